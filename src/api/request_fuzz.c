@@ -40,7 +40,7 @@ static void use_query(struct bytes query, enum list_form form)
         request_fuzz_check(problem.code == ERROR_INVALID || problem.code == ERROR_BAD_REQUEST);
     } else {
         request_fuzz_check(list.limit >= 1 && list.limit <= LIST_LIMIT_MAX);
-        request_fuzz_check(list.states != 0 && list.states < 1u << (TIMER_DEAD + 1));
+        request_fuzz_check(list.states != 0 && list.states < 1u << (TIMER_PAUSED + 1));
         request_fuzz_check(list.after.ms <= WALL_MS_MAX);
         request_fuzz_check(list.label_count <= LIST_LABELS_MAX);
         request_fuzz_check(form == LIST_TIMERS || list.states == 1u << TIMER_DEAD);

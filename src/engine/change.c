@@ -1,4 +1,5 @@
-/* Timers that are changed by a command: patched, touched, replaced, fired, cancelled, redriven. */
+/* Timers that are changed by a command: patched, touched, replaced, fired, paused, resumed,
+ * cancelled, redriven. */
 #include "engine/commands.h"
 
 #include "engine/dead.h"
@@ -69,6 +70,30 @@ static bool change_is_too_much(const struct engine *engine, const struct entry *
            entries_near_bytes(engine->entries) - held + needed > engine->options.near_bytes_max;
 }
 
+/* Writes what was changed, unless it takes more memory than there is. */
+static void change_write_small(struct engine *engine, struct entry *entry, struct timer *copy,
+                               struct command *command)
+{
+    if (copy && change_is_too_much(engine, entry, copy)) {
+        timer_free(copy);
+        commands_reply(engine, command, ERROR_OVERLOADED, entry->timer);
+        return;
+    }
+    change_write(engine, entry, copy, command, WRITE_PATCH);
+}
+
+/* A new appointment begins anew, but for a pause, which a client ends. */
+static void change_appoint(const struct engine *engine, struct timer *timer, struct wall due)
+{
+    assert(!timer_is_final(timer->state));
+    timer->due = due;
+    timer->attempts = 0;
+    if (timer->state == TIMER_PAUSED)
+        return;
+    timer->at = wall_max(due, engine->now);
+    timer->state = TIMER_SCHEDULED;
+}
+
 static void change_patch(struct engine *engine, struct entry *entry, struct command *command)
 {
     const struct timer *timer = entry->timer;
@@ -85,23 +110,14 @@ static void change_patch(struct engine *engine, struct entry *entry, struct comm
     struct timer *copy = change_successor(timer, &texts);
     if (copy && fields & PATCH_RETRY)
         copy->retry = values->retry;
-    if (copy && fields & PATCH_DUE) { /* a new appointment begins anew */
-        copy->due = values->due;
-        copy->at = wall_max(copy->due, engine->now);
-        copy->attempts = 0;
-        copy->state = TIMER_SCHEDULED;
-    }
-    if (copy && change_is_too_much(engine, entry, copy)) {
-        timer_free(copy);
-        commands_reply(engine, command, ERROR_OVERLOADED, timer);
-        return;
-    }
-    change_write(engine, entry, copy, command, WRITE_PATCH);
+    if (copy && fields & PATCH_DUE)
+        change_appoint(engine, copy, values->due);
+    change_write_small(engine, entry, copy, command);
 }
 
 /* Extends the time. The row stays where it is, with a small record that says so, and is moved when
  * its place is reached (dispatch_due): once, however often it was touched. A timer that is
- * overdue or was tried gets a new appointment, like any patch. */
+ * overdue, was tried or is paused gets a new appointment, like any patch. */
 static void change_touch(struct engine *engine, struct entry *entry, struct command *command)
 {
     const struct timer *timer = entry->timer;
@@ -141,15 +157,13 @@ void change_put(struct engine *engine, struct entry *entry, struct command *comm
     assert(!timer_is_final(timer->state));
     texts.request = timer->texts.request; /* a name, which stays for life */
     texts.runs = timer->texts.runs;       /* so that a schedule can be put again at each start */
+    texts.note = timer->texts.note;       /* likewise: it stays paused */
     struct timer *copy = change_successor(timer, &texts);
     if (copy) {
         copy->created =
             asked->created.ms ? asked->created : engine->now; /* `every` counts from it */
-        copy->due = asked->due;
-        copy->at = wall_max(copy->due, engine->now);
         copy->retry = asked->retry;
-        copy->attempts = 0;
-        copy->state = TIMER_SCHEDULED;
+        change_appoint(engine, copy, asked->due);
     }
     if (copy && change_is_too_much(engine, entry, copy)) {
         timer_free(copy);
@@ -162,23 +176,62 @@ void change_put(struct engine *engine, struct entry *entry, struct command *comm
     change_write(engine, entry, copy, command, WRITE_PATCH);
 }
 
+/* A part of a command about an event, and not about labels. */
+static bool change_is_by_event(const struct command *command)
+{
+    return command->parent_ && command->parent_->name.size > 0;
+}
+
 static void change_fire(struct engine *engine, struct entry *entry, struct command *command)
 {
     const struct timer *timer = entry->timer;
-    struct timer *copy = change_successor(timer, &timer->texts);
+    const bool is_paused = timer->state == TIMER_PAUSED;
 
     assert(entry->phase != ENTRY_INFLIGHT);
     assert(!timer_is_final(timer->state));
-    if (copy) {
-        copy->due = wall_min(copy->due, engine->now);
-        copy->at = engine->now;
-    }
-    if (copy && change_is_too_much(engine, entry, copy)) {
-        timer_free(copy);
-        commands_reply(engine, command, ERROR_OVERLOADED, timer);
+    if (is_paused && !change_is_by_event(command)) {
+        commands_reply(engine, command, ERROR_PAUSED, timer);
         return;
     }
-    change_write(engine, entry, copy, command, WRITE_PATCH);
+    struct timer *copy = change_successor(timer, &timer->texts);
+    if (copy) {
+        copy->due = wall_min(copy->due, engine->now);
+        copy->at = is_paused ? copy->at : engine->now;
+    }
+    change_write_small(engine, entry, copy, command);
+}
+
+/* Its row moves to where the pause ends, so that nothing waits for it: neither watermark nor
+ * frontier nor memory. */
+static void change_pause(struct engine *engine, struct entry *entry, struct command *command)
+{
+    const struct timer *timer = entry->timer;
+    const struct timer *asked = command->parent_ ? command->parent_->patch : command->patch;
+    struct timer_texts texts = timer->texts;
+
+    assert(asked && asked->at.ms > 0 && asked->at.ms <= STORAGE_PAUSED_AT.ms);
+    texts.note = asked->texts.note;
+    struct timer *copy = change_successor(timer, &texts);
+    if (copy) {
+        copy->paused = timer->state == TIMER_PAUSED ? timer->paused : engine->now;
+        copy->at = wall_max(asked->at, engine->now);
+        copy->state = TIMER_PAUSED;
+    }
+    change_write_small(engine, entry, copy, command);
+}
+
+/* Never refused for want of memory, as the end of a pause by its time is not: without room it
+ * leaves memory again. */
+static void change_resume(struct engine *engine, struct entry *entry, struct command *command)
+{
+    const struct timer *timer = entry->timer;
+
+    if (timer->state == TIMER_PAUSED)
+        change_write(engine, entry, timer_resumed(timer, engine->now), command, WRITE_PATCH);
+    else if (command->parent_) /* of one by an event, which counts what it changes */
+        commands_reply(engine, command, ERROR_NOT_FOUND, NULL);
+    else
+        commands_reply(engine, command, ERROR_NONE, timer);
 }
 
 static void change_cancel(struct engine *engine, struct entry *entry, struct command *command)
@@ -190,6 +243,9 @@ static void change_cancel(struct engine *engine, struct entry *entry, struct com
     if (copy) {
         copy->state = TIMER_CANCELLED;
         copy->ended = engine->now;
+        copy->paused = (struct wall){0};
+        if (entry->row_at.ms == STORAGE_PAUSED_AT.ms) /* where no trim would come */
+            copy->at = wall_max(engine->now, watermark_at(engine));
     }
     if (change_write(engine, entry, copy, command, WRITE_CANCEL))
         tenant_dismiss_pending(engine);
@@ -285,6 +341,12 @@ void change_timer(struct engine *engine, struct entry *entry, struct command *co
         break;
     case COMMAND_FIRE:
         change_fire(engine, entry, command);
+        break;
+    case COMMAND_PAUSE:
+        change_pause(engine, entry, command);
+        break;
+    case COMMAND_RESUME:
+        change_resume(engine, entry, command);
         break;
     default:
         assert(command->kind == COMMAND_CANCEL);

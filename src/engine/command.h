@@ -22,7 +22,11 @@ enum command_kind {
     COMMAND_PATCH,
     COMMAND_TOUCH, /* extends its time to the due time of the patch; never shortens it */
     COMMAND_CANCEL,
-    COMMAND_FIRE,     /* makes it due now */
+    COMMAND_FIRE,     /* makes it due now; PAUSED when it is paused. An event makes a paused timer
+                         due too, which fires when it is resumed */
+    COMMAND_PAUSE,    /* until `at` of the patch (STORAGE_PAUSED_AT: until it is resumed), with its
+                         note; one that is paused takes these over */
+    COMMAND_RESUME,   /* changes nothing when it is not paused */
     COMMAND_REDRIVE,  /* a dead letter lives again, due `not_before`; NOT_FOUND when it is none,
                          KEY_IN_USE when another timer has had its key since */
     COMMAND_FORGET,   /* a dead letter is gone; NOT_FOUND when it is none. After an error it may be
@@ -46,7 +50,7 @@ struct command_created {
 
 /* What became of the timers that a COMPLETE was about. */
 struct command_completed {
-    uint64_t changed; /* cancelled, patched or made due */
+    uint64_t changed; /* cancelled, patched, made due, paused or resumed */
     uint64_t firing;  /* too late: being delivered */
 };
 
@@ -72,17 +76,17 @@ struct command {
     enum command_kind kind;
     uint16_t partition; /* whose engine is asked */
 
-    /* GET, EXPLAIN, PATCH, TOUCH, CANCEL, FIRE: which timer, by its id or, when there is a name, by
-     * its key. REDRIVE, FORGET: by its id. COMPLETE: the event that is complete; without a name,
-     * each timer that has `labels` and does not move meanwhile. The texts are borrowed until the
-     * answer. */
+    /* GET, EXPLAIN, PATCH, TOUCH, CANCEL, FIRE, PAUSE, RESUME: which timer, by its id or, when
+     * there is a name, by its key. REDRIVE, FORGET: by its id. COMPLETE: the event that is
+     * complete; without a name, each timer that has `labels` and does not move meanwhile. The texts
+     * are borrowed until the answer. */
     struct timer_id id;
     struct bytes name, labels;
     struct bytes tenant; /* the client's, borrowed too: timers of others are not there. CREATE and
                             PUT: the timers say it */
     struct wall not_before; /* REDRIVE: it is not delivered earlier; a pause of its own, which
                                leaves `due` as it was. 0: due at once */
-    uint32_t if_version;    /* PATCH, TOUCH, CANCEL, FIRE, PUT, REDRIVE, FORGET: refuse with
+    uint32_t if_version;    /* of all that change one timer but CREATE: refuse with
                             VERSION_MISMATCH at another version; 0: any */
     bool must_exist;        /* PUT: refuse likewise when no live timer has the key */
 
@@ -96,12 +100,12 @@ struct command {
      * TOO_MANY. 0: no limit */
     uint64_t tenant_pending_max;
 
-    /* PATCH, TOUCH, and COMPLETE with a patch */
+    /* PATCH, TOUCH, PAUSE, and COMPLETE with a patch */
     uint32_t patch_fields; /* of enum timer_patch_field; TOUCH: PATCH_DUE */
     struct timer *patch;   /* their values; the engine takes it */
 
-    /* COMPLETE: CANCEL, PATCH or FIRE; without PATCH also of many events, which are borrowed until
-     * the answer, and then with neither name nor labels */
+    /* COMPLETE: CANCEL, PATCH, FIRE, PAUSE or RESUME; CANCEL and FIRE of many events, which are
+     * borrowed until the answer, and then with neither name nor labels */
     enum command_kind each;
     struct command_event *events;
     size_t event_count;

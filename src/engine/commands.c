@@ -294,6 +294,8 @@ void commands_start(struct engine *engine, struct command *command)
     case COMMAND_TOUCH:
     case COMMAND_CANCEL:
     case COMMAND_FIRE:
+    case COMMAND_PAUSE:
+    case COMMAND_RESUME:
         if (command->name.size)
             commands_step(engine, command, lookup_begin(engine, command));
         else

@@ -247,6 +247,12 @@ static void commit_succeeded(struct engine *engine, struct entry *entry, enum wr
         tenant_dismiss(engine, timer);
     if (!timer_is_final(timer->state) || storage_is_dead_letter(timer))
         entry->row_at = timer->at;
+    if (entry->successor && !timer_is_final(timer->state)) {
+        const bool was_paused = entry->timer->state == TIMER_PAUSED;
+
+        engine->stats.paused += timer->state == TIMER_PAUSED && !was_paused;
+        engine->stats.resumed += timer->state != TIMER_PAUSED && was_paused;
+    }
     entry->successor = NULL;
     entry->report = NULL;
     if (timer != entry->timer)

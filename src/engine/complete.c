@@ -142,7 +142,8 @@ static void complete_count(struct command *command, enum error_code error)
         break;
     case ERROR_NOT_FOUND:
     case ERROR_GONE:
-        break; /* it ended by itself meanwhile */
+    case ERROR_PAUSED:
+        break; /* it ended, or was paused, meanwhile */
     case ERROR_CORRUPT:
         break; /* the storage has set it aside; it must not stand before the others for ever */
     default:
@@ -272,6 +273,26 @@ static bool complete_is_patched(const struct timer *timer, const struct timer *v
            (!(fields & PATCH_RETRY) || retry_policy_equal(&timer->retry, &values->retry));
 }
 
+/* Whether a command by labels that pauses, resumes or fires has nothing to do for a timer. */
+static bool complete_is_done(const struct engine *engine, const struct command *command,
+                             const struct timer *timer)
+{
+    const bool is_paused = timer->state == TIMER_PAUSED;
+
+    assert(!timer_is_final(timer->state));
+    switch (command->each) {
+    case COMMAND_PAUSE:
+        return is_paused && timer->at.ms == command->patch->at.ms &&
+               bytes_equal(timer->texts.note, command->patch->texts.note);
+    case COMMAND_RESUME:
+        return !is_paused;
+    case COMMAND_FIRE:
+        return is_paused || wall_max(timer->at, timer->due).ms <= engine->now.ms;
+    default:
+        return false;
+    }
+}
+
 /* What this very command moved ahead comes up again there. If that moved it once more, and there
  * were enough of them, it would never end. */
 static bool complete_is_meant(const struct engine *engine, const struct command *command,
@@ -281,8 +302,8 @@ static bool complete_is_meant(const struct engine *engine, const struct command 
     assert(command->labels.size > 0);
     if (!tenant_owns(command, timer))
         return false;
-    if (command->each == COMMAND_FIRE && wall_max(timer->at, timer->due).ms <= engine->now.ms)
-        return false; /* due already */
+    if (complete_is_done(engine, command, timer))
+        return false;
     if (command->each == COMMAND_PATCH && command->patch_fields & PATCH_DUE &&
         complete_is_patched(timer, command->patch, command->patch_fields))
         return false;

@@ -156,13 +156,31 @@ static void dispatch_move_row(struct engine *engine, struct entry *entry)
     assert(entry->phase == ENTRY_WRITING);
 }
 
+/* The time is come until which it was paused. */
+static void dispatch_resume(struct engine *engine, struct entry *entry)
+{
+    struct timer *copy = timer_resumed(entry->timer, engine->now);
+
+    assert(engine->is_in_turn);
+    if (!copy) {
+        window_park_without_memory(engine, entry);
+        return;
+    }
+    entries_replace(engine->entries, entry, copy); /* a reply may show it paused */
+    engine->stats.resumed++;
+    watermark_write_own(engine, entry);
+    assert(entry->phase == ENTRY_WRITING);
+}
+
 void dispatch_due(struct engine *engine, struct entry *entry)
 {
     assert(entry->phase == ENTRY_SCHEDULED || entry->phase == ENTRY_LOADING ||
            entry->phase == ENTRY_WRITING);
     assert(engine->is_in_turn);
     assert(!timer_is_final(entry->timer->state));
-    if (entry->timer->due.ms > engine->now.ms)
+    if (entry->timer->state == TIMER_PAUSED)
+        dispatch_resume(engine, entry);
+    else if (entry->timer->due.ms > engine->now.ms)
         dispatch_move_row(engine, entry);
     else if (entry->timer->attempts >= entry->timer->retry.attempts_max)
         outcome_exhausted(engine, entry);

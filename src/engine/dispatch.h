@@ -27,8 +27,8 @@ void dispatch_destroy(struct dispatch *dispatch);
 /* Queues what the wheel has due, within bounds. */
 void dispatch_expire(struct engine *engine);
 
-/* The place of a timer's row is reached: it is queued, unless its time was extended or it has no
- * attempt left. */
+/* The place of a timer's row is reached: it is queued, unless its time was extended, it has no
+ * attempt left, or its pause ends there. */
 void dispatch_due(struct engine *engine, struct entry *entry);
 
 /* Takes a QUEUED timer out of its queue; its phase is the caller's to change. */

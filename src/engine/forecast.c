@@ -98,6 +98,8 @@ static void forecast_count_row(const struct engine *engine, const struct command
     if (!tenant_owns(command, timer))
         return;
     forecast->rows_own++;
+    if (timer->state == TIMER_PAUSED)
+        return;
     forecast_count_at(forecast, position_is_spilled(engine, timer) ? timer->due : timer->at);
     forecast_count_firings(engine, forecast, timer);
 }

@@ -34,8 +34,8 @@ uint64_t position_spill_ms(const struct engine *engine);
  * */
 uint64_t position_spill_ms_max(const struct engine *engine);
 
-/* Lower bound of the wall time at which the timer was put where it is; 0: it lies at its due time.
- * */
+/* Lower bound of the wall time at which the timer was put where it is; 0: it lies at its due time,
+ * or where a client wanted it paused. */
 struct wall position_placed_at(const struct engine *engine, const struct timer *timer);
 
 /* Only want of room keeps this timer from acting: it was spilled. */

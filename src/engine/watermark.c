@@ -66,9 +66,11 @@ static void watermark_note(struct engine *engine, const struct entry *entry)
     watermark->is_stale = true;
     if (storage_is_dead_letter(timer))
         return;                         /* it lies apart from all others */
-    if (timer_is_final(timer->state)) { /* the final record lies where the live one was */
-        watermark->over_max =
-            wall_max(watermark->over_max, entry->row_at.ms ? entry->row_at : timer->id.first);
+    if (timer_is_final(timer->state)) { /* it lies where the live one was, if that was not paused */
+        const bool moves = entry->row_at.ms == STORAGE_PAUSED_AT.ms;
+        const struct wall row_at = entry->row_at.ms ? entry->row_at : timer->id.first;
+
+        watermark->over_max = wall_max(watermark->over_max, moves ? timer->at : row_at);
         return;
     }
     watermark_note_placed(engine, timer);

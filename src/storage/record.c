@@ -10,7 +10,7 @@
 
 /* The order of the states and of the texts is the format: new ones go to the end. */
 _Static_assert(TIMER_SCHEDULED == 0 && TIMER_DELIVERING == 1 && TIMER_RETRYING == 2 &&
-                   TIMER_FIRED == 3 && TIMER_CANCELLED == 4 && TIMER_DEAD == 5,
+                   TIMER_FIRED == 3 && TIMER_CANCELLED == 4 && TIMER_DEAD == 5 && TIMER_PAUSED == 6,
                "states are stored as numbers");
 
 enum text_tag {
@@ -23,11 +23,11 @@ _Static_assert(TEXT_target == 1 && TEXT_payload == 2 && TEXT_content_type == 3 &
                    TEXT_headers == 4 && TEXT_labels == 5 && TEXT_last_error == 6 && TEXT_key == 7 &&
                    TEXT_watch == 8 && TEXT_request == 9 && TEXT_schedule == 10 &&
                    TEXT_tenant == 11 && TEXT_trace == 12 && TEXT_runs == 13 && TEXT_on_dead == 14 &&
-                   TEXT_on_success == 15 && TEXT_report_of == 16,
+                   TEXT_on_success == 15 && TEXT_report_of == 16 && TEXT_note == 17,
                "texts are stored by number");
 
 enum {
-    STATE_COUNT = TIMER_DEAD + 1,
+    STATE_COUNT = TIMER_PAUSED + 1,
     SUM_SIZE = 4,
     /* version, state, flags, created, timer version, attempts */
     ROW_HEAD_SIZE = 1 + 1 + 1 + 8 + 4 + 4,
@@ -146,6 +146,8 @@ void record_row_encode(struct buffer *to, struct record_key key, const struct ti
     at = record_write_le(at, timer->attempts, 4);
     if (is_over)
         at = record_write_le(at, timer->ended.ms, 8);
+    if (timer->state == TIMER_PAUSED)
+        at = record_write_le(at, timer->paused.ms, 8);
     if (flags & ROW_HAS_FIRST)
         at = record_write_le(at, timer->id.first.ms, 8);
     if (flags & ROW_HAS_DUE)
@@ -180,6 +182,8 @@ void record_row_encode(struct buffer *to, struct record_key key, const struct ti
         at = record_write_text(at, TEXT_on_success, texts->on_success);
     }
     at = record_write_text(at, TEXT_report_of, texts->report_of);
+    if (timer->state == TIMER_PAUSED)
+        at = record_write_text(at, TEXT_note, texts->note);
     record_seal(to, key, begin, at);
 }
 
@@ -240,6 +244,8 @@ static struct bytes *record_text_of(struct timer_texts *texts, unsigned tag, enu
         return has_content ? &texts->on_success : NULL;
     case TEXT_report_of:
         return &texts->report_of;
+    case TEXT_note:
+        return state == TIMER_PAUSED ? &texts->note : NULL;
     }
     return NULL;
 }
@@ -286,6 +292,8 @@ static bool record_read_row(struct reader *reader, struct record_key key, struct
     view->attempts = (uint32_t)record_read_le(reader, 4);
     if (timer_is_final(view->state))
         view->ended.ms = record_read_le(reader, 8);
+    if (view->state == TIMER_PAUSED)
+        view->paused.ms = record_read_le(reader, 8);
     if (flags & ROW_HAS_FIRST) {
         view->id.first.ms = record_read_le(reader, 8);
         if (view->id.first.ms == at.ms || view->id.first.ms > RECORD_AT_MAX)
@@ -557,7 +565,10 @@ struct record_change record_change_of(const struct storage_write *write)
         change.pointer = RECORD_POINTER_DELETE;
         return change;
     }
-    if (timer_is_final(timer->state) && (timer->state != TIMER_DEAD || !was_at.ms)) {
+    const bool moves =
+        was_at.ms && (timer->state == TIMER_DEAD || was_at.ms == STORAGE_PAUSED_AT.ms);
+
+    if (timer_is_final(timer->state) && !moves) {
         change.put = was_at.ms ? was_at : first;
         if (change.put.ms != first.ms)
             change.pointer = RECORD_POINTER_PUT;

@@ -34,6 +34,9 @@
 #define GOLDEN_REPORTS                                                                 \
     "010000840300000000000001000000000000000109000000687474703a2f2f612f02020000007b7d" \
     "0e0700000071756575653a640f0700000071756575653a731003000000303668b2e47052"
+#define GOLDEN_PAUSED                                                                  \
+    "01060084030000000000000100000000000000b6030000000000000109000000687474703a2f2f61" \
+    "2f02020000007b7d11060000006465706c6f7949a73d5f"
 #define GOLDEN_TOUCH   "010905040302010000151312113b2dea47"
 #define GOLDEN_POINTER "01070000000000000008000000000000004803f680"
 #define GOLDEN_META    "0101000000000000000200000000000000030000000000000004000000000000002a18ec3f"
@@ -121,9 +124,17 @@ static void test_golden_rows(void **state)
     usual->texts.trace = BYTES("00-1-2-01"); /* as long as it likes: the storage does not look */
     record_row_encode(&buffer, record_key_of(usual), usual);
     assert_golden(&buffer, GOLDEN_TRACE);
+    usual->texts.trace = (struct bytes){0};
+    usual->state = TIMER_PAUSED;
+    usual->paused.ms = 950;
+    usual->texts.note = BYTES("deploy");
+    record_row_encode(&buffer, record_key_of(usual), usual);
+    assert_golden(&buffer, GOLDEN_PAUSED);
+    usual->texts.trace = BYTES("00-1-2-01");
     usual->state = TIMER_FIRED;
     record_row_encode(&buffer, record_key_of(usual), usual);
     assert_true(buffer.size > 0 && !memmem(buffer.data, buffer.size, "00-1-2-01", 9));
+    assert_null(memmem(buffer.data, buffer.size, "deploy", 6));
     buffer_deinit(&buffer);
     timer_free(timer);
     timer_free(usual);

@@ -64,6 +64,10 @@ struct storage_meta {
  * here on before the year 10332. */
 #define STORAGE_DEAD_FROM ((struct wall){(UINT64_C(1) << 48) - (UINT64_C(1) << 44)})
 
+/* Where a timer lies that is paused until a client resumes it: behind every time, and out of the
+ * reach of trims as well. One that is paused until a time lies there. */
+#define STORAGE_PAUSED_AT ((struct wall){STORAGE_DEAD_FROM.ms - 1})
+
 /* The position of a timer that died then. */
 static inline struct wall storage_dead_at(struct wall ended)
 {

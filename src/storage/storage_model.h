@@ -134,6 +134,8 @@ static inline struct timer *model_timer(struct model *model, struct timer_id id)
     texts.on_dead = model_name(model, 0);
     texts.on_success = model_name(model, 0);
     texts.report_of = model_name(model, 0);
+    const bool is_paused = model_below(model, 4) == 0;
+    texts.note = is_paused ? model_name(model, 0) : (struct bytes){0};
 
     for (size_t i = 0; i < sizeof(bytes); i++)
         bytes[i] = letters[model_below(model, sizeof(letters))];
@@ -149,7 +151,8 @@ static inline struct timer *model_timer(struct model *model, struct timer_id id)
     timer->created = model_position(model);
     timer->version = (uint32_t)model_below(model, UINT32_MAX);
     timer->attempts = (uint32_t)model_below(model, 20);
-    timer->state = (enum timer_state)model_below(model, TIMER_FIRED);
+    timer->state = is_paused ? TIMER_PAUSED : (enum timer_state)model_below(model, TIMER_FIRED);
+    timer->paused = is_paused ? model_position(model) : (struct wall){0};
     if (model_below(model, 2))
         timer->retry =
             (struct retry_policy){(uint32_t)model_below(model, 100), model_below(model, 1000),
@@ -161,6 +164,7 @@ static inline void model_end(struct model *model, struct timer *timer)
 {
     timer->state = (enum timer_state)(TIMER_FIRED + model_below(model, 3));
     timer->ended = model_position(model);
+    timer->paused = (struct wall){0};
 }
 
 /* ---- random writes ---- */
@@ -177,7 +181,8 @@ static inline struct storage_write model_write(struct model_row *row, struct tim
 
     row->timer = timer_copy(timer, &timer->texts);
     assert_non_null(row->timer);
-    if (!timer_is_final(timer->state) || (timer->state == TIMER_DEAD && row->at.ms))
+    if (!timer_is_final(timer->state) || (timer->state == TIMER_DEAD && row->at.ms) ||
+        row->at.ms == STORAGE_PAUSED_AT.ms)
         row->at = timer->at;
     else if (!row->at.ms)
         row->at = timer->id.first;
@@ -257,7 +262,8 @@ static inline struct storage_write model_change(struct model *model, struct mode
     timer_free(drawn);
     timer->at = row->at;
     if (ends) {
-        timer->at = model_position(model); /* not where its row is: only a dead one moves there */
+        timer->at =
+            model_position(model); /* only a dead one moves there, and one that was paused */
         model_end(model, timer);
         return model_write(row, timer);
     }
@@ -268,10 +274,12 @@ static inline struct storage_write model_change(struct model *model, struct mode
         timer->at = timer->id.first;
         break;
     case 2:
-        timer->at.ms = row->at.ms + model_below(model, 2); /* to a neighbour, or nowhere */
+        timer->at.ms = row->at.ms - 1 + model_below(model, 2); /* to a neighbour, or nowhere */
+        timer->at.ms += timer->at.ms == 0;
         break;
     default:
-        timer->at = model_position(model);
+        timer->at = timer->state == TIMER_PAUSED && model_below(model, 2) ? STORAGE_PAUSED_AT
+                                                                          : model_position(model);
     }
     return model_write(row, timer);
 }

@@ -106,6 +106,7 @@ static inline void testing_assert_texts(const struct timer *actual, const struct
     SAME(actual->texts.on_dead, is_over ? none : expected->texts.on_dead);
     SAME(actual->texts.on_success, is_over ? none : expected->texts.on_success);
     SAME(actual->texts.report_of, expected->texts.report_of);
+    SAME(actual->texts.note, expected->state == TIMER_PAUSED ? expected->texts.note : none);
 #undef SAME
 }
 
@@ -120,6 +121,7 @@ static inline void testing_assert_timer(const struct timer *actual, const struct
     assert_true(actual->at.ms == at.ms);
     assert_true(actual->created.ms == expected->created.ms);
     assert_true(actual->ended.ms == (is_over ? expected->ended.ms : 0));
+    assert_true(actual->paused.ms == expected->paused.ms);
     assert_int_equal(actual->version, expected->version);
     assert_int_equal(actual->attempts, expected->attempts);
     assert_int_equal(actual->state, expected->state);

@@ -172,6 +172,22 @@ struct timer *timer_copy(const struct timer *timer, const struct timer_texts *te
     return timer_copy_parsed(timer, texts, &target);
 }
 
+struct timer *timer_resumed(const struct timer *timer, struct wall now)
+{
+    struct timer_texts texts = timer->texts;
+
+    assert(timer->state == TIMER_PAUSED);
+    texts.note = (struct bytes){0};
+    struct timer *copy = timer_copy(timer, &texts);
+    if (!copy)
+        return NULL;
+    copy->version++;
+    copy->paused = (struct wall){0};
+    copy->state = copy->attempts ? TIMER_RETRYING : TIMER_SCHEDULED;
+    copy->at = wall_max(copy->due, now);
+    return copy;
+}
+
 void timer_free(struct timer *timer)
 {
     free(timer);

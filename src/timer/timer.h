@@ -53,7 +53,8 @@ static inline bool timer_id_equal(const struct timer_id *a, const struct timer_i
     X(RETRYING, "retrying")     \
     X(FIRED, "fired")           \
     X(CANCELLED, "cancelled")   \
-    X(DEAD, "dead")
+    X(DEAD, "dead")             \
+    X(PAUSED, "paused")
 
 enum timer_state {
 #define X(name, text) TIMER_##name,
@@ -66,7 +67,7 @@ const char *timer_state_text(enum timer_state state);
 /* Fired, cancelled or dead: nothing more will happen. */
 static inline bool timer_is_final(enum timer_state state)
 {
-    return state >= TIMER_FIRED;
+    return state >= TIMER_FIRED && state <= TIMER_DEAD;
 }
 
 /* Whether its row holds payload, headers, content type, watch, schedule, trace, on_dead and
@@ -102,7 +103,10 @@ struct retry_policy {
     X(runs)         /* its last firings if it repeats (timer/runs.h), or empty */            \
     X(on_dead)      /* a target for the report of a firing given up, or empty */             \
     X(on_success)   /* a target for the report of a firing with success, or empty */         \
-    X(report_of)    /* of a report (timer/report.h): the id of its timer, or empty */
+    X(report_of)    /* of a report (timer/report.h): the id of its timer, or empty */        \
+    X(note)         /* PAUSED: why, in the client's words, or empty */
+
+#define TIMER_NOTE_SIZE_MAX 256
 
 struct timer_texts {
 #define X(name) struct bytes name;
@@ -112,10 +116,12 @@ struct timer_texts {
 
 struct timer {
     struct timer_id id;
-    struct wall due; /* what the client asked for */
-    struct wall at;  /* when to act next, and the position of its row: due, or the next attempt */
+    struct wall due;     /* what the client asked for */
+    struct wall at;      /* when to act next, and the position of its row: due, or the next attempt;
+                        PAUSED: when it resumes by itself (storage.h) */
     struct wall created; /* when it was accepted */
     struct wall ended;   /* when it was over; 0 while it lives */
+    struct wall paused;  /* PAUSED: since when; 0 in every other state */
     uint32_t version;    /* 1 at creation; each change adds 1 */
     uint32_t attempts;   /* deliveries begun and answered (or timed out) */
     enum timer_state state;
@@ -138,6 +144,10 @@ struct timer *timer_alloc_parsed(const struct timer_texts *texts, const struct t
  * where it is another text, or where `timer` is a view of a record and has none yet. NULL when out
  * of memory. */
 struct timer *timer_copy(const struct timer *timer, const struct timer_texts *texts);
+
+/* A copy of a PAUSED timer, in its next version, that goes on as if the service had been down: due
+ * as it was, and at once if that is over. NULL when out of memory. */
+struct timer *timer_resumed(const struct timer *timer, struct wall now);
 
 void timer_free(struct timer *timer);
 

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Goal: a timer that is fired by hand comes at once, and otherwise lives on as it was. Method: timers in every state,
-and a kill -9 behind each answer."""
+"""Goal: a timer that is fired by hand comes at once, one that is paused does not come, and both live on as they were.
+Method: timers in every state, and a kill -9 behind the answers."""
 
 import os
 import sys
@@ -74,6 +74,142 @@ class FireTest(daemon_case.DaemonCase):
         harness.wait_until(lambda: self.daemon.call("POST", "/v1/keys/h/fire")[0] == 409, 20, "it is being delivered")
         for path in (f"/v1/timers/{NEVER}/fire", "/v1/timers/x/fire", "/v1/keys/nobody/fire"):
             self.call(404, "POST", path)
+
+
+class PauseTest(daemon_case.DaemonCase):
+    def act(self, verb, timer, body=None, expected=200, **headers):
+        return self.call(expected, "POST", f"/v1/timers/{timer['id']}/{verb}", body, headers)[1]
+
+    # proves: pause, resume, timer-paused, timer-state, explain-place
+    def test_it_waits_also_after_kill_9(self):
+        """Due long ago when it is resumed; what it says while it waits."""
+        timer, other = self.create(after="1s", key="k", labels={"a": "b"}), self.create(after="1s")
+        fields, paused = self.call(200, "POST", "/v1/keys/k/pause", {"note": "ünter Wartung"}, {"If-Match": '"1"'})
+        self.assertEqual((fields["ETag"], paused["state"], paused["due"]), ('"2"', "paused", timer["due"]))
+        self.assertEqual((set(paused["paused"]), paused["paused"]["note"]), ({"since", "note"}, "ünter Wartung"))
+        self.assertLess(abs(ms_of(paused["paused"]["since"]) - time.time() * 1000), 60000)
+        self.restart()
+        self.wait_for_arrivals(other)
+        self.assertEqual(self.get(timer)[2], paused)
+        told = self.call(200, "GET", f"/v1/timers/{timer['id']}/explain")[1]
+        self.assertEqual((told["where"], told["paused"]), ("paused", paused["paused"]))
+        self.assertIn("until it is resumed", told["explanation"])
+        self.restart()
+        self.assertEqual(self.arrivals_of(timer), [])
+        fields, resumed = self.call(200, "POST", "/v1/keys/k/resume", None, {"If-Match": '"2"'})
+        self.assertEqual((fields["ETag"], resumed["due"]), ('"3"', timer["due"]))
+        self.assertNotIn("paused", resumed)
+        self.assertEqual(self.wait_for_arrivals(timer)[0].due_ms, ms_of(timer["due"]))
+
+    # proves: pause-until, timer-paused
+    def test_a_pause_ends_by_itself(self):
+        """Over a kill -9; a due time to come stays, one that is over fires then and no earlier."""
+        until = int(time.time() * 1000) + 2500
+        soon, late = self.create(after="1s"), self.create(after="1h")
+        for timer in (soon, late):
+            self.assertEqual(ms_of(self.act("pause", timer, {"until": until})["paused"]["until"]), until)
+        self.restart()
+        arrival = self.wait_for_arrivals(soon)[0]
+        self.assertGreaterEqual(arrival.at_us, until * 1000)
+        self.assertEqual(arrival.due_ms, ms_of(soon["due"]))
+        self.assertEqual((self.await_state(late, "scheduled")["due"], self.arrivals_of(late)), (late["due"], []))
+        self.assertEqual(self.daemon.metric("tickwheel_timers_resumed_total"), 2)
+
+    # proves: resume, missed, drop-after
+    def test_late_says_what_of_the_missed_comes(self):
+        timers = {}
+        for missed in ("last", "each"):
+            timers[missed] = self.create(every="300ms", count=6, late={"missed": missed})
+            self.act("pause", timers[missed])
+        end = self.create(after="2s")
+        paused = self.create(after="1s", late={"drop_after": "1ms"}, key="d")
+        self.act("pause", paused)
+        self.await_state(end, "fired")
+        for timer in (*timers.values(), paused):
+            self.act("resume", timer)
+        self.await_state(paused, "dead")
+        self.assertEqual(self.arrivals_of(paused), [])
+        for missed, least, most in (("last", 1, 2), ("each", 6, 6)):
+            self.await_state(timers[missed], "fired")
+            self.wait_for_arrivals(timers[missed], least)
+            dues = {each.due_ms for each in self.arrivals_of(timers[missed])}
+            self.assertTrue(least <= len(dues) <= most, (missed, dues))
+
+    # proves: pause-changes, pause-refused, fire
+    def test_changes_of_a_paused_timer(self):
+        timer = self.create(key="k", watch=["e"], after="1s")
+        self.act("pause", timer, {"note": "a"})
+        self.assertEqual(self.call(200, "PATCH", "/v1/keys/k/timer", {"after": 0})[1]["state"], "paused")
+        self.assertEqual(self.call(200, "POST", "/v1/keys/k/touch", {"after": "1ms"})[1]["state"], "paused")
+        put = self.call(200, "PUT", "/v1/keys/k/timer", {"after": 0, "target": self.receiver.url(), "watch": ["e"]})[1]
+        self.assertEqual((put["state"], put["paused"]["note"]), ("paused", "a"))
+        self.assertEqual(self.act("pause", timer)["paused"], {"since": put["paused"]["since"]})
+        self.assertEqual(self.act("fire", timer, None, 409)["type"], "/problems/paused")
+        self.assertEqual(self.call(200, "POST", "/v1/watch/e/complete", {"fire": True})[1], {"fired": 1, "already_firing": 0})
+        self.restart()
+        self.assertEqual(self.state(timer), "paused")
+        self.assertEqual(self.arrivals_of(timer), [])
+        self.act("resume", timer)
+        self.wait_for_arrivals(timer)
+        other = self.create(key="l", watch=["f"])
+        self.act("pause", other)
+        self.assertEqual(self.call(200, "DELETE", "/v1/keys/l/timer")[1]["state"], "cancelled")
+        gone = self.get(other)
+        self.restart()
+        self.assertEqual((self.get(other)[0], self.get(other)[2]), (410, gone[2]))
+        self.assertNotIn("paused", gone[2]["timer"])
+
+    # proves: pause-refused, pause-until, note-bytes, invalid
+    def test_what_is_refused(self):
+        """Nothing changes: neither the timer nor what it says."""
+        hanging, fired, waiting = self.create("/hang", after=0), self.create(after=0), self.create(key="w")
+        for timer, state, status in ((hanging, "delivering", 409), (fired, "fired", 410)):
+            before = self.await_state(timer, state)
+            self.act("pause", timer, None, status)
+            self.assertEqual(self.await_state(timer, state), before)
+        self.act("resume", hanging, None, 409)
+        self.act("resume", fired, None, 410)
+        for verb in ("pause", "resume"):
+            for path in (f"/v1/timers/{waiting['id']}/{verb}", f"/v1/keys/w/{verb}"):
+                self.call(412, "POST", path, None, {"If-Match": '"2"'})
+                self.call(400, "POST", path, None, {"If-Match": "2"})
+            for path in (f"/v1/timers/{NEVER}/{verb}", f"/v1/timers/x/{verb}", f"/v1/keys/nobody/{verb}"):
+                self.call(404, "POST", path)
+        now = int(time.time() * 1000)
+        for body, pointer in (({"until": now - 1}, "#/until"), ({"until": 253402300800000}, "#/until"),
+                              ({"until": "x"}, "#/until"), ({"note": 1}, "#/note"), ({"note": "x" * 257}, "#/note"),
+                              ({"nte": "x"}, "#/nte")):
+            for path, more in ((f"/v1/timers/{waiting['id']}/pause", {}), ("/v1/timers/pause", {"keys": ["w"]})):
+                problem = self.call(422, "POST", path, {**more, **body})[1]
+                self.assertEqual(problem["errors"][0]["pointer"], pointer, problem)
+        self.assertEqual(self.act("resume", waiting), waiting)  # it was not paused
+        self.assertEqual(self.get(waiting)[2], waiting)
+        last = self.act("pause", waiting, {"note": "x" * 256, "until": 253402300799999})["paused"]
+        self.assertEqual((len(last["note"]), last["until"]), (256, "9999-12-31T23:59:59.999Z"))
+
+    # proves: bulk-pause, list-state, forecast, list
+    def test_many_at_once(self):
+        """By labels in all partitions; lists show them, forecasts do not, and later ones are not paused."""
+        made = [self.create(after=f"{n + 5}s", labels={"x": "y"}, key=f"k{n}") for n in range(20)]
+        ids = {timer["id"] for timer in made}
+        answer = self.call(200, "POST", "/v1/timers/pause", {"labels": {"x": "y"}, "note": "all"})[1]
+        self.assertEqual(answer, {"paused": 20, "already_firing": 0, "failures": []})
+        later = self.create(after="1h", labels={"x": "y"})
+        self.restart()
+        self.assertEqual(set(self.listed("state=paused&limit=3")), ids)
+        self.assertEqual(self.listed("state=scheduled"), [later["id"]])
+        self.assertEqual(set(self.listed("limit=7")), ids | {later["id"]})
+        self.assertEqual(sum(self.call(200, "GET", "/v1/forecast?count=120")[1]["due"]), 1)
+        answer = self.call(200, "POST", "/v1/timers/resume", {"labels": {"x": "y"}})[1]
+        self.assertEqual(answer, {"resumed": 20, "already_firing": 0, "failures": []})
+        self.restart()
+        self.assertEqual(self.listed("state=paused"), [])
+        self.assertEqual([self.state(timer) for timer in made if self.state(timer) == "paused"], [])
+        answer = self.call(200, "POST", "/v1/timers/pause", {"keys": ["k19", "nobody"]})[1]
+        self.assertEqual((answer["paused"], [each["status"] for each in answer["failures"]]), (1, [404]))
+        for verb in ("cancel", "resume", "fire"):
+            self.call(422, "POST", f"/v1/timers/{verb}", {"keys": ["k19"], "note": "x"})
+        self.assertEqual(self.call(200, "POST", "/v1/timers/resume", {"keys": ["k19"]})[1]["resumed"], 1)
 
 
 if __name__ == "__main__":

@@ -34,6 +34,8 @@ REQUESTS = {
     "createTimers": ({}, json.dumps({"after": "1h", "target": TARGET}) + "\n"),
     "cancelTimers": ({}, {"ids": [NOWHERE]}),
     "fireTimers": ({}, {"ids": [NOWHERE]}),
+    "pauseTimers": ({}, {"ids": [NOWHERE]}),
+    "resumeTimers": ({}, {"ids": [NOWHERE]}),
     "rescheduleTimers": ({}, {"ids": [NOWHERE], "after": "1h"}),
     "getTimer": ({"id": NOWHERE}, None),
     "explainTimer": ({"id": NOWHERE}, None),
@@ -49,6 +51,10 @@ REQUESTS = {
     "completeWatches": ({}, {"watch": ["e"]}),
     "fireTimer": ({"id": NOWHERE}, None),
     "fireTimerByKey": ({"key": "k"}, None),
+    "pauseTimer": ({"id": NOWHERE}, None),
+    "pauseTimerByKey": ({"key": "k"}, None),
+    "resumeTimer": ({"id": NOWHERE}, None),
+    "resumeTimerByKey": ({"key": "k"}, None),
     "touchTimer": ({"id": NOWHERE}, {"after": "2h"}),
     "touchTimerByKey": ({"key": "k"}, {"after": "2h"}),
     "touchTimers": ({}, {"ids": [NOWHERE], "after": "2h"}),
@@ -221,6 +227,7 @@ class TenantsTest(TokensCase):
         path = f"/v1/timers/{timer['id']}"
         for method, end, body in (("GET", "", None), ("PATCH", "", {"after": "2h"}), ("DELETE", "", None),
                                   ("POST", "/touch", {"after": "2h"}), ("POST", "/fire", None),
+                                  ("POST", "/pause", None), ("POST", "/resume", None),
                                   ("GET", "/explain", None),
                                   ("GET", "/runs", None)):
             stranger = self.call("rival", 404, method, path + end, body)
@@ -273,6 +280,8 @@ class TenantsTest(TokensCase):
                 ("/v1/timers/cancel", {"watch": "{0}"}, "cancelled"),
                 ("/v1/timers/cancel", {"labels": {"team": "{0}"}}, "cancelled"),
                 ("/v1/timers/fire", {"labels": {"team": "{0}"}}, "fired"),
+                ("/v1/timers/pause", {"labels": {"team": "{0}"}}, "paused"),
+                ("/v1/timers/pause", {"watch": "{0}", "note": "x"}, "paused"),
                 ("/v1/timers/reschedule", {"watch": "{0}", "after": "3h"}, "rescheduled"),
                 ("/v1/timers/reschedule", {"labels": {"team": "{0}"}, "after": "4h"}, "rescheduled"))):
             with self.subTest(path=path, body=body):

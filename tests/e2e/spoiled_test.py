@@ -31,9 +31,10 @@ SELECTIONS = [{"labels": {"x": "y"}}, {"keys": ["k", "s"]}, {"watch": "a"}]
 RECEIPTS = {"receipts": ["0" * 32]}
 CALLS = (
     [("POST", "/v1/timers", timer) for timer in TIMERS] + [("PUT", "/v1/keys/k/timer", timer) for timer in TIMERS] +
-    [("POST", f"/v1/timers/{verb}", each) for each in SELECTIONS for verb in ("cancel", "fire")] +
+    [("POST", f"/v1/timers/{verb}", each) for each in SELECTIONS for verb in ("cancel", "fire", "resume")] +
+    [("POST", "/v1/timers/pause", {**each, "note": "n", "until": "2099-01-01T00:00:00Z"}) for each in SELECTIONS] +
     [("POST", f"/v1/timers/{verb}", {**each, "after": "2h"}) for each in SELECTIONS for verb in ("reschedule", "touch")] +
-    [("POST", "/v1/watch/a/complete", {"fire": True}), ("POST", "/v1/watch/complete", {"watch": ["a", "b"]}),
+    [("POST", "/v1/keys/k/pause", {"note": "ü", "until": 4102444800000}), ("POST", "/v1/watch/a/complete", {"fire": True}), ("POST", "/v1/watch/complete", {"watch": ["a", "b"]}),
      ("PATCH", "/v1/keys/k/timer", {"after": "3h", "labels": {"x": "z"}}), ("POST", "/v1/keys/k/touch", {"after": "1h"}),
      ("POST", "/v1/queues/a/lease", {"max": 3, "wait": 0, "lease": "1s"}), ("POST", "/v1/queues/a/ack", RECEIPTS),
      ("POST", "/v1/queues/a/nack", {**RECEIPTS, "delay": "1s", "error": "no", "dead": False}),

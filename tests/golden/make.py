@@ -22,7 +22,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
 import harness
 
-FORMAT = 5
+FORMAT = 6
 FLAGS = ("--partitions", "3", "--retain", "3650d")
 FAR = 4102444800000  # 2100-01-01
 GOLDEN_PORT = 9  # discard: the test sends its webhooks elsewhere by queue
@@ -97,6 +97,9 @@ def populate(daemon):
     assert lease["items"][0]["payload"]["id"] == reported, lease
     ids["report"] = lease["items"][0]["id"]
     assert daemon.call("POST", "/v1/queues/reports/ack", {"receipts": [lease["items"][0]["receipt"]]})[0] == 200
+    for name, body in (("paused", {"note": "ä"}), ("paused until", {"until": FAR - 1})):
+        ids[name] = create(daemon, dict(plain, at="1970-01-01T00:00:03Z", target="queue:golden"))
+        assert daemon.call("POST", f"/v1/timers/{ids[name]}/pause", body)[0] == 200
     for number in range(4):  # due, and nobody has pulled them
         ids[f"due-{number}"] = create(
             daemon, {"at": f"1970-01-01T00:00:02.{number:03}Z", "target": "queue:golden", "payload": {"due": number}})

@@ -51,6 +51,8 @@ static bool begins_anew(const struct world *world, const struct twin *twin,
 {
     const struct wall now_max = world->model.now_max[twin->partition];
 
+    if (twin->row.state == TIMER_PAUSED)
+        return timer->attempts == 0 && pauses_stay(twin, timer);
     return timer->state == TIMER_SCHEDULED && timer->attempts == 0 &&
            timer->at.ms >= timer->due.ms && timer->at.ms <= wall_max(timer->due, now_max).ms;
 }
@@ -117,7 +119,12 @@ static bool is_redriven(const struct world *world, const struct op *op, const st
 static bool is_fired(const struct world *world, const struct op *op, const struct twin *twin,
                      const struct timer *timer)
 {
-    return !timer_is_final(timer->state) && timer->attempts == twin->row.attempts &&
+    if (twin->row.state == TIMER_PAUSED) /* it is due, and waits */
+        return op->event && pauses_stay(twin, timer) && timer->attempts == twin->row.attempts &&
+               timer->due.ms <= twin->row.content.due.ms &&
+               (timer->due.ms == twin->row.content.due.ms || was_told(world, op, timer->due));
+    return !timer_is_final(timer->state) && timer->state != TIMER_PAUSED &&
+           timer->attempts == twin->row.attempts &&
            timer->due.ms == wall_min(twin->row.content.due, timer->at).ms &&
            was_told(world, op, timer->at);
 }
@@ -137,12 +144,15 @@ static bool could(const struct world *world, const struct op *op, const struct t
     bool is_right = false;
     switch (change->kind) {
     case COMMAND_CANCEL:
-        is_right = timer->state == TIMER_CANCELLED && stays(twin, timer);
+        is_right = timer->state == TIMER_CANCELLED &&
+                   (stays(twin, timer) ||
+                    (twin->row.state == TIMER_PAUSED && timer->attempts == twin->row.attempts));
         break;
     case COMMAND_PATCH:
         content_patch(content, change->fields, &change->content);
         is_right = change->fields & PATCH_DUE ? begins_anew(world, twin, timer)
-                                              : stays(twin, timer) && !timer_is_final(timer->state);
+                                              : stays(twin, timer) && pauses_stay(twin, timer) &&
+                                                    !timer_is_final(timer->state);
         break;
     case COMMAND_TOUCH:
         content->due = change->content.due;
@@ -157,6 +167,10 @@ static bool could(const struct world *world, const struct op *op, const struct t
     case COMMAND_FIRE:
         content->due = timer->due;
         is_right = is_fired(world, op, twin, timer);
+        break;
+    case COMMAND_PAUSE:
+    case COMMAND_RESUME:
+        is_right = pauses_could(world, op, twin, timer);
         break;
     case COMMAND_REDRIVE:
         content->due = timer->due;
@@ -203,10 +217,13 @@ static void give(struct credit *credit, size_t i)
         credit->others[i] = credit->others[--credit->other_count];
 }
 
-/* It failed half-way; how many changes it made by then is unknown. */
+/* It failed half-way, and how many changes it made by then is unknown; or it resumed a timer, or
+ * met one that was not paused any more, and its answer is the same. */
 static bool is_unknown(const struct op *op)
 {
-    return is_of_many(op) && op->is_answered && op->command.error;
+    return op->is_answered &&
+           (op->command.kind == COMMAND_RESUME ? !op->command.error
+                                               : is_of_many(op) && op->command.error);
 }
 
 static void unmark(struct causes *causes)
@@ -302,7 +319,8 @@ static bool gain(struct causes *causes, struct op *op)
         struct credit *credit = &causes->credits[i];
 
         if (!credit->is_marked && credit->by != op && may_have(causes, op, credit->twin) &&
-            (!credit->by->is_answered || is_of_many(credit->by)) && take(causes, credit, op))
+            (!credit->by->is_answered || is_of_many(credit->by) || is_unknown(credit->by)) &&
+            take(causes, credit, op))
             return true;
     }
     return false;
@@ -401,7 +419,8 @@ static bool is_open(const struct credit *credit, bool is_any_of_many)
 {
     bool is_open = !credit->by->is_answered || (is_of_many(credit->by) && is_any_of_many);
 
-    for (size_t i = 0; i < credit->other_count && is_of_many(credit->by); i++)
+    for (size_t i = 0;
+         i < credit->other_count && (is_of_many(credit->by) || is_unknown(credit->by)); i++)
         is_open |= !credit->others[i]->is_answered;
     return is_open;
 }

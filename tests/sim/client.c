@@ -202,7 +202,7 @@ void clients_ask(struct world *world, enum command_kind kind, uint16_t partition
 
         op->timers[i] = content_timer(&twin->asked);
         const uint64_t runs_bytes = rhythm_recurs(&contents[i].rhythm) ? RUNS_BYTES_MAX : 0;
-        const uint64_t bytes = engine_footprint(op->timers[i]) + runs_bytes;
+        const uint64_t bytes = engine_footprint(op->timers[i]) + runs_bytes + PAUSES_NOTE_SIZE;
         if (bytes > world->clients.created_bytes_max)
             world->clients.created_bytes_max = bytes;
         world_note(world, kind == COMMAND_PUT ? "put" : "create", partition, twin->number,
@@ -210,7 +210,8 @@ void clients_ask(struct world *world, enum command_kind kind, uint16_t partition
     }
     if (kind == COMMAND_PUT) {
         op->key = contents[0].key;
-        op->change = (struct change){kind, 0, op->created[0]->asked, if_version};
+        op->change = (struct change){
+            .kind = kind, .content = op->created[0]->asked, .if_version = if_version};
         op->command.if_version = if_version;
     }
     struct engine_stats stats;
@@ -334,11 +335,10 @@ void clients_patch(struct world *world, struct op *op)
 static void change(struct world *world, enum command_kind kind, uint16_t partition,
                    struct twin *twin)
 {
-    static const char *const words[] = {[COMMAND_PATCH] = "patch",
-                                        [COMMAND_CANCEL] = "cancel",
-                                        [COMMAND_FIRE] = "fire",
-                                        [COMMAND_REDRIVE] = "redrive",
-                                        [COMMAND_FORGET] = "forget"};
+    static const char *const words[] = {
+        [COMMAND_PATCH] = "patch",  [COMMAND_CANCEL] = "cancel", [COMMAND_FIRE] = "fire",
+        [COMMAND_PAUSE] = "pause",  [COMMAND_RESUME] = "resume", [COMMAND_REDRIVE] = "redrive",
+        [COMMAND_FORGET] = "forget"};
     struct op *op = clients_call(world, kind, partition, twin);
     struct change *asked = &op->change;
 
@@ -346,6 +346,8 @@ static void change(struct world *world, enum command_kind kind, uint16_t partiti
         op->command.if_version = asked->if_version = clients_draw_if_version(world, twin);
     else if (world_chance(world, world->plan.pace_permille))
         op->command.not_before = wall_add(world_now(world), world_skewed(world, PACE_MS_MAX));
+    if (kind == COMMAND_PAUSE)
+        pauses_ask(world, op);
     if (kind == COMMAND_PATCH) {
         do {
             uint64_t few = world_below(world, 64);
@@ -494,6 +496,8 @@ static void act_on(struct world *world, struct twin *twin, enum action action)
         clients_get(world, twin);
     else if (action == ACTION_GET)
         host_submit(world, clients_call(world, COMMAND_GET, partition, NULL));
+    else if (action != ACTION_REDRIVE && pauses_instead(world))
+        change(world, pauses_kind(world, twin), partition, twin);
     else
         change(world, command_of(world, action), partition, twin);
 }

@@ -155,4 +155,40 @@ bool touches_moved_on(const struct twin *twin, const struct timer *timer);
 /* A touch is answered with success. */
 void touches_judge(struct world *world, struct op *op);
 
+/* ---- pauses.c: a timer is paused, which nothing but a resumption or its time ends
+ *
+ * A paused timer is not delivered, keeps its pause through every other change, and goes on as if
+ * its engine had been down. ---- */
+
+enum { PAUSES_NOTE_SIZE = 16 };
+
+/* Whether a call pauses or resumes in place of what was drawn; and which of the two. */
+bool pauses_instead(const struct world *world);
+enum command_kind pauses_kind(const struct world *world, const struct twin *twin);
+
+/* Draws what a pause says, into the change and the command. */
+void pauses_ask(struct world *world, struct op *op);
+
+/* Resumes all that would stay paused, for the end of a run. */
+void pauses_end_all(struct world *world);
+
+/* Whether the row is paused as the twin is, or neither is. */
+bool pauses_stay(const struct twin *twin, const struct timer *timer);
+
+/* Whether the pause, or the resumption, made `timer` of the twin's row. */
+bool pauses_could(const struct world *world, const struct op *op, const struct twin *twin,
+                  const struct timer *timer);
+
+/* Its pause ended by itself. */
+bool pauses_ended(const struct world *world, const struct twin *twin, const struct timer *timer);
+
+/* The row is durable. */
+void pauses_keep(struct twin *twin, const struct timer *timer);
+
+/* Whether a command by labels has nothing to do for it. */
+bool pauses_are_as_asked(const struct op *op, const struct twin *twin);
+
+/* A pause, or a resumption, is answered with success. */
+void pauses_judge(struct world *world, struct op *op);
+
 #endif

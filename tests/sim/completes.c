@@ -25,13 +25,15 @@ static bool was_at_rest(const struct op *op, const struct twin *twin)
     return twin->row.changed_step < op->step && !twin_was_busy(twin, op->step);
 }
 
-/* By labels those are left alone that are due already, or are as they are to be. */
+/* By labels those are left alone that are due already, or are as they are to be; and always those
+ * that are to be resumed and are not paused. */
 static bool has_nothing_to_change(const struct world *world, const struct op *op,
                                   const struct twin *twin)
 {
     if (op->event)
-        return false;
-    return (op->change.kind == COMMAND_FIRE && wall_max(twin->row.at, twin->row.content.due).ms <=
+        return op->change.kind == COMMAND_RESUME && pauses_are_as_asked(op, twin);
+    return pauses_are_as_asked(op, twin) ||
+           (op->change.kind == COMMAND_FIRE && wall_max(twin->row.at, twin->row.content.due).ms <=
                                                    world->model.now_max[op->partition].ms) ||
            (op->change.kind == COMMAND_PATCH && op->change.fields & PATCH_DUE &&
             twin->row.content.due.ms == op->change.content.due.ms);

@@ -168,6 +168,7 @@ static void run_out(struct world *world)
         while (clients_go_on(world))
             ;
         end_rhythms(world, world->step > all_end_step);
+        pauses_end_all(world);
         if (at.ms != WALL_NEVER.ms && is_settled(world) && ahead_ms > 3 * window_ms + 10)
             jump(world, ahead_ms - world_below(world, 2 * window_ms + 10));
         if (!world_step(world, UINT64_MAX) && at.ms != WALL_NEVER.ms)

@@ -14,6 +14,7 @@ static const char ANSWER[] = "an answer shows what is durable";
 static const char REFUSAL[] = "a refusal has a reason";
 static const char DURABLE[] = "acknowledged is durable";
 static const char LIMIT[] = "limits hold";
+static const char PAUSE[] = "nothing is delivered while it is paused";
 
 #define U64(value) ((unsigned long long)(value))
 
@@ -93,6 +94,8 @@ struct twin *judge_delivery(struct world *world, struct sim_partition *partition
                    twin->life == TWIN_DURABLE ? timer_state_text(row->state) : "not durable");
     if (twin->is_out || twin->has_outcome)
         world_fail(world, twin->number, "one delivery at a time", "another one is not settled");
+    if (row->state == TIMER_PAUSED || timer->paused.ms)
+        world_fail(world, twin->number, PAUSE, "paused at %llu", U64(row->paused.ms));
     check_due(world, twin, world_now(world));
     if (twin->is_in_doubt)
         world_fail(world, twin->number, "what is durable is delivered", "its row is in doubt");
@@ -170,7 +173,8 @@ void judge_shown(struct world *world, const struct op *op, const struct twin *tw
     /* DELIVERING is not durable; the delivery may be taken a moment after this answer. Being put
      * back for want of room is no new version, and makes RETRYING SCHEDULED. */
     if (timer->state != version->state &&
-        (timer_is_final(version->state) || timer_is_final(timer->state)))
+        (timer_is_final(version->state) || timer_is_final(timer->state) ||
+         version->state == TIMER_PAUSED || timer->state == TIMER_PAUSED))
         world_fail(world, twin->number, ANSWER, "version %u was %s, not %s", timer->version,
                    timer_state_text(version->state), timer_state_text(timer->state));
 }
@@ -369,6 +373,10 @@ static void judge_refused(struct world *world, const struct sim_partition *parti
         judge_shown(world, op, twin, op->command.timer);
         is_right = timer_is_final(op->command.timer->state);
         break;
+    case ERROR_PAUSED:
+        judge_shown(world, op, twin, op->command.timer);
+        is_right = op->command.kind == COMMAND_FIRE && op->command.timer->state == TIMER_PAUSED;
+        break;
     case ERROR_ALREADY_FIRING:
         is_right = twin_was_busy(twin, op->step);
         break;
@@ -500,9 +508,11 @@ static void judge_call(struct world *world, struct sim_partition *partition, str
 {
     const struct command *command = &op->command;
     static const char *const words[] = {
-        [COMMAND_GET] = "got",       [COMMAND_PATCH] = "patched",    [COMMAND_CANCEL] = "cancelled",
-        [COMMAND_FIRE] = "put on",   [COMMAND_REDRIVE] = "redriven", [COMMAND_EXPLAIN] = "got",
-        [COMMAND_TOUCH] = "touched", [COMMAND_FORGET] = "forgotten",
+        [COMMAND_GET] = "got",          [COMMAND_PATCH] = "patched",
+        [COMMAND_CANCEL] = "cancelled", [COMMAND_FIRE] = "put on",
+        [COMMAND_REDRIVE] = "redriven", [COMMAND_EXPLAIN] = "got",
+        [COMMAND_TOUCH] = "touched",    [COMMAND_FORGET] = "forgotten",
+        [COMMAND_PAUSE] = "paused",     [COMMAND_RESUME] = "resumed",
     };
     struct twin *twin = op->key ? claims_judge_named(world, op) : op->twin;
 
@@ -528,6 +538,8 @@ static void judge_call(struct world *world, struct sim_partition *partition, str
         judge_shown(world, op, twin, command->timer);
     else if (command->kind == COMMAND_TOUCH)
         touches_judge(world, op);
+    else if (command->kind == COMMAND_PAUSE || command->kind == COMMAND_RESUME)
+        pauses_judge(world, op);
     else if (command->kind == COMMAND_FORGET)
         judge_forgotten(world, op);
     else

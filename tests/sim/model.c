@@ -371,6 +371,8 @@ struct wall model_acts_at(const struct world *world, const struct twin *twin)
 {
     if (is_misplaced(twin, world_now(world)))
         return (struct wall){0};
+    if (twin->row.state == TIMER_PAUSED)
+        return twin->row.at;
     return twin->is_spilled ? twin->row.content.due : wall_max(twin->row.at, twin->row.content.due);
 }
 
@@ -390,6 +392,8 @@ static void check_spill(struct world *world, struct twin *twin, const struct tim
 {
     if (timer->at.ms == twin->row.at.ms)
         return;
+    if (twin->row.state == TIMER_PAUSED)
+        wrong(world, twin, timer, "a paused timer moved");
     if (touches_moved_on(twin, timer)) {
         world->totals->rows_moved++;
         return;
@@ -413,7 +417,8 @@ static bool may_be_given_up(const struct world *world, const struct twin *twin,
     struct content content = row->content;
 
     content.due = timer->due;
-    if (timer->version != row->version + 1 || !content_matches(&content, timer) ||
+    if (row->state == TIMER_PAUSED || timer->version != row->version + 1 ||
+        !content_matches(&content, timer) ||
         (timer_is_final(timer->state) && timer->attempts != row->attempts))
         return false;
     for (size_t i = told->count; i-- > row->told_index;) {
@@ -450,7 +455,8 @@ static void check_next(struct world *world, struct twin *twin, const struct time
     } else if (twin->has_outcome) {
         check_outcome(world, twin, timer);
     } else if (timer->version == row->version && row->is_stored && !timer_is_final(row->state) &&
-               (timer->state == row->state || timer->state == TIMER_SCHEDULED) &&
+               (timer->state == row->state ||
+                (timer->state == TIMER_SCHEDULED && row->state != TIMER_PAUSED)) &&
                timer->attempts == row->attempts && content_matches(&row->content, timer)) {
         check_spill(world, twin, timer);
     } else if (is_reported(world, twin) && was_given_up(world, twin, timer)) {
@@ -460,13 +466,15 @@ static void check_next(struct world *world, struct twin *twin, const struct time
         const bool is_ambiguous = !timer_is_final(row->state) && !row->content.on_dead &&
                                   may_be_given_up(world, twin, timer);
 
-        if (is_ambiguous && !world->model.is_doubtful)
+        if ((is_ambiguous || pauses_ended(world, twin, timer)) && !world->model.is_doubtful)
             cause_may_be_nobody(&world->causes);
         if (is_ambiguous && !firings_match(&row->firings, timer))
             firings_add_unanswered(twin);
         if (content.number != row->content.number || content.watch != row->content.watch)
             twin->put_step = world->step;
         twin->row.content = content;
+    } else if (pauses_ended(world, twin, timer)) {
+        world->totals->pauses_ended++;
     } else if (timer_is_final(row->state) || !row->is_stored) {
         wrong(world, twin, timer, "a timer that is over is written again");
     } else if (!was_given_up(world, twin, timer)) {
@@ -545,8 +553,10 @@ static void write_row(struct world *world, uint16_t partition, const struct stor
     if (timer->state == TIMER_DEAD && timer->at.ms < storage_dead_at(timer->ended).ms)
         wrong(world, twin, timer, "it does not lie among the dead letters");
     row->is_stored = true;
-    if (!timer_is_final(timer->state) || timer->state == TIMER_DEAD)
+    if (!timer_is_final(timer->state) || timer->state == TIMER_DEAD ||
+        row->at.ms == STORAGE_PAUSED_AT.ms)
         row->at = timer->at;
+    pauses_keep(twin, timer);
     if (!timer_is_final(timer->state)) {
         twin->end_passed_ms = world->model.passed_ms[partition];
     }
@@ -692,6 +702,7 @@ static bool compare_row(struct world *world, uint16_t partition, const struct ti
     if (twin->life != TWIN_DURABLE || !row->is_stored || timer->state != row->state ||
         timer->version != row->version || timer->attempts != row->attempts ||
         timer->due.ms != row->content.due.ms || !content_matches(&row->content, timer) ||
+        (!timer_is_final(row->state) && !pauses_stay(twin, timer)) ||
         !firings_match(&row->firings, timer))
         wrong(world, twin, timer, "the storage has another row");
     return !twin->is_damaged;

@@ -20,10 +20,12 @@ struct op;
 
 /* What a request in flight does to the timers that it is about. */
 struct change {
-    enum command_kind kind; /* PATCH, TOUCH, PUT, CANCEL, FIRE, REDRIVE, or no change */
+    enum command_kind kind; /* PATCH, TOUCH, PUT, CANCEL, FIRE, PAUSE, RESUME, REDRIVE, or none */
     uint32_t fields;        /* of a patch */
     struct content content;
     uint32_t if_version;
+    struct wall until; /* of a pause, with its note; 0: none */
+    uint32_t note;
 };
 
 /* The last row that became durable. */
@@ -33,6 +35,8 @@ struct sim_row {
     struct content content;
     struct firings firings;
     struct wall at, ended;
+    struct wall paused; /* with its note */
+    uint32_t note;
     enum timer_state state;
     uint32_t version, attempts;
     uint64_t written_ms;   /* true time */

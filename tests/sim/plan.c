@@ -204,6 +204,13 @@ static void draw_reports(struct sim_plan *plan)
     plan->report_permille = (uint32_t)CHOOSE(&own, 0, 0, 300, 1000);
 }
 
+static void draw_pauses(struct sim_plan *plan)
+{
+    struct random own = random_seeded(random_mix(plan->engine.seed ^ UINT64_C(0x9a05e)));
+
+    plan->pause_permille = (uint32_t)CHOOSE(&own, 0, 0, 200, 600);
+}
+
 uint64_t plan_timeout_ms_max(const struct sim_plan *plan)
 {
     const uint64_t of_reports = plan->report_permille ? RETRY_POLICY_DEFAULT.timeout_ms : 0;
@@ -268,6 +275,7 @@ void plan_draw(struct sim_plan *ret_plan, struct random *random)
     draw_later(plan);
     draw_dead(plan);
     draw_reports(plan);
+    draw_pauses(plan);
 }
 
 /* ---- less of it ---- */
@@ -370,6 +378,8 @@ static void without_clients(struct sim_plan *plan, uint32_t without)
     }
     if (IS_OFF(touches))
         weights[ACTION_TOUCH] = 0;
+    if (IS_OFF(pauses))
+        plan->pause_permille = 0;
     if (IS_OFF(gets))
         weights[ACTION_GET] = 0;
     if (IS_OFF(listings))

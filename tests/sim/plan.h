@@ -75,6 +75,7 @@ enum action {
     X(fires)            \
     X(redrives)         \
     X(touches)          \
+    X(pauses)           \
     X(gets)             \
     X(listings)         \
     X(batches)          \
@@ -130,6 +131,7 @@ struct sim_plan {
     uint64_t base_ms_max, cap_ms_max, timeout_ms_max;
 
     uint32_t report_permille;   /* of timers with on_dead, and with on_success */
+    uint32_t pause_permille;    /* of calls on a timer, or on those with a label */
     uint32_t postpone_permille; /* of webhooks that come back as postponed */
     uint32_t explain_permille;  /* of gets that ask for an explanation */
 

@@ -153,6 +153,10 @@ static void complete(struct world *world, uint16_t partition)
         if (world_chance(world, 300))
             change->kind = COMMAND_PATCH;
     }
+    if (pauses_instead(world))
+        change->kind = pauses_kind(world, NULL);
+    if (change->kind == COMMAND_PAUSE)
+        pauses_ask(world, op);
     if (change->kind == COMMAND_PATCH) {
         change->fields = PATCH_DUE;
         change->content = clients_draw_content(world);

@@ -20,6 +20,9 @@
     X(replaced, "timers replaced by key")               \
     X(made_due, "timers fired by a call")               \
     X(redriven, "dead letters redriven")                \
+    X(paused, "timers paused by a call")                \
+    X(resumed, "timers resumed by a call")              \
+    X(pauses_ended, "pauses that ended by themselves")  \
     X(forgotten, "dead letters forgotten")              \
     X(keys_met, "keys that were taken")                 \
     X(repeated, "requests repeated")                    \

@@ -99,7 +99,11 @@ bool touches_could(const struct world *world, const struct op *op, const struct 
     const struct wall due = op->change.content.due;
     const bool is_untried = row->state == TIMER_SCHEDULED && row->attempts == 0;
 
-    if (due.ms <= row->content.due.ms || timer->state != TIMER_SCHEDULED || timer->attempts)
+    if (due.ms <= row->content.due.ms || !pauses_stay(twin, timer) || timer->attempts)
+        return false;
+    if (row->state == TIMER_PAUSED)
+        return true;
+    if (timer->state != TIMER_SCHEDULED)
         return false;
     if (timer->at.ms == row->at.ms && is_untried && due.ms > row->at.ms)
         return was_not_reached(world, op, row->content.due);

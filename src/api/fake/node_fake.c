@@ -102,6 +102,19 @@ static void patch(struct node *node, struct command *command)
     timer_free(from);
 }
 
+/* Or resumes it. */
+static void node_fake_pause(struct node *node, struct command *command)
+{
+    struct timer *timer = node_fake_find(node, command);
+
+    if (timer) {
+        timer->state = command->kind == COMMAND_PAUSE ? TIMER_PAUSED : TIMER_SCHEDULED;
+        timer->at = command->patch ? command->patch->at : timer->due;
+        timer->version++;
+    }
+    timer_free(command->patch);
+}
+
 static int node_fake_compare(const void *left, const void *right)
 {
     const struct timer *a = *(struct timer *const *)left, *b = *(struct timer *const *)right;
@@ -170,6 +183,10 @@ static void execute(struct node *node, struct command *command)
             timer->ended = wall_now();
             timer->version++;
         }
+        break;
+    case COMMAND_PAUSE:
+    case COMMAND_RESUME:
+        node_fake_pause(node, command);
         break;
     case COMMAND_REDRIVE:
     case COMMAND_FORGET:

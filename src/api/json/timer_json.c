@@ -157,6 +157,16 @@ void timer_json_format_runs(const struct timer *timer, struct buffer *out)
     buffer_append_text(out, "]");
 }
 
+void timer_json_format_paused(const struct timer *timer, struct buffer *out)
+{
+    timer_json_append_time(out, ",\"paused\":{\"since\":", timer->paused);
+    if (timer->at.ms < STORAGE_PAUSED_AT.ms)
+        timer_json_append_time(out, ",\"until\":", timer->at);
+    if (timer->texts.note.size)
+        append_string(out, ",\"note\":", timer->texts.note);
+    buffer_append(out, "}", 1);
+}
+
 void timer_json_format(const struct timer *timer, struct buffer *out)
 {
     const struct timer_texts *texts = &timer->texts;
@@ -190,6 +200,8 @@ void timer_json_format(const struct timer *timer, struct buffer *out)
     timer_json_append_time(out, ",\"created\":", timer->created);
     if (timer_is_final(timer->state))
         timer_json_append_time(out, ",\"ended\":", timer->ended);
+    if (timer->state == TIMER_PAUSED)
+        timer_json_format_paused(timer, out);
     if (texts->last_error.size)
         append_string(out, ",\"last_error\":", texts->last_error);
     if (texts->runs.size) {

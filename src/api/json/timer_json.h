@@ -65,6 +65,9 @@ void timer_json_format_content(const struct timer *timer, struct buffer *out);
 /* Appends its last firings as an array, the newest first. */
 void timer_json_format_runs(const struct timer *timer, struct buffer *out);
 
+/* Appends since when, until when and why it is paused, as a member after a comma. */
+void timer_json_format_paused(const struct timer *timer, struct buffer *out);
+
 /* Appends the timer as API.md shows it. A final state has no payload. */
 void timer_json_format(const struct timer *timer, struct buffer *out);
 

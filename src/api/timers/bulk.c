@@ -1,6 +1,6 @@
-/* bulk.c - cancels, fires, reschedules and touches many timers. Each id and each key gets one
- * command; an event and labels get one command for each partition, because such timers may be in
- * any. The names are decoded into the room of the scatter. */
+/* bulk.c - cancels, fires, pauses, resumes, reschedules and touches many timers. Each id and each
+ * key gets one command; an event and labels get one command for each partition, because such timers
+ * may be in any. The names are decoded into the room of the scatter. */
 #include "api/timers/timers.h"
 
 #include "api/json/members.h"
@@ -15,6 +15,7 @@
 struct selection {
     struct bytes ids, keys, watch, labels;
     struct bytes after, at;
+    struct bytes note, until;
 };
 
 struct bulk {
@@ -23,8 +24,8 @@ struct bulk {
     size_t part_count;
     char *room; /* as large as the body: a decoded text is never longer */
     size_t room_used;
-    enum command_kind each; /* CANCEL, FIRE, PATCH or TOUCH */
-    struct timer *patch;    /* of PATCH and TOUCH: what each part gets a copy of */
+    enum command_kind each;
+    struct timer *patch; /* of PATCH, TOUCH and PAUSE: what each part gets a copy of */
 };
 
 static bool bulk_refuse(struct call *call, const char *pointer, const char *detail)
@@ -41,16 +42,17 @@ static bool bulk_refuse(struct call *call, const char *pointer, const char *deta
 /* False: answered. */
 static bool read_selection(struct call *call, struct selection *ret_selection)
 {
-    static const char *const names[] = {"ids", "keys", "watch", "labels", "after", "at"};
-    struct bytes values[6];
+    static const char *const names[] = {"ids",   "keys", "watch", "labels",
+                                        "after", "at",   "note",  "until"};
+    struct bytes values[8];
     struct problem problem;
 
-    if (members_read(buffer_bytes(&call->body), names, 6, values, &problem)) {
+    if (members_read(buffer_bytes(&call->body), names, 8, values, &problem)) {
         call_answer_problem(call, &problem);
         return false;
     }
-    *ret_selection =
-        (struct selection){values[0], values[1], values[2], values[3], values[4], values[5]};
+    *ret_selection = (struct selection){values[0], values[1], values[2], values[3],
+                                        values[4], values[5], values[6], values[7]};
     return true;
 }
 
@@ -134,7 +136,7 @@ static bool give_patches(struct bulk *bulk)
     for (size_t i = 0; bulk->patch && i < bulk->part_count; i++) {
         struct command *command = &bulk->scatter->parts[i].node.command;
 
-        command->patch_fields = PATCH_DUE;
+        command->patch_fields = bulk->each == COMMAND_PAUSE ? 0 : PATCH_DUE;
         command->patch = timer_copy(bulk->patch, &bulk->patch->texts);
         if (!command->patch) {
             while (i-- > 0)
@@ -168,6 +170,10 @@ static const char *done_text(const struct command *command)
         return "touched";
     case COMMAND_FIRE:
         return "fired";
+    case COMMAND_PAUSE:
+        return "paused";
+    case COMMAND_RESUME:
+        return "resumed";
     default:
         return "cancelled";
     }
@@ -316,16 +322,26 @@ static void carry_out(struct call *call, const struct selection *selection, enum
     timer_free(patch);
 }
 
-/* A call that takes no time. */
+/* Refuses the fields that are for other calls. False: answered. */
+static bool bulk_refuse_time(struct call *call, const struct selection *selection)
+{
+    return (!selection->after.data || bulk_refuse(call, "#/after", "It is for reschedule")) &&
+           (!selection->at.data || bulk_refuse(call, "#/at", "It is for reschedule"));
+}
+
+static bool bulk_refuse_pause(struct call *call, const struct selection *selection)
+{
+    return (!selection->note.data || bulk_refuse(call, "#/note", "It is for pause")) &&
+           (!selection->until.data || bulk_refuse(call, "#/until", "It is for pause"));
+}
+
+/* A call that takes nothing but the selection. */
 static void bulk_change(struct call *call, enum command_kind each)
 {
     struct selection selection;
 
-    if (!read_selection(call, &selection))
-        return;
-    if (selection.after.data || selection.at.data)
-        bulk_refuse(call, selection.after.data ? "#/after" : "#/at", "It is for reschedule");
-    else
+    if (read_selection(call, &selection) && bulk_refuse_time(call, &selection) &&
+        bulk_refuse_pause(call, &selection))
         carry_out(call, &selection, each, NULL);
 }
 
@@ -337,6 +353,48 @@ void bulk_cancel(struct call *call)
 void bulk_fire(struct call *call)
 {
     bulk_change(call, COMMAND_FIRE);
+}
+
+void bulk_resume(struct call *call)
+{
+    bulk_change(call, COMMAND_RESUME);
+}
+
+/* NULL: answered. */
+static struct timer *bulk_read_pause(struct call *call, const struct selection *selection)
+{
+    struct buffer json;
+
+    buffer_init(&json);
+    buffer_append_text(&json, "{");
+    if (selection->note.data) {
+        buffer_append_text(&json, "\"note\":");
+        buffer_append_bytes(&json, selection->note);
+    }
+    if (selection->until.data) {
+        buffer_append_text(&json, selection->note.data ? ",\"until\":" : "\"until\":");
+        buffer_append_bytes(&json, selection->until);
+    }
+    buffer_append_text(&json, "}");
+    struct timer *patch = NULL;
+    struct problem problem;
+    if (buffer_failed(&json))
+        call_answer_error(call, ERROR_NO_MEMORY, "");
+    else if (pause_parse(buffer_bytes(&json), wall_coming(), &patch, &problem))
+        call_answer_problem(call, &problem);
+    buffer_deinit(&json);
+    return patch;
+}
+
+void bulk_pause(struct call *call)
+{
+    struct selection selection;
+
+    if (!read_selection(call, &selection) || !bulk_refuse_time(call, &selection))
+        return;
+    struct timer *patch = bulk_read_pause(call, &selection);
+    if (patch)
+        carry_out(call, &selection, COMMAND_PAUSE, patch);
 }
 
 /* The time in the body, exactly one. NULL: answered. */
@@ -353,7 +411,7 @@ void bulk_reschedule(struct call *call)
 {
     struct selection selection;
 
-    if (!read_selection(call, &selection))
+    if (!read_selection(call, &selection) || !bulk_refuse_pause(call, &selection))
         return;
     struct timer *patch = read_due(call, &selection);
     if (patch)
@@ -364,7 +422,7 @@ void bulk_touch(struct call *call)
 {
     struct selection selection;
 
-    if (!read_selection(call, &selection))
+    if (!read_selection(call, &selection) || !bulk_refuse_pause(call, &selection))
         return;
     if (selection.watch.data || selection.labels.data) {
         bulk_refuse(call, selection.watch.data ? "#/watch" : "#/labels",

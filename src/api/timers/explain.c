@@ -22,6 +22,8 @@ static void append_number(struct buffer *out, const char *name, uint64_t number)
 
 static const char *place_text(const struct explained *explained, const struct timer *timer)
 {
+    if (timer->state == TIMER_PAUSED)
+        return "paused";
     switch (explained->place) {
     case PLACE_FINAL:
         return "over";
@@ -104,9 +106,26 @@ static void say_over(struct buffer *out, const struct timer *timer)
                                 : ".");
 }
 
+static void say_paused(struct buffer *out, const struct timer *timer, struct wall now)
+{
+    buffer_append_text(out, "It was paused ");
+    say_when(out, now, timer->paused);
+    if (timer->at.ms < STORAGE_PAUSED_AT.ms) {
+        buffer_append_text(out, ", and resumes by itself ");
+        say_when(out, now, timer->at);
+        buffer_append_text(out, ".");
+    } else {
+        buffer_append_text(out, ", until it is resumed.");
+    }
+}
+
 static void say_where(struct buffer *out, const struct timer *timer,
                       const struct explained *explained)
 {
+    if (timer->state == TIMER_PAUSED) {
+        say_paused(out, timer, explained->now);
+        return;
+    }
     switch (explained->place) {
     case PLACE_FINAL:
         say_over(out, timer);
@@ -225,6 +244,8 @@ static void append_lateness(const struct lateness *lateness, struct buffer *out)
 static void append_place(const struct timer *timer, const struct explained *explained,
                          struct buffer *out)
 {
+    if (timer->state == TIMER_PAUSED)
+        return;
     if (explained->place == PLACE_WHEEL)
         buffer_printf(out, ",\"wheel\":{\"level\":%u,\"bucket\":%u}", explained->wheel_level,
                       explained->wheel_bucket);
@@ -279,10 +300,12 @@ void explain_format(const struct timer *timer, const struct explained *explained
     append_number(out, "partition", timer->id.partition);
     append_time(out, "now", explained->now);
     append_time(out, "due", timer->due);
-    if (explained->place != PLACE_FINAL)
-        append_time(out, "next", timer->at);
-    else
+    if (explained->place == PLACE_FINAL)
         append_time(out, "ended", timer->ended);
+    else if (timer->state == TIMER_PAUSED)
+        timer_json_format_paused(timer, out);
+    else
+        append_time(out, "next", timer->at);
     append_number(out, "version", timer->version);
     append_number(out, "attempts", timer->attempts);
     append_number(out, "attempts_max", timer->retry.attempts_max);

@@ -1,4 +1,4 @@
-/* keys.c - create, get, touch, fire and cancel by key. */
+/* keys.c - create, get, touch, fire, resume and cancel by key. */
 
 #include "api/json/names.h"
 #include "api/timers/timers.h"
@@ -34,6 +34,12 @@ void keys_delete(struct call *call)
 void keys_fire(struct call *call)
 {
     if (keys_address(call, COMMAND_FIRE))
+        call_submit(call, timers_done);
+}
+
+void keys_resume(struct call *call)
+{
+    if (keys_address(call, COMMAND_RESUME))
         call_submit(call, timers_done);
 }
 

@@ -282,7 +282,7 @@ static bool part_init(struct list_job *job, uint16_t partition)
 {
     const struct list_query *query = &job->query;
     const uint32_t over = 1u << TIMER_FIRED | 1u << TIMER_CANCELLED | 1u << TIMER_DEAD;
-    const uint32_t alive = 1u << TIMER_SCHEDULED | 1u << TIMER_DELIVERING | 1u << TIMER_RETRYING;
+    const uint32_t alive = ~over & ((1u << (TIMER_PAUSED + 1)) - 1);
     struct list_part *part = &job->parts[partition];
     struct storage_scan scan = {
         .partition = partition,

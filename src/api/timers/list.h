@@ -15,7 +15,7 @@ enum {
     LIST_LIMIT_DEFAULT = 100,
     LIST_LIMIT_MAX = 1000,
     LIST_LABELS_MAX = 16,
-    LIST_STATES_MAX = 6, /* as many as there are */
+    LIST_STATES_MAX = 7, /* as many as there are */
 };
 
 /* The query of a list; its texts point into the room of the query. */

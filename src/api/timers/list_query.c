@@ -7,7 +7,8 @@ enum {
     LIST_PARAMETERS_MAX = 32,
 };
 
-#define STATES_ALIVE (1u << TIMER_SCHEDULED | 1u << TIMER_DELIVERING | 1u << TIMER_RETRYING)
+#define STATES_ALIVE \
+    (1u << TIMER_SCHEDULED | 1u << TIMER_DELIVERING | 1u << TIMER_RETRYING | 1u << TIMER_PAUSED)
 
 static bool parse_state(struct bytes text, uint32_t *states)
 {

@@ -208,7 +208,8 @@ static void refuses_wrong_queries(void **state)
         "state=",
         "state=Scheduled",
         "state=scheduled,fired",
-        "state=fired&state=dead&state=fired&state=dead&state=fired&state=dead&state=fired",
+        "state=fired&state=dead&state=fired&state=dead&state=fired&state=dead&state=fired"
+        "&state=dead",
         "due_after=",
         "due_after=now",
         "due_after=2030-01-01",

@@ -1,4 +1,4 @@
-/* timers.c - create, get, touch, fire and cancel by id. */
+/* timers.c - create, get, touch, fire, resume and cancel by id. */
 #include "api/timers/timers.h"
 
 #include "api/json/names.h"
@@ -261,6 +261,12 @@ void timers_delete(struct call *call)
 void timers_fire(struct call *call)
 {
     if (timers_address(call, COMMAND_FIRE))
+        call_submit(call, timers_done);
+}
+
+void timers_resume(struct call *call)
+{
+    if (timers_address(call, COMMAND_RESUME))
         call_submit(call, timers_done);
 }
 

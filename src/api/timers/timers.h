@@ -10,7 +10,7 @@
 #include "api/core/scatter.h"
 #include "api/timers/list.h"
 
-/* ---- timers.c: create, get, touch, fire and delete one timer ---- */
+/* ---- timers.c: create, get, touch, fire, resume and delete one timer ---- */
 
 /* Answers with the timer of a command, or with its error. */
 void timers_done(struct node_request *request);
@@ -37,6 +37,7 @@ void timers_touch(struct call *call);
 void timers_change_begin(struct call *call); /* of a call without a body: reads If-Match */
 void timers_delete(struct call *call);
 void timers_fire(struct call *call);
+void timers_resume(struct call *call);
 
 /* The version that an If-Match asks for: 0 for any ("*", or no such header: data NULL), and
  * TIMERS_VERSION_NEVER for a tag that no timer has (weak, or not a version). BAD_REQUEST when the
@@ -61,8 +62,20 @@ void keys_put_begin(struct call *call);
 void keys_put(struct call *call);
 void keys_get(struct call *call);
 void keys_touch(struct call *call);  /* begins with timers_touch_begin */
-void keys_delete(struct call *call); /* begins with timers_change_begin, as the next */
+void keys_delete(struct call *call); /* begins with timers_change_begin, as the next two */
 void keys_fire(struct call *call);
+void keys_resume(struct call *call);
+
+/* ---- pause.c: pause one timer ---- */
+
+/* Reads {"note": "...", "until": ...}, both of which may be left out, into the patch of a pause,
+ * which is the caller's. */
+enum error_code pause_parse(struct bytes json, struct wall now, struct timer **ret_patch,
+                            struct problem *ret_problem);
+
+void pause_begin(struct call *call);
+void pause_by_id(struct call *call);
+void pause_by_key(struct call *call);
 
 /* ---- preview.c: when a schedule would fire ---- */
 
@@ -82,12 +95,14 @@ void batch_end(struct call *call);
 void batch_resumed(struct call *call);
 void batch_closed(struct call *call);
 
-/* ---- bulk.c: cancel, fire, reschedule and touch many timers ---- */
+/* ---- bulk.c: cancel, fire, pause, resume, reschedule and touch many timers ---- */
 
 #define BULK_NAMES_MAX 5000 /* ids, and keys, in one call */
 
 void bulk_cancel(struct call *call);
 void bulk_fire(struct call *call);
+void bulk_pause(struct call *call);
+void bulk_resume(struct call *call);
 void bulk_reschedule(struct call *call);
 void bulk_touch(struct call *call);
 
