@@ -1,40 +1,41 @@
 /*
  * runner_bench.c - schedule+cancel pairs from many threads; idle wake-ups; lateness.
  *
- *     runner_bench [pairs [rounds]]  pairs per second by 1 to 8 threads, the best of 5 rounds
+ *     runner_bench pairs WINDOWS newest|random THREADS runner|mutex   rows for pairs.py
  *     runner_bench idle [seconds]    wake-ups with 1,000,000 timers an hour off, default 10 s
  *     runner_bench late [seconds]    lateness of 10,000 timers a second beside timerfd, default 5 s
  *     runner_bench burst [rounds]    100,000 timers due at once beside busy threads, 5 rounds
  *
- * Each rate is printed with the processor time per pair, of all threads together, which says more
- * on a machine that is not idle.
- *
  * Pairs run against 100,000 outstanding timers, shared out among the threads, with delays uniform
  * in 10 s..70 s, ticks of 1 ms and the real clock. "newest" cancels the timer just scheduled, as a
  * request that is answered does; "random" cancels any outstanding timer of the thread and puts the
- * new one in its place. The runner has its thread; the peer is a wheel under one mutex, without a
- * thread that drives it. Both are measured in turn, round by round, so that what else the machine
- * does meets both.
+ * new one in its place. The runner has its thread; the mutex is of a wheel without a thread that
+ * drives it.
+ *
+ * Time is cut into windows, equal for all threads, and each thread tells how long it waited for a
+ * processor in each: so pairs.py can leave out the windows in which other programs ran.
  */
 #include <tickwheel/runner.h>
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 #ifdef __linux__
 #include <sys/prctl.h>
 #include <sys/timerfd.h>
-#include <unistd.h>
 #endif
 
 enum {
     OUTSTANDING = 100000,
     THREADS_MAX = 8,
     PAIRS_PER_LOOK = 256, /* pairs between reads of the clock */
-    ROUND_MS = 300,
+    WINDOW_MS = 5,
+    WARM_MS = 100,
     FAR_MAX = 8000000, /* far timers of all threads in burst */
     MS = 1000000
 };
@@ -47,6 +48,13 @@ struct runner_bench_subject {
     struct tw_wheel *locked; /* NULL when the runner is measured */
 };
 
+/* What a thread did between two times of the grid, which all threads share. */
+struct runner_bench_window {
+    uint64_t pairs; /* 0: the thread came too late, because another program had its processor */
+    uint64_t took_ns;
+    uint64_t waited_ns; /* for a processor */
+};
+
 struct runner_bench_worker {
     struct runner_bench_subject *subject;
     pthread_barrier_t *start;
@@ -55,8 +63,9 @@ struct runner_bench_worker {
     uint64_t random;
     size_t count;      /* number of outstanding timers */
     tw_handle *timers; /* handles of outstanding timers */
-    double pairs_per_s;
-    double pairs;
+    uint64_t grid_ns;  /* the first window begins here; the warm-up ends */
+    size_t window_count;
+    struct runner_bench_window *windows;
 };
 
 static uint64_t draw(uint64_t *random)
@@ -105,30 +114,58 @@ static double cpu_ns(void)
     return (double)time.tv_sec * 1e9 + (double)time.tv_nsec;
 }
 
+static void run_pairs(struct runner_bench_worker *worker, uint64_t now)
+{
+    struct runner_bench_subject *subject = worker->subject;
+    for (int i = 0; i < PAIRS_PER_LOOK; i++) {
+        tw_handle timer = schedule(subject, now + draw_delay_ns(&worker->random));
+        if (worker->is_random) {
+            size_t which = (draw(&worker->random) >> 32) % worker->count;
+            tw_handle other = worker->timers[which];
+            worker->timers[which] = timer;
+            timer = other;
+        }
+        cancel(subject, timer);
+    }
+}
+
+/* How long the thread has waited for a processor; 0 where the system does not tell. */
+static uint64_t waited_ns(int schedstat)
+{
+    char text[80];
+    unsigned long long ran = 0, waited = 0;
+    ssize_t length = pread(schedstat, text, sizeof(text) - 1, 0);
+    if (length <= 0)
+        return 0;
+    text[length] = '\0';
+    return sscanf(text, "%llu %llu", &ran, &waited) == 2 ? waited : 0;
+}
+
 static void *work(void *argument)
 {
     struct runner_bench_worker *worker = argument;
-    struct runner_bench_subject *subject = worker->subject;
+    int schedstat = open("/proc/thread-self/schedstat", O_RDONLY | O_CLOEXEC);
     for (size_t i = 0; i < worker->count; i++)
-        worker->timers[i] = schedule(subject, now_ns() + draw_delay_ns(&worker->random));
+        worker->timers[i] = schedule(worker->subject, now_ns() + draw_delay_ns(&worker->random));
     pthread_barrier_wait(worker->start);
     pthread_barrier_wait(worker->start);
-    uint64_t pairs = 0, began = now_ns(), now = began;
-    for (; now - began < (uint64_t)ROUND_MS * MS; now = now_ns()) {
-        for (int i = 0; i < PAIRS_PER_LOOK; i++) {
-            tw_handle timer = schedule(subject, now + draw_delay_ns(&worker->random));
-            if (worker->is_random) {
-                size_t which = (draw(&worker->random) >> 32) % worker->count;
-                tw_handle other = worker->timers[which];
-                worker->timers[which] = timer;
-                timer = other;
-            }
-            cancel(subject, timer);
+    uint64_t now = now_ns(), window_ns = (uint64_t)WINDOW_MS * MS;
+    for (; now < worker->grid_ns; now = now_ns())
+        run_pairs(worker, now);
+    for (;;) {
+        size_t which = (now - worker->grid_ns) / window_ns;
+        if (which >= worker->window_count)
+            break;
+        struct runner_bench_window window = {.took_ns = now, .waited_ns = waited_ns(schedstat)};
+        for (uint64_t end = worker->grid_ns + (which + 1) * window_ns; now < end; now = now_ns()) {
+            run_pairs(worker, now);
+            window.pairs += PAIRS_PER_LOOK;
         }
-        pairs += PAIRS_PER_LOOK;
+        window.took_ns = now - window.took_ns;
+        window.waited_ns = waited_ns(schedstat) - window.waited_ns;
+        worker->windows[which] = window;
     }
-    worker->pairs = (double)pairs;
-    worker->pairs_per_s = (double)pairs * 1e9 / (double)(now - began);
+    (void)close(schedstat);
     return NULL;
 }
 
@@ -172,80 +209,6 @@ static void subject_deinit(struct runner_bench_subject *subject)
         pthread_mutex_destroy(&subject->lock);
 }
 
-static double measure(int is_locked, int is_random, unsigned threads, double *ret_cpu_ns)
-{
-    struct runner_bench_subject subject;
-    struct runner_bench_worker workers[THREADS_MAX];
-    pthread_barrier_t start;
-    double sum = 0, count = 0;
-    subject_init(&subject, is_locked);
-    pthread_barrier_init(&start, NULL, threads + 1);
-    for (unsigned i = 0; i < threads; i++) {
-        workers[i] = (struct runner_bench_worker){.subject = &subject,
-                                                  .start = &start,
-                                                  .is_random = is_random,
-                                                  .random = 88172645463325252u + i,
-                                                  .count = OUTSTANDING / threads};
-        workers[i].timers = require(calloc(workers[i].count, sizeof(tw_handle)));
-        if (pthread_create(&workers[i].thread, NULL, work, &workers[i]) != 0)
-            (void)require(NULL);
-    }
-    pthread_barrier_wait(&start);
-    double began = cpu_ns();
-    pthread_barrier_wait(&start);
-    for (unsigned i = 0; i < threads; i++) {
-        pthread_join(workers[i].thread, NULL);
-        count += workers[i].pairs;
-        sum += workers[i].pairs_per_s;
-        free(workers[i].timers);
-    }
-    *ret_cpu_ns = (cpu_ns() - began) / count;
-    pthread_barrier_destroy(&start);
-    subject_deinit(&subject);
-    return sum / 1e6;
-}
-
-/* The best of some rounds. */
-struct best {
-    double pairs_per_us;
-    double cpu_ns;
-};
-
-static void print_best(const char *who, int is_random, const struct best *best)
-{
-    printf("%-9s %s", who, is_random ? "random" : "newest");
-    for (; best->cpu_ns > 0; best++)
-        printf("%8.1f %5.0f ns", best->pairs_per_us, best->cpu_ns);
-    printf("\n");
-}
-
-static void pairs(int rounds)
-{
-    enum { COLUMNS = 4 }; /* 1, 2, 4 and 8 threads */
-    printf("million schedule+cancel pairs a second, best of %d rounds\n%-16s", rounds, "threads");
-    for (unsigned threads = 1; threads <= THREADS_MAX; threads *= 2)
-        printf("%8u %8s", threads, "");
-    printf("\n");
-    for (int is_random = 0; is_random < 2; is_random++) {
-        struct best best[2][COLUMNS + 1] = {0}; /* of the runner, and of the mutex */
-        for (int round = 0; round < rounds; round++)
-            for (int cell = 0; cell < 2 * COLUMNS; cell++) {
-                int is_locked = cell % 2, column = cell / 2;
-                double ns, rate = measure(is_locked, is_random, 1u << column, &ns);
-                struct best *one = &best[is_locked][column];
-                one->pairs_per_us = rate > one->pairs_per_us ? rate : one->pairs_per_us;
-                one->cpu_ns = round == 0 || ns < one->cpu_ns ? ns : one->cpu_ns;
-            }
-        print_best("runner", is_random, best[0]);
-        print_best("one mutex", is_random, best[1]);
-        printf("%-16s", "ratio");
-        for (int column = 0; column < COLUMNS; column++)
-            printf("%8.2f %6.2f  ", best[0][column].pairs_per_us / best[1][column].pairs_per_us,
-                   best[1][column].cpu_ns / best[0][column].cpu_ns);
-        printf("\n");
-    }
-}
-
 static void wait_until(uint64_t at_ns)
 {
     struct tw_waiter waiter;
@@ -253,6 +216,58 @@ static void wait_until(uint64_t at_ns)
         (void)require(NULL);
     (void)tw_clock_wait(tw_clock_monotonic(), &waiter, (struct tw_instant){at_ns});
     tw_waiter_deinit(&waiter);
+}
+
+static void worker_init(struct runner_bench_worker *worker, unsigned number, unsigned threads)
+{
+    worker->random = 88172645463325252u + number;
+    worker->count = OUTSTANDING / threads;
+    worker->timers = require(calloc(worker->count, sizeof(tw_handle)));
+    worker->windows = require(calloc(worker->window_count, sizeof(*worker->windows)));
+    if (pthread_create(&worker->thread, NULL, work, worker) != 0)
+        (void)require(NULL);
+}
+
+static void worker_print(struct runner_bench_worker *worker, unsigned number)
+{
+    for (size_t i = 0; i < worker->window_count; i++) {
+        const struct runner_bench_window *window = &worker->windows[i];
+        if (window->pairs > 0)
+            printf("%u %zu %" PRIu64 " %" PRIu64 " %" PRIu64 "\n", number, i, window->pairs,
+                   window->took_ns, window->waited_ns);
+    }
+    free(worker->timers);
+    free(worker->windows);
+}
+
+/* Prints a row for each window of each thread: thread, window, pairs, ns, ns waited; and last the
+ * processor time of the process from the first window on. */
+static void pairs(size_t windows, int is_random, unsigned threads, int is_locked)
+{
+    struct runner_bench_subject subject;
+    struct runner_bench_worker workers[THREADS_MAX];
+    pthread_barrier_t start;
+    subject_init(&subject, is_locked);
+    pthread_barrier_init(&start, NULL, threads + 1);
+    for (unsigned i = 0; i < threads; i++) {
+        workers[i] = (struct runner_bench_worker){
+            .subject = &subject, .start = &start, .is_random = is_random, .window_count = windows};
+        worker_init(&workers[i], i, threads);
+    }
+    pthread_barrier_wait(&start);
+    uint64_t grid_ns = now_ns() + (uint64_t)WARM_MS * MS;
+    for (unsigned i = 0; i < threads; i++)
+        workers[i].grid_ns = grid_ns;
+    pthread_barrier_wait(&start);
+    wait_until(grid_ns);
+    double began = cpu_ns();
+    for (unsigned i = 0; i < threads; i++) {
+        pthread_join(workers[i].thread, NULL);
+        worker_print(&workers[i], i);
+    }
+    printf("cpu %.0f\n", cpu_ns() - began);
+    pthread_barrier_destroy(&start);
+    subject_deinit(&subject);
 }
 
 static void idle(unsigned seconds)
@@ -364,7 +379,7 @@ static void late_by_timerfd(struct late_record *record, size_t count)
 #else
 static void late_by_timerfd(struct late_record *record, size_t count)
 {
-    (void)lateness;
+    (void)record;
     (void)count;
 }
 #endif
@@ -509,21 +524,33 @@ static void burst(unsigned rounds)
         }
 }
 
+static int usage(void)
+{
+    fprintf(stderr, "usage: runner_bench pairs WINDOWS newest|random THREADS runner|mutex | "
+                    "idle [seconds] | late [seconds] | burst [rounds]\n");
+    return 2;
+}
+
 int main(int argc, char **argv)
 {
-    const char *what = argc > 1 ? argv[1] : "pairs";
+    const char *what = argc > 1 ? argv[1] : "";
     long number = argc > 2 ? strtol(argv[2], NULL, 10) : 0;
-    if (number >= 0 && number <= 3600) {
-        if (strcmp(what, "pairs") == 0)
-            return pairs(number ? (int)number : 5), 0;
-        if (strcmp(what, "idle") == 0)
-            return idle(number ? (unsigned)number : 10), 0;
-        if (strcmp(what, "burst") == 0)
-            return burst(number ? (unsigned)number : 5), 0;
-        if (strcmp(what, "late") == 0)
-            return late(number ? (unsigned)number : 5), 0;
+    if (number < 0 || number > 3600)
+        return usage();
+    if (strcmp(what, "pairs") == 0 && argc == 6 && number > 0) {
+        long threads = strtol(argv[4], NULL, 10);
+        if (threads < 1 || threads > THREADS_MAX)
+            return usage();
+        pairs((size_t)number, strcmp(argv[3], "random") == 0, (unsigned)threads,
+              strcmp(argv[5], "mutex") == 0);
+    } else if (strcmp(what, "idle") == 0) {
+        idle(number ? (unsigned)number : 10);
+    } else if (strcmp(what, "burst") == 0) {
+        burst(number ? (unsigned)number : 5);
+    } else if (strcmp(what, "late") == 0) {
+        late(number ? (unsigned)number : 5);
+    } else {
+        return usage();
     }
-    fprintf(stderr, "usage: runner_bench [pairs [rounds] | idle [seconds] | late [seconds] | "
-                    "burst [rounds]]\n");
-    return 2;
+    return 0;
 }
