@@ -41,7 +41,7 @@ OURS = ["opened", "scheduled", "hierarchy", "hashed", "ring"]
 # Of these, the chunk wheel: it also runs prefetched, by the verbs for many, and at ten times the size.
 CHUNK_WHEEL = ["opened", "scheduled"]
 HOW = {"ahead": "prefetched", "many": "many"}
-COUNTED_TIMERS = 200000
+COUNTED_TIMERS = 1000000
 OTHERS = ["heap", "lists", "lazy_queue", "queue", "rbtree", "seastar", "ratas", "wahern", "vpp", "linux", "libuv",
           "libev", "libevent", "dpdk"]
 JAVA = ["netty", "kafka", "agrona", "delayqueue"]
@@ -211,7 +211,7 @@ def fill_instructions():
                                    os.path.join(PROGRAMS, f"wheel_{key}"), str(COUNTED_TIMERS), "fill", *([how] if how else [])],
                                   capture_output=True, text=True, timeout=RUN_S_MAX, check=True)
             counted = int(re.search(r"Collected : (\d+)", done.stderr)[1])
-            counts[f"{key}_{how}" if how else key] = round(counted / COUNTED_TIMERS, 1)
+            counts[f"{key}_{how}" if how else key] = round(counted / COUNTED_TIMERS, 2)
     return counts
 
 

@@ -306,12 +306,8 @@ static __attribute__((noinline)) tw_handle wheel_schedule_first(struct tw_wheel 
                                                                 uint64_t deadline, uint64_t data)
 {
     uint32_t index = wheel->slot_count;
-    if (index >= wheel->fresh_end) {
-        if (!wheel_find_fresh(wheel))
-            return TW_NONE;
-    } else if (LIKELY(tw__wheel_make_room(wheel, deadline))) {
-        return tw_wheel_schedule(wheel, deadline, data);
-    }
+    if (index >= wheel->fresh_end && !wheel_find_fresh(wheel))
+        return TW_NONE;
     wheel->slot_count = index + 1;
     struct wheel_record *record = tw__wheel_record(wheel, index);
     *tw__wheel_data(record) = data;
@@ -319,12 +315,10 @@ static __attribute__((noinline)) tw_handle wheel_schedule_first(struct tw_wheel 
     return wheel_schedule_slowly(wheel, index, deadline);
 }
 
-/* Schedules a timer when tw_wheel_schedule does not: in a free slot if there is one. */
-static __attribute__((noinline)) tw_handle wheel_schedule_other(struct tw_wheel *wheel,
+/* Schedules a timer in a free slot; there must be one. */
+static __attribute__((noinline)) tw_handle wheel_schedule_again(struct tw_wheel *wheel,
                                                                 uint64_t deadline, uint64_t data)
 {
-    if (UNLIKELY(wheel->free_count == 0))
-        return wheel_schedule_first(wheel, deadline, data);
     uint32_t index = wheel_slot_take_free(wheel);
     struct wheel_record *record = tw__wheel_record(wheel, index);
     uint32_t generation = record->generation;
@@ -334,13 +328,24 @@ static __attribute__((noinline)) tw_handle wheel_schedule_other(struct tw_wheel 
     return tw__wheel_handle(generation, index);
 }
 
+/* Schedules a timer when tw_wheel_schedule does not. */
+static __attribute__((noinline)) tw_handle wheel_schedule_other(struct tw_wheel *wheel,
+                                                                uint64_t deadline, uint64_t data)
+{
+    if (wheel->free_count > 0)
+        return wheel_schedule_again(wheel, deadline, data);
+    if (wheel->slot_count < wheel->fresh_end && tw__wheel_make_room(wheel, deadline))
+        return tw_wheel_schedule(wheel, deadline, data);
+    return wheel_schedule_first(wheel, deadline, data);
+}
+
 tw_handle tw_wheel_schedule(struct tw_wheel *wheel, uint64_t deadline, uint64_t data)
 {
     uint32_t index = wheel->slot_count;
+    struct wheel_record *record = wheel_fresh_record(wheel, index);
     if (UNLIKELY(index >= wheel->fresh_end || !tw__wheel_append_quickly(wheel, index, deadline)))
         return wheel_schedule_other(wheel, deadline, data);
-    struct wheel_record *record = wheel_fresh_record(wheel, index);
-    wheel->slot_count = index + 1;
+    wheel->slot_count++;
     wheel->armed_count++;
     *tw__wheel_data(record) = data;
     record->generation = GENERATION_FIRST | IS_ARMED | STATE_NEAR;
