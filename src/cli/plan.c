@@ -292,16 +292,46 @@ static void plan_append_stages(struct cli *cli, struct bytes lateness)
     screen_table_deinit(&table);
 }
 
-enum cli_exit plan_explain(struct cli *cli)
+/* Appends the id of the timer that has the key, live or over. */
+static enum cli_exit plan_append_id_of_key(struct cli *cli, struct buffer *id)
 {
-    struct cli_answer answer;
+    struct cli_answer answer = {0};
     struct buffer path;
 
     buffer_init(&path);
+    enum cli_exit code = fields_append_place(cli, &path, 0, "");
+    struct cli_request request = {.method = "GET", .path = cli_text(&path)};
+    code = code ? code : cli_send(cli, &request, &answer);
+    struct bytes body = buffer_bytes(&answer.body);
+    if (!code && answer.status == 410)
+        body = cli_member(body, "timer");
+    if (!code && answer.status != 200 && answer.status != 410)
+        code = cli_complain_of(&answer);
+    cli_append_value(id, cli_member(body, "id"));
+    cli_answer_deinit(&answer);
+    buffer_deinit(&path);
+    return code;
+}
+
+enum cli_exit plan_explain(struct cli *cli)
+{
+    struct cli_answer answer = {0};
+    struct buffer path, id;
+    enum cli_exit code = CLI_EXIT_DONE;
+
+    if (cli->options.argument_count + (cli_flag(cli, CLI_FLAG_KEY) != NULL) != 1)
+        return cli_complain(CLI_EXIT_USAGE, "name the timer by its id, or by --key KEY");
+    buffer_init(&path);
+    buffer_init(&id);
+    if (cli->options.argument_count)
+        buffer_append_text(&id, cli->options.arguments[0]);
+    else
+        code = plan_append_id_of_key(cli, &id);
     buffer_append_text(&path, "/v1/timers/");
-    cli_append_path(&path, bytes_of(cli->options.arguments[0]));
+    cli_append_path(&path, buffer_bytes(&id));
     buffer_append_text(&path, "/explain");
-    enum cli_exit code = cli_ask(cli, "GET", cli_text(&path), (struct bytes){NULL, 0}, &answer);
+    if (!code)
+        code = cli_ask(cli, "GET", cli_text(&path), (struct bytes){NULL, 0}, &answer);
     struct bytes body = buffer_bytes(&answer.body);
     if (!code && cli->settings.form == CLI_FORM_TABLE) {
         struct buffer text;
@@ -317,6 +347,7 @@ enum cli_exit plan_explain(struct cli *cli)
         buffer_append_text(&cli->out, "\n");
     }
     cli_answer_deinit(&answer);
+    buffer_deinit(&id);
     buffer_deinit(&path);
     return code;
 }

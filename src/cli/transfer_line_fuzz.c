@@ -3,6 +3,7 @@
  * time, a target, and no field that a create refuses. Method: any JSON as a timer; the line is read
  * again.
  */
+#include "cli/screen.h"
 #include "cli/transfer.h"
 #include "cli/value.h"
 
@@ -13,11 +14,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct bytes text = {(const char *)data, size};
-    struct buffer line;
+    struct buffer made, line;
 
+    buffer_init(&made);
     buffer_init(&line);
-    if (cli_is_json(text, NULL, NULL) && transfer_append_create(text, &line) &&
-        !buffer_failed(&line)) {
+    if (cli_is_json(text, NULL, NULL) && transfer_append_create(text, &made)) {
+        screen_append_json(&line, buffer_bytes(&made));
         struct bytes create = buffer_bytes(&line);
 
         if (!cli_is_json(create, NULL, NULL) || memchr(create.data, '\n', create.size) != NULL)
@@ -29,5 +31,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             abort();
     }
     buffer_deinit(&line);
+    buffer_deinit(&made);
     return 0;
 }

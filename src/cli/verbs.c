@@ -241,9 +241,11 @@ const struct cli_verb CLI_VERBS[] = {
      "tickwheel forecast --count 1440          # a day\n"
      "tickwheel forecast --unit second --count 30",
      verbs_forecast, plan_forecast},
-    {"explain", "ID", 1, 1, "Say where a timer is and why it was late",
+    {"explain", "ID", 0, 1, "Say where a timer is and why it was late",
      "A sentence, and a line for each stage in which time was spent.",
-     "tickwheel explain 06h030hn100020000400000008", verbs_none, plan_explain},
+     "tickwheel explain 06h030hn100020000400000008\n"
+     "tickwheel explain --key order-42",
+     verbs_get, plan_explain},
     {"dead", "list|groups|redrive|delete [ID...]", 1, CLI_ARGUMENTS_MAX,
      "List, group, redrive or delete dead letters",
      "A dead letter is a timer that ran out of attempts or was refused for good. More than one is\n"

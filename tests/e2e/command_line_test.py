@@ -99,7 +99,7 @@ class Timers(CommandLine):
         self.assertEqual(self.ask("cancel", timer["id"])[0]["state"], "cancelled")
         self.assertEqual(self.ask("get", timer["id"])[0]["state"], "cancelled")
         self.run_cli("cancel", timer["id"], code=NOT_FOUND)
-        self.run_cli("get", "nosuch", code=NOT_FOUND)
+        self.assertIn("write --key nosuch", self.run_cli("get", "nosuch", code=NOT_FOUND).err)
 
     def test_list_follows_pages_and_filters(self):
         for n in range(1203):
@@ -189,6 +189,12 @@ class Plans(CommandLine):
         self.assertIn("no worker has pulled it", shown)
         self.assertRegex(shown, r"(?m)^worker +\d+ ms +\u2588")
         self.run_cli("explain", "nosuch", code=NOT_FOUND)
+        self.run_cli("explain", code=USAGE)
+        over = self.create(key="over")
+        self.assertEqual(self.ask("explain", "--key", "over")[0]["id"], over["id"])
+        self.run_cli("cancel", "--key", "over")
+        self.assertEqual(self.ask("explain", "--key", "over")[0]["where"], "over")
+        self.run_cli("explain", "--key", "nosuch", code=NOT_FOUND)
 
 
 class Dead(CommandLine):
