@@ -74,7 +74,9 @@
     X(FROM, "from", 0, "LINE", NULL)                                                      \
     X(SECRET, "secret", 0, "SECRET", NULL)                                                \
     X(STATUS, "status", 0, "NUMBER", NULL)                                                \
-    X(CONNECTIONS, "connections", 0, "NUMBER", NULL)
+    X(CONNECTIONS, "connections", 0, "NUMBER", NULL)                                      \
+    X(DATA, "data", 0, "FOLDER", NULL)                                                    \
+    X(PORT, "port", 0, "PORT", NULL)
 
 enum cli_flag_id {
 #define X(name, text, letter, value, choices) CLI_FLAG_##name,

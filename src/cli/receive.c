@@ -1,5 +1,6 @@
 /*
- * receive.c - the verb receive: a receiver of webhooks for trying them out.
+ * receive.c - the verb receive, a receiver of webhooks for trying them out; and dev, which runs a
+ * daemon beside it.
  *
  * The HTTP server has one thread, which verifies, prints and answers; the main thread waits for a
  * signal, or for the last webhook of --count.
@@ -13,15 +14,20 @@
 #include "cli/verbs.h"
 #include "http/server.h"
 #include "sys/clock.h"
+#include "sys/files.h"
+#include "sys/process.h"
 
+#include <limits.h>
 #include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #define RECEIVE_PORT           9000
+#define RECEIVE_LOOK_MS        50 /* between looks whether it is over */
 #define RECEIVE_BODY_BYTES_MAX (UINT64_C(16) << 20)
 #define RECEIVE_KEY_BYTES_MAX  64
 #define RECEIVE_SECRET_PREFIX  "whsec_"
@@ -241,7 +247,8 @@ static void receive_refuse(void *context, struct http_request *request, enum htt
     http_request_answer(request, &(struct http_response){.status = statuses[refusal]});
 }
 
-enum cli_exit receive_run(struct cli *cli)
+/* Reads the flags and begins to serve on the port of the first argument. */
+static enum cli_exit receive_start(struct receive *receive, struct http_server **ret_server)
 {
     static const struct http_handler handler = {
         .begin = receive_begin,
@@ -250,20 +257,20 @@ enum cli_exit receive_run(struct cli *cli)
         .closed = receive_closed,
         .refuse = receive_refuse,
     };
-    struct receive receive = {.cli = cli};
+    struct cli *cli = receive->cli;
     uint64_t port = RECEIVE_PORT, status;
     enum cli_exit code = cli_flag_number(cli, CLI_FLAG_STATUS, 200, 599, 200, &status);
 
     if (!code)
-        code = cli_flag_number(cli, CLI_FLAG_NUMBER, 1, UINT64_MAX, UINT64_MAX, &receive.left);
+        code = cli_flag_number(cli, CLI_FLAG_NUMBER, 1, UINT64_MAX, UINT64_MAX, &receive->left);
     if (!code && cli->options.argument_count &&
         (!number_parse(bytes_of(cli->options.arguments[0]), 10, &port) || port > 65535))
         code = cli_complain(CLI_EXIT_USAGE, "PORT is a number up to 65535");
-    code = code ? code : receive_read_secret(&receive);
+    code = code ? code : receive_read_secret(receive);
     code = code ? code : cli_catch_signals(cli);
     if (code)
         return code;
-    receive.status = (int)status;
+    receive->status = (int)status;
     struct http_options options = {.address = "127.0.0.1",
                                    .port = (uint16_t)port,
                                    .threads = 1,
@@ -272,16 +279,96 @@ enum cli_exit receive_run(struct cli *cli)
                                    .idle_ms = 60000,
                                    .drain_ms = 1000,
                                    .handler = &handler,
-                                   .context = &receive};
-    struct http_server *server;
+                                   .context = receive};
     struct error error;
-    if (http_server_start(&options, &server, &error))
+    if (http_server_start(&options, ret_server, &error))
         return cli_complain(CLI_EXIT_FAILED, "%s", error.text);
     cli_complain(CLI_EXIT_DONE, "waits for webhooks on http://127.0.0.1:%u, Ctrl-C ends",
-                 http_server_port(server));
-    while (!atomic_load(&receive.is_over) && cli_wait(cli, 50))
-        ;
+                 http_server_port(*ret_server));
+    return CLI_EXIT_DONE;
+}
+
+enum cli_exit receive_run(struct cli *cli)
+{
+    struct receive receive = {.cli = cli};
+    struct http_server *server;
+    enum cli_exit code = receive_start(&receive, &server);
+
+    if (!code) {
+        while (!atomic_load(&receive.is_over) && cli_wait(cli, RECEIVE_LOOK_MS))
+            ;
+        http_server_stop(server);
+    }
+    OPENSSL_cleanse(receive.key, sizeof(receive.key));
+    return code;
+}
+
+/* ---- dev ---- */
+
+/* The daemon beside this program; the one in PATH where there is none. */
+static void receive_find_daemon(char *path, size_t size)
+{
+    ssize_t length = readlink("/proc/self/exe", path, size - sizeof("tickwheeld"));
+    char *slash = NULL;
+
+    if (length > 0) {
+        path[length] = '\0';
+        slash = strrchr(path, '/');
+    }
+    if (slash)
+        memcpy(slash + 1, "tickwheeld", sizeof("tickwheeld"));
+    if (!slash || !files_exists(path))
+        snprintf(path, size, "tickwheeld");
+}
+
+static enum cli_exit receive_start_daemon(struct cli *cli, struct process_child *ret_daemon)
+{
+    const char *data = cli_flag(cli, CLI_FLAG_DATA), *port = cli_flag(cli, CLI_FLAG_PORT);
+    char path[PATH_MAX], folder[PATH_MAX], number[16];
+    struct error error;
+    char *arguments[] = {path,
+                         (char[]){"--data-folder"},
+                         folder,
+                         (char[]){"--listen-port"},
+                         number,
+                         (char[]){"--webhook-allow"},
+                         (char[]){"127.0.0.0/8,::1/128"},
+                         NULL};
+
+    snprintf(folder, sizeof(folder), "%s", data ? data : "./data");
+    snprintf(number, sizeof(number), "%s", port ? port : "8463");
+    receive_find_daemon(path, sizeof(path));
+    if (process_start(arguments, environ, ret_daemon, &error))
+        return cli_complain(CLI_EXIT_FAILED, "%s", error.text);
+    process_write(ret_daemon, (struct bytes){"", 0}); /* it reads nothing */
+    return CLI_EXIT_DONE;
+}
+
+enum cli_exit receive_dev(struct cli *cli)
+{
+    struct receive receive = {.cli = cli};
+    struct process_child daemon;
+    struct http_server *server;
+    int daemon_code = 0;
+    bool has_ended = false;
+    enum cli_exit code = receive_start(&receive, &server);
+
+    if (code)
+        return code;
+    code = receive_start_daemon(cli, &daemon);
+    if (!code) {
+        while (!has_ended && !atomic_load(&receive.is_over) && cli_wait(cli, RECEIVE_LOOK_MS))
+            has_ended = process_ended(&daemon, &daemon_code);
+        if (has_ended)
+            code = cli_complain(CLI_EXIT_FAILED, "the daemon has ended with exit code %d",
+                                daemon_code);
+        else
+            process_stop(&daemon);
+        /* It delivers what is in flight, so the receiver answers until it is gone. */
+        while (!has_ended && !(has_ended = process_ended(&daemon, &daemon_code)))
+            cli_wait(cli, RECEIVE_LOOK_MS);
+    }
     http_server_stop(server);
     OPENSSL_cleanse(receive.key, sizeof(receive.key));
-    return CLI_EXIT_DONE;
+    return code;
 }

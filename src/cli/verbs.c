@@ -169,6 +169,14 @@ static const struct cli_flag_use verbs_top[] = {
     VERBS_END,
 };
 
+static const struct cli_flag_use verbs_dev[] = {
+    {CLI_FLAG_DATA, "where the daemon keeps its timers, ./data by default"},
+    {CLI_FLAG_PORT, "the port of the daemon, 8463 by default"},
+    {CLI_FLAG_STATUS, "what webhooks are answered, 200 by default"},
+    {CLI_FLAG_NUMBER, "stop after this many webhooks"},
+    VERBS_END,
+};
+
 static const struct cli_flag_use verbs_list[] = {
     {CLI_FLAG_STATE, "only this state; repeatable"},
     {CLI_FLAG_LABEL, "only timers with this label; if repeated, with all of them"},
@@ -282,6 +290,15 @@ const struct cli_verb CLI_VERBS[] = {
      "tickwheel receive 9000 --secret @/etc/tickwheel/secret\n"
      "tickwheel receive --status 503",
      verbs_receive, receive_run},
+    {"dev", "[PORT]", 0, 1, "Run a daemon and a receiver of webhooks in this terminal",
+     "The daemon listens on 127.0.0.1 and may call it; the receiver listens on PORT, 9000 by "
+     "default.\n"
+     "Ctrl-C stops both; the timers stay in ./data.",
+     "tickwheel dev\n"
+     "# and in another terminal:\n"
+     "tickwheel add 3s http://127.0.0.1:9000/hello --payload '{\"order\": 42}'\n"
+     "tickwheel add 3s log:hello",
+     verbs_dev, receive_dev},
     {"import", "FILE", 1, 1, "Create timers from a file",
      "Each line is a timer as the API takes it (NDJSON); - is standard input. Importing a file "
      "again\n"

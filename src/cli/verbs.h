@@ -46,6 +46,7 @@ enum cli_exit work_run(struct cli *cli);
 enum cli_exit transfer_import(struct cli *cli);
 enum cli_exit transfer_export(struct cli *cli);
 enum cli_exit receive_run(struct cli *cli);
+enum cli_exit receive_dev(struct cli *cli);
 enum cli_exit pages_completion(struct cli *cli);
 enum cli_exit pages_manual(struct cli *cli);
 enum cli_exit lists_list(struct cli *cli);

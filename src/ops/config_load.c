@@ -244,6 +244,13 @@ static enum error_code config_load_file(struct config *config, const char *path,
 
 /* ---- the environment ---- */
 
+/* The variables with the prefix that are no settings: the config file, which is read before, and
+ * those of the command line. */
+static bool config_load_is_foreign(const char *name)
+{
+    return strcmp(name, "config") == 0 || strcmp(name, "url") == 0 || strcmp(name, "token") == 0;
+}
+
 static enum error_code config_load_environment(struct config *config, char *const environment[],
                                                struct error *ret_error)
 {
@@ -260,7 +267,7 @@ static enum error_code config_load_environment(struct config *config, char *cons
         for (at += prefix_size; at < equals && size < sizeof(name) - 1; at++)
             name[size++] = (char)tolower((unsigned char)*at);
         name[size] = '\0';
-        if (strcmp(name, "config") == 0)
+        if (config_load_is_foreign(name))
             continue;
         enum error_code code = config_load_apply(&source, name, equals + 1, ret_error);
         if (code)

@@ -288,8 +288,13 @@ static void the_stronger_source_wins(void **state)
                            "[storage]\ndata_folder = from_file ; a comment\n"
                            "[delivery]\nwebhook_allow = 10.0.0.0/8\n  10.1.0.0/16\n");
     char variable[128];
-    char *const environment[] = {TEXT("HOME=/"), variable, TEXT("TICKWHEEL_LISTEN_PORT=2"),
-                                 TEXT("TICKWHEEL_DATA_FOLDER=from=env"), NULL};
+    char *const environment[] = {TEXT("HOME=/"),
+                                 variable,
+                                 TEXT("TICKWHEEL_LISTEN_PORT=2"),
+                                 TEXT("TICKWHEEL_URL=http://a"),
+                                 TEXT("TICKWHEEL_TOKEN=tw_a"),
+                                 TEXT("TICKWHEEL_DATA_FOLDER=from=env"),
+                                 NULL};
     char *const argv[] = {TEXT("tickwheeld"),
                           TEXT("--listen-port"),
                           TEXT("3"),

@@ -516,6 +516,41 @@ class Operation(CommandLine):
         self.assertRegex(shown, r"(?m)^request +[0-9.]+ ms +[0-9.]+ ms$")
 
 
+class Dev(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp(prefix="tickwheel-dev-")
+        self.addCleanup(shutil.rmtree, self.folder)
+
+    def dev(self, *arguments):
+        program = harness.Program([harness.find("tickwheel"), "dev", "0", "--port", "0", *arguments],
+                                  command_line.environment())
+        self.addCleanup(program.close)
+        return program
+
+    def test_a_daemon_and_a_receiver_run_and_end_together(self):
+        data = os.path.join(self.folder, "data")
+        program = self.dev("--data", data)
+        receiver = program.find_port(r"webhooks on http://127\.0\.0\.1:(\d+)")
+        url = f"http://127.0.0.1:{program.find_port(r'listen=127.0.0.1:([0-9]+)')}"
+        program.find_in_output("event=ready")
+        for target in (f"http://127.0.0.1:{receiver}/hello", "log:line"):
+            done = command_line.run("add", "now", target, "--payload", "42", env=command_line.environment(url))
+            self.assertEqual(done.code, DONE, done)
+        program.find_in_output(r"POST /hello  42\n")
+        program.find_in_output(r'"name":"line","payload":42')
+        self.assertEqual(program.signal(signal.SIGINT), DONE)
+        self.assertIn("exit=clean", program.output())
+        self.assertTrue(os.path.isdir(data))
+
+    def test_a_daemon_that_ends_ends_it(self):
+        path = os.path.join(self.folder, "file")
+        with open(path, "w", encoding="utf-8"):
+            pass
+        program = self.dev("--data", path)
+        self.assertEqual(program.process.wait(30), FAILED)
+        self.assertIn("the daemon has ended with exit code 1", program.output())
+
+
 class Mistakes(CommandLine):
     def test_exit_codes_and_words(self):
         for arguments, code, words in (
