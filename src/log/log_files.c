@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LOG_ZEROS = 256 * 1024, LOG_FRAME_KEEP = 4 << 20 };
+enum { LOG_ZEROS = 256 * 1024, LOG_ZEROS_UNSYNCED = 2 << 20, LOG_FRAME_KEEP = 4 << 20 };
 
 /* ---- paths and errors ---- */
 
@@ -103,6 +103,7 @@ static enum error_code log_files_mark(struct log_files *files, struct error *ret
 
 /* ---- spares ---- */
 
+/* Synced piece by piece: the sync of an append waits for one piece at most. */
 static int log_files_fill(const struct disk_calls *disk, int file, uint64_t bytes)
 {
     char *zeros = calloc(1, LOG_ZEROS);
@@ -113,6 +114,8 @@ static int log_files_fill(const struct disk_calls *disk, int file, uint64_t byte
 
         error =
             disk->write(disk, file, at, (struct bytes){zeros, left < LOG_ZEROS ? left : LOG_ZEROS});
+        if (!error && (at + LOG_ZEROS) % LOG_ZEROS_UNSYNCED == 0)
+            error = disk->sync(disk, file);
     }
     free(zeros);
     return error ? error : disk->sync(disk, file);
@@ -507,18 +510,29 @@ static enum error_code log_files_move_first(struct log_files *files, uint64_t nu
     return code;
 }
 
+/* How many segments to drop of those before `before`: a segment that is kept saves writing a spare,
+ * which is needed for each that begins. With the lock. */
+static size_t log_files_count_to_drop(const struct log_files *files, uint64_t before)
+{
+    const bool needs_spare = files->spare_bytes == 0 && !files->is_making_spare;
+    size_t count = 0;
+
+    while (count + 1 < files->part_count && files->parts[count + 1].first <= before)
+        count++;
+    const size_t kept = files->options.segments_kept;
+    return count > kept ? count - kept : needs_spare && count > 0;
+}
+
 static enum error_code log_files_trim(struct log *log, uint64_t before, struct error *ret_error)
 {
     struct log_files *files = log_files_of(log);
     enum error_code code = ERROR_NONE;
-    size_t count = 0;
 
     if (files->options.mode == LOG_FILES_READ)
         return error_set(ret_error, ERROR_IO, "%s is open for reading", files->folder);
     pthread_mutex_lock(&files->lock);
     log_files_wait_for_chain(files);
-    while (count + 1 < files->part_count && files->parts[count + 1].first <= before)
-        count++;
+    const size_t count = log_files_count_to_drop(files, before);
     if (count && !files->reader_count) {
         const uint64_t first = files->parts[count].number;
 

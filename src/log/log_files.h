@@ -35,7 +35,9 @@ enum log_files_damage {
 struct log_files_options {
     const char *folder;
     uint64_t segment_bytes; /* 0: 16 MiB */
-    uint64_t begin; /* the caller needs all records from here on: a log that begins later or ends
+    size_t
+        segments_kept; /* of those that a trim drops: each becomes the spare when there is none */
+    uint64_t begin;    /* the caller needs all records from here on: a log that begins later or ends
                        before it has lost some. A log that is made begins here. 0: the caller needs
                        none; a log that is made begins with 1 */
     enum log_files_mode mode;

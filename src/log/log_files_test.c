@@ -174,6 +174,32 @@ static void test_trim_recycles(void **state)
     logs_free(&logs);
 }
 
+/* Segments that may go are kept, and each becomes the spare when there is none: no new one is
+ * written. */
+static void test_trim_keeps(void **state)
+{
+    struct logs logs = logs_make();
+
+    (void)state;
+    logs.options.segments_kept = 2;
+    logs_open(&logs);
+    for (int i = 0; i < 2; i++)
+        assert_int_equal(log_trim(logs.log, 20, NULL), ERROR_NONE);
+    assert_true(log_first(logs.log) < 17);
+    logs.memory->room = 0;
+    const uint64_t last = LOGS_RECORDS + 16; /* two segments */
+    for (uint64_t i = LOGS_RECORDS + 1; i <= last; i++) {
+        logs_append(logs.log, i);
+        assert_int_equal(log_trim(logs.log, 20, NULL), ERROR_NONE);
+    }
+    assert_true(log_first(logs.log) > 1);
+    logs_kill(&logs);
+    logs.options.begin = 20;
+    logs_open(&logs);
+    assert_int_equal(logs_count(&logs, 17), last - 16);
+    logs_free(&logs);
+}
+
 /* Whatever is asked for, the segment with the newest record stays. */
 static void test_trim_all(void **state)
 {
@@ -679,29 +705,18 @@ static void test_trim_beside_appends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kept),
-        cmocka_unit_test(test_visitor_ends),
-        cmocka_unit_test(test_large_append),
-        cmocka_unit_test(test_trim_recycles),
-        cmocka_unit_test(test_trim_all),
-        cmocka_unit_test(test_fence),
-        cmocka_unit_test(test_missing),
-        cmocka_unit_test(test_shortened),
-        cmocka_unit_test(test_exchanged),
-        cmocka_unit_test(test_of_another_log),
-        cmocka_unit_test(test_older_copy),
-        cmocka_unit_test(test_clean_stop),
-        cmocka_unit_test(test_flipped_header),
-        cmocka_unit_test(test_flipped_frame),
-        cmocka_unit_test(test_torn_end),
-        cmocka_unit_test(test_flipped_chain),
-        cmocka_unit_test(test_begin),
-        cmocka_unit_test(test_failed_append),
-        cmocka_unit_test(test_full_disk),
-        cmocka_unit_test(test_reading_only),
-        cmocka_unit_test(test_unsynced),
-        cmocka_unit_test(test_real_disk),
-        cmocka_unit_test(test_trim_beside_appends),
+        cmocka_unit_test(test_kept),           cmocka_unit_test(test_visitor_ends),
+        cmocka_unit_test(test_large_append),   cmocka_unit_test(test_trim_recycles),
+        cmocka_unit_test(test_trim_keeps),     cmocka_unit_test(test_trim_all),
+        cmocka_unit_test(test_fence),          cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_shortened),      cmocka_unit_test(test_exchanged),
+        cmocka_unit_test(test_of_another_log), cmocka_unit_test(test_older_copy),
+        cmocka_unit_test(test_clean_stop),     cmocka_unit_test(test_flipped_header),
+        cmocka_unit_test(test_flipped_frame),  cmocka_unit_test(test_torn_end),
+        cmocka_unit_test(test_flipped_chain),  cmocka_unit_test(test_begin),
+        cmocka_unit_test(test_failed_append),  cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_reading_only),   cmocka_unit_test(test_unsynced),
+        cmocka_unit_test(test_real_disk),      cmocka_unit_test(test_trim_beside_appends),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

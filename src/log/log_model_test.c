@@ -49,6 +49,7 @@ static struct log_files_options oracle_options(const struct log_oracle *oracle)
 {
     return (struct log_files_options){.folder = "memory",
                                       .segment_bytes = SEGMENT,
+                                      .segments_kept = oracle->trimmed % 3,
                                       .begin = oracle->trimmed,
                                       .disk = &oracle->memory->disk};
 }

@@ -4,6 +4,8 @@
  */
 #include "shard/shard.h"
 
+#include "base/random.h"
+#include "shard/shard.h"
 #include "storage/storage_testing.h"
 #include "sys/clock.h"
 
@@ -386,6 +388,55 @@ static void test_start_says_what_is_wrong(void **state)
     node_stop(fixture->node);
 }
 
+/* A group of batches is bounded, and takes every small one that is the first of its partition; the
+ * batches of a partition keep their order, and all come at last. */
+static void test_small_batches_overtake(void **state)
+{
+    enum { BATCHES = 300, PARTITIONS = 5 };
+    static struct storage_batch batches[BATCHES];
+    static struct storage_group group;
+    struct random random = random_seeded(testing_seed());
+    uint64_t last[PARTITIONS] = {0};
+    size_t done = 0;
+
+    (void)state;
+    struct list waiting;
+    list_init(&waiting);
+    for (size_t i = 0; i < BATCHES; i++) {
+        const bool is_small = random_below(&random, 2);
+
+        batches[i] = (struct storage_batch){
+            .partition = (uint16_t)random_below(&random, PARTITIONS),
+            .meta.epoch = i + 1,
+            .write_count = random_below(&random, is_small ? 17 : 3000),
+        };
+        list_push(&waiting, &batches[i].link);
+    }
+    while (done < BATCHES) {
+        size_t large_count = 0;
+
+        group.count = group.write_count = 0;
+        storage_gather(&group, &waiting);
+        for (size_t i = 0; i < group.count; i++) {
+            const struct storage_batch *batch = group.batches[i];
+
+            assert_true(batch->meta.epoch > last[batch->partition]);
+            last[batch->partition] = batch->meta.epoch;
+            large_count += batch->write_count >= STORAGE_GROUP_WRITES_MAX;
+        }
+        assert_true(group.count > 0 && large_count <= 1);
+        done += group.count;
+        bool is_left[PARTITIONS] = {false};
+        for (struct list *link = waiting.next; link != &waiting; link = link->next) {
+            const struct storage_batch *batch = list_item(link, struct storage_batch, link);
+
+            assert_true(is_left[batch->partition] || batch->write_count > 16);
+            is_left[batch->partition] = true;
+        }
+    }
+    assert_true(list_is_empty(&waiting));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -398,6 +449,7 @@ int main(void)
         TEST(test_commits_here_only_what_is_quick),
         TEST(test_new_timers_stay_near),
         TEST(test_start_says_what_is_wrong),
+        cmocka_unit_test(test_small_batches_overtake),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -125,6 +125,20 @@ bool commit_here(struct node *node, struct list *batches);
 
 void *read_loop(void *node);
 
+#define STORAGE_GROUP_MAX        1024 /* batches in one commit */
+#define STORAGE_GROUP_WRITES_MAX 1024 /* a commit with so many takes small batches only */
+
+/* What one commit makes durable. */
+struct storage_group {
+    struct storage_batch *batches[STORAGE_GROUP_MAX];
+    size_t count, write_count;
+};
+
+/* Moves batches that wait into the group: the oldest until it has enough writes, then all small
+ * ones: a single request waits for a bounded part of a large batch. Those of one partition keep
+ * their order. */
+void storage_gather(struct storage_group *group, struct list *waiting);
+
 /* Has the read thread look after the disk, at most once a second. */
 void storage_look(struct node *node);
 

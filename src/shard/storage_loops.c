@@ -10,7 +10,8 @@
 
 #include <string.h>
 
-#define GROUP_MAX 1024 /* batches in one commit */
+/* Batches of no more writes do not wait behind larger ones. */
+#define SMALL_WRITES_MAX 16
 
 #define READS_POSTED_MAX 64 /* finds that are told of together */
 
@@ -28,39 +29,56 @@
 #define COMMIT_HERE_NS     UINT64_C(1000000)
 #define COMMIT_FADES       16
 
-struct group {
-    struct storage_batch *batches[GROUP_MAX];
-    size_t count, write_count;
-};
-
-static void commit_gather(struct group *group, struct list *waiting)
+static void group_add(struct storage_group *group, struct storage_batch *batch)
 {
-    struct list *link;
+    list_remove(&batch->link);
+    group->batches[group->count++] = batch;
+    group->write_count += batch->write_count;
+}
 
-    while (group->count < GROUP_MAX && (link = list_pop(waiting))) {
+/* The small batches that are left, but for those of a partition of which one is left before: its
+ * batches take effect in order. */
+static void group_add_small(struct storage_group *group, struct list *waiting)
+{
+    bool is_left[UINT16_MAX + 1] = {false};
+
+    for (struct list *link = waiting->next, *next;
+         link != waiting && group->count < STORAGE_GROUP_MAX; link = next) {
         struct storage_batch *batch = list_item(link, struct storage_batch, link);
 
-        group->batches[group->count++] = batch;
-        group->write_count += batch->write_count;
+        next = link->next;
+        if (batch->write_count <= SMALL_WRITES_MAX && !is_left[batch->partition])
+            group_add(group, batch);
+        else
+            is_left[batch->partition] = true;
     }
+}
+
+void storage_gather(struct storage_group *group, struct list *waiting)
+{
+    while (group->count < STORAGE_GROUP_MAX && group->write_count < STORAGE_GROUP_WRITES_MAX &&
+           !list_is_empty(waiting))
+        group_add(group, list_item(waiting->next, struct storage_batch, link));
+    if (!list_is_empty(waiting))
+        group_add_small(group, waiting);
 }
 
 /* While many requests are on their way, a commit of a few of them waits a moment for more: a sync
  * costs as much for one as for a thousand. */
-static void commit_linger(struct node *node, struct group *group, struct list *waiting)
+static void commit_linger(struct node *node, struct storage_group *group, struct list *waiting)
 {
     uint64_t linger_ns = node->config->commit_linger_ms * 1000000;
     struct instant began = instant_now();
     uint64_t spent_ns = 0;
 
-    while (spent_ns < linger_ns && group->count < GROUP_MAX) {
+    while (spent_ns < linger_ns && list_is_empty(waiting)) {
         size_t inflight = atomic_load(&node->inflight);
 
         if (inflight < LINGER_INFLIGHT_MIN || group->write_count >= inflight / 2)
             return;
         mailbox_wait(&node->to_commit, linger_ns - spent_ns);
         mailbox_take(&node->to_commit, waiting);
-        commit_gather(group, waiting);
+        storage_gather(group, waiting);
         spent_ns = instant_since_ns(began, instant_now());
     }
 }
@@ -96,7 +114,7 @@ static void commit_note_time(struct node *node, uint64_t commit_ns)
 }
 
 /* Under commit_lock. Moves the batches to `ret_done`. */
-static void commit_group(struct node *node, struct group *group, struct list *ret_done)
+static void commit_group(struct node *node, struct storage_group *group, struct list *ret_done)
 {
     struct instant began = instant_now();
     struct error error = {.text = ""};
@@ -124,7 +142,7 @@ static bool commit_is_small(const struct list *batches)
         const struct storage_batch *batch = list_item(link, struct storage_batch, link);
 
         write_count += batch->write_count;
-        if (++count > GROUP_MAX || write_count > COMMIT_HERE_WRITES)
+        if (++count > STORAGE_GROUP_MAX || write_count > COMMIT_HERE_WRITES)
             return false;
         for (size_t i = 0; i < batch->write_count; i++)
             bytes += batch->writes[i].timer->footprint;
@@ -137,9 +155,9 @@ bool commit_here(struct node *node, struct list *batches)
     if (atomic_load(&node->commit_ns) > COMMIT_HERE_NS || !commit_is_small(batches) ||
         pthread_mutex_trylock(&node->commit_lock) != 0)
         return false;
-    struct group group;
+    struct storage_group group;
     group.count = group.write_count = 0;
-    commit_gather(&group, batches);
+    storage_gather(&group, batches);
     commit_group(node, &group, batches);
     pthread_mutex_unlock(&node->commit_lock);
     return true;
@@ -152,11 +170,11 @@ void *commit_loop(void *argument)
 
     list_init(&waiting);
     for (;;) {
-        struct group group;
+        struct storage_group group;
 
         group.count = group.write_count = 0;
         mailbox_take(&node->to_commit, &waiting);
-        commit_gather(&group, &waiting);
+        storage_gather(&group, &waiting);
         if (group.count == 0) {
             if (atomic_load(&node->storage_ends))
                 return NULL;

@@ -15,6 +15,7 @@
 
 enum {
     APPLY_BYTES = 1 << 20, /* of the log, in one write of a start */
+    SEGMENTS_KEPT = 8,     /* about as many as a flush of the tables frees */
     TIER_PERSISTED = 2,    /* kPersistedTier: without the memtables */
 };
 
@@ -149,6 +150,7 @@ static enum error_code rocksdb_log_open(struct rocksdb_store *store, enum log_fi
     struct log_files_options options = {
         .folder = path,
         .segment_bytes = store->options.segment_bytes,
+        .segments_kept = SEGMENTS_KEPT,
         .begin = begin,
         .mode = mode,
         .sync = store->options.sync == ROCKSDB_SYNC_ALWAYS ? LOG_FILES_SYNC_ALWAYS
