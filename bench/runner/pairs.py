@@ -30,6 +30,7 @@ PROGRAM = os.path.join(run.PROGRAMS, "runner_bench")
 PEERS = os.path.join(run.BUILD, "runner")
 WINDOWS = 100
 WINDOWS_REALTIME = 24
+REALTIME = ["chrt", "--fifo", "1"]
 WINDOW_NS = 5e6
 QUIET_MIN = 10  # windows for a figure
 LATE_US_MAX = 200
@@ -75,8 +76,7 @@ def measure(name, command, kind, threads, is_realtime):
     """The rates of the quiet windows, in million pairs a second, and the processor time per pair in ns."""
     windows_max = WINDOWS_REALTIME if is_realtime else WINDOWS
     arguments = [str(windows_max), kind, str(threads)] + ([name] if command[0] == PROGRAM else [])
-    before = ["chrt", "--fifo", "1"] if is_realtime else []
-    done = subprocess.run(before + command + arguments, capture_output=True, text=True,
+    done = subprocess.run(REALTIME * is_realtime + command + arguments, capture_output=True, text=True,
                           timeout=run.RUN_S_MAX, check=True)
     windows = collections.defaultdict(list)
     pairs_all = 0
@@ -112,19 +112,20 @@ def ratio(rates, column):
                    if min(len(ours), len(theirs)) >= QUIET_MIN])
 
 
-def program(*arguments):
-    return subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=run.RUN_S_MAX,
+def program(is_realtime, *arguments):
+    return subprocess.run(REALTIME * is_realtime + [PROGRAM, *arguments], capture_output=True, text=True, timeout=run.RUN_S_MAX,
                           check=True).stdout
 
 
 def bytes_per_timer():
-    return float(re.search(r"([0-9.]+) bytes each", program("idle", "1")).group(1))
+    return float(re.search(r"([0-9.]+) bytes each", program(False, "idle", "1")).group(1))
 
 
-def lateness_added_us():
+def lateness_added_us(is_realtime):
     """How much later than by timerfd the median timer is handled, with ticks of 1 us; None if both wait for a processor
     most of the time."""
-    medians = {line[:24].strip(): float(line[24:].split()[0]) for line in program("late", "3").splitlines()[1:]}
+    rows = program(is_realtime, "late", "3").splitlines()[1:]
+    medians = {row[:24].strip(): float(row[24:].split()[0]) for row in rows}
     return None if medians["timerfd"] > LATE_US_MAX else medians["runner, ticks of 1 us"] - medians["timerfd"]
 
 
@@ -132,7 +133,7 @@ def print_row(what, asked, measured, is_met):
     print(f"| {what} | {asked} | {measured} | {'not measured' if is_met is None else 'yes' if is_met else 'no'} |")
 
 
-def print_asked(rates):
+def print_asked(rates, is_realtime):
     print("\n| the runner | asked | measured | met |\n| --- | ---: | ---: | --- |")
     for kind, threads in COLUMNS:
         asked = 1.5 if threads == 2 else 1.0
@@ -141,7 +142,7 @@ def print_asked(rates):
                   value and value >= asked)
     size = bytes_per_timer()
     print_row("bytes a timer", "at most 64", f"{size:.1f}", size <= 64)
-    added = lateness_added_us()
+    added = lateness_added_us(is_realtime)
     print_row("median lateness above timerfd's, µs", "below 9", show(added), None if added is None else added < 9)
 
 
@@ -170,7 +171,7 @@ def main():
         print_table("processor ns per pair", found,
                     lambda name, column: show(median(costs[name, column]), "{:.0f}"))
     if {"runner", "mutex"} <= set(found):
-        print_asked(rates)
+        print_asked(rates, options.realtime)
     print(f"\nThe load average was {os.getloadavg()[0]:.1f} at the end, with {os.cpu_count()} processors.")
 
 
