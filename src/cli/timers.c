@@ -1,4 +1,4 @@
-/* timers.c - the verbs for timers: add, get, change, touch, cancel, fire, complete. */
+/* timers.c - the verbs that read or change timers by id, key, label or event. */
 #include "cli/fields.h"
 #include "cli/lists.h"
 #include "cli/value.h"
@@ -141,7 +141,7 @@ enum cli_exit timers_get(struct cli *cli)
     return code;
 }
 
-/* ---- cancel, fire, complete ---- */
+/* ---- cancel, fire, pause, resume, complete ---- */
 
 /* Appends the values of a flag, or the arguments, as an array of texts. */
 static void timers_append_texts(struct cli *cli, struct buffer *body, const char *name,
@@ -179,6 +179,15 @@ struct timers_act {
     const char *many;   /* the path for many */
 };
 
+/* Appends the flags of a pause. */
+static void timers_append_pause(struct cli *cli, struct buffer *body)
+{
+    if (cli_flag(cli, CLI_FLAG_NOTE))
+        cli_append_member(body, "note", bytes_of(cli_flag(cli, CLI_FLAG_NOTE)));
+    if (cli_flag(cli, CLI_FLAG_UNTIL))
+        cli_append_member(body, "until", bytes_of(cli_flag(cli, CLI_FLAG_UNTIL)));
+}
+
 static enum cli_exit timers_act_on_many(struct cli *cli, const struct timers_act *act, size_t count)
 {
     bool has_labels = cli_flag(cli, CLI_FLAG_LABEL) != NULL;
@@ -202,6 +211,7 @@ static enum cli_exit timers_act_on_many(struct cli *cli, const struct timers_act
     if (cli_flag(cli, CLI_FLAG_KEY))
         timers_append_texts(cli, &body, "keys", CLI_FLAG_KEY);
     code = fields_append_pairs(cli, CLI_FLAG_LABEL, "labels", &body);
+    timers_append_pause(cli, &body);
     buffer_append_text(&body, "}");
     if (!code)
         code = timers_post_counts(cli, act->many, &body);
@@ -212,7 +222,7 @@ static enum cli_exit timers_act_on_many(struct cli *cli, const struct timers_act
 static enum cli_exit timers_act(struct cli *cli, const struct timers_act *act)
 {
     size_t cursor = 0, count = cli->options.argument_count;
-    struct buffer path, header;
+    struct buffer path, body, header;
 
     while (cli_options_next(&cli->options, CLI_FLAG_KEY, &cursor))
         count++;
@@ -221,13 +231,19 @@ static enum cli_exit timers_act(struct cli *cli, const struct timers_act *act)
     if (count > 1 || cli_flag(cli, CLI_FLAG_LABEL))
         return timers_act_on_many(cli, act, count);
     buffer_init(&path);
+    buffer_init(&body);
     buffer_init(&header);
+    buffer_append_text(&body, "{");
+    timers_append_pause(cli, &body);
+    bool has_body = body.size > 1;
+    buffer_append_text(&body, "}");
     enum cli_exit code = fields_append_place(cli, &path, 0, act->suffix);
     code = code ? code : timers_header(cli, CLI_FLAG_VERSION, "If-Match", &header);
     if (!code)
-        code =
-            timers_exchange(cli, act->method, &path, NULL, header.size ? cli_text(&header) : NULL);
+        code = timers_exchange(cli, act->method, &path, has_body ? &body : NULL,
+                               header.size ? cli_text(&header) : NULL);
     buffer_deinit(&header);
+    buffer_deinit(&body);
     buffer_deinit(&path);
     return code;
 }
@@ -240,6 +256,16 @@ enum cli_exit timers_cancel(struct cli *cli)
 enum cli_exit timers_fire(struct cli *cli)
 {
     return timers_act(cli, &(struct timers_act){"Fire", "POST", "/fire", "/v1/timers/fire"});
+}
+
+enum cli_exit timers_pause(struct cli *cli)
+{
+    return timers_act(cli, &(struct timers_act){"Pause", "POST", "/pause", "/v1/timers/pause"});
+}
+
+enum cli_exit timers_resume(struct cli *cli)
+{
+    return timers_act(cli, &(struct timers_act){"Resume", "POST", "/resume", "/v1/timers/resume"});
 }
 
 enum cli_exit timers_complete(struct cli *cli)

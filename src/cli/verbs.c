@@ -76,6 +76,16 @@ static const struct cli_flag_use verbs_cancel[] = {
     VERBS_END,
 };
 
+static const struct cli_flag_use verbs_pause[] = {
+    {CLI_FLAG_UNTIL, "when the timers are resumed; otherwise by a call only"},
+    {CLI_FLAG_NOTE, "why, as the timers show it"},
+    {CLI_FLAG_KEY, "a timer by its key; may be repeated"},
+    {CLI_FLAG_LABEL, "every live timer with this label; if repeated, with all of them"},
+    {CLI_FLAG_VERSION, "a single timer: only if it has this version"},
+    {CLI_FLAG_YES, "do not ask"},
+    VERBS_END,
+};
+
 static const struct cli_flag_use verbs_complete[] = {
     {CLI_FLAG_FIRE, "fire the timers now, instead of cancelling them"},
     VERBS_END,
@@ -238,6 +248,17 @@ const struct cli_verb CLI_VERBS[] = {
      "tickwheel fire --key report\n"
      "tickwheel fire --label team:checkout --yes",
      verbs_cancel, timers_fire},
+    {"pause", "[ID...]", 0, CLI_ARGUMENTS_MAX, "Pause timers",
+     "A paused timer is not delivered before it is resumed. More than one timer is asked about "
+     "first.",
+     "tickwheel pause --key report --note 'until the deploy is over'\n"
+     "tickwheel pause --label team:checkout --until 2026-11-24T06:00:00Z --yes",
+     verbs_pause, timers_pause},
+    {"resume", "[ID...]", 0, CLI_ARGUMENTS_MAX, "Resume paused timers",
+     "An overdue timer then fires at once, unless its --drop-after is over.",
+     "tickwheel resume --key report\n"
+     "tickwheel resume --label team:checkout --yes",
+     verbs_cancel, timers_resume},
     {"preview", "[EXPRESSION]", 0, 1, "Draw when a schedule would fire",
      "EXPRESSION is a cron expression; days with a firing stand in brackets.",
      "tickwheel preview '30 9 * * MON-FRI' --zone Europe/Berlin\n"

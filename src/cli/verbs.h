@@ -34,6 +34,8 @@ enum cli_exit timers_touch(struct cli *cli);
 enum cli_exit timers_cancel(struct cli *cli);
 enum cli_exit timers_complete(struct cli *cli);
 enum cli_exit timers_fire(struct cli *cli);
+enum cli_exit timers_pause(struct cli *cli);
+enum cli_exit timers_resume(struct cli *cli);
 enum cli_exit plan_preview(struct cli *cli);
 enum cli_exit plan_forecast(struct cli *cli);
 enum cli_exit plan_explain(struct cli *cli);

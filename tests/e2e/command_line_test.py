@@ -146,6 +146,21 @@ class Timers(CommandLine):
         self.await_state(three, "fired")
 
 
+    def test_pause_and_resume(self):
+        one, two = (self.create(key=f"k{n}", labels={"a": "b"}) for n in range(2))
+        paused, = self.ask("pause", "--key", "k0", "--note", "a deploy", "--until", "2099-01-01T00:00:00Z")
+        self.assertEqual((paused["id"], paused["state"], paused["paused"]["note"]), (one["id"], "paused", "a deploy"))
+        self.assertEqual(self.ask("pause", two["id"])[0]["state"], "paused")
+        self.assertEqual(len(self.ask("list", "--state", "paused")), 2)
+        self.run_cli("resume", "--label", "a:b", code=USAGE)  # asks
+        self.assertEqual(self.ask("resume", "--label", "a:b", "--yes")[0]["resumed"], 2)
+        self.assertEqual(self.ask("pause", one["id"], "--key", "k1", "--note", "both", "--yes")[0]["paused"], 2)
+        self.assertEqual(self.ask("get", "--key", "k1")[0]["paused"]["note"], "both")
+        self.assertEqual(self.ask("resume", one["id"])[0]["state"], "scheduled")
+        self.run_cli("fire", "--key", "k1", code=CONFLICT)
+        self.run_cli("pause", code=USAGE)
+
+
 class Plans(CommandLine):
     def test_preview_draws_a_calendar_in_the_zone(self):
         shown = self.run_cli("preview", "30 2 * * *", "--zone", "Europe/Berlin", "--after", "2026-03-27T12:00:00Z",
