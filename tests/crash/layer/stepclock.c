@@ -8,13 +8,17 @@
 #include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
 
-#define SECOND_NS INT64_C(1000000000)
+#define SECOND_NS    INT64_C(1000000000)
+#define TIMERFD_NAME "anon_inode:[timerfd]"
 
 static int read_clock(clockid_t clock, struct timespec *ret_now)
 {
@@ -63,6 +67,8 @@ enum { ALARMS_MAX = 64, SLICE_NS = 5000000 };
 static struct {
     _Atomic int fd; /* and 1, so that 0 is none */
     _Atomic int64_t at_ns, offset_ns;
+    _Atomic int epoll; /* that waits for it, and 1 */
+    _Atomic uint64_t data;
 } alarms[ALARMS_MAX];
 
 int timerfd_settime(int fd, int flags, const struct itimerspec *when, struct itimerspec *ret_old)
@@ -133,4 +139,70 @@ int ppoll(struct pollfd *fds, nfds_t count, const struct timespec *timeout, cons
             return 0;
         left_ns -= SLICE_NS;
     }
+}
+
+/* An alarm joins its epoll before it is set for the first time. */
+int epoll_ctl(int epoll, int operation, int fd, struct epoll_event *event)
+{
+    char path[64], name[64];
+    int none = 0;
+
+    snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+    ssize_t size = operation == EPOLL_CTL_ADD ? readlink(path, name, sizeof(name)) : 0;
+    const bool is_alarm = size == (ssize_t)strlen(TIMERFD_NAME) &&
+                          memcmp(name, TIMERFD_NAME, strlen(TIMERFD_NAME)) == 0;
+    for (size_t i = 0; is_alarm && i < ALARMS_MAX; i++, none = 0) {
+        if (atomic_load(&alarms[i].fd) != fd + 1 &&
+            !atomic_compare_exchange_strong(&alarms[i].fd, &none, fd + 1))
+            continue;
+        atomic_store(&alarms[i].at_ns, INT64_MAX);
+        atomic_store(&alarms[i].offset_ns, atomic_load(&control_get()->clock_offset_ns));
+        atomic_store(&alarms[i].data, event->data.u64);
+        atomic_store(&alarms[i].epoll, epoll + 1);
+        break;
+    }
+    return (int)syscall(SYS_epoll_ctl, epoll, operation, fd, event);
+}
+
+/* The alarm that the epoll waits for; ALARMS_MAX: none. */
+static size_t find_alarm_of(int epoll)
+{
+    size_t found = 0;
+
+    while (found < ALARMS_MAX && atomic_load(&alarms[found].epoll) != epoll + 1)
+        found++;
+    return found;
+}
+
+int epoll_pwait2(int epoll, struct epoll_event *events, int count, const struct timespec *timeout,
+                 const sigset_t *mask)
+{
+    const size_t alarm = find_alarm_of(epoll);
+    int64_t left_ns = timeout ? (int64_t)timeout->tv_sec * SECOND_NS + timeout->tv_nsec : INT64_MAX;
+
+    if (alarm == ALARMS_MAX)
+        return (int)syscall(SYS_epoll_pwait2, epoll, events, count, timeout, mask, (size_t)8);
+    for (;; left_ns -= SLICE_NS) {
+        const struct timespec slice = {.tv_nsec = left_ns < SLICE_NS ? (long)left_ns : SLICE_NS};
+        const int ready =
+            (int)syscall(SYS_epoll_pwait2, epoll, events, count, &slice, mask, (size_t)8);
+
+        if (ready != 0)
+            return ready;
+        if (alarm_is_readable(alarm)) {
+            events[0].events = EPOLLIN;
+            events[0].data.u64 = atomic_load(&alarms[alarm].data);
+            return 1;
+        }
+        if (left_ns <= SLICE_NS)
+            return 0;
+    }
+}
+
+int epoll_wait(int epoll, struct epoll_event *events, int count, int timeout_ms)
+{
+    const struct timespec timeout = {.tv_sec = timeout_ms / 1000,
+                                     .tv_nsec = (long)(timeout_ms % 1000) * 1000000};
+
+    return epoll_pwait2(epoll, events, count, timeout_ms < 0 ? NULL : &timeout, NULL);
 }
