@@ -10,6 +10,7 @@
 #include "api/queues/queues.h"
 #include "api/timers/list.h"
 #include "api/timers/timers.h"
+#include "api/ui/ui.h"
 
 #define REFUSES(name) (UINT64_C(1) << ERROR_##name)
 #define REFUSES_INPUT (REFUSES(BAD_REQUEST) | REFUSES(INVALID))
@@ -257,6 +258,13 @@ const struct route routes[] = {
     {"GET", "/openapi.strict.json", ACCESS_OPEN, "openapi_strict", .end = service_openapi_strict,
      .docs = {"getStrictOpenapi", "service", "Get the OpenAPI document with every rule",
               .answers = {{200, "OpenAPI 3.1."}}}},
+    {"GET", "/ui", ACCESS_OPEN, "ui", .end = ui_page,
+     .docs = {"getDashboard", "service", "Show the dashboard, in a browser",
+              .answers = {{200, "A page."}}, .section = "dashboard.md"}},
+    {"GET", "/ui/{file}", ACCESS_OPEN, "ui_file", .end = ui_file,
+     .docs = {"getDashboardFile", "service", "Get a file of the dashboard",
+              .parameter = "DashboardFile", .answers = {{200, "The file."}},
+              .refusals = REFUSES(NOT_FOUND), .section = "dashboard.md"}},
     {"GET", "/", ACCESS_OPEN, "index", .end = service_index,
      .docs = {"getIndex", "service", "List the main paths", .answers = {{200, "Paths by name."}}}},
 };

@@ -40,7 +40,8 @@ class Document(unittest.TestCase):
 
     def path_of(self, path):
         """One that leads somewhere."""
-        for name, value in (("id", self.timer["id"]), ("key", "k"), ("name", "jobs"), ("type", "gone")):
+        for name, value in (("id", self.timer["id"]), ("key", "k"), ("name", "jobs"), ("type", "gone"),
+                            ("file", "app.js")):
             path = path.replace("{" + name + "}", value)
         self.assertNotIn("{", path, "what stands for this parameter?")
         return path

@@ -1,5 +1,6 @@
 """A headless Chromium that tests drive through its pipe of the DevTools protocol."""
 
+import fcntl
 import json
 import os
 import select
@@ -12,7 +13,7 @@ import time
 class Browser:
     """A browser with a profile of its own. `names` maps names to the numeric address that they resolve to."""
 
-    def __init__(self, names):
+    def __init__(self, names={}):
         program = shutil.which("chromium")
         if not program:
             raise FileNotFoundError("there is no chromium: scripts/install-deps test installs it")
@@ -21,15 +22,17 @@ class Browser:
         self.events, events = os.pipe()
 
         def enter():  # the browser reads commands from descriptor 3 and writes answers to descriptor 4
-            spare = os.dup(events)
-            os.dup2(commands, 3)
-            os.dup2(spare, 4)
+            # By way of others: a pipe that has one of these numbers already would be closed by the exec.
+            high = [fcntl.fcntl(descriptor, fcntl.F_DUPFD, 10) for descriptor in (commands, events)]
+            os.dup2(high[0], 3)
+            os.dup2(high[1], 4)
 
         rules = ", ".join(f"MAP {name} {address}" for name, address in names.items())
+        resolver = [f"--host-resolver-rules={rules}"] if rules else []
         self.process = subprocess.Popen(
             [program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
              "--disable-background-networking", "--no-proxy-server", "--remote-debugging-pipe",
-             f"--user-data-dir={self.profile}", f"--host-resolver-rules={rules}", "about:blank"],
+             f"--user-data-dir={self.profile}", *resolver, "about:blank"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             close_fds=False, preexec_fn=enter)
         os.close(commands)

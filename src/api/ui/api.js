@@ -1,0 +1,123 @@
+// The calls of the API. The token is asked for once, and kept in memory only: it is gone with the page.
+
+let token = "";
+let askToken = null; // shows the form; resolves when there is a new token
+
+export class ProblemError extends Error {
+  constructor(status, problem) {
+    const first = problem.errors?.[0];
+    super(first ? `${first.pointer ?? first.parameter ?? ""} ${first.detail}`.trim() : problem.detail || problem.title);
+    this.status = status;
+    this.problem = problem;
+    this.type = (problem.type ?? "").split("/").pop();
+  }
+}
+
+export function onTokenNeeded(ask) {
+  askToken = ask;
+}
+
+export function setToken(text) {
+  token = text.trim();
+}
+
+function headersOf(body, more) {
+  const headers = {...more};
+  if (body !== undefined) headers["Content-Type"] ??= "application/json";
+  if (token) headers.Authorization = `Bearer ${token}`;
+  return headers;
+}
+
+async function send(method, path, {body, headers, signal} = {}) {
+  for (;;) {
+    const response = await fetch(path, {
+      method, signal, headers: headersOf(body, headers), cache: "no-store", credentials: "omit",
+      body: body === undefined ? undefined : JSON.stringify(body),
+    });
+    if (response.status !== 401) return response;
+    await askToken(token !== "");
+    signal?.throwIfAborted();
+  }
+}
+
+async function problemOf(response) {
+  const text = await response.text();
+  try {
+    return new ProblemError(response.status, JSON.parse(text));
+  } catch {
+    return new ProblemError(response.status, {title: `The answer has status ${response.status}`});
+  }
+}
+
+/** The JSON of an answer; throws its problem. A final timer is an answer, too. */
+export async function call(method, path, options = {}) {
+  const response = await send(method, path, options);
+  if (response.ok) return response.json();
+  const error = await problemOf(response);
+  if (error.type === "gone" && method === "GET" && error.problem.timer) return error.problem.timer;
+  throw error;
+}
+
+/** An answer that is text. */
+export async function text(path, options = {}) {
+  const response = await send("GET", path, options);
+  if (!response.ok) throw await problemOf(response);
+  return response.text();
+}
+
+export const get = (path, options) => call("GET", path, options);
+export const post = (path, body, options) => call("POST", path, {...options, body: body ?? {}});
+
+export function query(parameters) {
+  const made = new URLSearchParams();
+  for (const [name, value] of Object.entries(parameters))
+    for (const one of Array.isArray(value) ? value : [value])
+      if (one !== undefined && one !== null && one !== "") made.append(name, one);
+  const text = made.toString();
+  return text && `?${text}`;
+}
+
+/** The command that makes the same call; the token stays a variable of the shell. */
+export function curlOf(method, path, body) {
+  const quote = (text) => `'${text.replaceAll("'", "'\\''")}'`;
+  const parts = ["curl", ...(method === "GET" ? [] : ["-X", method]), quote(location.origin + path)];
+  if (token) parts.push("-H", '"Authorization: Bearer $TICKWHEEL_TOKEN"');
+  if (body !== undefined) parts.push("-H", quote("Content-Type: application/json"), "-d", quote(JSON.stringify(body)));
+  return parts.join(" ");
+}
+
+async function* linesOf(stream) {
+  const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const {value, done} = await reader.read();
+    if (done) return;
+    const lines = (rest + value).split("\n");
+    rest = lines.pop();
+    yield* lines;
+  }
+}
+
+/** Server-sent events of the path, until the signal aborts. A broken connection goes on behind its last event. */
+export async function* events(path, signal) {
+  for (let last = ""; !signal.aborted; ) {
+    try {
+      const response = await send("GET", path, {signal, headers: last ? {"Last-Event-ID": last} : {}});
+      if (!response.ok) throw await problemOf(response);
+      let event = {type: "message", data: ""};
+      for await (const line of linesOf(response.body)) {
+        if (line.startsWith("id: ")) last = line.slice(4);
+        else if (line.startsWith("event: ")) event.type = line.slice(7);
+        else if (line.startsWith("data: ")) event.data += line.slice(6);
+        else if (line === "" && event.data) {
+          yield {type: event.type, ...JSON.parse(event.data)};
+          event = {type: "message", data: ""};
+        }
+      }
+    } catch (error) {
+      if (signal.aborted) return;
+      if (error instanceof ProblemError && error.status < 500 && error.status !== 429) throw error;
+    }
+    await new Promise((resolve) => { setTimeout(resolve, 2000); });
+  }
+}

@@ -1,0 +1,84 @@
+// The frame: which page is shown, the token, and the health in the header.
+
+import {onTokenNeeded, setToken} from "./api.js";
+import {form, field, h, message} from "./parts.js";
+import {coming} from "./coming.js";
+import {create} from "./create.js";
+import {dead} from "./dead.js";
+import {now} from "./now.js";
+import {timer, timers} from "./timers.js";
+
+const pages = [
+  {path: "now", name: "Now", show: now},
+  {path: "coming", name: "Coming", show: coming},
+  {path: "timers", name: "Timers", show: timers},
+  {path: "new", name: "New", show: create},
+  {path: "dead", name: "Dead letters", show: dead},
+];
+const main = document.getElementById("main");
+const nav = document.getElementById("nav");
+const health = document.getElementById("health");
+let leave = new AbortController(); // aborts what the shown page does in the background
+
+/** What is behind #: a page, a name within it, and parameters, as in #/timers/ID?label=team:checkout. */
+function place() {
+  const [path, query] = location.hash.slice(2).split("?");
+  const [page, ...rest] = path.split("/");
+  return {page: page || "now", rest: rest.map(decodeURIComponent), parameters: new URLSearchParams(query)};
+}
+
+async function show() {
+  leave.abort();
+  leave = new AbortController();
+  const {page, rest, parameters} = place();
+  const known = pages.find((one) => one.path === page) ?? pages[0];
+  nav.replaceChildren(...pages.map(({path, name}) => (
+    h("a", {href: `#/${path}`, "aria-current": path === known.path ? "page" : undefined}, name))));
+  document.title = `${known.name} · Tickwheel`;
+  const content = h("div", {}, h("h1", {tabindex: "-1"}, known.name));
+  main.replaceChildren(content);
+  const isFirst = document.activeElement === document.body;
+  if (!isFirst) content.firstChild.focus();
+  const context = {content, rest, parameters, signal: leave.signal};
+  try {
+    await (known.path === "timers" && rest.length ? timer : known.show)(context);
+  } catch (error) {
+    if (!context.signal.aborted) content.append(message(error.message));
+  }
+}
+
+/** Asks for the token in place of the page; one question for all calls that wait for it. */
+let asking = null;
+onTokenNeeded((wasWrong) => {
+  asking ??= new Promise((resolve) => {
+    const ask = form({class: "row"}, ({token}) => {
+      asking = null;
+      setToken(token);
+      show();
+      resolve();
+    }, field("Token", "token", {type: "password", required: true, autocomplete: "off", size: 48}),
+       h("button", {}, "Show the timers"));
+    main.replaceChildren(h("h1", {}, "Token"),
+      h("p", {class: "hint"}, "This daemon asks for a token. It is kept in the memory of this page only."),
+      wasWrong ? message("The daemon does not know this token.") : "", ask);
+    ask.querySelector("input").focus();
+  });
+  return asking;
+});
+
+async function watchHealth() {
+  let text = "ready", kind = "good";
+  try {
+    const response = await fetch("/readyz", {cache: "no-store"});
+    if (!response.ok) [text, kind] = [(await response.json()).detail || "not ready", "bad"];
+  } catch {
+    [text, kind] = ["not reachable", "bad"];
+  }
+  if (health.textContent !== text) health.textContent = text;
+  health.className = kind;
+  setTimeout(watchHealth, 2000);
+}
+
+addEventListener("hashchange", show);
+watchHealth();
+show();

@@ -1,0 +1,127 @@
+// Whether timers are on time, and what the daemon does: rates and lateness of the last seconds, from /metrics.
+
+import {ProblemError, text} from "./api.js";
+import {bytes, duration, h, line, number, table} from "./parts.js";
+
+const PERIOD_MS = 1000;
+const KEPT = 120; // values in a line
+const LATE_MS = 1000; // beyond this, timers are not on time
+
+/** The samples of the text format: a map of name and labels to the value. */
+export function parse(text) {
+  const samples = new Map();
+  for (const row of text.split("\n")) {
+    const end = row.lastIndexOf(" ");
+    if (row && row[0] !== "#" && end > 0) samples.set(row.slice(0, end), Number(row.slice(end + 1)));
+  }
+  return samples;
+}
+
+/** The bound in seconds that the share of what came between two states of a histogram stays below; null: nothing came. */
+export function quantile(name, labels, share, before, after) {
+  const buckets = [];
+  for (const [key, value] of after) {
+    if (!key.startsWith(`${name}_bucket{`) || !key.includes(labels)) continue;
+    const bound = /le="([^"]+)"/.exec(key)[1];
+    buckets.push([bound === "+Inf" ? Infinity : Number(bound), value - (before.get(key) ?? 0)]);
+  }
+  buckets.sort((a, b) => a[0] - b[0]);
+  const total = buckets.at(-1)?.[1] ?? 0;
+  if (!total) return null;
+  return buckets.find(([, count]) => count >= share * total)[0];
+}
+
+const rates = [
+  ["Created", "tickwheel_timers_created_total"], ["Fired", "tickwheel_timers_fired_total"],
+  ["Cancelled", "tickwheel_timers_cancelled_total"], ["Failed attempts", "tickwheel_attempts_failed_total"],
+  ["Dead", "tickwheel_timers_dead_total"],
+];
+const levels = [
+  ["Pending", "tickwheel_timers_pending", number], ["In flight", "tickwheel_deliveries_inflight", number],
+  ["Due and waiting", "tickwheel_deliveries_waiting", number], ["Dead letters", "tickwheel_dead_letters", number],
+  ["Breakers open", "tickwheel_breakers_open", number], ["Memory", "process_resident_memory_bytes", bytes],
+  ["Disk", "tickwheel_disk_bytes", bytes], ["Free disk", "tickwheel_disk_free_bytes", bytes],
+];
+const stages = [["schedule", "to take it from the wheel"], ["queue", "to hand it to its sender"],
+                ["transfer", "to start the request"]];
+
+function card(name) {
+  const value = h("div", {class: "value"}, "–");
+  const place = h("div", {});
+  const element = h("li", {class: "card"}, h("div", {class: "name"}, name), value, place);
+  const values = [];
+  return {element, add(at, shown) {
+    values.push(at);
+    if (values.length > KEPT) values.shift();
+    value.textContent = shown;
+    place.replaceChildren(line(`${name}, the last ${values.length} seconds; now ${shown}`, values));
+  }};
+}
+
+/** The lateness of what waits, in milliseconds; items that workers leave waiting are theirs. */
+function overdueMs(samples) {
+  let most = 0;
+  for (const [key, value] of samples)
+    if (key.startsWith("tickwheel_oldest_overdue_seconds{") && !/kind="(queue|catch_up)"/.test(key))
+      most = Math.max(most, 1000 * value);
+  return most;
+}
+
+function verdict(place, samples) {
+  const lateMs = overdueMs(samples);
+  const isGood = samples.get("tickwheel_ready") === 1 && lateMs <= LATE_MS;
+  const shown = isGood ? "On time" : samples.get("tickwheel_ready") === 1 ? `Late: a due timer waits for ${duration(lateMs)}`
+                                                                           : "Not ready";
+  if (place.textContent !== shown) place.textContent = shown; // a screen reader tells changes only
+  place.className = `value ${isGood ? "good" : "bad"}`;
+}
+
+function lateness(place, before, after) {
+  const shown = (seconds) => (seconds === null ? "–" : seconds === Infinity ? "over the scale" : seconds < 0.001 ? "< 1 ms" : `≤ ${duration(1000 * seconds)}`);
+  const rows = [["in all", "tickwheel_delivery_lateness_seconds", ""],
+                ...stages.map(([stage, what]) => [what, "tickwheel_lateness_seconds", `stage="${stage}"`])];
+  place.replaceChildren(table("Of what was delivered in the last minute", [
+    {name: "Time", of: ([what]) => what},
+    ...[0.5, 0.99].map((share) => ({name: `p${100 * share}`, kind: "number",
+      of: ([, name, labels]) => shown(quantile(name, labels, share, before, after))})),
+  ], rows));
+}
+
+export async function now({content, signal}) {
+  const state = h("p", {class: "value", role: "status"}, "…");
+  const cards = new Map([...rates, ...levels].map(([name, key]) => [key, card(name)]));
+  const late = h("div", {});
+  content.append(state, h("h2", {}, "A second"),
+                 h("ul", {class: "cards"}, rates.map(([, key]) => cards.get(key).element)),
+                 h("h2", {}, "Now"), h("ul", {class: "cards"}, levels.map(([, key]) => cards.get(key).element)),
+                 h("h2", {}, "Lateness"), late);
+  const history = []; // of the last minute
+  const look = async () => {
+    const samples = parse(await text("/metrics", {signal}));
+    const last = history.at(-1);
+    const at = performance.now();
+    for (const [, key] of rates)
+      if (last) {
+        const rate = Math.max(0, (1000 * ((samples.get(key) ?? 0) - (last.samples.get(key) ?? 0))) / (at - last.at));
+        cards.get(key).add(rate, rate < 10 && rate % 1 ? rate.toFixed(1) : number(rate));
+      }
+    for (const [, key, format] of levels) cards.get(key).add(samples.get(key) ?? 0, format(samples.get(key)));
+    history.push({at, samples});
+    if (history.length > 60) history.shift();
+    verdict(state, samples);
+    lateness(late, history[0].samples, samples);
+  };
+  await look();
+  (async () => {
+    while (!signal.aborted) {
+      await new Promise((resolve) => { setTimeout(resolve, PERIOD_MS); });
+      try {
+        if (!document.hidden && !signal.aborted) await look();
+      } catch (error) {
+        if (signal.aborted) return;
+        state.textContent = error instanceof ProblemError ? error.message : "The daemon is not reachable";
+        state.className = "value bad";
+      }
+    }
+  })();
+}

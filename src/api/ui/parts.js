@@ -1,0 +1,154 @@
+// What pages are made of. Text is set as text, never as HTML: whatever a timer contains stays text.
+
+const SVG = "http://www.w3.org/2000/svg";
+const SVG_TAGS = new Set(["svg", "rect", "text", "polyline", "title"]);
+
+/** An element: h("a", {href: "#/now", onclick: f}, "Now", child). */
+export function h(tag, attributes = {}, ...children) {
+  const element = SVG_TAGS.has(tag) ? document.createElementNS(SVG, tag) : document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value === undefined || value === null || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "value") element.value = value;
+    else element.setAttribute(name, value === true ? "" : value);
+  }
+  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+export function number(value) {
+  return value === undefined || value === null ? "–" : Math.round(value).toLocaleString("en");
+}
+
+export function bytes(value) {
+  if (value === undefined || value === null) return "–";
+  let unit = 0;
+  for (; value >= 1024 && unit < 4; unit++) value /= 1024;
+  return `${value.toFixed(value < 10 && unit ? 1 : 0)} ${["B", "KiB", "MiB", "GiB", "TiB"][unit]}`;
+}
+
+export function duration(ms) {
+  if (ms === undefined || ms === null) return "–";
+  const sign = ms < 0 ? "-" : "";
+  ms = Math.abs(ms);
+  if (ms < 1000) return `${sign}${Math.round(ms)} ms`;
+  const parts = [["d", 86400000], ["h", 3600000], ["min", 60000], ["s", 1000]];
+  const first = parts.findIndex(([, size]) => ms >= size);
+  const [unit, size] = parts[first];
+  const [next, nextSize] = parts[first + 1] ?? [];
+  const whole = Math.floor(ms / size);
+  const rest = nextSize ? Math.floor((ms % size) / nextSize) : 0;
+  return `${sign}${whole} ${unit}${rest ? ` ${rest} ${next}` : ""}`;
+}
+
+const format = new Intl.DateTimeFormat("en-GB", {dateStyle: "medium", timeStyle: "medium"});
+
+/** A point in time, and how far it is from now. */
+export function when(text) {
+  if (!text) return "–";
+  const at = new Date(text);
+  const ms = at - Date.now();
+  const far = ms >= 0 ? `in ${duration(ms)}` : `${duration(-ms)} ago`;
+  return h("time", {datetime: text, title: text}, format.format(at), " ", h("span", {class: "dim"}, far));
+}
+
+export function table(caption, columns, rows, empty = "None") {
+  return h("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": caption},
+    h("table", {},
+      h("caption", {}, rows.length ? caption : `${caption}: ${empty}`),
+      h("thead", {}, h("tr", {}, columns.map(({name, kind}) => h("th", {scope: "col", class: kind}, name)))),
+      h("tbody", {}, rows.map((row) => h("tr", {}, columns.map(({of, kind}) => h("td", {class: kind}, of(row) ?? "–")))))));
+}
+
+export function definitions(pairs) {
+  return h("dl", {}, pairs.filter(([, value]) => value !== undefined && value !== null && value !== "")
+    .flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+}
+
+export function message(text, kind = "") {
+  return h("p", {class: `message ${kind}`, role: kind === "done" ? "status" : "alert"}, text);
+}
+
+/** A button that is off while its action runs, and shows what went wrong beside it. */
+export function action(label, run, kind = "") {
+  const button = h("button", {type: "button", class: kind}, label);
+  button.addEventListener("click", async () => {
+    button.disabled = true;
+    button.parentElement.querySelector(".message")?.remove();
+    try {
+      await run();
+    } catch (error) {
+      button.parentElement?.append(message(error.message));
+    }
+    button.disabled = false;
+  });
+  return button;
+}
+
+/** Asks before something that cannot be undone. */
+export function confirmed(text, label) {
+  return new Promise((resolve) => {
+    const dialog = h("dialog", {"aria-label": label},
+      h("p", {}, text),
+      h("div", {class: "buttons"},
+        h("button", {type: "button", class: "danger", onclick: () => dialog.close("yes")}, label),
+        h("button", {type: "button", class: "plain", onclick: () => dialog.close("")}, "Leave it")));
+    dialog.addEventListener("close", () => { dialog.remove(); resolve(dialog.returnValue === "yes"); });
+    document.body.append(dialog);
+    dialog.showModal();
+  });
+}
+
+/** A form whose fields are read into an object; `submit` gets it. */
+export function form(attributes, submit, ...children) {
+  const made = h("form", attributes, ...children);
+  made.addEventListener("submit", async (event) => {
+    event.preventDefault();
+    made.querySelector(":scope > .message")?.remove();
+    try {
+      await submit(Object.fromEntries(new FormData(made)), made);
+    } catch (error) {
+      made.append(message(error.message));
+    }
+  });
+  return made;
+}
+
+export function field(label, name, attributes = {}) {
+  const {options, wide, ...rest} = attributes;
+  const control = options
+    ? h("select", {name, ...rest}, options.map(([value, text]) => h("option", {value}, text ?? value)))
+    : h(rest.rows ? "textarea" : "input", {name, ...rest});
+  return h("label", {class: wide ? "wide" : undefined}, label, control);
+}
+
+/** Bars with their sum as a text, for whoever cannot see them. */
+export function bars(label, values, labelOf) {
+  const most = Math.max(1, ...values);
+  const width = 960, height = 180, step = width / values.length;
+  const svg = h("svg", {class: "bars", viewBox: `0 0 ${width} ${height + 18}`, role: "img", "aria-label": label,
+                        preserveAspectRatio: "none"});
+  values.forEach((value, i) => {
+    const size = value ? Math.max(2, (height * value) / most) : 0;
+    svg.append(h("rect", {x: i * step + 0.5, y: height - size, width: Math.max(1, step - 1), height: size},
+                 h("title", {}, `${labelOf(i)}: ${number(value)}`)));
+    if (i % Math.ceil(values.length / 8) === 0)
+      svg.append(h("text", {x: i * step, y: height + 14}, labelOf(i)));
+  });
+  return svg;
+}
+
+/** A small line of the last values. */
+export function line(label, values) {
+  const most = Math.max(1e-9, ...values);
+  const points = values.map((value, i) => `${(100 * i) / Math.max(1, values.length - 1)},${34 - (32 * value) / most}`);
+  return h("svg", {viewBox: "0 0 100 36", preserveAspectRatio: "none", role: "img", "aria-label": label},
+           h("polyline", {class: "stroke", points: points.join(" ")}));
+}
+
+/** A command to copy. */
+export function curl(text) {
+  const shown = h("pre", {tabindex: "0"}, text);
+  return h("details", {}, h("summary", {}, "The same with curl"), shown,
+           action("Copy", () => navigator.clipboard.writeText(text), "plain"));
+}

@@ -1,0 +1,71 @@
+/* ui.c - serves the files of the dashboard. */
+#include "api/ui/ui.h"
+
+/* What a browser may do with the page. The page's own policy is stricter, but cannot say who may
+ * frame it. */
+#define UI_POLICY "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+#define UI_SCRIPT "text/javascript; charset=utf-8"
+
+/* X(array, file, content type): CMakeLists.txt makes an array of each file in this folder. */
+#define UI_FILE_LIST(X)                                        \
+    X(ui_index_html, "index.html", "text/html; charset=utf-8") \
+    X(ui_style_css, "style.css", "text/css; charset=utf-8")    \
+    X(ui_icon_svg, "icon.svg", "image/svg+xml")                \
+    X(ui_api_js, "api.js", UI_SCRIPT)                          \
+    X(ui_app_js, "app.js", UI_SCRIPT)                          \
+    X(ui_coming_js, "coming.js", UI_SCRIPT)                    \
+    X(ui_create_js, "create.js", UI_SCRIPT)                    \
+    X(ui_dead_js, "dead.js", UI_SCRIPT)                        \
+    X(ui_now_js, "now.js", UI_SCRIPT)                          \
+    X(ui_parts_js, "parts.js", UI_SCRIPT)                      \
+    X(ui_timers_js, "timers.js", UI_SCRIPT)
+
+#define X(array, file, type)   \
+    extern const char array[]; \
+    extern const size_t array##_size;
+UI_FILE_LIST(X)
+#undef X
+
+struct ui_file {
+    const char *name;
+    const char *type;
+    const char *data;
+    const size_t *size;
+};
+
+static const struct ui_file ui_files[] = {
+#define X(array, file, type) {file, type, array, &array##_size},
+    UI_FILE_LIST(X)
+#undef X
+};
+
+static void ui_serve(struct call *call, struct bytes name)
+{
+    for (size_t i = 0; i < sizeof(ui_files) / sizeof(*ui_files); i++) {
+        const struct ui_file *file = &ui_files[i];
+
+        if (!bytes_equal(name, bytes_of(file->name)))
+            continue;
+        struct http_response response = {
+            .status = 200, .content_type = file->type, .lent = {file->data, *file->size}};
+        http_response_header(&response, "Content-Security-Policy", "%s", UI_POLICY);
+        http_response_header(&response, "X-Content-Type-Options", "nosniff");
+        http_response_header(&response, "Referrer-Policy", "no-referrer");
+        /* The files belong together: after an upgrade none may come from a cache. */
+        http_response_header(&response, "Cache-Control", "no-cache");
+        call_answer(call, &response);
+        return;
+    }
+    call_answer_error(call, ERROR_NOT_FOUND, "The dashboard has no such file");
+}
+
+void ui_page(struct call *call)
+{
+    ui_serve(call, bytes_of("index.html"));
+}
+
+void ui_file(struct call *call)
+{
+    ui_serve(call, call->parameter);
+}
