@@ -247,6 +247,31 @@ static void memory_is_shared_by_threads(void **state)
     lane_rig_deinit(&rig);
 }
 
+/* A deadline is rounded up to its tick without overflow, on both sides of 2^63 ns and just before
+ * the instant that is never reached: no timer is early or lost. */
+static void deadlines_are_rounded_up_at_the_ends_of_time(void **state)
+{
+    const uint64_t starts[] = {(UINT64_C(1) << 63) - 2 * MS - 7, UINT64_MAX - 9 * MS};
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        struct lane_rig rig;
+        lane_rig_init(&rig, (struct tw_runner_wheel_options){0});
+        tw_virtual_set(&rig.clock, (struct tw_instant){starts[i]});
+        for (uint64_t ms = 1; ms <= 4; ms++)
+            assert_true(tw_runner_schedule(rig.wheel, in_ms(&rig, ms), ms) != TW_NONE);
+        struct tw_instant never = {TW_INSTANT_NEVER_NS};
+        assert_true(tw_runner_schedule(rig.wheel, never, 5) != TW_NONE);
+        size_t fired = 0;
+        for (uint64_t ms = 1; ms <= 5; ms++) {
+            fired += lane_pass_ms(&rig, 1);
+            assert_true(rig.last_ns <= tw_runner_now(rig.runner).ns);
+            assert_true(fired == ms || fired == ms - 1); /* a tick late at most */
+        }
+        assert_int_equal(fired, 4);
+        lane_rig_deinit(&rig);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -255,6 +280,7 @@ int main(void)
         cmocka_unit_test(lanes_are_handled_in_order),
         cmocka_unit_test(a_clock_set_back_counts_for_all_lanes),
         cmocka_unit_test(memory_is_shared_by_threads),
+        cmocka_unit_test(deadlines_are_rounded_up_at_the_ends_of_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
