@@ -46,7 +46,7 @@ struct incident {
     enum incident_kind kind;
     uint32_t node, life; /* of the node that it is for */
     uint32_t append;
-    uint64_t offset;
+    uint64_t offset; /* of INCIDENT_LAND: the delay of its answer; UINT64_MAX: none comes */
 };
 
 /* An append on its way. */
@@ -271,7 +271,9 @@ static void ship(struct cluster_world *world, struct peer *peer, uint64_t ticket
         uint64_t land_us = below(world, 10000);
         if (happens_now(world, world->late_permille))
             land_us = 1000 * below(world, 8 * LEASE_MS);
-        incident.offset = happens_now(world, world->unanswered_permille) ? UINT64_MAX : answer_us;
+        incident.offset = answer_us;
+        if (happens_now(world, world->unanswered_permille)) /* or late */
+            incident.offset = happens(world, 500) ? UINT64_MAX : 1000 * below(world, LEASE_MS);
         post(world, land_us, incident);
         if (happens_now(world, world->doubled_permille)) {
             world->totals->doubled++;
@@ -471,8 +473,8 @@ static void plan(struct cluster_world *world)
         world->planned = (uint32_t)below(world, world->peer_count);
     for (uint32_t i = 0; i < world->peer_count; i++)
         post(world, 1000 * below(world, 1000), (struct incident){.kind = INCIDENT_HEAR, .node = i});
-    post(world, 1000 * (500 + below(world, 2 * world->plan_gap_ms)),
-         (struct incident){.kind = INCIDENT_PLAN});
+    uint64_t gap_ms = happens(world, 300) ? 1500 : 2 * world->plan_gap_ms;
+    post(world, 1000 * (100 + below(world, gap_ms)), (struct incident){.kind = INCIDENT_PLAN});
 }
 
 static void stop_peer(struct cluster_world *world, struct peer *peer, uint64_t ms)
@@ -697,7 +699,7 @@ static void check_end(const struct cluster_world *world)
     for (uint32_t i = 0; i < world->peer_count; i++) {
         const struct peer *peer = &world->peers[i];
 
-        if (!peer->is_up || ownership_place(&peer->own)->next + 10 < world->truth.size)
+        if (!peer->is_up || ownership_place(&peer->own)->next + 100 < world->truth.size)
             judge_broken("node %" PRIu32 " does not follow in the end", i);
     }
 }
