@@ -605,6 +605,13 @@ class Mistakes(CommandLine):
             self.assertIn(f"tickwheel {verb}", shown)
             self.assertLessEqual(max(map(len, shown.splitlines())), 120)
         self.assertRegex(self.run_cli("--version").out, r"^tickwheel \d")
+        with open(os.path.join(os.path.dirname(__file__), "../../docs/cli.md"), encoding="utf-8") as file:
+            page = file.read()
+        for verb in verbs:
+            self.assertTrue(re.search(rf"(`|tickwheel ){verb}\b", page), f"docs/cli.md has no {verb}")
+        codes = re.findall(r"(?m)^  (\d+) +(.*)$", overview.split("\nExit codes\n")[1])
+        self.assertEqual([f"| {code} | {meaning} |" for code, meaning in codes],
+                         re.findall(r"(?m)^\| \d+ \| .*$", page))
 
 
     # proves: cli-file, cli-timeout
