@@ -5,7 +5,6 @@
 #include "shard/shard.h"
 
 #include "base/random.h"
-#include "shard/shard.h"
 #include "storage/storage_testing.h"
 #include "sys/clock.h"
 

@@ -264,10 +264,12 @@ static void shard_send_off_and_commit(struct shard *shard)
 
     list_init(&batches);
     shard_gather(shard, &batches);
-    if (shard_commit_here(shard, &batches))
-        shard_send_off(shard);
-    else
+    if (!shard_commit_here(shard, &batches)) {
         shard_post_batches(shard, &batches);
+        return;
+    }
+    shard_queue_turn(shard); /* acknowledgements may be durable, and items new */
+    shard_send_off(shard);
 }
 
 /* ---- reports ---- */
