@@ -217,6 +217,13 @@ static void api_resumed(struct http_request *request)
     resume(call);
 }
 
+static bool api_streamed(struct http_request *request, bool is_idle, struct buffer *out)
+{
+    struct call *call = http_request_user(request);
+
+    return call->route->streamed(call, is_idle, out);
+}
+
 static void api_closed(struct http_request *request)
 {
     struct call *call = http_request_user(request);
@@ -272,6 +279,7 @@ static const struct http_handler api_handler = {
     .body = api_body,
     .end = api_end,
     .resumed = api_resumed,
+    .streamed = api_streamed,
     .closed = api_closed,
     .turned = api_turned,
     .refuse = api_refuse,
@@ -337,6 +345,7 @@ void api_stop(struct api *api)
         return;
     /* Leases that wait hold requests, and the server waits for its requests. */
     node_queue_stop_waiting(api->options.node);
+    feed_stop(node_feed(api->options.node));
     http_server_stop(api->server);
     buffer_deinit(&api->openapi);
     buffer_deinit(&api->openapi_strict);

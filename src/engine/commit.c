@@ -232,6 +232,25 @@ static bool commit_has_successor(enum write_purpose purpose)
     return purpose != WRITE_CREATE && purpose != WRITE_FORGET && !write_is_own(purpose);
 }
 
+/* Tells the feed. A write of the engine's own without an outcome only puts the row elsewhere. */
+static void commit_tell(struct engine *engine, struct entry *entry, enum write_purpose purpose,
+                        const struct timer *timer)
+{
+    static const enum feed_kind kinds[] = {
+        [WRITE_CREATE] = FEED_CREATED,   [WRITE_PATCH] = FEED_CHANGED,
+        [WRITE_TOUCH] = FEED_CHANGED,    [WRITE_CANCEL] = FEED_CANCELLED,
+        [WRITE_REDRIVE] = FEED_REDRIVEN, [WRITE_FORGET] = FEED_DELETED,
+        [WRITE_REPORT] = FEED_CREATED,   [WRITE_OWN] = FEED_NONE,
+    };
+    enum feed_kind kind = entry->flags & ENTRY_IS_FORGOTTEN ? FEED_DELETED : kinds[purpose];
+
+    if (entry->outcome != FEED_NONE)
+        kind = (enum feed_kind)entry->outcome;
+    entry->outcome = FEED_NONE;
+    if (kind != FEED_NONE)
+        effects_tell(engine, kind, timer);
+}
+
 static void commit_succeeded(struct engine *engine, struct entry *entry, enum write_purpose purpose)
 {
     struct timer *timer = entry->successor ? entry->successor : entry->timer;
@@ -252,12 +271,15 @@ static void commit_succeeded(struct engine *engine, struct entry *entry, enum wr
 
         engine->stats.paused += timer->state == TIMER_PAUSED && !was_paused;
         engine->stats.resumed += timer->state != TIMER_PAUSED && was_paused;
+        if (was_paused != (timer->state == TIMER_PAUSED))
+            entry->outcome = was_paused ? FEED_RESUMED : FEED_PAUSED;
     }
     entry->successor = NULL;
     entry->report = NULL;
     if (timer != entry->timer)
         entries_replace(engine->entries, entry, timer);
     commit_count(&engine->stats, purpose);
+    commit_tell(engine, entry, purpose, timer);
     assert(!entry->successor && !entry->recorded);
     assert(timer_is_final(entry->timer->state) || entry->row_at.ms == entry->timer->at.ms);
 }

@@ -168,6 +168,7 @@ static void dispatch_resume(struct engine *engine, struct entry *entry)
     }
     entries_replace(engine->entries, entry, copy); /* a reply may show it paused */
     engine->stats.resumed++;
+    entry->outcome = FEED_RESUMED;
     watermark_write_own(engine, entry);
     assert(entry->phase == ENTRY_WRITING);
 }

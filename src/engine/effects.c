@@ -10,10 +10,16 @@
 /* Firings given up that are told of at a time. */
 enum { GIVEN_UP_MAX = 16 };
 
+/* Events that wait to be taken: more than a turn has, as a rule. */
+enum { EVENTS_WAITING_ROOM = 16384 };
+
 struct effects {
     struct list reads, deliveries, replies, recorded;
     struct list given_up;
     size_t given_up_count;
+    struct list events;
+    size_t event_count;
+    uint64_t events_lost;
     struct list gone_reads; /* back, to be freed */
     size_t reads_out;
     uint64_t tickets; /* reads of one timer so far */
@@ -31,6 +37,7 @@ struct effects *effects_create(void)
     list_init(&effects->recorded);
     list_init(&effects->given_up);
     list_init(&effects->gone_reads);
+    list_init(&effects->events);
     return effects;
 }
 
@@ -69,6 +76,8 @@ void effects_destroy(struct effects *effects)
     effects_free_deliveries(&effects->recorded);
     for (struct list *link; (link = list_pop(&effects->given_up));)
         free(list_item(link, struct given_up, link));
+    for (struct list *link; (link = list_pop(&effects->events));)
+        feed_event_destroy(list_item(link, struct feed_event, link));
     free(effects);
 }
 
@@ -153,6 +162,25 @@ void effects_given_up(struct engine *engine, const struct timer *timer, struct w
     }
 }
 
+void effects_tell(struct engine *engine, enum feed_kind kind, const struct timer *timer)
+{
+    struct effects *effects = engine->effects;
+    const atomic_bool *is_watched = engine->options.is_watched;
+
+    assert(engine->is_in_turn && kind != FEED_NONE);
+    if (!is_watched || !atomic_load_explicit(is_watched, memory_order_relaxed))
+        return;
+    struct feed_event *event = effects->event_count < EVENTS_WAITING_ROOM
+                                   ? feed_event_create(kind, engine->now, timer)
+                                   : NULL;
+    if (event) {
+        list_push(&effects->events, &event->link);
+        effects->event_count++;
+    } else {
+        effects->events_lost++;
+    }
+}
+
 bool effects_has_replies(const struct effects *effects)
 {
     return !list_is_empty(&effects->replies);
@@ -187,6 +215,10 @@ void effects_check(const struct engine *engine)
     LIST_FOR_EACH (&effects->given_up, link)
         given_up++;
     CHECK(given_up == effects->given_up_count && given_up <= GIVEN_UP_MAX);
+    size_t events = 0;
+    LIST_FOR_EACH (&effects->events, link)
+        events++;
+    CHECK(events == effects->event_count && events <= EVENTS_WAITING_ROOM);
 }
 
 /* ---- for the caller ---- */
@@ -266,6 +298,17 @@ struct given_up *engine_take_given_up(struct engine *engine)
     assert(engine->effects->given_up_count <= GIVEN_UP_MAX);
     engine->effects->given_up_count--;
     return list_item(link, struct given_up, link);
+}
+
+uint64_t engine_take_events(struct engine *engine, struct list *ret_events)
+{
+    struct effects *effects = engine->effects;
+    const uint64_t lost = effects->events_lost;
+
+    list_join(ret_events, &effects->events);
+    effects->event_count = 0;
+    effects->events_lost = 0;
+    return lost;
 }
 
 struct delivery *engine_take_recorded(struct engine *engine)

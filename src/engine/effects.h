@@ -40,6 +40,9 @@ void effects_recorded(struct engine *engine, struct delivery *delivery, enum err
  * timer fires next; WALL_NEVER: it is dead. */
 void effects_given_up(struct engine *engine, const struct timer *timer, struct wall next);
 
+/* Tells the feed, if it is watched, of a change of the timer that is durable. */
+void effects_tell(struct engine *engine, enum feed_kind kind, const struct timer *timer);
+
 bool effects_has_replies(const struct effects *effects);
 
 /* Nothing is to be taken, and no read is out; deliveries and recorded ones apart. */

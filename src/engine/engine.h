@@ -13,6 +13,7 @@
  *     while ((command = engine_take_reply(engine)))     answer the client
  *     while ((delivery = engine_take_recorded(engine))) tell the sender, if it asked for it
  *     while ((given_up = engine_take_given_up(engine))) log it
+ *     lost = engine_take_events(engine, &events)        post them to the feed
  *     ... and begin the next turn at engine_wake_at(engine), or when something happens
  *
  * Only timers due within the window are in memory: a timing wheel over them, filled from the
@@ -42,6 +43,7 @@
 #include "engine/command.h"
 #include "engine/delivery.h"
 #include "engine/engine_stats.h"
+#include "engine/feed_event.h"
 #include "engine/given_up.h"
 #include "timer/schedule.h"
 #include "storage/storage.h"
@@ -70,11 +72,13 @@ struct engine_options {
     uint64_t retain_ms;            /* how long a final state is answered with GONE */
     uint64_t dead_retain_ms;       /* likewise of a dead letter, which can be redriven as long */
     uint64_t dead_bytes_max;       /* footprint of dead letters; beyond it the oldest go */
-    uint64_t watermark_interval_ms;      /* how often the watermark is written when it moved */
-    uint64_t storage_retry_ms;           /* pause after a failed batch or read */
-    size_t history_max;                  /* deliveries of which is known what made them late */
-    uint64_t seed;                       /* of the jitter */
-    struct zone_source zones;            /* for what recurs */
+    uint64_t watermark_interval_ms; /* how often the watermark is written when it moved */
+    uint64_t storage_retry_ms;      /* pause after a failed batch or read */
+    size_t history_max;             /* deliveries of which is known what made them late */
+    uint64_t seed;                  /* of the jitter */
+    struct zone_source zones;       /* for what recurs */
+    const atomic_bool *is_watched; /* whether events (feed_event.h) are wanted; borrowed, set on any
+                                            thread. NULL: no */
     struct tenant_counts *tenant_counts; /* of all engines, borrowed: live timers by tenant, with
                                             those that the storage has. NULL: not counted */
 };
@@ -194,6 +198,10 @@ struct delivery *engine_take_recorded(struct engine *engine);
 
 /* The next firing that was given up, which is the caller's to free(); NULL when there is none. */
 struct given_up *engine_take_given_up(struct engine *engine);
+
+/* Moves what happened since the last call to the end of `ret_events`, of struct feed_event, oldest
+ * first, for the caller to destroy. Returns how many more happened that it could not keep. */
+uint64_t engine_take_events(struct engine *engine, struct list *ret_events);
 
 /* ---- queues ---- */
 

@@ -67,6 +67,8 @@ struct entry {
     struct delivery *recorded; /* WRITING: to be handed back when the write is durable; or NULL */
     uint32_t flags;            /* of enum entry_flag */
     uint8_t phase;             /* of enum entry_phase; set by entries_set_phase alone */
+    uint8_t outcome;           /* WRITING: what the feed is told when it is durable, of enum
+                                  feed_kind; NONE: what the write says */
 };
 
 struct entries;

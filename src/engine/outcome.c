@@ -197,6 +197,7 @@ static void outcome_again(struct engine *engine, struct entry *entry, const stru
     assert(!timer_is_final(entry->timer->state));
     if (run->outcome != RUN_DONE)
         outcome_set_error(engine, entry, run->error.data);
+    entry->outcome = FEED_RETRIED;
     entry->timer->state = TIMER_RETRYING;
     entry->timer->attempts -= entry->timer->attempts > 0;
     entry->timer->at = outcome_put_off(
@@ -219,9 +220,11 @@ static void outcome_finish(struct engine *engine, struct entry *entry, const str
         return;
     }
     outcome_set_run(engine, entry, run);
+    const bool is_over = next.ms == WALL_NEVER.ms;
+    entry->outcome = state == TIMER_FIRED ? FEED_FIRED : is_over ? FEED_DEAD : FEED_FAILED;
     if (state == TIMER_DEAD)
         outcome_give_up(engine, entry->timer, next);
-    if (next.ms == WALL_NEVER.ms) {
+    if (is_over) {
         outcome_end(engine, entry, state);
         return;
     }
@@ -289,6 +292,7 @@ static void outcome_take(struct engine *engine, struct entry *entry,
         outcome_finish(engine, entry, &run);
     } else {
         outcome_set_error(engine, entry, outcome->error);
+        entry->outcome = FEED_RETRIED;
         entry->timer->state = TIMER_RETRYING;
         entry->timer->at = outcome_put_off(
             engine, entry->timer, outcome_pause_ms(engine, entry->timer, attempt, outcome));

@@ -37,6 +37,8 @@ static bool connection_is_waiting(const struct connection *connection)
 {
     if (connection->lingers || connection_has_output(connection))
         return true;
+    if (connection->stream)
+        return false;
     if (connection->reading)
         return !connection->reading->is_asleep;
     return list_is_empty(&connection->requests);
@@ -54,11 +56,14 @@ static void connection_mark(struct connection *connection)
 {
     struct http_loop *loop = connection->loop;
 
-    if (!connection_is_waiting(connection)) {
+    if (!connection_is_waiting(connection) && !connection->stream) {
         connection_restart_wait(connection);
     } else if (list_is_empty(&connection->waiting)) {
         connection->waits_since = loop_now(loop);
-        list_push(connection->lingers ? &loop->lingering : &loop->waiting, &connection->waiting);
+        list_push(connection->lingers                 ? &loop->lingering
+                  : connection_is_waiting(connection) ? &loop->waiting
+                                                      : &loop->silent,
+                  &connection->waiting);
     }
 }
 
@@ -137,7 +142,7 @@ void connection_break(struct connection *connection)
     close(connection->socket);
     connection->tls = NULL;
     connection->socket = -1;
-    connection->reading = connection->large = NULL;
+    connection->reading = connection->large = connection->stream = NULL;
     list_remove(&connection->waiting);
     buffer_deinit(&connection->in);
     buffer_deinit(&connection->out);
@@ -206,6 +211,11 @@ static void connection_put_answer(struct connection *connection, struct http_req
         buffer_init(&request->response.body);
     }
     request->leaves_at = connection->out_end;
+    if (request->is_stream) {
+        request->leaves_at = UINT64_MAX;
+        connection->stream = request;
+        connection->has_more = true;
+    }
     if (buffer_failed(&connection->out))
         connection_break(connection);
 }
@@ -263,6 +273,8 @@ static void connection_note_sent(struct connection *connection, size_t size)
         buffer_deinit(&connection->out);
         buffer_init(&connection->out);
         connection->out_sent = 0;
+        if (connection->stream)
+            connection_restart_wait(connection);
     }
     connection_close_sent(connection);
 }
@@ -288,6 +300,50 @@ static void connection_flush(struct connection *connection)
         connection->can_write = false;
     else if (sent == 0 || errno != EINTR)
         connection_break(connection);
+}
+
+/* ---- streams ---- */
+
+/* Has the stream give what comes next, once everything before has left. */
+static void connection_pull(struct connection *connection, bool is_idle)
+{
+    struct http_request *request = connection->stream;
+    const size_t size = connection->out.size;
+
+    if (!request || connection_has_output(connection))
+        return;
+    connection->loop->has_called = true;
+    const bool goes_on =
+        connection->loop->server->options.handler->streamed(request, is_idle, &connection->out);
+    connection->has_more = goes_on && connection->out.size > size;
+    connection->out_end += connection->out.size - size;
+    if (connection->out.size > size)
+        connection_restart_wait(connection);
+    if (buffer_failed(&connection->out)) {
+        connection_break(connection);
+    } else if (!goes_on) {
+        connection->stream = NULL;
+        request->leaves_at = connection->out_end;
+        connection_close_sent(connection);
+    }
+}
+
+/* At the end of a turn. */
+static void connection_pull_more(struct connection *connection)
+{
+    if (!connection->stream || !connection->has_more || connection_has_output(connection))
+        return;
+    connection_pull(connection, false);
+    connection_flush(connection);
+    if (connection->stream && connection->has_more && !connection_has_output(connection))
+        loop_work_next(connection);
+}
+
+void connection_stay_alive(struct connection *connection)
+{
+    connection_restart_wait(connection);
+    connection_pull(connection, true);
+    loop_work(connection);
 }
 
 /* ---- bodies ---- */
@@ -657,6 +713,9 @@ bool connection_end_turn(struct connection *connection)
         return !connection_reap(connection);
     const bool was_blocked = !connection_takes_input(connection);
     connection_flush(connection);
+    if (connection->stream && connection->has_end)
+        connection_break(connection); /* nobody listens */
+    connection_pull_more(connection);
     if (atomic_load(&connection->loop->server->is_closing) && !connection_is_owed(connection))
         connection_break(connection);
     if (connection->socket >= 0 && connection->request_count == 0 &&
@@ -677,6 +736,11 @@ bool connection_end_turn(struct connection *connection)
 
 void connection_wake(struct connection *connection, struct http_request *request)
 {
+    if (atomic_exchange(&request->is_posted, false)) { /* a stream, perhaps not begun yet */
+        connection->has_more = true;
+        loop_work(connection);
+        return;
+    }
     request->is_asleep = false;
     if (request->is_ended && !request->is_answered)
         request_settle(request);

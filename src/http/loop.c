@@ -49,6 +49,12 @@ void loop_post(struct http_loop *loop, struct http_request *request)
     atomic_fetch_sub(&loop->posting, 1);
 }
 
+void loop_forget(struct http_loop *loop, struct http_request *request)
+{
+    mailbox_take(&loop->posts, &loop->woken);
+    list_remove(&request->posted);
+}
+
 void loop_wake(struct http_loop *loop)
 {
     event_loop_wake(loop->events);
@@ -169,6 +175,13 @@ static struct instant loop_end_of_wait(const struct list *waiting, uint64_t ms)
     return instant_add_ms(list_item(waiting->next, struct connection, waiting)->waits_since, ms);
 }
 
+/* Streams that have sent nothing for long. */
+static void loop_keep_alive(struct http_loop *loop)
+{
+    while (loop_end_of_wait(&loop->silent, HTTP_STREAM_IDLE_MS).ns <= loop_now(loop).ns)
+        connection_stay_alive(list_item(loop->silent.next, struct connection, waiting));
+}
+
 static void loop_expire(struct http_loop *loop, struct list *waiting, uint64_t ms)
 {
     while (loop_end_of_wait(waiting, ms).ns <= loop_now(loop).ns)
@@ -200,6 +213,8 @@ static uint64_t loop_wait_ns(struct event_task *task)
         return 0;
     uint64_t until_ns = loop_min(loop_end_of_wait(&loop->waiting, loop->server->options.idle_ms).ns,
                                  loop_end_of_wait(&loop->lingering, LINGER_MS).ns);
+
+    until_ns = loop_min(until_ns, loop_end_of_wait(&loop->silent, HTTP_STREAM_IDLE_MS).ns);
     if (loop->accepts_at.ns)
         until_ns = loop_min(until_ns, loop->accepts_at.ns);
     if (until_ns == UINT64_MAX)
@@ -301,6 +316,7 @@ static void loop_end_turn(struct event_task *task)
     loop_take_posts(loop);
     loop_expire(loop, &loop->waiting, server->options.idle_ms);
     loop_expire(loop, &loop->lingering, LINGER_MS);
+    loop_keep_alive(loop);
     for (struct list *link; (link = list_pop(&loop->work));)
         connection_end_turn(list_item(link, struct connection, work));
     loop_tell_turned(loop); /* connections go on with what they have read before */
@@ -350,6 +366,7 @@ enum error_code loop_create(struct http_server *server, unsigned index)
     list_init(&loop->woken);
     list_init(&loop->open);
     list_init(&loop->waiting);
+    list_init(&loop->silent);
     list_init(&loop->lingering);
     list_init(&loop->work);
     list_init(&loop->next);

@@ -19,7 +19,9 @@ struct http_request *request_create(struct connection *connection, const struct 
     request->user = NULL;
     atomic_init(&request->turn, TURN_MOVING);
     request->is_asleep = request->is_ended = request->is_answered = request->has_paused = false;
-    request->ends_connection = request->hangs_up = false;
+    request->ends_connection = request->hangs_up = request->is_stream = false;
+    atomic_init(&request->is_posted, false);
+    list_init(&request->posted);
     request->discarded_bytes = 0;
     request->begun_at = loop_now(connection->loop);
     request->method = head ? head->method : (struct head_part){0, 0};
@@ -44,6 +46,8 @@ void request_close(struct http_request *request)
     struct http_server *server = request->connection->loop->server;
 
     server->options.handler->closed(request);
+    if (atomic_load(&request->is_posted))
+        loop_forget(request->connection->loop, request);
     if (request->is_answered)
         buffer_deinit(&request->response.body);
     free(request);
@@ -111,6 +115,20 @@ void http_request_answer(struct http_request *request, struct http_response *res
     request->response = *response;
     request->is_answered = true;
     http_request_resume(request);
+}
+
+void http_request_stream(struct http_request *request, struct http_response *response)
+{
+    assert(request->is_ended);
+    request->ends_connection = true;
+    request->is_stream = !bytes_equal(http_request_method(request), BYTES("HEAD"));
+    http_request_answer(request, response);
+}
+
+void http_request_wake(struct http_request *request)
+{
+    if (!atomic_exchange(&request->is_posted, true))
+        loop_post(request->connection->loop, request);
 }
 
 /* ---- queries ---- */

@@ -95,7 +95,7 @@ void response_format_head(struct http_loop *loop, const struct http_request *req
     buffer_append_text(out, response_date(loop));
     if (response->content_type)
         response_format_field(out, "Content-Type", response->content_type);
-    if (response->status != 204) {
+    if (response->status != 204 && !request->is_stream) {
         buffer_append_bytes(out, BYTES("Content-Length: "));
         buffer_append_u64(out, response_content(response).size);
         buffer_append_bytes(out, BYTES("\r\n"));

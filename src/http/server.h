@@ -7,6 +7,7 @@
  *     body ...     the body as it arrives, in any cuts; http_request_pause holds the client back
  *     end          the whole request has arrived: answer now, or later from any thread
  *     resumed      after http_request_resume, when the request had ended without an answer
+ *     streamed     of a request that was answered by http_request_stream: what to send next
  *     closed       the answer is sent or the client is gone; the request is freed after this call
  *
  *     static void hello_end(struct http_request *request)
@@ -46,6 +47,9 @@
  * bytes than this after the answer is disconnected instead. */
 #define HTTP_DISCARD_BYTES_MAX (UINT64_C(64) << 20)
 
+/* How long a stream may send nothing before its handler is asked for a sign of life. */
+#define HTTP_STREAM_IDLE_MS 15000
+
 struct http_server;
 struct http_request;
 
@@ -78,6 +82,10 @@ struct http_handler {
     size_t (*body)(struct http_request *request, struct bytes chunk);
     void (*end)(struct http_request *request);
     void (*resumed)(struct http_request *request);
+    /* Appends what a stream has to send, up to some kilobytes; false: it ends behind that. Called
+     * at first, after http_request_wake, while it gives something and the client takes it, and with
+     * `is_idle` when nothing was sent for HTTP_STREAM_IDLE_MS. May be NULL without streams. */
+    bool (*streamed)(struct http_request *request, bool is_idle, struct buffer *out);
     void (*closed)(struct http_request *request); /* if `begin` or `refuse` was called */
     /* In place of `begin`: answers at once. */
     void (*refuse)(void *context, struct http_request *request, enum http_refusal refusal);
@@ -127,6 +135,14 @@ size_t http_server_connections(struct http_server *server);
 /* Answers, once. Within `begin` and `body`: the rest of the body is not seen any more and `end`
  * does not come. */
 void http_request_answer(struct http_request *request, struct http_response *response);
+
+/* Answers with the head of `response`, and a body that goes on until `streamed` or the client ends
+ * it: the connection ends with it. At most what one call of `streamed` gives waits for the client.
+ * Within `end`. */
+void http_request_stream(struct http_request *request, struct http_response *response);
+
+/* A stream has something to send. Any thread, until `closed` returns. */
+void http_request_wake(struct http_request *request);
 
 /* Within `body`: no more calls until http_request_resume, which must come. */
 void http_request_pause(struct http_request *request);

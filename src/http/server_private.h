@@ -45,6 +45,8 @@ struct http_request {
     bool has_paused;      /* within this call of `body` */
     bool ends_connection; /* the answer is the last one */
     bool hangs_up;
+    bool is_stream;                /* answered by http_request_stream, and not at its end */
+    atomic_bool is_posted;         /* a stream that was woken: on loop.posted, or about to be */
     uint64_t discarded_bytes;      /* of the body, after the answer */
     uint64_t leaves_at;            /* the place in the connection's output where its answer ends */
     struct http_response response; /* with is_answered */
@@ -60,7 +62,8 @@ struct http_request {
 /* connection.c tells when `in` and `out` are used. */
 struct connection {
     struct list link;    /* of loop.open */
-    struct list waiting; /* of loop.waiting or loop.lingering, if it waits for the client */
+    struct list waiting; /* of loop.waiting or loop.lingering, if it waits for the client; of
+                            loop.silent, if it is a stream that has sent everything */
     struct list work;    /* of loop.work or loop.next, if there is something to do; before that, of
                             loop.incoming */
     struct http_loop *loop;
@@ -80,6 +83,8 @@ struct connection {
     struct buffer out;            /* heads and small bodies; no memory while empty */
     size_t out_sent;              /* of `out` */
     uint64_t out_end;             /* bytes ever put into `out` */
+    struct http_request *stream;  /* whose body goes on; or NULL */
+    bool has_more;                /* the stream gave something, and may give more */
     struct http_request *large;   /* its body follows `out`, from its own memory; or NULL */
     size_t large_sent;
     bool can_read, can_write; /* as far as is known: epoll tells each change once */
@@ -108,6 +113,7 @@ struct http_loop {
     struct instant accepts_at; /* the listener is left alone until then; 0: it is listened to */
     struct list open;
     struct list waiting;    /* by waits_since */
+    struct list silent;     /* by waits_since: streams that have sent everything */
     struct list lingering;  /* by waits_since */
     struct list work, next; /* connections for this turn and the next */
     bool has_called;        /* the handler, since `turned` */
@@ -163,6 +169,9 @@ void loop_wake(struct http_loop *loop);
 /* The answer or the resume of a sleeping request. Any thread. */
 void loop_post(struct http_loop *loop, struct http_request *request);
 
+/* Takes back the post of a stream, which is about to be closed. */
+void loop_forget(struct http_loop *loop, struct http_request *request);
+
 /* After it has left: waits for the threads that are about to end a call of it. */
 void loop_join(struct http_loop *loop);
 
@@ -185,6 +194,9 @@ void connection_turn(struct connection *connection);
 
 /* At the end of a turn: writes. False: the connection is over and was freed. */
 bool connection_end_turn(struct connection *connection);
+
+/* Its stream has sent nothing for HTTP_STREAM_IDLE_MS. */
+void connection_stay_alive(struct connection *connection);
 
 /* A request of the connection was answered or resumed. */
 void connection_wake(struct connection *connection, struct http_request *request);

@@ -83,6 +83,7 @@ static struct engine_options node_engine_options(struct node *node, uint16_t par
     options.seed = seed;
     options.zones = node_zones(node);
     options.tenant_counts = &node->tenant_counts;
+    options.is_watched = feed_is_watched(node->feed);
     return options;
 }
 
@@ -205,6 +206,7 @@ static void node_free(struct node *node)
         shard_deinit(&node->shards[i]);
     free(node->shards);
     queue_board_destroy(node->board);
+    feed_destroy(node->feed);
     for (uint16_t i = 0; i < node->partition_count; i++)
         partition_deinit(&node->partitions[i]);
     free(node->partitions);
@@ -358,6 +360,9 @@ enum error_code node_start(const struct config *config, struct metrics *metrics,
     enum error_code code = zones_create(ZONES_FOLDER, &node->zones, ret_error);
     if (code == ERROR_NOT_FOUND) /* cron then knows UTC alone, and says so of any other zone */
         code = ERROR_NONE;
+    node->feed = feed_create();
+    if (!node->feed && code == ERROR_NONE)
+        code = error_set(ret_error, ERROR_NO_MEMORY, "no memory for the feed");
     if (code == ERROR_NONE)
         code = node_open_storage(node, ret_error);
     if (code == ERROR_NONE)

@@ -21,6 +21,7 @@
 #include "delivery/targets.h"
 #include "engine/command.h"
 #include "engine/given_up.h"
+#include "shard/feed.h"
 #include "timer/schedule.h"
 #include "ops/config.h"
 #include "ops/metrics.h"
@@ -138,6 +139,9 @@ struct zone_source node_zones(struct node *node);
 /* Whether a timer may be created with this target: INVALID says why not. From any thread. */
 enum error_code node_check_target(const struct node *node, struct bytes tenant, struct bytes text,
                                   const struct target *target, struct error *ret_error);
+
+/* The changes of timers, for the clients that watch. */
+struct feed *node_feed(struct node *node);
 
 /* How the broker connection `index` stands; false when there is none. */
 bool node_broker_status(const struct node *node, size_t index, struct broker_status *ret_status);

@@ -51,6 +51,11 @@ enum error_code node_check_target(const struct node *node, struct bytes tenant, 
     return senders_check(node->senders, tenant, text, target, ret_error);
 }
 
+struct feed *node_feed(struct node *node)
+{
+    return node->feed;
+}
+
 bool node_broker_status(const struct node *node, size_t index, struct broker_status *ret_status)
 {
     struct brokers *brokers = senders_find(node->senders, TARGET_REDIS);

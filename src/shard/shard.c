@@ -198,6 +198,10 @@ static void shard_gather(struct shard *shard, struct list *ret_batches)
             list_push(&deliveries, &delivery->link);
         }
         shard_tell_given_up(node, engine);
+        struct list events;
+        list_init(&events);
+        const uint64_t lost = engine_take_events(engine, &events);
+        feed_post(node->feed, &events, lost);
     }
     mailbox_post_all(&node->to_read, &reads);
     if (!list_is_empty(&deliveries)) /* while stopping there are no senders, and no deliveries */

@@ -8,6 +8,7 @@
  *   shard_queue.c    its queue
  *   shard_move.c     partitions that change their shard
  *   partition.c      the inbox of a partition, and its owner
+ *   feed.c           changes of timers, for the clients that watch
  *   queue_board.c    which shard has items of a queue, and the workers that wait for them
  *   storage_loops.c  the commit thread and the read thread, which all shards share
  *   backup.c         copies of the storage
@@ -73,6 +74,7 @@ struct node {
     struct node_events events;
     struct senders *senders;
     struct queue_board *board;
+    struct feed *feed;
     struct tenant_counts tenant_counts; /* live timers by tenant */
     _Atomic uint64_t pending_all;       /* live timers */
     struct zones *zones;                /* NULL: the tz database is not installed */

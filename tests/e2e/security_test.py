@@ -73,6 +73,7 @@ REQUESTS = {
     "getHealth": ({}, None),
     "getReadiness": ({}, None),
     "getProblem": ({"type": "gone"}, None),
+    "listenToEvents": ({}, None),
     "getOpenapi": ({}, None),
     "getStrictOpenapi": ({}, None),
     "getIndex": ({}, None),
@@ -100,6 +101,8 @@ class TokensTest(TokensCase):
             path = path.replace("{" + name + "}", value)
         if isinstance(body, str):
             headers = {**headers, **NDJSON}
+        if path == "/v1/events" and self.daemon.call("HEAD", path, None, headers)[0] == 200:
+            method = "HEAD"  # whose answer ends
         if path == "/v1/schedule/preview":
             path += "?every=1m"
         return self.daemon.call(method, path, body, headers)

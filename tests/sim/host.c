@@ -21,6 +21,8 @@ void host_init(struct world *world)
 {
     struct random seeds = random_seeded(world->plan.engine.seed);
 
+    static const atomic_bool is_watched = true;
+
     world->host = (struct host){0};
     tenant_counts_init(&world->host.tenant_counts);
     for (uint16_t p = 0; p < world->plan.partition_count; p++) {
@@ -30,6 +32,7 @@ void host_init(struct world *world)
         partition->options = world->plan.engine;
         partition->options.partition = p;
         partition->options.tenant_counts = &world->host.tenant_counts;
+        partition->options.is_watched = &is_watched;
         partition->options.seed = random_next(&seeds);
     }
 }
@@ -146,6 +149,21 @@ static void take_given_up(struct world *world, struct sim_partition *partition)
     }
 }
 
+static void take_events(struct world *world, struct sim_partition *partition)
+{
+    struct list events;
+
+    list_init(&events);
+    if (engine_take_events(partition->engine, &events) > 0)
+        world_fail(world, 0, "events are told", "one was lost");
+    for (struct list *link; (link = list_pop(&events));) {
+        struct feed_event *event = list_item(link, struct feed_event, link);
+
+        judge_event(world, event);
+        feed_event_destroy(event);
+    }
+}
+
 static void take_replies(struct world *world, struct sim_partition *partition)
 {
     struct command *command;
@@ -160,6 +178,7 @@ static void pump(struct world *world, struct sim_partition *partition)
     const uint64_t first = world_below(world, 4);
 
     take_given_up(world, partition);
+    take_events(world, partition);
 
     const bool is_lazy = !world->is_quiet && !partition->is_draining &&
                          world_chance(world, world->plan.lazy_permille);

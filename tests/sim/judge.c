@@ -578,3 +578,48 @@ void judge_reply(struct world *world, struct sim_partition *partition, struct op
     cause_end(world);
     clients_answered(world, op);
 }
+
+/* ---- events ---- */
+
+static const char EVENTS[] = "a durable change is told once, in order";
+
+/* Whether a timer can be in this state after such an event. */
+static bool judge_fits(enum feed_kind kind, enum timer_state state)
+{
+    switch (kind) {
+    case FEED_CREATED:
+    case FEED_CHANGED:
+    case FEED_FAILED:
+        return !timer_is_final(state);
+    case FEED_REDRIVEN:
+    case FEED_RETRIED:
+        return state == TIMER_RETRYING || state == TIMER_SCHEDULED;
+    case FEED_FIRED:
+        return state == TIMER_FIRED || state == TIMER_SCHEDULED;
+    case FEED_PAUSED:
+        return state == TIMER_PAUSED;
+    case FEED_RESUMED:
+        return state == TIMER_RETRYING || state == TIMER_SCHEDULED;
+    case FEED_CANCELLED:
+        return state == TIMER_CANCELLED;
+    default:
+        return state == TIMER_DEAD;
+    }
+}
+
+void judge_event(struct world *world, const struct feed_event *event)
+{
+    const struct timer *timer = event->timer;
+    struct twin *twin = model_find(world, &timer->id);
+
+    world->totals->events++;
+    if (!twin)
+        world_fail(world, 0, EVENTS, "%s: a timer that is not there", feed_kind_text(event->kind));
+    if (!judge_fits(event->kind, timer->state))
+        world_fail(world, twin->number, EVENTS, "%s: it is %s", feed_kind_text(event->kind),
+                   timer_state_text(timer->state));
+    if (timer->version + (event->kind == FEED_DELETED) <= twin->event_version)
+        world_fail(world, twin->number, EVENTS, "%s: version %u after %u",
+                   feed_kind_text(event->kind), timer->version, twin->event_version);
+    twin->event_version = timer->version;
+}

@@ -38,6 +38,9 @@ void judge_shown(struct world *world, const struct op *op, const struct twin *tw
 void judge_storage_error(struct world *world, const struct sim_partition *partition,
                          const struct op *op, uint32_t number, enum error_code error);
 
+/* A change that is told is durable: no crash takes it back, and each version is told once. */
+void judge_event(struct world *world, const struct feed_event *event);
+
 /* Memory and deliveries stay within their limits. */
 void judge_stats(struct world *world, struct sim_partition *partition);
 

@@ -80,11 +80,12 @@ struct twin {
     struct sim_row row;
     struct version *versions;
     size_t version_count, version_capacity;
-    uint32_t told_version; /* the newest that the engine knows to be durable */
-    uint64_t told_step;    /* when the engine first knew it to be durable; 0: not yet */
-    uint64_t put_step;     /* when it was replaced last */
-    uint64_t live_step;    /* since when it lives: made, or redriven */
-    uint32_t change_count; /* requests on its id in flight */
+    uint32_t event_version; /* the newest of its events */
+    uint32_t told_version;  /* the newest that the engine knows to be durable */
+    uint64_t told_step;     /* when the engine first knew it to be durable; 0: not yet */
+    uint64_t put_step;      /* when it was replaced last */
+    uint64_t live_step;     /* since when it lives: made, or redriven */
+    uint32_t change_count;  /* requests on its id in flight */
     /* Delivery. */
     bool is_out;
     uint64_t out_step;   /* the step at which it went out last, */

@@ -51,6 +51,7 @@
     X(leases, "leases of the queue")                    \
     X(stales, "receipts refused")                       \
     X(reloaded, "spilled timers reloaded")              \
+    X(events, "events told")                            \
     X(fired, "timers fired")                            \
     X(dead, "timers dead")                              \
     X(spilled, "timers put back for want of room")      \

@@ -153,7 +153,7 @@ ENGINE_MODULES = {
     "dead": ("dead",),
     "watermark": ("watermark",),
     "commit": ("commit",),
-    "effects": ("effects", "given_up"),
+    "effects": ("effects", "given_up", "feed_event"),
     "entries": ("entries",),
     "tenant": ("tenant",),
     "history": ("history",),
@@ -161,7 +161,7 @@ ENGINE_MODULES = {
     "pace": ("pace",),
 }
 ENGINE_TYPES = {"engine/engine.h", "engine/explain.h", "engine/forecast.h", "engine/command.h", "engine/delivery.h",
-                "engine/engine_core.h", "engine/engine_stats.h", "engine/given_up.h"}
+                "engine/engine_core.h", "engine/engine_stats.h", "engine/given_up.h", "engine/feed_event.h"}
 ENGINE_INNER = {"dispatch_queue.h", "shares.h"}  # of one module, for its own files
 
 

@@ -73,6 +73,16 @@ void http_request_resume(struct http_request *request)
     request->is_paused = false;
 }
 
+void http_request_stream(struct http_request *request, struct http_response *response)
+{
+    http_request_answer(request, response);
+}
+
+void http_request_wake(struct http_request *request)
+{
+    (void)request;
+}
+
 void http_request_hang_up(struct http_request *request)
 {
     (void)request;
@@ -94,6 +104,12 @@ enum error_code node_submit_later(struct node *node, struct node_request *reques
 {
     (void)outbox;
     return node_submit(node, request);
+}
+
+struct feed *node_feed(struct node *node)
+{
+    (void)node;
+    return NULL;
 }
 
 uint16_t node_partition_count(const struct node *node)

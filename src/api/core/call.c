@@ -84,7 +84,7 @@ static void count_refusal(struct metrics *metrics, enum error_code code)
     }
 }
 
-void call_answer(struct call *call, struct http_response *response)
+static void call_count_answer(struct call *call, const struct http_response *response)
 {
     struct metrics *metrics = call->api->options.metrics;
     size_t route = call->route ? (size_t)(call->route - call->api->routes) : METRIC_ROUTE_OTHER;
@@ -94,7 +94,18 @@ void call_answer(struct call *call, struct http_response *response)
                        instant_since_ns(http_request_begun_at(call->http), instant_now()) / 1000);
     call->answer_counted = response->body.capacity;
     atomic_fetch_add(&call->api->answers_bytes, call->answer_counted);
+}
+
+void call_answer(struct call *call, struct http_response *response)
+{
+    call_count_answer(call, response);
     http_request_answer(call->http, response);
+}
+
+void call_stream(struct call *call, struct http_response *response)
+{
+    call_count_answer(call, response);
+    http_request_stream(call->http, response);
 }
 
 void call_answer_json(struct call *call, int status, struct buffer *body)

@@ -52,6 +52,9 @@ void call_error_headers(struct http_response *response, enum error_code code);
 /* Sends `response`. Its memory is counted until the client has read the answer. */
 void call_answer(struct call *call, struct http_response *response);
 
+/* Sends the head of `response`, and then what the route's `streamed` gives. */
+void call_stream(struct call *call, struct http_response *response);
+
 /* Refuses with 503 an answer that may be large and can be asked for again, while the answers that
  * clients have not read are over their limit. True: answered. */
 bool call_refuses_large_answer(struct call *call);

@@ -45,7 +45,9 @@ struct route {
     size_t (*body)(struct call *call, struct bytes chunk); /* NULL: the body is ignored */
     void (*end)(struct call *call);
     void (*resumed)(struct call *call); /* NULL: never resumes */
-    void (*closed)(struct call *call);  /* frees `state`; NULL: nothing to free */
+    /* After call_stream: as http/server.h has it. */
+    bool (*streamed)(struct call *call, bool is_idle, struct buffer *out);
+    void (*closed)(struct call *call); /* frees `state`; NULL: nothing to free */
     struct route_docs docs;
 };
 

@@ -15,6 +15,7 @@ struct node {
     pthread_t thread;
     struct list waiting; /* requests to be answered */
     struct map timers;   /* by serial */
+    struct feed *feed;   /* the real one; the tests post */
     struct queue *queue; /* the real one; its timers are ready at once */
     uint64_t counter;
     uint16_t partition_count, partition_turn;
@@ -459,6 +460,11 @@ void node_refresh_metrics(struct node *node)
     (void)node;
 }
 
+struct feed *node_feed(struct node *node)
+{
+    return node->feed;
+}
+
 /* ---- the tests' side ---- */
 
 struct node *node_fake_start(uint16_t partition_count, unsigned threads)
@@ -471,7 +477,8 @@ struct node *node_fake_start(uint16_t partition_count, unsigned threads)
     list_init(&node->waiting);
     map_init(&node->timers);
     node->queue = queue_create((const uint8_t[QUEUE_SECRET_SIZE]){1, 2}, 0, instant_now());
-    assert(node->queue);
+    node->feed = feed_create();
+    assert(node->queue && node->feed);
     node->partition_count = partition_count;
     node->thread_count = threads;
     node->inflight_max = SIZE_MAX / 2;
@@ -489,6 +496,7 @@ void node_fake_stop(struct node *node)
     pthread_mutex_unlock(&node->lock);
     pthread_join(node->thread, NULL);
     queue_destroy(node->queue);
+    feed_destroy(node->feed);
     struct timer *timer;
     size_t cursor = 0;
     while ((timer = map_next(&node->timers, &cursor)))

@@ -35,7 +35,9 @@ struct list_query {
     uint64_t limit;
     bool has_cursor;
     struct cursor cursor;
-    bool is_of_all; /* of LIST_DEAD_TO_DELETE, whose query says so */
+    uint32_t kinds;          /* of LIST_EVENTS: bits 1 << enum feed_kind */
+    struct bytes last_event; /* of LIST_EVENTS */
+    bool is_of_all;          /* of LIST_DEAD_TO_DELETE, whose query says so */
 };
 
 /* The calls that have such a query. */
@@ -43,6 +45,7 @@ enum list_form {
     LIST_TIMERS,         /* has `origin` and `state`; without a state: live timers */
     LIST_DEAD,           /* dead letters only; has `origin` and `error` */
     LIST_DEAD_GROUPS,    /* has neither these nor `cursor`; `limit` is of groups */
+    LIST_EVENTS,         /* filters of events: has `type` and `last_event_id`, no times, no page */
     LIST_DEAD_TO_DELETE, /* as LIST_DEAD, and `all` in the place of a filter; one is needed */
 };
 

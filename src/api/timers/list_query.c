@@ -56,6 +56,10 @@ enum {
 static const char *const list_parameters[] = {LIST_PARAMETERS, "origin", "state"};
 static const char *const list_dead_parameters[] = {LIST_PARAMETERS, "origin", "error", "all"};
 
+static const char *const list_event_parameters[] = {"label",  "target", "key_prefix",
+                                                    "origin", "type",   "last_event_id"};
+enum { LIST_EVENT_TYPE = 4, LIST_EVENT_LAST };
+
 static void list_query_take(void *context, size_t index, struct bytes value,
                             struct problem *problem)
 {
@@ -123,6 +127,30 @@ static void list_dead_take(void *context, size_t index, struct bytes value, stru
     }
 }
 
+static bool list_parse_kind(struct bytes text, uint32_t *kinds)
+{
+    for (unsigned kind = FEED_NONE + 1; kind < FEED_KIND_COUNT; kind++)
+        if (bytes_equal(text, bytes_of(feed_kind_text((enum feed_kind)kind)))) {
+            *kinds |= 1u << kind;
+            return true;
+        }
+    return false;
+}
+
+static void list_event_take(void *context, size_t index, struct bytes value,
+                            struct problem *problem)
+{
+    static const size_t filters[] = {LIST_LABEL, LIST_TARGET, LIST_KEY_PREFIX, LIST_ORIGIN};
+    struct list_query *query = context;
+
+    if (index < LIST_EVENT_TYPE)
+        list_query_take(context, filters[index], value, problem);
+    else if (index == LIST_EVENT_LAST)
+        query->last_event = value;
+    else if (!list_parse_kind(value, &query->kinds))
+        query_fault(problem, "type", "It must be a type of events");
+}
+
 /* Without a filter nothing is deleted, but on the explicit word. */
 static void list_delete_check(const struct list_query *query, struct problem *problem)
 {
@@ -142,14 +170,24 @@ enum error_code list_query_parse(struct bytes text, enum list_form form, char *r
     static const size_t counts[] = {[LIST_TIMERS] = LIST_STATE + 1,
                                     [LIST_DEAD] = LIST_ERROR + 1,
                                     [LIST_DEAD_GROUPS] = LIST_CURSOR,
+                                    [LIST_EVENTS] = LIST_EVENT_LAST + 1,
                                     [LIST_DEAD_TO_DELETE] = LIST_ALL + 1};
+    static const uint32_t repeatable[] = {[LIST_TIMERS] = 1u << LIST_LABEL | 1u << LIST_STATE,
+                                          [LIST_DEAD] = 1u << LIST_LABEL,
+                                          [LIST_DEAD_GROUPS] = 1u << LIST_LABEL,
+                                          [LIST_EVENTS] = 1u << 0 | 1u << LIST_EVENT_TYPE,
+                                          [LIST_DEAD_TO_DELETE] = 1u << LIST_LABEL};
     const bool deletes = form == LIST_DEAD_TO_DELETE;
     const struct query_form parameters = {
-        .names = form == LIST_TIMERS ? list_parameters : list_dead_parameters,
+        .names = form == LIST_TIMERS   ? list_parameters
+                 : form == LIST_EVENTS ? list_event_parameters
+                                       : list_dead_parameters,
         .count = counts[form],
-        .repeatable = 1u << LIST_LABEL | (form == LIST_TIMERS ? 1u << LIST_STATE : 0),
+        .repeatable = repeatable[form],
         .parameters_max = LIST_PARAMETERS_MAX,
-        .take = form == LIST_TIMERS ? list_query_take : list_dead_take,
+        .take = form == LIST_TIMERS   ? list_query_take
+                : form == LIST_EVENTS ? list_event_take
+                                      : list_dead_take,
     };
 
     *ret_query = (struct list_query){.before = WALL_NEVER,
@@ -160,6 +198,10 @@ enum error_code list_query_parse(struct bytes text, enum list_form form, char *r
         code = ret_problem->code;
     }
     if (!ret_query->states)
-        ret_query->states = form == LIST_TIMERS ? STATES_ALIVE : 1u << TIMER_DEAD;
+        ret_query->states = form == LIST_TIMERS   ? STATES_ALIVE
+                            : form == LIST_EVENTS ? UINT32_MAX
+                                                  : 1u << TIMER_DEAD;
+    if (!ret_query->kinds)
+        ret_query->kinds = UINT32_MAX;
     return code;
 }

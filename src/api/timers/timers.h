@@ -119,6 +119,11 @@ void watch_complete_many(struct call *call);
 
 /* ---- explain.c: where a timer is, why it waits, and what made it late ---- */
 
+/* GET /v1/events: events.c. */
+void events_end(struct call *call);
+bool events_streamed(struct call *call, bool is_idle, struct buffer *out);
+void events_closed(struct call *call);
+
 void explain_end(struct call *call);
 
 /* Appends the explanation of a timer: the sentence and the fields. `target` may be NULL: its state

@@ -18,7 +18,7 @@ struct handler {
     pthread_cond_t changed;
     struct list parked, resumable; /* of struct visit */
     struct list gathered[HANDLER_THREADS_MAX];
-    size_t parked_count, begun, ended, closed;
+    size_t parked_count, begun, ended, closed, flooded;
     enum http_refusal refusal;
     bool is_stopping;
 };
@@ -134,6 +134,10 @@ static void on_end(struct http_request *request)
     } else if (is_path(request, "/lent")) {
         response.lent = BYTES("lent");
         http_request_answer(request, &response);
+    } else if (is_path(request, "/stream") || is_path(request, "/flood")) {
+        handler_post(visit, &visit->handler->parked);
+        buffer_append_text(&response.body, "begins\n");
+        http_request_stream(request, &response);
     } else if (is_path(request, "/failed")) {
         buffer_append_text(&response.body, "half of it");
         response.body.failed = true;
@@ -150,14 +154,37 @@ static void on_resumed(struct http_request *request)
     say(request, 200, BYTES("twice"));
 }
 
+static bool on_streamed(struct http_request *request, bool is_idle, struct buffer *out)
+{
+    struct visit *visit = http_request_user(request);
+    struct handler *handler = visit->handler;
+    bool goes_on = true;
+
+    (void)is_idle;
+    pthread_mutex_lock(&handler->lock);
+    if (is_path(request, "/flood")) {
+        for (int i = 0; i < 1024; i++)
+            buffer_append_text(out, "0123456789abcde\n");
+        handler->flooded += 1024 * 16;
+    } else {
+        goes_on = !bytes_equal(buffer_bytes(&visit->body), BYTES("end"));
+        buffer_append_bytes(out, buffer_bytes(&visit->body));
+        buffer_clear(&visit->body);
+    }
+    pthread_mutex_unlock(&handler->lock);
+    return goes_on;
+}
+
 static void handler_on_closed(struct http_request *request)
 {
     struct visit *visit = http_request_user(request);
     struct handler *handler = visit->handler;
 
+    pthread_mutex_lock(&handler->lock);
+    if (is_path(request, "/stream") || is_path(request, "/flood"))
+        list_remove(&visit->link);
     buffer_deinit(&visit->body);
     free(visit);
-    pthread_mutex_lock(&handler->lock);
     handler->closed++;
     pthread_cond_broadcast(&handler->changed);
     pthread_mutex_unlock(&handler->lock);
@@ -222,6 +249,7 @@ struct handler *handler_start(const struct http_options *wanted)
                                               .body = on_body,
                                               .end = on_end,
                                               .resumed = on_resumed,
+                                              .streamed = on_streamed,
                                               .closed = handler_on_closed,
                                               .refuse = on_refuse,
                                               .turned = handler_on_turned};
@@ -316,6 +344,24 @@ static struct http_request *unpark(struct handler *handler)
 void handler_answer(struct handler *handler)
 {
     say(unpark(handler), 200, BYTES("parked"));
+}
+
+void handler_say(struct handler *handler, const char *text)
+{
+    pthread_mutex_lock(&handler->lock);
+    struct visit *visit = list_item(handler->parked.next, struct visit, link);
+    assert(!list_is_empty(&handler->parked));
+    buffer_append_text(&visit->body, text);
+    http_request_wake(visit->request);
+    pthread_mutex_unlock(&handler->lock);
+}
+
+size_t handler_flooded(struct handler *handler)
+{
+    pthread_mutex_lock(&handler->lock);
+    size_t flooded = handler->flooded;
+    pthread_mutex_unlock(&handler->lock);
+    return flooded;
 }
 
 void handler_resume(struct handler *handler)

@@ -15,6 +15,8 @@
  *     /hangup   hangs up within the body
  *     /big      answers 8 MiB
  *     /lent     answers a constant text
+ *     /stream   a stream of what the test says (handler_say), until it says "end"
+ *     /flood    a stream that always has more
  *     /failed   answers with a body for which memory was short
  *
  * Threads    Those of the server, and the test's.
@@ -53,6 +55,12 @@ void handler_resume(struct handler *handler);
 
 /* One or the other, as the first parked request needs it. */
 void handler_answer_or_resume(struct handler *handler);
+
+/* Has the stream that was begun first send a text. */
+void handler_say(struct handler *handler, const char *text);
+
+/* Bytes that a flood has given, and signs of life that streams were asked for. */
+size_t handler_flooded(struct handler *handler);
 
 /* Requests that `end` was called for, and the last refusal. */
 size_t handler_ended(struct handler *handler);

@@ -1,0 +1,181 @@
+#!/usr/bin/env python3
+"""GET /v1/events beside the real daemon: what happens is seen once, in order and durable; filters, going on behind an event,
+a client that is slow, tenants that see nothing of each other, and a stop."""
+
+import http.client
+import json
+import os
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import harness
+from daemon_case import DaemonCase, TokensCase, bearer
+
+
+class Stream:
+    """A client of server-sent events."""
+
+    def __init__(self, daemon, query="", headers=None):
+        self.connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=20)
+        self.connection.request("GET", "/v1/events" + query, headers=headers or {})
+        self.response = self.connection.getresponse()
+        assert self.response.status == 200, self.response.read()
+        assert self.response.getheader("Content-Type") == "text/event-stream"
+        assert self.response.readline() == b"retry: 1000\n" and self.response.readline() == b"\n"
+
+    def next(self):
+        """(type, name, data) of the next event; None at the end."""
+        fields = {}
+        for line in iter(self.response.readline, b""):
+            if line == b"\n":
+                if fields:
+                    return fields["event"], fields.get("id"), json.loads(fields["data"])
+            elif not line.startswith(b":"):
+                name, _, value = line.decode().rstrip("\n").partition(": ")
+                fields[name] = value
+        return None
+
+    def until(self, kind, timer):
+        """The types of a timer's events up to one of this type."""
+        seen = []
+        while not seen or seen[-1] != kind:
+            event, _, data = self.next()
+            if event != "lost" and data["timer"]["id"] == timer["id"]:
+                seen.append(event)
+        return seen
+
+    def close(self):
+        self.response.close()
+        self.connection.close()
+
+
+class EventsTest(DaemonCase):
+    def watch(self, query="", headers=None):
+        stream = Stream(self.daemon, query, headers)
+        self.addCleanup(stream.close)
+        return stream
+
+    # proves: events
+    def test_what_happens_is_seen(self):
+        stream = self.watch()
+        timer = self.create(key="order-1", labels={"team": "a"}, payload={"n": 1})
+        self.call(200, "PATCH", f"/v1/timers/{timer['id']}", {"after": "2h"})
+        self.call(200, "DELETE", f"/v1/timers/{timer['id']}")
+        event, name, data = stream.next()
+        self.assertEqual((event, data["type"]), ("created", "created"))
+        self.assertRegex(name, r"\A[0-9a-f]{16}-[0-9a-f]{16}\Z")
+        shown = {key: value for key, value in timer.items() if key != "payload"}
+        self.assertEqual(data["timer"], shown)
+        self.assertEqual(stream.until("cancelled", timer), ["changed", "cancelled"])
+        paused = self.create()
+        self.call(200, "POST", f"/v1/timers/{paused['id']}/pause", {})
+        self.call(200, "POST", f"/v1/timers/{paused['id']}/resume", {})
+        self.assertEqual(stream.until("resumed", paused), ["created", "paused", "resumed"])
+        fired = self.create(after=0)
+        self.assertEqual(stream.until("fired", fired), ["created", "fired"])
+        dead = self.create("/gone", after=0)
+        self.assertEqual(stream.until("dead", dead), ["created", "dead"])
+        self.call(200, "POST", "/v1/dead/redrive", {"ids": [dead["id"]]})
+        self.assertEqual(stream.until("dead", dead), ["redriven", "dead"])
+        self.call(200, "DELETE", f"/v1/dead/{dead['id']}")
+        self.assertEqual(stream.until("deleted", dead), ["deleted"])
+        retried = self.create("/status/500", after=0, retry={"max_attempts": 2, "base": "1ms"})
+        self.assertEqual(stream.until("dead", retried), ["created", "retried", "dead"])
+        repeats = self.create("/status/500", every="50ms", retry={"max_attempts": 1})
+        self.assertEqual(stream.until("failed", repeats), ["created", "failed"])
+
+    # proves: events-filters
+    def test_filters(self):
+        origin = self.receiver.url("").rstrip("/")
+        streams = {query: self.watch("?" + query) for query in (
+            "label=team:a&label=all:x", f"target={self.receiver.url('/b')}", "key_prefix=order-", "origin=queue:mail",
+            f"origin={origin}&type=cancelled&type=fired")}
+        a = self.create(labels={"team": "a", "all": "x"})
+        self.create(labels={"team": "a"})
+        b = self.create("/b")
+        order = self.create(key="order-1")
+        mail = self.create(target="queue:mail?priority=3")
+        self.call(200, "DELETE", f"/v1/timers/{mail['id']}")
+        self.call(200, "DELETE", f"/v1/timers/{b['id']}")
+        for stream, timer in zip(streams.values(), (a, b, order, mail, b)):
+            event, _, data = stream.next()
+            self.assertEqual(data["timer"]["id"], timer["id"])
+            self.assertEqual(event, "cancelled" if stream is list(streams.values())[-1] else "created")
+        for wrong in ("type=gone", "label=x", "target=", "state=dead", "key_prefix=a&key_prefix=b"):
+            self.call(422, "GET", f"/v1/events?{wrong}")
+
+    # proves: events-resume, events-lost
+    def test_one_goes_on_behind_an_event(self):
+        stream = self.watch()
+        made = [self.create() for _ in range(5)]
+        names = [stream.next()[1] for _ in made]
+        stream.close()
+        for headers, query in (({"Last-Event-ID": names[1]}, ""), ({}, f"?last_event_id={names[1]}")):
+            again = self.watch(query, headers)
+            self.assertEqual([again.next()[2]["timer"]["id"] for _ in range(3)], [timer["id"] for timer in made[2:]])
+        # A daemon that was started anew knows none of them, and says so.
+        self.restart()
+        self.watch()
+        after = self.watch(headers={"Last-Event-ID": names[4]})
+        timer = self.create()
+        self.assertEqual(after.next()[0], "lost")
+        self.assertEqual(after.next()[2]["timer"]["id"], timer["id"])
+
+    # proves: events-slow, events-lost
+    def test_a_slow_client_is_told_and_left(self):
+        slow, quick = self.watch(), self.watch("?type=cancelled")
+        last = self.create(key="last")
+        lines = "".join(json.dumps({"after": "1h", "target": self.receiver.url(), "key": f"{i:0200}", "labels": {"a": "x" * 200}})
+                        + "\n" for i in range(12000))
+        for round_ in range(3):
+            self.call(200, "POST", "/v1/timers/batch", lines.replace('"key": "0', f'"key": "{round_}'),
+                      {"Content-Type": "application/x-ndjson"})
+        self.call(200, "DELETE", f"/v1/timers/{last['id']}")
+        self.assertEqual(quick.next()[2]["timer"]["id"], last["id"])
+        seen = []
+        while event := slow.next():
+            seen.append(event[0])
+        self.assertEqual(seen[-1], "lost")
+        self.assertEqual(set(seen[:-1]), {"created"})
+        self.assertLess(len(seen), 36000)
+
+    # proves: events-stop
+    def test_a_stop_ends_streams(self):
+        stream = self.watch()
+        self.daemon.process.send_signal(signal.SIGTERM)
+        self.assertIsNone(stream.next())
+        self.assertEqual(self.daemon.process.wait(60), 0)
+
+
+class TenantsTest(TokensCase):
+    # proves: events-tenant
+    def test_a_tenant_sees_its_own_alone(self):
+        for name, tenant in (("a", "one"), ("b", "two")):
+            self.token(name, tenant, "schedule,read")
+        self.token("c", "two", "schedule")
+        self.write_tokens()
+        daemon = self.start()
+        own, other = bearer(self.tokens["a"]), bearer(self.tokens["b"])
+        stream, strange = Stream(daemon, headers=own), Stream(daemon, headers=other)
+        self.addCleanup(stream.close)
+        self.addCleanup(strange.close)
+        made = [daemon.call("POST", "/v1/timers", {"after": "1h", "target": "queue:mail", "key": f"k{i}"}, own)[2]
+                for i in range(3)]
+        theirs = daemon.call("POST", "/v1/timers", {"after": "1h", "target": "queue:mail", "key": "k0"}, other)[2]
+        seen = [stream.next() for _ in made]
+        self.assertEqual([data["timer"]["id"] for _, _, data in seen], [timer["id"] for timer in made])
+        event, name, data = strange.next()
+        self.assertEqual((event, data["timer"]["id"]), ("created", theirs["id"]))
+        # Another tenant's event is a place to go on from, and nothing more.
+        from_theirs = Stream(daemon, headers={**own, "Last-Event-ID": name})
+        self.addCleanup(from_theirs.close)
+        mine = daemon.call("POST", "/v1/timers", {"after": "1h", "target": "queue:mail"}, own)[2]
+        self.assertEqual(from_theirs.next()[2]["timer"]["id"], mine["id"])
+        self.assertEqual(daemon.call("GET", "/v1/events", None, bearer(self.tokens["c"]))[0], 403)
+        self.assertEqual(daemon.call("GET", "/v1/events")[0], 401)
+
+
+if __name__ == "__main__":
+    unittest.main()
