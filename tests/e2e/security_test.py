@@ -74,6 +74,8 @@ REQUESTS = {
     "getReadiness": ({}, None),
     "getProblem": ({"type": "gone"}, None),
     "listenToEvents": ({}, None),
+    "getDashboard": ({}, None),
+    "getDashboardFile": ({"file": "app.js"}, None),
     "getOpenapi": ({}, None),
     "getStrictOpenapi": ({}, None),
     "getIndex": ({}, None),
