@@ -186,7 +186,6 @@ static inline bool wheel_put_quickly(struct tw_wheel *wheel, struct wheel_record
 {
     uint32_t state = generation & STATE_MASK;
     uint32_t armed = generation | IS_ARMED;
-    uint32_t newly_armed = !(generation & IS_ARMED);
     if (state == STATE_NONE) {
         if (!tw__wheel_enter_quickly(wheel, record, index, armed, deadline))
             return false;
@@ -202,10 +201,12 @@ static inline bool wheel_put_quickly(struct tw_wheel *wheel, struct wheel_record
         armed &= ~(STATE_MASK | NO_STALE);
         if (!tw__wheel_enter_quickly(wheel, record, index, armed, deadline))
             return false;
-        wheel->armed_count += newly_armed;
+        if (!(generation & IS_ARMED))
+            wheel->armed_count++;
         return tw__wheel_count_stale(wheel);
     }
-    wheel->armed_count += newly_armed;
+    if (!(generation & IS_ARMED))
+        wheel->armed_count++; /* a branch, as in wheel_clear_deadline */
     return true;
 }
 
