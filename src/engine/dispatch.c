@@ -500,8 +500,10 @@ void dispatch_send(struct engine *engine)
         return;
     if (engine->dispatch->alarms_wanted)
         dispatch_set_alarms(engine);
-    dispatch_release_overdue(engine);
-    dispatch_send_ready(engine);
+    if (!engine->is_held) {
+        dispatch_release_overdue(engine);
+        dispatch_send_ready(engine);
+    }
     dispatch_relieve(engine);
 }
 

@@ -100,6 +100,11 @@ static void engine_clock_went_back(struct engine *engine)
     commit_clock_went_back(engine);
 }
 
+static bool engine_is_to_be_held(const struct engine *engine)
+{
+    return engine->options.is_held && atomic_load(engine->options.is_held);
+}
+
 void engine_begin(struct engine *engine, struct wall now)
 {
     bool went_back = now.ms < engine->now.ms;
@@ -113,6 +118,10 @@ void engine_begin(struct engine *engine, struct wall now)
     if (went_back)
         engine_clock_went_back(engine);
     window_pass_empty(engine);
+    const bool was_held = engine->is_held;
+    engine->is_held = engine_is_to_be_held(engine);
+    if (was_held && !engine->is_held)
+        leases_wake_all(engine);
 }
 
 static void engine_raise_watermark(struct engine *engine)
@@ -337,6 +346,8 @@ struct wall engine_wake_at(const struct engine *engine)
 {
     struct wall at = wall_min(window_wake_at(engine), watermark_wake_at(engine));
 
+    if (engine->is_held && !engine_is_to_be_held(engine))
+        return engine->now;
     if (window_is_ready(engine) && !window_is_reading(engine))
         at = wall_min(at, dead_wake_at(engine));
     return wall_min(wall_min(at, reload_wake_at(engine)), commit_wake_at(engine));

@@ -79,6 +79,8 @@ struct engine_options {
     struct zone_source zones;       /* for what recurs */
     const atomic_bool *is_watched; /* whether events (feed_event.h) are wanted; borrowed, set on any
                                             thread. NULL: no */
+    const atomic_bool *is_held; /* while it is set no delivery begins, from the next turn on: set on
+                                   any thread, borrowed. NULL: never */
     struct tenant_counts *tenant_counts; /* of all engines, borrowed: live timers by tenant, with
                                             those that the storage has. NULL: not counted */
 };

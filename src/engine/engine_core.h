@@ -32,6 +32,7 @@ struct engine {
     struct wall started; /* when it was created */
     bool is_in_turn;
     bool is_draining; /* begins no delivery and no read ahead */
+    bool is_held;     /* of this turn, or of the last: begins no delivery */
     bool is_released;
     bool was_dead_scan;     /* the last scan was for dead letters */
     uint64_t epoch;         /* of ids and deliveries */

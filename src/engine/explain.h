@@ -16,6 +16,7 @@
     X(RATE, "rate")                 /* its target's rate */                          \
     X(CATCH_UP, "catch-up")         /* it is overdue, and those have a rate */       \
     X(WORKER, "worker")             /* no worker has pulled it yet */                \
+    X(MAINTENANCE, "maintenance")   /* the operator holds all deliveries back */     \
     X(STOPPING, "stopping")         /* the service begins nothing any more */
 
 enum wait_reason {

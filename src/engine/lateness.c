@@ -93,6 +93,8 @@ void dispatch_explain(struct engine *engine, const struct entry *entry, struct e
     }
     explained->place = PLACE_QUEUED;
     explained->reason = dispatch_queue_reason(engine, queue, &explained->until);
+    if (engine->is_held)
+        explained->reason = WAIT_MAINTENANCE;
     if (engine->is_draining)
         explained->reason = WAIT_STOPPING;
     lateness_so_far(engine, queue, entry, &explained->lateness);

@@ -88,7 +88,7 @@ struct delivery *engine_pull(struct engine *engine, struct bytes queue, unsigned
 {
     assert(engine->is_in_turn);
     struct delivery *delivery = NULL;
-    while (!delivery && !engine->is_draining) {
+    while (!delivery && !engine->is_draining && !engine->is_held) {
         struct dispatch_queue *found = dispatch_queue_named(engine, queue, priority);
 
         if (!found || list_is_empty(&found->timers))

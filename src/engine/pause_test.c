@@ -4,7 +4,7 @@
  */
 #include "engine/engine_testing.h"
 
-#include <stdio.h>
+#include "timer/queue_target.h"
 
 static enum error_code pause_until(struct engine_fixture *fixture, const struct timer_id *id,
                                    struct wall until, const char *note)
@@ -183,6 +183,38 @@ static void attempts_are_kept(void **state)
     fixture_deinit(&fixture);
 }
 
+/* Goal: while the flag is set nothing is handed out, neither sent nor pulled; then everything is.
+ * Method: a webhook and an item, due before and during. */
+/* proves: maintenance */
+static void maintenance_holds_everything_back(void **state)
+{
+    struct engine_fixture fixture;
+    atomic_bool is_held;
+
+    (void)state;
+    atomic_init(&is_held, true);
+    fixture_prepare(&fixture);
+    fixture.options.is_held = &is_held;
+    fixture_open(&fixture);
+    fixture_create(&fixture, "http://a.example/", 0, NULL);
+    fixture_create(&fixture, "queue:q", 1000, NULL);
+    fixture_advance_to(&fixture, 5000);
+    struct bytes woken;
+    assert_true(engine_take_woken(fixture.engine, &woken));
+    assert_null(turn_pull(fixture.engine, fixture.now, woken, QUEUE_PRIORITY_DEFAULT));
+    assert_int_equal(fixture.delivered_count, 0);
+    assert_true(engine_wake_at(fixture.engine).ms > fixture.now.ms);
+    atomic_store(&is_held, false);
+    assert_true(engine_wake_at(fixture.engine).ms <= fixture.now.ms);
+    fixture_advance_to(&fixture, 5000);
+    assert_int_equal(fixture.delivered_count, 1);
+    assert_true(engine_take_woken(fixture.engine, &woken));
+    struct delivery *pulled = turn_pull(fixture.engine, fixture.now, woken, QUEUE_PRIORITY_DEFAULT);
+    assert_non_null(pulled);
+    list_push(&fixture.out, &pulled->link);
+    fixture_deinit(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -191,6 +223,7 @@ int main(void)
         cmocka_unit_test(a_pause_ends_at_its_time),
         cmocka_unit_test(changes_leave_it_paused),
         cmocka_unit_test(attempts_are_kept),
+        cmocka_unit_test(maintenance_holds_everything_back),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

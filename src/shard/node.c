@@ -67,6 +67,7 @@ static struct engine_options node_engine_options(struct node *node, uint16_t par
     options.near_bytes_max = config->near_bytes_max / count;
     options.pending_max = config->pending_max;
     options.pending_all = &node->pending_all;
+    options.is_held = &node->is_held;
     options.inflight_max = (uint32_t)node_share(node, partition, config->deliveries_max);
     options.target_inflight_max =
         (uint32_t)node_share(node, partition, config->target_deliveries_max);
@@ -221,6 +222,7 @@ static void node_free(struct node *node)
     pthread_mutex_destroy(&node->commit_lock);
     pthread_mutex_destroy(&node->backup_lock);
     pthread_mutex_destroy(&node->move_lock);
+    pthread_mutex_destroy(&node->hold_lock);
     free(node);
 }
 
@@ -260,6 +262,7 @@ static struct node *node_alloc(const struct config *config, struct metrics *metr
     pthread_mutex_init(&node->report_lock, NULL);
     pthread_mutex_init(&node->backup_lock, NULL);
     pthread_mutex_init(&node->move_lock, NULL);
+    pthread_mutex_init(&node->hold_lock, NULL);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -299,7 +302,7 @@ static enum error_code node_create_shards(struct node *node, struct error *ret_e
                    : error_set(ret_error, ERROR_NO_MEMORY, "no memory or files for the shards");
 }
 
-static void node_wake_shards(struct node *node)
+void node_wake_shards(struct node *node)
 {
     for (unsigned i = 0; i < node->shard_count; i++)
         shard_wake(&node->shards[i]);
@@ -371,6 +374,8 @@ enum error_code node_start(const struct config *config, struct metrics *metrics,
         code = node_create_targets(node, ret_error);
     if (code == ERROR_NONE)
         code = node_start_senders(node, ret_error);
+    if (code == ERROR_NONE)
+        code = maintenance_load(node, ret_error);
     if (code == ERROR_NONE)
         code = node_start_engines(node, ret_error);
     if (code == ERROR_NONE)

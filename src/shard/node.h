@@ -106,6 +106,16 @@ struct node_backup {
  * called. */
 enum error_code node_backup_start(struct node *node, struct node_backup *backup);
 
+/* Maintenance: holds all deliveries back, also after a restart; those that have begun end. It
+ * waits for the disk. A maintenance that is on gets the other note. */
+#define NODE_NOTE_SIZE_MAX 256
+enum error_code node_maintenance_begin(struct node *node, struct bytes note,
+                                       struct error *ret_error);
+enum error_code node_maintenance_end(struct node *node, struct error *ret_error);
+
+/* Whether it is on, and its note. */
+bool node_maintenance(struct node *node, char ret_note[NODE_NOTE_SIZE_MAX], size_t *ret_size);
+
 /* From now on no worker waits: those that do are answered, with nothing. */
 void node_queue_stop_waiting(struct node *node);
 

@@ -169,4 +169,5 @@ void node_refresh_metrics(struct node *node)
                     oldest.ms ? wall_since(oldest, wall_now()) : 0);
     }
     metrics_set(metrics, METRIC_READY, health.is_ready);
+    metrics_set(metrics, METRIC_MAINTENANCE, atomic_load(&node->is_held));
 }

@@ -12,6 +12,7 @@
  *   queue_board.c    which shard has items of a queue, and the workers that wait for them
  *   storage_loops.c  the commit thread and the read thread, which all shards share
  *   backup.c         copies of the storage
+ *   maintenance.c    holds all deliveries back
  *
  * The commit thread takes the batches of all shards that wait, and syncs once for all of them.
  */
@@ -105,9 +106,13 @@ struct node {
     atomic_bool is_damaged;     /* a partition cannot be read */
     atomic_bool is_lost;        /* the data folder was removed or replaced */
     atomic_bool is_disk_full;   /* free disk is below the reserve */
-    atomic_bool is_choked;   /* timers in doubt after failed commits have their share of memory */
-    atomic_bool is_stopping; /* nothing more is admitted */
-    atomic_bool shards_end;  /* shards end as soon as nothing is out ... */
+    atomic_bool is_choked;     /* timers in doubt after failed commits have their share of memory */
+    atomic_bool is_stopping;   /* nothing more is admitted */
+    atomic_bool is_held;       /* maintenance: no delivery begins */
+    pthread_mutex_t hold_lock; /* guards the next, and the file of the maintenance */
+    char hold_note[NODE_NOTE_SIZE_MAX];
+    size_t hold_note_size;
+    atomic_bool shards_end;     /* shards end as soon as nothing is out ... */
     atomic_bool shards_give_up; /* ... or at once */
     atomic_bool wants_look;     /* the read thread is to look after the disk */
     _Atomic uint64_t looked_ns; /* when it did last, an instant */
@@ -143,6 +148,10 @@ void storage_gather(struct storage_group *group, struct list *waiting);
 
 /* Has the read thread look after the disk, at most once a second. */
 void storage_look(struct node *node);
+
+/* ---- node.c ---- */
+
+void node_wake_shards(struct node *node);
 
 /* ---- shard.c ---- */
 
@@ -217,6 +226,11 @@ void node_queue_answer_empty(struct node_queue_request *request);
 
 /* One of the parts of an acknowledgement is answered. */
 void node_queue_acks_done(struct node_queue_request *request);
+
+/* ---- maintenance.c ---- */
+
+/* At the start: goes on with the maintenance that was not ended. */
+enum error_code maintenance_load(struct node *node, struct error *ret_error);
 
 /* ---- backup.c ---- */
 

@@ -162,6 +162,11 @@ void touches_judge(struct world *world, struct op *op);
 
 enum { PAUSES_NOTE_SIZE = 16 };
 
+/* Maintenance begins or ends now and then. */
+enum pauses_maintenance { PAUSES_GO_ON, PAUSES_HOLD };
+void pauses_hold(struct world *world, enum pauses_maintenance maintenance);
+void pauses_draw_hold(struct world *world);
+
 /* Whether a call pauses or resumes in place of what was drawn; and which of the two. */
 bool pauses_instead(const struct world *world);
 enum command_kind pauses_kind(const struct world *world, const struct twin *twin);

@@ -77,6 +77,8 @@ static bool may_wait_for(const struct world *world, const struct sim_partition *
         return is_queued;
     case WAIT_STOPPING:
         return partition->is_draining;
+    case WAIT_MAINTENANCE:
+        return true;
     case WAIT_TARGET_LIMIT:
         return !is_queued &&
                partition->out_by_origin[twin->row.content.tenant][twin->row.content.origin] >=

@@ -36,6 +36,7 @@ static void jump(struct world *world, uint64_t ms)
 static void calm_down(struct world *world)
 {
     world->is_quiet = true;
+    pauses_hold(world, PAUSES_GO_ON);
     world->disk.outage_end_ms = world->time_ms;
     events_drop(&world->events, 0);
     if (!world->host.is_up)

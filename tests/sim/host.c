@@ -33,6 +33,7 @@ void host_init(struct world *world)
         partition->options.partition = p;
         partition->options.tenant_counts = &world->host.tenant_counts;
         partition->options.is_watched = &is_watched;
+        partition->options.is_held = &world->host.is_held;
         partition->options.seed = random_next(&seeds);
     }
 }

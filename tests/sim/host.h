@@ -43,6 +43,8 @@ struct host {
     struct sim_partition partitions[PARTITIONS_MAX];
     bool is_up;
     bool is_stopping;                   /* drained partitions are not started again */
+    atomic_bool is_held;                /* maintenance: no delivery begins */
+    uint64_t held_step;                 /* since when */
     struct tenant_counts tenant_counts; /* live timers by tenant, of all partitions */
     uint32_t life;                      /* grows with each start; 1 is the first */
 };

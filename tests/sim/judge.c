@@ -94,6 +94,8 @@ struct twin *judge_delivery(struct world *world, struct sim_partition *partition
                    twin->life == TWIN_DURABLE ? timer_state_text(row->state) : "not durable");
     if (twin->is_out || twin->has_outcome)
         world_fail(world, twin->number, "one delivery at a time", "another one is not settled");
+    if (atomic_load(&world->host.is_held) && world->host.held_step < world->step)
+        world_fail(world, twin->number, "nothing is delivered in maintenance", "it is");
     if (row->state == TIMER_PAUSED || timer->paused.ms)
         world_fail(world, twin->number, PAUSE, "paused at %llu", U64(row->paused.ms));
     check_due(world, twin, world_now(world));

@@ -139,6 +139,8 @@ static uint64_t calm_for_ms(const struct world *world, const struct twin *twin)
 
 static void check_timers(struct world *world, uint64_t max_ms)
 {
+    if (atomic_load(&world->host.is_held))
+        return;
     const struct wall now = world_now(world);
 
     for (size_t i = 0; i < world->model.count; i++) {

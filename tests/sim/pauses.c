@@ -43,6 +43,27 @@ void pauses_ask(struct world *world, struct op *op)
     op->command.patch = patch;
 }
 
+void pauses_hold(struct world *world, enum pauses_maintenance maintenance)
+{
+    const bool holds = maintenance == PAUSES_HOLD;
+
+    if (atomic_load(&world->host.is_held) == holds)
+        return;
+    atomic_store(&world->host.is_held, holds);
+    world->host.held_step = world->step;
+    world->totals->maintenances += holds;
+    host_slept(world); /* what waited is late */
+    world_note(world, holds ? "maintenance" : "goes on", 0, 0, 0, 0);
+}
+
+void pauses_draw_hold(struct world *world)
+{
+    const bool is_held = atomic_load(&world->host.is_held);
+
+    if (world->plan.pause_permille && pauses_drawn(world, 4) % (is_held ? 8 : 60) == 0)
+        pauses_hold(world, is_held ? PAUSES_GO_ON : PAUSES_HOLD);
+}
+
 bool pauses_instead(const struct world *world)
 {
     return pauses_drawn(world, 2) % 1000 < world->plan.pause_permille;

@@ -23,6 +23,7 @@
     X(paused, "timers paused by a call")                \
     X(resumed, "timers resumed by a call")              \
     X(pauses_ended, "pauses that ended by themselves")  \
+    X(maintenances, "times of maintenance")             \
     X(forgotten, "dead letters forgotten")              \
     X(keys_met, "keys that were taken")                 \
     X(repeated, "requests repeated")                    \

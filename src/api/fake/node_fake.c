@@ -365,6 +365,26 @@ enum error_code node_backup_start(struct node *node, struct node_backup *backup)
     return ERROR_BACKUP_OFF;
 }
 
+enum error_code node_maintenance_begin(struct node *node, struct bytes note,
+                                       struct error *ret_error)
+{
+    (void)node, (void)note;
+    return error_set(ret_error, ERROR_IO, "no folder");
+}
+
+enum error_code node_maintenance_end(struct node *node, struct error *ret_error)
+{
+    (void)node;
+    return error_set(ret_error, ERROR_IO, "no folder");
+}
+
+bool node_maintenance(struct node *node, char ret_note[NODE_NOTE_SIZE_MAX], size_t *ret_size)
+{
+    (void)node, (void)ret_note;
+    *ret_size = 0;
+    return false;
+}
+
 static void node_fake_take(struct node *node, struct node_request *request)
 {
     node->submitted++;

@@ -1,6 +1,7 @@
-/* admin.c - makes a backup and answers when it is finished. */
+/* admin.c - makes a backup and answers when it is finished; begins and ends maintenance. */
 #include "api/operations/service.h"
 
+#include "api/json/members.h"
 #include "base/json.h"
 #include "calendar/rfc3339.h"
 
@@ -69,4 +70,81 @@ void admin_backup(struct call *call)
     enum error_code code = node_backup_start(call->api->options.node, &backup->node);
     if (code)
         call_answer_error(call, code, detail_of(code));
+}
+
+/* ---- maintenance ---- */
+
+void admin_maintenance(struct call *call)
+{
+    char note[NODE_NOTE_SIZE_MAX];
+    size_t size;
+    const bool is_on = node_maintenance(call->api->options.node, note, &size);
+    struct buffer body;
+
+    buffer_init(&body);
+    buffer_printf(&body, "{\"maintenance\":%s", is_on ? "true" : "false");
+    if (size) {
+        buffer_append_text(&body, ",\"note\":");
+        json_append_string(&body, (struct bytes){note, size});
+    }
+    buffer_append_text(&body, "}");
+    call_answer_json(call, 200, &body);
+}
+
+/* {"note": "..."}, which may be left out. False: answered. */
+static bool admin_read_note(struct call *call, char note[NODE_NOTE_SIZE_MAX], size_t *ret_size)
+{
+    static const char *const names[] = {"note"};
+    struct bytes value = {0};
+    struct problem problem;
+    enum error_code code = ERROR_NONE;
+
+    *ret_size = 0;
+    if (call->body.size)
+        code = members_read(buffer_bytes(&call->body), names, 1, &value, &problem);
+    struct json_reader reader;
+    struct json_string string;
+    char room[6 * NODE_NOTE_SIZE_MAX]; /* a byte takes at most six in JSON */
+    json_reader_init(&reader, value);
+    if (!code && value.data &&
+        (json_peek(&reader) != JSON_STRING || !json_read_string(&reader, &string)))
+        code = problem_set(&problem, ERROR_INVALID, "#/note", "It must be a string");
+    else if (!code && value.data &&
+             (string.raw.size > sizeof(room) ||
+              !json_string_decode(&string, room, sizeof(room), ret_size) ||
+              *ret_size > NODE_NOTE_SIZE_MAX))
+        code = problem_set(&problem, ERROR_INVALID, "#/note", "It may have at most %d bytes",
+                           NODE_NOTE_SIZE_MAX);
+    if (code) {
+        call_answer_problem(call, &problem);
+        return false;
+    }
+    memcpy(note, room, *ret_size);
+    return true;
+}
+
+void admin_maintenance_begin(struct call *call)
+{
+    char note[NODE_NOTE_SIZE_MAX];
+    struct bytes text = {note, 0};
+
+    if (!admin_read_note(call, note, &text.size))
+        return;
+    struct error error;
+    const enum error_code code = node_maintenance_begin(call->api->options.node, text, &error);
+    if (code)
+        call_answer_error(call, code, error.text);
+    else
+        admin_maintenance(call);
+}
+
+void admin_maintenance_end(struct call *call)
+{
+    struct error error;
+    const enum error_code code = node_maintenance_end(call->api->options.node, &error);
+
+    if (code)
+        call_answer_error(call, code, error.text);
+    else
+        admin_maintenance(call);
 }

@@ -15,8 +15,11 @@ void service_openapi(struct call *call);
 void service_openapi_strict(struct call *call);
 void service_index(struct call *call);
 
-/* POST /v1/admin/backup: admin.c. */
+/* POST /v1/admin/backup, and /v1/admin/maintenance: admin.c. */
 void admin_backup(struct call *call);
 void admin_closed(struct call *call);
+void admin_maintenance(struct call *call);
+void admin_maintenance_begin(struct call *call);
+void admin_maintenance_end(struct call *call);
 
 #endif

@@ -88,6 +88,7 @@ static void say_why_waiting(struct buffer *out, const struct explained *explaine
         [WAIT_RATE] = "its target gets only so many a second",
         [WAIT_CATCH_UP] = "it is overdue, and of those only so many a second are delivered",
         [WAIT_WORKER] = "no worker has pulled it yet",
+        [WAIT_MAINTENANCE] = "the operator holds all deliveries back",
         [WAIT_STOPPING] = "the service is stopping and begins no delivery",
     };
 

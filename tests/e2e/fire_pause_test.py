@@ -2,6 +2,7 @@
 """Goal: a timer that is fired by hand comes at once, one that is paused does not come, and both live on as they were.
 Method: timers in every state, and a kill -9 behind the answers."""
 
+import concurrent.futures
 import os
 import sys
 import time
@@ -210,6 +211,52 @@ class PauseTest(daemon_case.DaemonCase):
         for verb in ("cancel", "resume", "fire"):
             self.call(422, "POST", f"/v1/timers/{verb}", {"keys": ["k19"], "note": "x"})
         self.assertEqual(self.call(200, "POST", "/v1/timers/resume", {"keys": ["k19"]})[1]["resumed"], 1)
+
+
+class MaintenanceTest(daemon_case.DaemonCase):
+    PATH = "/v1/admin/maintenance"
+
+    def lease(self, wait=0):
+        return self.call(200, "POST", "/v1/queues/q/lease", {"max": 9, "wait": wait, "lease": "1m"})[1]["items"]
+
+    # proves: maintenance, readyz, explain-waiting
+    def test_nothing_is_delivered_until_it_ends(self):
+        """Webhooks and items of a queue, over kill -9; what was leased before is acknowledged meanwhile."""
+        self.create(target="queue:q", after=0)
+        item = self.lease("10s")[0]
+        self.assertEqual(self.call(200, "GET", self.PATH)[1], {"maintenance": False})
+        on = {"maintenance": True, "note": "Ümzug"}
+        self.assertEqual(self.call(200, "PUT", self.PATH, {"note": "Ümzug"})[1], on)
+        answer = self.call(200, "POST", "/v1/queues/q/ack", {"receipts": [item["receipt"]]})[1]
+        self.assertEqual(answer["ok"], 1)
+        held, queued = self.create(after=0), self.create(target="queue:q", after=0)
+        self.assertEqual(self.lease(), [])
+        self.restart()
+        self.assertEqual(self.call(200, "GET", self.PATH)[1], on)
+        self.assertEqual((self.lease(), self.arrivals_of(held)), ([], []))
+        told = harness.wait_until(lambda: (answer := self.call(200, "GET", f"/v1/timers/{held['id']}/explain")[1])
+                                  .get("waiting") and answer, 20, "it waits")
+        self.assertEqual(told["waiting"]["for"], "maintenance")
+        self.assertEqual(self.daemon.call("GET", "/readyz")[0], 200)
+        self.assertEqual(self.daemon.metric("tickwheel_maintenance"), 1)
+        self.assertEqual(self.call(200, "PUT", self.PATH)[1], {"maintenance": True})
+        self.assertEqual(self.call(200, "DELETE", self.PATH)[1], {"maintenance": False})
+        self.wait_for_arrivals(held)
+        self.assertEqual([item["id"] for item in self.lease("10s")], [queued["id"]])
+        self.restart()
+        self.assertEqual(self.call(200, "GET", self.PATH)[1], {"maintenance": False})
+        for body in ({"note": "x" * 257}, {"note": 1}, {"until": 1}):
+            self.call(422, "PUT", self.PATH, body)
+
+    # proves: maintenance
+    def test_a_worker_that_waits_gets_its_item_when_it_ends(self):
+        self.call(200, "PUT", self.PATH)
+        self.create(target="queue:q", after=0)
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            waits = pool.submit(self.lease, "20s")
+            harness.wait_until(lambda: self.daemon.metric("tickwheel_queue_waiting") == 1, 20, "a worker waits")
+            self.call(200, "DELETE", self.PATH)
+            self.assertEqual(len(waits.result()), 1)
 
 
 if __name__ == "__main__":
