@@ -102,15 +102,16 @@ static void the_number_of_flags_and_arguments_is_bounded(void **state)
     (void)state;
     static struct cli_options options;
     char **argv = calloc(CLI_ARGUMENTS_MAX + 2, sizeof(*argv));
+    char argument[] = "x", flag[] = "-y";
     struct error error;
 
     for (size_t i = 0; i <= CLI_ARGUMENTS_MAX; i++)
-        argv[i] = TEXT("x");
+        argv[i] = argument;
     assert_int_equal(cli_test_read("cancel", argv, &options, &error), ERROR_INVALID);
     argv[CLI_ARGUMENTS_MAX] = NULL;
     assert_int_equal(cli_test_read("cancel", argv, &options, &error), ERROR_NONE);
     for (size_t i = 0; i <= CLI_FLAGS_MAX; i++)
-        argv[i] = TEXT("-y");
+        argv[i] = flag;
     argv[CLI_FLAGS_MAX + 1] = NULL;
     assert_int_equal(cli_test_read("cancel", argv, &options, &error), ERROR_INVALID);
     argv[CLI_FLAGS_MAX] = NULL;
