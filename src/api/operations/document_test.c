@@ -136,7 +136,7 @@ static void plain_document_has_the_fields_without_the_rules(void **state)
             const json_t *kept = json_object_get(json_object_get(bare, "properties"), field);
 
             /* A field of any type has neither. */
-            if (strcmp(field, "payload") && !json_object_get(kept, "type") &&
+            if (strcmp(field, "payload") != 0 && !json_object_get(kept, "type") &&
                 !json_object_get(kept, "$ref"))
                 fail_msg("%s.%s has no type", name, field);
         }
