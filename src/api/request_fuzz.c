@@ -45,7 +45,8 @@ static void use_query(struct bytes query, enum list_form form)
         request_fuzz_check(list.label_count <= LIST_LABELS_MAX);
         request_fuzz_check(form == LIST_TIMERS || list.states == 1u << TIMER_DEAD);
         request_fuzz_check(form != LIST_DEAD_TO_DELETE || list.is_of_all || list.label_count ||
-                           list.target.size || list.after.ms || list.before.ms != WALL_NEVER.ms);
+                           list.target.size || list.origin.size || list.key_prefix.size ||
+                           list.has_error || list.after.ms || list.before.ms != WALL_NEVER.ms);
         for (size_t i = 0; i < list.label_count; i++)
             request_fuzz_check(list.labels[i].key.size > 0 &&
                                !memchr(list.labels[i].key.data, ':', list.labels[i].key.size));
