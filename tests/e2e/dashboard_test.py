@@ -186,6 +186,10 @@ class DashboardTest(DaemonCase):
         self.browser.open(self.url + "#/timers")
         self.see("document.body.innerText.includes('asks for a token')", "the question")
         self.assertNotIn("order-", self.text())
+        self.go("coming")  # the question stays while nobody answers it
+        self.see("document.title.startsWith('Coming') && document.querySelector('[name=token]')", "the question again")
+        self.go("timers")
+        self.see("document.title.startsWith('Timers') && document.querySelector('[name=token]')", "the question again")
         for token, sees in (("tw_wrong", "does not know this token"), (reader, "order-")):
             self.type("token", token)
             self.press("Show the timers")

@@ -85,39 +85,3 @@ export function curlOf(method, path, body) {
   if (body !== undefined) parts.push("-H", quote("Content-Type: application/json"), "-d", quote(JSON.stringify(body)));
   return parts.join(" ");
 }
-
-async function* linesOf(stream) {
-  const reader = stream.pipeThrough(new TextDecoderStream()).getReader();
-  let rest = "";
-  for (;;) {
-    const {value, done} = await reader.read();
-    if (done) return;
-    const lines = (rest + value).split("\n");
-    rest = lines.pop();
-    yield* lines;
-  }
-}
-
-/** Server-sent events of the path, until the signal aborts. A broken connection goes on behind its last event. */
-export async function* events(path, signal) {
-  for (let last = ""; !signal.aborted; ) {
-    try {
-      const response = await send("GET", path, {signal, headers: last ? {"Last-Event-ID": last} : {}});
-      if (!response.ok) throw await problemOf(response);
-      let event = {type: "message", data: ""};
-      for await (const line of linesOf(response.body)) {
-        if (line.startsWith("id: ")) last = line.slice(4);
-        else if (line.startsWith("event: ")) event.type = line.slice(7);
-        else if (line.startsWith("data: ")) event.data += line.slice(6);
-        else if (line === "" && event.data) {
-          yield {type: event.type, ...JSON.parse(event.data)};
-          event = {type: "message", data: ""};
-        }
-      }
-    } catch (error) {
-      if (signal.aborted) return;
-      if (error instanceof ProblemError && error.status < 500 && error.status !== 429) throw error;
-    }
-    await new Promise((resolve) => { setTimeout(resolve, 2000); });
-  }
-}

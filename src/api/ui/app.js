@@ -47,22 +47,22 @@ async function show() {
   }
 }
 
-/** Asks for the token in place of the page; one question for all calls that wait for it. */
-let asking = null;
+/** Asks for the token in place of the page; one question for all calls that wait for it, in whatever page they were. */
+let asking = null, asked; // the promise, and the form that keeps it
 onTokenNeeded((wasWrong) => {
   asking ??= new Promise((resolve) => {
-    const ask = form({class: "row"}, ({token}) => {
+    asked = form({class: "row"}, ({token}) => {
       asking = null;
       setToken(token);
       show();
       resolve();
     }, field("Token", "token", {type: "password", required: true, autocomplete: "off", size: 48}),
        h("button", {}, "Show the timers"));
-    main.replaceChildren(h("h1", {}, "Token"),
-      h("p", {class: "hint"}, "This daemon asks for a token. It is kept in the memory of this page only."),
-      wasWrong ? message("The daemon does not know this token.") : "", ask);
-    ask.querySelector("input").focus();
   });
+  main.replaceChildren(h("h1", {}, "Token"),
+    h("p", {class: "hint"}, "This daemon asks for a token. It is kept in the memory of this page only."),
+    wasWrong ? message("The daemon does not know this token.") : "", asked);
+  asked.querySelector("input").focus();
   return asking;
 });
 
