@@ -38,7 +38,6 @@ static void dead_show_groups(struct cli *cli, struct bytes answer)
 
 static enum cli_exit dead_groups(struct cli *cli)
 {
-    struct cli_answer answer;
     struct buffer path;
 
     buffer_init(&path);
@@ -46,16 +45,7 @@ static enum cli_exit dead_groups(struct cli *cli)
     lists_append_filters(cli, &path);
     if (cli_flag(cli, CLI_FLAG_LIMIT))
         cli_append_query(&path, "limit", bytes_of(cli_flag(cli, CLI_FLAG_LIMIT)));
-    enum cli_exit code = cli_ask(cli, "GET", cli_text(&path), (struct bytes){NULL, 0}, &answer);
-    if (!code && cli->settings.form == CLI_FORM_TABLE) {
-        dead_show_groups(cli, buffer_bytes(&answer.body));
-    } else if (!code) {
-        screen_append_json(&cli->out, buffer_bytes(&answer.body));
-        buffer_append_text(&cli->out, "\n");
-    }
-    cli_answer_deinit(&answer);
-    buffer_deinit(&path);
-    return code;
+    return lists_ask_and_show(cli, &path, dead_show_groups);
 }
 
 /* The letters that a redrive takes: ids, filters, or all of them. */

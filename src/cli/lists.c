@@ -325,3 +325,20 @@ enum cli_exit lists_run(struct cli *cli, const char *place)
     /* A watch has no other end than a signal. */
     return is_watched && code == CLI_EXIT_STOPPED ? CLI_EXIT_DONE : code;
 }
+
+enum cli_exit lists_ask_and_show(struct cli *cli, struct buffer *path,
+                                 void (*show)(struct cli *cli, struct bytes answer))
+{
+    struct cli_answer answer;
+    enum cli_exit code = cli_ask(cli, "GET", cli_text(path), (struct bytes){NULL, 0}, &answer);
+
+    if (!code && cli->settings.form == CLI_FORM_TABLE) {
+        show(cli, buffer_bytes(&answer.body));
+    } else if (!code) {
+        screen_append_json(&cli->out, buffer_bytes(&answer.body));
+        buffer_append_text(&cli->out, "\n");
+    }
+    cli_answer_deinit(&answer);
+    buffer_deinit(path);
+    return code;
+}

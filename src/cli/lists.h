@@ -33,6 +33,11 @@ void lists_pages_deinit(struct lists_pages *pages);
 enum cli_exit lists_pages_next(struct cli *cli, struct lists_pages *pages,
                                struct bytes *ret_timers);
 
+/* GETs `path`, which is taken, and has `show` print the answer as a table; in the other forms it is
+ * printed as JSON. */
+enum cli_exit lists_ask_and_show(struct cli *cli, struct buffer *path,
+                                 void (*show)(struct cli *cli, struct bytes answer));
+
 /* Prints the numbers of an answer, as "cancelled 2, already firing 0", with its failures below
  * them; these make it CLI_EXIT_FAILED. */
 enum cli_exit lists_show_counts(struct cli *cli, struct bytes answer);

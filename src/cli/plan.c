@@ -3,6 +3,7 @@
 #include "calendar/rfc3339.h"
 #include "calendar/zones.h"
 #include "cli/fields.h"
+#include "cli/lists.h"
 #include "cli/value.h"
 #include "cli/verbs.h"
 #include "sys/clock.h"
@@ -156,7 +157,6 @@ static void plan_show_preview(struct cli *cli, struct bytes answer)
 
 enum cli_exit plan_preview(struct cli *cli)
 {
-    struct cli_answer answer;
     struct buffer path;
 
     if (!cli->options.argument_count && !cli_flag(cli, CLI_FLAG_CRON) &&
@@ -164,16 +164,7 @@ enum cli_exit plan_preview(struct cli *cli)
         return cli_complain(CLI_EXIT_USAGE, "preview needs a cron expression, or --every");
     buffer_init(&path);
     plan_append_query(cli, &path);
-    enum cli_exit code = cli_ask(cli, "GET", cli_text(&path), (struct bytes){NULL, 0}, &answer);
-    if (!code && cli->settings.form == CLI_FORM_TABLE) {
-        plan_show_preview(cli, buffer_bytes(&answer.body));
-    } else if (!code) {
-        screen_append_json(&cli->out, buffer_bytes(&answer.body));
-        buffer_append_text(&cli->out, "\n");
-    }
-    cli_answer_deinit(&answer);
-    buffer_deinit(&path);
-    return code;
+    return lists_ask_and_show(cli, &path, plan_show_preview);
 }
 
 /* ---- forecast ---- */
@@ -236,7 +227,6 @@ static void plan_show_forecast(struct cli *cli, struct bytes answer)
 
 enum cli_exit plan_forecast(struct cli *cli)
 {
-    struct cli_answer answer;
     struct buffer path;
 
     buffer_init(&path);
@@ -245,16 +235,7 @@ enum cli_exit plan_forecast(struct cli *cli)
         cli_append_query(&path, "unit", bytes_of(cli_flag(cli, CLI_FLAG_UNIT)));
     if (cli_flag(cli, CLI_FLAG_NUMBER))
         cli_append_query(&path, "count", bytes_of(cli_flag(cli, CLI_FLAG_NUMBER)));
-    enum cli_exit code = cli_ask(cli, "GET", cli_text(&path), (struct bytes){NULL, 0}, &answer);
-    if (!code && cli->settings.form == CLI_FORM_TABLE) {
-        plan_show_forecast(cli, buffer_bytes(&answer.body));
-    } else if (!code) {
-        screen_append_json(&cli->out, buffer_bytes(&answer.body));
-        buffer_append_text(&cli->out, "\n");
-    }
-    cli_answer_deinit(&answer);
-    buffer_deinit(&path);
-    return code;
+    return lists_ask_and_show(cli, &path, plan_show_forecast);
 }
 
 /* ---- explain ---- */
