@@ -1,59 +1,11 @@
 /* memory.c - the storage in memory, with faults on demand. */
-#include "storage/memory.h"
-
+#include "storage/memory_store.h"
 #include "storage/page.h"
-#include "storage/tree.h"
+#include "storage/rowop.h"
+#include "storage/store_key.h"
 
 #include <assert.h>
-#include <pthread.h>
 #include <stdlib.h>
-
-/* Every change of a tree is logged with the node that stood there before. A commit is undone by
- * putting the old nodes back, which allocates nothing and so cannot fail. */
-
-struct undo {
-    struct tree *tree;
-    struct record_key key;
-    struct tree_node *old; /* NULL: there was none */
-};
-
-struct memory_commit {
-    struct list link;
-    struct undo *undos;
-    size_t count, capacity;
-};
-
-/* An injected fault: the `in`-th call from now fails; 0: none. */
-struct fault {
-    size_t in;
-    enum error_code code;
-};
-
-struct memory_storage {
-    struct storage storage; /* first: the caller's view of it */
-    uint16_t partition_count;
-    pthread_mutex_t lock;   /* guards all below */
-    struct tree rows;       /* the encoded timers, by position */
-    struct tree pointers;   /* the encoded positions of timers away from id.first */
-    struct tree names;      /* the encoded entries of names */
-    struct tree metas;      /* by (0, partition) */
-    struct tree quarantine; /* damaged rows */
-    uint64_t corrupt_count; /* rows that were ever set aside */
-    struct list commits;    /* held, oldest first */
-    size_t commit_count;    /* how many are held */
-    bool is_holding;
-    struct fault commit_fault, read_fault;
-};
-
-static struct memory_storage *memory_of(const struct storage *storage)
-{
-    return (struct memory_storage *)(uintptr_t)storage; /* its first member */
-}
-
-static struct record_key memory_meta_key(uint16_t partition)
-{
-    return (struct record_key){0, partition};
-}
 
 static enum error_code memory_fault_hits(struct fault *fault)
 {
@@ -64,6 +16,8 @@ static enum error_code memory_fault_hits(struct fault *fault)
 
 static void memory_commit_undo(struct memory_commit *commit)
 {
+    if (commit->place)
+        *commit->place = commit->old_place;
     while (commit->count) {
         struct undo *undo = &commit->undos[--commit->count];
 
@@ -104,14 +58,12 @@ static bool memory_set(struct memory_commit *commit, struct tree *tree, struct r
     return true;
 }
 
-/* Puts the bytes of `value` at the key; the buffer is emptied. */
+/* Puts a copy of `value` at the key. */
 static bool memory_put(struct memory_commit *commit, struct tree *tree, struct record_key key,
-                       struct buffer *value)
+                       struct bytes value)
 {
-    struct tree_node *node =
-        buffer_failed(value) ? NULL : tree_node_create(key, buffer_bytes(value));
+    struct tree_node *node = tree_node_create(key, value);
 
-    buffer_clear(value);
     if (!node)
         return false;
     if (!memory_set(commit, tree, key, node)) {
@@ -121,76 +73,19 @@ static bool memory_put(struct memory_commit *commit, struct tree *tree, struct r
     return true;
 }
 
-static bool memory_apply_names(struct memory_storage *memory, struct memory_commit *commit,
-                               const struct storage_write *write, struct buffer *scratch)
+/* The touched row in place of the row, as on disk. */
+static bool memory_touch(struct memory_storage *memory, struct memory_commit *commit,
+                         struct record_key key, struct bytes touch)
 {
-    struct record_name_walk walk = {.write = write};
-    enum record_name_change change;
-    struct record_key key;
-    struct record_name name;
+    struct tree_node *node = tree_find(&memory->rows, key);
+    struct buffer row;
 
-    while (record_name_next(&walk, &change, &key, &name)) {
-        if (change == RECORD_NAME_DELETE) {
-            if (!memory_set(commit, &memory->names, key, NULL))
-                return false;
-            continue;
-        }
-        record_name_encode(scratch, key, &name);
-        if (!memory_put(commit, &memory->names, key, scratch))
-            return false;
-    }
-    return true;
-}
-
-/* A touch goes the way that it goes on disk. */
-static void memory_encode_row(struct memory_storage *memory, struct buffer *to,
-                              struct record_key key, const struct storage_write *write)
-{
-    struct tree_node *node = write->is_touch ? tree_find(&memory->rows, key) : NULL;
-
-    if (!node) {
-        record_row_encode(to, key, write->timer);
-        return;
-    }
-    struct buffer touch;
-    buffer_init(&touch);
-    record_touch_encode(&touch, key, write->timer);
-    if (buffer_failed(&touch))
-        to->failed = true;
-    else
-        record_touch_apply(to, key, tree_node_value(node), buffer_bytes(&touch));
-    buffer_deinit(&touch);
-}
-
-static bool memory_apply_write(struct memory_storage *memory, struct memory_commit *commit,
-                               const struct storage_write *write, struct buffer *scratch)
-{
-    const struct timer *timer = write->timer;
-    const uint16_t partition = timer->id.partition;
-    const uint64_t serial = timer->id.serial;
-    const struct record_change change = record_change_of(write);
-    const struct record_key pointer = record_pointer_key(partition, serial);
-    const struct record_key row =
-        record_row_key(partition, (struct storage_position){change.put, serial});
-    const struct record_key cut =
-        record_row_key(partition, (struct storage_position){change.cut, serial});
-
-    if (change.cut.ms && !memory_set(commit, &memory->rows, cut, NULL))
-        return false;
-    if (change.put.ms) {
-        memory_encode_row(memory, scratch, row, write);
-        if (!memory_put(commit, &memory->rows, row, scratch))
-            return false;
-    }
-    if (!memory_apply_names(memory, commit, write, scratch))
-        return false;
-    if (change.pointer == RECORD_POINTER_DELETE)
-        return memory_set(commit, &memory->pointers, pointer, NULL);
-    if (change.pointer == RECORD_POINTER_KEEP)
-        return true;
-    record_pointer_encode(scratch, pointer,
-                          (struct record_pointer){change.put, record_ended(timer)});
-    return memory_put(commit, &memory->pointers, pointer, scratch);
+    buffer_init(&row);
+    record_touch_apply(&row, key, node ? tree_node_value(node) : (struct bytes){0}, touch);
+    const bool is_put =
+        !buffer_failed(&row) && memory_put(commit, &memory->rows, key, buffer_bytes(&row));
+    buffer_deinit(&row);
+    return is_put;
 }
 
 /* Drops the names of the row in `node`. */
@@ -210,17 +105,16 @@ static bool memory_trim_names(struct memory_storage *memory, struct memory_commi
     return true;
 }
 
-/* Drops the rows of [from, to), with the pointers that lead to them and their names. */
-static bool memory_apply_trim(struct memory_storage *memory, struct memory_commit *commit,
-                              uint16_t partition, struct wall from, struct wall to)
+/* Drops the rows from `at` up to `end`, with the pointers that lead to them and their names. */
+static bool memory_trim(struct memory_storage *memory, struct memory_commit *commit,
+                        struct record_key at, struct record_key end)
 {
-    struct record_key at = record_row_key(partition, (struct storage_position){from, 0});
-    const struct record_key end = record_row_key(partition, (struct storage_position){to, 0});
     struct tree_node *node;
 
     while ((node = tree_find_from(&memory->rows, at)) && record_key_before(node->key, end)) {
         const struct storage_position position = record_row_position(node->key);
-        const struct record_key key = record_pointer_key(partition, position.serial);
+        const struct record_key key =
+            record_pointer_key((uint16_t)(node->key.high >> 48), position.serial);
         struct tree_node *pointer = tree_find(&memory->pointers, key);
 
         at = node->key;
@@ -245,22 +139,155 @@ static enum error_code memory_read_meta(struct memory_storage *memory, uint16_t 
                 : ERROR_NONE;
 }
 
-static bool memory_apply_batch(struct memory_storage *memory, struct memory_commit *commit,
-                               const struct storage_batch *batch, struct buffer *scratch)
+/* ---- counts of tenants: a number, and the name that the key is a hash of ---- */
+
+enum { NUMBER_SIZE = 13 }; /* docs/storage.md */
+
+static bool memory_set_count(struct memory_storage *memory, struct memory_commit *commit,
+                             const struct rowop *op)
 {
-    for (size_t i = 0; i < batch->write_count; i++) {
-        assert(batch->writes[i].timer->id.partition == batch->partition);
-        if (!memory_apply_write(memory, commit, &batch->writes[i], scratch))
-            return false;
+    uint16_t partition = 0;
+    struct bytes tenant = {0};
+    struct buffer value;
+
+    store_tenant_key_parse(op->key, &partition, &tenant);
+    const struct record_key key = {partition, bytes_hash(0, tenant)};
+    if (op->kind == ROWOP_DELETE)
+        return memory_set(commit, &memory->tenants, key, NULL);
+    buffer_init(&value);
+    buffer_append_bytes(&value, op->value);
+    buffer_append_bytes(&value, tenant);
+    const bool is_put =
+        !buffer_failed(&value) && memory_put(commit, &memory->tenants, key, buffer_bytes(&value));
+    buffer_deinit(&value);
+    return is_put;
+}
+
+static enum error_code memory_count(const struct tree_node *node,
+                                    struct tenant_counts *tenant_counts)
+{
+    const struct bytes tenant = {node->data + NUMBER_SIZE, node->size - NUMBER_SIZE};
+    const struct store_tenant_key key = store_tenant_key((uint16_t)node->key.high, tenant);
+    uint64_t count;
+
+    if (record_number_decode((struct bytes){key.data, key.size},
+                             (struct bytes){node->data, NUMBER_SIZE}, &count, NULL))
+        return ERROR_CORRUPT;
+    return tenant_counts_add(tenant_counts, tenant, (int64_t)count) ? ERROR_NONE : ERROR_NO_MEMORY;
+}
+
+static enum error_code memory_count_tenants(const struct memory_storage *memory, uint16_t partition,
+                                            struct tenant_counts *tenant_counts)
+{
+    enum error_code code = ERROR_NONE;
+    struct tree_node *node;
+
+    for (struct record_key at = {partition, 0};
+         !code && (node = tree_find_from(&memory->tenants, at)) && node->key.high == partition;
+         at = record_key_after(node->key))
+        code = memory_count(node, tenant_counts);
+    return code;
+}
+
+/* ---- a commit: row operations, made and applied ---- */
+
+static enum error_code memory_load_counts(struct memory_storage *memory, uint16_t partition,
+                                          struct prepare_counts *counts)
+{
+    struct storage_meta meta;
+
+    enum error_code code = memory_read_meta(memory, partition, &meta, NULL);
+    counts->trim = meta.trim;
+    counts->pending = meta.pending;
+    if (!code)
+        code = memory_count_tenants(memory, partition, &counts->tenant_counts);
+    while (tenant_counts_take_changed(&counts->tenant_counts))
+        continue; /* the trees have them */
+    return code;
+}
+
+static enum error_code memory_encode(struct memory_storage *memory,
+                                     struct storage_batch *const *batches, size_t count,
+                                     struct buffer *to)
+{
+    struct prepare_counts counts;
+
+    tenant_counts_init(&counts.tenant_counts);
+    enum error_code code = memory_load_counts(memory, batches[0]->partition, &counts);
+    if (!code && !prepare_encode(&memory->scratch, &counts, batches, count, to))
+        code = ERROR_NO_MEMORY;
+    tenant_counts_deinit(&counts.tenant_counts);
+    return code;
+}
+
+static bool memory_apply_row(struct memory_storage *memory, struct memory_commit *commit,
+                             const struct rowop *op)
+{
+    struct record_key key = {0}, end = {0};
+
+    store_row_key_parse(op->key, &key);
+    if (op->kind == ROWOP_PUT)
+        return memory_put(commit, &memory->rows, key, op->value);
+    if (op->kind == ROWOP_TOUCH)
+        return memory_touch(memory, commit, key, op->value);
+    if (op->kind == ROWOP_DELETE)
+        return memory_set(commit, &memory->rows, key, NULL);
+    store_row_key_parse(op->value, &end);
+    return memory_trim(memory, commit, key, end);
+}
+
+static bool memory_apply_op(struct memory_storage *memory, struct memory_commit *commit,
+                            const struct rowop *op)
+{
+    struct tree *tree = &memory->metas;
+    struct record_key key = {0};
+    uint16_t partition = 0;
+
+    if (op->table == ROWOP_TIMERS)
+        return memory_apply_row(memory, commit, op);
+    if (op->table == ROWOP_NAMES) {
+        tree = &memory->names;
+        store_row_key_parse(op->key, &key);
+    } else if (op->table == ROWOP_MOVED) {
+        tree = &memory->pointers;
+        store_pointer_key_parse(op->key, &key);
+    } else if (store_meta_key_parse(op->key, &partition)) {
+        key = memory_meta_key(partition);
+    } else {
+        return memory_set_count(memory, commit, op);
     }
-    struct storage_meta old;
-    if (memory_read_meta(memory, batch->partition, &old, NULL) ||
-        !memory_apply_trim(memory, commit, batch->partition, old.trim, batch->meta.trim))
-        return false;
-    struct storage_meta meta = batch->meta;
-    meta.pending = old.pending + (uint64_t)record_pending_change(batch);
-    record_meta_encode(scratch, batch->partition, &meta);
-    return memory_put(commit, &memory->metas, memory_meta_key(batch->partition), scratch);
+    return op->kind == ROWOP_DELETE ? memory_set(commit, tree, key, NULL)
+                                    : memory_put(commit, tree, key, op->value);
+}
+
+static enum error_code memory_apply_body(struct memory_storage *memory,
+                                         struct memory_commit *commit, uint16_t partition,
+                                         struct bytes body)
+{
+    struct rowop op;
+
+    assert(partition < memory->partition_count);
+    if (!prepare_open(&body, partition))
+        return ERROR_CORRUPT;
+    while (rowop_next(&body, &op))
+        if (!memory_apply_op(memory, commit, &op))
+            return ERROR_NO_MEMORY;
+    return ERROR_NONE;
+}
+
+/* Keeps the commit, or takes it back. */
+static void memory_end_commit(struct memory_storage *memory, struct memory_commit *commit,
+                              enum error_code code)
+{
+    if (code) {
+        memory_commit_undo(commit);
+        memory_commit_free(commit);
+        return;
+    }
+    list_push(&memory->commits, &commit->link);
+    memory->commit_count++;
+    if (!memory->is_holding)
+        memory_forget_undos(memory);
 }
 
 static enum error_code memory_commit(struct storage *storage, struct storage_batch *const *batches,
@@ -268,30 +295,56 @@ static enum error_code memory_commit(struct storage *storage, struct storage_bat
 {
     struct memory_storage *memory = memory_of(storage);
     struct memory_commit *commit = calloc(1, sizeof(*commit));
-    struct buffer scratch;
-    bool is_applied = commit != NULL;
+    struct buffer body;
 
-    buffer_init(&scratch);
+    if (!commit)
+        return error_set(ret_error, ERROR_NO_MEMORY, "commit");
+    buffer_init(&body);
     pthread_mutex_lock(&memory->lock);
     enum error_code code = memory_fault_hits(&memory->commit_fault);
-    for (size_t i = 0; i < count && is_applied && !code; i++) {
-        assert(batches[i]->partition < memory->partition_count);
-        is_applied = memory_apply_batch(memory, commit, batches[i], &scratch);
+    for (size_t i = 0; i < count && !code; i++) {
+        buffer_clear(&body);
+        code = memory_encode(memory, batches + i, 1, &body);
+        if (!code)
+            code = memory_apply_body(memory, commit, batches[i]->partition, buffer_bytes(&body));
     }
-    if (is_applied && !code) {
-        list_push(&memory->commits, &commit->link);
-        memory->commit_count++;
-        if (!memory->is_holding)
-            memory_forget_undos(memory);
-    } else if (commit) {
-        memory_commit_undo(commit);
-        memory_commit_free(commit);
-    }
+    memory_end_commit(memory, commit, code);
     pthread_mutex_unlock(&memory->lock);
-    buffer_deinit(&scratch);
-    if (code)
-        return error_set(ret_error, code, "commit: an injected fault");
-    return is_applied ? ERROR_NONE : error_set(ret_error, ERROR_NO_MEMORY, "commit");
+    buffer_deinit(&body);
+    return code ? error_set(ret_error, code, "commit: %s", error_title(code)) : ERROR_NONE;
+}
+
+static enum error_code memory_prepare(struct storage *storage, struct storage_batch *const *batches,
+                                      size_t count, struct buffer *to, struct error *ret_error)
+{
+    struct memory_storage *memory = memory_of(storage);
+
+    pthread_mutex_lock(&memory->lock);
+    const enum error_code code = memory_encode(memory, batches, count, to);
+    pthread_mutex_unlock(&memory->lock);
+    return code ? error_set(ret_error, code, "prepare: %s", error_title(code)) : ERROR_NONE;
+}
+
+static enum error_code memory_apply(struct storage *storage, uint16_t partition, struct bytes body,
+                                    const struct storage_place *place, struct error *ret_error)
+{
+    struct memory_storage *memory = memory_of(storage);
+    struct storage_place *at = &memory->places[partition];
+    struct memory_commit *commit = calloc(1, sizeof(*commit));
+
+    if (!commit)
+        return error_set(ret_error, ERROR_NO_MEMORY, "apply");
+    pthread_mutex_lock(&memory->lock);
+    enum error_code code = ERROR_NONE;
+    if (place->next > at->next) {
+        commit->place = at;
+        commit->old_place = *at;
+        code = memory_apply_body(memory, commit, partition, body);
+        *at = *place;
+    }
+    memory_end_commit(memory, commit, code);
+    pthread_mutex_unlock(&memory->lock);
+    return code ? error_set(ret_error, code, "apply: %s", error_title(code)) : ERROR_NONE;
 }
 
 /* ---- reading ---- */
@@ -445,29 +498,29 @@ static enum error_code memory_load_meta(struct storage *storage, uint16_t partit
     return code;
 }
 
-/* Counts the rows, as nothing here is large. */
+static enum error_code memory_load_place(struct storage *storage, uint16_t partition,
+                                         struct storage_place *ret_place, struct error *ret_error)
+{
+    struct memory_storage *memory = memory_of(storage);
+
+    (void)ret_error;
+    assert(partition < memory->partition_count);
+    pthread_mutex_lock(&memory->lock);
+    *ret_place = memory->places[partition];
+    pthread_mutex_unlock(&memory->lock);
+    return ERROR_NONE;
+}
+
 static enum error_code memory_load_tenant_counts(struct storage *storage, uint16_t partition,
                                                  struct tenant_counts *tenant_counts,
                                                  struct error *ret_error)
 {
     struct memory_storage *memory = memory_of(storage);
-    struct record_key at = record_row_key(partition, (struct storage_position){{0}, 0});
-    const struct record_key end =
-        record_row_key(partition, (struct storage_position){WALL_NEVER, 0});
 
     pthread_mutex_lock(&memory->lock);
-    struct tree_node *node;
-    bool is_counted = true;
-    while (is_counted && (node = tree_find_from(&memory->rows, at)) &&
-           record_key_before(node->key, end)) {
-        struct timer view;
-        if (!record_row_decode(node->key, tree_node_value(node), &view, NULL) &&
-            !timer_is_final(view.state))
-            is_counted = tenant_counts_add(tenant_counts, view.texts.tenant, 1);
-        at = record_key_after(node->key);
-    }
+    const enum error_code code = memory_count_tenants(memory, partition, tenant_counts);
     pthread_mutex_unlock(&memory->lock);
-    return is_counted ? ERROR_NONE : error_set(ret_error, ERROR_NO_MEMORY, "tenant_counts");
+    return code ? error_set(ret_error, code, "tenant_counts") : ERROR_NONE;
 }
 
 static void memory_stats(struct storage *storage, struct storage_stats *ret_stats)
@@ -480,7 +533,7 @@ static void memory_stats(struct storage *storage, struct storage_stats *ret_stat
         .disk_free_bytes = UINT64_MAX,
         .memory_bytes = tree_bytes(&memory->rows) + tree_bytes(&memory->pointers) +
                         tree_bytes(&memory->names) + tree_bytes(&memory->metas) +
-                        tree_bytes(&memory->quarantine),
+                        tree_bytes(&memory->tenants) + tree_bytes(&memory->quarantine),
     };
     pthread_mutex_unlock(&memory->lock);
 }
@@ -494,7 +547,10 @@ static void memory_close(struct storage *storage)
     tree_deinit(&memory->pointers);
     tree_deinit(&memory->names);
     tree_deinit(&memory->metas);
+    tree_deinit(&memory->tenants);
     tree_deinit(&memory->quarantine);
+    prepare_rows_deinit(&memory->scratch);
+    free(memory->places);
     pthread_mutex_destroy(&memory->lock);
     free(memory);
 }
@@ -511,12 +567,20 @@ struct storage *memory_storage_create(uint16_t partition_count)
         .load_meta = memory_load_meta,
         .load_tenant_counts = memory_load_tenant_counts,
         .stats = memory_stats,
+        .prepare = memory_prepare,
+        .apply = memory_apply,
+        .load_place = memory_load_place,
         .close = memory_close,
     };
     struct memory_storage *memory = calloc(1, sizeof(*memory));
 
     if (!memory)
         return NULL;
+    memory->places = calloc((size_t)partition_count + 1, sizeof(*memory->places));
+    if (!memory->places) {
+        free(memory);
+        return NULL;
+    }
     memory->storage.ops = &ops;
     memory->partition_count = partition_count;
     pthread_mutex_init(&memory->lock, NULL);
@@ -596,71 +660,4 @@ bool memory_storage_damage(struct storage *storage, const struct timer_id *id)
         node->data[node->size / 2] ^= 1;
     pthread_mutex_unlock(&memory->lock);
     return node != NULL;
-}
-
-/* Checks that the timer is found by its names, and a live timer by its watched keys; returns how
- * many names it has. */
-static size_t memory_check_names(const struct memory_storage *memory, const struct timer *timer)
-{
-    struct name_walk walk = {.timer = timer};
-    struct name name;
-    size_t count = 0;
-
-    while (name_next(&walk, &name)) {
-        struct record_key key = record_name_key(name.hash, timer->id.serial);
-        struct tree_node *node = tree_find(&memory->names, key);
-
-        if (name.kind == NAME_WATCH && timer_is_final(timer->state))
-            continue;
-        count++;
-        struct record_name entry;
-        assert(node && !record_name_decode(key, tree_node_value(node), &entry, NULL));
-        assert(timer_id_equal(&entry.id, &timer->id) && entry.ended.ms == timer->ended.ms);
-    }
-    return count;
-}
-
-void memory_storage_check(const struct storage *storage)
-{
-    struct memory_storage *memory = memory_of(storage);
-
-    pthread_mutex_lock(&memory->lock);
-    tree_check(&memory->rows);
-    tree_check(&memory->pointers);
-    tree_check(&memory->names);
-    tree_check(&memory->metas);
-    tree_check(&memory->quarantine);
-    size_t name_count = 0;
-    struct record_key at = {0};
-    /* Every timer away from its first position is found by a pointer, and by one alone. */
-    for (struct tree_node *node; (node = tree_find_from(&memory->rows, at));
-         at = record_key_after(node->key)) {
-        struct timer view;
-
-        if (record_row_decode(node->key, tree_node_value(node), &view, NULL))
-            continue;
-        name_count += memory_check_names(memory, &view);
-        struct record_key key = record_pointer_key(view.id.partition, view.id.serial);
-        struct tree_node *pointer = tree_find(&memory->pointers, key);
-        assert((view.at.ms != view.id.first.ms) == (pointer != NULL));
-        if (pointer) {
-            struct record_pointer leads;
-            assert(!record_pointer_decode(key, tree_node_value(pointer), &leads, NULL));
-            assert(leads.at.ms == view.at.ms && leads.ended.ms == view.ended.ms);
-        }
-    }
-    /* No entry is left behind, but those of rows that were set aside. */
-    assert(tree_count(&memory->quarantine) > 0 || name_count == tree_count(&memory->names));
-    /* A pointer that leads nowhere is one whose row was set aside. */
-    at = (struct record_key){0};
-    for (struct tree_node *node; (node = tree_find_from(&memory->pointers, at));
-         at = record_key_after(node->key)) {
-        struct record_pointer leads;
-
-        assert(!record_pointer_decode(node->key, tree_node_value(node), &leads, NULL));
-        struct record_key row = record_row_key((uint16_t)node->key.high,
-                                               (struct storage_position){leads.at, node->key.low});
-        assert(tree_find(&memory->rows, row) || tree_find(&memory->quarantine, row));
-    }
-    pthread_mutex_unlock(&memory->lock);
 }

@@ -29,6 +29,7 @@ static void *failing_realloc(void *memory, size_t size)
 #include "base/bytes.c"
 #include "storage/memory.c"
 #include "storage/page.c"
+#include "storage/prepare.c"
 #include "timer/timer.c"
 #include "storage/tree.c"
 #undef malloc

@@ -9,60 +9,6 @@
 
 #define RECOVER_PAUSE_NS UINT64_C(100000000) /* between two attempts of readers */
 
-/* ---- keys as bytes ---- */
-
-struct store_key store_row_key(struct record_key key)
-{
-    struct store_key bytes = {.size = RECORD_ROW_SIZE};
-
-    put_be(bytes.data, key.high, 8);
-    put_be(bytes.data + 8, key.low, 8);
-    return bytes;
-}
-
-struct store_key store_pointer_key(struct record_key key)
-{
-    struct store_key bytes = {.size = RECORD_POINTER_SIZE};
-
-    put_be(bytes.data, key.high, 2);
-    put_be(bytes.data + 2, key.low, 8);
-    return bytes;
-}
-
-struct store_key store_meta_key(uint16_t partition)
-{
-    struct store_key bytes = {.data = "p", .size = 3};
-
-    put_be(bytes.data + 1, partition, 2);
-    return bytes;
-}
-
-struct store_tenant_key store_tenant_key(uint16_t partition, struct bytes tenant)
-{
-    struct store_tenant_key key = {.data = "t", .size = STORE_TENANT_SIZE + tenant.size};
-
-    put_be(key.data + 1, partition, 2);
-    if (tenant.size)
-        memcpy(key.data + STORE_TENANT_SIZE, tenant.data, tenant.size);
-    return key;
-}
-
-bool store_row_key_parse(struct bytes key, struct record_key *ret_key)
-{
-    if (key.size != RECORD_ROW_SIZE)
-        return false;
-    *ret_key = (struct record_key){get_be(key.data, 8), get_be(key.data + 8, 8)};
-    return true;
-}
-
-bool store_pointer_key_parse(struct bytes key, struct record_key *ret_key)
-{
-    if (key.size != RECORD_POINTER_SIZE)
-        return false;
-    *ret_key = (struct record_key){get_be(key.data, 2), get_be(key.data + 2, 8)};
-    return true;
-}
-
 static inline struct bytes rocksdb_key_bytes(const struct store_key *key)
 {
     return (struct bytes){key->data, key->size};
@@ -384,7 +330,8 @@ static enum error_code rocksdb_load_tenant_counts(struct storage *storage, uint1
     const struct tenant_counts_tenant *tenant;
     size_t cursor = 0;
     bool is_added = true;
-    while (is_added && (tenant = tenant_counts_next(&store->tenant_counts_of[partition], &cursor)))
+    while (is_added &&
+           (tenant = tenant_counts_next(&store->counts[partition].tenant_counts, &cursor)))
         is_added = tenant_counts_add(tenant_counts, (struct bytes){tenant->name, tenant->name_size},
                                      (int64_t)tenant->count);
     pthread_mutex_unlock(&store->write_lock);
@@ -468,12 +415,10 @@ void store_close(struct rocksdb_store *store)
     pthread_rwlock_destroy(&store->open_lock);
     buffer_deinit(&store->scratch);
     free(store->records);
-    free(store->rows);
-    for (size_t i = 0; store->tenant_counts_of && i < store->partition_count; i++)
-        tenant_counts_deinit(&store->tenant_counts_of[i]);
-    free(store->tenant_counts_of);
-    free(store->trims);
-    free(store->pendings);
+    prepare_rows_deinit(&store->rows);
+    for (size_t i = 0; i < store->partition_count; i++)
+        tenant_counts_deinit(&store->counts[i].tenant_counts);
+    free(store->counts);
     free(store->folder);
     free(store->home);
     free(store);

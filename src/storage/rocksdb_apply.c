@@ -23,6 +23,12 @@ enum {
     MARK_AT_END = 4,            /* bytes of a body's own checksum */
 };
 
+#define SAME_TABLE(id) _Static_assert((int)STORE_##id == (int)ROWOP_##id, #id)
+SAME_TABLE(META);
+SAME_TABLE(TIMERS);
+SAME_TABLE(MOVED);
+SAME_TABLE(NAMES);
+
 /* ---- writing into the tables ---- */
 
 struct record_mark store_apply_mark_of(const struct log_record *record)

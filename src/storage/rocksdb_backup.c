@@ -34,7 +34,7 @@ static enum error_code rocksdb_backup_measure(const char *folder, struct storage
         return code;
     *ret_backup = (struct storage_backup){.bytes = copy->folder_state.bytes};
     for (uint32_t i = 0; i < copy->partition_count; i++)
-        ret_backup->timers += copy->pendings[i];
+        ret_backup->timers += copy->counts[i].pending;
     store_close(copy);
     return ERROR_NONE;
 }

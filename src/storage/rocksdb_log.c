@@ -9,6 +9,7 @@
 #include "storage/rocksdb_store.h"
 #include "sys/files.h"
 
+#include <assert.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -316,6 +317,13 @@ static bool rocksdb_log_reserve(struct rocksdb_store *store, size_t count)
     return true;
 }
 
+static void rocksdb_log_take_back(struct rocksdb_store *store, struct storage_batch *const *batches,
+                                  size_t count)
+{
+    while (count-- > 0)
+        prepare_take_back(&store->counts[batches[count]->partition], batches[count]);
+}
+
 /* The bodies lie in the buffer one after the other, each behind room for what the queue puts before
  * it; the buffer may move while it grows. */
 static bool rocksdb_log_encode(struct rocksdb_store *store, struct storage_batch *const *batches,
@@ -332,7 +340,9 @@ static bool rocksdb_log_encode(struct rocksdb_store *store, struct storage_batch
 
         buffer_append(bodies, head, sizeof(head));
         const size_t begin = bodies->size;
-        if (!store_change_encode(store, batches[done], bodies))
+        assert(batches[done]->partition < store->partition_count);
+        if (!prepare_encode(&store->rows, &store->counts[batches[done]->partition], &batches[done],
+                            1, bodies))
             break;
         store->records[done] = (struct log_record){.partition = batches[done]->partition,
                                                    .epoch = batches[done]->meta.epoch,
@@ -343,8 +353,8 @@ static bool rocksdb_log_encode(struct rocksdb_store *store, struct storage_batch
         store->records[i].body.data = body + STORE_QUEUE_HEAD;
         body += STORE_QUEUE_HEAD + store->records[i].body.size;
     }
-    for (size_t i = 0; i < done && done < count; i++)
-        store_change_take_back(store, batches[i]);
+    if (done < count)
+        rocksdb_log_take_back(store, batches, done);
     return done == count;
 }
 
@@ -354,12 +364,12 @@ enum error_code store_log_append(struct rocksdb_store *store, struct storage_bat
     if (!rocksdb_log_encode(store, batches, count))
         return error_set(ret_error, ERROR_NO_MEMORY, "commit");
     enum error_code code = log_append(store->log, store->records, count, ret_error);
+    if (code)
+        rocksdb_log_take_back(store, batches, count);
     char *head = store->scratch.data;
     for (size_t i = 0; i < count; i++) {
         const struct log_record *record = &store->records[i];
 
-        if (code)
-            store_change_take_back(store, batches[i]);
         put_le(head, record->offset, 8);
         put_le(head + 8, record->body.size, 4);
         head += STORE_QUEUE_HEAD + record->body.size;

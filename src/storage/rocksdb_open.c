@@ -342,6 +342,15 @@ static enum error_code rocksdb_open_write_format(struct rocksdb_store *store,
     return rocksdb_open_write_numbers(store, ret_error);
 }
 
+static bool rocksdb_open_make_counts(struct rocksdb_store *store, uint16_t count)
+{
+    store->counts = calloc((size_t)count + 1, sizeof(*store->counts));
+    store->partition_count = store->counts ? count : 0;
+    for (size_t i = 0; i < store->partition_count; i++)
+        tenant_counts_init(&store->counts[i].tenant_counts);
+    return store->counts != NULL;
+}
+
 /* A read-only check uses the partition count of the folder. */
 static enum error_code rocksdb_open_adopt_partitions(struct rocksdb_store *store, uint64_t count,
                                                      struct error *ret_error)
@@ -349,16 +358,8 @@ static enum error_code rocksdb_open_adopt_partitions(struct rocksdb_store *store
     if (count == 0 || count > UINT16_MAX)
         return error_set(ret_error, ERROR_CORRUPT, "%s has %llu partitions", store->folder,
                          (unsigned long long)count);
-    free(store->trims);
-    free(store->pendings);
-    store->trims = calloc((size_t)count + 1, sizeof(*store->trims));
-    store->pendings = calloc((size_t)count + 1, sizeof(*store->pendings));
-    free(store->tenant_counts_of); /* of no partition yet */
-    store->tenant_counts_of = calloc((size_t)count + 1, sizeof(*store->tenant_counts_of));
-    store->partition_count = store->tenant_counts_of ? (uint16_t)count : 0;
-    for (size_t i = 0; i < store->partition_count; i++)
-        tenant_counts_init(&store->tenant_counts_of[i]);
-    return store->trims && store->pendings && store->tenant_counts_of
+    free(store->counts); /* of no partition yet */
+    return rocksdb_open_make_counts(store, (uint16_t)count)
                ? ERROR_NONE
                : error_set(ret_error, ERROR_NO_MEMORY, "open");
 }
@@ -417,8 +418,8 @@ static enum error_code rocksdb_open_load_trims(struct rocksdb_store *store, stru
 
         if (code && code != ERROR_CORRUPT)
             return code;
-        store->trims[i] = meta.trim;
-        store->pendings[i] = meta.pending;
+        store->counts[i].trim = meta.trim;
+        store->counts[i].pending = meta.pending;
     }
     return ERROR_NONE;
 }
@@ -435,7 +436,7 @@ static enum error_code rocksdb_open_load_tenant(struct rocksdb_store *store, str
     if (partition >= store->partition_count || !tenant_is_valid(name) ||
         record_number_decode(key, value, &count, NULL))
         return ERROR_CORRUPT;
-    return tenant_counts_add(&store->tenant_counts_of[partition], name, (int64_t)count)
+    return tenant_counts_add(&store->counts[partition].tenant_counts, name, (int64_t)count)
                ? ERROR_NONE
                : ERROR_NO_MEMORY;
 }
@@ -450,7 +451,7 @@ static enum error_code rocksdb_open_count_row(struct rocksdb_store *store, struc
     if (!store_row_key_parse(key_text, &key) || record_row_decode(key, value, &view, NULL) ||
         timer_is_final(view.state) || view.id.partition >= store->partition_count)
         return ERROR_NONE;
-    return tenant_counts_add(&store->tenant_counts_of[view.id.partition], view.texts.tenant, 1)
+    return tenant_counts_add(&store->counts[view.id.partition].tenant_counts, view.texts.tenant, 1)
                ? ERROR_NONE
                : ERROR_NO_MEMORY;
 }
@@ -458,7 +459,7 @@ static enum error_code rocksdb_open_count_row(struct rocksdb_store *store, struc
 static void rocksdb_open_clear_tenant_counts(struct rocksdb_store *store)
 {
     for (size_t i = 0; i < store->partition_count; i++)
-        tenant_counts_clear(&store->tenant_counts_of[i]);
+        tenant_counts_clear(&store->counts[i].tenant_counts);
 }
 
 /* Walks the table from the prefix on, as long as keys have it. */
@@ -502,7 +503,7 @@ static enum error_code rocksdb_open_load_tenant_counts(struct rocksdb_store *sto
         return rocksdb_open_walk(store, STORE_TIMERS, BYTES(""), rocksdb_open_count_row, ret_error);
     }
     for (size_t i = 0; i < store->partition_count; i++)
-        while (tenant_counts_take_changed(&store->tenant_counts_of[i]))
+        while (tenant_counts_take_changed(&store->counts[i].tenant_counts))
             continue; /* the disk has them */
     return code;
 }
@@ -589,13 +590,11 @@ static bool rocksdb_open_store_init(struct rocksdb_store *store,
     store->options = *options;
     if (!options->memtable_bytes)
         store->options.memtable_bytes = MEMTABLE_BYTES;
-    store->partition_count = options->partition_count;
     store->retention.retain_ms = options->retain_ms;
     rocksdb_open_store_init_locks(store);
     buffer_init(&store->scratch);
     store->home = strdup(options->folder);
     store->folder = strdup(options->folder);
-    store->trims = calloc((size_t)options->partition_count + 1, sizeof(*store->trims));
     store->cache =
         rocksdb_cache_create_lru(options->cache_bytes ? options->cache_bytes : CACHE_BYTES);
     store->row_filter = store_row_filter_create(&store->retention);
@@ -605,13 +604,8 @@ static bool rocksdb_open_store_init(struct rocksdb_store *store,
     store->point_options = rocksdb_readoptions_create();
     store->write_options = rocksdb_writeoptions_create();
     rocksdb_writeoptions_disable_WAL(store->write_options, 1);
-    store->pendings = calloc((size_t)options->partition_count + 1, sizeof(*store->pendings));
-    store->tenant_counts_of =
-        calloc((size_t)options->partition_count + 1, sizeof(*store->tenant_counts_of));
-    for (size_t i = 0; store->tenant_counts_of && i < options->partition_count; i++)
-        tenant_counts_init(&store->tenant_counts_of[i]);
-    return store->home && store->folder && store->trims && store->pendings &&
-           store->tenant_counts_of;
+    return rocksdb_open_make_counts(store, options->partition_count) && store->home &&
+           store->folder;
 }
 
 /* A backup gets its log, which begins behind its tables, before anything else in it changes: a

@@ -2,7 +2,6 @@
  * rocksdb_store.h - the inside of the embedded storage, shared by its files.
  *
  *   rocksdb.c          commits, metas, statistics, closing
- *   rocksdb_change.c   what a batch changes
  *   rocksdb_log.c      the log, and how a start follows it
  *   rocksdb_apply.c    records of the log on their way into the tables
  *   rocksdb_open.c     options, the data folder and its format
@@ -17,9 +16,10 @@
 #define TICKWHEEL_STORAGE_ROCKSDB_STORE_H
 
 #include "log/log.h"
-#include "storage/record.h"
+#include "storage/prepare.h"
 #include "storage/rocksdb.h"
 #include "storage/rocksdb_folder.h"
+#include "storage/store_key.h"
 #include "storage/tablefile.h"
 
 #include <pthread.h>
@@ -52,10 +52,6 @@ bool store_find_table(const char *name, enum store_table *ret_table);
 #define STORE_KEY_PARTITIONS BYTES("partitions")
 #define STORE_KEY_CORRUPT    BYTES("corrupt")
 #define STORE_KEY_APPLIED    BYTES("applied")
-
-/* "t" and the partition, before the tenant's name. */
-#define STORE_TENANT_PREFIX "t"
-#define STORE_TENANT_SIZE   3
 
 /* Why commits are refused, and reads, too, with those that make STORE_NOT_WHOLE; 0: they are not.
  * Bits: a log and a database that fail, fail together. */
@@ -140,14 +136,11 @@ struct rocksdb_store {
 
     /* The committing thread's; guarded by write_lock. */
     pthread_mutex_t write_lock;
-    struct wall *trims;                     /* [partition_count]: as the metas in the log have it */
-    uint64_t *pendings;                     /* [partition_count]: live timers, as in the log */
-    struct tenant_counts *tenant_counts_of; /* [partition_count]: as the log has them */
+    struct prepare_counts *counts; /* [partition_count]: as the log has them */
     struct log *log;
     struct log_record *records;
     size_t record_capacity;
-    struct store_row *rows;
-    size_t row_capacity;
+    struct prepare_rows rows;
     struct buffer scratch;
     _Atomic uint64_t appended; /* the last offset that was acknowledged */
 
@@ -163,28 +156,6 @@ static inline struct rocksdb_store *store_of(struct storage *storage)
 {
     return (struct rocksdb_store *)storage;
 }
-
-/* ---- keys as bytes ---- */
-
-struct store_key {
-    char data[RECORD_ROW_SIZE];
-    size_t size;
-};
-
-/* Of the count of a tenant's live timers in a partition, a number of the meta table. */
-struct store_tenant_key {
-    char data[STORE_TENANT_SIZE + TENANT_SIZE_MAX];
-    size_t size;
-};
-
-struct store_key store_row_key(struct record_key key); /* of a name's entry too */
-struct store_key store_pointer_key(struct record_key key);
-struct store_key store_meta_key(uint16_t partition);
-struct store_tenant_key store_tenant_key(uint16_t partition, struct bytes tenant);
-
-/* False when it is no such key. */
-bool store_row_key_parse(struct bytes key, struct record_key *ret_key);
-bool store_pointer_key_parse(struct bytes key, struct record_key *ret_key);
 
 /* ---- rocksdb.c ---- */
 
@@ -230,16 +201,6 @@ bool store_mend(struct rocksdb_store *store);
 void store_close(struct rocksdb_store *store);
 
 extern const struct storage_ops store_ops;
-
-/* ---- rocksdb_change.c ---- */
-
-/* Appends the row operations of a batch (rowop.h), and counts its timers. False when out of memory:
- * nothing is counted. */
-bool store_change_encode(struct rocksdb_store *store, const struct storage_batch *batch,
-                         struct buffer *to);
-
-/* Counts back a batch that is not in the log. */
-void store_change_take_back(struct rocksdb_store *store, const struct storage_batch *batch);
 
 /* ---- rocksdb_log.c ---- */
 

@@ -28,8 +28,8 @@
  *            A damaged record is no error: it is set aside, counted, and passed over.
  * Ownership  Timers in a batch are borrowed until the call returns; found and scanned timers are
  *            the caller's to free.
- * Threads    storage_commit from one thread at a time. Reads from any thread at any time; they
- *            see every commit that has returned.
+ * Threads    storage_commit, storage_prepare and storage_apply from one thread at a time. Reads
+ *            from any thread at any time; they see every commit that has returned.
  */
 #ifndef TICKWHEEL_STORAGE_STORAGE_H
 #define TICKWHEEL_STORAGE_STORAGE_H
@@ -162,6 +162,14 @@ struct storage_backup {
     uint64_t bytes;
 };
 
+/* How far a partition follows a log: the last record that it has, kept with the rows. The storage
+ * compares `next`; the rest is its caller's. All 0: nothing was applied. */
+struct storage_place {
+    uint64_t next; /* the offset behind the record */
+    uint64_t epoch, seq, incarnation;
+    uint32_t node;
+};
+
 /* A backend fills this in; callers use the functions below. */
 struct storage {
     const struct storage_ops *ops;
@@ -183,6 +191,12 @@ struct storage_ops {
     void (*stats)(struct storage *, struct storage_stats *);
     enum error_code (*backup)(struct storage *, const char *folder, struct storage_backup *,
                               struct error *ret_error); /* NULL: it cannot */
+    enum error_code (*prepare)(struct storage *, struct storage_batch *const *batches, size_t count,
+                               struct buffer *to, struct error *ret_error); /* NULL: this, apply */
+    enum error_code (*apply)(struct storage *, uint16_t partition, struct bytes body,
+                             const struct storage_place *, struct error *ret_error);
+    enum error_code (*load_place)(struct storage *, uint16_t partition, struct storage_place *,
+                                  struct error *ret_error); /* and load_place: it follows no log */
     void (*close)(struct storage *);
 };
 
@@ -254,6 +268,44 @@ static inline enum error_code storage_backup(struct storage *storage, const char
     if (!storage->ops->backup)
         return error_set(ret_error, ERROR_INVALID, "this storage makes no backups");
     return storage->ops->backup(storage, folder, ret_backup, ret_error);
+}
+
+/* ---- a storage that follows a log ----
+ *
+ * A commit in two steps, between which the caller makes the body durable, in a log of any kind:
+ *
+ *     storage_prepare(owner, batches, count, &body, &error);
+ *     ... append the body to the log; and on this and every other storage that follows it ...
+ *     storage_apply(storage, partition, body, &place, &error);
+ *
+ * All bodies of a partition are applied in the order of the log. A partition that follows a log is
+ * changed by storage_apply alone. */
+
+/* Appends to `to` the changes that the batches make, all of one partition, as one body (rowop.h).
+ * They follow on what was applied last; nothing changes. */
+static inline enum error_code storage_prepare(struct storage *storage,
+                                              struct storage_batch *const *batches, size_t count,
+                                              struct buffer *to, struct error *ret_error)
+{
+    return storage->ops->prepare(storage, batches, count, to, ret_error);
+}
+
+/* Makes the changes of a body, whole or not at all, and `place` the place of the partition; readers
+ * see them when it returns. A body that was applied before, as `next` tells, changes nothing. It is
+ * not synced: a crash leaves what an earlier call left, and the rest of the log is applied again.
+ * ERROR_CORRUPT: the body is damaged, or of another partition. */
+static inline enum error_code storage_apply(struct storage *storage, uint16_t partition,
+                                            struct bytes body, const struct storage_place *place,
+                                            struct error *ret_error)
+{
+    return storage->ops->apply(storage, partition, body, place, ret_error);
+}
+
+static inline enum error_code storage_load_place(struct storage *storage, uint16_t partition,
+                                                 struct storage_place *ret_place,
+                                                 struct error *ret_error)
+{
+    return storage->ops->load_place(storage, partition, ret_place, ret_error);
 }
 
 static inline void storage_close(struct storage *storage)

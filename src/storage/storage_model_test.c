@@ -79,6 +79,128 @@ static void test_memory_crashes(void **state)
     storage_close(storage);
 }
 
+/* ---- storages that follow a log ---- */
+
+enum { FOLLOWERS = 3, BODIES_MAX = 150 * MODEL_BATCHES_MAX };
+
+struct model_log {
+    struct {
+        struct buffer body;
+        uint16_t partition;
+    } records[BODIES_MAX];
+    uint64_t count;
+};
+
+static struct storage_place place_of(uint64_t offset)
+{
+    return (struct storage_place){offset + 1, 1 + offset / 9, offset % 9, 77, 2};
+}
+
+/* Applies what the storage lacks, and often more: records that it has, and those of a crash. */
+static void model_follow(struct storage *storage, const struct model_log *log)
+{
+    for (uint64_t i = 0; i < log->count; i++) {
+        const uint16_t partition = log->records[i].partition;
+        const struct storage_place place = place_of(i);
+        struct storage_place before, after;
+
+        assert_int_equal(storage_load_place(storage, partition, &before, NULL), ERROR_NONE);
+        assert_int_equal(
+            storage_apply(storage, partition, buffer_bytes(&log->records[i].body), &place, NULL),
+            ERROR_NONE);
+        assert_int_equal(storage_load_place(storage, partition, &after, NULL), ERROR_NONE);
+        const struct storage_place *expected = before.next > i ? &before : &place;
+        assert_true(after.next == expected->next && after.epoch == expected->epoch &&
+                    after.seq == expected->seq && after.incarnation == 77 && after.node == 2);
+    }
+}
+
+/* Batches of one partition that follow on each other become one body. */
+static void model_log_commit(struct model *model, struct storage *owner, struct model_log *log)
+{
+    struct model_commit commit;
+
+    model_next(model, &commit);
+    for (size_t begin = 0, end; begin < commit.count; begin = end) {
+        const uint16_t partition = commit.batches[begin].partition;
+        struct buffer *body = &log->records[log->count].body;
+
+        for (end = begin + 1; end < commit.count && commit.batches[end].partition == partition;)
+            end++;
+        assert_true(log->count < BODIES_MAX);
+        buffer_init(body);
+        assert_int_equal(storage_prepare(owner, commit.pointers + begin, end - begin, body, NULL),
+                         ERROR_NONE);
+        log->records[log->count].partition = partition;
+        const struct storage_place place = place_of(log->count++);
+        assert_int_equal(storage_apply(owner, partition, buffer_bytes(body), &place, NULL),
+                         ERROR_NONE);
+    }
+    model_commit_deinit(&commit);
+}
+
+/* A body that is damaged or of another partition is refused, and changes nothing. */
+static void assert_refuses(struct storage *storage, struct buffer *body, uint16_t partition,
+                           struct random *random)
+{
+    const struct storage_place place = place_of(UINT64_MAX / 2);
+    const size_t at = (size_t)random_below(random, body->size);
+    const uint16_t other = (uint16_t)((partition + 1) % MODEL_PARTITIONS);
+
+    assert_int_equal(storage_apply(storage, other, buffer_bytes(body), &place, NULL),
+                     ERROR_CORRUPT);
+    body->data[at] ^= 4;
+    assert_int_equal(storage_apply(storage, partition, buffer_bytes(body), &place, NULL),
+                     ERROR_CORRUPT);
+    body->data[at] ^= 4;
+}
+
+/* The owner changes, and each follower has what the owner has; a crash only puts it behind. */
+static void test_followers(void **state)
+{
+    uint64_t seed = testing_seed();
+    struct random random = random_seeded(seed ^ 1);
+    struct model *model = calloc(1, sizeof(*model));
+    struct model_log *log = calloc(1, sizeof(*log));
+    struct storage *storages[FOLLOWERS];
+
+    (void)state;
+    assert_non_null(model);
+    assert_non_null(log);
+    for (size_t i = 0; i < FOLLOWERS; i++) {
+        storages[i] = memory_storage_create(MODEL_PARTITIONS);
+        assert_non_null(storages[i]);
+        memory_storage_hold(storages[i]);
+    }
+    model_init(model, seed);
+    for (int i = 0; i < 150; i++) {
+        struct storage *one = storages[random_below(&random, FOLLOWERS)];
+
+        model_follow(one, log);
+        model_log_commit(model, one, log);
+        assert_refuses(one, &log->records[log->count - 1].body,
+                       log->records[log->count - 1].partition, &random);
+        one = storages[random_below(&random, FOLLOWERS)];
+        memory_storage_crash(one, (size_t)random_below(&random, 9));
+        if (i % 5 != 0)
+            continue;
+        model_follow(one, log);
+        memory_storage_check(one);
+        model_assert_equal(model, one, &random);
+    }
+    for (size_t i = 0; i < FOLLOWERS; i++) {
+        model_follow(storages[i], log);
+        memory_storage_check(storages[i]);
+        model_assert_equal(model, storages[i], &random);
+        storage_close(storages[i]);
+    }
+    for (uint64_t i = 0; i < log->count; i++)
+        buffer_deinit(&log->records[i].body);
+    model_deinit(model);
+    free(model);
+    free(log);
+}
+
 /* Everything out of the memtables, and through the compaction filters. */
 static void model_compact(struct storage *storage)
 {
@@ -126,6 +248,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory),
         cmocka_unit_test(test_memory_crashes),
+        cmocka_unit_test(test_followers),
         cmocka_unit_test(test_rocksdb),
     };
 
