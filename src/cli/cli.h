@@ -154,6 +154,9 @@ enum cli_exit cli_exit_of(int status);
 
 void cli_answer_deinit(struct cli_answer *answer);
 
+/* Whether a TCP connection to "host:port" is accepted; it is closed at once. */
+bool cli_connects(const char *address, uint64_t timeout_ms);
+
 /* Appends a part of a path, percent-encoded. */
 void cli_append_path(struct buffer *path, struct bytes part);
 

@@ -339,6 +339,28 @@ void cli_answer_deinit(struct cli_answer *answer)
     buffer_deinit(&answer->body);
 }
 
+bool cli_connects(const char *address, uint64_t timeout_ms)
+{
+    CURL *curl = curl_easy_init();
+    CURLcode code = curl ? CURLE_OK : CURLE_OUT_OF_MEMORY;
+    struct buffer url;
+
+    buffer_init(&url);
+    buffer_append_text(&url, "http://"); /* nothing is said in it */
+    buffer_append_text(&url, address);
+#define SET(option, value) code = code ? code : curl_easy_setopt(curl, option, value)
+    SET(CURLOPT_URL, cli_text(&url));
+    SET(CURLOPT_CONNECT_ONLY, 1L);
+    SET(CURLOPT_NOPROXY, "*");
+    SET(CURLOPT_CONNECTTIMEOUT_MS, (long)timeout_ms);
+    SET(CURLOPT_NOSIGNAL, 1L);
+#undef SET
+    code = code ? code : curl_easy_perform(curl);
+    curl_easy_cleanup(curl);
+    buffer_deinit(&url);
+    return code == CURLE_OK;
+}
+
 /* ---- paths and bodies ---- */
 
 void cli_append_path(struct buffer *path, struct bytes part)

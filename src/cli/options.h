@@ -77,7 +77,8 @@
     X(CONNECTIONS, "connections", 0, "NUMBER", NULL)                                             \
     X(DATA, "data", 0, "FOLDER", NULL)                                                           \
     X(PORT, "port", 0, "PORT", NULL)                                                             \
-    X(NOTE, "note", 0, "TEXT", NULL)
+    X(NOTE, "note", 0, "TEXT", NULL)                                                             \
+    X(CONFIG, "config", 0, "FILE", NULL)
 
 enum cli_flag_id {
 #define X(name, text, letter, value, choices) CLI_FLAG_##name,

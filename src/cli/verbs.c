@@ -187,6 +187,12 @@ static const struct cli_flag_use verbs_dev[] = {
     VERBS_END,
 };
 
+static const struct cli_flag_use verbs_doctor[] = {
+    {CLI_FLAG_CONFIG, "the config file of the daemon, or in TICKWHEEL_CONFIG"},
+    {CLI_FLAG_DATA, "the data folder; otherwise that of the settings, or ./data"},
+    VERBS_END,
+};
+
 static const struct cli_flag_use verbs_list[] = {
     {CLI_FLAG_STATE, "only this state; repeatable"},
     {CLI_FLAG_LABEL, "only timers with this label; if repeated, with all of them"},
@@ -354,6 +360,17 @@ const struct cli_verb CLI_VERBS[] = {
      "tickwheel health && echo up\n"
      "tickwheel health --url https://timers.example:8463",
      verbs_none, service_health},
+    {"doctor", "", 0, 0, "Check the machine that a daemon runs on",
+     "Looks at the clock, time zones, limits, data folder, disk, daemon and message brokers, and "
+     "prints\n"
+     "a line for each: ok, warn or fail. The exit code is 1 when one fails. Run it as root or as "
+     "the\n"
+     "user of the daemon, which may read its files. Settings are read from the environment and "
+     "the\n"
+     "config file of the daemon.",
+     "tickwheel doctor --config /etc/tickwheeld.conf\n"
+     "tickwheel doctor --data /var/lib/tickwheel/data --output json",
+     verbs_doctor, doctor_run},
     {"completion", "bash|zsh|fish", 1, 1, "Print the completion for a shell", NULL,
      "source <(tickwheel completion bash)\n"
      "tickwheel completion zsh > ~/.zfunc/_tickwheel\n"

@@ -2,6 +2,7 @@
 #include "sys/clock.h"
 
 #include <sys/timerfd.h>
+#include <sys/timex.h>
 #include <unistd.h>
 
 /* The kernel counts nanoseconds since 1970 in 63 bits: until 2262. */
@@ -30,6 +31,16 @@ uint64_t wall_now_us(void)
     struct timespec now = clock_read(CLOCK_REALTIME);
 
     return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+struct clock_sync wall_sync(void)
+{
+    struct timex state = {.modes = 0};
+    int answer = adjtimex(&state);
+
+    return (struct clock_sync){.is_synchronised = answer >= 0 && answer != TIME_ERROR &&
+                                                  !(state.status & STA_UNSYNC),
+                               .error_us = state.esterror > 0 ? (uint64_t)state.esterror : 0};
 }
 
 struct instant instant_now(void)

@@ -21,6 +21,15 @@ struct wall wall_coming(void);
 /* Wall time in microseconds since the epoch, for measuring lateness. */
 uint64_t wall_now_us(void);
 
+/* What the kernel knows of the wall clock: whether a time service keeps it right, and the estimated
+ * error. */
+struct clock_sync {
+    bool is_synchronised;
+    uint64_t error_us;
+};
+
+struct clock_sync wall_sync(void);
+
 /* CLOCK_MONOTONIC. */
 struct instant instant_now(void);
 

@@ -7,6 +7,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <sys/timex.h>
 #include <time.h>
 
 #include <cmocka.h>
@@ -76,11 +77,26 @@ static void the_coming_millisecond_is_the_next(void **state)
     }
 }
 
+/* As the call for programs that only read it says. */
+static void knows_whether_the_clock_is_synchronised(void **state)
+{
+    struct ntptimeval now;
+    bool is_synchronised = ntp_gettime(&now) != TIME_ERROR;
+    struct clock_sync sync = wall_sync();
+
+    (void)state;
+    if (is_synchronised == (ntp_gettime(&now) != TIME_ERROR)) /* it did not change meanwhile */
+        assert_true(sync.is_synchronised == is_synchronised);
+    if (sync.is_synchronised)
+        assert_in_range(sync.error_us, 0, 16000000); /* beyond it the kernel says that it is not */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(wall_time_is_milliseconds_since_1970),
         cmocka_unit_test(the_coming_millisecond_is_the_next),
+        cmocka_unit_test(knows_whether_the_clock_is_synchronised),
         cmocka_unit_test(instants_never_run_back),
         cmocka_unit_test(instants_are_nanoseconds),
         cmocka_unit_test(an_instant_is_not_shown_later_than_it_is),

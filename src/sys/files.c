@@ -1,6 +1,8 @@
 /* files.c - files and folders, written so that they survive a crash. */
 #include "sys/files.h"
 
+#include "sys/clock.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +14,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-enum { READ_CHUNK = 16 * 1024, PROBE_BYTES = 256 * 1024 };
+enum { READ_CHUNK = 16 * 1024, PROBE_BYTES = 256 * 1024, SYNC_BYTES = 4096 };
 
 static enum error_code files_failed(struct error *ret_error, const char *verb, const char *path)
 {
@@ -392,6 +394,16 @@ bool files_is_private(const char *path)
     return stat(path, &info) == 0 && (info.st_mode & (S_IRWXG | S_IRWXO)) == 0;
 }
 
+enum error_code files_owner(const char *path, uint32_t *ret_user, struct error *ret_error)
+{
+    struct stat info;
+
+    if (stat(path, &info) != 0)
+        return files_failed(ret_error, "look at", path);
+    *ret_user = info.st_uid;
+    return ERROR_NONE;
+}
+
 enum error_code files_remove(const char *path, struct error *ret_error)
 {
     if (unlink(path) != 0)
@@ -452,6 +464,31 @@ enum error_code files_probe(const char *folder, struct error *ret_error)
         code = errno == ENOSPC || errno == EDQUOT
                    ? error_set(ret_error, ERROR_DISK_FULL, "write %s: the disk is full", path)
                    : files_failed(ret_error, "write", path);
+    close(fd);
+    unlink(path);
+    return code;
+}
+
+enum error_code files_measure_syncs(const char *folder, uint64_t *ret_ns, size_t count,
+                                    struct error *ret_error)
+{
+    static const char zeros[PROBE_BYTES];
+    char path[PATH_MAX];
+
+    if ((size_t)snprintf(path, sizeof(path), "%s/probe-%d", folder, (int)getpid()) >= sizeof(path))
+        return error_set(ret_error, ERROR_IO, "probe: a path of %zu bytes", strlen(folder));
+    int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return files_failed(ret_error, "write", path);
+    bool is_written = files_write_all(fd, (struct bytes){zeros, sizeof(zeros)}) && fsync(fd) == 0;
+    for (size_t i = 0; i < count && is_written; i++) {
+        off_t place = (off_t)(i * SYNC_BYTES % PROBE_BYTES);
+        struct instant began = instant_now();
+
+        is_written = pwrite(fd, zeros, SYNC_BYTES, place) == SYNC_BYTES && fdatasync(fd) == 0;
+        ret_ns[i] = instant_since_ns(began, instant_now());
+    }
+    enum error_code code = is_written ? ERROR_NONE : files_failed(ret_error, "write", path);
     close(fd);
     unlink(path);
     return code;

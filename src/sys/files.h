@@ -66,6 +66,9 @@ bool files_exists(const char *path);
 /* Whether only its owner may read the file. */
 bool files_is_private(const char *path);
 
+/* The id of the owner of a file or folder. */
+enum error_code files_owner(const char *path, uint32_t *ret_user, struct error *ret_error);
+
 /* Removes a file for good: after a crash too. A file that does not exist is fine. */
 enum error_code files_remove(const char *path, struct error *ret_error);
 
@@ -89,6 +92,11 @@ bool files_is_locked_folder(const char *path, int lock);
 /* Whether the disk accepts writes into the folder: writes and syncs a file of 256 KiB there,
  * and removes it. ERROR_DISK_FULL when there is no room. */
 enum error_code files_probe(const char *folder, struct error *ret_error);
+
+/* Writes a block of 4 KiB in place and makes it durable, `count` times, as the log does: the times
+ * go to `ret_ns`. The file is gone afterwards. */
+enum error_code files_measure_syncs(const char *folder, uint64_t *ret_ns, size_t count,
+                                    struct error *ret_error);
 
 /* Free bytes on the file system of `path` for a user that is not root. */
 enum error_code files_free_bytes(const char *path, uint64_t *ret_bytes, struct error *ret_error);

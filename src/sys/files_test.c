@@ -366,6 +366,34 @@ static void probes_the_disk(void **state)
     assert_int_equal(files_probe(files_test_path(fixture, "missing"), &error), ERROR_IO);
 }
 
+static void measures_syncs(void **state)
+{
+    struct files_fixture *fixture = *state;
+    uint64_t ns[3] = {0};
+    struct error error;
+
+    assert_int_equal(files_measure_syncs(fixture->folder, ns, 3, &error), ERROR_NONE);
+    for (size_t i = 0; i < 3; i++)
+        assert_in_range(ns[i], 1, UINT64_C(600) * 1000000000);
+    sync_error = EIO;
+    assert_int_equal(files_measure_syncs(fixture->folder, ns, 3, &error), ERROR_IO);
+    sync_error = 0;
+    assert_int_equal(files_measure_syncs("/none/at/all", ns, 3, &error), ERROR_IO);
+    /* The folder is empty, or the teardown fails. */
+}
+
+static void knows_the_owner(void **state)
+{
+    struct files_fixture *fixture = *state;
+    uint32_t user = UINT32_MAX;
+    struct error error;
+
+    assert_int_equal(files_owner(fixture->folder, &user, &error), ERROR_NONE);
+    assert_int_equal(user, geteuid());
+    assert_int_equal(files_owner(files_test_path(fixture, "missing"), &user, &error), ERROR_IO);
+    assert_int_equal(user, geteuid());
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -388,6 +416,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(copies_for_the_owner_only, files_setup, files_teardown),
         cmocka_unit_test_setup_teardown(shadows_a_folder, files_setup, files_teardown),
         cmocka_unit_test_setup_teardown(probes_the_disk, files_setup, files_teardown),
+        cmocka_unit_test_setup_teardown(measures_syncs, files_setup, files_teardown),
+        cmocka_unit_test_setup_teardown(knows_the_owner, files_setup, files_teardown),
         cmocka_unit_test_setup_teardown(knows_the_free_disk, files_setup, files_teardown),
     };
 

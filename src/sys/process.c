@@ -59,6 +59,13 @@ void process_keep_files_private(void)
     umask(S_IRWXG | S_IRWXO);
 }
 
+uint64_t process_file_limit_max(void)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_max : 0;
+}
+
 bool process_is_terminal(int fd)
 {
     return isatty(fd) == 1;

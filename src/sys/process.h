@@ -24,6 +24,9 @@ unsigned process_cores(void);
  * returns the limit that now holds. Never lowers it. */
 uint64_t process_raise_file_limit(uint64_t wanted);
 
+/* How far process_raise_file_limit can raise it. */
+uint64_t process_file_limit_max(void);
+
 /* Opens each of the descriptors 0 to 2 that is closed, on /dev/null for reading: otherwise a file
  * of the storage would get its number, and what is printed would be written into it. To print fails
  * then, as on a closed descriptor. False when one stays closed. */

@@ -49,6 +49,7 @@ static void raises_the_limit_of_files_and_never_lowers_it(void **state)
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &now), 0);
     assert_true(now.rlim_cur == 100);
     assert_true(process_raise_file_limit(UINT64_MAX - 1) == limit.rlim_max);
+    assert_true(process_file_limit_max() == limit.rlim_max);
 }
 
 /* In a process of its own, for the test needs its output. */

@@ -531,6 +531,75 @@ class Operation(CommandLine):
         self.assertRegex(shown, r"(?m)^request +[0-9.]+ ms +[0-9.]+ ms$")
 
 
+class Doctor(CommandLine):
+    def doctor(self, *arguments, code=DONE):
+        """The result and the words of each check."""
+        lines = self.ask("doctor", *arguments, code=code)
+        return {line["check"]: (line["result"], line["detail"]) for line in lines}
+
+    def write(self, name, text):
+        path = os.path.join(self.data + ".config", name)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        self.addCleanup(shutil.rmtree, os.path.dirname(path), True)
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(text)
+        return path
+
+    def test_a_machine_that_is_well(self):
+        config = self.write("config", f"[storage]\ndata_folder = {self.data}\nconnections_max = 1\n"
+                            "webhook_connections_max = 1\nbroker_connections = "
+                            f"a=redis://:secret@127.0.0.1:{self.daemon.port}/0 b=nats://127.0.0.1:{self.daemon.port}\n")
+        found = self.doctor("--config", config)
+        self.assertEqual({check: result for check, (result, _) in found.items() if check not in ("clock", "disk", "limits")},
+                         {"config": "ok", "tzdata": "ok", "files": "ok", "daemon": "ok", "broker": "ok"})
+        self.assertRegex(found["clock"][1], "synchronised|no time service")
+        self.assertRegex(found["tzdata"][1], r"^version 20\d\d[a-z]")
+        self.assertIn("the daemon wants 2050", found["limits"][1])
+        self.assertRegex(found["files"][1], rf"^{self.data}: \d+ files, [0-9.]+ MiB, of user id {os.getuid()}$")
+        self.assertRegex(found["disk"][1], r"GiB free.*; fdatasync of 4 KiB takes [0-9.]+ ms, the longest of 64 took")
+        shown = self.run_cli("doctor", "--config", config).out
+        self.assertRegex(shown, r"(?m)^ok    broker +a: accepts connections$")
+        self.assertRegex(shown, r"(?m)^ok    broker +b: accepts connections$")
+        self.assertNotIn("secret", shown)
+        self.assertFalse([name for name in os.listdir(self.data) if "probe" in name])
+
+    def test_what_is_wrong_is_said_and_fails(self):
+        brokers = self.write("brokers", "# all of them\ngone=kafka://:secret@127.0.0.1:1,127.0.0.1:2\n"
+                             f"half=kafka://127.0.0.1:{self.daemon.port},127.0.0.1:1\n")
+        env, self.env = self.env, {**self.env, "TICKWHEEL_BROKER_CONNECTIONS_FILE": brokers}
+        lines = self.run_cli("doctor", "--data", self.data, code=FAILED).out
+        self.assertRegex(lines, r"(?m)^fail  broker +gone: no connection to 127\.0\.0\.1:1 127\.0\.0\.1:2$")
+        self.assertRegex(lines, r"(?m)^warn  broker +half: no connection to 127\.0\.0\.1:1$")
+        self.assertNotIn("secret", lines)
+        self.env = env
+        found = self.doctor("--url", "http://127.0.0.1:1", "--data", self.data + ".none", code=FAILED)
+        self.assertEqual((found["daemon"][0], found["files"][0]), ("fail", "warn"))
+        self.assertNotIn("disk", found)
+        found = self.doctor("--config", self.write("bad", "secret\n"), "--data", self.data, code=FAILED)
+        self.assertEqual(found["config"][0], "fail")
+        self.assertIn("line 1", found["config"][1])
+        self.assertNotIn("secret", found["config"][1])
+        self.assertEqual(self.doctor("--config", "/nonexistent/file", code=FAILED)["config"][0], "fail")
+
+    # proves: cli-daemon-config
+    def test_a_config_file_at_its_limit(self):
+        text = "#\n" * (1 << 19)
+        self.assertEqual(self.doctor("--config", self.write("config", text), "--data", self.data)["config"][0], "ok")
+        path = self.write("config", text + "#")
+        self.assertIn("more than", self.doctor("--config", path, "--data", self.data, code=FAILED)["config"][1])
+
+    def test_files_of_others_and_a_restore_that_did_not_end(self):
+        folder = os.path.dirname(self.write("data/one", ""))
+        self.assertEqual(self.doctor("--data", folder)["files"][0], "warn")  # others may read it
+        os.chmod(folder, 0o700)
+        self.assertEqual(self.doctor("--data", folder)["files"][0], "ok")
+        self.write("data/RESTORING", "")
+        self.assertIn("did not end", self.doctor("--data", folder, code=FAILED)["files"][1])
+        if os.getuid() == 0:
+            os.chown(os.path.join(folder, "one"), 12345, 12345)
+            self.assertIn("1 of its 2 files", self.doctor("--data", folder, code=FAILED)["files"][1])
+
+
 class Dev(unittest.TestCase):
     def setUp(self):
         self.folder = tempfile.mkdtemp(prefix="tickwheel-dev-")
