@@ -59,7 +59,8 @@ class PackageTest(unittest.TestCase):
                         installed, wheel], check=True)
         for test in sorted(glob.glob(os.path.join(HERE, "tests", "*_test.py"))):
             with self.subTest(os.path.basename(test)):
-                self.assertEqual(run.run([users, test], cwd=folder, env={**os.environ, "PYTHONPATH": installed}), 0)
+                self.assertEqual(run.run([users, test], cwd=folder, env={
+                    **os.environ, "PYTHONPATH": installed, "TICKWHEEL_ROOT": os.path.join(HERE, "..", "..")}), 0)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,32 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "contract"))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "tests", "support"))
 import harness
+import pages
 import run
+
+# What docs/coming-from.md takes from its reader's program, and a BullMQ with the calls that the page makes.
+PRELUDE = """
+const connection = {};
+const recheck = async (order: number) => { console.log("checked", order); };
+"""
+BULLMQ_TYPES = """
+export interface Job { id?: string; name: string; data: unknown; timestamp: number; delay: number; remove(): Promise<void> }
+export declare class Queue { constructor(name: string, options: object); getDelayed(): Promise<Job[]>; close(): Promise<void> }
+export declare const left: Job[];
+"""
+BULLMQ = """
+const job = (id, name, hours) => ({id, name, data: {order: 7}, timestamp: Date.now(), delay: hours * 3_600_000,
+                                   async remove() { left.splice(left.indexOf(this), 1); }});
+export const left = [job("near", "recheck", 0.5), job("far", "recheck", 3), job("other", "report", 3)];
+export class Queue { async getDelayed() { return [...left]; } async close() {} }
+"""
+CHECKS = """
+import {left} from "bullmq";
+import {deepEqual} from "node:assert/strict";
+deepEqual(left.map((job) => job.id), ["near", "other"]);
+deepEqual((await timers.get({key: "far"})).payload, {order: 7});
+deepEqual(typeof worker.run, "function");
+"""
 
 
 def compiler():
@@ -59,24 +84,41 @@ class PackageTest(unittest.TestCase):
             json.dump({"private": True, "type": "module"}, file)
         subprocess.run(["npm", "install", "--silent", "--no-audit", "--no-fund", "--offline", tarball], cwd=project,
                        check=True)
-        self.compile_readme(tools, project)
+        self.compile(tools, project, "readme", self.readme())
+        self.compile(tools, project, "coming_from", self.coming_from(project))
         tests = sorted(glob.glob(os.path.join(project, "tests", "*.test.mjs")))
         self.assertEqual(len(tests), 2)
         self.assertEqual(run.run(["node", "--test", *tests], cwd=project), 0)
-        self.assertEqual(run.run(["node", "readme.js"], cwd=project), 0)
+        for program in ("readme.js", "coming_from.js"):
+            self.assertEqual(run.run(["node", program], cwd=project), 0)
 
-    def compile_readme(self, tools, project):
+    def readme(self):
         """All examples of the README as one program."""
         with open(os.path.join(HERE, "README.md"), encoding="utf-8") as file:
             examples = re.findall(r"```ts\n(.*?)```", file.read(), re.DOTALL)
         self.assertEqual(len(examples), 4)
-        with open(os.path.join(project, "readme.ts"), "w", encoding="utf-8") as file:
-            file.write("".join(examples).replace('"http://localhost:8463"', "process.env.TICKWHEEL_URL"))
+        return "".join(examples)
+
+    def coming_from(self, project):
+        """The examples of docs/coming-from.md as one program, which also checks what they did."""
+        examples = pages.blocks("coming-from.md", "ts")
+        self.assertEqual(len(examples), 2)
+        folder = os.path.join(project, "node_modules", "bullmq")
+        os.makedirs(folder)
+        for name, text in (("index.js", BULLMQ), ("index.d.ts", BULLMQ_TYPES),
+                           ("package.json", '{"type": "module", "main": "index.js"}')):
+            with open(os.path.join(folder, name), "w", encoding="utf-8") as file:
+                file.write(text)
+        return PRELUDE + "".join(examples) + CHECKS
+
+    def compile(self, tools, project, name, source):
+        with open(os.path.join(project, f"{name}.ts"), "w", encoding="utf-8") as file:
+            file.write(re.sub('"http://(localhost|127.0.0.1):8463"', "process.env.TICKWHEEL_URL", source))
         with open(os.path.join(project, "tsconfig.json"), "w", encoding="utf-8") as file:
             json.dump({"compilerOptions": {"target": "ES2022", "module": "NodeNext", "moduleResolution": "NodeNext",
                                            "strict": True, "types": ["node"],
                                            "typeRoots": [os.path.join(tools, "node_modules", "@types")]},
-                       "files": ["readme.ts"]}, file)
+                       "files": [f"{name}.ts"]}, file)
         subprocess.run([os.path.join(tools, "node_modules", ".bin", "tsc")], cwd=project, check=True)
 
 
