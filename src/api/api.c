@@ -176,6 +176,7 @@ static void api_begin(void *context, struct http_request *request)
         answer_out_of_memory(request);
         return;
     }
+    call_read_trace(call);
     struct http_target target;
     if (http_target_parse(http_request_target(request), &target)) {
         call_answer_error(call, ERROR_BAD_REQUEST, "The request target is not a valid one");

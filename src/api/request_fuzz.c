@@ -91,6 +91,7 @@ static void use_field(struct bytes field)
     }
     http_media_type_is(field, "application/json");
     http_prefers(field, "return", "minimal");
+    request_fuzz_check(http_accept_weight(field, "text/plain", "0.0.4") <= 1000);
     use_cursor(field);
 }
 

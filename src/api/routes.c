@@ -267,7 +267,7 @@ const struct route routes[] = {
               .answers = {{200, "They are served."}, {503, "Not now; `detail` says why."}}}},
     {"GET", "/metrics", ACCESS_METRICS, "metrics", .end = service_metrics,
      .docs = {"getMetrics", "service", "Get metrics in the text format of Prometheus",
-              .answers = {{200, "Text exposition format 0.0.4."}}}},
+              .answers = {{200, "Text exposition format 0.0.4, or OpenMetrics 1.0.0."}}}},
     {"GET", "/problems/{type}", ACCESS_OPEN, "problem", .end = service_problem,
      .docs = {"getProblem", "service", "Explain a type of problem", .parameter = "ProblemType",
               .response = "Problem", .answers = {{200, "Its type, title and status."}},

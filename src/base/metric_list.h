@@ -6,7 +6,7 @@
  * X(ID, field, kind, name, labels, scale, help): `field` is the member of the part's statistics
  * that holds the value; _ when metrics_add or metrics_set is called instead. Rows of one name stand
  * together and share the first help. The scale divides the stored integer: 1000 shows milliseconds
- * as seconds.
+ * as seconds. An INFO is always 1; what it tells are its labels.
  */
 #ifndef TICKWHEEL_BASE_METRIC_LIST_H
 #define TICKWHEEL_BASE_METRIC_LIST_H
@@ -125,6 +125,15 @@
     X(OLDEST_QUEUE_MS, _, GAUGE, "tickwheel_oldest_overdue_seconds", "kind=\"queue\"", 1000, "")   \
     X(OLDEST_CATCH_UP_MS, _, GAUGE, "tickwheel_oldest_overdue_seconds", "kind=\"catch_up\"", 1000, \
       "")                                                                                          \
+    X(WEBHOOKS_2XX, _, COUNTER, "tickwheel_webhook_attempts_total", "class=\"2xx\"", 1,            \
+      "Attempts to deliver webhooks, by class of the status that the target answered with; "       \
+      "`none`: "                                                                                   \
+      "no answer.")                                                                                \
+    X(WEBHOOKS_3XX, _, COUNTER, "tickwheel_webhook_attempts_total", "class=\"3xx\"", 1, "")        \
+    X(WEBHOOKS_4XX, _, COUNTER, "tickwheel_webhook_attempts_total", "class=\"4xx\"", 1, "")        \
+    X(WEBHOOKS_5XX, _, COUNTER, "tickwheel_webhook_attempts_total", "class=\"5xx\"", 1, "")        \
+    X(WEBHOOKS_OTHER, _, COUNTER, "tickwheel_webhook_attempts_total", "class=\"other\"", 1, "")    \
+    X(WEBHOOKS_NONE, _, COUNTER, "tickwheel_webhook_attempts_total", "class=\"none\"", 1, "")      \
     X(READY, _, GAUGE, "tickwheel_ready", "", 1, "1 when requests are served, as /readyz says.")   \
     X(MAINTENANCE, _, GAUGE, "tickwheel_maintenance", "", 1,                                       \
       "1 while maintenance holds all deliveries back.")                                            \
@@ -162,6 +171,11 @@
     X(LATENESS_TRANSFER, "tickwheel_lateness_seconds", "stage=\"transfer\"", "")                 \
     X(DELIVERY_LATENESS, "tickwheel_delivery_lateness_seconds", "",                              \
       "From the due time of a timer to the start of its request.")                               \
+    X(ANSWER_WEBHOOK, "tickwheel_answer_seconds", "kind=\"webhook\"",                            \
+      "From the start of a request to the answer of its target, by kind; requests without an "   \
+      "answer "                                                                                  \
+      "are not in it.")                                                                          \
+    X(ANSWER_BROKER, "tickwheel_answer_seconds", "kind=\"broker\"", "")                          \
     X(COMMIT, "tickwheel_commit_seconds", "", "Commits of the storage, sync included.")          \
     X(ACKNOWLEDGE, "tickwheel_acknowledge_seconds", "",                                          \
       "From the submission of a command to its durable answer.")                                 \
@@ -169,12 +183,17 @@
       "From the first byte of a request to its answer.")
 
 /* Values that are found when /metrics is read: X(ID, kind, name, names of labels, help). */
-#define METRIC_FOUND_LIST(X)                                                           \
-    X(HTTP_REQUESTS, COUNTER, "tickwheel_http_requests_total", "route, class",         \
-      "Requests answered, by route and class of status.")                              \
-    X(START_TIME, GAUGE, "process_start_time_seconds", "",                             \
-      "Unix time at which the process began.")                                         \
-    X(RESIDENT_MEMORY, GAUGE, "process_resident_memory_bytes", "", "Resident memory.") \
-    X(BUILD_INFO, GAUGE, "tickwheel_build_info", "version", "The version that runs; always 1.")
+#define METRIC_FOUND_LIST(X)                                                                   \
+    X(HTTP_REQUESTS, COUNTER, "tickwheel_http_requests_total", "route, class",                 \
+      "Requests answered, by route and class of status.")                                      \
+    X(START_TIME, GAUGE, "process_start_time_seconds", "",                                     \
+      "Unix time at which the process began.")                                                 \
+    X(CPU, COUNTER, "process_cpu_seconds_total", "", "Processor time of the process.")         \
+    X(RESIDENT_MEMORY, GAUGE, "process_resident_memory_bytes", "", "Resident memory.")         \
+    X(OPEN_FILES, GAUGE, "process_open_fds", "", "Open files and sockets.")                    \
+    X(FILES_MAX, GAUGE, "process_max_fds", "", "How many may be open.")                        \
+    X(BUILD_INFO, INFO, "tickwheel_build_info", "version", "The version that runs; always 1.") \
+    X(TZDATA_INFO, INFO, "tickwheel_tzdata_info", "version",                                   \
+      "The version of the tz database that was installed at the start; always 1.")
 
 #endif

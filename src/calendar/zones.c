@@ -15,8 +15,11 @@ struct zones_entry {
     struct zone *zone;
 };
 
+#define ZONES_VERSION_SIZE 16
+
 struct zones {
     char folder[PATH_MAX / 2];
+    char version[ZONES_VERSION_SIZE];
 
     pthread_mutex_t lock;        /* of what follows */
     struct zones_entry *entries; /* in order of name */
@@ -39,6 +42,28 @@ void zones_destroy(struct zones *zones)
     free(zones);
 }
 
+/* "# version 2025b" begins tzdata.zi, the text that the database is made of. */
+static void zones_find_version(struct zones *zones)
+{
+    char path[PATH_MAX], line[32] = "";
+
+    snprintf(zones->version, sizeof(zones->version), "unknown");
+    snprintf(path, sizeof(path), "%s/tzdata.zi", zones->folder);
+    struct stat info;
+    FILE *file = stat(path, &info) == 0 && S_ISREG(info.st_mode) ? fopen(path, "re") : NULL;
+    if (!file)
+        return;
+    char version[ZONES_VERSION_SIZE];
+    if (fgets(line, sizeof(line), file) && sscanf(line, "# version %15[0-9a-z-]", version) == 1)
+        memcpy(zones->version, version, sizeof(version));
+    fclose(file);
+}
+
+const char *zones_version(const struct zones *zones)
+{
+    return zones->version;
+}
+
 enum error_code zones_create(const char *folder, struct zones **ret_zones, struct error *ret_error)
 {
     struct zones *zones = calloc(1, sizeof(*zones));
@@ -58,6 +83,7 @@ enum error_code zones_create(const char *folder, struct zones **ret_zones, struc
         return error_set(ret_error, error.code == ERROR_INVALID ? ERROR_NOT_FOUND : error.code,
                          "no tz database in %s (is tzdata installed?): %s", folder, error.text);
     }
+    zones_find_version(zones);
     *ret_zones = zones;
     return ERROR_NONE;
 }

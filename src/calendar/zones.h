@@ -30,6 +30,9 @@ enum error_code zones_create(const char *folder, struct zones **ret_zones, struc
 /* Frees the zones too; NULL is fine. */
 void zones_destroy(struct zones *zones);
 
+/* The version of the database, such as "2025b"; "unknown" when its files do not tell. */
+const char *zones_version(const struct zones *zones);
+
 /* The zone of that very name, upper and lower case as IANA has them. */
 enum error_code zones_get(struct zones *zones, struct bytes name, const struct zone **ret_zone,
                           struct error *ret_error);

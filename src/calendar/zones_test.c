@@ -130,6 +130,20 @@ static void notices_that_the_database_is_missing(void **state)
     zones_destroy(NULL);
 }
 
+/* The version is in the text that the installed database is made of, if that is installed. */
+static void tells_the_version_of_the_database(void **state)
+{
+    char line[64] = "", expected[72];
+    FILE *file = fopen(ZONES_FOLDER "/tzdata.zi", "re");
+
+    if (file) {
+        assert_non_null(fgets(line, sizeof(line), file));
+        fclose(file);
+    }
+    snprintf(expected, sizeof(expected), "# version %s\n", zones_version(*state));
+    assert_string_equal(expected, file ? line : "# version unknown\n");
+}
+
 /* A folder whose file UTC is a pipe, too long or empty: nothing waits, nothing is believed. */
 static void waits_for_nothing_and_believes_nothing(void **state)
 {
@@ -273,6 +287,8 @@ int main(void)
         cmocka_unit_test(does_not_look_at_the_environment),
         cmocka_unit_test_setup_teardown(refuses_what_is_no_zone, zones_setup, zones_teardown),
         cmocka_unit_test(notices_that_the_database_is_missing),
+        cmocka_unit_test_setup_teardown(tells_the_version_of_the_database, zones_setup,
+                                        zones_teardown),
         cmocka_unit_test(waits_for_nothing_and_believes_nothing),
         cmocka_unit_test(holds_so_many_and_no_more),
         cmocka_unit_test(all_threads_see_one_zone),

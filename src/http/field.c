@@ -1,4 +1,5 @@
-/* field.c - parses values of header fields: media types, entity tags, preferences. */
+/* field.c - parses values of header fields: media types, what a client accepts, entity tags,
+ * preferences. */
 #include "http/field.h"
 
 #include <strings.h>
@@ -47,6 +48,56 @@ bool http_media_type_is(struct bytes field, const char *type)
             return false;
     }
     return true;
+}
+
+/* "0.25" in thousandths; 0 for a text that is no weight (RFC 9110, 12.4.2). */
+static unsigned field_weight(struct bytes text)
+{
+    if (text.size == 0 || text.size > 5 || (text.data[0] != '0' && text.data[0] != '1') ||
+        (text.size > 1 && text.data[1] != '.'))
+        return 0;
+    unsigned weight = text.data[0] == '1' ? 1000 : 0;
+    unsigned digit = 100;
+    for (size_t i = 2; i < text.size; i++, digit /= 10) {
+        if (text.data[i] < '0' || text.data[i] > '9')
+            return 0;
+        weight += (unsigned)(text.data[i] - '0') * digit;
+    }
+    return weight <= 1000 ? weight : 0;
+}
+
+/* The weight that one range gives; its media type is cut off. */
+static unsigned field_range_weight(struct bytes parameters, const char *version)
+{
+    unsigned weight = 1000;
+
+    while (parameters.size > 0) {
+        struct bytes value = field_cut(&parameters, ';');
+        struct bytes name = field_cut(&value, '=');
+
+        value = field_unquote(bytes_trim(value));
+        if (field_equals_caseless(name, "version") && !field_equals_caseless(value, version))
+            return 0;
+        if (field_equals_caseless(name, "q"))
+            weight = field_weight(value);
+    }
+    return weight;
+}
+
+unsigned http_accept_weight(struct bytes field, const char *type, const char *version)
+{
+    unsigned best = 0;
+
+    while (field.size > 0) {
+        struct bytes range = field_cut(&field, ',');
+
+        if (!field_equals_caseless(field_cut(&range, ';'), type))
+            continue;
+        const unsigned weight = field_range_weight(range, version);
+        if (weight > best)
+            best = weight;
+    }
+    return best;
 }
 
 /* The bytes that RFC 9110 allows in an entity tag. */

@@ -1,5 +1,5 @@
 /*
- * field.h - values of header fields: media types, entity tags, preferences.
+ * field.h - values of header fields: media types, what a client accepts, entity tags, preferences.
  *
  * Threads    None; pure functions.
  */
@@ -22,6 +22,11 @@ enum http_tag_kind {
 
 /* Reads the one entity tag of an If-Match; `ret_opaque` is what stands between the quotes. */
 enum http_tag_kind http_tag_parse(struct bytes field, struct bytes *ret_opaque);
+
+/* The weight in thousandths that an Accept gives to `type` in this version, as in
+ * "text/plain;version=0.0.4;q=0.5"; a range without a version means any. 0: it does not name the
+ * type; ranges with an asterisk do not. */
+unsigned http_accept_weight(struct bytes field, const char *type, const char *version);
 
 /* Whether a Prefer (RFC 7240) asks for name=value, as in "return=minimal". The first naming of a
  * preference counts. */

@@ -94,12 +94,49 @@ static void preferences(void **state)
     assert_false(http_prefers((struct bytes){0}, "return", "minimal"));
 }
 
+/* proves: metrics */
+static void accepted_types(void **state)
+{
+    static const struct {
+        const char *field;
+        unsigned weight;
+    } cases[] = {
+        {"text/plain", 1000},
+        {"Text/Plain; Version=1.0.0", 1000},
+        {"text/plain;version=\"1.0.0\";q=0.5", 500},
+        {"text/plain;version=0.0.1", 0},
+        {"application/json, text/plain;q=0.125;version=1.0.0", 125},
+        {"text/plain;version=0.0.1;q=0.9,text/plain;version=1.0.0;q=0.3,*/*;q=0.1", 300},
+        {"text/plain;q=1.000", 1000},
+        {"text/plain;q=0", 0},
+        {"text/plain;q=1.001", 0},
+        {"text/plain;q=0.1234", 0},
+        {"text/plain;q=2", 0},
+        {"text/plain;q=.5", 0},
+        {"text/plain;q=0,5", 0},
+        {"text/plain;q=0.x", 0},
+        {"text/plain;q=", 0},
+        {"text/*", 0},
+        {"*/*", 0},
+        {"text/plainer", 0},
+        {"x=\", text/plain\"", 0},
+        {"", 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        assert_int_equal(http_accept_weight(bytes_of(cases[i].field), "text/plain", "1.0.0"),
+                         cases[i].weight);
+    assert_int_equal(http_accept_weight((struct bytes){0}, "text/plain", "1.0.0"), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(media_types),
         cmocka_unit_test(entity_tags),
         cmocka_unit_test(preferences),
+        cmocka_unit_test(accepted_types),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

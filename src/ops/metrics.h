@@ -1,5 +1,5 @@
 /*
- * metrics.h - what the service counts and measures, shown in Prometheus' text format.
+ * metrics.h - what the service counts and measures, shown in Prometheus' text formats.
  *
  *     metrics_add(metrics, METRIC_ATTEMPTS, 1);
  *     metrics_set(metrics, METRIC_TIMERS_PENDING, stats.pending);
@@ -17,6 +17,7 @@
 #include "base/bytes.h"
 #include "base/metric_list.h"
 #include "base/time.h"
+#include "base/trace.h"
 
 #define METRIC_ROUTES      64            /* routes with a label */
 #define METRIC_ROUTE_OTHER METRIC_ROUTES /* requests that no route takes */
@@ -48,6 +49,9 @@ void metrics_set(struct metrics *metrics, enum metric metric, uint64_t value);
 
 uint64_t metrics_get(const struct metrics *metrics, enum metric metric);
 
+/* The version of the tz database, which is shown. Before the page is. */
+void metrics_name_tzdata(struct metrics *metrics, const char *version);
+
 /* Labels the requests of a route, from 0 on, with a text (borrowed) in place of its number. Before
  * requests are counted. */
 void metrics_label_route(struct metrics *metrics, size_t route, const char *label);
@@ -56,6 +60,11 @@ void metrics_label_route(struct metrics *metrics, size_t route, const char *labe
 void metrics_add_request(struct metrics *metrics, size_t route, unsigned status);
 
 void metrics_observe_us(struct metrics *metrics, enum histogram histogram, uint64_t us);
+
+/* Likewise. If the observation belongs to a sampled trace, it becomes the exemplar of its bucket; a
+ * trace of zeros is none. */
+void metrics_observe_traced_us(struct metrics *metrics, enum histogram histogram, uint64_t us,
+                               const struct trace_parent *trace);
 
 /* How many were observed. */
 uint64_t metrics_observed(const struct metrics *metrics, enum histogram histogram);
@@ -66,8 +75,15 @@ uint64_t metrics_observed(const struct metrics *metrics, enum histogram histogra
 uint64_t metrics_quantile_us(const struct metrics *metrics, enum histogram histogram,
                              double quantile);
 
-/* Appends everything in Prometheus' text exposition format 0.0.4. */
-void metrics_format(const struct metrics *metrics, struct buffer *buffer);
+enum metrics_format {
+    METRICS_TEXT,        /* Prometheus' text exposition format 0.0.4 */
+    METRICS_OPENMETRICS, /* OpenMetrics 1.0.0, with exemplars */
+};
+
+const char *metrics_content_type(enum metrics_format format);
+
+/* Appends everything. */
+void metrics_format(struct metrics *metrics, enum metrics_format format, struct buffer *buffer);
 
 /* docs/metrics.md: a row for each metric. */
 void metrics_format_docs(struct buffer *buffer);

@@ -27,18 +27,23 @@ static struct metrics *metrics_test_create(void)
 }
 
 /* The text, to be freed. */
-static char *metrics_test_format(const struct metrics *metrics)
+static char *metrics_test_format_as(struct metrics *metrics, enum metrics_format format)
 {
     struct buffer buffer;
 
     buffer_init(&buffer);
-    metrics_format(metrics, &buffer);
+    metrics_format(metrics, format, &buffer);
     buffer_append(&buffer, "", 1);
     assert_false(buffer_failed(&buffer));
     return buffer.data;
 }
 
-static void check_has(const struct metrics *metrics, const char *line)
+static char *metrics_test_format(struct metrics *metrics)
+{
+    return metrics_test_format_as(metrics, METRICS_TEXT);
+}
+
+static void check_has(struct metrics *metrics, const char *line)
 {
     char *text = metrics_test_format(metrics);
 
@@ -66,6 +71,9 @@ static void counts_and_gauges_show(void **state)
     check_has(metrics, "\ntickwheel_refused_total{reason=\"overloaded\"} 0\n");
     check_has(metrics, "\nprocess_start_time_seconds 1795219199.25\n");
     check_has(metrics, "\ntickwheel_build_info{version=\"1.2.3\"} 1\n");
+    check_has(metrics, "\ntickwheel_tzdata_info{version=\"unknown\"} 1\n");
+    metrics_name_tzdata(metrics, "2025b");
+    check_has(metrics, "\ntickwheel_tzdata_info{version=\"2025b\"} 1\n");
     metrics_destroy(metrics);
 }
 
@@ -167,11 +175,12 @@ static void *count_up(void *context)
 {
     struct crowd *crowd = context;
     struct metrics *metrics = crowd->metrics;
+    const struct trace_parent trace = {1, 2, 3, true};
 
     pthread_barrier_wait(&crowd->start);
     for (unsigned i = 0; i < EACH; i++) {
         metrics_add(metrics, METRIC_ATTEMPTS, 1);
-        metrics_observe_us(metrics, HISTOGRAM_DELIVERY_LATENESS, i);
+        metrics_observe_traced_us(metrics, HISTOGRAM_DELIVERY_LATENESS, i, &trace);
         metrics_add_request(metrics, ROUTE, 200);
     }
     return NULL;
@@ -187,7 +196,7 @@ static void threads_lose_no_count(void **state)
     pthread_t threads[THREADS];
     for (size_t i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, count_up, &crowd), 0);
-    free(metrics_test_format(metrics)); /* a reader among the writers */
+    free(metrics_test_format_as(metrics, METRICS_OPENMETRICS)); /* a reader among the writers */
     for (size_t i = 0; i < THREADS; i++)
         pthread_join(threads[i], NULL);
     pthread_barrier_destroy(&crowd.start);
@@ -396,6 +405,36 @@ static void the_text_is_valid(void **state)
     metrics_destroy(metrics);
 }
 
+/* Goal: OpenMetrics differs from the text where it has to, and its exemplars are the sampled traces
+ * that a bucket saw last. Method: one observation of each kind; tests/e2e/openmetrics_test.py reads
+ * the page with a parser of others. */
+static void openmetrics_has_exemplars(void **state)
+{
+    static const struct trace_parent sampled = {UINT64_C(0x4bf92f3577b34da6),
+                                                UINT64_C(0xa3ce929d0e0e4736), 7, true};
+    struct metrics *metrics = metrics_test_create();
+
+    (void)state;
+    struct trace_parent trace = sampled;
+    metrics_observe_traced_us(metrics, HISTOGRAM_COMMIT, 1500000, &trace);
+    trace.is_sampled = false;
+    metrics_observe_traced_us(metrics, HISTOGRAM_COMMIT, 1600000, &trace);
+    trace = (struct trace_parent){.is_sampled = true};
+    metrics_observe_traced_us(metrics, HISTOGRAM_COMMIT, 900000, &trace);
+    char *text = metrics_test_format_as(metrics, METRICS_OPENMETRICS);
+    assert_non_null(strstr(text, "\ntickwheel_commit_seconds_bucket{le=\"1.0\"} 1\n"));
+    assert_non_null(strstr(text, "\ntickwheel_commit_seconds_bucket{le=\"2.0\"} 3 # {trace_id="
+                                 "\"4bf92f3577b34da6a3ce929d0e0e4736\"} 1.5 "));
+    assert_non_null(strstr(text, "\ntickwheel_commit_seconds_bucket{le=\"3.0\"} 3\n"));
+    assert_non_null(strstr(text, "\n# TYPE tickwheel_timers_created counter\n"
+                                 "tickwheel_timers_created_total 0\n"));
+    assert_non_null(strstr(text, "\n# TYPE tickwheel_build info\ntickwheel_build_info{"));
+    assert_string_equal(text + strlen(text) - strlen("\n# EOF\n"), "\n# EOF\n");
+    free(text);
+    check_has(metrics, "tickwheel_commit_seconds_bucket{le=\"2\"} 3\n");
+    metrics_destroy(metrics);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -407,6 +446,7 @@ int main(void)
         cmocka_unit_test(a_single_value_is_read_at_most_doubled),
         cmocka_unit_test(threads_lose_no_count),
         cmocka_unit_test(the_text_is_valid),
+        cmocka_unit_test(openmetrics_has_exemplars),
     };
 
     return cmocka_run_group_tests_name("metrics", tests, NULL, NULL);

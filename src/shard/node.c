@@ -361,6 +361,8 @@ enum error_code node_start(const struct config *config, struct metrics *metrics,
     if (events)
         node->events = *events;
     enum error_code code = zones_create(ZONES_FOLDER, &node->zones, ret_error);
+    if (!code)
+        metrics_name_tzdata(node->metrics, zones_version(node->zones));
     if (code == ERROR_NOT_FOUND) /* cron then knows UTC alone, and says so of any other zone */
         code = ERROR_NONE;
     node->feed = feed_create();

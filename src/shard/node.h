@@ -29,11 +29,12 @@
 
 struct node;
 
-/* A command with someone to answer. Embed it, fill in `command` and `done`; it stays the caller's
- * and must live until `done` was called. */
+/* A command with someone to answer. Embed it, fill in `command`, `trace` and `done`; it stays the
+ * caller's and must live until `done` was called. */
 struct node_request {
     struct list link_;
     struct command command;
+    struct trace_parent trace; /* that the client named; all 0: none */
     void (*done)(
         struct node_request *request); /* command.timer and .page are valid only during it */
     struct instant submitted_;

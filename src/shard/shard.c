@@ -46,28 +46,76 @@ void shard_answer(struct shard *shard, struct engine *engine)
 
         atomic_fetch_sub(&node->inflight, command_weight(command));
         if (shard_is_write(command->kind))
-            metrics_observe_us(node->metrics, HISTOGRAM_ACKNOWLEDGE,
-                               instant_since_ns(request->submitted_, now) / 1000);
+            metrics_observe_traced_us(node->metrics, HISTOGRAM_ACKNOWLEDGE,
+                                      instant_since_ns(request->submitted_, now) / 1000,
+                                      &request->trace);
         request->done(request);
     }
+}
+
+static uint64_t shard_span_us(uint64_t from_us, uint64_t to_us)
+{
+    return to_us > from_us ? to_us - from_us : 0;
+}
+
+/* Not of a retry, which is late by intention, nor of what never began and has no start. */
+static void shard_measure_lateness(struct metrics *metrics, const struct delivery *delivery,
+                                   const struct trace_parent *trace)
+{
+    const uint64_t due_us = wall_max(delivery->timer->due, delivery->timer->created).ms * 1000;
+    const uint64_t found_due_us = delivery->found_due.ms * 1000;
+    const uint64_t handed_us = delivery->handed_us, started_us = delivery->started_us;
+
+    metrics_observe_traced_us(metrics, HISTOGRAM_LATENESS_SCHEDULE,
+                              shard_span_us(due_us, found_due_us), trace);
+    metrics_observe_traced_us(metrics, HISTOGRAM_LATENESS_QUEUE,
+                              shard_span_us(found_due_us, handed_us), trace);
+    metrics_observe_traced_us(metrics, HISTOGRAM_LATENESS_TRANSFER,
+                              shard_span_us(handed_us, started_us), trace);
+    metrics_observe_traced_us(metrics, HISTOGRAM_DELIVERY_LATENESS,
+                              shard_span_us(due_us, started_us), trace);
+}
+
+static enum metric shard_metric_of_status(unsigned status)
+{
+    static const enum metric metrics[] = {METRIC_WEBHOOKS_2XX, METRIC_WEBHOOKS_3XX,
+                                          METRIC_WEBHOOKS_4XX, METRIC_WEBHOOKS_5XX};
+
+    return status == 0                    ? METRIC_WEBHOOKS_NONE
+           : status < 200 || status > 599 ? METRIC_WEBHOOKS_OTHER
+                                          : metrics[status / 100 - 2];
+}
+
+/* How the target answered, and after how long. */
+static void shard_measure_answer(struct metrics *metrics, const struct delivery *delivery,
+                                 const struct trace_parent *trace)
+{
+    const struct delivery_outcome *outcome = &delivery->outcome;
+    const struct target *target = &delivery->timer->target;
+    const bool is_webhook = target->kind == TARGET_HTTP || target->kind == TARGET_HTTPS;
+    const bool is_broker = target_sharing(target) == TARGET_SHARES_CONNECTION;
+
+    if (outcome->result == DELIVERY_POSTPONED || outcome->result == DELIVERY_RETURNED)
+        return;
+    if (is_webhook)
+        metrics_add(metrics, shard_metric_of_status(outcome->status), 1);
+    if ((is_webhook || is_broker) && delivery->started_us > 0 &&
+        (outcome->result == DELIVERY_DONE || outcome->is_answer))
+        metrics_observe_traced_us(metrics,
+                                  is_webhook ? HISTOGRAM_ANSWER_WEBHOOK : HISTOGRAM_ANSWER_BROKER,
+                                  shard_span_us(delivery->started_us, delivery->ended_us), trace);
 }
 
 void shard_measure(struct shard *shard, const struct delivery *delivery)
 {
     const struct timer *timer = delivery->timer;
-    uint64_t due_us = wall_max(timer->due, timer->created).ms * 1000;
-    uint64_t found_due_us = delivery->found_due.ms * 1000;
-    struct metrics *metrics = shard->node->metrics;
+    struct trace_parent trace = {0};
 
-    if (delivery->started_us == 0 || delivery->attempt > 1)
-        return; /* a retry is late by intention, and what never began has no start */
-#define SPAN(from, to) ((to) > (from) ? (to) - (from) : 0)
-    metrics_observe_us(metrics, HISTOGRAM_LATENESS_SCHEDULE, SPAN(due_us, found_due_us));
-    metrics_observe_us(metrics, HISTOGRAM_LATENESS_QUEUE, SPAN(found_due_us, delivery->handed_us));
-    metrics_observe_us(metrics, HISTOGRAM_LATENESS_TRANSFER,
-                       SPAN(delivery->handed_us, delivery->started_us));
-    metrics_observe_us(metrics, HISTOGRAM_DELIVERY_LATENESS, SPAN(due_us, delivery->started_us));
-#undef SPAN
+    if (timer->texts.trace.size)
+        trace_parent_parse(timer->texts.trace, &trace);
+    shard_measure_answer(shard->node->metrics, delivery, &trace);
+    if (delivery->started_us > 0 && delivery->attempt == 1)
+        shard_measure_lateness(shard->node->metrics, delivery, &trace);
 }
 
 /* ---- messages ---- */

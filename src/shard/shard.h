@@ -167,7 +167,7 @@ void shard_wake(struct shard *shard);
 /* Answers what the engine has answered. */
 void shard_answer(struct shard *shard, struct engine *engine);
 
-/* Shows how late a delivery is that has ended. */
+/* Shows how late a delivery is that has ended, and how its target answered. */
 void shard_measure(struct shard *shard, const struct delivery *delivery);
 
 /* The engine of an own partition, in a turn: begins one at shard->now unless it is under way. */

@@ -3,6 +3,7 @@
 
 #include "sys/files.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -16,6 +17,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 uint64_t process_memory_bytes(void)
@@ -32,6 +34,35 @@ uint64_t process_memory_bytes(void)
     }
     buffer_deinit(&text);
     return pages * (unsigned long long)sysconf(_SC_PAGESIZE);
+}
+
+uint64_t process_cpu_us(void)
+{
+    struct timespec used;
+
+    if (clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &used) != 0)
+        return 0;
+    return (uint64_t)used.tv_sec * 1000000 + (uint64_t)used.tv_nsec / 1000;
+}
+
+uint64_t process_file_count(void)
+{
+    DIR *folder = opendir("/proc/self/fd");
+
+    if (!folder)
+        return 0;
+    uint64_t count = 0;
+    for (const struct dirent *entry; (entry = readdir(folder));)
+        count += entry->d_name[0] != '.';
+    closedir(folder);
+    return count - 1; /* the folder's own */
+}
+
+uint64_t process_file_limit(void)
+{
+    struct rlimit limit;
+
+    return getrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : 0;
 }
 
 unsigned process_cores(void)

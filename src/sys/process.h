@@ -17,6 +17,13 @@
 /* Resident memory; 0 when /proc cannot be read. */
 uint64_t process_memory_bytes(void);
 
+/* Processor time that it has used, in user and kernel mode. */
+uint64_t process_cpu_us(void);
+
+/* Open files and sockets; 0 when /proc cannot be read. And how many may be open. */
+uint64_t process_file_count(void);
+uint64_t process_file_limit(void);
+
 /* Cores that this process may use; at least 1. */
 unsigned process_cores(void);
 

@@ -36,6 +36,23 @@ static void sees_memory_that_was_touched(void **state)
     assert_true(after >= before + SIZE / 2);
 }
 
+static void counts_its_files_and_its_processor_time(void **state)
+{
+    (void)state;
+    const uint64_t files = process_file_count();
+    const int fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    assert_true(fd >= 0 && files > 0);
+    assert_int_equal(process_file_count(), files + 1);
+    close(fd);
+    assert_int_equal(process_file_count(), files);
+    struct rlimit limit;
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    assert_int_equal(process_file_limit(), limit.rlim_cur);
+    const uint64_t before_us = process_cpu_us();
+    while (process_cpu_us() < before_us + 1000)
+        continue; /* it goes on while this thread works */
+}
+
 static void raises_the_limit_of_files_and_never_lowers_it(void **state)
 {
     (void)state;
@@ -203,6 +220,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(sees_memory_that_was_touched),
+        cmocka_unit_test(counts_its_files_and_its_processor_time),
         cmocka_unit_test(raises_the_limit_of_files_and_never_lowers_it),
         cmocka_unit_test(holds_the_standard_files),
         cmocka_unit_test(a_file_is_no_terminal),

@@ -90,8 +90,9 @@ static void call_count_answer(struct call *call, const struct http_response *res
     size_t route = call->route ? (size_t)(call->route - call->api->routes) : METRIC_ROUTE_OTHER;
 
     metrics_add_request(metrics, route, (unsigned)response->status);
-    metrics_observe_us(metrics, HISTOGRAM_HTTP_REQUEST,
-                       instant_since_ns(http_request_begun_at(call->http), instant_now()) / 1000);
+    metrics_observe_traced_us(
+        metrics, HISTOGRAM_HTTP_REQUEST,
+        instant_since_ns(http_request_begun_at(call->http), instant_now()) / 1000, &call->trace);
     call->answer_counted = response->body.capacity;
     atomic_fetch_add(&call->api->answers_bytes, call->answer_counted);
 }
@@ -297,14 +298,20 @@ size_t call_collect(struct call *call, struct bytes chunk)
 
 /* ---- traces ---- */
 
-struct bytes call_trace(struct call *call, char ret_text[TRACE_PARENT_SIZE + 1])
+void call_read_trace(struct call *call)
 {
-    struct trace_parent parent;
+    const struct bytes field = http_request_header(call->http, "traceparent");
 
-    if (http_request_header_count(call->http, "traceparent") != 1 ||
-        !trace_parent_parse(http_request_header(call->http, "traceparent"), &parent))
+    if (!field.data || http_request_header_count(call->http, "traceparent") != 1 ||
+        !trace_parent_parse(field, &call->trace))
+        call->trace = (struct trace_parent){0};
+}
+
+struct bytes call_trace(const struct call *call, char ret_text[TRACE_PARENT_SIZE + 1])
+{
+    if (!call->trace.span)
         return (struct bytes){0};
-    trace_parent_format(&parent, ret_text);
+    trace_parent_format(&call->trace, ret_text);
     return (struct bytes){ret_text, TRACE_PARENT_SIZE};
 }
 
@@ -318,15 +325,16 @@ struct timer_json_limits call_timer_limits(const struct call *call)
     return limits;
 }
 
-static void call_name_tenant(const struct call *call, struct command *command)
+static void call_name_caller(const struct call *call, struct node_request *request)
 {
-    command->tenant = caller_tenant(&call->caller);
-    command->tenant_pending_max = call->caller.limits.pending_max;
+    request->command.tenant = caller_tenant(&call->caller);
+    request->command.tenant_pending_max = call->caller.limits.pending_max;
+    request->trace = call->trace;
 }
 
 enum error_code call_ask(struct call *call, struct node_request *request)
 {
-    call_name_tenant(call, &request->command);
+    call_name_caller(call, request);
     return node_submit(call->api->options.node, request);
 }
 
@@ -367,7 +375,7 @@ enum error_code call_submit(struct call *call, void (*answer)(struct node_reques
 
     call->answer = answer;
     call->node.done = call_keep_reply;
-    call_name_tenant(call, &call->node.command);
+    call_name_caller(call, &call->node);
     enum error_code error = node_submit_later(api->options.node, &call->node,
                                               &api->outboxes[http_request_thread(call->http)]);
     if (error)

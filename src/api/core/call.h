@@ -26,11 +26,12 @@ struct call {
     size_t body_bytes_max;  /* also; the setting, or less for the tenant */
     struct bytes parameter; /* the decoded {id} or {name} of the path; data NULL without one */
     char parameter_text[ROUTE_PARAMETER_SIZE];
-    struct bytes query;    /* as sent */
-    struct buffer body;    /* collected by call_collect */
-    size_t body_counted;   /* bytes of the body that are counted in api.bodies_bytes */
-    size_t answer_counted; /* bytes of the answer that are counted in api.answers_bytes */
-    void *state;           /* the route's own */
+    struct bytes query;        /* as sent */
+    struct trace_parent trace; /* of the request; all 0: none */
+    struct buffer body;        /* collected by call_collect */
+    size_t body_counted;       /* bytes of the body that are counted in api.bodies_bytes */
+    size_t answer_counted;     /* bytes of the answer that are counted in api.answers_bytes */
+    void *state;               /* the route's own */
     void (*resume)(struct call *call); /* set by call_resume: how the worker goes on; or NULL */
 
     /* For routes that ask the node one thing. */
@@ -98,9 +99,12 @@ size_t call_collect(struct call *call, struct bytes chunk);
 
 /* ---- traces ---- */
 
-/* The traceparent of the request in its canonical form. Empty when there is none, more than one, or
- * an invalid one: W3C Trace Context tells to ignore those. */
-struct bytes call_trace(struct call *call, char ret_text[TRACE_PARENT_SIZE + 1]);
+/* Keeps the traceparent of the request, unless there is more than one or it is invalid: W3C Trace
+ * Context tells to ignore those. While the request has its headers. */
+void call_read_trace(struct call *call);
+
+/* The traceparent of the request in its canonical form; empty when it has none. */
+struct bytes call_trace(const struct call *call, char ret_text[TRACE_PARENT_SIZE + 1]);
 
 /* ---- the node ---- */
 

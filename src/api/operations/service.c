@@ -2,6 +2,7 @@
 #include "api/operations/service.h"
 
 #include "base/json.h"
+#include "http/field.h"
 
 void service_healthz(struct call *call)
 {
@@ -34,13 +35,25 @@ void service_readyz(struct call *call)
     call_answer(call, &response);
 }
 
+/* The text format, unless the client names OpenMetrics and does not like the text better. */
+static enum metrics_format service_metrics_format(const struct call *call)
+{
+    const struct bytes accept = http_request_header(call->http, "Accept");
+    const unsigned weight = http_accept_weight(accept, "application/openmetrics-text", "1.0.0");
+
+    return weight > 0 && weight >= http_accept_weight(accept, "text/plain", "0.0.4")
+               ? METRICS_OPENMETRICS
+               : METRICS_TEXT;
+}
+
 void service_metrics(struct call *call)
 {
-    struct http_response response = {.status = 200,
-                                     .content_type = "text/plain; version=0.0.4; charset=utf-8"};
+    const enum metrics_format format = service_metrics_format(call);
+    struct http_response response = {.status = 200, .content_type = metrics_content_type(format)};
 
+    http_response_header(&response, "Vary", "Accept");
     node_refresh_metrics(call->api->options.node);
-    metrics_format(call->api->options.metrics, &response.body);
+    metrics_format(call->api->options.metrics, format, &response.body);
     call_answer(call, &response);
 }
 

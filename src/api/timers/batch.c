@@ -36,6 +36,7 @@ struct batch {
     unsigned shard;                  /* on whose thread it is */
     struct caller caller;            /* the call's, which may be gone before */
     struct timer_json_limits limits; /* for the caller, with the trace of the request */
+    struct trace_parent parent;      /* of the request */
     char trace[TRACE_PARENT_SIZE + 1];
     struct lines lines;
     struct batch_chunk *filling; /* NULL: none begun */
@@ -144,6 +145,7 @@ static enum sending send_parts(struct batch *batch, struct batch_chunk *chunk)
     struct batch_part *part;
     while ((part = batch_chunk_next_part(chunk))) {
         part->node.done = batch_part_done;
+        part->node.trace = batch->parent;
         part->node.command.tenant_pending_max = batch->caller.limits.pending_max;
         enum error_code error = node_submit(batch->api->options.node, &part->node);
         if (error == ERROR_OVERLOADED && batch->asked_count > 0)
@@ -284,6 +286,7 @@ void batch_begin(struct call *call)
     lines_init(&batch->lines, call->body_bytes_max);
     batch->limits = call_timer_limits(call);
     batch->limits.tenant = caller_tenant(&batch->caller);
+    batch->parent = call->trace;
     batch->limits.trace = call_trace(call, batch->trace);
     batch->style = style_of(call);
     batch->answer_bytes_max = (uint64_t)config->batch_lines_max * 64;
