@@ -107,14 +107,16 @@ struct cli_answer {
     struct buffer body;
     bool is_json; /* the whole body is JSON */
     uint64_t retry_after_s;
+    const char *why; /* there was no answer */
 };
 
 struct cli_request {
     const char *method;
     const char *path;         /* with its query */
+    const char *url;          /* in place of the path: of another server, which gets no token */
     struct bytes body;        /* none: data is NULL */
     const char *content_type; /* NULL: JSON */
-    const char *header;       /* a further one, or NULL */
+    const char *header;       /* further ones, a line each, or NULL */
     /* Takes the body as it arrives instead of `body`; false ends the transfer. May be NULL. */
     bool (*sink)(void *context, struct bytes chunk);
     void *context;
@@ -126,20 +128,24 @@ struct cli_request {
 enum cli_exit cli_send(struct cli *cli, const struct cli_request *request,
                        struct cli_answer *ret_answer);
 
-/* A call that runs while its owner waits for other things too: create it once, then start, wait
- * until it is over, and end it, again and again. The texts of the request last until the end. */
+/* Calls that run while their owner waits for other things too. A call is created once, then
+ * started, waited for until it is over, and ended, again and again. The texts of its request last
+ * until the end. Calls are destroyed before their set. */
+struct cli_calls;
 struct cli_call;
 
-#define CLI_CALL_WAITS_MAX 1024 /* descriptors that are waited for beside it */
+#define CLI_CALL_WAITS_MAX 1024 /* descriptors that are waited for beside them */
 
-struct cli_call *cli_call_create(void); /* NULL when out of memory */
+struct cli_calls *cli_calls_create(void); /* NULL when out of memory */
+void cli_calls_destroy(struct cli_calls *calls);
+struct cli_call *cli_call_create(struct cli_calls *calls); /* NULL when out of memory */
 void cli_call_destroy(struct cli_call *call);
 bool cli_call_start(struct cli *cli, struct cli_call *call, const struct cli_request *request,
                     struct cli_answer *answer);
 
-/* Waits until one of the others is ready, the time is over, or the call is over: then true. Without
- * a call that was started it is a wait for the others. */
-bool cli_call_wait(struct cli_call *call, struct pollfd *others, unsigned count, uint64_t ms);
+/* Waits until one of the others is ready, the time is over, or a call makes progress. */
+void cli_calls_wait(struct cli_calls *calls, struct pollfd *others, unsigned count, uint64_t ms);
+bool cli_call_is_over(const struct cli_call *call);
 
 /* As cli_send returns it; a call that is not over is broken off, CLI_EXIT_STOPPED. */
 enum cli_exit cli_call_end(struct cli *cli, struct cli_call *call);

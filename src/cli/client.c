@@ -3,6 +3,7 @@
 
 #include "base/number.h"
 #include "cli/value.h"
+#include "sys/clock.h"
 
 #include <assert.h>
 #include <curl/curl.h>
@@ -33,6 +34,21 @@ static size_t client_on_body(char *data, size_t size, size_t count, void *contex
     return buffer_failed(&transfer->answer->body) ? 0 : chunk.size;
 }
 
+/* Seconds, or a date. */
+static void client_read_retry_after(struct bytes value, uint64_t *ret_seconds)
+{
+    struct buffer text;
+    uint64_t now = wall_now().ms / 1000;
+
+    if (number_parse(value, 10, ret_seconds))
+        return;
+    buffer_init(&text);
+    buffer_append_bytes(&text, value);
+    time_t date = curl_getdate(cli_text(&text), NULL);
+    *ret_seconds = date > 0 && (uint64_t)date > now ? (uint64_t)date - now : 0;
+    buffer_deinit(&text);
+}
+
 static size_t client_on_header(char *data, size_t size, size_t count, void *context)
 {
     struct client_transfer *transfer = context;
@@ -41,7 +57,7 @@ static size_t client_on_header(char *data, size_t size, size_t count, void *cont
     if (name.size == 11 && strncasecmp(name.data, "Retry-After", 11) == 0) {
         while (line.size && (line.data[line.size - 1] == '\n' || line.data[line.size - 1] == '\r'))
             line.size--;
-        number_parse(bytes_trim(line), 10, &transfer->answer->retry_after_s);
+        client_read_retry_after(bytes_trim(line), &transfer->answer->retry_after_s);
     }
     return size * count;
 }
@@ -73,7 +89,7 @@ static bool client_set(CURL *curl, struct client_transfer *transfer, const char 
     SET(CURLOPT_HTTPHEADER, headers);
     SET(CURLOPT_USERAGENT, "tickwheel/" TICKWHEEL_VERSION);
     SET(CURLOPT_CONNECTTIMEOUT_MS, CLIENT_CONNECT_TIMEOUT_MS);
-    SET(CURLOPT_TIMEOUT_MS, request->sink ? 0L : (long)cli->settings.timeout_ms);
+    SET(CURLOPT_TIMEOUT_MS, request->sink && !request->url ? 0L : (long)cli->settings.timeout_ms);
     SET(CURLOPT_NOSIGNAL, 1L);
     SET(CURLOPT_WRITEFUNCTION, client_on_body);
     SET(CURLOPT_WRITEDATA, transfer);
@@ -109,10 +125,17 @@ static struct curl_slist *client_headers(const struct cli *cli, const struct cli
     if (request->body.data)
         list = client_add(list, failed, "Content-Type: ",
                           request->content_type ? request->content_type : "application/json");
-    if (*cli->settings.token)
+    if (*cli->settings.token && !request->url)
         list = client_add(list, failed, "Authorization: Bearer ", cli->settings.token);
-    if (request->header)
-        list = client_add(list, failed, "", request->header);
+    struct bytes rest = bytes_of(request->header ? request->header : "");
+    while (rest.size) {
+        struct buffer line;
+
+        buffer_init(&line);
+        buffer_append_bytes(&line, bytes_cut(&rest, '\n'));
+        list = client_add(list, failed, "", cli_text(&line));
+        buffer_deinit(&line);
+    }
     return list;
 }
 
@@ -146,10 +169,15 @@ struct cli_call {
     struct client_transfer transfer;
     struct cli_request request;
     CURL *curl;
-    CURLM *multi; /* NULL: cli_send performs it */
+    struct cli_calls *calls; /* NULL: cli_send performs it */
     struct curl_slist *headers;
     struct buffer url;
-    bool is_begun;
+    bool is_over;
+    CURLcode code; /* once it is over */
+};
+
+struct cli_calls {
+    CURLM *multi;
 };
 
 /* Makes the handle ready. False when out of memory; client_end is called in either case. */
@@ -161,8 +189,8 @@ static bool client_begin(struct cli *cli, const struct cli_request *request,
     *answer = (struct cli_answer){0};
     call->request = *request;
     call->transfer = (struct client_transfer){cli, &call->request, answer, false};
-    buffer_append_text(&call->url, cli->settings.url);
-    buffer_append_text(&call->url, request->path);
+    buffer_append_text(&call->url, request->url ? request->url : cli->settings.url);
+    buffer_append_text(&call->url, request->url ? "" : request->path);
     call->headers = client_headers(cli, request, &failed);
     const char *url = cli_text(&call->url);
     return !failed && *url && client_set(call->curl, &call->transfer, url, call->headers);
@@ -176,6 +204,7 @@ static enum cli_exit client_end(struct cli *cli, struct cli_call *call, CURLcode
     if (code == CURLE_OK || code == CURLE_WRITE_ERROR)
         curl_easy_getinfo(call->curl, CURLINFO_RESPONSE_CODE, &status);
     answer->status = (int)status;
+    answer->why = curl_easy_strerror(code);
     answer->is_json = cli_is_json(buffer_bytes(&answer->body), NULL, NULL);
     curl_slist_free_all(call->headers);
     buffer_deinit(&call->url);
@@ -198,19 +227,36 @@ enum cli_exit cli_send(struct cli *cli, const struct cli_request *request,
     return client_end(cli, &call, code);
 }
 
-/* ---- a call beside other work ---- */
+/* ---- calls beside other work ---- */
 
-struct cli_call *cli_call_create(void)
+struct cli_calls *cli_calls_create(void)
+{
+    struct cli_calls *calls = calloc(1, sizeof(*calls));
+
+    if (calls && (calls->multi = curl_multi_init()))
+        return calls;
+    free(calls);
+    return NULL;
+}
+
+void cli_calls_destroy(struct cli_calls *calls)
+{
+    if (!calls)
+        return;
+    curl_multi_cleanup(calls->multi);
+    free(calls);
+}
+
+struct cli_call *cli_call_create(struct cli_calls *calls)
 {
     struct cli_call *call = calloc(1, sizeof(*call));
 
     if (!call)
         return NULL;
-    call->curl = curl_easy_init();
-    call->multi = curl_multi_init();
-    if (call->curl && call->multi)
+    call->calls = calls;
+    if ((call->curl = curl_easy_init()))
         return call;
-    cli_call_destroy(call);
+    free(call);
     return NULL;
 }
 
@@ -218,7 +264,6 @@ void cli_call_destroy(struct cli_call *call)
 {
     if (!call)
         return;
-    curl_multi_cleanup(call->multi);
     curl_easy_cleanup(call->curl);
     free(call);
 }
@@ -227,43 +272,59 @@ bool cli_call_start(struct cli *cli, struct cli_call *call, const struct cli_req
                     struct cli_answer *answer)
 {
     curl_easy_reset(call->curl);
+    call->is_over = false;
     if (client_begin(cli, request, answer, call) &&
         curl_easy_setopt(call->curl, CURLOPT_NOPROGRESS, 1L) == CURLE_OK &&
-        curl_multi_add_handle(call->multi, call->curl) == CURLM_OK)
-        return call->is_begun = true;
+        curl_easy_setopt(call->curl, CURLOPT_PRIVATE, call) == CURLE_OK &&
+        curl_multi_add_handle(call->calls->multi, call->curl) == CURLM_OK)
+        return true;
     client_end(cli, call, CURLE_OUT_OF_MEMORY);
     return false;
 }
 
-bool cli_call_wait(struct cli_call *call, struct pollfd *others, unsigned count, uint64_t ms)
+/* Lets the calls proceed; whether one is over that was not before. */
+static bool client_perform(struct cli_calls *calls)
+{
+    bool has_ended = false;
+    int running, left;
+
+    curl_multi_perform(calls->multi, &running);
+    for (CURLMsg *message; (message = curl_multi_info_read(calls->multi, &left));) {
+        struct cli_call *call;
+
+        if (message->msg != CURLMSG_DONE)
+            continue;
+        curl_easy_getinfo(message->easy_handle, CURLINFO_PRIVATE, &call);
+        call->is_over = has_ended = true;
+        call->code = message->data.result;
+    }
+    return has_ended;
+}
+
+void cli_calls_wait(struct cli_calls *calls, struct pollfd *others, unsigned count, uint64_t ms)
 {
     struct curl_waitfd waits[CLI_CALL_WAITS_MAX];
-    int running = 0;
 
     assert(count <= CLI_CALL_WAITS_MAX);
     for (unsigned i = 0; i < count; i++)
         waits[i] = (struct curl_waitfd){.fd = others[i].fd, .events = others[i].events};
-    curl_multi_perform(call->multi, &running);
-    if (call->is_begun && !running)
+    if (client_perform(calls))
         ms = 0;
-    curl_multi_poll(call->multi, waits, count, ms > INT_MAX ? INT_MAX : (int)ms, NULL);
+    curl_multi_poll(calls->multi, waits, count, ms > INT_MAX ? INT_MAX : (int)ms, NULL);
     for (unsigned i = 0; i < count; i++)
         others[i].revents = waits[i].revents;
-    curl_multi_perform(call->multi, &running);
-    return call->is_begun && !running;
+    client_perform(calls);
+}
+
+bool cli_call_is_over(const struct cli_call *call)
+{
+    return call->is_over;
 }
 
 enum cli_exit cli_call_end(struct cli *cli, struct cli_call *call)
 {
-    CURLcode code = CURLE_ABORTED_BY_CALLBACK; /* when it is still under way */
-    int left;
-
-    for (CURLMsg *message; (message = curl_multi_info_read(call->multi, &left));)
-        if (message->msg == CURLMSG_DONE)
-            code = message->data.result;
-    curl_multi_remove_handle(call->multi, call->curl);
-    call->is_begun = false;
-    return client_end(cli, call, code);
+    curl_multi_remove_handle(call->calls->multi, call->curl);
+    return client_end(cli, call, call->is_over ? call->code : CURLE_ABORTED_BY_CALLBACK);
 }
 
 enum cli_exit cli_ask(struct cli *cli, const char *method, const char *path, struct bytes body,

@@ -78,7 +78,8 @@
     X(DATA, "data", 0, "FOLDER", NULL)                                                           \
     X(PORT, "port", 0, "PORT", NULL)                                                             \
     X(NOTE, "note", 0, "TEXT", NULL)                                                             \
-    X(CONFIG, "config", 0, "FILE", NULL)
+    X(CONFIG, "config", 0, "FILE", NULL)                                                         \
+    X(FORWARD, "forward", 0, "URL", NULL)
 
 enum cli_flag_id {
 #define X(name, text, letter, value, choices) CLI_FLAG_##name,

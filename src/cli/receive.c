@@ -5,11 +5,10 @@
  * The HTTP server has one thread, which verifies, prints and answers; the main thread waits for a
  * signal, or for the last webhook of --count.
  */
-#include "base/base64.h"
 #include "base/json.h"
 #include "base/number.h"
 #include "calendar/rfc3339.h"
-#include "cli/fields.h"
+#include "cli/signing.h"
 #include "cli/value.h"
 #include "cli/verbs.h"
 #include "http/server.h"
@@ -18,9 +17,6 @@
 #include "sys/process.h"
 
 #include <limits.h>
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,14 +25,11 @@
 #define RECEIVE_PORT           9000
 #define RECEIVE_LOOK_MS        50 /* between looks whether it is over */
 #define RECEIVE_BODY_BYTES_MAX (UINT64_C(16) << 20)
-#define RECEIVE_KEY_BYTES_MAX  64
-#define RECEIVE_SECRET_PREFIX  "whsec_"
 #define RECEIVE_AGE_S_MAX      300 /* of a webhook whose signature counts */
 
 struct receive {
-    struct cli *cli; /* `out` is the server thread's while the server runs */
-    char key[RECEIVE_KEY_BYTES_MAX + 8];
-    size_t key_size; /* 0: nothing is verified */
+    struct cli *cli;        /* `out` is the server thread's while the server runs */
+    struct signing_key key; /* of size 0: nothing is verified */
     int status;
     uint64_t left; /* webhooks that are waited for */
     atomic_bool is_over;
@@ -55,29 +48,13 @@ struct receive_visit {
 /* Whether one of the signatures is that of the webhook. */
 static bool receive_is_signed(const struct receive_visit *visit)
 {
-    const struct receive *receive = visit->receive;
-    struct bytes given = buffer_bytes(&visit->signature), word;
-    struct buffer text, wanted;
-    unsigned char mac[EVP_MAX_MD_SIZE];
-    unsigned mac_size = 0;
-    bool is_signed = false;
+    struct buffer wanted;
 
-    buffer_init(&text);
     buffer_init(&wanted);
-    buffer_append_bytes(&text, buffer_bytes(&visit->id));
-    buffer_append_text(&text, ".");
-    buffer_append_bytes(&text, buffer_bytes(&visit->timestamp));
-    buffer_append_text(&text, ".");
-    buffer_append_bytes(&text, buffer_bytes(&visit->body));
-    bool is_made =
-        !buffer_failed(&text) && HMAC(EVP_sha256(), receive->key, (int)receive->key_size,
-                                      (const unsigned char *)text.data, text.size, mac, &mac_size);
-    buffer_append_text(&wanted, "v1,");
-    base64_append(&wanted, (struct bytes){(const char *)mac, mac_size});
-    while (is_made && bytes_next_word(&given, &word))
-        is_signed |= word.size == wanted.size && !CRYPTO_memcmp(word.data, wanted.data, word.size);
+    signing_append(&visit->receive->key, buffer_bytes(&visit->id), buffer_bytes(&visit->timestamp),
+                   buffer_bytes(&visit->body), &wanted);
+    bool is_signed = signing_is_among(buffer_bytes(&visit->signature), buffer_bytes(&wanted));
     buffer_deinit(&wanted);
-    buffer_deinit(&text);
     return is_signed;
 }
 
@@ -85,7 +62,7 @@ static const char *receive_judge(const struct receive_visit *visit)
 {
     uint64_t sent, now = wall_now().ms / 1000;
 
-    if (!visit->receive->key_size)
+    if (!visit->receive->key.size)
         return visit->signature.size ? "not verified: no --secret" : "none";
     if (!visit->signature.size)
         return "missing";
@@ -95,30 +72,6 @@ static const char *receive_judge(const struct receive_visit *visit)
         (now > sent ? now - sent : sent - now) > RECEIVE_AGE_S_MAX)
         return "valid, but older than five minutes";
     return "valid";
-}
-
-/* Reads "whsec_" and base64. */
-static enum cli_exit receive_read_secret(struct receive *receive)
-{
-    const char *flag = cli_flag(receive->cli, CLI_FLAG_SECRET);
-    const char *text = flag ? flag : getenv("TICKWHEEL_WEBHOOK_SECRET");
-    struct buffer secret;
-
-    if (!text || !*text)
-        return CLI_EXIT_DONE;
-    buffer_init(&secret);
-    enum cli_exit code = fields_read(text, &secret);
-    struct bytes rest = buffer_bytes(&secret), word = {NULL, 0};
-    rest = bytes_trim(bytes_cut(&rest, '\n'));
-    if (!code && bytes_has_prefix(rest, BYTES(RECEIVE_SECRET_PREFIX)))
-        word = (struct bytes){rest.data + sizeof(RECEIVE_SECRET_PREFIX) - 1,
-                              rest.size - sizeof(RECEIVE_SECRET_PREFIX) + 1};
-    if (!code && (!word.size || base64_decoded_size_max(word.size) > sizeof(receive->key) ||
-                  !base64_decode(word, receive->key, &receive->key_size)))
-        code = cli_complain(CLI_EXIT_USAGE,
-                            "the secret is whsec_ and the base64 of 24 to 64 bytes, or @FILE");
-    buffer_deinit(&secret);
-    return code;
 }
 
 /* ---- output ---- */
@@ -266,7 +219,7 @@ static enum cli_exit receive_start(struct receive *receive, struct http_server *
     if (!code && cli->options.argument_count &&
         (!number_parse(bytes_of(cli->options.arguments[0]), 10, &port) || port > 65535))
         code = cli_complain(CLI_EXIT_USAGE, "PORT is a number up to 65535");
-    code = code ? code : receive_read_secret(receive);
+    code = code ? code : signing_read_key(cli, &receive->key);
     code = code ? code : cli_catch_signals(cli);
     if (code)
         return code;
@@ -299,7 +252,7 @@ enum cli_exit receive_run(struct cli *cli)
             ;
         http_server_stop(server);
     }
-    OPENSSL_cleanse(receive.key, sizeof(receive.key));
+    signing_key_wipe(&receive.key);
     return code;
 }
 
@@ -369,6 +322,6 @@ enum cli_exit receive_dev(struct cli *cli)
             cli_wait(cli, RECEIVE_LOOK_MS);
     }
     http_server_stop(server);
-    OPENSSL_cleanse(receive.key, sizeof(receive.key));
+    signing_key_wipe(&receive.key);
     return code;
 }

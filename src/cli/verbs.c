@@ -147,6 +147,15 @@ static const struct cli_flag_use verbs_work[] = {
     VERBS_END,
 };
 
+static const struct cli_flag_use verbs_listen[] = {
+    {CLI_FLAG_FORWARD, "the receiver: HOST[:PORT][/PATH], http:// unless it says https://"},
+    {CLI_FLAG_SECRET, "sign: whsec_..., @FILE, or in TICKWHEEL_WEBHOOK_SECRET"},
+    {CLI_FLAG_JOBS, "webhooks at a time, 1 by default"},
+    {CLI_FLAG_LEASE, "the length of a lease, 30s by default; extended while the receiver is slow"},
+    {CLI_FLAG_NUMBER, "stop after this many items"},
+    VERBS_END,
+};
+
 static const struct cli_flag_use verbs_import[] = {
     {CLI_FLAG_FROM, "skip the lines before this one, as a stopped import says"},
     VERBS_END,
@@ -298,6 +307,17 @@ const struct cli_verb CLI_VERBS[] = {
      "tickwheel work mail -- ./send-mail\n"
      "tickwheel work mail --jobs 8 --lease 5m -- sh -c 'jq -r .to | ./send-mail --to-stdin'",
      verbs_work, work_run},
+    {"listen", "QUEUE --forward URL", 1, 1, "Forward the items of a queue as webhooks",
+     "For a receiver that the daemon cannot reach, as on a laptop or behind NAT: the items are "
+     "leased\n"
+     "from here, sent to the receiver as the daemon sends webhooks, and acknowledged or refused by "
+     "its\n"
+     "answer. --timeout is the time for an answer, too. A first Ctrl-C lets the webhooks end, a "
+     "second\n"
+     "breaks them off.",
+     "tickwheel listen mail --forward localhost:3000\n"
+     "tickwheel listen mail --forward localhost:3000/webhooks --secret @secret --jobs 8",
+     verbs_listen, listen_run},
     {"lease", "QUEUE", 1, 1, "Lease items of a queue", "With --output ids it prints the receipts.",
      "tickwheel lease mail --wait 20s\n"
      "tickwheel lease mail --count 10 --lease 5m --output json",

@@ -44,6 +44,7 @@ enum cli_exit queue_lease(struct cli *cli);
 enum cli_exit queue_ack(struct cli *cli);
 enum cli_exit queue_nack(struct cli *cli);
 enum cli_exit queue_extend(struct cli *cli);
+enum cli_exit listen_run(struct cli *cli);
 enum cli_exit work_run(struct cli *cli);
 enum cli_exit transfer_import(struct cli *cli);
 enum cli_exit transfer_export(struct cli *cli);

@@ -23,30 +23,8 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 import command_line
 import harness
-from daemon_case import DaemonCase, TokensCase
-
-DONE, FAILED, USAGE, NOT_FOUND, CONFLICT, DENIED, UNAVAILABLE = range(7)
-STOPPED = 130
-
-
-class CommandLine(DaemonCase):
-    def setUp(self):
-        super().setUp()
-        self.env = command_line.environment(f"http://127.0.0.1:{self.daemon.port}")
-
-    def run_cli(self, *arguments, code=DONE, stdin=""):
-        done = command_line.run(*arguments, env=self.env, stdin=stdin)
-        self.assertEqual(done.code, code, f"{arguments}: {done}")
-        self.assertFalse(re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", done.out + done.err), done)
-        return done
-
-    def ask(self, *arguments, code=DONE, stdin=""):
-        """The documents that a run prints."""
-        return [json.loads(line) for line in
-                self.run_cli(*arguments, "--output", "json", code=code, stdin=stdin).out.splitlines()]
-
-    def terminal(self, *arguments, **more):
-        return command_line.Terminal(*arguments, env={**self.env, "TERM": "xterm", **more})
+from command_line_case import CONFLICT, DENIED, DONE, FAILED, NOT_FOUND, STOPPED, UNAVAILABLE, USAGE, CommandLine
+from daemon_case import TokensCase
 
 
 class Timers(CommandLine):
@@ -248,99 +226,6 @@ class Dead(CommandLine):
             self.call(200, "POST", "/v1/queues/a/nack", {"receipts": [item["receipt"] for item in items], "dead": True})
             left -= len(items)
         self.assertEqual(self.ask("dead", "redrive", "--all", "--yes")[0]["redriven"], 1500)
-
-
-class Queues(CommandLine):
-    def add(self, count, **fields):
-        return [self.create(target="queue:jobs", after=0, payload={"n": n}, **fields) for n in range(count)]
-
-    def work(self, *arguments, code=DONE):
-        return self.run_cli("work", "jobs", *arguments, code=code)
-
-    def test_lease_ack_nack_extend(self):
-        one, two = self.add(2)
-        items = self.ask("lease", "jobs", "--count", "1", "--wait", "20s") + self.ask("lease", "jobs", "--wait", "20s")
-        self.assertEqual({item["id"] for item in items}, {one["id"], two["id"]})
-        receipts = [item["receipt"] for item in items]
-        self.run_cli("extend", "jobs", *receipts, "--lease", "1m")
-        self.assertEqual(self.ask("ack", "jobs", receipts[0])[0]["ok"], 1)
-        self.assertEqual(self.ask("ack", "jobs", receipts[0], code=FAILED)[0]["stale"], 1)
-        self.run_cli("nack", "jobs", receipts[1], "--delay", "0s", "--error", "no such user")
-        item, = self.ask("lease", "jobs", "--wait", "20s")
-        self.assertEqual((item["attempt"], item["last_error"]), (2, "no such user"))
-        self.run_cli("nack", "jobs", item["receipt"], "--dead")
-        self.await_state({"id": item["id"]}, "dead")
-
-    def test_a_command_gets_the_payload_and_its_exit_code_decides(self):
-        timers = self.add(6)
-        folder = os.path.join(self.data, "out")
-        os.mkdir(folder)
-        self.work("--jobs", "3", "--count", "6", "--", "sh", "-c", f'cat > {folder}/$TICKWHEEL_ID.$TICKWHEEL_ATTEMPT')
-        for timer in timers:
-            self.assertEqual(self.state(timer), "fired")
-            with open(f"{folder}/{timer['id']}.1", encoding="utf-8") as file:
-                self.assertEqual(json.load(file), timer["payload"])
-        timer, = self.add(1, retry={"base": "1ms", "cap": "1ms"})
-        self.assertIn("exit code 3", self.work("--count", "1", "--", "sh", "-c", "exit 3").err)
-        self.assertEqual(self.state(timer), "retrying")
-        self.work("--count", "1", "--", "sh", "-c", "exit 65")
-        self.assertEqual(self.state(timer), "dead")
-
-    def test_bytes_and_large_payloads_arrive_whole(self):
-        text = "\u00e9\u0000" * 60000
-        self.create(target="queue:jobs", after=0, body_base64="AP8KCg==", content_type="a/b")
-        path = os.path.join(self.data, "out")
-        self.work("--count", "1", "--", "sh", "-c", f"cat > {path}")
-        with open(path, "rb") as file:
-            self.assertEqual(file.read(), b"\x00\xff\n\n")
-        self.create(target="queue:jobs", after=0, payload=text)
-        self.work("--count", "1", "--", "sh", "-c", f"cat > {path}")
-        with open(path, encoding="utf-8") as file:
-            self.assertEqual(json.load(file), text)
-        self.create(target="queue:jobs", after=0, payload=text)
-        self.work("--count", "1", "--", "true")  # it does not read its input
-
-    def test_a_lease_is_extended_while_the_command_runs(self):
-        timer, = self.add(1)
-        release = os.path.join(self.data, "release")
-        terminal = self.terminal("work", "jobs", "--lease", "4s", "--count", "1", "--", "sh", "-c",
-                                 f"until [ -e {release} ]; do sleep 0.1; done")
-        harness.wait_until(lambda: self.state(timer) == "delivering", 20, "the command runs")
-        self.assertEqual(self.ask("lease", "jobs", "--wait", "6s"), [])  # longer than the lease
-        with open(release, "w", encoding="utf-8"):
-            pass
-        self.assertEqual(terminal.end(), DONE)
-        self.assertEqual(self.state(timer), "fired")
-
-    def test_the_first_signal_lets_commands_end_the_second_ends_them(self):
-        for signals, state in ((1, "fired"), (2, "retrying")):
-            timer, = self.add(1, retry={"base": "1h", "cap": "1h"})
-            release = os.path.join(self.data, f"release{signals}")
-            terminal = self.terminal("work", "jobs", "--", "sh", "-c",
-                                     f"echo it runs; until [ -e {release} ]; do sleep 0.1; done")
-            terminal.expect("it runs")
-            terminal.type("\x03")
-            terminal.expect("waits for 1 commands")
-            if signals == 1:
-                with open(release, "w", encoding="utf-8"):
-                    pass
-            else:
-                terminal.type("\x03")
-            self.assertEqual(terminal.end(), DONE)
-            self.assertEqual(self.state(timer), state)
-
-    # proves: cli-jobs
-    def test_what_cannot_work_says_so(self):
-        self.run_cli("work", "jobs", "x", code=USAGE)
-        self.run_cli("work", "no/queue", "--", "true", code=NOT_FOUND)
-        self.work("--lease", "1ms", "--", "true", code=USAGE)
-        self.work("--jobs", "257", "--", "true", code=USAGE)
-        self.add(1)
-        self.work("--jobs", "256", "--count", "1", "--", "true")
-        timer, = self.add(1)
-        done = self.work("--", "/nonexistent/program", code=USAGE)
-        self.assertIn("/nonexistent/program", done.err)
-        self.assertEqual(self.state(timer), "retrying")
 
 
 class Transfer(CommandLine):

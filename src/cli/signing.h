@@ -1,0 +1,32 @@
+/*
+ * signing.h - signatures of webhooks (Standard Webhooks): receive verifies them, listen signs.
+ *
+ * Errors     CLI_EXIT_USAGE, complained about, never with a part of the secret.
+ * Ownership  A key holds the secret itself; wipe it by signing_key_wipe.
+ * Threads    One.
+ */
+#ifndef TICKWHEEL_CLI_SIGNING_H
+#define TICKWHEEL_CLI_SIGNING_H
+
+#include "cli/cli.h"
+
+#define SIGNING_KEY_BYTES_MAX 64
+
+struct signing_key {
+    char bytes[SIGNING_KEY_BYTES_MAX + 8]; /* base64 is decoded in steps of 3 bytes */
+    size_t size;                           /* 0: there is no secret */
+};
+
+/* Reads the secret of --secret or TICKWHEEL_WEBHOOK_SECRET: "whsec_" and base64, or @FILE. */
+enum cli_exit signing_read_key(const struct cli *cli, struct signing_key *ret_key);
+void signing_key_wipe(struct signing_key *key);
+
+/* Appends "v1,..." for the headers webhook-id and webhook-timestamp and the body; nothing when out
+ * of memory. */
+void signing_append(const struct signing_key *key, struct bytes id, struct bytes timestamp,
+                    struct bytes body, struct buffer *out);
+
+/* Whether one of the signatures, separated by blanks, is the wanted one. Takes as long for each. */
+bool signing_is_among(struct bytes signatures, struct bytes wanted);
+
+#endif

@@ -1,0 +1,65 @@
+/*
+ * worker.h - the loop of a worker: leases items of a queue, starts a job for each, extends the
+ * leases, and acknowledges or refuses the items by what the jobs say.
+ *
+ * One thread waits for a lease call, the jobs, and signals, all at once. A job has a slot from its
+ * lease until the daemon took its answer: an ack or nack that does not reach the daemon is sent
+ * again until the lease is over. Leases are extended when a third of them is over. The first signal
+ * stops leasing and lets the jobs end, the second ends them.
+ *
+ * The verb has the flags --jobs, --lease and --count, and the queue as its first argument.
+ *
+ * Errors     An exit code, complained about.
+ * Threads    One.
+ */
+#ifndef TICKWHEEL_CLI_WORKER_H
+#define TICKWHEEL_CLI_WORKER_H
+
+#include "cli/cli.h"
+
+#define WORKER_JOBS_MAX  256
+#define WORKER_JOB_WAITS 2 /* descriptors of a job, at most */
+
+enum worker_result {
+    WORKER_DONE,
+    WORKER_FAILED,  /* is tried again */
+    WORKER_REFUSED, /* becomes a dead letter at once */
+};
+
+/* How a job ended. */
+struct worker_outcome {
+    enum worker_result result;
+    char error[128];
+    uint64_t delay_s; /* until the next attempt; 0: the timer's retry says it */
+};
+
+/* A kind of job. Each function gets `context` and the slot of the job, below `job_count`. */
+struct worker_kind {
+    const char *noun; /* of jobs, in the plural */
+
+    /* Begins the job of an item, which is borrowed for the call. Any other code than
+     * CLI_EXIT_DONE: it could not, and *ret_outcome says why; the worker ends with that code. */
+    enum cli_exit (*start)(void *context, size_t slot, struct bytes item,
+                           struct worker_outcome *ret_outcome);
+
+    /* Writes the descriptors that the job waits for beside its calls, and returns how many. */
+    unsigned (*append_waits)(void *context, size_t slot, struct pollfd *waits);
+
+    /* Lets the job proceed; true when it has ended. */
+    bool (*step)(void *context, size_t slot, struct worker_outcome *ret_outcome);
+
+    /* Asks the job to end. */
+    void (*stop)(void *context, size_t slot);
+};
+
+/* Reads --jobs, for the kind to make room for so many. */
+enum cli_exit worker_read_jobs(struct cli *cli, uint64_t *ret_count);
+
+/* Works until a signal, or after --count items. `calls` is waited for too. */
+enum cli_exit worker_run(struct cli *cli, const struct worker_kind *kind, void *context,
+                         struct cli_calls *calls, size_t job_count);
+
+/* Appends the payload of an item as it was given, or the bytes of its body_base64. */
+void worker_append_body(struct bytes item, struct buffer *out);
+
+#endif
