@@ -2,6 +2,8 @@
 #include "judge.h"
 
 #include "base/check.h"
+#include "base/random.h"
+#include "storage/memory.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -55,14 +57,16 @@ void judge_land(struct truth *truth, const struct frame *frame)
     truth->records[offset].epoch = frame->epoch;
     truth->records[offset].seq = frame->seq;
     truth->records[offset].is_valid = is_valid;
-    truth->records[offset].hash = replica_hash(&truth->replica);
+    if (truth->size % HASH_EVERY == 0)
+        truth->records[offset].hash = replica_hash(&truth->replica);
 }
 
 void judge_replica(const struct truth *truth, const struct replica *replica)
 {
     if (replica->next > truth->size)
         judge_broken("a replica is ahead of the log: %" PRIu64, replica->next);
-    if (replica->next > 0 && truth->records[replica->next - 1].hash != replica_hash(replica))
+    if (replica->next > 0 && replica->next % HASH_EVERY == 0 &&
+        truth->records[replica->next - 1].hash != replica_hash(replica))
         judge_broken("a replica differs from the log before %" PRIu64, replica->next);
 }
 
@@ -76,8 +80,7 @@ static uint64_t truth_find(const struct truth *truth, const struct frame *frame)
     return 0;
 }
 
-void judge_durable(struct truth *truth, const struct frame *frames, size_t count,
-                   const struct replica_change *changes, size_t change_count,
+void judge_durable(const struct truth *truth, const struct frame *frames, size_t count,
                    const struct replica *replica)
 {
     uint64_t place = 0;
@@ -91,15 +94,6 @@ void judge_durable(struct truth *truth, const struct frame *frames, size_t count
     }
     if (replica->next < place)
         judge_broken("a commit is acknowledged, and not applied: %" PRIu64, place - 1);
-    for (size_t i = 0; i < change_count; i++) {
-        const struct replica_change *change = &changes[i];
-        const struct cell *cell = &replica->cells[change->timer];
-
-        if (place > truth->acked[change->timer])
-            truth->acked[change->timer] = place;
-        if (change->kind == CHANGE_CANCEL && cell->kind == CHANGE_CANCEL && cell->id == change->id)
-            truth->is_cancelled[change->id] = true;
-    }
 }
 
 void judge_failed(struct truth *truth, const struct frame *frame)
@@ -113,22 +107,150 @@ void judge_failed(struct truth *truth, const struct frame *frame)
     truth->failed[truth->failed_count++].seq = frame->seq;
 }
 
-void judge_read(const struct truth *truth, const struct replica *replica, uint32_t timer)
+/* ---- timers ---- */
+
+struct tracked *judge_track(struct truth *truth, uint64_t serial)
 {
-    /* The place of the last change is in the cell, or behind: it changed nothing. */
-    if (replica->next < truth->acked[timer])
-        judge_broken("a read misses an acknowledged change at %" PRIu64, truth->acked[timer] - 1);
+    size_t at = random_mix(serial) % TRACKED_MAX;
+
+    while (truth->tracked[at].serial && truth->tracked[at].serial != serial)
+        at = (at + 1) % TRACKED_MAX;
+    if (!truth->tracked[at].serial) {
+        CHECK(++truth->tracked_count < TRACKED_MAX);
+        truth->tracked[at].serial = serial;
+    }
+    return &truth->tracked[at];
 }
 
-void judge_deliver(struct truth *truth, uint64_t epoch, uint32_t id)
+void judge_batch(struct truth *truth, const struct storage_batch *batch)
 {
-    if (truth->is_cancelled[id])
-        judge_broken("timer %" PRIu32 " is delivered after its cancel was answered", id);
-    if (truth->delivered_in[id] > epoch)
-        judge_broken("timer %" PRIu32 " is delivered in epoch %" PRIu64 " after %" PRIu64, id,
-                     epoch, truth->delivered_in[id]);
-    if (truth->delivered_in[id] == epoch)
-        judge_broken("timer %" PRIu32 " is delivered twice in epoch %" PRIu64, id, epoch);
-    truth->duplicates += truth->delivered_in[id] > 0;
-    truth->delivered_in[id] = epoch;
+    for (size_t i = 0; i < batch->write_count; i++) {
+        const struct timer *timer = batch->writes[i].timer;
+
+        if (timer_is_final(timer->state))
+            judge_track(truth, timer->id.serial)->is_ended = true;
+    }
+}
+
+void judge_created(struct truth *truth, const struct timer_id *id, struct wall due)
+{
+    struct tracked *tracked = judge_track(truth, id->serial);
+
+    if (tracked->is_acked)
+        judge_broken("two timers have the serial %" PRIx64, id->serial);
+    tracked->is_acked = true;
+    if (tracked->version_acked)
+        return; /* a later owner has answered a patch by now */
+    tracked->due = due;
+    tracked->version_acked = 1;
+}
+
+void judge_patched(struct truth *truth, const struct timer *timer)
+{
+    struct tracked *tracked = judge_track(truth, timer->id.serial);
+
+    tracked->patches_open--;
+    if (timer->version == tracked->version_acked)
+        judge_broken("two patches of %" PRIx64 " make it version %" PRIu32, timer->id.serial,
+                     timer->version);
+    if (timer->version < tracked->version_acked)
+        return; /* likewise */
+    tracked->version_acked = timer->version;
+    tracked->due = timer->due;
+}
+
+void judge_cancelled(struct truth *truth, const struct timer_id *id)
+{
+    judge_track(truth, id->serial)->is_cancelled = true;
+}
+
+void judge_read(struct truth *truth, const struct timer_id *id, const struct timer *timer,
+                uint32_t version)
+{
+    const struct tracked *tracked = judge_track(truth, id->serial);
+    struct timer *found;
+
+    if (!timer && storage_find(truth->replica.storage, id, &found, NULL) == ERROR_NONE) {
+        if (!timer_is_final(found->state))
+            judge_broken("a read misses %" PRIx64 ", which has not ended", id->serial);
+        timer_free(found);
+    }
+    if (timer && timer->version < version)
+        judge_broken("a read shows version %" PRIu32 " of %" PRIx64 ", %" PRIu32
+                     " was acknowledged",
+                     timer->version, id->serial, version);
+    if (timer && tracked->is_ended && !timer_is_final(timer->state))
+        judge_broken("a read shows %" PRIx64 " alive after its end", id->serial);
+}
+
+void judge_deliver(struct truth *truth, uint64_t epoch, struct wall now, const struct timer *timer)
+{
+    struct tracked *tracked = judge_track(truth, timer->id.serial);
+    const uint64_t serial = timer->id.serial;
+
+    if (tracked->is_cancelled)
+        judge_broken("%" PRIx64 " is delivered after its cancel was answered", serial);
+    if (tracked->is_ended)
+        judge_broken("%" PRIx64 " is delivered after its end", serial);
+    if (timer->due.ms > now.ms)
+        judge_broken("%" PRIx64 " is delivered %" PRIu64 " ms early", serial,
+                     timer->due.ms - now.ms);
+    if (tracked->is_acked && !tracked->patches_open && timer->due.ms != tracked->due.ms)
+        judge_broken("%" PRIx64 " is delivered for another time than was answered", serial);
+    if (tracked->delivered_in > epoch)
+        judge_broken("%" PRIx64 " is delivered in epoch %" PRIu64 " after %" PRIu64, serial, epoch,
+                     tracked->delivered_in);
+    if (tracked->is_out && tracked->delivered_in == epoch)
+        judge_broken("%" PRIx64 " is delivered twice at a time in epoch %" PRIu64, serial, epoch);
+    truth->duplicates += tracked->delivered_in > 0 && tracked->delivered_in < epoch;
+    tracked->delivered_in = epoch;
+    tracked->is_out = true;
+    tracked->deliveries++;
+}
+
+void judge_delivered(struct truth *truth, uint64_t epoch, uint64_t serial)
+{
+    struct tracked *tracked = judge_track(truth, serial);
+
+    if (tracked->delivered_in == epoch)
+        tracked->is_out = false;
+}
+
+static void judge_ended(const struct tracked *tracked, enum timer_state state)
+{
+    if (state == TIMER_CANCELLED ? !tracked->is_cancel_asked : tracked->deliveries == 0)
+        judge_broken("%" PRIx64 " ended as %s, which nobody asked for", tracked->serial,
+                     timer_state_text(state));
+}
+
+void judge_end(struct truth *truth, struct wall before)
+{
+    struct storage_page page = replica_rows(&truth->replica);
+    struct storage_meta meta;
+    uint64_t alive = 0;
+
+    memory_storage_check(truth->replica.storage);
+    for (size_t i = 0; i < page.count; i++) {
+        const struct timer *timer = page.timers[i];
+        struct tracked *tracked = judge_track(truth, timer->id.serial);
+
+        alive += !timer_is_final(timer->state);
+        if (timer_is_final(timer->state))
+            judge_ended(tracked, timer->state);
+        else if (timer->due.ms < before.ms &&
+                 !(tracked->is_out && tracked->delivered_in == truth->epoch))
+            judge_broken("%" PRIx64 " was not delivered until the end", timer->id.serial);
+        else
+            tracked->is_acked = false; /* its turn is still to come */
+    }
+    CHECK(storage_load_meta(truth->replica.storage, 0, &meta, NULL) == ERROR_NONE);
+    if (meta.pending != alive)
+        judge_broken("%" PRIu64 " timers are counted, and %" PRIu64 " live", meta.pending, alive);
+    storage_page_free(&page);
+    for (size_t i = 0; i < TRACKED_MAX; i++) {
+        const struct tracked *tracked = &truth->tracked[i];
+
+        if (tracked->is_acked && !tracked->deliveries && !tracked->is_cancel_asked)
+            judge_broken("%" PRIx64 " was acknowledged and is lost", tracked->serial);
+    }
 }

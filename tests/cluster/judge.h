@@ -2,7 +2,8 @@
  * judge.h - the promises of a cluster, checked in a simulated one.
  *
  * The judge sees the log itself, and everything that leaves a node. It has rules of its own on
- * which records are valid. A broken promise is printed, and ends the program.
+ * which records are valid, and remembers of each timer what clients were told and what was
+ * delivered. A broken promise is printed, and ends the program.
  */
 #ifndef TICKWHEEL_CLUSTER_SIM_JUDGE_H
 #define TICKWHEEL_CLUSTER_SIM_JUDGE_H
@@ -11,8 +12,23 @@
 
 enum {
     RECORDS_MAX = 6000, /* of the log of a run */
-    TIMER_IDS_MAX = 6000,
+    TRACKED_MAX = 8192, /* timers of a run; a power of two */
     VERDICT_MAX = 6000, /* commits that were answered as failed */
+    HASH_EVERY = 16,    /* records after which replicas are compared */
+};
+
+/* A timer, as far as it was seen outside of the nodes. */
+struct tracked {
+    uint64_t serial;                    /* 0: the place is free */
+    bool is_acked;                      /* its create was answered */
+    bool is_cancel_asked, is_cancelled; /* and answered */
+    bool is_ended;                      /* an owner was told that its end is durable */
+    bool is_out;                        /* its delivery in `out_epoch` is not back */
+    uint32_t patches_open;              /* asked, and not answered for certain */
+    uint32_t version_acked;             /* at least */
+    struct wall due;                    /* as answered last */
+    uint64_t delivered_in;              /* the epoch of the last delivery */
+    uint32_t deliveries;
 };
 
 struct truth {
@@ -25,9 +41,8 @@ struct truth {
         uint64_t epoch, seq, hash;
         bool is_valid;
     } records[RECORDS_MAX];
-    uint64_t acked[REPLICA_TIMERS];       /* 1 + the offset of the last acknowledged change */
-    bool is_cancelled[TIMER_IDS_MAX];     /* answered with success */
-    uint64_t delivered_in[TIMER_IDS_MAX]; /* the epoch of the last delivery */
+    struct tracked tracked[TRACKED_MAX];
+    size_t tracked_count;
     struct {
         uint64_t epoch, seq;
     } failed[VERDICT_MAX];
@@ -46,13 +61,32 @@ void judge_replica(const struct truth *truth, const struct replica *replica);
 
 /* A node answers a commit: as durable, to be found in its replica; or as failed. `frames` are the
  * heads of its frames. */
-void judge_durable(struct truth *truth, const struct frame *frames, size_t count,
-                   const struct replica_change *changes, size_t change_count,
+void judge_durable(const struct truth *truth, const struct frame *frames, size_t count,
                    const struct replica *replica);
 void judge_failed(struct truth *truth, const struct frame *frame);
 
-/* A node answers a read, or begins a delivery. */
-void judge_read(const struct truth *truth, const struct replica *replica, uint32_t timer);
-void judge_deliver(struct truth *truth, uint64_t epoch, uint32_t id);
+/* What is known of the timer. */
+struct tracked *judge_track(struct truth *truth, uint64_t serial);
+
+/* A batch is durable, as its engine is told. */
+void judge_batch(struct truth *truth, const struct storage_batch *batch);
+
+/* A client is told: its timer is there; its patch is done; its cancel is. */
+void judge_created(struct truth *truth, const struct timer_id *id, struct wall due);
+void judge_patched(struct truth *truth, const struct timer *timer);
+void judge_cancelled(struct truth *truth, const struct timer_id *id);
+
+/* A client is shown a timer, NULL: that there is none. It had been told of `version` when it
+ * asked. */
+void judge_read(struct truth *truth, const struct timer_id *id, const struct timer *timer,
+                uint32_t version);
+
+/* A delivery begins by the owner of this epoch, whose wall clock has shown `now`; it is back. */
+void judge_deliver(struct truth *truth, uint64_t epoch, struct wall now, const struct timer *timer);
+void judge_delivered(struct truth *truth, uint64_t epoch, uint64_t serial);
+
+/* After a calm time: what was answered and was due `before` is delivered or cancelled, and the
+ * storage says so. */
+void judge_end(struct truth *truth, struct wall before);
 
 #endif

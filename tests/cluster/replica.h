@@ -1,51 +1,37 @@
 /*
- * replica.h - the state that follows the log in the simulated cluster: a few timers, each of which
- * is live, cancelled or fired. It stands for the engine and its storage.
+ * replica.h - the storage of a simulated node, in memory, which follows the log.
  */
 #ifndef TICKWHEEL_CLUSTER_SIM_REPLICA_H
 #define TICKWHEEL_CLUSTER_SIM_REPLICA_H
 
-#include "cluster/frame.h"
-
-enum {
-    REPLICA_TIMERS = 6,
-    COMMIT_CHANGES_MAX = 8,
-    COMMIT_FRAMES_MAX = 3,
-};
-
-enum change_kind {
-    CHANGE_CREATE = 1, /* timer `id` takes the place `timer` */
-    CHANGE_CANCEL,     /* that timer is cancelled, if it is live and still there */
-    CHANGE_FIRE,       /* it was delivered */
-};
-
-struct replica_change {
-    enum change_kind kind;
-    uint32_t timer;
-    uint32_t id;
-};
-
-struct cell {
-    enum change_kind kind; /* the last change; 0: none yet */
-    uint32_t id;
-    uint64_t offset; /* of its record */
-};
+#include "cluster/ownership.h"
+#include "storage/storage.h"
 
 struct replica {
-    struct cell cells[REPLICA_TIMERS];
-    uint64_t next; /* records before this offset are applied */
-    /* Of a commit whose last frame is not there yet. */
-    struct replica_change pending[COMMIT_CHANGES_MAX * COMMIT_FRAMES_MAX];
-    size_t pending_count;
+    struct storage *storage;
+    struct buffer part; /* of a commit whose last frame is not there yet */
+    uint64_t next;      /* records before this offset are applied */
 };
 
-/* Appends the changes as the body of a frame. */
-void changes_encode(const struct replica_change *changes, size_t count, struct buffer *to);
+void replica_init(struct replica *replica);
+void replica_deinit(struct replica *replica);
 
 /* Applies a valid record, unless it was applied already. */
 void replica_apply(struct replica *replica, uint64_t offset, const struct frame *frame);
 
-/* Of everything but `next`. */
+/* What was applied survives a crash from now on. */
+void replica_sync(struct replica *replica);
+
+/* The node dies: of the commits behind the last sync the first `kept` stay. */
+void replica_crash(struct replica *replica, size_t kept);
+
+/* How far the storage is, as its own place tells. */
+struct ownership_place replica_place(const struct replica *replica);
+
+/* Of all rows and the metadata. O(rows). */
 uint64_t replica_hash(const struct replica *replica);
+
+/* All rows, for the caller to storage_page_free(). */
+struct storage_page replica_rows(const struct replica *replica);
 
 #endif

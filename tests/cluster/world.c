@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 #include "cluster/ownership.h"
-#include "judge.h"
+#include "tenure.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -13,32 +13,32 @@ enum {
     NODES_MAX = 5,
     APPENDS_MAX = 8000,
     INCIDENTS_MAX = 4096, /* at a time */
-    SHIPMENT_BYTES = 160,
-    QUEUE_MAX = COMMIT_CHANGES_MAX * COMMIT_FRAMES_MAX,
-    FAULTS_MS = 60000, /* and then */
-    CALM_MS = 30000,   /* without new faults */
+    FAULTS_MS = 60000,    /* and then */
+    CALM_MS = 30000,      /* without new faults */
     LEASE_MS = 2000,
+    SKEW_MS_MAX = 500, /* of a wall clock */
+    GRACE_MS = 10000,  /* for a timer to be delivered, without new faults */
 };
 
-#define CLUSTER UINT64_C(77)
+#define CLUSTER  UINT64_C(77)
+#define START_MS UINT64_C(1800000000000)
 
 enum incident_kind {
-    INCIDENT_LAND,      /* an append reaches the log */
-    INCIDENT_ANSWER,    /* its node is told where */
-    INCIDENT_FAIL,      /* its node is told that it is in doubt */
-    INCIDENT_READ,      /* a node reads the log */
-    INCIDENT_WAKE,      /* a node asked to be woken */
-    INCIDENT_ACT,       /* a node reads and delivers, if it may */
-    INCIDENT_RECOVERED, /* an engine is ready */
-    INCIDENT_LEFT,      /* an engine has its deliveries back */
-    INCIDENT_HEAR,      /* a node hears of the plan */
-    INCIDENT_START,     /* a node starts again */
+    INCIDENT_LAND,   /* an append reaches the log */
+    INCIDENT_ANSWER, /* its node is told where */
+    INCIDENT_FAIL,   /* its node is told that it is in doubt */
+    INCIDENT_READ,   /* a node reads the log */
+    INCIDENT_WAKE,   /* a node asked to be woken */
+    INCIDENT_WORK,   /* an engine has something to do */
+    INCIDENT_HEAR,   /* a node hears of the plan */
+    INCIDENT_START,  /* a node starts again */
     INCIDENT_CLIENT,
     INCIDENT_PLAN,
     INCIDENT_STOP,
     INCIDENT_DUEL, /* the owner stops, as another node goes on */
     INCIDENT_CRASH,
     INCIDENT_PAUSE,
+    INCIDENT_STEP, /* a wall clock is set */
 };
 
 struct incident {
@@ -51,8 +51,7 @@ struct incident {
 
 /* An append on its way. */
 struct shipment {
-    char bytes[SHIPMENT_BYTES];
-    size_t size;
+    struct buffer bytes;
     uint64_t ticket;
     bool is_given_up;
 };
@@ -62,27 +61,17 @@ struct peer {
     struct replica replica;
     uint32_t number, life;
     uint64_t clock_start_ns;
-    int64_t drift_ppm;
+    int64_t drift_ppm, skew_ms;
     bool is_up;
-    uint64_t stopped_until_us, wake_at_us;
+    uint64_t stopped_until_us, wake_at_us, work_at_us;
     enum ownership_state state; /* when last looked at */
     uint32_t planned;
 
     /* As owner. */
-    struct replica_change queue[QUEUE_MAX]; /* not appended yet */
-    size_t queued;
-    struct replica_change commit[QUEUE_MAX]; /* in flight */
-    size_t commit_count, commit_sent; /* changes; those in frames that are durable or in flight */
-    struct frame frames[COMMIT_FRAMES_MAX];
+    struct tenure tenure;
+    struct frame frames[COMMIT_FRAMES_MAX]; /* heads of those of the commit in flight */
     size_t frame_count;
-    char sent[SHIPMENT_BYTES];
-    size_t sent_size;
-    uint64_t sent_ticket;
-    uint32_t out[REPLICA_TIMERS]; /* ids of timers that are being delivered */
-
-    /* What a crash leaves. */
-    struct replica stored;
-    struct ownership_place stored_place;
+    uint32_t sent; /* the last append */
 };
 
 struct cluster_world {
@@ -93,17 +82,14 @@ struct cluster_world {
     size_t heap_count;
     struct shipment shipments[APPENDS_MAX];
     uint32_t shipment_count;
-    struct {
-        char bytes[SHIPMENT_BYTES];
-        size_t size;
-    } log[RECORDS_MAX];
+    uint32_t log[RECORDS_MAX]; /* the append of each record */
     uint64_t log_paused_us;
     struct peer peers[NODES_MAX];
-    uint32_t peer_count, planned, last_id;
+    uint32_t peer_count, planned;
     /* Permille, or the mean time between two; 0: never. */
     uint32_t lost_permille, late_permille, unanswered_permille, doubled_permille, lag_permille;
     uint64_t poll_ms; /* of readers, at most */
-    uint64_t stop_gap_ms, crash_gap_ms, pause_gap_ms, plan_gap_ms, client_gap_ms;
+    uint64_t stop_gap_ms, crash_gap_ms, pause_gap_ms, plan_gap_ms, client_gap_ms, step_gap_ms;
     struct truth truth;
     struct cluster_totals *totals;
 };
@@ -184,23 +170,35 @@ static uint64_t delay_until(const struct cluster_world *world, const struct peer
     return (uint64_t)((double)ns / (1000.0 + (double)peer->drift_ppm / 1000.0)) + 1;
 }
 
+/* Of the node's engine: its wall clock is set by people, and has no drift. */
+static struct tenure_time time_of(const struct cluster_world *world, const struct peer *peer)
+{
+    const uint64_t ms = START_MS + world->now_us / 1000;
+
+    return (struct tenure_time){
+        .us = world->now_us,
+        .wall = {(uint64_t)((int64_t)ms + peer->skew_ms)},
+        .may_act = ownership_may_act(&peer->own, clock_of(world, peer)),
+    };
+}
+
 /* ---- the owner's commits ---- */
 
-static void drop_commits(struct peer *peer)
+static struct frame frame_of(const struct cluster_world *world, uint32_t append)
 {
-    peer->queued = peer->commit_count = peer->commit_sent = peer->frame_count = 0;
-    memset(peer->out, 0, sizeof(peer->out));
+    struct frame frame;
+
+    CHECK(frame_decode(buffer_bytes(&world->shipments[append].bytes), CLUSTER, &frame, NULL) ==
+          ERROR_NONE);
+    return frame;
 }
 
 static void end_commit(struct cluster_world *world, struct peer *peer)
 {
-    judge_durable(&world->truth, peer->frames, peer->frame_count, peer->commit, peer->commit_count,
-                  &peer->replica);
-    for (size_t i = 0; i < peer->commit_count; i++)
-        if (peer->commit[i].kind == CHANGE_FIRE &&
-            peer->out[peer->commit[i].timer] == peer->commit[i].id)
-            peer->out[peer->commit[i].timer] = 0;
-    peer->commit_count = peer->commit_sent = peer->frame_count = 0;
+    judge_durable(&world->truth, peer->frames, peer->frame_count, &peer->replica);
+    if (!tenure_part_durable(&peer->tenure, time_of(world, peer)))
+        return;
+    peer->frame_count = 0;
     world->totals->durable++;
 }
 
@@ -219,49 +217,24 @@ static void take_result(struct cluster_world *world, struct peer *peer, uint64_t
     if (result != OWNERSHIP_DURABLE)
         return;
     if (offset >= ownership_place(&peer->own)->next) {
-        struct frame frame;
+        const struct frame frame = frame_of(world, peer->sent);
 
-        CHECK(frame_decode((struct bytes){peer->sent, peer->sent_size}, CLUSTER, &frame, NULL) ==
-              ERROR_NONE);
         replica_apply(&peer->replica, offset, &frame);
         judge_replica(&world->truth, &peer->replica);
     }
-    if (peer->commit_sent == peer->commit_count)
-        end_commit(world, peer);
-}
-
-/* The changes of the next frame: a part of a commit that has begun, or of a new one. */
-static size_t next_changes(struct cluster_world *world, struct peer *peer)
-{
-    if (peer->commit_count == 0) {
-        memcpy(peer->commit, peer->queue, peer->queued * sizeof(*peer->queue));
-        peer->commit_count = peer->queued;
-        peer->queued = 0;
-    }
-    size_t left = peer->commit_count - peer->commit_sent;
-    size_t later = COMMIT_CHANGES_MAX * (COMMIT_FRAMES_MAX - 1 - peer->frame_count);
-    size_t least = left > later ? left - later : 1;
-    size_t most = left < COMMIT_CHANGES_MAX ? left : COMMIT_CHANGES_MAX;
-    return happens(world, 700) ? most : least + below(world, most - least + 1);
+    end_commit(world, peer);
 }
 
 static void ship(struct cluster_world *world, struct peer *peer, uint64_t ticket,
                  struct frame *frame)
 {
-    struct buffer buffer;
-
     CHECK(world->shipment_count < APPENDS_MAX);
     uint32_t number = world->shipment_count++;
     struct shipment *shipment = &world->shipments[number];
-    buffer_init(&buffer);
-    frame_encode(frame, CLUSTER, &buffer);
-    CHECK(buffer.size <= SHIPMENT_BYTES);
-    memcpy(peer->sent, buffer.data, buffer.size);
-    peer->sent_size = buffer.size;
-    peer->sent_ticket = ticket;
-    *shipment = (struct shipment){.size = buffer.size, .ticket = ticket};
-    memcpy(shipment->bytes, peer->sent, buffer.size);
-    buffer_deinit(&buffer);
+    buffer_init(&shipment->bytes);
+    frame_encode(frame, CLUSTER, &shipment->bytes);
+    shipment->ticket = ticket;
+    peer->sent = number;
     struct incident incident = {.node = peer->number, .life = peer->life, .append = number};
     uint64_t answer_us = 1000 + below(world, 20000);
     if (happens_now(world, world->lost_permille)) {
@@ -288,26 +261,19 @@ static void ship(struct cluster_world *world, struct peer *peer, uint64_t ticket
 static void append(struct cluster_world *world, struct peer *peer)
 {
     enum ownership_offer offer =
-        peer->queued + peer->commit_count > 0 ? OWNERSHIP_COMMIT : OWNERSHIP_NOTHING;
+        tenure_has_commit(&peer->tenure) ? OWNERSHIP_COMMIT : OWNERSHIP_NOTHING;
     struct frame frame;
-    struct buffer body;
     uint64_t ticket = ownership_append(&peer->own, offer, clock_of(world, peer), &frame);
 
     if (ticket == 0)
         return;
-    buffer_init(&body);
     if (frame.kind == FRAME_COMMIT) {
-        size_t count = next_changes(world, peer);
-        changes_encode(peer->commit + peer->commit_sent, count, &body);
-        peer->commit_sent += count;
-        frame.has_more = peer->commit_sent < peer->commit_count;
-        frame.body = buffer_bytes(&body);
+        frame.body = tenure_next_part(&peer->tenure, &frame.has_more);
         CHECK(peer->frame_count < COMMIT_FRAMES_MAX);
-        peer->frames[peer->frame_count++] = frame;
-        peer->frames[peer->frame_count - 1].body = (struct bytes){0};
+        peer->frames[peer->frame_count] = frame;
+        peer->frames[peer->frame_count++].body = (struct bytes){0};
     }
     ship(world, peer, ticket, &frame);
-    buffer_deinit(&body);
 }
 
 /* ---- a node ---- */
@@ -325,12 +291,38 @@ static void note_state(struct cluster_world *world, struct peer *peer)
     peer->state = state;
     if (state == OWNERSHIP_BROKEN)
         judge_broken("node %" PRIu32 " says that the log has lost records", peer->number);
-    if (state == OWNERSHIP_RECOVERING)
-        post_to(world, peer, below(world, 200000), INCIDENT_RECOVERED);
+    if (state == OWNERSHIP_RECOVERING) {
+        peer->frame_count = 0;
+        tenure_begin(&peer->tenure, ownership_epoch(&peer->own), random_next(&world->random),
+                     time_of(world, peer));
+    }
+    if (state == OWNERSHIP_DRAINING)
+        tenure_drain(&peer->tenure);
     if (state == OWNERSHIP_LEAVING)
-        post_to(world, peer, below(world, 3000000), INCIDENT_LEFT);
-    if (state == OWNERSHIP_LEAVING || state == OWNERSHIP_RECOVERING)
-        drop_commits(peer);
+        tenure_leave(&peer->tenure);
+}
+
+/* The engine has its turn, and tells the ownership how far it is. */
+static void work(struct cluster_world *world, struct peer *peer)
+{
+    peer->tenure.is_calm = world->is_calm;
+    tenure_turn(&peer->tenure, time_of(world, peer));
+    if (peer->state == OWNERSHIP_RECOVERING && tenure_is_ready(&peer->tenure))
+        ownership_recovered(&peer->own);
+    if (peer->state == OWNERSHIP_DRAINING && tenure_is_idle(&peer->tenure))
+        ownership_drained(&peer->own);
+    if (peer->state == OWNERSHIP_LEAVING && !peer->tenure.engine)
+        ownership_left(&peer->own);
+}
+
+/* Posts the next wake-up at `at_us`, unless one is posted that comes before. */
+static void wake_at(struct cluster_world *world, const struct peer *peer, uint64_t at_us,
+                    uint64_t *posted_us, enum incident_kind kind)
+{
+    if (at_us == UINT64_MAX || (*posted_us > world->now_us && *posted_us <= at_us))
+        return;
+    *posted_us = at_us;
+    post_to(world, peer, at_us - world->now_us, kind);
 }
 
 /* After each input of a node. */
@@ -343,19 +335,17 @@ static void turn(struct cluster_world *world, struct peer *peer)
     take_result(world, peer, 0);
     ownership_check(&peer->own);
     note_state(world, peer);
-    if (peer->state == OWNERSHIP_DRAINING && peer->queued + peer->commit_count == 0)
-        ownership_drained(&peer->own);
+    work(world, peer);
     append(world, peer);
+    wake_at(world, peer, tenure_wake_us(&peer->tenure, time_of(world, peer)), &peer->work_at_us,
+            INCIDENT_WORK);
     struct instant at = ownership_wake_at(&peer->own, now);
     if (at.ns == UINT64_MAX)
         return;
     if (at.ns <= now.ns)
         judge_broken("node %" PRIu32 " asks to be woken in the past", peer->number);
-    uint64_t delay_us = delay_until(world, peer, at);
-    if (peer->wake_at_us > world->now_us && peer->wake_at_us <= world->now_us + delay_us)
-        return;
-    peer->wake_at_us = world->now_us + delay_us;
-    post_to(world, peer, delay_us, INCIDENT_WAKE);
+    wake_at(world, peer, world->now_us + delay_until(world, peer, at), &peer->wake_at_us,
+            INCIDENT_WAKE);
 }
 
 static void read_log(struct cluster_world *world, struct peer *peer)
@@ -363,10 +353,8 @@ static void read_log(struct cluster_world *world, struct peer *peer)
     uint64_t next = ownership_place(&peer->own)->next, most = 1 + below(world, 20);
 
     for (; next < world->truth.size && most > 0; next++, most--) {
-        struct frame frame;
+        const struct frame frame = frame_of(world, world->log[next]);
 
-        CHECK(frame_decode((struct bytes){world->log[next].bytes, world->log[next].size}, CLUSTER,
-                           &frame, NULL) == ERROR_NONE);
         if (ownership_read(&peer->own, next, &frame, clock_of(world, peer)) != OWNERSHIP_VALID)
             continue;
         replica_apply(&peer->replica, next, &frame);
@@ -374,49 +362,13 @@ static void read_log(struct cluster_world *world, struct peer *peer)
         /* Before its commit is forgotten with the ownership. */
         take_result(world, peer, 0);
         note_state(world, peer);
-        if (happens(world, 100)) {
-            peer->stored = peer->replica;
-            peer->stored_place = *ownership_place(&peer->own);
-        }
+        if (happens(world, 100))
+            replica_sync(&peer->replica);
     }
     if (next == world->truth.size)
         ownership_restored(&peer->own);
     uint64_t lag_ms = happens_now(world, world->lag_permille) ? 3 * LEASE_MS : world->poll_ms;
     post_to(world, peer, 1000 + 1000 * below(world, lag_ms), INCIDENT_READ);
-}
-
-static bool is_changing(const struct peer *peer, uint32_t timer)
-{
-    for (size_t i = 0; i < peer->queued; i++)
-        if (peer->queue[i].timer == timer)
-            return true;
-    for (size_t i = 0; i < peer->commit_count; i++)
-        if (peer->commit[i].timer == timer)
-            return true;
-    return false;
-}
-
-/* Answers a read, and delivers a timer. */
-static void act(struct cluster_world *world, struct peer *peer)
-{
-    uint32_t timer = (uint32_t)below(world, REPLICA_TIMERS);
-    const struct cell *cell = &peer->replica.cells[timer];
-
-    post_to(world, peer, 1000 * (10 + below(world, 150)), INCIDENT_ACT);
-    if (!ownership_may_act(&peer->own, clock_of(world, peer))) {
-        world->totals->silenced += peer->state == OWNERSHIP_ACTIVE;
-        return;
-    }
-    judge_read(&world->truth, &peer->replica, timer);
-    world->totals->reads++;
-    if (cell->kind != CHANGE_CREATE || peer->out[timer] == cell->id || is_changing(peer, timer) ||
-        peer->queued == QUEUE_MAX)
-        return;
-    judge_deliver(&world->truth, ownership_epoch(&peer->own), cell->id);
-    world->totals->deliveries++;
-    peer->out[timer] = cell->id;
-    peer->queue[peer->queued++] = (struct replica_change){CHANGE_FIRE, timer, cell->id};
-    turn(world, peer);
 }
 
 static void start(struct cluster_world *world, struct peer *peer)
@@ -429,19 +381,18 @@ static void start(struct cluster_world *world, struct peer *peer)
         .seed = random_next(&world->random),
     };
 
+    const struct ownership_place place = replica_place(&peer->replica);
+
     peer->is_up = true;
     peer->life++;
-    peer->wake_at_us = 0;
-    peer->replica = peer->stored;
-    drop_commits(peer);
-    ownership_init(&peer->own, &options, &peer->stored_place, clock_of(world, peer));
+    peer->wake_at_us = peer->work_at_us = 0;
+    ownership_init(&peer->own, &options, &place, clock_of(world, peer));
     peer->state = ownership_state(&peer->own);
     if (world->is_verbose)
         printf("%10.3f ms  node %" PRIu32 " life %" PRIu32 " starts at %" PRIu64 "\n",
-               (double)world->now_us / 1000.0, peer->number, peer->life, peer->stored_place.next);
+               (double)world->now_us / 1000.0, peer->number, peer->life, place.next);
     ownership_plan(&peer->own, peer->planned, clock_of(world, peer));
     post_to(world, peer, below(world, 10000), INCIDENT_READ);
-    post_to(world, peer, below(world, 10000), INCIDENT_ACT);
 }
 
 /* ---- clients, plans and faults ---- */
@@ -449,22 +400,25 @@ static void start(struct cluster_world *world, struct peer *peer)
 static void ask(struct cluster_world *world)
 {
     struct peer *peer = &world->peers[below(world, world->peer_count)];
-    uint32_t timer = (uint32_t)below(world, REPLICA_TIMERS);
-    const struct cell *cell = &peer->replica.cells[timer];
 
     post(world, 1000 * (1 + below(world, 2 * world->client_gap_ms)),
          (struct incident){.kind = INCIDENT_CLIENT});
     if (!peer->is_up || peer->stopped_until_us > world->now_us || peer->state != OWNERSHIP_ACTIVE ||
-        peer->queued >= QUEUE_MAX - 4)
+        world->truth.tracked_count + 1000 > TRACKED_MAX)
         return;
-    if (cell->kind == CHANGE_CREATE && !is_changing(peer, timer) && peer->out[timer] != cell->id &&
-        happens(world, 500))
-        peer->queue[peer->queued++] = (struct replica_change){CHANGE_CANCEL, timer, cell->id};
-    else if (world->last_id + 1 < TIMER_IDS_MAX)
-        for (size_t i = 1 + below(world, 4); i > 0 && world->last_id + 1 < TIMER_IDS_MAX; i--)
-            peer->queue[peer->queued++] = (struct replica_change){
-                CHANGE_CREATE, (uint32_t)below(world, REPLICA_TIMERS), ++world->last_id};
+    tenure_ask(&peer->tenure, time_of(world, peer));
     turn(world, peer);
+}
+
+/* By people, or a service that corrects it. */
+static void step_clock(struct cluster_world *world)
+{
+    struct peer *peer = &world->peers[below(world, world->peer_count)];
+
+    post(world, 1000 * (1 + below(world, 2 * world->step_gap_ms)),
+         (struct incident){.kind = INCIDENT_STEP});
+    peer->skew_ms = (int64_t)below(world, 2 * SKEW_MS_MAX + 1) - SKEW_MS_MAX;
+    world->totals->steps++;
 }
 
 static void plan(struct cluster_world *world)
@@ -518,6 +472,10 @@ static void crash(struct cluster_world *world)
     peer->life++;
     peer->stopped_until_us = 0;
     world->totals->crashes++;
+    tenure_end(&peer->tenure, time_of(world, peer));
+    const uint64_t next = peer->replica.next;
+    replica_crash(&peer->replica, (size_t)below(world, 40));
+    world->totals->rewound += next - peer->replica.next;
     post_to(world, peer, 1000 * below(world, 3 * LEASE_MS), INCIDENT_START);
 }
 
@@ -533,8 +491,8 @@ static void pause_log(struct cluster_world *world)
 
 static void land(struct cluster_world *world, const struct incident *incident)
 {
-    struct shipment *shipment = &world->shipments[incident->append];
-    struct frame frame;
+    const struct shipment *shipment = &world->shipments[incident->append];
+    const struct frame frame = frame_of(world, incident->append);
 
     if (world->now_us < world->log_paused_us) {
         post(world, world->log_paused_us - world->now_us, *incident);
@@ -543,10 +501,7 @@ static void land(struct cluster_world *world, const struct incident *incident)
     if (world->truth.size == RECORDS_MAX)
         return;
     uint64_t offset = world->truth.size;
-    memcpy(world->log[offset].bytes, shipment->bytes, shipment->size);
-    world->log[offset].size = shipment->size;
-    CHECK(frame_decode((struct bytes){shipment->bytes, shipment->size}, CLUSTER, &frame, NULL) ==
-          ERROR_NONE);
+    world->log[offset] = incident->append;
     bool was_released = world->truth.is_released;
     judge_land(&world->truth, &frame);
     bool is_valid = world->truth.records[offset].is_valid;
@@ -604,17 +559,8 @@ static void happen_to(struct cluster_world *world, struct peer *peer,
     case INCIDENT_READ:
         read_log(world, peer);
         break;
-    case INCIDENT_ACT:
-        act(world, peer);
-        return;
-    case INCIDENT_RECOVERED:
-        ownership_recovered(&peer->own);
-        break;
-    case INCIDENT_LEFT:
-        ownership_left(&peer->own);
-        break;
     default:
-        break; /* INCIDENT_WAKE */
+        break; /* INCIDENT_WAKE, INCIDENT_WORK */
     }
     turn(world, peer);
 }
@@ -667,6 +613,9 @@ static void happen(struct cluster_world *world, const struct incident *incident)
     case INCIDENT_PAUSE:
         pause_log(world);
         return;
+    case INCIDENT_STEP:
+        step_clock(world);
+        return;
     case INCIDENT_HEAR:
         hear(world, peer, incident);
         return;
@@ -687,7 +636,7 @@ static void happen(struct cluster_world *world, const struct incident *incident)
 }
 
 /* Without faults the planned node serves in the end, and all replicas are alike. */
-static void check_end(const struct cluster_world *world)
+static void check_end(struct cluster_world *world)
 {
     const struct peer *owner = &world->peers[world->planned];
 
@@ -702,6 +651,7 @@ static void check_end(const struct cluster_world *world)
         if (!peer->is_up || ownership_place(&peer->own)->next + 100 < world->truth.size)
             judge_broken("node %" PRIu32 " does not follow in the end", i);
     }
+    judge_end(&world->truth, (struct wall){START_MS + world->now_us / 1000 - GRACE_MS});
 }
 
 static uint64_t gap(struct cluster_world *world, uint32_t permille, uint64_t least, uint64_t spread)
@@ -724,12 +674,17 @@ static void draw(struct cluster_world *world, uint64_t seed)
     world->pause_gap_ms = gap(world, 300, 5000, 20000);
     world->plan_gap_ms = 2000 + below(world, 10000);
     world->client_gap_ms = 20 + below(world, 300);
+    world->step_gap_ms = gap(world, 300, 2000, 20000);
+    bool is_skewed = happens(world, 600);
     bool is_drifting = happens(world, 600);
     for (uint32_t i = 0; i < world->peer_count; i++) {
         struct peer *peer = &world->peers[i];
         int64_t most = 1000000 / OWNERSHIP_DRIFT / 2;
 
         peer->number = i;
+        peer->skew_ms = is_skewed ? (int64_t)below(world, 2 * SKEW_MS_MAX + 1) - SKEW_MS_MAX : 0;
+        replica_init(&peer->replica);
+        tenure_init(&peer->tenure, &peer->replica, &world->truth, world->totals);
         peer->clock_start_ns = below(world, UINT64_C(1) << 50);
         peer->drift_ppm = !is_drifting ? 0 : happens(world, 500) ? most : -most;
         start(world, peer);
@@ -744,7 +699,7 @@ static void post_faults(struct cluster_world *world)
     } each[] = {
         {world->stop_gap_ms, INCIDENT_STOP},     {world->crash_gap_ms, INCIDENT_CRASH},
         {world->pause_gap_ms, INCIDENT_PAUSE},   {world->plan_gap_ms, INCIDENT_PLAN},
-        {world->client_gap_ms, INCIDENT_CLIENT},
+        {world->client_gap_ms, INCIDENT_CLIENT}, {world->step_gap_ms, INCIDENT_STEP},
     };
 
     for (size_t i = 0; i < sizeof(each) / sizeof(*each); i++)
@@ -753,13 +708,25 @@ static void post_faults(struct cluster_world *world)
                  (struct incident){.kind = each[i].kind});
 }
 
+static void clear(struct cluster_world *world)
+{
+    for (uint32_t i = 0; i < world->peer_count; i++) {
+        tenure_end(&world->peers[i].tenure, time_of(world, &world->peers[i]));
+        replica_deinit(&world->peers[i].replica);
+    }
+    for (uint32_t i = 0; i < world->shipment_count; i++)
+        buffer_deinit(&world->shipments[i].bytes);
+    replica_deinit(&world->truth.replica);
+}
+
 void cluster_run(uint64_t seed, bool is_verbose, struct cluster_totals *totals, uint64_t *ret_hash)
 {
-    static struct cluster_world world; /* 3 MB */
+    static struct cluster_world world; /* 2 MB */
 
     memset(&world, 0, sizeof(world));
     world.is_verbose = is_verbose;
     world.totals = totals;
+    replica_init(&world.truth.replica);
     draw(&world, seed);
     post_faults(&world);
     while (world.now_us < 1000 * (FAULTS_MS + CALM_MS)) {
@@ -780,4 +747,5 @@ void cluster_run(uint64_t seed, bool is_verbose, struct cluster_totals *totals, 
     totals->refused += world.truth.repeats;
     totals->duplicates += world.truth.duplicates;
     *ret_hash = random_mix(world.hash ^ replica_hash(&world.truth.replica) ^ world.truth.size);
+    clear(&world);
 }

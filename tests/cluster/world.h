@@ -1,10 +1,11 @@
 /*
- * world.h - a simulated cluster of one partition: nodes that run the real ownership and frames, a
- * log between them, clients, and faults. A seed is a run.
+ * world.h - a simulated cluster of one partition: nodes that run the real ownership, frames and
+ * engine on a storage that follows the log between them, clients, and faults. A seed is a run.
  *
  * Appends come late, get lost, land twice, and land after they were given up or while their node
  * sleeps; answers get lost; the log pauses; nodes are stopped, crash and go back to an older
- * storage, read late, and have clocks that drift as far as OWNERSHIP_DRIFT allows.
+ * storage, read late, and have wall clocks that differ and step, and others that drift as far as
+ * OWNERSHIP_DRIFT allows.
  */
 #ifndef TICKWHEEL_CLUSTER_SIM_WORLD_H
 #define TICKWHEEL_CLUSTER_SIM_WORLD_H
@@ -24,8 +25,11 @@
     X(durable, "commits durable")                                \
     X(failed, "commits failed")                                  \
     X(in_doubt, "commits in doubt")                              \
+    X(created, "timers created")                                 \
+    X(patched, "timers patched")                                 \
+    X(cancelled, "timers cancelled")                             \
     X(reads, "reads")                                            \
-    X(silenced, "reads and deliveries that the lease forbade")   \
+    X(silenced, "answers that the lease forbade")                \
     X(deliveries, "deliveries")                                  \
     X(duplicates, "of them repeated by a later owner")           \
     X(late, "appends that landed after they were given up")      \
@@ -33,6 +37,8 @@
     X(doubled, "appends that landed twice")                      \
     X(stops, "stops")                                            \
     X(crashes, "crashes")                                        \
+    X(rewound, "records that a crash took from a storage")       \
+    X(steps, "steps of a wall clock")                            \
     X(pauses, "pauses of the log")
 
 struct cluster_totals {
