@@ -22,7 +22,7 @@ WARNINGS = ["-Wall", "-Wextra", "-pedantic", "-Werror"]
 CMAKE_CONSUMER = """
 cmake_minimum_required(VERSION 3.16)
 project(consumer LANGUAGES {language})
-find_package(tickwheel 0.1 REQUIRED)
+find_package(tickwheel 0.2 REQUIRED)
 set_source_files_properties({source} PROPERTIES LANGUAGE {language})
 add_executable(consumer {source})
 target_link_libraries(consumer PRIVATE {target})
@@ -76,7 +76,7 @@ class Installed(unittest.TestCase):
     def check_program(self, program, is_shared):
         self.assertEqual(run(program, env={"LD_LIBRARY_PATH": self.lib}), "used\n")
         needed = run("readelf", "-d", program)
-        self.assertEqual("[libtickwheel.so.0.1]" in needed, is_shared, needed)
+        self.assertEqual("[libtickwheel.so.0.2]" in needed, is_shared, needed)
 
     def build_by_pkg_config(self, compiler, is_shared):
         flags = run("pkg-config", "--cflags", "--libs", *([] if is_shared else ["--static"]), "tickwheel",
@@ -152,10 +152,10 @@ class Installed(unittest.TestCase):
     def test_it_stands_on_the_c_library_alone(self):
         needed = re.findall(r"\(NEEDED\).*\[(.*)\]", run("readelf", "-d", self.find("libtickwheel.so")))
         self.assertEqual(set(needed) - {"libc.so.6", "libpthread.so.0"}, set())
-        self.assertIn("[libtickwheel.so.0.1]", run("readelf", "-d", self.find("libtickwheel.so")))
+        self.assertIn("[libtickwheel.so.0.2]", run("readelf", "-d", self.find("libtickwheel.so")))
 
     def test_cmake_accepts_the_versions_of_one_soname(self):
-        for version, is_found in (("0.1", True), ("0.1.0", True), ("0.0", False), ("0.2", False), ("1.0", False)):
+        for version, is_found in (("0.2", True), ("0.2.0", True), ("0.1", False), ("0.3", False), ("1.0", False)):
             source = tempfile.mkdtemp(dir=self.folder)
             with open(os.path.join(source, "CMakeLists.txt"), "w", encoding="utf-8") as file:
                 file.write("cmake_minimum_required(VERSION 3.16)\nproject(consumer LANGUAGES C)\n"

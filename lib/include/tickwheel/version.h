@@ -3,7 +3,7 @@
  *
  * They differ when a program runs with another shared library than it was compiled with. Before
  * 1.0.0 each minor version may change the interface, and is another library to the linker
- * (libtickwheel.so.0.1); from then on each major version is.
+ * (libtickwheel.so.0.2); from then on each major version is.
  *
  * Threads    Any.
  */
@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 /* The version of the headers. */
-#define TW_VERSION "0.1.0"
+#define TW_VERSION "0.2.0"
 
 /* The version of the library that runs, in the form of TW_VERSION. */
 const char *tw_version(void);
