@@ -16,7 +16,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: help run example build rocksdb lib test test-bounds test-brokers test-clients test-generators test-debian test-systemd formal sim soak soak-cluster bench bench-service bench-brokers asan \
+.PHONY: help run example build rocksdb lib test test-bounds test-brokers test-clients test-generators test-debian test-systemd test-packages packages dist formal sim soak soak-cluster bench bench-service bench-brokers asan \
 	tsan fuzz fuzz-long coverage lint analyze fmt docs install install-lib clean
 .DEFAULT_GOAL := help
 
@@ -67,6 +67,10 @@ test-debian: ## builds on the next Debian in a debootstrap, and runs the unit te
 test-systemd: ## backup, restore and upgrade by docs/operations.md in a container with systemd; as root
 	@scripts/install-deps containers
 	@python3 tests/install/systemd_test.py || [ $$? -eq 77 ]
+
+test-packages: ## builds the Debian packages for 12 and 13, installs, upgrades and purges them in containers; as root
+	@scripts/install-deps containers
+	@python3 tests/install/packages_test.py || [ $$? -eq 77 ]
 
 test-clients: ## the client libraries, each with its language's own tools
 	@scripts/install-deps languages
@@ -159,6 +163,13 @@ install: build ## install everything under PREFIX (default /usr/local)
 
 install-lib: lib ## install the library alone: headers, static and shared, pkg-config, CMake package, manual
 	@cmake --install build/lib
+
+packages: ## Debian packages for the release of Debian that runs here, in build/packages
+	@scripts/install-deps packages
+	@scripts/packages
+
+dist: ## the sources as build/tickwheel-VERSION.tar.gz
+	@scripts/dist
 
 clean: ## remove the build folders; data stays
 	@rm -rf build

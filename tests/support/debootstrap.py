@@ -77,3 +77,30 @@ def make(folder, release, packages, finish=lambda: None):
     finish()
     with open(made, "w", encoding="ascii") as file:
         file.write(wanted)
+
+
+def copy_tree(folder):
+    """The tree as it is now, in /tickwheel of the release; what the last run built there stays."""
+    listed = subprocess.run(["git", "-C", ROOT, "ls-files", "-co", "--exclude-standard", "-z"], check=True,
+                            capture_output=True).stdout
+    tree = os.path.join(folder, "tickwheel")
+    for kept in os.listdir(tree) if os.path.isdir(tree) else ():
+        path = os.path.join(tree, kept)
+        if kept != "build":
+            (shutil.rmtree if os.path.isdir(path) and not os.path.islink(path) else os.remove)(path)
+    for path in map(os.fsdecode, filter(None, listed.split(b"\0"))):
+        if os.path.lexists(os.path.join(ROOT, path)):
+            os.makedirs(os.path.dirname(os.path.join(tree, path)), exist_ok=True)
+            shutil.copy2(os.path.join(ROOT, path), os.path.join(tree, path), follow_symlinks=False)
+
+
+def make_builder(folder, release, purpose):
+    """The release with the tree in /tickwheel, and the packages that scripts/install-deps names for a purpose."""
+    def finish():
+        shutil.copy("/etc/resolv.conf", os.path.join(folder, "etc/resolv.conf"))
+        with open(os.path.join(folder, "usr/sbin/policy-rc.d"), "w", encoding="ascii") as file:
+            file.write("#!/bin/sh\nexit 101\n")  # no package starts a server
+        os.chmod(os.path.join(folder, "usr/sbin/policy-rc.d"), 0o755)
+    make(folder, release, ["ca-certificates"], finish)
+    copy_tree(folder)
+    inside(folder, f"/tickwheel/scripts/install-deps {purpose}")
