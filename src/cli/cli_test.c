@@ -3,6 +3,7 @@
  * with a reason, and nothing from outside reaches a terminal as a control sequence. Method: tables
  * of good and bad inputs through the functions that the verbs use; every row of the table of verbs.
  */
+#include "cli/crontab.h"
 #include "cli/daemon_settings.h"
 #include "cli/screen.h"
 #include "cli/settings.h"
@@ -366,6 +367,48 @@ static void brokers_of_a_list_have_hosts_and_no_secrets(void **state)
     assert_false(daemon_settings_next_broker(&list, &broker));
 }
 
+static void a_crontab_is_read_as_cron_reads_it(void **state)
+{
+    static const struct {
+        enum crontab_step step;
+        const char *schedule, *command, *input; /* or what is wrong, in `command` */
+    } rows[] = {
+        {CRONTAB_EMPTY, NULL, NULL, NULL},
+        {CRONTAB_EMPTY, NULL, NULL, NULL},
+        {CRONTAB_ENTRY, "*/5 9-17 * JAN MON-FRI", "run  it", NULL},
+        {CRONTAB_ENTRY, "@daily", "mail", "Hello\n\nyou\n"},
+        {CRONTAB_ENTRY, "0 0 1 * 7", "date +%d = x", NULL},
+        {CRONTAB_WRONG, NULL, "@reboot is no time", NULL},
+        {CRONTAB_WRONG, NULL, "there are fewer than five fields", NULL},
+        {CRONTAB_WRONG, NULL, "there is no command", NULL},
+        {CRONTAB_WRONG, NULL, "the line is not UTF-8, as JSON asks", NULL},
+        {CRONTAB_END, NULL, NULL, NULL},
+    };
+    struct crontab crontab = {
+        .rest = BYTES("  # a comment\n\tNAME = 'a b' \r\n*/5  9-17 * JAN\tMON-FRI  run  it\n"
+                      "@daily mail%Hello%%you\n0 0 1 * 7 date +\\%d = x\n@reboot x\n* * * x\n"
+                      "* * * * * \n* * * * * \xff")};
+    struct crontab_entry entry = {0};
+    struct error error;
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        assert_int_equal(crontab_next(&crontab, &entry, &error), rows[i].step);
+        if (rows[i].step == CRONTAB_WRONG)
+            assert_string_equal(error.text, rows[i].command);
+        if (rows[i].step != CRONTAB_ENTRY)
+            continue;
+        assert_true(bytes_equal(buffer_bytes(&entry.schedule), bytes_of(rows[i].schedule)));
+        assert_true(bytes_equal(buffer_bytes(&entry.command), bytes_of(rows[i].command)));
+        assert_int_equal(entry.has_input, rows[i].input != NULL);
+        if (rows[i].input)
+            assert_true(bytes_equal(buffer_bytes(&entry.input), bytes_of(rows[i].input)));
+    }
+    assert_true(bytes_equal(crontab_variable(&crontab, "NAME"), BYTES("a b")));
+    assert_int_equal(crontab_variable(&crontab, "OTHER").size, 0);
+    crontab_entry_deinit(&entry);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test(name)
@@ -384,6 +427,7 @@ int main(void)
         TEST(members_are_found),
         cmocka_unit_test(the_settings_of_a_daemon_come_from_its_file_and_the_environment),
         cmocka_unit_test(brokers_of_a_list_have_hosts_and_no_secrets),
+        cmocka_unit_test(a_crontab_is_read_as_cron_reads_it),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

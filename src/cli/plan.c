@@ -23,14 +23,11 @@ struct plan_preview {
     size_t count;
 };
 
-static int64_t plan_local(const struct plan_preview *preview, size_t index, int32_t *ret_offset)
+static int64_t plan_local(const struct plan_preview *preview, size_t index)
 {
     int64_t at = (int64_t)(preview->instants[index].ms / 1000);
-    int32_t offset = zone_stretch_at(preview->zone, at).offset_s;
 
-    if (ret_offset)
-        *ret_offset = offset;
-    return at + offset;
+    return at + zone_stretch_at(preview->zone, at).offset_s;
 }
 
 /* Draws a month; returns the index of the first instant behind it. */
@@ -39,7 +36,7 @@ static size_t plan_append_month(struct cli *cli, const struct plan_preview *prev
     static const char *const months[] = {"January",   "February", "March",    "April",
                                          "May",       "June",     "July",     "August",
                                          "September", "October",  "November", "December"};
-    struct date month = calendar_date(floor_divide(plan_local(preview, index, NULL), 86400));
+    struct date month = calendar_date(floor_divide(plan_local(preview, index), 86400));
     int64_t first = calendar_days(month.year, month.month, 1);
     unsigned days = calendar_month_days(month.year, month.month);
     unsigned column = (calendar_weekday(first) + 6) % 7;
@@ -53,7 +50,7 @@ static size_t plan_append_month(struct cli *cli, const struct plan_preview *prev
         bool is_marked = false;
 
         while (index < preview->count &&
-               floor_divide(plan_local(preview, index, NULL), 86400) == first + day) {
+               floor_divide(plan_local(preview, index), 86400) == first + day) {
             is_marked = true;
             index++;
         }
@@ -69,22 +66,14 @@ static size_t plan_append_month(struct cli *cli, const struct plan_preview *prev
 
 static void plan_append_instants(struct cli *cli, const struct plan_preview *preview)
 {
-    static const char *const weekdays[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
     struct wall now = wall_now();
 
     for (size_t i = 0; i < preview->count; i++) {
-        int32_t offset;
-        int64_t local = plan_local(preview, i, &offset);
-        int64_t days = floor_divide(local, 86400), seconds = floor_modulo(local, 86400);
-        struct date date = calendar_date(days);
-        int32_t minutes = (offset < 0 ? -offset : offset) / 60;
         char utc[RFC3339_TEXT_SIZE];
 
         rfc3339_format(preview->instants[i], utc);
-        buffer_printf(&cli->out, "%s %04d-%02d-%02d %02d:%02d:%02d %c%02d:%02d  %s  ",
-                      weekdays[calendar_weekday(days)], date.year, date.month, date.day,
-                      (int)(seconds / 3600), (int)(seconds / 60 % 60), (int)(seconds % 60),
-                      offset < 0 ? '-' : '+', minutes / 60, minutes % 60, utc);
+        screen_append_local(&cli->out, preview->zone, preview->instants[i]);
+        buffer_printf(&cli->out, "  %s  ", utc);
         screen_append_distance(&cli->out, now, preview->instants[i]);
         buffer_append_text(&cli->out, "\n");
     }

@@ -1,6 +1,8 @@
 /* screen.c - safe text, times in words and tables. */
 #include "cli/screen.h"
 
+#include "calendar/calendar.h"
+
 #include "base/utf8.h"
 #include "calendar/duration.h"
 
@@ -135,6 +137,22 @@ void screen_append_distance(struct buffer *out, struct wall now, struct wall the
     ms = (ms + units[i].unit_ms / 2) / units[i].unit_ms * units[i].unit_ms;
     duration_format(ms, text);
     buffer_printf(out, then.ms < now.ms ? "%s ago" : "in %s", text);
+}
+
+void screen_append_local(struct buffer *out, const struct zone *zone, struct wall at)
+{
+    static const char *const weekdays[] = {"Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"};
+    int64_t second = (int64_t)(at.ms / 1000);
+    int32_t offset = zone_stretch_at(zone, second).offset_s;
+    int64_t days = floor_divide(second + offset, 86400);
+    int64_t seconds = floor_modulo(second + offset, 86400);
+    struct date date = calendar_date(days);
+    int32_t minutes = (offset < 0 ? -offset : offset) / 60;
+
+    buffer_printf(out, "%s %04d-%02d-%02d %02d:%02d:%02d %c%02d:%02d",
+                  weekdays[calendar_weekday(days)], date.year, date.month, date.day,
+                  (int)(seconds / 3600), (int)(seconds / 60 % 60), (int)(seconds % 60),
+                  offset < 0 ? '-' : '+', minutes / 60, minutes % 60);
 }
 
 void screen_append_bar(struct buffer *out, uint64_t value, uint64_t most)

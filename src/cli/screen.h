@@ -14,6 +14,7 @@
 
 #include "base/bytes.h"
 #include "base/time.h"
+#include "calendar/zone.h"
 
 enum screen_colour {
     SCREEN_PLAIN,
@@ -50,6 +51,9 @@ enum screen_colour screen_colour_of_state(struct bytes state);
 
 /* Appends "in 9m32s" or "3d ago", rounded to a unit that fits the distance. */
 void screen_append_distance(struct buffer *out, struct wall now, struct wall then);
+
+/* Appends "Tue 2026-11-24 09:30:00 +01:00", as clocks of the zone show it. */
+void screen_append_local(struct buffer *out, const struct zone *zone, struct wall at);
 
 /* Appends a bar as long as the share of `value` in `most`: up to SCREEN_BAR_WIDTH places, in
  * eighths of one. */

@@ -301,23 +301,17 @@ static uint64_t transfer_next_line(const struct transfer_import *import)
     return import->count ? import->numbers[0] : import->line;
 }
 
-enum cli_exit transfer_import(struct cli *cli)
+/* Creates the timers of the lines in a file. */
+static enum cli_exit transfer_run(struct cli *cli, FILE *file)
 {
-    const char *path = cli->options.arguments[0];
-    bool is_input = strcmp(path, "-") == 0;
     struct transfer_import import = {.cli = cli};
-    FILE *file = is_input ? stdin : fopen(path, "r");
 
-    if (!file)
-        return cli_complain(CLI_EXIT_USAGE, "%s cannot be opened", path);
     import.code = cli_flag_number(cli, CLI_FLAG_FROM, 1, UINT64_C(1) << 53, 1, &import.first);
     if (!import.code)
         import.code = cli_catch_signals(cli);
-    transfer_progress_begin(&import.progress, is_input ? 0 : transfer_size(file));
+    transfer_progress_begin(&import.progress, file == stdin ? 0 : transfer_size(file));
     if (!import.code)
         transfer_read(&import, file);
-    if (!is_input)
-        fclose(file);
     transfer_draw(&import.progress, "\n");
     if (import.failed > TRANSFER_FAILURES_SHOWN)
         cli_complain(CLI_EXIT_DONE, "and %llu further lines failed",
@@ -333,6 +327,51 @@ enum cli_exit transfer_import(struct cli *cli)
                      (unsigned long long)transfer_next_line(&import));
     buffer_deinit(&import.batch);
     return import.code ? import.code : import.failed ? CLI_EXIT_FAILED : CLI_EXIT_DONE;
+}
+
+enum cli_exit transfer_create(struct cli *cli, struct bytes lines)
+{
+    FILE *file = fmemopen((char *)(uintptr_t)lines.data, lines.size, "r");
+
+    if (!file)
+        return cli_complain(CLI_EXIT_FAILED, "out of memory");
+    enum cli_exit code = transfer_run(cli, file);
+    fclose(file);
+    return code;
+}
+
+/* Flags that only a crontab takes. */
+static enum cli_exit transfer_refuse_flags(struct cli *cli)
+{
+    static const enum cli_flag_id flags[] = {CLI_FLAG_TARGET, CLI_FLAG_ZONE, CLI_FLAG_LABEL,
+                                             CLI_FLAG_SYSTEM, CLI_FLAG_DRY_RUN};
+
+    for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++)
+        if (cli_flag(cli, flags[i]))
+            return cli_complain(CLI_EXIT_USAGE, "--%s is a flag of: tickwheel import crontab FILE",
+                                cli_flag_row(flags[i])->name);
+    return CLI_EXIT_DONE;
+}
+
+enum cli_exit transfer_import(struct cli *cli)
+{
+    const char *path = cli->options.arguments[0];
+    bool is_input = strcmp(path, "-") == 0;
+
+    if (cli->options.argument_count == 2 && strcmp(path, "crontab") == 0)
+        return crontab_import(cli);
+    if (cli->options.argument_count == 2)
+        return cli_complain(CLI_EXIT_USAGE, "too many arguments for \"import FILE\"");
+    enum cli_exit code = transfer_refuse_flags(cli);
+    if (code)
+        return code;
+    FILE *file = is_input ? stdin : fopen(path, "r");
+    if (!file)
+        return cli_complain(CLI_EXIT_USAGE, "%s cannot be opened", path);
+    code = transfer_run(cli, file);
+    if (!is_input)
+        fclose(file);
+    return code;
 }
 
 /* ---- export ---- */

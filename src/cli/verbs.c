@@ -158,6 +158,11 @@ static const struct cli_flag_use verbs_listen[] = {
 
 static const struct cli_flag_use verbs_import[] = {
     {CLI_FLAG_FROM, "skip the lines before this one, as a stopped import says"},
+    {CLI_FLAG_TARGET, "crontab: the target of the timers, as queue:cron or a URL"},
+    {CLI_FLAG_ZONE, "crontab: its time zone, unless a line sets CRON_TZ"},
+    {CLI_FLAG_SYSTEM, "crontab: lines name a user, as in /etc/crontab"},
+    {CLI_FLAG_LABEL, "crontab: a label of the timers; may be repeated"},
+    {CLI_FLAG_DRY_RUN, "crontab: create nothing; show the next firings, or with json the lines"},
     VERBS_END,
 };
 
@@ -346,11 +351,17 @@ const struct cli_verb CLI_VERBS[] = {
      "tickwheel add 3s http://127.0.0.1:9000/hello --payload '{\"order\": 42}'\n"
      "tickwheel add 3s log:hello",
      verbs_dev, receive_dev},
-    {"import", "FILE", 1, 1, "Create timers from a file",
+    {"import", "[crontab] FILE", 1, 2, "Create timers from a file, or from a crontab",
      "Each line is a timer as the API takes it (NDJSON); - is standard input. Importing a file "
      "again\n"
-     "creates nothing twice: lines with a key are known by it, others by their number and text.",
+     "creates nothing twice: lines with a key are known by it, others by their number and text.\n"
+     "import crontab makes a timer of each entry, whose payload has the command, its standard "
+     "input "
+     "and\n"
+     "the variables. A line that cannot be a timer is named, and then none is created.",
      "tickwheel import timers.ndjson\n"
+     "crontab -l | tickwheel import crontab - --zone Europe/Berlin --target queue:cron --dry-run\n"
+     "tickwheel import crontab /etc/crontab --system --zone UTC --target queue:cron\n"
      "tickwheel export --url http://old:8463 | tickwheel import - --url http://new:8463",
      verbs_import, transfer_import},
     {"export", "", 0, 0, "Write live timers as lines that import takes",

@@ -47,6 +47,7 @@ enum cli_exit queue_extend(struct cli *cli);
 enum cli_exit listen_run(struct cli *cli);
 enum cli_exit work_run(struct cli *cli);
 enum cli_exit transfer_import(struct cli *cli);
+enum cli_exit crontab_import(struct cli *cli);
 enum cli_exit transfer_export(struct cli *cli);
 enum cli_exit receive_run(struct cli *cli);
 enum cli_exit receive_dev(struct cli *cli);

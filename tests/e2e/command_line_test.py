@@ -293,6 +293,75 @@ class Transfer(CommandLine):
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 
 
+class Crontab(CommandLine):
+    TEXT = ("# of a user\nSHELL = '/bin/sh'\n30 9 * * MON-FRI\treport --to a%Hello%you\n\nSHELL=/bin/bash\n"
+            "@daily  clean '100\\%'\n@daily  clean '100\\%'\n")
+
+    def crontab(self, text, *arguments, code=DONE):
+        return self.run_cli("import", "crontab", "-", "--target", "queue:cron", *arguments, code=code, stdin=text)
+
+    def timers(self):
+        return sorted(self.ask("list"), key=lambda timer: timer["key"])
+
+    def test_each_entry_becomes_a_timer_and_a_repetition_doubles_none(self):
+        self.assertEqual(self.crontab(self.TEXT, "--zone", "Europe/Berlin", "--label", "from:cron").out,
+                         "created 3, existed 0, failed 0\n")
+        timers = self.timers()
+        report, = (timer for timer in timers if "stdin" in timer["payload"])
+        self.assertEqual((report["schedule"]["cron"], report["schedule"]["timezone"], report["target"], report["labels"]),
+                         ("30 9 * * MON-FRI", "Europe/Berlin", "queue:cron", {"from": "cron"}))
+        self.assertEqual(report["payload"], {"command": "report --to a", "stdin": "Hello\nyou\n", "env": {"SHELL": "/bin/sh"}})
+        clean = [timer for timer in timers if timer is not report]
+        self.assertEqual([timer["payload"] for timer in clean], [{"command": "clean '100%'", "env": {"SHELL": "/bin/bash"}}] * 2)
+        self.assertEqual(self.crontab(self.TEXT, "--zone", "Europe/Berlin", "--label", "from:cron").out,
+                         "created 0, existed 3, failed 0\n")
+        self.assertEqual(self.timers(), timers)
+        # Another zone is another timer of that key: it is refused, with the line.
+        self.assertIn("line 3: ", self.crontab(self.TEXT, "--zone", "UTC", "--label", "from:cron", code=FAILED).err)
+
+    def test_a_crontab_of_the_system_and_zones_of_its_own(self):
+        path = os.path.join(self.data, "crontab")
+        with open(path, "w", encoding="utf-8") as file:
+            file.write("0 1 * * * root first\nCRON_TZ=America/New_York\n0 1 * * *  www-data  second it\n")
+        self.run_cli("import", "crontab", path, "--system", "--zone", "UTC", "--target", "queue:cron")
+        found = {timer["payload"]["user"]: (timer["payload"]["command"], timer["schedule"]["timezone"]) for timer in self.timers()}
+        self.assertEqual(found, {"root": ("first", "UTC"), "www-data": ("second it", "America/New_York")})
+
+    def test_what_no_timer_can_be_is_named_and_nothing_is_created(self):
+        text = "@daily fine\n@reboot start\n* * * *\n61 * * * * x\n-0 1 * * * quiet\nRANDOM_DELAY=5\n@daily fine too"
+        done = self.crontab(text, "--zone", "UTC", code=USAGE)
+        self.assertEqual(re.findall(r"line (\d): ", done.err), ["2", "3", "4", "5", "6"])
+        self.assertIn("nothing was created", done.err)
+        self.assertIn("line 1: name the time zone", self.crontab("@daily x", code=USAGE).err)
+        self.assertIn("line 2: ", self.crontab("CRON_TZ=Europe/Nowhere\n@daily x", "--zone", "UTC", code=USAGE).err)
+        self.run_cli("import", "crontab", "-", "--zone", "UTC", code=USAGE)  # no target
+        self.run_cli("import", "crontab", "/nonexistent", "--target", "queue:a", code=USAGE)
+        self.run_cli("import", "a", "b", code=USAGE)
+        self.assertIn("--dry-run is a flag of", self.run_cli("import", "-", "--dry-run", code=USAGE).err)
+        self.assertEqual(self.ask("list"), [])
+        self.assertEqual(self.crontab("").out, "created 0, existed 0, failed 0\n")
+
+    def test_a_dry_run_shows_firings_or_lines_that_import_takes(self):
+        url = self.env["TICKWHEEL_URL"]
+        self.env["TICKWHEEL_URL"] = "http://127.0.0.1:1"  # it needs no daemon
+        shown = self.crontab(self.TEXT, "--zone", "Europe/Berlin", "--dry-run").out
+        self.assertRegex(shown, r"^line 3  report --to a%Hello%you\n(    (Mon|Tue|Wed|Thu|Fri) 20\d\d-\d\d-\d\d 09:30:00 \+0[12]:00\n){3}line 6")
+        lines = self.crontab(self.TEXT, "--zone", "Europe/Berlin", "--dry-run", "-o", "json").out
+        self.env["TICKWHEEL_URL"] = url
+        self.assertEqual(self.run_cli("import", "-", stdin=lines).out, "created 3, existed 0, failed 0\n")
+        self.assertEqual(self.crontab(self.TEXT, "--zone", "Europe/Berlin").out, "created 0, existed 3, failed 0\n")
+
+    # proves: cli-crontab, cli-crontab-variables
+    def test_a_crontab_at_its_limits(self):
+        text = "#\n" * (1 << 19)
+        self.assertEqual(self.crontab(text).out, "created 0, existed 0, failed 0\n")
+        self.assertIn("more than", self.crontab(text + "#", code=USAGE).err)
+        text = "".join(f"A{n}={n}\n" for n in range(64)) + "A0=1\n"
+        self.crontab(text + "@daily x", "--zone", "UTC")
+        self.assertEqual(len(self.timers()[0]["payload"]["env"]), 64)
+        self.assertIn("line 66: there are more than 64 variables", self.crontab(text + "B=1", code=USAGE).err)
+
+
 class Receive(CommandLine):
     flags = ("--webhook-secret", SECRET)
 
