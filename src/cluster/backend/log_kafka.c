@@ -1,0 +1,313 @@
+/*
+ * log_kafka.c - the log on Kafka by librdkafka; see log_kafka.h.
+ *
+ * Written for librdkafka 2.0.2 and later. That version can hang in a question for the end of a
+ * partition, so the end is only learnt by reading up to it. An idempotent producer can end for good
+ * after a time-out, so each one whose append failed is replaced: correctness does not rest on
+ * idempotence, for a frame names its epoch and seq. A producer sends one partition in a request,
+ * and a broker serves a connection one request at a time: so each log has handles of its own.
+ */
+#include "cluster/backend/log_kafka.h"
+
+#include <errno.h>
+#include <librdkafka/rdkafka.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+struct log_kafka {
+    struct log_kafka_options options;
+    int event_fd;         /* readable when librdkafka has something */
+    rd_kafka_t *producer; /* NULL: the next append makes one */
+    rd_kafka_queue_t *reports;
+    bool is_spent; /* an append failed: the producer is replaced */
+    rd_kafka_t *consumer;
+    rd_kafka_topic_t *topic; /* the consumer's; NULL: it does not follow */
+    rd_kafka_queue_t *records;
+    rd_kafka_message_t *record;  /* whose bytes the last event has */
+    bool is_sent;                /* an append has no report yet */
+    struct log_kafka_event done; /* LANDED or FAILED, not told yet; NOTHING: none */
+};
+
+/* ---- settings ---- */
+
+static enum error_code log_kafka_set(rd_kafka_conf_t *conf,
+                                     const struct log_kafka_property *properties, size_t count,
+                                     struct error *ret_error)
+{
+    char text[160];
+
+    for (size_t i = 0; i < count; i++)
+        if (rd_kafka_conf_set(conf, properties[i].name, properties[i].value, text, sizeof(text)))
+            return error_set(ret_error, ERROR_INVALID, "%.60s: %.90s", properties[i].name, text);
+    return ERROR_NONE;
+}
+
+/* Its errors come by reports and records; the rest is dropped. */
+static void log_kafka_drop(const rd_kafka_t *client, int level, const char *facility,
+                           const char *text)
+{
+    (void)client, (void)level, (void)facility, (void)text;
+}
+
+static enum error_code log_kafka_configure(const struct log_kafka *log, rd_kafka_conf_t *conf,
+                                           rd_kafka_type_t type, struct error *ret_error)
+{
+    const struct log_kafka_options *options = &log->options;
+    char timeout[24];
+    const struct log_kafka_property both[] = {
+        {"bootstrap.servers", options->brokers}, {"socket.nagle.disable", "true"},
+        {"reconnect.backoff.ms", "50"},          {"reconnect.backoff.max.ms", "500"},
+        {"log.connection.close", "false"},
+    };
+    const struct log_kafka_property producer[] = {
+        {"enable.idempotence", "true"},
+        {"acks", "all"},
+        {"linger.ms", "0"},
+        {"max.in.flight.requests.per.connection", "1"},
+        {"retry.backoff.ms", "50"},
+        {"message.timeout.ms", timeout},
+    };
+    static const struct log_kafka_property consumer[] = {
+        {"enable.partition.eof", "true"},
+        {"check.crcs", "true"},
+        {"auto.offset.reset", "error"},
+        {"fetch.error.backoff.ms", "50"},
+    };
+    const size_t both_count = sizeof(both) / sizeof(both[0]);
+    enum error_code code =
+        log_kafka_set(conf, options->properties, options->property_count, ret_error);
+
+    snprintf(timeout, sizeof(timeout), "%llu", (unsigned long long)options->append_timeout_ms);
+    if (!code)
+        code = log_kafka_set(conf, both, both_count, ret_error);
+    if (code)
+        return code;
+    return type == RD_KAFKA_PRODUCER
+               ? log_kafka_set(conf, producer, sizeof(producer) / sizeof(producer[0]), ret_error)
+               : log_kafka_set(conf, consumer, sizeof(consumer) / sizeof(consumer[0]), ret_error);
+}
+
+static void log_kafka_report(rd_kafka_t *producer, const rd_kafka_message_t *message, void *context)
+{
+    struct log_kafka *log = context;
+    struct log_kafka_event *event = &log->done;
+
+    (void)producer;
+    log->is_sent = false;
+    *event = (struct log_kafka_event){.kind = LOG_KAFKA_LANDED,
+                                      .ticket = (uint64_t)(uintptr_t)message->_private,
+                                      .offset = (uint64_t)message->offset};
+    if (!message->err && message->offset >= 0)
+        return;
+    event->kind = LOG_KAFKA_FAILED;
+    event->offset = 0;
+    event->reason = rd_kafka_err2str(message->err);
+    log->is_spent = true;
+}
+
+static enum error_code log_kafka_make(struct log_kafka *log, rd_kafka_type_t type,
+                                      rd_kafka_t **ret_client, struct error *ret_error)
+{
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    char text[160];
+    enum error_code code = log_kafka_configure(log, conf, type, ret_error);
+
+    rd_kafka_conf_set_opaque(conf, log);
+    rd_kafka_conf_set_log_cb(conf, log_kafka_drop);
+    if (type == RD_KAFKA_PRODUCER)
+        rd_kafka_conf_set_dr_msg_cb(conf, log_kafka_report);
+    if (!code) {
+        *ret_client = rd_kafka_new(type, conf, text, sizeof(text));
+        if (*ret_client)
+            return ERROR_NONE; /* it has the settings */
+        code = error_set(ret_error, ERROR_IO, "librdkafka: %.140s", text);
+    }
+    rd_kafka_conf_destroy(conf);
+    return code;
+}
+
+/* ---- the producer ---- */
+
+/* An append without a report is forgotten. */
+static void log_kafka_end_producer(struct log_kafka *log)
+{
+    if (!log->producer)
+        return;
+    rd_kafka_queue_io_event_enable(log->reports, -1, NULL, 0);
+    rd_kafka_queue_destroy(log->reports);
+    rd_kafka_purge(log->producer, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
+    rd_kafka_destroy(log->producer);
+    log->producer = NULL;
+    log->is_spent = false;
+}
+
+static enum error_code log_kafka_begin_producer(struct log_kafka *log, struct error *ret_error)
+{
+    if (log->is_spent)
+        log_kafka_end_producer(log);
+    if (log->producer)
+        return ERROR_NONE;
+    const enum error_code code = log_kafka_make(log, RD_KAFKA_PRODUCER, &log->producer, ret_error);
+    if (code)
+        return code;
+    log->reports = rd_kafka_queue_get_main(log->producer);
+    rd_kafka_queue_io_event_enable(log->reports, log->event_fd, &(uint64_t){1}, sizeof(uint64_t));
+    return ERROR_NONE;
+}
+
+enum error_code log_kafka_append(struct log_kafka *log, uint64_t ticket, struct bytes bytes,
+                                 struct error *ret_error)
+{
+    if (log->is_sent || log->done.kind)
+        return error_set(ret_error, ERROR_OVERLOADED, "another append is in flight");
+    const enum error_code code = log_kafka_begin_producer(log, ret_error);
+    if (code)
+        return code;
+    const rd_kafka_resp_err_t error =
+        rd_kafka_producev(log->producer, RD_KAFKA_V_TOPIC(log->options.topic),
+                          RD_KAFKA_V_PARTITION((int32_t)log->options.partition),
+                          RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
+                          RD_KAFKA_V_VALUE((void *)(uintptr_t)bytes.data, bytes.size),
+                          RD_KAFKA_V_OPAQUE((void *)(uintptr_t)ticket), RD_KAFKA_V_END);
+    if (error) {
+        log->is_spent = true;
+        return error_set(ret_error, ERROR_IO, "append: %.140s", rd_kafka_err2str(error));
+    }
+    log->is_sent = true;
+    return ERROR_NONE;
+}
+
+/* ---- the consumer ---- */
+
+static void log_kafka_stop(struct log_kafka *log)
+{
+    if (log->record)
+        rd_kafka_message_destroy(log->record);
+    log->record = NULL;
+    if (!log->topic)
+        return;
+    rd_kafka_consume_stop(log->topic, (int32_t)log->options.partition);
+    rd_kafka_topic_destroy(log->topic);
+    log->topic = NULL;
+    rd_kafka_queue_io_event_enable(log->records, -1, NULL, 0);
+    rd_kafka_queue_destroy(log->records);
+}
+
+enum error_code log_kafka_follow(struct log_kafka *log, uint64_t offset, struct error *ret_error)
+{
+    log_kafka_stop(log);
+    log->topic = rd_kafka_topic_new(log->consumer, log->options.topic, NULL);
+    if (!log->topic)
+        return error_set(ret_error, ERROR_IO, "follow: %.140s",
+                         rd_kafka_err2str(rd_kafka_last_error()));
+    log->records = rd_kafka_queue_new(log->consumer);
+    rd_kafka_queue_io_event_enable(log->records, log->event_fd, &(uint64_t){1}, sizeof(uint64_t));
+    if (!rd_kafka_consume_start_queue(log->topic, (int32_t)log->options.partition, (int64_t)offset,
+                                      log->records))
+        return ERROR_NONE;
+    return error_set(ret_error, ERROR_IO, "follow: %.140s",
+                     rd_kafka_err2str(rd_kafka_last_error()));
+}
+
+/* NOTHING for what passes by itself: a broker that is away, a leader that moves. */
+static enum log_kafka_kind log_kafka_kind_of(const rd_kafka_message_t *record)
+{
+    switch (record->err) {
+    case RD_KAFKA_RESP_ERR_NO_ERROR:
+        return LOG_KAFKA_RECORD;
+    case RD_KAFKA_RESP_ERR__PARTITION_EOF:
+        return LOG_KAFKA_END;
+    case RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE:
+    case RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET:
+    case RD_KAFKA_RESP_ERR__BAD_MSG:
+    case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
+    case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION:
+        return LOG_KAFKA_LOST;
+    default:
+        return LOG_KAFKA_NOTHING;
+    }
+}
+
+static enum log_kafka_kind log_kafka_take_record(struct log_kafka *log,
+                                                 struct log_kafka_event *ret_event)
+{
+    if (log->record)
+        rd_kafka_message_destroy(log->record);
+    log->record = log->topic ? rd_kafka_consume_queue(log->records, 0) : NULL;
+    if (!log->record)
+        return LOG_KAFKA_NOTHING;
+    *ret_event = (struct log_kafka_event){.kind = log_kafka_kind_of(log->record),
+                                          .offset = (uint64_t)log->record->offset};
+    if (ret_event->kind == LOG_KAFKA_RECORD)
+        ret_event->bytes = (struct bytes){log->record->payload, log->record->len};
+    if (ret_event->kind == LOG_KAFKA_LOST) {
+        ret_event->reason = rd_kafka_err2str(log->record->err);
+        log_kafka_stop(log);
+    }
+    return ret_event->kind;
+}
+
+/* ---- both ---- */
+
+static enum log_kafka_kind log_kafka_take(struct log_kafka *log, struct log_kafka_event *ret_event)
+{
+    if (log->producer)
+        rd_kafka_poll(log->producer, 0);
+    if (!log->done.kind)
+        return log_kafka_take_record(log, ret_event);
+    *ret_event = log->done;
+    log->done.kind = LOG_KAFKA_NOTHING;
+    return ret_event->kind;
+}
+
+enum log_kafka_kind log_kafka_wait(struct log_kafka *log, uint64_t timeout_ms,
+                                   struct log_kafka_event *ret_event)
+{
+    struct pollfd poll_fd = {.fd = log->event_fd, .events = POLLIN};
+    uint64_t count;
+
+    *ret_event = (struct log_kafka_event){.kind = LOG_KAFKA_NOTHING};
+    if (log_kafka_take(log, ret_event))
+        return ret_event->kind;
+    if (poll(&poll_fd, 1, timeout_ms < 1000 ? (int)timeout_ms : 1000) <= 0 ||
+        read(log->event_fd, &count, sizeof(count)) < 0)
+        return LOG_KAFKA_NOTHING;
+    return log_kafka_take(log, ret_event);
+}
+
+enum error_code log_kafka_open(const struct log_kafka_options *options, struct log_kafka **ret_log,
+                               struct error *ret_error)
+{
+    struct log_kafka *log = calloc(1, sizeof(*log));
+
+    if (!log)
+        return error_set(ret_error, ERROR_NO_MEMORY, "open");
+    log->options = *options;
+    log->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    enum error_code code = log->event_fd < 0
+                               ? error_set(ret_error, ERROR_IO, "no descriptor left")
+                               : log_kafka_make(log, RD_KAFKA_CONSUMER, &log->consumer, ret_error);
+    if (!code)
+        code = log_kafka_begin_producer(log, ret_error);
+    if (code)
+        log_kafka_close(log);
+    else
+        *ret_log = log;
+    return code;
+}
+
+void log_kafka_close(struct log_kafka *log)
+{
+    if (!log)
+        return;
+    log_kafka_stop(log);
+    log_kafka_end_producer(log);
+    if (log->consumer)
+        rd_kafka_destroy(log->consumer);
+    if (log->event_fd >= 0)
+        close(log->event_fd);
+    free(log);
+}

@@ -1,0 +1,76 @@
+/*
+ * log_kafka.h - the log of a partition of a cluster on one partition of a Kafka topic: appends and
+ * reads the bytes of frames.
+ *
+ *     log_kafka_open(&options, &log, &error);
+ *     log_kafka_follow(log, place.next, &error);
+ *     ticket = ownership_append(...);
+ *     log_kafka_append(log, ticket, bytes, &error);
+ *     while (log_kafka_wait(log, 1000, &event) != LOG_KAFKA_NOTHING)
+ *         switch (event.kind) ...
+ *
+ * What the broker acknowledged is on all replicas that are in sync. An append without an answer in
+ * time is in doubt: it may land later, and nothing fences it but the order of the log.
+ *
+ * Errors     ERROR_IO when librdkafka refuses; ERROR_INVALID for a property that it does not take.
+ * Ownership  The bytes of an event are valid until the next call.
+ * Threads    One owner. librdkafka has threads of its own.
+ */
+#ifndef TICKWHEEL_CLUSTER_LOG_KAFKA_H
+#define TICKWHEEL_CLUSTER_LOG_KAFKA_H
+
+#include "base/bytes.h"
+#include "base/error.h"
+
+struct log_kafka_property {
+    const char *name, *value; /* of librdkafka */
+};
+
+struct log_kafka_options {
+    const char *brokers; /* host:port, with commas between them */
+    const char *topic;   /* borrowed until the log is closed, as all of this */
+    uint16_t partition;
+    uint64_t append_timeout_ms;                  /* then an append is in doubt: two leases */
+    const struct log_kafka_property *properties; /* NULL: none; those below win */
+    size_t property_count;
+};
+
+enum log_kafka_kind {
+    LOG_KAFKA_NOTHING, /* within the time */
+    LOG_KAFKA_RECORD,  /* the next record is read: offset, bytes */
+    LOG_KAFKA_END,     /* all records before `offset` are read, and there is none behind them */
+    LOG_KAFKA_LANDED,  /* the append `ticket` is durable: offset */
+    LOG_KAFKA_FAILED,  /* the append `ticket` is in doubt */
+    LOG_KAFKA_LOST,    /* the log has no record at the offset that is to be read: it was cut, or is
+                          another one. Nothing more is read until log_kafka_follow */
+};
+
+struct log_kafka_event {
+    enum log_kafka_kind kind;
+    uint64_t ticket, offset;
+    struct bytes bytes;
+    const char *reason; /* of FAILED and LOST; static */
+};
+
+struct log_kafka;
+
+/* Waits for no broker. */
+enum error_code log_kafka_open(const struct log_kafka_options *options, struct log_kafka **ret_log,
+                               struct error *ret_error);
+
+/* An append that has not landed is in doubt. NULL is fine. */
+void log_kafka_close(struct log_kafka *log);
+
+/* Reads from this offset on. */
+enum error_code log_kafka_follow(struct log_kafka *log, uint64_t offset, struct error *ret_error);
+
+/* Sends the bytes; a LANDED or FAILED tells of it, and until then ERROR_OVERLOADED refuses the
+ * next. On failure nothing was sent. */
+enum error_code log_kafka_append(struct log_kafka *log, uint64_t ticket, struct bytes bytes,
+                                 struct error *ret_error);
+
+/* The next event; waits for `timeout_ms` at most, and a second at most. */
+enum log_kafka_kind log_kafka_wait(struct log_kafka *log, uint64_t timeout_ms,
+                                   struct log_kafka_event *ret_event);
+
+#endif

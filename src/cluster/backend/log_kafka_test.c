@@ -1,0 +1,233 @@
+/* Goal: what the broker acknowledged is read back in one order, at the offsets that were told; an
+ * append without success is told as in doubt, and the next one goes through; a log that was cut is
+ * told. Method: librdkafka's own broker, in memory, which answers as the test says. */
+#include "cluster/backend/log_kafka.h"
+#include "cluster/frame.h"
+#include "sys/clock.h"
+
+#include <librdkafka/rdkafka.h>
+#include <librdkafka/rdkafka_mock.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#define WAIT_MS 60000
+#define PRODUCE 0 /* the number of that request in Kafka's protocol */
+
+struct log_kafka_fixture {
+    rd_kafka_t *owner;
+    rd_kafka_mock_cluster_t *cluster;
+    struct log_kafka_options options;
+    struct log_kafka *log;
+};
+
+static struct log_kafka *log_kafka_open_one(const struct log_kafka_fixture *fixture)
+{
+    struct log_kafka *log = NULL;
+    struct error error;
+
+    if (log_kafka_open(&fixture->options, &log, &error))
+        fail_msg("%s", error.text);
+    return log;
+}
+
+static int log_kafka_set_up(void **state)
+{
+    struct log_kafka_fixture *fixture = calloc(1, sizeof(*fixture));
+    char text[200];
+
+    assert_non_null(fixture);
+    fixture->owner = rd_kafka_new(RD_KAFKA_PRODUCER, rd_kafka_conf_new(), text, sizeof(text));
+    assert_non_null(fixture->owner);
+    fixture->cluster = rd_kafka_mock_cluster_new(fixture->owner, 1);
+    assert_non_null(fixture->cluster);
+    assert_int_equal(rd_kafka_mock_topic_create(fixture->cluster, "test.log", 2, 1), 0);
+    fixture->options = (struct log_kafka_options){
+        .brokers = rd_kafka_mock_cluster_bootstraps(fixture->cluster),
+        .topic = "test.log",
+        .partition = 1,
+        .append_timeout_ms = WAIT_MS,
+    };
+    fixture->log = log_kafka_open_one(fixture);
+    *state = fixture;
+    return 0;
+}
+
+static int log_kafka_tear_down(void **state)
+{
+    struct log_kafka_fixture *fixture = *state;
+
+    log_kafka_close(fixture->log);
+    rd_kafka_mock_cluster_destroy(fixture->cluster);
+    rd_kafka_destroy(fixture->owner);
+    free(fixture);
+    return 0;
+}
+
+/* The next event that is one. */
+static struct log_kafka_event log_kafka_next(struct log_kafka *log)
+{
+    const struct instant until = instant_add_ms(instant_now(), WAIT_MS);
+    struct log_kafka_event event;
+
+    while (log_kafka_wait(log, WAIT_MS, &event) == LOG_KAFKA_NOTHING)
+        assert_true(instant_now().ns < until.ns);
+    return event;
+}
+
+static void log_kafka_send(struct log_kafka *log, uint64_t ticket, const char *text)
+{
+    struct error error;
+
+    if (log_kafka_append(log, ticket, bytes_of(text), &error))
+        fail_msg("%s", error.text);
+}
+
+static void assert_lands(struct log_kafka *log, uint64_t ticket, const char *text, uint64_t offset)
+{
+    log_kafka_send(log, ticket, text);
+    const struct log_kafka_event event = log_kafka_next(log);
+    assert_int_equal(event.kind, LOG_KAFKA_LANDED);
+    assert_int_equal(event.ticket, ticket);
+    assert_int_equal(event.offset, offset);
+}
+
+static void assert_reads(struct log_kafka *log, const char *text, uint64_t offset)
+{
+    const struct log_kafka_event event = log_kafka_next(log);
+
+    assert_int_equal(event.kind, LOG_KAFKA_RECORD);
+    assert_int_equal(event.offset, offset);
+    assert_true(bytes_equal(event.bytes, bytes_of(text)));
+}
+
+static void assert_ends(struct log_kafka *log, uint64_t offset)
+{
+    const struct log_kafka_event event = log_kafka_next(log);
+
+    assert_int_equal(event.kind, LOG_KAFKA_END);
+    assert_int_equal(event.offset, offset);
+}
+
+/* Two nodes append, and both read one order. */
+static void test_one_order(void **state)
+{
+    struct log_kafka_fixture *fixture = *state;
+    struct log_kafka *one = fixture->log, *two = log_kafka_open_one(fixture);
+
+    assert_int_equal(log_kafka_follow(one, 0, NULL), ERROR_NONE);
+    assert_ends(one, 0);
+    assert_lands(two, 7, "claim of two", 0);
+    assert_reads(one, "claim of two", 0);
+    assert_ends(one, 1);
+    log_kafka_close(one);
+    fixture->log = one = log_kafka_open_one(fixture);
+    assert_lands(one, 1, "claim of one", 1);
+    assert_lands(two, 8, "late", 2);
+    assert_int_equal(log_kafka_follow(two, 1, NULL), ERROR_NONE);
+    assert_reads(two, "claim of one", 1);
+    assert_reads(two, "late", 2);
+    assert_ends(two, 3);
+    assert_int_equal(log_kafka_follow(two, 0, NULL), ERROR_NONE); /* again */
+    assert_reads(two, "claim of two", 0);
+    log_kafka_close(two);
+}
+
+/* The largest frame there can be. */
+static void test_a_large_frame(void **state)
+{
+    const struct log_kafka_fixture *fixture = *state;
+    char *text = malloc(FRAME_BODY_SIZE_MAX + FRAME_SIZE_OVERHEAD + 1);
+
+    assert_non_null(text);
+    memset(text, 'x', FRAME_BODY_SIZE_MAX + FRAME_SIZE_OVERHEAD);
+    text[FRAME_BODY_SIZE_MAX + FRAME_SIZE_OVERHEAD] = '\0';
+    assert_lands(fixture->log, 1, text, 0);
+    assert_int_equal(log_kafka_follow(fixture->log, 0, NULL), ERROR_NONE);
+    assert_reads(fixture->log, text, 0);
+    free(text);
+}
+
+/* A producer that librdkafka declares broken for good is replaced. */
+static void test_a_failed_append(void **state)
+{
+    struct log_kafka_fixture *fixture = *state;
+
+    rd_kafka_mock_push_request_errors(fixture->cluster, PRODUCE, 1,
+                                      RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER);
+    log_kafka_send(fixture->log, 5, "refused");
+    assert_int_equal(log_kafka_append(fixture->log, 6, BYTES("too soon"), NULL), ERROR_OVERLOADED);
+    const struct log_kafka_event event = log_kafka_next(fixture->log);
+    assert_int_equal(event.kind, LOG_KAFKA_FAILED);
+    assert_int_equal(event.ticket, 5);
+    assert_non_null(event.reason);
+    assert_lands(fixture->log, 6, "taken", 0);
+}
+
+/* While no broker is there. */
+static void test_an_append_in_doubt(void **state)
+{
+    struct log_kafka_fixture *fixture = *state;
+
+    fixture->options.append_timeout_ms = 300;
+    struct log_kafka *log = log_kafka_open_one(fixture);
+    assert_int_equal(rd_kafka_mock_broker_set_down(fixture->cluster, 1), 0);
+    log_kafka_send(log, 5, "unknown");
+    const struct log_kafka_event event = log_kafka_next(log);
+    assert_int_equal(event.kind, LOG_KAFKA_FAILED);
+    assert_int_equal(event.ticket, 5);
+    log_kafka_close(log);
+    assert_int_equal(rd_kafka_mock_broker_set_up(fixture->cluster, 1), 0);
+    assert_lands(fixture->log, 6, "known", 0);
+}
+
+/* A place behind the end is one of another log, or of one that lost records. */
+static void test_a_cut_log(void **state)
+{
+    struct log_kafka_fixture *fixture = *state;
+
+    assert_lands(fixture->log, 1, "only", 0);
+    assert_int_equal(log_kafka_follow(fixture->log, 9, NULL), ERROR_NONE);
+    const struct log_kafka_event event = log_kafka_next(fixture->log);
+    assert_int_equal(event.kind, LOG_KAFKA_LOST);
+    assert_non_null(event.reason);
+    assert_int_equal(log_kafka_follow(fixture->log, 0, NULL), ERROR_NONE);
+    assert_reads(fixture->log, "only", 0);
+}
+
+static void test_properties(void **state)
+{
+    struct log_kafka_fixture *fixture = *state;
+    const struct log_kafka_property wrong[] = {{"no.such.property", "1"}};
+    const struct log_kafka_property right[] = {{"acks", "0"}, {"client.id", "test"}};
+    struct log_kafka *log = NULL;
+    struct error error;
+
+    fixture->options.properties = wrong;
+    fixture->options.property_count = 1;
+    assert_int_equal(log_kafka_open(&fixture->options, &log, &error), ERROR_INVALID);
+    assert_null(log);
+    assert_non_null(strstr(error.text, "no.such.property"));
+    fixture->options.properties = right; /* what the promises stand on stays */
+    fixture->options.property_count = 2;
+    log = log_kafka_open_one(fixture);
+    assert_lands(log, 1, "acknowledged", 0);
+    log_kafka_close(log);
+    log_kafka_close(NULL);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, log_kafka_set_up, log_kafka_tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_one_order),          TEST(test_a_large_frame), TEST(test_a_failed_append),
+        TEST(test_an_append_in_doubt), TEST(test_a_cut_log),     TEST(test_properties),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
