@@ -8,6 +8,7 @@
 #include "api/core/scatter.h"
 #include "api/operations/service.h"
 #include "api/queues/queues.h"
+#include "api/queues/tally.h"
 #include "api/timers/list.h"
 #include "api/timers/timers.h"
 #include "api/ui/ui.h"
@@ -183,6 +184,22 @@ const struct route routes[] = {
      .docs = {"forecast", "timers", "Count the timers due in each coming second or minute",
               .response = "Forecast", .answers = {{200, "The forecast."}},
               .refusals = REFUSES_INPUT, .section = "#forecast"}},
+    {"GET", "/v1/queues", ACCESS_READ, "queue_list", .end = queues_list, .closed = tally_closed,
+     .docs = {"listQueues", "queues", "Tell how full the queues are", .response = "Queues",
+              .answers = {{200, "The queues with items or workers, by name."}},
+              .section = "queues.md#how-full-queues-are"}},
+    {"GET", "/v1/queues/{name}", ACCESS_READ, "queue_get", .begin = queues_begin_name,
+     .end = queues_get, .closed = tally_closed,
+     .docs = {"getQueue", "queues", "Tell how full a queue is", .parameter = "QueueName",
+              .response = "Queue", .answers = {{200, "The queue; it may be empty."}},
+              .refusals = REFUSES(NOT_FOUND), .section = "queues.md#how-full-queues-are"}},
+    {"GET", "/v1/queues/{name}/peek", ACCESS_READ, "queue_peek", .begin = queues_begin_name,
+     .end = queues_peek, .closed = tally_closed,
+     .docs = {"peekItems", "queues", "Show the next items of a queue, without a lease",
+              .parameter = "QueueName", .response = "QueuePeek",
+              .answers = {{200, "The items that workers would get next."}},
+              .refusals = REFUSES_INPUT | REFUSES(NOT_FOUND),
+              .section = "queues.md#how-full-queues-are"}},
     {"POST", "/v1/queues/{name}/lease", ACCESS_SCHEDULE, "queue_lease", .begin = queues_begin,
      .body = call_collect, .end = queues_lease, .closed = queues_closed,
      .docs = {"leaseItems", "queues", "Lease due items to a worker", .parameter = "QueueName",
@@ -210,6 +227,14 @@ const struct route routes[] = {
               .answers = {{200, "The result of each receipt."}},
               .refusals = REFUSES_INPUT | REFUSES(NOT_FOUND),
               .section = "queues.md#ack-nack-extend"}},
+    {"GET", "/v1/targets", ACCESS_READ, "target_list", .end = targets_list, .closed = tally_closed,
+     .docs = {"listTargets", "service", "Tell what goes to each target, and which fail",
+              .response = "Targets",
+              .answers = {{200, "The targets with deliveries or failures, by name."}},
+              .section = "#targets"}},
+    {"GET", "/v1/stats", ACCESS_METRICS, "stats", .end = stats_get,
+     .docs = {"getStats", "service", "Get the main figures of the daemon", .response = "Stats",
+              .answers = {{200, "The figures, of all tenants."}}, .section = "#statistics"}},
     {"GET", "/v1/dead", ACCESS_READ, "dead_list", .end = dead_list, .closed = list_closed,
      .docs = {"listDead", "dead", "List dead letters", .response = "TimerPage",
               .answers = {{200, "A page."}}, .refusals = REFUSES_INPUT,

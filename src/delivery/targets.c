@@ -4,6 +4,7 @@
 #include "base/map.h"
 #include "base/random.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,10 @@ struct target_breaker {
     uint64_t key;
     enum target_scope scope;
     struct breaker breaker;
+    uint8_t tenant_size, error_size;
+    uint16_t origin_size, path_size; /* a path begins with its origin */
+    char error[TARGETS_ERROR_SIZE];
+    char text[]; /* the tenant, and the origin or the path */
 };
 
 struct targets {
@@ -125,17 +130,38 @@ static bool targets_has_room(struct targets *targets, enum target_scope scope, s
     return targets->counts[scope] < targets->options.count_max;
 }
 
+static struct target_breaker *target_breaker_create(const struct timer *timer,
+                                                    enum target_scope scope)
+{
+    const struct bytes tenant = timer->texts.tenant, origin = timer_target_origin(timer);
+    struct bytes text = scope == TARGET_ORIGIN ? origin : targets_path(timer);
+
+    if (scope == TARGET_PATH && text.size > origin.size + TARGETS_PATH_SIZE)
+        text.size = origin.size + TARGETS_PATH_SIZE;
+    assert(bytes_has_prefix(text, origin) && text.size <= UINT16_MAX);
+    struct target_breaker *target = calloc(1, sizeof(*target) + tenant.size + text.size);
+    if (!target)
+        return NULL;
+    target->scope = scope;
+    target->tenant_size = (uint8_t)tenant.size;
+    target->origin_size = (uint16_t)origin.size;
+    target->path_size = (uint16_t)text.size;
+    if (tenant.size)
+        memcpy(target->text, tenant.data, tenant.size);
+    memcpy(target->text + tenant.size, text.data, text.size);
+    return target;
+}
+
 /* NULL: there is no room, or no memory. */
 static struct target_breaker *targets_add(struct targets *targets, const struct timer *timer,
                                           enum target_scope scope, struct instant now)
 {
     if (!targets_has_room(targets, scope, now))
         return NULL;
-    struct target_breaker *target = calloc(1, sizeof(*target));
+    struct target_breaker *target = target_breaker_create(timer, scope);
     if (!target)
         return NULL;
     target->key = targets_key_of(targets, timer, scope);
-    target->scope = scope;
     if (!map_put(&targets->map, target->key, target)) {
         free(target);
         return NULL;
@@ -193,8 +219,18 @@ static bool targets_judge(struct targets *targets, struct target_breaker *target
     return true;
 }
 
+static void target_breaker_note(struct target_breaker *target, struct bytes error)
+{
+    const size_t size = error.size < sizeof(target->error) ? error.size : sizeof(target->error);
+
+    target->error_size = (uint8_t)size;
+    if (size)
+        memcpy(target->error, error.data, size);
+}
+
 void targets_leave(struct targets *targets, const struct target_ticket *ticket,
-                   const struct timer *timer, struct instant now, struct target_verdict verdict)
+                   const struct timer *timer, struct instant now, struct target_verdict verdict,
+                   struct bytes error)
 {
     if (targets->options.breaker.failures_max == 0)
         return;
@@ -208,6 +244,8 @@ void targets_leave(struct targets *targets, const struct target_ticket *ticket,
             target = targets_add(targets, timer, scope, now);
         if (!target)
             continue;
+        if (verdict.of[scope] == BREAKER_FAILED)
+            target_breaker_note(target, error);
         if (targets_judge(targets, target, ticket->passes[scope], now, verdict.of[scope]))
             changed[count++] = status_of(targets, target, timer, now);
         if (target->breaker.state == BREAKER_CLOSED && target->breaker.failures == 0 &&
@@ -228,6 +266,29 @@ void targets_status(struct targets *targets, const struct timer *timer, struct i
     const bool origin_fails = origin && origin->breaker.state != BREAKER_CLOSED;
 
     *ret_status = status_of(targets, path && !origin_fails ? path : origin, timer, now);
+    pthread_mutex_unlock(&targets->lock);
+}
+
+void targets_each(struct targets *targets, struct bytes tenant, struct instant now,
+                  void (*tell)(void *context, const struct target_view *view), void *context)
+{
+    pthread_mutex_lock(&targets->lock);
+    size_t cursor = 0;
+    for (const struct target_breaker *target; (target = map_next(&targets->map, &cursor));) {
+        const char *text = target->text + target->tenant_size;
+
+        if (!bytes_equal(tenant, (struct bytes){target->text, target->tenant_size}) ||
+            (target->breaker.state == BREAKER_CLOSED && target->breaker.failures == 0))
+            continue;
+        tell(context,
+             &(struct target_view){
+                 .origin = {text, target->origin_size},
+                 .path = {text, target->scope == TARGET_PATH ? target->path_size : 0},
+                 .state = target->breaker.state,
+                 .failures = target->breaker.failures,
+                 .wait_ms = breaker_wait_ms(&target->breaker, &targets->options.breaker, now),
+                 .error = {target->error, target->error_size}});
+    }
     pthread_mutex_unlock(&targets->lock);
 }
 

@@ -14,7 +14,8 @@
  * A target without a failure takes no memory. Failing origins are kept up to TARGETS_MAX, and paths
  * likewise; beyond it, further ones have no breaker until others have recovered.
  *
- * Threads    Any; a lock is held for a look-up at most. `changed` is called without it.
+ * Threads    Any; a lock is held for a look-up, and by targets_each for a walk through all failing
+ *            targets. `changed` is called without it.
  */
 #ifndef TICKWHEEL_DELIVERY_TARGETS_H
 #define TICKWHEEL_DELIVERY_TARGETS_H
@@ -73,13 +74,32 @@ void targets_destroy(struct targets *targets);
 bool targets_enter(struct targets *targets, const struct timer *timer, struct instant now,
                    struct target_ticket *ret_ticket, struct target_status *ret_status);
 
-/* It is over. */
+/* It is over; `error` says how it failed, if it did. */
 void targets_leave(struct targets *targets, const struct target_ticket *ticket,
-                   const struct timer *timer, struct instant now, struct target_verdict verdict);
+                   const struct timer *timer, struct instant now, struct target_verdict verdict,
+                   struct bytes error);
 
 /* How the timer's target stands; closed and without failures when nothing is known of it. */
 void targets_status(struct targets *targets, const struct timer *timer, struct instant now,
                     struct target_status *ret_status);
+
+/* A target that fails, or failed. */
+struct target_view {
+    struct bytes origin;
+    struct bytes path; /* the URL without its query, at most TARGETS_PATH_SIZE of it; empty: the
+                          whole origin */
+    enum breaker_state state;
+    uint32_t failures;  /* in a row */
+    uint64_t wait_ms;   /* until it is tried again */
+    struct bytes error; /* how it failed last, at most TARGETS_ERROR_SIZE of it */
+};
+
+#define TARGETS_PATH_SIZE  512
+#define TARGETS_ERROR_SIZE 128
+
+/* Tells of the targets of a tenant that have failures, in no order. `tell` copies the texts. */
+void targets_each(struct targets *targets, struct bytes tenant, struct instant now,
+                  void (*tell)(void *context, const struct target_view *view), void *context);
 
 void targets_stats(struct targets *targets, struct targets_stats *ret_stats);
 

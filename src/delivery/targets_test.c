@@ -54,7 +54,7 @@ static bool deliver_of(struct targets *targets, const char *tenant, const char *
     bool may = targets_enter(targets, timer, targets_test_at(ms), &ticket, &status);
 
     if (may) {
-        targets_leave(targets, &ticket, timer, targets_test_at(ms), verdict);
+        targets_leave(targets, &ticket, timer, targets_test_at(ms), verdict, BYTES("why"));
     } else {
         assert_true(status.wait_ms > 0 && status.failures > 0);
         assert_true(bytes_equal(status.origin, timer_target_origin(timer)));
@@ -222,10 +222,52 @@ static void test_short_time_outs_are_no_probe(void **state)
     assert_false(targets_enter(targets, hasty, targets_test_at(999), &ticket, &status));
     assert_true(targets_enter(targets, hasty, targets_test_at(1000), &ticket, &status));
     assert_true(deliver_of(targets, "a", "http://host/x", 1000, LIVES));
-    targets_leave(targets, &ticket, hasty, targets_test_at(1001), TARGET_VERDICT_UNKNOWN);
+    targets_leave(targets, &ticket, hasty, targets_test_at(1001), TARGET_VERDICT_UNKNOWN,
+                  (struct bytes){0});
     assert_int_equal(targets_test_status(targets, "a", "http://host/x", 1001).state,
                      BREAKER_CLOSED);
     timer_free(hasty);
+    targets_destroy(targets);
+}
+
+struct views {
+    size_t count;
+    char texts[4][160];
+};
+
+static void targets_test_tell(void *context, const struct target_view *view)
+{
+    struct views *views = context;
+
+    assert_true(views->count < 4);
+    snprintf(views->texts[views->count++], sizeof(views->texts[0]), "%.*s %.*s %s %u %d %.*s",
+             (int)view->origin.size, view->origin.data, (int)view->path.size, view->path.data,
+             breaker_state_text(view->state), (unsigned)view->failures, (int)view->wait_ms,
+             (int)view->error.size, view->error.data);
+}
+
+/* Each tenant is told of its own targets that fail, of an origin and of a path, and why. */
+/* proves: targets-list */
+static void test_each_tenant_is_told_of_its_own(void **state)
+{
+    struct targets_options options = {.breaker = {1, 1000, 4000}, .seed = 7};
+    struct targets *targets = targets_create(&options);
+    struct views views = {0};
+
+    (void)state;
+    assert_non_null(targets);
+    assert_true(deliver_of(targets, "a", "http://host/x?y=1", 0, ERRS));
+    assert_true(deliver_of(targets, "b", "http://dead/z", 0, FAILS));
+    assert_true(deliver_of(targets, "b", "http://well/", 0, FAILS));
+    assert_true(deliver_of(targets, "b", "http://well/", 1000, LIVES));
+    targets_each(targets, BYTES("a"), targets_test_at(1), targets_test_tell, &views);
+    assert_int_equal(views.count, 1);
+    assert_string_equal(views.texts[0], "http://host http://host/x open 1 999 why");
+    targets_each(targets, BYTES("b"), targets_test_at(1), targets_test_tell, &views);
+    assert_int_equal(views.count, 2);
+    assert_string_equal(views.texts[1], "http://dead  open 1 999 why");
+    targets_each(targets, BYTES(""), targets_test_at(1), targets_test_tell, &views);
+    assert_int_equal(views.count, 2);
     targets_destroy(targets);
 }
 
@@ -236,6 +278,7 @@ int main(void)
         cmocka_unit_test(test_each_tenant_for_itself),
         cmocka_unit_test(test_each_path_for_itself),
         cmocka_unit_test(test_short_time_outs_are_no_probe),
+        cmocka_unit_test(test_each_tenant_is_told_of_its_own),
         cmocka_unit_test(test_no_more_than_may_be),
         cmocka_unit_test(test_the_healthy_take_no_room),
     };

@@ -173,7 +173,8 @@ static void land(struct webhook *webhook, struct webhook_transfer *transfer)
 static void tell_target(struct webhook *webhook, const struct target_ticket *ticket,
                         const struct delivery *delivery, struct target_verdict verdict)
 {
-    targets_leave(webhook->options.targets, ticket, delivery->timer, instant_now(), verdict);
+    targets_leave(webhook->options.targets, ticket, delivery->timer, instant_now(), verdict,
+                  bytes_of(delivery->outcome.error));
 }
 
 static void webhook_ended(void *context, struct delivery *delivery,

@@ -11,6 +11,7 @@
 
 #include "engine/explain.h"
 #include "engine/forecast.h"
+#include "engine/survey.h"
 #include "timer/name.h"
 #include "storage/storage.h"
 
@@ -35,7 +36,15 @@ enum command_kind {
                          `labels` */
     COMMAND_LIST,
     COMMAND_FORECAST, /* fills in `forecast` */
+    COMMAND_SURVEY,   /* fills in `survey` */
 };
+
+/* It changes nothing. */
+static inline bool command_is_read(enum command_kind kind)
+{
+    return kind == COMMAND_GET || kind == COMMAND_EXPLAIN || kind == COMMAND_LIST ||
+           kind == COMMAND_FORECAST || kind == COMMAND_SURVEY;
+}
 
 /* What became of one timer of a create.
  *
@@ -111,6 +120,7 @@ struct command {
     size_t event_count;
 
     struct forecast *forecast; /* FORECAST */
+    struct survey *survey;     /* SURVEY */
 
     /* LIST: [from, to) in due order, at most `rows_max` rows; over ones too with SCAN_ALL */
     struct storage_scan scan; /* with COMPLETE, FORECAST the engine's own */

@@ -2,6 +2,7 @@
 #include "engine/commands.h"
 
 #include "engine/dead.h"
+#include "engine/dispatch.h"
 #include "engine/effects.h"
 #include "engine/engine_core.h"
 #include "engine/history.h"
@@ -265,7 +266,7 @@ void commands_scan(struct engine *engine, struct command *command)
 
 void commands_start(struct engine *engine, struct command *command)
 {
-    assert(command->kind <= COMMAND_FORECAST);
+    assert(command->kind <= COMMAND_SURVEY);
     assert(engine->is_in_turn);
     if (command->names_.is_searching || command->names_.is_locked) {
         /* It waited for a timer that may have its name, or for a dead letter. */
@@ -287,6 +288,9 @@ void commands_start(struct engine *engine, struct command *command)
         break;
     case COMMAND_FORECAST:
         forecast_start(engine, command);
+        break;
+    case COMMAND_SURVEY:
+        commands_reply(engine, command, dispatch_survey(engine, command), NULL);
         break;
     case COMMAND_GET:
     case COMMAND_EXPLAIN:

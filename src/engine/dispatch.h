@@ -85,6 +85,9 @@ void dispatch_stats(const struct engine *engine, struct engine_stats *stats);
 void dispatch_explain(struct engine *engine, const struct entry *entry,
                       struct explained *explained);
 
+/* Fills in the survey of a command: NONE or NO_MEMORY. O(timers that are queued). */
+enum error_code dispatch_survey(struct engine *engine, struct command *command);
+
 void dispatch_check(const struct engine *engine);
 
 #endif

@@ -5,6 +5,7 @@
  *   dispatch_queue.c  one queue: its key, whether it may send now, its alarm
  *   leases.c          built-in queues, which send only on a pull
  *   lateness.c        what made a delivery late
+ *   survey.c          counts of timers that wait or are in flight, for clients
  *   shares.c          which queue of webhooks sends next, and how many places it may hold
  */
 #ifndef TICKWHEEL_ENGINE_DISPATCH_QUEUE_H

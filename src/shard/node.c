@@ -456,8 +456,7 @@ static enum error_code node_admit(struct node *node, struct node_request *reques
 {
     const enum command_kind kind = request->command.kind;
     const bool creates = kind == COMMAND_CREATE || kind == COMMAND_PUT;
-    const bool reads = kind == COMMAND_GET || kind == COMMAND_EXPLAIN || kind == COMMAND_LIST ||
-                       kind == COMMAND_FORECAST;
+    const bool reads = command_is_read(kind);
     const size_t count = command_weight(&request->command);
 
     if (atomic_load(&node->is_stopping))

@@ -72,6 +72,18 @@ bool node_target_status(const struct node *node, const struct timer *timer,
     return senders_status(node->senders, timer, ret_status);
 }
 
+void node_targets(struct node *node, struct bytes tenant,
+                  void (*tell)(void *context, const struct target_view *view), void *context)
+{
+    targets_each(node->targets, tenant, instant_now(), tell, context);
+}
+
+void node_workers(struct node *node,
+                  void (*tell)(void *context, struct bytes queue, size_t workers), void *context)
+{
+    queue_board_each(node->board, tell, context);
+}
+
 static bool node_is_recovered(struct node *node)
 {
     pthread_mutex_lock(&node->report_lock);

@@ -295,3 +295,21 @@ size_t queue_board_waiting(struct queue_board *board)
     pthread_mutex_unlock(&board->lock);
     return waiting;
 }
+
+void queue_board_each(struct queue_board *board,
+                      void (*tell)(void *context, struct bytes name, size_t workers), void *context)
+{
+    pthread_mutex_lock(&board->lock);
+    size_t cursor = 0;
+    for (const struct queue_board_line *line; (line = map_next(&board->lines, &cursor));) {
+        size_t workers = 0;
+
+        LIST_FOR_EACH (&line->waiting, link)
+            workers++;
+        if (workers)
+            tell(context,
+                 list_item(line->waiting.next, struct node_queue_request, link_)->queue.queue,
+                 workers);
+    }
+    pthread_mutex_unlock(&board->lock);
+}

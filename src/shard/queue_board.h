@@ -71,4 +71,10 @@ struct node_queue_request *queue_board_stop(struct queue_board *board);
 
 size_t queue_board_waiting(struct queue_board *board);
 
+/* Tells how many workers wait for each queue, by its full name, under the lock; the name is valid
+ * during the call. O(waiting workers and queues with items). */
+void queue_board_each(struct queue_board *board,
+                      void (*tell)(void *context, struct bytes name, size_t workers),
+                      void *context);
+
 #endif

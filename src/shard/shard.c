@@ -27,12 +27,6 @@ void shard_wake(struct shard *shard)
 
 /* ---- replies ---- */
 
-static bool shard_is_write(enum command_kind kind)
-{
-    return kind != COMMAND_GET && kind != COMMAND_LIST && kind != COMMAND_EXPLAIN &&
-           kind != COMMAND_FORECAST;
-}
-
 void shard_answer(struct shard *shard, struct engine *engine)
 {
     struct node *node = shard->node;
@@ -45,7 +39,7 @@ void shard_answer(struct shard *shard, struct engine *engine)
         struct node_request *request = list_item(command, struct node_request, command);
 
         atomic_fetch_sub(&node->inflight, command_weight(command));
-        if (shard_is_write(command->kind))
+        if (!command_is_read(command->kind))
             metrics_observe_traced_us(node->metrics, HISTOGRAM_ACKNOWLEDGE,
                                       instant_since_ns(request->submitted_, now) / 1000,
                                       &request->trace);

@@ -46,6 +46,16 @@ static bool queue_cut_priority(struct bytes *name, uint8_t *ret_priority)
     return true;
 }
 
+struct bytes queue_own_name(struct bytes tenant, struct bytes full)
+{
+    if (!tenant.size)
+        return memchr(full.data, '/', full.size) ? (struct bytes){0} : full;
+    if (full.size <= tenant.size || !bytes_has_prefix(full, tenant) ||
+        full.data[tenant.size] != '/')
+        return (struct bytes){0};
+    return (struct bytes){full.data + tenant.size + 1, full.size - tenant.size - 1};
+}
+
 enum error_code target_parser_name(struct bytes text, size_t at, struct target *target,
                                    struct error *ret_error)
 {

@@ -24,4 +24,7 @@ bool queue_name_is_valid(struct bytes name);
 struct bytes queue_full_name(struct bytes tenant, struct bytes name,
                              char room[QUEUE_FULL_NAME_SIZE_MAX]);
 
+/* The name at its tenant, of a full name; empty: the queue is another tenant's. */
+struct bytes queue_own_name(struct bytes tenant, struct bytes full);
+
 #endif

@@ -59,6 +59,11 @@ REQUESTS = {
     "touchTimerByKey": ({"key": "k"}, {"after": "2h"}),
     "touchTimers": ({}, {"ids": [NOWHERE], "after": "2h"}),
     "previewSchedule": ({}, None),
+    "listQueues": ({}, None),
+    "getQueue": ({"name": "q"}, None),
+    "peekItems": ({"name": "q"}, None),
+    "listTargets": ({}, None),
+    "getStats": ({}, None),
     "leaseItems": ({"name": "q"}, {"max": 1, "wait": 0}),
     "ackItems": ({"name": "q"}, {"receipts": ["0" * 32]}),
     "nackItems": ({"name": "q"}, {"receipts": ["0" * 32]}),
@@ -355,6 +360,38 @@ class TenantsTest(TokensCase):
         self.assertEqual(self.call("shop", 200, "POST", "/v1/queues/jobs/ack", {"receipts": receipts})["ok"], 3)
         # A name that looks like another tenant's is none.
         self.call("rival", 404, "POST", "/v1/queues/shop%2Fjobs/lease", {"max": 1})
+
+    # proves: tenant-isolation, queues-list, queue-peek, targets-list
+    def test_an_overview_tells_of_ones_own_only(self):
+        """Items, leases, waiting workers, and failures of a target that both have."""
+        lives = {"max_attempts": 2, "base": "1d", "cap": "1d"}
+        for _ in range(3):
+            self.create("shop", after=0, target="queue:jobs", payload="shop's")
+        self.create("shop", after=0, retry=lives)
+        waits = threading.Thread(target=self.call, args=("shop", 200, "POST", "/v1/queues/idle/lease",
+                                                         {"max": 1, "wait": "20s"}))
+        waits.start()
+
+        def seen(who):
+            return (self.call(who, 200, "GET", "/v1/queues")["queues"], self.call(who, 200, "GET", "/v1/targets")["targets"])
+
+        harness.wait_until(lambda: [queue["name"] for queue in seen("shop")[0]] == ["idle", "jobs"], 20, "two queues")
+        harness.wait_until(lambda: [target["failures"] for target in seen("shop")[1]] == [1], 20, "a failure")
+        harness.wait_until(lambda: self.call("shop", 200, "GET", "/v1/queues/jobs")["ready"] == 3, 20, "three items")
+        self.assertEqual(seen("rival"), ([], []))
+        for name in ("jobs", "idle"):
+            shown = self.call("rival", 200, "GET", f"/v1/queues/{name}")
+            self.assertEqual(shown, {"name": name, "ready": 0, "leased": 0, "workers": 0, "more_on_disk": False})
+            self.assertEqual(self.call("rival", 200, "GET", f"/v1/queues/{name}/peek"), {"timers": [], "more": False})
+        for path in ("/v1/queues/shop%2Fjobs", "/v1/queues/shop%2Fjobs/peek"):
+            self.call("rival", 404, "GET", path)
+        self.create("rival", after=0, target="queue:jobs", payload="rival's")
+        harness.wait_until(lambda: self.call("rival", 200, "GET", "/v1/queues/jobs")["ready"] == 1, 20, "its own item")
+        peeked = self.call("rival", 200, "GET", "/v1/queues/jobs/peek")["timers"]
+        self.assertEqual([timer["payload"] for timer in peeked], ["rival's"])
+        self.call("rival", 403, "GET", "/v1/stats")
+        self.create("shop", after=0, target="queue:idle")
+        waits.join()
 
     def test_a_waiting_worker_gets_its_tenants_work(self):
         answers = {}

@@ -146,7 +146,7 @@ ENGINE_MODULES = {
     "commands": ("commands", "create", "change", "complete", "explain", "forecast"),
     "lookup": ("lookup",),
     "reload": ("reload",),
-    "dispatch": ("dispatch", "dispatch_queue", "leases", "lateness", "shares"),
+    "dispatch": ("dispatch", "dispatch_queue", "leases", "lateness", "shares", "survey"),
     "spill": ("spill",),
     "outcome": ("outcome",),
     "window": ("window",),
@@ -160,7 +160,7 @@ ENGINE_MODULES = {
     "position": ("position",),
     "pace": ("pace",),
 }
-ENGINE_TYPES = {"engine/engine.h", "engine/explain.h", "engine/forecast.h", "engine/command.h", "engine/delivery.h",
+ENGINE_TYPES = {"engine/engine.h", "engine/explain.h", "engine/forecast.h", "engine/survey.h", "engine/command.h", "engine/delivery.h",
                 "engine/engine_core.h", "engine/engine_stats.h", "engine/given_up.h", "engine/feed_event.h"}
 ENGINE_INNER = {"dispatch_queue.h", "shares.h"}  # of one module, for its own files
 

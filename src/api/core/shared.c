@@ -7,6 +7,10 @@
  * Each scan may hold some megabytes, and requests for single timers queue behind it. */
 enum { LIST_SCANS_AT_ONCE = 4 };
 
+/* A survey looks at all timers that are due, in each partition: a client that asks again and again
+ * keeps no shard busy for longer. */
+enum { TALLIES_AT_ONCE = 2 };
+
 enum error_code shared_init(struct api *api, const struct api_options *options)
 {
     const struct config *config = options->config;
@@ -27,6 +31,7 @@ enum error_code shared_init(struct api *api, const struct api_options *options)
     pthread_mutex_init(&api->lock, NULL);
     pthread_cond_init(&api->batch_ended, NULL);
     concurrency_init(&api->lists, LIST_SCANS_AT_ONCE);
+    concurrency_init(&api->tallies, TALLIES_AT_ONCE);
     api->budget = (struct api_budget){config->bodies_bytes_max, config->answers_bytes_max,
                                       config->batches_max};
     api->options = *options;
@@ -55,6 +60,7 @@ void shared_deinit(struct api *api)
 {
     shared_await_batches(api);
     concurrency_deinit(&api->lists);
+    concurrency_deinit(&api->tallies);
     pthread_cond_destroy(&api->batch_ended);
     pthread_mutex_destroy(&api->lock);
     access_destroy(api->access);

@@ -41,6 +41,7 @@ struct api {
     pthread_cond_t batch_ended;
     _Atomic unsigned forecasts; /* under way */
     struct concurrency lists;   /* that are read */
+    struct concurrency tallies; /* surveys of all partitions */
     size_t batches;             /* guarded by lock; they may outlive their requests */
 };
 

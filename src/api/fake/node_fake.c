@@ -169,6 +169,9 @@ static void execute(struct node *node, struct command *command)
         command->explained = (struct explained){.place = PLACE_WHEEL, .now = wall_now()};
         node_fake_find(node, command);
         break;
+    case COMMAND_SURVEY: /* nothing is due */
+        command->error = node->fails;
+        break;
     case COMMAND_FORECAST:
         command->error = node->fails;
         command->forecast->until = forecast_end(command->forecast);
@@ -645,4 +648,22 @@ bool node_target_status(const struct node *node, const struct timer *timer,
     (void)node;
     *ret_status = (struct target_status){.origin = timer_target_origin(timer)};
     return !timer_is_pulled(timer);
+}
+
+void node_targets(struct node *node, struct bytes tenant,
+                  void (*tell)(void *context, const struct target_view *view), void *context)
+{
+    (void)node, (void)tenant, (void)tell, (void)context;
+}
+
+void node_workers(struct node *node,
+                  void (*tell)(void *context, struct bytes queue, size_t workers), void *context)
+{
+    (void)node, (void)tell, (void)context;
+}
+
+bool node_broker_status(const struct node *node, size_t index, struct broker_status *ret_status)
+{
+    (void)node, (void)index, (void)ret_status;
+    return false;
 }

@@ -1,6 +1,6 @@
 /*
- * service.h - the calls about the service itself: health, readiness, metrics, the OpenAPI
- * document, backups.
+ * service.h - the calls about the service itself: health, readiness, metrics, statistics, the
+ * OpenAPI document, backups.
  */
 #ifndef TICKWHEEL_API_OPERATIONS_SERVICE_H
 #define TICKWHEEL_API_OPERATIONS_SERVICE_H
@@ -14,6 +14,9 @@ void service_problem(struct call *call);
 void service_openapi(struct call *call);
 void service_openapi_strict(struct call *call);
 void service_index(struct call *call);
+
+/* GET /v1/stats: stats.c. */
+void stats_get(struct call *call);
 
 /* POST /v1/admin/backup, and /v1/admin/maintenance: admin.c. */
 void admin_backup(struct call *call);

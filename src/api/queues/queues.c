@@ -29,14 +29,20 @@ struct worker {
     bool is_short;               /* of memory for an item */
 };
 
-void queues_begin(struct call *call)
+void queues_begin_name(struct call *call)
 {
     if (!queue_name_is_valid(call->parameter))
         call_answer_error(
             call, ERROR_NOT_FOUND,
             "A queue's name has 1 to " IN_WORDS(QUEUE_NAME_SIZE_MAX) " letters, digits and . _ -");
-    else
+}
+
+void queues_begin(struct call *call)
+{
+    if (queue_name_is_valid(call->parameter))
         call_begin_json(call);
+    else
+        queues_begin_name(call);
 }
 
 void queues_closed(struct call *call)

@@ -1,0 +1,147 @@
+/* overview.c - tells how full the queues are, and shows their next items. */
+#include "api/queues/queues.h"
+
+#include "api/core/query.h"
+#include "api/queues/tally.h"
+#include "base/json.h"
+#include "calendar/rfc3339.h"
+#include "timer/queue_target.h"
+
+#include <stdlib.h>
+
+enum {
+    PEEK_DEFAULT = 20,
+    PEEK_BYTES = 4 << 20, /* of an answer; it ends with the item that reaches them */
+    PEEK_PARAMETERS_MAX = 8,
+};
+
+/* ---- how full they are ---- */
+
+static void overview_add_workers(void *context, struct bytes queue, size_t workers)
+{
+    struct node_tally *tally = context;
+    const struct bytes name = queue_own_name(caller_tenant(&tally->call->caller), queue);
+    const struct bytes wanted = tally->call->parameter;
+
+    if (!name.size || (wanted.size && !bytes_equal(name, wanted)))
+        return;
+    struct tally_row *row = tally_add(tally, queue);
+    if (row)
+        row->workers = workers;
+}
+
+static void overview_append(struct bytes name, const struct tally_row *row, struct buffer *out)
+{
+    buffer_append_text(out, "{\"name\":");
+    json_append_string(out, name);
+    buffer_printf(out, ",\"ready\":%llu,\"leased\":%llu,\"workers\":%llu,\"more_on_disk\":%s",
+                  (unsigned long long)row->ready, (unsigned long long)row->taken,
+                  (unsigned long long)row->workers, row->is_spilled ? "true" : "false");
+    if (row->oldest.ms != WALL_NEVER.ms) {
+        char text[RFC3339_TEXT_SIZE];
+
+        rfc3339_format(row->oldest, text);
+        buffer_printf(out, ",\"oldest\":\"%s\"", text);
+    }
+    buffer_append_text(out, "}");
+}
+
+/* With the workers that wait. False: answered. */
+static bool overview_sum(struct node_tally *tally)
+{
+    node_workers(tally->call->api->options.node, overview_add_workers, tally);
+    tally_sum(tally);
+    if (!buffer_failed(&tally->names))
+        return true;
+    call_answer_error(tally->call, ERROR_NO_MEMORY, "");
+    return false;
+}
+
+static void overview_finish(struct node_tally *tally)
+{
+    if (!overview_sum(tally))
+        return;
+    struct buffer body;
+    buffer_init(&body);
+    buffer_append_text(&body, "{\"queues\":[");
+    for (size_t i = 0; i < tally->row_count; i++) {
+        const struct bytes full = tally_name(tally, &tally->rows[i]);
+
+        buffer_append_text(&body, i ? "," : "");
+        overview_append(queue_own_name(caller_tenant(&tally->call->caller), full), &tally->rows[i],
+                        &body);
+    }
+    buffer_printf(&body, "],\"complete\":%s}", tally->is_cut ? "false" : "true");
+    call_answer_json(tally->call, 200, &body);
+}
+
+void queues_list(struct call *call)
+{
+    tally_ask(call, SURVEY_QUEUES, (struct bytes){0}, 0, overview_finish);
+}
+
+static void overview_finish_one(struct node_tally *tally)
+{
+    static const struct tally_row empty = {.oldest = {UINT64_MAX}};
+
+    if (!overview_sum(tally))
+        return;
+    struct buffer body;
+    buffer_init(&body);
+    overview_append(tally->call->parameter, tally->row_count ? &tally->rows[0] : &empty, &body);
+    call_answer_json(tally->call, 200, &body);
+}
+
+void queues_get(struct call *call)
+{
+    tally_ask(call, SURVEY_QUEUES, call->parameter, 0, overview_finish_one);
+}
+
+/* ---- the next items ---- */
+
+static void peek_finish(struct node_tally *tally)
+{
+    struct buffer body;
+
+    buffer_init(&body);
+    buffer_append_text(&body, "{\"timers\":[");
+    size_t count = 0;
+    const size_t limit = tally->parts[0].survey.items_max - 1;
+    const struct timer *timer = tally_next_item(tally);
+    for (; timer && count < limit && (count == 0 || body.size < PEEK_BYTES); count++) {
+        buffer_append_text(&body, count ? "," : "");
+        timer_json_format(timer, &body);
+        timer = tally_next_item(tally);
+    }
+    for (size_t i = 0; i < tally->part_count; i++)
+        tally->is_cut = tally->is_cut || tally->parts[i].survey.is_cut;
+    buffer_printf(&body, "],\"more\":%s}", timer || tally->is_cut ? "true" : "false");
+    call_answer_json(tally->call, 200, &body);
+}
+
+static const char *const peek_parameters[] = {"limit"};
+
+static void peek_take(void *context, size_t index, struct bytes value, struct problem *problem)
+{
+    query_number(peek_parameters[index], value, 1, QUEUE_PEEK_MAX, context, problem);
+}
+
+void queues_peek(struct call *call)
+{
+    static const struct query_form form = {
+        peek_parameters, 1, .parameters_max = PEEK_PARAMETERS_MAX, .take = peek_take};
+    uint64_t limit = PEEK_DEFAULT;
+    char *room = malloc(call->query.size + 1);
+
+    if (!room) {
+        call_answer_error(call, ERROR_NO_MEMORY, "");
+        return;
+    }
+    struct problem problem;
+    const enum error_code code = query_read(call->query, room, &form, &limit, &problem);
+    free(room);
+    if (code)
+        call_answer_problem(call, &problem);
+    else
+        tally_ask(call, SURVEY_ITEMS, call->parameter, limit + 1, peek_finish);
+}

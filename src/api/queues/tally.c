@@ -1,0 +1,221 @@
+/* tally.c - sums up what the partitions have due. */
+#include "api/queues/tally.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- rows ---- */
+
+struct tally_row *tally_add(struct node_tally *tally, struct bytes name)
+{
+    if (tally->row_count == tally->row_capacity) {
+        const size_t capacity = tally->row_capacity ? 2 * tally->row_capacity : 64;
+        struct tally_row *rows = realloc(tally->rows, capacity * sizeof(*rows));
+
+        if (!rows) {
+            tally->names.failed = true;
+            return NULL;
+        }
+        tally->rows = rows;
+        tally->row_capacity = capacity;
+    }
+    struct tally_row *row = &tally->rows[tally->row_count++];
+    *row = (struct tally_row){
+        .name_at = tally->names.size, .name_size = name.size, .oldest = WALL_NEVER};
+    buffer_append_bytes(&tally->names, name);
+    return row;
+}
+
+static void tally_add_survey(struct node_tally *tally, const struct survey *survey)
+{
+    for (size_t i = 0; i < survey->row_count; i++) {
+        const struct survey_row *from = &survey->rows[i];
+        struct tally_row *row = tally_add(tally, survey_name(survey, from));
+
+        if (!row)
+            return;
+        row->ready = from->ready;
+        row->taken = from->taken;
+        row->oldest = from->oldest;
+        row->is_spilled = from->is_spilled;
+    }
+    tally->is_cut = tally->is_cut || survey->is_cut;
+}
+
+static int tally_compare(const void *left, const void *right, void *context)
+{
+    const struct bytes a = tally_name(context, left), b = tally_name(context, right);
+    const int order = memcmp(a.data, b.data, a.size < b.size ? a.size : b.size);
+
+    return order ? order : (a.size > b.size) - (a.size < b.size);
+}
+
+void tally_sum(struct node_tally *tally)
+{
+    size_t count = 0;
+
+    if (buffer_failed(&tally->names) || tally->row_count == 0)
+        return;
+    qsort_r(tally->rows, tally->row_count, sizeof(*tally->rows), tally_compare, tally);
+    for (size_t i = 0; i < tally->row_count; i++) {
+        const struct tally_row *more = &tally->rows[i];
+        struct tally_row *row = &tally->rows[count ? count - 1 : 0];
+
+        if (count == 0 || !bytes_equal(tally_name(tally, row), tally_name(tally, more))) {
+            tally->rows[count++] = *more;
+            continue;
+        }
+        row->ready += more->ready;
+        row->taken += more->taken;
+        row->workers += more->workers;
+        row->oldest = wall_min(row->oldest, more->oldest);
+        row->is_spilled = row->is_spilled || more->is_spilled;
+    }
+    tally->is_cut = tally->is_cut || count > SURVEY_ROWS_MAX;
+    tally->row_count = count < SURVEY_ROWS_MAX ? count : SURVEY_ROWS_MAX;
+}
+
+/* ---- items ---- */
+
+static bool item_is_before(const struct timer *a, const struct timer *b)
+{
+    if (a->target.priority != b->target.priority)
+        return a->target.priority > b->target.priority;
+    return a->due.ms < b->due.ms;
+}
+
+const struct timer *tally_next_item(struct node_tally *tally)
+{
+    struct tally_part *first = NULL;
+
+    for (size_t i = 0; i < tally->part_count; i++) {
+        struct tally_part *part = &tally->parts[i];
+
+        if (part->taken == part->survey.item_count && part->survey.is_cut)
+            return NULL; /* its next one may be the first */
+        if (part->taken < part->survey.item_count &&
+            (!first || item_is_before(part->copies[part->taken], first->copies[first->taken])))
+            first = part;
+    }
+    return first ? first->copies[first->taken++] : NULL;
+}
+
+/* On the shard's thread, while the timers are valid. */
+static void tally_copy_items(struct scatter_part *asked)
+{
+    struct tally_part *part = list_item(asked->node.command.survey, struct tally_part, survey);
+    struct survey *survey = &part->survey;
+    size_t bytes = 0, count = 0;
+
+    while (count < survey->item_count &&
+           (count == 0 || bytes < TALLY_BYTES / asked->scatter->count)) {
+        bytes += part->items[count]->footprint;
+        part->copies[count] = call_copy_timer(part->items[count]);
+        part->is_short = part->is_short || !part->copies[count];
+        count++;
+    }
+    survey->is_cut = count < survey->item_count || count == survey->items_max;
+    survey->item_count = count;
+}
+
+/* ---- asking ---- */
+
+static enum error_code tally_failure(const struct node_tally *tally)
+{
+    for (size_t i = 0; i < tally->part_count; i++) {
+        if (tally->scatter_->parts[i].error)
+            return tally->scatter_->parts[i].error;
+        if (tally->parts[i].is_short)
+            return ERROR_NO_MEMORY;
+    }
+    return ERROR_NONE;
+}
+
+static void tally_gathered(struct call *call)
+{
+    struct node_tally *tally = call->state;
+
+    concurrency_leave(&call->api->tallies);
+    const enum error_code error = tally_failure(tally);
+    if (error) {
+        call_answer_error(call, error, "");
+        return;
+    }
+    for (size_t i = 0; i < tally->part_count; i++)
+        tally_add_survey(tally, &tally->parts[i].survey);
+    if (!call_refuses_large_answer(call))
+        tally->finish(tally);
+}
+
+static void tally_begin(struct concurrency_start *start)
+{
+    scatter_submit(list_item(start, struct node_tally, start_)->scatter_);
+}
+
+static void tally_free(struct node_tally *tally)
+{
+    for (size_t i = 0; tally->parts && i < tally->part_count; i++) {
+        struct tally_part *part = &tally->parts[i];
+
+        for (size_t j = 0; j < TALLY_ITEMS; j++)
+            timer_free(part->copies[j]);
+        survey_deinit(&part->survey);
+    }
+    free(tally->parts);
+    free(tally->scatter_);
+    free(tally->rows);
+    buffer_deinit(&tally->names);
+    free(tally);
+}
+
+static struct node_tally *tally_create(struct call *call)
+{
+    const size_t count = node_partition_count(call->api->options.node);
+    struct node_tally *tally = calloc(1, sizeof(*tally));
+
+    if (!tally)
+        return NULL;
+    tally->part_count = count;
+    tally->parts = calloc(count, sizeof(*tally->parts));
+    tally->scatter_ = scatter_alloc(call, count);
+    if (!tally->parts || !tally->scatter_) {
+        tally_free(tally);
+        return NULL;
+    }
+    tally->call = call;
+    return tally;
+}
+
+void tally_ask(struct call *call, enum survey_kind kind, struct bytes queue, size_t items_max,
+               void (*finish)(struct node_tally *tally))
+{
+    struct node_tally *tally = tally_create(call);
+
+    if (!tally) {
+        call_answer_error(call, ERROR_NO_MEMORY, "");
+        return;
+    }
+    call->state = tally;
+    tally->finish = finish;
+    if (queue.size)
+        queue = queue_full_name(caller_tenant(&call->caller), queue, tally->queue_);
+    for (size_t i = 0; i < tally->part_count; i++) {
+        struct tally_part *part = &tally->parts[i];
+        struct command *command = &tally->scatter_->parts[i].node.command;
+
+        part->survey = (struct survey){
+            .kind = kind, .queue = queue, .items = part->items, .items_max = items_max};
+        *command = (struct command){
+            .kind = COMMAND_SURVEY, .partition = (uint16_t)i, .survey = &part->survey};
+    }
+    tally->scatter_->resume = tally_gathered;
+    tally->scatter_->done = kind == SURVEY_ITEMS ? tally_copy_items : NULL;
+    tally->start_.begin = tally_begin;
+    concurrency_enter(&call->api->tallies, &tally->start_);
+}
+
+void tally_closed(struct call *call)
+{
+    if (call->state)
+        tally_free(call->state);
+}

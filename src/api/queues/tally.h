@@ -1,0 +1,77 @@
+/*
+ * tally.h - asks every partition for a survey (engine/survey.h), and sums the rows up by name.
+ *
+ *     tally_ask(call, SURVEY_QUEUES, (struct bytes){0}, finish);
+ *     ...
+ *     finish(tally):  answers the call from tally->rows, sorted by name
+ *
+ * Few are under way at a time (api->tallies); the rest wait in FIFO order.
+ *
+ * Errors     A partition that fails answers the call with its error, and `finish` is not called.
+ * Ownership  The call's `state` holds the tally: use tally_closed as the route's `closed`.
+ * Threads    The worker's that owns the connection.
+ */
+#ifndef TICKWHEEL_API_QUEUES_TALLY_H
+#define TICKWHEEL_API_QUEUES_TALLY_H
+
+#include "api/core/scatter.h"
+#include "api/queues/queues.h"
+#include "timer/queue_target.h"
+
+#define TALLY_ITEMS (QUEUE_PEEK_MAX + 1) /* of a queue: one more says that there are more */
+#define TALLY_BYTES (8 << 20)            /* of items, from all partitions together */
+
+struct tally_row {
+    size_t name_at, name_size; /* in `names` */
+    uint64_t ready, taken, workers;
+    struct wall oldest; /* WALL_NEVER: nothing is ready */
+    bool is_spilled;
+};
+
+struct node_tally {
+    struct call *call;
+    void (*finish)(struct node_tally *tally);
+    struct tally_row *rows;
+    size_t row_count, row_capacity;
+    struct buffer names; /* failed: out of memory */
+    bool is_cut;         /* there are more rows, or items, than are told of */
+    /* ITEMS: copies, in the order of each partition */
+    size_t part_count;
+    struct tally_part *parts;
+    /* Its own. */
+    struct concurrency_start start_;
+    struct scatter *scatter_;
+    char queue_[QUEUE_FULL_NAME_SIZE_MAX];
+};
+
+/* Of one partition. */
+struct tally_part {
+    struct survey survey;
+    const struct timer *items[TALLY_ITEMS]; /* valid until the reply is left */
+    struct timer *copies[TALLY_ITEMS];      /* of them; NULL: out of memory */
+    size_t taken;                           /* by tally_next_item */
+    bool is_short;                          /* a copy is missing */
+};
+
+/* Asks, and calls `finish` when all partitions have answered. `queue`, for ITEMS and a single row
+ * of QUEUES, is its name at its tenant; `items_max` is for ITEMS. */
+void tally_ask(struct call *call, enum survey_kind kind, struct bytes queue, size_t items_max,
+               void (*finish)(struct node_tally *tally));
+
+/* Adds a row of zeros. NULL: out of memory. */
+struct tally_row *tally_add(struct node_tally *tally, struct bytes name);
+
+/* Makes one row of those with a name, and sorts them by name. Keeps SURVEY_ROWS_MAX of them. */
+void tally_sum(struct node_tally *tally);
+
+static inline struct bytes tally_name(const struct node_tally *tally, const struct tally_row *row)
+{
+    return (struct bytes){tally->names.data + row->name_at, row->name_size};
+}
+
+/* The next item in the order in which workers get them; NULL: no more is known. */
+const struct timer *tally_next_item(struct node_tally *tally);
+
+void tally_closed(struct call *call);
+
+#endif

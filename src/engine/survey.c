@@ -1,0 +1,173 @@
+/* Counts the timers that wait or are in flight, by queue or by target. */
+#include "engine/survey.h"
+
+#include "engine/dispatch_queue.h"
+#include "engine/tenant.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+struct surveyor {
+    struct engine *engine;
+    const struct command *command;
+    struct survey *survey;
+    struct map rows; /* the key of a dispatch queue -> its row's index and 1 */
+};
+
+void survey_deinit(struct survey *survey)
+{
+    free(survey->rows);
+    survey->rows = NULL;
+    survey->row_count = 0;
+    buffer_deinit(&survey->names);
+}
+
+/* The row of a dispatch queue. NULL: there are as many as may be, or out of memory. */
+static struct survey_row *survey_row_of(struct surveyor *surveyor, uint64_t key, struct bytes name)
+{
+    struct survey *survey = surveyor->survey;
+    const size_t found = (size_t)(uintptr_t)map_get(&surveyor->rows, key);
+
+    assert(found <= survey->row_count && survey->row_count <= SURVEY_ROWS_MAX);
+    if (found)
+        return &survey->rows[found - 1];
+    if (survey->row_count == SURVEY_ROWS_MAX) {
+        survey->is_cut = true;
+        return NULL;
+    }
+    if (!survey->rows)
+        survey->rows = calloc(SURVEY_ROWS_MAX, sizeof(*survey->rows));
+    if (!survey->rows ||
+        !map_put(&surveyor->rows, key, (void *)(uintptr_t)(survey->row_count + 1))) {
+        survey->names.failed = true;
+        return NULL;
+    }
+    struct survey_row *row = &survey->rows[survey->row_count++];
+    *row = (struct survey_row){
+        .name_at = survey->names.size, .name_size = name.size, .oldest = WALL_NEVER};
+    buffer_append_bytes(&survey->names, name);
+    return row;
+}
+
+static void survey_add_ready(struct survey_row *row, const struct timer *timer)
+{
+    row->ready++;
+    row->oldest = wall_min(row->oldest, timer->due);
+}
+
+/* ---- built-in queues ---- */
+
+static void survey_queue(struct surveyor *surveyor, const struct dispatch_queue *queue)
+{
+    const struct bytes name = {queue->name, queue->name_size};
+    const struct bytes wanted = surveyor->survey->queue;
+
+    assert(queue->kind == DISPATCH_PULLED);
+    if (!queue_own_name(surveyor->command->tenant, name).size ||
+        (wanted.size && !bytes_equal(wanted, name)))
+        return;
+    struct survey_row *row = survey_row_of(surveyor, queue->key, name);
+    if (!row)
+        return;
+    LIST_FOR_EACH (&queue->timers, link)
+        survey_add_ready(row, entry_of(link)->timer);
+    row->taken += queue->inflight;
+    row->is_spilled = queue->backlog.scan != 0;
+}
+
+/* ---- targets ---- */
+
+static void survey_waiting(struct surveyor *surveyor, const struct dispatch_queue *queue,
+                           const struct timer *timer)
+{
+    uint64_t key = queue->key;
+
+    assert(queue->kind != DISPATCH_PULLED);
+    if (!tenant_owns(surveyor->command, timer))
+        return;
+    if (queue->kind == DISPATCH_OVERDUE) {
+        struct dispatch_name name;
+
+        dispatch_name_of(surveyor->engine, timer, &name);
+        key = name.key;
+    }
+    struct survey_row *row = survey_row_of(surveyor, key, timer_target_origin(timer));
+    if (!row)
+        return;
+    survey_add_ready(row, timer);
+    /* Tenants share a connection of a broker, and its backlog. */
+    row->is_spilled |= queue->kind == DISPATCH_WEBHOOK && queue->backlog.scan != 0;
+}
+
+static void survey_inflight(struct surveyor *surveyor)
+{
+    LIST_FOR_EACH (entries_busy(surveyor->engine->entries), link) {
+        const struct entry *entry = entry_of(link);
+
+        if (entry->phase != ENTRY_INFLIGHT || timer_is_pulled(entry->timer) ||
+            !tenant_owns(surveyor->command, entry->timer))
+            continue;
+        struct survey_row *row =
+            survey_row_of(surveyor, entry->queue, timer_target_origin(entry->timer));
+        if (row)
+            row->taken++;
+    }
+}
+
+/* ---- items ---- */
+
+static void survey_items(const struct engine *engine, struct survey *survey)
+{
+    assert(survey->queue.size > 0);
+    for (unsigned priority = QUEUE_PRIORITY_COUNT; priority-- > 0;) {
+        const struct dispatch_queue *queue = dispatch_queue_named(engine, survey->queue, priority);
+
+        if (!queue)
+            continue;
+        LIST_FOR_EACH (&queue->timers, link) {
+            if (survey->item_count == survey->items_max)
+                return;
+            survey->items[survey->item_count++] = entry_of(link)->timer;
+        }
+    }
+}
+
+/* A tenant's webhooks are all in queues of its own: of another tenant's only the first is looked
+ * at. */
+static void survey_queues(struct surveyor *surveyor)
+{
+    const bool of_targets = surveyor->survey->kind == SURVEY_TARGETS;
+    const struct command *command = surveyor->command;
+    size_t cursor = 0;
+
+    for (const struct dispatch_queue *queue; (queue = dispatch_next(surveyor->engine, &cursor));) {
+        if (!of_targets && queue->kind == DISPATCH_PULLED)
+            survey_queue(surveyor, queue);
+        if (!of_targets || queue->kind == DISPATCH_PULLED || list_is_empty(&queue->timers))
+            continue;
+        if (queue->kind == DISPATCH_WEBHOOK && !tenant_owns(command, dispatch_first(queue)->timer))
+            continue;
+        LIST_FOR_EACH (&queue->timers, link)
+            survey_waiting(surveyor, queue, entry_of(link)->timer);
+    }
+    if (of_targets)
+        survey_inflight(surveyor);
+}
+
+enum error_code dispatch_survey(struct engine *engine, struct command *command)
+{
+    struct survey *survey = command->survey;
+    struct surveyor surveyor = {.engine = engine, .command = command, .survey = survey};
+
+    assert(engine->is_in_turn);
+    assert(!survey->rows && survey->row_count == 0 && survey->item_count == 0);
+    buffer_init(&survey->names);
+    if (survey->kind == SURVEY_ITEMS) {
+        survey_items(engine, survey);
+        return ERROR_NONE;
+    }
+    map_init(&surveyor.rows);
+    survey_queues(&surveyor);
+    map_deinit(&surveyor.rows);
+    return buffer_failed(&survey->names) ? ERROR_NO_MEMORY : ERROR_NONE;
+}

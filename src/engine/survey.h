@@ -1,0 +1,56 @@
+/*
+ * survey.h - counts the due timers of one partition that wait or are in flight, by queue or by
+ * target; or shows the first items of a queue.
+ *
+ * It tells of the asking tenant's timers alone, and of those in memory. Each timer that waits is
+ * looked at once.
+ *
+ * Ownership  The caller's, borrowed until the answer; then survey_deinit. The timers of ITEMS stay
+ *            the engine's, as those of every answer (command.h).
+ */
+#ifndef TICKWHEEL_ENGINE_SURVEY_H
+#define TICKWHEEL_ENGINE_SURVEY_H
+
+#include "base/bytes.h"
+#include "base/time.h"
+#include "timer/timer.h"
+
+/* Rows of one survey. */
+#define SURVEY_ROWS_MAX 1000
+
+enum survey_kind {
+    SURVEY_QUEUES,  /* a row for each built-in queue, by its full name */
+    SURVEY_TARGETS, /* a row for each origin and broker connection */
+    SURVEY_ITEMS,   /* the items of one queue, in the order in which workers get them */
+};
+
+struct survey_row {
+    size_t name_at, name_size; /* in `names` */
+    uint64_t ready;            /* due, and not in flight */
+    uint64_t taken;            /* in flight; of a queue: leased */
+    struct wall oldest;        /* the due time of the first that is ready; WALL_NEVER: none is */
+    bool is_spilled;           /* further ones that are due may be on disk alone */
+};
+
+struct survey {
+    /* The question. */
+    enum survey_kind kind;
+    struct bytes queue; /* ITEMS: the full name. QUEUES: the only one to tell of; empty: all */
+    const struct timer **items; /* ITEMS: room for `items_max` */
+    size_t items_max;
+    /* The answer; the engine begins with nothing. */
+    struct survey_row *rows; /* a name may have several */
+    size_t row_count;
+    struct buffer names;
+    bool is_cut; /* there are more rows than SURVEY_ROWS_MAX */
+    size_t item_count;
+};
+
+static inline struct bytes survey_name(const struct survey *survey, const struct survey_row *row)
+{
+    return (struct bytes){survey->names.data + row->name_at, row->name_size};
+}
+
+void survey_deinit(struct survey *survey);
+
+#endif
