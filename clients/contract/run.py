@@ -28,6 +28,7 @@ import time
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "tests", "support"))
 import harness
+import pages
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
 PROBLEMS = {"busy": (503, "overloaded"), "rate": (429, "rate-exceeded"), "not-found": (404, "not-found")}
@@ -173,6 +174,18 @@ def run(command, **options):
             return result
     finally:
         shutil.rmtree(data)
+
+
+def prints(section, typed, command, **options):
+    """Whether the command prints what the page on the first ten minutes says of what is `typed` there."""
+    with tempfile.TemporaryFile("w+") as output:
+        result = run(command, stdout=output, **options)
+        output.seek(0)
+        text = output.read()
+    if result == 0 and text == pages.printed("first-ten-minutes.md", section, typed):
+        return True
+    print(f"{section}: {result}\n{text}")
+    return False
 
 
 if __name__ == "__main__":

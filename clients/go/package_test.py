@@ -14,6 +14,8 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "contract"))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "tests", "support"))
+import pages
 import run
 
 
@@ -49,14 +51,24 @@ class PackageTest(unittest.TestCase):
         imports = ('package main\nimport (\n"context"\n"errors"\n"fmt"\n"net/http"\n"time"\n'
                    '"tickwheel.example/client"\n)\nvar _ = errors.Is\nvar _ = fmt.Println\nvar _ = time.Second\n'
                    'var _ http.Handler\n')
-        for name, content in (("main.go", source), ("fragments.go", imports + body)):
+        self.build({"main.go": source, "fragments.go": imports + body})
+        self.assertEqual(run.run([os.path.join(self.folder, "main")]), 0)
+
+    def test_first_ten_minutes(self):
+        """The program of docs/first-ten-minutes.md, and what it prints."""
+        [source] = pages.blocks("first-ten-minutes.md", "go")
+        self.build({"main.go": source.replace("http://127.0.0.1:8463", "")})
+        self.assertTrue(run.prints("Go", "go run .", [os.path.join(self.folder, "main")]))
+
+    def build(self, files):
+        """A program in a module of its own that requires this one."""
+        for name, content in files.items():
             with open(os.path.join(self.folder, name), "w", encoding="utf-8") as file:
                 file.write(content)
         go("mod", "init", "shop.example/main", cwd=self.folder)
         go("mod", "edit", "-require", "tickwheel.example/client@v0.2.0", "-replace",
            f"tickwheel.example/client={HERE}", cwd=self.folder)
         go("build", "-o", "main", ".", cwd=self.folder)
-        self.assertEqual(run.run([os.path.join(self.folder, "main")]), 0)
 
 
 if __name__ == "__main__":

@@ -16,6 +16,8 @@ from xml.etree import ElementTree
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "contract"))
+sys.path.insert(0, os.path.join(HERE, "..", "..", "tests", "support"))
+import pages
 import run
 
 IMPORTS = ["com.sun.net.httpserver.HttpServer", "java.net.InetSocketAddress", "java.time.Duration", "java.util.List",
@@ -47,7 +49,9 @@ class PackageTest(unittest.TestCase):
         self.assertEqual(sum(int(report.get("skipped")) for report in reports), 0)
         jars = glob.glob(os.path.join(self.source, "target", "*.jar"))
         self.assertEqual(len(jars), 1)
-        self.run_readme(jars + glob.glob(os.path.join(self.source, "target", "dependency", "*.jar")))
+        jars += glob.glob(os.path.join(self.source, "target", "dependency", "*.jar"))
+        self.run_readme(jars)
+        self.run_first(jars)
 
     def run_readme(self, jars):
         """All examples of the README as one program."""
@@ -63,6 +67,15 @@ class PackageTest(unittest.TestCase):
         path_of_classes = os.pathsep.join(jars)
         subprocess.run(["javac", "-cp", path_of_classes, "-d", self.folder, path], check=True)
         self.assertEqual(run.run(["java", "-cp", path_of_classes + os.pathsep + self.folder, "Readme"]), 0)
+
+    def run_first(self, jars):
+        """The program of docs/first-ten-minutes.md, and what it prints."""
+        [source] = pages.blocks("first-ten-minutes.md", "java")
+        with open(os.path.join(self.folder, "Hello.java"), "w", encoding="utf-8") as file:
+            file.write(source.replace('"http://127.0.0.1:8463"', 'System.getenv("TICKWHEEL_URL")'))
+        self.assertTrue(run.prints(
+            "Java", "java -cp 'clients/java/target/*:clients/java/target/dependency/*' Hello.java",
+            ["java", "-cp", os.pathsep.join(jars), "Hello.java"], cwd=self.folder))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "contract"))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "tests", "support"))
 import harness
+import pages
 import run
 
 TOOLS = ["build==1.2.2", "mypy==1.13.0", "setuptools==75.6.0", "wheel==0.45.1"]
@@ -57,10 +58,13 @@ class PackageTest(unittest.TestCase):
         installed = os.path.join(folder, "installed")
         subprocess.run([users, "-m", "pip", "--disable-pip-version-check", "install", "-q", "--no-deps", "--target",
                         installed, wheel], check=True)
+        environment = {**os.environ, "PYTHONPATH": installed, "TICKWHEEL_ROOT": os.path.join(HERE, "..", "..")}
         for test in sorted(glob.glob(os.path.join(HERE, "tests", "*_test.py"))):
             with self.subTest(os.path.basename(test)):
-                self.assertEqual(run.run([users, test], cwd=folder, env={
-                    **os.environ, "PYTHONPATH": installed, "TICKWHEEL_ROOT": os.path.join(HERE, "..", "..")}), 0)
+                self.assertEqual(run.run([users, test], cwd=folder, env=environment), 0)
+        [source] = pages.blocks("first-ten-minutes.md", "python")
+        program = source.replace('"http://127.0.0.1:8463"', "")
+        self.assertTrue(run.prints("Python", "env/bin/python hello.py", [users, "-c", program], cwd=folder, env=environment))
 
 
 if __name__ == "__main__":

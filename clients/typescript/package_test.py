@@ -86,11 +86,14 @@ class PackageTest(unittest.TestCase):
                        check=True)
         self.compile(tools, project, "readme", self.readme())
         self.compile(tools, project, "coming_from", self.coming_from(project))
+        [first] = pages.blocks("first-ten-minutes.md", "ts")
+        self.compile(tools, project, "first", first)
         tests = sorted(glob.glob(os.path.join(project, "tests", "*.test.mjs")))
         self.assertEqual(len(tests), 2)
         self.assertEqual(run.run(["node", "--test", *tests], cwd=project), 0)
         for program in ("readme.js", "coming_from.js"):
             self.assertEqual(run.run(["node", program], cwd=project), 0)
+        self.assertTrue(run.prints("TypeScript", "node hello.mjs", ["node", "first.js"], cwd=project))
 
     def readme(self):
         """All examples of the README as one program."""

@@ -11,11 +11,15 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
+sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
+import pages
+
 CONSUMER = os.path.join(HERE, "consumer.c")
 WARNINGS = ["-Wall", "-Wextra", "-pedantic", "-Werror"]
 
@@ -119,6 +123,15 @@ class Installed(unittest.TestCase):
 
     def test_cmake_static_from_cplusplus(self):
         self.build_by_cmake("CXX", False)
+
+    def test_the_first_program_of_the_documents(self):
+        page, section = "first-ten-minutes.md", "The C library"
+        folder = tempfile.mkdtemp(dir=self.folder)
+        os.symlink(self.prefix, os.path.join(folder, "installed"))
+        with open(os.path.join(folder, "hello.c"), "w", encoding="utf-8") as file:
+            file.write(pages.blocks(page, "c", section)[0])
+        command, printed = pages.sessions(page, section)[1]
+        self.assertEqual(run("sh", "-c", command, cwd=folder), printed)
 
     def test_each_header_compiles_alone_in_every_language(self):
         include = os.path.join(self.prefix, "include")
