@@ -14,7 +14,10 @@ enum {
     FORMAT_WITH_LOG = 5,
     BLOCK_BYTES = 8 << 10,
     FILE_BYTES = 64 << 20,
-    LEVEL_BYTES = 256 << 20,
+    YOUNG_TABLES = 6,       /* of the first level, merged into the next together */
+    YOUNG_TABLES_SLOW = 30, /* with as many, writes are slowed down */
+    YOUNG_TABLES_STOP = 50, /* and with as many they wait */
+    LEVEL_BYTES = 64 << 20,
     SYNC_BYTES = 1 << 20,
     OPEN_FILES_MAX = 256,
     BACKGROUND_JOBS = 2,
@@ -85,14 +88,14 @@ static void rocksdb_open_set_blocks(rocksdb_options_t *options, rocksdb_cache_t 
     rocksdb_block_based_options_destroy(blocks);
 }
 
-static void rocksdb_open_set_compression(rocksdb_options_t *options)
-{
-    rocksdb_options_set_compression(options, rocksdb_lz4_compression);
-    rocksdb_options_set_bottommost_compression(options, rocksdb_zstd_compression);
-}
-
+/* The level that takes the young tables is about as large as they are together: each merge is short
+ * then, and creates in a row keep their pace. */
 static void rocksdb_open_set_levels(rocksdb_options_t *options)
 {
+    rocksdb_options_set_compression(options, rocksdb_lz4_compression);
+    rocksdb_options_set_level0_file_num_compaction_trigger(options, YOUNG_TABLES);
+    rocksdb_options_set_level0_slowdown_writes_trigger(options, YOUNG_TABLES_SLOW);
+    rocksdb_options_set_level0_stop_writes_trigger(options, YOUNG_TABLES_STOP);
     rocksdb_options_set_target_file_size_base(options, FILE_BYTES);
     rocksdb_options_set_max_bytes_for_level_base(options, LEVEL_BYTES);
     rocksdb_options_set_level_compaction_dynamic_level_bytes(options, 1);
@@ -126,7 +129,6 @@ static rocksdb_options_t *rocksdb_open_table_options(const struct rocksdb_store 
     rocksdb_open_set_blocks(options, store->cache,
                             table != STORE_META && table != STORE_QUARANTINE);
     rocksdb_open_set_levels(options);
-    rocksdb_open_set_compression(options);
     rocksdb_options_set_disable_auto_compactions(options, store->is_reader);
     if (table == STORE_TIMERS) {
         rocksdb_options_set_write_buffer_size(options, memtable_bytes);
