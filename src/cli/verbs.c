@@ -335,6 +335,16 @@ const struct cli_verb CLI_VERBS[] = {
     {"extend", "QUEUE RECEIPT...", 2, CLI_ARGUMENTS_MAX, "Extend leases", NULL,
      "tickwheel extend mail 00000000000000012fa24187b49a1b1d --lease 10m", verbs_extend,
      queue_extend},
+    {"queues", "[QUEUE]", 0, 1, "Show how full queues are",
+     "For each queue the items that are ready and leased, and the workers that wait.",
+     "tickwheel queues\n"
+     "tickwheel queues mail --output json",
+     verbs_none, overview_queues},
+    {"targets", "", 0, 0, "Show what goes to each target, and which fail",
+     "For each host of webhooks and each connection of a broker the timers that wait, deliveries "
+     "in\n"
+     "flight, and the breaker with the last failure.",
+     "tickwheel targets", verbs_none, overview_targets},
     {"receive", "[PORT]", 0, 1, "Receive webhooks and show them",
      "Listens on 127.0.0.1, on port 9000 by default. The daemon calls private addresses only if\n"
      "webhook_allow names them, as make run does.",

@@ -114,6 +114,28 @@ class Queues(CommandLine):
         self.assertEqual(self.state(timer), "retrying")
 
 
+class Overview(CommandLine):
+    def test_queues_show_what_is_ready_and_leased(self):
+        self.assertEqual(self.ask("queues"), [{"queues": [], "complete": True}])
+        for _ in range(3):
+            self.create(target="queue:jobs", after=0)
+        self.ask("lease", "jobs", "--wait", "20s")
+        harness.wait_until(lambda: self.ask("queues", "jobs")[0]["ready"] == 2, 20, "two ready items")
+        head, row = self.run_cli("queues").out.splitlines()
+        self.assertEqual(head.split()[:4], ["QUEUE", "READY", "LEASED", "WORKERS"])
+        self.assertEqual(row.split()[:4], ["jobs", "2", "1", "0"])
+        self.assertRegex(self.run_cli("queues", "jobs").out, r"(?m)^leased +1$")
+        self.run_cli("queues", "no/queue", code=NOT_FOUND)
+
+    def test_targets_show_the_failing_one(self):
+        self.create(target="http://127.0.0.1:1/", after=0)
+        harness.wait_until(lambda: self.ask("targets")[0]["targets"], 20, "a target that fails")
+        head, row = self.run_cli("targets").out.splitlines()
+        self.assertEqual(head.split()[:2], ["TARGET", "WAITING"])
+        self.assertTrue(row.startswith("http://127.0.0.1:1 "), row)
+        self.assertIn("connection refused", row)
+
+
 class Listen(CommandLine):
     """`tickwheel listen` before a receiver that notes what it gets and answers as the path asks."""
 

@@ -1,0 +1,82 @@
+/* overview.c - the verbs that tell what waits where: queues, targets. */
+#include "cli/lists.h"
+#include "cli/value.h"
+#include "cli/verbs.h"
+
+struct overview_column {
+    const char *head, *name; /* of the member */
+};
+
+static enum screen_colour overview_colour(const char *name, struct bytes text)
+{
+    if (strcmp(name, "breaker") != 0 || bytes_equal(text, BYTES("closed")))
+        return SCREEN_PLAIN;
+    return bytes_equal(text, BYTES("open")) ? SCREEN_RED : SCREEN_YELLOW;
+}
+
+/* Appends a row for each element of the answer's list. */
+static void overview_show(struct cli *cli, struct bytes answer, const char *list,
+                          const struct overview_column *columns, size_t count)
+{
+    struct screen_table table;
+    struct cli_list rows;
+    struct bytes row;
+    struct buffer text;
+
+    screen_table_init(&table, count);
+    buffer_init(&text);
+    for (size_t i = 0; i < count; i++)
+        screen_table_add(&table, SCREEN_BOLD, bytes_of(columns[i].head));
+    cli_list_init(&rows, cli_member(answer, list));
+    while (cli_list_next(&rows, &row))
+        for (size_t i = 0; i < count; i++) {
+            buffer_clear(&text);
+            cli_append_value(&text, cli_member(row, columns[i].name));
+            screen_table_add(&table, overview_colour(columns[i].name, buffer_bytes(&text)),
+                             buffer_bytes(&text));
+        }
+    screen_table_append(&table, cli_style(cli), &cli->out);
+    buffer_deinit(&text);
+    screen_table_deinit(&table);
+    if (!cli_is_true(cli_member(answer, "complete")))
+        buffer_append_text(&cli->out, "There are more than a call shows.\n");
+}
+
+static void overview_show_queues(struct cli *cli, struct bytes answer)
+{
+    static const struct overview_column columns[] = {
+        {"QUEUE", "name"},      {"READY", "ready"},   {"LEASED", "leased"},
+        {"WORKERS", "workers"}, {"OLDEST", "oldest"}, {"MORE ON DISK", "more_on_disk"}};
+
+    overview_show(cli, answer, "queues", columns, sizeof(columns) / sizeof(*columns));
+}
+
+static void overview_show_targets(struct cli *cli, struct bytes answer)
+{
+    static const struct overview_column columns[] = {
+        {"TARGET", "target"},   {"WAITING", "waiting"}, {"IN FLIGHT", "in_flight"},
+        {"BREAKER", "breaker"}, {"FAILED", "failures"}, {"OLDEST", "oldest"},
+        {"ERROR", "last_error"}};
+
+    overview_show(cli, answer, "targets", columns, sizeof(columns) / sizeof(*columns));
+}
+
+enum cli_exit overview_queues(struct cli *cli)
+{
+    const char *name = cli->options.argument_count ? cli->options.arguments[0] : NULL;
+    struct buffer path;
+
+    buffer_init(&path);
+    buffer_append_text(&path, name ? "/v1/queues/" : "/v1/queues");
+    cli_append_path(&path, bytes_of(name ? name : ""));
+    return lists_ask_and_show(cli, &path, name ? lists_show : overview_show_queues);
+}
+
+enum cli_exit overview_targets(struct cli *cli)
+{
+    struct buffer path;
+
+    buffer_init(&path);
+    buffer_append_text(&path, "/v1/targets");
+    return lists_ask_and_show(cli, &path, overview_show_targets);
+}
