@@ -21,7 +21,7 @@ AXE = "4.10.2"
 SHOTS = os.environ.get("TEST_SCREENSHOTS")
 NDJSON = {"Content-Type": "application/x-ndjson"}
 HOSTILE = "<img src=x onerror=\"document.title='hacked'\">"
-PAGES = ("now", "coming", "timers", "new", "dead")
+PAGES = ("now", "coming", "timers", "new", "queues", "targets", "dead")
 
 
 def axe_source():
@@ -61,6 +61,14 @@ class DashboardTest(DaemonCase):
         self.daemon.call("POST", "/v1/queues/broken/nack",
                          {"receipts": [items[0]["receipt"]], "dead": True, "error": HOSTILE})
         self.dead = dead
+        for n in range(3):
+            self.create(target=f"queue:mail?priority={n}", at=f"2026-01-01T00:00:0{n}Z", key=f"mail-{n}")
+        failing = self.create(target="http://127.0.0.1:1/x", after=0, retry={"base": "1d", "cap": "1d"})
+        self.await_state(failing, "retrying")
+        self.create("/status/500", after=0, retry={"max_attempts": 100, "base": "1ms", "cap": "1ms"})
+        harness.wait_until(lambda: self.call(200, "GET", "/v1/queues/mail")[1]["ready"] == 3, 20, "items")
+        harness.wait_until(lambda: any(path["breaker"] == "open" for target in self.call(200, "GET", "/v1/targets")[1]["targets"]
+                                       for path in target["paths"]), 20, "a path that is left alone")
 
     def lease(self, queue):
         items = self.daemon.call("POST", f"/v1/queues/{queue}/lease", {"wait": "20s"})[2]["items"]
@@ -163,6 +171,23 @@ class DashboardTest(DaemonCase):
         self.assertEqual([timer["payload"] for timer in made], [{"by": "hand"}])
         self.type("time", "61 * * * *")
         self.see("document.body.innerText.includes('cron')", "why it is wrong")
+
+        self.go("queues")
+        self.see("/mail\\s+3\\s+0\\s+0/.test(document.body.innerText)", "how full the queue is")
+        self.shoot("queues")
+        leased = self.lease("mail")
+        self.press("Refresh")
+        self.see("/mail\\s+2\\s+1\\s+0/.test(document.body.innerText)", "how full the queue is now")
+        self.go("queues/mail")
+        self.see("document.querySelectorAll('tbody tr').length === 2 && "
+                 "document.querySelector('tbody tr').innerText.includes('mail-1')", "the next items")
+        self.assertEqual(leased[0]["id"], self.daemon.call("GET", "/v1/keys/mail-2/timer")[2]["id"])
+
+        self.go("targets")
+        self.see("document.body.innerText.includes('is left alone')", "the verdict")
+        self.see("document.body.innerText.includes('http://127.0.0.1:1') && document.body.innerText.includes('/status/500')",
+                 "the targets that fail")
+        self.shoot("targets")
 
         self.go("dead")
         self.see("document.body.innerText.includes('queue:broken')", "the group")

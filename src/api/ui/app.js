@@ -5,14 +5,17 @@ import {form, field, h, message} from "./parts.js";
 import {coming} from "./coming.js";
 import {create} from "./create.js";
 import {dead} from "./dead.js";
+import {queue, queues, targets} from "./load.js";
 import {now} from "./now.js";
 import {timer, timers} from "./timers.js";
 
 const pages = [
   {path: "now", name: "Now", show: now},
   {path: "coming", name: "Coming", show: coming},
-  {path: "timers", name: "Timers", show: timers},
+  {path: "timers", name: "Timers", show: timers, showOne: timer},
   {path: "new", name: "New", show: create},
+  {path: "queues", name: "Queues", show: queues, showOne: queue},
+  {path: "targets", name: "Targets", show: targets},
   {path: "dead", name: "Dead letters", show: dead},
 ];
 const main = document.getElementById("main");
@@ -41,7 +44,7 @@ async function show() {
   if (!isFirst) content.firstChild.focus();
   const context = {content, rest, parameters, signal: leave.signal};
   try {
-    await (known.path === "timers" && rest.length ? timer : known.show)(context);
+    await (rest.length && known.showOne ? known.showOne : known.show)(context);
   } catch (error) {
     if (!context.signal.aborted) content.append(message(error.message));
   }

@@ -17,6 +17,7 @@
     X(ui_coming_js, "coming.js", UI_SCRIPT)                    \
     X(ui_create_js, "create.js", UI_SCRIPT)                    \
     X(ui_dead_js, "dead.js", UI_SCRIPT)                        \
+    X(ui_load_js, "load.js", UI_SCRIPT)                        \
     X(ui_now_js, "now.js", UI_SCRIPT)                          \
     X(ui_parts_js, "parts.js", UI_SCRIPT)                      \
     X(ui_timers_js, "timers.js", UI_SCRIPT)
