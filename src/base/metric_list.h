@@ -125,6 +125,11 @@
     X(OLDEST_QUEUE_MS, _, GAUGE, "tickwheel_oldest_overdue_seconds", "kind=\"queue\"", 1000, "")   \
     X(OLDEST_CATCH_UP_MS, _, GAUGE, "tickwheel_oldest_overdue_seconds", "kind=\"catch_up\"", 1000, \
       "")                                                                                          \
+    X(READY_WEBHOOK, _, GAUGE, "tickwheel_timers_ready", "kind=\"webhook\"", 1,                    \
+      "Due timers in memory that wait, by kind.")                                                  \
+    X(READY_BROKER, _, GAUGE, "tickwheel_timers_ready", "kind=\"broker\"", 1, "")                  \
+    X(READY_QUEUE, _, GAUGE, "tickwheel_timers_ready", "kind=\"queue\"", 1, "")                    \
+    X(READY_CATCH_UP, _, GAUGE, "tickwheel_timers_ready", "kind=\"catch_up\"", 1, "")              \
     X(WEBHOOKS_2XX, _, COUNTER, "tickwheel_webhook_attempts_total", "class=\"2xx\"", 1,            \
       "Attempts to deliver webhooks, by class of the status that the target answered with; "       \
       "`none`: "                                                                                   \
@@ -183,17 +188,26 @@
       "From the first byte of a request to its answer.")
 
 /* Values that are found when /metrics is read: X(ID, kind, name, names of labels, help). */
-#define METRIC_FOUND_LIST(X)                                                                   \
-    X(HTTP_REQUESTS, COUNTER, "tickwheel_http_requests_total", "route, class",                 \
-      "Requests answered, by route and class of status.")                                      \
-    X(START_TIME, GAUGE, "process_start_time_seconds", "",                                     \
-      "Unix time at which the process began.")                                                 \
-    X(CPU, COUNTER, "process_cpu_seconds_total", "", "Processor time of the process.")         \
-    X(RESIDENT_MEMORY, GAUGE, "process_resident_memory_bytes", "", "Resident memory.")         \
-    X(OPEN_FILES, GAUGE, "process_open_fds", "", "Open files and sockets.")                    \
-    X(FILES_MAX, GAUGE, "process_max_fds", "", "How many may be open.")                        \
-    X(BUILD_INFO, INFO, "tickwheel_build_info", "version", "The version that runs; always 1.") \
-    X(TZDATA_INFO, INFO, "tickwheel_tzdata_info", "version",                                   \
+#define METRIC_FOUND_LIST(X)                                                                      \
+    X(HTTP_REQUESTS, COUNTER, "tickwheel_http_requests_total", "route, class",                    \
+      "Requests answered, by route and class of status.")                                         \
+    X(QUEUE_READY, GAUGE, "tickwheel_queue_ready", "tenant, queue",                               \
+      "Items in memory that wait for a worker, by queue; (others): of the queues without a row.") \
+    X(QUEUE_OLDEST, GAUGE, "tickwheel_queue_oldest_seconds", "tenant, queue",                     \
+      "How long ago the first of them was due; 0: none waits.")                                   \
+    X(TENANT_READY, GAUGE, "tickwheel_tenant_ready", "tenant",                                    \
+      "Webhooks and items in memory that wait, by tenant; (others): of the tenants without a "    \
+      "row.")                                                                                     \
+    X(TENANT_OLDEST, GAUGE, "tickwheel_tenant_oldest_seconds", "tenant",                          \
+      "How long ago the first of them was due; 0: none waits.")                                   \
+    X(START_TIME, GAUGE, "process_start_time_seconds", "",                                        \
+      "Unix time at which the process began.")                                                    \
+    X(CPU, COUNTER, "process_cpu_seconds_total", "", "Processor time of the process.")            \
+    X(RESIDENT_MEMORY, GAUGE, "process_resident_memory_bytes", "", "Resident memory.")            \
+    X(OPEN_FILES, GAUGE, "process_open_fds", "", "Open files and sockets.")                       \
+    X(FILES_MAX, GAUGE, "process_max_fds", "", "How many may be open.")                           \
+    X(BUILD_INFO, INFO, "tickwheel_build_info", "version", "The version that runs; always 1.")    \
+    X(TZDATA_INFO, INFO, "tickwheel_tzdata_info", "version",                                      \
       "The version of the tz database that was installed at the start; always 1.")
 
 #endif

@@ -67,6 +67,7 @@ static void dispatch_count_out(struct engine *engine, struct dispatch_queue *que
     assert(entry->phase == ENTRY_QUEUED);
     assert(queue->bytes >= bytes && dispatch->queued_bytes >= bytes && dispatch->queued > 0);
     list_remove(&entry->link);
+    queue->count--;
     queue->bytes -= bytes;
     dispatch->queued_bytes -= bytes;
     dispatch->queued--;
@@ -95,6 +96,7 @@ static void dispatch_enqueue(struct engine *engine, struct dispatch_queue *queue
     dispatch_queue_account(engine, queue, queue->reason);
     memcpy(entry->waited_ms, queue->waited_ms, sizeof(queue->waited_ms));
     dispatch->catching_up += queue->kind == DISPATCH_OVERDUE;
+    queue->count++;
     queue->bytes += bytes;
     dispatch->queued_bytes += bytes;
     dispatch->queued++;
@@ -610,9 +612,9 @@ struct wall dispatch_oldest(const struct engine *engine)
     return oldest;
 }
 
-/* The due time of the timer that is late by most, by kind; 0: none is late. */
-static void dispatch_oldest_overdue(const struct engine *engine,
-                                    struct wall ret_oldest[OVERDUE_KIND_COUNT])
+/* By kind the number of waiting timers, and the due time of the latest timer; 0: none is late. */
+static void dispatch_overdue(const struct engine *engine, uint64_t ret_ready[OVERDUE_KIND_COUNT],
+                             struct wall ret_oldest[OVERDUE_KIND_COUNT])
 {
     static const enum overdue_kind of_queue[] = {[DISPATCH_WEBHOOK] = OVERDUE_WEBHOOK,
                                                  [DISPATCH_BROKER] = OVERDUE_BROKER,
@@ -623,11 +625,14 @@ static void dispatch_oldest_overdue(const struct engine *engine,
                                                   [TARGET_SHARES_WORKERS] = OVERDUE_QUEUE};
     size_t cursor = 0;
 
-    for (int i = 0; i < OVERDUE_KIND_COUNT; i++)
+    for (int i = 0; i < OVERDUE_KIND_COUNT; i++) {
+        ret_ready[i] = 0;
         ret_oldest[i] = engine->now;
+    }
     for (struct dispatch_queue *queue; (queue = dispatch_next(engine, &cursor));) {
         struct wall *oldest = &ret_oldest[of_queue[queue->kind]];
 
+        ret_ready[of_queue[queue->kind]] += queue->count;
         if (!list_is_empty(&queue->timers))
             *oldest = wall_min(*oldest, dispatch_first(queue)->timer->due);
     }
@@ -655,7 +660,7 @@ void dispatch_stats(const struct engine *engine, struct engine_stats *stats)
     stats->inflight = dispatch->inflight;
     stats->unproven = dispatch->shares->unproven;
     stats->pulled = dispatch->pulled;
-    dispatch_oldest_overdue(engine, stats->oldest_overdue);
+    dispatch_overdue(engine, stats->ready, stats->oldest_overdue);
 }
 
 static void dispatch_queue_check(const struct engine *engine, const struct dispatch_queue *queue)
@@ -668,12 +673,13 @@ static void dispatch_queue_check(const struct engine *engine, const struct dispa
     CHECK(list_is_empty(&queue->backlog.link) !=
           spill_is_starved(engine, &queue->backlog, queue->bytes));
 
-    size_t bytes = 0;
+    size_t bytes = 0, count = 0;
     LIST_FOR_EACH (&queue->timers, link) {
         CHECK(entry_of(link)->phase == ENTRY_QUEUED && entry_of(link)->queue == queue->key);
         bytes += entry_footprint(entry_of(link));
+        count++;
     }
-    CHECK(bytes == queue->bytes);
+    CHECK(bytes == queue->bytes && count == queue->count);
 }
 
 static void dispatch_check_entries(const struct engine *engine)

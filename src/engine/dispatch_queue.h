@@ -6,6 +6,7 @@
  *   leases.c          built-in queues, which send only on a pull
  *   lateness.c        what made a delivery late
  *   survey.c          counts of timers that wait or are in flight, for clients
+ *   waiting.c         counts of waiting timers, by tenant and queue
  *   shares.c          which queue of webhooks sends next, and how many places it may hold
  */
 #ifndef TICKWHEEL_ENGINE_DISPATCH_QUEUE_H
@@ -38,7 +39,7 @@ struct dispatch_queue {
     uint64_t key;
     enum dispatch_kind kind;
     uint32_t inflight;
-    size_t bytes; /* of `timers` */
+    size_t count, bytes; /* of `timers` */
     struct spill_backlog backlog;
     struct wall held_until;  /* it sends nothing before: its target is to be left alone */
     struct pace pace;        /* if it has a rate */

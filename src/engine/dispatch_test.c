@@ -81,6 +81,23 @@ static void test_a_postponed_one_holds_its_queue(void **state)
     fixture_deinit(&fixture);
 }
 
+struct dispatch_test_waiting {
+    size_t webhooks;
+    struct wall queue_oldest;
+};
+
+static void dispatch_test_note(void *context, const struct engine_waiting *told)
+{
+    struct dispatch_test_waiting *waiting = context;
+
+    if (!told->queue.size) {
+        waiting->webhooks += told->count;
+        return;
+    }
+    assert_true(bytes_equal(told->queue, BYTES("a")) && told->count == 1);
+    waiting->queue_oldest = told->oldest;
+}
+
 /* Goal: items that no worker takes do not look like late webhooks. Method: an item is due first,
  * and two webhooks after it, of which one is in flight and the other waits for its place. */
 /* proves: metrics */
@@ -103,6 +120,12 @@ static void test_lateness_by_kind(void **state)
         assert_int_equal(stats.oldest_overdue[OVERDUE_QUEUE].ms, START.ms + 1000);
         assert_int_equal(stats.oldest_overdue[OVERDUE_BROKER].ms, 0);
         assert_int_equal(stats.oldest_overdue[OVERDUE_CATCH_UP].ms, 0);
+        assert_int_equal(stats.ready[OVERDUE_QUEUE], 1);
+        assert_int_equal(stats.ready[OVERDUE_WEBHOOK], i == 0);
+        struct dispatch_test_waiting waiting = {0};
+        engine_tell_waiting(fixture.engine, dispatch_test_note, &waiting);
+        assert_int_equal(waiting.queue_oldest.ms, START.ms + 1000);
+        assert_int_equal(waiting.webhooks, i == 0);
         if (fixture_first_out(&fixture))
             fixture_answer(&fixture, fixture_first_out(&fixture),
                            (struct delivery_outcome){.result = DELIVERY_DONE});

@@ -242,6 +242,20 @@ bool engine_is_idle(const struct engine *engine);
 
 void engine_stats(const struct engine *engine, struct engine_stats *ret_stats);
 
+/* Timers in memory that wait: a tenant's webhooks to one origin, or items of one queue and
+ * priority. */
+struct engine_waiting {
+    struct bytes tenant;
+    struct bytes queue; /* its full name; empty: webhooks */
+    size_t count;       /* over 0 */
+    struct wall oldest; /* the due time of the first */
+};
+
+/* Tells of each queue with waiting timers; `waiting` is valid during the call. O(queues). */
+void engine_tell_waiting(const struct engine *engine,
+                         void (*tell)(void *context, const struct engine_waiting *waiting),
+                         void *context);
+
 /* The bytes that a timer takes while it is in the memory of an engine. */
 size_t engine_footprint(const struct timer *timer);
 

@@ -25,6 +25,7 @@ struct engine_stats {
 #define X(id, field, ...) uint64_t field;
     METRIC_ENGINE_LIST(X)
 #undef X
+    uint64_t ready[OVERDUE_KIND_COUNT]; /* due timers in memory that wait, by kind */
     /* Due time of the timer that is late by most, by kind; 0: none is late. */
     struct wall oldest_overdue[OVERDUE_KIND_COUNT];
     struct wall watermark; /* of this engine; not summed, like the next */
@@ -40,6 +41,7 @@ static inline void engine_stats_add(struct engine_stats *sum, const struct engin
     for (int i = 0; i < OVERDUE_KIND_COUNT; i++) {
         const struct wall oldest = one->oldest_overdue[i];
 
+        sum->ready[i] += one->ready[i];
         if (oldest.ms && (!sum->oldest_overdue[i].ms || oldest.ms < sum->oldest_overdue[i].ms))
             sum->oldest_overdue[i] = oldest;
     }

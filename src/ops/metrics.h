@@ -75,6 +75,20 @@ uint64_t metrics_observed(const struct metrics *metrics, enum histogram histogra
 uint64_t metrics_quantile_us(const struct metrics *metrics, enum histogram histogram,
                              double quantile);
 
+#define METRICS_WAITING_ROWS 257 /* the last one is of the names without a row */
+#define METRICS_OTHERS       "(others)"
+
+/* The waiting timers of a queue or a tenant. No character of a name needs an escape. */
+struct metrics_waiting_row {
+    char tenant[72], queue[72];
+    uint64_t ready, oldest_ms;
+};
+
+struct metrics_waiting {
+    size_t queue_count, tenant_count;
+    struct metrics_waiting_row queues[METRICS_WAITING_ROWS], tenants[METRICS_WAITING_ROWS];
+};
+
 enum metrics_format {
     METRICS_TEXT,        /* Prometheus' text exposition format 0.0.4 */
     METRICS_OPENMETRICS, /* OpenMetrics 1.0.0, with exemplars */
@@ -83,7 +97,8 @@ enum metrics_format {
 const char *metrics_content_type(enum metrics_format format);
 
 /* Appends everything. */
-void metrics_format(struct metrics *metrics, enum metrics_format format, struct buffer *buffer);
+void metrics_format(struct metrics *metrics, enum metrics_format format,
+                    const struct metrics_waiting *waiting, struct buffer *buffer);
 
 /* docs/metrics.md: a row for each metric. */
 void metrics_format_docs(struct buffer *buffer);

@@ -1,4 +1,4 @@
-/* metrics_text.c - what is counted, as text for Prometheus, and the page that explains it. */
+/* metrics_text.c - the metrics as text for Prometheus, and the page that explains them. */
 #include "ops/metrics_private.h"
 
 #include "sys/process.h"
@@ -140,6 +140,30 @@ static void metrics_append_requests(struct metrics_page *page, const struct metr
         }
 }
 
+/* ---- waiting timers ---- */
+
+static void metrics_append_waiting_row(struct metrics_page *page, enum metric_found found,
+                                       const struct metrics_waiting_row *row)
+{
+    const bool is_queue = found == FOUND_QUEUE_READY || found == FOUND_QUEUE_OLDEST;
+    const bool is_ready = found == FOUND_QUEUE_READY || found == FOUND_TENANT_READY;
+
+    buffer_printf(page->to, "%s{tenant=\"%s\"", found_rows[found].name, row->tenant);
+    if (is_queue)
+        buffer_printf(page->to, ",queue=\"%s\"", row->queue);
+    buffer_append_text(page->to, "} ");
+    metrics_append_scaled(page->to, is_ready ? row->ready : row->oldest_ms, is_ready ? 1 : 1000);
+    buffer_append_text(page->to, "\n");
+}
+
+static void metrics_append_waiting(struct metrics_page *page, enum metric_found found,
+                                   const struct metrics_waiting_row *rows, size_t count)
+{
+    metrics_append_found_head(page, found);
+    for (size_t i = 0; i < count; i++)
+        metrics_append_waiting_row(page, found, &rows[i]);
+}
+
 /* ---- histograms ---- */
 
 /* One line of a histogram, its end excepted: name + suffix, the labels and, for a bucket, its
@@ -219,7 +243,8 @@ const char *metrics_content_type(enum metrics_format format)
                : "text/plain; version=0.0.4; charset=utf-8";
 }
 
-void metrics_format(struct metrics *metrics, enum metrics_format format, struct buffer *buffer)
+void metrics_format(struct metrics *metrics, enum metrics_format format,
+                    const struct metrics_waiting *waiting, struct buffer *buffer)
 {
     struct metrics_page page = {buffer, format};
 
@@ -227,6 +252,10 @@ void metrics_format(struct metrics *metrics, enum metrics_format format, struct 
     metrics_append_requests(&page, metrics);
     for (size_t i = 0; i < HISTOGRAM_COUNT; i++)
         metrics_append_histogram(&page, metrics, i);
+    metrics_append_waiting(&page, FOUND_QUEUE_READY, waiting->queues, waiting->queue_count);
+    metrics_append_waiting(&page, FOUND_QUEUE_OLDEST, waiting->queues, waiting->queue_count);
+    metrics_append_waiting(&page, FOUND_TENANT_READY, waiting->tenants, waiting->tenant_count);
+    metrics_append_waiting(&page, FOUND_TENANT_OLDEST, waiting->tenants, waiting->tenant_count);
     metrics_append_found(&page, FOUND_START_TIME, metrics->started.ms, 1000);
     metrics_append_found(&page, FOUND_CPU, process_cpu_us(), 1000000);
     metrics_append_found(&page, FOUND_RESIDENT_MEMORY, process_memory_bytes(), 1);

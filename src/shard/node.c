@@ -208,6 +208,8 @@ static void node_free(struct node *node)
     free(node->shards);
     queue_board_destroy(node->board);
     feed_destroy(node->feed);
+    census_destroy(node->queues);
+    census_destroy(node->tenants);
     for (uint16_t i = 0; i < node->partition_count; i++)
         partition_deinit(&node->partitions[i]);
     free(node->partitions);
@@ -291,7 +293,9 @@ static enum error_code node_create_shards(struct node *node, struct error *ret_e
         return error_set(ret_error, ERROR_IO, "the system gives no entropy");
     node->shards = calloc(count, sizeof(*node->shards));
     node->board = queue_board_create(count, seed, instant_now());
-    bool is_done = node->shards && node->board;
+    node->queues = census_create(count, NODE_QUEUE_ROWS_MAX, seed);
+    node->tenants = census_create(count, CENSUS_ROWS_MAX, seed);
+    bool is_done = node->shards && node->board && node->queues && node->tenants;
     while (is_done && node->shard_count < count) {
         node->loops[node->shard_count] = &node->shards[node->shard_count].loop;
         is_done = shard_init(&node->shards[node->shard_count], node, node->shard_count, secret);

@@ -194,6 +194,11 @@ void node_health(struct node *node, struct node_health *ret_health);
 int node_news_fd(const struct node *node);
 void node_take_news(struct node *node);
 
+#define NODE_QUEUE_ROWS_MAX 64 /* of the queues of a tenant, among metrics_waiting.queues */
+
+/* The waiting timers by queue and by tenant. */
+void node_waiting(struct node *node, struct metrics_waiting *ret_waiting);
+
 /* Brings the gauges in `metrics` (pending, oldest overdue, disk, memory, ...) up to date. Called
  * before they are shown. */
 void node_refresh_metrics(struct node *node);

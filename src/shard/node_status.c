@@ -3,6 +3,7 @@
 
 #include "sys/clock.h"
 
+#include <assert.h>
 #include <stdio.h>
 
 /* By how many timers a partition may be ahead of the mean: limits are divided among partitions. */
@@ -144,6 +145,45 @@ void node_take_news(struct node *node)
     mailbox_take(&node->news, &none);
 }
 
+static uint64_t node_waited_ms(const struct census_count *count, struct wall now)
+{
+    return count->oldest.ms ? wall_since(count->oldest, now) : 0;
+}
+
+/* The rows of a census, and behind them the one of the others. Returns how many. */
+static size_t node_show_census(struct census *census, struct metrics_waiting_row *ret_rows)
+{
+    struct census_row rows[CENSUS_ROWS_MAX];
+    struct census_count others;
+    const struct wall now = wall_now();
+
+    static_assert(METRICS_WAITING_ROWS == CENSUS_ROWS_MAX + 1, "one for the others");
+    const size_t count = census_read(census, rows, &others);
+    for (size_t i = 0; i < count; i++) {
+        /* A slash stands between the two of a queue, where there is a tenant. */
+        const bool has_slash = rows[i].group_size > 0 && rows[i].group_size < rows[i].name_size;
+        const size_t cut = rows[i].group_size + (size_t)has_slash;
+
+        snprintf(ret_rows[i].tenant, sizeof(ret_rows[i].tenant), "%.*s", (int)rows[i].group_size,
+                 rows[i].name);
+        snprintf(ret_rows[i].queue, sizeof(ret_rows[i].queue), "%.*s",
+                 (int)(rows[i].name_size - cut), rows[i].name + cut);
+        ret_rows[i].ready = rows[i].count.ready;
+        ret_rows[i].oldest_ms = node_waited_ms(&rows[i].count, now);
+    }
+    ret_rows[count] = (struct metrics_waiting_row){.tenant = METRICS_OTHERS,
+                                                   .queue = METRICS_OTHERS,
+                                                   .ready = others.ready,
+                                                   .oldest_ms = node_waited_ms(&others, now)};
+    return count + 1;
+}
+
+void node_waiting(struct node *node, struct metrics_waiting *ret_waiting)
+{
+    ret_waiting->queue_count = node_show_census(node->queues, ret_waiting->queues);
+    ret_waiting->tenant_count = node_show_census(node->tenants, ret_waiting->tenants);
+}
+
 void node_refresh_metrics(struct node *node)
 {
     struct metrics *metrics = node->metrics;
@@ -177,6 +217,7 @@ void node_refresh_metrics(struct node *node)
     for (unsigned i = 0; i < OVERDUE_KIND_COUNT; i++) {
         const struct wall oldest = stats.oldest_overdue[i];
 
+        metrics_set(metrics, METRIC_READY_WEBHOOK + i, stats.ready[i]);
         metrics_set(metrics, METRIC_OLDEST_WEBHOOK_MS + i,
                     oldest.ms ? wall_since(oldest, wall_now()) : 0);
     }

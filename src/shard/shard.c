@@ -320,6 +320,28 @@ static void shard_send_off_and_commit(struct shard *shard)
 
 /* ---- reports ---- */
 
+static void shard_count_waiting(void *context, const struct engine_waiting *waiting)
+{
+    const struct shard *shard = context;
+    const struct census_count count = {waiting->count, waiting->oldest};
+
+    if (waiting->queue.size)
+        census_add(shard->node->queues, shard->index, waiting->tenant, waiting->queue, &count);
+    census_add(shard->node->tenants, shard->index, waiting->tenant, waiting->tenant, &count);
+}
+
+static void shard_take_census(struct shard *shard)
+{
+    struct node *node = shard->node;
+
+    census_begin(node->queues, shard->index);
+    census_begin(node->tenants, shard->index);
+    for (size_t i = 0; i < shard->partition_count; i++)
+        engine_tell_waiting(shard->partitions[i]->engine, shard_count_waiting, shard);
+    census_end(node->tenants);
+    census_end(node->queues);
+}
+
 static void shard_report(struct shard *shard, bool is_draining)
 {
     struct node *node = shard->node;
@@ -333,6 +355,7 @@ static void shard_report(struct shard *shard, bool is_draining)
         engine_stats_add(&report.stats, &stats);
         report.is_ready = report.is_ready && engine_is_ready(engine);
     }
+    shard_take_census(shard);
     queue_stats(shard->queue, &report.queue);
     report.is_drained = is_draining && report.stats.inflight == 0;
     pthread_mutex_lock(&node->report_lock);

@@ -9,6 +9,7 @@
  *   shard_move.c     partitions that change their shard
  *   partition.c      the inbox of a partition, and its owner
  *   feed.c           changes of timers, for the clients that watch
+ *   census.c         waiting timers by name, in bounded rows
  *   queue_board.c    which shard has items of a queue, and the workers that wait for them
  *   storage_loops.c  the commit thread and the read thread, which all shards share
  *   backup.c         copies of the storage
@@ -21,6 +22,7 @@
 
 #include "delivery/brokers.h"
 #include "delivery/sender.h"
+#include "shard/census.h"
 #include "shard/node.h"
 #include "shard/partition.h"
 #include "shard/queue_board.h"
@@ -76,6 +78,7 @@ struct node {
     struct senders *senders;
     struct queue_board *board;
     struct feed *feed;
+    struct census *queues, *tenants;    /* waiting timers by queue, by tenant */
     struct tenant_counts tenant_counts; /* live timers by tenant */
     _Atomic uint64_t pending_all;       /* live timers */
     struct zones *zones;                /* NULL: the tz database is not installed */

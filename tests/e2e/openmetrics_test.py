@@ -126,6 +126,38 @@ class MetricsTest(unittest.TestCase):
             self.assertEqual(webhooks(kind), before + 1, path)
             self.assertEqual(self.daemon.metric('tickwheel_answer_seconds_count{kind="webhook"}'), answers + 1)
 
+    def test_what_waits_is_told_by_kind_queue_and_tenant(self):
+        for _ in range(3):
+            self.assertEqual(self.daemon.call("POST", "/v1/timers", {"after": "0s", "target": "queue:mail"})[0], 201)
+        ready = 'tickwheel_queue_ready{tenant="",queue="mail"}'
+        harness.wait_until(lambda: ready in self.page()[1] and self.daemon.metric(ready) == 3, 20, "three items")
+        harness.wait_until(lambda: self.daemon.metric(ready.replace("ready", "oldest_seconds")) > 0, 20, "age")
+        self.assertEqual(self.daemon.metric('tickwheel_timers_ready{kind="queue"}'), 3)
+        self.assertEqual(self.daemon.metric('tickwheel_tenant_ready{tenant=""}'), 3)
+        leased = self.daemon.call("POST", "/v1/queues/mail/lease", {"max": 3})
+        self.assertEqual(leased[0], 200)
+        harness.wait_until(lambda: self.daemon.metric(ready) == 0, 20, "no item")
+
+    # proves: metric-queue-rows
+    def test_many_queues_make_the_page_no_longer(self):
+        """100,000 queues of one client: the page stays short, and what has no row is counted in one."""
+        count = int(os.environ.get("TEST_QUEUES", "100000"))
+        data = tempfile.mkdtemp(prefix="tickwheel-metrics-")
+        self.addCleanup(shutil.rmtree, data)
+        daemon = harness.Daemon(data)
+        self.addCleanup(daemon.close)
+        harness.wait_until(daemon.is_ready, 20, "ready")
+        for start in range(0, count, 10000):
+            body = "".join('{"after":"0s","target":"queue:q%d"}\n' % i for i in range(start, min(start + 10000, count)))
+            status, _, answer = daemon.call("POST", "/v1/timers/batch", body.encode(),
+                                            {"Content-Type": "application/x-ndjson"})
+            self.assertEqual(status, 200, answer[:200])
+        others = 'tickwheel_queue_ready{tenant="(others)",queue="(others)"}'
+        harness.wait_until(lambda: daemon.metric(others) > 100, 60, "queues without a row")
+        page = daemon.call("GET", "/metrics")[2]
+        self.assertEqual(page.count("\ntickwheel_queue_ready{"), 65)
+        self.assertLess(len(page), 100000)
+
     def test_the_process_and_the_tz_database_are_told(self):
         self.assertGreater(self.daemon.metric("process_cpu_seconds_total"), 0)
         self.assertGreater(self.daemon.metric("process_open_fds"), 3)

@@ -478,6 +478,12 @@ void node_health(struct node *node, struct node_health *ret_health)
     pthread_mutex_unlock(&node->lock);
 }
 
+void node_waiting(struct node *node, struct metrics_waiting *ret_waiting)
+{
+    (void)node;
+    ret_waiting->queue_count = ret_waiting->tenant_count = 0;
+}
+
 void node_refresh_metrics(struct node *node)
 {
     (void)node;

@@ -4,6 +4,8 @@
 #include "base/json.h"
 #include "http/field.h"
 
+#include <stdlib.h>
+
 void service_healthz(struct call *call)
 {
     struct buffer body;
@@ -51,9 +53,16 @@ void service_metrics(struct call *call)
     const enum metrics_format format = service_metrics_format(call);
     struct http_response response = {.status = 200, .content_type = metrics_content_type(format)};
 
+    struct metrics_waiting *waiting = malloc(sizeof(*waiting));
+    if (!waiting) {
+        call_answer_error(call, ERROR_NO_MEMORY, "");
+        return;
+    }
     http_response_header(&response, "Vary", "Accept");
     node_refresh_metrics(call->api->options.node);
-    metrics_format(call->api->options.metrics, format, &response.body);
+    node_waiting(call->api->options.node, waiting);
+    metrics_format(call->api->options.metrics, format, waiting, &response.body);
+    free(waiting);
     call_answer(call, &response);
 }
 
