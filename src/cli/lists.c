@@ -5,6 +5,7 @@
 #include "calendar/rfc3339.h"
 #include "cli/value.h"
 #include "cli/verbs.h"
+#include "cli/watch.h"
 #include "sys/clock.h"
 
 #include <stdio.h>
@@ -312,6 +313,7 @@ enum cli_exit lists_run(struct cli *cli, const char *place)
     bool is_watched = cli_flag(cli, CLI_FLAG_WATCH) != NULL;
     bool is_short = cli->is_terminal && cli->settings.form == CLI_FORM_TABLE;
     uint64_t limit, interval_ms;
+    struct watch watch = {0};
     enum cli_exit code = cli_flag_number(cli, CLI_FLAG_LIMIT, 1, UINT64_C(1) << 53,
                                          is_short ? LISTS_TERMINAL_LIMIT : UINT64_MAX, &limit);
 
@@ -319,9 +321,12 @@ enum cli_exit lists_run(struct cli *cli, const char *place)
         code = cli_flag_interval(cli, 2000, &interval_ms);
     if (!code && is_watched)
         code = cli_catch_signals(cli);
+    if (!code && is_watched)
+        code = watch_open(&watch, cli, interval_ms);
     do
         code = code ? code : lists_print(cli, place, limit, is_watched);
-    while (!code && is_watched && cli_wait(cli, interval_ms));
+    while (!code && is_watched && watch_wait(&watch, interval_ms));
+    watch_close(&watch);
     /* A watch has no other end than a signal. */
     return is_watched && code == CLI_EXIT_STOPPED ? CLI_EXIT_DONE : code;
 }

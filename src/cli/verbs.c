@@ -214,8 +214,8 @@ static const struct cli_flag_use verbs_list[] = {
     {CLI_FLAG_AFTER, "only timers that act at this time or later"},
     {CLI_FLAG_BEFORE, "only timers that act before this time"},
     {CLI_FLAG_LIMIT, "at most this many; a terminal shows 100, anything else all of them"},
-    {CLI_FLAG_WATCH, "list again and again, until Ctrl-C"},
-    {CLI_FLAG_INTERVAL, "the pause of --watch, 2s by default"},
+    {CLI_FLAG_WATCH, "list again when something happens, until Ctrl-C"},
+    {CLI_FLAG_INTERVAL, "the least pause of --watch, 2s by default"},
     VERBS_END,
 };
 

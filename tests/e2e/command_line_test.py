@@ -737,6 +737,45 @@ class InATerminal(CommandLine):
         terminal.type("\x03")
         self.assertEqual(terminal.end(), DONE)
 
+    def test_watch_asks_again_only_when_something_happens(self):
+        asked, events, ended = [], threading.Event(), threading.Event()
+
+        class Daemon(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                asked.append(self.path.split("?")[0])
+                self.send_response(200)
+                if not self.path.startswith("/v1/events"):
+                    page = b'{"timers": [], "next": null}'
+                    self.send_header("Content-Length", str(len(page)))
+                    self.end_headers()
+                    self.wfile.write(page)
+                    return
+                self.end_headers()
+                self.wfile.write(b"retry: 1000\n\n")
+                if asked.count("/v1/events") > 1:
+                    ended.wait(60)
+                elif events.wait(60):
+                    self.wfile.write(b"event: fired\n\n")
+                    harness.wait_until(lambda: asked.count("/v1/timers") == 2, 20, "a list for the event")
+
+            def log_message(self, *_):
+                pass
+
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Daemon)
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        self.addCleanup(ended.set)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        terminal = self.terminal("list", "--watch", "--interval", "100ms", TICKWHEEL_URL=f"http://127.0.0.1:{server.server_port}")
+        terminal.expect("TARGET")
+        events.wait(1)  # ten intervals, in which it would ask again
+        self.assertEqual(asked, ["/v1/events", "/v1/timers"])
+        events.set()
+        harness.wait_until(lambda: asked.count("/v1/events") == 2, 20, "another stream behind the end of the first")
+        harness.wait_until(lambda: asked.count("/v1/timers") >= 3, 20, "a list with it")
+        terminal.type("\x03")
+        self.assertEqual(terminal.end(), DONE)
+
     def test_a_long_list_is_cut_and_says_so(self):
         for _ in range(101):
             self.create()
