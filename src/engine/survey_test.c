@@ -1,0 +1,118 @@
+/*
+ * Goal: a survey counts each due timer once, where it waits or is in flight, and only those of the
+ * tenant that asks, also where tenants share a connection. Method: one engine by hand with limits
+ * of one delivery, and an outage after which timers are overdue.
+ */
+#include "engine/engine_testing.h"
+
+static void survey_make(struct engine_fixture *fixture, const char *tenant, const char *target,
+                        size_t count)
+{
+    while (count-- > 0) {
+        struct timer_texts texts = {.target = bytes_of(target), .tenant = bytes_of(tenant)};
+        struct timer *timer = timer_alloc(&texts);
+        struct command_created created;
+        struct command command = {
+            .kind = COMMAND_CREATE, .timers = &timer, .results = &created, .timer_count = 1};
+
+        assert_non_null(timer);
+        timer->due = (struct wall){START.ms + 1000};
+        fixture_command(fixture, &command);
+        assert_int_equal(created.error, ERROR_NONE);
+        fixture_carry_out(fixture);
+    }
+}
+
+/* What the tenant is told of this name, of the kind: ready and in flight. */
+static void survey_expect(struct engine_fixture *fixture, enum survey_kind kind, const char *tenant,
+                          const char *name, uint64_t ready, uint64_t taken)
+{
+    struct survey survey = {.kind = kind};
+    struct command command = {
+        .kind = COMMAND_SURVEY, .tenant = bytes_of(tenant), .survey = &survey};
+    uint64_t found_ready = 0, found_taken = 0;
+
+    fixture_command(fixture, &command);
+    assert_int_equal(command.error, ERROR_NONE);
+    for (size_t i = 0; i < survey.row_count; i++) {
+        if (!bytes_equal(survey_name(&survey, &survey.rows[i]), bytes_of(name)))
+            continue;
+        found_ready += survey.rows[i].ready;
+        found_taken += survey.rows[i].taken;
+        assert_true((survey.rows[i].oldest.ms == START.ms + 1000) == (survey.rows[i].ready > 0));
+    }
+    survey_deinit(&survey);
+    assert_int_equal(found_ready, ready);
+    assert_int_equal(found_taken, taken);
+}
+
+/* proves: targets-list, queues-list, tenant-isolation */
+static void test_each_timer_is_counted_once(void **state)
+{
+    struct engine_fixture fixture;
+
+    (void)state;
+    fixture_prepare(&fixture);
+    fixture.options.target_inflight_max = 1;
+    fixture.options.broker_inflight_max = 1;
+    fixture_open(&fixture);
+    survey_make(&fixture, "shop", "https://a.example/x", 3);
+    survey_make(&fixture, "rival", "https://a.example/x", 2);
+    survey_make(&fixture, "shop", "redis://main/stream", 3);
+    survey_make(&fixture, "rival", "redis://main/stream", 2);
+    survey_make(&fixture, "shop", "queue:jobs?priority=1", 2);
+    survey_make(&fixture, "shop", "queue:jobs?priority=9", 1);
+    survey_expect(&fixture, SURVEY_TARGETS, "shop", "https://a.example", 0, 0);
+    fixture_advance_to(&fixture, 1000);
+    survey_expect(&fixture, SURVEY_TARGETS, "shop", "https://a.example", 2, 1);
+    survey_expect(&fixture, SURVEY_TARGETS, "rival", "https://a.example", 1, 1);
+    survey_expect(&fixture, SURVEY_TARGETS, "shop", "redis://main", 2, 1);
+    survey_expect(&fixture, SURVEY_TARGETS, "rival", "redis://main", 2, 0);
+    survey_expect(&fixture, SURVEY_TARGETS, "", "https://a.example", 0, 0);
+    survey_expect(&fixture, SURVEY_QUEUES, "shop", "shop/jobs", 3, 0);
+    survey_expect(&fixture, SURVEY_QUEUES, "rival", "shop/jobs", 0, 0);
+    survey_expect(&fixture, SURVEY_QUEUES, "", "shop/jobs", 0, 0);
+    fixture_answer_all(&fixture, DELIVERY_DONE);
+    survey_expect(&fixture, SURVEY_TARGETS, "shop", "https://a.example", 0, 0);
+    survey_expect(&fixture, SURVEY_TARGETS, "rival", "redis://main", 0, 0);
+    survey_expect(&fixture, SURVEY_QUEUES, "shop", "shop/jobs", 3, 0);
+    fixture_deinit(&fixture);
+}
+
+/* After an outage timers wait for their rate, before they come to the queue of their target. */
+/* proves: targets-list */
+static void test_the_overdue_are_counted_at_their_target(void **state)
+{
+    struct engine_fixture fixture;
+
+    (void)state;
+    fixture_prepare(&fixture);
+    fixture.options.catch_up_rate = 1000; /* one a second */
+    fixture_open(&fixture);
+    survey_make(&fixture, "shop", "https://a.example/x", 5);
+    survey_make(&fixture, "shop", "https://b.example/x", 5);
+    fixture_close(&fixture);
+    fixture.now = (struct wall){START.ms + HOUR_MS};
+    fixture_open(&fixture);
+    fixture_advance_to(&fixture, HOUR_MS);
+    const uint64_t sent = fixture.delivered_count;
+    assert_in_range(sent, 1, 9);
+    uint64_t of_a = 0;
+    LIST_FOR_EACH (&fixture.out, link)
+        of_a +=
+            bytes_equal(list_item(link, struct delivery, link)->timer->texts.tenant, BYTES("shop"));
+    survey_expect(&fixture, SURVEY_TARGETS, "shop", "https://a.example", 5 - of_a, of_a);
+    survey_expect(&fixture, SURVEY_TARGETS, "shop", "https://b.example", 5 - (sent - of_a),
+                  sent - of_a);
+    survey_expect(&fixture, SURVEY_TARGETS, "rival", "https://b.example", 0, 0);
+    fixture_deinit(&fixture);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_each_timer_is_counted_once),
+        cmocka_unit_test(test_the_overdue_are_counted_at_their_target),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
