@@ -392,15 +392,29 @@ def headers_alone(root):
     return wrong
 
 
+def headings(text):
+    """The anchors of a document: its headings as links name them."""
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.S | re.M)
+    found = set()
+    for heading in re.findall(r"^#+ (.*)$", text, flags=re.M):
+        words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).strip().lower()
+        found.add(re.sub(r"[^\w\- ]", "", words).replace(" ", "-"))
+    return found
+
+
 def documented_links(root):
-    """Each link of the documents to a file of the tree leads to an existing file."""
+    """Each link of the documents to a file of the tree leads to an existing file, and to a heading of it."""
     wrong = []
     for path in files(root, ".md"):
         for number, line in enumerate(read(root, path).split("\n"), 1):
-            for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", line):
-                if "://" not in target and not os.path.exists(
-                        os.path.join(root, os.path.dirname(path), target)):
+            for target, heading in re.findall(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)", line):
+                to = os.path.normpath(os.path.join(os.path.dirname(path), target)) if target else path
+                if "://" in target:
+                    continue
+                if not os.path.exists(os.path.join(root, to)):
                     wrong.append(f"{path}:{number}: there is no {target}")
+                elif heading and to.endswith(".md") and heading not in headings(read(root, to)):
+                    wrong.append(f"{path}:{number}: there is no heading {heading} in {to}")
     return wrong
 
 

@@ -188,7 +188,7 @@ OFFENDERS = {
         ("lib/include/tickwheel/bad.h", "size_t tw_bad(void);\n"),
         ("src/base/bad.h", "struct x { uint64_t y; };\n"),
     ],
-    rules.documented_links: [("docs/bad.md", "See [it](gone.md).\n")],
+    rules.documented_links: [("docs/bad.md", "See [it](gone.md).\n"), ("docs/bad.md", "# It\n\n[it](#gone)\n")],
     fuzzing.fuzz_words: [
         ("src/api/timers/dead_json_fuzz.dict", '"\\"b\\":"\n'),
         ("src/api/timers/dead_json_fuzz.dict", '"\\"c\\""\n"b"\n'),
@@ -287,7 +287,7 @@ INNOCENT = {
         ("lib/include/tickwheel/c.h",
          "struct tw_c {\n    struct tw_d (*now)(void);\n};\ntypedef void tw_handler(int a,\n    int b);\n"),
     ],
-    rules.documented_links: [("docs/c.md", "[a](https://x.example/y) [b](README.md#part)\n")],
+    rules.documented_links: [("docs/c.md", "# A `b` [c](README.md), d\n\n[a](https://x.example/y#z) [b](README.md) [c](#a-b-c-d)\n")],
     promises.proved: [
         ("src/base/b_test.c", "/* proves: kept */\n/* proves: goods_max (beyond) */\nstatic void b(void **state)\n{\n}\n"
                               "int c[] = {TEST(b)};\n"),
