@@ -24,11 +24,12 @@ def parse_instant(text: str) -> datetime:
 
 
 def instant(value: Instant) -> Union[str, int]:
+    """A datetime with its microseconds: the service rounds up, so the timer is never early."""
     if not isinstance(value, datetime):
         return value
     if value.tzinfo is None:
         raise ValueError("a datetime without a time zone is ambiguous: give it one")
-    return value.astimezone(timezone.utc).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return value.astimezone(timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def duration(value: Duration) -> Union[str, int]:
