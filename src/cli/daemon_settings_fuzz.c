@@ -11,7 +11,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void daemon_settings_fuzz_list(struct bytes list)
 {
-    const char *from = list.data, *end = list.data + list.size;
+    const char *from = list.data, *end = list.size ? list.data + list.size : list.data;
 
     for (struct daemon_broker broker; daemon_settings_next_broker(&list, &broker);) {
         if (!broker.name.size || !broker.hosts.size || broker.name.data < from ||

@@ -124,7 +124,8 @@ static uint16_t census_admit(struct census *census, struct bytes group, struct b
     if (index == CENSUS_NONE)
         return CENSUS_NONE;
     struct census_row *row = &census->rows[index];
-    memcpy(row->name, name.data, name.size);
+    if (name.size > 0) /* the unnamed tenant's has no bytes to copy from */
+        memcpy(row->name, name.data, name.size);
     row->name_size = (uint8_t)name.size;
     row->group_size = (uint8_t)group.size;
     census->next[index] = census->heads[hash];

@@ -188,7 +188,8 @@ static void queues_test_refuses(void **state)
     fixture_ask(fixture, "POST", "/v1/queues/a%20b/lease", FIXTURE_JSON, BYTES("{}"), 404,
                 "not-found");
     fixture_ask(fixture, "POST", "/v1/queues//lease", FIXTURE_JSON, BYTES("{}"), 404, "not-found");
-    fixture_ask(fixture, "POST", "/v1/queues/mail", FIXTURE_JSON, BYTES("{}"), 404, "not-found");
+    fixture_ask(fixture, "POST", "/v1/queues/mail", FIXTURE_JSON, BYTES("{}"), 405,
+                "method-not-allowed");
     node_fake_refuse(fixture->node, ERROR_OVERLOADED);
     fixture_ask(fixture, "POST", LEASE, FIXTURE_JSON, BYTES("{}"), 503, "overloaded");
     fixture_ask(fixture, "POST", ACK, FIXTURE_JSON, BYTES("{\"receipts\":[\"a\"]}"), 503,

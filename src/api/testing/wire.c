@@ -172,6 +172,7 @@ static size_t header_index(struct bytes line, struct bytes *ret_value)
                                         "RateLimit",
                                         "RateLimit-Policy",
                                         "Cache-Control",
+                                        "Vary",
                                         "WWW-Authenticate",
                                         "Preference-Applied"};
 
