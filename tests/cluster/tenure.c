@@ -182,22 +182,26 @@ static void tenure_return(struct tenure *tenure, struct tenure_lent *lent, struc
     free(lent);
 }
 
-static void tenure_end_deliveries(struct tenure *tenure, struct tenure_time time)
+/* The first delivery that ends by now. NULL: there is none. */
+static struct tenure_lent *tenure_next_ended(const struct tenure *tenure, struct tenure_time time)
 {
-    struct list *next;
-
-    for (struct list *link = tenure->lent.next; link != &tenure->lent; link = next) {
+    LIST_FOR_EACH (&tenure->lent, link) {
         struct tenure_lent *lent = list_item(link, struct tenure_lent, link);
 
-        next = link->next;
-        if (lent->at_us > time.us)
-            continue;
+        if (lent->at_us <= time.us)
+            return lent;
+    }
+    return NULL;
+}
+
+static void tenure_end_deliveries(struct tenure *tenure, struct tenure_time time)
+{
+    for (struct tenure_lent *lent; (lent = tenure_next_ended(tenure, time));) {
         const bool has_failed = !tenure->is_calm && tenure_happens(tenure, 100);
         lent->delivery->outcome = (struct delivery_outcome){
             .result = has_failed ? DELIVERY_FAILED : DELIVERY_DONE, .is_answer = true};
         tenure_return(tenure, lent, tenure_now(tenure, time));
         tenure_pump(tenure, time);
-        next = tenure->lent.next; /* the pump adds */
     }
 }
 
@@ -333,14 +337,7 @@ void tenure_end(struct tenure *tenure, struct tenure_time time)
 /* Its deliveries come back to a node that has left, too, but nothing is done with them. */
 static void tenure_wait(struct tenure *tenure, struct tenure_time time)
 {
-    struct list *next;
-
-    for (struct list *link = tenure->lent.next; link != &tenure->lent; link = next) {
-        struct tenure_lent *lent = list_item(link, struct tenure_lent, link);
-
-        next = link->next;
-        if (lent->at_us > time.us)
-            continue;
+    for (struct tenure_lent *lent; (lent = tenure_next_ended(tenure, time));) {
         lent->delivery->outcome = (struct delivery_outcome){.result = DELIVERY_RETURNED};
         tenure_return(tenure, lent, time.wall);
         tenure_drop_replies(tenure);

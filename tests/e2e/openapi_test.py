@@ -20,30 +20,16 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
 import harness
+import python_tools
 
 VERSION = "4.32.5"
 EXAMPLES = os.environ.get("TEST_EXAMPLES", "40")
 
 
-def install():
-    """The path of the tool, installed once for each build folder; None when it cannot be had."""
-    folder = os.path.abspath(os.path.join(harness.BUILD, f"schemathesis-{VERSION}"))
-    tool = os.path.join(folder, "bin", "schemathesis")
-    done = os.path.join(folder, "installed")
-    if not os.path.exists(done):
-        shutil.rmtree(folder, ignore_errors=True)
-        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        pip = [os.path.join(folder, "bin", "pip"), "--disable-pip-version-check", "install", "-q"]
-        if subprocess.run(pip + [f"schemathesis=={VERSION}"]).returncode != 0:
-            return None
-        open(done, "w").close()
-    return tool
-
-
 class OpenapiTest(unittest.TestCase):
     # proves: openapi
     def test_document_fits_the_daemon(self):
-        tool = install()
+        tool = python_tools.program("schemathesis", VERSION, "schemathesis")
         if not tool:
             self.skipTest("schemathesis cannot be installed: the package index is out of reach")
         seed = os.environ.get("TEST_SEED") or str(random.randrange(2**32))

@@ -15,6 +15,7 @@ import unittest
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
 import harness
+import python_tools
 
 VERSION = "0.21.1"
 OPENMETRICS = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -33,21 +34,6 @@ for family in text_string_to_metric_families(sys.stdin.read()):
             print(family.name, kind, sample.exemplar.labels["trace_id"])
             assert sample.exemplar.value <= float(sample.labels["le"]) and sample.exemplar.timestamp
 """
-
-
-def parser():
-    """The Python that has the parser, installed once for each build folder; None when it cannot be had."""
-    folder = os.path.abspath(os.path.join(harness.BUILD, f"prometheus-client-{VERSION}"))
-    python = os.path.join(folder, "bin", "python")
-    done = os.path.join(folder, "installed")
-    if not os.path.exists(done):
-        shutil.rmtree(folder, ignore_errors=True)
-        subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-        pip = [os.path.join(folder, "bin", "pip"), "--disable-pip-version-check", "install", "-q"]
-        if subprocess.run(pip + [f"prometheus_client=={VERSION}"]).returncode != 0:
-            return None
-        open(done, "w").close()
-    return python
 
 
 class MetricsTest(unittest.TestCase):
@@ -91,7 +77,7 @@ class MetricsTest(unittest.TestCase):
 
     # proves: metrics
     def test_a_parser_of_others_reads_openmetrics_and_its_traces(self):
-        python = parser()
+        python = python_tools.program("prometheus_client", VERSION, "python")
         if not python:
             self.skipTest("prometheus_client cannot be installed: the package index is out of reach")
         self.deliver("/ok")
