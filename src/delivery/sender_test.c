@@ -4,6 +4,7 @@
  */
 #include "delivery/sender.h"
 
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -12,19 +13,22 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-static void sender_test_done(void *context, struct list *deliveries)
-{
-    struct list *back = context;
-
-    list_join(back, deliveries);
-}
-
 struct sender_fixture {
     struct config config;
     struct targets *targets;
     struct senders *senders;
-    struct list back;
+    pthread_mutex_t lock;
+    struct list back; /* under the lock: deliveries come back on the senders' threads too */
 };
+
+static void sender_test_done(void *context, struct list *deliveries)
+{
+    struct sender_fixture *fixture = context;
+
+    pthread_mutex_lock(&fixture->lock);
+    list_join(&fixture->back, deliveries);
+    pthread_mutex_unlock(&fixture->lock);
+}
 
 static void sender_fixture_init(struct sender_fixture *fixture)
 {
@@ -32,10 +36,11 @@ static void sender_fixture_init(struct sender_fixture *fixture)
     const struct sender_options options = {.config = &fixture->config,
                                            .user_agent = "test",
                                            .done = sender_test_done,
-                                           .context = &fixture->back};
+                                           .context = fixture};
     struct sender_options wanted = options;
 
     config_init(&fixture->config);
+    pthread_mutex_init(&fixture->lock, NULL);
     list_init(&fixture->back);
     fixture->targets = targets_create(&targets_options);
     wanted.targets = fixture->targets;
@@ -47,6 +52,7 @@ static void sender_fixture_deinit(struct sender_fixture *fixture)
     senders_drain(fixture->senders);
     senders_stop(fixture->senders);
     targets_destroy(fixture->targets);
+    pthread_mutex_destroy(&fixture->lock);
 }
 
 static struct timer *sender_test_timer(const char *target)
