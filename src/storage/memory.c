@@ -304,7 +304,9 @@ static enum error_code memory_commit(struct storage *storage, struct storage_bat
     enum error_code code = memory_fault_hits(&memory->commit_fault);
     for (size_t i = 0; i < count && !code; i++) {
         buffer_clear(&body);
-        code = memory_encode(memory, batches + i, 1, &body);
+        code = memory->places[batches[i]->partition].next
+                   ? ERROR_INVALID
+                   : memory_encode(memory, batches + i, 1, &body);
         if (!code)
             code = memory_apply_body(memory, commit, batches[i]->partition, buffer_bytes(&body));
     }
@@ -339,7 +341,8 @@ static enum error_code memory_apply(struct storage *storage, uint16_t partition,
     if (place->next > at->next) {
         commit->place = at;
         commit->old_place = *at;
-        code = memory_apply_body(memory, commit, partition, body);
+        if (body.size)
+            code = memory_apply_body(memory, commit, partition, body);
         *at = *place;
     }
     memory_end_commit(memory, commit, code);

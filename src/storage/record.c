@@ -552,6 +552,43 @@ enum error_code record_mark_decode(struct bytes value, struct record_mark *ret_m
     return ERROR_NONE;
 }
 
+/* ---- the place ---- */
+
+enum { PLACE_SIZE = 1 + 4 * 8 + 4 + SUM_SIZE };
+
+void record_place_encode(struct buffer *to, struct bytes key, const struct storage_place *place)
+{
+    char *begin = buffer_reserve(to, PLACE_SIZE), *at = begin;
+
+    if (!begin)
+        return;
+    at = record_write_le(at, RECORD_VERSION, 1);
+    at = record_write_le(at, place->next, 8);
+    at = record_write_le(at, place->epoch, 8);
+    at = record_write_le(at, place->seq, 8);
+    at = record_write_le(at, place->incarnation, 8);
+    at = record_write_le(at, place->node, 4);
+    record_seal(to, record_number_key(key), begin, at);
+}
+
+enum error_code record_place_decode(struct bytes key, struct bytes value,
+                                    struct storage_place *ret_place, struct error *ret_error)
+{
+    enum error_code code =
+        record_check(record_number_key(key), value, RECORD_VERSION, PLACE_SIZE, ret_error);
+
+    if (code)
+        return code;
+    if (value.size != PLACE_SIZE || !get_le(value.data + 1, 8))
+        return error_set(ret_error, ERROR_CORRUPT, "a place that makes no sense");
+    *ret_place = (struct storage_place){.next = get_le(value.data + 1, 8),
+                                        .epoch = get_le(value.data + 9, 8),
+                                        .seq = get_le(value.data + 17, 8),
+                                        .incarnation = get_le(value.data + 25, 8),
+                                        .node = (uint32_t)get_le(value.data + 33, 4)};
+    return ERROR_NONE;
+}
+
 /* ---- what a write does ---- */
 
 struct record_change record_change_of(const struct storage_write *write)

@@ -155,6 +155,13 @@ void record_mark_encode(struct buffer *to, struct record_mark mark);
 enum error_code record_mark_decode(struct bytes value, struct record_mark *ret_mark,
                                    struct error *ret_error);
 
+/* ---- the place: how far a partition follows a log that is not the folder's own ---- */
+
+/* `key` is that of the record: it is part of the checksum. */
+void record_place_encode(struct buffer *to, struct bytes key, const struct storage_place *place);
+enum error_code record_place_decode(struct bytes key, struct bytes value,
+                                    struct storage_place *ret_place, struct error *ret_error);
+
 /* ---- what a write does ---- */
 
 enum record_pointer_change {

@@ -80,6 +80,19 @@ static void try_number(struct record_key key, struct bytes value)
     assert_same(&again, value);
 }
 
+static void try_place(struct record_key key, struct bytes value)
+{
+    struct bytes name = {(char *)&key, key.low % 16};
+    struct storage_place place;
+
+    if (record_place_decode(name, value, &place, NULL))
+        return;
+    struct buffer again;
+    buffer_init(&again);
+    record_place_encode(&again, name, &place);
+    assert_same(&again, value);
+}
+
 /* A touch either makes a row that is as if it was written whole, or what is no row. */
 static void try_touch(struct record_key key, struct bytes value)
 {
@@ -120,7 +133,7 @@ static struct record_key summed_key(unsigned kind, struct record_key key)
 {
     if (kind == 2)
         return (struct record_key){UINT64_MAX, (uint16_t)key.low};
-    if (kind == 3)
+    if (kind == 3 || kind == 6)
         return (struct record_key){UINT64_MAX - 1, checksum_crc32c(0, &key, key.low % 16)};
     return key;
 }
@@ -138,7 +151,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (size < 17)
         return 0;
-    unsigned kind = data[0] & 16 ? 5 : data[0] & 8 ? 4 : data[0] & 3;
+    unsigned kind = data[0] & 32 ? 6 : data[0] & 16 ? 5 : data[0] & 8 ? 4 : data[0] & 3;
     struct record_key key = {get_be(data + 1, 8), get_be(data + 9, 8)};
     /* In a block of its own size, so that a read past its end is seen. */
     char *copy = malloc(size - 17);
@@ -158,6 +171,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         try_number(key, value);
     else if (kind == 4)
         try_touch(key, value);
+    else if (kind == 6)
+        try_place(key, value);
     else
         try_name(key, value);
     free(copy);

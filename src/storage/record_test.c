@@ -44,6 +44,8 @@
     "020100000000000000020000000000000003000000000000000400000000000000050000000000000006" \
     "000000000000000b680a03"
 #define GOLDEN_NUMBER "0101000000000000009de7cd7c"
+#define GOLDEN_PLACE \
+    "0109000000000000000800000000000000070000000000000006000000000000000500000050da75db"
 
 static void assert_golden(struct buffer *buffer, const char *expected)
 {
@@ -140,6 +142,9 @@ static void test_golden_rows(void **state)
     timer_free(usual);
 }
 
+static const struct storage_place golden_place = {
+    .next = 9, .epoch = 8, .seq = 7, .incarnation = 6, .node = 5};
+
 static void test_golden_others(void **state)
 {
     const struct storage_meta meta = {1, {2}, {3}, 4, {5}, {6}}, small = {1, {2}, {3}, 4, {0}, {0}};
@@ -155,6 +160,8 @@ static void test_golden_others(void **state)
     assert_golden(&buffer, GOLDEN_META_2);
     record_number_encode(&buffer, BYTES("format"), 1);
     assert_golden(&buffer, GOLDEN_NUMBER);
+    record_place_encode(&buffer, BYTES("l"), &golden_place);
+    assert_golden(&buffer, GOLDEN_PLACE);
 }
 
 /* ---- there and back ---- */
@@ -242,13 +249,26 @@ static void test_round_trip_others(void **state)
         assert_int_equal(
             record_number_decode(BYTES("n"), buffer_bytes(&buffer), &number_back, NULL), 0);
         assert_true(number == number_back);
+        buffer_clear(&buffer);
+        const struct storage_place place = {
+            .next = 1 + (number >> 1),
+            .epoch = random_next(&random),
+            .seq = random_next(&random),
+            .incarnation = random_next(&random),
+            .node = (uint32_t)random_next(&random),
+        };
+        record_place_encode(&buffer, BYTES("n"), &place);
+        struct storage_place back;
+        assert_int_equal(record_place_decode(BYTES("n"), buffer_bytes(&buffer), &back, NULL), 0);
+        assert_true(back.next == place.next && back.epoch == place.epoch && back.seq == place.seq &&
+                    back.incarnation == place.incarnation && back.node == place.node);
     }
     buffer_deinit(&buffer);
 }
 
 /* ---- what must be refused ---- */
 
-enum kind { ROW, POINTER, META, SMALL_META, NUMBER, KINDS };
+enum kind { ROW, POINTER, META, SMALL_META, NUMBER, PLACE, KINDS };
 
 /* Decodes as one kind of record; on failure the result must be untouched and the reason said. */
 static bool is_refused(enum kind kind, struct record_key key, struct bytes value)
@@ -258,6 +278,7 @@ static bool is_refused(enum kind kind, struct record_key key, struct bytes value
         struct record_pointer pointer;
         struct storage_meta meta;
         uint64_t number;
+        struct storage_place place;
         char bytes[sizeof(struct timer)];
     } result, untouched;
 
@@ -275,6 +296,9 @@ static bool is_refused(enum kind kind, struct record_key key, struct bytes value
     case META:
     case SMALL_META:
         code = record_meta_decode((uint16_t)key.low, value, &result.meta, &error);
+        break;
+    case PLACE:
+        code = record_place_decode(BYTES("n"), value, &result.place, &error);
         break;
     default:
         code = record_number_decode(BYTES("n"), value, &result.number, &error);
@@ -303,6 +327,8 @@ static void encode(enum kind kind, struct buffer *buffer, struct record_key *ret
         record_pointer_encode(buffer, *ret_key, (struct record_pointer){{7}, {8}});
     else if (kind == META || kind == SMALL_META)
         record_meta_encode(buffer, (uint16_t)ret_key->low, &meta);
+    else if (kind == PLACE)
+        record_place_encode(buffer, BYTES("n"), &golden_place);
     else
         record_number_encode(buffer, BYTES("n"), 9);
     timer_free(timer);

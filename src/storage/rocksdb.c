@@ -195,6 +195,18 @@ enum error_code store_enter(struct rocksdb_store *store, struct error *ret_error
     return code && rocksdb_recover_now(store) ? rocksdb_try_enter_to_read(store, ret_error) : code;
 }
 
+enum error_code store_enter_partition(struct rocksdb_store *store, uint16_t partition,
+                                      struct error *ret_error)
+{
+    const enum error_code code = store_enter(store, ret_error);
+
+    if (code || !atomic_load(&store->follows[partition].is_rewound))
+        return code;
+    store_leave(store);
+    return error_set(ret_error, ERROR_IO, "%s has lost what the log has: it is applied again",
+                     store->folder);
+}
+
 void store_leave(struct rocksdb_store *store)
 {
     pthread_rwlock_unlock(&store->open_lock);
@@ -241,10 +253,10 @@ static enum error_code rocksdb_commit_locked(struct rocksdb_store *store,
     return ERROR_NONE;
 }
 
-static enum error_code rocksdb_commit_all(struct rocksdb_store *store,
-                                          struct storage_batch *const *batches, size_t count,
-                                          struct error *ret_error)
+enum error_code store_begin_write(struct rocksdb_store *store, struct error *ret_error)
 {
+    if (!folder_is_there(store->folder, store->folder_lock))
+        return error_set(ret_error, ERROR_IO, "%s was removed or replaced", store->folder);
     enum error_code code = rocksdb_end_doubt(store, ret_error);
     if (!code)
         code = rocksdb_make_writable(store, ret_error);
@@ -253,8 +265,19 @@ static enum error_code rocksdb_commit_all(struct rocksdb_store *store,
     if (code)
         return code;
     code = rocksdb_ask_tables(store, ret_error);
-    if (!code)
-        code = store_queue_make_room(store, ret_error);
+    if (code)
+        store_leave(store);
+    return code;
+}
+
+static enum error_code rocksdb_commit_all(struct rocksdb_store *store,
+                                          struct storage_batch *const *batches, size_t count,
+                                          struct error *ret_error)
+{
+    enum error_code code = store_begin_write(store, ret_error);
+    if (code)
+        return code;
+    code = store_queue_make_room(store, ret_error);
     if (!code) {
         pthread_mutex_lock(&store->write_lock);
         code = rocksdb_commit_locked(store, batches, count, ret_error);
@@ -273,10 +296,10 @@ static enum error_code rocksdb_commit(struct storage *storage, struct storage_ba
 
     if (!count)
         return ERROR_NONE;
-    if (!folder_is_there(store->folder, store->folder_lock))
-        return error_set(ret_error, ERROR_IO, "%s was removed or replaced", store->folder);
     pthread_mutex_lock(&store->commit_lock);
-    const enum error_code code = rocksdb_commit_all(store, batches, count, ret_error);
+    enum error_code code = store_follow_refuse(store, batches, count, ret_error);
+    if (!code)
+        code = rocksdb_commit_all(store, batches, count, ret_error);
     pthread_mutex_unlock(&store->commit_lock);
     return code;
 }
@@ -309,7 +332,7 @@ static enum error_code rocksdb_load_meta(struct storage *storage, uint16_t parti
 
     assert(partition < store->partition_count);
     enum error_code code;
-    if ((code = store_enter(store, ret_error)))
+    if ((code = store_enter_partition(store, partition, ret_error)))
         return code;
     code = store_load_meta(store, partition, ret_meta, ret_error);
     store_leave(store);
@@ -321,7 +344,7 @@ static enum error_code rocksdb_load_tenant_counts(struct storage *storage, uint1
                                                   struct error *ret_error)
 {
     struct rocksdb_store *store = store_of(storage);
-    enum error_code code = store_enter(store, ret_error);
+    enum error_code code = store_enter_partition(store, partition, ret_error);
 
     assert(partition < store->partition_count);
     if (code)
@@ -419,6 +442,7 @@ void store_close(struct rocksdb_store *store)
     for (size_t i = 0; i < store->partition_count; i++)
         tenant_counts_deinit(&store->counts[i].tenant_counts);
     free(store->counts);
+    free(store->follows);
     free(store->folder);
     free(store->home);
     free(store);
@@ -438,6 +462,9 @@ const struct storage_ops store_ops = {
     .load_tenant_counts = rocksdb_load_tenant_counts,
     .stats = rocksdb_stats,
     .backup = store_backup,
+    .prepare = store_prepare,
+    .apply = store_apply,
+    .load_place = store_load_place,
     .close = rocksdb_close_storage,
 };
 

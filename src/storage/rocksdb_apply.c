@@ -66,6 +66,14 @@ static void rocksdb_apply_add_op(struct rocksdb_store *store, const struct rowop
     }
 }
 
+void store_apply_add_ops(struct rocksdb_store *store, struct bytes ops)
+{
+    struct rowop op;
+
+    while (rowop_next(&ops, &op))
+        rocksdb_apply_add_op(store, &op);
+}
+
 enum error_code store_apply_add(struct rocksdb_store *store, const struct log_record *record,
                                 struct error *ret_error)
 {
@@ -74,9 +82,7 @@ enum error_code store_apply_add(struct rocksdb_store *store, const struct log_re
     if (!rowop_open(&body))
         return error_set(ret_error, ERROR_CORRUPT, "%s: the record %llu of the log is damaged",
                          store->home, (unsigned long long)record->offset);
-    struct rowop op;
-    while (rowop_next(&body, &op))
-        rocksdb_apply_add_op(store, &op);
+    store_apply_add_ops(store, body);
     return ERROR_NONE;
 }
 

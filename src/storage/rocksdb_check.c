@@ -327,6 +327,15 @@ static void rocksdb_check_meta(struct checker *checker, struct bytes key, struct
         return;
     }
     char text[65];
+    uint16_t partition;
+    if (store_place_key_parse(key, &partition) && partition < checker->check->partition_count) {
+        struct storage_place place;
+        struct error error;
+        if (record_place_decode(key, value, &place, &error))
+            rocksdb_check_find(checker, "default: key %s: %s", rocksdb_check_hex(key, text),
+                               error.text);
+        return;
+    }
     if (key.size != 3 || key.data[0] != 'p' ||
         get_be(key.data + 1, 2) >= checker->check->partition_count)
         rocksdb_check_find(checker, "default: key %s: is none of ours",

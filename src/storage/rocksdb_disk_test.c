@@ -214,6 +214,67 @@ static void test_a_reader_ends_the_failure(void **state)
     assert_disk_count(fixture, count);
 }
 
+/* ---- a partition that follows a log ---- */
+
+static struct storage_place disk_place(uint64_t next)
+{
+    return (struct storage_place){.next = next, .epoch = 1, .seq = next};
+}
+
+/* Applies records, a timer each, until that fails; returns how many are applied. */
+static uint64_t follow_until(struct disk_fixture *fixture, uint64_t next, uint64_t end,
+                             enum error_code *ret_code)
+{
+    struct buffer body;
+
+    buffer_init(&body);
+    *ret_code = ERROR_NONE;
+    while (!*ret_code && next < end) {
+        struct timer *timer = testing_timer(0, next + 1, 1000 + next);
+        struct storage_write write = {.timer = timer};
+        struct storage_batch batch = {.writes = &write, .write_count = 1};
+        struct storage_batch *const batches[] = {&batch};
+        const struct storage_place place = disk_place(next + 1);
+
+        buffer_clear(&body);
+        *ret_code = storage_prepare(fixture->storage, batches, 1, &body, NULL);
+        if (!*ret_code)
+            *ret_code = storage_apply(fixture->storage, 0, buffer_bytes(&body), &place, NULL);
+        next += !*ret_code;
+        timer_free(timer);
+    }
+    buffer_deinit(&body);
+    return next;
+}
+
+/* The disk fails, and the database is opened again with an older place: nothing is read or applied
+ * before that place is loaded, and what the log has then makes it whole. */
+static void test_a_follower_is_rewound(void **state)
+{
+    struct disk_fixture *fixture = *state;
+    struct storage_place place;
+    struct storage_meta meta;
+    struct rlimit limit;
+    enum error_code code;
+
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    struct rlimit none = limit;
+    none.rlim_cur = 1;
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+    const uint64_t next = follow_until(fixture, 0, UINT64_MAX, &code);
+    assert_true(code == ERROR_IO && next > 10);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    assert_true(follow_until(fixture, next, next + 1, &code) == next && code == ERROR_IO);
+    assert_int_equal(storage_load_meta(fixture->storage, 0, &meta, NULL), ERROR_IO);
+    assert_int_equal(storage_load_place(fixture->storage, 0, &place, NULL), ERROR_NONE);
+    assert_true(place.next < next && place.seq == place.next);
+    assert_true(follow_until(fixture, place.next, next + 1, &code) == next + 1);
+    assert_disk_count(fixture, next + 1);
+    disk_reopen(fixture);
+    assert_disk_count(fixture, next + 1);
+}
+
 /* proves: disk-full */
 static void test_disk_full(void **state)
 {
@@ -276,6 +337,7 @@ int main(void)
         TEST(test_sync_fails),
         TEST(test_disk_fails),
         TEST(test_a_reader_ends_the_failure),
+        TEST(test_a_follower_is_rewound),
         {"test_disk_full", test_disk_full, disk_set_up, disk_tear_down, can_mount},
     };
 

@@ -347,10 +347,11 @@ static enum error_code rocksdb_open_write_format(struct rocksdb_store *store,
 static bool rocksdb_open_make_counts(struct rocksdb_store *store, uint16_t count)
 {
     store->counts = calloc((size_t)count + 1, sizeof(*store->counts));
-    store->partition_count = store->counts ? count : 0;
+    store->follows = calloc((size_t)count + 1, sizeof(*store->follows));
+    store->partition_count = store->counts && store->follows ? count : 0;
     for (size_t i = 0; i < store->partition_count; i++)
         tenant_counts_init(&store->counts[i].tenant_counts);
-    return store->counts != NULL;
+    return store->counts && store->follows;
 }
 
 /* A read-only check uses the partition count of the folder. */
@@ -361,6 +362,7 @@ static enum error_code rocksdb_open_adopt_partitions(struct rocksdb_store *store
         return error_set(ret_error, ERROR_CORRUPT, "%s has %llu partitions", store->folder,
                          (unsigned long long)count);
     free(store->counts); /* of no partition yet */
+    free(store->follows);
     return rocksdb_open_make_counts(store, (uint16_t)count)
                ? ERROR_NONE
                : error_set(ret_error, ERROR_NO_MEMORY, "open");
@@ -534,6 +536,8 @@ enum error_code store_open_database(struct rocksdb_store *store, struct error *r
         code = rocksdb_open_load_trims(store, ret_error);
     if (!code)
         code = rocksdb_open_load_tenant_counts(store, ret_error);
+    if (!code)
+        code = store_follow_load(store, ret_error);
     store->errors_seen = 0;
     if (code)
         store_close_database(store);

@@ -167,8 +167,10 @@ static enum error_code rocksdb_read_scan(struct storage *storage, const struct s
         return ERROR_NONE;
     }
     enum error_code code;
-    if ((code = store_enter(store, ret_error)))
+    if ((code = store_enter_partition(store, scan->partition, ret_error))) {
+        page_builder_drop(&builder);
         return code;
+    }
     rocksdb_readoptions_t *options = rocksdb_read_scan_options(scan, &end);
     rocksdb_iterator_t *rows =
         rocksdb_create_iterator_cf(store->db, options, store->tables[STORE_TIMERS]);
@@ -318,7 +320,7 @@ enum error_code store_find(struct storage *storage, const struct timer_id *id,
     enum error_code code;
     unsigned repeats = 0;
     do {
-        if ((code = store_enter(store, ret_error)))
+        if ((code = store_enter_partition(store, id->partition, ret_error)))
             return code;
         code = rocksdb_read_find_anywhere(store, id, ret_timer, ret_error);
         store_leave(store);
@@ -370,7 +372,7 @@ static enum error_code rocksdb_read_lookup(struct storage *storage,
     if (!names.ids)
         return error_set(ret_error, ERROR_NO_MEMORY, "lookup");
     enum error_code code;
-    if ((code = store_enter(store, ret_error))) {
+    if ((code = store_enter_partition(store, lookup->partition, ret_error))) {
         free(names.ids);
         return code;
     }

@@ -4,6 +4,7 @@
  *   rocksdb.c          commits, metas, statistics, closing
  *   rocksdb_log.c      the log, and how a start follows it
  *   rocksdb_apply.c    records of the log on their way into the tables
+ *   rocksdb_follow.c   partitions that follow a log which is not the folder's own
  *   rocksdb_open.c     options, the data folder and its format
  *   rocksdb_read.c     scans, finding one, and setting damaged records aside
  *   rocksdb_block.c    mending damaged tables
@@ -83,6 +84,13 @@ struct store_queue {
     size_t taken_done;   /* of its bytes: those in the tables */
 };
 
+/* A partition and the log that it follows, which is not the folder's own. */
+struct store_follow {
+    struct storage_place place; /* guarded by write_lock */
+    atomic_bool is_follower;    /* its place is not 0 */
+    atomic_bool is_rewound;     /* the database was opened again with an older place */
+};
+
 /* How long final records are kept: the only fact that a compaction needs. */
 struct store_retention {
     uint64_t retain_ms;
@@ -137,6 +145,7 @@ struct rocksdb_store {
     /* The committing thread's; guarded by write_lock. */
     pthread_mutex_t write_lock;
     struct prepare_counts *counts; /* [partition_count]: as the log has them */
+    struct store_follow *follows;  /* [partition_count] */
     struct log *log;
     struct log_record *records;
     size_t record_capacity;
@@ -184,7 +193,12 @@ enum error_code store_load_meta(struct rocksdb_store *store, uint16_t partition,
 /* Begins and ends every read: the tables hold every commit that returned before. ERROR_IO when they
  * cannot. */
 enum error_code store_enter(struct rocksdb_store *store, struct error *ret_error);
+enum error_code store_enter_partition(struct rocksdb_store *store, uint16_t partition,
+                                      struct error *ret_error);
 void store_leave(struct rocksdb_store *store);
+
+/* Begins a write, with commit_lock: ends faults that can be ended, and enters. */
+enum error_code store_begin_write(struct rocksdb_store *store, struct error *ret_error);
 
 /* Closes the database, empties the queue and opens the database again, which applies the log. With
  * commit_lock, and open_lock to write. */
@@ -259,8 +273,28 @@ enum error_code store_apply_add(struct rocksdb_store *store, const struct log_re
 enum error_code store_apply_write(struct rocksdb_store *store, struct record_mark mark,
                                   struct error *ret_error);
 
+/* Adds the operations of a body that was opened to store->batch. With apply_lock. */
+void store_apply_add_ops(struct rocksdb_store *store, struct bytes ops);
+
 /* The mark of tables that hold the record. */
 struct record_mark store_apply_mark_of(const struct log_record *record);
+
+/* ---- rocksdb_follow.c ---- */
+
+/* Reads the places, when the database is opened. */
+enum error_code store_follow_load(struct rocksdb_store *store, struct error *ret_error);
+
+/* Refuses what storage_apply alone may change. */
+enum error_code store_follow_refuse(struct rocksdb_store *store,
+                                    struct storage_batch *const *batches, size_t count,
+                                    struct error *ret_error);
+
+enum error_code store_prepare(struct storage *storage, struct storage_batch *const *batches,
+                              size_t count, struct buffer *to, struct error *ret_error);
+enum error_code store_apply(struct storage *storage, uint16_t partition, struct bytes body,
+                            const struct storage_place *place, struct error *ret_error);
+enum error_code store_load_place(struct storage *storage, uint16_t partition,
+                                 struct storage_place *ret_place, struct error *ret_error);
 
 /* ---- rocksdb_open.c ---- */
 

@@ -28,8 +28,9 @@
  *            A damaged record is no error: it is set aside, counted, and passed over.
  * Ownership  Timers in a batch are borrowed until the call returns; found and scanned timers are
  *            the caller's to free.
- * Threads    storage_commit, storage_prepare and storage_apply from one thread at a time. Reads
- *            from any thread at any time; they see every commit that has returned.
+ * Threads    storage_commit from one thread at a time; storage_prepare, storage_apply and
+ *            storage_load_place of a partition from one thread at a time. Reads from any thread at
+ *            any time; they see every commit that has returned.
  */
 #ifndef TICKWHEEL_STORAGE_STORAGE_H
 #define TICKWHEEL_STORAGE_STORAGE_H
@@ -279,10 +280,10 @@ static inline enum error_code storage_backup(struct storage *storage, const char
  *     storage_apply(storage, partition, body, &place, &error);
  *
  * All bodies of a partition are applied in the order of the log. A partition that follows a log is
- * changed by storage_apply alone. */
+ * changed by storage_apply alone: storage_commit refuses it, with ERROR_INVALID. */
 
 /* Appends to `to` the changes that the batches make, all of one partition, as one body (rowop.h).
- * They follow on what was applied last; nothing changes. */
+ * They follow on the body that was applied last; nothing changes. */
 static inline enum error_code storage_prepare(struct storage *storage,
                                               struct storage_batch *const *batches, size_t count,
                                               struct buffer *to, struct error *ret_error)
@@ -291,9 +292,12 @@ static inline enum error_code storage_prepare(struct storage *storage,
 }
 
 /* Makes the changes of a body, whole or not at all, and `place` the place of the partition; readers
- * see them when it returns. A body that was applied before, as `next` tells, changes nothing. It is
- * not synced: a crash leaves what an earlier call left, and the rest of the log is applied again.
- * ERROR_CORRUPT: the body is damaged, or of another partition. */
+ * see them when it returns. A body that was applied before, as `next` tells, changes nothing, and
+ * an empty body only moves the place. It is not synced: a crash leaves what an earlier call left,
+ * and the rest of the log is applied again. ERROR_CORRUPT: the body is damaged, or of another
+ * partition. Another failure may cost bodies that were applied before, as a crash does: then calls
+ * for the partition fail with ERROR_IO until its place is loaded, from which the log is applied
+ * again. */
 static inline enum error_code storage_apply(struct storage *storage, uint16_t partition,
                                             struct bytes body, const struct storage_place *place,
                                             struct error *ret_error)

@@ -155,50 +155,22 @@ static void assert_refuses(struct storage *storage, struct buffer *body, uint16_
     body->data[at] ^= 4;
 }
 
-/* The owner changes, and each follower has what the owner has; a crash only puts it behind. */
-static void test_followers(void **state)
+/* An empty body moves the place, and a commit beside the log is refused. */
+static void assert_follows(struct storage *storage, const struct model_log *log)
 {
-    uint64_t seed = testing_seed();
-    struct random random = random_seeded(seed ^ 1);
-    struct model *model = calloc(1, sizeof(*model));
-    struct model_log *log = calloc(1, sizeof(*log));
-    struct storage *storages[FOLLOWERS];
+    const uint16_t partition = log->records[log->count - 1].partition;
+    struct storage_batch batch = {.partition = partition};
+    struct storage_batch *const batches[] = {&batch};
+    struct storage_place place;
 
-    (void)state;
-    assert_non_null(model);
-    assert_non_null(log);
-    for (size_t i = 0; i < FOLLOWERS; i++) {
-        storages[i] = memory_storage_create(MODEL_PARTITIONS);
-        assert_non_null(storages[i]);
-        memory_storage_hold(storages[i]);
-    }
-    model_init(model, seed);
-    for (int i = 0; i < 150; i++) {
-        struct storage *one = storages[random_below(&random, FOLLOWERS)];
-
-        model_follow(one, log);
-        model_log_commit(model, one, log);
-        assert_refuses(one, &log->records[log->count - 1].body,
-                       log->records[log->count - 1].partition, &random);
-        one = storages[random_below(&random, FOLLOWERS)];
-        memory_storage_crash(one, (size_t)random_below(&random, 9));
-        if (i % 5 != 0)
-            continue;
-        model_follow(one, log);
-        memory_storage_check(one);
-        model_assert_equal(model, one, &random);
-    }
-    for (size_t i = 0; i < FOLLOWERS; i++) {
-        model_follow(storages[i], log);
-        memory_storage_check(storages[i]);
-        model_assert_equal(model, storages[i], &random);
-        storage_close(storages[i]);
-    }
-    for (uint64_t i = 0; i < log->count; i++)
-        buffer_deinit(&log->records[i].body);
-    model_deinit(model);
-    free(model);
-    free(log);
+    assert_int_equal(storage_commit(storage, batches, 1, NULL), ERROR_INVALID);
+    assert_int_equal(storage_load_place(storage, partition, &place, NULL), ERROR_NONE);
+    place.seq = 123;
+    place.next++;
+    assert_int_equal(storage_apply(storage, partition, (struct bytes){0}, &place, NULL),
+                     ERROR_NONE);
+    assert_int_equal(storage_load_place(storage, partition, &place, NULL), ERROR_NONE);
+    assert_true(place.next == log->count + 1 && place.seq == 123);
 }
 
 /* Everything out of the memtables, and through the compaction filters. */
@@ -209,6 +181,80 @@ static void model_compact(struct storage *storage)
     testing_settle(storage);
     for (size_t i = 0; i < STORE_TABLE_COUNT; i++)
         rocksdb_compact_range_cf(store->db, store->tables[i], NULL, 0, NULL, 0);
+}
+
+/* In memory, and one on RocksDB, which has no crash here: it is opened again, or compacted. */
+struct follower {
+    struct storage *storage;
+    struct testing_folder folder; /* path empty: in memory */
+};
+
+static void follower_open(struct follower *follower)
+{
+    struct rocksdb_options options = testing_options(&follower->folder, MODEL_PARTITIONS);
+
+    follower->storage =
+        *follower->folder.path ? testing_open(&options) : memory_storage_create(MODEL_PARTITIONS);
+    assert_non_null(follower->storage);
+    if (!*follower->folder.path)
+        memory_storage_hold(follower->storage);
+}
+
+static void follower_crash(struct follower *follower, struct random *random)
+{
+    if (!*follower->folder.path) {
+        memory_storage_crash(follower->storage, (size_t)random_below(random, 9));
+        memory_storage_check(follower->storage);
+    } else if (random_below(random, 2)) {
+        model_compact(follower->storage);
+    } else {
+        storage_close(follower->storage);
+        follower_open(follower);
+    }
+}
+
+/* The owner changes, and each follower has what the owner has; a crash only puts it behind. */
+static void test_followers(void **state)
+{
+    uint64_t seed = testing_seed();
+    struct random random = random_seeded(seed ^ 1);
+    struct model *model = calloc(1, sizeof(*model));
+    struct model_log *log = calloc(1, sizeof(*log));
+    struct follower followers[FOLLOWERS] = {{.storage = NULL}};
+
+    (void)state;
+    assert_non_null(model);
+    assert_non_null(log);
+    testing_folder_make(&followers[0].folder);
+    for (size_t i = 0; i < FOLLOWERS; i++)
+        follower_open(&followers[i]);
+    model_init(model, seed);
+    for (int i = 0; i < 150; i++) {
+        struct follower *one = &followers[random_below(&random, FOLLOWERS)];
+
+        model_follow(one->storage, log);
+        model_log_commit(model, one->storage, log);
+        assert_refuses(one->storage, &log->records[log->count - 1].body,
+                       log->records[log->count - 1].partition, &random);
+        one = &followers[random_below(&random, FOLLOWERS)];
+        follower_crash(one, &random);
+        if (i % 5 != 0)
+            continue;
+        model_follow(one->storage, log);
+        model_assert_equal(model, one->storage, &random);
+    }
+    for (size_t i = 0; i < FOLLOWERS; i++) {
+        model_follow(followers[i].storage, log);
+        model_assert_equal(model, followers[i].storage, &random);
+        assert_follows(followers[i].storage, log);
+        storage_close(followers[i].storage);
+    }
+    testing_folder_remove(&followers[0].folder);
+    for (uint64_t i = 0; i < log->count; i++)
+        buffer_deinit(&log->records[i].body);
+    model_deinit(model);
+    free(model);
+    free(log);
 }
 
 static void test_rocksdb(void **state)

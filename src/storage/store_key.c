@@ -27,6 +27,14 @@ struct store_key store_meta_key(uint16_t partition)
     return bytes;
 }
 
+struct store_key store_place_key(uint16_t partition)
+{
+    struct store_key bytes = {.data = "l", .size = 3};
+
+    put_be(bytes.data + 1, partition, 2);
+    return bytes;
+}
+
 struct store_tenant_key store_tenant_key(uint16_t partition, struct bytes tenant)
 {
     struct store_tenant_key key = {.data = "t", .size = STORE_TENANT_SIZE + tenant.size};
@@ -56,6 +64,14 @@ bool store_pointer_key_parse(struct bytes key, struct record_key *ret_key)
 bool store_meta_key_parse(struct bytes key, uint16_t *ret_partition)
 {
     if (key.size != 3 || key.data[0] != 'p')
+        return false;
+    *ret_partition = (uint16_t)get_be(key.data + 1, 2);
+    return true;
+}
+
+bool store_place_key_parse(struct bytes key, uint16_t *ret_partition)
+{
+    if (key.size != 3 || key.data[0] != 'l')
         return false;
     *ret_partition = (uint16_t)get_be(key.data + 1, 2);
     return true;
