@@ -1,0 +1,518 @@
+/* wire.c - the head of a message, and commands; see wire.h and docs/cluster.md. */
+#include "cluster/wire_part.h"
+
+#include "base/checksum.h"
+#include "storage/record.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+static const char wire_magic[4] = {'T', 'W', 'M', 1}; /* and the version */
+
+enum {
+    WIRE_HEAD_SIZE = 21, /* magic, cluster, kind, node, count */
+    WIRE_COUNT_AT = 17,
+    WIRE_SUM_SIZE = 4,
+    WIRE_PATCH_FIELDS = 2 * PATCH_ON_SUCCESS - 1,
+};
+
+/* The order of the kinds is the format: new ones go to the end. */
+_Static_assert(COMMAND_CREATE == 0 && COMMAND_PUT == 1 && COMMAND_GET == 2 &&
+                   COMMAND_EXPLAIN == 3 && COMMAND_PATCH == 4 && COMMAND_TOUCH == 5 &&
+                   COMMAND_CANCEL == 6 && COMMAND_FIRE == 7 && COMMAND_PAUSE == 8 &&
+                   COMMAND_RESUME == 9 && COMMAND_REDRIVE == 10 && COMMAND_FORGET == 11 &&
+                   COMMAND_COMPLETE == 12 && COMMAND_LIST == 13 && COMMAND_FORECAST == 14 &&
+                   COMMAND_SURVEY == 15,
+               "kinds are sent as numbers");
+_Static_assert(SURVEY_QUEUES == 0 && SURVEY_TARGETS == 1 && SURVEY_ITEMS == 2,
+               "kinds of a survey are sent as numbers");
+_Static_assert(PATCH_ON_SUCCESS == 1 << 9, "fields of a patch are sent as bits");
+
+/* ---- numbers, texts and timers ---- */
+
+void wire_put(struct buffer *to, uint64_t value, size_t width)
+{
+    char bytes[8];
+
+    put_le(bytes, value, width);
+    buffer_append(to, bytes, width);
+}
+
+uint64_t wire_take(struct wire_reader *reader, size_t width)
+{
+    if ((size_t)(reader->end_ - reader->at_) < width) {
+        reader->failed_ = true;
+        reader->at_ = reader->end_;
+        return 0;
+    }
+    const uint64_t value = get_le(reader->at_, width);
+    reader->at_ += width;
+    return value;
+}
+
+uint64_t wire_take_below(struct wire_reader *reader, size_t width, uint64_t limit)
+{
+    const uint64_t value = wire_take(reader, width);
+
+    if (value >= limit)
+        reader->failed_ = true;
+    return value < limit ? value : 0;
+}
+
+void wire_put_text(struct buffer *to, struct bytes text)
+{
+    wire_put(to, text.size, 4);
+    buffer_append_bytes(to, text);
+}
+
+struct bytes wire_take_text(struct wire_reader *reader, size_t size_max)
+{
+    const size_t size = (size_t)wire_take(reader, 4);
+
+    if (reader->failed_ || size > size_max || size > (size_t)(reader->end_ - reader->at_)) {
+        reader->failed_ = true;
+        return (struct bytes){0};
+    }
+    const struct bytes text = {reader->at_, size};
+    reader->at_ += size;
+    return text;
+}
+
+void *wire_take_room(struct wire_reader *reader, size_t count, size_t size)
+{
+    if (reader->failed_ || !count || count > reader->room_ / size) {
+        reader->failed_ |= count > 0;
+        return NULL;
+    }
+    void *room = calloc(count, size);
+    reader->room_ -= count * size;
+    reader->failed_ |= !room;
+    return room;
+}
+
+void wire_put_id(struct buffer *to, const struct timer_id *id)
+{
+    wire_put(to, id->first.ms, 8);
+    wire_put(to, id->partition, 2);
+    wire_put(to, id->serial, 8);
+}
+
+struct timer_id wire_take_id(struct wire_reader *reader)
+{
+    struct timer_id id = {.first = {wire_take(reader, 8)}};
+
+    id.partition = (uint16_t)wire_take(reader, 2);
+    id.serial = wire_take(reader, 8);
+    return id;
+}
+
+/* As its row, behind the size and the key of that. */
+void wire_put_timer(struct buffer *to, const struct timer *timer)
+{
+    const struct record_key key =
+        record_row_key(timer->id.partition, (struct storage_position){timer->at, timer->id.serial});
+    const size_t size_at = to->size;
+
+    wire_put(to, 0, 4);
+    wire_put(to, key.high, 8);
+    wire_put(to, key.low, 8);
+    const size_t begin = to->size;
+    record_row_encode(to, key, timer);
+    if (!buffer_failed(to))
+        put_le(to->data + size_at, to->size - begin, 4);
+}
+
+/* A row without a timer has no bytes. */
+struct timer *wire_take_timer(struct wire_reader *reader)
+{
+    const size_t size = (size_t)wire_take(reader, 4);
+    const struct record_key key = {wire_take(reader, 8), wire_take(reader, 8)};
+    struct timer view, *timer = NULL;
+
+    if (!reader->failed_ && size <= (size_t)(reader->end_ - reader->at_) &&
+        record_row_decode(key, (struct bytes){reader->at_, size}, &view, NULL) == ERROR_NONE)
+        timer = timer_copy(&view, &view.texts);
+    if (timer)
+        reader->at_ += size;
+    else
+        reader->failed_ = true;
+    return timer;
+}
+
+/* ---- messages ---- */
+
+size_t wire_begin(struct buffer *to, const struct wire_head *head)
+{
+    const size_t begin = to->size;
+
+    buffer_append(to, wire_magic, sizeof(wire_magic));
+    wire_put(to, head->cluster, 8);
+    wire_put(to, head->kind, 1);
+    wire_put(to, head->node, 4);
+    wire_put(to, head->count, 4);
+    return begin;
+}
+
+void wire_set_count(struct buffer *to, size_t begin, uint32_t count)
+{
+    if (!buffer_failed(to))
+        put_le(to->data + begin + WIRE_COUNT_AT, count, 4);
+}
+
+void wire_end(struct buffer *to, size_t begin)
+{
+    if (!buffer_failed(to))
+        wire_put(to, checksum_crc32c(0, to->data + begin, to->size - begin), WIRE_SUM_SIZE);
+}
+
+enum error_code wire_open(struct bytes message, struct wire_reader *ret_reader,
+                          struct error *ret_error)
+{
+    const size_t size = message.size;
+
+    if (size < WIRE_HEAD_SIZE + WIRE_SUM_SIZE || size > WIRE_MESSAGE_SIZE_MAX ||
+        get_le(message.data + size - WIRE_SUM_SIZE, WIRE_SUM_SIZE) !=
+            checksum_crc32c(0, message.data, size - WIRE_SUM_SIZE))
+        return error_set(ret_error, ERROR_CORRUPT, "a message of another node is damaged");
+    if (memcmp(message.data, wire_magic, sizeof(wire_magic)) != 0)
+        return error_set(ret_error, ERROR_CORRUPT,
+                         "a message has a form that this version cannot read");
+    struct wire_reader reader = {.at_ = message.data + sizeof(wire_magic),
+                                 .end_ = message.data + size - WIRE_SUM_SIZE,
+                                 .room_ = WIRE_ROOM_MAX};
+    reader.head.cluster = wire_take(&reader, 8);
+    reader.head.kind = (enum wire_kind)wire_take(&reader, 1);
+    reader.head.node = (uint32_t)wire_take(&reader, 4);
+    reader.head.count = (uint32_t)wire_take(&reader, 4);
+    if ((reader.head.kind != WIRE_COMMANDS && reader.head.kind != WIRE_ANSWERS) ||
+        reader.head.count > WIRE_COUNT_MAX)
+        return error_set(ret_error, ERROR_CORRUPT, "a message of another node contradicts itself");
+    *ret_reader = reader;
+    return ERROR_NONE;
+}
+
+bool wire_is_over(const struct wire_reader *reader)
+{
+    return !reader->failed_ && reader->at_ == reader->end_;
+}
+
+/* ---- commands ---- */
+
+unsigned wire_parts(enum command_kind kind)
+{
+    const unsigned one = WIRE_PART_ID | WIRE_PART_NAME;
+
+    switch (kind) {
+    case COMMAND_CREATE:
+        return WIRE_PART_TIMERS | WIRE_PART_PENDING;
+    case COMMAND_PUT:
+        return WIRE_PART_TIMERS | WIRE_PART_PENDING | WIRE_PART_VERSION;
+    case COMMAND_GET:
+        return one;
+    case COMMAND_EXPLAIN:
+        return one;
+    case COMMAND_PATCH:
+    case COMMAND_TOUCH:
+    case COMMAND_PAUSE:
+        return one | WIRE_PART_VERSION | WIRE_PART_PATCH;
+    case COMMAND_CANCEL:
+    case COMMAND_FIRE:
+    case COMMAND_RESUME:
+        return one | WIRE_PART_VERSION;
+    case COMMAND_REDRIVE:
+        return one | WIRE_PART_VERSION | WIRE_PART_PENDING | WIRE_PART_NOT_BEFORE;
+    case COMMAND_FORGET:
+        return one | WIRE_PART_VERSION;
+    case COMMAND_COMPLETE:
+        return WIRE_PART_NAME | WIRE_PART_EACH | WIRE_PART_PATCH;
+    case COMMAND_LIST:
+        return WIRE_PART_SCAN;
+    case COMMAND_FORECAST:
+        return WIRE_PART_FORECAST;
+    case COMMAND_SURVEY:
+        return WIRE_PART_SURVEY;
+    }
+    return 0;
+}
+
+static void wire_put_each(struct buffer *to, const struct command *command)
+{
+    wire_put(to, command->each, 1);
+    wire_put_text(to, command->labels);
+    wire_put(to, command->event_count, 4);
+    for (size_t i = 0; i < command->event_count; i++)
+        wire_put_text(to, command->events[i].name);
+}
+
+static void wire_put_patch(struct buffer *to, const struct command *command)
+{
+    wire_put(to, command->patch != NULL, 1);
+    if (!command->patch)
+        return;
+    wire_put(to, command->patch_fields, 4);
+    wire_put_text(to, command->patch->texts.note); /* a row has it only while it is paused */
+    wire_put_timer(to, command->patch);
+}
+
+static void wire_put_question(struct buffer *to, const struct command *command, unsigned parts)
+{
+    if (parts & WIRE_PART_SCAN) {
+        wire_put(to, command->scan.kind, 1);
+        wire_put(to, command->scan.from.at.ms, 8);
+        wire_put(to, command->scan.from.serial, 8);
+        wire_put(to, command->scan.to.at.ms, 8);
+        wire_put(to, command->scan.to.serial, 8);
+        wire_put(to, command->scan.rows_max, 8);
+        wire_put(to, command->scan.bytes_max, 8);
+        wire_put(to, command->scan.row_bytes, 8);
+    }
+    if (parts & WIRE_PART_FORECAST) {
+        wire_put(to, command->forecast->from.ms, 8);
+        wire_put(to, command->forecast->unit_ms, 8);
+        wire_put(to, command->forecast->count, 4);
+        wire_put(to, command->forecast->rows_max, 8);
+    }
+    if (parts & WIRE_PART_SURVEY) {
+        wire_put(to, command->survey->kind, 1);
+        wire_put_text(to, command->survey->queue);
+        wire_put(to, command->survey->items_max, 4);
+    }
+}
+
+static bool wire_texts_fit(const struct command *command)
+{
+    bool fits = command->name.size <= WIRE_TEXT_SIZE_MAX &&
+                command->labels.size <= WIRE_TEXT_SIZE_MAX &&
+                command->tenant.size <= WIRE_TEXT_SIZE_MAX &&
+                command->timer_count <= WIRE_COUNT_MAX && command->event_count <= WIRE_COUNT_MAX;
+
+    for (size_t i = 0; fits && i < command->event_count; i++)
+        fits = command->events[i].name.size <= WIRE_TEXT_SIZE_MAX;
+    if (command->kind == COMMAND_SURVEY)
+        fits = fits && command->survey->queue.size <= WIRE_TEXT_SIZE_MAX;
+    if (command->kind == COMMAND_FORECAST)
+        fits = fits && command->forecast->count <= WIRE_COUNT_MAX;
+    return fits;
+}
+
+enum error_code wire_put_command(struct buffer *to, size_t begin, const struct command *command)
+{
+    const unsigned parts = wire_parts(command->kind);
+    const size_t size = to->size;
+
+    if (!wire_texts_fit(command))
+        return ERROR_TOO_LARGE;
+    wire_put(to, command->kind, 1);
+    wire_put(to, command->partition, 2);
+    wire_put_text(to, command->tenant);
+    if (parts & WIRE_PART_ID)
+        wire_put_id(to, &command->id);
+    if (parts & WIRE_PART_NAME)
+        wire_put_text(to, command->name);
+    if (parts & WIRE_PART_NOT_BEFORE)
+        wire_put(to, command->not_before.ms, 8);
+    if (parts & WIRE_PART_VERSION)
+        wire_put(to, command->if_version, 4);
+    if (parts & WIRE_PART_PENDING)
+        wire_put(to, command->tenant_pending_max, 8);
+    if (parts & WIRE_PART_EACH)
+        wire_put_each(to, command);
+    if (parts & WIRE_PART_PATCH)
+        wire_put_patch(to, command);
+    wire_put_question(to, command, parts);
+    if (parts & WIRE_PART_TIMERS) {
+        wire_put(to, command->must_exist, 1);
+        wire_put(to, command->timer_count, 4);
+        for (size_t i = 0; i < command->timer_count; i++)
+            wire_put_timer(to, command->timers[i]);
+    }
+    if (!buffer_failed(to) && to->size - begin + WIRE_SUM_SIZE <= WIRE_MESSAGE_SIZE_MAX)
+        return ERROR_NONE;
+    const enum error_code error = buffer_failed(to) ? ERROR_NO_MEMORY : ERROR_TOO_LARGE;
+    to->size = size;
+    to->failed = false;
+    return error;
+}
+
+/* ---- reading commands ---- */
+
+static void wire_take_each(struct wire_reader *reader, struct command *command)
+{
+    const enum command_kind each = (enum command_kind)wire_take(reader, 1);
+
+    command->each = each;
+    command->labels = wire_take_text(reader, WIRE_TEXT_SIZE_MAX);
+    command->event_count = wire_take_below(reader, 4, WIRE_COUNT_MAX + 1);
+    command->events = wire_take_room(reader, command->event_count, sizeof(*command->events));
+    for (size_t i = 0; command->events && i < command->event_count; i++)
+        command->events[i].name = wire_take_text(reader, WIRE_TEXT_SIZE_MAX);
+    if (each != COMMAND_CANCEL && each != COMMAND_FIRE &&
+        (command->event_count ||
+         (each != COMMAND_PATCH && each != COMMAND_PAUSE && each != COMMAND_RESUME)))
+        reader->failed_ = true;
+    if (command->event_count && (command->name.size || command->labels.size))
+        reader->failed_ = true;
+}
+
+/* A patch is there exactly when the engine wants one. */
+static bool wire_patch_fits(const struct command *command)
+{
+    const bool is_complete = command->kind == COMMAND_COMPLETE;
+    const struct timer *patch = command->patch;
+
+    switch (is_complete ? command->each : command->kind) {
+    case COMMAND_PATCH:
+        return patch && command->patch_fields && command->patch_fields <= WIRE_PATCH_FIELDS;
+    case COMMAND_TOUCH:
+        return patch && command->patch_fields == PATCH_DUE;
+    case COMMAND_PAUSE:
+        return patch && !command->patch_fields && patch->at.ms > 0 &&
+               patch->at.ms <= STORAGE_PAUSED_AT.ms;
+    default:
+        return !patch;
+    }
+}
+
+static void wire_take_patch(struct wire_reader *reader, struct command *command)
+{
+    if (wire_take_below(reader, 1, 2)) {
+        command->patch_fields = (uint32_t)wire_take(reader, 4);
+        const struct bytes note = wire_take_text(reader, TIMER_NOTE_SIZE_MAX);
+        struct timer *patch = wire_take_timer(reader);
+        if (patch && patch->state != TIMER_SCHEDULED)
+            reader->failed_ = true;
+        if (patch && note.size) {
+            struct timer_texts texts = patch->texts;
+
+            texts.note = note;
+            command->patch = timer_copy(patch, &texts);
+            timer_free(patch);
+            reader->failed_ |= !command->patch;
+        } else {
+            command->patch = patch;
+        }
+    }
+    if (!wire_patch_fits(command))
+        reader->failed_ = true;
+}
+
+static void wire_take_timers(struct wire_reader *reader, struct command *command)
+{
+    command->must_exist = wire_take_below(reader, 1, 2);
+    const size_t count = wire_take_below(reader, 4, WIRE_COUNT_MAX + 1);
+    if (count == 0 || (command->kind == COMMAND_PUT && count > 1) ||
+        (command->kind == COMMAND_CREATE && command->must_exist))
+        reader->failed_ = true;
+    command->timers = wire_take_room(reader, count, sizeof(struct timer *));
+    command->results = wire_take_room(reader, count, sizeof(*command->results));
+    while (!reader->failed_ && command->timer_count < count) {
+        struct timer *timer = wire_take_timer(reader);
+
+        if (!timer)
+            break;
+        command->timers[command->timer_count++] = timer;
+        if (timer->state != TIMER_SCHEDULED)
+            reader->failed_ = true;
+    }
+}
+
+static void wire_take_question(struct wire_reader *reader, struct command *command, unsigned parts)
+{
+    if (parts & WIRE_PART_SCAN) {
+        struct storage_scan *scan = &command->scan;
+
+        scan->partition = command->partition;
+        scan->kind = (enum storage_scan_kind)wire_take_below(reader, 1, STORAGE_SCAN_ALL + 1);
+        scan->from.at.ms = wire_take(reader, 8);
+        scan->from.serial = wire_take(reader, 8);
+        scan->to.at.ms = wire_take(reader, 8);
+        scan->to.serial = wire_take(reader, 8);
+        scan->rows_max = wire_take(reader, 8);
+        scan->bytes_max = wire_take(reader, 8);
+        scan->row_bytes = wire_take(reader, 8);
+        reader->failed_ |= scan->rows_max == 0;
+    }
+    if (parts & WIRE_PART_FORECAST) {
+        struct forecast *forecast = wire_take_room(reader, 1, sizeof(*forecast));
+
+        command->forecast = forecast;
+        if (!forecast)
+            return;
+        forecast->from.ms = wire_take(reader, 8);
+        forecast->unit_ms = wire_take(reader, 8);
+        forecast->count = wire_take_below(reader, 4, WIRE_COUNT_MAX + 1);
+        forecast->rows_max = wire_take(reader, 8);
+        reader->failed_ |= !forecast->count || !forecast->unit_ms;
+        forecast->due = wire_take_room(reader, forecast->count, sizeof(*forecast->due));
+    }
+    if (parts & WIRE_PART_SURVEY) {
+        struct survey *survey = wire_take_room(reader, 1, sizeof(*survey));
+
+        command->survey = survey;
+        if (!survey)
+            return;
+        survey->kind = (enum survey_kind)wire_take_below(reader, 1, SURVEY_ITEMS + 1);
+        survey->queue = wire_take_text(reader, WIRE_TEXT_SIZE_MAX);
+        survey->items_max = wire_take_below(reader, 4, WIRE_COUNT_MAX + 1);
+        survey->items = wire_take_room(reader, survey->items_max, sizeof(*survey->items));
+    }
+}
+
+bool wire_take_command(struct wire_reader *reader, struct command *ret_command)
+{
+    struct command command = {
+        .kind = (enum command_kind)wire_take_below(reader, 1, COMMAND_SURVEY + 1)};
+    const unsigned parts = wire_parts(command.kind);
+
+    command.partition = (uint16_t)wire_take(reader, 2);
+    command.tenant = wire_take_text(reader, WIRE_TEXT_SIZE_MAX);
+    if (parts & WIRE_PART_ID)
+        command.id = wire_take_id(reader);
+    if (parts & WIRE_PART_NAME)
+        command.name = wire_take_text(reader, WIRE_TEXT_SIZE_MAX);
+    if (parts & WIRE_PART_NOT_BEFORE)
+        command.not_before.ms = wire_take(reader, 8);
+    if (parts & WIRE_PART_VERSION)
+        command.if_version = (uint32_t)wire_take(reader, 4);
+    if (parts & WIRE_PART_PENDING)
+        command.tenant_pending_max = wire_take(reader, 8);
+    if (parts & WIRE_PART_EACH)
+        wire_take_each(reader, &command);
+    if (parts & WIRE_PART_PATCH)
+        wire_take_patch(reader, &command);
+    wire_take_question(reader, &command, parts);
+    if (parts & WIRE_PART_TIMERS)
+        wire_take_timers(reader, &command);
+    if (reader->failed_) {
+        wire_command_deinit(&command);
+        return false;
+    }
+    *ret_command = command;
+    return true;
+}
+
+void wire_command_given(struct command *command)
+{
+    for (size_t i = 0; command->timers && i < command->timer_count; i++)
+        command->timers[i] = NULL;
+    command->patch = NULL;
+}
+
+void wire_command_deinit(struct command *command)
+{
+    for (size_t i = 0; command->timers && i < command->timer_count; i++)
+        timer_free(command->timers[i]);
+    timer_free(command->patch);
+    if (command->survey) {
+        survey_deinit(command->survey);
+        free((void *)command->survey->items);
+    }
+    if (command->forecast)
+        free(command->forecast->due);
+    free(command->survey);
+    free(command->forecast);
+    free(command->timers);
+    free(command->results);
+    free(command->events);
+    *command = (struct command){0};
+}

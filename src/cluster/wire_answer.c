@@ -1,0 +1,389 @@
+/* wire_answer.c - answers of the engine as bytes; see wire.h and docs/cluster.md. */
+#include "cluster/wire_part.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* The order is the format: new ones go to the end. */
+_Static_assert(PLACE_FINAL == 0 && PLACE_INFLIGHT == 4, "places are sent as numbers");
+_Static_assert(WAIT_ROOM == 0 && WAIT_STOPPING == 7, "reasons to wait are sent as numbers");
+_Static_assert(LATENESS_COMMIT == 12 && LATENESS_STAGES == 13, "stages are sent in order");
+
+enum { WIRE_EXISTED = 1, WIRE_REPEATED = 2, WIRE_SUM_ROOM = 4 };
+
+/* ---- errors: by their names, because their numbers differ between versions ---- */
+
+static void wire_put_error(struct buffer *to, enum error_code error)
+{
+    const struct bytes slug = error ? bytes_of(error_slug(error)) : (struct bytes){0};
+
+    wire_put(to, slug.size, 1);
+    buffer_append_bytes(to, slug);
+}
+
+static enum error_code wire_take_error(struct wire_reader *reader)
+{
+    const size_t size = (size_t)wire_take(reader, 1);
+
+    if (reader->failed_ || size > (size_t)(reader->end_ - reader->at_)) {
+        reader->failed_ = true;
+        return ERROR_NONE;
+    }
+    const struct bytes slug = {reader->at_, size};
+    reader->at_ += size;
+    if (!size)
+        return ERROR_NONE;
+    for (enum error_code error = ERROR_NONE + 1; error < ERROR_COUNT; error++)
+        if (bytes_equal(slug, bytes_of(error_slug(error))))
+            return error;
+    reader->failed_ = true;
+    return ERROR_NONE;
+}
+
+/* ---- parts of answers ---- */
+
+static void wire_put_completed(struct buffer *to, const struct command_completed *completed)
+{
+    wire_put(to, completed->changed, 8);
+    wire_put(to, completed->firing, 8);
+}
+
+static struct command_completed wire_take_completed(struct wire_reader *reader)
+{
+    struct command_completed completed = {.changed = wire_take(reader, 8)};
+
+    completed.firing = wire_take(reader, 8);
+    return completed;
+}
+
+static void wire_put_results(struct buffer *to, const struct command *command)
+{
+    wire_put(to, command->timer_count, 4);
+    for (size_t i = 0; i < command->timer_count; i++) {
+        const struct command_created *result = &command->results[i];
+
+        wire_put_error(to, result->error);
+        wire_put(to,
+                 (result->existed ? WIRE_EXISTED : 0u) | (result->is_repeated ? WIRE_REPEATED : 0u),
+                 1);
+        wire_put_id(to, &result->id);
+    }
+}
+
+static void wire_take_results(struct wire_reader *reader, struct command *command)
+{
+    if (wire_take(reader, 4) != command->timer_count)
+        reader->failed_ = true;
+    for (size_t i = 0; !reader->failed_ && i < command->timer_count; i++) {
+        struct command_created *result = &command->results[i];
+
+        result->error = wire_take_error(reader);
+        const uint64_t flags = wire_take_below(reader, 1, 2 * WIRE_REPEATED);
+        result->existed = flags & WIRE_EXISTED;
+        result->is_repeated = flags & WIRE_REPEATED;
+        result->id = wire_take_id(reader);
+    }
+}
+
+static void wire_put_explained(struct buffer *to, const struct explained *explained)
+{
+    wire_put(to, explained->place, 1);
+    wire_put(to, explained->now.ms, 8);
+    wire_put(to, explained->wheel_level, 4);
+    wire_put(to, explained->wheel_bucket, 4);
+    wire_put(to, explained->is_spilled, 1);
+    wire_put(to, explained->read_at.ms, 8);
+    wire_put(to, explained->reason, 1);
+    wire_put(to, explained->until.ms, 8);
+    wire_put(to, explained->inflight, 4);
+    wire_put(to, explained->inflight_max, 4);
+    wire_put(to, explained->since.ms, 8);
+    wire_put(to, explained->lateness.attempt, 4);
+    for (size_t i = 0; i < LATENESS_STAGES; i++)
+        wire_put(to, explained->lateness.ms[i], 4);
+}
+
+static void wire_take_explained(struct wire_reader *reader, struct explained *explained)
+{
+    explained->place = (enum explain_place)wire_take_below(reader, 1, PLACE_INFLIGHT + 1);
+    explained->now.ms = wire_take(reader, 8);
+    explained->wheel_level = (unsigned)wire_take(reader, 4);
+    explained->wheel_bucket = (unsigned)wire_take(reader, 4);
+    explained->is_spilled = wire_take_below(reader, 1, 2);
+    explained->read_at.ms = wire_take(reader, 8);
+    explained->reason = (enum wait_reason)wire_take_below(reader, 1, WAIT_STOPPING + 1);
+    explained->until.ms = wire_take(reader, 8);
+    explained->inflight = (uint32_t)wire_take(reader, 4);
+    explained->inflight_max = (uint32_t)wire_take(reader, 4);
+    explained->since.ms = wire_take(reader, 8);
+    explained->lateness.attempt = (uint32_t)wire_take(reader, 4);
+    for (size_t i = 0; i < LATENESS_STAGES; i++)
+        explained->lateness.ms[i] = (uint32_t)wire_take(reader, 4);
+}
+
+static void wire_put_forecast(struct buffer *to, const struct forecast *forecast)
+{
+    wire_put(to, forecast->count, 4);
+    for (size_t i = 0; i < forecast->count; i++)
+        wire_put(to, forecast->due[i], 8);
+    wire_put(to, forecast->overdue, 8);
+    wire_put(to, forecast->rows, 8);
+    wire_put(to, forecast->rows_own, 8);
+    wire_put(to, forecast->firings, 8);
+    wire_put(to, forecast->until.ms, 8);
+}
+
+static void wire_take_forecast(struct wire_reader *reader, struct forecast *forecast)
+{
+    if (wire_take(reader, 4) != forecast->count)
+        reader->failed_ = true;
+    for (size_t i = 0; !reader->failed_ && i < forecast->count; i++)
+        forecast->due[i] = wire_take(reader, 8);
+    forecast->overdue = wire_take(reader, 8);
+    forecast->rows = wire_take(reader, 8);
+    forecast->rows_own = wire_take(reader, 8);
+    forecast->firings = wire_take(reader, 8);
+    forecast->until.ms = wire_take(reader, 8);
+}
+
+static void wire_put_survey(struct buffer *to, const struct survey *survey)
+{
+    wire_put(to, survey->row_count, 4);
+    for (size_t i = 0; i < survey->row_count; i++) {
+        const struct survey_row *row = &survey->rows[i];
+
+        wire_put_text(to, survey_name(survey, row));
+        wire_put(to, row->ready, 8);
+        wire_put(to, row->taken, 8);
+        wire_put(to, row->oldest.ms, 8);
+        wire_put(to, row->is_spilled, 1);
+    }
+    wire_put(to, survey->is_cut, 1);
+    wire_put(to, survey->item_count, 4);
+    for (size_t i = 0; i < survey->item_count; i++)
+        wire_put_timer(to, survey->items[i]);
+}
+
+/* A timer of the answer, held for as long as it is shown. */
+static struct timer *wire_hold_timer(struct wire_reader *reader, struct wire_held *held)
+{
+    struct timer *timer = wire_take_timer(reader);
+
+    if (timer) {
+        timer->next = held->timers_;
+        held->timers_ = timer;
+    }
+    return timer;
+}
+
+static void wire_take_survey(struct wire_reader *reader, struct survey *survey,
+                             struct wire_held *held)
+{
+    const size_t count = wire_take_below(reader, 4, SURVEY_ROWS_MAX + 1);
+
+    survey->rows = wire_take_room(reader, count, sizeof(*survey->rows));
+    for (size_t i = 0; !reader->failed_ && i < count; i++) {
+        struct survey_row *row = &survey->rows[survey->row_count++];
+        const struct bytes name = wire_take_text(reader, WIRE_TEXT_SIZE_MAX);
+
+        row->name_at = survey->names.size;
+        row->name_size = name.size;
+        buffer_append_bytes(&survey->names, name);
+        row->ready = wire_take(reader, 8);
+        row->taken = wire_take(reader, 8);
+        row->oldest.ms = wire_take(reader, 8);
+        row->is_spilled = wire_take_below(reader, 1, 2);
+    }
+    reader->failed_ |= buffer_failed(&survey->names);
+    survey->is_cut = wire_take_below(reader, 1, 2);
+    const size_t items = wire_take_below(reader, 4, survey->items_max + 1);
+    while (!reader->failed_ && survey->item_count < items) {
+        const struct timer *timer = wire_hold_timer(reader, held);
+
+        if (timer)
+            survey->items[survey->item_count++] = timer;
+    }
+}
+
+static void wire_put_page(struct buffer *to, const struct storage_page *page)
+{
+    wire_put(to, page->next.at.ms, 8);
+    wire_put(to, page->next.serial, 8);
+    wire_put(to, page->count, 4);
+    for (size_t i = 0; i < page->count; i++)
+        wire_put_timer(to, page->timers[i]);
+}
+
+static void wire_take_page(struct wire_reader *reader, struct storage_page *page,
+                           struct wire_held *held)
+{
+    page->next.at.ms = wire_take(reader, 8);
+    page->next.serial = wire_take(reader, 8);
+    const size_t count = wire_take_below(reader, 4, WIRE_COUNT_MAX + 1);
+    page->timers = held->page_ = wire_take_room(reader, count, sizeof(struct timer *));
+    while (!reader->failed_ && page->count < count) {
+        struct timer *timer = wire_hold_timer(reader, held);
+
+        if (timer)
+            page->timers[page->count++] = timer;
+    }
+}
+
+/* ---- answers ---- */
+
+/* Whether the answer is about one timer, which may be shown. */
+static bool wire_is_of_one(enum command_kind kind)
+{
+    return wire_parts(kind) & (WIRE_PART_ID | WIRE_PART_TIMERS);
+}
+
+static void wire_put_parts(struct buffer *to, const struct command *command)
+{
+    wire_put(to, command->kind, 1);
+    wire_put_error(to, command->error);
+    if (wire_is_of_one(command->kind)) {
+        wire_put(to, command->timer != NULL, 1);
+        if (command->timer)
+            wire_put_timer(to, command->timer);
+    }
+    if (wire_parts(command->kind) & WIRE_PART_TIMERS)
+        wire_put_results(to, command);
+    if (command->kind == COMMAND_EXPLAIN)
+        wire_put_explained(to, &command->explained);
+    if (command->kind == COMMAND_COMPLETE) {
+        wire_put_completed(to, &command->completed);
+        wire_put(to, command->event_count, 4);
+        for (size_t i = 0; i < command->event_count; i++) {
+            wire_put_error(to, command->events[i].error);
+            wire_put_completed(to, &command->events[i].completed);
+        }
+    }
+    if (command->kind == COMMAND_LIST)
+        wire_put_page(to, &command->page);
+    if (command->kind == COMMAND_FORECAST)
+        wire_put_forecast(to, command->forecast);
+    if (command->kind == COMMAND_SURVEY)
+        wire_put_survey(to, command->survey);
+}
+
+void wire_put_answer(struct buffer *to, size_t begin, const struct wire_answer *answer,
+                     const struct command *command)
+{
+    const size_t size = to->size;
+    enum error_code error = answer->error;
+    enum wire_fate fate = answer->fate;
+
+    if (fate == WIRE_ANSWERED) {
+        wire_put(to, fate, 1);
+        wire_put_parts(to, command);
+        if (!buffer_failed(to) && to->size - begin + WIRE_SUM_ROOM <= WIRE_MESSAGE_SIZE_MAX)
+            return;
+        to->size = size;
+        to->failed = false;
+        fate = WIRE_FAILED;
+        error = ERROR_OVERLOADED;
+    }
+    wire_put(to, fate, 1);
+    if (fate == WIRE_FAILED)
+        wire_put_error(to, error);
+    else
+        wire_put(to, answer->node, 4);
+}
+
+static void wire_take_events(struct wire_reader *reader, struct command *command)
+{
+    command->completed = wire_take_completed(reader);
+    if (wire_take(reader, 4) != command->event_count)
+        reader->failed_ = true;
+    for (size_t i = 0; !reader->failed_ && i < command->event_count; i++) {
+        command->events[i].error = wire_take_error(reader);
+        command->events[i].completed = wire_take_completed(reader);
+    }
+}
+
+static void wire_take_parts(struct wire_reader *reader, struct command *command,
+                            struct wire_held *held)
+{
+    if (wire_take(reader, 1) != command->kind) {
+        reader->failed_ = true;
+        return;
+    }
+    command->error = wire_take_error(reader);
+    if (wire_is_of_one(command->kind) && wire_take_below(reader, 1, 2))
+        command->timer = wire_hold_timer(reader, held);
+    if (wire_parts(command->kind) & WIRE_PART_TIMERS)
+        wire_take_results(reader, command);
+    if (command->kind == COMMAND_EXPLAIN)
+        wire_take_explained(reader, &command->explained);
+    if (command->kind == COMMAND_COMPLETE)
+        wire_take_events(reader, command);
+    if (command->kind == COMMAND_LIST)
+        wire_take_page(reader, &command->page, held);
+    if (command->kind == COMMAND_FORECAST)
+        wire_take_forecast(reader, command->forecast);
+    if (command->kind == COMMAND_SURVEY)
+        wire_take_survey(reader, command->survey, held);
+    /* What answers with a timer when all went well is shown without a further look. */
+    if ((wire_parts(command->kind) & WIRE_PART_ID) && command->kind != COMMAND_FORGET &&
+        (command->error == ERROR_NONE || command->error == ERROR_GONE) && !command->timer)
+        reader->failed_ = true;
+}
+
+static void wire_clear(struct command *command)
+{
+    command->error = ERROR_NONE;
+    command->timer = NULL;
+    command->page = (struct storage_page){0};
+    command->completed = (struct command_completed){0};
+    if (command->kind == COMMAND_SURVEY) {
+        survey_deinit(command->survey);
+        command->survey->is_cut = false;
+        command->survey->item_count = 0;
+    }
+}
+
+bool wire_take_answer(struct wire_reader *reader, struct command *command,
+                      struct wire_answer *ret_answer, struct wire_held *ret_held)
+{
+    struct wire_answer answer = {
+        .fate = (enum wire_fate)wire_take_below(reader, 1, WIRE_ELSEWHERE + 1)};
+    struct wire_held held = {0};
+
+    wire_clear(command);
+    if (answer.fate == WIRE_ANSWERED)
+        wire_take_parts(reader, command, &held);
+    else if (answer.fate == WIRE_FAILED)
+        answer.error = wire_take_error(reader);
+    else
+        answer.node = (uint32_t)wire_take(reader, 4);
+    if (answer.fate == WIRE_FAILED && !answer.error)
+        reader->failed_ = true;
+    if (reader->failed_) {
+        wire_held_deinit(&held);
+        wire_clear(command);
+        return false;
+    }
+    *ret_answer = answer;
+    *ret_held = held;
+    return true;
+}
+
+void wire_held_deinit(struct wire_held *held)
+{
+    for (struct timer *timer; (timer = held->timers_);) {
+        held->timers_ = timer->next;
+        timer_free(timer);
+    }
+    free(held->page_);
+    *held = (struct wire_held){0};
+}
+
+void wire_fail(struct command *command, enum error_code error)
+{
+    wire_clear(command);
+    command->error = error;
+    for (size_t i = 0; i < command->timer_count; i++)
+        command->results[i] = (struct command_created){.error = error};
+    for (size_t i = 0; i < command->event_count; i++)
+        command->events[i].error = error;
+}
