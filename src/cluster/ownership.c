@@ -293,6 +293,11 @@ bool ownership_may_act(const struct ownership *ownership, struct instant now)
     return ownership->state_ == OWNERSHIP_ACTIVE && now.ns < ownership->valid_until_.ns;
 }
 
+struct instant ownership_acts_until(const struct ownership *ownership)
+{
+    return ownership->state_ == OWNERSHIP_ACTIVE ? ownership->valid_until_ : (struct instant){0};
+}
+
 /* The moment from which an append in flight, or the lack of one, costs the ownership. */
 static struct instant ownership_lose_at(const struct ownership *ownership)
 {

@@ -155,6 +155,9 @@ enum ownership_result ownership_take_result(struct ownership *ownership);
 /* Whether a delivery may begin, or a read be answered, at this moment. */
 bool ownership_may_act(const struct ownership *ownership, struct instant now);
 
+/* Until when that holds, if nothing else happens; {0}: it does not. */
+struct instant ownership_acts_until(const struct ownership *ownership);
+
 /* When to advance and append again, at the latest, if nothing else happens; later than `now`, at
  * which both were done. */
 struct instant ownership_wake_at(const struct ownership *ownership, struct instant now);

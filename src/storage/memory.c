@@ -337,8 +337,8 @@ static enum error_code memory_apply(struct storage *storage, uint16_t partition,
     if (!commit)
         return error_set(ret_error, ERROR_NO_MEMORY, "apply");
     pthread_mutex_lock(&memory->lock);
-    enum error_code code = ERROR_NONE;
-    if (place->next > at->next) {
+    enum error_code code = memory_fault_hits(&memory->commit_fault);
+    if (!code && place->next > at->next) {
         commit->place = at;
         commit->old_place = *at;
         if (body.size)

@@ -50,7 +50,7 @@ void judge_land(struct truth *truth, const struct frame *frame)
         }
         truth->seq = frame->seq;
         truth->is_released = frame->kind == FRAME_RELEASE;
-        replica_apply(&truth->replica, offset, frame);
+        mirror_apply(&truth->mirror, offset, frame);
     }
     truth->zombies += frame->kind != FRAME_CLAIM && frame->epoch < truth->epoch;
     truth->repeats += !is_valid && frame->epoch == truth->epoch;
@@ -58,16 +58,15 @@ void judge_land(struct truth *truth, const struct frame *frame)
     truth->records[offset].seq = frame->seq;
     truth->records[offset].is_valid = is_valid;
     if (truth->size % HASH_EVERY == 0)
-        truth->records[offset].hash = replica_hash(&truth->replica);
+        truth->records[offset].hash = mirror_hash(truth->mirror.storage);
 }
 
-void judge_replica(const struct truth *truth, const struct replica *replica)
+void judge_storage(const struct truth *truth, uint64_t next, struct storage *storage)
 {
-    if (replica->next > truth->size)
-        judge_broken("a replica is ahead of the log: %" PRIu64, replica->next);
-    if (replica->next > 0 && replica->next % HASH_EVERY == 0 &&
-        truth->records[replica->next - 1].hash != replica_hash(replica))
-        judge_broken("a replica differs from the log before %" PRIu64, replica->next);
+    if (next > truth->size)
+        judge_broken("a replica is ahead of the log: %" PRIu64, next);
+    if (next > 0 && next % HASH_EVERY == 0 && truth->records[next - 1].hash != mirror_hash(storage))
+        judge_broken("a replica differs from the log before %" PRIu64, next);
 }
 
 /* 1 + the offset of the valid record; 0: there is none. */
@@ -81,7 +80,7 @@ static uint64_t truth_find(const struct truth *truth, const struct frame *frame)
 }
 
 void judge_durable(const struct truth *truth, const struct frame *frames, size_t count,
-                   const struct replica *replica)
+                   uint64_t next)
 {
     uint64_t place = 0;
 
@@ -92,7 +91,7 @@ void judge_durable(const struct truth *truth, const struct frame *frames, size_t
                          " seq %" PRIu64,
                          frames[i].epoch, frames[i].seq);
     }
-    if (replica->next < place)
+    if (next < place)
         judge_broken("a commit is acknowledged, and not applied: %" PRIu64, place - 1);
 }
 
@@ -170,7 +169,7 @@ void judge_read(struct truth *truth, const struct timer_id *id, const struct tim
     const struct tracked *tracked = judge_track(truth, id->serial);
     struct timer *found;
 
-    if (!timer && storage_find(truth->replica.storage, id, &found, NULL) == ERROR_NONE) {
+    if (!timer && storage_find(truth->mirror.storage, id, &found, NULL) == ERROR_NONE) {
         if (!timer_is_final(found->state))
             judge_broken("a read misses %" PRIx64 ", which has not ended", id->serial);
         timer_free(found);
@@ -225,11 +224,11 @@ static void judge_ended(const struct tracked *tracked, enum timer_state state)
 
 void judge_end(struct truth *truth, struct wall before)
 {
-    struct storage_page page = replica_rows(&truth->replica);
+    struct storage_page page = mirror_rows(truth->mirror.storage);
     struct storage_meta meta;
     uint64_t alive = 0;
 
-    memory_storage_check(truth->replica.storage);
+    memory_storage_check(truth->mirror.storage);
     for (size_t i = 0; i < page.count; i++) {
         const struct timer *timer = page.timers[i];
         struct tracked *tracked = judge_track(truth, timer->id.serial);
@@ -243,7 +242,7 @@ void judge_end(struct truth *truth, struct wall before)
         else
             tracked->is_acked = false; /* its turn is still to come */
     }
-    CHECK(storage_load_meta(truth->replica.storage, 0, &meta, NULL) == ERROR_NONE);
+    CHECK(storage_load_meta(truth->mirror.storage, 0, &meta, NULL) == ERROR_NONE);
     if (meta.pending != alive)
         judge_broken("%" PRIu64 " timers are counted, and %" PRIu64 " live", meta.pending, alive);
     storage_page_free(&page);

@@ -8,7 +8,7 @@
 #ifndef TICKWHEEL_CLUSTER_SIM_JUDGE_H
 #define TICKWHEEL_CLUSTER_SIM_JUDGE_H
 
-#include "replica.h"
+#include "mirror.h"
 
 enum {
     RECORDS_MAX = 6000, /* of the log of a run */
@@ -36,7 +36,7 @@ struct truth {
     uint64_t epoch, incarnation, seq;
     uint32_t node;
     bool is_released;
-    struct replica replica;
+    struct mirror mirror;
     struct {
         uint64_t epoch, seq, hash;
         bool is_valid;
@@ -56,13 +56,13 @@ void judge_broken(const char *format, ...) __attribute__((format(printf, 1, 2), 
 /* A record lands at the end of the log. */
 void judge_land(struct truth *truth, const struct frame *frame);
 
-/* A node has read and applied all records before its replica's `next`. */
-void judge_replica(const struct truth *truth, const struct replica *replica);
+/* A node has read all records before `next`, and its storage has what they say. */
+void judge_storage(const struct truth *truth, uint64_t next, struct storage *storage);
 
-/* A node answers a commit: as durable, to be found in its replica; or as failed. `frames` are the
- * heads of its frames. */
+/* A node answers a commit: as durable, after its storage has it with all records before `next`; or
+ * as failed. `frames` are the heads of its frames. */
 void judge_durable(const struct truth *truth, const struct frame *frames, size_t count,
-                   const struct replica *replica);
+                   uint64_t next);
 void judge_failed(struct truth *truth, const struct frame *frame);
 
 /* What is known of the timer. */

@@ -148,8 +148,11 @@ static void tenure_pump(struct tenure *tenure, struct tenure_time time)
     tenure_take_replies(tenure, time);
     tenure_take_reads(tenure, time);
     tenure_take_deliveries(tenure, time);
-    while ((batch = engine_take_batch(tenure->engine)))
-        list_push(&tenure->batches, &batch->link);
+    while ((batch = engine_take_batch(tenure->engine))) {
+        tenure->batches_out++;
+        list_init(&batch->link);
+        replica_commit(tenure->replica, batch);
+    }
     for (struct given_up *given_up; (given_up = engine_take_given_up(tenure->engine));)
         free(given_up);
 }
@@ -165,7 +168,7 @@ static void tenure_end_reads(struct tenure *tenure, struct tenure_time time)
         if (item->at_us > time.us)
             return;
         list_remove(&item->link);
-        engine_read_perform(item->read, tenure->replica->storage);
+        engine_read_perform(item->read, tenure->storage);
         turn_read_done(tenure->engine, tenure_now(tenure, time), item->read);
         free(item);
         tenure_pump(tenure, time);
@@ -207,34 +210,32 @@ static void tenure_end_deliveries(struct tenure *tenure, struct tenure_time time
 
 /* ---- begin and end ---- */
 
-void tenure_init(struct tenure *tenure, struct replica *replica, struct truth *truth,
+void tenure_init(struct tenure *tenure, struct storage *storage, struct truth *truth,
                  struct cluster_totals *totals)
 {
-    *tenure = (struct tenure){.replica = replica, .truth = truth, .totals = totals};
-    buffer_init(&tenure->body);
-    list_init(&tenure->batches);
+    *tenure = (struct tenure){.storage = storage, .truth = truth, .totals = totals};
+    list_init(&tenure->refused);
     list_init(&tenure->reads);
     list_init(&tenure->lent);
     list_init(&tenure->ops);
 }
 
-void tenure_begin(struct tenure *tenure, uint64_t epoch, uint64_t seed, struct tenure_time time)
+void tenure_begin(struct tenure *tenure, struct replica *replica, const struct storage_meta *meta,
+                  uint64_t seed, struct tenure_time time)
 {
     struct engine_options options = ENGINE_OPTIONS_DEFAULT;
-    struct storage_meta meta;
 
-    CHECK(!tenure->engine);
+    CHECK(!tenure->engine && !tenure->batches_out);
+    tenure->replica = replica;
     tenure->random = random_seeded(seed);
-    tenure->epoch = epoch;
+    tenure->epoch = meta->epoch;
     tenure->latest = time.wall;
     tenure->is_draining = tenure->is_leaving = false;
-    CHECK(storage_load_meta(tenure->replica->storage, 0, &meta, NULL) == ERROR_NONE);
-    meta.epoch = epoch;
     options.seed = seed;
     options.window_ms = 1000 << tenure_below(tenure, 4);
     options.scan_rows_max = 1 + (uint32_t)tenure_below(tenure, 30);
     options.retain_ms = tenure_happens(tenure, 500) ? 3000 : 3600 * 1000;
-    tenure->engine = engine_create(&options, &meta, time.wall);
+    tenure->engine = engine_create(&options, meta, time.wall);
     CHECK(tenure->engine);
     tenure_pump(tenure, time);
 }
@@ -305,10 +306,9 @@ void tenure_end(struct tenure *tenure, struct tenure_time time)
         return;
     engine_drain(tenure->engine);
     tenure_drop_replies(tenure);
-    for (size_t i = 0; i < tenure->commit_count; i++)
-        tenure_fail_batch(tenure, tenure->commit[i], time.wall);
-    while (!list_is_empty(&tenure->batches))
-        tenure_fail_batch(tenure, list_item(list_pop(&tenure->batches), struct storage_batch, link),
+    CHECK(!tenure->batches_out);
+    while (!list_is_empty(&tenure->refused))
+        tenure_fail_batch(tenure, list_item(list_pop(&tenure->refused), struct storage_batch, link),
                           time.wall);
     while (!list_is_empty(&tenure->reads)) {
         struct tenure_read *item = list_item(list_pop(&tenure->reads), struct tenure_read, link);
@@ -326,9 +326,6 @@ void tenure_end(struct tenure *tenure, struct tenure_time time)
     tenure_exhaust(tenure, time.wall);
     engine_destroy(tenure->engine);
     tenure->engine = NULL;
-    tenure->commit_count = tenure->body_sent = tenure->part_count = 0;
-    buffer_deinit(&tenure->body);
-    buffer_init(&tenure->body);
     tenure_free_ops(tenure);
 }
 
@@ -342,7 +339,7 @@ static void tenure_wait(struct tenure *tenure, struct tenure_time time)
         tenure_return(tenure, lent, time.wall);
         tenure_drop_replies(tenure);
     }
-    if (list_is_empty(&tenure->lent))
+    if (list_is_empty(&tenure->lent) && !tenure->batches_out)
         tenure_end(tenure, time);
 }
 
@@ -391,59 +388,23 @@ bool tenure_is_ready(const struct tenure *tenure)
 
 bool tenure_is_idle(const struct tenure *tenure)
 {
-    return tenure->engine && list_is_empty(&tenure->lent) && list_is_empty(&tenure->batches) &&
-           !tenure->commit_count;
+    return tenure->engine && list_is_empty(&tenure->lent) && !tenure->batches_out;
 }
 
 /* ---- commits ---- */
 
-bool tenure_has_commit(const struct tenure *tenure)
+/* What is not durable goes back to the engine when that ends. */
+void tenure_committed(struct tenure *tenure, struct storage_batch *batch, struct tenure_time time)
 {
-    return tenure->engine && !tenure->is_leaving &&
-           (tenure->commit_count > 0 || !list_is_empty(&tenure->batches));
-}
-
-static void tenure_prepare(struct tenure *tenure)
-{
-    while (!list_is_empty(&tenure->batches) && tenure->commit_count < COMMIT_BATCHES_MAX)
-        tenure->commit[tenure->commit_count++] =
-            list_item(list_pop(&tenure->batches), struct storage_batch, link);
-    buffer_clear(&tenure->body);
-    CHECK(storage_prepare(tenure->replica->storage, tenure->commit, tenure->commit_count,
-                          &tenure->body, NULL) == ERROR_NONE);
-    tenure->body_sent = tenure->part_count = 0;
-}
-
-struct bytes tenure_next_part(struct tenure *tenure, bool *ret_has_more)
-{
-    if (!tenure->commit_count)
-        tenure_prepare(tenure);
-    const size_t left = tenure->body.size - tenure->body_sent;
-    const bool is_last = ++tenure->part_count == COMMIT_FRAMES_MAX || tenure_happens(tenure, 700);
-    const size_t size = is_last ? left : 1 + tenure_below(tenure, left);
-    const struct bytes part = {tenure->body.data + tenure->body_sent, size};
-
-    tenure->body_sent += size;
-    *ret_has_more = size < left;
-    return part;
-}
-
-bool tenure_part_durable(struct tenure *tenure, struct tenure_time time)
-{
-    const size_t count = tenure->commit_count;
-    struct storage_batch *commit[COMMIT_BATCHES_MAX];
-
-    if (tenure->body_sent < tenure->body.size)
-        return false;
-    memcpy(commit, tenure->commit, sizeof(commit));
-    tenure->commit_count = 0;
-    for (size_t i = 0; i < count; i++) {
-        judge_batch(tenure->truth, commit[i]);
-        commit[i]->result = ERROR_NONE;
-        turn_committed(tenure->engine, tenure_now(tenure, time), commit[i]);
-        tenure_pump(tenure, time);
+    CHECK(tenure->engine && tenure->batches_out--);
+    if (batch->result) {
+        list_push(&tenure->refused, &batch->link);
+        return;
     }
-    return true;
+    CHECK(!tenure->is_leaving);
+    judge_batch(tenure->truth, batch);
+    turn_committed(tenure->engine, tenure_now(tenure, time), batch);
+    tenure_pump(tenure, time);
 }
 
 /* ---- clients ---- */
@@ -514,7 +475,7 @@ void tenure_ask(struct tenure *tenure, struct tenure_time time)
 {
     if (!tenure->engine || tenure->is_leaving || tenure->is_draining)
         return;
-    struct storage_page page = replica_rows(tenure->replica);
+    struct storage_page page = mirror_rows(tenure->storage);
     if (page.count > 0 && tenure_happens(tenure, 500)) {
         /* Those of the last rows are alive more often. */
         const size_t back = 1 + tenure_below(tenure, page.count < 40 ? page.count : 40);

@@ -1,21 +1,17 @@
 /*
  * tenure.h - the real engine of a simulated node, for as long as the node owns the partition: what
- * clients ask of it, its commits, its reads of the storage, and its deliveries.
+ * clients ask of it, its reads of the storage, and its deliveries. Its commits go to the replica.
  *
- * Commits go one at a time: tenure_next_part begins one with all batches that wait. Deliveries are
- * taken, and answers that no commit proves are given, only while the caller allows it.
+ * Deliveries are taken, and answers that no commit proves are given, only while the caller allows
+ * it.
  */
 #ifndef TICKWHEEL_CLUSTER_SIM_TENURE_H
 #define TICKWHEEL_CLUSTER_SIM_TENURE_H
 
 #include "engine/engine.h"
+#include "cluster/replica.h"
 #include "judge.h"
 #include "world.h"
-
-enum {
-    COMMIT_BATCHES_MAX = 16,
-    COMMIT_FRAMES_MAX = 3,
-};
 
 /* The time at a node. */
 struct tenure_time {
@@ -25,7 +21,8 @@ struct tenure_time {
 };
 
 struct tenure {
-    struct replica *replica;
+    struct storage *storage;
+    struct replica *replica; /* that takes commits */
     struct truth *truth;
     struct cluster_totals *totals;
     struct engine *engine; /* NULL: the node does not own the partition */
@@ -35,19 +32,17 @@ struct tenure {
     struct random random;
     bool is_calm; /* no target fails */
     bool is_draining, is_leaving;
-    struct list batches; /* of the engine, that wait */
-    struct storage_batch *commit[COMMIT_BATCHES_MAX];
-    size_t commit_count; /* 0: none is in flight */
-    struct buffer body;
-    size_t body_sent, part_count;
+    size_t batches_out;
+    struct list refused;          /* batches that came back as not durable */
     struct list reads, lent, ops; /* on their way */
 };
 
-void tenure_init(struct tenure *tenure, struct replica *replica, struct truth *truth,
+void tenure_init(struct tenure *tenure, struct storage *storage, struct truth *truth,
                  struct cluster_totals *totals);
 
-/* The claim is valid. */
-void tenure_begin(struct tenure *tenure, uint64_t epoch, uint64_t seed, struct tenure_time time);
+/* The claim is valid; commits go to `replica`. */
+void tenure_begin(struct tenure *tenure, struct replica *replica, const struct storage_meta *meta,
+                  uint64_t seed, struct tenure_time time);
 
 /* Begin no delivery. */
 void tenure_drain(struct tenure *tenure);
@@ -55,7 +50,7 @@ void tenure_drain(struct tenure *tenure);
 /* The node owns the partition no more: the engine stands still until its deliveries are back. */
 void tenure_leave(struct tenure *tenure);
 
-/* Frees all; what was lent is forgotten. */
+/* Frees all; what was lent is forgotten. No batch is out. */
 void tenure_end(struct tenure *tenure, struct tenure_time time);
 
 /* Lets the time pass: reads and deliveries come back, and the engine has its turn. */
@@ -67,14 +62,8 @@ uint64_t tenure_wake_us(const struct tenure *tenure, struct tenure_time time);
 /* A client asks for something. */
 void tenure_ask(struct tenure *tenure, struct tenure_time time);
 
-/* A commit has parts that are not appended yet, or batches wait for one. */
-bool tenure_has_commit(const struct tenure *tenure);
-
-/* The next part of the commit; `ret_has_more`: others follow. */
-struct bytes tenure_next_part(struct tenure *tenure, bool *ret_has_more);
-
-/* The part is durable. True: it was the last, and the engine knows. */
-bool tenure_part_durable(struct tenure *tenure, struct tenure_time time);
+/* A batch is back. */
+void tenure_committed(struct tenure *tenure, struct storage_batch *batch, struct tenure_time time);
 
 /* The first page is read; nothing is out. */
 bool tenure_is_ready(const struct tenure *tenure);

@@ -2,7 +2,8 @@
 #include "world.h"
 
 #include "base/check.h"
-#include "cluster/ownership.h"
+#include "cluster/replica.h"
+#include "storage/memory.h"
 #include "tenure.h"
 
 #include <inttypes.h>
@@ -18,6 +19,9 @@ enum {
     LEASE_MS = 2000,
     SKEW_MS_MAX = 500, /* of a wall clock */
     GRACE_MS = 10000,  /* for a timer to be delivered, without new faults */
+    COMMIT_FRAMES_MAX = 64,
+    SYNC_EVERY = 512, /* commits that a crash can take from a storage, at most */
+    KEPT_MAX = 40,    /* of them, when it does */
 };
 
 #define CLUSTER  UINT64_C(77)
@@ -38,7 +42,8 @@ enum incident_kind {
     INCIDENT_DUEL, /* the owner stops, as another node goes on */
     INCIDENT_CRASH,
     INCIDENT_PAUSE,
-    INCIDENT_STEP, /* a wall clock is set */
+    INCIDENT_STEP,  /* a wall clock is set */
+    INCIDENT_SPOIL, /* a storage fails in one of its next calls */
 };
 
 struct incident {
@@ -57,8 +62,9 @@ struct shipment {
 };
 
 struct peer {
-    struct ownership own;
-    struct replica replica;
+    struct cluster_world *world;
+    struct storage *storage;
+    struct replica *replica;
     uint32_t number, life;
     uint64_t clock_start_ns;
     int64_t drift_ppm, skew_ms;
@@ -71,7 +77,7 @@ struct peer {
     struct tenure tenure;
     struct frame frames[COMMIT_FRAMES_MAX]; /* heads of those of the commit in flight */
     size_t frame_count;
-    uint32_t sent; /* the last append */
+    bool is_committed; /* it is no more */
 };
 
 struct cluster_world {
@@ -90,6 +96,8 @@ struct cluster_world {
     uint32_t lost_permille, late_permille, unanswered_permille, doubled_permille, lag_permille;
     uint64_t poll_ms; /* of readers, at most */
     uint64_t stop_gap_ms, crash_gap_ms, pause_gap_ms, plan_gap_ms, client_gap_ms, step_gap_ms;
+    uint64_t spoil_gap_ms;
+    size_t body_bytes_max;
     struct truth truth;
     struct cluster_totals *totals;
 };
@@ -178,7 +186,7 @@ static struct tenure_time time_of(const struct cluster_world *world, const struc
     return (struct tenure_time){
         .us = world->now_us,
         .wall = {(uint64_t)((int64_t)ms + peer->skew_ms)},
-        .may_act = ownership_may_act(&peer->own, clock_of(world, peer)),
+        .may_act = replica_may_act(peer->replica, clock_of(world, peer)),
     };
 }
 
@@ -193,48 +201,16 @@ static struct frame frame_of(const struct cluster_world *world, uint32_t append)
     return frame;
 }
 
-static void end_commit(struct cluster_world *world, struct peer *peer)
-{
-    judge_durable(&world->truth, peer->frames, peer->frame_count, &peer->replica);
-    if (!tenure_part_durable(&peer->tenure, time_of(world, peer)))
-        return;
-    peer->frame_count = 0;
-    world->totals->durable++;
-}
-
-/* Takes the result of the frame in flight. `offset` is where it landed, if it was not read yet. */
-static void take_result(struct cluster_world *world, struct peer *peer, uint64_t offset)
-{
-    enum ownership_result result = ownership_take_result(&peer->own);
-
-    if (result == OWNERSHIP_NO_RESULT)
-        return;
-    if (result == OWNERSHIP_FAILED) {
-        judge_failed(&world->truth, &peer->frames[peer->frame_count - 1]);
-        world->totals->failed++;
-    }
-    world->totals->in_doubt += result == OWNERSHIP_IN_DOUBT;
-    if (result != OWNERSHIP_DURABLE)
-        return;
-    if (offset >= ownership_place(&peer->own)->next) {
-        const struct frame frame = frame_of(world, peer->sent);
-
-        replica_apply(&peer->replica, offset, &frame);
-        judge_replica(&world->truth, &peer->replica);
-    }
-    end_commit(world, peer);
-}
-
+/* Takes the append on its way, which comes late, gets lost, or lands twice. */
 static void ship(struct cluster_world *world, struct peer *peer, uint64_t ticket,
-                 struct frame *frame)
+                 struct bytes bytes)
 {
     CHECK(world->shipment_count < APPENDS_MAX);
     uint32_t number = world->shipment_count++;
     struct shipment *shipment = &world->shipments[number];
     buffer_init(&shipment->bytes);
-    frame_encode(frame, CLUSTER, &shipment->bytes);
+    buffer_append_bytes(&shipment->bytes, bytes);
     shipment->ticket = ticket;
-    peer->sent = number;
     struct incident incident = {.node = peer->number, .life = peer->life, .append = number};
     uint64_t answer_us = 1000 + below(world, 20000);
     if (happens_now(world, world->lost_permille)) {
@@ -258,61 +234,109 @@ static void ship(struct cluster_world *world, struct peer *peer, uint64_t ticket
     post(world, 1000 * (LEASE_MS + below(world, LEASE_MS)), incident);
 }
 
-static void append(struct cluster_world *world, struct peer *peer)
-{
-    enum ownership_offer offer =
-        tenure_has_commit(&peer->tenure) ? OWNERSHIP_COMMIT : OWNERSHIP_NOTHING;
-    struct frame frame;
-    uint64_t ticket = ownership_append(&peer->own, offer, clock_of(world, peer), &frame);
+/* ---- what a replica has others do ---- */
 
-    if (ticket == 0)
+static void peer_append(void *context, uint64_t ticket, struct bytes bytes)
+{
+    struct peer *peer = context;
+    const uint32_t number = peer->world->shipment_count;
+
+    ship(peer->world, peer, ticket, bytes);
+    const struct frame frame = frame_of(peer->world, number);
+    if (frame.kind != FRAME_COMMIT)
         return;
-    if (frame.kind == FRAME_COMMIT) {
-        frame.body = tenure_next_part(&peer->tenure, &frame.has_more);
-        CHECK(peer->frame_count < COMMIT_FRAMES_MAX);
-        peer->frames[peer->frame_count] = frame;
-        peer->frames[peer->frame_count++].body = (struct bytes){0};
+    if (peer->is_committed)
+        peer->frame_count = 0;
+    CHECK(peer->frame_count < COMMIT_FRAMES_MAX);
+    peer->frames[peer->frame_count] = frame;
+    peer->frames[peer->frame_count++].body = (struct bytes){0};
+    peer->is_committed = false;
+}
+
+static void peer_begin(void *context, const struct storage_meta *meta)
+{
+    struct peer *peer = context;
+
+    peer->is_committed = true;
+    tenure_begin(&peer->tenure, peer->replica, meta, random_next(&peer->world->random),
+                 time_of(peer->world, peer));
+}
+
+static void peer_drain(void *context)
+{
+    tenure_drain(&((struct peer *)context)->tenure);
+}
+
+static void peer_leave(void *context)
+{
+    tenure_leave(&((struct peer *)context)->tenure);
+}
+
+static void peer_committed(void *context, struct storage_batch *batch)
+{
+    struct peer *peer = context;
+
+    if (!batch->result && !peer->is_committed) {
+        judge_durable(&peer->world->truth, peer->frames, peer->frame_count,
+                      replica_applied(peer->replica));
+        judge_storage(&peer->world->truth, replica_applied(peer->replica), peer->storage);
+        peer->world->totals->durable++;
     }
-    ship(world, peer, ticket, &frame);
+    peer->is_committed = true;
+    tenure_committed(&peer->tenure, batch, time_of(peer->world, peer));
+}
+
+static void peer_settled(void *context, enum ownership_result result)
+{
+    struct peer *peer = context;
+
+    if (result == OWNERSHIP_FAILED) {
+        judge_failed(&peer->world->truth, &peer->frames[peer->frame_count - 1]);
+        peer->world->totals->failed++;
+    }
+    peer->world->totals->in_doubt += result == OWNERSHIP_IN_DOUBT;
 }
 
 /* ---- a node ---- */
 
 static void note_state(struct cluster_world *world, struct peer *peer)
 {
-    enum ownership_state state = ownership_state(&peer->own);
+    enum ownership_state state = replica_state(peer->replica);
 
+    if (state == OWNERSHIP_BROKEN)
+        judge_broken("node %" PRIu32 " says that the log has lost records: %s", peer->number,
+                     replica_error(peer->replica)->text);
     if (state == peer->state)
         return;
     if (world->is_verbose)
         printf("%10.3f ms  node %" PRIu32 " life %" PRIu32 ": state %d -> %d, epoch %" PRIu64 "\n",
                (double)world->now_us / 1000.0, peer->number, peer->life, peer->state, state,
-               ownership_epoch(&peer->own));
+               replica_epoch(peer->replica));
     peer->state = state;
-    if (state == OWNERSHIP_BROKEN)
-        judge_broken("node %" PRIu32 " says that the log has lost records", peer->number);
-    if (state == OWNERSHIP_RECOVERING) {
-        peer->frame_count = 0;
-        tenure_begin(&peer->tenure, ownership_epoch(&peer->own), random_next(&world->random),
-                     time_of(world, peer));
-    }
-    if (state == OWNERSHIP_DRAINING)
-        tenure_drain(&peer->tenure);
-    if (state == OWNERSHIP_LEAVING)
-        tenure_leave(&peer->tenure);
 }
 
-/* The engine has its turn, and tells the ownership how far it is. */
+/* The engine has its turn, and tells the replica how far it is. */
 static void work(struct cluster_world *world, struct peer *peer)
 {
+    const bool had_engine = peer->tenure.engine != NULL;
+
     peer->tenure.is_calm = world->is_calm;
     tenure_turn(&peer->tenure, time_of(world, peer));
     if (peer->state == OWNERSHIP_RECOVERING && tenure_is_ready(&peer->tenure))
-        ownership_recovered(&peer->own);
+        replica_recovered(peer->replica);
     if (peer->state == OWNERSHIP_DRAINING && tenure_is_idle(&peer->tenure))
-        ownership_drained(&peer->own);
-    if (peer->state == OWNERSHIP_LEAVING && !peer->tenure.engine)
-        ownership_left(&peer->own);
+        replica_drained(peer->replica);
+    if (had_engine && !peer->tenure.engine)
+        replica_left(peer->replica);
+}
+
+/* A storage that failed is at an older place when it is looked at again. */
+static void rewind_storage(struct cluster_world *world, struct peer *peer)
+{
+    if (!replica_is_failing(peer->replica) || !memory_storage_held(peer->storage))
+        return;
+    memory_storage_crash(peer->storage, (size_t)below(world, KEPT_MAX));
+    world->totals->failures++;
 }
 
 /* Posts the next wake-up at `at_us`, unless one is posted that comes before. */
@@ -328,18 +352,21 @@ static void wake_at(struct cluster_world *world, const struct peer *peer, uint64
 /* After each input of a node. */
 static void turn(struct cluster_world *world, struct peer *peer)
 {
-    struct instant now = clock_of(world, peer);
+    const struct instant now = clock_of(world, peer);
+    const struct wall wall = time_of(world, peer).wall;
 
-    take_result(world, peer, 0);
-    ownership_advance(&peer->own, now);
-    take_result(world, peer, 0);
-    ownership_check(&peer->own);
+    rewind_storage(world, peer);
+    replica_turn(peer->replica, now, wall);
+    replica_check(peer->replica);
     note_state(world, peer);
     work(world, peer);
-    append(world, peer);
+    replica_turn(peer->replica, now, wall);
+    note_state(world, peer);
+    if (memory_storage_held(peer->storage) >= SYNC_EVERY)
+        memory_storage_sync(peer->storage);
     wake_at(world, peer, tenure_wake_us(&peer->tenure, time_of(world, peer)), &peer->work_at_us,
             INCIDENT_WORK);
-    struct instant at = ownership_wake_at(&peer->own, now);
+    const struct instant at = replica_wake_at(peer->replica, now);
     if (at.ns == UINT64_MAX)
         return;
     if (at.ns <= now.ns)
@@ -350,49 +377,72 @@ static void turn(struct cluster_world *world, struct peer *peer)
 
 static void read_log(struct cluster_world *world, struct peer *peer)
 {
-    uint64_t next = ownership_place(&peer->own)->next, most = 1 + below(world, 20);
+    uint64_t most = 1 + below(world, 20);
 
-    for (; next < world->truth.size && most > 0; next++, most--) {
-        const struct frame frame = frame_of(world, world->log[next]);
+    replica_take_rewind(peer->replica);
+    while (replica_next(peer->replica) < world->truth.size && most-- > 0) {
+        const uint64_t next = replica_next(peer->replica);
 
-        if (ownership_read(&peer->own, next, &frame, clock_of(world, peer)) != OWNERSHIP_VALID)
-            continue;
-        replica_apply(&peer->replica, next, &frame);
-        judge_replica(&world->truth, &peer->replica);
-        /* Before its commit is forgotten with the ownership. */
-        take_result(world, peer, 0);
+        replica_read(peer->replica, next, buffer_bytes(&world->shipments[world->log[next]].bytes),
+                     clock_of(world, peer));
         note_state(world, peer);
+        if (replica_is_failing(peer->replica))
+            break;
+        if (replica_next(peer->replica) == replica_applied(peer->replica))
+            judge_storage(&world->truth, next + 1, peer->storage);
         if (happens(world, 100))
-            replica_sync(&peer->replica);
+            memory_storage_sync(peer->storage);
     }
-    if (next == world->truth.size)
-        ownership_restored(&peer->own);
+    if (replica_next(peer->replica) == world->truth.size)
+        replica_restored(peer->replica);
     uint64_t lag_ms = happens_now(world, world->lag_permille) ? 3 * LEASE_MS : world->poll_ms;
     post_to(world, peer, 1000 + 1000 * below(world, lag_ms), INCIDENT_READ);
 }
 
 static void start(struct cluster_world *world, struct peer *peer)
 {
-    const struct ownership_options options = {
+    const struct replica_options options = {
         .node = peer->number,
-        .incarnation = random_next(&world->random),
+        .cluster = CLUSTER,
         .lease_ms = LEASE_MS,
         .handover_ms = 500,
         .seed = random_next(&world->random),
+        .body_bytes_max = world->body_bytes_max,
+        .address = BYTES("node.example:1"),
+        .storage = peer->storage,
     };
-
-    const struct ownership_place place = replica_place(&peer->replica);
+    const struct replica_events events = {
+        .context = peer,
+        .append = peer_append,
+        .begin = peer_begin,
+        .drain = peer_drain,
+        .leave = peer_leave,
+        .committed = peer_committed,
+        .settled = peer_settled,
+    };
 
     peer->is_up = true;
     peer->life++;
     peer->wake_at_us = peer->work_at_us = 0;
-    ownership_init(&peer->own, &options, &place, clock_of(world, peer));
-    peer->state = ownership_state(&peer->own);
+    memory_storage_fail_commit(peer->storage, 0, ERROR_NONE);
+    CHECK(replica_create(&options, &events, clock_of(world, peer), &peer->replica, NULL) ==
+          ERROR_NONE);
+    peer->state = replica_state(peer->replica);
     if (world->is_verbose)
         printf("%10.3f ms  node %" PRIu32 " life %" PRIu32 " starts at %" PRIu64 "\n",
-               (double)world->now_us / 1000.0, peer->number, peer->life, place.next);
-    ownership_plan(&peer->own, peer->planned, clock_of(world, peer));
+               (double)world->now_us / 1000.0, peer->number, peer->life,
+               replica_next(peer->replica));
+    replica_plan(peer->replica, peer->planned, clock_of(world, peer));
     post_to(world, peer, below(world, 10000), INCIDENT_READ);
+}
+
+/* Gives back what the engine has out, and frees both. */
+static void end_peer(struct cluster_world *world, struct peer *peer)
+{
+    replica_stop(peer->replica);
+    tenure_end(&peer->tenure, time_of(world, peer));
+    replica_destroy(peer->replica);
+    peer->replica = NULL;
 }
 
 /* ---- clients, plans and faults ---- */
@@ -460,6 +510,25 @@ static void duel(struct cluster_world *world)
             stop_peer(world, &world->peers[i], LEASE_MS + below(world, 2 * LEASE_MS));
 }
 
+static uint64_t place_of(const struct peer *peer)
+{
+    struct storage_place place;
+
+    CHECK(storage_load_place(peer->storage, 0, &place, NULL) == ERROR_NONE);
+    return place.next;
+}
+
+/* One of the next calls of a storage fails. */
+static void spoil(struct cluster_world *world)
+{
+    struct peer *peer = &world->peers[below(world, world->peer_count)];
+
+    post(world, 1000 * (1 + below(world, 2 * world->spoil_gap_ms)),
+         (struct incident){.kind = INCIDENT_SPOIL});
+    if (!world->is_calm && peer->is_up)
+        memory_storage_fail_commit(peer->storage, 1 + below(world, 10), ERROR_IO);
+}
+
 static void crash(struct cluster_world *world)
 {
     struct peer *peer = &world->peers[below(world, world->peer_count)];
@@ -472,10 +541,10 @@ static void crash(struct cluster_world *world)
     peer->life++;
     peer->stopped_until_us = 0;
     world->totals->crashes++;
-    tenure_end(&peer->tenure, time_of(world, peer));
-    const uint64_t next = peer->replica.next;
-    replica_crash(&peer->replica, (size_t)below(world, 40));
-    world->totals->rewound += next - peer->replica.next;
+    const uint64_t next = place_of(peer);
+    end_peer(world, peer);
+    memory_storage_crash(peer->storage, (size_t)below(world, KEPT_MAX));
+    world->totals->rewound += next - place_of(peer);
     post_to(world, peer, 1000 * below(world, 3 * LEASE_MS), INCIDENT_START);
 }
 
@@ -531,13 +600,13 @@ static void check_owners(const struct cluster_world *world)
     for (uint32_t i = 0; i < world->peer_count; i++) {
         const struct peer *peer = &world->peers[i];
 
-        if (!peer->is_up || !ownership_may_act(&peer->own, clock_of(world, peer)))
+        if (!peer->is_up || !replica_may_act(peer->replica, clock_of(world, peer)))
             continue;
         if (first)
             judge_broken("nodes %" PRIu32 " and %" PRIu32 " both may deliver, in epochs %" PRIu64
                          " and %" PRIu64,
-                         first->number, peer->number, ownership_epoch(&first->own),
-                         ownership_epoch(&peer->own));
+                         first->number, peer->number, replica_epoch(first->replica),
+                         replica_epoch(peer->replica));
         first = peer;
     }
 }
@@ -550,11 +619,10 @@ static void happen_to(struct cluster_world *world, struct peer *peer,
 
     switch (incident->kind) {
     case INCIDENT_ANSWER:
-        ownership_landed(&peer->own, shipment->ticket, incident->offset, now);
-        take_result(world, peer, incident->offset);
+        replica_landed(peer->replica, shipment->ticket, incident->offset, now);
         break;
     case INCIDENT_FAIL:
-        ownership_failed(&peer->own, shipment->ticket, now);
+        replica_failed(peer->replica, shipment->ticket, now);
         break;
     case INCIDENT_READ:
         read_log(world, peer);
@@ -583,7 +651,7 @@ static void hear(struct cluster_world *world, struct peer *peer, const struct in
     peer->planned = world->planned;
     if (!peer->is_up)
         return;
-    ownership_plan(&peer->own, peer->planned, clock_of(world, peer));
+    replica_plan(peer->replica, peer->planned, clock_of(world, peer));
     turn(world, peer);
 }
 
@@ -616,6 +684,9 @@ static void happen(struct cluster_world *world, const struct incident *incident)
     case INCIDENT_STEP:
         step_clock(world);
         return;
+    case INCIDENT_SPOIL:
+        spoil(world);
+        return;
     case INCIDENT_HEAR:
         hear(world, peer, incident);
         return;
@@ -642,13 +713,13 @@ static void check_end(struct cluster_world *world)
 
     if (world->truth.size == RECORDS_MAX)
         return;
-    if (!ownership_may_act(&owner->own, clock_of(world, owner)))
+    if (!replica_may_act(owner->replica, clock_of(world, owner)))
         judge_broken("node %" PRIu32 " does not serve in the end: its state is %d", owner->number,
                      owner->state);
     for (uint32_t i = 0; i < world->peer_count; i++) {
         const struct peer *peer = &world->peers[i];
 
-        if (!peer->is_up || ownership_place(&peer->own)->next + 100 < world->truth.size)
+        if (!peer->is_up || replica_next(peer->replica) + 100 < world->truth.size)
             judge_broken("node %" PRIu32 " does not follow in the end", i);
     }
     judge_end(&world->truth, (struct wall){START_MS + world->now_us / 1000 - GRACE_MS});
@@ -675,6 +746,8 @@ static void draw(struct cluster_world *world, uint64_t seed)
     world->plan_gap_ms = 2000 + below(world, 10000);
     world->client_gap_ms = 20 + below(world, 300);
     world->step_gap_ms = gap(world, 300, 2000, 20000);
+    world->spoil_gap_ms = gap(world, 400, 1000, 20000);
+    world->body_bytes_max = happens(world, 500) ? 1000 + below(world, 3000) : 0;
     bool is_skewed = happens(world, 600);
     bool is_drifting = happens(world, 600);
     for (uint32_t i = 0; i < world->peer_count; i++) {
@@ -683,8 +756,11 @@ static void draw(struct cluster_world *world, uint64_t seed)
 
         peer->number = i;
         peer->skew_ms = is_skewed ? (int64_t)below(world, 2 * SKEW_MS_MAX + 1) - SKEW_MS_MAX : 0;
-        replica_init(&peer->replica);
-        tenure_init(&peer->tenure, &peer->replica, &world->truth, world->totals);
+        peer->world = world;
+        peer->storage = memory_storage_create(1);
+        CHECK(peer->storage);
+        memory_storage_hold(peer->storage);
+        tenure_init(&peer->tenure, peer->storage, &world->truth, world->totals);
         peer->clock_start_ns = below(world, UINT64_C(1) << 50);
         peer->drift_ppm = !is_drifting ? 0 : happens(world, 500) ? most : -most;
         start(world, peer);
@@ -700,6 +776,7 @@ static void post_faults(struct cluster_world *world)
         {world->stop_gap_ms, INCIDENT_STOP},     {world->crash_gap_ms, INCIDENT_CRASH},
         {world->pause_gap_ms, INCIDENT_PAUSE},   {world->plan_gap_ms, INCIDENT_PLAN},
         {world->client_gap_ms, INCIDENT_CLIENT}, {world->step_gap_ms, INCIDENT_STEP},
+        {world->spoil_gap_ms, INCIDENT_SPOIL},
     };
 
     for (size_t i = 0; i < sizeof(each) / sizeof(*each); i++)
@@ -711,12 +788,13 @@ static void post_faults(struct cluster_world *world)
 static void clear(struct cluster_world *world)
 {
     for (uint32_t i = 0; i < world->peer_count; i++) {
-        tenure_end(&world->peers[i].tenure, time_of(world, &world->peers[i]));
-        replica_deinit(&world->peers[i].replica);
+        if (world->peers[i].is_up)
+            end_peer(world, &world->peers[i]);
+        storage_close(world->peers[i].storage);
     }
     for (uint32_t i = 0; i < world->shipment_count; i++)
         buffer_deinit(&world->shipments[i].bytes);
-    replica_deinit(&world->truth.replica);
+    mirror_deinit(&world->truth.mirror);
 }
 
 void cluster_run(uint64_t seed, bool is_verbose, struct cluster_totals *totals, uint64_t *ret_hash)
@@ -726,7 +804,7 @@ void cluster_run(uint64_t seed, bool is_verbose, struct cluster_totals *totals, 
     memset(&world, 0, sizeof(world));
     world.is_verbose = is_verbose;
     world.totals = totals;
-    replica_init(&world.truth.replica);
+    mirror_init(&world.truth.mirror);
     draw(&world, seed);
     post_faults(&world);
     while (world.now_us < 1000 * (FAULTS_MS + CALM_MS)) {
@@ -746,6 +824,6 @@ void cluster_run(uint64_t seed, bool is_verbose, struct cluster_totals *totals, 
     totals->zombies += world.truth.zombies;
     totals->refused += world.truth.repeats;
     totals->duplicates += world.truth.duplicates;
-    *ret_hash = random_mix(world.hash ^ replica_hash(&world.truth.replica) ^ world.truth.size);
+    *ret_hash = random_mix(world.hash ^ mirror_hash(world.truth.mirror.storage) ^ world.truth.size);
     clear(&world);
 }

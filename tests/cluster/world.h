@@ -1,11 +1,12 @@
 /*
- * world.h - a simulated cluster of one partition: nodes that run the real ownership, frames and
- * engine on a storage that follows the log between them, clients, and faults. A seed is a run.
+ * world.h - a simulated cluster of one partition: nodes that run the real replica (ownership,
+ * frames, commits) and engine on a storage that follows the log between them, clients, and faults.
+ * A seed is a run.
  *
  * Appends come late, get lost, land twice, and land after they were given up or while their node
  * sleeps; answers get lost; the log pauses; nodes are stopped, crash and go back to an older
- * storage, read late, and have wall clocks that differ and step, and others that drift as far as
- * OWNERSHIP_DRIFT allows.
+ * storage, whose calls fail, read late, and have wall clocks that differ and step, and others that
+ * drift as far as OWNERSHIP_DRIFT allows.
  */
 #ifndef TICKWHEEL_CLUSTER_SIM_WORLD_H
 #define TICKWHEEL_CLUSTER_SIM_WORLD_H
@@ -38,6 +39,7 @@
     X(stops, "stops")                                            \
     X(crashes, "crashes")                                        \
     X(rewound, "records that a crash took from a storage")       \
+    X(failures, "failures of a storage")                         \
     X(steps, "steps of a wall clock")                            \
     X(pauses, "pauses of the log")
 

@@ -1,0 +1,545 @@
+/* replica.c - one partition on one node; see replica.h.
+ *
+ * A commit of the owner is applied when its last frame is durable, before its batches go back to
+ * the engine. Usually that is known from the place at which the append landed; the record is read
+ * later, and changes nothing then. So `applied` may be ahead of the reading.
+ *
+ * Claims and keeps move the place in the storage, so that a start reads little of a quiet log. A
+ * release does not, for a place does not say that it is released: a start reads it again. */
+#include "cluster/replica.h"
+
+#include "base/check.h"
+
+#include <stdlib.h>
+
+enum {
+    COMMIT_BATCHES = 1024,  /* of one commit, at most */
+    COMMIT_WRITES = 1024,   /* with these, no more batches join a commit */
+    STORAGE_PAUSE_MS = 100, /* between looks at a storage that fails */
+};
+
+struct replica {
+    struct replica_options options;
+    struct replica_events events;
+    struct ownership own;
+    struct random random;
+    enum ownership_state told; /* the state that the events have told */
+    bool has_engine;           /* from `begin` to replica_left */
+    bool is_leaving;           /* `leave` was told */
+    bool is_planned;
+    uint32_t planned;
+    uint64_t applied;
+    struct buffer part; /* of a commit that was read, whose last frame is not there yet */
+    struct error error;
+
+    /* A storage that failed: nothing more is read before its place is loaded. */
+    bool is_failing, is_rewound;
+    struct instant retry_at;
+
+    /* The append in flight. Tickets rise for ever, so that an answer to one of an ownership before
+     * is not mistaken. */
+    uint64_t ticket, own_ticket; /* ours and the ownership's; own_ticket 0: none is in flight */
+    struct buffer sent;
+
+    struct list waiting;         /* batches */
+    struct list committing;      /* those of the commit in flight */
+    struct buffer body;          /* theirs */
+    size_t body_sent, part_size; /* of it: in frames that are durable; in the frame in flight */
+};
+
+/* ---- the storage ---- */
+
+/* The storage may have less of the log than was read. */
+static void replica_fail(struct replica *replica, const struct error *error)
+{
+    replica->error = *error;
+    replica->is_failing = true;
+}
+
+/* An empty body only moves the place. */
+static void replica_store(struct replica *replica, uint64_t offset, const struct frame *frame,
+                          struct bytes body)
+{
+    const struct storage_place place = {.next = offset + 1,
+                                        .epoch = frame->epoch,
+                                        .seq = frame->seq,
+                                        .incarnation = frame->incarnation,
+                                        .node = frame->node};
+    struct error error = {.text = ""};
+    const enum error_code code =
+        storage_apply(replica->options.storage, replica->options.partition, body, &place, &error);
+
+    if (code == ERROR_CORRUPT) {
+        replica->error = error;
+        ownership_break(&replica->own);
+    } else if (code) {
+        replica_fail(replica, &error);
+    }
+}
+
+/* A valid record, unless it was applied when it landed. */
+static void replica_apply(struct replica *replica, uint64_t offset, const struct frame *frame)
+{
+    if (offset < replica->applied || replica->is_failing)
+        return;
+    replica->applied = offset + 1;
+    if (frame->kind == FRAME_CLAIM)
+        buffer_clear(&replica->part);
+    if (frame->kind == FRAME_COMMIT)
+        buffer_append_bytes(&replica->part, frame->body);
+    if (buffer_failed(&replica->part)) {
+        struct error error;
+
+        error_set(&error, ERROR_NO_MEMORY, "a commit of %zu bytes", replica->part.size);
+        replica_fail(replica, &error);
+        return;
+    }
+    if (frame->kind == FRAME_COMMIT && !frame->has_more) {
+        replica_store(replica, offset, frame, buffer_bytes(&replica->part));
+        buffer_clear(&replica->part);
+    } else if (frame->kind == FRAME_CLAIM || (frame->kind == FRAME_KEEP && !replica->part.size)) {
+        replica_store(replica, offset, frame, (struct bytes){0});
+    }
+}
+
+static void replica_begin_ownership(struct replica *replica, const struct storage_place *place,
+                                    struct instant now)
+{
+    const struct ownership_options options = {
+        .node = replica->options.node,
+        .incarnation = random_next(&replica->random),
+        .lease_ms = replica->options.lease_ms,
+        .handover_ms = replica->options.handover_ms,
+        .seed = random_next(&replica->random),
+    };
+    const struct ownership_place at = {.next = place->next,
+                                       .epoch = place->epoch,
+                                       .seq = place->seq,
+                                       .incarnation = place->incarnation,
+                                       .owner = place->node};
+
+    ownership_init(&replica->own, &options, &at, now);
+    replica->told = ownership_state(&replica->own);
+    replica->applied = place->next;
+    replica->own_ticket = 0;
+    buffer_clear(&replica->part);
+}
+
+/* ---- commits ---- */
+
+static void replica_give_back(struct replica *replica, struct list *batches, enum error_code result)
+{
+    for (struct list *link; (link = list_pop(batches));) {
+        struct storage_batch *batch = list_item(link, struct storage_batch, link);
+
+        batch->result = result;
+        replica->events.committed(replica->events.context, batch);
+    }
+}
+
+/* Gives back the batches that are not durable. */
+static void replica_fail_commits(struct replica *replica)
+{
+    struct list batches;
+
+    list_init(&batches);
+    list_join(&batches, &replica->committing);
+    list_join(&batches, &replica->waiting);
+    replica->body_sent = replica->part_size = 0;
+    replica_give_back(replica, &batches, ERROR_IO);
+}
+
+static bool replica_has_commit(const struct replica *replica)
+{
+    return !list_is_empty(&replica->committing) || !list_is_empty(&replica->waiting);
+}
+
+/* Makes one commit of the batches that wait. False: the storage failed. */
+static bool replica_prepare(struct replica *replica)
+{
+    struct storage_batch *batches[COMMIT_BATCHES];
+    size_t count = 0, write_count = 0;
+    struct error error = {.text = ""};
+
+    while (count < COMMIT_BATCHES && write_count < COMMIT_WRITES &&
+           !list_is_empty(&replica->waiting)) {
+        struct list *link = list_pop(&replica->waiting);
+
+        batches[count] = list_item(link, struct storage_batch, link);
+        write_count += batches[count++]->write_count;
+        list_push(&replica->committing, link);
+    }
+    buffer_clear(&replica->body);
+    replica->body_sent = replica->part_size = 0;
+    if (!storage_prepare(replica->options.storage, batches, count, &replica->body, &error))
+        return true;
+    replica_fail(replica, &error);
+    return false;
+}
+
+/* The frame in flight is durable. */
+static void replica_go_on(struct replica *replica)
+{
+    replica->body_sent += replica->part_size;
+    replica->part_size = 0;
+    if (replica->body_sent < replica->body.size || replica->is_failing ||
+        replica_state(replica) == OWNERSHIP_BROKEN)
+        return;
+    struct list done;
+    list_init(&done);
+    list_join(&done, &replica->committing);
+    replica_give_back(replica, &done, ERROR_NONE);
+}
+
+/* Takes the result of the commit's frame in flight, which landed at `offset` if it was not read
+ * before. */
+static void replica_take_result(struct replica *replica, uint64_t offset)
+{
+    const enum ownership_result result = ownership_take_result(&replica->own);
+
+    if (result != OWNERSHIP_NO_RESULT && replica->events.settled)
+        replica->events.settled(replica->events.context, result);
+    if (result != OWNERSHIP_DURABLE)
+        return; /* batches go back when the node leaves */
+    if (offset >= ownership_place(&replica->own)->next) {
+        struct frame frame;
+
+        CHECK(frame_decode(buffer_bytes(&replica->sent), replica->options.cluster, &frame, NULL) ==
+              ERROR_NONE);
+        replica_apply(replica, offset, &frame);
+    }
+    replica_go_on(replica);
+}
+
+/* ---- the append ---- */
+
+static bool replica_encode(struct replica *replica, struct frame *frame, struct wall wall)
+{
+    frame->partition = replica->options.partition;
+    frame->sent = wall;
+    if (frame->kind == FRAME_CLAIM)
+        frame->body = replica->options.address;
+    if (frame->kind == FRAME_COMMIT) {
+        const size_t left = replica->body.size - replica->body_sent;
+        const size_t max = replica->options.body_bytes_max;
+
+        replica->part_size = left < max ? left : max;
+        frame->has_more = replica->part_size < left;
+        frame->body = (struct bytes){replica->body.data + replica->body_sent, replica->part_size};
+    }
+    buffer_clear(&replica->sent);
+    frame_encode(frame, replica->options.cluster, &replica->sent);
+    return !buffer_failed(&replica->sent);
+}
+
+static void replica_append(struct replica *replica, struct instant now, struct wall wall)
+{
+    const bool is_offered = replica->told >= OWNERSHIP_RECOVERING &&
+                            replica->told <= OWNERSHIP_DRAINING && replica_has_commit(replica);
+    struct frame frame;
+    const uint64_t ticket = ownership_append(
+        &replica->own, is_offered ? OWNERSHIP_COMMIT : OWNERSHIP_NOTHING, now, &frame);
+
+    if (!ticket)
+        return;
+    replica->own_ticket = ticket;
+    replica->ticket++;
+    const bool is_begun = frame.kind == FRAME_COMMIT && list_is_empty(&replica->committing);
+    if ((is_begun && !replica_prepare(replica)) || !replica_encode(replica, &frame, wall)) {
+        ownership_failed(&replica->own, ticket, now); /* nothing was sent */
+        replica->own_ticket = 0;
+        return;
+    }
+    replica->events.append(replica->events.context, replica->ticket, buffer_bytes(&replica->sent));
+}
+
+void replica_landed(struct replica *replica, uint64_t ticket, uint64_t offset, struct instant now)
+{
+    if (ticket != replica->ticket || !replica->own_ticket)
+        return;
+    ownership_landed(&replica->own, replica->own_ticket, offset, now);
+    replica_take_result(replica, offset);
+}
+
+void replica_failed(struct replica *replica, uint64_t ticket, struct instant now)
+{
+    if (ticket == replica->ticket && replica->own_ticket)
+        ownership_failed(&replica->own, replica->own_ticket, now);
+}
+
+/* ---- states ---- */
+
+static void replica_tell_begin(struct replica *replica)
+{
+    struct storage_meta meta;
+    struct error error = {.text = ""};
+    const enum error_code code =
+        storage_load_meta(replica->options.storage, replica->options.partition, &meta, &error);
+
+    if (code) {
+        replica_fail(replica, &error);
+        return;
+    }
+    meta.epoch = ownership_epoch(&replica->own);
+    replica->has_engine = true;
+    replica->is_leaving = false;
+    replica->events.begin(replica->events.context, &meta);
+}
+
+static void replica_tell_leave(struct replica *replica)
+{
+    if (replica->has_engine && !replica->is_leaving) {
+        replica->is_leaving = true;
+        replica->events.leave(replica->events.context);
+    }
+    replica_fail_commits(replica);
+    if (!replica->has_engine)
+        ownership_left(&replica->own);
+}
+
+/* Tells of a state that is new. */
+static void replica_note_state(struct replica *replica)
+{
+    const enum ownership_state state = ownership_state(&replica->own);
+
+    if (state == replica->told)
+        return;
+    replica->told = state;
+    if (state == OWNERSHIP_RECOVERING)
+        replica_tell_begin(replica);
+    else if (state == OWNERSHIP_DRAINING && replica->has_engine)
+        replica->events.drain(replica->events.context);
+    else if (state == OWNERSHIP_LEAVING || state == OWNERSHIP_BROKEN)
+        replica_tell_leave(replica);
+}
+
+/* A storage that failed may lack records that were read: the node gives up the partition, and reads
+ * the log again from the place of the storage. */
+static void replica_mend(struct replica *replica, struct instant now)
+{
+    struct storage_place place;
+    struct error error = {.text = ""};
+
+    if (replica->told != OWNERSHIP_LEAVING) {
+        replica->told = OWNERSHIP_LEAVING;
+        replica_tell_leave(replica);
+    }
+    if (replica->has_engine || now.ns < replica->retry_at.ns)
+        return;
+    replica->retry_at = instant_add_ms(now, STORAGE_PAUSE_MS);
+    if (storage_load_place(replica->options.storage, replica->options.partition, &place, &error)) {
+        replica->error = error;
+        return;
+    }
+    replica_begin_ownership(replica, &place, now);
+    if (replica->is_planned)
+        ownership_plan(&replica->own, replica->planned, now);
+    replica->is_failing = false;
+    replica->is_rewound = true;
+}
+
+void replica_turn(struct replica *replica, struct instant now, struct wall wall)
+{
+    replica_take_result(replica, 0);
+    if (!replica->is_failing) {
+        ownership_advance(&replica->own, now);
+        replica_take_result(replica, 0);
+        replica_note_state(replica);
+    }
+    if (!replica->is_failing)
+        replica_append(replica, now, wall);
+    if (!replica->is_failing)
+        replica_note_state(replica);
+    if (replica->is_failing && replica->told != OWNERSHIP_BROKEN)
+        replica_mend(replica, now);
+    if (replica->is_leaving || !replica->has_engine)
+        replica_fail_commits(replica);
+}
+
+/* ---- calls ---- */
+
+void replica_read(struct replica *replica, uint64_t offset, struct bytes bytes, struct instant now)
+{
+    struct frame frame;
+    struct error error = {.text = ""};
+
+    if (replica->is_failing || replica->is_rewound)
+        return;
+    if (frame_decode(bytes, replica->options.cluster, &frame, &error) ||
+        frame.partition != replica->options.partition) {
+        replica->error = error;
+        replica_break(replica);
+        return;
+    }
+    if (ownership_read(&replica->own, offset, &frame, now) == OWNERSHIP_VALID)
+        replica_apply(replica, offset, &frame);
+    else if (replica->applied == offset)
+        replica->applied = offset + 1;
+    replica_take_result(replica, 0);
+    if (!replica->is_failing)
+        replica_note_state(replica);
+}
+
+void replica_break(struct replica *replica)
+{
+    ownership_break(&replica->own);
+    replica_note_state(replica);
+}
+
+void replica_restored(struct replica *replica)
+{
+    if (!replica->is_failing && !replica->is_rewound)
+        ownership_restored(&replica->own);
+}
+
+void replica_plan(struct replica *replica, uint32_t node, struct instant now)
+{
+    replica->is_planned = true;
+    replica->planned = node;
+    ownership_plan(&replica->own, node, now);
+}
+
+void replica_recovered(struct replica *replica)
+{
+    if (!replica->is_leaving)
+        ownership_recovered(&replica->own);
+}
+
+void replica_drained(struct replica *replica)
+{
+    ownership_drained(&replica->own);
+}
+
+void replica_left(struct replica *replica)
+{
+    replica->has_engine = replica->is_leaving = false;
+    ownership_left(&replica->own);
+}
+
+void replica_commit(struct replica *replica, struct storage_batch *batch)
+{
+    list_push(&replica->waiting, &batch->link);
+}
+
+void replica_stop(struct replica *replica)
+{
+    replica->own_ticket = 0;
+    replica_fail_commits(replica);
+}
+
+bool replica_take_rewind(struct replica *replica)
+{
+    const bool is_rewound = replica->is_rewound;
+
+    replica->is_rewound = false;
+    return is_rewound;
+}
+
+enum error_code replica_create(const struct replica_options *options,
+                               const struct replica_events *events, struct instant now,
+                               struct replica **ret_replica, struct error *ret_error)
+{
+    struct replica *replica = calloc(1, sizeof(*replica));
+    struct storage_place place;
+
+    if (!replica)
+        return error_set(ret_error, ERROR_NO_MEMORY, "replica");
+    replica->options = *options;
+    if (!replica->options.body_bytes_max)
+        replica->options.body_bytes_max = FRAME_BODY_SIZE_MAX;
+    replica->events = *events;
+    replica->random = random_seeded(options->seed);
+    list_init(&replica->waiting);
+    list_init(&replica->committing);
+    buffer_init(&replica->part);
+    buffer_init(&replica->sent);
+    buffer_init(&replica->body);
+    const enum error_code code =
+        storage_load_place(options->storage, options->partition, &place, ret_error);
+    if (code) {
+        replica_destroy(replica);
+        return code;
+    }
+    replica_begin_ownership(replica, &place, now);
+    *ret_replica = replica;
+    return ERROR_NONE;
+}
+
+void replica_destroy(struct replica *replica)
+{
+    if (!replica)
+        return;
+    buffer_deinit(&replica->part);
+    buffer_deinit(&replica->sent);
+    buffer_deinit(&replica->body);
+    free(replica);
+}
+
+/* ---- queries ---- */
+
+struct instant replica_wake_at(const struct replica *replica, struct instant now)
+{
+    if (replica->is_failing)
+        return replica->has_engine             ? (struct instant){UINT64_MAX}
+               : replica->retry_at.ns > now.ns ? replica->retry_at
+                                               : instant_add_ms(now, STORAGE_PAUSE_MS);
+    return ownership_wake_at(&replica->own, now);
+}
+
+uint64_t replica_next(const struct replica *replica)
+{
+    return ownership_place(&replica->own)->next;
+}
+
+bool replica_may_act(const struct replica *replica, struct instant now)
+{
+    return !replica->is_failing && replica->has_engine && !replica->is_leaving &&
+           ownership_may_act(&replica->own, now);
+}
+
+struct instant replica_acts_until(const struct replica *replica)
+{
+    if (replica->is_failing || !replica->has_engine || replica->is_leaving)
+        return (struct instant){0};
+    return ownership_acts_until(&replica->own);
+}
+
+enum ownership_state replica_state(const struct replica *replica)
+{
+    return ownership_state(&replica->own);
+}
+
+const struct ownership_place *replica_place(const struct replica *replica)
+{
+    return ownership_place(&replica->own);
+}
+
+uint64_t replica_epoch(const struct replica *replica)
+{
+    return ownership_epoch(&replica->own);
+}
+
+uint64_t replica_applied(const struct replica *replica)
+{
+    return replica->applied;
+}
+
+bool replica_is_failing(const struct replica *replica)
+{
+    return replica->is_failing;
+}
+
+const struct error *replica_error(const struct replica *replica)
+{
+    return &replica->error;
+}
+
+void replica_check(const struct replica *replica)
+{
+    ownership_check(&replica->own);
+    CHECK(!replica->is_leaving || replica->has_engine);
+    CHECK(replica->is_failing || replica->applied >= ownership_place(&replica->own)->next ||
+          replica_state(replica) == OWNERSHIP_BROKEN);
+    CHECK(replica->body_sent + replica->part_size <= replica->body.size ||
+          list_is_empty(&replica->committing));
+}

@@ -1,0 +1,133 @@
+/*
+ * replica.h - one partition on one node of a cluster: joins the log of the partition, the ownership
+ * (ownership.h), the storage that follows the log, and the commits of the engine.
+ *
+ * It reads the log into the storage, claims the partition when the plan names its node, appends the
+ * engine's batches as frames, and answers each batch when it is durable. It has no clock, no thread
+ * and no log of its own: the caller hands in records, results of appends and the time, and takes
+ * the calls of struct replica_events, which it must not answer by calls of the replica from within,
+ * but for replica_commit and those marked "from within".
+ *
+ *     replica_create(&options, &events, now, &replica, &error);
+ *     ... for each record of the log from replica_next() on:
+ *     replica_read(replica, offset, bytes, now);
+ *     replica_restored(replica);                           the end of the log is reached
+ *     replica_plan(replica, node, now);
+ *     replica_commit(replica, batch);                      the engine's, while it owns
+ *     replica_landed(replica, ticket, offset, now);        or replica_failed
+ *     replica_turn(replica, now, wall);                    after each of them, and at wake_at
+ *     if (replica_may_act(replica, now)) ...               begin a delivery, answer a read
+ *
+ * Time       Instants as ownership.h wants them; `wall` only goes into frames, for people.
+ * Errors     A log that lost records breaks it for good: OWNERSHIP_BROKEN. A storage that fails
+ *            takes the ownership away, and the log is read again from the place of the storage:
+ *            replica_take_rewind.
+ * Ownership  Batches are the engine's, borrowed from replica_commit to `committed`.
+ * Threads    None: one owner. replica_create and replica_destroy too.
+ */
+#ifndef TICKWHEEL_CLUSTER_REPLICA_H
+#define TICKWHEEL_CLUSTER_REPLICA_H
+
+#include "cluster/ownership.h"
+#include "storage/storage.h"
+
+struct replica_options {
+    uint32_t node;
+    uint16_t partition;
+    uint64_t cluster; /* id of the cluster, in each frame */
+    uint64_t lease_ms, handover_ms;
+    uint64_t seed;           /* random: of incarnations, and pauses between claims */
+    size_t body_bytes_max;   /* of a frame; 0: FRAME_BODY_SIZE_MAX */
+    struct bytes address;    /* of the node, in its claims; borrowed */
+    struct storage *storage; /* borrowed; it may hold other partitions, too */
+};
+
+/* The work of others. */
+struct replica_events {
+    void *context;
+    /* Append the bytes to the log, which are valid until the replica's next call; answer with the
+     * ticket, later. */
+    void (*append)(void *context, uint64_t ticket, struct bytes bytes);
+    /* This node owns the partition: make its engine, of this metadata, and tell replica_recovered
+     * when it is ready. */
+    void (*begin)(void *context, const struct storage_meta *meta);
+    /* Begin no delivery, and tell replica_drained when all outcomes are committed. */
+    void (*drain)(void *context);
+    /* This node owns it no more: the engine answers no one, and goes when all deliveries that it
+     * lent are back: replica_left. */
+    void (*leave)(void *context);
+    /* A batch is back: result NONE, or IO when it is not durable, or not known to be. */
+    void (*committed)(void *context, struct storage_batch *batch);
+    /* A frame of a commit has come to this result: for counts. May be NULL. */
+    void (*settled)(void *context, enum ownership_result result);
+};
+
+struct replica;
+
+enum error_code replica_create(const struct replica_options *options,
+                               const struct replica_events *events, struct instant now,
+                               struct replica **ret_replica, struct error *ret_error);
+
+/* Gives back all batches, as not durable. No other call but replica_destroy follows. */
+void replica_stop(struct replica *replica);
+
+/* After replica_stop, or without an engine. NULL is fine. */
+void replica_destroy(struct replica *replica);
+
+/* The offset of the record to read next, when the log is followed from its beginning or anew. */
+uint64_t replica_next(const struct replica *replica);
+
+/* True, once: the log is to be followed anew, from replica_next on. */
+bool replica_take_rewind(struct replica *replica);
+
+/* The next record of the log, or a record that was read before. */
+void replica_read(struct replica *replica, uint64_t offset, struct bytes bytes, struct instant now);
+
+/* The log has no record any more at the offset that is to be read. */
+void replica_break(struct replica *replica);
+
+void replica_restored(struct replica *replica);
+void replica_plan(struct replica *replica, uint32_t node, struct instant now);
+void replica_recovered(struct replica *replica);
+void replica_drained(struct replica *replica);
+void replica_left(struct replica *replica);
+
+/* The append is in the log, at this offset; or it is in doubt. */
+void replica_landed(struct replica *replica, uint64_t ticket, uint64_t offset, struct instant now);
+void replica_failed(struct replica *replica, uint64_t ticket, struct instant now);
+
+/* Takes a batch of the engine, from within too. It comes back by `committed`, in order; at once,
+ * in the next turn, when the node does not own the partition. */
+void replica_commit(struct replica *replica, struct storage_batch *batch);
+
+/* Does the work that is due. */
+void replica_turn(struct replica *replica, struct instant now, struct wall wall);
+
+/* When to call replica_turn again at the latest, if nothing else happens. */
+struct instant replica_wake_at(const struct replica *replica, struct instant now);
+
+/* Whether a delivery may begin, or a read be answered. */
+bool replica_may_act(const struct replica *replica, struct instant now);
+
+/* Until when that holds if nothing else happens; {0}: it does not. */
+struct instant replica_acts_until(const struct replica *replica);
+
+enum ownership_state replica_state(const struct replica *replica);
+const struct ownership_place *replica_place(const struct replica *replica);
+
+/* Of the own claim, while it owns the partition. */
+uint64_t replica_epoch(const struct replica *replica);
+
+/* Records before this offset are in the storage, or changed nothing. */
+uint64_t replica_applied(const struct replica *replica);
+
+/* The storage failed, and its place is not loaded yet. */
+bool replica_is_failing(const struct replica *replica);
+
+/* Why the storage or the log failed last; empty text: they did not. */
+const struct error *replica_error(const struct replica *replica);
+
+/* For tests: aborts unless every invariant holds. */
+void replica_check(const struct replica *replica);
+
+#endif

@@ -1,0 +1,301 @@
+/* Goal: what a replica does at single steps. Method: a log that is an array, two replicas on
+ * storages in memory, and a clock that the test sets; the simulated cluster (tests/cluster) does
+ * the rest. */
+#include "cluster/replica.h"
+#include "storage/storage_testing.h"
+
+#define CLUSTER  UINT64_C(7)
+#define LEASE_MS 1000
+
+enum { LOG_MAX = 200 };
+
+struct replica_log {
+    struct buffer records[LOG_MAX];
+    uint64_t size;
+};
+
+struct replica_host {
+    struct storage *storage;
+    struct replica *replica;
+    struct replica_log *log;
+    uint64_t ticket; /* to be answered; 0: none */
+    uint64_t landed; /* where */
+    bool is_silent;  /* appends get lost */
+    unsigned begins, drains, leaves, durable, refused;
+    struct storage_meta meta;
+};
+
+static void host_append(void *context, uint64_t ticket, struct bytes bytes)
+{
+    struct replica_host *host = context;
+
+    if (host->is_silent)
+        return;
+    assert_true(host->log->size < LOG_MAX);
+    buffer_init(&host->log->records[host->log->size]);
+    buffer_append_bytes(&host->log->records[host->log->size], bytes);
+    host->landed = host->log->size++;
+    host->ticket = ticket;
+}
+
+static void host_begin(void *context, const struct storage_meta *meta)
+{
+    ((struct replica_host *)context)->meta = *meta;
+    ((struct replica_host *)context)->begins++;
+}
+
+static void host_drain(void *context)
+{
+    ((struct replica_host *)context)->drains++;
+}
+
+static void host_leave(void *context)
+{
+    ((struct replica_host *)context)->leaves++;
+}
+
+static void host_committed(void *context, struct storage_batch *batch)
+{
+    struct replica_host *host = context;
+
+    assert_true(batch->result == ERROR_NONE || batch->result == ERROR_IO);
+    host->durable += batch->result == ERROR_NONE;
+    host->refused += batch->result != ERROR_NONE;
+}
+
+static void host_start(struct replica_host *host, uint32_t node, struct instant now)
+{
+    const struct replica_options options = {.node = node,
+                                            .cluster = CLUSTER,
+                                            .lease_ms = LEASE_MS,
+                                            .handover_ms = 100,
+                                            .seed = node,
+                                            .body_bytes_max = 300,
+                                            .address = BYTES("a.example:1"),
+                                            .storage = host->storage};
+    const struct replica_events events = {host,       host_append,    host_begin, host_drain,
+                                          host_leave, host_committed, NULL};
+
+    assert_int_equal(replica_create(&options, &events, now, &host->replica, NULL), ERROR_NONE);
+}
+
+/* Lets the host read what is in the log and do what it wants, until it wants nothing more. */
+static void host_run(struct replica_host *host, struct instant now)
+{
+    do {
+        if (host->ticket)
+            replica_landed(host->replica, host->ticket, host->landed, now);
+        host->ticket = 0;
+        replica_take_rewind(host->replica);
+        while (replica_next(host->replica) < host->log->size &&
+               !replica_is_failing(host->replica)) {
+            const uint64_t next = replica_next(host->replica);
+
+            replica_read(host->replica, next, buffer_bytes(&host->log->records[next]), now);
+        }
+        replica_restored(host->replica);
+        replica_turn(host->replica, now, (struct wall){1});
+        replica_check(host->replica);
+    } while (host->ticket);
+}
+
+struct replica_fixture {
+    struct replica_log log;
+    struct replica_host hosts[2];
+    struct instant now;
+};
+
+static void fixture_run(struct replica_fixture *fixture, uint64_t ms)
+{
+    fixture->now = instant_add_ms(fixture->now, ms);
+    for (size_t i = 0; i < 2; i++)
+        host_run(&fixture->hosts[i], fixture->now);
+}
+
+/* The first host owns the partition, and is active. */
+static int replica_set_up(void **state)
+{
+    struct replica_fixture *fixture = calloc(1, sizeof(*fixture));
+
+    assert_non_null(fixture);
+    fixture->now.ns = UINT64_C(1000000000000);
+    for (uint32_t i = 0; i < 2; i++) {
+        fixture->hosts[i].log = &fixture->log;
+        fixture->hosts[i].storage = memory_storage_create(1);
+        assert_non_null(fixture->hosts[i].storage);
+        memory_storage_hold(fixture->hosts[i].storage);
+        host_start(&fixture->hosts[i], i + 1, fixture->now);
+        replica_plan(fixture->hosts[i].replica, 1, fixture->now);
+    }
+    for (int i = 0; i < 30; i++) {
+        fixture_run(fixture, LEASE_MS / 4);
+        if (fixture->hosts[0].begins)
+            replica_recovered(fixture->hosts[0].replica);
+    }
+    assert_int_equal(replica_state(fixture->hosts[0].replica), OWNERSHIP_ACTIVE);
+    assert_true(replica_may_act(fixture->hosts[0].replica, fixture->now));
+    assert_true(fixture->hosts[0].begins == 1 && fixture->hosts[0].meta.epoch == 1);
+    assert_int_equal(fixture->hosts[1].begins, 0);
+    *state = fixture;
+    return 0;
+}
+
+static int replica_tear_down(void **state)
+{
+    struct replica_fixture *fixture = *state;
+
+    for (size_t i = 0; i < 2; i++) {
+        replica_stop(fixture->hosts[i].replica);
+        replica_destroy(fixture->hosts[i].replica);
+        storage_close(fixture->hosts[i].storage);
+    }
+    for (uint64_t i = 0; i < fixture->log.size; i++)
+        buffer_deinit(&fixture->log.records[i]);
+    free(fixture);
+    return 0;
+}
+
+/* A batch of one timer, with a payload of two frames. */
+struct replica_work {
+    struct timer *timer;
+    struct storage_write write;
+    struct storage_batch batch;
+};
+
+static void work_commit(struct replica_work *work, struct replica_host *host, uint64_t serial)
+{
+    char payload[500];
+    const struct timer_texts texts = {.target = BYTES("log:"),
+                                      .payload = {payload, sizeof(payload)}};
+
+    memset(payload, 'p', sizeof(payload));
+    work->timer = timer_alloc(&texts);
+    assert_non_null(work->timer);
+    work->timer->id = (struct timer_id){{1000}, 0, serial};
+    work->timer->at = work->timer->due = (struct wall){1000};
+    work->write = (struct storage_write){.timer = work->timer};
+    work->batch = (struct storage_batch){.meta.epoch = 1, .writes = &work->write, .write_count = 1};
+    list_init(&work->batch.link);
+    replica_commit(host->replica, &work->batch);
+}
+
+static bool host_has(const struct replica_host *host, const struct replica_work *work)
+{
+    struct timer *timer = NULL;
+    const enum error_code code = storage_find(host->storage, &work->timer->id, &timer, NULL);
+
+    timer_free(timer);
+    return !code;
+}
+
+static void test_a_large_commit(void **state)
+{
+    struct replica_fixture *fixture = *state;
+    struct replica_work work;
+    const uint64_t before = fixture->log.size;
+
+    work_commit(&work, &fixture->hosts[0], 1);
+    assert_int_equal(fixture->hosts[0].durable, 0);
+    fixture_run(fixture, 1);
+    assert_true(fixture->log.size - before >= 2);
+    assert_int_equal(fixture->hosts[0].durable, 1);
+    assert_true(host_has(&fixture->hosts[0], &work) && host_has(&fixture->hosts[1], &work));
+    timer_free(work.timer);
+}
+
+/* A start reads little of a log in which only leases were kept. */
+static void test_the_place(void **state)
+{
+    struct replica_fixture *fixture = *state;
+    struct storage_place place;
+
+    for (int i = 0; i < 20; i++)
+        fixture_run(fixture, LEASE_MS / 4);
+    assert_int_equal(storage_load_place(fixture->hosts[1].storage, 0, &place, NULL), ERROR_NONE);
+    assert_true(place.next == fixture->log.size && place.next > 20);
+    assert_true(place.epoch == 1 && place.node == 1);
+    replica_plan(fixture->hosts[0].replica, 2, fixture->now);
+    fixture_run(fixture, 1);
+    replica_drained(fixture->hosts[0].replica);
+    fixture_run(fixture, 1);
+    assert_int_equal(storage_load_place(fixture->hosts[0].storage, 0, &place, NULL), ERROR_NONE);
+    assert_true(place.next == fixture->log.size - 1); /* the release is read again */
+    assert_true(fixture->hosts[0].drains == 1 && fixture->hosts[0].leaves == 1);
+}
+
+/* A storage that fails takes the ownership, and the log makes it whole. */
+static void test_the_storage_fails(void **state)
+{
+    struct replica_fixture *fixture = *state;
+    struct replica_host *host = &fixture->hosts[0];
+    struct replica_work first, second;
+
+    work_commit(&first, host, 1);
+    fixture_run(fixture, 1);
+    assert_int_equal(host->durable, 1);
+    memory_storage_fail_commit(host->storage, 1, ERROR_IO);
+    work_commit(&second, host, 2);
+    host_run(host, fixture->now);
+    assert_true(host->durable == 1 && host->refused == 1 && host->leaves == 1);
+    assert_true(replica_is_failing(host->replica)); /* until the engine has gone */
+    assert_false(replica_may_act(host->replica, fixture->now));
+    memory_storage_crash(host->storage, 0);
+    assert_false(host_has(host, &first));
+    replica_left(host->replica);
+    fixture_run(fixture, 1);
+    assert_false(replica_is_failing(host->replica));
+    fixture_run(fixture, 1);
+    assert_true(host_has(host, &first) && host_has(host, &second));
+    for (int i = 0; i < 30; i++) {
+        fixture_run(fixture, LEASE_MS / 4);
+        replica_recovered(host->replica);
+    }
+    assert_int_equal(replica_state(host->replica), OWNERSHIP_ACTIVE);
+    assert_true(host->begins == 2 && host->meta.epoch == 2);
+    timer_free(first.timer);
+    timer_free(second.timer);
+}
+
+/* Without answers the ownership is over, and what was asked comes back. */
+static void test_no_answer(void **state)
+{
+    struct replica_fixture *fixture = *state;
+    struct replica_host *host = &fixture->hosts[0];
+    struct replica_work work;
+
+    host->is_silent = true;
+    work_commit(&work, host, 1);
+    fixture_run(fixture, 1);
+    assert_int_equal(host->refused, 0);
+    fixture_run(fixture, LEASE_MS);
+    assert_false(replica_may_act(host->replica, fixture->now));
+    fixture_run(fixture, 3 * LEASE_MS);
+    assert_true(host->refused == 1 && host->leaves == 1);
+    timer_free(work.timer);
+}
+
+/* A record that is not ours breaks the partition for good. */
+static void test_a_damaged_record(void **state)
+{
+    struct replica_fixture *fixture = *state;
+    struct replica_host *host = &fixture->hosts[1];
+
+    fixture->log.records[fixture->log.size - 1].data[20] ^= 1;
+    replica_read(host->replica, replica_next(host->replica),
+                 buffer_bytes(&fixture->log.records[fixture->log.size - 1]), fixture->now);
+    assert_int_equal(replica_state(host->replica), OWNERSHIP_BROKEN);
+    assert_true(replica_error(host->replica)->text[0] != '\0');
+    fixture->log.records[fixture->log.size - 1].data[20] ^= 1;
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, replica_set_up, replica_tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_a_large_commit), TEST(test_the_place),        TEST(test_the_storage_fails),
+        TEST(test_no_answer),      TEST(test_a_damaged_record),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

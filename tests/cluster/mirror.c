@@ -1,0 +1,66 @@
+/* mirror.c - rows of a log in memory, and looks at those of nodes; see mirror.h. */
+#include "mirror.h"
+
+#include "base/check.h"
+#include "base/random.h"
+#include "storage/memory.h"
+
+void mirror_init(struct mirror *mirror)
+{
+    *mirror = (struct mirror){.storage = memory_storage_create(1)};
+    CHECK(mirror->storage);
+    buffer_init(&mirror->part);
+}
+
+void mirror_deinit(struct mirror *mirror)
+{
+    buffer_deinit(&mirror->part);
+    storage_close(mirror->storage);
+    mirror->storage = NULL;
+}
+
+void mirror_apply(struct mirror *mirror, uint64_t offset, const struct frame *frame)
+{
+    const struct storage_place place = {.next = offset + 1};
+
+    if (frame->kind == FRAME_CLAIM)
+        buffer_clear(&mirror->part);
+    if (frame->kind != FRAME_COMMIT)
+        return;
+    buffer_append_bytes(&mirror->part, frame->body);
+    if (frame->has_more)
+        return;
+    CHECK(storage_apply(mirror->storage, 0, buffer_bytes(&mirror->part), &place, NULL) ==
+          ERROR_NONE);
+    buffer_clear(&mirror->part);
+}
+
+struct storage_page mirror_rows(struct storage *storage)
+{
+    const struct storage_scan scan = {.kind = STORAGE_SCAN_ALL,
+                                      .to = {WALL_NEVER, 0},
+                                      .rows_max = SIZE_MAX,
+                                      .bytes_max = SIZE_MAX};
+    struct storage_page page;
+
+    CHECK(storage_scan(storage, &scan, &page, NULL) == ERROR_NONE);
+    return page;
+}
+
+uint64_t mirror_hash(struct storage *storage)
+{
+    struct storage_page page = mirror_rows(storage);
+    struct storage_meta meta;
+    uint64_t hash = page.count;
+
+    CHECK(storage_load_meta(storage, 0, &meta, NULL) == ERROR_NONE);
+    for (size_t i = 0; i < page.count; i++) {
+        const struct timer *timer = page.timers[i];
+
+        hash = random_mix(hash ^ timer->id.serial);
+        hash = random_mix(hash ^ timer->at.ms ^ (uint64_t)timer->state << 60);
+        hash = random_mix(hash ^ timer->due.ms ^ (uint64_t)timer->version << 40);
+    }
+    storage_page_free(&page);
+    return random_mix(hash ^ meta.pending ^ meta.watermark.ms << 8 ^ meta.epoch << 56);
+}
