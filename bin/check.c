@@ -2,6 +2,7 @@
 #include "steps.h"
 
 #include "calendar/rfc3339.h"
+#include "shard/node.h"
 #include "storage/rocksdb_check.h"
 
 #include <inttypes.h>
@@ -70,6 +71,10 @@ int check_data(const char *folder)
     if (code) {
         fprintf(stderr, "tickwheeld: %s\n", error.text);
         return code == ERROR_CORRUPT ? CHECK_DAMAGED : CHECK_FAILED;
+    }
+    if (node_check_pauses(folder, &error)) {
+        check.findings++;
+        print_finding(NULL, error.text);
     }
     print_report(folder, &check);
     rocksdb_check_deinit(&check);

@@ -142,6 +142,7 @@
     X(READY, _, GAUGE, "tickwheel_ready", "", 1, "1 when requests are served, as /readyz says.")   \
     X(MAINTENANCE, _, GAUGE, "tickwheel_maintenance", "", 1,                                       \
       "1 while maintenance holds all deliveries back.")                                            \
+    X(PAUSES, _, GAUGE, "tickwheel_pauses", "", 1, "Queues and targets that are paused.")          \
     X(COMMIT_WRITES, _, COUNTER, "tickwheel_commit_writes_total", "", 1,                           \
       "Rows written; divide by tickwheel_commit_seconds_count for the size of a commit.")          \
     X(BACKUPS, _, COUNTER, "tickwheel_backups_total", "", 1, "Backups finished.")                  \

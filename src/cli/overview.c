@@ -9,9 +9,26 @@ struct overview_column {
 
 static enum screen_colour overview_colour(const char *name, struct bytes text)
 {
+    if (strcmp(name, "paused") == 0)
+        return SCREEN_YELLOW;
     if (strcmp(name, "breaker") != 0 || bytes_equal(text, BYTES("closed")))
         return SCREEN_PLAIN;
     return bytes_equal(text, BYTES("open")) ? SCREEN_RED : SCREEN_YELLOW;
+}
+
+/* Since when a queue or a target is paused, until when, and why; empty when it is not. */
+static void overview_say_paused(struct bytes row, struct buffer *text)
+{
+    static const char *const names[] = {"since", "until", "note"};
+    static const char *const words[] = {"since ", " until ", ": "};
+    const struct bytes paused = cli_member(row, "paused");
+
+    for (size_t i = 0; i < 3 && paused.size; i++) {
+        const struct bytes value = cli_member(paused, names[i]);
+
+        buffer_append_text(text, value.size ? words[i] : "");
+        cli_append_value(text, value);
+    }
 }
 
 /* Appends a row for each element of the answer's list. */
@@ -31,7 +48,10 @@ static void overview_show(struct cli *cli, struct bytes answer, const char *list
     while (cli_list_next(&rows, &row))
         for (size_t i = 0; i < count; i++) {
             buffer_clear(&text);
-            cli_append_value(&text, cli_member(row, columns[i].name));
+            if (strcmp(columns[i].name, "paused") == 0)
+                overview_say_paused(row, &text);
+            else
+                cli_append_value(&text, cli_member(row, columns[i].name));
             screen_table_add(&table, overview_colour(columns[i].name, buffer_bytes(&text)),
                              buffer_bytes(&text));
         }
@@ -46,7 +66,8 @@ static void overview_show_queues(struct cli *cli, struct bytes answer)
 {
     static const struct overview_column columns[] = {
         {"QUEUE", "name"},      {"READY", "ready"},   {"LEASED", "leased"},
-        {"WORKERS", "workers"}, {"OLDEST", "oldest"}, {"MORE ON DISK", "more_on_disk"}};
+        {"WORKERS", "workers"}, {"OLDEST", "oldest"}, {"MORE ON DISK", "more_on_disk"},
+        {"PAUSED", "paused"}};
 
     overview_show(cli, answer, "queues", columns, sizeof(columns) / sizeof(*columns));
 }
@@ -56,9 +77,40 @@ static void overview_show_targets(struct cli *cli, struct bytes answer)
     static const struct overview_column columns[] = {
         {"TARGET", "target"},   {"WAITING", "waiting"}, {"IN FLIGHT", "in_flight"},
         {"BREAKER", "breaker"}, {"FAILED", "failures"}, {"OLDEST", "oldest"},
-        {"ERROR", "last_error"}};
+        {"PAUSED", "paused"},   {"ERROR", "last_error"}};
 
     overview_show(cli, answer, "targets", columns, sizeof(columns) / sizeof(*columns));
+}
+
+/* "pause NAME" or "resume NAME": a call that is about the name. */
+static enum cli_exit overview_act(struct cli *cli, const char *place)
+{
+    const char *verb = cli->options.arguments[0], *name = cli->options.arguments[1];
+    const bool is_pause = strcmp(verb, "pause") == 0;
+    struct cli_answer answer;
+    struct buffer path, body;
+
+    if (!is_pause && strcmp(verb, "resume") != 0)
+        return cli_complain(CLI_EXIT_USAGE, "\"%s\" is none of: pause, resume", verb);
+    if (!is_pause && (cli_flag(cli, CLI_FLAG_NOTE) || cli_flag(cli, CLI_FLAG_UNTIL)))
+        return cli_complain(CLI_EXIT_USAGE, "--note and --until are for pause");
+    buffer_init(&path);
+    buffer_init(&body);
+    buffer_append_text(&path, place);
+    cli_append_path(&path, bytes_of(name));
+    buffer_printf(&path, "/%s", verb);
+    if (is_pause) {
+        buffer_append_text(&body, "{");
+        timers_append_pause(cli, &body);
+        buffer_append_text(&body, "}");
+    }
+    const enum cli_exit code = cli_ask(cli, "POST", cli_text(&path), buffer_bytes(&body), &answer);
+    if (!code)
+        lists_show(cli, buffer_bytes(&answer.body));
+    cli_answer_deinit(&answer);
+    buffer_deinit(&body);
+    buffer_deinit(&path);
+    return code;
 }
 
 enum cli_exit overview_queues(struct cli *cli)
@@ -66,6 +118,10 @@ enum cli_exit overview_queues(struct cli *cli)
     const char *name = cli->options.argument_count ? cli->options.arguments[0] : NULL;
     struct buffer path;
 
+    if (cli->options.argument_count == 2)
+        return overview_act(cli, "/v1/queues/");
+    if (cli_flag(cli, CLI_FLAG_NOTE) || cli_flag(cli, CLI_FLAG_UNTIL))
+        return cli_complain(CLI_EXIT_USAGE, "--note and --until are for queues pause QUEUE");
     buffer_init(&path);
     buffer_append_text(&path, name ? "/v1/queues/" : "/v1/queues");
     cli_append_path(&path, bytes_of(name ? name : ""));
@@ -76,6 +132,11 @@ enum cli_exit overview_targets(struct cli *cli)
 {
     struct buffer path;
 
+    if (cli->options.argument_count == 2)
+        return overview_act(cli, "/v1/targets/");
+    if (cli->options.argument_count || cli_flag(cli, CLI_FLAG_NOTE) ||
+        cli_flag(cli, CLI_FLAG_UNTIL))
+        return cli_complain(CLI_EXIT_USAGE, "write: targets, or targets pause|resume TARGET");
     buffer_init(&path);
     buffer_append_text(&path, "/v1/targets");
     return lists_ask_and_show(cli, &path, overview_show_targets);

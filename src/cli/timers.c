@@ -179,8 +179,7 @@ struct timers_act {
     const char *many;   /* the path for many */
 };
 
-/* Appends the flags of a pause. */
-static void timers_append_pause(struct cli *cli, struct buffer *body)
+void timers_append_pause(struct cli *cli, struct buffer *body)
 {
     if (cli_flag(cli, CLI_FLAG_NOTE))
         cli_append_member(body, "note", bytes_of(cli_flag(cli, CLI_FLAG_NOTE)));

@@ -86,6 +86,12 @@ static const struct cli_flag_use verbs_pause[] = {
     VERBS_END,
 };
 
+static const struct cli_flag_use verbs_hold[] = {
+    {CLI_FLAG_UNTIL, "pause: when it is resumed; otherwise by a call only"},
+    {CLI_FLAG_NOTE, "pause: why, as lists show it"},
+    VERBS_END,
+};
+
 static const struct cli_flag_use verbs_complete[] = {
     {CLI_FLAG_FIRE, "fire the timers now, instead of cancelling them"},
     VERBS_END,
@@ -335,16 +341,26 @@ const struct cli_verb CLI_VERBS[] = {
     {"extend", "QUEUE RECEIPT...", 2, CLI_ARGUMENTS_MAX, "Extend leases", NULL,
      "tickwheel extend mail 00000000000000012fa24187b49a1b1d --lease 10m", verbs_extend,
      queue_extend},
-    {"queues", "[QUEUE]", 0, 1, "Show how full queues are",
-     "For each queue the items that are ready and leased, and the workers that wait.",
+    {"queues", "[[pause|resume] QUEUE]", 0, 2, "Show how full queues are; pause and resume them",
+     "For each queue the items that are ready and leased, the workers that wait, and whether it "
+     "is\n"
+     "paused. No worker gets an item of a paused queue.",
      "tickwheel queues\n"
-     "tickwheel queues mail --output json",
-     verbs_none, overview_queues},
-    {"targets", "", 0, 0, "Show what goes to each target, and which fail",
+     "tickwheel queues mail --output json\n"
+     "tickwheel queues pause mail --note 'the mail server moves' --until 2026-11-24T06:00:00Z\n"
+     "tickwheel queues resume mail",
+     verbs_hold, overview_queues},
+    {"targets", "[pause|resume TARGET]", 0, 2,
+     "Show what goes to each target, and which fail; pause and resume them",
      "For each host of webhooks and each connection of a broker the timers that wait, deliveries "
      "in\n"
-     "flight, and the breaker with the last failure.",
-     "tickwheel targets", verbs_none, overview_targets},
+     "flight, the breaker with the last failure, and whether it is paused. Nothing is sent to a "
+     "paused\n"
+     "target.",
+     "tickwheel targets\n"
+     "tickwheel targets pause https://shop.example --note 'until the deploy is over'\n"
+     "tickwheel targets resume https://shop.example",
+     verbs_hold, overview_targets},
     {"receive", "[PORT]", 0, 1, "Receive webhooks and show them",
      "Listens on 127.0.0.1, on port 9000 by default. The daemon calls private addresses only if\n"
      "webhook_allow names them, as make run does.",

@@ -36,6 +36,7 @@ enum cli_exit timers_complete(struct cli *cli);
 enum cli_exit timers_fire(struct cli *cli);
 enum cli_exit timers_pause(struct cli *cli);
 enum cli_exit timers_resume(struct cli *cli);
+void timers_append_pause(struct cli *cli, struct buffer *body); /* the flags of a pause */
 enum cli_exit plan_preview(struct cli *cli);
 enum cli_exit plan_forecast(struct cli *cli);
 enum cli_exit plan_explain(struct cli *cli);

@@ -33,6 +33,7 @@ struct dispatch *dispatch_create(uint32_t inflight_max)
     if (!dispatch)
         return NULL;
     map_init(&dispatch->queues);
+    map_init(&dispatch->connections);
     dispatch->shares = shares_create(inflight_max);
     if (!dispatch->shares) {
         free(dispatch);
@@ -51,6 +52,11 @@ void dispatch_destroy(struct dispatch *dispatch)
     for (struct dispatch_queue *queue; (queue = map_next(&dispatch->queues, &cursor));)
         free(queue);
     map_deinit(&dispatch->queues);
+    cursor = 0;
+    for (struct dispatch_connection *connection;
+         (connection = map_next(&dispatch->connections, &cursor));)
+        free(connection);
+    map_deinit(&dispatch->connections);
     shares_destroy(dispatch->shares);
     free(dispatch);
 }
@@ -87,12 +93,15 @@ static void dispatch_enqueue(struct engine *engine, struct dispatch_queue *queue
     assert(engine->is_in_turn);
     assert(!timer_is_final(entry->timer->state));
     assert(entry->flags & ENTRY_IS_COUNTED);
+    const bool is_first = list_is_empty(&queue->timers);
     entries_set_phase(engine->entries, entry, ENTRY_QUEUED);
     if (end == DISPATCH_FRONT)
         list_push_front(&queue->timers, &entry->link);
     else
         list_push(&queue->timers, &entry->link);
     entry->queue = queue->key;
+    if (is_first)
+        dispatch_queue_look_at_pause(engine, queue);
     dispatch_queue_account(engine, queue, queue->reason);
     memcpy(entry->waited_ms, queue->waited_ms, sizeof(queue->waited_ms));
     dispatch->catching_up += queue->kind == DISPATCH_OVERDUE;
@@ -268,6 +277,8 @@ static void dispatch_begin(struct engine *engine, struct dispatch_queue *queue, 
     assert(queue->inflight < dispatch_inflight_max(&engine->options, queue));
     queue->inflight++;
     dispatch->inflight++;
+    if (queue->connection)
+        queue->connection->inflight++;
     entry->flags &= ~(uint32_t)ENTRY_IS_UNPROVEN;
     if (queue->kind == DISPATCH_WEBHOOK) {
         shares_begin(dispatch->shares, queue->tenant, class);
@@ -365,6 +376,8 @@ void dispatch_returned(struct engine *engine, struct entry *entry,
     dispatch_hold(engine, queue, outcome);
     dispatch->inflight--;
     queue->inflight--;
+    if (queue->connection)
+        queue->connection->inflight--;
     if (queue->kind == DISPATCH_WEBHOOK)
         dispatch_end_share(engine, queue, entry, outcome);
     if (queue->kind == DISPATCH_PULLED)
@@ -404,12 +417,10 @@ static void dispatch_send_webhooks(struct engine *engine)
 
 static void dispatch_send_ready(struct engine *engine)
 {
-    struct list *ready = &engine->dispatch->broker_ready;
-
     assert(!engine->is_draining);
     dispatch_send_webhooks(engine);
-    while (!list_is_empty(ready))
-        if (!dispatch_send_one(engine, list_item(list_pop(ready), struct dispatch_queue, link)))
+    for (struct dispatch_queue *queue; (queue = connections_next(engine));)
+        if (!dispatch_send_one(engine, queue))
             return;
 }
 
@@ -612,7 +623,8 @@ struct wall dispatch_oldest(const struct engine *engine)
     return oldest;
 }
 
-/* By kind the number of waiting timers, and the due time of the latest timer; 0: none is late. */
+/* By kind the number of waiting timers, and the due time of the latest timer; 0: none is late.
+ * Those of a queue or target that is paused wait on purpose: they are not late. */
 static void dispatch_overdue(const struct engine *engine, uint64_t ret_ready[OVERDUE_KIND_COUNT],
                              struct wall ret_oldest[OVERDUE_KIND_COUNT])
 {
@@ -633,7 +645,7 @@ static void dispatch_overdue(const struct engine *engine, uint64_t ret_ready[OVE
         struct wall *oldest = &ret_oldest[of_queue[queue->kind]];
 
         ret_ready[of_queue[queue->kind]] += queue->count;
-        if (!list_is_empty(&queue->timers))
+        if (!list_is_empty(&queue->timers) && !dispatch_queue_is_paused(engine, queue))
             *oldest = wall_min(*oldest, dispatch_first(queue)->timer->due);
     }
     LIST_FOR_EACH (entries_busy(engine->entries), link) {
@@ -667,6 +679,7 @@ static void dispatch_queue_check(const struct engine *engine, const struct dispa
 {
     CHECK(dispatch_queue_by_key(engine, queue->key) == queue);
     CHECK((queue->kind == DISPATCH_WEBHOOK) == (queue->tenant != NULL));
+    CHECK((queue->kind == DISPATCH_BROKER) == (queue->connection != NULL));
     CHECK(queue->inflight <= dispatch_inflight_max(&engine->options, queue));
     CHECK(queue->inflight > 0 || !list_is_empty(&queue->timers) || queue->backlog.scan > 0 ||
           queue->alarm != TW_NONE || queue->wants_alarm);
@@ -709,6 +722,7 @@ void dispatch_check(const struct engine *engine)
 
     dispatch_check_entries(engine);
     shares_check(dispatch->shares);
+    connections_check(engine);
     CHECK(dispatch->pulled <= (options->pulled_max ? options->pulled_max : 1));
     size_t inflight[DISPATCH_KIND_COUNT] = {0}, bytes = 0, cursor = 0;
     for (const struct dispatch_queue *queue; (queue = dispatch_next(engine, &cursor));) {

@@ -1,9 +1,10 @@
 /*
  * dispatch.h - due timers in dispatch queues, by target, and their deliveries.
  *
- * Each tenant's origin of webhooks, each broker connection, and each priority of a built-in queue
- * has a dispatch queue with a limit of deliveries in flight, so that a target that is dead or slow
- * fills its own queue only. Queues with room take turns. Those of built-in queues send only on a
+ * Each tenant's origin of webhooks, each tenant's connection of a broker, and each priority of a
+ * built-in queue has a dispatch queue, so that a target that is dead, slow or paused fills its own
+ * queue only. Deliveries in flight have a limit for each, at a broker for each connection. Queues
+ * with room take turns. Those of built-in queues send only on a
  * pull. Overdue timers, after an outage, go to their queues by a rate of their own.
  *
  * Errors     Without memory a timer waits where it is, or is spilled.
@@ -43,6 +44,9 @@ void dispatch_returned(struct engine *engine, struct entry *entry,
 
 /* Its target never saw it: it is queued again, in front, as if it had never been handed out. */
 void dispatch_requeue(struct engine *engine, struct entry *entry);
+
+/* Looks once more which queues are paused, when that has changed. O(queues) then. */
+void dispatch_look_at_pauses(struct engine *engine);
 
 /* Names every queue with items once more, in engine_take_woken. O(queues). */
 void leases_wake_all(struct engine *engine);

@@ -46,10 +46,10 @@ void dispatch_name_of(const struct engine *engine, const struct timer *timer,
         ret_name->kind = target_sharing(&timer->target) == TARGET_SHARES_CONNECTION
                              ? DISPATCH_BROKER
                              : DISPATCH_WEBHOOK;
-        ret_name->tenant = ret_name->kind == DISPATCH_WEBHOOK
-                               ? dispatch_hash(engine, timer->texts.tenant, DISPATCH_SALT_TENANT)
-                               : 0;
+        ret_name->tenant = dispatch_hash(engine, timer->texts.tenant, DISPATCH_SALT_TENANT);
         ret_name->key = dispatch_hash(engine, timer_target_origin(timer), ret_name->tenant);
+        if (ret_name->kind == DISPATCH_BROKER)
+            ret_name->connection = dispatch_hash(engine, timer_target_origin(timer), 0);
     }
 }
 
@@ -118,6 +118,26 @@ static void dispatch_queue_init(const struct engine *engine, struct dispatch_que
         pace_init(&queue->pace, rate, engine->now);
 }
 
+/* What queues share. False when out of memory. */
+static bool dispatch_queue_join(struct dispatch *dispatch, struct dispatch_queue *queue,
+                                const struct dispatch_name *name)
+{
+    if (name->kind == DISPATCH_WEBHOOK)
+        queue->tenant = shares_join(dispatch->shares, name->tenant);
+    if (name->kind == DISPATCH_BROKER)
+        queue->connection = connections_join(dispatch, name->connection);
+    return (name->kind != DISPATCH_WEBHOOK || queue->tenant) &&
+           (name->kind != DISPATCH_BROKER || queue->connection);
+}
+
+static void dispatch_queue_part(struct dispatch *dispatch, struct dispatch_queue *queue)
+{
+    if (queue->tenant)
+        shares_part(dispatch->shares, queue->tenant);
+    if (queue->connection)
+        connections_part(dispatch, queue->connection);
+}
+
 struct dispatch_queue *dispatch_queue_get(struct engine *engine, const struct dispatch_name *name)
 {
     struct dispatch *dispatch = engine->dispatch;
@@ -131,15 +151,12 @@ struct dispatch_queue *dispatch_queue_get(struct engine *engine, const struct di
     if (!queue)
         return NULL;
     dispatch_queue_init(engine, queue, name);
-    if (name->kind == DISPATCH_WEBHOOK)
-        queue->tenant = shares_join(dispatch->shares, name->tenant);
-    if (name->kind == DISPATCH_WEBHOOK && !queue->tenant) {
+    if (!dispatch_queue_join(dispatch, queue, name)) {
         free(queue);
         return NULL;
     }
     if (!map_put(&dispatch->queues, queue->key, queue)) {
-        if (queue->tenant)
-            shares_part(dispatch->shares, queue->tenant);
+        dispatch_queue_part(dispatch, queue);
         free(queue);
         return NULL;
     }
@@ -166,9 +183,39 @@ static void dispatch_queue_free(struct engine *engine, struct dispatch_queue *qu
     if (engine->dispatch->overdue == queue)
         engine->dispatch->overdue = NULL;
     map_remove(&engine->dispatch->queues, queue->key);
-    if (queue->tenant)
-        shares_part(engine->dispatch->shares, queue->tenant);
+    dispatch_queue_part(engine->dispatch, queue);
     free(queue);
+}
+
+/* ---- pauses ---- */
+
+void dispatch_queue_look_at_pause(struct engine *engine, struct dispatch_queue *queue)
+{
+    queue->paused_until = (struct wall){0};
+    if (!engine->pauses || list_is_empty(&queue->timers) || queue->kind == DISPATCH_OVERDUE)
+        return;
+    const struct timer *timer = dispatch_first(queue)->timer;
+    const struct target_pause *pause =
+        target_pauses_of(engine->pauses, timer->texts.tenant, timer->texts.target, &timer->target);
+    if (pause)
+        queue->paused_until = pause->until;
+}
+
+void dispatch_look_at_pauses(struct engine *engine)
+{
+    struct target_pause_board *board = engine->options.pauses;
+
+    assert(engine->is_in_turn);
+    if (!board || atomic_load(&board->version) == engine->pauses_version)
+        return;
+    target_pauses_leave(engine->pauses);
+    engine->pauses = target_pause_board_take(board, &engine->pauses_version);
+    size_t cursor = 0;
+    for (struct dispatch_queue *queue; (queue = dispatch_next(engine, &cursor));) {
+        dispatch_queue_look_at_pause(engine, queue);
+        if (!list_is_empty(&queue->timers)) /* so it is not freed here */
+            dispatch_queue_update(engine, queue);
+    }
 }
 
 /* ---- alarms ---- */
@@ -240,13 +287,18 @@ enum wait_reason dispatch_queue_reason(struct engine *engine, struct dispatch_qu
     assert(queue->kind < DISPATCH_KIND_COUNT);
     assert(queue->kind == DISPATCH_WEBHOOK || queue->held_until.ms == 0);
     *ret_until = WALL_NEVER;
+    if (dispatch_queue_is_paused(engine, queue)) {
+        *ret_until = queue->paused_until;
+        return WAIT_PAUSED;
+    }
     if (queue->kind == DISPATCH_PULLED)
         return WAIT_WORKER;
     if (queue->held_until.ms > engine->now.ms) {
         *ret_until = queue->held_until;
         return WAIT_BREAKER;
     }
-    if (queue->inflight >= dispatch_inflight_max(&engine->options, queue))
+    const uint32_t inflight = queue->connection ? queue->connection->inflight : queue->inflight;
+    if (inflight >= dispatch_inflight_max(&engine->options, queue))
         return WAIT_TARGET_LIMIT;
     if (dispatch_lacks_pace(engine, queue)) {
         *ret_until = pace_next(&queue->pace, dispatch_rate(&engine->options, queue));
@@ -262,6 +314,10 @@ void dispatch_queue_account(struct engine *engine, struct dispatch_queue *queue,
     assert(reason != WAIT_WORKER || queue->kind == DISPATCH_PULLED);
     if (queue->reason < WAIT_SUMMED)
         queue->waited_ms[queue->reason] += (uint32_t)wall_since(queue->reason_since, engine->now);
+    if (reason == WAIT_PAUSED && queue->reason != WAIT_PAUSED)
+        queue->pause_began = engine->now;
+    if (reason != WAIT_PAUSED && queue->reason == WAIT_PAUSED)
+        queue->pause_ended = engine->now;
     queue->reason_since = engine->now;
     queue->reason = reason;
 }
@@ -285,16 +341,19 @@ static void dispatch_queue_enlist(struct engine *engine, struct dispatch_queue *
 
     assert(queue->inflight <= dispatch_inflight_max(&engine->options, queue));
     assert((queue->kind == DISPATCH_WEBHOOK) == (queue->tenant != NULL));
-    const bool may_send = !list_is_empty(&queue->timers) && queue->reason != WAIT_TARGET_LIMIT &&
-                          until.ms == WALL_NEVER.ms;
+    const bool is_full = queue->reason == WAIT_TARGET_LIMIT && queue->kind != DISPATCH_BROKER;
+    const bool may_send = !list_is_empty(&queue->timers) && !is_full &&
+                          queue->reason != WAIT_PAUSED && until.ms == WALL_NEVER.ms;
     if (queue->kind == DISPATCH_WEBHOOK && may_send)
         shares_enlist(dispatch->shares, queue, engine->now);
     else if (queue->kind == DISPATCH_WEBHOOK)
         shares_delist(queue);
+    else if (queue->kind == DISPATCH_BROKER && may_send)
+        connections_enlist(engine, queue);
+    else if (queue->kind == DISPATCH_BROKER)
+        connections_delist(engine, queue);
     else if (!may_send)
         list_remove(&queue->link);
-    else if (queue->kind == DISPATCH_BROKER && list_is_empty(&queue->link))
-        list_push(&dispatch->broker_ready, &queue->link);
 }
 
 void dispatch_queue_update(struct engine *engine, struct dispatch_queue *queue)
@@ -304,9 +363,12 @@ void dispatch_queue_update(struct engine *engine, struct dispatch_queue *queue)
     assert(queue->inflight <= engine->dispatch->inflight);
     assert(queue->bytes <= engine->dispatch->queued_bytes);
     assert(!is_empty || queue->bytes == 0);
+    const bool was_paused = queue->reason == WAIT_PAUSED;
     struct wall until;
     dispatch_queue_account(engine, queue, dispatch_queue_reason(engine, queue, &until));
     dispatch_queue_enlist(engine, queue, until);
+    if (was_paused && !is_empty)
+        leases_wake(engine, queue);
     spill_update(engine, &queue->backlog, queue->bytes);
     if (is_empty)
         until = queue->inflight ? WALL_NEVER : dispatch_kept_until(engine, queue);

@@ -8,6 +8,7 @@
  *   survey.c          counts of timers that wait or are in flight, for clients
  *   waiting.c         counts of waiting timers, by tenant and queue
  *   shares.c          which queue of webhooks sends next, and how many places it may hold
+ *   connections.c     tenants take turns at a broker's connection
  */
 #ifndef TICKWHEEL_ENGINE_DISPATCH_QUEUE_H
 #define TICKWHEEL_ENGINE_DISPATCH_QUEUE_H
@@ -23,26 +24,38 @@
 /* What a dispatch queue is of. */
 enum dispatch_kind {
     DISPATCH_WEBHOOK, /* a tenant's webhooks to an origin: sends whenever it has room */
-    DISPATCH_BROKER,  /* a connection of a broker: likewise, with a limit of its own */
+    DISPATCH_BROKER,  /* a tenant's, to a connection of a broker: likewise, within its limit */
     DISPATCH_PULLED,  /* one priority of a built-in queue: sends when asked */
     DISPATCH_OVERDUE, /* holds back overdue timers, which go to other queues by its rate */
     DISPATCH_KIND_COUNT,
 };
 
-/* Due timers of one tenant and origin, one broker, or one built-in queue and priority. */
+/* A connection of a broker. Its limit is one for the queues of all tenants, which take turns. */
+struct dispatch_connection {
+    struct list link;  /* on `broker_ready` while it has room, and a queue that may send */
+    struct list ready; /* queues that may send but for its limit */
+    uint64_t key;
+    uint32_t queue_count, inflight;
+};
+
+/* Due timers of one tenant and origin, or one built-in queue and priority. */
 struct dispatch_queue {
     struct list timers; /* entries, first due first */
-    struct list link;   /* WEBHOOK, BROKER: on a list of its tenant, or `broker_ready`, while it has
-                           timers and room; PULLED: on `woken` until it is named as having timers */
+    struct list link;   /* WEBHOOK, BROKER: on a list of its tenant, or of its connection, while it
+                           has timers and room; PULLED: on `woken` until it is named as having
+                           timers */
     struct list *ready; /* WEBHOOK: the list of its tenant, if it is on one */
-    struct share_tenant *tenant; /* WEBHOOK */
+    struct share_tenant *tenant;            /* WEBHOOK */
+    struct dispatch_connection *connection; /* BROKER */
     uint64_t key;
     enum dispatch_kind kind;
     uint32_t inflight;
     size_t count, bytes; /* of `timers` */
     struct spill_backlog backlog;
-    struct wall held_until;  /* it sends nothing before: its target is to be left alone */
-    struct pace pace;        /* if it has a rate */
+    struct wall held_until;   /* it sends nothing before: its target is to be left alone */
+    struct wall paused_until; /* likewise, while it is paused; 0: it is not */
+    struct wall pause_began, pause_ended; /* of its last pause, as far as it had timers then */
+    struct pace pace;                     /* if it has a rate */
     tw_handle alarm;         /* in the wheel: when it may send again, or go; or TW_NONE */
     bool wants_alarm;        /* there was no memory for one */
     enum wait_reason reason; /* why it does not send, or it does */
@@ -55,7 +68,8 @@ struct dispatch_queue {
 struct dispatch {
     struct map queues;        /* key -> dispatch_queue */
     struct shares *shares;    /* of webhooks: the queues that may send, and in flight */
-    struct list broker_ready; /* queues of brokers that may send */
+    struct map connections;   /* key -> dispatch_connection */
+    struct list broker_ready; /* connections with room and queues that may send */
     struct list woken;
     struct dispatch_queue *overdue; /* the queue of that kind, or NULL */
     bool alarms_wanted;             /* some queue wants an alarm and has none */
@@ -74,6 +88,7 @@ struct dispatch_name {
     enum dispatch_kind kind;
     uint64_t key;
     uint64_t tenant;                     /* WEBHOOK: of its shares */
+    uint64_t connection;                 /* BROKER */
     struct bytes queue;                  /* PULLED: its full name */
     char room[QUEUE_FULL_NAME_SIZE_MAX]; /* of the name */
 };
@@ -105,6 +120,15 @@ enum wait_reason dispatch_queue_reason(struct engine *engine, struct dispatch_qu
 
 uint32_t dispatch_inflight_max(const struct engine_options *options,
                                const struct dispatch_queue *queue);
+
+/* Looks up whether the queue is paused; to be called when it gets its first timer, too. */
+void dispatch_queue_look_at_pause(struct engine *engine, struct dispatch_queue *queue);
+
+static inline bool dispatch_queue_is_paused(const struct engine *engine,
+                                            const struct dispatch_queue *queue)
+{
+    return queue->paused_until.ms > engine->now.ms;
+}
 
 /* In thousandths of a delivery a second; 0: no limit. */
 uint64_t dispatch_rate(const struct engine_options *options, const struct dispatch_queue *queue);
@@ -140,6 +164,23 @@ bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
 void leases_wake(struct engine *engine, struct dispatch_queue *queue); /* it has a timer */
 void leases_began(struct engine *engine, const struct entry *entry);
 void leases_ended(struct engine *engine, const struct entry *entry);
+
+/* ---- connections.c ---- */
+
+/* A queue of the connection is made, or freed. NULL when out of memory. */
+struct dispatch_connection *connections_join(struct dispatch *dispatch, uint64_t key);
+void connections_part(struct dispatch *dispatch, struct dispatch_connection *connection);
+
+/* The queue may send but for the limit of its connection, or it may not; to be called whenever
+ * either has changed. */
+void connections_enlist(struct engine *engine, struct dispatch_queue *queue);
+void connections_delist(struct engine *engine, struct dispatch_queue *queue);
+
+/* Takes the queue that sends next off its list; NULL when none may. */
+struct dispatch_queue *connections_next(struct engine *engine);
+
+/* For tests: aborts unless every invariant holds. O(connections and their queues). */
+void connections_check(const struct engine *engine);
 
 /* ---- lateness.c ---- */
 

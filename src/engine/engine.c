@@ -77,6 +77,7 @@ void engine_destroy(struct engine *engine)
     entries_destroy(engine->entries);
     effects_destroy(engine->effects);
     history_destroy(engine->history);
+    target_pauses_leave(engine->pauses);
     free(engine);
 }
 
@@ -105,6 +106,13 @@ static bool engine_is_to_be_held(const struct engine *engine)
     return engine->options.is_held && atomic_load(engine->options.is_held);
 }
 
+static bool engine_has_new_pauses(const struct engine *engine)
+{
+    const struct target_pause_board *pauses = engine->options.pauses;
+
+    return pauses && atomic_load(&pauses->version) != engine->pauses_version;
+}
+
 void engine_begin(struct engine *engine, struct wall now)
 {
     bool went_back = now.ms < engine->now.ms;
@@ -118,6 +126,7 @@ void engine_begin(struct engine *engine, struct wall now)
     if (went_back)
         engine_clock_went_back(engine);
     window_pass_empty(engine);
+    dispatch_look_at_pauses(engine);
     const bool was_held = engine->is_held;
     engine->is_held = engine_is_to_be_held(engine);
     if (was_held && !engine->is_held)
@@ -346,7 +355,7 @@ struct wall engine_wake_at(const struct engine *engine)
 {
     struct wall at = wall_min(window_wake_at(engine), watermark_wake_at(engine));
 
-    if (engine->is_held && !engine_is_to_be_held(engine))
+    if ((engine->is_held && !engine_is_to_be_held(engine)) || engine_has_new_pauses(engine))
         return engine->now;
     if (window_is_ready(engine) && !window_is_reading(engine))
         at = wall_min(at, dead_wake_at(engine));

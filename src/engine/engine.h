@@ -46,6 +46,7 @@
 #include "engine/feed_event.h"
 #include "engine/given_up.h"
 #include "timer/schedule.h"
+#include "timer/target_pauses.h"
 #include "storage/storage.h"
 
 #include <stdatomic.h>
@@ -81,6 +82,9 @@ struct engine_options {
                                             thread. NULL: no */
     const atomic_bool *is_held; /* while it is set no delivery begins, from the next turn on: set on
                                    any thread, borrowed. NULL: never */
+    struct target_pause_board *pauses;   /* queues and targets to which no delivery begins, from the
+                                          next turn on, and after the answer to a survey: shown on
+                                          any thread, borrowed. NULL: none */
     struct tenant_counts *tenant_counts; /* of all engines, borrowed: live timers by tenant, with
                                             those that the storage has. NULL: not counted */
 };
@@ -208,7 +212,8 @@ uint64_t engine_take_events(struct engine *engine, struct list *ret_events);
 /* ---- queues ---- */
 
 /* When the timer was due that engine_pull would hand out first; false when none waits in this queue
- * with this priority. Queues go by their full names here (queue_target.h). */
+ * with this priority, or the queue is paused. Queues go by their full names here
+ * (queue_target.h). */
 bool engine_peek(const struct engine *engine, struct bytes queue, unsigned priority,
                  struct wall *ret_due);
 
@@ -217,8 +222,8 @@ bool engine_peek(const struct engine *engine, struct bytes queue, unsigned prior
 bool engine_peek_next(const struct engine *engine, struct bytes queue, unsigned priority,
                       const void **cursor, struct wall *ret_due, size_t *ret_bytes);
 
-/* Hands out the first timer of this queue and priority, in a turn; NULL when none waits, or as many
- * are out as may be. */
+/* Hands out the first timer of this queue and priority, in a turn; NULL when none waits, the queue
+ * is paused, or as many are out as may be. */
 struct delivery *engine_pull(struct engine *engine, struct bytes queue, unsigned priority);
 
 /* Names, one at a time, the queues that have something to pull since they were last named, or had

@@ -16,6 +16,7 @@
     X(RATE, "rate")                 /* its target's rate */                          \
     X(CATCH_UP, "catch-up")         /* it is overdue, and those have a rate */       \
     X(WORKER, "worker")             /* no worker has pulled it yet */                \
+    X(PAUSED, "paused")             /* its queue or its target is paused */          \
     X(MAINTENANCE, "maintenance")   /* the operator holds all deliveries back */     \
     X(STOPPING, "stopping")         /* the service begins nothing any more */
 
@@ -40,6 +41,7 @@ enum wait_reason {
     X(BREAKER, "breaker")           /* its target was left alone */                               \
     X(RATE, "rate")                 /* its target's rate */                                       \
     X(WORKER, "worker")             /* no worker pulled it */                                     \
+    X(PAUSED, "paused")             /* its queue or its target was paused */                      \
     X(HANDOFF, "handoff")           /* from the engine to the first byte of the request */        \
     X(DELIVERY, "delivery")         /* from there to the outcome */                               \
     X(COMMIT, "commit")             /* until the outcome was durable */

@@ -86,6 +86,15 @@ static void forecast_count_firings(const struct engine *engine, struct forecast 
     }
 }
 
+/* Whether its queue or its target is paused. */
+static bool forecast_is_held(const struct engine *engine, const struct timer *timer)
+{
+    return engine->pauses &&
+           target_pause_is_in_force(target_pauses_of(engine->pauses, timer->texts.tenant,
+                                                     timer->texts.target, &timer->target),
+                                    engine->now);
+}
+
 /* A spilled timer is overdue, wherever its row lies. */
 static void forecast_count_row(const struct engine *engine, const struct command *command,
                                const struct timer *timer)
@@ -98,7 +107,7 @@ static void forecast_count_row(const struct engine *engine, const struct command
     if (!tenant_owns(command, timer))
         return;
     forecast->rows_own++;
-    if (timer->state == TIMER_PAUSED)
+    if (timer->state == TIMER_PAUSED || forecast_is_held(engine, timer))
         return;
     forecast_count_at(forecast, position_is_spilled(engine, timer) ? timer->due : timer->at);
     forecast_count_firings(engine, forecast, timer);

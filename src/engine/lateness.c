@@ -27,19 +27,34 @@ static void lateness_before_queue(const struct engine *engine, const struct entr
     lateness_add(lateness, LATENESS_WHEEL, wall_since(at, entry->found_due));
 }
 
+/* How long its queue was paused while it waited there, as far as it is known: of the last pause. */
+static uint64_t lateness_paused_ms(const struct engine *engine, const struct dispatch_queue *queue,
+                                   const struct entry *entry)
+{
+    const struct wall end = queue->reason == WAIT_PAUSED ? engine->now : queue->pause_ended;
+
+    return queue->pause_began.ms ? wall_since(wall_max(queue->pause_began, entry->found_due), end)
+                                 : 0;
+}
+
 /* The time in queues, by reason. What its present queue did not keep it for was another one's. */
 static void lateness_in_queue(const struct engine *engine, const struct dispatch_queue *queue,
                               const struct entry *entry, struct lateness *lateness)
 {
     assert(queue->reason <= WAIT_STOPPING);
-    static const enum lateness_stage stages[WAIT_SUMMED] = {
-        [WAIT_ROOM] = LATENESS_ROOM,
+    const enum lateness_stage stages[WAIT_SUMMED] = {
+        [WAIT_ROOM] = queue->kind == DISPATCH_BROKER
+                          ? LATENESS_TARGET_LIMIT /* or its tenant's turn */
+                          : LATENESS_ROOM,
         [WAIT_TARGET_LIMIT] = LATENESS_TARGET_LIMIT,
         [WAIT_BREAKER] = LATENESS_BREAKER,
         [WAIT_RATE] = LATENESS_RATE,
     };
     uint64_t left_ms = wall_since(entry->found_due, engine->now);
+    const uint64_t paused_ms = lateness_paused_ms(engine, queue, entry);
 
+    lateness_add(lateness, LATENESS_PAUSED, paused_ms < left_ms ? paused_ms : left_ms);
+    left_ms -= paused_ms < left_ms ? paused_ms : left_ms;
     if (queue->kind == DISPATCH_PULLED) {
         lateness_add(lateness, LATENESS_WORKER, left_ms);
         return;

@@ -23,7 +23,7 @@ bool engine_peek_next(const struct engine *engine, struct bytes queue, unsigned 
     const struct list *last = *cursor ? *cursor : (found ? &found->timers : NULL);
 
     assert(found || !*cursor);
-    if (!found || last->next == &found->timers)
+    if (!found || last->next == &found->timers || dispatch_queue_is_paused(engine, found))
         return false;
     assert(entry_of(last->next)->phase == ENTRY_QUEUED &&
            entry_of(last->next)->queue == found->key);
@@ -57,7 +57,8 @@ void leases_wake(struct engine *engine, struct dispatch_queue *queue)
 {
     assert(!list_is_empty(&queue->timers));
     assert(queue->kind != DISPATCH_PULLED || queue->name_size > 0);
-    if (queue->kind == DISPATCH_PULLED && list_is_empty(&queue->link))
+    if (queue->kind == DISPATCH_PULLED && list_is_empty(&queue->link) &&
+        !dispatch_queue_is_paused(engine, queue))
         list_push(&engine->dispatch->woken, &queue->link);
 }
 
@@ -91,7 +92,7 @@ struct delivery *engine_pull(struct engine *engine, struct bytes queue, unsigned
     while (!delivery && !engine->is_draining && !engine->is_held) {
         struct dispatch_queue *found = dispatch_queue_named(engine, queue, priority);
 
-        if (!found || list_is_empty(&found->timers))
+        if (!found || list_is_empty(&found->timers) || dispatch_queue_is_paused(engine, found))
             break;
         if (!leases_has_room(engine, dispatch_first(found))) {
             engine->dispatch->pull_refused = true;

@@ -1,5 +1,6 @@
 /*
- * Paused timers: they keep nothing waiting, survive restarts, and go on as after an outage. Each
+ * Paused timers, queues and targets: they keep nothing waiting, survive restarts, and go on as
+ * after an outage. Each
  * test sets up a small history; tests/sim pauses and resumes at random.
  */
 #include "engine/engine_testing.h"
@@ -215,6 +216,281 @@ static void maintenance_holds_everything_back(void **state)
     fixture_deinit(&fixture);
 }
 
+/* ---- queues and targets ---- */
+
+/* A fixture whose engine reads a board of pauses. */
+static void board_open(struct engine_fixture *fixture, struct target_pause_board *board)
+{
+    target_pause_board_init(board);
+    target_pause_board_show(board, target_pauses_create());
+    fixture_prepare(fixture);
+    fixture->options.pauses = board;
+    fixture->options.broker_inflight_max = 2;
+    fixture_open(fixture);
+}
+
+static void board_close(struct engine_fixture *fixture, struct target_pause_board *board)
+{
+    fixture_deinit(fixture);
+    target_pause_board_deinit(board);
+}
+
+/* Until `until_ms` after the start; 0: until it is resumed. */
+static void board_pause(struct target_pause_board *board, const char *tenant, const char *name,
+                        uint64_t until_ms)
+{
+    const struct target_pause pause = {.tenant = bytes_of(tenant),
+                                       .name = bytes_of(name),
+                                       .since = START,
+                                       .until = until_ms ? (struct wall){START.ms + until_ms}
+                                                         : WALL_NEVER};
+    uint64_t version;
+    struct target_pauses *next, *last = target_pause_board_take(board, &version);
+
+    assert_int_equal(target_pauses_put(last, START, &pause, &next), ERROR_NONE);
+    target_pause_board_show(board, next);
+    target_pauses_leave(last);
+}
+
+static void board_resume(struct target_pause_board *board, const char *tenant, const char *name)
+{
+    uint64_t version;
+    struct target_pauses *next, *last = target_pause_board_take(board, &version);
+
+    assert_int_equal(target_pauses_remove(last, START, bytes_of(tenant), bytes_of(name), &next),
+                     ERROR_NONE);
+    target_pause_board_show(board, next);
+    target_pauses_leave(last);
+}
+
+static void board_create(struct engine_fixture *fixture, const char *tenant, const char *target,
+                         uint64_t due_ms, struct timer_id *ret_id)
+{
+    struct timer_texts texts = {
+        .target = bytes_of(target), .tenant = bytes_of(tenant), .payload = BYTES("{}")};
+    struct timer *timer = timer_alloc(&texts);
+    struct command_created created;
+    struct command command = {.kind = COMMAND_CREATE,
+                              .tenant = bytes_of(tenant),
+                              .timers = &timer,
+                              .results = &created,
+                              .timer_count = 1};
+
+    timer->due = (struct wall){START.ms + due_ms};
+    fixture_command(fixture, &command);
+    assert_int_equal(command.error, ERROR_NONE);
+    if (ret_id)
+        *ret_id = created.id;
+    fixture_carry_out(fixture);
+}
+
+static size_t board_out_of(const struct engine_fixture *fixture, const char *tenant)
+{
+    size_t count = 0;
+
+    LIST_FOR_EACH (&fixture->out, link)
+        count += bytes_equal(list_item(link, struct delivery, link)->timer->texts.tenant,
+                             bytes_of(tenant));
+    return count;
+}
+
+/* Goal: nothing goes to a target that is paused, over a restart of the engine too, and what is
+ * under way ends; other targets and other tenants go on; resumed, it gets all. Method: one target
+ * of two tenants. */
+/* proves: target-pause, tenant-isolation */
+static void a_paused_target_gets_nothing(void **state)
+{
+    struct engine_fixture fixture;
+    struct target_pause_board board;
+
+    (void)state;
+    board_open(&fixture, &board);
+    board_create(&fixture, "shop", "https://a.example/1", 0, NULL);
+    fixture_advance_to(&fixture, 1);
+    assert_int_equal(board_out_of(&fixture, "shop"), 1);
+    board_pause(&board, "shop", "https://a.example", 0);
+    assert_true(engine_wake_at(fixture.engine).ms <= fixture.now.ms);
+    fixture_answer_all(&fixture, DELIVERY_DONE);
+    board_create(&fixture, "shop", "HTTPS://A.example:443/2", 1000, NULL);
+    board_create(&fixture, "shop", "https://b.example/", 1000, NULL);
+    board_create(&fixture, "bank", "https://a.example/", 1000, NULL);
+    fixture_advance_to(&fixture, HOUR_MS);
+    assert_int_equal(board_out_of(&fixture, "shop"), 1);
+    assert_int_equal(board_out_of(&fixture, "bank"), 1);
+    assert_true(engine_wake_at(fixture.engine).ms > fixture.now.ms);
+    struct engine_stats stats = pause_stats(&fixture);
+    assert_int_equal(stats.ready[OVERDUE_WEBHOOK], 1);
+    fixture_answer_all(&fixture, DELIVERY_DONE);
+    stats = pause_stats(&fixture);
+    assert_true(stats.oldest_overdue[OVERDUE_WEBHOOK].ms == 0); /* it waits on purpose */
+    fixture_close(&fixture);
+    fixture_open(&fixture);
+    fixture_advance_to(&fixture, 2 * HOUR_MS);
+    assert_null(fixture_first_out(&fixture));
+    board_resume(&board, "shop", "https://a.example");
+    assert_true(engine_wake_at(fixture.engine).ms <= fixture.now.ms);
+    fixture_advance_to(&fixture, 2 * HOUR_MS);
+    assert_int_equal(board_out_of(&fixture, "shop"), 1);
+    board_close(&fixture, &board);
+}
+
+static bool board_is_woken(struct engine_fixture *fixture)
+{
+    struct bytes woken;
+    bool is_any = false;
+
+    while (engine_take_woken(fixture->engine, &woken))
+        is_any = true;
+    return is_any;
+}
+
+/* Goal: workers get nothing of a queue that is paused, of any priority, and are told when it goes
+ * on; a queue of that name of another tenant goes on. */
+/* proves: queue-pause, tenant-isolation */
+static void a_paused_queue_gives_nothing(void **state)
+{
+    struct engine_fixture fixture;
+    struct target_pause_board board;
+    struct wall due;
+
+    (void)state;
+    board_open(&fixture, &board);
+    board_create(&fixture, "shop", "queue:q", 0, NULL);
+    board_create(&fixture, "shop", "queue:q?priority=9", 0, NULL);
+    board_create(&fixture, "bank", "queue:q", 0, NULL);
+    fixture_advance_to(&fixture, 1);
+    assert_true(board_is_woken(&fixture));
+    board_pause(&board, "shop", "queue:q", 0);
+    fixture_advance_to(&fixture, 2);
+    for (unsigned priority = 0; priority < QUEUE_PRIORITY_COUNT; priority++) {
+        assert_false(engine_peek(fixture.engine, BYTES("shop/q"), priority, &due));
+        assert_null(turn_pull(fixture.engine, fixture.now, BYTES("shop/q"), priority));
+    }
+    struct delivery *pulled =
+        turn_pull(fixture.engine, fixture.now, BYTES("bank/q"), QUEUE_PRIORITY_DEFAULT);
+    assert_non_null(pulled);
+    list_push(&fixture.out, &pulled->link);
+    board_create(&fixture, "shop", "queue:q", 3, NULL);
+    fixture_advance_to(&fixture, HOUR_MS);
+    assert_false(board_is_woken(&fixture));
+    board_resume(&board, "shop", "queue:q");
+    fixture_advance_to(&fixture, HOUR_MS);
+    assert_true(board_is_woken(&fixture));
+    for (size_t i = 0; i < 3; i++) {
+        pulled =
+            turn_pull(fixture.engine, fixture.now, BYTES("shop/q"), i ? QUEUE_PRIORITY_DEFAULT : 9);
+        assert_non_null(pulled);
+        list_push(&fixture.out, &pulled->link);
+    }
+    board_close(&fixture, &board);
+}
+
+/* Goal: a pause ends at its time by itself, of webhooks and of a queue, to the millisecond; a clock
+ * that steps back before it begins it again. */
+/* proves: target-pause-until */
+static void a_pause_of_a_target_ends_at_its_time(void **state)
+{
+    struct engine_fixture fixture;
+    struct target_pause_board board;
+    struct timer_id id;
+
+    (void)state;
+    board_open(&fixture, &board);
+    board_pause(&board, "", "https://a.example", HOUR_MS);
+    board_pause(&board, "", "queue:q", HOUR_MS);
+    board_create(&fixture, "", "https://a.example/", 0, &id);
+    board_create(&fixture, "", "queue:q", 0, NULL);
+    fixture_advance_to(&fixture, HOUR_MS - 1);
+    assert_null(fixture_first_out(&fixture));
+    assert_false(board_is_woken(&fixture));
+    struct command command = {.kind = COMMAND_EXPLAIN, .id = id};
+    fixture_command(&fixture, &command);
+    assert_int_equal(command.explained.reason, WAIT_PAUSED);
+    assert_true(command.explained.until.ms == START.ms + HOUR_MS);
+    assert_int_equal(command.explained.lateness.ms[LATENESS_PAUSED], HOUR_MS - 1);
+    fixture_carry_out(&fixture);
+    assert_true(engine_wake_at(fixture.engine).ms == START.ms + HOUR_MS);
+    fixture_advance_to(&fixture, HOUR_MS);
+    assert_int_equal(fixture.delivered_count, 1);
+    assert_true(board_is_woken(&fixture));
+    fixture_answer_all(&fixture, DELIVERY_DONE);
+    fixture_advance_to(&fixture, HOUR_MS - 500);
+    board_create(&fixture, "", "https://a.example/", 0, NULL);
+    assert_null(turn_pull(fixture.engine, fixture.now, BYTES("q"), QUEUE_PRIORITY_DEFAULT));
+    fixture_advance_to(&fixture, HOUR_MS - 1);
+    assert_null(fixture_first_out(&fixture));
+    fixture_advance_to(&fixture, HOUR_MS);
+    assert_int_equal(fixture.delivered_count, 2);
+    assert_true(board_is_woken(&fixture));
+    board_close(&fixture, &board);
+}
+
+/* Goal: a pause at a broker is of one tenant, and tenants take turns within the limit of the
+ * connection, however much one of them has waiting. */
+/* proves: target-pause, tenant-isolation */
+static void tenants_take_turns_at_a_broker(void **state)
+{
+    struct engine_fixture fixture;
+    struct target_pause_board board;
+
+    (void)state;
+    board_open(&fixture, &board);
+    board_pause(&board, "bank", "redis://main", 0);
+    for (size_t i = 0; i < 10; i++)
+        board_create(&fixture, "shop", "redis://main/s", 0, NULL);
+    for (size_t i = 0; i < 10; i++)
+        board_create(&fixture, "bank", "redis://main/s", 0, NULL);
+    fixture_advance_to(&fixture, 1);
+    assert_int_equal(board_out_of(&fixture, "shop"), 2);
+    assert_int_equal(board_out_of(&fixture, "bank"), 0);
+    board_resume(&board, "bank", "redis://main");
+    fixture_advance_to(&fixture, 2);
+    assert_int_equal(board_out_of(&fixture, "bank"), 0); /* the connection has no room */
+    fixture_answer(&fixture, fixture_first_out(&fixture),
+                   (struct delivery_outcome){.result = DELIVERY_DONE});
+    fixture_answer(&fixture, fixture_first_out(&fixture),
+                   (struct delivery_outcome){.result = DELIVERY_DONE});
+    fixture_advance_to(&fixture, 3);
+    assert_int_equal(board_out_of(&fixture, "bank"), 1);
+    assert_int_equal(board_out_of(&fixture, "shop"), 1);
+    board_close(&fixture, &board);
+}
+
+/* Goal: a survey shows that the engine knows of a pause, also within a turn that began before it;
+ * a forecast leaves out what is paused. */
+/* proves: target-pause, forecast */
+static void a_survey_has_seen_the_pause(void **state)
+{
+    struct engine_fixture fixture;
+    struct target_pause_board board;
+    uint64_t due[2];
+    struct forecast forecast = {
+        .count = 2, .unit_ms = 60000, .from = START, .due = due, .rows_max = 100};
+
+    (void)state;
+    board_open(&fixture, &board);
+    board_create(&fixture, "", "https://a.example/", 1000, NULL);
+    board_create(&fixture, "", "https://b.example/", 1000, NULL);
+    fixture.now = (struct wall){START.ms + 1000};
+    struct survey survey = {.kind = SURVEY_ITEMS, .queue = BYTES("-")};
+    struct command command = {.kind = COMMAND_SURVEY, .survey = &survey};
+    engine_begin(fixture.engine, fixture.now);
+    board_pause(&board, "", "https://a.example", 0);
+    engine_submit(fixture.engine, &command);
+    engine_end(fixture.engine);
+    assert_ptr_equal(engine_take_reply(fixture.engine), &command);
+    survey_deinit(&survey);
+    fixture_carry_out(&fixture);
+    assert_int_equal(fixture.delivered_count, 1);
+    fixture_answer_all(&fixture, DELIVERY_DONE);
+    struct command ask = {.kind = COMMAND_FORECAST, .forecast = &forecast};
+    fixture_command(&fixture, &ask);
+    assert_int_equal(ask.error, ERROR_NONE);
+    assert_int_equal(forecast.overdue + due[0] + due[1], 0);
+    fixture_carry_out(&fixture);
+    board_close(&fixture, &board);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -224,6 +500,11 @@ int main(void)
         cmocka_unit_test(changes_leave_it_paused),
         cmocka_unit_test(attempts_are_kept),
         cmocka_unit_test(maintenance_holds_everything_back),
+        cmocka_unit_test(a_paused_target_gets_nothing),
+        cmocka_unit_test(a_paused_queue_gives_nothing),
+        cmocka_unit_test(a_pause_of_a_target_ends_at_its_time),
+        cmocka_unit_test(tenants_take_turns_at_a_broker),
+        cmocka_unit_test(a_survey_has_seen_the_pause),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

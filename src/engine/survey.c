@@ -95,8 +95,7 @@ static void survey_waiting(struct surveyor *surveyor, const struct dispatch_queu
     if (!row)
         return;
     survey_add_ready(row, timer);
-    /* Tenants share a connection of a broker, and its backlog. */
-    row->is_spilled |= queue->kind == DISPATCH_WEBHOOK && queue->backlog.scan != 0;
+    row->is_spilled |= queue->kind != DISPATCH_OVERDUE && queue->backlog.scan != 0;
 }
 
 static void survey_inflight(struct surveyor *surveyor)
@@ -132,8 +131,8 @@ static void survey_items(const struct engine *engine, struct survey *survey)
     }
 }
 
-/* A tenant's webhooks are all in queues of its own: of another tenant's only the first is looked
- * at. */
+/* But for the overdue a tenant's timers are all in queues of its own: of another tenant's only the
+ * first is looked at. */
 static void survey_queues(struct surveyor *surveyor)
 {
     const bool of_targets = surveyor->survey->kind == SURVEY_TARGETS;
@@ -145,7 +144,7 @@ static void survey_queues(struct surveyor *surveyor)
             survey_queue(surveyor, queue);
         if (!of_targets || queue->kind == DISPATCH_PULLED || list_is_empty(&queue->timers))
             continue;
-        if (queue->kind == DISPATCH_WEBHOOK && !tenant_owns(command, dispatch_first(queue)->timer))
+        if (queue->kind != DISPATCH_OVERDUE && !tenant_owns(command, dispatch_first(queue)->timer))
             continue;
         LIST_FOR_EACH (&queue->timers, link)
             survey_waiting(surveyor, queue, entry_of(link)->timer);
@@ -161,6 +160,7 @@ enum error_code dispatch_survey(struct engine *engine, struct command *command)
 
     assert(engine->is_in_turn);
     assert(!survey->rows && survey->row_count == 0 && survey->item_count == 0);
+    dispatch_look_at_pauses(engine);
     buffer_init(&survey->names);
     if (survey->kind == SURVEY_ITEMS) {
         survey_items(engine, survey);

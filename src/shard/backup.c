@@ -32,7 +32,13 @@ static enum error_code backup_copy(struct node *node, struct node_backup *backup
     if ((size_t)snprintf(backup->folder, sizeof(backup->folder), "%s/%s", parent, backup->name) >=
         sizeof(backup->folder))
         return error_set(&backup->error, ERROR_IO, "backup_folder is too long");
-    return storage_backup(node->storage, backup->folder, &backup->copy, &backup->error);
+    code = storage_backup(node->storage, backup->folder, &backup->copy, &backup->error);
+    if (code)
+        return code;
+    code = pauses_back_up(node, backup->folder, &backup->error);
+    if (code)
+        files_remove_folder(backup->folder);
+    return code;
 }
 
 static void *backup_run(void *argument)

@@ -68,6 +68,7 @@ static struct engine_options node_engine_options(struct node *node, uint16_t par
     options.pending_max = config->pending_max;
     options.pending_all = &node->pending_all;
     options.is_held = &node->is_held;
+    options.pauses = &node->pauses;
     options.inflight_max = (uint32_t)node_share(node, partition, config->deliveries_max);
     options.target_inflight_max =
         (uint32_t)node_share(node, partition, config->target_deliveries_max);
@@ -225,6 +226,8 @@ static void node_free(struct node *node)
     pthread_mutex_destroy(&node->backup_lock);
     pthread_mutex_destroy(&node->move_lock);
     pthread_mutex_destroy(&node->hold_lock);
+    pthread_mutex_destroy(&node->pause_lock);
+    target_pause_board_deinit(&node->pauses);
     free(node);
 }
 
@@ -265,6 +268,8 @@ static struct node *node_alloc(const struct config *config, struct metrics *metr
     pthread_mutex_init(&node->backup_lock, NULL);
     pthread_mutex_init(&node->move_lock, NULL);
     pthread_mutex_init(&node->hold_lock, NULL);
+    pthread_mutex_init(&node->pause_lock, NULL);
+    target_pause_board_init(&node->pauses);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -382,6 +387,8 @@ enum error_code node_start(const struct config *config, struct metrics *metrics,
         code = node_start_senders(node, ret_error);
     if (code == ERROR_NONE)
         code = maintenance_load(node, ret_error);
+    if (code == ERROR_NONE)
+        code = pauses_load(node, ret_error);
     if (code == ERROR_NONE)
         code = node_start_engines(node, ret_error);
     if (code == ERROR_NONE)

@@ -23,6 +23,7 @@
 #include "engine/given_up.h"
 #include "shard/feed.h"
 #include "timer/schedule.h"
+#include "timer/target_pauses.h"
 #include "ops/config.h"
 #include "ops/metrics.h"
 #include "sys/event_loop.h"
@@ -116,6 +117,23 @@ enum error_code node_maintenance_end(struct node *node, struct error *ret_error)
 
 /* Whether it is on, and its note. */
 bool node_maintenance(struct node *node, char ret_note[NODE_NOTE_SIZE_MAX], size_t *ret_size);
+
+/* Pauses a queue or a target of a tenant, by its name (timer/target_pauses.h), or replaces `until`
+ * and the note of its pause: durable when it returns. No delivery to it begins in a turn that
+ * begins after that, nor after the answer to a survey. It waits for the disk.
+ * TOO_MANY: as many are paused as may be. After any error nothing has changed. */
+enum error_code node_pause(struct node *node, const struct target_pause *pause,
+                           struct error *ret_error);
+
+/* Ends the pause of that name, if there is one: durable likewise. */
+enum error_code node_resume(struct node *node, struct bytes tenant, struct bytes name,
+                            struct wall now, struct error *ret_error);
+
+/* The pauses of all tenants; the caller leaves the table (target_pauses_leave). */
+struct target_pauses *node_pauses(struct node *node);
+
+/* Whether the file of pauses can be read, in a data folder at rest. */
+enum error_code node_check_pauses(const char *folder, struct error *ret_error);
 
 /* From now on no worker waits: those that do are answered, with nothing. */
 void node_queue_stop_waiting(struct node *node);

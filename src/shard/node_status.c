@@ -184,6 +184,18 @@ void node_waiting(struct node *node, struct metrics_waiting *ret_waiting)
     ret_waiting->tenant_count = node_show_census(node->tenants, ret_waiting->tenants);
 }
 
+static uint64_t node_count_pauses(struct node *node)
+{
+    struct target_pauses *pauses = node_pauses(node);
+    const struct wall now = wall_now();
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < pauses->count; i++)
+        count += target_pause_is_in_force(&pauses->rows[i], now);
+    target_pauses_leave(pauses);
+    return count;
+}
+
 void node_refresh_metrics(struct node *node)
 {
     struct metrics *metrics = node->metrics;
@@ -223,4 +235,5 @@ void node_refresh_metrics(struct node *node)
     }
     metrics_set(metrics, METRIC_READY, health.is_ready);
     metrics_set(metrics, METRIC_MAINTENANCE, atomic_load(&node->is_held));
+    metrics_set(metrics, METRIC_PAUSES, node_count_pauses(node));
 }

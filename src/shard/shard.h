@@ -14,6 +14,7 @@
  *   storage_loops.c  the commit thread and the read thread, which all shards share
  *   backup.c         copies of the storage
  *   maintenance.c    holds all deliveries back
+ *   pauses.c         holds back deliveries to the queues and targets that are paused
  *
  * The commit thread takes the batches of all shards that wait, and syncs once for all of them.
  */
@@ -115,11 +116,13 @@ struct node {
     pthread_mutex_t hold_lock; /* guards the next, and the file of the maintenance */
     char hold_note[NODE_NOTE_SIZE_MAX];
     size_t hold_note_size;
-    atomic_bool shards_end;     /* shards end as soon as nothing is out ... */
-    atomic_bool shards_give_up; /* ... or at once */
-    atomic_bool wants_look;     /* the read thread is to look after the disk */
-    _Atomic uint64_t looked_ns; /* when it did last, an instant */
-    atomic_bool storage_ends;   /* the commit and read threads end when their mailboxes are empty */
+    struct target_pause_board pauses; /* queues and targets that are paused */
+    pthread_mutex_t pause_lock;       /* one change at a time, and its file */
+    atomic_bool shards_end;           /* shards end as soon as nothing is out ... */
+    atomic_bool shards_give_up;       /* ... or at once */
+    atomic_bool wants_look;           /* the read thread is to look after the disk */
+    _Atomic uint64_t looked_ns;       /* when it did last, an instant */
+    atomic_bool storage_ends; /* the commit and read threads end when their mailboxes are empty */
 
     pthread_mutex_t report_lock;   /* guards what follows, and the reports of the shards */
     pthread_cond_t report_changed; /* on CLOCK_MONOTONIC */
@@ -234,6 +237,14 @@ void node_queue_acks_done(struct node_queue_request *request);
 
 /* At the start: goes on with the maintenance that was not ended. */
 enum error_code maintenance_load(struct node *node, struct error *ret_error);
+
+/* ---- pauses.c ---- */
+
+/* At the start: reads the pauses of queues and targets. */
+enum error_code pauses_load(struct node *node, struct error *ret_error);
+
+/* Writes them into the folder of a backup. */
+enum error_code pauses_back_up(struct node *node, const char *folder, struct error *ret_error);
 
 /* ---- backup.c ---- */
 

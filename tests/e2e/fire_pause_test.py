@@ -4,9 +4,11 @@ Method: timers in every state, and a kill -9 behind the answers."""
 
 import concurrent.futures
 import os
+import subprocess
 import sys
 import time
 import unittest
+import urllib.parse
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 import daemon_case
@@ -257,6 +259,185 @@ class MaintenanceTest(daemon_case.DaemonCase):
             harness.wait_until(lambda: self.daemon.metric("tickwheel_queue_waiting") == 1, 20, "a worker waits")
             self.call(200, "DELETE", self.PATH)
             self.assertEqual(len(waits.result()), 1)
+
+
+class HoldTest(daemon_case.DaemonCase):
+    """Queues and targets that are paused."""
+
+    def hold(self, of, verb, name, body=None, expected=200):
+        return self.call(expected, "POST", f"/v1/{of}/{urllib.parse.quote(name, safe='')}/{verb}", body)[1]
+
+    def lease(self, wait=0, queue="q"):
+        return self.call(200, "POST", f"/v1/queues/{queue}/lease", {"max": 9, "wait": wait, "lease": "1m"})[1]["items"]
+
+    def explained(self, timer, what):
+        return harness.wait_until(lambda: (answer := self.call(200, "GET", f"/v1/timers/{timer['id']}/explain")[1])
+                                  .get("waiting", {}).get("for") == what and answer, 20, f"it waits for {what}")
+
+    # proves: queue-pause, pause-state, explain-waiting, queues-list, metrics
+    def test_no_item_of_a_paused_queue_is_leased(self):
+        """Also after kill -9; other queues go on, and what was leased is acknowledged."""
+        self.create(target="queue:q", after=0)
+        item = self.lease("10s")[0]
+        paused = self.hold("queues", "pause", "q", {"note": "Ümzug"})
+        self.assertEqual((paused["name"], set(paused["paused"]), paused["paused"]["note"]), ("q", {"since", "note"}, "Ümzug"))
+        self.assertLess(abs(ms_of(paused["paused"]["since"]) - time.time() * 1000), 60000)
+        held, other = self.create(target="queue:q?priority=9", after=0), self.create(target="queue:r", after=0)
+        self.assertEqual(self.call(200, "POST", "/v1/queues/q/ack", {"receipts": [item["receipt"]]})[1]["ok"], 1)
+        for again in (False, True):
+            self.assertEqual(self.explained(held, "paused")["target"]["paused"], paused["paused"])
+            self.assertEqual(self.lease(), [])
+            shown = self.call(200, "GET", "/v1/queues/q")[1]
+            self.assertEqual((shown["ready"], shown["paused"]), (1, paused["paused"]))
+            self.assertEqual(self.daemon.metric("tickwheel_pauses"), 1)
+            if not again:
+                self.assertEqual([each["id"] for each in self.lease("10s", "r")], [other["id"]])
+                self.restart()
+        self.assertEqual(self.call(200, "GET", "/v1/queues/q/peek")[1]["timers"][0]["id"], held["id"])
+        self.assertEqual(self.hold("queues", "resume", "q"), {"name": "q"})
+        self.assertEqual([each["id"] for each in self.lease("10s")], [held["id"]])
+        self.assertEqual(self.hold("queues", "resume", "q"), {"name": "q"})
+        self.restart()
+        self.assertNotIn("paused", self.call(200, "GET", "/v1/queues/q")[1])
+
+    # proves: queue-pause
+    def test_a_worker_that_waits_gets_its_item_when_the_queue_goes_on(self):
+        self.hold("queues", "pause", "q")
+        self.create(target="queue:q", after=0)
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            waits = pool.submit(self.lease, "20s")
+            harness.wait_until(lambda: self.daemon.metric("tickwheel_queue_waiting") == 1, 20, "a worker waits")
+            self.hold("queues", "resume", "q")
+            self.assertEqual(len(waits.result()), 1)
+
+    # proves: target-pause, pause-state, target-pause-name, targets-list, forecast
+    def test_nothing_is_sent_to_a_paused_target(self):
+        """However it is written; what is under way ends, other targets go on, forecasts leave it out."""
+        other = harness.Receiver()
+        self.addCleanup(other.close)
+        origin = self.receiver.url("").rstrip("/")
+        paused = self.hold("targets", "pause", origin.upper() + "/", {"note": "deploy"})
+        self.assertEqual((paused["name"], paused["paused"]["note"]), (origin, "deploy"))
+        held, goes = self.create(after=0), self.create(target=other.url(), after=0)
+        late = self.create(after="30s", late={"drop_after": "1ms"})
+        self.explained(held, "paused")
+        harness.wait_until(other.arrivals, 20, "the other target")
+        self.await_state(goes, "fired")
+        self.assertEqual(sum(self.call(200, "GET", "/v1/forecast?count=120")[1]["due"]), 0)
+        self.restart()
+        rows = {row["target"]: row for row in self.call(200, "GET", "/v1/targets")[1]["targets"]}
+        self.assertEqual(rows[origin]["paused"], paused["paused"])
+        again = self.hold("targets", "pause", origin, {"note": "another"})
+        self.assertEqual(again["paused"], {"since": paused["paused"]["since"], "note": "another"})
+        self.assertEqual(self.arrivals_of(held), [])
+        self.call(200, "POST", f"/v1/timers/{late['id']}/fire")
+        self.explained(late, "paused")
+        self.assertEqual(self.hold("targets", "resume", origin), {"name": origin})
+        self.wait_for_arrivals(held)
+        self.await_state(late, "dead")
+        self.assertEqual(self.arrivals_of(late), [])
+
+    # proves: target-pause-until
+    def test_a_pause_of_both_ends_by_itself(self):
+        until = int(time.time() * 1000) + 2500
+        origin = self.receiver.url("").rstrip("/")
+        for of, name in (("queues", "q"), ("targets", origin)):
+            self.assertEqual(ms_of(self.hold(of, "pause", name, {"until": until})["paused"]["until"]), until)
+        hook, _ = self.create(after=0), self.create(target="queue:q", after=0)
+        self.restart()
+        self.assertEqual(len(self.lease("20s")), 1)
+        self.assertGreaterEqual(time.time() * 1000, until)
+        self.assertGreaterEqual(self.wait_for_arrivals(hook)[0].at_us, until * 1000)
+        self.assertNotIn("paused", self.call(200, "GET", "/v1/queues/q")[1])
+        self.assertEqual(self.daemon.metric("tickwheel_pauses"), 0)
+
+    # proves: target-pause-refused, note-bytes
+    def test_what_no_pause_is(self):
+        for name in ("https://a.example/path", "queue:q", "a.example", "redis://", "ftp://a.example"):
+            for verb in ("pause", "resume"):
+                self.hold("targets", verb, name, expected=422)
+        for body in ({"note": "x" * 257}, {"note": 1}, {"until": 1}, {"nte": ""}, {"until": "2020-01-01T00:00:00Z"}):
+            self.hold("queues", "pause", "q", body, 422)
+            self.hold("targets", "pause", "https://a.example", body, 422)
+        self.hold("queues", "pause", "a/b", expected=404)
+        self.hold("queues", "pause", "q" * 65, expected=404)
+        longest = "https://" + ".".join(["a" * 62] * 4)[:248]
+        self.hold("targets", "pause", longest)
+        self.hold("targets", "pause", longest + "a", expected=404)
+        self.hold("targets", "resume", longest)
+        self.assertEqual(self.call(200, "GET", "/v1/queues")[1]["queues"], [])
+        self.assertEqual(self.call(200, "GET", "/v1/targets")[1]["targets"], [])
+
+    # proves: pauses-tenant
+    def test_as_many_as_may_be(self):
+        for n in range(256):
+            self.hold("queues", "pause", f"q{n}")
+        problem = self.hold("queues", "pause", "more", expected=429)
+        self.assertIn("256", problem["detail"])
+        self.hold("targets", "pause", "https://a.example", expected=429)
+        self.hold("queues", "pause", "q7", {"note": "one that is paused"})
+        self.hold("queues", "resume", "q8")
+        self.hold("queues", "pause", "more")
+
+
+class HoldFileTest(daemon_case.TokensCase):
+    """The file of pauses: tenants, backups and damage."""
+
+    def call(self, daemon, who, method, path, body=None):
+        status, _, answer = daemon.call(method, path, body, daemon_case.bearer(self.tokens[who]))
+        self.assertLess(status, 300, answer)
+        return answer
+
+    # proves: tenant-isolation, target-pause, queue-pause, backup, restore
+    def test_a_pause_is_its_tenants(self):
+        """And a backup has it."""
+        for name in ("shop", "bank", "root"):
+            self.token(name, name if name != "root" else "-", "admin" if name == "root" else None)
+        self.write_tokens()
+        daemon = self.start("--backup-folder", self.path("backups"))
+        self.call(daemon, "shop", "POST", "/v1/queues/q/pause", {"note": "x"})
+        self.call(daemon, "shop", "POST", "/v1/targets/https%3A%2F%2Fa.example/pause")
+        for who, items in (("bank", 1), ("shop", 0)):
+            self.call(daemon, who, "POST", "/v1/timers", {"after": 0, "target": "queue:q"})
+            lease = {"wait": "20s" if items else 0}
+            self.assertEqual(len(self.call(daemon, who, "POST", "/v1/queues/q/lease", lease)["items"]), items, who)
+            self.assertEqual([row["target"] for row in self.call(daemon, who, "GET", "/v1/targets")["targets"]],
+                             [] if items else ["https://a.example"])
+            self.assertEqual("paused" in self.call(daemon, who, "GET", "/v1/queues/q"), not items)
+        self.call(daemon, "bank", "POST", "/v1/queues/q/resume")
+        self.assertIn("paused", self.call(daemon, "shop", "GET", "/v1/queues/q"))
+        folder = self.call(daemon, "root", "POST", "/v1/admin/backup")["folder"]
+        daemon.close()
+        with open(os.path.join(folder, "PAUSES"), "rb") as file, open(self.path("data/PAUSES"), "rb") as own:
+            self.assertEqual(file.read(), own.read())
+        restored = subprocess.run([harness.find("tickwheeld"), "--restore", folder, "--data-folder", self.path("again")],
+                                  capture_output=True, text=True, check=False)
+        self.assertEqual(restored.returncode, 0, restored.stderr)
+        os.rename(self.path("data"), self.path("old"))
+        os.rename(self.path("again"), self.path("data"))
+        daemon = self.start()
+        self.assertIn("paused", self.call(daemon, "shop", "GET", "/v1/queues/q"))
+
+    # proves: damaged-block
+    def test_a_damaged_file_stops_the_start(self):
+        """It says what to do, and --check finds it."""
+        daemon = self.start(tokens=False)
+        self.assertEqual(daemon.call("POST", "/v1/queues/q/pause")[0], 200)
+        daemon.close()
+        with open(self.path("data/PAUSES"), "r+b") as file:
+            file.seek(9)
+            file.write(b"\xff")
+        checked = subprocess.run([harness.find("tickwheeld"), "--check", self.path("data")], capture_output=True, text=True,
+                                 check=False)
+        self.assertEqual(checked.returncode, 1, checked.stdout)
+        refused = subprocess.run([harness.find("tickwheeld"), "--listen-port", "0", "--data-folder", self.path("data")],
+                                 capture_output=True, text=True, timeout=60, check=False)
+        self.assertEqual(refused.returncode, 1)
+        for text in (checked.stdout, refused.stderr):
+            self.assertIn("PAUSES is damaged", text)
+            self.assertIn("remove it", text)
+        os.remove(self.path("data/PAUSES"))
+        self.assertNotIn("paused", self.start(tokens=False).call("GET", "/v1/queues/q")[2])
 
 
 if __name__ == "__main__":

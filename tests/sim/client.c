@@ -527,6 +527,7 @@ void clients_act(struct world *world)
     const uint16_t partition = (uint16_t)world_below(world, world->plan.partition_count);
 
     pauses_draw_hold(world);
+    pauses_draw_target(world);
     if (!world->host.is_up || (world_chance(world, 200) && clients_go_on(world)))
         return;
     if (action <= ACTION_CREATE_MANY || action == ACTION_LIST) {

@@ -167,6 +167,22 @@ enum pauses_maintenance { PAUSES_GO_ON, PAUSES_HOLD };
 void pauses_hold(struct world *world, enum pauses_maintenance maintenance);
 void pauses_draw_hold(struct world *world);
 
+/* Targets are paused and resumed now and then; all of them go on. */
+void pauses_draw_target(struct world *world);
+void pauses_resume_targets(struct world *world);
+
+/* Whether the target of the timer is paused, since before this step. */
+bool pauses_hold_target(const struct world *world, const struct twin *twin);
+
+/* Whether a pause of its target may be seen still, or already. */
+bool pauses_may_hold_target(const struct world *world, const struct twin *twin);
+
+/* When the pause of its target ends, or has ended; 0: it has none. */
+struct wall pauses_target_until(const struct world *world, const struct twin *twin);
+
+/* Once a step: what waited for the end of a pause is late. */
+void pauses_note_ends(struct world *world);
+
 /* Whether a call pauses or resumes in place of what was drawn; and which of the two. */
 bool pauses_instead(const struct world *world);
 enum command_kind pauses_kind(const struct world *world, const struct twin *twin);

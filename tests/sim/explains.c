@@ -79,6 +79,8 @@ static bool may_wait_for(const struct world *world, const struct sim_partition *
         return partition->is_draining;
     case WAIT_MAINTENANCE:
         return true;
+    case WAIT_PAUSED:
+        return pauses_may_hold_target(world, twin);
     case WAIT_TARGET_LIMIT:
         return !is_queued &&
                partition->out_by_origin[twin->row.content.tenant][twin->row.content.origin] >=
@@ -98,6 +100,9 @@ static void judge_wait(struct world *world, const struct sim_partition *partitio
         (!may_wait_for(world, partition, twin, explained->reason) ||
          partition->is_draining != (explained->reason == WAIT_STOPPING)))
         world_fail(world, twin->number, TRUE, "it does not wait for that (%d)", explained->reason);
+    if (explained->place == PLACE_QUEUED && explained->reason <= WAIT_WORKER &&
+        explained->reason != WAIT_CATCH_UP && pauses_hold_target(world, twin))
+        world_fail(world, twin->number, TRUE, "its target is paused");
     if (explained->inflight > partition->out_by_origin[twin->row.content.tenant][origin])
         world_fail(world, twin->number, TRUE, "%u are not under way to its target",
                    explained->inflight);
@@ -126,6 +131,7 @@ static void judge_stages(struct world *world, const struct sim_partition *partit
         [LATENESS_BREAKER] = world->plan.postpone_permille,
         [LATENESS_RATE] = partition->options.target_rate,
         [LATENESS_WORKER] = world->plan.queue_permille,
+        [LATENESS_PAUSED] = world->plan.pause_permille,
         [LATENESS_HANDOFF] = true,
         [LATENESS_DELIVERY] = true,
         [LATENESS_COMMIT] = true,

@@ -37,6 +37,7 @@ static void calm_down(struct world *world)
 {
     world->is_quiet = true;
     pauses_hold(world, PAUSES_GO_ON);
+    pauses_resume_targets(world);
     world->disk.outage_end_ms = world->time_ms;
     events_drop(&world->events, 0);
     if (!world->host.is_up)

@@ -25,6 +25,7 @@ void host_init(struct world *world)
 
     world->host = (struct host){0};
     tenant_counts_init(&world->host.tenant_counts);
+    target_pause_board_init(&world->host.pauses);
     for (uint16_t p = 0; p < world->plan.partition_count; p++) {
         struct sim_partition *partition = partition_of(world, p);
 
@@ -34,6 +35,7 @@ void host_init(struct world *world)
         partition->options.tenant_counts = &world->host.tenant_counts;
         partition->options.is_watched = &is_watched;
         partition->options.is_held = &world->host.is_held;
+        partition->options.pauses = &world->host.pauses;
         partition->options.seed = random_next(&seeds);
     }
 }
@@ -41,6 +43,7 @@ void host_init(struct world *world)
 void host_deinit(struct world *world)
 {
     tenant_counts_deinit(&world->host.tenant_counts);
+    target_pause_board_deinit(&world->host.pauses);
 }
 
 void host_disturb(struct world *world, uint16_t partition)

@@ -42,9 +42,15 @@ struct sim_partition {
 struct host {
     struct sim_partition partitions[PARTITIONS_MAX];
     bool is_up;
-    bool is_stopping;                   /* drained partitions are not started again */
-    atomic_bool is_held;                /* maintenance: no delivery begins */
-    uint64_t held_step;                 /* since when */
+    bool is_stopping;                 /* drained partitions are not started again */
+    atomic_bool is_held;              /* maintenance: no delivery begins */
+    uint64_t held_step;               /* since when */
+    struct target_pause_board pauses; /* what the engines read; durable */
+    struct target_pause_twin {        /* and what it has */
+        bool is_on, was_told_over;
+        struct wall until;
+        uint64_t step; /* of the last change */
+    } target_pauses[TENANTS_MAX][ORIGINS_MAX];
     struct tenant_counts tenant_counts; /* live timers by tenant, of all partitions */
     uint32_t life;                      /* grows with each start; 1 is the first */
 };

@@ -96,6 +96,8 @@ struct twin *judge_delivery(struct world *world, struct sim_partition *partition
         world_fail(world, twin->number, "one delivery at a time", "another one is not settled");
     if (atomic_load(&world->host.is_held) && world->host.held_step < world->step)
         world_fail(world, twin->number, "nothing is delivered in maintenance", "it is");
+    if (pauses_hold_target(world, twin))
+        world_fail(world, twin->number, "nothing goes to a target that is paused", "it does");
     if (row->state == TIMER_PAUSED || timer->paused.ms)
         world_fail(world, twin->number, PAUSE, "paused at %llu", U64(row->paused.ms));
     check_due(world, twin, world_now(world));

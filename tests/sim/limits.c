@@ -139,6 +139,7 @@ static uint64_t calm_for_ms(const struct world *world, const struct twin *twin)
 
 static void check_timers(struct world *world, uint64_t max_ms)
 {
+    pauses_note_ends(world);
     if (atomic_load(&world->host.is_held))
         return;
     const struct wall now = world_now(world);
@@ -149,7 +150,10 @@ static void check_timers(struct world *world, uint64_t max_ms)
         if (!twin_is_live(twin) || twin->was_damaged || twin->is_out || twin->change_count > 0)
             continue;
         uint64_t late_ms =
-            twin->has_outcome ? UINT64_MAX : wall_since(model_acts_at(world, twin), now);
+            twin->has_outcome
+                ? UINT64_MAX
+                : wall_since(wall_max(model_acts_at(world, twin), pauses_target_until(world, twin)),
+                             now);
         if (late_ms > calm_for_ms(world, twin))
             late_ms = calm_for_ms(world, twin);
         if (late_ms > max_ms)

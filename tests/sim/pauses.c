@@ -64,6 +64,115 @@ void pauses_draw_hold(struct world *world)
         pauses_hold(world, is_held ? PAUSES_GO_ON : PAUSES_HOLD);
 }
 
+/* ---- targets that are paused ---- */
+
+/* Makes the table that the engines read as the twins have it, with or without this one. */
+static void pauses_show(struct world *world, uint8_t tenant, uint8_t origin,
+                        const struct target_pause_twin *twin)
+{
+    struct target_pause_board *board = &world->host.pauses;
+    uint64_t version;
+    struct target_pauses *next, *last = target_pause_board_take(board, &version);
+    char text[64], room[TARGET_PAUSE_NAME_SIZE_MAX];
+    struct bytes name = BYTES("queue:sim");
+    snprintf(text, sizeof(text), "http://host-%u.example:8%u/", (unsigned)origin, (unsigned)origin);
+    if (origin != QUEUE_ORIGIN && target_pause_parse_name(bytes_of(text), room, &name, NULL))
+        assert(!"an origin");
+    const struct target_pause pause = {.tenant = tenants_text(tenant),
+                                       .name = name,
+                                       .since = world_now(world),
+                                       .until = twin->until};
+
+    if (!last)
+        last = target_pauses_create();
+    assert(last);
+    const enum error_code code =
+        twin->is_on ? target_pauses_put(last, (struct wall){0}, &pause, &next)
+                    : target_pauses_remove(last, (struct wall){0}, pause.tenant, pause.name, &next);
+    assert(!code);
+    (void)code;
+    target_pause_board_show(board, next);
+    target_pauses_leave(last);
+}
+
+static void pauses_turn_target(struct world *world, uint8_t tenant, uint8_t origin,
+                               struct wall until)
+{
+    struct target_pause_twin *twin = &world->host.target_pauses[tenant][origin];
+
+    *twin = (struct target_pause_twin){.is_on = until.ms > 0, .until = until, .step = world->step};
+    pauses_show(world, tenant, origin, twin);
+    world->totals->target_pauses += twin->is_on;
+    host_slept(world); /* what waited is late */
+    world_note(world, twin->is_on ? "pause target" : "resume target", 0, origin, tenant, until.ms);
+}
+
+void pauses_draw_target(struct world *world)
+{
+    const uint64_t drawn = pauses_drawn(world, 5);
+    const uint8_t tenant = (uint8_t)(drawn / 1000 % world->plan.tenant_count);
+    const uint8_t origins = (uint8_t)(world->plan.origin_count + 1);
+    const uint8_t nth = (uint8_t)(drawn / 8000 % origins);
+    const uint8_t origin = nth == world->plan.origin_count ? QUEUE_ORIGIN : nth;
+    const struct target_pause_twin *twin = &world->host.target_pauses[tenant][origin];
+
+    if (!world->plan.pause_permille || drawn % (twin->is_on ? 8 : 60) > 0)
+        return;
+    const uint64_t until_ms = 1 + drawn / 100000 % (4 * world->plan.engine.window_ms + 100);
+    struct wall until = {0};
+    if (!twin->is_on)
+        until = drawn / 70000 % 2 ? WALL_NEVER : wall_add(world_now(world), until_ms);
+    pauses_turn_target(world, tenant, origin, until);
+}
+
+void pauses_resume_targets(struct world *world)
+{
+    for (uint8_t tenant = 0; tenant < TENANTS_MAX; tenant++)
+        for (uint8_t origin = 0; origin < ORIGINS_MAX; origin++)
+            if (world->host.target_pauses[tenant][origin].is_on)
+                pauses_turn_target(world, tenant, origin, (struct wall){0});
+}
+
+static const struct target_pause_twin *pauses_of_target(const struct world *world,
+                                                        const struct twin *twin)
+{
+    return &world->host.target_pauses[twin->row.content.tenant][twin->row.content.origin];
+}
+
+bool pauses_hold_target(const struct world *world, const struct twin *twin)
+{
+    const struct target_pause_twin *pause = pauses_of_target(world, twin);
+
+    return pause->is_on && pause->step < world->step && pause->until.ms > world_now(world).ms;
+}
+
+bool pauses_may_hold_target(const struct world *world, const struct twin *twin)
+{
+    const struct target_pause_twin *pause = pauses_of_target(world, twin);
+
+    return pause->is_on || pause->step == world->step;
+}
+
+struct wall pauses_target_until(const struct world *world, const struct twin *twin)
+{
+    return pauses_of_target(world, twin)->until;
+}
+
+void pauses_note_ends(struct world *world)
+{
+    for (uint8_t tenant = 0; tenant < TENANTS_MAX; tenant++)
+        for (uint8_t origin = 0; origin < ORIGINS_MAX; origin++) {
+            struct target_pause_twin *twin = &world->host.target_pauses[tenant][origin];
+            const bool is_over = twin->is_on && twin->until.ms <= world_now(world).ms;
+
+            if (is_over && !twin->was_told_over)
+                host_slept(world);
+            twin->was_told_over = is_over;
+        }
+}
+
+/* ---- what clients ask ---- */
+
 bool pauses_instead(const struct world *world)
 {
     return pauses_drawn(world, 2) % 1000 < world->plan.pause_permille;

@@ -24,6 +24,7 @@
     X(resumed, "timers resumed by a call")              \
     X(pauses_ended, "pauses that ended by themselves")  \
     X(maintenances, "times of maintenance")             \
+    X(target_pauses, "pauses of queues and targets")    \
     X(forgotten, "dead letters forgotten")              \
     X(keys_met, "keys that were taken")                 \
     X(repeated, "requests repeated")                    \

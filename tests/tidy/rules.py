@@ -146,7 +146,7 @@ ENGINE_MODULES = {
     "commands": ("commands", "create", "change", "complete", "explain", "forecast"),
     "lookup": ("lookup",),
     "reload": ("reload",),
-    "dispatch": ("dispatch", "dispatch_queue", "leases", "lateness", "shares", "survey",
+    "dispatch": ("dispatch", "dispatch_queue", "leases", "lateness", "shares", "connections", "survey",
                  "waiting"),
     "spill": ("spill",),
     "outcome": ("outcome",),

@@ -25,6 +25,7 @@ struct node {
     size_t outpaced; /* patches that come too late */
     bool is_held, is_reversed, is_stopping;
     const char *not_ready;
+    struct target_pauses *pauses; /* the real ones, in memory alone */
 };
 
 /* ---- commands; on the node's thread, under the lock ---- */
@@ -388,6 +389,38 @@ bool node_maintenance(struct node *node, char ret_note[NODE_NOTE_SIZE_MAX], size
     return false;
 }
 
+/* The real tables, in memory alone. */
+enum error_code node_pause(struct node *node, const struct target_pause *pause,
+                           struct error *ret_error)
+{
+    struct target_pauses *next, *last = node->pauses;
+    const enum error_code code = target_pauses_put(last, pause->since, pause, &next);
+
+    if (code)
+        return error_set(ret_error, code, "%s", "");
+    node->pauses = next;
+    target_pauses_leave(last);
+    return ERROR_NONE;
+}
+
+enum error_code node_resume(struct node *node, struct bytes tenant, struct bytes name,
+                            struct wall now, struct error *ret_error)
+{
+    struct target_pauses *next, *last = node->pauses;
+    const enum error_code code = target_pauses_remove(last, now, tenant, name, &next);
+
+    if (code)
+        return error_set(ret_error, code, "%s", "");
+    node->pauses = next;
+    target_pauses_leave(last);
+    return ERROR_NONE;
+}
+
+struct target_pauses *node_pauses(struct node *node)
+{
+    return target_pauses_hold(node->pauses);
+}
+
 static void node_fake_take(struct node *node, struct node_request *request)
 {
     node->submitted++;
@@ -507,7 +540,8 @@ struct node *node_fake_start(uint16_t partition_count, unsigned threads)
     map_init(&node->timers);
     node->queue = queue_create((const uint8_t[QUEUE_SECRET_SIZE]){1, 2}, 0, instant_now());
     node->feed = feed_create();
-    assert(node->queue && node->feed);
+    node->pauses = target_pauses_create();
+    assert(node->queue && node->feed && node->pauses);
     node->partition_count = partition_count;
     node->thread_count = threads;
     node->inflight_max = SIZE_MAX / 2;
@@ -526,6 +560,7 @@ void node_fake_stop(struct node *node)
     pthread_join(node->thread, NULL);
     queue_destroy(node->queue);
     feed_destroy(node->feed);
+    target_pauses_leave(node->pauses);
     struct timer *timer;
     size_t cursor = 0;
     while ((timer = map_next(&node->timers, &cursor)))

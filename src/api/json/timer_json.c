@@ -157,14 +157,27 @@ void timer_json_format_runs(const struct timer *timer, struct buffer *out)
     buffer_append_text(out, "]");
 }
 
+/* `until` is WALL_MS_MAX at most, or stands for no time at all. */
+static void append_paused(struct wall since, struct wall until, struct bytes note,
+                          struct buffer *out)
+{
+    timer_json_append_time(out, ",\"paused\":{\"since\":", since);
+    if (until.ms <= WALL_MS_MAX)
+        timer_json_append_time(out, ",\"until\":", until);
+    if (note.size)
+        append_string(out, ",\"note\":", note);
+    buffer_append(out, "}", 1);
+}
+
 void timer_json_format_paused(const struct timer *timer, struct buffer *out)
 {
-    timer_json_append_time(out, ",\"paused\":{\"since\":", timer->paused);
-    if (timer->at.ms < STORAGE_PAUSED_AT.ms)
-        timer_json_append_time(out, ",\"until\":", timer->at);
-    if (timer->texts.note.size)
-        append_string(out, ",\"note\":", timer->texts.note);
-    buffer_append(out, "}", 1);
+    append_paused(timer->paused, timer->at, timer->texts.note, out);
+}
+
+void timer_json_append_pause(const struct target_pause *pause, struct wall now, struct buffer *out)
+{
+    if (target_pause_is_in_force(pause, now))
+        append_paused(pause->since, pause->until, pause->note, out);
 }
 
 void timer_json_format(const struct timer *timer, struct buffer *out)

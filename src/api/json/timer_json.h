@@ -10,6 +10,7 @@
 #include "api/json/problem.h"
 #include "engine/command.h"
 #include "timer/schedule.h"
+#include "timer/target_pauses.h"
 
 /* Limits of a request, from the settings and the tenant. */
 struct timer_json_limits {
@@ -67,6 +68,9 @@ void timer_json_format_runs(const struct timer *timer, struct buffer *out);
 
 /* Appends since when, until when and why it is paused, as a member after a comma. */
 void timer_json_format_paused(const struct timer *timer, struct buffer *out);
+
+/* Likewise of its queue or its target, if there is a pause and it is in force. */
+void timer_json_append_pause(const struct target_pause *pause, struct wall now, struct buffer *out);
 
 /* Appends the timer as API.md shows it. A final state has no payload. */
 void timer_json_format(const struct timer *timer, struct buffer *out);

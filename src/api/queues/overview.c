@@ -5,8 +5,10 @@
 #include "api/queues/tally.h"
 #include "base/json.h"
 #include "calendar/rfc3339.h"
+#include "sys/clock.h"
 #include "timer/queue_target.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum {
@@ -30,7 +32,42 @@ static void overview_add_workers(void *context, struct bytes queue, size_t worke
         row->workers = workers;
 }
 
-static void overview_append(struct bytes name, const struct tally_row *row, struct buffer *out)
+/* The queues of the tenant that are paused, and have no items perhaps. */
+static void overview_add_paused(struct node_tally *tally)
+{
+    const struct bytes tenant = caller_tenant(&tally->call->caller);
+    struct target_pauses *pauses = node_pauses(tally->call->api->options.node);
+    const size_t scheme = sizeof("queue:") - 1;
+
+    for (size_t i = 0; i < pauses->count; i++) {
+        const struct target_pause *pause = &pauses->rows[i];
+        char room[QUEUE_FULL_NAME_SIZE_MAX];
+
+        if (!bytes_equal(pause->tenant, tenant) ||
+            !bytes_has_prefix(pause->name, BYTES("queue:")) ||
+            !target_pause_is_in_force(pause, wall_now()))
+            continue;
+        const struct bytes name = {pause->name.data + scheme, pause->name.size - scheme};
+        if (!tally->call->parameter.size || bytes_equal(name, tally->call->parameter))
+            tally_add(tally, queue_full_name(tenant, name, room));
+    }
+    target_pauses_leave(pauses);
+}
+
+static void overview_append_paused(struct node_tally *tally, struct bytes name, struct buffer *out)
+{
+    struct target_pauses *pauses = node_pauses(tally->call->api->options.node);
+    char room[QUEUE_FULL_NAME_SIZE_MAX];
+    const int size = snprintf(room, sizeof(room), "queue:%.*s", (int)name.size, name.data);
+
+    timer_json_append_pause(target_pauses_find(pauses, caller_tenant(&tally->call->caller),
+                                               (struct bytes){room, (size_t)size}),
+                            wall_now(), out);
+    target_pauses_leave(pauses);
+}
+
+static void overview_append(struct node_tally *tally, struct bytes name,
+                            const struct tally_row *row, struct buffer *out)
 {
     buffer_append_text(out, "{\"name\":");
     json_append_string(out, name);
@@ -43,6 +80,7 @@ static void overview_append(struct bytes name, const struct tally_row *row, stru
         rfc3339_format(row->oldest, text);
         buffer_printf(out, ",\"oldest\":\"%s\"", text);
     }
+    overview_append_paused(tally, name, out);
     buffer_append_text(out, "}");
 }
 
@@ -50,6 +88,7 @@ static void overview_append(struct bytes name, const struct tally_row *row, stru
 static bool overview_sum(struct node_tally *tally)
 {
     node_workers(tally->call->api->options.node, overview_add_workers, tally);
+    overview_add_paused(tally);
     tally_sum(tally);
     if (!buffer_failed(&tally->names))
         return true;
@@ -68,8 +107,8 @@ static void overview_finish(struct node_tally *tally)
         const struct bytes full = tally_name(tally, &tally->rows[i]);
 
         buffer_append_text(&body, i ? "," : "");
-        overview_append(queue_own_name(caller_tenant(&tally->call->caller), full), &tally->rows[i],
-                        &body);
+        overview_append(tally, queue_own_name(caller_tenant(&tally->call->caller), full),
+                        &tally->rows[i], &body);
     }
     buffer_printf(&body, "],\"complete\":%s}", tally->is_cut ? "false" : "true");
     call_answer_json(tally->call, 200, &body);
@@ -88,7 +127,8 @@ static void overview_finish_one(struct node_tally *tally)
         return;
     struct buffer body;
     buffer_init(&body);
-    overview_append(tally->call->parameter, tally->row_count ? &tally->rows[0] : &empty, &body);
+    overview_append(tally, tally->call->parameter, tally->row_count ? &tally->rows[0] : &empty,
+                    &body);
     call_answer_json(tally->call, 200, &body);
 }
 

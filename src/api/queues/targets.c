@@ -167,6 +167,31 @@ static void targets_append_row(const struct node_tally *tally, const struct tall
     }
 }
 
+/* Of the target, which may be written in other ways. */
+static void targets_append_paused(const struct node_tally *tally,
+                                  const struct target_pauses *pauses, struct bytes origin,
+                                  struct buffer *out)
+{
+    char room[TARGET_PAUSE_NAME_SIZE_MAX];
+    struct bytes name;
+
+    if (pauses->count && !target_pause_parse_name(origin, room, &name, NULL))
+        timer_json_append_pause(
+            target_pauses_find(pauses, caller_tenant(&tally->call->caller), name), wall_now(), out);
+}
+
+/* The targets of the tenant that are paused, and for which nothing waits perhaps. */
+static void targets_add_paused(struct node_tally *tally, const struct target_pauses *pauses)
+{
+    const struct bytes tenant = caller_tenant(&tally->call->caller);
+
+    for (size_t i = 0; i < pauses->count; i++)
+        if (bytes_equal(pauses->rows[i].tenant, tenant) &&
+            !bytes_has_prefix(pauses->rows[i].name, BYTES("queue:")) &&
+            target_pause_is_in_force(&pauses->rows[i], wall_now()))
+            tally_add(tally, pauses->rows[i].name);
+}
+
 static bool is_webhook(struct bytes origin)
 {
     return bytes_has_prefix(origin, BYTES("http://")) ||
@@ -175,7 +200,7 @@ static bool is_webhook(struct bytes origin)
 
 /* Rows and failures are sorted by origin, and each failure has a row unless rows were cut. */
 static void targets_format(const struct node_tally *tally, const struct target_report *report,
-                           struct buffer *out)
+                           const struct target_pauses *pauses, struct buffer *out)
 {
     const struct config *config = tally->call->api->options.config;
     const struct wall now = wall_now();
@@ -191,6 +216,7 @@ static void targets_format(const struct node_tally *tally, const struct target_r
             report_append_failures(report, origin, &index, now, out);
         else
             targets_append_broker(tally->call->api->options.node, origin, out);
+        targets_append_paused(tally, pauses, origin, out);
         buffer_append_text(out, "}");
     }
     buffer_printf(out, "],\"in_flight_max\":%u,\"rate_max\":%u,\"complete\":%s}",
@@ -208,6 +234,8 @@ static void targets_finish(struct node_tally *tally)
         qsort_r(report.failing, report.count, sizeof(*report.failing), report_compare, &report);
     for (size_t i = 0; i < report.count; i++)
         tally_add(tally, report_origin(&report, &report.failing[i]));
+    struct target_pauses *pauses = node_pauses(call->api->options.node);
+    targets_add_paused(tally, pauses);
     tally_sum(tally);
     if (buffer_failed(&tally->names) || buffer_failed(&report.texts)) {
         call_answer_error(call, ERROR_NO_MEMORY, "");
@@ -215,9 +243,10 @@ static void targets_finish(struct node_tally *tally)
         struct buffer body;
 
         buffer_init(&body);
-        targets_format(tally, &report, &body);
+        targets_format(tally, &report, pauses, &body);
         call_answer_json(call, 200, &body);
     }
+    target_pauses_leave(pauses);
     free(report.failing);
     buffer_deinit(&report.texts);
 }

@@ -88,6 +88,7 @@ static void say_why_waiting(struct buffer *out, const struct explained *explaine
         [WAIT_RATE] = "its target gets only so many a second",
         [WAIT_CATCH_UP] = "it is overdue, and of those only so many a second are delivered",
         [WAIT_WORKER] = "no worker has pulled it yet",
+        [WAIT_PAUSED] = "its queue or its target is paused",
         [WAIT_MAINTENANCE] = "the operator holds all deliveries back",
         [WAIT_STOPPING] = "the service is stopping and begins no delivery",
     };
@@ -185,6 +186,7 @@ static void say_late(struct buffer *out, const struct explained *explained)
         [LATENESS_BREAKER] = "its target being left alone",
         [LATENESS_RATE] = "its target's rate",
         [LATENESS_WORKER] = "no worker asking for it",
+        [LATENESS_PAUSED] = "its queue or its target being paused",
         [LATENESS_HANDOFF] = "the way from the engine to the network",
     };
     const struct lateness *lateness = &explained->lateness;
@@ -271,7 +273,8 @@ static void append_place(const struct timer *timer, const struct explained *expl
 }
 
 static void append_target(const struct timer *timer, const struct explained *explained,
-                          const struct target_status *target, struct buffer *out)
+                          const struct target_status *target, const struct target_pause *pause,
+                          struct buffer *out)
 {
     buffer_append_text(out, ",\"target\":{\"origin\":");
     json_append_string(out, timer_target_origin(timer));
@@ -286,11 +289,13 @@ static void append_target(const struct timer *timer, const struct explained *exp
         if (target->state != BREAKER_CLOSED)
             append_number(out, "tried_again_in_ms", target->wait_ms);
     }
+    timer_json_append_pause(pause, explained->now, out);
     buffer_append_text(out, "}");
 }
 
 void explain_format(const struct timer *timer, const struct explained *explained,
-                    const struct target_status *target, struct buffer *out)
+                    const struct target_status *target, const struct target_pause *pause,
+                    struct buffer *out)
 {
     char id[TIMER_ID_TEXT_SIZE];
 
@@ -315,7 +320,7 @@ void explain_format(const struct timer *timer, const struct explained *explained
         json_append_string(out, timer->texts.last_error);
     }
     append_place(timer, explained, out);
-    append_target(timer, explained, target, out);
+    append_target(timer, explained, target, pause, out);
     append_lateness(&explained->lateness, out);
     if (timer->texts.trace.size) {
         buffer_append_text(out, ",\"traceparent\":");
@@ -339,9 +344,12 @@ static void explain_done(struct node_request *request)
     struct buffer body;
     buffer_init(&body);
     struct target_status status;
-    explain_format(timer, &command->explained,
-                   node_target_status(call->api->options.node, timer, &status) ? &status : NULL,
-                   &body);
+    struct target_pauses *pauses = node_pauses(call->api->options.node);
+    explain_format(
+        timer, &command->explained,
+        node_target_status(call->api->options.node, timer, &status) ? &status : NULL,
+        target_pauses_of(pauses, timer->texts.tenant, timer->texts.target, &timer->target), &body);
+    target_pauses_leave(pauses);
     call_answer_json(call, 200, &body);
 }
 

@@ -127,9 +127,19 @@ void events_closed(struct call *call);
 void explain_end(struct call *call);
 
 /* Appends the explanation of a timer: the sentence and the fields. `target` may be NULL: its state
- * is not known. */
+ * is not known; and `pause`, of its queue or its target. */
 void explain_format(const struct timer *timer, const struct explained *explained,
-                    const struct target_status *target, struct buffer *out);
+                    const struct target_status *target, const struct target_pause *pause,
+                    struct buffer *out);
+
+/* ---- target_pause.c: queues and targets; pauses are closed by scatter_closed ---- */
+
+void queues_pause_begin(struct call *call);
+void queues_pause(struct call *call);
+void queues_resume(struct call *call);
+void targets_pause_begin(struct call *call);
+void targets_pause(struct call *call);
+void targets_resume(struct call *call);
 
 /* ---- forecast.c: how many timers are due in each second or minute to come ---- */
 
