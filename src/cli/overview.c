@@ -82,16 +82,17 @@ static void overview_show_targets(struct cli *cli, struct bytes answer)
     overview_show(cli, answer, "targets", columns, sizeof(columns) / sizeof(*columns));
 }
 
-/* "pause NAME" or "resume NAME": a call that is about the name. */
-static enum cli_exit overview_act(struct cli *cli, const char *place)
+/* "pause NAME", "resume NAME", of targets "reset NAME": a call that is about the name. */
+static enum cli_exit overview_act(struct cli *cli, const char *place, const char *verbs)
 {
     const char *verb = cli->options.arguments[0], *name = cli->options.arguments[1];
     const bool is_pause = strcmp(verb, "pause") == 0;
     struct cli_answer answer;
     struct buffer path, body;
 
-    if (!is_pause && strcmp(verb, "resume") != 0)
-        return cli_complain(CLI_EXIT_USAGE, "\"%s\" is none of: pause, resume", verb);
+    if (!is_pause && strcmp(verb, "resume") != 0 &&
+        (!strstr(verbs, "reset") || strcmp(verb, "reset") != 0))
+        return cli_complain(CLI_EXIT_USAGE, "\"%s\" is none of: %s", verb, verbs);
     if (!is_pause && (cli_flag(cli, CLI_FLAG_NOTE) || cli_flag(cli, CLI_FLAG_UNTIL)))
         return cli_complain(CLI_EXIT_USAGE, "--note and --until are for pause");
     buffer_init(&path);
@@ -119,7 +120,7 @@ enum cli_exit overview_queues(struct cli *cli)
     struct buffer path;
 
     if (cli->options.argument_count == 2)
-        return overview_act(cli, "/v1/queues/");
+        return overview_act(cli, "/v1/queues/", "pause, resume");
     if (cli_flag(cli, CLI_FLAG_NOTE) || cli_flag(cli, CLI_FLAG_UNTIL))
         return cli_complain(CLI_EXIT_USAGE, "--note and --until are for queues pause QUEUE");
     buffer_init(&path);
@@ -133,10 +134,10 @@ enum cli_exit overview_targets(struct cli *cli)
     struct buffer path;
 
     if (cli->options.argument_count == 2)
-        return overview_act(cli, "/v1/targets/");
+        return overview_act(cli, "/v1/targets/", "pause, resume, reset");
     if (cli->options.argument_count || cli_flag(cli, CLI_FLAG_NOTE) ||
         cli_flag(cli, CLI_FLAG_UNTIL))
-        return cli_complain(CLI_EXIT_USAGE, "write: targets, or targets pause|resume TARGET");
+        return cli_complain(CLI_EXIT_USAGE, "write: targets, or targets pause|resume|reset TARGET");
     buffer_init(&path);
     buffer_append_text(&path, "/v1/targets");
     return lists_ask_and_show(cli, &path, overview_show_targets);

@@ -350,8 +350,8 @@ const struct cli_verb CLI_VERBS[] = {
      "tickwheel queues pause mail --note 'the mail server moves' --until 2026-11-24T06:00:00Z\n"
      "tickwheel queues resume mail",
      verbs_hold, overview_queues},
-    {"targets", "[pause|resume TARGET]", 0, 2,
-     "Show what goes to each target, and which fail; pause and resume them",
+    {"targets", "[pause|resume|reset TARGET]", 0, 2,
+     "Show what goes to each target, and which fail; pause, resume and reset them",
      "For each host of webhooks and each connection of a broker the timers that wait, deliveries "
      "in\n"
      "flight, the breaker with the last failure, and whether it is paused. Nothing is sent to a "
@@ -359,7 +359,8 @@ const struct cli_verb CLI_VERBS[] = {
      "target.",
      "tickwheel targets\n"
      "tickwheel targets pause https://shop.example --note 'until the deploy is over'\n"
-     "tickwheel targets resume https://shop.example",
+     "tickwheel targets resume https://shop.example\n"
+     "tickwheel targets reset https://shop.example       # closes its breaker",
      verbs_hold, overview_targets},
     {"receive", "[PORT]", 0, 1, "Receive webhooks and show them",
      "Listens on 127.0.0.1, on port 9000 by default. The daemon calls private addresses only if\n"

@@ -87,3 +87,10 @@ bool breaker_leave(struct breaker *breaker, const struct breaker_options *option
     open(breaker, now, !was_closed ? doubled(breaker->pause_ms, options) : first_pause_ms(options));
     return true;
 }
+
+void breaker_reset(struct breaker *breaker)
+{
+    const uint32_t generation = breaker->generation + 1;
+
+    *breaker = (struct breaker){.state = BREAKER_CLOSED, .generation = generation};
+}

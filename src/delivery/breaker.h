@@ -73,6 +73,9 @@ struct breaker {
 bool breaker_enter(struct breaker *breaker, const struct breaker_options *options,
                    struct instant now, enum breaker_entrant entrant, uint32_t *ret_pass);
 
+/* Closes it, as if it had never failed; what entered before is not counted. */
+void breaker_reset(struct breaker *breaker);
+
 /* How long it makes no sense to ask again: until a probe may begin; while one is out, the first
  * pause. 0 when closed. */
 uint64_t breaker_wait_ms(const struct breaker *breaker, const struct breaker_options *options,

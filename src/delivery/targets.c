@@ -4,6 +4,8 @@
 #include "base/map.h"
 #include "base/random.h"
 
+#include "timer/target_pauses.h"
+
 #include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -267,6 +269,39 @@ void targets_status(struct targets *targets, const struct timer *timer, struct i
 
     *ret_status = status_of(targets, path && !origin_fails ? path : origin, timer, now);
     pthread_mutex_unlock(&targets->lock);
+}
+
+static bool target_breaker_is_named(const struct target_breaker *target, struct bytes tenant,
+                                    struct bytes name)
+{
+    const struct bytes origin = {target->text + target->tenant_size, target->origin_size};
+    char room[TARGET_PAUSE_NAME_SIZE_MAX];
+    struct bytes own;
+
+    return bytes_equal(tenant, (struct bytes){target->text, target->tenant_size}) &&
+           !target_pause_parse_name(origin, room, &own, NULL) && bytes_equal(own, name);
+}
+
+size_t targets_reset(struct targets *targets, struct bytes tenant, struct bytes name)
+{
+    size_t count = 0, closed = 0, cursor = 0;
+
+    pthread_mutex_lock(&targets->lock);
+    for (struct target_breaker *target; (target = map_next(&targets->map, &cursor));) {
+        struct breaker *breaker = &target->breaker;
+
+        if ((breaker->state == BREAKER_CLOSED && breaker->failures == 0) ||
+            !target_breaker_is_named(target, tenant, name))
+            continue;
+        count++;
+        closed += breaker->state != BREAKER_CLOSED;
+        breaker_reset(breaker);
+    }
+    targets->stats.open -= closed;
+    pthread_mutex_unlock(&targets->lock);
+    if (closed && targets->options.changed)
+        targets->options.changed(targets->options.context, &(struct target_status){.origin = name});
+    return count;
 }
 
 void targets_each(struct targets *targets, struct bytes tenant, struct instant now,

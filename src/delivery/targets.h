@@ -83,6 +83,10 @@ void targets_leave(struct targets *targets, const struct target_ticket *ticket,
 void targets_status(struct targets *targets, const struct timer *timer, struct instant now,
                     struct target_status *ret_status);
 
+/* Closes the breakers of a tenant's target and of its paths, by its name (timer/target_pauses.h).
+ * Returns how many there were that had failures. O(targets that fail). */
+size_t targets_reset(struct targets *targets, struct bytes tenant, struct bytes name);
+
 /* A target that fails, or failed. */
 struct target_view {
     struct bytes origin;

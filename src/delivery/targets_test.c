@@ -235,6 +235,42 @@ struct views {
     char texts[4][160];
 };
 
+/* Goal: a reset closes the breakers of one target of one tenant, however it is written, and of its
+ * paths; the target is tried at once, and fails anew from the beginning. */
+/* proves: target-reset, tenant-isolation */
+static void test_a_reset_closes_one_target(void **state)
+{
+    struct notes notes = {0};
+    struct targets *targets = targets_create(&(struct targets_options){
+        .breaker = {2, 1000, 8000}, .changed = targets_test_note, .context = &notes});
+    struct targets_stats stats;
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        deliver_of(targets, "shop", "https://A.example:443/x", 0, FAILS);
+        deliver_of(targets, "bank", "https://a.example/x", 0, FAILS);
+        deliver_of(targets, "shop", "https://b.example/x", 0, ERRS);
+    }
+    assert_false(deliver_of(targets, "shop", "https://A.example:443/x", 1, LIVES));
+    assert_false(deliver_of(targets, "shop", "https://b.example/x", 1, LIVES));
+    targets_stats(targets, &stats);
+    assert_int_equal(stats.open, 3);
+    notes = (struct notes){0};
+    assert_int_equal(targets_reset(targets, BYTES("shop"), BYTES("https://a.example")), 1);
+    assert_int_equal(targets_reset(targets, BYTES("shop"), BYTES("https://b.example")), 1);
+    assert_int_equal(targets_reset(targets, BYTES("shop"), BYTES("https://b.example")), 0);
+    assert_int_equal(notes.count, 2);
+    assert_int_equal(notes.last, BREAKER_CLOSED);
+    targets_stats(targets, &stats);
+    assert_int_equal(stats.open, 1);
+    assert_false(deliver_of(targets, "bank", "https://a.example/x", 2, LIVES));
+    assert_true(deliver_of(targets, "shop", "https://b.example/x", 2, LIVES));
+    assert_true(deliver_of(targets, "shop", "https://A.example:443/x", 2, FAILS));
+    assert_true(deliver_of(targets, "shop", "https://A.example:443/x", 2, FAILS));
+    assert_false(deliver_of(targets, "shop", "https://A.example:443/x", 3, LIVES));
+    targets_destroy(targets);
+}
+
 static void targets_test_tell(void *context, const struct target_view *view)
 {
     struct views *views = context;
@@ -278,6 +314,7 @@ int main(void)
         cmocka_unit_test(test_each_tenant_for_itself),
         cmocka_unit_test(test_each_path_for_itself),
         cmocka_unit_test(test_short_time_outs_are_no_probe),
+        cmocka_unit_test(test_a_reset_closes_one_target),
         cmocka_unit_test(test_each_tenant_is_told_of_its_own),
         cmocka_unit_test(test_no_more_than_may_be),
         cmocka_unit_test(test_the_healthy_take_no_room),

@@ -343,8 +343,10 @@ static void dispatch_hold(struct engine *engine, struct dispatch_queue *queue,
         return;
     if (outcome->result == DELIVERY_DONE)
         queue->held_until = (struct wall){0};
-    else if (outcome->result == DELIVERY_POSTPONED && outcome->holds == DELIVERY_HOLDS_QUEUE)
-        queue->held_until = wall_add(engine->now, outcome_postpone_ms(outcome));
+    if (outcome->result != DELIVERY_POSTPONED || outcome->holds != DELIVERY_HOLDS_QUEUE)
+        return;
+    queue->held_until = wall_add(engine->now, outcome_postpone_ms(outcome));
+    queue->held_since = engine->now;
 }
 
 /* Gives the place of a webhook back. An answer proves its target, a missing one the contrary. */

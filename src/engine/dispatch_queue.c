@@ -189,6 +189,19 @@ static void dispatch_queue_free(struct engine *engine, struct dispatch_queue *qu
 
 /* ---- pauses ---- */
 
+/* A target that was reset is not left alone for what was before. */
+static void dispatch_queue_look_at_reset(struct engine *engine, struct dispatch_queue *queue)
+{
+    const struct timer *timer = dispatch_first(queue)->timer;
+
+    if (!engine->resets || queue->held_until.ms == 0)
+        return;
+    const struct target_pause *reset =
+        target_pauses_of(engine->resets, timer->texts.tenant, timer->texts.target, &timer->target);
+    if (reset && queue->held_since.ms <= reset->since.ms)
+        queue->held_until = (struct wall){0};
+}
+
 void dispatch_queue_look_at_pause(struct engine *engine, struct dispatch_queue *queue)
 {
     queue->paused_until = (struct wall){0};
@@ -199,6 +212,7 @@ void dispatch_queue_look_at_pause(struct engine *engine, struct dispatch_queue *
         target_pauses_of(engine->pauses, timer->texts.tenant, timer->texts.target, &timer->target);
     if (pause)
         queue->paused_until = pause->until;
+    dispatch_queue_look_at_reset(engine, queue);
 }
 
 void dispatch_look_at_pauses(struct engine *engine)
@@ -209,6 +223,8 @@ void dispatch_look_at_pauses(struct engine *engine)
     if (!board || atomic_load(&board->version) == engine->pauses_version)
         return;
     target_pauses_leave(engine->pauses);
+    target_pauses_leave(engine->resets);
+    engine->resets = target_pause_board_take_resets(board);
     engine->pauses = target_pause_board_take(board, &engine->pauses_version);
     size_t cursor = 0;
     for (struct dispatch_queue *queue; (queue = dispatch_next(engine, &cursor));) {

@@ -52,8 +52,9 @@ struct dispatch_queue {
     uint32_t inflight;
     size_t count, bytes; /* of `timers` */
     struct spill_backlog backlog;
-    struct wall held_until;   /* it sends nothing before: its target is to be left alone */
-    struct wall paused_until; /* likewise, while it is paused; 0: it is not */
+    struct wall held_until; /* it sends nothing before: its target is to be left alone */
+    struct wall held_since;
+    struct wall paused_until;             /* likewise, while it is paused; 0: it is not */
     struct wall pause_began, pause_ended; /* of its last pause, as far as it had timers then */
     struct pace pace;                     /* if it has a rate */
     tw_handle alarm;         /* in the wheel: when it may send again, or go; or TW_NONE */
@@ -121,7 +122,8 @@ enum wait_reason dispatch_queue_reason(struct engine *engine, struct dispatch_qu
 uint32_t dispatch_inflight_max(const struct engine_options *options,
                                const struct dispatch_queue *queue);
 
-/* Looks up whether the queue is paused; to be called when it gets its first timer, too. */
+/* Looks up whether the queue is paused, or was reset; to be called when it gets its first timer,
+ * too. */
 void dispatch_queue_look_at_pause(struct engine *engine, struct dispatch_queue *queue);
 
 static inline bool dispatch_queue_is_paused(const struct engine *engine,

@@ -78,6 +78,7 @@ void engine_destroy(struct engine *engine)
     effects_destroy(engine->effects);
     history_destroy(engine->history);
     target_pauses_leave(engine->pauses);
+    target_pauses_leave(engine->resets);
     free(engine);
 }
 

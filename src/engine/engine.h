@@ -82,9 +82,10 @@ struct engine_options {
                                             thread. NULL: no */
     const atomic_bool *is_held; /* while it is set no delivery begins, from the next turn on: set on
                                    any thread, borrowed. NULL: never */
-    struct target_pause_board *pauses;   /* queues and targets to which no delivery begins, from the
-                                          next turn on, and after the answer to a survey: shown on
-                                          any thread, borrowed. NULL: none */
+    struct target_pause_board *pauses;   /* queues and targets to which no delivery begins, and
+                                            targets that are left alone no more, from the next turn
+                                            on, and after the answer to a survey: shown on any
+                                            thread, borrowed. NULL: none */
     struct tenant_counts *tenant_counts; /* of all engines, borrowed: live timers by tenant, with
                                             those that the storage has. NULL: not counted */
 };

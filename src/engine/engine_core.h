@@ -42,6 +42,7 @@ struct engine {
     const struct storage_batch *reserving; /* RESERVING: the batch that carries it, once taken */
     struct random random;
     struct target_pauses *pauses; /* as of this turn, or of the last; NULL: none */
+    struct target_pauses *resets; /* likewise */
     uint64_t pauses_version;
     struct engine_stats stats; /* its counters; the gauges are asked of the modules */
 

@@ -456,6 +456,47 @@ static void tenants_take_turns_at_a_broker(void **state)
     board_close(&fixture, &board);
 }
 
+/* Goal: a target that was left alone is tried at once when it is reset; one of another tenant is
+ * not, and what is postponed after the reset holds. */
+/* proves: target-reset, tenant-isolation */
+static void a_reset_ends_what_was_postponed(void **state)
+{
+    static const char *const tenants[] = {"shop", "bank"};
+    const struct delivery_outcome postponed = {
+        .result = DELIVERY_POSTPONED, .holds = DELIVERY_HOLDS_QUEUE, .retry_after_ms = HOUR_MS};
+    struct engine_fixture fixture;
+    struct target_pause_board board;
+
+    (void)state;
+    board_open(&fixture, &board);
+    for (size_t i = 0; i < 2; i++) {
+        board_create(&fixture, tenants[i], "https://a.example/", 0, NULL);
+        fixture_advance_to(&fixture, 1);
+        fixture_answer(&fixture, fixture_first_out(&fixture), postponed);
+    }
+    for (size_t i = 0; i < 2; i++)
+        board_create(&fixture, tenants[i], "https://a.example/", 0, NULL);
+    fixture_advance_to(&fixture, 2);
+    assert_null(fixture_first_out(&fixture));
+    struct target_pauses *resets, *none = target_pauses_create();
+    const struct target_pause reset = {.tenant = BYTES("shop"),
+                                       .name = BYTES("https://a.example"),
+                                       .since = fixture.now,
+                                       .until = wall_add(fixture.now, HOUR_MS)};
+    assert_int_equal(target_pauses_put(none, fixture.now, &reset, &resets), ERROR_NONE);
+    target_pauses_leave(none);
+    target_pause_board_show_resets(&board, resets);
+    fixture_advance_to(&fixture, 3);
+    assert_int_equal(board_out_of(&fixture, "shop"), 1);
+    assert_int_equal(board_out_of(&fixture, "bank"), 0);
+    fixture_answer(&fixture, fixture_first_out(&fixture), postponed);
+    board_create(&fixture, "shop", "https://a.example/", 0, NULL);
+    board_pause(&board, "shop", "queue:unrelated", 0); /* it looks again */
+    fixture_advance_to(&fixture, 4);
+    assert_null(fixture_first_out(&fixture));
+    board_close(&fixture, &board);
+}
+
 /* Goal: a survey shows that the engine knows of a pause, also within a turn that began before it;
  * a forecast leaves out what is paused. */
 /* proves: target-pause, forecast */
@@ -504,6 +545,7 @@ int main(void)
         cmocka_unit_test(a_paused_queue_gives_nothing),
         cmocka_unit_test(a_pause_of_a_target_ends_at_its_time),
         cmocka_unit_test(tenants_take_turns_at_a_broker),
+        cmocka_unit_test(a_reset_ends_what_was_postponed),
         cmocka_unit_test(a_survey_has_seen_the_pause),
     };
 

@@ -129,6 +129,13 @@ enum error_code node_pause(struct node *node, const struct target_pause *pause,
 enum error_code node_resume(struct node *node, struct bytes tenant, struct bytes name,
                             struct wall now, struct error *ret_error);
 
+/* Closes the breakers of a target of a tenant and of its paths, and has it tried at once. Returns
+ * through `ret_count` how many had failures. TOO_MANY: as many were reset in the last
+ * NODE_RESET_MS as may be paused. */
+#define NODE_RESET_MS UINT64_C(60000)
+enum error_code node_reset(struct node *node, struct bytes tenant, struct bytes name,
+                           struct wall now, size_t *ret_count, struct error *ret_error);
+
 /* The pauses of all tenants; the caller leaves the table (target_pauses_leave). */
 struct target_pauses *node_pauses(struct node *node);
 

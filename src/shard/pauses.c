@@ -161,3 +161,33 @@ enum error_code node_resume(struct node *node, struct bytes tenant, struct bytes
     node_wake_shards(node);
     return code;
 }
+
+/* The engines read the reset on the board; a later one drops its row, when they have. */
+enum error_code node_reset(struct node *node, struct bytes tenant, struct bytes name,
+                           struct wall now, size_t *ret_count, struct error *ret_error)
+{
+    const struct target_pause reset = {
+        .tenant = tenant, .name = name, .since = now, .until = wall_add(now, NODE_RESET_MS)};
+
+    pthread_mutex_lock(&node->pause_lock);
+    struct target_pauses *last = target_pause_board_take_resets(&node->pauses), *without, *next;
+    if (!last)
+        last = target_pauses_create();
+    enum error_code code = last ? ERROR_NONE : ERROR_NO_MEMORY;
+    if (!code) /* so that `since` is that of this one */
+        code = target_pauses_remove(last, now, tenant, name, &without);
+    if (!code) {
+        code = target_pauses_put(without, now, &reset, &next);
+        target_pauses_leave(without);
+    }
+    if (!code) {
+        *ret_count = targets_reset(node->targets, tenant, name);
+        target_pause_board_show_resets(&node->pauses, next);
+    } else {
+        pauses_refuse(code, ret_error);
+    }
+    target_pauses_leave(last);
+    pthread_mutex_unlock(&node->pause_lock);
+    node_wake_shards(node);
+    return code;
+}

@@ -391,24 +391,36 @@ enum error_code target_pauses_decode(struct bytes bytes, struct target_pauses **
 void target_pause_board_init(struct target_pause_board *board)
 {
     pthread_mutex_init(&board->lock_, NULL);
-    board->current_ = NULL;
+    board->current_ = board->resets_ = NULL;
     atomic_init(&board->version, 0);
 }
 
 void target_pause_board_deinit(struct target_pause_board *board)
 {
     target_pauses_leave(board->current_);
+    target_pauses_leave(board->resets_);
     pthread_mutex_destroy(&board->lock_);
+}
+
+static void target_pause_board_put(struct target_pause_board *board, struct target_pauses **place,
+                                   struct target_pauses *pauses)
+{
+    pthread_mutex_lock(&board->lock_);
+    struct target_pauses *last = *place;
+    *place = pauses;
+    atomic_fetch_add(&board->version, 1);
+    pthread_mutex_unlock(&board->lock_);
+    target_pauses_leave(last);
 }
 
 void target_pause_board_show(struct target_pause_board *board, struct target_pauses *pauses)
 {
-    pthread_mutex_lock(&board->lock_);
-    struct target_pauses *last = board->current_;
-    board->current_ = pauses;
-    atomic_fetch_add(&board->version, 1);
-    pthread_mutex_unlock(&board->lock_);
-    target_pauses_leave(last);
+    target_pause_board_put(board, &board->current_, pauses);
+}
+
+void target_pause_board_show_resets(struct target_pause_board *board, struct target_pauses *resets)
+{
+    target_pause_board_put(board, &board->resets_, resets);
 }
 
 struct target_pauses *target_pause_board_take(struct target_pause_board *board,
@@ -421,4 +433,14 @@ struct target_pauses *target_pause_board_take(struct target_pause_board *board,
     *ret_version = atomic_load(&board->version);
     pthread_mutex_unlock(&board->lock_);
     return pauses;
+}
+
+struct target_pauses *target_pause_board_take_resets(struct target_pause_board *board)
+{
+    pthread_mutex_lock(&board->lock_);
+    struct target_pauses *resets = board->resets_;
+    if (resets)
+        target_pauses_hold(resets);
+    pthread_mutex_unlock(&board->lock_);
+    return resets;
 }

@@ -108,6 +108,7 @@ enum error_code target_pauses_decode(struct bytes bytes, struct target_pauses **
 struct target_pause_board {
     pthread_mutex_t lock_;
     struct target_pauses *current_; /* NULL: none was shown yet */
+    struct target_pauses *resets_;  /* likewise */
     _Atomic uint64_t version;       /* grows with each table shown; 0 without one */
 };
 
@@ -117,8 +118,13 @@ void target_pause_board_deinit(struct target_pause_board *board);
 /* Takes the table over. */
 void target_pause_board_show(struct target_pause_board *board, struct target_pauses *pauses);
 
+/* Likewise of targets that are tried at once again, whatever they were left alone for: what began
+ * at `since` or before ends. */
+void target_pause_board_show_resets(struct target_pause_board *board, struct target_pauses *resets);
+
 /* The caller becomes a holder; NULL when none was shown. */
 struct target_pauses *target_pause_board_take(struct target_pause_board *board,
                                               uint64_t *ret_version);
+struct target_pauses *target_pause_board_take_resets(struct target_pause_board *board);
 
 #endif

@@ -120,6 +120,23 @@ class TargetsTest(unittest.TestCase):
         attempts = daemon.metric("tickwheel_attempts_total")
         self.assertLessEqual(attempts, 41 + 128)
 
+    # proves: target-reset
+    def test_a_target_that_was_reset_is_tried_at_once(self):
+        """Although its breaker would wait for an hour."""
+        daemon = self.start("--target-breaker-failures", "3", "--target-breaker-pause", "1h", "--target-breaker-pause-max", "1h")
+        port = free_port()
+        for _ in range(3):
+            self.create(after=0, target=f"http://127.0.0.1:{port}/", retry={"max_attempts": 1})
+        harness.wait_until(lambda: daemon.metric("tickwheel_breakers_open") == 1, 20, "an open breaker")
+        path = f"/v1/targets/http%3A%2F%2F127.0.0.1%3A{port}/reset"
+        back = self.target(200, port)
+        self.assertEqual(daemon.call("POST", path)[2], {"name": f"http://127.0.0.1:{port}", "reset": 1})
+        self.create(after=0, target=f"http://127.0.0.1:{port}/")
+        self.wait_for(back, 1)
+        self.assertEqual(daemon.metric("tickwheel_breakers_open"), 0)
+        self.assertEqual(daemon.call("POST", path)[2]["reset"], 0)
+        self.assertEqual(daemon.call("POST", "/v1/targets/https%3A%2F%2Fa.example%2Fx/reset")[0], 422)
+
     # proves: breaker
     def test_answers_below_500_are_life(self):
         daemon = self.start("--target-breaker-failures", "3")

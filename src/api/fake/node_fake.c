@@ -416,6 +416,14 @@ enum error_code node_resume(struct node *node, struct bytes tenant, struct bytes
     return ERROR_NONE;
 }
 
+enum error_code node_reset(struct node *node, struct bytes tenant, struct bytes name,
+                           struct wall now, size_t *ret_count, struct error *ret_error)
+{
+    (void)node, (void)tenant, (void)name, (void)now, (void)ret_error;
+    *ret_count = 0;
+    return ERROR_NONE;
+}
+
 struct target_pauses *node_pauses(struct node *node)
 {
     return target_pauses_hold(node->pauses);

@@ -199,3 +199,25 @@ void targets_resume(struct call *call)
     if (hold_name_target(call, &name))
         hold_end(call, &name);
 }
+
+void targets_reset_end(struct call *call)
+{
+    struct hold_name name;
+    struct error error;
+    size_t count;
+
+    if (!hold_name_target(call, &name))
+        return;
+    const enum error_code code = node_reset(call->api->options.node, caller_tenant(&call->caller),
+                                            name.name, wall_coming(), &count, &error);
+    if (code) {
+        call_answer_error(call, code, error.text);
+        return;
+    }
+    struct buffer body;
+    buffer_init(&body);
+    buffer_append_text(&body, "{\"name\":");
+    json_append_string(&body, name.shown);
+    buffer_printf(&body, ",\"reset\":%zu}", count);
+    call_answer_json(call, 200, &body);
+}

@@ -140,6 +140,7 @@ void queues_resume(struct call *call);
 void targets_pause_begin(struct call *call);
 void targets_pause(struct call *call);
 void targets_resume(struct call *call);
+void targets_reset_end(struct call *call);
 
 /* ---- forecast.c: how many timers are due in each second or minute to come ---- */
 
