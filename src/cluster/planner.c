@@ -1,0 +1,429 @@
+/*
+ * planner.c - see planner.h.
+ *
+ * A plan is made in four steps: owners that are lost are replaced by the standby that has read
+ * most; shares by weight are counted, and the partitions that nodes own beyond them get a `next`,
+ * the one they have if it still fits; a `next` that is near the end becomes the owner; standbys are
+ * kept where they fit, and filled up. Each step prefers what is to what could be, so that equal
+ * input changes nothing.
+ */
+#include "cluster/planner.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* A node that may own partitions. */
+struct plan_node {
+    const struct roster_member *member;
+    uint32_t zone; /* index of the first node in this zone */
+    uint32_t owned, share, standbys;
+    bool has_extra; /* its share is rounded up */
+};
+
+struct planning {
+    const struct plan *before;
+    const struct roster *roster;
+    const struct plan_options *options;
+    struct plan *plan;
+    size_t node_count, zone_count;
+    struct plan_node nodes[ROSTER_MAX]; /* in order of their ids */
+};
+
+/* ---- what members tell ---- */
+
+bool plan_is_eligible(const struct roster *roster, const struct roster_member *member,
+                      const struct plan_options *options)
+{
+    return roster_is_alive(roster, member) &&
+           (uint64_t)llabs((long long)member->clock_offset_ms) <= options->clock_skew_ms_max;
+}
+
+bool plan_is_near(const struct roster *roster, const struct roster_member *member,
+                  uint16_t partition, uint32_t owner)
+{
+    const struct roster_standing *standing = &member->standings[partition];
+    const struct roster_member *other = roster_find(roster, owner);
+
+    return standing->role == ROSTER_STANDBY && other &&
+           other->standings[partition].role == ROSTER_OWNER &&
+           other->standings[partition].before != UINT64_MAX &&
+           standing->next >= other->standings[partition].before;
+}
+
+static struct plan_node *planner_find(struct planning *planning, uint32_t node)
+{
+    for (size_t i = 0; node && i < planning->node_count; i++)
+        if (planning->nodes[i].member->node == node)
+            return &planning->nodes[i];
+    return NULL;
+}
+
+/* A node that may have this partition; NULL if it may not. */
+static struct plan_node *planner_fit(struct planning *planning, uint32_t node, uint16_t partition)
+{
+    struct plan_node *found = planner_find(planning, node);
+
+    return found && found->member->standings[partition].role != ROSTER_BROKEN ? found : NULL;
+}
+
+static void planner_begin(struct planning *planning)
+{
+    for (size_t i = 0; i < roster_count(planning->roster); i++) {
+        const struct roster_member *member = roster_at(planning->roster, i);
+        struct plan_node *node = &planning->nodes[planning->node_count];
+
+        if (!plan_is_eligible(planning->roster, member, planning->options))
+            continue;
+        *node = (struct plan_node){.member = member, .zone = (uint32_t)planning->node_count};
+        for (size_t k = 0; k < planning->node_count; k++)
+            if (strcmp(planning->nodes[k].member->zone, member->zone) == 0) {
+                node->zone = planning->nodes[k].zone;
+                break;
+            }
+        planning->zone_count += node->zone == planning->node_count;
+        planning->node_count++;
+    }
+}
+
+/* ---- 1: owners that are lost ---- */
+
+/* Whether `a` has less of its weight in use than `b`, by the partitions it owns. */
+static bool planner_is_idler(const struct plan_node *a, const struct plan_node *b)
+{
+    return (uint64_t)a->owned * b->member->weight < (uint64_t)b->owned * a->member->weight;
+}
+
+/* The node that takes over a partition without an owner: one that owns it already, as it says;
+ * then by how far it has read; then the idlest. */
+static struct plan_node *planner_heir(struct planning *planning, uint16_t partition)
+{
+    struct plan_node *best = NULL;
+
+    for (size_t i = 0; i < planning->node_count; i++) {
+        struct plan_node *node = planner_fit(planning, planning->nodes[i].member->node, partition);
+        if (!node)
+            continue;
+        if (!best) {
+            best = node;
+            continue;
+        }
+        const struct roster_standing *a = &node->member->standings[partition];
+        const struct roster_standing *b = &best->member->standings[partition];
+        if ((a->role == ROSTER_OWNER) != (b->role == ROSTER_OWNER))
+            best = a->role == ROSTER_OWNER ? node : best;
+        else if (a->next != b->next)
+            best = a->next > b->next ? node : best;
+        else if (planner_is_idler(node, best))
+            best = node;
+    }
+    return best;
+}
+
+static void planner_keep_owners(struct planning *planning)
+{
+    for (uint16_t p = 0; p < planning->plan->partition_count; p++) {
+        struct plan_node *owner = planner_fit(planning, planning->plan->entries[p].owner, p);
+        if (owner)
+            owner->owned++;
+    }
+    for (uint16_t p = 0; p < planning->plan->partition_count; p++) {
+        struct plan_entry *entry = &planning->plan->entries[p];
+        if (planner_fit(planning, entry->owner, p))
+            continue;
+        struct plan_node *heir = planner_heir(planning, p);
+        if (!heir)
+            continue; /* it waits for its owner, or for a node */
+        entry->owner = heir->member->node;
+        heir->owned++;
+    }
+}
+
+/* ---- 2: shares ---- */
+
+/* Each node's share of the partitions is its part of the weight, rounded down or up. Those that
+ * own more than their share rounded down keep it; then the largest remainders get one more. */
+static void planner_share(struct planning *planning)
+{
+    const uint64_t count = planning->plan->partition_count;
+    uint64_t weight = 0, left = count;
+
+    for (size_t i = 0; i < planning->node_count; i++)
+        weight += planning->nodes[i].member->weight;
+    for (size_t i = 0; i < planning->node_count; i++) {
+        struct plan_node *node = &planning->nodes[i];
+        node->share = (uint32_t)(count * node->member->weight / weight);
+        left -= node->share;
+    }
+    for (; left > 0; left--) {
+        struct plan_node *best = NULL;
+        for (size_t i = 0; i < planning->node_count; i++) {
+            struct plan_node *node = &planning->nodes[i];
+            const uint64_t rest = count * node->member->weight % weight;
+            if (node->has_extra || rest == 0)
+                continue;
+            const bool has_more = node->owned > node->share;
+            const uint64_t best_rest = best ? count * best->member->weight % weight : 0;
+            const bool best_has_more = best && best->owned > best->share;
+            if (!best || (has_more != best_has_more ? has_more : rest > best_rest))
+                best = node;
+        }
+        assert(best); /* as many remainders are not 0 as are left, at least */
+        best->has_extra = true;
+    }
+    for (size_t i = 0; i < planning->node_count; i++)
+        planning->nodes[i].share += planning->nodes[i].has_extra;
+}
+
+/* ---- 3: moves ---- */
+
+/* Whether the node stands by for the partition. */
+static bool planner_stands_by(const struct plan_entry *entry, uint32_t node)
+{
+    for (size_t i = 0; i < PLAN_STANDBYS_MAX; i++)
+        if (entry->standbys[i] == node)
+            return true;
+    return false;
+}
+
+/* How well a partition suits to move to the node: 0, not at all. */
+static uint32_t planner_suits(struct planning *planning, uint16_t partition,
+                              const struct plan_node *to)
+{
+    const struct plan_entry *entry = &planning->plan->entries[partition];
+    const struct plan_node *owner = planner_find(planning, entry->owner);
+    const uint32_t node = to->member->node;
+
+    if (!owner || owner->owned <= owner->share || entry->next ||
+        !planner_fit(planning, node, partition))
+        return 0;
+    if (plan_is_near(planning->roster, to->member, partition, entry->owner))
+        return 4;
+    if (planner_stands_by(entry, node))
+        return 3;
+    return to->member->standings[partition].role != ROSTER_ABSENT ? 2 : 1;
+}
+
+/* The owner of the plan counts as the one to be: it gives the partition away. */
+static void planner_move(struct planning *planning, uint16_t partition, struct plan_node *to)
+{
+    struct plan_entry *entry = &planning->plan->entries[partition];
+
+    planner_find(planning, entry->owner)->owned--;
+    to->owned++;
+    entry->next = to->member->node;
+}
+
+static void planner_move_surplus(struct planning *planning)
+{
+    for (uint16_t p = 0; p < planning->plan->partition_count; p++) {
+        struct plan_entry *entry = &planning->plan->entries[p];
+        struct plan_node *next = planner_fit(planning, entry->next, p);
+
+        entry->next = 0;
+        if (next && next->owned < next->share && planner_suits(planning, p, next) > 0)
+            planner_move(planning, p, next);
+    }
+    for (size_t i = 0; i < planning->node_count; i++) {
+        struct plan_node *to = &planning->nodes[i];
+        while (to->owned < to->share) {
+            uint32_t best = 0;
+            uint16_t partition = 0;
+            for (uint16_t p = 0; p < planning->plan->partition_count; p++) {
+                const uint32_t suits = planner_suits(planning, p, to);
+                if (suits > best) {
+                    best = suits;
+                    partition = p;
+                }
+            }
+            if (best == 0)
+                break; /* partitions without an owner, or broken there */
+            planner_move(planning, partition, to);
+        }
+    }
+}
+
+/* ---- 4: standbys ---- */
+
+static bool planner_is_in(const struct plan_entry *entry, size_t count, uint32_t node)
+{
+    for (size_t i = 0; i < count; i++)
+        if (entry->standbys[i] == node)
+            return true;
+    return entry->owner == node;
+}
+
+/* How many of the owner and the first standbys are in the zone. */
+static size_t planner_count_in_zone(struct planning *planning, const struct plan_entry *entry,
+                                    size_t count, uint32_t zone)
+{
+    const struct plan_node *owner = planner_find(planning, entry->owner);
+    size_t found = owner && owner->zone == zone;
+
+    for (size_t i = 0; i < count; i++)
+        found += planner_find(planning, entry->standbys[i])->zone == zone;
+    return found;
+}
+
+/* Whether the node may stand by behind the first standbys: in a zone of its own, while there are
+ * zones that the others leave free. */
+static bool planner_may_stand(struct planning *planning, uint16_t partition, size_t count,
+                              const struct plan_node *node)
+{
+    const struct plan_entry *entry = &planning->plan->entries[partition];
+
+    if (!planner_fit(planning, node->member->node, partition) ||
+        planner_is_in(entry, count, node->member->node))
+        return false;
+    return count + 1 >= planning->zone_count ||
+           planner_count_in_zone(planning, entry, count, node->zone) == 0;
+}
+
+/* The best of the nodes that may: one that follows the partition, the one with the fewest. */
+static struct plan_node *planner_standby(struct planning *planning, uint16_t partition,
+                                         size_t count)
+{
+    struct plan_node *best = NULL;
+
+    for (size_t i = 0; i < planning->node_count; i++) {
+        struct plan_node *node = &planning->nodes[i];
+        if (!planner_may_stand(planning, partition, count, node))
+            continue;
+        if (!best) {
+            best = node;
+            continue;
+        }
+        const bool follows = node->member->standings[partition].role != ROSTER_ABSENT;
+        const bool best_follows = best->member->standings[partition].role != ROSTER_ABSENT;
+        const uint64_t used = (uint64_t)node->standbys * best->member->weight;
+        const uint64_t best_used = (uint64_t)best->standbys * node->member->weight;
+        if (follows != best_follows ? follows : used < best_used)
+            best = node;
+    }
+    return best;
+}
+
+static void planner_stand_by(struct planning *planning, uint16_t partition)
+{
+    struct plan_entry *entry = &planning->plan->entries[partition];
+    const struct plan_entry *before = &planning->before->entries[partition];
+    size_t count = 0;
+
+    memset(entry->standbys, 0, sizeof(entry->standbys));
+    if (!planner_find(planning, entry->owner)) {
+        *entry = *before;
+        return;
+    }
+    for (size_t i = 0; i < PLAN_STANDBYS_MAX && count < planning->options->standby_count; i++) {
+        struct plan_node *node = planner_find(planning, before->standbys[i]);
+        if (node && planner_may_stand(planning, partition, count, node)) {
+            entry->standbys[count++] = node->member->node;
+            node->standbys++;
+        }
+    }
+    while (count < planning->options->standby_count) {
+        struct plan_node *node = planner_standby(planning, partition, count);
+        if (!node)
+            break;
+        entry->standbys[count++] = node->member->node;
+        node->standbys++;
+    }
+}
+
+enum plan_result plan_make(const struct plan *before, const struct roster *roster,
+                           const struct plan_options *options, struct plan *ret_plan)
+{
+    struct planning planning = {
+        .before = before, .roster = roster, .options = options, .plan = ret_plan};
+
+    assert(options->standby_count <= PLAN_STANDBYS_MAX && before != ret_plan);
+    assert(before->partition_count == roster_partition_count(roster));
+    *ret_plan = *before;
+    planner_begin(&planning);
+    if (planning.node_count == 0)
+        return PLAN_KEPT;
+    planner_keep_owners(&planning);
+    planner_share(&planning);
+    planner_move_surplus(&planning);
+    for (uint16_t p = 0; p < ret_plan->partition_count; p++) {
+        struct plan_entry *entry = &ret_plan->entries[p];
+        const struct plan_node *next = planner_find(&planning, entry->next);
+        if (next && plan_is_near(roster, next->member, p, entry->owner)) {
+            entry->owner = entry->next;
+            entry->next = 0;
+        }
+        planner_stand_by(&planning, p);
+    }
+    if (memcmp(ret_plan->entries, before->entries,
+               before->partition_count * sizeof(before->entries[0])) == 0)
+        return PLAN_KEPT;
+    ret_plan->version++;
+    return PLAN_CHANGED;
+}
+
+/* ---- the bytes ---- */
+
+enum { PLAN_FORM = 1, PLAN_HEAD_SIZE = 11 };
+
+void plan_encode(const struct plan *plan, struct buffer *to)
+{
+    char head[PLAN_HEAD_SIZE], entry[4 * (2 + PLAN_STANDBYS_MAX)];
+
+    put_le(head, PLAN_FORM, 1);
+    put_le(head + 1, plan->version, 8);
+    put_le(head + 9, plan->partition_count, 2);
+    buffer_append(to, head, sizeof(head));
+    for (uint16_t p = 0; p < plan->partition_count; p++) {
+        put_le(entry, plan->entries[p].owner, 4);
+        put_le(entry + 4, plan->entries[p].next, 4);
+        for (size_t i = 0; i < PLAN_STANDBYS_MAX; i++)
+            put_le(entry + 8 + 4 * i, plan->entries[p].standbys[i], 4);
+        buffer_append(to, entry, sizeof(entry));
+    }
+}
+
+/* A node has one place in an entry, and no standby stands behind none. */
+static bool plan_entry_is_sound(const struct plan_entry *entry)
+{
+    const uint32_t *standbys = entry->standbys;
+
+    if (entry->owner == 0)
+        return entry->next == 0 && standbys[0] == 0 && standbys[1] == 0 && standbys[2] == 0;
+    if (entry->next == entry->owner)
+        return false;
+    for (size_t i = 0; i < PLAN_STANDBYS_MAX; i++) {
+        if (standbys[i] == 0)
+            continue;
+        if (standbys[i] == entry->owner || (i > 0 && standbys[i - 1] == 0))
+            return false;
+        for (size_t k = 0; k < i; k++)
+            if (standbys[k] == standbys[i])
+                return false;
+    }
+    return true;
+}
+
+enum error_code plan_decode(struct bytes body, struct plan *ret_plan, struct error *ret_error)
+{
+    if (body.size < PLAN_HEAD_SIZE || body.data[0] != PLAN_FORM)
+        return error_set(ret_error, ERROR_CORRUPT,
+                         "a plan of the cluster has a form that this version cannot read");
+    const uint64_t count = get_le(body.data + 9, 2);
+    const size_t entry_size = 4 * (2 + PLAN_STANDBYS_MAX);
+    if (count == 0 || count > ROSTER_PARTITIONS_MAX ||
+        body.size != PLAN_HEAD_SIZE + count * entry_size)
+        return error_set(ret_error, ERROR_CORRUPT, "a plan of the cluster is damaged");
+    for (size_t p = 0; p < count; p++) {
+        const char *from = body.data + PLAN_HEAD_SIZE + p * entry_size;
+        struct plan_entry *entry = &ret_plan->entries[p];
+
+        entry->owner = (uint32_t)get_le(from, 4);
+        entry->next = (uint32_t)get_le(from + 4, 4);
+        for (size_t i = 0; i < PLAN_STANDBYS_MAX; i++)
+            entry->standbys[i] = (uint32_t)get_le(from + 8 + 4 * i, 4);
+        if (!plan_entry_is_sound(entry))
+            return error_set(ret_error, ERROR_CORRUPT, "a plan of the cluster contradicts itself");
+    }
+    ret_plan->version = get_le(body.data + 1, 8);
+    ret_plan->partition_count = (uint16_t)count;
+    return ERROR_NONE;
+}

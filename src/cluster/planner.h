@@ -1,0 +1,67 @@
+/*
+ * planner.h - which node is to own each partition, and which nodes stand by: from the notes of the
+ * members and the plan before.
+ *
+ * The owner of the control partition is the planner. It makes a plan after each note that it
+ * reads, and appends it as a commit when it differs from the last one:
+ *
+ *     if (plan_make(&plan, roster, &options, &next)) append it; plan = next;
+ *
+ * Each partition has one owner among the living nodes whose clocks are right. Owners change only
+ * when they must: because a node died, or to give each node its share by weight, which is reached
+ * within one partition. A partition moves only to a node that has read nearly all of it: until
+ * then the node is its `next`, which follows the log while the owner goes on. Standbys lie in
+ * another zone than the owner if there is one, and in as many zones as there are.
+ *
+ * Equal members and an equal plan give an equal plan: nothing moves by itself.
+ *
+ * Time       O(partitions × nodes). No clock.
+ * Errors     None in making; ERROR_CORRUPT: the bytes of a plan are damaged.
+ * Threads    No state: any.
+ */
+#ifndef TICKWHEEL_CLUSTER_PLANNER_H
+#define TICKWHEEL_CLUSTER_PLANNER_H
+
+#include "cluster/roster.h"
+
+enum { PLAN_STANDBYS_MAX = 3 };
+
+struct plan_entry {
+    uint32_t owner;                       /* 0: none, because no node was ever there */
+    uint32_t next;                        /* follows the log, to become the owner; 0: none */
+    uint32_t standbys[PLAN_STANDBYS_MAX]; /* 0 behind the last one */
+};
+
+struct plan {
+    uint64_t version; /* rises with each plan that differs */
+    uint16_t partition_count;
+    struct plan_entry entries[ROSTER_PARTITIONS_MAX];
+};
+
+struct plan_options {
+    uint8_t standby_count;      /* wanted for each partition; 0 to PLAN_STANDBYS_MAX */
+    uint32_t clock_skew_ms_max; /* a node whose clock is further off owns nothing */
+};
+
+enum plan_result { PLAN_KEPT, PLAN_CHANGED };
+
+/* Makes the plan that follows on `before`, whose entries are all 0 at the first time. */
+enum plan_result plan_make(const struct plan *before, const struct roster *roster,
+                           const struct plan_options *options, struct plan *ret_plan);
+
+/* Whether the node may own partitions at all. */
+bool plan_is_eligible(const struct roster *roster, const struct roster_member *member,
+                      const struct plan_options *options);
+
+/* Whether the node follows the partition, and has read as far as its owner had when the owner
+ * wrote the note before its last one. */
+bool plan_is_near(const struct roster *roster, const struct roster_member *member,
+                  uint16_t partition, uint32_t owner);
+
+/* Appends the body of a plan. */
+void plan_encode(const struct plan *plan, struct buffer *to);
+
+/* Reads all of the body. A plan has one encoding: others are damage. */
+enum error_code plan_decode(struct bytes body, struct plan *ret_plan, struct error *ret_error);
+
+#endif
