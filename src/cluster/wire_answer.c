@@ -6,8 +6,8 @@
 
 /* The order is the format: new ones go to the end. */
 _Static_assert(PLACE_FINAL == 0 && PLACE_INFLIGHT == 4, "places are sent as numbers");
-_Static_assert(WAIT_ROOM == 0 && WAIT_STOPPING == 7, "reasons to wait are sent as numbers");
-_Static_assert(LATENESS_COMMIT == 12 && LATENESS_STAGES == 13, "stages are sent in order");
+_Static_assert(WAIT_ROOM == 0 && WAIT_STOPPING == 8, "reasons to wait are sent as numbers");
+_Static_assert(LATENESS_COMMIT == 13 && LATENESS_STAGES == 14, "stages are sent in order");
 
 enum { WIRE_EXISTED = 1, WIRE_REPEATED = 2, WIRE_SUM_ROOM = 4 };
 
