@@ -190,44 +190,6 @@ class Plans(CommandLine):
         self.run_cli("explain", "--key", "nosuch", code=NOT_FOUND)
 
 
-class Dead(CommandLine):
-    def kill(self, count, path="/gone"):
-        timers = [self.create(target=f"http://127.0.0.1:1{path}", after=0, retry={"max_attempts": 1}, labels={"n": str(n)})
-                  for n in range(count)]
-        for timer in timers:
-            self.await_state(timer, "dead")
-        return timers
-
-    def test_they_are_listed_grouped_redriven_and_deleted(self):
-        one, two, three = self.kill(3)
-        self.assertEqual(len(self.ask("dead", "list", "--label", "n:1")), 1)
-        group, = self.ask("dead", "groups")[0]["groups"]
-        self.assertIn(f"3      {group['origin']}", self.run_cli("dead", "groups").out)
-        self.run_cli("dead", "redrive", code=USAGE)
-        self.run_cli("dead", "redrive", "--origin", group["origin"], code=USAGE)  # asks
-        self.assertEqual(self.ask("dead", "redrive", one["id"])[0], {"redriven": 1, "failed": 0})
-        self.await_state(one, "dead")
-        redriven = self.ask("dead", "redrive", "--origin", group["origin"], "--error", group["error"], "--yes")
-        self.assertEqual(redriven[0]["redriven"], 3)
-        for timer in (one, two, three):
-            self.await_state(timer, "dead")
-        self.assertEqual(self.ask("dead", "delete", one["id"])[0]["id"], one["id"])
-        self.assertEqual(self.ask("dead", "delete", "--label", "n:1")[0]["deleted"], 1)
-        self.assertEqual(self.ask("dead", "delete", "--all")[0]["deleted"], 1)
-        self.assertEqual(self.ask("dead", "list"), [])
-        self.run_cli("dead", "frobnicate", code=USAGE)
-
-    def test_many_follow_the_cursor(self):
-        lines = "".join(json.dumps({"after": 0, "target": "queue:a?priority=1", "payload": n}) + "\n" for n in range(1500))
-        self.call(200, "POST", "/v1/timers/batch", lines, {"Content-Type": "application/x-ndjson"})
-        left = 1500
-        while left:
-            items = self.call(200, "POST", "/v1/queues/a/lease", {"max": 1000, "wait": "5s"})[1]["items"]
-            self.call(200, "POST", "/v1/queues/a/nack", {"receipts": [item["receipt"] for item in items], "dead": True})
-            left -= len(items)
-        self.assertEqual(self.ask("dead", "redrive", "--all", "--yes")[0]["redriven"], 1500)
-
-
 class Transfer(CommandLine):
     def lines(self, *fields):
         path = os.path.join(self.data, "lines.ndjson")
