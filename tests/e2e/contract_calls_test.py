@@ -166,8 +166,10 @@ class OneTimerTest(daemon_case.DaemonCase):
         self.assertEqual(connection.getresponse().status, 400)
         connection.close()
         fields, first = self.call(201, "POST", "/v1/timers", body, {"Idempotency-Key": "!" * 256})
+        self.assertNotIn("Idempotent-Replayed", fields)
         self.restart()
         again, second = self.call(201, "POST", "/v1/timers", body, {"Idempotency-Key": "!" * 256})
+        self.assertEqual(again["Idempotent-Replayed"], "true")
         self.assertEqual((second, again["Location"], again["ETag"]), (first, fields["Location"], fields["ETag"]))
         problem = self.call(422, "POST", "/v1/timers", {**body, "payload": 1}, {"Idempotency-Key": "!" * 256})[1]
         self.assertEqual(problem["type"], "/problems/request-differs")
@@ -196,8 +198,10 @@ class OneTimerTest(daemon_case.DaemonCase):
     def test_an_idempotency_key_of_a_put(self):
         """Sent again, a put with the same name changes nothing: the timer keeps its version."""
         body, headers = {"after": "1h", "target": self.receiver.url()}, {"Idempotency-Key": "put-1"}
-        first = self.call(201, "PUT", "/v1/keys/k/timer", body, headers)[1]
-        self.assertEqual(self.call(201, "PUT", "/v1/keys/k/timer", body, headers)[1], first)
+        fields, first = self.call(201, "PUT", "/v1/keys/k/timer", body, headers)
+        self.assertNotIn("Idempotent-Replayed", fields)
+        again, second = self.call(201, "PUT", "/v1/keys/k/timer", body, headers)
+        self.assertEqual((again["Idempotent-Replayed"], second), ("true", first))
         self.assertEqual(self.get(first)[2], first)
         replaced = self.call(200, "PUT", "/v1/keys/k/timer", {**body, "payload": 2}, {"Idempotency-Key": "put-2"})[1]
         self.assertEqual(self.call(201, "PUT", "/v1/keys/k/timer", body, headers)[1], replaced)

@@ -218,6 +218,8 @@ void call_answer_timer(struct call *call, int status, enum error_code error,
         char id[TIMER_ID_TEXT_SIZE];
         timer_id_format(&timer->id, id);
         http_response_header(&response, "Location", "/v1/timers/%s", id);
+        if (call->created.is_repeated)
+            http_response_header(&response, "Idempotent-Replayed", "true");
     }
     call_answer(call, &response);
 }

@@ -75,8 +75,9 @@ void call_answer_error(struct call *call, enum error_code code, const char *deta
 void call_describe_error(const struct api *api, const struct caller *caller, enum error_code code,
                          struct problem *ret_problem);
 
-/* Answers 200 or 201 with the timer and its ETag, or with a problem. GONE shows the timer's final
- * state, KEY_IN_USE the timer that has the key. */
+/* Answers 200 or 201 with the timer and its ETag, or with a problem. A 201 that repeats the answer
+ * of an earlier request says so in a header. GONE shows the timer's final state, KEY_IN_USE the
+ * timer that has the key. */
 void call_answer_timer(struct call *call, int status, enum error_code error,
                        const struct timer *timer);
 

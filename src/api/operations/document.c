@@ -98,7 +98,9 @@ static void document_append_headers(const struct route *route, int status, struc
 
     if (is_timer)
         buffer_printf(out, ",\"headers\":{\"ETag\":{\"$ref\":\"#/components/headers/ETag\"}%s}",
-                      status == 201 ? ",\"Location\":{\"$ref\":\"#/components/headers/Location\"}"
+                      status == 201 ? ",\"Location\":{\"$ref\":\"#/components/headers/Location\"},"
+                                      "\"Idempotent-Replayed\":"
+                                      "{\"$ref\":\"#/components/headers/Idempotent-Replayed\"}"
                                     : "");
     else if (status == 503)
         buffer_append_text(

@@ -166,6 +166,7 @@ static size_t header_index(struct bytes line, struct bytes *ret_value)
                                         "Connection",
                                         "ETag",
                                         "Location",
+                                        "Idempotent-Replayed",
                                         "Retry-After",
                                         "Allow",
                                         "Accept-Encoding",
