@@ -58,6 +58,8 @@ static size_t client_on_header(char *data, size_t size, size_t count, void *cont
         while (line.size && (line.data[line.size - 1] == '\n' || line.data[line.size - 1] == '\r'))
             line.size--;
         client_read_retry_after(bytes_trim(line), &transfer->answer->retry_after_s);
+    } else if (name.size == 19 && strncasecmp(name.data, "Idempotent-Replayed", 19) == 0) {
+        transfer->answer->is_repeated = true;
     }
     return size * count;
 }

@@ -195,7 +195,7 @@ static void transfer_send_one(struct transfer_import *import, struct bytes line)
         if (!import->code && !is_over)
             transfer_wait(import, answer.retry_after_s);
         else if (!import->code && answer.status / 100 == 2)
-            import->created++;
+            ++*(answer.is_repeated ? &import->existed : &import->created);
         else if (!import->code && answer.status / 100 == 4 && answer.status != 401 &&
                  answer.status != 403 && answer.is_json)
             transfer_fail(import, import->line, buffer_bytes(&answer.body));
@@ -379,6 +379,7 @@ enum cli_exit transfer_import(struct cli *cli)
 enum cli_exit transfer_export(struct cli *cli)
 {
     struct transfer_progress progress;
+    struct transfer_losses losses = {0};
     struct lists_pages pages;
     struct cli_list timers;
     struct bytes page, timer;
@@ -394,7 +395,7 @@ enum cli_exit transfer_export(struct cli *cli)
             struct buffer line;
 
             buffer_init(&line);
-            if (transfer_append_create(timer, &line)) {
+            if (transfer_append_create(timer, &line, &losses)) {
                 screen_append_json(&cli->out, buffer_bytes(&line));
                 buffer_append_text(&cli->out, "\n");
                 progress.lines++;
@@ -407,5 +408,11 @@ enum cli_exit transfer_export(struct cli *cli)
     }
     lists_pages_deinit(&pages);
     transfer_draw(&progress, "\n");
+    if (losses.paused)
+        cli_complain(CLI_EXIT_DONE, "%llu of the timers %s paused, which their lines do not say",
+                     (unsigned long long)losses.paused, losses.paused == 1 ? "is" : "are");
+    if (losses.spread)
+        cli_complain(CLI_EXIT_DONE, "%llu lines are without the `spread` of their timers",
+                     (unsigned long long)losses.spread);
     return code;
 }

@@ -14,11 +14,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct bytes text = {(const char *)data, size};
+    struct transfer_losses losses = {0};
     struct buffer made, line;
 
     buffer_init(&made);
     buffer_init(&line);
-    if (cli_is_json(text, NULL, NULL) && transfer_append_create(text, &made)) {
+    if (cli_is_json(text, NULL, NULL) && transfer_append_create(text, &made, &losses)) {
         screen_append_json(&line, buffer_bytes(&made));
         struct bytes create = buffer_bytes(&line);
 
@@ -28,6 +29,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             cli_member(create, "due").size)
             abort();
         if (!cli_member(create, "at").size == !cli_member(create, "cron").size)
+            abort();
+        if (cli_member(create, "spread").size && losses.spread)
             abort();
     }
     buffer_deinit(&line);
