@@ -7,14 +7,12 @@
 static void service_append_version(struct cli *cli)
 {
     struct cli_answer answer;
-    struct cli_request request = {.method = "GET", .path = "/openapi.json"};
+    struct cli_request request = {.method = "GET", .path = "/"};
     struct buffer text;
 
     buffer_init(&text);
-    if (cli_send(cli, &request, &answer) == CLI_EXIT_DONE && answer.is_json) {
-        struct bytes info = cli_member(buffer_bytes(&answer.body), "info");
-        cli_append_value(&text, cli_member(info, "version"));
-    }
+    if (cli_send(cli, &request, &answer) == CLI_EXIT_DONE && answer.is_json)
+        cli_append_value(&text, cli_member(buffer_bytes(&answer.body), "version"));
     buffer_append_text(&cli->out, text.size ? ", tickwheeld " : "");
     screen_append(&cli->out, buffer_bytes(&text));
     buffer_deinit(&text);

@@ -600,7 +600,8 @@ class Mistakes(CommandLine):
     def test_a_daemon_that_is_away(self):
         done = self.run_cli("list", "--url", "http://127.0.0.1:1", code=UNAVAILABLE)
         self.assertIn("no daemon answers at http://127.0.0.1:1", done.err)
-        self.assertIn("ready, tickwheeld", self.run_cli("health").out)
+        version = self.run_cli("version").out.split()[1]
+        self.assertEqual(self.run_cli("health").out, f"{self.env['TICKWHEEL_URL']}: ready, tickwheeld {version}\n")
 
     def test_help_and_version_need_no_daemon(self):
         self.env["TICKWHEEL_URL"] = "http://127.0.0.1:1"

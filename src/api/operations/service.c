@@ -106,7 +106,9 @@ void service_index(struct call *call)
     struct buffer body;
 
     buffer_init(&body);
-    buffer_append_text(&body, "{\"service\":\"tickwheel\",\"timers\":\"/v1/timers\","
+    buffer_append_text(&body, "{\"service\":\"tickwheel\","
+                              "\"version\":\"" TICKWHEEL_VERSION "\","
+                              "\"timers\":\"/v1/timers\","
                               "\"openapi\":\"/openapi.json\",\"metrics\":\"/metrics\","
                               "\"health\":\"/healthz\",\"readiness\":\"/readyz\"}");
     call_answer_json(call, 200, &body);
