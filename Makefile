@@ -16,7 +16,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: help run example build rocksdb lib test test-bounds test-brokers test-clients test-generators test-debian test-systemd test-packages packages dist formal sim soak soak-cluster bench bench-service bench-brokers asan \
+.PHONY: help run example build rocksdb lib test test-bounds test-brokers test-clients test-cluster test-generators test-debian test-systemd test-packages packages dist formal sim soak soak-cluster bench bench-service bench-brokers asan \
 	tsan fuzz fuzz-long coverage lint analyze fmt docs install install-lib clean
 .DEFAULT_GOAL := help
 
@@ -80,6 +80,14 @@ test-brokers: ## the tests of Kafka and RabbitMQ against real servers
 	@scripts/install-deps brokers
 	@tests/brokers/kafka/fetch
 	@TEST_BROKERS=all scripts/test dev -R 'broker_(kafka|kafka_log|rabbitmq)_test'
+
+test-cluster: ## the log of a cluster on three Kafka brokers, some of which are killed; five minutes
+	@scripts/install-deps brokers
+	@tests/brokers/kafka/fetch
+	@cmake --preset dev --log-level=WARNING >/dev/null
+	@cmake --build build/dev -j $(JOBS) --target log_tool kafka_tool >/dev/null
+	@for each in tests/cluster/*_test.py; do \
+		PYTHONDONTWRITEBYTECODE=1 python3 $$each -v || [ $$? -eq 77 ] || exit 1; done
 
 formal: ## the models within larger bounds: ten minutes, 3 GB
 	@scripts/install-deps test

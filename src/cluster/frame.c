@@ -92,3 +92,8 @@ enum error_code frame_decode(struct bytes bytes, uint64_t cluster, struct frame 
     *ret_frame = frame;
     return ERROR_NONE;
 }
+
+uint64_t frame_cluster(struct bytes bytes)
+{
+    return bytes.size < FRAME_SIZE_OVERHEAD ? 0 : get_le(bytes.data + 4, 8);
+}

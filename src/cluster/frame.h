@@ -53,4 +53,8 @@ void frame_encode(const struct frame *frame, uint64_t cluster, struct buffer *to
 enum error_code frame_decode(struct bytes bytes, uint64_t cluster, struct frame *ret_frame,
                              struct error *ret_error);
 
+/* The cluster that bytes claim to be of, before anything in them is checked; 0 when they are too
+ * short. For the one record that tells a reader which cluster it is of. */
+uint64_t frame_cluster(struct bytes bytes);
+
 #endif

@@ -46,6 +46,8 @@ static void test_golden_commit(void **state)
     assert_false(buffer_failed(&buffer));
     assert_int_equal(buffer.size, sizeof(golden));
     assert_memory_equal(buffer.data, golden, sizeof(golden));
+    assert_true(frame_cluster(buffer_bytes(&buffer)) == CLUSTER);
+    assert_true(frame_cluster((struct bytes){buffer.data, FRAME_SIZE_OVERHEAD - 1}) == 0);
     struct frame again;
     assert_int_equal(decode_frame(&buffer, &again), ERROR_NONE);
     assert_true(again.kind == FRAME_COMMIT && again.has_more && again.partition == 0x0302);

@@ -63,11 +63,16 @@ class Server:
         raise NotImplementedError
 
     def start(self, seconds=60):
+        self.launch()
+        self.await_ready(seconds)
+
+    def launch(self):
         with open(os.path.join(self.folder, "log"), "ab") as log:
             self.process = subprocess.Popen(
                 self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                 cwd=self.folder, env=self.environment(), start_new_session=True)
 
+    def await_ready(self, seconds):
         def look():
             if self.process.poll() is not None:
                 raise RuntimeError(f"{type(self).__name__} ended with {self.process.returncode}:\n{self.log()}")

@@ -2,13 +2,16 @@
  * kafka_tool.c - for the tests of Kafka: makes a topic, reads the messages of one, and plays a
  * broker that fails.
  *
- *     kafka_tool create SERVERS TOPIC PARTITIONS [name=value ...]
+ *     kafka_tool create SERVERS TOPIC PARTITIONS [replicas=1] [name=value ...]
  *     kafka_tool read SERVERS TOPIC
+ *     kafka_tool leaders SERVERS TOPIC
  *     kafka_tool mock TOPIC PARTITIONS
  *
  * `read` prints a line for each message, parted by blanks: the broker's time in ms, the partition,
  * the key, the payload and then each header as name=value; keys, payloads and values in hexadecimal
  * digits, "-" for none.
+ *
+ * `leaders` prints a line for each partition: its number and the id of its leader, -1 for none.
  *
  * `mock` is librdkafka's own broker, in memory. It prints its address, and then obeys the lines of
  * its standard input until that ends: "fail CODE[:MS] ..." answers the next requests that bring
@@ -16,6 +19,7 @@
  */
 #include <librdkafka/rdkafka.h>
 #include <librdkafka/rdkafka_mock.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -73,13 +77,17 @@ static void create(const char *servers, int count, char *arguments[])
 {
     rd_kafka_t *client = open_client(RD_KAFKA_PRODUCER, servers);
     rd_kafka_queue_t *queue = rd_kafka_queue_new(client);
+    static const char replicas[] = "replicas=";
+    const bool is_copied = count > 2 && strncmp(arguments[2], replicas, sizeof(replicas) - 1) == 0;
     char text[256];
 
     rd_kafka_NewTopic_t *topic = rd_kafka_NewTopic_new(
-        arguments[0], (int)strtol(arguments[1], NULL, 10), 1, text, sizeof(text));
+        arguments[0], (int)strtol(arguments[1], NULL, 10),
+        is_copied ? (int)strtol(arguments[2] + sizeof(replicas) - 1, NULL, 10) : 1, text,
+        sizeof(text));
     if (!topic)
         fail("create", text);
-    for (int i = 2; i < count; i++) {
+    for (int i = is_copied ? 3 : 2; i < count; i++) {
         char *equals = strchr(arguments[i], '=');
 
         if (!equals)
@@ -205,12 +213,31 @@ static void mock(const char *topic, const char *partitions)
     rd_kafka_destroy(client);
 }
 
+static void print_leaders(const char *servers, const char *name)
+{
+    rd_kafka_t *client = open_client(RD_KAFKA_PRODUCER, servers);
+    const struct rd_kafka_metadata *metadata;
+    const rd_kafka_resp_err_t failure = rd_kafka_metadata(client, 1, NULL, &metadata, WAIT_MS);
+
+    if (failure)
+        fail("leaders", rd_kafka_err2str(failure));
+    for (int i = 0; i < metadata->topic_cnt; i++)
+        if (strcmp(metadata->topics[i].topic, name) == 0)
+            for (int k = 0; k < metadata->topics[i].partition_cnt; k++)
+                printf("%d %d\n", metadata->topics[i].partitions[k].id,
+                       metadata->topics[i].partitions[k].leader);
+    rd_kafka_metadata_destroy(metadata);
+    rd_kafka_destroy(client);
+}
+
 int main(int argc, char *argv[])
 {
     if (argc >= 5 && strcmp(argv[1], "create") == 0)
         create(argv[2], argc - 3, argv + 3);
     else if (argc == 4 && strcmp(argv[1], "read") == 0)
         read_all(argv[2], argv[3]);
+    else if (argc == 4 && strcmp(argv[1], "leaders") == 0)
+        print_leaders(argv[2], argv[3]);
     else if (argc == 4 && strcmp(argv[1], "mock") == 0)
         mock(argv[2], argv[3]);
     else

@@ -1,0 +1,463 @@
+/*
+ * topics_kafka.c - the topics of a cluster, by librdkafka's calls for administrators; see
+ * topics_kafka.h and the table in docs/cluster.md.
+ */
+#include "cluster/backend/topics_kafka.h"
+
+#include "cluster/frame.h"
+#include "sys/clock.h"
+#include "sys/entropy.h"
+
+#include <librdkafka/rdkafka.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { TOPICS_KAFKA_POLL_MS = 100, TOPICS_KAFKA_REPLICAS = 3, TOPICS_KAFKA_NAME_SIZE = 250 };
+
+/* What a topic needs; `at_least`: a larger number is fine too. */
+static const struct topics_kafka_setting {
+    const char *name, *value;
+    bool at_least;
+    const char *danger;
+} topics_kafka_settings[] = {
+    {"cleanup.policy", "delete", false, "compaction deletes records of live timers"},
+    {"retention.ms", "-1", false, "timers are lost when their records are too old"},
+    {"retention.bytes", "-1", false, "timers are lost when the topic is too large"},
+    {"min.insync.replicas", "2", true, "what is acknowledged may lie on one broker only"},
+    {"unclean.leader.election.enable", "false", false,
+     "a broker that lacks acknowledged records may become the leader"},
+    {"message.timestamp.type", "LogAppendTime", false,
+     "the clocks of the nodes cannot be compared with those of the brokers"},
+    {"flush.messages", "1", false,
+     "what is acknowledged is lost when all brokers lose their power"},
+    {"max.message.bytes", "1000000", true, "large commits are refused"},
+};
+
+enum { TOPICS_KAFKA_SETTINGS = sizeof(topics_kafka_settings) / sizeof(topics_kafka_settings[0]) };
+
+struct topics_kafka {
+    const struct topics_kafka_options *options;
+    struct topics_kafka_report report;
+    rd_kafka_t *client;
+    rd_kafka_queue_t *queue;
+    struct instant until; /* of the step */
+    char names[2][TOPICS_KAFKA_NAME_SIZE];
+    uint16_t counts[2];
+    bool is_there[2];
+    uint32_t replicas[2];
+};
+
+static void topics_kafka_need(const struct topics_kafka_setting *setting, uint32_t replica_count,
+                              char ret_value[16])
+{
+    const bool is_alone = replica_count < 2 && strcmp(setting->name, "min.insync.replicas") == 0;
+
+    snprintf(ret_value, 16, "%s", is_alone ? "1" : setting->value);
+}
+
+enum error_code topics_kafka_judge(const char *topic, uint32_t replica_count, const char *name,
+                                   const char *value, struct error *ret_error)
+{
+    for (size_t i = 0; i < TOPICS_KAFKA_SETTINGS; i++) {
+        const struct topics_kafka_setting *setting = &topics_kafka_settings[i];
+        char needed[16];
+
+        if (strcmp(name, setting->name) != 0)
+            continue;
+        topics_kafka_need(setting, replica_count, needed);
+        if (setting->at_least ? strtoll(value, NULL, 10) >= strtoll(needed, NULL, 10)
+                              : strcmp(value, needed) == 0)
+            return ERROR_NONE;
+        return error_set(ret_error, ERROR_INVALID, "topic %.60s: %s is %.30s and must be %s%s: %s",
+                         topic, name, value, setting->at_least ? "at least " : "", needed,
+                         setting->danger);
+    }
+    return ERROR_NONE;
+}
+
+/* ---- the client ---- */
+
+static void topics_kafka_drop(const rd_kafka_t *client, int level, const char *facility,
+                              const char *text)
+{
+    (void)client, (void)level, (void)facility, (void)text;
+}
+
+static enum error_code topics_kafka_open(struct topics_kafka *topics, struct error *ret_error)
+{
+    const struct topics_kafka_options *options = topics->options;
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    char text[160] = "";
+    bool is_set =
+        !rd_kafka_conf_set(conf, "bootstrap.servers", options->brokers, text, sizeof(text));
+
+    for (size_t i = 0; is_set && i < options->property_count; i++)
+        is_set = !rd_kafka_conf_set(conf, options->properties[i].name, options->properties[i].value,
+                                    text, sizeof(text));
+    rd_kafka_conf_set_log_cb(conf, topics_kafka_drop);
+    if (is_set)
+        topics->client = rd_kafka_new(RD_KAFKA_PRODUCER, conf, text, sizeof(text));
+    if (!topics->client) {
+        rd_kafka_conf_destroy(conf);
+        return error_set(ret_error, is_set ? ERROR_IO : ERROR_INVALID, "librdkafka: %.140s", text);
+    }
+    topics->queue = rd_kafka_queue_new(topics->client);
+    return ERROR_NONE;
+}
+
+static void topics_kafka_close(struct topics_kafka *topics)
+{
+    if (!topics->client)
+        return;
+    rd_kafka_queue_destroy(topics->queue);
+    rd_kafka_destroy(topics->client);
+}
+
+static void topics_kafka_begin_step(struct topics_kafka *topics)
+{
+    topics->until = instant_add_ms(instant_now(), TOPICS_KAFKA_WAIT_MS);
+}
+
+/* Whether another attempt is due, after a pause. */
+static bool topics_kafka_try_again(struct topics_kafka *topics)
+{
+    rd_kafka_poll(topics->client, TOPICS_KAFKA_POLL_MS);
+    return instant_now().ns < topics->until.ns;
+}
+
+/* ---- which topics there are ---- */
+
+static enum error_code topics_kafka_take_topic(struct topics_kafka *topics, size_t which,
+                                               const rd_kafka_metadata_topic_t *topic,
+                                               struct error *ret_error)
+{
+    const char *name = topics->names[which];
+
+    if (topic->partition_cnt == 0 || topic->err)
+        return error_set(ret_error, ERROR_IO, "topic %.100s: %.80s", name,
+                         rd_kafka_err2str(topic->err));
+    if (topic->partition_cnt != topics->counts[which])
+        return error_set(ret_error, ERROR_INVALID,
+                         "topic %.100s has %d partitions, and the cluster %u: timers would be "
+                         "looked for in other partitions",
+                         name, topic->partition_cnt, topics->counts[which]);
+    topics->replicas[which] = UINT32_MAX;
+    for (int i = 0; i < topic->partition_cnt; i++) {
+        if (topic->partitions[i].leader < 0)
+            return error_set(ret_error, ERROR_IO, "topic %.100s: partition %d has no leader", name,
+                             i);
+        if ((uint32_t)topic->partitions[i].replica_cnt < topics->replicas[which])
+            topics->replicas[which] = (uint32_t)topic->partitions[i].replica_cnt;
+    }
+    topics->is_there[which] = true;
+    return ERROR_NONE;
+}
+
+/* A list of all topics makes none, as a question for one by its name may. */
+static enum error_code topics_kafka_look(struct topics_kafka *topics, struct error *ret_error)
+{
+    const struct rd_kafka_metadata *metadata;
+    const rd_kafka_resp_err_t failure =
+        rd_kafka_metadata(topics->client, 1, NULL, &metadata, TOPICS_KAFKA_WAIT_MS);
+    enum error_code code = ERROR_NONE;
+
+    if (failure)
+        return error_set(ret_error, ERROR_IO, "the brokers do not answer: %.100s",
+                         rd_kafka_err2str(failure));
+    topics->report.broker_count = (uint32_t)metadata->broker_cnt;
+    for (size_t which = 0; which < 2; which++) {
+        topics->is_there[which] = false;
+        for (int i = 0; i < metadata->topic_cnt && !code; i++)
+            if (strcmp(metadata->topics[i].topic, topics->names[which]) == 0)
+                code = topics_kafka_take_topic(topics, which, &metadata->topics[i], ret_error);
+    }
+    rd_kafka_metadata_destroy(metadata);
+    return code;
+}
+
+/* Topics that are just made have no leaders yet. */
+static enum error_code topics_kafka_await(struct topics_kafka *topics, struct error *ret_error)
+{
+    enum error_code code;
+
+    topics_kafka_begin_step(topics);
+    do {
+        code = topics_kafka_look(topics, ret_error);
+        if (code == ERROR_NONE && topics->is_there[0] && topics->is_there[1])
+            return code;
+    } while ((code == ERROR_NONE || code == ERROR_IO) && topics_kafka_try_again(topics));
+    return code ? code
+                : error_set(ret_error, ERROR_NOT_FOUND,
+                            "the brokers do not have the topics %.60s "
+                            "and %.60s: tickwheeld --cluster-create makes them",
+                            topics->names[0], topics->names[1]);
+}
+
+/* ---- making them ---- */
+
+static enum error_code topics_kafka_make(struct topics_kafka *topics, size_t which,
+                                         struct error *ret_error)
+{
+    const uint32_t brokers = topics->report.broker_count;
+    const uint32_t replicas = brokers < TOPICS_KAFKA_REPLICAS ? brokers : TOPICS_KAFKA_REPLICAS;
+    char text[160] = "";
+    rd_kafka_NewTopic_t *topic = rd_kafka_NewTopic_new(topics->names[which], topics->counts[which],
+                                                       (int)replicas, text, sizeof(text));
+
+    if (!topic)
+        return error_set(ret_error, ERROR_INVALID, "topic %.60s: %.120s", topics->names[which],
+                         text);
+    for (size_t i = 0; i < TOPICS_KAFKA_SETTINGS; i++) {
+        char value[16];
+        topics_kafka_need(&topics_kafka_settings[i], replicas, value);
+        if (strcmp(topics_kafka_settings[i].name, "max.message.bytes") != 0)
+            rd_kafka_NewTopic_set_config(topic, topics_kafka_settings[i].name, value);
+    }
+    rd_kafka_CreateTopics(topics->client, &topic, 1, NULL, topics->queue);
+    rd_kafka_event_t *event = rd_kafka_queue_poll(topics->queue, 2 * TOPICS_KAFKA_WAIT_MS);
+    rd_kafka_NewTopic_destroy(topic);
+    rd_kafka_resp_err_t failure =
+        event ? rd_kafka_event_error(event) : RD_KAFKA_RESP_ERR__TIMED_OUT;
+    if (!failure) {
+        size_t count;
+        const rd_kafka_topic_result_t **results =
+            rd_kafka_CreateTopics_result_topics(rd_kafka_event_CreateTopics_result(event), &count);
+        failure = count == 1 ? rd_kafka_topic_result_error(results[0]) : RD_KAFKA_RESP_ERR__FAIL;
+        if (failure && count == 1 && rd_kafka_topic_result_error_string(results[0]))
+            snprintf(text, sizeof(text), "%s", rd_kafka_topic_result_error_string(results[0]));
+    }
+    enum error_code code = ERROR_NONE;
+    if (failure && failure != RD_KAFKA_RESP_ERR_TOPIC_ALREADY_EXISTS)
+        code = error_set(ret_error, ERROR_IO, "topic %.60s was not made: %.150s",
+                         topics->names[which], *text ? text : rd_kafka_err2str(failure));
+    if (event)
+        rd_kafka_event_destroy(event);
+    return code;
+}
+
+/* ---- their settings ---- */
+
+static enum error_code topics_kafka_judge_all(const struct topics_kafka *topics, size_t which,
+                                              const rd_kafka_event_t *event,
+                                              struct error *ret_error)
+{
+    size_t count, entry_count, judged = 0;
+    const rd_kafka_ConfigResource_t **resources = rd_kafka_DescribeConfigs_result_resources(
+        rd_kafka_event_DescribeConfigs_result((rd_kafka_event_t *)(uintptr_t)event), &count);
+
+    if (count != 1 || rd_kafka_ConfigResource_error(resources[0]))
+        return error_set(ret_error, ERROR_IO, "topic %.60s: %.100s", topics->names[which],
+                         count == 1 ? rd_kafka_ConfigResource_error_string(resources[0]) : "?");
+    const rd_kafka_ConfigEntry_t **entries =
+        rd_kafka_ConfigResource_configs(resources[0], &entry_count);
+    for (size_t i = 0; i < entry_count; i++) {
+        const char *name = rd_kafka_ConfigEntry_name(entries[i]);
+        const char *value = rd_kafka_ConfigEntry_value(entries[i]);
+        const enum error_code code = topics_kafka_judge(
+            topics->names[which], topics->replicas[which], name, value ? value : "", ret_error);
+        if (code)
+            return code;
+        for (size_t k = 0; k < TOPICS_KAFKA_SETTINGS; k++)
+            judged += strcmp(name, topics_kafka_settings[k].name) == 0;
+    }
+    if (judged < TOPICS_KAFKA_SETTINGS)
+        return error_set(ret_error, ERROR_INVALID,
+                         "topic %.60s: the brokers do not tell all of its settings",
+                         topics->names[which]);
+    return ERROR_NONE;
+}
+
+static enum error_code topics_kafka_describe(struct topics_kafka *topics, size_t which,
+                                             struct error *ret_error)
+{
+    enum error_code code;
+
+    topics_kafka_begin_step(topics);
+    do {
+        rd_kafka_ConfigResource_t *resource =
+            rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, topics->names[which]);
+        rd_kafka_DescribeConfigs(topics->client, &resource, 1, NULL, topics->queue);
+        rd_kafka_event_t *event = rd_kafka_queue_poll(topics->queue, 2 * TOPICS_KAFKA_WAIT_MS);
+        rd_kafka_ConfigResource_destroy(resource);
+        if (!event || rd_kafka_event_error(event))
+            code = error_set(ret_error, ERROR_IO, "topic %.60s: %.100s", topics->names[which],
+                             event ? rd_kafka_event_error_string(event) : "no answer");
+        else
+            code = topics_kafka_judge_all(topics, which, event, ret_error);
+        if (event)
+            rd_kafka_event_destroy(event);
+    } while (code == ERROR_IO && topics_kafka_try_again(topics));
+    return code;
+}
+
+/* Fewer replicas than brokers could hold are refused; fewer brokers than three are told. */
+static enum error_code topics_kafka_check_replicas(struct topics_kafka *topics,
+                                                   struct error *ret_error)
+{
+    struct topics_kafka_report *report = &topics->report;
+    const uint32_t wanted =
+        report->broker_count < TOPICS_KAFKA_REPLICAS ? report->broker_count : TOPICS_KAFKA_REPLICAS;
+
+    report->replica_count =
+        topics->replicas[0] < topics->replicas[1] ? topics->replicas[0] : topics->replicas[1];
+    for (size_t which = 0; which < 2; which++)
+        if (topics->replicas[which] < wanted)
+            return error_set(ret_error, ERROR_INVALID,
+                             "topic %.60s has %u replicas on %u brokers: timers are lost, or stand "
+                             "still, with one of them",
+                             topics->names[which], topics->replicas[which], report->broker_count);
+    if (report->replica_count < 2)
+        snprintf(report->warning, sizeof(report->warning),
+                 "each record lies on one broker: all timers are lost with it");
+    else if (report->replica_count < TOPICS_KAFKA_REPLICAS)
+        snprintf(report->warning, sizeof(report->warning),
+                 "each record lies on two brokers: while one of them is away, nothing is "
+                 "acknowledged and no timer is delivered");
+    return ERROR_NONE;
+}
+
+/* ---- the founding record ---- */
+
+static enum error_code topics_kafka_found(struct topics_kafka *topics, struct log_kafka *log,
+                                          struct error *ret_error)
+{
+    char body[2];
+    struct frame frame = {.kind = FRAME_NOTE, .sent = wall_now(), .body = {body, sizeof(body)}};
+    struct buffer buffer;
+    uint64_t cluster;
+    enum error_code code = entropy_u64(&cluster);
+
+    put_le(body, topics->options->partition_count, sizeof(body));
+    buffer_init(&buffer);
+    frame_encode(&frame, cluster, &buffer);
+    if (!code)
+        code = log_kafka_append(log, 1, buffer_bytes(&buffer), ret_error);
+    buffer_deinit(&buffer);
+    return code;
+}
+
+static enum error_code topics_kafka_take_founding(struct topics_kafka *topics, struct bytes bytes,
+                                                  struct error *ret_error)
+{
+    struct frame frame;
+    const uint64_t cluster = frame_cluster(bytes);
+    const enum error_code code = frame_decode(bytes, cluster, &frame, ret_error);
+
+    if (code)
+        return code;
+    if (frame.kind != FRAME_NOTE || frame.node != 0 || frame.body.size != 2)
+        return error_set(ret_error, ERROR_INVALID,
+                         "topic %.60s does not begin with the founding of a cluster",
+                         topics->names[1]);
+    const uint64_t count = get_le(frame.body.data, 2);
+    if (count != topics->options->partition_count)
+        return error_set(ret_error, ERROR_INVALID,
+                         "the cluster was founded with %u partitions, not %u", (unsigned)count,
+                         topics->options->partition_count);
+    topics->report.cluster = cluster;
+    return ERROR_NONE;
+}
+
+enum topics_kafka_step { TOPICS_KAFKA_CHECK, TOPICS_KAFKA_CREATE };
+
+static enum error_code topics_kafka_read_founding(struct topics_kafka *topics,
+                                                  enum topics_kafka_step step,
+                                                  struct log_kafka *log, struct error *ret_error)
+{
+    enum error_code code = log_kafka_follow(log, 0, ret_error);
+
+    topics_kafka_begin_step(topics);
+    while (!code && instant_now().ns < topics->until.ns) {
+        struct log_kafka_event event;
+
+        switch (log_kafka_wait(log, TOPICS_KAFKA_POLL_MS, &event)) {
+        case LOG_KAFKA_RECORD:
+            return topics_kafka_take_founding(topics, event.bytes, ret_error);
+        case LOG_KAFKA_END:
+            if (step == TOPICS_KAFKA_CHECK)
+                return error_set(ret_error, ERROR_NOT_FOUND,
+                                 "the cluster is not founded: tickwheeld --cluster-create does it");
+            if (!topics->report.is_founded)
+                code = topics_kafka_found(topics, log, ret_error);
+            topics->report.is_founded = true;
+            break;
+        case LOG_KAFKA_LOST:
+            return error_set(ret_error, ERROR_INVALID,
+                             "topic %.60s has lost its first record: %.80s", topics->names[1],
+                             event.reason);
+        case LOG_KAFKA_FAILED:
+            return error_set(ret_error, ERROR_IO, "topic %.60s: %.100s", topics->names[1],
+                             event.reason);
+        default:
+            break;
+        }
+    }
+    return code ? code
+                : error_set(ret_error, ERROR_IO, "topic %.60s cannot be read", topics->names[1]);
+}
+
+static enum error_code topics_kafka_founding(struct topics_kafka *topics,
+                                             enum topics_kafka_step step, struct error *ret_error)
+{
+    const struct log_kafka_options options = {
+        .brokers = topics->options->brokers,
+        .topic = topics->names[1],
+        .append_timeout_ms = TOPICS_KAFKA_WAIT_MS,
+        .properties = topics->options->properties,
+        .property_count = topics->options->property_count,
+    };
+    struct log_kafka *log;
+    enum error_code code = log_kafka_open(&options, &log, ret_error);
+
+    if (code)
+        return code;
+    code = topics_kafka_read_founding(topics, step, log, ret_error);
+    log_kafka_close(log);
+    return code;
+}
+
+static enum error_code topics_kafka_run(const struct topics_kafka_options *options,
+                                        enum topics_kafka_step step,
+                                        struct topics_kafka_report *ret_report,
+                                        struct error *ret_error)
+{
+    struct topics_kafka topics = {.options = options, .counts = {options->partition_count, 1}};
+
+    snprintf(topics.names[0], sizeof(topics.names[0]), "%s.log", options->name);
+    snprintf(topics.names[1], sizeof(topics.names[1]), "%s.control", options->name);
+    enum error_code code = topics_kafka_open(&topics, ret_error);
+    if (!code)
+        code = topics_kafka_look(&topics, ret_error);
+    for (size_t which = 0; step == TOPICS_KAFKA_CREATE && which < 2 && !code; which++)
+        if (!topics.is_there[which])
+            code = topics_kafka_make(&topics, which, ret_error);
+    if (!code)
+        code = step == TOPICS_KAFKA_CREATE || (topics.is_there[0] && topics.is_there[1])
+                   ? topics_kafka_await(&topics, ret_error)
+                   : error_set(ret_error, ERROR_NOT_FOUND,
+                               "the brokers do not have the topics %.60s and %.60s: tickwheeld "
+                               "--cluster-create makes them",
+                               topics.names[0], topics.names[1]);
+    if (!code)
+        code = topics_kafka_check_replicas(&topics, ret_error);
+    for (size_t which = 0; which < 2 && !code; which++)
+        code = topics_kafka_describe(&topics, which, ret_error);
+    if (!code)
+        code = topics_kafka_founding(&topics, step, ret_error);
+    topics_kafka_close(&topics);
+    if (!code)
+        *ret_report = topics.report;
+    return code;
+}
+
+enum error_code topics_kafka_create(const struct topics_kafka_options *options,
+                                    struct topics_kafka_report *ret_report, struct error *ret_error)
+{
+    return topics_kafka_run(options, TOPICS_KAFKA_CREATE, ret_report, ret_error);
+}
+
+enum error_code topics_kafka_check(const struct topics_kafka_options *options,
+                                   struct topics_kafka_report *ret_report, struct error *ret_error)
+{
+    return topics_kafka_run(options, TOPICS_KAFKA_CHECK, ret_report, ret_error);
+}

@@ -1,0 +1,55 @@
+/*
+ * topics_kafka.h - the topics of a cluster on Kafka: makes them, and checks that their settings
+ * keep what the cluster promises.
+ *
+ *     const struct topics_kafka_options options = {brokers, "tickwheel", 24};
+ *     if (topics_kafka_create(&options, &report, &error)) ... error.text says what endangers what
+ *
+ * A cluster has the topic NAME.log, with a partition for each of its own, and NAME.control with
+ * one. The first record of the control topic founds the cluster: its frame has the id of the
+ * cluster, which is random, and the count of partitions. Where two nodes append such a record, the
+ * first one counts.
+ *
+ * Time       Each step waits for the brokers for TOPICS_KAFKA_WAIT_MS at most.
+ * Errors     ERROR_IO: the brokers do not answer, or refuse. ERROR_INVALID: a topic has a setting
+ *            that endangers timers, or the name is none of a topic. ERROR_NOT_FOUND, of the check
+ *            alone: there are no such topics.
+ * Threads    No state: any.
+ */
+#ifndef TICKWHEEL_CLUSTER_TOPICS_KAFKA_H
+#define TICKWHEEL_CLUSTER_TOPICS_KAFKA_H
+
+#include "cluster/backend/log_kafka.h"
+
+enum { TOPICS_KAFKA_WAIT_MS = 30000 };
+
+struct topics_kafka_options {
+    const char *brokers; /* host:port, with commas between them */
+    const char *name;    /* of the cluster */
+    uint16_t partition_count;
+    const struct log_kafka_property *properties; /* of librdkafka; NULL: none */
+    size_t property_count;
+};
+
+struct topics_kafka_report {
+    uint64_t cluster;
+    uint32_t broker_count, replica_count; /* the fewest replicas of a partition */
+    bool is_founded;                      /* by this call */
+    char warning[200];                    /* what fewer than three replicas lose; or empty */
+};
+
+/* Makes what is missing, and checks all. A second call changes nothing. */
+enum error_code topics_kafka_create(const struct topics_kafka_options *options,
+                                    struct topics_kafka_report *ret_report,
+                                    struct error *ret_error);
+
+/* Changes nothing. */
+enum error_code topics_kafka_check(const struct topics_kafka_options *options,
+                                   struct topics_kafka_report *ret_report, struct error *ret_error);
+
+/* Whether a topic with this many replicas may have this setting; others than the ones that the
+ * promises need are passed over. */
+enum error_code topics_kafka_judge(const char *topic, uint32_t replica_count, const char *setting,
+                                   const char *value, struct error *ret_error);
+
+#endif

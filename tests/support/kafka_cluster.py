@@ -1,0 +1,94 @@
+"""A cluster of Apache Kafka for tests: three brokers, each a controller too, on free ports of loopback, ended by their
+process ids. A broker can be killed, stopped with SIGSTOP and started again on its port and folder."""
+
+import signal
+import socket
+import subprocess
+
+import broker_servers
+import harness
+
+
+class Member(broker_servers.Kafka):
+    """One of the brokers."""
+
+    def __init__(self, number, session_timeout_ms):
+        super().__init__()
+        self.number, self.session_timeout_ms, self.members = number, session_timeout_ms, []
+
+    def java(self, *arguments):
+        return [word if word != "-Xmx512m" else "-Xmx384m" for word in super().java(*arguments)]
+
+    def settings(self):
+        return {
+            **super().settings(), "node.id": self.number,
+            "controller.quorum.voters": ",".join(f"{member.number}@127.0.0.1:{member.controller_port}"
+                                                 for member in self.members),
+            "offsets.topic.replication.factor": 3, "transaction.state.log.replication.factor": 3,
+            "transaction.state.log.min.isr": 2, "broker.session.timeout.ms": self.session_timeout_ms,
+            "controlled.shutdown.enable": "true"}
+
+    def is_ready(self):
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), 1):
+                return True
+        except OSError:
+            return False
+
+
+class KafkaCluster:
+    """Used with `with`. A dead broker is given up by the others after `session_timeout_ms`: 9000 is Kafka's default."""
+
+    missing = staticmethod(broker_servers.Kafka.missing)
+
+    def __init__(self, session_timeout_ms=3000, count=3):
+        self.members = [Member(number, session_timeout_ms) for number in range(1, count + 1)]
+        for member in self.members:
+            member.members = self.members
+
+    def brokers(self):
+        return ",".join(f"127.0.0.1:{member.port}" for member in self.members)
+
+    def start(self, index, seconds=120):
+        self.members[index].start(seconds)
+
+    def kill(self, index):
+        self.members[index].stop(signal.SIGKILL)
+
+    def freeze(self, index):
+        self.members[index].process.send_signal(signal.SIGSTOP)
+
+    def thaw(self, index):
+        self.members[index].process.send_signal(signal.SIGCONT)
+
+    def leader(self, topic, partition):
+        """The index of the broker that leads the partition, as the brokers say; None: none does."""
+        for line in self.tool("leaders", topic).splitlines():
+            number, leader = line.split()
+            if int(number) == partition:
+                return int(leader) - 1 if int(leader) > 0 else None
+        return None
+
+    def tool(self, verb, *arguments):
+        done = subprocess.run([harness.find("kafka_tool"), verb, self.brokers(), *arguments],
+                                      capture_output=True, text=True, timeout=120, check=False)
+        if done.returncode:
+            raise RuntimeError(done.stderr)
+        return done.stdout
+
+    def __enter__(self):
+        try:
+            for member in self.members:  # each needs another one to be ready: none is awaited before all are there
+                member.launch()
+            for member in self.members:
+                member.await_ready(240)
+        except BaseException:
+            self.__exit__()
+            raise
+        return self
+
+    def __exit__(self, *_):
+        for member in self.members:
+            if member.process:
+                member.process.send_signal(signal.SIGCONT)
+            member.__exit__()
