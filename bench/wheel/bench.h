@@ -99,7 +99,6 @@ struct bench_floor {
     double dependent; /* a random read of a 32-byte record, with its address from the read before */
     double independent; /* the same read with all addresses known */
     double ahead;       /* a random read and write of a 16-byte record, prefetched */
-    double own;         /* that of an 8-byte record, as wheel.h has to cancel a timer */
 };
 
 /* Measures the floor of `count` records. */

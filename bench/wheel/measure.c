@@ -69,21 +69,6 @@ static uint32_t *bench_order(uint32_t count)
     return order;
 }
 
-static double bench_floor_own(const uint32_t *order, uint32_t count)
-{
-    uint64_t *records = bench_allocate(count * sizeof(uint64_t));
-    uint64_t began = bench_now();
-    for (uint32_t i = 0; i < count; i++) {
-        if (count - i > FLOOR_AHEAD)
-            __builtin_prefetch(&records[order[i + FLOOR_AHEAD]], 1);
-        if (records[order[i]] == 0)
-            records[order[i]] = i;
-    }
-    double took = (double)(bench_now() - began);
-    free(records);
-    return took / count;
-}
-
 static double bench_floor_ahead(const uint32_t *order, uint32_t count)
 {
     struct bench_pair *pairs = bench_allocate(count * sizeof(struct bench_pair));
@@ -120,7 +105,6 @@ struct bench_floor bench_floor_measure(uint32_t count)
         printf("\n");
     free(records);
     found.ahead = bench_floor_ahead(order, count);
-    found.own = bench_floor_own(order, count);
     free(order);
     return found;
 }

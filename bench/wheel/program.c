@@ -102,8 +102,8 @@ static int usage(const char *program)
 static int print_floor(uint32_t count)
 {
     struct bench_floor found = bench_floor_measure(count);
-    printf("{\"dependent\": %.3f, \"independent\": %.3f, \"ahead\": %.3f, \"own\": %.3f}\n",
-           found.dependent, found.independent, found.ahead, found.own);
+    printf("{\"dependent\": %.3f, \"independent\": %.3f, \"ahead\": %.3f}\n", found.dependent,
+           found.independent, found.ahead);
     return 0;
 }
 

@@ -8,13 +8,13 @@ NOT_TIMES = {"bytes", "slow_steps"}  # of one operation
 GROWTH_MAX = 2  # at ten times the size
 
 # What the chunk wheel must reach: a title, the subject, the figure, and at most how many times which others. "floor"
-# is the prefetched one of the same run, "own" that of 8-byte records. Exact peers are never late, as Linux's timers are.
+# is the prefetched one of the same run, of 16 bytes as the records of the wheel are. Exact peers are never late, as Linux's timers are.
 LISTS = {"lists", "seastar", "ratas", "wahern", "vpp", "linux"}
 EXACT = "the best exact peer"
 MUST = [
     ("fill, many", "scheduled_many", "fill", [(1.2, "the best list", LISTS)]),
     ("fill", "scheduled", "fill", [(1.2, "the best list", LISTS)]),
-    ("cancel, many", "opened_many", "cancel", [(1.3, "own", None)]),
+    ("cancel, many", "opened_many", "cancel", [(1.3, "floor", None)]),
     ("expire by 1 ms", "opened", "expire", [(4, "floor", None), (0.25, EXACT, None)]),
     ("expire by 16 ms", "opened", "coarse", [(2.5, "floor", None)]),
     ("churn, many", "opened_many", "churn", [(1.5, "floor", None), (0.5, "the lazy heap", {"lazy_queue"})]),
@@ -92,8 +92,8 @@ def floor_cells(size):
 
 def rival(size, who, keys, figure):
     """The figure that a limit of MUST multiplies."""
-    if who in ("floor", "own"):
-        return size["floor"]["ahead" if who == "floor" else who]
+    if who == "floor":
+        return size["floor"]["ahead"]
     found = [value(subject, figure) for subject in size["subjects"]
              if (subject["key"] in keys if keys else subject["kind"] in ("peer", "yardstick") and subject["late_ticks"] == 0)]
     return min((figure for figure in found if figure is not None), default=None)
@@ -108,7 +108,7 @@ def must_rows(data):
     """(name, [asked, measured, met]): what the wheel must reach; none for earlier runs."""
     size = data["sizes"][0]
     subjects = {subject["key"]: subject for subject in size["subjects"]}
-    if "own" not in size["floor"]:
+    if "instructions" not in size:
         return
     for key, count in size["instructions"].items():
         if key.startswith("scheduled"):
@@ -117,7 +117,7 @@ def must_rows(data):
         for most, who, keys in limits if key in subjects else []:
             times = ratio(value(subjects[key], figure), rival(size, who, keys, figure))
             if times:
-                yield title, must_cells(times, most, " × " + {"own": "the floor of its array"}.get(who, who))
+                yield title, must_cells(times, most, " × " + who)
     if "opened" in subjects:
         yield "bytes with handles", must_cells(value(subjects["opened"], "bytes"), BYTES_MUST)
         for subject in data.get("huge", {"subjects": []})["subjects"]:
@@ -163,8 +163,7 @@ def floor_line(size):
             f"{size['floor']['dependent']:.1f} ns if its address comes from the read before, "
             f"{size['floor']['independent']:.1f} ns if all are known"
             + (f"; a read and write of one of 16 bytes, prefetched: {size['floor']['ahead']:.1f} ns"
-               if "ahead" in size["floor"] else "")
-            + (f", of one of 8 bytes: {size['floor']['own']:.1f} ns" if "own" in size["floor"] else ""))
+               if "ahead" in size["floor"] else ""))
 
 
 def notes(data):

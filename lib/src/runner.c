@@ -108,7 +108,7 @@ static void runner_begin_timers(struct tw_runner_wheel *wheel, struct runner_lan
     for (size_t i = 0; i < count; i++) {
         tw_handle inner = timers[i].timer;
         struct runner_cell *cell = tw__runner_cell(lane, inner);
-        *tw__wheel_word(lane->wheel, inner) = inner >> 32;
+        *tw__wheel_mark(lane->wheel, inner) = (uint32_t)(inner >> 32);
         timers[i].timer = inner | (uint64_t)(lane - wheel->lanes) << LANE_SHIFT;
         timers[i].data = cell->data;
         timers[i].deadline = cell->deadline_ns;
@@ -208,7 +208,7 @@ static void runner_finish_batch(struct tw_runner_wheel *wheel, size_t count)
         tw__runner_lane_lock(lane);
         for (; i < count && tw__runner_lane_of(wheel, wheel->batch[i].timer) == lane; i++) {
             tw_handle inner = tw__runner_inner(wheel->batch[i].timer);
-            uint64_t *running = tw__wheel_word(lane->wheel, inner);
+            uint32_t *running = tw__wheel_mark(lane->wheel, inner);
             if (*running != inner >> 32)
                 continue; /* closed */
             *running = 0;
@@ -375,7 +375,7 @@ static size_t runner_take_left_lane(struct tw_runner_wheel *wheel, struct runner
     lane->fired -= count;
     for (size_t i = 0; i < count; i++) {
         tw_handle inner = tw__runner_inner(ret_left[i].timer);
-        *tw__wheel_word(lane->wheel, inner) = 0;
+        *tw__wheel_mark(lane->wheel, inner) = 0;
         if (!tw__wheel_is_opened(inner))
             tw__runner_lane_drop(wheel, lane);
     }

@@ -337,8 +337,8 @@ static void runner_check_lane(const struct tw_runner_wheel *wheel, const struct 
     REQUIRE(lane->granted - lane->held <= 2 * GRANT);
     uint32_t slot_count = atomic_load(&lane->slot_count);
     REQUIRE(lane->reserved <= slot_count && lane->closed_running == 0);
-    for (uint32_t i = 0; is_used && tw__wheel_word(lane->wheel, i); i++)
-        REQUIRE(*tw__wheel_word(lane->wheel, i) == 0);
+    for (uint32_t i = 0; is_used && tw__wheel_mark(lane->wheel, i); i++)
+        REQUIRE(*tw__wheel_mark(lane->wheel, i) == 0);
     for (uint32_t i = 0; i < slot_count; i += PIECE_SLOTS)
         REQUIRE(tw__runner_place(lane, i)->records == tw__wheel_record_memory(lane->wheel, i));
     if (!is_used) {

@@ -79,7 +79,7 @@ enum {
 #define TW_RUNNER_SELF ((uintptr_t)&errno)
 #endif
 
-/* What a slot has besides its record in the wheel; one line of the cache has both. The slot's word
+/* What a slot has besides its record in the wheel; one line of the cache has both. The slot's mark
  * in the wheel is the upper half of the handle of the timer that the handler has; 0: none. */
 struct runner_cell {
     uint64_t data;        /* the caller's */

@@ -152,7 +152,7 @@ static inline bool runner_prefetch(const struct runner_lane *lane, tw_handle inn
         return false;
     const struct runner_place *at = tw__runner_place(lane, index);
     __builtin_prefetch(at->records + (size_t)place * WHEEL_RECORD_SIZE, 1);
-    __builtin_prefetch(at->extras + (size_t)place * WHEEL_RECORD_SIZE, 1);
+    __builtin_prefetch(at->extras + (size_t)place * WHEEL_EXTRA_SIZE, 1);
     __builtin_prefetch(&at->cells[place], 1);
     return true;
 }
@@ -170,7 +170,7 @@ static inline struct runner_lane *runner_find(struct tw_runner_wheel *wheel, tw_
 /* Whether the handler has the timer. */
 static inline bool runner_is_running(const struct runner_lane *lane, tw_handle inner)
 {
-    const uint64_t *running = tw__wheel_word(lane->wheel, inner);
+    const uint32_t *running = tw__wheel_mark(lane->wheel, inner);
     return running && *running != 0 && *running == inner >> 32;
 }
 
@@ -238,7 +238,7 @@ enum tw_runner_answer tw_runner_close(struct tw_runner_wheel *wheel, tw_handle t
         if (runner_is_running(lane, inner)) {
             answer = TW_RUNNER_RUNNING;
             /* A further close finds a stale handle. The place is free when the handler returns. */
-            *tw__wheel_word(lane->wheel, inner) = 0;
+            *tw__wheel_mark(lane->wheel, inner) = 0;
             lane->closed_running++;
         } else {
             tw__runner_lane_drop(wheel, lane);

@@ -5,7 +5,12 @@
 #include <limits.h>
 #include <string.h>
 
-enum { MANY_AHEAD = 24 }; /* timers prefetched ahead by the verbs for many */
+enum {
+    MANY_AHEAD = 24,   /* timers prefetched ahead by the verbs for many */
+    RECORDS_AHEAD = 32 /* records of slots never used that schedule_many prefetches ahead */
+};
+
+_Static_assert((int)MANY_AHEAD < (int)FREE_TOP, "free slots are known that far ahead");
 
 struct tw_wheel *tw_wheel_create(const struct tw_wheel_options *options)
 {
@@ -73,21 +78,24 @@ static bool wheel_find_fresh(struct tw_wheel *wheel)
         return false;
     uint64_t end = (uint64_t)(index | (SEGMENT_SLOTS - 1)) + 1;
     wheel->fresh_end = end < wheel->slot_capacity ? (uint32_t)end : wheel->slot_capacity;
-    wheel->fresh_origin = wheel->segments.origins[index >> SEGMENT_BITS];
+    wheel->fresh_record = (uintptr_t)tw__wheel_record(wheel, index);
     return true;
 }
 
-/* The record of a slot that was never used, before `fresh_end`. */
-static inline struct wheel_record *wheel_fresh_record(const struct tw_wheel *wheel, uint32_t index)
+/* Counts `count` slots from `slot_count` on as used. */
+static inline void wheel_count_fresh(struct tw_wheel *wheel, uint32_t count)
 {
-    return (struct wheel_record *)(wheel->fresh_origin +
-                                   (uintptr_t)index * sizeof(struct wheel_record));
+    wheel->slot_count += count;
+    wheel->fresh_record += (uintptr_t)count * sizeof(struct wheel_record);
 }
 
 /* Takes the slot that was freed last, because it is still in the cache. There must be one. */
 static inline uint32_t wheel_slot_take_free(struct tw_wheel *wheel)
 {
-    return *tw__wheel_free_slot(wheel, --wheel->free_count);
+    uint32_t *place = &wheel->free_top[--wheel->free_count % FREE_TOP];
+    uint32_t index = *place;
+    *place = tw__wheel_record(wheel, index)->below;
+    return index;
 }
 
 /* The state and generation of a slot that was never used. */
@@ -309,9 +317,9 @@ static __attribute__((noinline)) tw_handle wheel_schedule_first(struct tw_wheel 
     uint32_t index = wheel->slot_count;
     if (index >= wheel->fresh_end && !wheel_find_fresh(wheel))
         return TW_NONE;
-    wheel->slot_count = index + 1;
+    wheel_count_fresh(wheel, 1);
     struct wheel_record *record = tw__wheel_record(wheel, index);
-    *tw__wheel_data(record) = data;
+    record->data = data;
     record->generation = GENERATION_FIRST;
     return wheel_schedule_slowly(wheel, index, deadline);
 }
@@ -323,7 +331,7 @@ static __attribute__((noinline)) tw_handle wheel_schedule_again(struct tw_wheel 
     uint32_t index = wheel_slot_take_free(wheel);
     struct wheel_record *record = tw__wheel_record(wheel, index);
     uint32_t generation = record->generation;
-    *tw__wheel_data(record) = data;
+    record->data = data;
     if (UNLIKELY(!wheel_put_quickly(wheel, record, index, generation, deadline)))
         return wheel_schedule_slowly(wheel, index, deadline);
     return tw__wheel_handle(generation, index);
@@ -343,14 +351,14 @@ static __attribute__((noinline)) tw_handle wheel_schedule_other(struct tw_wheel 
 tw_handle tw_wheel_schedule(struct tw_wheel *wheel, uint64_t deadline, uint64_t data)
 {
     uint32_t index = wheel->slot_count;
-    struct wheel_record *record = wheel_fresh_record(wheel, index);
+    struct wheel_record *record = (struct wheel_record *)wheel->fresh_record;
     if (UNLIKELY(index >= wheel->fresh_end || !tw__wheel_append_quickly(wheel, index, deadline)))
         return wheel_schedule_other(wheel, deadline, data);
-    wheel->slot_count++;
     wheel->armed_count++;
-    *tw__wheel_data(record) = data;
+    record->data = data;
     record->generation = GENERATION_FIRST | IS_ARMED | STATE_NEAR;
     record->tick_low = (uint32_t)deadline;
+    wheel_count_fresh(wheel, 1);
     return tw__wheel_handle(GENERATION_FIRST, index);
 }
 
@@ -387,11 +395,11 @@ tw_handle tw_wheel_open(struct tw_wheel *wheel, uint64_t data)
     } else {
         if (UNLIKELY(index >= wheel->fresh_end))
             return wheel_find_fresh(wheel) ? tw_wheel_open(wheel, data) : TW_NONE;
-        record = wheel_fresh_record(wheel, index);
-        wheel->slot_count = index + 1;
+        record = (struct wheel_record *)wheel->fresh_record;
+        wheel_count_fresh(wheel, 1);
     }
     record->generation = generation | IS_OPENED;
-    *tw__wheel_data(record) = data;
+    record->data = data;
     return tw__wheel_handle(generation | IS_OPENED, index);
 }
 
@@ -405,10 +413,10 @@ tw_handle tw__wheel_open_bare(struct tw_wheel *wheel)
     return tw__wheel_handle(record->generation, index);
 }
 
-uint64_t *tw__wheel_word(struct tw_wheel *wheel, tw_handle timer)
+uint32_t *tw__wheel_mark(struct tw_wheel *wheel, tw_handle timer)
 {
     uint32_t index = (uint32_t)timer;
-    return index < wheel->slot_count ? tw__wheel_data(tw__wheel_record(wheel, index)) : NULL;
+    return index < wheel->slot_count ? &tw__wheel_record(wheel, index)->mark : NULL;
 }
 
 /* Not inlined into tw_wheel_arm_many, where it would need more registers than there are. */
@@ -436,11 +444,7 @@ void tw_wheel_prefetch(const struct tw_wheel *wheel, tw_handle timer)
 {
     if (UNLIKELY((uint32_t)timer >= wheel->slot_count))
         return;
-    struct wheel_record *record = tw__wheel_record(wheel, (uint32_t)timer);
-    tw__prefetch_to_write(record);
-    if (tw__wheel_kind_of(timer) !=
-        IS_OPENED) /* the slot of a cancelled timer is the next to be used */
-        tw__prefetch_to_write(tw__wheel_data(record));
+    tw__prefetch_to_write(tw__wheel_record(wheel, (uint32_t)timer));
 }
 
 /* Verbs for many. A processor overlaps the waits of a dozen single calls at best, and fewer where a
@@ -460,15 +464,13 @@ static void wheel_prefetch_first(const struct tw_wheel *wheel, const tw_handle *
         wheel_prefetch_record(wheel, timers[i]);
 }
 
-/* A free slot that will be taken when `ahead` others were. */
+/* A free slot that will be taken when `ahead` others were, less than FREE_TOP. */
 static inline void wheel_prefetch_free(const struct tw_wheel *wheel, uint32_t ahead)
 {
     if (ahead >= wheel->free_count)
         return; /* slots that were never used follow each other */
-    uint32_t index = *tw__wheel_free_slot(wheel, wheel->free_count - 1 - ahead);
-    struct wheel_record *record = tw__wheel_record(wheel, index);
-    tw__prefetch_to_write(record);
-    tw__prefetch_to_write(tw__wheel_data(record));
+    uint32_t index = wheel->free_top[(wheel->free_count - 1 - ahead) % FREE_TOP];
+    tw__prefetch_to_write(tw__wheel_record(wheel, index));
 }
 
 /* Schedules timers in slots before `fresh_end` while that is quick. Returns their number. */
@@ -480,18 +482,19 @@ static __attribute__((noinline)) size_t wheel_schedule_fresh(struct tw_wheel *wh
     uint64_t cursor = wheel->cursor, quick_end = wheel->quick_end;
     uint32_t first = wheel->slot_count;
     size_t done = 0, room = wheel->fresh_end - first;
-    struct wheel_record *records = wheel_fresh_record(wheel, first);
+    struct wheel_record *records = (struct wheel_record *)wheel->fresh_record;
     for (room = count < room ? count : room; done < room; done++) {
         uint32_t index = first + (uint32_t)done;
         uint64_t deadline = deadlines[done];
         if (UNLIKELY(!tw__wheel_append_between(wheel, cursor, quick_end, index, deadline)))
             break;
-        *tw__wheel_data(&records[done]) = data[done];
+        tw__prefetch_to_write(&records[done + RECORDS_AHEAD]);
+        records[done].data = data[done];
         records[done].generation = GENERATION_FIRST | IS_ARMED | STATE_NEAR;
         records[done].tick_low = (uint32_t)deadline;
         ret_timers[done] = tw__wheel_handle(GENERATION_FIRST, index);
     }
-    wheel->slot_count = first + (uint32_t)done;
+    wheel_count_fresh(wheel, (uint32_t)done);
     wheel->armed_count += (uint32_t)done;
     return done;
 }

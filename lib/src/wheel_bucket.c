@@ -1,8 +1,7 @@
 /* wheel_bucket.c - buckets, the chains of chunks in them, and the bits of the non-empty buckets. */
 #include "wheel_private.h"
 
-_Static_assert(sizeof(struct wheel_record) == 8, "eight records to a cache line");
-_Static_assert(sizeof(struct wheel_record) == sizeof(uint64_t), "one index for record and data");
+_Static_assert(sizeof(struct wheel_record) == 16, "four records to a cache line");
 _Static_assert(sizeof(struct wheel_entry) == 8, "an entry is what a bucket costs per timer");
 _Static_assert(sizeof(struct wheel_bucket) == LINE_SIZE, "a bucket's few end with its line");
 _Static_assert(sizeof(struct wheel_chunk) == CHUNK_SIZE, "a chunk's end is a multiple of its size");
@@ -59,7 +58,7 @@ static void wheel_bucket_extend(struct tw_wheel *wheel, struct wheel_bucket *buc
 
 bool tw__wheel_make_room(struct tw_wheel *wheel, uint64_t deadline)
 {
-    if (deadline < wheel->cursor || deadline >= wheel->quick_end)
+    if (deadline <= wheel->cursor || deadline >= wheel->quick_end)
         return false;
     unsigned shift = tw__wheel_shift(wheel, deadline);
     struct wheel_chain *chain = tw__wheel_chain_at(wheel, shift, deadline);

@@ -5,6 +5,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* The counts of a walk through the buckets, compared with the wheel's counters at the end. */
 struct wheel_tally {
@@ -146,19 +147,20 @@ static void wheel_check_free_slots(const struct tw_wheel *wheel, struct wheel_ta
         wheel_check_that(
             wheel->free_count == 0 && wheel->fresh_end <= wheel->slot_capacity &&
                 wheel->slot_count >> SEGMENT_BITS == (wheel->fresh_end - 1) >> SEGMENT_BITS &&
-                wheel->fresh_origin == wheel->segments.origins[wheel->slot_count >> SEGMENT_BITS],
+                wheel->fresh_record == (uintptr_t)tw__wheel_record(wheel, wheel->slot_count),
             "fresh slots are in one piece, and taken when none is free");
     wheel_check_that(wheel->slot_count <= wheel->slot_capacity &&
                          wheel->slot_capacity <= (uint64_t)wheel->segments.count << SEGMENT_BITS &&
-                         wheel->slot_capacity <= (uint64_t)wheel->extras.count << SEGMENT_BITS &&
-                         wheel->slot_capacity <= (uint64_t)wheel->free_slots.count << SEGMENT_BITS,
+                         wheel->slot_capacity <= (uint64_t)wheel->extras.count << SEGMENT_BITS,
                      "slot_capacity");
     wheel_check_that(wheel->slot_count - wheel->retired_count <= wheel->timer_count_max,
                      "timer_count_max");
     for (uint32_t i = 0; i < wheel->slot_count; i++)
         tally->is_seen[i] = 0;
-    for (uint32_t i = 0; i < wheel->free_count; i++) {
-        uint32_t index = *tw__wheel_free_slot(wheel, i);
+    uint32_t top[FREE_TOP];
+    memcpy(top, wheel->free_top, sizeof(top));
+    for (uint32_t below = wheel->free_count; below-- > 0;) {
+        uint32_t index = top[below % FREE_TOP];
         wheel_check_that(index < wheel->slot_count && !tally->is_seen[index],
                          "a slot is free once");
         tally->is_seen[index] = 1;
@@ -166,6 +168,7 @@ static void wheel_check_free_slots(const struct tw_wheel *wheel, struct wheel_ta
         wheel_check_that(!(record->generation & IS_ARMED) &&
                              record->generation < GENERATION_RETIRED,
                          "a free slot is unarmed and may be let again");
+        top[below % FREE_TOP] = record->below;
     }
 }
 

@@ -118,7 +118,7 @@ static inline void wheel_fire(struct tw_wheel *wheel, struct wheel_record *recor
                               uint64_t deadline, struct tw_expired *restrict ret_due)
 {
     uint32_t generation = record->generation & ~(IS_ARMED | STATE_MASK);
-    ret_due->data = *tw__wheel_data(record);
+    ret_due->data = record->data;
     ret_due->deadline = deadline;
     ret_due->timer = tw__wheel_handle(generation, index);
     record->generation = generation;

@@ -17,7 +17,11 @@ enum {
     PAGE = 4096,
     /* One huge page on machines of 64 bits. */
     BIG_SIZE = sizeof(void *) >= 8 ? 2 << 20 : 512 << 10,
-    BLOCK_CHUNKS_MAX = BIG_SIZE / CHUNK_SIZE
+    BLOCK_CHUNKS_MAX = BIG_SIZE / CHUNK_SIZE,
+    ARENA_HEADER = 512, /* before the first piece, so that a record is not at the place in its page
+                           where a caller's own array has what it keeps of the slot: a read would
+                           wait for stores to the other */
+    CHUNKS_AHEAD = 2 /* chunks, never used, between one that is taken and one that is prefetched */
 };
 
 static size_t wheel_alignment_for(size_t size)
@@ -56,6 +60,14 @@ static bool wheel_add_block(struct tw_wheel *wheel, uint64_t chunks)
     return true;
 }
 
+/* Prefetches the first lines of a chunk that will be taken soon. The other lines are prefetched by
+ * tw__wheel_chain_push, each while the line before it is written. */
+static void wheel_prefetch_fresh(const struct wheel_chunk *chunk)
+{
+    tw__prefetch_to_write(chunk);
+    tw__prefetch_to_write((const char *)chunk + LINE_SIZE);
+}
+
 struct wheel_chunk *tw__wheel_chunk_pop(struct tw_wheel *wheel)
 {
     wheel->chunk_used++;
@@ -67,6 +79,7 @@ struct wheel_chunk *tw__wheel_chunk_pop(struct tw_wheel *wheel)
     struct wheel_block *block = wheel->block_fresh;
     while (block->fresh == block->end)
         wheel->block_fresh = block = block->next;
+    wheel_prefetch_fresh(block->fresh + CHUNKS_AHEAD);
     return block->fresh++;
 }
 
@@ -117,20 +130,20 @@ static bool wheel_add_pieces(struct tw_wheel *wheel, const struct wheel_array *a
     struct wheel_directory *directory = array->directory;
     uint32_t have = directory->count;
     uint64_t wanted = (count + SEGMENT_SLOTS - 1) >> SEGMENT_BITS;
-    uint64_t most = (array->arena_max - LINE_SIZE) / array->piece;
+    uint64_t most = (array->arena_max - ARENA_HEADER) / array->piece;
     uint64_t more = wanted > 2 * have ? wanted - have : have;
     if (more > most)
         more = most;
     if (!wheel_grow_directory(wheel, directory, have + (uint32_t)more))
         return false;
-    size_t size = LINE_SIZE + (size_t)more * array->piece;
+    size_t size = ARENA_HEADER + (size_t)more * array->piece;
     struct wheel_arena *arena =
         memory_take_aligned(&wheel->memory, wheel_alignment_for(size), size);
     if (!arena)
         return false;
     *arena = (struct wheel_arena){wheel->arenas, size};
     wheel->arenas = arena;
-    uintptr_t start = (uintptr_t)arena + LINE_SIZE;
+    uintptr_t start = (uintptr_t)arena + ARENA_HEADER;
     for (uint32_t i = have; i < have + more; i++, start += array->piece)
         directory->origins[i] = start - (uintptr_t)(i << SEGMENT_BITS) * array->element;
     directory->count = have + (uint32_t)more;
@@ -143,7 +156,6 @@ static bool wheel_grow_slab(struct tw_wheel *wheel, uint64_t count)
     const struct wheel_array arrays[] = {
         {&wheel->segments, sizeof(struct wheel_record), sizeof(struct wheel_segment), BIG_SIZE},
         {&wheel->extras, sizeof(union wheel_extra), sizeof(struct wheel_extras), BIG_SIZE / 2},
-        {&wheel->free_slots, sizeof(uint32_t), sizeof(uint32_t) * SEGMENT_SLOTS, BIG_SIZE},
     };
     for (size_t i = 0; i < sizeof(arrays) / sizeof(*arrays); i++)
         while ((uint64_t)arrays[i].directory->count << SEGMENT_BITS < count)
@@ -184,9 +196,6 @@ void tw__wheel_touch(struct tw_wheel *wheel, uint64_t count)
         uint64_t slots = left < room ? left : room;
         wheel_touch_pages(tw__wheel_record(wheel, (uint32_t)i),
                           slots * sizeof(struct wheel_record));
-        wheel_touch_pages(tw__wheel_data(tw__wheel_record(wheel, (uint32_t)i)),
-                          slots * sizeof(uint64_t));
-        wheel_touch_pages(tw__wheel_free_slot(wheel, (uint32_t)i), slots * sizeof(uint32_t));
         i += slots;
     }
     uint64_t chunks = tw__wheel_chunks_needed(count);
@@ -204,7 +213,7 @@ void tw_wheel_destroy(struct tw_wheel *wheel)
 {
     if (!wheel)
         return;
-    struct wheel_directory *directories[] = {&wheel->segments, &wheel->extras, &wheel->free_slots};
+    struct wheel_directory *directories[] = {&wheel->segments, &wheel->extras};
     for (size_t i = 0; i < sizeof(directories) / sizeof(*directories); i++)
         memory_give(&wheel->memory, directories[i]->origins, directories[i]->capacity,
                     sizeof(*directories[i]->origins));
@@ -222,7 +231,7 @@ void tw_wheel_destroy(struct tw_wheel *wheel)
 }
 
 _Static_assert(sizeof(struct wheel_record) == WHEEL_RECORD_SIZE &&
-                   sizeof(union wheel_extra) == WHEEL_RECORD_SIZE && SEGMENT_SLOTS % WHEEL_RUN == 0,
+                   sizeof(union wheel_extra) == WHEEL_EXTRA_SIZE && SEGMENT_SLOTS % WHEEL_RUN == 0,
                "wheel_runner.h tells where the memory of a slot is");
 
 const char *tw__wheel_record_memory(const struct tw_wheel *wheel, uint32_t index)

@@ -16,8 +16,8 @@
  * bits, so the tick is known without reading the record. Above, an entry only means "not before
  * this bucket": when the bucket is opened, the timer is entered again at its due.
  *
- * A function must read only the 8 bytes of the record before it can answer, so that the records of
- * a million timers stay in the cache. 32 bits of the record are the tick of the entry and the
+ * A function reads and writes the 16 bytes of the record, which are in one line of the cache, and
+ * most often nothing else of the slot. 32 bits of the record are the tick of the entry and the
  * deadline, while these are one. A timer that was moved to a later deadline has two ticks, and the
  * record has the deadline: as long as the slot has no stale entry, any entry of it is the one that
  * counts. Another array has the second tick for a slot that may have stale entries, and deadlines
@@ -53,16 +53,24 @@ enum {
     SEGMENT_BITS = 12,
     SEGMENT_SLOTS = 1 << SEGMENT_BITS,
     PREFETCH_DISTANCE = 40, /* records prefetched ahead while firing */
+    FREE_TOP = 32,          /* free slots that are known without reading a record */
     STALE_SLACK = 4096      /* stale entries that do not start a sweep */
 };
 
 #define LIKELY(x)   __builtin_expect(!!(x), 1)
 #define UNLIKELY(x) __builtin_expect(!!(x), 0)
 
-/* The part of a slot that tells whether a handle or an entry is valid, and the deadline. */
+/* A slot: whether a handle or an entry is valid, the deadline, and the data. */
 struct wheel_record {
     uint32_t generation; /* generation << 5 | opened << 4 | armed << 3 | state | no_stale */
     uint32_t tick_low;   /* low half of a tick, of which one depends on the state */
+    union {
+        uint64_t data; /* the caller's */
+        struct {
+            uint32_t below; /* of a free slot: the one FREE_TOP places below it on the stack */
+            uint32_t mark;  /* the runner's, see wheel_runner.h; stays while the slot is free */
+        };
+    };
 };
 
 /* The state in a record's generation: where the slot's entry is, and the deadline last set. */
@@ -92,13 +100,9 @@ union wheel_extra {
     uint64_t due;        /* STATE_WIDE: the deadline last set */
 };
 
-/* The slab is arrays over the slots, in pieces of SEGMENT_SLOTS elements that never move. These are
- * needed to create timers and to fire them. */
+/* The slab is arrays over the slots, in pieces of SEGMENT_SLOTS elements that never move. */
 struct wheel_segment {
     struct wheel_record records[SEGMENT_SLOTS];
-    uint64_t skew[LINE_SIZE / sizeof(uint64_t)]; /* so that a slot's two lines are not in one set of
-                                                    the cache */
-    uint64_t data[SEGMENT_SLOTS];                /* the caller's */
 };
 
 /* These are written only when a timer needs them, so until then they take no pages. */
@@ -178,8 +182,8 @@ struct tw_wheel {
     };
     uint32_t slot_count; /* slots ever used */
     uint32_t fresh_end;  /* end of the slots, never used, that are taken next; 0 if free ones are */
-    uintptr_t fresh_origin; /* the origin of the piece that has them */
-    uint32_t free_count;    /* free slots, on the stack `free_slots` */
+    uintptr_t fresh_record; /* the record of the first of them */
+    uint32_t free_count;    /* free slots: a stack, whose top is in `free_top` */
     uint32_t armed_count;   /* armed records */
     uint64_t near_end;      /* see tw__wheel_set_ends */
     uint64_t quick_end;
@@ -188,7 +192,6 @@ struct tw_wheel {
     uint32_t words;         /* a bit per non-zero word of `bits` */
     uint32_t slot_capacity; /* slots for which all memory is allocated */
     struct wheel_directory extras;
-    struct wheel_directory free_slots;
     uint64_t stale_count; /* entries that do not count */
     uint64_t stale_limit; /* 0 during a sweep; may be too low when slots were added */
     uint32_t retired_count;
@@ -227,6 +230,11 @@ struct tw_wheel {
     /* Memory. */
     struct wheel_arena *arenas; /* pieces are allocated many at a time */
     struct memory memory;
+
+    /* The FREE_TOP free slots that are taken next: the one with n others below it is at n modulo
+     * FREE_TOP. Each record has the slot that gets its place, so the stack takes no memory, and
+     * slots can be prefetched that many ahead. */
+    uint32_t free_top[FREE_TOP];
 
     uint64_t bits[LEVELS * LEVEL_WORDS]; /* a bit per non-empty bucket */
     struct wheel_bucket *levels[64]; /* the level of a tick, by the highest bit in which it differs
@@ -354,12 +362,6 @@ static inline struct wheel_record *tw__wheel_record(const struct tw_wheel *wheel
     return tw__wheel_element(&wheel->segments, index, sizeof(struct wheel_record));
 }
 
-/* The data of a slot: it has the index of the record in the segment, and its size. */
-static inline uint64_t *tw__wheel_data(struct wheel_record *record)
-{
-    return (uint64_t *)((char *)record + offsetof(struct wheel_segment, data));
-}
-
 static inline struct wheel_extras *tw__wheel_extras(const struct tw_wheel *wheel, uint32_t piece)
 {
     return tw__wheel_element(&wheel->extras, piece << SEGMENT_BITS, sizeof(union wheel_extra));
@@ -376,17 +378,10 @@ static inline uint64_t *tw__wheel_kept(const struct tw_wheel *wheel, uint32_t in
     return &piece->kept[(index & (SEGMENT_SLOTS - 1)) / 64];
 }
 
-static inline uint32_t *tw__wheel_free_slot(const struct tw_wheel *wheel, uint32_t place)
-{
-    return tw__wheel_element(&wheel->free_slots, place, sizeof(uint32_t));
-}
-
 /* Prefetches what a timer that is about to fire needs. */
 static inline void tw__wheel_prefetch(const struct tw_wheel *wheel, uint32_t index)
 {
-    struct wheel_record *record = tw__wheel_record(wheel, index);
-    tw__prefetch(record);
-    tw__prefetch(tw__wheel_data(record));
+    tw__prefetch(tw__wheel_record(wheel, index));
 }
 
 static inline tw_handle tw__wheel_handle(uint32_t generation, uint32_t index)
@@ -481,15 +476,15 @@ static inline void tw__wheel_append(struct tw_wheel *wheel, unsigned shift, uint
 }
 
 /* Appends an entry for `deadline`. Returns false and changes nothing when that is not quick: for
- * deadlines before `cursor` or not before `quick_end`, which are the wheel's, and for full buckets.
- */
+ * deadlines not after `cursor` or not before `quick_end`, which are the wheel's, and for full
+ * buckets. */
 static inline bool tw__wheel_append_between(struct tw_wheel *wheel, uint64_t cursor,
                                             uint64_t quick_end, uint32_t index, uint64_t deadline)
 {
-    if (UNLIKELY(deadline < cursor || deadline >= quick_end))
+    if (UNLIKELY(deadline <= cursor || deadline >= quick_end))
         return false;
     uint32_t tick = (uint32_t)deadline;
-    uint32_t differs = (tick ^ (uint32_t)cursor) | 1;
+    uint32_t differs = tick ^ (uint32_t)cursor; /* not 0: both have the upper half of the cursor */
     struct wheel_chain *chain =
         tw__wheel_chain_at(wheel, (unsigned)__builtin_clz(differs) ^ 31u, tick);
     if (UNLIKELY(chain->end == chain->limit))
@@ -578,6 +573,15 @@ static inline void tw__wheel_bucket_mark_used(struct tw_wheel *wheel, unsigned l
     wheel->words |= UINT32_C(1) << word;
 }
 
+/* Puts a slot on the stack of free slots. */
+static inline void tw__wheel_push_free(struct tw_wheel *wheel, struct wheel_record *record,
+                                       uint32_t index)
+{
+    uint32_t *place = &wheel->free_top[wheel->free_count++ % FREE_TOP];
+    record->below = *place;
+    *place = index;
+}
+
 /* Frees a slot: all its handles are stale from now on. An entry that is still in a bucket stays the
  * slot's: the next timer of the slot uses it, or expire drops it. */
 static inline void tw__wheel_slot_give(struct tw_wheel *wheel, struct wheel_record *record,
@@ -589,7 +593,7 @@ static inline void tw__wheel_slot_give(struct tw_wheel *wheel, struct wheel_reco
     if (UNLIKELY(generation >= GENERATION_RETIRED))
         wheel->retired_count++;
     else
-        *tw__wheel_free_slot(wheel, wheel->free_count++) = index;
+        tw__wheel_push_free(wheel, record, index);
     wheel->fresh_end = 0;
 }
 

@@ -18,17 +18,17 @@ size_t tw__wheel_prune(struct tw_wheel *wheel, enum wheel_prune how, int64_t bud
  * Slots are added by the thousand, so a call for one more timer is short. */
 bool tw__wheel_reserve_untouched(struct tw_wheel *wheel, size_t count);
 
-/* Schedule and open without data: the slot's word keeps its value, which is 0 at first. */
+/* Schedule and open without data: the slot's mark keeps its value, which is 0 at first. */
 tw_handle tw__wheel_schedule_bare(struct tw_wheel *wheel, uint64_t deadline);
 tw_handle tw__wheel_open_bare(struct tw_wheel *wheel);
 
-/* The word of a slot, which other functions use for the timer's data; NULL if the slot was never
- * used. */
-uint64_t *tw__wheel_word(struct tw_wheel *wheel, tw_handle timer);
+/* The mark of a slot: half of what other functions use for the timer's data; the other half changes
+ * when the slot is freed. NULL if the slot was never used. */
+uint32_t *tw__wheel_mark(struct tw_wheel *wheel, tw_handle timer);
 
 /* The memory of slots, for prefetching before the wheel is locked: WHEEL_RUN slots, from a multiple
  * of it on, have their records one after the other, and likewise their extras. They never move. */
-enum { WHEEL_RUN = 1024, WHEEL_RECORD_SIZE = 8 };
+enum { WHEEL_RUN = 1024, WHEEL_RECORD_SIZE = 16, WHEEL_EXTRA_SIZE = 8 };
 
 /* The record of a slot for which memory is reserved, and what it needs besides if it was moved. */
 const char *tw__wheel_record_memory(const struct tw_wheel *wheel, uint32_t index);
