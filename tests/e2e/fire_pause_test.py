@@ -339,7 +339,7 @@ class HoldTest(daemon_case.DaemonCase):
 
     # proves: target-pause-until
     def test_a_pause_of_both_ends_by_itself(self):
-        until = int(time.time() * 1000) + 2500
+        until = int(time.time() * 1000) + 6000
         origin = self.receiver.url("").rstrip("/")
         for of, name in (("queues", "q"), ("targets", origin)):
             self.assertEqual(ms_of(self.hold(of, "pause", name, {"until": until})["paused"]["until"]), until)
