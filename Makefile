@@ -76,10 +76,10 @@ test-clients: ## the client libraries, each with its language's own tools
 	@scripts/install-deps languages
 	@scripts/test dev -R '^client_'
 
-test-brokers: ## the tests of Kafka and RabbitMQ against real servers
+test-brokers: ## the tests of Kafka (the cluster's log too) and RabbitMQ against real servers
 	@scripts/install-deps brokers
 	@tests/brokers/kafka/fetch
-	@TEST_BROKERS=all scripts/test dev -R 'broker_(kafka|kafka_log|rabbitmq)_test'
+	@TEST_BROKERS=all scripts/test dev -R 'broker_(kafka|kafka_log|cluster|rabbitmq)_test'
 
 test-cluster: ## the log of a cluster on three Kafka brokers, some of which are killed; five minutes
 	@scripts/install-deps brokers

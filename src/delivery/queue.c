@@ -522,7 +522,13 @@ void queue_stop_waiting(struct queue *queue)
     }
 }
 
-void queue_return_all(struct queue *queue)
+static bool queue_is_of(const struct queue_lease *lease, int32_t partition)
+{
+    return partition < 0 || queue_receipt_partition(lease->receipt) == partition;
+}
+
+/* All leases, or those of one partition. */
+static void queue_return_leases(struct queue *queue, int32_t partition)
 {
     struct delivery_outcome outcome = {.result = DELIVERY_RETURNED};
 
@@ -532,11 +538,23 @@ void queue_return_all(struct queue *queue)
     struct queue_lease *lease;
     size_t cursor = 0;
     while ((lease = map_next(&queue->leases, &cursor))) {
+        if (!queue_is_of(lease, partition))
+            continue;
         list_remove(&lease->link);
         list_push(&leases, &lease->link);
     }
     LIST_FOR_EACH (&leases, link)
         lease_end_unseen(queue, list_item(link, struct queue_lease, link), outcome);
+}
+
+void queue_return_all(struct queue *queue)
+{
+    queue_return_leases(queue, -1);
+}
+
+void queue_return(struct queue *queue, uint16_t partition)
+{
+    queue_return_leases(queue, partition);
 }
 
 /* ---- a partition changes its shard ---- */

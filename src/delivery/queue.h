@@ -155,6 +155,9 @@ void queue_stop_waiting(struct queue *queue);
 /* All leases end, as if they had never been; for a stop. */
 void queue_return_all(struct queue *queue);
 
+/* The leases of a partition's timers end likewise. */
+void queue_return(struct queue *queue, uint16_t partition);
+
 /* ---- a partition changes its shard ---- */
 
 /* Gives up the leases of the timers of a partition, as a list for queue_adopt alone. Only when the

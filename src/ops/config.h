@@ -198,6 +198,16 @@ enum config_log_level {
           "limit of the payload of messages in flight to a broker connection")                    \
     FIELD(DURATION, broker_connect_timeout, "5s", 10, MINUTE_MS,                                  \
           "time limit of connecting to a broker")                                                 \
+    SECTION("cluster", "A node of a cluster; see cluster.md for its state.")                      \
+    FIELD(LIST, cluster_brokers, "", 0, 4000,                                                     \
+          "Kafka brokers as host:port, with commas; empty: a single node")                        \
+    FIELD(TEXT, cluster_name, "tickwheel", 1, 64,                                                 \
+          "name of the cluster; its log is the topic NAME.log, with `partitions` partitions")     \
+    FIELD(U32, cluster_node_id, "1", 1, UINT32_MAX,                                               \
+          "number of this node, another one for each node of the cluster")                        \
+    FIELD(DURATION, cluster_lease, "2s", 500, 30 * SECOND_MS,                                     \
+          "how long an owner of a partition may act without an append to the log; equal on all "  \
+          "nodes")                                                                                \
     SECTION("log", "The log of the daemon, written to standard error.")                           \
     FIELD(CHOICE, log_level, "info|debug", 0, 0, "least level of events that are logged")
 

@@ -1,5 +1,5 @@
 /* Start and stop in order, the door, health and metrics. */
-#include "shard/shard.h"
+#include "shard/node_cluster.h"
 
 #include "storage/rocksdb.h"
 #include "sys/clock.h"
@@ -55,8 +55,7 @@ static uint64_t node_rate_share(const struct node *node, uint16_t partition, uin
     return rate ? node_share(node, partition, (uint64_t)rate * 1000) : 0;
 }
 
-static struct engine_options node_engine_options(struct node *node, uint16_t partition,
-                                                 uint64_t seed)
+struct engine_options node_engine_options(struct node *node, uint16_t partition, uint64_t seed)
 {
     const struct config *config = node->config;
     struct engine_options options = ENGINE_OPTIONS_DEFAULT;
@@ -201,6 +200,7 @@ static enum error_code node_start_senders(struct node *node, struct error *ret_e
 
 static void node_free(struct node *node)
 {
+    node_cluster_free(node);
     if (node->senders)
         senders_stop(node->senders);
     targets_destroy(node->targets);
@@ -334,6 +334,13 @@ static void node_join_shards(struct node *node)
         pthread_join(node->shards[--node->shards_running].thread, NULL);
 }
 
+static void node_end_threads(struct node *node)
+{
+    atomic_store(&node->shards_give_up, true);
+    node_join_shards(node);
+    node_end_storage_threads(node);
+}
+
 static enum error_code node_start_threads(struct node *node, struct error *ret_error)
 {
     if (thread_start(&node->commit_thread, commit_loop, node, "commit") != 0)
@@ -353,9 +360,7 @@ static enum error_code node_start_threads(struct node *node, struct error *ret_e
     }
     if (node->shards_running == node->shard_count)
         return ERROR_NONE;
-    atomic_store(&node->shards_give_up, true);
-    node_join_shards(node);
-    node_end_storage_threads(node);
+    node_end_threads(node);
     return error_set(ret_error, ERROR_IO, "no thread for a shard");
 }
 
@@ -387,12 +392,16 @@ enum error_code node_start(const struct config *config, struct metrics *metrics,
         code = node_start_senders(node, ret_error);
     if (code == ERROR_NONE)
         code = maintenance_load(node, ret_error);
+    const bool is_cluster = *config->cluster_brokers;
     if (code == ERROR_NONE)
         code = pauses_load(node, ret_error);
     if (code == ERROR_NONE)
-        code = node_start_engines(node, ret_error);
+        code =
+            is_cluster ? node_cluster_init(node, ret_error) : node_start_engines(node, ret_error);
     if (code == ERROR_NONE)
         code = node_start_threads(node, ret_error);
+    if (code == ERROR_NONE && is_cluster && (code = node_cluster_start(node, ret_error)))
+        node_end_threads(node);
     if (code != ERROR_NONE) {
         node_free(node);
         return code;
@@ -446,6 +455,7 @@ void node_stop(struct node *node)
     node_wait_for(node, node_is_finished, drain_ms + 1000);
     atomic_store(&node->shards_give_up, true); /* only a storage that fails gets so far */
     node_join_shards(node);
+    node_cluster_stop(node);
     node_end_storage_threads(node);
     for (unsigned i = 0; i < node->shard_count; i++)
         shard_move_end(&node->shards[i]);
@@ -472,6 +482,8 @@ static enum error_code node_admit(struct node *node, struct node_request *reques
 
     if (atomic_load(&node->is_stopping))
         return node_refuse(node, ERROR_STOPPING, METRIC_REFUSED_STOPPING);
+    if (!node_cluster_may_act(node, request->command.partition))
+        return node_refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
     if (creates && atomic_load(&node->is_disk_full))
         return node_refuse(node, ERROR_DISK_FULL, METRIC_REFUSED_DISK_FULL);
     /* What a write that fails was about stays in memory until one succeeds. */

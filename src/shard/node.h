@@ -154,7 +154,7 @@ struct node_move_times {
 
 /* Moves a partition to another shard, and waits for it. One partition moves at a time. NONE too
  * when the shard has it already; NOT_FOUND: no such partition or shard. IO: its epoch could not be
- * made durable; STOPPING. Then it stays where it is. */
+ * made durable; STOPPING; INVALID in a cluster. Then it stays where it is. */
 enum error_code node_move(struct node *node, uint16_t partition, unsigned shard,
                           struct node_move_times *ret_times);
 

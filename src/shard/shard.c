@@ -3,7 +3,7 @@
  * and sends off what the engines want done. It is the first task of the thread's loop; connections
  * of clients may be others.
  */
-#include "shard/shard.h"
+#include "shard/node_cluster.h"
 
 #include "sys/clock.h"
 
@@ -38,6 +38,8 @@ void shard_answer(struct shard *shard, struct engine *engine)
     for (; command; command = engine_take_reply(engine)) {
         struct node_request *request = list_item(command, struct node_request, command);
 
+        if (node->replicas)
+            shard_cluster_answer(node, request);
         atomic_fetch_sub(&node->inflight, command_weight(command));
         if (!command_is_read(command->kind))
             metrics_observe_traced_us(node->metrics, HISTOGRAM_ACKNOWLEDGE,
@@ -135,9 +137,11 @@ void shard_end_turns(struct shard *shard)
     }
 }
 
-static void shard_handle(struct shard *shard, struct engine *engine, enum partition_message kind,
-                         struct list *message)
+/* Receipts alone may be for a partition without an engine: the queue knows none of them. */
+static void shard_handle(struct shard *shard, struct partition *partition,
+                         enum partition_message kind, struct list *message)
 {
+    struct engine *engine = partition->engine ? shard_engine(shard, partition) : NULL;
     struct delivery *delivery;
 
     switch (kind) {
@@ -150,9 +154,12 @@ static void shard_handle(struct shard *shard, struct engine *engine, enum partit
         engine_delivered(engine, delivery);
         break;
     case PARTITION_READS:
+        shard_cluster_count_read(shard->node, list_item(message, struct engine_read, link), -1);
         engine_read_done(engine, list_item(message, struct engine_read, link));
         break;
     case PARTITION_REQUESTS:
+        if (shard->node->replicas)
+            shard_cluster_ask(shard->node, list_item(message, struct node_request, link_));
         engine_submit(engine, &list_item(message, struct node_request, link_)->command);
         break;
     case PARTITION_ACKS:
@@ -161,7 +168,8 @@ static void shard_handle(struct shard *shard, struct engine *engine, enum partit
     case PARTITION_MESSAGE_COUNT:
         break;
     }
-    shard_answer(shard, engine);
+    if (engine)
+        shard_answer(shard, engine);
 }
 
 static void shard_take_inbox(struct shard *shard, struct partition *partition)
@@ -172,11 +180,13 @@ static void shard_take_inbox(struct shard *shard, struct partition *partition)
         list_init(&inbox[i]);
     if (!partition_take(partition, shard, inbox))
         return;
+    if (!partition->engine)
+        shard_cluster_refuse(shard->node, &inbox[PARTITION_REQUESTS]);
     LIST_FOR_EACH (&inbox[PARTITION_COMMITS], link)
         partition->commits_out--;
     for (enum partition_message kind = 0; kind < PARTITION_MESSAGE_COUNT; kind++)
         for (struct list *link; (link = list_pop(&inbox[kind]));)
-            shard_handle(shard, shard_engine(shard, partition), kind, link);
+            shard_handle(shard, partition, kind, link);
 }
 
 static void shard_take_in(struct shard *shard)
@@ -213,6 +223,12 @@ static void shard_tell_given_up(struct node *node, struct engine *engine)
             free(given_up);
 }
 
+/* The lease is looked at before each delivery: the thread may have stood still since the last. */
+static bool shard_may_deliver(const struct node *node, const struct partition *partition)
+{
+    return !node->replicas || node_cluster_may_act(node, partition->index);
+}
+
 /* Sends off what the engines want done, but the batches. */
 static void shard_gather(struct shard *shard, struct list *ret_batches)
 {
@@ -227,15 +243,20 @@ static void shard_gather(struct shard *shard, struct list *ret_batches)
         struct engine *engine = shard->partitions[i]->engine;
         struct storage_batch *batch;
 
+        if (shard_cluster_is_leaving(node, shard->partitions[i]))
+            continue;
         while ((batch = engine_take_batch(engine))) {
             list_init(&batch->link);
             list_push(ret_batches, &batch->link);
         }
         struct engine_read *read;
-        while ((read = engine_take_read(engine)))
+        while ((read = engine_take_read(engine))) {
+            shard_cluster_count_read(node, read, 1);
             list_push(&reads, &read->link);
+        }
         struct delivery *delivery;
-        while ((delivery = engine_take_delivery(engine))) {
+        while (shard_may_deliver(node, shard->partitions[i]) &&
+               (delivery = engine_take_delivery(engine))) {
             delivery->handed_us = now_us;
             list_push(&deliveries, &delivery->link);
         }
@@ -259,7 +280,10 @@ static void shard_post_batches(struct shard *shard, struct list *batches)
 {
     LIST_FOR_EACH (batches, link)
         shard_partition_of(shard, link)->commits_out++;
-    mailbox_post_all(&shard->node->to_commit, batches);
+    if (shard->node->replicas)
+        node_cluster_commit(shard->node, batches);
+    else
+        mailbox_post_all(&shard->node->to_commit, batches);
 }
 
 void shard_send_off(struct shard *shard)
@@ -286,7 +310,8 @@ static struct wall shard_wake_at(const struct shard *shard)
  * False: nothing was committed. */
 static bool shard_commit_here(struct shard *shard, struct list *batches)
 {
-    if (list_is_empty(batches) || shard_wake_at(shard).ms < shard->now.ms + COMMIT_HERE_QUIET_MS)
+    if (list_is_empty(batches) || shard->node->replicas ||
+        shard_wake_at(shard).ms < shard->now.ms + COMMIT_HERE_QUIET_MS)
         return false;
     LIST_FOR_EACH (batches, link)
         if (shard_partition_of(shard, link)->commits_out > 0)
@@ -355,6 +380,8 @@ static void shard_report(struct shard *shard, bool is_draining)
         engine_stats_add(&report.stats, &stats);
         report.is_ready = report.is_ready && engine_is_ready(engine);
     }
+    if (node->replicas)
+        report.is_ready = report.is_ready && shard_cluster_is_ready(shard);
     shard_take_census(shard);
     queue_stats(shard->queue, &report.queue);
     report.is_drained = is_draining && report.stats.inflight == 0;
@@ -444,6 +471,8 @@ static void shard_turn(struct event_task *task)
     shard_queue_turn(shard);
     shard_send_off_and_commit(shard);
     shard_move_turn(shard);
+    if (shard->node->replicas)
+        shard_cluster_turn(shard);
     if (instant_since_ns(shard->reported, shard->turn_at) >= REPORT_NS || is_draining ||
         shard->reported.ns == 0)
         shard_report(shard, is_draining);

@@ -9,6 +9,8 @@
  *   shard_move.c     partitions that change their shard
  *   partition.c      the inbox of a partition, and its owner
  *   feed.c           changes of timers, for the clients that watch
+ *   node_cluster.c   replicas of a cluster's partitions, which follow their logs
+ *   shard_cluster.c  their engines on a shard
  *   census.c         waiting timers by name, in bounded rows
  *   queue_board.c    which shard has items of a queue, and the workers that wait for them
  *   storage_loops.c  the commit thread and the read thread, which all shards share
@@ -86,6 +88,7 @@ struct node {
     uint16_t partition_count;
     unsigned shard_count, shards_running;
     struct partition *partitions;
+    struct node_replica *replicas; /* [partition_count], node_cluster.h; NULL: no cluster */
     struct shard *shards;
     struct event_loop *loops[SHARDS_MAX]; /* of the shards */
 
@@ -156,6 +159,8 @@ void storage_gather(struct storage_group *group, struct list *waiting);
 void storage_look(struct node *node);
 
 /* ---- node.c ---- */
+
+struct engine_options node_engine_options(struct node *node, uint16_t partition, uint64_t seed);
 
 void node_wake_shards(struct node *node);
 

@@ -168,6 +168,8 @@ enum error_code node_move(struct node *node, uint16_t partition, unsigned shard,
 
     if (partition >= node->partition_count || shard >= node->shard_count)
         return ERROR_NOT_FOUND;
+    if (node->replicas)
+        return ERROR_INVALID; /* epochs are those of claims */
     move.partition = &node->partitions[partition];
     move.to = &node->shards[shard];
     list_init(&move.link);

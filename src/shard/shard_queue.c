@@ -3,7 +3,7 @@
  * the queue wants is pulled from its engines, the highest priority first and then in order of due
  * times, across partitions. The first item left is published on the board, for other workers.
  */
-#include "shard/shard.h"
+#include "shard/node_cluster.h"
 
 #include "sys/clock.h"
 #include "timer/queue_target.h"
@@ -128,6 +128,8 @@ static void heads_forget(struct shard *shard)
 static struct delivery *shard_queue_pull_from(struct shard *shard, size_t index)
 {
     struct queue_heads *heads = shard->heads;
+    if (!node_cluster_may_act(shard->node, shard->partitions[index]->index))
+        return NULL;
     struct engine *engine = shard_engine(shard, shard->partitions[index]);
     struct delivery *delivery = engine_pull(engine, heads_name(heads), heads->priority);
 

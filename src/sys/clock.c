@@ -50,6 +50,13 @@ struct instant instant_now(void)
     return (struct instant){(uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec};
 }
 
+struct instant instant_boot_now(void)
+{
+    struct timespec now = clock_read(CLOCK_BOOTTIME);
+
+    return (struct instant){(uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec};
+}
+
 struct wall instant_wall(struct instant instant)
 {
     struct wall now =

@@ -33,6 +33,10 @@ struct clock_sync wall_sync(void);
 /* CLOCK_MONOTONIC. */
 struct instant instant_now(void);
 
+/* CLOCK_BOOTTIME, which goes on while the machine sleeps. It is another clock than that of
+ * instant_now. */
+struct instant instant_boot_now(void);
+
 /* The wall time at that instant if the wall clock does not step, or a moment less; now for an
  * instant that has passed. */
 struct wall instant_wall(struct instant instant);

@@ -25,7 +25,8 @@ BELOW = {
     "engine": {"base", "calendar", "timer", "storage", "tickwheel"},  # no clock, no I/O: nothing of sys
     "cluster": {"base", "sys", "timer", "storage", "engine"},
     "delivery": {"tickwheel", "base", "sys", "calendar", "ops", "timer", "storage", "engine"},
-    "shard": {"tickwheel", "base", "sys", "calendar", "timer", "ops", "storage", "engine", "delivery"},
+    "shard": {"tickwheel", "base", "sys", "calendar", "timer", "ops", "storage", "engine", "cluster",
+              "delivery"},
     "api": {"base", "sys", "calendar", "timer", "ops", "http", "storage", "engine", "delivery", "shard"},
 }
 

@@ -278,6 +278,14 @@ enum log_kafka_kind log_kafka_wait(struct log_kafka *log, uint64_t timeout_ms,
     return log_kafka_take(log, ret_event);
 }
 
+void log_kafka_wake(struct log_kafka *log)
+{
+    const uint64_t one = 1;
+
+    if (write(log->event_fd, &one, sizeof(one)) < 0)
+        return; /* it is full of them */
+}
+
 enum error_code log_kafka_open(const struct log_kafka_options *options, struct log_kafka **ret_log,
                                struct error *ret_error)
 {

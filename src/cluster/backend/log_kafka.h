@@ -14,7 +14,7 @@
  *
  * Errors     ERROR_IO when librdkafka refuses; ERROR_INVALID for a property that it does not take.
  * Ownership  The bytes of an event are valid until the next call.
- * Threads    One owner. librdkafka has threads of its own.
+ * Threads    One owner; log_kafka_wake from any thread. librdkafka has threads of its own.
  */
 #ifndef TICKWHEEL_CLUSTER_LOG_KAFKA_H
 #define TICKWHEEL_CLUSTER_LOG_KAFKA_H
@@ -68,6 +68,9 @@ enum error_code log_kafka_follow(struct log_kafka *log, uint64_t offset, struct 
  * next. On failure nothing was sent. */
 enum error_code log_kafka_append(struct log_kafka *log, uint64_t ticket, struct bytes bytes,
                                  struct error *ret_error);
+
+/* Ends the wait of log_kafka_wait, or the next one. */
+void log_kafka_wake(struct log_kafka *log);
 
 /* The next event; waits for `timeout_ms` at most, and a second at most. */
 enum log_kafka_kind log_kafka_wait(struct log_kafka *log, uint64_t timeout_ms,

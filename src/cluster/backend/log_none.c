@@ -1,0 +1,41 @@
+/* log_none.c - in place of log_kafka.c, where librdkafka is not there. */
+#include "cluster/backend/log_kafka.h"
+
+enum error_code log_kafka_open(const struct log_kafka_options *options, struct log_kafka **ret_log,
+                               struct error *ret_error)
+{
+    (void)options, (void)ret_log;
+    return error_set(ret_error, ERROR_INVALID,
+                     "cluster_brokers: this program was built without librdkafka");
+}
+
+void log_kafka_close(struct log_kafka *log)
+{
+    (void)log;
+}
+
+enum error_code log_kafka_follow(struct log_kafka *log, uint64_t offset, struct error *ret_error)
+{
+    (void)log, (void)offset;
+    return error_set(ret_error, ERROR_INVALID, "no log");
+}
+
+enum error_code log_kafka_append(struct log_kafka *log, uint64_t ticket, struct bytes bytes,
+                                 struct error *ret_error)
+{
+    (void)log, (void)ticket, (void)bytes;
+    return error_set(ret_error, ERROR_INVALID, "no log");
+}
+
+void log_kafka_wake(struct log_kafka *log)
+{
+    (void)log;
+}
+
+enum log_kafka_kind log_kafka_wait(struct log_kafka *log, uint64_t timeout_ms,
+                                   struct log_kafka_event *ret_event)
+{
+    (void)log, (void)timeout_ms;
+    *ret_event = (struct log_kafka_event){.kind = LOG_KAFKA_NOTHING};
+    return LOG_KAFKA_NOTHING;
+}

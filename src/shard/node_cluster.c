@@ -1,0 +1,336 @@
+/* node_cluster.c - the threads of a node's replicas; see node_cluster.h. */
+#include "shard/node_cluster.h"
+
+#include "sys/clock.h"
+#include "sys/entropy.h"
+#include "sys/process.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    EVENTS_EACH_TURN = 256, /* records that are read before the replica has its turn */
+    HANDOVER_MS = 500,
+    NO_NODE = 0, /* whose number is none */
+};
+
+/* ---- what a replica has others do ---- */
+
+static void replica_order(struct node_replica *replica, enum node_replica_order order)
+{
+    atomic_fetch_or(&replica->orders, order);
+    shard_wake(replica->shard);
+}
+
+static void replica_on_append(void *context, uint64_t ticket, struct bytes bytes)
+{
+    struct node_replica *replica = context;
+
+    if (log_kafka_append(replica->log, ticket, bytes, NULL))
+        replica->refused_ticket = ticket;
+}
+
+/* Without memory there is no engine, and the thread tries again. */
+static void replica_make_engine(struct node_replica *replica)
+{
+    const struct storage_meta *meta = &replica->meta;
+    struct node *node = replica->node;
+    const uint16_t index = replica->partition->index;
+    uint64_t seed = 0;
+
+    entropy_u64(&seed); /* of the jitter of retries alone */
+    const struct engine_options options = node_engine_options(node, index, seed);
+    replica->engine = engine_create(&options, meta, wall_now());
+    replica->wants_engine = !replica->engine;
+    if (replica->wants_engine)
+        return;
+    storage_load_tenant_counts(node->storage, index, &node->tenant_counts, NULL);
+    atomic_fetch_add(&node->pending_all, meta->pending);
+    replica_order(replica, REPLICA_BEGIN);
+}
+
+static void replica_on_begin(void *context, const struct storage_meta *meta)
+{
+    struct node_replica *replica = context;
+
+    replica->meta = *meta;
+    replica_make_engine(replica);
+}
+
+static void replica_on_drain(void *context)
+{
+    replica_order(context, REPLICA_DRAIN);
+}
+
+static void replica_on_leave(void *context)
+{
+    struct node_replica *replica = context;
+
+    replica->wants_engine = false;
+    atomic_store(&replica->acts_until_ns, 0);
+    replica_order(replica, REPLICA_LEAVE);
+}
+
+static void replica_on_committed(void *context, struct storage_batch *batch)
+{
+    struct node_replica *replica = context;
+
+    list_init(&batch->link);
+    partition_post(replica->partition, PARTITION_COMMITS, &batch->link);
+}
+
+/* ---- the thread ---- */
+
+static unsigned replica_take_in(struct node_replica *replica)
+{
+    struct list batches;
+
+    list_init(&batches);
+    pthread_mutex_lock(&replica->lock);
+    list_join(&batches, &replica->batches);
+    const unsigned news = replica->news;
+    replica->news = 0;
+    pthread_mutex_unlock(&replica->lock);
+    for (struct list *link; (link = list_pop(&batches));)
+        replica_commit(replica->replica, list_item(link, struct storage_batch, link));
+    return news;
+}
+
+static void replica_hear(struct node_replica *replica, unsigned news, struct instant now)
+{
+    if (news & REPLICA_RECOVERED)
+        replica_recovered(replica->replica);
+    if (news & REPLICA_LEFT)
+        replica_left(replica->replica);
+    if (news & REPLICA_RELEASE) {
+        replica->is_releasing = true;
+        replica->release_until = instant_add_ms(now, 2 * replica->node->config->cluster_lease_ms);
+        replica_plan(replica->replica, NO_NODE, now);
+    }
+    if (news & (REPLICA_DRAINED | REPLICA_RELEASE)) /* the shards have ended: nothing is out */
+        replica_drained(replica->replica);
+}
+
+/* Tells other threads how it stands. */
+static void replica_publish(struct node_replica *replica, struct instant now)
+{
+    const struct instant until = replica_acts_until(replica->replica);
+    const bool is_acting = now.ns < until.ns;
+    const enum ownership_state state = replica_state(replica->replica);
+
+    atomic_store(&replica->acts_until_ns, until.ns);
+    const bool is_news = atomic_exchange(&replica->state, (int)state) != (int)state;
+    if (is_acting != replica->was_acting || is_news)
+        shard_wake(replica->shard);
+    replica->was_acting = is_acting;
+    if (!is_news || state != OWNERSHIP_BROKEN)
+        return;
+    struct node *node = replica->node;
+    pthread_mutex_lock(&node->report_lock);
+    error_set(&node->storage_error, ERROR_CORRUPT, "partition %u: the log of the cluster: %.150s",
+              replica->partition->index, replica_error(replica->replica)->text);
+    pthread_mutex_unlock(&node->report_lock);
+    mailbox_wake(&node->news);
+}
+
+static void replica_handle(struct node_replica *replica, const struct log_kafka_event *event,
+                           struct instant now)
+{
+    switch (event->kind) {
+    case LOG_KAFKA_RECORD:
+        replica_read(replica->replica, event->offset, event->bytes, now);
+        break;
+    case LOG_KAFKA_END:
+        replica_restored(replica->replica);
+        break;
+    case LOG_KAFKA_LANDED:
+        replica_landed(replica->replica, event->ticket, event->offset, now);
+        break;
+    case LOG_KAFKA_FAILED:
+        replica_failed(replica->replica, event->ticket, now);
+        break;
+    case LOG_KAFKA_LOST:
+        replica_break(replica->replica);
+        break;
+    case LOG_KAFKA_NOTHING:
+        break;
+    }
+}
+
+/* One turn: messages of the shard, the replica, and then events of the log. */
+static void replica_go(struct node_replica *replica)
+{
+    struct instant now = instant_boot_now();
+
+    replica_hear(replica, replica_take_in(replica), now);
+    replica_turn(replica->replica, now, wall_now());
+    if (replica->refused_ticket)
+        replica_failed(replica->replica, replica->refused_ticket, now);
+    replica->refused_ticket = 0;
+    if (replica->wants_engine)
+        replica_make_engine(replica);
+    if (replica_take_rewind(replica->replica))
+        log_kafka_follow(replica->log, replica_next(replica->replica), NULL);
+    replica_publish(replica, now);
+    const struct instant wake_at = replica_wake_at(replica->replica, now);
+    uint64_t wait_ms =
+        wake_at.ns == UINT64_MAX ? 1000 : instant_since_ns(now, wake_at) / 1000000 + 1;
+    for (int i = 0; i < EVENTS_EACH_TURN; i++) {
+        struct log_kafka_event event;
+
+        if (log_kafka_wait(replica->log, wait_ms, &event) == LOG_KAFKA_NOTHING)
+            return;
+        replica_handle(replica, &event, instant_boot_now());
+        wait_ms = 0;
+    }
+}
+
+/* Whether a stop waits for its release. */
+static bool replica_owns(const struct node_replica *replica)
+{
+    const enum ownership_state state = replica_state(replica->replica);
+
+    return state == OWNERSHIP_RECOVERING || state == OWNERSHIP_ACTIVE ||
+           state == OWNERSHIP_DRAINING;
+}
+
+static void *replica_run(void *argument)
+{
+    struct node_replica *replica = argument;
+
+    log_kafka_follow(replica->log, replica_next(replica->replica), NULL);
+    replica_plan(replica->replica, replica->node->config->cluster_node_id, instant_boot_now());
+    while (!replica->is_releasing ||
+           (replica_owns(replica) && instant_boot_now().ns < replica->release_until.ns))
+        replica_go(replica);
+    replica_take_in(replica);
+    replica_stop(replica->replica);
+    return NULL;
+}
+
+void node_replica_tell(struct node_replica *replica, enum node_replica_news news)
+{
+    pthread_mutex_lock(&replica->lock);
+    replica->news |= news;
+    pthread_mutex_unlock(&replica->lock);
+    log_kafka_wake(replica->log);
+}
+
+/* ---- calls ---- */
+
+bool node_cluster_may_act(const struct node *node, uint16_t partition)
+{
+    return !node->replicas || instant_boot_now().ns < node->replicas[partition].acts_until_ns;
+}
+
+void node_cluster_commit(struct node *node, struct list *batches)
+{
+    for (struct list *link; (link = list_pop(batches));) {
+        const struct storage_batch *batch = list_item(link, struct storage_batch, link);
+        struct node_replica *replica = &node->replicas[batch->partition];
+
+        pthread_mutex_lock(&replica->lock);
+        list_push(&replica->batches, link);
+        pthread_mutex_unlock(&replica->lock);
+        log_kafka_wake(replica->log);
+    }
+}
+
+static enum error_code node_cluster_open(struct node *node, struct node_replica *replica,
+                                         struct error *ret_error)
+{
+    const struct config *config = node->config;
+    const struct log_kafka_options log_options = {
+        .brokers = config->cluster_brokers,
+        .topic = replica->topic,
+        .partition = replica->partition->index,
+        .append_timeout_ms = 2 * config->cluster_lease_ms,
+    };
+    struct replica_options options = {
+        .node = config->cluster_node_id,
+        .partition = replica->partition->index,
+        .cluster = bytes_hash(0, bytes_of(config->cluster_name)),
+        .lease_ms = config->cluster_lease_ms,
+        .handover_ms = HANDOVER_MS,
+        .storage = node->storage,
+    };
+    const struct replica_events events = {
+        .context = replica,
+        .append = replica_on_append,
+        .begin = replica_on_begin,
+        .drain = replica_on_drain,
+        .leave = replica_on_leave,
+        .committed = replica_on_committed,
+    };
+
+    if (entropy_u64(&options.seed) != ERROR_NONE)
+        return error_set(ret_error, ERROR_IO, "the system gives no entropy");
+    enum error_code code = log_kafka_open(&log_options, &replica->log, ret_error);
+    if (!code)
+        code = replica_create(&options, &events, instant_boot_now(), &replica->replica, ret_error);
+    if (!code && thread_start(&replica->thread, replica_run, replica, "tw-replica-%u",
+                              replica->partition->index))
+        code = error_set(ret_error, ERROR_IO, "no thread for a replica");
+    replica->is_running = !code;
+    return code;
+}
+
+enum error_code node_cluster_init(struct node *node, struct error *ret_error)
+{
+    node->replicas = calloc(node->partition_count, sizeof(*node->replicas));
+    if (!node->replicas)
+        return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    for (uint16_t i = 0; i < node->partition_count; i++) {
+        struct node_replica *replica = &node->replicas[i];
+
+        replica->node = node;
+        replica->partition = &node->partitions[i];
+        replica->shard = &node->shards[i % node->shard_count];
+        pthread_mutex_init(&replica->lock, NULL);
+        list_init(&replica->batches);
+        list_init(&replica->asked);
+        snprintf(replica->topic, sizeof(replica->topic), "%s.log", node->config->cluster_name);
+        partition_set_owner(replica->partition, replica->shard);
+    }
+    return ERROR_NONE;
+}
+
+enum error_code node_cluster_start(struct node *node, struct error *ret_error)
+{
+    enum error_code code = ERROR_NONE;
+
+    for (uint16_t i = 0; i < node->partition_count && !code; i++)
+        code = node_cluster_open(node, &node->replicas[i], ret_error);
+    return code;
+}
+
+void node_cluster_stop(struct node *node)
+{
+    for (uint16_t i = 0; node->replicas && i < node->partition_count; i++)
+        if (node->replicas[i].is_running)
+            node_replica_tell(&node->replicas[i], REPLICA_RELEASE);
+    for (uint16_t i = 0; node->replicas && i < node->partition_count; i++) {
+        struct node_replica *replica = &node->replicas[i];
+
+        if (replica->is_running)
+            pthread_join(replica->thread, NULL);
+        replica->is_running = false;
+    }
+}
+
+void node_cluster_free(struct node *node)
+{
+    node_cluster_stop(node);
+    for (uint16_t i = 0; node->replicas && i < node->partition_count; i++) {
+        struct node_replica *replica = &node->replicas[i];
+
+        if (atomic_load(&replica->orders) & REPLICA_BEGIN)
+            engine_destroy(replica->engine); /* no shard has taken it */
+        log_kafka_close(replica->log);
+        replica_destroy(replica->replica);
+        pthread_mutex_destroy(&replica->lock);
+    }
+    free(node->replicas);
+    node->replicas = NULL;
+}

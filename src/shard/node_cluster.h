@@ -1,0 +1,107 @@
+/*
+ * node_cluster.h - a node of a cluster: for each partition a replica (cluster/replica.h) with a
+ * thread, which follows the log of the partition, and an engine on a shard while this node owns it.
+ *
+ *   node_cluster.c    the threads of the replicas
+ *   shard_cluster.c   engines that come to a shard, and go
+ *
+ * A replica has orders for the shard of its partition, which looks at them in each turn; the shard
+ * has news for the replica, whose thread it wakes. Batches go to the replica in place of the commit
+ * thread, and come back to the inbox of the partition.
+ *
+ * A node without cluster_brokers has no replicas, and node->replicas is NULL.
+ */
+#ifndef TICKWHEEL_SHARD_NODE_CLUSTER_H
+#define TICKWHEEL_SHARD_NODE_CLUSTER_H
+
+#include "cluster/backend/log_kafka.h"
+#include "cluster/replica.h"
+#include "shard/shard.h"
+
+enum node_replica_order {
+    REPLICA_BEGIN = 1, /* `engine` is the shard's from now on */
+    REPLICA_DRAIN = 2,
+    REPLICA_LEAVE = 4,
+};
+
+enum node_replica_news {
+    REPLICA_RECOVERED = 1,
+    REPLICA_DRAINED = 2,
+    REPLICA_LEFT = 4,
+    REPLICA_RELEASE = 8, /* the node stops */
+};
+
+struct node_replica {
+    struct node *node;
+    struct partition *partition;
+    struct shard *shard;
+    char topic[80];
+    struct log_kafka *log;
+    struct replica *replica;
+    pthread_t thread;
+    bool is_running;
+    struct engine *engine; /* of REPLICA_BEGIN */
+    atomic_uint orders;    /* of enum node_replica_order */
+    _Atomic uint64_t
+        acts_until_ns; /* on CLOCK_BOOTTIME: deliveries begin, and reads are answered */
+    atomic_int state;  /* enum ownership_state */
+
+    pthread_mutex_t lock;
+    struct list batches; /* of struct storage_batch, for the replica; guarded by lock */
+    unsigned news;       /* of enum node_replica_news; guarded by lock */
+
+    /* The replica's thread's. */
+    struct storage_meta meta; /* of the engine that is to be made */
+    bool wants_engine;
+    uint64_t refused_ticket; /* an append that was not sent; 0: none */
+    bool is_releasing, was_acting;
+    struct instant release_until;
+
+    /* The shard's. */
+    struct list asked; /* of struct node_request: commands that the engine has */
+    size_t reads_out;  /* of the engine, with the read thread */
+    bool is_ready, is_draining, is_drained, is_leaving;
+};
+
+/* ---- node_cluster.c ---- */
+
+/* Before the shards' threads start; node_cluster_start after it begins to follow the logs. */
+enum error_code node_cluster_init(struct node *node, struct error *ret_error);
+enum error_code node_cluster_start(struct node *node, struct error *ret_error);
+
+/* After the shards have ended: releases what the node owns, and ends the threads. All batches are
+ * back. Fine without replicas. */
+void node_cluster_stop(struct node *node);
+void node_cluster_free(struct node *node);
+
+/* Whether the node owns the partition and its lease holds. True without a cluster. */
+bool node_cluster_may_act(const struct node *node, uint16_t partition);
+
+/* Takes the batches of a shard, which are in a list that is empty afterwards. */
+void node_cluster_commit(struct node *node, struct list *batches);
+
+void node_replica_tell(struct node_replica *replica, enum node_replica_news news);
+
+/* ---- shard_cluster.c ---- */
+
+/* Once a turn: takes in engines, and lets go of those whose partition has another owner. */
+void shard_cluster_turn(struct shard *shard);
+
+/* Whether all partitions of the shard have an owner here. */
+bool shard_cluster_is_ready(const struct shard *shard);
+
+/* A command goes to the engine, and comes back: without the lease, only what a durable commit
+ * proves is answered. */
+void shard_cluster_ask(struct node *node, struct node_request *request);
+void shard_cluster_answer(struct node *node, struct node_request *request);
+
+/* The engine has given this read, or it is back. */
+void shard_cluster_count_read(struct node *node, const struct engine_read *read, int change);
+
+/* Nothing that the engine of this partition wants is done any more. */
+bool shard_cluster_is_leaving(const struct node *node, const struct partition *partition);
+
+/* Answers commands of a partition that has no engine here. */
+void shard_cluster_refuse(struct node *node, struct list *requests);
+
+#endif

@@ -1,0 +1,346 @@
+/* Goal: timers that a node of a cluster acknowledged are there after a restart, with its disk or
+ * without it, and on the next owner; a node whose log does not answer serves nothing, and serves
+ * again later. Method: whole nodes, with real storages and threads, on the broker in memory of
+ * librdkafka. */
+#include "shard/shard.h"
+
+#include "storage/storage_testing.h"
+#include "sys/clock.h"
+
+#ifdef TICKWHEEL_WITH_LOG_KAFKA
+
+#include <librdkafka/rdkafka.h>
+#include <librdkafka/rdkafka_mock.h>
+#include <poll.h>
+#include <pthread.h>
+
+#define CLUSTER_FAR_MS     UINT64_C(3600000)
+#define CLUSTER_WAIT_MS    120000
+#define CLUSTER_PARTITIONS 2
+
+enum { CLUSTER_NODES = 2, CLUSTER_TIMERS = 300 };
+
+struct cluster_host {
+    struct testing_folder folder;
+    struct config config;
+    struct metrics *metrics;
+    struct node *node; /* NULL: it does not run */
+};
+
+struct cluster_fixture {
+    rd_kafka_t *owner;
+    rd_kafka_mock_cluster_t *brokers;
+    struct cluster_host hosts[CLUSTER_NODES];
+    struct timer_id ids[CLUSTER_TIMERS];
+    size_t count;
+};
+
+/* ---- hosts ---- */
+
+static void cluster_set(struct cluster_host *host, const char *name, const char *value)
+{
+    assert_int_equal(config_set(&host->config, name, value, NULL), ERROR_NONE);
+}
+
+static void cluster_boot(struct cluster_host *host)
+{
+    struct error error = {.text = ""};
+
+    if (node_start(&host->config, host->metrics, NULL, &host->node, &error))
+        fail_msg("%s", error.text);
+}
+
+static void cluster_halt(struct cluster_host *host)
+{
+    if (host->node)
+        node_stop(host->node);
+    host->node = NULL;
+}
+
+static bool cluster_is_ready(struct cluster_host *host)
+{
+    struct node_health health;
+
+    node_health(host->node, &health);
+    return health.is_ready;
+}
+
+static void cluster_await(struct cluster_host *host, bool is_ready)
+{
+    const struct instant until = instant_add_ms(instant_now(), CLUSTER_WAIT_MS);
+
+    while (cluster_is_ready(host) != is_ready) {
+        struct pollfd news = {.fd = node_news_fd(host->node), .events = POLLIN};
+
+        assert_true(instant_now().ns < until.ns);
+        poll(&news, 1, 100);
+        node_take_news(host->node);
+    }
+}
+
+static int cluster_set_up(void **state)
+{
+    struct cluster_fixture *fixture = calloc(1, sizeof(*fixture));
+    char text[200];
+
+    assert_non_null(fixture);
+    fixture->owner = rd_kafka_new(RD_KAFKA_PRODUCER, rd_kafka_conf_new(), text, sizeof(text));
+    assert_non_null(fixture->owner);
+    fixture->brokers = rd_kafka_mock_cluster_new(fixture->owner, 1);
+    assert_non_null(fixture->brokers);
+    assert_int_equal(
+        rd_kafka_mock_topic_create(fixture->brokers, "test.log", CLUSTER_PARTITIONS, 1), 0);
+    for (unsigned i = 0; i < CLUSTER_NODES; i++) {
+        struct cluster_host *host = &fixture->hosts[i];
+
+        testing_folder_make(&host->folder);
+        config_init(&host->config);
+        snprintf(text, sizeof(text), "%u", i + 1);
+        cluster_set(host, "cluster_node_id", text);
+        cluster_set(host, "cluster_brokers", rd_kafka_mock_cluster_bootstraps(fixture->brokers));
+        cluster_set(host, "cluster_name", "test");
+        cluster_set(host, "cluster_lease", "1s");
+        cluster_set(host, "data_folder", host->folder.path);
+        cluster_set(host, "partitions", "2");
+        cluster_set(host, "shards", "2");
+        cluster_set(host, "drain", "1s");
+        cluster_set(host, "disk_reserve_bytes", "0");
+        host->metrics = metrics_create("test", wall_now());
+    }
+    *state = fixture;
+    return 0;
+}
+
+static int cluster_tear_down(void **state)
+{
+    struct cluster_fixture *fixture = *state;
+
+    for (unsigned i = 0; i < CLUSTER_NODES; i++) {
+        cluster_halt(&fixture->hosts[i]);
+        metrics_destroy(fixture->hosts[i].metrics);
+        testing_folder_remove(&fixture->hosts[i].folder);
+    }
+    rd_kafka_mock_cluster_destroy(fixture->brokers);
+    rd_kafka_destroy(fixture->owner);
+    free(fixture);
+    return 0;
+}
+
+/* ---- requests ---- */
+
+struct cluster_asked {
+    struct node_request request;
+    struct timer *timer;
+    struct command_created created;
+    bool has_timer;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool is_answered; /* guarded by lock */
+};
+
+static void cluster_done(struct node_request *request)
+{
+    struct cluster_asked *asked = list_item(request, struct cluster_asked, request);
+
+    asked->has_timer = request->command.timer != NULL;
+    pthread_mutex_lock(&asked->lock);
+    asked->is_answered = true;
+    pthread_cond_signal(&asked->changed);
+    pthread_mutex_unlock(&asked->lock);
+}
+
+static void cluster_asked_init(struct cluster_asked *asked)
+{
+    *asked = (struct cluster_asked){.request.done = cluster_done};
+    pthread_mutex_init(&asked->lock, NULL);
+    pthread_cond_init(&asked->changed, NULL);
+}
+
+static enum error_code cluster_answer(struct cluster_asked *asked)
+{
+    pthread_mutex_lock(&asked->lock);
+    while (!asked->is_answered)
+        pthread_cond_wait(&asked->changed, &asked->lock);
+    pthread_mutex_unlock(&asked->lock);
+    pthread_mutex_destroy(&asked->lock);
+    pthread_cond_destroy(&asked->changed);
+    return asked->request.command.error;
+}
+
+/* NONE: the timer is acknowledged. */
+static enum error_code cluster_create(struct cluster_host *host, uint16_t partition,
+                                      struct timer_id *ret_id)
+{
+    const struct timer_texts texts = {.target = BYTES("log:"), .payload = BYTES("1")};
+    struct cluster_asked asked;
+
+    cluster_asked_init(&asked);
+    asked.timer = timer_alloc(&texts);
+    assert_non_null(asked.timer);
+    asked.timer->due = wall_add(wall_now(), CLUSTER_FAR_MS);
+    asked.request.command = (struct command){.kind = COMMAND_CREATE,
+                                             .partition = partition,
+                                             .timers = &asked.timer,
+                                             .results = &asked.created,
+                                             .timer_count = 1};
+    const enum error_code refused = node_submit(host->node, &asked.request);
+    if (refused) {
+        timer_free(asked.timer);
+        return refused;
+    }
+    const enum error_code code = cluster_answer(&asked);
+    if (code)
+        return code;
+    if (!asked.created.error)
+        *ret_id = asked.created.id;
+    return asked.created.error;
+}
+
+static enum error_code cluster_get(struct cluster_host *host, const struct timer_id *id)
+{
+    struct cluster_asked asked;
+
+    cluster_asked_init(&asked);
+    asked.request.command =
+        (struct command){.kind = COMMAND_GET, .partition = id->partition, .id = *id};
+    const enum error_code refused = node_submit(host->node, &asked.request);
+    if (refused)
+        return refused;
+    const enum error_code code = cluster_answer(&asked);
+    return code ? code : asked.has_timer ? ERROR_NONE : ERROR_NOT_FOUND;
+}
+
+/* On a busy machine a lease may be over before its next append: then the host claims again. */
+static bool cluster_may_repeat(enum error_code code, struct instant until)
+{
+    return (code == ERROR_OVERLOADED || code == ERROR_IO) && instant_now().ns < until.ns;
+}
+
+static void cluster_fill(struct cluster_fixture *fixture, struct cluster_host *host, size_t count)
+{
+    const struct instant until = instant_add_ms(instant_now(), CLUSTER_WAIT_MS);
+
+    for (size_t i = 0; i < count; i++) {
+        struct timer_id *id = &fixture->ids[fixture->count];
+        enum error_code code;
+
+        while ((code = cluster_create(host, (uint16_t)(i % CLUSTER_PARTITIONS), id)))
+            assert_true(cluster_may_repeat(code, until));
+        fixture->count++;
+    }
+}
+
+static void assert_cluster_has_all(struct cluster_fixture *fixture, struct cluster_host *host)
+{
+    const struct instant until = instant_add_ms(instant_now(), CLUSTER_WAIT_MS);
+
+    for (size_t i = 0; i < fixture->count; i++) {
+        enum error_code code;
+
+        while ((code = cluster_get(host, &fixture->ids[i])))
+            assert_true(cluster_may_repeat(code, until));
+    }
+}
+
+/* A folder that follows a log cannot be run without it. */
+static void assert_cluster_is_needed(struct cluster_host *host)
+{
+    struct error error = {.text = ""};
+
+    cluster_set(host, "cluster_brokers", "");
+    assert_int_equal(node_start(&host->config, host->metrics, NULL, &host->node, &error),
+                     ERROR_INVALID);
+    assert_non_null(strstr(error.text, "follows the log of a cluster"));
+    host->node = NULL;
+}
+
+/* ---- the tests ---- */
+
+static void test_the_disk_is_lost(void **state)
+{
+    struct cluster_fixture *fixture = *state;
+    struct cluster_host *host = &fixture->hosts[0];
+
+    cluster_boot(host);
+    cluster_await(host, true);
+    cluster_fill(fixture, host, 100);
+    assert_cluster_has_all(fixture, host);
+    cluster_halt(host);
+    cluster_boot(host);
+    cluster_await(host, true);
+    assert_cluster_has_all(fixture, host);
+    cluster_fill(fixture, host, 20);
+    cluster_halt(host);
+    testing_folder_remove(&host->folder);
+    cluster_boot(host);
+    cluster_await(host, true);
+    assert_cluster_has_all(fixture, host);
+    cluster_fill(fixture, host, 20);
+    cluster_halt(host);
+    assert_cluster_is_needed(host);
+}
+
+/* The second follows, and owns when the first has released. */
+static void test_the_next_owner(void **state)
+{
+    struct cluster_fixture *fixture = *state;
+    struct cluster_host *first = &fixture->hosts[0], *second = &fixture->hosts[1];
+
+    cluster_boot(first);
+    cluster_await(first, true);
+    cluster_fill(fixture, first, 50);
+    cluster_boot(second);
+    cluster_fill(fixture, first, 50);
+    const enum error_code code = cluster_get(second, &fixture->ids[0]);
+    assert_true(code == ERROR_OVERLOADED || code == ERROR_NONE); /* the first was slow */
+    cluster_halt(first);
+    cluster_await(second, true);
+    assert_cluster_has_all(fixture, second);
+    cluster_fill(fixture, second, 20);
+    cluster_boot(first);
+    cluster_halt(second);
+    cluster_await(first, true);
+    assert_cluster_has_all(fixture, first);
+}
+
+/* A node without its log is silent, answers every request, and is back when the log is. */
+static void test_the_log_is_silent(void **state)
+{
+    struct cluster_fixture *fixture = *state;
+    struct cluster_host *host = &fixture->hosts[0];
+    struct timer_id id;
+
+    cluster_boot(host);
+    cluster_await(host, true);
+    cluster_fill(fixture, host, 30);
+    assert_int_equal(rd_kafka_mock_broker_set_down(fixture->brokers, 1), 0);
+    assert_int_not_equal(cluster_create(host, 0, &id), ERROR_NONE);
+    cluster_await(host, false);
+    assert_int_not_equal(cluster_get(host, &fixture->ids[0]), ERROR_NONE);
+    assert_int_equal(rd_kafka_mock_broker_set_up(fixture->brokers, 1), 0);
+    cluster_await(host, true);
+    assert_cluster_has_all(fixture, host);
+    cluster_fill(fixture, host, 10);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, cluster_set_up, cluster_tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_the_disk_is_lost),
+        TEST(test_the_next_owner),
+        TEST(test_the_log_is_silent),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
+
+#else
+
+int main(void)
+{
+    return 0; /* without librdkafka there is no log */
+}
+
+#endif
