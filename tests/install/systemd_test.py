@@ -40,10 +40,10 @@ def codename():
         return re.search(r"^VERSION_CODENAME=(\w+)$", file.read(), re.M)[1]
 
 
-def libraries(program):
-    """The packages of the shared libraries that a program loads."""
+def libraries(*programs):
+    """The packages of the shared libraries that programs load: the older version may load others."""
     found = set()
-    for path in map(os.path.realpath, re.findall(r"=> (/\S+)", output_of("ldd", program))):
+    for path in map(os.path.realpath, re.findall(r"=> (/\S+)", output_of("ldd", *programs))):
         # dpkg may know a file of /usr/lib as one of /lib.
         listed = subprocess.run(["dpkg-query", "-S", path, path.removeprefix("/usr")], stdout=subprocess.PIPE,
                                 stderr=subprocess.DEVNULL, text=True, check=False).stdout
@@ -223,6 +223,7 @@ class SystemdTest(unittest.TestCase):
 if __name__ == "__main__":
     debootstrap.need("systemd-nspawn", "nsenter", "setpriv")
     debootstrap.run("make", "-C", ROOT, "build")
-    debootstrap.make(RELEASE, codename(), PACKAGES + libraries(os.path.join(ROOT, "build/release/bin/tickwheeld")))
     OLDER = older_version()
+    debootstrap.make(RELEASE, codename(), PACKAGES + libraries(*(
+        os.path.join(folder, "build/release/bin/tickwheeld") for folder in filter(None, (ROOT, OLDER)))))
     unittest.main(verbosity=2)
