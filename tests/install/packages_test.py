@@ -9,6 +9,7 @@ without root, debootstrap, systemd-nspawn, a mirror, or where no container boots
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 import debootstrap
 import harness
+import pages
 from container import Container
 
 ROOT = debootstrap.ROOT
@@ -26,6 +28,7 @@ BASE = ["ca-certificates", "curl", "dbus", "systemd", "systemd-sysv"]
 APT = "DEBIAN_FRONTEND=noninteractive apt-get -y -q --no-install-recommends -o Dpkg::Options::=--force-confold"
 STATE = "/var/lib/tickwheel"
 UNIT = "tickwheeld"
+DISTRIBUTOR = ("Timers Team", "timers@shop.example")
 
 
 def older_revision():
@@ -54,7 +57,8 @@ def build(release, revision):
             debootstrap.run("tar", "-x", "-C", os.path.join(builder, "older"), stdin=archive.stdout)
     for name, tree in trees.items():
         jobs = os.environ.get("JOBS", str(os.cpu_count()))
-        debootstrap.inside(builder, f"cd /{tree} && JOBS={jobs} scripts/packages '~{'2' if name == 'newer' else '1'}'")
+        debootstrap.inside(builder, f"cd /{tree} && export DEBFULLNAME='{DISTRIBUTOR[0]}' DEBEMAIL={DISTRIBUTOR[1]} && "
+                                    f"JOBS={jobs} scripts/packages '~{'2' if name == 'newer' else '1'}'")
         shutil.copytree(os.path.join(builder, tree, "build/packages"), os.path.join(fresh, "packages", name))
     shutil.copy("/etc/resolv.conf", os.path.join(fresh, "etc/resolv.conf"))
     debootstrap.inside(fresh, "apt-get -q update && for each in /packages/*; do "
@@ -102,6 +106,7 @@ class Packages:
         container = self.boot()
         self.install(container, "newer")
         self.check_service(container)
+        self.assertEqual(container.run("dpkg-query -W -f '${Maintainer}' " + UNIT), "{} <{}>".format(*DISTRIBUTOR))
         before = self.create(container, 3)
         container.run("tickwheel add 0s queue:jobs --key due")
         [item] = json.loads(container.run("curl -sS -H 'Content-Type: application/json' -d '{\"wait\": \"10s\"}' "
@@ -133,6 +138,23 @@ class Packages:
         self.install(container, "newer")
         self.check_service(container)
         self.assertEqual(self.timers(container), before)
+
+    def test_first_ten_minutes(self):
+        """The commands of docs/first-ten-minutes.md, with packages that were built already, print what stands there."""
+        container = self.boot()
+        versions = iter([self.older and "older" or "newer", "newer"])
+        for command, printed in pages.sessions("first-ten-minutes.md", "The packages")[1:]:
+            typed = command
+            if " ./build/packages" in command:
+                typed = command.replace("./build/packages", f"/packages/{next(versions)}")
+            if command.startswith("sleep "):
+                harness.wait_until(lambda: "log:hello" not in container.run("tickwheel list"), 20, "the timer fired")
+            done = container.run(f"cd /root; {typed.replace('apt-get', APT)} 2>&1", None)
+            if command.startswith(("apt-get install", "systemctl restart")):
+                harness.wait_until(lambda: container.run("tickwheel health", None), 60, "the service answers")
+            elif not command.startswith("apt-get"):
+                was, stands = (re.sub(r'"late_ms":\d+', "LATE", pages.stable(text)) for text in (done, printed))
+                self.assertEqual(was, stands, command)
 
     def test_library(self):
         container = self.boot()
