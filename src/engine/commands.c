@@ -178,6 +178,8 @@ static void commands_visit_settled(struct engine *engine, struct entry *entry,
 
     assert(timer_id_equal(&timer->id, &command->id));
     assert(entry->phase != ENTRY_LOADING && entry->phase != ENTRY_WRITING);
+    if (command->name.size)
+        entry->flags |= ENTRY_WAS_NAMED;
     if (!tenant_owns(command, timer) || entry->flags & ENTRY_IS_FORGOTTEN) {
         commands_reply(engine, command, ERROR_NOT_FOUND, NULL);
     } else if (command->kind == COMMAND_REDRIVE || command->kind == COMMAND_FORGET) {
@@ -264,6 +266,23 @@ void commands_scan(struct engine *engine, struct command *command)
     effects_read(engine, read);
 }
 
+/* A timer that was named before and left memory since is as it was. */
+static void commands_start_named(struct engine *engine, struct command *command)
+{
+    const struct name_space space = {engine->options.partition, command->tenant};
+    struct timer *timer = entries_recall(engine->entries, space, command->name);
+    struct entry *entry = timer ? reload_take_in(engine, timer) : NULL;
+
+    if (!entry) {
+        timer_free(timer);
+        commands_step(engine, command, lookup_begin(engine, command));
+        return;
+    }
+    lookup_recalled(command, &timer->id);
+    reload_settle(engine, entry);
+    commands_visit(engine, command);
+}
+
 void commands_start(struct engine *engine, struct command *command)
 {
     assert(command->kind <= COMMAND_SURVEY);
@@ -301,7 +320,7 @@ void commands_start(struct engine *engine, struct command *command)
     case COMMAND_PAUSE:
     case COMMAND_RESUME:
         if (command->name.size)
-            commands_step(engine, command, lookup_begin(engine, command));
+            commands_start_named(engine, command);
         else
             commands_visit(engine, command);
         break;

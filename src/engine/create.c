@@ -30,6 +30,8 @@ static enum error_code create_admitted(struct engine *engine, struct timer *time
         return error;
     struct entry *entry =
         commit_reserve(engine) ? entries_add(engine->entries, timer, ENTRY_WRITING) : NULL;
+    if (entry && timer->texts.key.size)
+        entry->flags |= ENTRY_WAS_NAMED;
     if (!entry) {
         tenant_dismiss(engine, timer);
         return ERROR_NO_MEMORY;

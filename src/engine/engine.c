@@ -17,6 +17,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#define RECENT_SHARE 2 /* near_bytes_max, divided by this, is for timers that left memory */
+
 static bool engine_create_modules(struct engine *engine, const struct storage_meta *meta)
 {
     engine->commands = commands_create();
@@ -28,7 +30,7 @@ static bool engine_create_modules(struct engine *engine, const struct storage_me
     engine->dead = dead_create(engine->now);
     engine->watermark = watermark_create(meta, engine->now);
     engine->commit = commit_create();
-    engine->entries = entries_create();
+    engine->entries = entries_create(engine->options.near_bytes_max / RECENT_SHARE);
     engine->effects = effects_create();
     engine->history = history_create(engine->options.history_max);
     return engine->commands && engine->lookup && engine->reload && engine->dispatch &&

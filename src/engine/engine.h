@@ -55,7 +55,9 @@ struct engine_options {
     uint16_t partition;
     uint64_t window_ms;      /* how far ahead timers are in memory */
     uint64_t near_bytes_max; /* footprint of timers in memory; loading pauses there, and a create
-                                or patch that needs more is refused with OVERLOADED */
+                                or patch that needs more is refused with OVERLOADED. Half as much
+                                more for those due later that were created or named with a key
+                                lately */
     uint64_t pending_max;    /* live timers in all; beyond it TOO_MANY. 0: no limit */
     _Atomic uint64_t *pending_all; /* live timers of all engines that share the limit, on any
                                       thread, borrowed. The caller has added meta.pending of each.

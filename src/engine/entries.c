@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/map.h"
+#include "engine/recent.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@ struct entries {
     struct list gone;      /* ABSENT, to be freed */
     struct timer *retired; /* a chain by `next`, to be freed */
     size_t near_bytes;
+    struct recent *recent; /* timers that left, as the storage has them */
 };
 
 #define TO(phase) (1u << ENTRY_##phase)
@@ -30,12 +32,17 @@ static const unsigned entries_transitions[ENTRY_PHASE_COUNT] = {
     [ENTRY_EVICTABLE] = TO(WRITING) | TO(ABSENT),
 };
 
-struct entries *entries_create(void)
+struct entries *entries_create(size_t recent_bytes_max)
 {
     struct entries *entries = calloc(1, sizeof(*entries));
 
     if (!entries)
         return NULL;
+    entries->recent = recent_create(recent_bytes_max);
+    if (!entries->recent) {
+        free(entries);
+        return NULL;
+    }
     map_init(&entries->map);
     list_init(&entries->busy);
     list_init(&entries->evictable);
@@ -60,6 +67,7 @@ void entries_destroy(struct entries *entries)
     for (struct entry *entry; (entry = map_next(&entries->map, &cursor));)
         entry_free(entry);
     map_deinit(&entries->map);
+    recent_destroy(entries->recent);
     free(entries);
 }
 
@@ -78,6 +86,9 @@ struct entry *entries_add(struct entries *entries, struct timer *timer, enum ent
         free(entry);
         return NULL;
     }
+    struct timer *kept = recent_take(entries->recent, timer->id.serial);
+    if (kept)
+        entries_retire(entries, kept);
     entry->timer = timer;
     entries_set_phase(entries, entry, phase);
     return entry;
@@ -185,9 +196,26 @@ void entries_uncount(struct entries *entries, struct entry *entry)
 
 void entries_evict(struct entries *entries)
 {
-    LIST_FOR_EACH (&entries->evictable, link)
-        entries_set_phase(entries, entry_of(link), ENTRY_ABSENT);
+    LIST_FOR_EACH (&entries->evictable, link) {
+        struct entry *entry = entry_of(link);
+        const bool is_wanted = entry->flags & ENTRY_WAS_NAMED && entry->timer->texts.key.size &&
+                               !timer_is_final(entry->timer->state);
+
+        entries_set_phase(entries, entry, ENTRY_ABSENT);
+        if (is_wanted && recent_keep(entries->recent, entry->timer))
+            entry->timer = NULL;
+    }
+    for (struct timer *timer; (timer = recent_take_excess(entries->recent));)
+        entries_retire(entries, timer);
     assert(list_is_empty(&entries->evictable));
+}
+
+struct timer *entries_recall(struct entries *entries, struct name_space space, struct bytes key)
+{
+    const struct timer *timer = recent_find(entries->recent, space, key);
+
+    assert(!timer || !entries_find(entries, timer->id.serial));
+    return timer ? recent_take(entries->recent, timer->id.serial) : NULL;
 }
 
 void entries_free_gone(struct entries *entries)
@@ -237,6 +265,7 @@ void entries_check(const struct entries *entries)
     for (const struct entry *entry; (entry = map_next(&entries->map, &cursor));) {
         CHECK(entry->phase != ENTRY_ABSENT && entry->phase < ENTRY_PHASE_COUNT);
         CHECK(map_get(&entries->map, entry->timer->id.serial) == entry);
+        CHECK(!recent_has(entries->recent, entry->timer->id.serial));
         CHECK(entry->phase == ENTRY_WRITING ||
               (!entry->successor && !entry->recorded && !entry->report));
         CHECK(entry->phase == ENTRY_LOADING || entry->phase == ENTRY_WRITING ||

@@ -23,6 +23,7 @@
 
 #include "base/footprint.h"
 #include "storage/storage.h"
+#include "timer/name.h"
 #include "timer/timer.h"
 
 enum entry_phase {
@@ -43,6 +44,7 @@ enum entry_flag {
     ENTRY_IS_SPILLING = 1 << 3,  /* WRITING because it was spilled */
     ENTRY_IS_FORGOTTEN = 1 << 4, /* a dead letter that goes, or is gone */
     ENTRY_IS_UNPROVEN = 1 << 5,  /* INFLIGHT: its target was unproven (shares.h) when it began */
+    ENTRY_WAS_NAMED = 1 << 6,    /* a client created or named it with a key: it may again */
 };
 
 /* What the engine knows of a timer that is in memory. */
@@ -73,8 +75,8 @@ struct entry {
 
 struct entries;
 
-/* NULL when out of memory. */
-struct entries *entries_create(void);
+/* `recent_bytes_max` is for timers that left memory (recent.h). NULL when out of memory. */
+struct entries *entries_create(size_t recent_bytes_max);
 
 /* Frees every entry with its timers and its recorded delivery. */
 void entries_destroy(struct entries *entries);
@@ -100,8 +102,13 @@ void entries_retire(struct entries *entries, struct timer *timer);
 void entries_count(struct entries *entries, struct entry *entry);
 void entries_uncount(struct entries *entries, struct entry *entry);
 
-/* All EVICTABLE become ABSENT. */
+/* All EVICTABLE become ABSENT. Live ones that WAS_NAMED are kept without an entry (recent.h), as
+ * long as there is room. */
 void entries_evict(struct entries *entries);
+
+/* Takes the timer with this key that was kept, to give it an entry; NULL: there is none. It is the
+ * only live one with the key. */
+struct timer *entries_recall(struct entries *entries, struct name_space space, struct bytes key);
 
 /* Frees retired timers, and entries that have left the map. */
 void entries_free_gone(struct entries *entries);

@@ -9,9 +9,12 @@
 #include "timer/labels.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <stdlib.h>
 
 enum { CANDIDATES_MAX = 8 }; /* timers looked at for a name that only one can have */
+
+#define STEP_BEFORE_FIRST UINT_MAX /* the next step is 0 */
 
 /* A name that a create is about to take: it looks whether it is free and then writes, and no other
  * command may do that in between. */
@@ -242,6 +245,13 @@ enum lookup_step lookup_begin(struct engine *engine, struct command *command)
     return lookup_lock(engine, command, hash);
 }
 
+void lookup_recalled(struct command *command, const struct timer_id *id)
+{
+    assert(!command_is_create(command) && command->name.size);
+    command->names_ = (struct command_names){.is_searching = true, .step = STEP_BEFORE_FIRST};
+    command->id = *id;
+}
+
 enum lookup_step lookup_begin_redrive(struct engine *engine, const struct timer *timer,
                                       struct command *command)
 {
@@ -255,7 +265,7 @@ bool lookup_fits(const struct command *command, const struct timer *timer)
 {
     const struct command *parent = command->parent_;
 
-    assert(command->names_.next > 0 || parent);
+    assert(command->names_.next > 0 || parent || command->names_.step == STEP_BEFORE_FIRST);
     assert(command->names_.is_searching);
     if (parent && parent->kind == COMMAND_COMPLETE)
         return parent->name.size ? name_fits(timer, NAME_WATCH, parent->name)

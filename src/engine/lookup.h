@@ -35,6 +35,10 @@ enum lookup_step {
 /* Begins: a create of one timer with names locks them first. */
 enum lookup_step lookup_begin(struct engine *engine, struct command *command);
 
+/* In place of a beginning: the command's timer is this one, which was found without a look-up. If
+ * the timer is not meant after all, the look-up begins. */
+void lookup_recalled(struct command *command, const struct timer_id *id);
+
 /* Begins the look-up of a redrive whose dead letter has a key. */
 enum lookup_step lookup_begin_redrive(struct engine *engine, const struct timer *timer,
                                       struct command *command);

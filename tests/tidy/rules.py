@@ -156,7 +156,7 @@ ENGINE_MODULES = {
     "watermark": ("watermark",),
     "commit": ("commit",),
     "effects": ("effects", "given_up", "feed_event"),
-    "entries": ("entries",),
+    "entries": ("entries", "recent"),
     "tenant": ("tenant",),
     "history": ("history",),
     "position": ("position",),
