@@ -2,7 +2,7 @@
  * wire.h - commands of the engine and their answers as bytes, on the way to the node that owns the
  * partition, and back.
  *
- * A message holds many commands, or as many answers in the same order:
+ * A message holds many commands, or an answer to each, in order:
  *
  *     size_t begin = wire_begin(&buffer, &(struct wire_head){WIRE_COMMANDS, cluster, node, 1});
  *     if (wire_put_command(&buffer, command) == ERROR_NONE)
@@ -71,7 +71,7 @@ void wire_end(struct buffer *to, size_t begin);
 /* Appends what the engine is asked. TOO_LARGE too when the message would be. */
 enum error_code wire_put_command(struct buffer *to, size_t begin, const struct command *command);
 
-/* Appends the answer in `command`, while it is valid. One that does not fit into the message
+/* Appends the answer in `command`, while it is valid. An answer that does not fit into the message
  * becomes FAILED with OVERLOADED: what the command changed is changed. */
 void wire_put_answer(struct buffer *to, size_t begin, const struct wire_answer *answer,
                      const struct command *command);

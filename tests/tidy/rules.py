@@ -23,7 +23,7 @@ BELOW = {
     "http": {"base", "sys"},
     "storage": {"base", "sys", "log", "timer"},
     "engine": {"base", "calendar", "timer", "storage", "tickwheel"},  # no clock, no I/O: nothing of sys
-    "cluster": {"base", "sys", "timer", "storage", "engine"},
+    "cluster": {"base", "sys", "timer", "http", "storage", "engine"},
     "delivery": {"tickwheel", "base", "sys", "calendar", "ops", "timer", "storage", "engine"},
     "shard": {"tickwheel", "base", "sys", "calendar", "timer", "ops", "storage", "engine", "cluster",
               "delivery"},

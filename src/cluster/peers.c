@@ -1,0 +1,440 @@
+/* peers.c - requests on their way to other nodes: where each goes, and what becomes of it. */
+#include "cluster/peers_private.h"
+
+#include "sys/clock.h"
+
+#include <curl/curl.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <stdlib.h>
+
+#define PEERS_LOOK_MS 25 /* between two looks for the owner of a partition */
+
+bool peers_mac(const struct peers *peers, const char *way, const uint8_t *asked,
+               struct bytes message, uint8_t ret_mac[PEERS_MAC_SIZE])
+{
+    uint8_t digests[2 * PEERS_MAC_SIZE] = {0}, inner[PEERS_MAC_SIZE] = {0};
+    unsigned size = 0;
+
+    /* One key for each way; then one for this question. */
+    if (!HMAC(EVP_sha256(), peers->secret, (int)peers->secret_size, (const uint8_t *)way,
+              strlen(way), digests, &size))
+        return false;
+    if (asked)
+        memcpy(inner, asked, PEERS_MAC_SIZE);
+    if (!HMAC(EVP_sha256(), digests, PEERS_MAC_SIZE, inner, PEERS_MAC_SIZE,
+              digests + PEERS_MAC_SIZE, &size))
+        return false;
+    return HMAC(EVP_sha256(), digests + PEERS_MAC_SIZE, PEERS_MAC_SIZE,
+                (const uint8_t *)message.data, message.size, ret_mac, &size) != NULL;
+}
+
+/* ---- ends ---- */
+
+/* The command has its answer. Its timers and its patch were taken with it. */
+static void peers_end(struct peers_request *request)
+{
+    struct command *command = request->command;
+
+    for (size_t i = 0; i < command->timer_count; i++)
+        timer_free(command->timers[i]);
+    timer_free(command->patch);
+    command->patch = NULL;
+    request->done(request);
+}
+
+void peers_fail(struct peers *peers, struct peers_request *request, enum error_code error)
+{
+    atomic_fetch_add(error == ERROR_IO ? &peers->doubtful : &peers->failed, 1);
+    wire_fail(request->command, error);
+    peers_end(request);
+}
+
+static void peers_fail_all(struct peers *peers, struct list *requests, enum error_code error)
+{
+    for (struct list *link; (link = list_pop(requests));)
+        peers_fail(peers, list_item(link, struct peers_request, link_), error);
+}
+
+/* ---- other nodes ---- */
+
+static void peers_node_destroy(struct peers_node *node)
+{
+    for (size_t i = 0; i < PEERS_LANES_ALL; i++)
+        if (node->lanes[i].has_thread)
+            pthread_join(node->lanes[i].thread, NULL);
+    pthread_cond_destroy(&node->changed);
+    free(node);
+}
+
+/* With its threads, under the lock. NULL: no memory, or no thread. */
+static struct peers_node *peers_node_create(struct peers *peers, uint32_t id)
+{
+    struct peers_node *node = calloc(1, sizeof(*node));
+
+    if (!node)
+        return NULL;
+    node->peers = peers;
+    node->id = id;
+    list_init(&node->waiting[0]);
+    list_init(&node->waiting[1]);
+    pthread_cond_init(&node->changed, NULL);
+    for (size_t i = 0; i < PEERS_LANES_ALL; i++) {
+        struct peers_lane *lane = &node->lanes[i];
+
+        lane->node = node;
+        lane->is_slow = i == PEERS_LANES;
+        lane->has_thread = pthread_create(&lane->thread, NULL, peers_lane_run, lane) == 0;
+    }
+    return node;
+}
+
+static bool peers_node_serves(const struct peers_node *node, bool is_slow)
+{
+    return node->lanes[is_slow ? PEERS_LANES : 0].has_thread;
+}
+
+static struct peers_node *peers_node_of(struct peers *peers, uint32_t id)
+{
+    for (size_t i = 0; i < peers->node_count; i++)
+        if (peers->nodes[i]->id == id)
+            return peers->nodes[i];
+    if (peers->node_count == PEERS_NODES_MAX)
+        return NULL;
+    struct peers_node *node = peers_node_create(peers, id);
+    if (node)
+        peers->nodes[peers->node_count++] = node;
+    return node;
+}
+
+/* ---- on the way ---- */
+
+/* It may take long at the other node. */
+static bool peers_is_slow(enum command_kind kind)
+{
+    return kind == COMMAND_LIST || kind == COMMAND_FORECAST || kind == COMMAND_SURVEY ||
+           kind == COMMAND_COMPLETE;
+}
+
+static void peers_measure(struct peers_request *request)
+{
+    const struct command *command = request->command;
+
+    request->weight_ = command_weight(command);
+    request->bytes_ = command->patch ? command->patch->footprint : 0;
+    for (size_t i = 0; i < command->timer_count; i++)
+        request->bytes_ += command->timers[i]->footprint;
+}
+
+/* False: too much waits for this node, or it cannot be served. */
+static bool peers_queue(struct peers *peers, uint32_t id, struct peers_request *request)
+{
+    const bool is_slow = peers_is_slow(request->command->kind);
+
+    pthread_mutex_lock(&peers->lock);
+    struct peers_node *node = peers_node_of(peers, id);
+    const bool fits = node && peers_node_serves(node, is_slow) &&
+                      node->waiting_weight + request->weight_ <= PEERS_WAITING_MAX &&
+                      (node->waiting_bytes == 0 || /* one alone may be larger */
+                       node->waiting_bytes + request->bytes_ <= PEERS_BYTES_MAX);
+    if (fits) {
+        list_push(&node->waiting[is_slow], &request->link_);
+        node->waiting_weight += request->weight_;
+        node->waiting_bytes += request->bytes_;
+        pthread_cond_broadcast(&node->changed);
+    }
+    pthread_mutex_unlock(&peers->lock);
+    return fits;
+}
+
+static void peers_await_owner(struct peers *peers, struct peers_request *request)
+{
+    pthread_mutex_lock(&peers->lock);
+    list_push(&peers->homeless, &request->link_);
+    pthread_cond_signal(&peers->changed);
+    pthread_mutex_unlock(&peers->lock);
+}
+
+/* Sends a request where its partition is now. */
+static void peers_route(struct peers *peers, struct peers_request *request)
+{
+    const struct peers_host *host = &peers->host;
+    uint32_t node = 0;
+
+    if (host->is_here(host->context, request->command->partition, &node)) {
+        host->take_back(host->context, request);
+        return;
+    }
+    if (request->hint_)
+        node = request->hint_; /* the node that was asked has read more of the log */
+    request->hint_ = 0;
+    if (node == 0 || node == peers->id)
+        peers_await_owner(peers, request);
+    else if (!peers_queue(peers, node, request))
+        peers_fail(peers, request, ERROR_OVERLOADED);
+}
+
+void peers_post(struct peers *peers, struct list *requests)
+{
+    const struct instant until = instant_add_ms(instant_now(), peers->wait_ms);
+
+    for (struct list *link; (link = list_pop(requests));) {
+        struct peers_request *request = list_item(link, struct peers_request, link_);
+
+        request->until_ = until;
+        request->hint_ = 0;
+        peers_measure(request);
+        if (atomic_load(&peers->is_stopping))
+            peers_fail(peers, request, ERROR_STOPPING);
+        else
+            peers_route(peers, request);
+    }
+}
+
+void peers_gather(struct peers_lane *lane, struct list *ret_requests)
+{
+    struct peers_node *node = lane->node;
+    struct peers *peers = node->peers;
+    struct list *waiting = &node->waiting[lane->is_slow];
+    struct list late;
+    size_t weight = 0;
+
+    list_init(&late);
+    pthread_mutex_lock(&peers->lock);
+    while (list_is_empty(waiting) && !atomic_load(&peers->is_stopping))
+        pthread_cond_wait(&node->changed, &peers->lock);
+    const struct instant now = instant_now();
+    while (!list_is_empty(waiting) && !atomic_load(&peers->is_stopping)) {
+        struct peers_request *request = list_item(waiting->next, struct peers_request, link_);
+
+        if (weight > 0 && weight + request->weight_ > PEERS_COMMANDS_MAX)
+            break;
+        list_remove(&request->link_);
+        node->waiting_weight -= request->weight_;
+        node->waiting_bytes -= request->bytes_;
+        if (request->until_.ns <= now.ns) {
+            list_push(&late, &request->link_);
+        } else {
+            list_push(ret_requests, &request->link_);
+            weight += request->weight_;
+        }
+    }
+    pthread_mutex_unlock(&peers->lock);
+    peers_fail_all(peers, &late, ERROR_OVERLOADED);
+}
+
+/* ---- answers ---- */
+
+/* The message has no answer to this one. */
+static void peers_repeat(struct peers *peers, struct peers_request *request,
+                         enum peers_outcome outcome)
+{
+    if (outcome == PEERS_UNSENT || command_is_read(request->command->kind))
+        peers_await_owner(peers, request);
+    else
+        peers_fail(peers, request, ERROR_IO);
+}
+
+static void peers_settle_one(struct peers_node *node, struct peers_request *request,
+                             const struct wire_answer *answer, struct wire_held *held)
+{
+    struct peers *peers = node->peers;
+
+    switch (answer->fate) {
+    case WIRE_ANSWERED:
+        peers_end(request);
+        wire_held_deinit(held);
+        break;
+    case WIRE_FAILED:
+        peers_fail(peers, request, answer->error);
+        break;
+    case WIRE_ELSEWHERE:
+        atomic_fetch_add(&peers->moved, 1);
+        request->hint_ = answer->node != node->id ? answer->node : 0;
+        peers_await_owner(peers, request);
+        break;
+    }
+}
+
+void peers_settle(struct peers_node *node, struct list *requests, enum peers_outcome outcome,
+                  struct bytes answers)
+{
+    struct peers *peers = node->peers;
+    struct wire_reader reader;
+
+    if (outcome == PEERS_ANSWERED &&
+        (wire_open(answers, &reader, NULL) || reader.head.kind != WIRE_ANSWERS ||
+         reader.head.cluster != peers->cluster || reader.head.node != node->id))
+        outcome = PEERS_DOUBTFUL;
+    for (struct list *link; (link = list_pop(requests));) {
+        struct peers_request *request = list_item(link, struct peers_request, link_);
+        struct wire_answer answer;
+        struct wire_held held;
+
+        if (outcome == PEERS_ANSWERED &&
+            wire_take_answer(&reader, request->command, &answer, &held)) {
+            peers_settle_one(node, request, &answer, &held);
+        } else {
+            outcome = outcome == PEERS_ANSWERED ? PEERS_DOUBTFUL : outcome;
+            peers_repeat(peers, request, outcome);
+        }
+    }
+}
+
+/* ---- requests without an owner ---- */
+
+static void peers_look_again(struct peers *peers, struct list *requests)
+{
+    const struct instant now = instant_now();
+
+    for (struct list *link; (link = list_pop(requests));) {
+        struct peers_request *request = list_item(link, struct peers_request, link_);
+
+        if (request->until_.ns <= now.ns)
+            peers_fail(peers, request, ERROR_OVERLOADED);
+        else
+            peers_route(peers, request);
+    }
+}
+
+static void *peers_keep(void *argument)
+{
+    struct peers *peers = argument;
+    struct list requests;
+
+    list_init(&requests);
+    pthread_mutex_lock(&peers->lock);
+    while (!atomic_load(&peers->is_stopping)) {
+        if (list_is_empty(&peers->homeless)) {
+            pthread_cond_wait(&peers->changed, &peers->lock);
+            continue;
+        }
+        const struct timespec until =
+            instant_timespec(instant_add_ms(instant_now(), PEERS_LOOK_MS));
+        while (!atomic_load(&peers->is_stopping) &&
+               pthread_cond_timedwait(&peers->changed, &peers->lock, &until) == 0)
+            continue;
+        list_join(&requests, &peers->homeless);
+        pthread_mutex_unlock(&peers->lock);
+        peers_look_again(peers, &requests);
+        pthread_mutex_lock(&peers->lock);
+    }
+    pthread_mutex_unlock(&peers->lock);
+    return NULL;
+}
+
+/* ---- start and stop ---- */
+
+static void peers_free(struct peers *peers)
+{
+    for (size_t i = 0; i < peers->node_count; i++)
+        peers_node_destroy(peers->nodes[i]);
+    pthread_cond_destroy(&peers->changed);
+    pthread_mutex_destroy(&peers->lock);
+    if (peers->secret)
+        explicit_bzero(peers->secret, peers->secret_size);
+    free(peers->secret);
+    free(peers->ca_file);
+    free(peers);
+    curl_global_cleanup();
+}
+
+static struct peers *peers_alloc(const struct peers_options *options)
+{
+    struct peers *peers = calloc(1, sizeof(*peers));
+
+    if (!peers || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK) {
+        free(peers);
+        return NULL;
+    }
+    peers->host = *options->host;
+    peers->cluster = options->cluster;
+    peers->id = options->node;
+    peers->wait_ms = options->wait_ms;
+    list_init(&peers->homeless);
+    pthread_mutex_init(&peers->lock, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&peers->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    peers->secret = malloc(options->secret.size);
+    peers->ca_file = options->ca_file ? strdup(options->ca_file) : NULL;
+    if (!peers->secret || (options->ca_file && !peers->ca_file)) {
+        peers_free(peers);
+        return NULL;
+    }
+    memcpy(peers->secret, options->secret.data, options->secret.size);
+    peers->secret_size = options->secret.size;
+    return peers;
+}
+
+enum error_code peers_start(const struct peers_options *options, struct peers **ret_peers,
+                            struct error *ret_error)
+{
+    if (options->secret.size == 0)
+        return error_set(ret_error, ERROR_INVALID, "the secret of the cluster is empty");
+    struct peers *peers = peers_alloc(options);
+    if (!peers)
+        return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    enum error_code code = peers_listen(peers, options, ret_error);
+    if (!code) {
+        peers->has_keeper = pthread_create(&peers->keeper, NULL, peers_keep, peers) == 0;
+        if (!peers->has_keeper)
+            code = error_set(ret_error, ERROR_IO, "no thread for the requests of other nodes");
+    }
+    if (code) {
+        peers_stop(peers);
+        return code;
+    }
+    *ret_peers = peers;
+    return ERROR_NONE;
+}
+
+void peers_stop(struct peers *peers)
+{
+    struct list rest;
+
+    list_init(&rest);
+    pthread_mutex_lock(&peers->lock);
+    atomic_store(&peers->is_stopping, true);
+    pthread_cond_broadcast(&peers->changed);
+    for (size_t i = 0; i < peers->node_count; i++)
+        pthread_cond_broadcast(&peers->nodes[i]->changed);
+    pthread_mutex_unlock(&peers->lock);
+    if (peers->server)
+        http_server_stop(peers->server);
+    if (peers->has_keeper)
+        pthread_join(peers->keeper, NULL);
+    for (size_t i = 0; i < peers->node_count; i++)
+        for (size_t j = 0; j < PEERS_LANES_ALL; j++)
+            if (peers->nodes[i]->lanes[j].has_thread) {
+                pthread_join(peers->nodes[i]->lanes[j].thread, NULL);
+                peers->nodes[i]->lanes[j].has_thread = false;
+            }
+    list_join(&rest, &peers->homeless);
+    for (size_t i = 0; i < peers->node_count; i++) {
+        list_join(&rest, &peers->nodes[i]->waiting[0]);
+        list_join(&rest, &peers->nodes[i]->waiting[1]);
+    }
+    peers_fail_all(peers, &rest, ERROR_STOPPING);
+    peers_free(peers);
+}
+
+uint16_t peers_port(const struct peers *peers)
+{
+    return http_server_port(peers->server);
+}
+
+void peers_stats(struct peers *peers, struct peers_stats *ret_stats)
+{
+    *ret_stats = (struct peers_stats){
+        .sent = atomic_load(&peers->sent),
+        .answered = atomic_load(&peers->answered),
+        .received = atomic_load(&peers->received),
+        .refused = atomic_load(&peers->refused),
+        .moved = atomic_load(&peers->moved),
+        .failed = atomic_load(&peers->failed),
+        .doubtful = atomic_load(&peers->doubtful),
+    };
+}

@@ -1,0 +1,344 @@
+/*
+ * peers_lane.c - a connection to another node: one message at a time, and its answer.
+ *
+ * libcurl connects, with TLS where that is wanted, and this file speaks HTTP on it: libcurl itself
+ * sends a request again when a connection that it had kept turns out to be closed, although the
+ * other side may have acted on it.
+ */
+#include "cluster/peers_private.h"
+
+#include "sys/clock.h"
+
+#include <curl/curl.h>
+#include <openssl/crypto.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <strings.h>
+
+enum {
+    LANE_IDLE_MS = 15000, /* a connection that rests longer is not used again: far less than the
+                             listener's patience, so that it is not closed in that moment */
+    LANE_SLICE_MS = 100,  /* until it sees a stop */
+    LANE_CONNECT_MS = 1000,
+    LANE_HEAD_SIZE = 8192, /* of an answer */
+};
+
+/* ---- the connection ---- */
+
+static void lane_close(struct peers_lane *lane)
+{
+    curl_easy_cleanup(lane->curl);
+    lane->curl = NULL;
+}
+
+static uint64_t lane_left_ms(struct instant until)
+{
+    const struct instant now = instant_now();
+
+    return until.ns > now.ns ? (until.ns - now.ns + 999999) / 1000000 : 0;
+}
+
+/* Waits until the socket is ready, or the time is over; false then, or at a stop. */
+static bool lane_wait(struct peers_lane *lane, short events, struct instant until)
+{
+    curl_socket_t socket = CURL_SOCKET_BAD;
+
+    if (curl_easy_getinfo(lane->curl, CURLINFO_ACTIVESOCKET, &socket) || socket == CURL_SOCKET_BAD)
+        return false;
+    for (uint64_t left; (left = lane_left_ms(until)) > 0;) {
+        struct pollfd ready = {.fd = socket, .events = events};
+        const int timeout = left < LANE_SLICE_MS ? (int)left : LANE_SLICE_MS;
+
+        if (atomic_load(&lane->node->peers->is_stopping))
+            return false;
+        if (poll(&ready, 1, timeout) > 0)
+            return true;
+    }
+    return false;
+}
+
+/* A connection that rested may have been closed by the other side. */
+static bool lane_is_usable(struct peers_lane *lane)
+{
+    char byte;
+    size_t size;
+
+    return lane->curl &&
+           instant_since_ns(lane->used, instant_now()) < LANE_IDLE_MS * UINT64_C(1000000) &&
+           curl_easy_recv(lane->curl, &byte, 1, &size) == CURLE_AGAIN;
+}
+
+static bool lane_connect(struct peers_lane *lane, const char *address, struct instant until)
+{
+    const struct peers *peers = lane->node->peers;
+    const uint64_t left = lane_left_ms(until);
+    char url[PEERS_ADDRESS_SIZE + 16];
+    CURL *curl = curl_easy_init();
+
+    if (!curl)
+        return false;
+    lane->curl = curl;
+    snprintf(url, sizeof(url), "%s://%s/", peers->ca_file ? "https" : "http", address);
+    curl_easy_setopt(curl, CURLOPT_URL, url);
+    curl_easy_setopt(curl, CURLOPT_CONNECT_ONLY, 1L);
+    curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(curl, CURLOPT_PROXY, "");
+    curl_easy_setopt(curl, CURLOPT_SSL_ENABLE_ALPN, 0L);
+    curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT_MS,
+                     (long)(left < LANE_CONNECT_MS ? left : LANE_CONNECT_MS));
+    if (peers->ca_file)
+        curl_easy_setopt(curl, CURLOPT_CAINFO, peers->ca_file);
+    if (left > 0 && curl_easy_perform(curl) == CURLE_OK)
+        return true;
+    lane_close(lane);
+    return false;
+}
+
+static bool lane_send(struct peers_lane *lane, struct bytes data, struct instant until)
+{
+    while (data.size > 0) {
+        size_t sent = 0;
+        const CURLcode code = curl_easy_send(lane->curl, data.data, data.size, &sent);
+
+        if (code == CURLE_AGAIN) {
+            if (!lane_wait(lane, POLLOUT, until))
+                return false;
+        } else if (code != CURLE_OK) {
+            return false;
+        }
+        data.data += sent;
+        data.size -= sent;
+    }
+    return true;
+}
+
+/* Appends the next bytes. False: the end, an error, or the time is over. */
+static bool lane_receive(struct peers_lane *lane, struct buffer *in, size_t room,
+                         struct instant until)
+{
+    char *to = buffer_reserve(in, room);
+
+    for (;;) {
+        size_t size = 0;
+        const CURLcode code =
+            to ? curl_easy_recv(lane->curl, to, room, &size) : CURLE_OUT_OF_MEMORY;
+
+        if (code == CURLE_OK && size > 0) {
+            in->size += size;
+            return true;
+        }
+        if (code != CURLE_AGAIN || !lane_wait(lane, POLLIN, until))
+            return false;
+    }
+}
+
+/* ---- HTTP ---- */
+
+/* Where the body of the answer begins; 0: not all of the head is there. */
+static size_t lane_head_size(struct bytes in)
+{
+    const char *end = in.size ? memmem(in.data, in.size, "\r\n\r\n", 4) : NULL;
+
+    return end ? (size_t)(end - in.data) + 4 : 0;
+}
+
+/* Status and length of an answer; false: it is none. */
+static bool lane_read_head(struct bytes head, int *ret_status, size_t *ret_length)
+{
+    static const char name[] = "Content-Length:";
+    struct bytes rest = head, line = bytes_cut(&rest, '\n');
+    size_t length = 0;
+    bool has_length = false;
+
+    if (!bytes_has_prefix(line, BYTES("HTTP/1.1 ")) || line.size < 12)
+        return false;
+    *ret_status = 0;
+    for (size_t i = 9; i < 12; i++) {
+        if (line.data[i] < '0' || line.data[i] > '9')
+            return false;
+        *ret_status = *ret_status * 10 + (line.data[i] - '0');
+    }
+    while (rest.size > 0) {
+        line = bytes_cut(&rest, '\n');
+        if (line.size < sizeof(name) || strncasecmp(line.data, name, sizeof(name) - 1) != 0)
+            continue;
+        line = bytes_trim((struct bytes){line.data + sizeof(name) - 1, line.size - sizeof(name)});
+        has_length = line.size > 0 && line.size < 10;
+        for (size_t i = 0; has_length && i < line.size; i++) {
+            has_length = line.data[i] >= '0' && line.data[i] <= '9';
+            length = length * 10 + (size_t)(line.data[i] - '0');
+        }
+    }
+    *ret_length = length;
+    return has_length && length <= WIRE_MESSAGE_SIZE_MAX + PEERS_MAC_SIZE;
+}
+
+/* Reads an answer into the buffer, and says where its body begins. */
+static bool lane_read_answer(struct peers_lane *lane, struct buffer *in, struct instant until,
+                             int *ret_status, size_t *ret_body)
+{
+    size_t head, length;
+
+    while ((head = lane_head_size(buffer_bytes(in))) == 0)
+        if (in->size > LANE_HEAD_SIZE || !lane_receive(lane, in, LANE_HEAD_SIZE, until))
+            return false;
+    if (!lane_read_head((struct bytes){in->data, head}, ret_status, &length))
+        return false;
+    while (in->size < head + length)
+        if (!lane_receive(lane, in, head + length - in->size, until))
+            return false;
+    *ret_body = head;
+    return in->size == head + length;
+}
+
+/* ---- messages ---- */
+
+/* Whether the answer is one of the cluster's to this message. */
+static bool lane_is_proven(const struct peers *peers, const uint8_t *asked, struct bytes answer)
+{
+    uint8_t mac[PEERS_MAC_SIZE];
+
+    if (answer.size < PEERS_MAC_SIZE)
+        return false;
+    const struct bytes message = {answer.data + PEERS_MAC_SIZE, answer.size - PEERS_MAC_SIZE};
+    return peers_mac(peers, PEERS_ANSWERS, asked, message, mac) &&
+           CRYPTO_memcmp(mac, answer.data, PEERS_MAC_SIZE) == 0;
+}
+
+/* Sends a body, and reads the answer to it: `ret_answer` lies in the buffer. */
+static enum peers_outcome lane_exchange(struct peers_lane *lane, struct bytes body,
+                                        struct instant until, struct buffer *in,
+                                        struct bytes *ret_answer)
+{
+    struct peers *peers = lane->node->peers;
+    char address[PEERS_ADDRESS_SIZE], head[PEERS_ADDRESS_SIZE + 160];
+    size_t body_at = 0;
+    int status = 0;
+
+    if (!peers->host.address(peers->host.context, lane->node->id, address))
+        return PEERS_UNSENT;
+    if (!lane_is_usable(lane)) {
+        lane_close(lane);
+        if (!lane_connect(lane, address, until))
+            return PEERS_UNSENT;
+    }
+    const int head_size = snprintf(head, sizeof(head),
+                                   "POST " PEERS_PATH " HTTP/1.1\r\nHost: %s\r\n"
+                                   "Content-Type: application/octet-stream\r\n"
+                                   "Content-Length: %zu\r\n\r\n",
+                                   address, body.size);
+    atomic_fetch_add(&peers->sent, 1);
+    /* A listener does not act on a part of a body. */
+    if (!lane_send(lane, (struct bytes){head, (size_t)head_size}, until) ||
+        !lane_send(lane, body, until)) {
+        lane_close(lane);
+        return PEERS_UNSENT;
+    }
+    const bool is_read = lane_read_answer(lane, in, until, &status, &body_at);
+    const struct bytes answer = {in->data + body_at, in->size - body_at};
+    if (is_read && (status == 200 || status == 421) &&
+        lane_is_proven(peers, (const uint8_t *)body.data, answer)) {
+        lane->used = instant_now();
+        *ret_answer = (struct bytes){answer.data + PEERS_MAC_SIZE, answer.size - PEERS_MAC_SIZE};
+        atomic_fetch_add(&peers->answered, 1);
+        return PEERS_ANSWERED;
+    }
+    lane_close(lane);
+    /* These are said before anything is done; all else may come behind it. */
+    const bool is_refusal = is_read && (status == 400 || status == 401 || status == 409 ||
+                                        status == 413 || status == 503);
+    return is_refusal ? PEERS_UNSENT : PEERS_DOUBTFUL;
+}
+
+/* Requests that found no room in a message are the first of the next. */
+static void lane_put_back(struct peers_lane *lane, struct list *requests)
+{
+    struct peers_node *node = lane->node;
+
+    pthread_mutex_lock(&node->peers->lock);
+    LIST_FOR_EACH (requests, link) {
+        const struct peers_request *request = list_item(link, struct peers_request, link_);
+
+        node->waiting_weight += request->weight_;
+        node->waiting_bytes += request->bytes_;
+    }
+    list_join(requests, &node->waiting[lane->is_slow]);
+    list_join(&node->waiting[lane->is_slow], requests);
+    pthread_mutex_unlock(&node->peers->lock);
+}
+
+/* Writes as many of the requests as fit into a message; those that do not leave the list. Answers
+ * when the first of them is late. */
+static struct instant lane_encode(struct peers_lane *lane, struct list *requests,
+                                  struct buffer *out)
+{
+    struct peers *peers = lane->node->peers;
+    const struct wire_head head = {WIRE_COMMANDS, peers->cluster, peers->id, 0};
+    struct instant until = {UINT64_MAX};
+    struct list taken;
+    uint32_t count = 0;
+
+    list_init(&taken);
+    buffer_append(out, (char[PEERS_MAC_SIZE]){0}, PEERS_MAC_SIZE);
+    const size_t begin = wire_begin(out, &head);
+    while (!list_is_empty(requests)) {
+        struct peers_request *request = list_item(requests->next, struct peers_request, link_);
+        const enum error_code error = wire_put_command(out, begin, request->command);
+
+        if (error == ERROR_TOO_LARGE && count > 0)
+            break;
+        list_remove(&request->link_);
+        if (error) {
+            peers_fail(peers, request, error);
+            continue;
+        }
+        list_push(&taken, &request->link_);
+        until = request->until_.ns < until.ns ? request->until_ : until;
+        count++;
+    }
+    if (!list_is_empty(requests))
+        lane_put_back(lane, requests);
+    list_join(requests, &taken);
+    wire_set_count(out, begin, count);
+    wire_end(out, begin);
+    return until;
+}
+
+static void lane_serve(struct peers_lane *lane, struct list *requests)
+{
+    const struct peers *peers = lane->node->peers;
+    struct buffer out, in;
+    struct bytes answers = {0};
+
+    buffer_init(&out);
+    buffer_init(&in);
+    const struct instant until = lane_encode(lane, requests, &out);
+    enum peers_outcome outcome = PEERS_UNSENT;
+    if (!list_is_empty(requests) && !buffer_failed(&out)) {
+        const struct bytes message = {out.data + PEERS_MAC_SIZE, out.size - PEERS_MAC_SIZE};
+
+        if (peers_mac(peers, PEERS_ASKS, NULL, message, (uint8_t *)out.data))
+            outcome = lane_exchange(lane, buffer_bytes(&out), until, &in, &answers);
+    }
+    peers_settle(lane->node, requests, outcome, answers);
+    buffer_deinit(&out);
+    buffer_deinit(&in);
+}
+
+void *peers_lane_run(void *argument)
+{
+    struct peers_lane *lane = argument;
+    struct peers *peers = lane->node->peers;
+
+    while (!atomic_load(&peers->is_stopping)) {
+        struct list requests;
+
+        list_init(&requests);
+        peers_gather(lane, &requests);
+        if (!list_is_empty(&requests))
+            lane_serve(lane, &requests);
+    }
+    lane_close(lane);
+    return NULL;
+}

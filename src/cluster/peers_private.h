@@ -1,0 +1,98 @@
+/*
+ * peers_private.h - what the files of peers share.
+ *
+ *   peers.c          requests on their way: where they go, where they wait, and their ends
+ *   peers_lane.c     a connection to another node, and its messages
+ *   peers_listen.c   messages of other nodes
+ */
+#ifndef TICKWHEEL_CLUSTER_PEERS_PRIVATE_H
+#define TICKWHEEL_CLUSTER_PEERS_PRIVATE_H
+
+#include "cluster/peers.h"
+#include "http/server.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { PEERS_MAC_SIZE = 32, PEERS_LANES_ALL = PEERS_LANES + 1 };
+
+#define PEERS_PATH "/v1/peer" /* of the internal listener */
+
+/* Which way a message goes: each has a proof of its own. */
+#define PEERS_ASKS    "tickwheel peer asks"
+#define PEERS_ANSWERS "tickwheel peer answers"
+
+struct peers_lane {
+    struct peers_node *node;
+    bool is_slow; /* for commands that read many rows */
+    bool has_thread;
+    pthread_t thread;
+    void *curl; /* the connection; NULL: none. The thread's own, as is the next */
+    struct instant used;
+};
+
+/* Another node. Guarded by peers->lock, but `peers` and `id`. */
+struct peers_node {
+    struct peers *peers;
+    uint32_t id;
+    struct list waiting[2]; /* of struct peers_request; [1]: of the slow lane */
+    size_t waiting_weight, waiting_bytes;
+    pthread_cond_t changed;
+    struct peers_lane lanes[PEERS_LANES_ALL];
+};
+
+struct peers {
+    struct peers_host host;
+    uint64_t cluster, wait_ms;
+    uint32_t id;
+    char *secret;
+    size_t secret_size;
+    char *ca_file; /* NULL: without TLS */
+    struct http_server *server;
+    atomic_size_t inbound; /* bytes of messages of others */
+
+    pthread_mutex_t lock;
+    struct peers_node *nodes[PEERS_NODES_MAX];
+    size_t node_count;
+    struct list homeless; /* of struct peers_request: to be looked up again */
+    pthread_cond_t changed;
+    pthread_t keeper; /* looks them up */
+    bool has_keeper;
+    atomic_bool is_stopping;
+
+    atomic_uint_fast64_t sent, answered, received, refused, moved, failed, doubtful;
+};
+
+/* The proof of `message`, which takes the secret to make. False: no memory. */
+bool peers_mac(const struct peers *peers, const char *way, const uint8_t *asked,
+               struct bytes message, uint8_t ret_mac[PEERS_MAC_SIZE]);
+
+/* ---- peers.c ---- */
+
+/* The next requests for a lane of the node, which it waits for; empty when peers stop. */
+void peers_gather(struct peers_lane *lane, struct list *ret_requests);
+
+/* What became of a message: the answers, or why there are none. */
+enum peers_outcome {
+    PEERS_ANSWERED,
+    PEERS_UNSENT,   /* the other node has not acted on it, and does not */
+    PEERS_DOUBTFUL, /* it may have */
+};
+
+/* Ends those of a message that have an answer, and sends the others on their way again. */
+void peers_settle(struct peers_node *node, struct list *requests, enum peers_outcome outcome,
+                  struct bytes answers);
+
+/* Fails a request that was not sent. */
+void peers_fail(struct peers *peers, struct peers_request *request, enum error_code error);
+
+/* ---- peers_lane.c ---- */
+
+void *peers_lane_run(void *lane);
+
+/* ---- peers_listen.c ---- */
+
+enum error_code peers_listen(struct peers *peers, const struct peers_options *options,
+                             struct error *ret_error);
+
+#endif

@@ -1,0 +1,735 @@
+/* Goal: a command comes to the node that owns its partition and its answer comes back, within
+ * wait_ms whatever other nodes do; what was not done is told apart from what may have been; and no
+ * node acts for one that lacks the secret. Method: peers of one process, whose hosts answer by a
+ * rule, over loopback; and sockets that hang, reset, or talk rubbish in place of a node. */
+#include "cluster/peers_private.h"
+#include "sys/clock.h"
+#include "timer/timer_testing.h"
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#define CLUSTER     UINT64_C(77)
+#define HOSTS       4
+#define PARTITIONS  16
+#define PATIENCE_MS 60000
+
+/* ---- hosts ---- */
+
+/* Everything that nodes know, shared. */
+struct peers_world {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint32_t owners[PARTITIONS]; /* as all but a stale node see them */
+    uint16_t ports[HOSTS + 1];
+    uint32_t stale; /* this node thinks that node 2 owns everything */
+    bool holds;     /* hosts keep jobs instead of answering */
+    struct peers_job *held[64];
+    size_t held_count, done_count;
+    size_t submitted[HOSTS + 1];
+    size_t taken_back;
+};
+
+struct seat {
+    struct peers_world *world;
+    uint32_t id;
+    struct peers_host host;
+    struct peers *peers;
+};
+
+static bool seat_is_here(void *context, uint16_t partition, uint32_t *ret_node)
+{
+    const struct seat *seat = context;
+
+    pthread_mutex_lock(&seat->world->lock);
+    const uint32_t owner = seat->world->stale == seat->id && seat->id != 2
+                               ? 2
+                               : seat->world->owners[partition % PARTITIONS];
+    pthread_mutex_unlock(&seat->world->lock);
+    *ret_node = owner;
+    return owner == seat->id;
+}
+
+static bool seat_address(void *context, uint32_t node, char ret_address[PEERS_ADDRESS_SIZE])
+{
+    const struct seat *seat = context;
+
+    if (node > HOSTS || !seat->world->ports[node])
+        return false;
+    snprintf(ret_address, PEERS_ADDRESS_SIZE, "127.0.0.1:%u", seat->world->ports[node]);
+    return true;
+}
+
+/* The answer of a host: a timer whose version is the node's id; ids that count. */
+static void seat_answer(struct peers_job *job, uint32_t node)
+{
+    struct command *command = &job->command;
+    struct timer *timer = NULL;
+
+    if (command->kind == COMMAND_CREATE) {
+        for (size_t i = 0; i < command->timer_count; i++) {
+            command->results[i].id.serial = command->timers[i]->due.ms;
+            timer_free(command->timers[i]);
+        }
+    } else {
+        timer = testing_timer(command->partition, command->id.serial, 1000);
+        timer->version = node;
+        command->timer = timer;
+    }
+    timer_free(command->patch);
+    job->done(job);
+    timer_free(timer);
+}
+
+static enum error_code seat_submit(void *context, struct peers_job *job)
+{
+    const struct seat *seat = context;
+    struct peers_world *world = seat->world;
+    bool is_held;
+
+    if (job->command.if_version == 99)
+        return ERROR_DISK_FULL;
+    pthread_mutex_lock(&world->lock);
+    world->submitted[seat->id]++;
+    is_held = world->holds && world->held_count < 64;
+    if (is_held)
+        world->held[world->held_count++] = job;
+    pthread_cond_broadcast(&world->changed);
+    pthread_mutex_unlock(&world->lock);
+    if (!is_held)
+        seat_answer(job, seat->id);
+    return ERROR_NONE;
+}
+
+static void seat_take_back(void *context, struct peers_request *request)
+{
+    const struct seat *seat = context;
+
+    pthread_mutex_lock(&seat->world->lock);
+    seat->world->taken_back++;
+    pthread_mutex_unlock(&seat->world->lock);
+    request->done(request);
+}
+
+static void seat_open_as(struct seat *seat, struct peers_world *world, uint32_t id,
+                         uint64_t wait_ms, uint64_t cluster, const char *secret)
+{
+    *seat = (struct seat){.world = world,
+                          .id = id,
+                          .host = {.job_room = 24,
+                                   .is_here = seat_is_here,
+                                   .address = seat_address,
+                                   .submit = seat_submit,
+                                   .take_back = seat_take_back}};
+    seat->host.context = seat;
+    const struct peers_options options = {.cluster = cluster,
+                                          .node = id,
+                                          .secret = bytes_of(secret),
+                                          .address = "127.0.0.1",
+                                          .wait_ms = wait_ms,
+                                          .host = &seat->host};
+    struct error error = {.text = ""};
+    if (peers_start(&options, &seat->peers, &error))
+        fail_msg("%s", error.text);
+    pthread_mutex_lock(&world->lock);
+    world->ports[id] = peers_port(seat->peers);
+    pthread_mutex_unlock(&world->lock);
+}
+
+static void seat_open(struct seat *seat, struct peers_world *world, uint32_t id, uint64_t wait_ms)
+{
+    seat_open_as(seat, world, id, wait_ms, CLUSTER, "a secret of the cluster");
+}
+
+static void world_init(struct peers_world *world, uint32_t owner)
+{
+    *world = (struct peers_world){.holds = false};
+    pthread_mutex_init(&world->lock, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&world->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    for (size_t i = 0; i < PARTITIONS; i++)
+        world->owners[i] = owner;
+}
+
+static void world_deinit(struct peers_world *world)
+{
+    pthread_cond_destroy(&world->changed);
+    pthread_mutex_destroy(&world->lock);
+}
+
+/* Waits until `*count` is as large; the test fails after a minute. */
+static void world_await(struct peers_world *world, const size_t *count, size_t wanted)
+{
+    const struct timespec until = instant_timespec(instant_add_ms(instant_now(), PATIENCE_MS));
+
+    pthread_mutex_lock(&world->lock);
+    while (*count < wanted)
+        assert_int_equal(pthread_cond_timedwait(&world->changed, &world->lock, &until), 0);
+    pthread_mutex_unlock(&world->lock);
+}
+
+static void world_set_owner(struct peers_world *world, uint16_t partition, uint32_t owner)
+{
+    pthread_mutex_lock(&world->lock);
+    world->owners[partition] = owner;
+    pthread_mutex_unlock(&world->lock);
+}
+
+/* ---- requests ---- */
+
+struct passed {
+    struct peers_request request;
+    struct command command;
+    struct peers_world *world;
+    struct timer *timer;
+    struct command_created result;
+    enum error_code error;
+    uint32_t version; /* of the timer in the answer: the node that answered */
+    uint64_t serial;
+    bool is_done; /* guarded by the world's lock */
+    struct instant at;
+};
+
+static void passed_done(struct peers_request *request)
+{
+    struct passed *passed = list_item(request, struct passed, request);
+    const struct timer *timer = passed->command.timer;
+
+    passed->error = passed->command.error;
+    passed->version = timer ? timer->version : 0;
+    passed->serial = timer ? timer->id.serial : passed->result.id.serial;
+    passed->at = instant_now();
+    pthread_mutex_lock(&passed->world->lock);
+    passed->is_done = true;
+    passed->world->done_count++;
+    pthread_cond_broadcast(&passed->world->changed);
+    pthread_mutex_unlock(&passed->world->lock);
+}
+
+static void passed_init(struct passed *passed, struct peers_world *world, enum command_kind kind,
+                        uint16_t partition, uint64_t serial)
+{
+    *passed = (struct passed){.world = world, .request.done = passed_done};
+    passed->request.command = &passed->command;
+    passed->command =
+        (struct command){.kind = kind, .partition = partition, .id = {{5}, partition, serial}};
+    if (kind == COMMAND_CREATE) {
+        passed->timer = testing_timer(0, 0, 0);
+        passed->timer->due.ms = serial;
+        passed->command.timers = &passed->timer;
+        passed->command.results = &passed->result;
+        passed->command.timer_count = 1;
+    }
+}
+
+static void passed_post(struct passed *passed, struct peers *peers)
+{
+    struct list list;
+
+    list_init(&list);
+    list_push(&list, &passed->request.link_);
+    peers_post(peers, &list);
+    assert_true(list_is_empty(&list));
+}
+
+static void passed_await(struct passed *passed)
+{
+    struct peers_world *world = passed->world;
+    const struct timespec until = instant_timespec(instant_add_ms(instant_now(), PATIENCE_MS));
+
+    pthread_mutex_lock(&world->lock);
+    while (!passed->is_done)
+        assert_int_equal(pthread_cond_timedwait(&world->changed, &world->lock, &until), 0);
+    pthread_mutex_unlock(&world->lock);
+}
+
+static enum error_code passed_ask(struct passed *passed, struct peers *peers)
+{
+    passed_post(passed, peers);
+    passed_await(passed);
+    return passed->error;
+}
+
+static enum error_code ask_kind(struct seat *seat, enum command_kind kind)
+{
+    struct passed passed;
+
+    passed_init(&passed, seat->world, kind, 1, 9);
+    return passed_ask(&passed, seat->peers);
+}
+
+/* ---- what goes well ---- */
+
+static void test_commands_come_to_the_owner(void **state)
+{
+    struct seat one, two;
+    struct peers_world world;
+    struct passed passed;
+
+    (void)state;
+    world_init(&world, 2);
+    seat_open(&one, &world, 1, 30000);
+    seat_open(&two, &world, 2, 30000);
+    passed_init(&passed, &world, COMMAND_GET, 3, 12345);
+    assert_int_equal(passed_ask(&passed, one.peers), ERROR_NONE);
+    assert_true(passed.version == 2 && passed.serial == 12345);
+    passed_init(&passed, &world, COMMAND_CREATE, 3, 777);
+    assert_int_equal(passed_ask(&passed, one.peers), ERROR_NONE);
+    assert_int_equal(passed.serial, 777);
+    passed_init(&passed, &world, COMMAND_CANCEL, 3, 1);
+    passed.command.if_version = 99; /* which the host refuses */
+    assert_int_equal(passed_ask(&passed, one.peers), ERROR_DISK_FULL);
+    assert_int_equal(world.submitted[2], 2);
+    assert_int_equal(world.submitted[1], 0);
+    peers_stop(one.peers);
+    peers_stop(two.peers);
+    world_deinit(&world);
+}
+
+static void test_many_are_passed_at_once(void **state)
+{
+    enum { MANY = 10000 };
+    struct passed *passed = calloc(MANY, sizeof(*passed));
+    struct seat one, two;
+    struct peers_world world;
+    struct list list;
+
+    (void)state;
+    assert_non_null(passed);
+    world_init(&world, 2);
+    seat_open(&one, &world, 1, PATIENCE_MS);
+    seat_open(&two, &world, 2, PATIENCE_MS);
+    list_init(&list);
+    for (size_t i = 0; i < MANY; i++) {
+        passed_init(&passed[i], &world, i % 3 ? COMMAND_CREATE : COMMAND_GET, i % PARTITIONS,
+                    i + 1);
+        list_push(&list, &passed[i].request.link_);
+    }
+    peers_post(one.peers, &list);
+    world_await(&world, &world.done_count, MANY);
+    for (size_t i = 0; i < MANY; i++) {
+        assert_int_equal(passed[i].error, ERROR_NONE);
+        assert_int_equal(passed[i].serial, i + 1);
+    }
+    struct peers_stats stats;
+    peers_stats(one.peers, &stats);
+    assert_true(stats.sent >= 3 && stats.sent < MANY && stats.answered == stats.sent);
+    peers_stop(one.peers);
+    peers_stop(two.peers);
+    world_deinit(&world);
+    free(passed);
+}
+
+/* Node 1 believes that node 2 owns what node 3 does: node 2 says so. */
+static void test_owner_is_told_by_the_one_before(void **state)
+{
+    struct seat seats[3];
+    struct peers_world world;
+    struct passed passed;
+
+    (void)state;
+    world_init(&world, 3);
+    world.stale = 1;
+    for (uint32_t i = 0; i < 3; i++)
+        seat_open(&seats[i], &world, i + 1, 30000);
+    passed_init(&passed, &world, COMMAND_CREATE, 4, 5);
+    assert_int_equal(passed_ask(&passed, seats[0].peers), ERROR_NONE);
+    assert_int_equal(world.submitted[2], 0);
+    assert_int_equal(world.submitted[3], 1);
+    struct peers_stats stats;
+    peers_stats(seats[0].peers, &stats);
+    assert_int_equal(stats.moved, 1);
+    for (uint32_t i = 0; i < 3; i++)
+        peers_stop(seats[i].peers);
+    world_deinit(&world);
+}
+
+/* A partition without an owner gets one, another node or this one. */
+static void test_owner_is_looked_up_again(void **state)
+{
+    struct seat one, two;
+    struct peers_world world;
+    struct passed passed[2];
+
+    (void)state;
+    world_init(&world, 0);
+    seat_open(&one, &world, 1, 30000);
+    seat_open(&two, &world, 2, 30000);
+    for (uint16_t i = 0; i < 2; i++) {
+        passed_init(&passed[i], &world, COMMAND_TOUCH, i, 5);
+        passed[i].command.patch = testing_timer(0, 0, 0);
+        passed[i].command.patch_fields = PATCH_DUE;
+        passed_post(&passed[i], one.peers);
+    }
+    assert_false(passed[0].is_done);
+    world_set_owner(&world, 0, 2);
+    world_set_owner(&world, 1, 1);
+    passed_await(&passed[0]);
+    passed_await(&passed[1]);
+    assert_true(passed[0].error == ERROR_NONE && passed[0].version == 2);
+    assert_int_equal(world.taken_back, 1);
+    timer_free(passed[1].command.patch); /* which only its engine would have taken */
+    peers_stop(one.peers);
+    peers_stop(two.peers);
+    world_deinit(&world);
+}
+
+/* ---- what goes wrong ---- */
+
+static void test_no_owner_fails_in_time(void **state)
+{
+    struct seat one;
+    struct peers_world world;
+
+    (void)state;
+    world_init(&world, 0);
+    seat_open(&one, &world, 1, 100);
+    const struct instant begun = instant_now();
+    assert_int_equal(ask_kind(&one, COMMAND_CREATE), ERROR_OVERLOADED);
+    assert_true(instant_since_ns(begun, instant_now()) >= UINT64_C(100000000));
+    world_set_owner(&world, 1, 2); /* who has no address, and then one where nobody listens */
+    assert_int_equal(ask_kind(&one, COMMAND_CREATE), ERROR_OVERLOADED);
+    struct seat two;
+    seat_open(&two, &world, 2, 100);
+    peers_stop(two.peers);
+    assert_int_equal(ask_kind(&one, COMMAND_CREATE), ERROR_OVERLOADED);
+    peers_stop(one.peers);
+    world_deinit(&world);
+}
+
+/* A socket in the place of a node. */
+enum stub_way {
+    STUB_HANGS,    /* reads, and says nothing */
+    STUB_CLOSES,   /* reads a whole message, and closes */
+    STUB_RUBBISH,  /* answers no HTTP */
+    STUB_UNPROVEN, /* answers well-formed HTTP, without the secret */
+};
+
+struct stub {
+    enum stub_way way;
+    int listener;
+    pthread_t thread;
+};
+
+/* Reads what comes of one message; true: all of it. */
+static bool stub_read(int fd)
+{
+    char room[65536];
+    size_t size = 0, wanted = SIZE_MAX;
+
+    while (size < wanted && size < sizeof(room)) {
+        const ssize_t got = recv(fd, room + size, sizeof(room) - size, 0);
+        if (got <= 0)
+            return false;
+        size += (size_t)got;
+        const char *end = memmem(room, size, "\r\n\r\n", 4);
+        const char *length = memmem(room, size, "Content-Length: ", 16);
+        if (end && length)
+            wanted = (size_t)(end + 4 - room) + strtoul(length + 16, NULL, 10);
+    }
+    return true;
+}
+
+/* An answer as node 3 would write it, but for the proof. */
+static void stub_send_unproven(int fd)
+{
+    const struct wire_head head = {WIRE_ANSWERS, CLUSTER, 3, 1};
+    const struct wire_answer answer = {.fate = WIRE_FAILED, .error = ERROR_DISK_FULL};
+    struct buffer message, out;
+
+    buffer_init(&message);
+    buffer_init(&out);
+    const size_t begin = wire_begin(&message, &head);
+    wire_put_answer(&message, begin, &answer, NULL);
+    wire_end(&message, begin);
+    buffer_printf(&out, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n",
+                  PEERS_MAC_SIZE + message.size);
+    buffer_append(&out, (char[PEERS_MAC_SIZE]){0}, PEERS_MAC_SIZE);
+    buffer_append_bytes(&out, buffer_bytes(&message));
+    (void)send(fd, out.data, out.size, MSG_NOSIGNAL);
+    buffer_deinit(&out);
+    buffer_deinit(&message);
+}
+
+static void *stub_run(void *argument)
+{
+    struct stub *stub = argument;
+    int open[64];
+    size_t count = 0;
+
+    for (int fd; (fd = accept(stub->listener, NULL, NULL)) >= 0;) {
+        if (stub_read(fd) && stub->way == STUB_RUBBISH)
+            (void)send(fd, "what?\r\n\r\n", 9, MSG_NOSIGNAL);
+        else if (stub->way == STUB_UNPROVEN)
+            stub_send_unproven(fd);
+        if (stub->way == STUB_HANGS && count < 64)
+            open[count++] = fd;
+        else
+            close(fd);
+    }
+    while (count > 0)
+        close(open[--count]);
+    return NULL;
+}
+
+static void stub_open(struct stub *stub, struct peers_world *world, uint32_t id, enum stub_way way)
+{
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    socklen_t size = sizeof(address);
+
+    stub->way = way;
+    stub->listener = socket(AF_INET, SOCK_STREAM, 0);
+    assert_true(stub->listener >= 0);
+    assert_int_equal(bind(stub->listener, (struct sockaddr *)&address, size), 0);
+    assert_int_equal(listen(stub->listener, 64), 0);
+    assert_int_equal(getsockname(stub->listener, (struct sockaddr *)&address, &size), 0);
+    world->ports[id] = ntohs(address.sin_port);
+    assert_int_equal(pthread_create(&stub->thread, NULL, stub_run, stub), 0);
+}
+
+static void stub_close(struct stub *stub)
+{
+    shutdown(stub->listener, SHUT_RDWR);
+    pthread_join(stub->thread, NULL);
+    close(stub->listener);
+}
+
+/* A silent node costs its own requests their time, and no other request anything. */
+static void test_silent_node_holds_up_no_other(void **state)
+{
+    struct seat one, two;
+    struct peers_world world;
+    struct stub stub;
+    struct passed silent[8], passed;
+
+    (void)state;
+    world_init(&world, 2);
+    world.owners[7] = 3;
+    seat_open(&one, &world, 1, 1000);
+    seat_open(&two, &world, 2, 1000);
+    stub_open(&stub, &world, 3, STUB_HANGS);
+    const struct instant begun = instant_now();
+    for (size_t i = 0; i < 8; i++) {
+        passed_init(&silent[i], &world, i % 2 ? COMMAND_GET : COMMAND_CREATE, 7, i + 1);
+        passed_post(&silent[i], one.peers);
+    }
+    size_t answered = 0;
+    for (int i = 0; i < 50; i++) {
+        passed_init(&passed, &world, COMMAND_GET, 1, 5);
+        answered += passed_ask(&passed, one.peers) == ERROR_NONE;
+    }
+    for (size_t i = 0; i < 8; i++) {
+        passed_await(&silent[i]);
+        if (i % 2)
+            assert_int_equal(silent[i].error, ERROR_OVERLOADED);
+        else /* sent, or never sent because all lanes waited */
+            assert_true(silent[i].error == ERROR_IO || silent[i].error == ERROR_OVERLOADED);
+        assert_true(instant_since_ns(begun, silent[i].at) >= UINT64_C(1000000000));
+    }
+    assert_true(answered > 0);
+    peers_stop(one.peers);
+    peers_stop(two.peers);
+    stub_close(&stub);
+    world_deinit(&world);
+}
+
+static void test_nodes_that_answer_wrong(void **state)
+{
+    static const enum stub_way ways[] = {STUB_CLOSES, STUB_RUBBISH, STUB_UNPROVEN};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
+        struct seat patient, one;
+        struct peers_world world;
+        struct stub stub;
+
+        world_init(&world, 3);
+        seat_open(&patient, &world, 2, PATIENCE_MS / 3);
+        seat_open(&one, &world, 1, 200);
+        stub_open(&stub, &world, 3, ways[i]);
+        assert_int_equal(ask_kind(&patient, COMMAND_CREATE), ERROR_IO); /* it may have been done */
+        assert_int_equal(ask_kind(&one, COMMAND_GET), ERROR_OVERLOADED);
+        peers_stop(patient.peers);
+        peers_stop(one.peers);
+        stub_close(&stub);
+        world_deinit(&world);
+    }
+}
+
+/* Another secret, another cluster: nothing is done, on either side. */
+static void test_strangers(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 2; i++) {
+        struct seat one, two;
+        struct peers_world world;
+        struct peers_stats stats;
+
+        world_init(&world, 2);
+        seat_open(&one, &world, 1, 100);
+        seat_open_as(&two, &world, 2, 100, i == 0 ? CLUSTER : CLUSTER + 1,
+                     i == 0 ? "a secret of the other" : "a secret of the cluster");
+        do { /* a slow machine may not come so far in the time */
+            assert_int_equal(ask_kind(&one, COMMAND_CREATE), ERROR_OVERLOADED);
+            peers_stats(two.peers, &stats);
+        } while (stats.refused == 0);
+        assert_int_equal(stats.refused, stats.received);
+        assert_int_equal(world.submitted[2], 0);
+        peers_stop(one.peers);
+        peers_stop(two.peers);
+        world_deinit(&world);
+    }
+}
+
+/* Sends a request to a listener, and says the status of the answer. */
+static int listener_status(uint16_t port, const char *path, struct bytes body)
+{
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    const int fd = socket(AF_INET, SOCK_STREAM, 0);
+    char text[512] = "";
+    int status = 0;
+
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    const int size =
+        snprintf(text, sizeof(text), "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n",
+                 path, body.size);
+    assert_int_equal(send(fd, text, (size_t)size, MSG_NOSIGNAL), size);
+    if (body.size)
+        assert_int_equal(send(fd, body.data, body.size, MSG_NOSIGNAL), (ssize_t)body.size);
+    assert_true(recv(fd, text, sizeof(text) - 1, 0) > 12);
+    assert_int_equal(sscanf(text, "HTTP/1.1 %d", &status), 1);
+    close(fd);
+    return status;
+}
+
+static void test_messages_of_no_node(void **state)
+{
+    struct seat one;
+    struct peers_world world;
+    struct buffer body;
+    const struct command command = {.kind = COMMAND_GET};
+
+    (void)state;
+    world_init(&world, 1);
+    seat_open(&one, &world, 1, 100);
+    buffer_init(&body);
+    buffer_append(&body, (char[PEERS_MAC_SIZE]){0}, PEERS_MAC_SIZE);
+    const size_t begin = wire_begin(&body, &(struct wire_head){WIRE_COMMANDS, CLUSTER, 2, 1});
+    assert_int_equal(wire_put_command(&body, begin, &command), ERROR_NONE);
+    wire_end(&body, begin);
+    const struct bytes message = {body.data + PEERS_MAC_SIZE, body.size - PEERS_MAC_SIZE};
+    const uint16_t port = peers_port(one.peers);
+    assert_int_equal(listener_status(port, "/v1/timers", buffer_bytes(&body)), 404);
+    assert_int_equal(listener_status(port, PEERS_PATH, BYTES("")), 413);
+    assert_int_equal(listener_status(port, PEERS_PATH, buffer_bytes(&body)), 401); /* no proof */
+    assert_true(peers_mac(one.peers, PEERS_ANSWERS, NULL, message, (uint8_t *)body.data));
+    assert_int_equal(listener_status(port, PEERS_PATH, buffer_bytes(&body)),
+                     401); /* of an answer */
+    assert_true(peers_mac(one.peers, PEERS_ASKS, NULL, message, (uint8_t *)body.data));
+    assert_int_equal(listener_status(port, PEERS_PATH, buffer_bytes(&body)), 200);
+    assert_int_equal(world.submitted[1], 1);
+    world_set_owner(&world, 0, 3);
+    assert_int_equal(listener_status(port, PEERS_PATH, buffer_bytes(&body)), 421);
+    body.data[begin + 3]++; /* another version */
+    body.size -= 4;
+    wire_end(&body, begin);
+    assert_true(peers_mac(one.peers, PEERS_ASKS, NULL, message, (uint8_t *)body.data));
+    assert_int_equal(listener_status(port, PEERS_PATH, buffer_bytes(&body)), 400);
+    assert_int_equal(world.submitted[1], 1);
+    buffer_deinit(&body);
+    peers_stop(one.peers);
+    world_deinit(&world);
+}
+
+/* An answer that comes after its time disturbs nothing. */
+static void test_late_answer(void **state)
+{
+    struct seat one, two;
+    struct peers_world world;
+    struct passed passed;
+
+    (void)state;
+    world_init(&world, 2);
+    seat_open(&one, &world, 1, 200);
+    seat_open(&two, &world, 2, 200);
+    world.holds = true;
+    enum error_code error = ERROR_OVERLOADED;
+    while (error == ERROR_OVERLOADED) /* it was not sent in time: the machine is slow */
+        error = ask_kind(&one, COMMAND_CREATE);
+    assert_int_equal(error, ERROR_IO);
+    world_await(&world, &world.held_count, 1);
+    seat_answer(world.held[0], 2);
+    pthread_mutex_lock(&world.lock);
+    world.holds = false;
+    pthread_mutex_unlock(&world.lock);
+    do
+        passed_init(&passed, &world, COMMAND_GET, 1, 31);
+    while (passed_ask(&passed, one.peers) == ERROR_OVERLOADED);
+    assert_true(passed.error == ERROR_NONE && passed.serial == 31);
+    peers_stop(one.peers);
+    peers_stop(two.peers);
+    world_deinit(&world);
+}
+
+/* More than PEERS_WAITING_MAX commands for one node are refused at once. A stop ends all others. */
+static void test_what_waits_is_bounded_and_ends_at_a_stop(void **state)
+{
+    enum { FIT = PEERS_WAITING_MAX / PEERS_COMMANDS_MAX, MANY = FIT + 1 + 5 };
+    struct passed *passed = calloc(MANY, sizeof(*passed));
+    struct command_event *events = calloc((size_t)MANY * PEERS_COMMANDS_MAX, sizeof(*events));
+    struct seat one;
+    struct peers_world world;
+    struct stub stub;
+    struct list list;
+    size_t refused = 0;
+
+    (void)state;
+    assert_true(passed && events);
+    world_init(&world, 3);
+    seat_open(&one, &world, 1, PATIENCE_MS);
+    stub_open(&stub, &world, 3, STUB_HANGS);
+    list_init(&list);
+    for (size_t i = 0; i < MANY; i++) {
+        passed_init(&passed[i], &world, COMMAND_COMPLETE, 1, i + 1);
+        passed[i].command.each = COMMAND_CANCEL;
+        passed[i].command.events = events + i * PEERS_COMMANDS_MAX;
+        passed[i].command.event_count = PEERS_COMMANDS_MAX;
+        list_push(&list, &passed[i].request.link_);
+    }
+    peers_post(one.peers, &list); /* one is on its way perhaps, the others wait or are refused */
+    for (size_t i = 0; i < MANY; i++)
+        refused += passed[i].is_done && passed[i].error == ERROR_OVERLOADED;
+    assert_true(refused == MANY - FIT || refused == MANY - FIT - 1);
+    peers_stop(one.peers);
+    for (size_t i = 0; i < MANY; i++)
+        assert_true(passed[i].is_done && passed[i].error != ERROR_NONE);
+    assert_int_equal(world.done_count, MANY);
+    stub_close(&stub);
+    world_deinit(&world);
+    free(events);
+    free(passed);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_commands_come_to_the_owner),
+        cmocka_unit_test(test_many_are_passed_at_once),
+        cmocka_unit_test(test_owner_is_told_by_the_one_before),
+        cmocka_unit_test(test_owner_is_looked_up_again),
+        cmocka_unit_test(test_no_owner_fails_in_time),
+        cmocka_unit_test(test_silent_node_holds_up_no_other),
+        cmocka_unit_test(test_nodes_that_answer_wrong),
+        cmocka_unit_test(test_strangers),
+        cmocka_unit_test(test_messages_of_no_node),
+        cmocka_unit_test(test_late_answer),
+        cmocka_unit_test(test_what_waits_is_bounded_and_ends_at_a_stop),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
