@@ -396,7 +396,7 @@ static int run(struct config *config, bool wants_banner, char *environment[])
         exit_code = fail(&service, "start_failed", &error);
     } else if (data_folder_check(config->data_folder, &error)) {
         exit_code = fail(&service, "start_failed", &error);
-    } else if (node_start(config, service.metrics, &events, &service.node, &error)) {
+    } else if (node_start(config, service.metrics, &events, NULL, &service.node, &error)) {
         exit_code = fail(&service, "start_failed", &error);
     } else {
         exit_code = serve(&service, wants_banner, started);

@@ -171,7 +171,7 @@ static int move_set_up(void **state)
     fixture->metrics = metrics_create("test", wall_now());
     fixture->timers = calloc(TIMERS_MAX, sizeof(*fixture->timers));
     receiver_begin(fixture);
-    if (node_start(&fixture->config, fixture->metrics, NULL, &fixture->node, &error))
+    if (node_start(&fixture->config, fixture->metrics, NULL, NULL, &fixture->node, &error))
         fail_msg("%s", error.text);
     *state = fixture;
     return 0;

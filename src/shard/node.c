@@ -365,8 +365,8 @@ static enum error_code node_start_threads(struct node *node, struct error *ret_e
 }
 
 enum error_code node_start(const struct config *config, struct metrics *metrics,
-                           const struct node_events *events, struct node **ret_node,
-                           struct error *ret_error)
+                           const struct node_events *events, const struct node_route *route,
+                           struct node **ret_node, struct error *ret_error)
 {
     struct node *node = node_alloc(config, metrics);
 
@@ -374,6 +374,8 @@ enum error_code node_start(const struct config *config, struct metrics *metrics,
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory or file descriptors");
     if (events)
         node->events = *events;
+    if (route)
+        node->route = *route;
     enum error_code code = zones_create(ZONES_FOLDER, &node->zones, ret_error);
     if (!code)
         metrics_name_tzdata(node->metrics, zones_version(node->zones));
@@ -499,14 +501,48 @@ static enum error_code node_admit(struct node *node, struct node_request *reques
     return ERROR_NONE;
 }
 
-enum error_code node_submit(struct node *node, struct node_request *request)
+void node_take_back(struct node *node, struct node_request *request)
+{
+    list_init(&request->link_);
+    partition_post(&node->partitions[request->command.partition], PARTITION_REQUESTS,
+                   &request->link_);
+}
+
+void node_answered(struct node *node, struct node_request *request)
+{
+    atomic_fetch_sub(&node->inflight, command_weight(&request->command));
+    request->done(request);
+}
+
+enum error_code node_submit_here(struct node *node, struct node_request *request)
 {
     enum error_code error = node_admit(node, request);
 
     if (!error)
-        partition_post(&node->partitions[request->command.partition], PARTITION_REQUESTS,
-                       &request->link_);
+        node_take_back(node, request);
     return error;
+}
+
+static bool node_is_here(const struct node *node, const struct node_request *request)
+{
+    return node->route.is_here(node->route.context, request->command.partition);
+}
+
+enum error_code node_submit(struct node *node, struct node_request *request)
+{
+    enum error_code error = node_admit(node, request);
+    struct list others;
+
+    if (error)
+        return error;
+    if (!node->route.is_here || node_is_here(node, request)) {
+        node_take_back(node, request);
+        return ERROR_NONE;
+    }
+    list_init(&others);
+    list_push(&others, &request->link_);
+    node->route.pass(node->route.context, &others);
+    return ERROR_NONE;
 }
 
 enum error_code node_submit_later(struct node *node, struct node_request *request,
@@ -524,7 +560,24 @@ static uint16_t node_request_partition(struct list *message)
     return list_item(message, struct node_request, link_)->command.partition;
 }
 
+static void node_pass_others(struct node *node, struct list *outbox)
+{
+    struct list others;
+
+    list_init(&others);
+    LIST_FOR_EACH (outbox, link) {
+        if (node_is_here(node, list_item(link, struct node_request, link_)))
+            continue;
+        list_remove(link);
+        list_push(&others, link);
+    }
+    if (!list_is_empty(&others))
+        node->route.pass(node->route.context, &others);
+}
+
 void node_send(struct node *node, struct list *outbox)
 {
+    if (node->route.is_here)
+        node_pass_others(node, outbox);
     partition_post_all(node->partitions, PARTITION_REQUESTS, outbox, node_request_partition);
 }

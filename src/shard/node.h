@@ -11,7 +11,8 @@
  * They exchange messages only; everything in flight is counted and bounded at admission.
  *
  * Threads    All calls but start and stop from any thread. `done` of a request is called on a
- *            shard's thread, of a queue's request on any thread: it copies the reply and returns.
+ *            shard's thread, or on any when another node has answered, of a queue's request on any
+ *            thread: it copies the reply and returns.
  */
 #ifndef TICKWHEEL_SHARD_NODE_H
 #define TICKWHEEL_SHARD_NODE_H
@@ -49,11 +50,21 @@ struct node_events {
     void (*given_up)(void *context, struct given_up *given_up);
 };
 
+/* In a cluster: which partitions are this node's, and the way to the others. From any thread; the
+ * calls do not wait. */
+struct node_route {
+    void *context;
+    bool (*is_here)(void *context, uint16_t partition);
+    /* Takes requests for partitions of other nodes. Each comes back by node_answered, with its
+     * timers and its patch taken as an engine takes them, or by node_take_back. */
+    void (*pass)(void *context, struct list *requests);
+};
+
 /* Opens the storage, recovers every partition and starts the threads. The config and the metrics
- * are borrowed until node_stop; `events` may be NULL, and is copied. */
+ * are borrowed until node_stop; `events` and `route` may be NULL, and are copied. */
 enum error_code node_start(const struct config *config, struct metrics *metrics,
-                           const struct node_events *events, struct node **ret_node,
-                           struct error *ret_error);
+                           const struct node_events *events, const struct node_route *route,
+                           struct node **ret_node, struct error *ret_error);
 
 /* Stops in order: no new work (STOPPING), deliveries out may end for `config.drain_ms`, the last
  * batch is committed, threads end, storage closes. Every request was answered before it returns. */
@@ -70,6 +81,15 @@ enum error_code node_submit_later(struct node *node, struct node_request *reques
 
 /* Hands over the requests of an outbox, which is empty afterwards. */
 void node_send(struct node *node, struct list *outbox);
+
+/* A request that another node passed on: to the engine of this node, wherever the partition is. */
+enum error_code node_submit_here(struct node *node, struct node_request *request);
+
+/* A request that the route took has its answer: calls `done`. From any thread. */
+void node_answered(struct node *node, struct node_request *request);
+
+/* Its partition has come here: the engine takes it. From any thread. */
+void node_take_back(struct node *node, struct node_request *request);
 
 /* What a worker asks of a queue. Embed it, fill in `queue`, `done` and for a lease `leased`. A
  * lease takes items of one shard after the other: `leased` is called for each, on its thread, and
@@ -162,7 +182,7 @@ unsigned node_shard_count(const struct node *node);
 
 /* The partition for `count` new timers that no name ties to one. On the thread of that shard: one
  * of its own as a rule, so that they need no other thread; another shard's when its own are ahead,
- * so that the partitions stay even. */
+ * so that the partitions stay even. In a cluster one of this node, if it has any. */
 uint16_t node_partition_next(struct node *node, unsigned shard, size_t count);
 
 /* The loops of the shards' threads, for tasks that submit from there, which answers reach without a

@@ -46,7 +46,7 @@ static void cluster_boot(struct cluster_host *host)
 {
     struct error error = {.text = ""};
 
-    if (node_start(&host->config, host->metrics, NULL, &host->node, &error))
+    if (node_start(&host->config, host->metrics, NULL, NULL, &host->node, &error))
         fail_msg("%s", error.text);
 }
 
@@ -248,7 +248,7 @@ static void assert_cluster_is_needed(struct cluster_host *host)
     struct error error = {.text = ""};
 
     cluster_set(host, "cluster_brokers", "");
-    assert_int_equal(node_start(&host->config, host->metrics, NULL, &host->node, &error),
+    assert_int_equal(node_start(&host->config, host->metrics, NULL, NULL, &host->node, &error),
                      ERROR_INVALID);
     assert_non_null(strstr(error.text, "follows the log of a cluster"));
     host->node = NULL;

@@ -33,6 +33,20 @@ static struct partition *node_partition_near(struct shard *shard, uint64_t mean)
     return atomic_load(&partition->placed) <= mean + PLACED_AHEAD ? partition : NULL;
 }
 
+/* The partition, or the next one that is this node's. */
+static struct partition *node_partition_here(struct node *node, struct partition *wanted)
+{
+    const struct node_route *route = &node->route;
+
+    for (uint16_t i = 0; i < node->partition_count; i++) {
+        const uint16_t index = (uint16_t)((wanted->index + i) % node->partition_count);
+
+        if (route->is_here(route->context, index))
+            return &node->partitions[index];
+    }
+    return wanted;
+}
+
 uint16_t node_partition_next(struct node *node, unsigned shard, size_t count)
 {
     const uint64_t placed = atomic_fetch_add(&node->placed, count);
@@ -42,6 +56,8 @@ uint16_t node_partition_next(struct node *node, unsigned shard, size_t count)
     if (!partition)
         partition =
             &node->partitions[atomic_fetch_add(&node->next_partition, 1) % node->partition_count];
+    if (node->route.is_here)
+        partition = node_partition_here(node, partition);
     atomic_fetch_add(&partition->placed, count);
     return partition->index;
 }

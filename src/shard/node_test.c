@@ -34,7 +34,7 @@ static void start(struct fixture *fixture)
 {
     struct error error = {.text = ""};
 
-    if (node_start(&fixture->config, fixture->metrics, NULL, &fixture->node, &error))
+    if (node_start(&fixture->config, fixture->metrics, NULL, NULL, &fixture->node, &error))
         fail_msg("%s", error.text);
 }
 
@@ -370,12 +370,12 @@ static void test_start_says_what_is_wrong(void **state)
     set(fixture, "webhook_allow", "10.0.0.0/99");
     struct error error;
     struct node *second;
-    assert_int_equal(node_start(&fixture->config, fixture->metrics, NULL, &second, &error),
+    assert_int_equal(node_start(&fixture->config, fixture->metrics, NULL, NULL, &second, &error),
                      ERROR_INVALID);
     assert_non_null(strstr(error.text, "10.0.0.0/99"));
     set(fixture, "webhook_allow", "");
     start(fixture);
-    assert_int_equal(node_start(&fixture->config, fixture->metrics, NULL, &second, &error),
+    assert_int_equal(node_start(&fixture->config, fixture->metrics, NULL, NULL, &second, &error),
                      ERROR_IO);
     assert_non_null(strstr(error.text, fixture->folder.path));
     struct node_health health;

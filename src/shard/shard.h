@@ -78,6 +78,7 @@ struct node {
     struct storage *storage;
     struct targets *targets;
     struct node_events events;
+    struct node_route route; /* all 0: every partition is here */
     struct senders *senders;
     struct queue_board *board;
     struct feed *feed;

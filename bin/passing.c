@@ -1,0 +1,150 @@
+/* passing.c - between the door of a node and its peers. */
+#include "passing.h"
+
+#include <stdlib.h>
+
+/* ---- requests of this node ---- */
+
+/* A request that another node is asked. */
+struct passing_request {
+    struct peers_request peer;
+    struct passing *passing;
+    struct node_request *request;
+};
+
+static void passing_done(struct peers_request *peer)
+{
+    struct passing_request *passed = list_item(peer, struct passing_request, peer);
+    struct node *node = passed->passing->node_;
+    struct node_request *request = passed->request;
+
+    free(passed);
+    node_answered(node, request);
+}
+
+static void passing_take_back(void *context, struct peers_request *peer)
+{
+    struct passing_request *passed = list_item(peer, struct passing_request, peer);
+    struct passing *passing = context;
+    struct node_request *request = passed->request;
+
+    free(passed);
+    node_take_back(passing->node_, request);
+}
+
+/* Without memory: as a request that an engine cannot take. */
+static void passing_fail(struct passing *passing, struct node_request *request)
+{
+    struct command *command = &request->command;
+
+    for (size_t i = 0; i < command->timer_count; i++)
+        timer_free(command->timers[i]);
+    timer_free(command->patch);
+    command->patch = NULL;
+    wire_fail(command, ERROR_NO_MEMORY);
+    node_answered(passing->node_, request);
+}
+
+static void passing_pass(void *context, struct list *requests)
+{
+    struct passing *passing = context;
+    struct list others;
+
+    list_init(&others);
+    for (struct list *link; (link = list_pop(requests));) {
+        struct node_request *request = list_item(link, struct node_request, link_);
+        struct passing_request *passed = calloc(1, sizeof(*passed));
+
+        if (!passed) {
+            passing_fail(passing, request);
+            continue;
+        }
+        passed->passing = passing;
+        passed->request = request;
+        passed->peer.command = &request->command;
+        passed->peer.done = passing_done;
+        list_push(&others, &passed->peer.link_);
+    }
+    peers_post(passing->peers_, &others);
+}
+
+static bool passing_is_here(void *context, uint16_t partition)
+{
+    const struct passing *passing = context;
+    uint32_t node;
+
+    return passing->map_.is_here(passing->map_.context, partition, &node);
+}
+
+/* ---- requests of other nodes ---- */
+
+struct passing_job {
+    struct node_request request;
+    struct peers_job *job;
+};
+
+static void passing_job_done(struct node_request *request)
+{
+    struct peers_job *job = list_item(request, struct passing_job, request)->job;
+
+    job->command = request->command;
+    job->done(job);
+}
+
+static enum error_code passing_submit(void *context, struct peers_job *job)
+{
+    struct passing *passing = context;
+    struct passing_job *local = job->room;
+
+    *local = (struct passing_job){.request = {.command = job->command, .done = passing_job_done},
+                                  .job = job};
+    return node_submit_here(passing->node_, &local->request);
+}
+
+/* Partitions beyond those of this node are nowhere. */
+static bool passing_owns(void *context, uint16_t partition, uint32_t *ret_node)
+{
+    const struct passing *passing = context;
+
+    *ret_node = 0;
+    return partition < node_partition_count(passing->node_) &&
+           passing->map_.is_here(passing->map_.context, partition, ret_node);
+}
+
+static bool passing_address(void *context, uint32_t node, char ret_address[PEERS_ADDRESS_SIZE])
+{
+    const struct passing *passing = context;
+
+    return passing->map_.address(passing->map_.context, node, ret_address);
+}
+
+/* ---- both ---- */
+
+void passing_init(struct passing *passing, const struct passing_map *map)
+{
+    *passing = (struct passing){.map_ = *map};
+    passing->route =
+        (struct node_route){.context = passing, .is_here = passing_is_here, .pass = passing_pass};
+    passing->host_ = (struct peers_host){.context = passing,
+                                         .job_room = sizeof(struct passing_job),
+                                         .is_here = passing_owns,
+                                         .address = passing_address,
+                                         .submit = passing_submit,
+                                         .take_back = passing_take_back};
+}
+
+enum error_code passing_open(struct passing *passing, struct node *node,
+                             const struct peers_options *options, struct error *ret_error)
+{
+    struct peers_options own = *options;
+
+    own.host = &passing->host_;
+    passing->node_ = node;
+    return peers_start(&own, &passing->peers_, ret_error);
+}
+
+void passing_close(struct passing *passing)
+{
+    peers_stop(passing->peers_);
+    passing->peers_ = NULL;
+}

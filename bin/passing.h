@@ -1,0 +1,46 @@
+/*
+ * passing.h - joins a node with its peers: requests whose partitions other nodes own go to them,
+ * and those of other nodes come to the engines of this one.
+ *
+ *     passing_init(&passing, &map);
+ *     node_start(config, metrics, &events, &passing.route, &node, &error);
+ *     passing_open(&passing, node, &options, &error);
+ *     ... the API runs ...
+ *     passing_close(&passing);
+ *     node_stop(node);
+ *
+ * Ownership  The caller's; it stays where it is from init to the end of the node.
+ * Threads    Init, open and close: one. The route: any, from open to close.
+ */
+#ifndef TICKWHEEL_BIN_PASSING_H
+#define TICKWHEEL_BIN_PASSING_H
+
+#include "cluster/peers.h"
+#include "shard/node.h"
+
+/* The owners of partitions, and the addresses of nodes. From any thread; the calls do not wait. */
+struct passing_map {
+    void *context;
+    /* As those of struct peers_host. */
+    bool (*is_here)(void *context, uint16_t partition, uint32_t *ret_node);
+    bool (*address)(void *context, uint32_t node, char ret_address[PEERS_ADDRESS_SIZE]);
+};
+
+struct passing {
+    struct node_route route;
+    struct passing_map map_;
+    struct peers_host host_;
+    struct node *node_;
+    struct peers *peers_;
+};
+
+void passing_init(struct passing *passing, const struct passing_map *map);
+
+/* Starts the peers; `options->host` is passing's own. */
+enum error_code passing_open(struct passing *passing, struct node *node,
+                             const struct peers_options *options, struct error *ret_error);
+
+/* Every request that was passed on is answered when it returns. */
+void passing_close(struct passing *passing);
+
+#endif

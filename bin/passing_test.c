@@ -1,0 +1,412 @@
+/* Goal: whatever is asked of a partition, a node that does not own it gives the answer that its
+ * owner gives. Method: two nodes of one process, with folders of their own and half of the
+ * partitions each, over loopback; each thing is done through one of them, and seen through both. */
+#include "passing.h"
+
+#include "storage/storage_testing.h"
+#include "sys/clock.h"
+
+#include <pthread.h>
+
+enum { PARTITIONS = 4 };
+
+#define FAR_MS UINT64_C(3600000)
+
+struct half {
+    struct testing_folder folder;
+    struct config config;
+    struct metrics *metrics;
+    struct node *node;
+    struct passing passing;
+    struct passing_map map;
+    struct halves *both;
+    uint32_t id;
+};
+
+struct halves {
+    struct half half[2]; /* nodes 1 and 2: 1 has the even partitions */
+};
+
+static bool half_is_here(void *context, uint16_t partition, uint32_t *ret_node)
+{
+    const struct half *half = context;
+
+    *ret_node = partition % 2 + 1;
+    return *ret_node == half->id;
+}
+
+static bool half_address(void *context, uint32_t node, char ret_address[PEERS_ADDRESS_SIZE])
+{
+    const struct half *half = context;
+
+    snprintf(ret_address, PEERS_ADDRESS_SIZE, "127.0.0.1:%u",
+             peers_port(half->both->half[node - 1].passing.peers_));
+    return true;
+}
+
+static void half_start(struct half *half)
+{
+    struct error error = {.text = ""};
+
+    testing_folder_make(&half->folder);
+    config_init(&half->config);
+    assert_int_equal(config_set(&half->config, "data_folder", half->folder.path, NULL), 0);
+    assert_int_equal(config_set(&half->config, "partitions", "4", NULL), 0);
+    assert_int_equal(config_set(&half->config, "disk_reserve_bytes", "0", NULL), 0);
+    half->metrics = metrics_create("test", wall_now());
+    half->map = (struct passing_map){half, half_is_here, half_address};
+    passing_init(&half->passing, &half->map);
+    if (node_start(&half->config, half->metrics, NULL, &half->passing.route, &half->node, &error))
+        fail_msg("%s", error.text);
+    const struct peers_options options = {.cluster = 5,
+                                          .node = half->id,
+                                          .secret = BYTES("between two halves"),
+                                          .address = "127.0.0.1",
+                                          .wait_ms = 30000};
+    if (passing_open(&half->passing, half->node, &options, &error))
+        fail_msg("%s", error.text);
+}
+
+static int set_up(void **state)
+{
+    struct halves *both = calloc(1, sizeof(*both));
+
+    assert_non_null(both);
+    for (uint32_t i = 0; i < 2; i++) {
+        both->half[i].id = i + 1;
+        both->half[i].both = both;
+        half_start(&both->half[i]);
+    }
+    *state = both;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    struct halves *both = *state;
+
+    for (size_t i = 0; i < 2; i++)
+        passing_close(&both->half[i].passing);
+    for (size_t i = 0; i < 2; i++) {
+        node_stop(both->half[i].node);
+        metrics_destroy(both->half[i].metrics);
+        testing_folder_remove(&both->half[i].folder);
+    }
+    free(both);
+    return 0;
+}
+
+/* ---- one request, and copies of its answer ---- */
+
+struct question {
+    struct node_request request;
+    struct timer *shown;
+    struct timer *rows[16];
+    size_t row_count;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool is_answered; /* guarded by lock */
+};
+
+static void question_done(struct node_request *request)
+{
+    struct question *question = list_item(request, struct question, request);
+    const struct command *command = &request->command;
+
+    if (command->timer)
+        question->shown = timer_copy(command->timer, &command->timer->texts);
+    for (size_t i = 0; command->kind == COMMAND_LIST && i < command->page.count && i < 16; i++)
+        question->rows[question->row_count++] =
+            timer_copy(command->page.timers[i], &command->page.timers[i]->texts);
+    pthread_mutex_lock(&question->lock);
+    question->is_answered = true;
+    pthread_cond_signal(&question->changed);
+    pthread_mutex_unlock(&question->lock);
+}
+
+static void question_await(struct question *question)
+{
+    pthread_mutex_lock(&question->lock);
+    while (!question->is_answered)
+        pthread_cond_wait(&question->changed, &question->lock);
+    pthread_mutex_unlock(&question->lock);
+    pthread_mutex_destroy(&question->lock);
+    pthread_cond_destroy(&question->changed);
+}
+
+static void question_init(struct question *question, const struct command *command)
+{
+    *question = (struct question){.request = {.command = *command, .done = question_done}};
+    pthread_mutex_init(&question->lock, NULL);
+    pthread_cond_init(&question->changed, NULL);
+}
+
+/* Asks, and gives the error. What is shown is the caller's, by question_free. */
+static enum error_code question_ask(struct question *question, const struct half *half,
+                                    const struct command *command)
+{
+    question_init(question, command);
+    assert_int_equal(node_submit(half->node, &question->request), ERROR_NONE);
+    question_await(question);
+    return question->request.command.error;
+}
+
+static void question_free(struct question *question)
+{
+    timer_free(question->shown);
+    while (question->row_count > 0)
+        timer_free(question->rows[--question->row_count]);
+}
+
+static struct timer *timer_of(const char *key, uint64_t due_ms)
+{
+    struct timer *timer =
+        timer_alloc(&(struct timer_texts){.target = BYTES("http://a.example/"),
+                                          .payload = BYTES("{\"n\":1}"),
+                                          .key = bytes_of(key),
+                                          .labels = BYTES("{\"team\":\"checkout\"}"),
+                                          .watch = BYTES("order:1\n")});
+
+    assert_non_null(timer);
+    timer->due.ms = due_ms;
+    timer->created = wall_now();
+    return timer;
+}
+
+static struct timer_id create(const struct half *half, uint16_t partition, const char *key)
+{
+    struct timer *timer = timer_of(key, wall_now().ms + FAR_MS);
+    struct command_created result = {.error = ERROR_NONE};
+    struct question question;
+    const struct command command = {.kind = COMMAND_CREATE,
+                                    .partition = partition,
+                                    .timers = &timer,
+                                    .results = &result,
+                                    .timer_count = 1};
+
+    assert_int_equal(question_ask(&question, half, &command), ERROR_NONE);
+    assert_int_equal(result.error, ERROR_NONE);
+    assert_int_equal(result.id.partition, partition);
+    question_free(&question);
+    return result.id;
+}
+
+static void assert_same_timers(const struct timer *a, const struct timer *b)
+{
+    assert_true(!a == !b);
+    if (!a)
+        return;
+    assert_true(timer_id_equal(&a->id, &b->id) && a->due.ms == b->due.ms && a->at.ms == b->at.ms);
+    assert_true(a->created.ms == b->created.ms && a->ended.ms == b->ended.ms);
+    assert_true(a->version == b->version && a->state == b->state && a->attempts == b->attempts);
+    assert_true(a->paused.ms == b->paused.ms && retry_policy_equal(&a->retry, &b->retry));
+    assert_true(bytes_equal(a->texts.key, b->texts.key));
+    assert_true(bytes_equal(a->texts.labels, b->texts.labels));
+    assert_true(bytes_equal(a->texts.note, b->texts.note));
+    if (timer_keeps_content(a->state))
+        assert_true(bytes_equal(a->texts.payload, b->texts.payload));
+}
+
+/* Both nodes show the same, by its id and by its key. */
+static void assert_seen_equally(const struct halves *both, const struct timer_id *id,
+                                const char *key, enum timer_state state)
+{
+    struct question seen[4];
+
+    for (size_t i = 0; i < 4; i++) {
+        struct command command = {.kind = COMMAND_GET, .partition = id->partition, .id = *id};
+
+        if (i >= 2) {
+            command.id = (struct timer_id){.partition = id->partition};
+            command.name = bytes_of(key);
+        }
+        question_ask(&seen[i], &both->half[i % 2], &command);
+        assert_non_null(seen[i].shown);
+        assert_int_equal(seen[i].shown->state, state);
+    }
+    for (size_t i = 1; i < 4; i++) {
+        assert_int_equal(seen[0].request.command.error, seen[i].request.command.error);
+        assert_same_timers(seen[0].shown, seen[i].shown);
+    }
+    for (size_t i = 0; i < 4; i++)
+        question_free(&seen[i]);
+}
+
+static enum error_code change(const struct half *half, enum command_kind kind,
+                              const struct timer_id *id, uint32_t version, struct timer *patch)
+{
+    struct question question;
+    struct command command = {
+        .kind = kind, .partition = id->partition, .id = *id, .if_version = version, .patch = patch};
+
+    if (patch && kind != COMMAND_PAUSE)
+        command.patch_fields = PATCH_DUE;
+    const enum error_code error = question_ask(&question, half, &command);
+    question_free(&question);
+    return error;
+}
+
+/* ---- tests ---- */
+
+/* Each step through the node that owns the partition, and through the other one. */
+static void test_a_life_through_either_node(void **state)
+{
+    const struct halves *both = *state;
+
+    for (uint16_t i = 0; i < 2 * PARTITIONS; i++) {
+        const struct half *half = &both->half[i % 2];
+        char key[16];
+        struct timer *patch;
+
+        snprintf(key, sizeof(key), "key-%u", i);
+        const struct timer_id id = create(half, i / 2, key);
+        assert_seen_equally(both, &id, key, TIMER_SCHEDULED);
+        assert_int_equal(change(half, COMMAND_PATCH, &id, 1, timer_of("", wall_now().ms + FAR_MS)),
+                         ERROR_NONE);
+        assert_int_equal(change(half, COMMAND_PATCH, &id, 1, timer_of("", wall_now().ms + FAR_MS)),
+                         ERROR_VERSION_MISMATCH);
+        assert_int_equal(
+            change(half, COMMAND_TOUCH, &id, 0, timer_of("", wall_now().ms + 2 * FAR_MS)),
+            ERROR_NONE);
+        assert_seen_equally(both, &id, key, TIMER_SCHEDULED);
+        patch = timer_alloc(&(struct timer_texts){.note = BYTES("not today")});
+        assert_non_null(patch);
+        patch->at = STORAGE_PAUSED_AT;
+        assert_int_equal(change(half, COMMAND_PAUSE, &id, 0, patch), ERROR_NONE);
+        assert_seen_equally(both, &id, key, TIMER_PAUSED);
+        assert_int_equal(change(half, COMMAND_FIRE, &id, 0, NULL), ERROR_PAUSED);
+        assert_int_equal(change(half, COMMAND_RESUME, &id, 0, NULL), ERROR_NONE);
+        assert_int_equal(change(half, COMMAND_CANCEL, &id, 0, NULL), ERROR_NONE);
+        assert_seen_equally(both, &id, key, TIMER_CANCELLED);
+        assert_int_equal(change(half, COMMAND_CANCEL, &id, 0, NULL), ERROR_GONE);
+        const struct timer_id none = {id.first, id.partition, id.serial + 1000};
+        assert_int_equal(change(half, COMMAND_CANCEL, &none, 0, NULL), ERROR_NOT_FOUND);
+    }
+}
+
+static void test_lists_and_counts(void **state)
+{
+    const struct halves *both = *state;
+    uint64_t due[2][48] = {{0}};
+    struct forecast forecasts[2];
+
+    for (uint16_t i = 0; i < 12; i++) {
+        char key[16];
+
+        snprintf(key, sizeof(key), "row-%u", i);
+        create(&both->half[i / PARTITIONS % 2], i % PARTITIONS, key);
+    }
+    for (uint16_t partition = 0; partition < PARTITIONS; partition++) {
+        struct question lists[2], counts[2];
+
+        for (size_t i = 0; i < 2; i++) {
+            const struct command list = {
+                .kind = COMMAND_LIST,
+                .partition = partition,
+                .scan = {partition, STORAGE_SCAN_LIVE, {{0}, 0}, {WALL_NEVER, 0}, 10, 1 << 20, 0}};
+
+            assert_int_equal(question_ask(&lists[i], &both->half[i], &list), ERROR_NONE);
+            assert_int_equal(lists[i].row_count, 3);
+            forecasts[i] = (struct forecast){.from = wall_now(),
+                                             .unit_ms = 3600000,
+                                             .count = 48,
+                                             .rows_max = 1000,
+                                             .due = due[i]};
+            const struct command count = {
+                .kind = COMMAND_FORECAST, .partition = partition, .forecast = &forecasts[i]};
+            assert_int_equal(question_ask(&counts[i], &both->half[i], &count), ERROR_NONE);
+            assert_int_equal(forecasts[i].rows_own, 3);
+        }
+        for (size_t j = 0; j < 3; j++)
+            assert_same_timers(lists[0].rows[j], lists[1].rows[j]);
+        assert_int_equal(forecasts[0].rows, forecasts[1].rows);
+        for (size_t i = 0; i < 2; i++) {
+            question_free(&lists[i]);
+            question_free(&counts[i]);
+        }
+    }
+    /* An event ends what waits for it in every partition, whichever node is asked. */
+    uint64_t changed = 0;
+    for (uint16_t partition = 0; partition < PARTITIONS; partition++) {
+        struct question question;
+        const struct command command = {.kind = COMMAND_COMPLETE,
+                                        .partition = partition,
+                                        .name = BYTES("order:1"),
+                                        .each = COMMAND_CANCEL};
+
+        assert_int_equal(question_ask(&question, &both->half[0], &command), ERROR_NONE);
+        changed += question.request.command.completed.changed;
+        question_free(&question);
+    }
+    assert_int_equal(changed, 12);
+}
+
+/* Many at once, for both nodes, in one outbox; and new timers without a name stay here. */
+static void test_an_outbox_for_both(void **state)
+{
+    enum { MANY = 400 };
+    const struct halves *both = *state;
+    struct question *questions = calloc(MANY, sizeof(*questions));
+    struct timer **timers = calloc(MANY, sizeof(*timers));
+    struct command_created *results = calloc(MANY, sizeof(*results));
+    struct list outbox;
+
+    assert_true(questions && timers && results);
+    list_init(&outbox);
+    for (size_t i = 0; i < MANY; i++) {
+        timers[i] = timer_of("", wall_now().ms + FAR_MS);
+        question_init(&questions[i], &(struct command){.kind = COMMAND_CREATE,
+                                                       .partition = i % PARTITIONS,
+                                                       .timers = &timers[i],
+                                                       .results = &results[i],
+                                                       .timer_count = 1});
+        assert_int_equal(node_submit_later(both->half[0].node, &questions[i].request, &outbox),
+                         ERROR_NONE);
+    }
+    node_send(both->half[0].node, &outbox);
+    assert_true(list_is_empty(&outbox));
+    for (size_t i = 0; i < MANY; i++) {
+        question_await(&questions[i]);
+        assert_int_equal(results[i].error, ERROR_NONE);
+        assert_int_equal(results[i].id.partition, i % PARTITIONS);
+    }
+    for (size_t i = 0; i < 50; i++)
+        assert_int_equal(node_partition_next(both->half[1].node, 0, 1) % 2, 1);
+    free(results);
+    free(timers);
+    free(questions);
+}
+
+/* The other node has gone: what it owns fails, what is here goes on. */
+static void test_other_node_stops(void **state)
+{
+    struct halves *both = *state;
+    struct question question;
+    const struct timer_id id = create(&both->half[0], 0, "here");
+    const struct command get = {.kind = COMMAND_GET, .partition = 1, .id = {{1}, 1, 1}};
+
+    passing_close(&both->half[0].passing);
+    assert_int_equal(change(&both->half[0], COMMAND_CANCEL, &id, 0, NULL), ERROR_NONE);
+    const struct peers_options options = {.cluster = 6, /* of no other node */
+                                          .node = 1,
+                                          .secret = BYTES("between two halves"),
+                                          .address = "127.0.0.1",
+                                          .wait_ms = 300};
+    struct error error;
+    assert_int_equal(passing_open(&both->half[0].passing, both->half[0].node, &options, &error),
+                     ERROR_NONE);
+    assert_int_equal(question_ask(&question, &both->half[0], &get), ERROR_OVERLOADED);
+    question_free(&question);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_a_life_through_either_node, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_lists_and_counts, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_an_outbox_for_both, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_other_node_stops, set_up, tear_down),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
