@@ -265,8 +265,10 @@ enum error_code store_begin_write(struct rocksdb_store *store, struct error *ret
     if (code)
         return code;
     code = rocksdb_ask_tables(store, ret_error);
-    if (code)
+    if (code) {
         store_leave(store);
+        store_recover(store);
+    }
     return code;
 }
 

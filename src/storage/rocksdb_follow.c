@@ -215,9 +215,9 @@ enum error_code store_apply(struct storage *storage, uint16_t partition, struct 
     if (!code) {
         code = rocksdb_follow_apply(store, partition, body, place, ret_error);
         store_leave(store);
+        if (store->faults)
+            store_recover(store);
     }
-    if (store->faults)
-        store_recover(store);
     pthread_mutex_unlock(&store->commit_lock);
     return code;
 }

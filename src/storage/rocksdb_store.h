@@ -197,7 +197,8 @@ enum error_code store_enter_partition(struct rocksdb_store *store, uint16_t part
                                       struct error *ret_error);
 void store_leave(struct rocksdb_store *store);
 
-/* Begins a write, with commit_lock: ends faults that can be ended, and enters. */
+/* Begins a write, with commit_lock: ends faults that can be ended, and enters. When RocksDB turns
+ * out to refuse writes it fails, and tries to end that for the next call. */
 enum error_code store_begin_write(struct rocksdb_store *store, struct error *ret_error);
 
 /* Closes the database, empties the queue and opens the database again, which applies the log. With
