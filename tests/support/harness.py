@@ -51,7 +51,7 @@ class Program:
         with open(self.log_path, errors="replace") as file:
             return file.read()
 
-    def find_in_output(self, pattern, seconds=20):
+    def find_in_output(self, pattern, seconds=120):
         def look():
             found = re.search(pattern, self.output())
             if not found and self.process.poll() is not None:
