@@ -239,6 +239,12 @@ void node_health(struct node *node, struct node_health *ret_health);
 int node_news_fd(const struct node *node);
 void node_take_news(struct node *node);
 
+/* Tells how many live timers each tenant has that has, or had, some; the unnamed tenant's name is
+ * empty. `tell` copies the name. */
+void node_tenants(struct node *node,
+                  void (*tell)(void *context, struct bytes tenant, uint64_t pending),
+                  void *context);
+
 #define NODE_QUEUE_ROWS_MAX 64 /* of the queues of a tenant, among metrics_waiting.queues */
 
 /* The waiting timers by queue and by tenant. */

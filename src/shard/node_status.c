@@ -101,6 +101,24 @@ void node_workers(struct node *node,
     queue_board_each(node->board, tell, context);
 }
 
+void node_tenants(struct node *node,
+                  void (*tell)(void *context, struct bytes tenant, uint64_t pending), void *context)
+{
+    const uint64_t all = atomic_load(&node->pending_all);
+    uint64_t named = 0;
+    size_t cursor = 0;
+
+    for (const struct tenant_counts_tenant *tenant;
+         (tenant = tenant_counts_next(&node->tenant_counts, &cursor));) {
+        const uint64_t pending = atomic_load(&tenant->count);
+
+        named += pending;
+        tell(context, (struct bytes){tenant->name, tenant->name_size}, pending);
+    }
+    /* The counts are read one after the other: while timers come and go the rest may be off. */
+    tell(context, (struct bytes){0}, all > named ? all - named : 0);
+}
+
 static bool node_is_recovered(struct node *node)
 {
     pthread_mutex_lock(&node->report_lock);

@@ -21,7 +21,7 @@ AXE = "4.10.2"
 SHOTS = os.environ.get("TEST_SCREENSHOTS")
 NDJSON = {"Content-Type": "application/x-ndjson"}
 HOSTILE = "<img src=x onerror=\"document.title='hacked'\">"
-PAGES = ("now", "coming", "timers", "new", "queues", "targets", "dead")
+PAGES = ("now", "coming", "timers", "new", "queues", "targets", "dead", "tenants")
 
 
 def axe_source():
@@ -90,10 +90,10 @@ class DashboardTest(DaemonCase):
         self.browser.run(f"location.hash = '#/{place}'")
 
     def press(self, label):
-        self.see(f"[...document.querySelectorAll('button')].some((b) => b.textContent === {json.dumps(label)})",
-                 f"the button {label}")
-        self.browser.run("[...document.querySelectorAll('dialog button, button')].find((b) => b.textContent === "
-                         f"{json.dumps(label)}).click()")
+        """Presses a button once it is there and not off, as it is while its last action runs."""
+        button = f"[...document.querySelectorAll('button')].find((b) => b.textContent === {json.dumps(label)} && !b.disabled)"
+        self.see(button, f"the button {label}")
+        self.browser.run(f"{button}.click()")
 
     def type(self, name, value):
         self.browser.run(f"(() => {{ const i = document.querySelector('[name={name}]'); i.value = {json.dumps(value)};"
@@ -229,6 +229,38 @@ class DashboardTest(DaemonCase):
         self.browser.open("about:blank")
         self.browser.open(self.url + "#/timers")
         self.see("document.body.innerText.includes('asks for a token')", "the question")
+
+    # proves: dashboard
+    def test_tenants(self):
+        """Goal: an operator sees what each tenant uses of its limits; a tenant sees itself."""
+        tokens = os.path.join(self.data, "tokens")
+        made = {}
+        with open(tokens, "w", encoding="utf-8") as file:
+            for tenant, scopes in (("ops", "read,admin"), ("shop", "read,schedule"), ("rival", "read,schedule")):
+                made[tenant], line = subprocess.run([harness.find("tickwheeld"), "--make-token", tenant, scopes],
+                                                    capture_output=True, text=True, check=True).stdout.splitlines()
+                file.write(line + "\n")
+            file.write("limit shop pending_max=10 rate=100 burst=200 body_bytes_max=64K\n")
+        self.restart("--tokens-file", tokens)
+        for n in range(4):
+            self.assertEqual(self.daemon.call("POST", "/v1/timers", {"after": "1h" if n else 0, "target": "queue:x"},
+                                              {"Authorization": f"Bearer {made['shop']}"})[0], 201)
+        operator = {"Authorization": f"Bearer {made['ops']}"}
+        harness.wait_until(lambda: self.daemon.call("GET", "/v1/tenants", None, operator)[2]["tenants"][-1]["ready"] == 1,
+                           60, "the due timer")
+        self.url = f"http://127.0.0.1:{self.daemon.port}/ui"
+        for tenant, rows in (("ops", 4), ("shop", 1)):
+            self.browser.open("about:blank")
+            self.browser.open(self.url + "#/tenants")
+            self.see("document.querySelector('[name=token]')", "the question")
+            self.type("token", f"  {made[tenant]}\t")  # as it comes from a terminal
+            self.press("Show the timers")
+            self.see(f"document.querySelectorAll('tbody tr').length === {rows}", f"the tenants that {tenant} sees")
+            self.see("document.body.innerText.includes('4 of 10') && document.body.innerText.includes('64 KiB')",
+                     "what shop uses")
+            self.see("/shop\\s+4 of 10\\s+1/.test(document.body.innerText)", "the due timer")
+            if tenant == "ops":
+                self.shoot("tenants")
 
     # proves: dashboard
     def test_accessible(self):

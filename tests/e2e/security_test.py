@@ -68,6 +68,7 @@ REQUESTS = {
     "pauseTarget": ({"target": "http:%2F%2F127.0.0.1:9"}, None),
     "resumeTarget": ({"target": "http:%2F%2F127.0.0.1:9"}, None),
     "resetTarget": ({"target": "http:%2F%2F127.0.0.1:9"}, None),
+    "listTenants": ({}, None),
     "getStats": ({}, None),
     "leaseItems": ({"name": "q"}, {"max": 1, "wait": 0}),
     "ackItems": ({"name": "q"}, {"receipts": ["0" * 32]}),
@@ -561,6 +562,67 @@ class LimitsTest(TokensCase):
         self.reload(daemon)
         self.assertEqual(self.create(daemon)[0], 429)
         harness.wait_until(lambda: self.create(daemon)[0] == 201, 10, "a drop came in")
+
+    # proves: tenants-list
+    def test_what_tenants_use(self):
+        """Goal: an operator is told of all tenants, a tenant of itself, and each figure is right."""
+        self.token("ops", "ops", "read,admin")
+        self.token("old", "-")
+        self.token("quiet", "quiet")
+        self.write_tokens("limit shop pending_max=20 rate=1 burst=5", "limit quiet body_bytes_max=1M")
+        daemon = self.start()
+        for n in range(3):
+            self.assertEqual(self.create(daemon, "rival", target=f"queue:q{n}", after="1h" if n else 0)[0], 201)
+        self.create(daemon, "old")
+        statuses = [self.create(daemon)[0] for _ in range(7)]
+
+        def told(who, query=""):
+            status, _, answer = self.call(daemon, who, "GET", f"/v1/tenants{query}")
+            self.assertEqual(status, 200, answer)
+            return {tenant["name"]: tenant for tenant in answer["tenants"]}, answer["next"]
+
+        harness.wait_until(lambda: told("ops")[0]["rival"]["ready"] == 1, 60, "the due timer")
+        tenants, following = told("ops")
+        self.assertEqual((list(tenants), following), (["-", "ops", "quiet", "rival", "shop"], None))
+        self.assertEqual({name: tenant["pending"] for name, tenant in tenants.items()},
+                         {"-": 1, "ops": 0, "quiet": 0, "rival": 3, "shop": statuses.count(201)})
+        self.assertEqual({name: tenant["rate_refused"] for name, tenant in tenants.items()},
+                         {"-": 0, "ops": 0, "quiet": 0, "rival": 0, "shop": statuses.count(429)})
+        self.assertEqual({name: tenant["limits"] for name, tenant in tenants.items() if tenant["limits"]},
+                         {"shop": {"pending_max": 20, "rate": 1, "burst": 5}, "quiet": {"body_bytes_max": 1 << 20}})
+        self.assertIn("oldest", tenants["rival"])
+        self.assertNotIn("oldest", tenants["shop"])
+        self.reload(daemon)  # what was refused stays counted
+        self.assertEqual(told("ops")[0]["shop"]["rate_refused"], statuses.count(429))
+        own, following = told("rival")
+        self.assertEqual((list(own), following, own["rival"]["pending"]), (["rival"], None, 3))
+        self.assertEqual((list(told("rival", "?cursor=rival")[0]), list(told("rival", "?cursor=shop")[0])), (["rival"], []))
+        self.assertEqual(list(told("old")[0]), ["-"])
+
+    # proves: tenants-list, tenants-page, tenants-parameters
+    def test_pages_of_tenants(self):
+        self.token("ops", "ops", "read,admin")
+        self.write_tokens(*(f"token t{n:04} read sha256:{n:064x}" for n in range(1200)))
+        daemon = self.start()
+
+        def page(query, expected=200):
+            status, _, answer = self.call(daemon, "ops", "GET", f"/v1/tenants{query}")
+            self.assertEqual(status, expected, answer)
+            return answer
+
+        for query, size in (("", 100), ("?limit=1", 1), ("?limit=1000", 1000), ("?limit=1000&cursor=t0200", 1000)):
+            self.assertEqual(len(page(query)["tenants"]), size, query)
+        names, cursor = [], ""
+        while cursor is not None:
+            answer = page(f"?limit=500{cursor and '&cursor=' + cursor}")
+            names += [tenant["name"] for tenant in answer["tenants"]]
+            cursor = answer["next"]
+        self.assertEqual(names, sorted(["-", "ops", "rival", "shop", *(f"t{n:04}" for n in range(1200))]))
+        for wrong in ("?limit=0", "?limit=1001", "?limit=x", "?cursor=", "?cursor=a%2Fb", "?cursor=" + "a" * 65):
+            page(wrong, 422)
+        empty = "".join(f"&a{n}" for n in range(7))
+        page("?limit=1" + empty, 422)
+        page("?limit=1&b" + empty, 400)
 
     # proves: tenant-bodies, tenant-limits
     def test_bodies(self):

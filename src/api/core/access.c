@@ -14,16 +14,22 @@
 
 #define NS_PER_S UINT64_C(1000000000)
 
+/* Of one tenant. */
+struct access_use {
+    _Atomic uint64_t full_ns; /* when its bucket is full */
+    _Atomic uint64_t refused;
+};
+
 struct access {
     bool is_open; /* without tokens: each caller may do everything */
     pthread_rwlock_t lock;
     struct tokens *tokens;   /* guarded by lock; NULL: is_open */
-    _Atomic uint64_t *fulls; /* of each tenant: when full, in ns; the array is guarded by lock */
+    struct access_use *uses; /* of each tenant; the array is guarded by lock */
 };
 
-static _Atomic uint64_t *fulls_create(const struct tokens *tokens)
+static struct access_use *access_create_uses(const struct tokens *tokens)
 {
-    return calloc(tokens ? tokens->tenant_count + 1 : 1, sizeof(_Atomic uint64_t));
+    return calloc(tokens ? tokens->tenant_count + 1 : 1, sizeof(struct access_use));
 }
 
 struct access *access_create(struct tokens *tokens)
@@ -32,8 +38,8 @@ struct access *access_create(struct tokens *tokens)
 
     if (!access)
         return NULL;
-    access->fulls = fulls_create(tokens);
-    if (!access->fulls) {
+    access->uses = access_create_uses(tokens);
+    if (!access->uses) {
         free(access);
         return NULL;
     }
@@ -49,7 +55,7 @@ void access_destroy(struct access *access)
         return;
     pthread_rwlock_destroy(&access->lock);
     tokens_free(access->tokens);
-    free(access->fulls);
+    free(access->uses);
     free(access);
 }
 
@@ -72,42 +78,44 @@ static size_t tenant_index(const struct tokens *tokens, struct bytes name, size_
 
 enum error_code access_replace(struct access *access, struct tokens *tokens)
 {
-    _Atomic uint64_t *fulls = fulls_create(tokens);
+    struct access_use *uses = access_create_uses(tokens);
 
-    if (!fulls)
+    if (!uses)
         return ERROR_NO_MEMORY;
     pthread_rwlock_wrlock(&access->lock);
     struct tokens *old = access->tokens;
-    _Atomic uint64_t *old_fulls = access->fulls;
+    struct access_use *old_uses = access->uses;
     for (size_t i = 0; i < tokens->tenant_count; i++) {
         size_t before = tenant_index(old, token_tenant_name(&tokens->tenants[i]), i);
 
         if (before < old->tenant_count)
-            atomic_init(&fulls[i], atomic_load(&old_fulls[before]));
+            uses[i] = old_uses[before];
     }
     access->tokens = tokens;
-    access->fulls = fulls;
+    access->uses = uses;
     pthread_rwlock_unlock(&access->lock);
     tokens_free(old);
-    free(old_fulls);
+    free(old_uses);
     return ERROR_NONE;
 }
 
 /* Takes one request from the bucket. Returns 0, or the time to wait before there is room. */
-static uint64_t spend(_Atomic uint64_t *full, const struct tenant_limits *limits, uint64_t now_ns)
+static uint64_t spend(struct access_use *use, const struct tenant_limits *limits, uint64_t now_ns)
 {
     const uint64_t drop_ns = limits->rate ? NS_PER_S / limits->rate : 0;
     const uint64_t depth = limits->burst ? limits->burst : limits->rate;
-    uint64_t before = atomic_load_explicit(full, memory_order_relaxed);
+    uint64_t before = atomic_load_explicit(&use->full_ns, memory_order_relaxed);
 
     if (!limits->rate)
         return 0;
     uint64_t after;
     do {
         after = (before > now_ns ? before : now_ns) + drop_ns;
-        if (after - now_ns > depth * drop_ns)
+        if (after - now_ns > depth * drop_ns) {
+            atomic_fetch_add_explicit(&use->refused, 1, memory_order_relaxed);
             return after - now_ns - depth * drop_ns;
-    } while (!atomic_compare_exchange_weak(full, &before, after));
+        }
+    } while (!atomic_compare_exchange_weak(&use->full_ns, &before, after));
     return 0;
 }
 
@@ -137,10 +145,12 @@ static enum error_code check_locked(struct access *access, struct bytes authoriz
     if (!(token->scopes & (unsigned)need >> 8))
         return ERROR_FORBIDDEN;
     const struct token_tenant *tenant = &access->tokens->tenants[token->tenant];
-    *ret_caller = (struct caller){
-        .limits = tenant->limits, .index_ = token->tenant, .tenant_size = tenant->name_size};
+    *ret_caller = (struct caller){.limits = tenant->limits,
+                                  .scopes = token->scopes,
+                                  .index_ = token->tenant,
+                                  .tenant_size = tenant->name_size};
     memcpy(ret_caller->tenant, tenant->name, tenant->name_size);
-    *ret_wait_ns = spend(&access->fulls[token->tenant], &tenant->limits, now.ns);
+    *ret_wait_ns = spend(&access->uses[token->tenant], &tenant->limits, now.ns);
     return *ret_wait_ns ? ERROR_RATE_EXCEEDED : ERROR_NONE;
 }
 
@@ -149,7 +159,7 @@ enum error_code access_check(struct access *access, struct bytes authorization,
                              uint64_t *ret_wait_ns)
 {
     if (need == ACCESS_OPEN || access->is_open) {
-        *ret_caller = (struct caller){0};
+        *ret_caller = (struct caller){.scopes = access->is_open ? ~0u : 0};
         return ERROR_NONE;
     }
     pthread_rwlock_rdlock(&access->lock);
@@ -166,7 +176,25 @@ enum error_code access_spend(struct access *access, const struct caller *caller,
     size_t tenant = tenant_index(access->tokens, caller_tenant(caller), caller->index_);
     uint64_t wait_ns = 0;
     if (tenant < access->tokens->tenant_count)
-        wait_ns = spend(&access->fulls[tenant], &caller->limits, now.ns);
+        wait_ns = spend(&access->uses[tenant], &caller->limits, now.ns);
     pthread_rwlock_unlock(&access->lock);
     return wait_ns ? ERROR_RATE_EXCEEDED : ERROR_NONE;
+}
+
+void access_tell_tenants(struct access *access,
+                         void (*tell)(void *context, const struct access_tenant *tenant),
+                         void *context)
+{
+    pthread_rwlock_rdlock(&access->lock);
+    const struct tokens *tokens = access->tokens;
+    for (size_t i = 0; tokens && i < tokens->tenant_count; i++) {
+        const struct access_tenant tenant = {
+            .name = token_tenant_name(&tokens->tenants[i]),
+            .limits = tokens->tenants[i].limits,
+            .refused = atomic_load_explicit(&access->uses[i].refused, memory_order_relaxed),
+        };
+
+        tell(context, &tenant);
+    }
+    pthread_rwlock_unlock(&access->lock);
 }

@@ -33,6 +33,7 @@ static inline const char *access_need_word(enum access_need need)
 
 struct caller {
     struct tenant_limits limits;
+    unsigned scopes;     /* of the token; all of them without tokens */
     size_t index_;       /* index of the tenant when the token was checked */
     uint8_t tenant_size; /* 0: the unnamed tenant */
     char tenant[TENANT_SIZE_MAX];
@@ -48,6 +49,18 @@ static inline uint64_t caller_limit(uint64_t setting, uint64_t limit)
 {
     return limit && limit < setting ? limit : setting;
 }
+
+static inline bool caller_may(const struct caller *caller, enum token_scope scope)
+{
+    return (caller->scopes & (unsigned)scope) != 0;
+}
+
+/* What the tokens file gives a tenant, and what its rate refused. */
+struct access_tenant {
+    struct bytes name; /* valid during the call; empty: the unnamed tenant */
+    struct tenant_limits limits;
+    uint64_t refused; /* requests and lines of batches, since the start */
+};
 
 struct access;
 
@@ -71,5 +84,10 @@ enum error_code access_check(struct access *access, struct bytes authorization,
 /* Counts one more timer against the rate. RATE_EXCEEDED: over the rate now. */
 enum error_code access_spend(struct access *access, const struct caller *caller,
                              struct instant now);
+
+/* Tells of each tenant of the tokens file, under a lock: `tell` copies what it needs. */
+void access_tell_tenants(struct access *access,
+                         void (*tell)(void *context, const struct access_tenant *tenant),
+                         void *context);
 
 #endif

@@ -711,6 +711,12 @@ void node_workers(struct node *node,
     (void)node, (void)tell, (void)context;
 }
 
+void node_tenants(struct node *node,
+                  void (*tell)(void *context, struct bytes tenant, uint64_t pending), void *context)
+{
+    (void)node, (void)tell, (void)context;
+}
+
 bool node_broker_status(const struct node *node, size_t index, struct broker_status *ret_status)
 {
     (void)node, (void)index, (void)ret_status;

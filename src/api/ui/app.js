@@ -5,7 +5,7 @@ import {form, field, h, message} from "./parts.js";
 import {coming} from "./coming.js";
 import {create} from "./create.js";
 import {dead} from "./dead.js";
-import {queue, queues, targets} from "./load.js";
+import {queue, queues, targets, tenants} from "./load.js";
 import {now} from "./now.js";
 import {timer, timers} from "./timers.js";
 
@@ -17,6 +17,7 @@ const pages = [
   {path: "queues", name: "Queues", show: queues, showOne: queue},
   {path: "targets", name: "Targets", show: targets},
   {path: "dead", name: "Dead letters", show: dead},
+  {path: "tenants", name: "Tenants", show: tenants},
 ];
 const main = document.getElementById("main");
 const nav = document.getElementById("nav");

@@ -1,7 +1,8 @@
-// How full the queues are, what a queue has next, and what goes to each target.
+// How full the queues are, what a queue has next, what goes to each target, and what each tenant uses.
 
 import {curlOf, get} from "./api.js";
-import {action, curl, h, message, number, table, when} from "./parts.js";
+import {action, bytes, curl, h, message, number, table, when} from "./parts.js";
+import {paged} from "./timers.js";
 
 /** Shows what `load` returns, and again when the reader asks: a table that changed by itself would lose the focus. */
 async function refreshable(content, load) {
@@ -79,4 +80,34 @@ export async function targets({content, signal}) {
         {name: "Last error", kind: "break", of: (row) => row.last_error},
       ], paths) : "", ...cut(complete), curl(curlOf("GET", "/v1/targets"))];
   });
+}
+
+/** A figure and its limit, and how much of it is used. */
+function usedOf(value, most) {
+  if (!most) return number(value);
+  return h("span", {}, `${number(value)} of ${number(most)}`,
+    h("meter", {min: 0, max: most, high: 0.9 * most, value, "aria-label": `${number(value)} of ${number(most)}`}));
+}
+
+function rateOf({rate, burst}) {
+  if (!rate) return undefined;
+  return `${number(rate)} a second${burst ? `, ${number(burst)} at once` : ""}`;
+}
+
+export async function tenants({content, signal}) {
+  content.append(h("p", {class: "hint"}, "Operators, whose token has the scopes read and admin, see all tenants; others their own. " +
+                                         "The tenant - is that of timers made without a token."));
+  const list = paged("/v1/tenants", {}, "Tenants, by name", [
+    {name: "Tenant", kind: "break", of: ({name}) => name},
+    {name: "Live timers", of: ({pending, limits}) => usedOf(pending, limits.pending_max)},
+    {name: "Due and waiting", kind: "number", of: ({ready}) => number(ready)},
+    {name: "Oldest", of: ({oldest}) => oldest && when(oldest)},
+    {name: "Rate", of: ({limits}) => rateOf(limits)},
+    {name: "Refused for the rate", kind: "number", of: ({rate_refused: refused}) => number(refused)},
+    {name: "Body", kind: "number", of: ({limits}) => limits.body_bytes_max && bytes(limits.body_bytes_max)},
+    {name: "Batch", kind: "number", of: ({limits}) => limits.batch_bytes_max && bytes(limits.batch_bytes_max)},
+  ], signal);
+  content.append(h("div", {class: "buttons"}, action("Refresh", list.load, "plain")), list.place,
+                 curl(curlOf("GET", "/v1/tenants")));
+  await list.load();
 }

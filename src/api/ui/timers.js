@@ -27,7 +27,7 @@ export function paged(path, parameters, caption, shown, signal) {
     const page = await get(`${path}${query({...parameters, cursor, limit: 50})}`, {signal});
     const isFirst = cursors.length === 1;
     place.replaceChildren(
-      table(`${caption}, page ${cursors.length}`, shown, page.timers, page.next ? "none yet, see the next page" : "none"),
+      table(`${caption}, page ${cursors.length}`, shown, page.timers ?? page.tenants, page.next ? "none yet, see the next page" : "none"),
       h("div", {class: "buttons"},
         isFirst ? "" : action("Previous page", async () => { cursors.pop(); await load(); }, "plain"),
         page.next ? action("Next page", async () => { cursors.push(page.next); await load(); }, "plain") : ""));

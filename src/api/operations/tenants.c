@@ -1,0 +1,268 @@
+/*
+ * tenants.c - GET /v1/tenants: the limits of each tenant, and what it uses of them.
+ *
+ * A tenant is one of the tokens file, or one that has live timers. A caller without the scope of
+ * operators is told of its own tenant alone. Both lists are bounded by what operators wrote, so
+ * all rows are made, sorted by name, and one page of them is shown.
+ */
+#include "api/operations/service.h"
+
+#include "api/core/query.h"
+#include "base/json.h"
+#include "calendar/rfc3339.h"
+#include "sys/clock.h"
+
+#include <stdlib.h>
+
+enum {
+    TENANTS_PAGE_DEFAULT = 100,
+    TENANTS_PAGE_MAX = 1000,
+    TENANTS_PARAMETERS_MAX = 8,
+};
+
+struct tenants_row {
+    char name[TENANT_SIZE_MAX];
+    uint8_t name_size;
+    struct tenant_limits limits;
+    uint64_t pending, refused;
+};
+
+struct tenants_report {
+    const struct call *call;
+    size_t limit;
+    char cursor[TENANT_SIZE_MAX]; /* the name that the page begins with */
+    uint8_t cursor_size;
+    struct tenants_row *rows;
+    size_t count, capacity;
+    bool is_short; /* out of memory */
+    struct metrics_waiting *waiting;
+};
+
+static struct bytes tenants_name(const struct tenants_row *row)
+{
+    return (struct bytes){row->name, row->name_size};
+}
+
+/* ---- the query ---- */
+
+static const char *const tenants_parameters[] = {"limit", "cursor"};
+
+static void tenants_take(void *context, size_t index, struct bytes value, struct problem *problem)
+{
+    struct tenants_report *report = context;
+    uint64_t limit = TENANTS_PAGE_DEFAULT;
+
+    if (index == 0) {
+        query_number("limit", value, 1, TENANTS_PAGE_MAX, &limit, problem);
+        report->limit = limit;
+    } else if (!tenant_is_valid(value)) {
+        query_fault(problem, "cursor", "is not the `next` of a page");
+    } else {
+        report->cursor_size = (uint8_t)value.size;
+        memcpy(report->cursor, value.data, value.size);
+    }
+}
+
+/* False: answered. */
+static bool tenants_read_query(struct call *call, struct tenants_report *report)
+{
+    static const struct query_form form = {
+        tenants_parameters, 2, .parameters_max = TENANTS_PARAMETERS_MAX, .take = tenants_take};
+    char *room = malloc(call->query.size + 1);
+
+    if (!room) {
+        call_answer_error(call, ERROR_NO_MEMORY, "");
+        return false;
+    }
+    struct problem problem;
+    const enum error_code code = query_read(call->query, room, &form, report, &problem);
+    free(room);
+    if (code)
+        call_answer_problem(call, &problem);
+    return !code;
+}
+
+/* ---- the rows ---- */
+
+/* A row of zeros; NULL: the caller may not see the tenant, or out of memory. */
+static struct tenants_row *tenants_add(struct tenants_report *report, struct bytes name)
+{
+    const struct caller *caller = &report->call->caller;
+
+    if (!caller_may(caller, TOKEN_SCOPE_ADMIN) && !bytes_equal(name, caller_tenant(caller)))
+        return NULL;
+    if (report->count == report->capacity) {
+        const size_t capacity = report->capacity ? 2 * report->capacity : 16;
+        struct tenants_row *rows = realloc(report->rows, capacity * sizeof(*rows));
+
+        if (!rows) {
+            report->is_short = true;
+            return NULL;
+        }
+        report->rows = rows;
+        report->capacity = capacity;
+    }
+    struct tenants_row *row = &report->rows[report->count++];
+    *row = (struct tenants_row){.name_size = (uint8_t)name.size};
+    if (name.size > 0)
+        memcpy(row->name, name.data, name.size);
+    return row;
+}
+
+static void tenants_take_limits(void *context, const struct access_tenant *tenant)
+{
+    struct tenants_row *row = tenants_add(context, tenant->name);
+
+    if (row) {
+        row->limits = tenant->limits;
+        row->refused = tenant->refused;
+    }
+}
+
+static void tenants_take_pending(void *context, struct bytes name, uint64_t pending)
+{
+    struct tenants_row *row = tenants_add(context, name);
+
+    if (row)
+        row->pending = pending;
+}
+
+static int tenants_compare_names(struct bytes a, struct bytes b)
+{
+    const size_t shared = a.size < b.size ? a.size : b.size;
+    const int order = shared > 0 ? memcmp(a.data, b.data, shared) : 0;
+
+    return order ? order : (a.size > b.size) - (a.size < b.size);
+}
+
+static int tenants_compare(const void *left, const void *right)
+{
+    return tenants_compare_names(tenants_name(left), tenants_name(right));
+}
+
+/* Sorts the rows by name, and makes one of those with the same name. */
+static void tenants_merge(struct tenants_report *report)
+{
+    size_t kept = 0;
+
+    if (report->count > 0)
+        qsort(report->rows, report->count, sizeof(report->rows[0]), tenants_compare);
+    for (size_t i = 0; i < report->count; i++) {
+        const struct tenants_row *row = &report->rows[i];
+        struct tenants_row *last = kept > 0 ? &report->rows[kept - 1] : NULL;
+
+        if (!last || tenants_compare(last, row) != 0) {
+            report->rows[kept++] = *row;
+            continue;
+        }
+        /* One of them has the limits, the other the count; fields that are not its own are 0. */
+        last->pending += row->pending;
+        last->refused += row->refused;
+#define X(name, least, most) last->limits.name |= row->limits.name;
+        TENANT_LIMIT_LIST(X)
+#undef X
+    }
+    report->count = kept;
+}
+
+/* ---- the answer ---- */
+
+/* What waits; nothing while that is not known: more tenants wait than have rows in the census. */
+static void tenants_append_waiting(const struct metrics_waiting *waiting, struct bytes name,
+                                   struct wall now, struct buffer *out)
+{
+    const size_t last = waiting->tenant_count ? waiting->tenant_count - 1 : 0;
+    size_t i = 0;
+
+    while (i < last && !bytes_equal(bytes_of(waiting->tenants[i].tenant), name))
+        i++;
+    const struct metrics_waiting_row *row = i < last ? &waiting->tenants[i] : NULL;
+    if (!row && waiting->tenant_count && waiting->tenants[last].ready > 0)
+        return;
+    buffer_printf(out, ",\"ready\":%llu", row ? (unsigned long long)row->ready : 0ull);
+    if (row && row->ready > 0) {
+        char text[RFC3339_TEXT_SIZE];
+
+        rfc3339_format((struct wall){now.ms - row->oldest_ms}, text);
+        buffer_printf(out, ",\"oldest\":\"%s\"", text);
+    }
+}
+
+static void tenants_append_limits(const struct tenant_limits *limits, struct buffer *out)
+{
+    const char *separator = "";
+
+    buffer_append_text(out, ",\"limits\":{");
+#define X(name, least, most)                                                                     \
+    if (limits->name) {                                                                          \
+        buffer_printf(out, "%s\"" #name "\":%llu", separator, (unsigned long long)limits->name); \
+        separator = ",";                                                                         \
+    }
+    TENANT_LIMIT_LIST(X)
+#undef X
+    (void)separator;
+    buffer_append_text(out, "}");
+}
+
+static void tenants_append_name(struct bytes name, struct buffer *out)
+{
+    json_append_string(out, name.size ? name : TOKEN_UNNAMED);
+}
+
+static void tenants_format(const struct tenants_report *report, struct buffer *out)
+{
+    const struct bytes cursor = {report->cursor, report->cursor_size};
+    const struct wall now = wall_now();
+    size_t i = 0;
+
+    while (i < report->count && cursor.size &&
+           tenants_compare_names(tenants_name(&report->rows[i]), cursor) < 0)
+        i++;
+    const size_t end = report->count - i > report->limit ? i + report->limit : report->count;
+    buffer_append_text(out, "{\"tenants\":[");
+    for (size_t at = i; at < end; at++) {
+        const struct tenants_row *row = &report->rows[at];
+
+        buffer_append_text(out, at > i ? ",{\"name\":" : "{\"name\":");
+        tenants_append_name(tenants_name(row), out);
+        buffer_printf(out, ",\"pending\":%llu", (unsigned long long)row->pending);
+        tenants_append_waiting(report->waiting, tenants_name(row), now, out);
+        buffer_printf(out, ",\"rate_refused\":%llu", (unsigned long long)row->refused);
+        tenants_append_limits(&row->limits, out);
+        buffer_append_text(out, "}");
+    }
+    buffer_append_text(out, "],\"next\":");
+    if (end < report->count)
+        json_append_string(out, tenants_name(&report->rows[end]));
+    else
+        buffer_append_text(out, "null");
+    buffer_append_text(out, "}");
+}
+
+void tenants_list(struct call *call)
+{
+    struct tenants_report report = {.call = call, .limit = TENANTS_PAGE_DEFAULT};
+    struct node *node = call->api->options.node;
+
+    if (!tenants_read_query(call, &report))
+        return;
+    report.waiting = malloc(sizeof(*report.waiting));
+    if (report.waiting) {
+        tenants_add(&report, caller_tenant(&call->caller));
+        access_tell_tenants(call->api->access, tenants_take_limits, &report);
+        node_tenants(node, tenants_take_pending, &report);
+        node_waiting(node, report.waiting);
+        tenants_merge(&report);
+    }
+    if (!report.waiting || report.is_short) {
+        call_answer_error(call, ERROR_NO_MEMORY, "");
+    } else {
+        struct buffer body;
+
+        buffer_init(&body);
+        tenants_format(&report, &body);
+        call_answer_json(call, 200, &body);
+    }
+    free(report.waiting);
+    free(report.rows);
+}
