@@ -369,6 +369,7 @@ static void test_an_outbox_for_both(void **state)
         question_await(&questions[i]);
         assert_int_equal(results[i].error, ERROR_NONE);
         assert_int_equal(results[i].id.partition, i % PARTITIONS);
+        question_free(&questions[i]);
     }
     for (size_t i = 0; i < 50; i++)
         assert_int_equal(node_partition_next(both->half[1].node, 0, 1) % 2, 1);
