@@ -108,7 +108,7 @@ struct cli_answer {
     bool is_json; /* the whole body is JSON */
     uint64_t retry_after_s;
     bool is_repeated; /* an Idempotency-Key says that this request was made before */
-    const char *why; /* there was no answer */
+    const char *why;  /* there was no answer */
 };
 
 struct cli_request {
