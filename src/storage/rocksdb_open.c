@@ -20,7 +20,7 @@ enum {
     LEVEL_BYTES = 64 << 20,
     SYNC_BYTES = 1 << 20,
     OPEN_FILES_MAX = 256,
-    BACKGROUND_JOBS = 2,
+    BACKGROUND_JOBS = 4, /* one flushes, three merge: young tables do not wait for a deep merge */
     TABLES_MENDED_MAX = 64, /* of tables, by one start */
     FILTER_BITS = 10,
     LOG_TO_THE_DAMAGE = 2,     /* kPointInTimeRecovery: the end of a log may be torn */
