@@ -205,6 +205,10 @@ static enum cli_exit cli_run_verb(struct cli *cli, int argc, char **argv)
     struct error error = {.text = "out of memory"};
 
     cli->verb = verbs_find(argv[1]);
+    if (!cli->verb && *argv[1] == '-')
+        return cli_complain(CLI_EXIT_USAGE,
+                            "the verb comes first, and flags such as %.*s behind it",
+                            (int)strcspn(argv[1], "="), argv[1]); /* no token */
     if (!cli->verb)
         return cli_complain(CLI_EXIT_USAGE, "\"%s\" is no verb; tickwheel help lists them",
                             argv[1]);

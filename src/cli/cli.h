@@ -26,7 +26,7 @@
     X(DONE, 0, "done")                                                                       \
     X(FAILED, 1, "the daemon refused the request, or a part of it failed")                   \
     X(USAGE, 2, "wrong arguments or settings; nothing was sent")                             \
-    X(NOT_FOUND, 3, "there is no such timer, or it is final")                                \
+    X(NOT_FOUND, 3, "there is no such timer, or it is over")                                 \
     X(CONFLICT, 4, "the timer is being delivered, has another version, or its key is taken") \
     X(DENIED, 5, "the token is missing, unknown, or lacks the scope")                        \
     X(UNAVAILABLE, 6, "the daemon cannot be reached, is not ready, or answered nonsense")    \

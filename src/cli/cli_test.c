@@ -76,10 +76,15 @@ static void wrong_arguments_are_refused_with_a_reason(void **state)
     } wrong[] = {
         {"add", {"--nosuch", "x"}, "--nosuch is no flag"},
         {"add", {"-Z", "x"}, "-Z is no flag"},
+        {"change", {"--att=1", "x"}, "several flags of \"change\": --attempts --attempt-timeout"},
+        {"change", {"--at=1", "x"}, "--attempts --attempt-timeout; the time is --when WHEN"},
+        {"change", {"--after=1h", "x"}, "no flag of \"change\"; the time is --when WHEN"},
+        {"add", {"--when=1h", "x"}, "the time is the argument WHEN"},
+        {"touch", {"--after=1h", "x"}, "the time is the argument WHEN"},
         {"add", {"1s", "x", "--key"}, "--key needs a value: KEY"},
         {"add", {"1s", "x", "--replace=yes"}, "takes no value"},
         {"list", {"-o", "xml"}, "table json ids"},
-        {"list", {"x"}, "too many"},
+        {"list", {"x"}, "too many arguments for \"list\""},
         {"complete", {NULL}, "too few"},
         {"add", {"1", "2", "3"}, "too many"},
     };

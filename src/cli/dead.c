@@ -198,11 +198,44 @@ static enum cli_exit dead_confirm(struct cli *cli, const char *word)
     return cli_confirm(cli, "%s %llu dead letters?", word, (unsigned long long)count);
 }
 
+/* Refuses what the act would not heed: it would touch other dead letters than was meant. */
+static enum cli_exit dead_refuse(struct cli *cli, const char *act)
+{
+    static const struct {
+        enum cli_flag_id flag;
+        const char *acts;
+    } flags[] = {
+        {CLI_FLAG_AFTER, "list, groups and delete"},
+        {CLI_FLAG_BEFORE, "list, groups and delete"},
+        {CLI_FLAG_LIMIT, "list and groups"},
+        {CLI_FLAG_ALL, "redrive and delete"},
+        {CLI_FLAG_RATE, "redrive"},
+    };
+    const bool has_ids = cli->options.argument_count > 1;
+
+    if (strcmp(act, "list") != 0 && strcmp(act, "groups") != 0 && strcmp(act, "redrive") != 0 &&
+        strcmp(act, "delete") != 0)
+        return cli_complain(CLI_EXIT_USAGE, "dead is followed by list, groups, redrive or delete");
+    for (size_t i = 0; i < sizeof(flags) / sizeof(*flags); i++)
+        if (cli_flag(cli, flags[i].flag) && !strstr(flags[i].acts, act))
+            return cli_complain(CLI_EXIT_USAGE, "--%s is a flag of dead %s only",
+                                cli_flag_row(flags[i].flag)->name, flags[i].acts);
+    if (has_ids && (strcmp(act, "list") == 0 || strcmp(act, "groups") == 0))
+        return cli_complain(CLI_EXIT_USAGE, "dead %s takes no ids, but filters such as --target",
+                            act);
+    if (has_ids && (dead_has_filter(cli) || cli_flag(cli, CLI_FLAG_ALL)))
+        return cli_complain(CLI_EXIT_USAGE,
+                            "name the dead letters by ids, or by filters, or --all");
+    return CLI_EXIT_DONE;
+}
+
 enum cli_exit dead_run(struct cli *cli)
 {
     const char *act = cli->options.arguments[0];
-    enum cli_exit code;
+    enum cli_exit code = dead_refuse(cli, act);
 
+    if (code)
+        return code;
     if (strcmp(act, "list") == 0)
         return lists_run(cli, "/v1/dead");
     if (strcmp(act, "groups") == 0)
@@ -211,11 +244,8 @@ enum cli_exit dead_run(struct cli *cli)
         code = dead_confirm(cli, "Redrive");
         return code ? code : dead_repeat(cli, "redriven", dead_send_redrive);
     }
-    if (strcmp(act, "delete") == 0) {
-        code = dead_confirm(cli, "Delete");
-        if (!code && cli->options.argument_count > 1)
-            return dead_delete_ids(cli);
-        return code ? code : dead_repeat(cli, "deleted", dead_send_delete);
-    }
-    return cli_complain(CLI_EXIT_USAGE, "dead is followed by list, groups, redrive or delete");
+    code = dead_confirm(cli, "Delete");
+    if (!code && cli->options.argument_count > 1)
+        return dead_delete_ids(cli);
+    return code ? code : dead_repeat(cli, "deleted", dead_send_delete);
 }

@@ -43,6 +43,47 @@ static unsigned options_find_in(const struct cli_flag_use *uses, struct bytes na
     return *is_exact ? 1 : fitting;
 }
 
+/* Where the time stands, for those who know the fields `at` and `after` of the API. */
+static const char *options_place_of_time(const struct cli_verb *verb, struct bytes name)
+{
+    if (!bytes_equal(name, BYTES("at")) && !bytes_equal(name, BYTES("after")) &&
+        !bytes_equal(name, BYTES("when")))
+        return "";
+    for (const struct cli_flag_use *use = verb->uses; use->meaning; use++)
+        if (use->flag == CLI_FLAG_WHEN)
+            return "; the time is --when WHEN";
+    return strstr(verb->arguments, "WHEN") ? "; the time is the argument WHEN" : "";
+}
+
+/* Appends the flags that begin with the name. */
+static void options_append_fitting(const struct cli_flag_use *uses, struct bytes name,
+                                   struct buffer *text)
+{
+    for (; uses->meaning; uses++)
+        if (bytes_has_prefix(bytes_of(CLI_FLAGS[uses->flag].name), name))
+            buffer_printf(text, " --%s", CLI_FLAGS[uses->flag].name);
+}
+
+static enum error_code options_refuse(const struct cli_verb *verb, struct bytes name,
+                                      unsigned fitting, struct error *ret_error)
+{
+    struct buffer text;
+
+    buffer_init(&text);
+    buffer_printf(&text,
+                  fitting ? "may be one of several flags of \"%s\":" : "is no flag of \"%s\"",
+                  verb->name);
+    if (fitting) {
+        options_append_fitting(verb->uses, name, &text);
+        options_append_fitting(CLI_FLAGS_COMMON, name, &text);
+    }
+    const struct bytes words = buffer_bytes(&text);
+    error_set(ret_error, ERROR_INVALID, "--%.*s %.*s%s", (int)name.size, name.data, (int)words.size,
+              words.data, options_place_of_time(verb, name));
+    buffer_deinit(&text);
+    return ERROR_INVALID;
+}
+
 static enum error_code options_find(const struct cli_verb *verb, struct bytes name,
                                     enum cli_flag_id *ret_flag, struct error *ret_error)
 {
@@ -56,9 +97,7 @@ static enum error_code options_find(const struct cli_verb *verb, struct bytes na
         *ret_flag = fitting_common && (is_exact || !fitting) ? common : own;
         return ERROR_NONE;
     }
-    return error_set(ret_error, ERROR_INVALID, "--%.*s is %s of \"%s\"", (int)name.size, name.data,
-                     fitting + fitting_common ? "the beginning of several flags" : "no flag",
-                     verb->name);
+    return options_refuse(verb, name, fitting + fitting_common, ret_error);
 }
 
 static bool options_find_letter(const struct cli_flag_use *uses, char letter,
@@ -166,9 +205,9 @@ enum error_code cli_options_read(const struct cli_verb *verb, int argc, char **a
         return ERROR_NONE;
     if (ret_options->argument_count < verb->arguments_min ||
         ret_options->argument_count > verb->arguments_max)
-        return error_set(ret_error, ERROR_INVALID, "%s arguments for \"%s %s\"",
+        return error_set(ret_error, ERROR_INVALID, "%s arguments for \"%s%s%s\"",
                          ret_options->argument_count < verb->arguments_min ? "too few" : "too many",
-                         verb->name, verb->arguments);
+                         verb->name, *verb->arguments ? " " : "", verb->arguments);
     return ERROR_NONE;
 }
 

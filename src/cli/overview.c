@@ -123,6 +123,10 @@ enum cli_exit overview_queues(struct cli *cli)
         return overview_act(cli, "/v1/queues/", "pause, resume");
     if (cli_flag(cli, CLI_FLAG_NOTE) || cli_flag(cli, CLI_FLAG_UNTIL))
         return cli_complain(CLI_EXIT_USAGE, "--note and --until are for queues pause QUEUE");
+    if (name && (strcmp(name, "pause") == 0 || strcmp(name, "resume") == 0))
+        cli_complain(CLI_EXIT_DONE,
+                     "this is the queue \"%s\"; to %s another write: queues %s QUEUE", name, name,
+                     name);
     buffer_init(&path);
     buffer_append_text(&path, name ? "/v1/queues/" : "/v1/queues");
     cli_append_path(&path, bytes_of(name ? name : ""));

@@ -28,7 +28,8 @@ static enum cli_exit timers_exchange(struct cli *cli, const char *method, struct
         lists_show(cli, final);
     else if (!code)
         code = cli_complain_of(&answer);
-    if (answer.status == 404 && cli->options.argument_count && !cli_flag(cli, CLI_FLAG_KEY))
+    if (answer.status == 404 && cli->options.argument_count && *cli->options.arguments[0] &&
+        !cli_flag(cli, CLI_FLAG_KEY))
         cli_complain(code, "if \"%s\" is a key, write --key %s", cli->options.arguments[0],
                      cli->options.arguments[0]);
     cli_answer_deinit(&answer);
@@ -60,7 +61,9 @@ enum cli_exit timers_add(struct cli *cli)
 
     if (count == 1 && !is_repeated)
         return cli_complain(CLI_EXIT_USAGE, "add needs WHEN and TARGET, as: tickwheel add 30m %s",
-                            arguments[0]);
+                            strchr(arguments[0], ':') ? arguments[0] : "log:hello");
+    if (cli_flag(cli, CLI_FLAG_BODY) && !cli_flag(cli, CLI_FLAG_CONTENT_TYPE))
+        return cli_complain(CLI_EXIT_USAGE, "--body needs --content-type, as text/plain");
     if (is_put && !key)
         return cli_complain(CLI_EXIT_USAGE, "--replace needs --key");
     buffer_init(&path);
@@ -227,6 +230,8 @@ static enum cli_exit timers_act(struct cli *cli, const struct timers_act *act)
         count++;
     if (count == 0 && !cli_flag(cli, CLI_FLAG_LABEL))
         return cli_complain(CLI_EXIT_USAGE, "name the timers: by ids, --key or --label");
+    if ((count > 1 || cli_flag(cli, CLI_FLAG_LABEL)) && cli_flag(cli, CLI_FLAG_VERSION))
+        return cli_complain(CLI_EXIT_USAGE, "--if-version is for a single timer, by id or --key");
     if (count > 1 || cli_flag(cli, CLI_FLAG_LABEL))
         return timers_act_on_many(cli, act, count);
     buffer_init(&path);

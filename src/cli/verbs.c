@@ -233,7 +233,10 @@ const struct cli_verb CLI_VERBS[] = {
      "tickwheel add --cron '30 9 * * MON-FRI' --zone Europe/Berlin https://shop.example/report\n"
      "tickwheel add 3s log:hello          # needs no receiver: the daemon prints a line",
      verbs_add, timers_add},
-    {"get", "ID", 0, 1, "Show a timer", "A timer that is over is shown while the daemon keeps it.",
+    {"get", "ID", 0, 1, "Show a timer",
+     "A timer that is over is shown while the daemon keeps it, and its state says how it ended; "
+     "the\n"
+     "exit code is 0 all the same.",
      "tickwheel get 06h01it6880000000400000000\n"
      "tickwheel get --key order-42 --output json",
      verbs_get, timers_get},
@@ -431,7 +434,8 @@ const struct cli_verb CLI_VERBS[] = {
      verbs_doctor, doctor_run},
     {"completion", "bash|zsh|fish", 1, 1, "Print the completion for a shell", NULL,
      "source <(tickwheel completion bash)\n"
-     "tickwheel completion zsh > ~/.zfunc/_tickwheel\n"
+     "mkdir -p ~/.zfunc && tickwheel completion zsh > ~/.zfunc/_tickwheel\n"
+     "mkdir -p ~/.config/fish/completions\n"
      "tickwheel completion fish > ~/.config/fish/completions/tickwheel.fish",
      verbs_none, pages_completion},
     {"manual", "FOLDER", 1, 1, "Write the manual pages into a folder", NULL,

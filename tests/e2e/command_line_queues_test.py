@@ -141,6 +141,16 @@ class Dead(CommandLine):
         self.assertEqual(self.ask("dead", "list"), [])
         self.run_cli("dead", "frobnicate", code=USAGE)
 
+    def test_what_dead_would_not_heed_is_refused(self):
+        """A flag that were ignored would have it touch more dead letters than was meant."""
+        for arguments, words in ((("redrive", "--target", "queue:a", "--due-before", "2026-01-01T00:00:00Z"), "--due-before is a"),
+                                 (("redrive", "--all", "--limit", "1"), "--limit is a flag of dead list and groups only"),
+                                 (("delete", "--all", "--rate", "1"), "--rate is a flag of dead redrive only"),
+                                 (("delete", "id", "--target", "queue:a"), "by ids, or by filters"),
+                                 (("redrive", "id", "--all"), "by ids, or by filters"),
+                                 (("list", "id"), "takes no ids"), (("groups", "--all"), "redrive and delete only")):
+            self.assertIn(words, self.run_cli("dead", *arguments, "--yes", code=USAGE).err)
+
     def test_many_follow_the_cursor(self):
         lines = "".join(json.dumps({"after": 0, "target": "queue:a?priority=1", "payload": n}) + "\n" for n in range(1500))
         self.call(200, "POST", "/v1/timers/batch", lines, {"Content-Type": "application/x-ndjson"})

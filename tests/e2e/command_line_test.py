@@ -78,6 +78,11 @@ class Timers(CommandLine):
         self.assertEqual(self.ask("cancel", timer["id"])[0]["state"], "cancelled")
         self.assertEqual(self.ask("get", timer["id"])[0]["state"], "cancelled")
         self.run_cli("cancel", timer["id"], code=NOT_FOUND)
+        fired = self.create(key="fired", after=0)
+        self.await_state(fired, "fired")
+        self.assertEqual(self.ask("get", "--key", "fired")[0]["state"], "fired")  # exits with 0, as docs/cli.md says
+        for verb in (("change", "--when", "1h"), ("touch", "1h"), ("fire",), ("pause",), ("resume",), ("cancel",)):
+            self.run_cli(*verb, "--key", "fired", code=NOT_FOUND)
         self.assertIn("write --key nosuch", self.run_cli("get", "nosuch", code=NOT_FOUND).err)
 
     def test_list_follows_pages_and_filters(self):
@@ -578,7 +583,8 @@ class Mistakes(CommandLine):
     def test_exit_codes_and_words(self):
         for arguments, code, words in (
                 (("frobnicate",), USAGE, '"frobnicate" is no verb'),
-                (("add", "30m"), USAGE, "add needs WHEN and TARGET"),
+                (("add", "30m"), USAGE, "add needs WHEN and TARGET, as: tickwheel add 30m log:hello"),
+                (("add", "1h", "queue:a", "--body", "x"), USAGE, "--body needs --content-type"),
                 (("add", "30 m", "queue:a"), USAGE, "is no time"),
                 (("add", "1h", "queue:a", "--payload", "{"), USAGE, "the payload is no JSON"),
                 (("add", "1h", "queue:a", "--payload", '1,"key":"k"'), USAGE, "the payload is no JSON"),
@@ -592,6 +598,10 @@ class Mistakes(CommandLine):
                 (("list", "--timeout", "1"), USAGE, "--timeout takes a duration"),
                 (("list", "--watch", "--interval", "1ms"), USAGE, "--interval takes a duration"),
                 (("get", "a\x1b[31mb", "c"), USAGE, "too many"),
+                (("change", "a", "--at", "2099-01-01T00:00:00Z"), USAGE, "the time is --when WHEN"),
+                (("--token=tw_secret", "list"), USAGE, "the verb comes first, and flags such as --token behind it"),
+                (("cancel", "a", "b", "--if-version", "3", "--yes"), USAGE, "--if-version is for a single timer"),
+                (("pause", "--label", "a:b", "--if-version", "3", "--yes"), USAGE, "--if-version is for a single timer"),
                 (("a\x1b[31mb",), USAGE, "a\\u001b[31mb")):
             done = self.run_cli(*arguments, code=code)
             self.assertIn(words, done.err)
