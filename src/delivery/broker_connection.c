@@ -3,6 +3,7 @@
 #include "delivery/broker_connection.h"
 
 #include "delivery/broker_message.h"
+#include "delivery/lapse.h"
 #include "timer/timer.h"
 #include "sys/clock.h"
 #include "sys/mailbox.h"
@@ -274,6 +275,12 @@ static void publish_waiting(struct broker_connection *connection)
     for (int i = 0; connection->is_up && !list_is_empty(&connection->waiting); i++) {
         struct delivery *delivery = list_item(connection->waiting.next, struct delivery, link);
 
+        if (delivery_has_lapsed(delivery)) {
+            list_remove(&delivery->link);
+            delivery_return(delivery);
+            list_push(&connection->sink.ended, &delivery->link);
+            continue;
+        }
         if (!broker_connection_has_room(connection, delivery))
             return;
         connection->has_more = i == PUBLISH_MAX;

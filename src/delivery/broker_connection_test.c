@@ -41,6 +41,28 @@ static void test_broker_connection_outcomes(void **state)
     shipments_destroy(shipments, 3);
 }
 
+/* Goal: what this node may not send any more is not sent; what lies behind it is. */
+static void test_broker_lease_is_over(void **state)
+{
+    static const _Atomic uint64_t never;
+    struct broker_shipment *shipments = shipments_create(3, TARGET, LONG);
+
+    (void)state;
+    struct broker_fixture fixture;
+    broker_fixture_init(&fixture);
+    fixture.fake.answers = true;
+    broker_fixture_start(&fixture);
+    shipments[0].delivery.valid_until_ns = shipments[1].delivery.valid_until_ns = &never;
+    broker_fixture_post(&fixture, shipments, 3);
+    broker_fixture_wait(&fixture, 3);
+    assert_int_equal(fixture.fake.sent_count, 1);
+    broker_fixture_stop(&fixture);
+    check_outcome(&shipments[0], DELIVERY_RETURNED, "");
+    check_outcome(&shipments[1], DELIVERY_RETURNED, "");
+    check_outcome(&shipments[2], DELIVERY_DONE, "");
+    shipments_destroy(shipments, 3);
+}
+
 /* Goal: never more than inflight_max are unanswered, and each answer lets one more out. */
 /* proves: broker_inflight_max */
 static void test_inflight_limit(void **state)
@@ -420,6 +442,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_broker_connection_outcomes),
+        cmocka_unit_test(test_broker_lease_is_over),
         cmocka_unit_test(test_inflight_limit),
         cmocka_unit_test(test_bytes_limit),
         cmocka_unit_test(test_time_out_and_late_answer),

@@ -21,6 +21,7 @@
 
 #include "base/base64.h"
 #include "base/json.h"
+#include "delivery/lapse.h"
 #include "calendar/rfc3339.h"
 #include "sys/clock.h"
 #include "sys/mailbox.h"
@@ -183,6 +184,12 @@ static void log_write(struct log_sender *log, struct delivery *delivery)
 {
     const uint64_t now_us = wall_now_us();
 
+    if (delivery_has_lapsed(delivery)) {
+        delivery_return(delivery);
+        list_remove(&delivery->link);
+        list_push(&log->ended, &delivery->link);
+        return;
+    }
     delivery->started_us = now_us;
     log_format(&log->line, delivery, now_us);
     if (buffer_failed(&log->line)) {

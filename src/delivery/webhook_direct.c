@@ -2,6 +2,7 @@
 #include "delivery/webhook_direct.h"
 
 #include "base/map.h"
+#include "delivery/lapse.h"
 #include "delivery/webhook_answer.h"
 #include "delivery/webhook_origin.h"
 #include "sys/clock.h"
@@ -184,6 +185,8 @@ static void webhook_connection_end(struct webhook_connection *connection, CURLco
     attempt->retry_after = webhook_answer_retry_after(answer);
     delivery->ended_us = wall_now_us();
     webhook_outcome_set(&delivery->outcome, attempt);
+    if (attempt->has_lapsed)
+        delivery_return(delivery);
     const struct target_verdict verdict = webhook_outcome_verdict(attempt);
     connection->delivery = NULL;
     direct->flying--;
@@ -299,6 +302,12 @@ static void webhook_connection_read(struct webhook_connection *connection);
 static void webhook_connection_send(struct webhook_connection *connection)
 {
     struct iovec parts[4];
+
+    if (connection->sent == 0 && delivery_has_lapsed(connection->delivery)) {
+        connection->attempt.has_lapsed = true;
+        webhook_connection_end(connection, CURLE_ABORTED_BY_CALLBACK);
+        return;
+    }
     size_t count = webhook_connection_unsent(connection, parts);
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = count};
     ssize_t sent = sendmsg(connection->fd, &message, MSG_NOSIGNAL);

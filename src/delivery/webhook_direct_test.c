@@ -19,6 +19,9 @@
  * is not on a stack, for nothing but its name leads there. */
 static atomic_size_t asked;
 
+/* Of the lease of a delivery to it, which is over when the name is asked for. */
+static _Atomic uint64_t valid_until_ns;
+
 typedef int getaddrinfo_function(const char *, const char *, const struct addrinfo *,
                                  struct addrinfo **);
 
@@ -30,6 +33,7 @@ int getaddrinfo(const char *name, const char *service, const struct addrinfo *hi
     if (strcasecmp(name, "named.test") != 0)
         return real(name, service, hints, ret_found);
     asked++;
+    atomic_store(&valid_until_ns, 0);
     return real("127.0.0.1", service, hints, ret_found);
 }
 
@@ -599,6 +603,41 @@ static void test_name_is_refused(void **state)
     assert_int_equal(peer.connections, 0);
 }
 
+/* A delivery whose lease is over when its connection is there is not sent, by either way, and
+ * counts as no failure of the target. */
+static void test_lease_is_over(void **state)
+{
+    static const char *const targets[] = {"127.0.0.1", "127.1", "named.test"};
+    static const _Atomic uint64_t never;
+
+    (void)state;
+    struct webhook_fixture fixture;
+    webhook_fixture_init(&fixture, "127.0.0.0/8");
+    webhook_fixture_start(&fixture);
+    struct webhook_peer peer;
+    peer_start(&peer, "127.0.0.1", "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", NULL);
+    for (size_t i = 0; i < COUNT(targets); i++) {
+        struct webhook_shipment shipment;
+        struct target_status status;
+        char target[64];
+
+        snprintf(target, sizeof(target), "http://%s:%u/a", targets[i], peer.port);
+        webhook_shipment_init(&shipment, target);
+        atomic_store(&valid_until_ns, UINT64_MAX);
+        shipment.delivery.valid_until_ns = i == 2 ? &valid_until_ns : &never;
+        webhook_fixture_post(&fixture, &shipment, 1);
+        webhook_fixture_wait(&fixture, i + 1);
+        assert_int_equal(shipment.delivery.outcome.result, DELIVERY_RETURNED);
+        assert_true(shipment.delivery.started_us == 0);
+        targets_status(fixture.targets, shipment.timer, instant_now(), &status);
+        assert_int_equal(status.failures, 0);
+        shipment_deinit(&shipment);
+    }
+    webhook_fixture_stop(&fixture);
+    peer_stop(&peer);
+    assert_int_equal(peer.requests, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -607,6 +646,7 @@ int main(void)
         cmocka_unit_test(test_unasked_answer),         cmocka_unit_test(test_early_answer),
         cmocka_unit_test(test_one_limit_for_both),     cmocka_unit_test(test_name_is_learnt),
         cmocka_unit_test(test_learnt_address_is_gone), cmocka_unit_test(test_name_is_refused),
+        cmocka_unit_test(test_lease_is_over),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

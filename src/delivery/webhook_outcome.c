@@ -161,6 +161,8 @@ struct target_verdict webhook_outcome_verdict(const struct webhook_attempt *atte
 {
     const CURLcode result = attempt->result;
 
+    if (attempt->has_lapsed)
+        return TARGET_VERDICT_UNKNOWN;
     if (attempt->has_answer && attempt->status >= 200)
         return (struct target_verdict){
             {BREAKER_ALIVE, attempt->status < 500 ? BREAKER_ALIVE : BREAKER_FAILED}};

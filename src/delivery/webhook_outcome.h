@@ -16,6 +16,7 @@
 struct webhook_attempt {
     CURLcode result;
     bool has_answer;          /* the headers of a final answer are complete */
+    bool has_lapsed;          /* it was given up before the request: this node may not send it */
     bool has_odd_status;      /* it was broken off at a status line that is none */
     bool has_long_header;     /* it was broken off at a header that is longer than it reads */
     bool is_resolved;         /* there was an address */

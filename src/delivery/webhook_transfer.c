@@ -1,6 +1,7 @@
 /* One libcurl handle: its options, callbacks and limits, used for one webhook after another. */
 #include "delivery/webhook_transfer.h"
 
+#include "delivery/lapse.h"
 #include "delivery/webhook.h"
 #include "delivery/webhook_answer.h"
 #include "sys/clock.h"
@@ -59,6 +60,10 @@ static int count_request(void *context, char *peer_ip, char *own_ip, int peer_po
     (void)own_ip;
     (void)peer_port;
     (void)own_port;
+    if (delivery_has_lapsed(transfer->delivery_)) {
+        transfer->attempt_.has_lapsed = true;
+        return CURL_PREREQFUNC_ABORT;
+    }
     transfer->sent_count_++;
     return CURL_PREREQFUNC_OK;
 }
@@ -375,6 +380,8 @@ struct delivery *webhook_transfer_end(struct webhook_transfer *transfer, CURLcod
     webhook_transfer_collect(transfer->easy, result, &transfer->attempt_);
     *ret_verdict = webhook_outcome_verdict(&transfer->attempt_);
     webhook_outcome_set(&transfer->delivery_->outcome, &transfer->attempt_);
+    if (transfer->attempt_.has_lapsed)
+        delivery_return(transfer->delivery_);
     return give_back(transfer);
 }
 

@@ -10,6 +10,8 @@
 
 #include "timer/timer.h"
 
+#include <stdatomic.h>
+
 enum delivery_result {
     DELIVERY_DONE,      /* the receiver has it */
     DELIVERY_FAILED,    /* try again later, by the timer's retry policy */
@@ -45,8 +47,11 @@ struct delivery {
     const struct timer *timer; /* lent */
     uint32_t attempt;          /* 1, 2, ... */
     uint64_t epoch;            /* of the partition's owner: a fencing token that only grows */
-    struct wall found_due;     /* when the engine found it due */
-    bool is_unproven;          /* its target did not answer lately: others may go first */
+    /* In a cluster, on CLOCK_BOOTTIME: until when this node may send it, by the lease of its
+     * partition. It moves, and lives as long as the senders. NULL: always. */
+    const _Atomic uint64_t *valid_until_ns;
+    struct wall found_due; /* when the engine found it due */
+    bool is_unproven;      /* its target did not answer lately: others may go first */
     /* Stamped on the way, for lateness by stage; wall clock, microseconds. */
     uint64_t handed_us;  /* left the engine */
     uint64_t started_us; /* the request was handed to the network */

@@ -224,6 +224,11 @@ bool node_cluster_may_act(const struct node *node, uint16_t partition)
     return !node->replicas || instant_boot_now().ns < node->replicas[partition].acts_until_ns;
 }
 
+const _Atomic uint64_t *node_cluster_valid_until(const struct node *node, uint16_t partition)
+{
+    return node->replicas ? &node->replicas[partition].acts_until_ns : NULL;
+}
+
 void node_cluster_commit(struct node *node, struct list *batches)
 {
     for (struct list *link; (link = list_pop(batches));) {

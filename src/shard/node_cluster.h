@@ -77,6 +77,9 @@ void node_cluster_free(struct node *node);
 /* Whether the node owns the partition and its lease holds. True without a cluster. */
 bool node_cluster_may_act(const struct node *node, uint16_t partition);
 
+/* Until when that holds, on CLOCK_BOOTTIME; it moves. NULL without a cluster. */
+const _Atomic uint64_t *node_cluster_valid_until(const struct node *node, uint16_t partition);
+
 /* Takes the batches of a shard, which are in a list that is empty afterwards. */
 void node_cluster_commit(struct node *node, struct list *batches);
 

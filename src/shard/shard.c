@@ -258,6 +258,7 @@ static void shard_gather(struct shard *shard, struct list *ret_batches)
         while (shard_may_deliver(node, shard->partitions[i]) &&
                (delivery = engine_take_delivery(engine))) {
             delivery->handed_us = now_us;
+            delivery->valid_until_ns = node_cluster_valid_until(node, shard->partitions[i]->index);
             list_push(&deliveries, &delivery->link);
         }
         shard_tell_given_up(node, engine);
