@@ -267,7 +267,7 @@ static void shares_memory_for_bodies(void **state)
 }
 
 /* Whatever the node says, in its refusal or its answer, is passed on with its Retry-After. */
-/* proves: too-many, internal, unavailable, io, pending_max (beyond) */
+/* proves: too-many, internal, unavailable, io, in-doubt, pending_max (beyond) */
 static void passes_on_what_the_node_says(void **state)
 {
     static const struct {
@@ -278,7 +278,7 @@ static void passes_on_what_the_node_says(void **state)
         {ERROR_OVERLOADED, 503, "overloaded", "1"}, {ERROR_STOPPING, 503, "stopping", "5"},
         {ERROR_DISK_FULL, 503, "disk-full", "30"},  {ERROR_TOO_MANY, 429, "too-many", "1"},
         {ERROR_NO_MEMORY, 503, "no-memory", "1"},   {ERROR_IO, 503, "io", "1"},
-        {ERROR_CORRUPT, 500, "corrupt", NULL},
+        {ERROR_CORRUPT, 500, "corrupt", NULL},      {ERROR_IN_DOUBT, 503, "in-doubt", "1"},
     };
     struct api_fixture *fixture = *state;
     char path[FIXTURE_PATH_SIZE];
@@ -341,6 +341,7 @@ static void each_call_passes_it_on(void **state)
         {ERROR_NO_MEMORY, 503, "no-memory", "1"},
         {ERROR_IO, 503, "io", "1"},
         {ERROR_UNREADABLE, 503, "unreadable", "30"},
+        {ERROR_IN_DOUBT, 503, "in-doubt", "1"},
         {ERROR_CORRUPT, 500, "corrupt", NULL},
         {ERROR_INTERNAL, 500, "internal", NULL},
     };

@@ -45,7 +45,7 @@ static void peers_end(struct peers_request *request)
 
 void peers_fail(struct peers *peers, struct peers_request *request, enum error_code error)
 {
-    atomic_fetch_add(error == ERROR_IO ? &peers->doubtful : &peers->failed, 1);
+    atomic_fetch_add(error == ERROR_IN_DOUBT ? &peers->doubtful : &peers->failed, 1);
     wire_fail(request->command, error);
     peers_end(request);
 }
@@ -232,7 +232,7 @@ static void peers_repeat(struct peers *peers, struct peers_request *request,
     if (outcome == PEERS_UNSENT || command_is_read(request->command->kind))
         peers_await_owner(peers, request);
     else
-        peers_fail(peers, request, ERROR_IO);
+        peers_fail(peers, request, ERROR_IN_DOUBT);
 }
 
 static void peers_settle_one(struct peers_node *node, struct peers_request *request,

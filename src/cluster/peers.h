@@ -8,7 +8,8 @@
  *
  * A request whose owner is unknown, out of reach or not the owner any more waits, and the owner is
  * looked up again, until wait_ms is over: then it fails with OVERLOADED, and nothing was done. A
- * change that was sent and has no answer fails with IO: it may have been done. Reads are repeated.
+ * change that was sent and has no answer fails with IN_DOUBT: it may have been done. Reads are
+ * repeated.
  *
  * Each other node has threads and connections of its own, PEERS_LANES of them and one for
  * commands that read many rows; so a silent node holds up nothing but its own requests. Both
@@ -85,7 +86,7 @@ struct peers_stats {
     uint64_t sent, answered;    /* messages to others */
     uint64_t received, refused; /* messages of others; refused: another secret, cluster, version */
     uint64_t moved;             /* commands whose partition was elsewhere */
-    uint64_t failed, doubtful;  /* commands that failed with OVERLOADED, with IO */
+    uint64_t failed, doubtful;  /* commands that failed with OVERLOADED, with IN_DOUBT */
 };
 
 enum error_code peers_start(const struct peers_options *options, struct peers **ret_peers,

@@ -140,8 +140,10 @@ static void listen_answer(struct listen_message *message)
         rest--; /* each needs a little room in any case */
         if (out->size + job->answer.size + 64 * (rest + 1) > WIRE_MESSAGE_SIZE_MAX ||
             buffer_failed(&job->answer))
-            wire_put_answer(out, begin, &(struct wire_answer){WIRE_FAILED, ERROR_OVERLOADED, 0},
-                            &job->job.command);
+            wire_put_answer(
+                out, begin,
+                &(struct wire_answer){WIRE_FAILED, wire_lost_answer(&job->job.command), 0},
+                &job->job.command);
         else
             buffer_append_bytes(out, buffer_bytes(&job->answer));
     }

@@ -72,9 +72,13 @@ void wire_end(struct buffer *to, size_t begin);
 enum error_code wire_put_command(struct buffer *to, size_t begin, const struct command *command);
 
 /* Appends the answer in `command`, while it is valid. An answer that does not fit into the message
- * becomes FAILED with OVERLOADED: what the command changed is changed. */
+ * becomes FAILED, with the error of wire_lost_answer. */
 void wire_put_answer(struct buffer *to, size_t begin, const struct wire_answer *answer,
                      const struct command *command);
+
+/* What is said of a command that has an answer which cannot be sent: IN_DOUBT, because a change was
+ * made or not; OVERLOADED of a read. */
+enum error_code wire_lost_answer(const struct command *command);
 
 /* Checks the checksum, the head and the sizes of a whole message. */
 enum error_code wire_open(struct bytes message, struct wire_reader *ret_reader,

@@ -266,6 +266,11 @@ static void wire_put_parts(struct buffer *to, const struct command *command)
         wire_put_survey(to, command->survey);
 }
 
+enum error_code wire_lost_answer(const struct command *command)
+{
+    return command_is_read(command->kind) ? ERROR_OVERLOADED : ERROR_IN_DOUBT;
+}
+
 void wire_put_answer(struct buffer *to, size_t begin, const struct wire_answer *answer,
                      const struct command *command)
 {
@@ -281,7 +286,7 @@ void wire_put_answer(struct buffer *to, size_t begin, const struct wire_answer *
         to->size = size;
         to->failed = false;
         fate = WIRE_FAILED;
-        error = ERROR_OVERLOADED;
+        error = wire_lost_answer(command);
     }
     wire_put(to, fate, 1);
     if (fate == WIRE_FAILED)

@@ -213,7 +213,7 @@ static enum error_code cluster_get(struct cluster_host *host, const struct timer
 /* On a busy machine a lease may be over before its next append: then the host claims again. */
 static bool cluster_may_repeat(enum error_code code, struct instant until)
 {
-    return (code == ERROR_OVERLOADED || code == ERROR_IO) && instant_now().ns < until.ns;
+    return (code == ERROR_OVERLOADED || code == ERROR_IN_DOUBT) && instant_now().ns < until.ns;
 }
 
 static void cluster_fill(struct cluster_fixture *fixture, struct cluster_host *host, size_t count)

@@ -73,7 +73,7 @@ export class VersionMismatch extends Problem {}
 export class Gone extends Problem {}
 /** 429, after all retries. */
 export class TooMany extends Problem {}
-/** A status from 500 on, after all retries. After `io` a change may have taken effect. */
+/** A status from 500 on, after all retries. After `io` or `in-doubt` a change may have been made. */
 export class Unavailable extends Problem {}
 
 const byType: Record<string, typeof Problem> = {

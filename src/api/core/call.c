@@ -22,6 +22,7 @@ static unsigned retry_after_s(enum error_code code)
     case ERROR_OVERLOADED:
     case ERROR_NO_MEMORY:
     case ERROR_IO:
+    case ERROR_IN_DOUBT:
         return 1;
     case ERROR_STOPPING:
         return 5;
@@ -107,6 +108,14 @@ void call_stream(struct call *call, struct http_response *response)
 {
     call_count_answer(call, response);
     http_request_stream(call->http, response);
+}
+
+void call_append_node(const struct call *call, struct buffer *out)
+{
+    const struct config *config = call->api->options.config;
+
+    if (*config->cluster_brokers)
+        buffer_printf(out, ",\"node\":%u", (unsigned)config->cluster_node_id);
 }
 
 void call_answer_json(struct call *call, int status, struct buffer *body)

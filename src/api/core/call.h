@@ -60,6 +60,9 @@ void call_stream(struct call *call, struct http_response *response);
  * clients have not read are over their limit. True: answered. */
 bool call_refuses_large_answer(struct call *call);
 
+/* In a cluster, appends the member `node`: the answer has figures of this node alone. */
+void call_append_node(const struct call *call, struct buffer *out);
+
 /* Answers with a body, and takes it. */
 void call_answer_json(struct call *call, int status, struct buffer *body);
 

@@ -70,6 +70,7 @@ void stats_get(struct call *call)
     for (size_t i = 0; i < sizeof(stats_figures) / sizeof(stats_figures[0]); i++)
         buffer_printf(&body, ",\"%s\":%llu", stats_figures[i].name,
                       (unsigned long long)metrics_get(metrics, stats_figures[i].metric));
+    call_append_node(call, &body);
     buffer_printf(&body, ",\"memory_bytes\":%llu", (unsigned long long)process_memory_bytes());
     stats_append_lateness(metrics, &body);
     buffer_append_text(&body, "}");

@@ -236,6 +236,7 @@ static void tenants_format(const struct tenants_report *report, struct buffer *o
         json_append_string(out, tenants_name(&report->rows[end]));
     else
         buffer_append_text(out, "null");
+    call_append_node(report->call, out);
     buffer_append_text(out, "}");
 }
 

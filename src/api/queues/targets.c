@@ -219,7 +219,9 @@ static void targets_format(const struct node_tally *tally, const struct target_r
         targets_append_paused(tally, pauses, origin, out);
         buffer_append_text(out, "}");
     }
-    buffer_printf(out, "],\"in_flight_max\":%u,\"rate_max\":%u,\"complete\":%s}",
+    buffer_append_text(out, "]");
+    call_append_node(tally->call, out);
+    buffer_printf(out, ",\"in_flight_max\":%u,\"rate_max\":%u,\"complete\":%s}",
                   (unsigned)config->target_deliveries_max, (unsigned)config->target_rate_max,
                   tally->is_cut ? "false" : "true");
 }

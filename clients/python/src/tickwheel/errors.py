@@ -90,7 +90,7 @@ class TooMany(Problem):
 
 
 class Unavailable(Problem):
-    """503 or another status from 500 on, after all retries. After `io` a change may have taken effect."""
+    """503 or another status from 500 on, after all retries. After `io` or `in-doubt` a change may have been made."""
 
 
 _BY_TYPE = {

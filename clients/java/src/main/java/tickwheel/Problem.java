@@ -138,7 +138,7 @@ public class Problem extends TickwheelException {
         }
     }
 
-    /** A status from 500 on, after all retries. After "io" a change may have taken effect. */
+    /** A status from 500 on, after all retries. After "io" or "in-doubt" a change may have been made. */
     public static final class Unavailable extends Problem {
         private static final long serialVersionUID = 1;
 
