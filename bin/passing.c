@@ -71,9 +71,17 @@ static void passing_pass(void *context, struct list *requests)
 static bool passing_is_here(void *context, uint16_t partition)
 {
     const struct passing *passing = context;
-    uint32_t node;
+    uint32_t owner;
 
-    return passing->map_.is_here(passing->map_.context, partition, &node);
+    return passing->map_.is_here(passing->map_.context, partition, &owner);
+}
+
+static uint32_t passing_owner(void *context, uint16_t partition)
+{
+    const struct passing *passing = context;
+    uint32_t owner = 0;
+
+    return passing->map_.is_here(passing->map_.context, partition, &owner) ? 0 : owner;
 }
 
 /* ---- requests of other nodes ---- */
@@ -123,8 +131,10 @@ static bool passing_address(void *context, uint32_t node, char ret_address[PEERS
 void passing_init(struct passing *passing, const struct passing_map *map)
 {
     *passing = (struct passing){.map_ = *map};
-    passing->route =
-        (struct node_route){.context = passing, .is_here = passing_is_here, .pass = passing_pass};
+    passing->route = (struct node_route){.context = passing,
+                                         .is_here = passing_is_here,
+                                         .owner = passing_owner,
+                                         .pass = passing_pass};
     passing->host_ = (struct peers_host){.context = passing,
                                          .job_room = sizeof(struct passing_job),
                                          .is_here = passing_owns,

@@ -378,6 +378,202 @@ static void test_an_outbox_for_both(void **state)
     free(questions);
 }
 
+/* ---- workers ---- */
+
+enum { LEASED_MAX = 16 };
+
+struct hand {
+    struct node_queue_request request;
+    struct queue_receipt receipts[LEASED_MAX];
+    enum queue_verdict verdicts[LEASED_MAX];
+    char keys[LEASED_MAX][16];
+    uint32_t attempts[LEASED_MAX];
+    size_t count;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool is_answered; /* guarded by lock */
+};
+
+static void hand_leased(struct node_queue_request *request)
+{
+    struct hand *hand = list_item(request, struct hand, request);
+
+    LIST_FOR_EACH (request->queue.leases, link) {
+        const struct queue_lease *lease = list_item(link, struct queue_lease, link);
+        const struct bytes key = lease->delivery->timer->texts.key;
+
+        assert_true(hand->count < LEASED_MAX);
+        hand->receipts[hand->count] = lease->receipt;
+        hand->attempts[hand->count] = lease->delivery->attempt;
+        snprintf(hand->keys[hand->count++], sizeof(hand->keys[0]), "%.*s", (int)key.size, key.data);
+    }
+    assert_true(request->queue.leased_until.ns > instant_now().ns);
+}
+
+static void hand_done(struct node_queue_request *request)
+{
+    struct hand *hand = list_item(request, struct hand, request);
+
+    pthread_mutex_lock(&hand->lock);
+    hand->is_answered = true;
+    pthread_cond_signal(&hand->changed);
+    pthread_mutex_unlock(&hand->lock);
+}
+
+static void hand_begin(struct hand *hand, const struct half *half, enum queue_kind kind)
+{
+    hand->is_answered = false;
+    hand->request.queue.kind = kind;
+    hand->request.queue.queue = BYTES("jobs");
+    hand->request.queue.lease_ms = 3600000;
+    hand->request.leased = hand_leased;
+    hand->request.done = hand_done;
+    pthread_mutex_init(&hand->lock, NULL);
+    pthread_cond_init(&hand->changed, NULL);
+    assert_int_equal(node_queue_submit(half->node, &hand->request), ERROR_NONE);
+}
+
+static void hand_await(struct hand *hand)
+{
+    pthread_mutex_lock(&hand->lock);
+    while (!hand->is_answered)
+        pthread_cond_wait(&hand->changed, &hand->lock);
+    pthread_mutex_unlock(&hand->lock);
+    pthread_mutex_destroy(&hand->lock);
+    pthread_cond_destroy(&hand->changed);
+    assert_int_equal(hand->request.queue.error, ERROR_NONE);
+}
+
+static void hand_lease(struct hand *hand, const struct half *half, uint64_t wait_ms)
+{
+    *hand = (struct hand){.request.queue = {.items_max = 10, .bytes_max = 1 << 20}};
+    hand->request.queue.wait_until = instant_add_ms(instant_now(), wait_ms);
+    hand_begin(hand, half, QUEUE_LEASE);
+}
+
+/* Reports on all receipts, and compares the verdicts. */
+static void hand_report(struct hand *hand, const struct half *half, enum queue_kind kind,
+                        enum queue_verdict expected)
+{
+    hand->request.queue = (struct queue_request){
+        .receipts = hand->receipts, .verdicts = hand->verdicts, .receipt_count = hand->count};
+    if (kind == QUEUE_NACK)
+        hand->request.queue.outcome = (struct delivery_outcome){.result = DELIVERY_FAILED,
+                                                                .pause = DELIVERY_PAUSE_EXACT,
+                                                                .retry_after_ms = 1,
+                                                                .error = "not mine"};
+    hand_begin(hand, half, kind);
+    hand_await(hand);
+    for (size_t i = 0; i < hand->count; i++)
+        assert_int_equal(hand->verdicts[i], expected);
+}
+
+static void create_job(const struct half *half, uint16_t partition, const char *key)
+{
+    struct timer *timer =
+        timer_alloc(&(struct timer_texts){.target = BYTES("queue:jobs"), .key = bytes_of(key)});
+    struct command_created result = {.error = ERROR_NONE};
+    struct question question;
+    const struct command command = {.kind = COMMAND_CREATE,
+                                    .partition = partition,
+                                    .timers = &timer,
+                                    .results = &result,
+                                    .timer_count = 1};
+
+    assert_non_null(timer);
+    timer->due = timer->created = wall_now();
+    assert_int_equal(question_ask(&question, half, &command), ERROR_NONE);
+    assert_int_equal(result.error, ERROR_NONE);
+    question_free(&question);
+}
+
+/* A worker at one node gets the items of the other, and reports on them there. */
+static void test_items_of_the_other_node(void **state)
+{
+    const struct halves *both = *state;
+    const struct half *first = &both->half[0], *second = &both->half[1];
+    struct hand hand, nobody;
+
+    hand_lease(&nobody, second, 0);
+    hand_await(&nobody);
+    assert_int_equal(nobody.count, 0);
+    create_job(first, 0, "a");
+    create_job(first, 2, "b");
+    hand_lease(&hand, second, 60000);
+    hand_await(&hand);
+    while (hand.count < 2) { /* the second had not been found due */
+        struct hand more;
+
+        hand_lease(&more, second, 60000);
+        hand_await(&more);
+        for (size_t i = 0; i < more.count; i++) {
+            hand.receipts[hand.count] = more.receipts[i];
+            memcpy(hand.keys[hand.count++], more.keys[i], sizeof(more.keys[i]));
+        }
+    }
+    assert_true((hand.keys[0][0] == 'a') != (hand.keys[1][0] == 'a'));
+    assert_int_equal(hand.attempts[0], 1);
+    hand_report(&hand, second, QUEUE_EXTEND, QUEUE_OK);
+    hand_report(&hand, second, QUEUE_NACK, QUEUE_OK);
+    hand_report(&hand, second, QUEUE_ACK, QUEUE_STALE);
+    for (size_t acked = 0; acked < 2; acked += hand.count) { /* they come again */
+        hand_lease(&hand, second, 60000);
+        hand_await(&hand);
+        assert_int_equal(hand.attempts[0], 2);
+        hand_report(&hand, second, QUEUE_ACK, QUEUE_OK);
+        hand_report(&hand, first, QUEUE_ACK, QUEUE_STALE);
+    }
+    hand_lease(&nobody, first, 0);
+    hand_await(&nobody);
+    assert_int_equal(nobody.count, 0);
+}
+
+/* A worker that waits at one node is given what becomes due at the other. Receipts of both nodes
+ * in one report; a forged one is found nowhere. */
+static void test_workers_wait_for_both_nodes(void **state)
+{
+    const struct halves *both = *state;
+    const struct half *first = &both->half[0], *second = &both->half[1];
+    struct hand hands[2], all = {.count = 0};
+
+    for (size_t i = 0; i < 2; i++)
+        hand_lease(&hands[i], second, 120000);
+    create_job(first, 0, "here");
+    create_job(first, 1, "there");
+    for (size_t i = 0; i < 2; i++) {
+        hand_await(&hands[i]);
+        assert_int_equal(hands[i].count, 1);
+        all.receipts[all.count++] = hands[i].receipts[0];
+    }
+    hand_report(&all, first, QUEUE_ACK, QUEUE_OK);
+    all.receipts[0].proof ^= 1;
+    all.receipts[1].number = UINT64_MAX;
+    hand_report(&all, first, QUEUE_ACK, QUEUE_STALE);
+}
+
+/* What the node says of receipts whose node does not answer is that it does not know. */
+static void test_receipts_of_a_node_that_has_gone(void **state)
+{
+    struct halves *both = *state;
+    struct half *first = &both->half[0], *second = &both->half[1];
+    struct hand hand;
+    struct error error;
+
+    create_job(first, 0, "a");
+    hand_lease(&hand, second, 60000);
+    hand_await(&hand);
+    assert_int_equal(hand.count, 1);
+    passing_close(&second->passing);
+    const struct peers_options options = {.cluster = 6, /* of no other node */
+                                          .node = 2,
+                                          .secret = BYTES("between two halves"),
+                                          .address = "127.0.0.1",
+                                          .wait_ms = 300};
+    assert_int_equal(passing_open(&second->passing, second->node, &options, &error), ERROR_NONE);
+    hand_report(&hand, second, QUEUE_ACK, QUEUE_UNKNOWN);
+    hand_report(&hand, first, QUEUE_ACK, QUEUE_OK);
+}
+
 /* The other node has gone: what it owns fails, what is here goes on. */
 static void test_other_node_stops(void **state)
 {
@@ -406,6 +602,9 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_life_through_either_node, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_lists_and_counts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_an_outbox_for_both, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_items_of_the_other_node, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_workers_wait_for_both_nodes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_receipts_of_a_node_that_has_gone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_other_node_stops, set_up, tear_down),
     };
 

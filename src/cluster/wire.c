@@ -22,7 +22,7 @@ _Static_assert(COMMAND_CREATE == 0 && COMMAND_PUT == 1 && COMMAND_GET == 2 &&
                    COMMAND_CANCEL == 6 && COMMAND_FIRE == 7 && COMMAND_PAUSE == 8 &&
                    COMMAND_RESUME == 9 && COMMAND_REDRIVE == 10 && COMMAND_FORGET == 11 &&
                    COMMAND_COMPLETE == 12 && COMMAND_LIST == 13 && COMMAND_FORECAST == 14 &&
-                   COMMAND_SURVEY == 15,
+                   COMMAND_SURVEY == 15 && COMMAND_LEASE == 16 && COMMAND_REPORT == 17,
                "kinds are sent as numbers");
 _Static_assert(SURVEY_QUEUES == 0 && SURVEY_TARGETS == 1 && SURVEY_ITEMS == 2,
                "kinds of a survey are sent as numbers");
@@ -231,6 +231,9 @@ unsigned wire_parts(enum command_kind kind)
         return WIRE_PART_FORECAST;
     case COMMAND_SURVEY:
         return WIRE_PART_SURVEY;
+    case COMMAND_LEASE:
+    case COMMAND_REPORT:
+        return WIRE_PART_WORK;
     }
     return 0;
 }
@@ -277,6 +280,8 @@ static void wire_put_question(struct buffer *to, const struct command *command, 
         wire_put_text(to, command->survey->queue);
         wire_put(to, command->survey->items_max, 4);
     }
+    if (parts & WIRE_PART_WORK)
+        wire_put_work(to, command->kind, command->work);
 }
 
 static bool wire_texts_fit(const struct command *command)
@@ -292,6 +297,8 @@ static bool wire_texts_fit(const struct command *command)
         fits = fits && command->survey->queue.size <= WIRE_TEXT_SIZE_MAX;
     if (command->kind == COMMAND_FORECAST)
         fits = fits && command->forecast->count <= WIRE_COUNT_MAX;
+    if (command_is_work(command->kind))
+        fits = fits && wire_work_fits(command->work);
     return fits;
 }
 
@@ -456,12 +463,14 @@ static void wire_take_question(struct wire_reader *reader, struct command *comma
         survey->items_max = wire_take_below(reader, 4, WIRE_COUNT_MAX + 1);
         survey->items = wire_take_room(reader, survey->items_max, sizeof(*survey->items));
     }
+    if (parts & WIRE_PART_WORK)
+        command->work = wire_take_work(reader, command->kind);
 }
 
 bool wire_take_command(struct wire_reader *reader, struct command *ret_command)
 {
     struct command command = {
-        .kind = (enum command_kind)wire_take_below(reader, 1, COMMAND_SURVEY + 1)};
+        .kind = (enum command_kind)wire_take_below(reader, 1, COMMAND_REPORT + 1)};
     const unsigned parts = wire_parts(command.kind);
 
     command.partition = (uint16_t)wire_take(reader, 2);
@@ -510,6 +519,7 @@ void wire_command_deinit(struct command *command)
     if (command->forecast)
         free(command->forecast->due);
     free(command->survey);
+    wire_work_free(command->work);
     free(command->forecast);
     free(command->timers);
     free(command->results);

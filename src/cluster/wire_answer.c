@@ -164,8 +164,7 @@ static void wire_put_survey(struct buffer *to, const struct survey *survey)
         wire_put_timer(to, survey->items[i]);
 }
 
-/* A timer of the answer, held for as long as it is shown. */
-static struct timer *wire_hold_timer(struct wire_reader *reader, struct wire_held *held)
+struct timer *wire_hold_timer(struct wire_reader *reader, struct wire_held *held)
 {
     struct timer *timer = wire_take_timer(reader);
 
@@ -264,6 +263,8 @@ static void wire_put_parts(struct buffer *to, const struct command *command)
         wire_put_forecast(to, command->forecast);
     if (command->kind == COMMAND_SURVEY)
         wire_put_survey(to, command->survey);
+    if (command_is_work(command->kind))
+        wire_put_work_answer(to, command->kind, command->work);
 }
 
 enum error_code wire_lost_answer(const struct command *command)
@@ -328,6 +329,8 @@ static void wire_take_parts(struct wire_reader *reader, struct command *command,
         wire_take_forecast(reader, command->forecast);
     if (command->kind == COMMAND_SURVEY)
         wire_take_survey(reader, command->survey, held);
+    if (command_is_work(command->kind))
+        wire_take_work_answer(reader, command->kind, command->work, held);
     /* What answers with a timer when all went well is shown without a further look. */
     if ((wire_parts(command->kind) & WIRE_PART_ID) && command->kind != COMMAND_FORGET &&
         (command->error == ERROR_NONE || command->error == ERROR_GONE) && !command->timer)
@@ -345,6 +348,8 @@ static void wire_clear(struct command *command)
         command->survey->is_cut = false;
         command->survey->item_count = 0;
     }
+    if (command_is_work(command->kind))
+        wire_clear_work(command->work);
 }
 
 bool wire_take_answer(struct wire_reader *reader, struct command *command,

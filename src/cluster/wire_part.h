@@ -21,6 +21,7 @@ enum wire_part {
     WIRE_PART_FORECAST = 1 << 8,
     WIRE_PART_SURVEY = 1 << 9,
     WIRE_PART_TIMERS = 1 << 10,
+    WIRE_PART_WORK = 1 << 11,
 };
 
 unsigned wire_parts(enum command_kind kind);
@@ -38,5 +39,20 @@ struct timer *wire_take_timer(struct wire_reader *reader);
 
 /* Room for `count` things, all zero, within what one message may ask for. NULL for none. */
 void *wire_take_room(struct wire_reader *reader, size_t count, size_t size);
+
+/* A timer of an answer, held for as long as it is shown. NULL: damage, or no memory. */
+struct timer *wire_hold_timer(struct wire_reader *reader, struct wire_held *held);
+
+/* ---- wire_work.c ---- */
+
+bool wire_work_fits(const struct command_work *work);
+void wire_put_work(struct buffer *to, enum command_kind kind, const struct command_work *work);
+struct command_work *wire_take_work(struct wire_reader *reader, enum command_kind kind);
+void wire_work_free(struct command_work *work);
+void wire_put_work_answer(struct buffer *to, enum command_kind kind,
+                          const struct command_work *work);
+void wire_take_work_answer(struct wire_reader *reader, enum command_kind kind,
+                           struct command_work *work, struct wire_held *held);
+void wire_clear_work(struct command_work *work);
 
 #endif

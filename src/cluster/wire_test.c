@@ -34,6 +34,7 @@ static const struct command no_command = {
     0,                                                   /* event_count */
     NULL,                                                /* forecast */
     NULL,                                                /* survey */
+    NULL,                                                /* work */
     {0, STORAGE_SCAN_LIVE, {{0}, 0}, {{0}, 0}, 0, 0, 0}, /* scan; its partition is the command's */
     ERROR_NONE,                                          /* answered, as all down to explained */
     NULL,                                                /* timer */
@@ -55,7 +56,10 @@ static const struct survey no_survey = {SURVEY_QUEUES,       {NULL, 0}, NULL, 0,
 
 /* ---- random commands ---- */
 
-enum { ITEMS = 5, UNITS = 7, EVENTS = 3, TIMERS = 4 };
+static const struct command_work no_work = {
+    {NULL, 0}, 0, 0, 0, NULL, WORK_ACK, {DELIVERY_DONE, 0, 0, false, 0, 0, ""}, NULL, NULL, 0, 0};
+
+enum { ITEMS = 5, UNITS = 7, EVENTS = 3, TIMERS = 4, RECEIPTS = 6 };
 
 /* A command with room for all that one may have. */
 struct sample {
@@ -67,6 +71,10 @@ struct sample {
     uint64_t due[UNITS];
     struct survey survey;
     const struct timer *items[ITEMS];
+    struct command_work work;
+    struct command_work_item work_items[ITEMS];
+    struct command_receipt receipts[RECEIPTS];
+    uint8_t verdicts[RECEIPTS];
     char texts[8][16];
 };
 
@@ -147,6 +155,34 @@ static void random_complete(struct random *random, struct sample *sample)
     random_patch(random, command, command->each);
 }
 
+static void random_work(struct random *random, struct sample *sample)
+{
+    struct command_work *work = &sample->work;
+
+    *work = no_work;
+    sample->command.work = work;
+    work->queue = wire_random_text(random, sample->texts[7]);
+    work->lease_ms = random_next(random);
+    if (sample->command.kind == COMMAND_LEASE) {
+        work->items_max = ITEMS;
+        work->bytes_max = random_next(random);
+        work->items = sample->work_items;
+        return;
+    }
+    work->report = (enum work_report)random_below(random, 3);
+    if (work->report == WORK_NACK) {
+        work->outcome.result = random_below(random, 2) ? DELIVERY_FAILED : DELIVERY_ENDED;
+        work->outcome.pause = (enum delivery_pause)random_below(random, 2);
+        work->outcome.retry_after_ms = random_next(random);
+        wire_random_text(random, work->outcome.error); /* and zeros behind it */
+    }
+    work->receipt_count = 1 + random_below(random, RECEIPTS);
+    for (size_t i = 0; i < work->receipt_count; i++)
+        sample->receipts[i] = (struct command_receipt){random_next(random), random_next(random)};
+    work->receipts = sample->receipts;
+    work->verdicts = sample->verdicts;
+}
+
 static void random_questions(struct random *random, struct sample *sample)
 {
     struct command *command = &sample->command;
@@ -172,6 +208,8 @@ static void random_questions(struct random *random, struct sample *sample)
                                      .items_max = ITEMS};
     if (command->kind == COMMAND_SURVEY)
         command->survey = &sample->survey;
+    if (command_is_work(command->kind))
+        random_work(random, sample);
 }
 
 /* What command.h says that the kind has, and nothing else. */
@@ -245,6 +283,30 @@ static void assert_timers_equal(const struct timer *a, const struct timer *b)
 #undef X
 }
 
+static void assert_work_equal(const struct command_work *a, const struct command_work *b)
+{
+    assert_texts_equal(a->queue, b->queue);
+    assert_true(a->lease_ms == b->lease_ms && a->items_max == b->items_max);
+    assert_true(a->bytes_max == b->bytes_max && a->report == b->report);
+    assert_memory_equal(&a->outcome, &b->outcome, sizeof(a->outcome));
+    assert_int_equal(a->receipt_count, b->receipt_count);
+    for (size_t i = 0; i < a->receipt_count; i++)
+        assert_memory_equal(&a->receipts[i], &b->receipts[i], sizeof(a->receipts[i]));
+}
+
+static void assert_work_answers_equal(const struct command_work *a, const struct command_work *b)
+{
+    assert_int_equal(a->item_count, b->item_count);
+    for (size_t i = 0; i < a->item_count; i++) {
+        assert_memory_equal(&a->items[i].receipt, &b->items[i].receipt,
+                            sizeof(struct command_receipt));
+        assert_int_equal(a->items[i].attempt, b->items[i].attempt);
+        assert_timers_equal(a->items[i].timer, b->items[i].timer);
+    }
+    for (size_t i = 0; i < a->receipt_count; i++)
+        assert_int_equal(a->verdicts[i], b->verdicts[i]);
+}
+
 static void assert_questions_equal(const struct command *a, const struct command *b)
 {
     assert_int_equal(a->kind, b->kind);
@@ -277,6 +339,9 @@ static void assert_questions_equal(const struct command *a, const struct command
         assert_texts_equal(a->survey->queue, b->survey->queue);
         assert_int_equal(a->survey->items_max, b->survey->items_max);
     }
+    assert_true(!a->work == !b->work);
+    if (a->work)
+        assert_work_equal(a->work, b->work);
     assert_int_equal(a->scan.partition, b->scan.partition);
     assert_int_equal(a->scan.kind, b->scan.kind);
     assert_true(a->scan.from.at.ms == b->scan.from.at.ms);
@@ -348,6 +413,8 @@ static void assert_answers_equal(const struct command *a, const struct command *
     }
     if (a->survey)
         assert_surveys_equal(a->survey, b->survey);
+    if (a->work)
+        assert_work_answers_equal(a->work, b->work);
 }
 
 /* ---- commands ---- */
@@ -386,7 +453,7 @@ static void test_each_command_comes_back(void **state)
         struct buffer buffer;
         struct command again;
 
-        random_command(&random, (enum command_kind)(i % (COMMAND_SURVEY + 1)), &sample);
+        random_command(&random, (enum command_kind)(i % (COMMAND_REPORT + 1)), &sample);
         message_of(&buffer, &sample.command);
         assert_true(takes_command(buffer_bytes(&buffer), &again));
         assert_questions_equal(&sample.command, &again);
@@ -472,7 +539,7 @@ static void test_many_commands_in_one_message(void **state)
     buffer_append_text(&buffer, "in front");
     const size_t begin = wire_begin(&buffer, &head);
     for (size_t i = 0; i < 40; i++) {
-        random_command(&random, (enum command_kind)(i % (COMMAND_SURVEY + 1)), &samples[i]);
+        random_command(&random, (enum command_kind)(i % (COMMAND_REPORT + 1)), &samples[i]);
         assert_int_equal(wire_put_command(&buffer, begin, &samples[i].command), ERROR_NONE);
     }
     wire_set_count(&buffer, begin, 40);
@@ -695,6 +762,14 @@ static void random_answer(struct random *random, struct command *command,
             timers, random_below(random, ITEMS + 1), {random_wall(random), random_next(random)}};
     if (command->kind == COMMAND_SURVEY)
         random_survey(random, command->survey, timers);
+    if (command->kind == COMMAND_LEASE)
+        while (command->work->item_count < random_below(random, ITEMS + 1))
+            command->work->items[command->work->item_count++] =
+                (struct command_work_item){{random_next(random), random_next(random)},
+                                           (uint32_t)random_next(random),
+                                           timers[0]};
+    for (size_t i = 0; command->kind == COMMAND_REPORT && i < command->work->receipt_count; i++)
+        command->work->verdicts[i] = (uint8_t)random_below(random, 3);
 }
 
 static void answer_message(struct buffer *buffer, const struct wire_answer *answer,
@@ -723,7 +798,7 @@ static void test_each_answer_comes_back(void **state)
     (void)state;
     random = (struct random){testing_seed()};
     for (int i = 0; i < 2000; i++) {
-        const enum command_kind kind = (enum command_kind)(i % (COMMAND_SURVEY + 1));
+        const enum command_kind kind = (enum command_kind)(i % (COMMAND_REPORT + 1));
         struct timer *timers[ITEMS];
         struct sample sample;
         struct buffer question, buffer;

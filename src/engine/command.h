@@ -12,6 +12,7 @@
 #include "engine/explain.h"
 #include "engine/forecast.h"
 #include "engine/survey.h"
+#include "engine/work.h"
 #include "timer/name.h"
 #include "storage/storage.h"
 
@@ -37,7 +38,15 @@ enum command_kind {
     COMMAND_LIST,
     COMMAND_FORECAST, /* fills in `forecast` */
     COMMAND_SURVEY,   /* fills in `survey` */
+    COMMAND_LEASE,    /* of items of a queue, and reports on leases: `work`. These are of the node,
+                         and no engine gets them */
+    COMMAND_REPORT,
 };
+
+static inline bool command_is_work(enum command_kind kind)
+{
+    return kind >= COMMAND_LEASE;
+}
 
 /* It changes nothing. */
 static inline bool command_is_read(enum command_kind kind)
@@ -121,6 +130,7 @@ struct command {
 
     struct forecast *forecast; /* FORECAST */
     struct survey *survey;     /* SURVEY */
+    struct command_work *work; /* LEASE, REPORT */
 
     /* LIST: [from, to) in due order, at most `rows_max` rows; over ones too with SCAN_ALL */
     struct storage_scan scan; /* with COMPLETE, FORECAST the engine's own */

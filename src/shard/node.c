@@ -474,23 +474,43 @@ static enum error_code node_refuse(struct node *node, enum error_code code, enum
     return code;
 }
 
-/* Counts the request as in flight, unless it is refused. */
-static enum error_code node_admit(struct node *node, struct node_request *request)
+enum node_way { NODE_HERE, NODE_PASSED };
+
+/* Whether the request goes to an engine of this node. */
+static bool node_is_here(const struct node *node, const struct node_request *request)
+{
+    const struct node_route *route = &node->route;
+
+    return !route->is_here || route->is_here(route->context, request->command.partition);
+}
+
+/* What only an engine of this node needs. */
+static enum error_code node_admit_here(struct node *node, const struct node_request *request)
 {
     const enum command_kind kind = request->command.kind;
     const bool creates = kind == COMMAND_CREATE || kind == COMMAND_PUT;
-    const bool reads = command_is_read(kind);
-    const size_t count = command_weight(&request->command);
 
-    if (atomic_load(&node->is_stopping))
-        return node_refuse(node, ERROR_STOPPING, METRIC_REFUSED_STOPPING);
     if (!node_cluster_may_act(node, request->command.partition))
         return node_refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
     if (creates && atomic_load(&node->is_disk_full))
         return node_refuse(node, ERROR_DISK_FULL, METRIC_REFUSED_DISK_FULL);
     /* What a write that fails was about stays in memory until one succeeds. */
-    if (!reads && atomic_load(&node->is_failing) && atomic_load(&node->is_choked))
+    if (!command_is_read(kind) && atomic_load(&node->is_failing) && atomic_load(&node->is_choked))
         return node_refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
+    return ERROR_NONE;
+}
+
+/* Counts the request as in flight, unless it is refused. */
+static enum error_code node_admit(struct node *node, struct node_request *request,
+                                  enum node_way way)
+{
+    const size_t count = command_weight(&request->command);
+
+    if (atomic_load(&node->is_stopping))
+        return node_refuse(node, ERROR_STOPPING, METRIC_REFUSED_STOPPING);
+    const enum error_code error = way == NODE_HERE ? node_admit_here(node, request) : ERROR_NONE;
+    if (error)
+        return error;
     if (atomic_fetch_add(&node->inflight, count) + count > node->config->inflight_max) {
         atomic_fetch_sub(&node->inflight, count);
         return node_refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
@@ -503,6 +523,10 @@ static enum error_code node_admit(struct node *node, struct node_request *reques
 
 void node_take_back(struct node *node, struct node_request *request)
 {
+    if (command_is_work(request->command.kind)) {
+        node_work_begin(node, request);
+        return;
+    }
     list_init(&request->link_);
     partition_post(&node->partitions[request->command.partition], PARTITION_REQUESTS,
                    &request->link_);
@@ -516,26 +540,22 @@ void node_answered(struct node *node, struct node_request *request)
 
 enum error_code node_submit_here(struct node *node, struct node_request *request)
 {
-    enum error_code error = node_admit(node, request);
+    enum error_code error = node_admit(node, request, NODE_HERE);
 
     if (!error)
         node_take_back(node, request);
     return error;
 }
 
-static bool node_is_here(const struct node *node, const struct node_request *request)
-{
-    return node->route.is_here(node->route.context, request->command.partition);
-}
-
 enum error_code node_submit(struct node *node, struct node_request *request)
 {
-    enum error_code error = node_admit(node, request);
+    const bool is_here = node_is_here(node, request);
+    enum error_code error = node_admit(node, request, is_here ? NODE_HERE : NODE_PASSED);
     struct list others;
 
     if (error)
         return error;
-    if (!node->route.is_here || node_is_here(node, request)) {
+    if (is_here) {
         node_take_back(node, request);
         return ERROR_NONE;
     }
@@ -548,7 +568,8 @@ enum error_code node_submit(struct node *node, struct node_request *request)
 enum error_code node_submit_later(struct node *node, struct node_request *request,
                                   struct list *outbox)
 {
-    enum error_code error = node_admit(node, request);
+    enum error_code error =
+        node_admit(node, request, node_is_here(node, request) ? NODE_HERE : NODE_PASSED);
 
     if (!error)
         list_push(outbox, &request->link_);

@@ -55,6 +55,8 @@ struct node_events {
 struct node_route {
     void *context;
     bool (*is_here)(void *context, uint16_t partition);
+    /* The node that owns the partition, which is not here; 0: unknown. */
+    uint32_t (*owner)(void *context, uint16_t partition);
     /* Takes requests for partitions of other nodes. Each comes back by node_answered, with its
      * timers and its patch taken as an engine takes them, or by node_take_back. */
     void (*pass)(void *context, struct list *requests);
@@ -105,9 +107,11 @@ struct node_queue_request {
     unsigned visited_;       /* shards that were asked although they have nothing */
     bool has_items_;         /* `leased` was called */
     struct node_acks *acks_; /* it is a part of these, or NULL */
+    bool is_here_;           /* it is not passed to other nodes */
 };
 
-/* Hands it to the queue. OVERLOADED, STOPPING: then nothing was taken and `done` is not called. */
+/* Hands it to the queue; in a cluster, to the queues of other nodes where theirs are the items.
+ * OVERLOADED, STOPPING, NO_MEMORY: then nothing was taken and `done` is not called. */
 enum error_code node_queue_submit(struct node *node, struct node_queue_request *request);
 
 /* A copy of all timers, made while the node runs. Embed it and fill in `done`; it stays the

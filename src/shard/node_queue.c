@@ -71,7 +71,7 @@ struct node_ack {
 struct node_acks {
     struct node *node;
     struct node_queue_request *whole;
-    atomic_size_t missing; /* parts without an answer */
+    atomic_size_t missing; /* parts without an answer, and one until all are submitted */
     size_t part_count;
     struct node_ack parts[];
 };
@@ -99,13 +99,18 @@ static void acks_finish(struct node_acks *acks)
     whole->done(whole);
 }
 
+static void acks_leave(struct node_acks *acks)
+{
+    if (atomic_fetch_sub(&acks->missing, 1) == 1)
+        acks_finish(acks);
+}
+
 void node_queue_acks_done(struct node_queue_request *request)
 {
     struct node_acks *acks = request->acks_;
 
     atomic_fetch_sub(&acks->node->inflight, request->queue.receipt_count);
-    if (atomic_fetch_sub(&acks->missing, 1) == 1)
-        acks_finish(acks);
+    acks_leave(acks);
 }
 
 /* One block for all parts: each has room for its receipts, their verdicts and indexes. */
@@ -127,7 +132,7 @@ static struct node_acks *acks_create(struct node *node, struct node_queue_reques
     acks->node = node;
     acks->whole = whole;
     acks->part_count = part_count;
-    atomic_init(&acks->missing, part_count);
+    atomic_init(&acks->missing, part_count + 1);
     return acks;
 }
 
@@ -149,6 +154,7 @@ static void acks_divide(struct node_acks *acks, const size_t counts[], size_t pa
         parts_of[i] = part_count++;
         part->request.queue = *whole;
         part->request.acks_ = acks;
+        part->request.is_here_ = acks->whole->is_here_;
         part->request.queue.receipts = receipts;
         part->request.queue.verdicts = verdicts;
         part->request.queue.receipt_count = 0;
@@ -174,6 +180,15 @@ static uint16_t acks_message_partition(struct list *message)
     return acks_partition(part->acks_->node, part->queue.receipts[0]);
 }
 
+/* Whether another node has the leases of this part. */
+static bool acks_is_elsewhere(const struct node *node, const struct node_queue_request *part)
+{
+    const struct node_route *route = &node->route;
+
+    return !part->is_here_ && route->is_here &&
+           !route->is_here(route->context, acks_partition(node, part->queue.receipts[0]));
+}
+
 static enum error_code acks_submit(struct node *node, struct node_queue_request *whole)
 {
     size_t *counts = calloc(2u * node->partition_count, sizeof(*counts));
@@ -191,9 +206,16 @@ static enum error_code acks_submit(struct node *node, struct node_queue_request 
     free(counts);
     struct list messages;
     list_init(&messages);
-    for (size_t i = 0; i < acks->part_count; i++)
-        list_push(&messages, &acks->parts[i].request.link_);
+    for (size_t i = 0; i < acks->part_count; i++) {
+        struct node_queue_request *part = &acks->parts[i].request;
+
+        if (acks_is_elsewhere(node, part))
+            node_work_report(node, part);
+        else
+            list_push(&messages, &part->link_);
+    }
     partition_post_all(node->partitions, PARTITION_ACKS, &messages, acks_message_partition);
+    acks_leave(acks);
     return ERROR_NONE;
 }
 
@@ -213,6 +235,8 @@ enum error_code node_queue_submit(struct node *node, struct node_queue_request *
     if (atomic_load(&node->is_stopping))
         return node_queue_refuse(node, ERROR_STOPPING, METRIC_REFUSED_STOPPING);
     list_init(&request->link_);
+    if (request->queue.kind == QUEUE_LEASE && !request->is_here_ && node_work_is_elsewhere(node))
+        return node_work_gather(node, request);
     if (request->queue.kind == QUEUE_LEASE) {
         request->wait_until_ = request->queue.wait_until;
         request->queue.wait_until = (struct instant){0};

@@ -4,6 +4,7 @@
  *   node.c           start, stop, admission
  *   node_status.c    health, metrics, and the state of targets and brokers
  *   node_queue.c     requests of workers, on their way to a shard
+ *   node_work.c      and on their way to other nodes
  *   shard.c          a shard's thread
  *   shard_queue.c    its queue
  *   shard_move.c     partitions that change their shard
@@ -107,8 +108,9 @@ struct node {
     bool has_backup_thread; /* to be joined */
     atomic_bool backs_up;   /* one is under way */
 
-    atomic_size_t inflight;     /* timers in requests not yet answered */
-    _Atomic uint64_t placed;    /* timers given to partitions by node_partition_next */
+    atomic_size_t inflight;  /* timers in requests not yet answered */
+    atomic_uint gathers;     /* leases that were taken to other nodes, to begin with each of them */
+    _Atomic uint64_t placed; /* timers given to partitions by node_partition_next */
     atomic_uint next_partition; /* of those that no shard keeps */
     atomic_bool is_failing;     /* the last commit failed */
     atomic_bool is_damaged;     /* a partition cannot be read */
@@ -238,6 +240,23 @@ void node_queue_answer_empty(struct node_queue_request *request);
 
 /* One of the parts of an acknowledgement is answered. */
 void node_queue_acks_done(struct node_queue_request *request);
+
+/* ---- node_work.c ---- */
+
+/* A request of another node, or one whose partition has come here: the queue of this node answers
+ * it. It is counted as in flight. */
+void node_work_begin(struct node *node, struct node_request *request);
+
+/* Passes the receipts of one partition, which another node owns, to that node. In any case
+ * node_queue_acks_done follows. */
+void node_work_report(struct node *node, struct node_queue_request *part);
+
+/* Whether a lease may find items at other nodes. */
+bool node_work_is_elsewhere(const struct node *node);
+
+/* Takes a lease: asks the queue of this node, and then those of others. NO_MEMORY, or what
+ * node_queue_submit says. */
+enum error_code node_work_gather(struct node *node, struct node_queue_request *request);
 
 /* ---- maintenance.c ---- */
 

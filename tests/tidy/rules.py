@@ -163,7 +163,7 @@ ENGINE_MODULES = {
     "pace": ("pace",),
 }
 ENGINE_TYPES = {"engine/engine.h", "engine/explain.h", "engine/forecast.h", "engine/survey.h", "engine/command.h", "engine/delivery.h",
-                "engine/engine_core.h", "engine/engine_stats.h", "engine/given_up.h", "engine/feed_event.h"}
+                "engine/engine_core.h", "engine/engine_stats.h", "engine/given_up.h", "engine/feed_event.h", "engine/work.h"}
 ENGINE_INNER = {"dispatch_queue.h", "shares.h"}  # of one module, for its own files
 
 

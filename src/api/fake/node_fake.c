@@ -154,6 +154,15 @@ static void scan(struct node *node, struct command *command)
     page->count = count;
 }
 
+static void node_fake_cancel(struct timer *timer)
+{
+    if (!timer)
+        return;
+    timer->state = TIMER_CANCELLED;
+    timer->ended = wall_now();
+    timer->version++;
+}
+
 static void execute(struct node *node, struct command *command)
 {
     struct timer *timer;
@@ -170,6 +179,8 @@ static void execute(struct node *node, struct command *command)
         command->explained = (struct explained){.place = PLACE_WHEEL, .now = wall_now()};
         node_fake_find(node, command);
         break;
+    case COMMAND_LEASE: /* the API has other calls for these */
+    case COMMAND_REPORT:
     case COMMAND_SURVEY: /* nothing is due */
         command->error = node->fails;
         break;
@@ -182,12 +193,7 @@ static void execute(struct node *node, struct command *command)
         patch(node, command);
         break;
     case COMMAND_CANCEL:
-        timer = node_fake_find(node, command);
-        if (timer) {
-            timer->state = TIMER_CANCELLED;
-            timer->ended = wall_now();
-            timer->version++;
-        }
+        node_fake_cancel(node_fake_find(node, command));
         break;
     case COMMAND_PAUSE:
     case COMMAND_RESUME:

@@ -1,0 +1,49 @@
+/*
+ * work.h - what a worker asks of a queue, as a command for the node that has the items: a lease of
+ * items, or a report on leases. No engine sees it: the queue of that node (delivery/queue.h)
+ * answers.
+ *
+ * Ownership  The caller's, borrowed until the answer. The timers of the items are valid only during
+ *            `done` of the request.
+ */
+#ifndef TICKWHEEL_ENGINE_WORK_H
+#define TICKWHEEL_ENGINE_WORK_H
+
+#include "engine/delivery.h"
+
+enum work_report { WORK_ACK, WORK_NACK, WORK_EXTEND };
+
+/* As enum queue_verdict. */
+enum work_verdict { WORK_OK, WORK_STALE, WORK_UNKNOWN };
+
+/* As struct queue_receipt. */
+struct command_receipt {
+    uint64_t number, proof;
+};
+
+struct command_work_item {
+    struct command_receipt receipt;
+    uint32_t attempt;
+    const struct timer *timer;
+};
+
+struct command_work {
+    struct bytes queue; /* its full name (timer/queue_target.h) */
+    uint64_t lease_ms;
+
+    /* LEASE */
+    uint32_t items_max;              /* 1 .. */
+    uint64_t bytes_max;              /* no further item when those so far have as many */
+    struct command_work_item *items; /* room for `items_max` */
+
+    /* REPORT */
+    enum work_report report;
+    struct delivery_outcome outcome; /* NACK */
+    const struct command_receipt *receipts;
+    uint8_t *verdicts; /* of enum work_verdict; the answer to each */
+    size_t receipt_count;
+
+    size_t item_count; /* the answer to LEASE */
+};
+
+#endif
