@@ -225,6 +225,14 @@ static bool api_streamed(struct http_request *request, bool is_idle, struct buff
     return call->route->streamed(call, is_idle, out);
 }
 
+static void api_left(struct http_request *request)
+{
+    struct call *call = http_request_user(request);
+
+    if (call->route->left)
+        call->route->left(call);
+}
+
 static void api_closed(struct http_request *request)
 {
     struct call *call = http_request_user(request);
@@ -281,6 +289,7 @@ static const struct http_handler api_handler = {
     .end = api_end,
     .resumed = api_resumed,
     .streamed = api_streamed,
+    .left = api_left,
     .closed = api_closed,
     .turned = api_turned,
     .refuse = api_refuse,

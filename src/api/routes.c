@@ -214,7 +214,7 @@ const struct route routes[] = {
               .response = "PauseState", .answers = {{200, "The queue goes on, durable."}},
               .refusals = REFUSES(NOT_FOUND) | REFUSES(INTERNAL), .section = "queues.md#pause"}},
     {"POST", "/v1/queues/{name}/lease", ACCESS_SCHEDULE, "queue_lease", .begin = queues_begin,
-     .body = call_collect, .end = queues_lease, .closed = queues_closed,
+     .body = call_collect, .end = queues_lease, .left = queues_left, .closed = queues_closed,
      .docs = {"leaseItems", "queues", "Lease due items to a worker", .parameter = "QueueName",
               .request = "QueueLease", .response = "QueueItems",
               .answers = {{200, "The leased items, until `leased_until`; the list may be empty."}},

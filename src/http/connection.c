@@ -570,6 +570,26 @@ static bool connection_begin(struct connection *connection, struct bytes *input)
     return true;
 }
 
+/* ---- clients that leave ---- */
+
+/* Tells the handler of requests whose client has ended its side. Which of them sleep is the loop's
+ * to know; whether they have an answer by now is not. */
+static void connection_tell_left(struct connection *connection)
+{
+    const struct http_handler *handler = connection->loop->server->options.handler;
+
+    if (!handler->left || !(connection->has_end || connection->is_at_end || connection->socket < 0))
+        return;
+    LIST_FOR_EACH (&connection->requests, link) {
+        struct http_request *request = list_item(link, struct http_request, link);
+
+        if (!request->is_asleep || !request->is_ended || request->has_left)
+            continue;
+        request->has_left = true;
+        handler->left(request);
+    }
+}
+
 /* ---- turns ---- */
 
 /* The client will not send the rest of the body. */
@@ -668,6 +688,7 @@ static void connection_receive(struct connection *connection)
 
 void connection_turn(struct connection *connection)
 {
+    connection_tell_left(connection); /* before others give its requests what they wait for */
     if (connection->socket >= 0 && !connection->lingers)
         connection_use_rest(connection);
     if (connection->socket >= 0 && connection->can_read && !connection->is_at_end &&
@@ -707,6 +728,7 @@ static bool connection_is_owed(const struct connection *connection)
 
 bool connection_end_turn(struct connection *connection)
 {
+    connection_tell_left(connection);
     if (connection->socket >= 0 && !connection->lingers)
         connection_use_rest(connection);
     if (connection->socket < 0)

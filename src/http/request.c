@@ -19,7 +19,7 @@ struct http_request *request_create(struct connection *connection, const struct 
     request->user = NULL;
     atomic_init(&request->turn, TURN_MOVING);
     request->is_asleep = request->is_ended = request->is_answered = request->has_paused = false;
-    request->ends_connection = request->hangs_up = request->is_stream = false;
+    request->ends_connection = request->hangs_up = request->is_stream = request->has_left = false;
     atomic_init(&request->is_posted, false);
     list_init(&request->posted);
     request->discarded_bytes = 0;

@@ -8,6 +8,7 @@
  *     end          the whole request has arrived: answer now, or later from any thread
  *     resumed      after http_request_resume, when the request had ended without an answer
  *     streamed     of a request that was answered by http_request_stream: what to send next
+ *     left         while an answer is owed: the client sends no more, and may be gone
  *     closed       the answer is sent or the client is gone; the request is freed after this call
  *
  *     static void hello_end(struct http_request *request)
@@ -86,6 +87,10 @@ struct http_handler {
      * at first, after http_request_wake, while it gives something and the client takes it, and with
      * `is_idle` when nothing was sent for HTTP_STREAM_IDLE_MS. May be NULL without streams. */
     bool (*streamed)(struct http_request *request, bool is_idle, struct buffer *out);
+    /* After `end`, once, while another thread owes the answer: the client has ended its side of the
+     * connection. It is gone, or has only said that it sends no more and still reads. The answer
+     * stays owed; it may come at once. May be NULL. */
+    void (*left)(struct http_request *request);
     void (*closed)(struct http_request *request); /* if `begin` or `refuse` was called */
     /* In place of `begin`: answers at once. */
     void (*refuse)(void *context, struct http_request *request, enum http_refusal refusal);

@@ -391,6 +391,37 @@ static void keeps_requests_of_clients_that_left(void **state)
     handler_destroy(handler);
 }
 
+/* A handler that owes an answer is told once that the client has ended its side; one that only
+ * sends no more gets the answer. */
+static void tells_of_clients_that_leave(void **state)
+{
+    struct handler *handler = handler_start(&(struct http_options){.threads = 2});
+    struct client client;
+
+    (void)state;
+    for (size_t i = 0; i < 4; i++) {
+        client_open(&client, handler_port(handler));
+        server_life_test_get(&client, "/park");
+        handler_await_parked(handler, i + 1);
+        assert_int_equal(handler_left(handler), i);
+        server_life_test_leave(&client, i % 2 ? LEAVE_QUIETLY : LEAVE_BY_RESET);
+        handler_await_left(handler, i + 1);
+        handler_answer(handler);
+        handler_await_closed(handler, i + 1);
+    }
+    client_open(&client, handler_port(handler));
+    server_life_test_get(&client, "/park");
+    client_finish(&client);
+    handler_await_left(handler, 5);
+    handler_answer(handler);
+    server_life_test_expect(&client, 200, "parked");
+    assert_true(client_is_at_end(&client));
+    client_close(&client);
+    await_connections(handler, 0);
+    assert_int_equal(handler_left(handler), 5);
+    handler_destroy(handler);
+}
+
 static void survives_readers_that_leave(void **state)
 {
     struct handler *handler = handler_start(&(struct http_options){.threads = 1});
@@ -702,6 +733,7 @@ int main(void)
         cmocka_unit_test(serves_slow_readers),
         cmocka_unit_test(survives_clients_that_leave),
         cmocka_unit_test(keeps_requests_of_clients_that_left),
+        cmocka_unit_test(tells_of_clients_that_leave),
         cmocka_unit_test(survives_readers_that_leave),
         cmocka_unit_test(answers_what_is_under_way_before_it_stops),
         cmocka_unit_test(stops_after_its_patience),

@@ -45,6 +45,7 @@ struct http_request {
     bool has_paused;      /* within this call of `body` */
     bool ends_connection; /* the answer is the last one */
     bool hangs_up;
+    bool has_left;                 /* `left` was called */
     bool is_stream;                /* answered by http_request_stream, and not at its end */
     atomic_bool is_posted;         /* a stream that was woken: on loop.posted, or about to be */
     uint64_t discarded_bytes;      /* of the body, after the answer */

@@ -106,6 +106,8 @@ struct node_queue_request {
     uint64_t wait_timer_;
     unsigned visited_;       /* shards that were asked although they have nothing */
     bool has_items_;         /* `leased` was called */
+    bool is_waiting_;        /* on the board; guarded by its lock, like the next */
+    bool is_given_up_;       /* it does not wait any more */
     struct node_acks *acks_; /* it is a part of these, or NULL */
     bool is_here_;           /* it is not passed to other nodes */
 };
@@ -113,6 +115,10 @@ struct node_queue_request {
 /* Hands it to the queue; in a cluster, to the queues of other nodes where theirs are the items.
  * OVERLOADED, STOPPING, NO_MEMORY: then nothing was taken and `done` is not called. */
 enum error_code node_queue_submit(struct node *node, struct node_queue_request *request);
+
+/* The worker of a lease that was submitted may be gone: it waits no more, and is answered with
+ * nothing unless a shard is giving it items. While the request lives, also after `done`. */
+void node_queue_give_up(struct node *node, struct node_queue_request *request);
 
 /* A copy of all timers, made while the node runs. Embed it and fill in `done`; it stays the
  * caller's and must live until `done` was called, on a thread of its own. */

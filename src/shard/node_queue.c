@@ -52,6 +52,14 @@ void node_queue_route(struct node *node, struct node_queue_request *request)
         mailbox_wake(&node->shards[0].workers); /* which ends the waits */
 }
 
+void node_queue_give_up(struct node *node, struct node_queue_request *request)
+{
+    if (!queue_board_give_up(node->board, request))
+        return;
+    list_init(&request->link_);
+    node_queue_answer_empty(request);
+}
+
 void node_queue_stop_waiting(struct node *node)
 {
     struct node_queue_request *request;
@@ -241,7 +249,7 @@ enum error_code node_queue_submit(struct node *node, struct node_queue_request *
         request->wait_until_ = request->queue.wait_until;
         request->queue.wait_until = (struct instant){0};
         request->visited_ = 0;
-        request->has_items_ = false;
+        request->has_items_ = request->is_waiting_ = request->is_given_up_ = false;
         node_queue_route(node, request);
         return ERROR_NONE;
     }

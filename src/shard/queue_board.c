@@ -130,6 +130,7 @@ static struct node_queue_request *board_take_out(struct queue_board *board,
 {
     tw_wheel_cancel(board->waits, request->wait_timer_);
     list_remove(&request->link_);
+    request->is_waiting_ = false;
     board->waiting--;
     board_update(board, line);
     return request;
@@ -167,6 +168,7 @@ static bool board_wait(struct queue_board *board, struct node_queue_request *req
         return false;
     }
     list_push(&line->waiting, &request->link_);
+    request->is_waiting_ = true;
     board->waiting++;
     board_update(board, line);
     return true;
@@ -178,7 +180,9 @@ int queue_board_route(struct queue_board *board, struct node_queue_request *requ
     *ret_is_first = false;
     pthread_mutex_lock(&board->lock);
     bool may_wait = request->wait_until_.ns > now.ns && !board->is_stopped && !board->is_blind;
-    int shard = board->is_stopped ? QUEUE_BOARD_ANSWERED : board_best(board, request->queue.queue);
+    int shard = board->is_stopped || request->is_given_up_
+                    ? QUEUE_BOARD_ANSWERED
+                    : board_best(board, request->queue.queue);
     if (shard == BOARD_NOWHERE && may_wait && board_wait(board, request, ret_is_first))
         shard = QUEUE_BOARD_WAITS;
     else if (shard == BOARD_NOWHERE)
@@ -250,6 +254,17 @@ bool queue_board_has_work(struct queue_board *board, unsigned shard)
     bool has_work = !list_is_empty(&board->busy[shard]);
     pthread_mutex_unlock(&board->lock);
     return has_work;
+}
+
+bool queue_board_give_up(struct queue_board *board, struct node_queue_request *request)
+{
+    pthread_mutex_lock(&board->lock);
+    const bool is_waiting = request->is_waiting_;
+    request->is_given_up_ = true;
+    if (is_waiting)
+        board_take_out(board, board_find(board, request->queue.queue), request);
+    pthread_mutex_unlock(&board->lock);
+    return is_waiting;
 }
 
 struct node_queue_request *queue_board_take_late(struct queue_board *board, struct instant now)

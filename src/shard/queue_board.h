@@ -40,9 +40,10 @@ void queue_board_destroy(struct queue_board *board);
 #define QUEUE_BOARD_WAITS    (-1) /* the board has the request */
 #define QUEUE_BOARD_ANSWERED (-2) /* nothing is there: to be answered by the caller */
 
-/* Where a lease goes next. A worker that does not wait is sent to every shard before it is answered
- * with nothing: an item whose create was answered is found, although its shard may not have
- * published it. `ret_is_first`: the board is to be looked at earlier than before. */
+/* Where a lease goes next; a lease that was given up is answered. A worker that does not wait is
+ * sent to every shard before it is answered with nothing: an item whose create was answered is
+ * found, although its shard may not have published it. `ret_is_first`: the board is to be looked at
+ * earlier than before. */
 int queue_board_route(struct queue_board *board, struct node_queue_request *request,
                       struct instant now, bool *ret_is_first);
 
@@ -61,6 +62,9 @@ bool queue_board_goes_before(struct queue_board *board, unsigned shard, struct b
 /* A worker that waits for a queue of which this shard has items; NULL: none. Names take turns. */
 struct node_queue_request *queue_board_take(struct queue_board *board, unsigned shard);
 bool queue_board_has_work(struct queue_board *board, unsigned shard);
+
+/* From now on the worker does not wait. True: it did, and was taken out, to be answered. */
+bool queue_board_give_up(struct queue_board *board, struct node_queue_request *request);
 
 /* Takes out a worker that waited long enough; NULL: none. */
 struct node_queue_request *queue_board_take_late(struct queue_board *board, struct instant now);

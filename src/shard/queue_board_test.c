@@ -131,6 +131,28 @@ static void test_waits_end(void **state)
     queue_board_destroy(board);
 }
 
+/* A worker that is given up while it waits is taken out, and one on its way does not wait. */
+static void test_a_worker_is_given_up(void **state)
+{
+    struct queue_board *board = board_of(2);
+    struct node_queue_request first = board_worker("mail", 1000),
+                              second = board_worker("mail", 1000);
+
+    (void)state;
+    assert_int_equal(board_send(board, &first), QUEUE_BOARD_WAITS);
+    assert_int_equal(board_send(board, &second), QUEUE_BOARD_WAITS);
+    assert_true(queue_board_give_up(board, &first));
+    assert_false(queue_board_give_up(board, &first));
+    assert_int_equal(queue_board_waiting(board), 1);
+    queue_board_publish(board, 1, BYTES("mail"), queue_board_first(5, (struct wall){1}));
+    assert_int_equal(board_send(board, &first), QUEUE_BOARD_ANSWERED);
+    assert_ptr_equal(queue_board_take(board, 1), &second);
+    assert_false(queue_board_give_up(board, &second));
+    assert_int_equal(board_send(board, &second), QUEUE_BOARD_ANSWERED);
+    assert_int_equal(queue_board_waiting(board), 0);
+    queue_board_destroy(board);
+}
+
 /* ---- threads ---- */
 
 enum { BOARD_SHARDS = 2, BOARD_WORKERS = 20000 };
@@ -198,6 +220,7 @@ int main(void)
         cmocka_unit_test(test_no_wait_asks_each_shard),
         cmocka_unit_test(test_workers_are_taken_in_order),
         cmocka_unit_test(test_waits_end),
+        cmocka_unit_test(test_a_worker_is_given_up),
         cmocka_unit_test(test_each_worker_is_taken_once),
     };
 

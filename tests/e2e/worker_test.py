@@ -9,6 +9,9 @@ import os
 import random
 import shutil
 import signal
+import socket
+import struct
+import subprocess
 import sys
 import tempfile
 import threading
@@ -16,6 +19,7 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
+import command_line
 import harness
 
 NDJSON = {"Content-Type": "application/x-ndjson", "Prefer": "return=minimal"}
@@ -227,6 +231,57 @@ class QueueTest(unittest.TestCase):
         self.assertGreaterEqual(min(late), 0)
         print(f"from due to the worker: p50 {harness.percentile(late, 0.5):.1f} ms, "
               f"p99 {harness.percentile(late, 0.99):.1f} ms", flush=True)
+
+    def await_waiting(self, count):
+        """Well before the 20 s of a wait are over."""
+        harness.wait_until(lambda: self.daemon.metric("tickwheel_queue_waiting") == count, 10, f"{count} workers wait")
+
+    def open_lease(self):
+        """A connection whose request waits for an item."""
+        body = b'{"wait": "20s"}'
+        connection = socket.create_connection(("127.0.0.1", self.daemon.port), timeout=10)
+        connection.sendall(b"POST /v1/queues/jobs/lease HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                           b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
+        return connection
+
+    # proves: lease-left
+    def test_a_worker_that_is_gone_gets_no_item(self):
+        self.daemon = self.start()
+        for number in range(8):
+            if number % 2:
+                connection = self.open_lease()
+                self.await_waiting(1)
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                connection.close()  # by a reset
+            else:
+                with subprocess.Popen([harness.find("tickwheel"), "work", "jobs", "--", "true"],
+                                      env=command_line.environment(f"http://127.0.0.1:{self.daemon.port}")) as worker:
+                    self.await_waiting(1)
+                    worker.kill()
+            self.await_waiting(0)
+            create(self.daemon, 1, int(time.time() * 1000), first=number)
+            begun = time.monotonic()
+            items = self.daemon.call("POST", "/v1/queues/jobs/lease", {"wait": "20s"})[2]["items"]
+            self.assertEqual([(item["payload"], item["attempt"]) for item in items], [(number, 1)])
+            self.assertLess(time.monotonic() - begun, 10)
+            self.daemon.call("POST", "/v1/queues/jobs/ack", {"receipts": [items[0]["receipt"]]})
+        harness.wait_until(lambda: self.daemon.metric("tickwheel_queue_leases_total") == 8, 10, "a lease for each")
+
+    # proves: lease-left
+    def test_a_client_that_sends_no_more_is_answered(self):
+        self.daemon = self.start()
+        for ready in (False, True):
+            if ready:
+                create(self.daemon, 1, int(time.time() * 1000))
+                harness.wait_until(lambda: self.daemon.metric("tickwheel_deliveries_waiting") == 1, 10, "ready")
+            with self.open_lease() as connection:
+                if not ready:
+                    self.await_waiting(1)
+                connection.shutdown(socket.SHUT_WR)
+                answer = b"".join(iter(lambda: connection.recv(65536), b""))
+            self.assertTrue(answer.startswith(b"HTTP/1.1 200 "), answer)
+            self.assertEqual(b'"items":[]' in answer, not ready)
+        self.await_waiting(0)
 
     # proves: target-queue, lease
     def test_priorities_and_order(self):

@@ -47,6 +47,7 @@ struct route {
     void (*resumed)(struct call *call); /* NULL: never resumes */
     /* After call_stream: as http/server.h has it. */
     bool (*streamed)(struct call *call, bool is_idle, struct buffer *out);
+    void (*left)(struct call *call);   /* likewise; NULL: it makes no difference */
     void (*closed)(struct call *call); /* frees `state`; NULL: nothing to free */
     struct route_docs docs;
 };

@@ -17,6 +17,7 @@ struct node {
     struct map timers;   /* by serial */
     struct feed *feed;   /* the real one; the tests post */
     struct queue *queue; /* the real one; its timers are ready at once */
+    size_t given_up;     /* calls of node_queue_give_up, which do nothing else */
     uint64_t counter;
     uint16_t partition_count, partition_turn;
     unsigned thread_count;
@@ -341,6 +342,22 @@ enum error_code node_queue_submit(struct node *node, struct node_queue_request *
     }
     pthread_mutex_unlock(&node->lock);
     return error;
+}
+
+void node_queue_give_up(struct node *node, struct node_queue_request *request)
+{
+    (void)request;
+    pthread_mutex_lock(&node->lock);
+    node->given_up++;
+    pthread_mutex_unlock(&node->lock);
+}
+
+size_t node_fake_given_up(struct node *node)
+{
+    pthread_mutex_lock(&node->lock);
+    const size_t given_up = node->given_up;
+    pthread_mutex_unlock(&node->lock);
+    return given_up;
 }
 
 void node_queue_stop_waiting(struct node *node)

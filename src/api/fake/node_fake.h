@@ -51,6 +51,9 @@ bool node_fake_set_error(struct node *node, const struct timer_id *id, const cha
 /* Lets the built-in queue see what time it is, and what has become ready since. */
 void node_fake_tick(struct node *node);
 
+/* Leases that were given up; their workers go on waiting. */
+size_t node_fake_given_up(struct node *node);
+
 /* Timers that were created, and the most that were under way at a time. */
 size_t node_fake_created(struct node *node);
 size_t node_fake_inflight_peak(struct node *node);

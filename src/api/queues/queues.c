@@ -265,6 +265,14 @@ void queues_lease(struct call *call)
     queues_submit(worker, lease_done);
 }
 
+/* Its worker would not get the items. */
+void queues_left(struct call *call)
+{
+    struct worker *worker = call->state;
+
+    node_queue_give_up(call->api->options.node, &worker->node);
+}
+
 static void queues_report(struct call *call, enum queue_kind kind)
 {
     struct worker *worker = worker_create(call, kind);

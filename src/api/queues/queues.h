@@ -13,6 +13,7 @@
 void queues_begin_name(struct call *call);
 void queues_begin(struct call *call);
 void queues_lease(struct call *call);
+void queues_left(struct call *call);
 void queues_ack(struct call *call);
 void queues_nack(struct call *call);
 void queues_extend(struct call *call);

@@ -244,12 +244,32 @@ static void long_poll(void **state)
     client_close(&other);
 }
 
+/* The node is told that a worker left which waits, and of no other. */
+static void worker_that_leaves(void **state)
+{
+    struct api_fixture *fixture = *state;
+    struct client other;
+
+    queues_test_create(fixture, "{\"after\":0,\"target\":\"queue:mail\"}");
+    node_fake_tick(fixture->node);
+    fixture_ask(fixture, "POST", LEASE, FIXTURE_JSON, BYTES("{\"wait\":\"20s\"}"), 200, NULL);
+    client_open(&other, api_port(fixture->api));
+    client_printf(&other, "POST " LEASE " HTTP/1.1\r\nHost: t\r\n" FIXTURE_JSON
+                          "Content-Length: 14\r\n\r\n{\"wait\":\"20s\"}");
+    assert_int_equal(node_fake_given_up(fixture->node), 0);
+    client_close(&other);
+    while (node_fake_given_up(fixture->node) == 0)
+        fixture_ask(fixture, "GET", "/healthz", "", NOTHING, 200, NULL);
+    assert_int_equal(node_fake_given_up(fixture->node), 1);
+    fixture_stop_api(fixture);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, queues_test_setup, queues_test_teardown)
     const struct CMUnitTest tests[] = {
         TEST(one_life),      TEST(stale_and_unknown), TEST(queues_test_refuses),
-        TEST(many_receipts), TEST(long_poll),
+        TEST(many_receipts), TEST(long_poll),         TEST(worker_that_leaves),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

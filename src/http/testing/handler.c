@@ -18,7 +18,7 @@ struct handler {
     pthread_cond_t changed;
     struct list parked, resumable; /* of struct visit */
     struct list gathered[HANDLER_THREADS_MAX];
-    size_t parked_count, begun, ended, closed, flooded;
+    size_t parked_count, begun, ended, left, closed, flooded;
     enum http_refusal refusal;
     bool is_stopping;
 };
@@ -175,6 +175,17 @@ static bool on_streamed(struct http_request *request, bool is_idle, struct buffe
     return goes_on;
 }
 
+static void handler_on_left(struct http_request *request)
+{
+    const struct visit *visit = http_request_user(request);
+    struct handler *handler = visit->handler;
+
+    pthread_mutex_lock(&handler->lock);
+    handler->left++;
+    pthread_cond_broadcast(&handler->changed);
+    pthread_mutex_unlock(&handler->lock);
+}
+
 static void handler_on_closed(struct http_request *request)
 {
     struct visit *visit = http_request_user(request);
@@ -250,6 +261,7 @@ struct handler *handler_start(const struct http_options *wanted)
                                               .end = on_end,
                                               .resumed = on_resumed,
                                               .streamed = on_streamed,
+                                              .left = handler_on_left,
                                               .closed = handler_on_closed,
                                               .refuse = on_refuse,
                                               .turned = handler_on_turned};
@@ -324,6 +336,19 @@ static void await(struct handler *handler, const size_t *count, size_t wanted)
 void handler_await_parked(struct handler *handler, size_t count)
 {
     await(handler, &handler->parked_count, count);
+}
+
+void handler_await_left(struct handler *handler, size_t count)
+{
+    await(handler, &handler->left, count);
+}
+
+size_t handler_left(struct handler *handler)
+{
+    pthread_mutex_lock(&handler->lock);
+    const size_t left = handler->left;
+    pthread_mutex_unlock(&handler->lock);
+    return left;
 }
 
 void handler_await_closed(struct handler *handler, size_t count)

@@ -47,6 +47,10 @@ uint16_t handler_port(struct handler *handler);
 void handler_await_parked(struct handler *handler, size_t count);
 void handler_await_closed(struct handler *handler, size_t count);
 
+/* Waits until the server told of so many clients that left; and how many these are now. */
+void handler_await_left(struct handler *handler, size_t count);
+size_t handler_left(struct handler *handler);
+
 /* Answers the request that was parked first. */
 void handler_answer(struct handler *handler);
 
