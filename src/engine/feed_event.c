@@ -1,8 +1,10 @@
-/* feed_event.c - copies of a timer without its content, for the clients that watch. */
+/* feed_event.c - copies of a timer without its content, and of a pause, for the clients that watch.
+ */
 #include "engine/feed_event.h"
 
 #include "base/footprint.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 const char *feed_kind_text(enum feed_kind kind)
@@ -38,6 +40,43 @@ struct feed_event *feed_event_create(enum feed_kind kind, struct wall at, const 
     return NULL;
 }
 
+static size_t feed_event_hold_bytes(const struct target_pause *hold)
+{
+    return hold->tenant.size + hold->name.size + hold->note.size;
+}
+
+/* Copies a text to `to`, where `text` then points; returns the place behind it. */
+static char *feed_event_keep(struct bytes *text, char *to)
+{
+    if (text->size)
+        memcpy(to, text->data, text->size);
+    text->data = to;
+    return to + text->size;
+}
+
+struct feed_event *feed_event_create_hold(enum feed_kind kind, struct wall at,
+                                          const struct target_pause *hold, size_t reset_count)
+{
+    struct feed_event *event = malloc(sizeof(*event) + feed_event_hold_bytes(hold));
+
+    assert(kind >= FEED_QUEUE_PAUSED);
+    if (!event)
+        return NULL;
+    *event = (struct feed_event){.kind = kind, .at = at, .hold = *hold, .reset_count = reset_count};
+    list_init(&event->link);
+    char *to = (char *)(event + 1);
+    to = feed_event_keep(&event->hold.tenant, to);
+    to = feed_event_keep(&event->hold.name, to);
+    feed_event_keep(&event->hold.note, to);
+    return event;
+}
+
+bool feed_event_is_of(const struct feed_event *event, struct bytes tenant)
+{
+    return event->kind >= FEED_MAINTENANCE_BEGUN ||
+           bytes_equal(event->timer ? event->timer->texts.tenant : event->hold.tenant, tenant);
+}
+
 void feed_event_destroy(struct feed_event *event)
 {
     if (!event)
@@ -48,5 +87,6 @@ void feed_event_destroy(struct feed_event *event)
 
 size_t feed_event_bytes(const struct feed_event *event)
 {
-    return footprint_of(sizeof(*event)) + event->timer->footprint;
+    return event->timer ? footprint_of(sizeof(*event)) + event->timer->footprint
+                        : footprint_of(sizeof(*event) + feed_event_hold_bytes(&event->hold));
 }

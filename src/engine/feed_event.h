@@ -1,28 +1,37 @@
 /*
- * feed_event.h - a change of a timer, for the clients that watch.
+ * feed_event.h - a change of a timer, or what holds deliveries back, for the clients that watch.
  *
  * An engine tells of changes that are durable, in their order, while engine_options.is_watched is
  * true; otherwise it costs the look at that flag. After a failed write an event may be missing.
+ * Pauses of queues and targets, resets and maintenance are told by the node (shard/feed.h).
  */
 #ifndef TICKWHEEL_ENGINE_FEED_EVENT_H
 #define TICKWHEEL_ENGINE_FEED_EVENT_H
 
+#include "timer/target_pauses.h"
 #include "timer/timer.h"
 
-/* X(name, text): the words of the API. */
-#define FEED_KIND_LIST(X)     \
-    X(NONE, "")               \
-    X(CREATED, "created")     \
-    X(CHANGED, "changed")     \
-    X(FIRED, "fired")         \
-    X(RETRIED, "retried")     \
-    X(FAILED, "failed")       \
-    X(DEAD, "dead")           \
-    X(CANCELLED, "cancelled") \
-    X(PAUSED, "paused")       \
-    X(RESUMED, "resumed")     \
-    X(REDRIVEN, "redriven")   \
-    X(DELETED, "deleted")
+/* X(name, text): the words of the API; first those of timers. */
+#define FEED_KIND_LIST(X)                     \
+    X(NONE, "")                               \
+    X(CREATED, "created")                     \
+    X(CHANGED, "changed")                     \
+    X(FIRED, "fired")                         \
+    X(RETRIED, "retried")                     \
+    X(FAILED, "failed")                       \
+    X(DEAD, "dead")                           \
+    X(CANCELLED, "cancelled")                 \
+    X(PAUSED, "paused")                       \
+    X(RESUMED, "resumed")                     \
+    X(REDRIVEN, "redriven")                   \
+    X(DELETED, "deleted")                     \
+    X(QUEUE_PAUSED, "queue-paused")           \
+    X(QUEUE_RESUMED, "queue-resumed")         \
+    X(TARGET_PAUSED, "target-paused")         \
+    X(TARGET_RESUMED, "target-resumed")       \
+    X(TARGET_RESET, "target-reset")           \
+    X(MAINTENANCE_BEGUN, "maintenance-begun") \
+    X(MAINTENANCE_ENDED, "maintenance-ended")
 
 enum feed_kind {
 #define X(name, text) FEED_##name,
@@ -37,13 +46,23 @@ struct feed_event {
     struct list link; /* the holder's */
     enum feed_kind kind;
     struct wall at;      /* when the engine knew that it was durable */
-    struct timer *timer; /* a copy without its content: names, labels, target, last error */
+    struct timer *timer; /* a copy without its content: names, labels, target, last error; NULL:
+                            it is of no timer */
+    /* Without a timer: the tenant, and of a queue or a target its name, of a pause all. The texts
+     * are the event's. */
+    struct target_pause hold;
+    size_t reset_count; /* of a reset: breakers that had failures */
 };
 
 /* The caller's to destroy; NULL when out of memory. */
 struct feed_event *feed_event_create(enum feed_kind kind, struct wall at,
                                      const struct timer *timer);
+struct feed_event *feed_event_create_hold(enum feed_kind kind, struct wall at,
+                                          const struct target_pause *hold, size_t reset_count);
 void feed_event_destroy(struct feed_event *event);
+
+/* Whether a tenant sees it; maintenance is seen by all. */
+bool feed_event_is_of(const struct feed_event *event, struct bytes tenant);
 
 /* The memory that it takes. */
 size_t feed_event_bytes(const struct feed_event *event);

@@ -160,6 +160,20 @@ void feed_post(struct feed *feed, struct list *events, uint64_t lost)
     pthread_mutex_unlock(&feed->lock);
 }
 
+void feed_tell_hold(struct feed *feed, enum feed_kind kind, const struct target_pause *hold,
+                    size_t reset_count)
+{
+    struct list events;
+
+    if (!atomic_load(&feed->is_watched))
+        return;
+    struct feed_event *event = feed_event_create_hold(kind, wall_now(), hold, reset_count);
+    list_init(&events);
+    if (event)
+        list_push(&events, &event->link);
+    feed_post(feed, &events, !event);
+}
+
 /* ---- listeners ---- */
 
 static size_t feed_count_of(const struct feed *feed, struct bytes tenant)
@@ -226,7 +240,7 @@ static enum feed_result feed_read_some(struct feed *feed, struct feed_listener *
 
         if (!event || looks == FEED_LOOKS)
             return FEED_MORE;
-        if (!bytes_equal(event->timer->texts.tenant, listener->tenant))
+        if (!feed_event_is_of(event, listener->tenant))
             continue;
         feed_name(feed, listener->next_, name);
         if (!take(context, event, name))

@@ -1,8 +1,9 @@
 /*
- * feed.h - changes of timers for the clients that watch: a bounded buffer of events, and the
- * listeners that read it at their own pace.
+ * feed.h - changes of timers, and of what holds deliveries back, for the clients that watch: a
+ * bounded buffer of events, and the listeners that read it at their own pace.
  *
  *     feed_post(feed, &events, lost);                      by the shards, after each turn
+ *     feed_tell_hold(feed, kind, &hold, 0);                by the node, of a pause or the like
  *     feed_listen(feed, &listener, last);                  by a listener
  *     while (feed_read(feed, &listener, take, context) == FEED_MORE) send what was taken
  *     feed_leave(feed, &listener);
@@ -62,6 +63,11 @@ const atomic_bool *feed_is_watched(const struct feed *feed);
 
 /* Takes events, of struct feed_event, and that `lost` more happened. */
 void feed_post(struct feed *feed, struct list *events, uint64_t lost);
+
+/* Tells the listeners, if there are any, of a queue, a target or maintenance
+ * (feed_event_create_hold). */
+void feed_tell_hold(struct feed *feed, enum feed_kind kind, const struct target_pause *hold,
+                    size_t reset_count);
 
 /* Begins to listen: behind the event of that name, or with those to come if it is empty. A name
  * that the feed does not know, or whose next events it has no more, is answered by FEED_LOST at the

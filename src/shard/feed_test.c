@@ -33,7 +33,7 @@ static bool feed_note(void *context, const struct feed_event *event, const char 
         return false;
     if (seen->count == 0)
         memcpy(seen->first, name, FEED_NAME_SIZE);
-    seen->versions[seen->count++] = event->timer->version;
+    seen->versions[seen->count++] = event->timer ? event->timer->version : (uint32_t)event->kind;
     memcpy(seen->last, name, FEED_NAME_SIZE);
     return true;
 }
@@ -111,6 +111,37 @@ static void each_sees_its_own_in_order(void **state)
     assert_true(strtoull(b->last + 17, NULL, 16) - strtoull(b->first + 17, NULL, 16) != 2997);
     feed_stop(feed);
     assert_int_equal(feed_take_all(feed, a), FEED_ENDED);
+    feed_unwatch(feed, a);
+    feed_unwatch(feed, b);
+    feed_destroy(feed);
+}
+
+/* What holds deliveries back is told its tenant, and maintenance to all; without a listener to
+ * none. */
+/* proves: events-holds, events-tenant */
+static void holds_are_told(void **state)
+{
+    struct feed *feed = feed_create();
+    char note[] = "a deploy";
+    const struct target_pause hold = {
+        .tenant = BYTES("a"), .name = BYTES("queue:mail"), .note = bytes_of(note)};
+
+    (void)state;
+    feed_tell_hold(feed, FEED_QUEUE_PAUSED, &hold, 0);
+    struct feed_seen *a = feed_watch(feed, "a", ""), *b = feed_watch(feed, "b", "");
+    feed_tell_hold(feed, FEED_QUEUE_PAUSED, &hold, 0);
+    memset(note, 'x', sizeof(note)); /* the event has its own */
+    feed_tell_hold(feed, FEED_TARGET_RESET, &hold, 2);
+    feed_tell_hold(feed, FEED_MAINTENANCE_BEGUN, &(struct target_pause){0}, 0);
+    feed_check(feed);
+    assert_int_equal(feed_take_all(feed, a), FEED_ALL);
+    assert_int_equal(feed_take_all(feed, b), FEED_ALL);
+    assert_int_equal(a->count, 3);
+    assert_int_equal(a->versions[0], FEED_QUEUE_PAUSED);
+    assert_int_equal(a->versions[1], FEED_TARGET_RESET);
+    assert_int_equal(a->versions[2], FEED_MAINTENANCE_BEGUN);
+    assert_int_equal(b->count, 1);
+    assert_int_equal(b->versions[0], FEED_MAINTENANCE_BEGUN);
     feed_unwatch(feed, a);
     feed_unwatch(feed, b);
     feed_destroy(feed);
@@ -233,6 +264,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_sees_its_own_in_order),
+        cmocka_unit_test(holds_are_told),
         cmocka_unit_test(one_goes_on_behind_the_event_it_names),
         cmocka_unit_test(one_that_is_slow_is_told),
         cmocka_unit_test(the_buffer_has_a_size),

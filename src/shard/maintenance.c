@@ -70,6 +70,8 @@ enum error_code node_maintenance_begin(struct node *node, struct bytes note,
     enum error_code code = maintenance_path(node, path, ret_error);
     if (!code)
         code = files_write(path, note, ret_error);
+    if (!code && !atomic_load(&node->is_held))
+        feed_tell_hold(node->feed, FEED_MAINTENANCE_BEGUN, &(struct target_pause){0}, 0);
     if (!code)
         maintenance_set(node, note);
     pthread_mutex_unlock(&node->hold_lock);
@@ -85,8 +87,8 @@ enum error_code node_maintenance_end(struct node *node, struct error *ret_error)
     enum error_code code = maintenance_path(node, path, ret_error);
     if (!code)
         code = files_remove(path, ret_error);
-    if (!code)
-        atomic_store(&node->is_held, false);
+    if (!code && atomic_exchange(&node->is_held, false))
+        feed_tell_hold(node->feed, FEED_MAINTENANCE_ENDED, &(struct target_pause){0}, 0);
     pthread_mutex_unlock(&node->hold_lock);
     node_wake_shards(node);
     return code;

@@ -133,6 +133,22 @@ static enum error_code pauses_refuse(enum error_code code, struct error *ret_err
     return error_set(ret_error, code, "%s", "");
 }
 
+/* Tells the clients that watch whether the queue or the target of that name is paused now. */
+static void pauses_tell(struct node *node, struct bytes tenant, struct bytes name)
+{
+    struct target_pauses *pauses = node_pauses(node);
+    const struct target_pause *pause = target_pauses_find(pauses, tenant, name);
+    const struct target_pause none = {.tenant = tenant, .name = name};
+
+    if (bytes_has_prefix(name, BYTES("queue:")))
+        feed_tell_hold(node->feed, pause ? FEED_QUEUE_PAUSED : FEED_QUEUE_RESUMED,
+                       pause ? pause : &none, 0);
+    else
+        feed_tell_hold(node->feed, pause ? FEED_TARGET_PAUSED : FEED_TARGET_RESUMED,
+                       pause ? pause : &none, 0);
+    target_pauses_leave(pauses);
+}
+
 enum error_code node_pause(struct node *node, const struct target_pause *pause,
                            struct error *ret_error)
 {
@@ -140,6 +156,8 @@ enum error_code node_pause(struct node *node, const struct target_pause *pause,
     struct target_pauses *last = node_pauses(node), *next;
     enum error_code code = target_pauses_put(last, pause->since, pause, &next);
     code = code ? pauses_refuse(code, ret_error) : pauses_show(node, last, next, ret_error);
+    if (!code)
+        pauses_tell(node, pause->tenant, pause->name);
     target_pauses_leave(last);
     pthread_mutex_unlock(&node->pause_lock);
     node_wake_shards(node);
@@ -152,9 +170,12 @@ enum error_code node_resume(struct node *node, struct bytes tenant, struct bytes
     pthread_mutex_lock(&node->pause_lock);
     struct target_pauses *last = node_pauses(node), *next;
     enum error_code code = ERROR_NONE;
-    if (target_pauses_find(last, tenant, name)) {
+    const struct target_pause *pause = target_pauses_find(last, tenant, name);
+    if (pause) {
         code = target_pauses_remove(last, now, tenant, name, &next);
         code = code ? pauses_refuse(code, ret_error) : pauses_show(node, last, next, ret_error);
+        if (!code && target_pause_is_in_force(pause, now))
+            pauses_tell(node, tenant, name);
     }
     target_pauses_leave(last);
     pthread_mutex_unlock(&node->pause_lock);
@@ -183,6 +204,7 @@ enum error_code node_reset(struct node *node, struct bytes tenant, struct bytes 
     if (!code) {
         *ret_count = targets_reset(node->targets, tenant, name);
         target_pause_board_show_resets(&node->pauses, next);
+        feed_tell_hold(node->feed, FEED_TARGET_RESET, &reset, *ret_count);
     } else {
         pauses_refuse(code, ret_error);
     }

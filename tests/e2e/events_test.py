@@ -42,7 +42,7 @@ class Stream:
         seen = []
         while not seen or seen[-1] != kind:
             event, _, data = self.next()
-            if event != "lost" and data["timer"]["id"] == timer["id"]:
+            if data.get("timer", {}).get("id") == timer["id"]:
                 seen.append(event)
         return seen
 
@@ -105,6 +105,43 @@ class EventsTest(DaemonCase):
             self.assertEqual(event, "cancelled" if stream is list(streams.values())[-1] else "created")
         for wrong in ("type=gone", "label=x", "target=", "state=dead", "key_prefix=a&key_prefix=b"):
             self.call(422, "GET", f"/v1/events?{wrong}")
+
+    def of_none(self, stream):
+        """The type and the other members of the next event, which is of no timer."""
+        event, name, data = stream.next()
+        self.assertRegex(name, r"\A[0-9a-f]{16}-[0-9a-f]{16}\Z")
+        self.assertEqual(data.pop("type"), event)
+        self.assertRegex(data.pop("at"), r"\A\d{4}-.*Z\Z")
+        return event, data
+
+    # proves: events-holds
+    def test_what_holds_deliveries_back_is_seen(self):
+        stream, labelled = self.watch(), self.watch("?label=team:a")
+        resets = self.watch("?type=target-reset&type=maintenance-ended")
+        until = {"until": "2099-01-01T00:00:00.000Z", "note": "a deploy"}
+        target = "https://shop.example"
+        for place, name, kind in (("queues/mail", "mail", "queue"), ("targets/https%3A%2F%2Fshop.example", target, "target")):
+            for body in (until, {}):  # a second pause keeps its beginning
+                paused = self.call(200, "POST", f"/v1/{place}/pause", body)[1]
+                self.assertEqual(self.of_none(stream), (f"{kind}-paused", paused))
+                self.assertEqual(paused["paused"].get("until"), body.get("until"))
+            for _ in range(2):  # the second resumes nothing, and is not told
+                self.call(200, "POST", f"/v1/{place}/resume")
+            self.assertEqual(self.of_none(stream), (f"{kind}-resumed", {"name": name}))
+            self.call(422 if kind == "target" else 404, "POST", f"/v1/{place}%2Fx/pause", {})
+        self.call(200, "POST", "/v1/targets/https%3A%2F%2Fshop.example/reset")
+        for stream_ in (stream, resets):
+            self.assertEqual(self.of_none(stream_), ("target-reset", {"name": target, "reset": 0}))
+        for note in ("one", "another"):
+            self.call(200, "PUT", "/v1/admin/maintenance", {"note": note})
+        for _ in range(2):
+            self.call(200, "DELETE", "/v1/admin/maintenance")
+        self.assertEqual(self.of_none(stream), ("maintenance-begun", {}))
+        for stream_ in (stream, resets):
+            self.assertEqual(self.of_none(stream_), ("maintenance-ended", {}))
+        timer = self.create(labels={"team": "a"})
+        for stream_ in (stream, labelled):
+            self.assertEqual(stream_.next()[2]["timer"]["id"], timer["id"])
 
     # proves: events-resume, events-lost
     def test_one_goes_on_behind_an_event(self):

@@ -1,5 +1,6 @@
 /*
- * events.c - GET /v1/events: changes of the caller's timers, as server-sent events.
+ * events.c - GET /v1/events: changes of the caller's timers, and of what holds them back, as
+ * server-sent events.
  *
  * A stream reads the feed (shard/feed.h) whenever its client has taken everything before, so a slow
  * client costs no memory: it falls behind the feed's buffer, is told so, and the stream ends.
@@ -8,6 +9,7 @@
 #include "api/timers/list.h"
 #include "api/timers/timers.h"
 
+#include "base/json.h"
 #include "calendar/rfc3339.h"
 
 #include <stdlib.h>
@@ -36,6 +38,24 @@ static void events_wake(struct feed_listener *listener)
     http_request_wake(list_item(listener, struct event_stream, listener)->call->http);
 }
 
+/* The members of an event that is of no timer. */
+static void events_append_hold(const struct feed_event *event, struct buffer *out)
+{
+    const struct bytes queue = BYTES("queue:");
+    struct bytes name = event->hold.name;
+
+    if (bytes_has_prefix(name, queue))
+        name = (struct bytes){name.data + queue.size, name.size - queue.size};
+    if (name.size) {
+        buffer_append_text(out, ",\"name\":");
+        json_append_string(out, name);
+    }
+    if (event->kind == FEED_QUEUE_PAUSED || event->kind == FEED_TARGET_PAUSED)
+        timer_json_append_pause(&event->hold, event->at, out);
+    if (event->kind == FEED_TARGET_RESET)
+        buffer_printf(out, ",\"reset\":%zu", event->reset_count);
+}
+
 static bool events_take(void *context, const struct feed_event *event, const char *name)
 {
     struct events_reading *reading = context;
@@ -43,14 +63,20 @@ static bool events_take(void *context, const struct feed_event *event, const cha
     struct buffer *out = reading->out;
     char at[RFC3339_TEXT_SIZE];
 
-    if (!(query->kinds & 1u << event->kind) || !list_wants(query, event->timer))
+    if (!(query->kinds & 1u << event->kind) ||
+        !(event->timer ? list_wants(query, event->timer) : !list_has_filter(query)))
         return true;
     if (out->size - reading->size > EVENTS_CHUNK_BYTES)
         return false;
     rfc3339_format(event->at, at);
-    buffer_printf(out, "id: %s\nevent: %s\ndata: {\"type\":\"%s\",\"at\":\"%s\",\"timer\":", name,
+    buffer_printf(out, "id: %s\nevent: %s\ndata: {\"type\":\"%s\",\"at\":\"%s\"", name,
                   feed_kind_text(event->kind), feed_kind_text(event->kind), at);
-    timer_json_format(event->timer, out);
+    if (event->timer) {
+        buffer_append_text(out, ",\"timer\":");
+        timer_json_format(event->timer, out);
+    } else {
+        events_append_hold(event, out);
+    }
     buffer_append_text(out, "}\n\n");
     return true;
 }

@@ -79,6 +79,11 @@ bool list_wants(const struct list_query *query, const struct timer *timer)
     return true;
 }
 
+bool list_has_filter(const struct list_query *query)
+{
+    return query->target.data || query->origin.data || query->key_prefix.data || query->label_count;
+}
+
 static void list_answer(struct call *call);
 
 static bool has_timers(const struct list_job *job)

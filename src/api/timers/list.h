@@ -60,6 +60,9 @@ struct bytes list_origin(const struct timer *timer);
 /* Whether a timer passes the filters. */
 bool list_wants(const struct list_query *query, const struct timer *timer);
 
+/* Whether a query of LIST_EVENTS has a filter of timers, so that nothing else passes it. */
+bool list_has_filter(const struct list_query *query);
+
 void list_end(struct call *call);
 void list_closed(struct call *call);
 
