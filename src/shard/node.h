@@ -160,9 +160,11 @@ enum error_code node_resume(struct node *node, struct bytes tenant, struct bytes
                             struct wall now, struct error *ret_error);
 
 /* Closes the breakers of a target of a tenant and of its paths, and has it tried at once. Returns
- * through `ret_count` how many had failures. TOO_MANY: as many were reset in the last
- * NODE_RESET_MS as may be paused. */
-#define NODE_RESET_MS UINT64_C(60000)
+ * through `ret_count` how many had failures. TOO_MANY: NODE_RESETS_TENANT_MAX of the tenant, or
+ * NODE_RESETS_MAX of all, were reset in the last NODE_RESET_MS. */
+#define NODE_RESET_MS          UINT64_C(60000)
+#define NODE_RESETS_TENANT_MAX TARGET_PAUSES_TENANT_MAX
+#define NODE_RESETS_MAX        TARGET_PAUSES_MAX
 enum error_code node_reset(struct node *node, struct bytes tenant, struct bytes name,
                            struct wall now, size_t *ret_count, struct error *ret_error);
 

@@ -218,6 +218,44 @@ static void test_the_door_refuses(void **state)
     node_stop(fixture->node);
 }
 
+static enum error_code reset_target(struct node *node, unsigned tenant, unsigned number,
+                                    struct wall now, struct error *error)
+{
+    char tenant_text[16], name[32];
+    size_t count;
+
+    snprintf(tenant_text, sizeof(tenant_text), "t%u", tenant);
+    snprintf(name, sizeof(name), "https://a%u.example", number);
+    return node_reset(node, bytes_of(tenant_text), bytes_of(name), now, &count, error);
+}
+
+/* Goal: the targets of a tenant, and of all tenants, that are reset in a minute are bounded; one of
+ * them again is none more. Method: as many as may be, one more, and a minute later. */
+/* proves: resets-tenant, resets-all */
+static void test_resets_are_bounded(void **state)
+{
+    enum { TENANTS = NODE_RESETS_MAX / NODE_RESETS_TENANT_MAX };
+    struct fixture *fixture = *state;
+    const struct wall now = wall_now();
+    struct error error;
+
+    start(fixture);
+    struct node *node = fixture->node;
+    for (unsigned i = 0; i < TENANTS; i++) {
+        for (unsigned j = 0; j < NODE_RESETS_TENANT_MAX; j++)
+            assert_int_equal(reset_target(node, i, j, now, &error), ERROR_NONE);
+        assert_int_equal(reset_target(node, i, NODE_RESETS_TENANT_MAX, now, &error),
+                         ERROR_TOO_MANY);
+        assert_non_null(strstr(error.text, "are reset in a minute"));
+    }
+    assert_int_equal(reset_target(node, TENANTS, 0, now, &error), ERROR_TOO_MANY);
+    assert_int_equal(reset_target(node, 0, 0, now, &error), ERROR_NONE);
+    const struct wall later = wall_add(now, NODE_RESET_MS);
+    assert_int_equal(reset_target(node, TENANTS, 0, later, &error), ERROR_NONE);
+    assert_int_equal(reset_target(node, 0, NODE_RESETS_TENANT_MAX, later, &error), ERROR_NONE);
+    node_stop(node);
+}
+
 /* Goal: requests of an outbox count as in flight from the moment they are admitted, and each is
  * answered once it is sent, on whichever shard. Method: as many as are allowed and one more, for
  * partitions of two shards; the room is free again afterwards. */
@@ -443,6 +481,7 @@ int main(void)
         TEST(test_restart_keeps_what_was_acknowledged),
         TEST(test_stop_answers_everything),
         TEST(test_the_door_refuses),
+        TEST(test_resets_are_bounded),
         TEST(test_an_outbox_is_sent),
         TEST(test_commits_on_either_thread),
         TEST(test_commits_here_only_what_is_quick),

@@ -133,6 +133,15 @@ static enum error_code pauses_refuse(enum error_code code, struct error *ret_err
     return error_set(ret_error, code, "%s", "");
 }
 
+static enum error_code pauses_refuse_reset(enum error_code code, struct error *ret_error)
+{
+    if (code == ERROR_TOO_MANY)
+        return error_set(ret_error, code,
+                         "At most %d targets of a tenant are reset in a minute, and %d of all",
+                         NODE_RESETS_TENANT_MAX, NODE_RESETS_MAX);
+    return error_set(ret_error, code, "%s", "");
+}
+
 /* Tells the clients that watch whether the queue or the target of that name is paused now. */
 static void pauses_tell(struct node *node, struct bytes tenant, struct bytes name)
 {
@@ -206,7 +215,7 @@ enum error_code node_reset(struct node *node, struct bytes tenant, struct bytes 
         target_pause_board_show_resets(&node->pauses, next);
         feed_tell_hold(node->feed, FEED_TARGET_RESET, &reset, *ret_count);
     } else {
-        pauses_refuse(code, ret_error);
+        pauses_refuse_reset(code, ret_error);
     }
     target_pauses_leave(last);
     pthread_mutex_unlock(&node->pause_lock);
