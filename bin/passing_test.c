@@ -551,6 +551,19 @@ static void test_workers_wait_for_both_nodes(void **state)
     hand_report(&all, first, QUEUE_ACK, QUEUE_STALE);
 }
 
+/* A worker that has gone does not wait for another node either. */
+static void test_a_worker_at_both_nodes_is_given_up(void **state)
+{
+    const struct halves *both = *state;
+    const struct half *second = &both->half[1];
+    struct hand hand;
+
+    hand_lease(&hand, second, 600000);
+    node_queue_give_up(second->node, &hand.request);
+    hand_await(&hand); /* or the test is too late */
+    assert_int_equal(hand.count, 0);
+}
+
 /* What the node says of receipts whose node does not answer is that it does not know. */
 static void test_receipts_of_a_node_that_has_gone(void **state)
 {
@@ -604,6 +617,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_an_outbox_for_both, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_items_of_the_other_node, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_workers_wait_for_both_nodes, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_worker_at_both_nodes_is_given_up, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_receipts_of_a_node_that_has_gone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_other_node_stops, set_up, tear_down),
     };

@@ -276,6 +276,10 @@ static void gather_go_on(struct work_gather *gather)
     const struct queue_request *queue = &gather->whole->queue;
     uint16_t partition;
 
+    if (queue_board_is_given_up(gather->node->board, gather->whole)) {
+        gather_finish(gather, ERROR_NONE);
+        return;
+    }
     while (gather_find_node(gather, &partition)) {
         gather->work = (struct command_work){
             .queue = queue->queue,
@@ -396,6 +400,7 @@ enum error_code node_work_gather(struct node *node, struct node_queue_request *r
         return ERROR_NO_MEMORY;
     gather->node = node;
     gather->whole = request;
+    request->is_waiting_ = request->is_given_up_ = false;
     gather->until = request->queue.wait_until;
     gather->request.done = gather_passed_done;
     gather->first = (uint16_t)(atomic_fetch_add(&node->gathers, 1) % node->partition_count);

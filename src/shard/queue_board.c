@@ -267,6 +267,14 @@ bool queue_board_give_up(struct queue_board *board, struct node_queue_request *r
     return is_waiting;
 }
 
+bool queue_board_is_given_up(struct queue_board *board, const struct node_queue_request *request)
+{
+    pthread_mutex_lock(&board->lock);
+    const bool is_given_up = request->is_given_up_;
+    pthread_mutex_unlock(&board->lock);
+    return is_given_up;
+}
+
 struct node_queue_request *queue_board_take_late(struct queue_board *board, struct instant now)
 {
     pthread_mutex_lock(&board->lock);

@@ -66,6 +66,8 @@ bool queue_board_has_work(struct queue_board *board, unsigned shard);
 /* From now on the worker does not wait. True: it did, and was taken out, to be answered. */
 bool queue_board_give_up(struct queue_board *board, struct node_queue_request *request);
 
+bool queue_board_is_given_up(struct queue_board *board, const struct node_queue_request *request);
+
 /* Takes out a worker that waited long enough; NULL: none. */
 struct node_queue_request *queue_board_take_late(struct queue_board *board, struct instant now);
 struct instant queue_board_wake_at(struct queue_board *board);

@@ -141,7 +141,9 @@ static void test_a_worker_is_given_up(void **state)
     (void)state;
     assert_int_equal(board_send(board, &first), QUEUE_BOARD_WAITS);
     assert_int_equal(board_send(board, &second), QUEUE_BOARD_WAITS);
+    assert_false(queue_board_is_given_up(board, &first));
     assert_true(queue_board_give_up(board, &first));
+    assert_true(queue_board_is_given_up(board, &first));
     assert_false(queue_board_give_up(board, &first));
     assert_int_equal(queue_board_waiting(board), 1);
     queue_board_publish(board, 1, BYTES("mail"), queue_board_first(5, (struct wall){1}));
