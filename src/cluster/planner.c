@@ -34,7 +34,7 @@ struct planning {
 bool plan_is_eligible(const struct roster *roster, const struct roster_member *member,
                       const struct plan_options *options)
 {
-    return roster_is_alive(roster, member) &&
+    return roster_is_alive(roster, member) && member->weight > 0 &&
            (uint64_t)llabs((long long)member->clock_offset_ms) <= options->clock_skew_ms_max;
 }
 

@@ -76,15 +76,16 @@ static void test_contradictions_of_a_plan(void **state)
     free(plan);
 }
 
-/* What a member says of partition 0. */
-static void planner_tell(struct roster *roster, uint32_t node, enum roster_role role, uint64_t next)
+/* What a member says of itself and of partition 0. */
+static void planner_tell_weight(struct roster *roster, uint32_t node, uint16_t weight,
+                                enum roster_role role, uint64_t next)
 {
     struct roster_note *note = calloc(1, sizeof(*note));
     struct frame frame = {.kind = FRAME_NOTE, .node = node, .incarnation = 1};
     struct buffer buffer;
 
     assert_non_null(note);
-    note->weight = 1;
+    note->weight = weight;
     note->place_count = role != ROSTER_ABSENT;
     note->places[0] = (struct roster_place){0, role, next};
     buffer_init(&buffer);
@@ -95,7 +96,12 @@ static void planner_tell(struct roster *roster, uint32_t node, enum roster_role 
     free(note);
 }
 
-/* The one that read most; never one on which the partition is broken. */
+static void planner_tell(struct roster *roster, uint32_t node, enum roster_role role, uint64_t next)
+{
+    planner_tell_weight(roster, node, 1, role, next);
+}
+
+/* The one that read most; never one on which the partition is broken, or that stops. */
 static void test_who_takes_over(void **state)
 {
     const struct plan_options options = {.standby_count = 3, .clock_skew_ms_max = 500};
@@ -114,6 +120,9 @@ static void test_who_takes_over(void **state)
     const struct plan_entry *entry = &plans[1].entries[0];
     assert_int_equal(entry->owner, 3);
     assert_true(entry->standbys[0] == 2 && entry->standbys[1] == 1 && entry->standbys[2] == 0);
+    planner_tell_weight(roster, 3, 0, ROSTER_STANDBY, 90);
+    assert_int_equal(plan_make(&plans[0], roster, &options, &plans[1]), PLAN_CHANGED);
+    assert_int_equal(entry->owner, 2);
     planner_tell(roster, 1, ROSTER_OWNER, 5); /* by its claim */
     assert_int_equal(plan_make(&plans[0], roster, &options, &plans[1]), PLAN_CHANGED);
     assert_int_equal(entry->owner, 1);

@@ -28,7 +28,7 @@ struct replica {
     bool is_leaving;           /* `leave` was told */
     bool is_planned;
     uint32_t planned;
-    uint64_t applied;
+    uint64_t applied, refused;
     struct buffer part; /* of a commit that was read, whose last frame is not there yet */
     struct error error;
 
@@ -371,10 +371,12 @@ void replica_read(struct replica *replica, uint64_t offset, struct bytes bytes, 
         replica_break(replica);
         return;
     }
-    if (ownership_read(&replica->own, offset, &frame, now) == OWNERSHIP_VALID)
+    const enum ownership_verdict verdict = ownership_read(&replica->own, offset, &frame, now);
+    if (verdict == OWNERSHIP_VALID)
         replica_apply(replica, offset, &frame);
     else if (replica->applied == offset)
         replica->applied = offset + 1;
+    replica->refused += verdict == OWNERSHIP_REFUSED;
     replica_take_result(replica, 0);
     if (!replica->is_failing)
         replica_note_state(replica);
@@ -522,6 +524,11 @@ uint64_t replica_epoch(const struct replica *replica)
 uint64_t replica_applied(const struct replica *replica)
 {
     return replica->applied;
+}
+
+uint64_t replica_refused(const struct replica *replica)
+{
+    return replica->refused;
 }
 
 bool replica_is_failing(const struct replica *replica)

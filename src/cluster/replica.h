@@ -121,6 +121,10 @@ uint64_t replica_epoch(const struct replica *replica);
 /* Records before this offset are in the storage, or changed nothing. */
 uint64_t replica_applied(const struct replica *replica);
 
+/* How many records were read that changed nothing, because their node owned the partition no more
+ * or not yet. */
+uint64_t replica_refused(const struct replica *replica);
+
 /* The storage failed, and its place is not loaded yet. */
 bool replica_is_failing(const struct replica *replica);
 

@@ -141,7 +141,7 @@ enum error_code roster_note_decode(struct bytes body, struct roster_note *ret_no
     if (!roster_get_text(&body, ROSTER_ADDRESS_SIZE_MAX, &ret_note->address) ||
         !roster_get_text(&body, ROSTER_ADDRESS_SIZE_MAX, &ret_note->internal_address) ||
         !roster_get_text(&body, ROSTER_ZONE_SIZE_MAX, &ret_note->zone) ||
-        !roster_get(&body, 4, &offset) || !roster_get(&body, 2, &weight) || weight == 0 ||
+        !roster_get(&body, 4, &offset) || !roster_get(&body, 2, &weight) ||
         weight > ROSTER_WEIGHT_MAX || !roster_get(&body, 2, &load) ||
         !roster_get_places(&body, ret_note) ||
         !roster_get_counts(&body, ret_note->ready, &ret_note->ready_count) ||

@@ -59,8 +59,8 @@ struct roster_note {
     struct bytes internal_address; /* where nodes reach it */
     struct bytes zone;             /* empty: the operator gave none */
     int32_t clock_offset_ms;       /* its clock less that of the brokers */
-    uint16_t weight;               /* 1 to ROSTER_WEIGHT_MAX */
-    uint16_t load;                 /* parts in 1,000 of the time of its shards that are used */
+    uint16_t weight; /* 0 to ROSTER_WEIGHT_MAX; 0: it is to own nothing, for it stops */
+    uint16_t load;   /* parts in 1,000 of the time of its shards that are used */
     size_t place_count;
     struct roster_place places[ROSTER_PARTITIONS_MAX]; /* partitions rise */
     size_t ready_count;

@@ -89,7 +89,7 @@ static void test_notes_out_of_bounds(void **state)
         {0, 0},    {0, 2},    /* forms to come */
         {2, 10},   {8, '\t'}, /* control characters */
         {4, 200},             /* a text longer than the note */
-        {13, 0},   {14, 4},   /* weights */
+        {14, 4},              /* a weight */
         {18, 5},              /* more partitions than there are */
         {21, 0},   {21, 5},   /* roles */
         {30, 0},   {31, 4},   /* partitions in no order, and beyond the last one */

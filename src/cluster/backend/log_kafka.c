@@ -2,10 +2,12 @@
  * log_kafka.c - the log on Kafka by librdkafka; see log_kafka.h.
  *
  * Written for librdkafka 2.0.2 and later. That version can hang in a question for the end of a
- * partition, so the end is only learnt by reading up to it. An idempotent producer can end for good
- * after a time-out, so each one whose append failed is replaced: correctness does not rest on
- * idempotence, for a frame names its epoch and seq. A producer sends one partition in a request,
- * and a broker serves a connection one request at a time: so each log has handles of its own.
+ * partition, so the end is only learnt by reading up to it: where a broker has no more, or where
+ * its last answer said that the end is. A log that has a record for each answer never shows the
+ * former. An idempotent producer can end for good after a time-out, so each one whose append failed
+ * is replaced: correctness does not rest on idempotence, for a frame names its epoch and seq. A
+ * producer sends one partition in a request, and a broker serves a connection one request at a
+ * time: so each log has handles of its own.
  */
 #include "cluster/backend/log_kafka.h"
 
@@ -17,6 +19,9 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+/* Of 2001: the broker in memory of librdkafka says less, and means none. */
+#define APPENDED_MS_MIN INT64_C(1000000000000)
+
 struct log_kafka {
     struct log_kafka_options options;
     int event_fd;         /* readable when librdkafka has something */
@@ -27,6 +32,8 @@ struct log_kafka {
     rd_kafka_topic_t *topic; /* the consumer's; NULL: it does not follow */
     rd_kafka_queue_t *records;
     rd_kafka_message_t *record;  /* whose bytes the last event has */
+    bool has_ended;              /* the end was told since it follows */
+    uint64_t next;               /* behind the last record that was told */
     bool is_sent;                /* an append has no report yet */
     struct log_kafka_event done; /* LANDED or FAILED, not told yet; NOTHING: none */
 };
@@ -94,12 +101,16 @@ static void log_kafka_report(rd_kafka_t *producer, const rd_kafka_message_t *mes
 {
     struct log_kafka *log = context;
     struct log_kafka_event *event = &log->done;
+    rd_kafka_timestamp_type_t type;
+    const int64_t appended_ms = rd_kafka_message_timestamp(message, &type);
 
     (void)producer;
     log->is_sent = false;
     *event = (struct log_kafka_event){.kind = LOG_KAFKA_LANDED,
                                       .ticket = (uint64_t)(uintptr_t)message->_private,
                                       .offset = (uint64_t)message->offset};
+    if (type == RD_KAFKA_TIMESTAMP_LOG_APPEND_TIME && appended_ms > APPENDED_MS_MIN)
+        event->appended.ms = (uint64_t)appended_ms;
     if (!message->err && message->offset >= 0)
         return;
     event->kind = LOG_KAFKA_FAILED;
@@ -196,20 +207,34 @@ static void log_kafka_stop(struct log_kafka *log)
     rd_kafka_queue_destroy(log->records);
 }
 
-enum error_code log_kafka_follow(struct log_kafka *log, uint64_t offset, struct error *ret_error)
+/* From an offset, or one of librdkafka's logical offsets. */
+static enum error_code log_kafka_begin(struct log_kafka *log, int64_t offset,
+                                       struct error *ret_error)
 {
     log_kafka_stop(log);
+    log->has_ended = false;
+    log->next = 0;
     log->topic = rd_kafka_topic_new(log->consumer, log->options.topic, NULL);
     if (!log->topic)
         return error_set(ret_error, ERROR_IO, "follow: %.140s",
                          rd_kafka_err2str(rd_kafka_last_error()));
     log->records = rd_kafka_queue_new(log->consumer);
     rd_kafka_queue_io_event_enable(log->records, log->event_fd, &(uint64_t){1}, sizeof(uint64_t));
-    if (!rd_kafka_consume_start_queue(log->topic, (int32_t)log->options.partition, (int64_t)offset,
+    if (!rd_kafka_consume_start_queue(log->topic, (int32_t)log->options.partition, offset,
                                       log->records))
         return ERROR_NONE;
     return error_set(ret_error, ERROR_IO, "follow: %.140s",
                      rd_kafka_err2str(rd_kafka_last_error()));
+}
+
+enum error_code log_kafka_follow(struct log_kafka *log, uint64_t offset, struct error *ret_error)
+{
+    return log_kafka_begin(log, (int64_t)offset, ret_error);
+}
+
+enum error_code log_kafka_follow_end(struct log_kafka *log, uint64_t count, struct error *ret_error)
+{
+    return log_kafka_begin(log, RD_KAFKA_OFFSET_TAIL((int64_t)count), ret_error);
 }
 
 /* NOTHING for what passes by itself: a broker that is away, a leader that moves. */
@@ -231,16 +256,36 @@ static enum log_kafka_kind log_kafka_kind_of(const rd_kafka_message_t *record)
     }
 }
 
+/* Whether all is read that the log had in the last answer of a broker, and no event has said so. */
+static bool log_kafka_is_at_end(const struct log_kafka *log)
+{
+    int64_t low, high;
+
+    return !log->has_ended && log->next > 0 &&
+           !rd_kafka_get_watermark_offsets(log->consumer, log->options.topic,
+                                           (int32_t)log->options.partition, &low, &high) &&
+           high > 0 && log->next >= (uint64_t)high;
+}
+
 static enum log_kafka_kind log_kafka_take_record(struct log_kafka *log,
                                                  struct log_kafka_event *ret_event)
 {
     if (log->record)
         rd_kafka_message_destroy(log->record);
+    log->record = NULL;
+    if (log->topic && log_kafka_is_at_end(log)) {
+        log->has_ended = true;
+        *ret_event = (struct log_kafka_event){.kind = LOG_KAFKA_END, .offset = log->next};
+        return LOG_KAFKA_END;
+    }
     log->record = log->topic ? rd_kafka_consume_queue(log->records, 0) : NULL;
     if (!log->record)
         return LOG_KAFKA_NOTHING;
     *ret_event = (struct log_kafka_event){.kind = log_kafka_kind_of(log->record),
                                           .offset = (uint64_t)log->record->offset};
+    log->has_ended |= ret_event->kind == LOG_KAFKA_END;
+    if (ret_event->kind == LOG_KAFKA_RECORD)
+        log->next = ret_event->offset + 1;
     if (ret_event->kind == LOG_KAFKA_RECORD)
         ret_event->bytes = (struct bytes){log->record->payload, log->record->len};
     if (ret_event->kind == LOG_KAFKA_LOST) {

@@ -21,6 +21,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/time.h"
 
 struct log_kafka_property {
     const char *name, *value; /* of librdkafka */
@@ -39,7 +40,7 @@ enum log_kafka_kind {
     LOG_KAFKA_NOTHING, /* within the time */
     LOG_KAFKA_RECORD,  /* the next record is read: offset, bytes */
     LOG_KAFKA_END,     /* all records before `offset` are read, and there is none behind them */
-    LOG_KAFKA_LANDED,  /* the append `ticket` is durable: offset */
+    LOG_KAFKA_LANDED,  /* the append `ticket` is durable: offset, appended */
     LOG_KAFKA_FAILED,  /* the append `ticket` is in doubt */
     LOG_KAFKA_LOST,    /* the log has no record at the offset that is to be read: it was cut, or is
                           another one. Nothing more is read until log_kafka_follow */
@@ -48,6 +49,7 @@ enum log_kafka_kind {
 struct log_kafka_event {
     enum log_kafka_kind kind;
     uint64_t ticket, offset;
+    struct wall appended; /* of LANDED: when, by the clock of the broker; {0}: it did not say */
     struct bytes bytes;
     const char *reason; /* of FAILED and LOST; static */
 };
@@ -63,6 +65,10 @@ void log_kafka_close(struct log_kafka *log);
 
 /* Reads from this offset on. */
 enum error_code log_kafka_follow(struct log_kafka *log, uint64_t offset, struct error *ret_error);
+
+/* Reads the last `count` records of those that are there, and on; or all, if they are fewer. */
+enum error_code log_kafka_follow_end(struct log_kafka *log, uint64_t count,
+                                     struct error *ret_error);
 
 /* Sends the bytes; a LANDED or FAILED tells of it, and until then ERROR_OVERLOADED refuses the
  * next. On failure nothing was sent. */

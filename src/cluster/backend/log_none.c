@@ -1,12 +1,38 @@
-/* log_none.c - in place of log_kafka.c, where librdkafka is not there. */
-#include "cluster/backend/log_kafka.h"
+/* log_none.c - in place of log_kafka.c and topics_kafka.c, where librdkafka is not there. */
+#include "cluster/backend/topics_kafka.h"
+
+static enum error_code log_none_refuse(struct error *ret_error)
+{
+    return error_set(ret_error, ERROR_INVALID,
+                     "cluster_brokers: this program was built without librdkafka");
+}
+
+enum error_code topics_kafka_create(const struct topics_kafka_options *options,
+                                    struct topics_kafka_report *ret_report, struct error *ret_error)
+{
+    (void)options, (void)ret_report;
+    return log_none_refuse(ret_error);
+}
+
+enum error_code topics_kafka_check(const struct topics_kafka_options *options,
+                                   struct topics_kafka_report *ret_report, struct error *ret_error)
+{
+    (void)options, (void)ret_report;
+    return log_none_refuse(ret_error);
+}
+
+enum error_code topics_kafka_identify(const struct topics_kafka_options *options,
+                                      uint64_t *ret_cluster, struct error *ret_error)
+{
+    (void)options, (void)ret_cluster;
+    return log_none_refuse(ret_error);
+}
 
 enum error_code log_kafka_open(const struct log_kafka_options *options, struct log_kafka **ret_log,
                                struct error *ret_error)
 {
     (void)options, (void)ret_log;
-    return error_set(ret_error, ERROR_INVALID,
-                     "cluster_brokers: this program was built without librdkafka");
+    return log_none_refuse(ret_error);
 }
 
 void log_kafka_close(struct log_kafka *log)
@@ -17,6 +43,12 @@ void log_kafka_close(struct log_kafka *log)
 enum error_code log_kafka_follow(struct log_kafka *log, uint64_t offset, struct error *ret_error)
 {
     (void)log, (void)offset;
+    return error_set(ret_error, ERROR_INVALID, "no log");
+}
+
+enum error_code log_kafka_follow_end(struct log_kafka *log, uint64_t count, struct error *ret_error)
+{
+    (void)log, (void)count;
     return error_set(ret_error, ERROR_INVALID, "no log");
 }
 

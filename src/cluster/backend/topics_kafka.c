@@ -416,6 +416,12 @@ static enum error_code topics_kafka_founding(struct topics_kafka *topics,
     return code;
 }
 
+static void topics_kafka_name(struct topics_kafka *topics)
+{
+    snprintf(topics->names[0], sizeof(topics->names[0]), "%s.log", topics->options->name);
+    snprintf(topics->names[1], sizeof(topics->names[1]), "%s.control", topics->options->name);
+}
+
 static enum error_code topics_kafka_run(const struct topics_kafka_options *options,
                                         enum topics_kafka_step step,
                                         struct topics_kafka_report *ret_report,
@@ -423,8 +429,7 @@ static enum error_code topics_kafka_run(const struct topics_kafka_options *optio
 {
     struct topics_kafka topics = {.options = options, .counts = {options->partition_count, 1}};
 
-    snprintf(topics.names[0], sizeof(topics.names[0]), "%s.log", options->name);
-    snprintf(topics.names[1], sizeof(topics.names[1]), "%s.control", options->name);
+    topics_kafka_name(&topics);
     enum error_code code = topics_kafka_open(&topics, ret_error);
     if (!code)
         code = topics_kafka_look(&topics, ret_error);
@@ -447,6 +452,18 @@ static enum error_code topics_kafka_run(const struct topics_kafka_options *optio
     topics_kafka_close(&topics);
     if (!code)
         *ret_report = topics.report;
+    return code;
+}
+
+enum error_code topics_kafka_identify(const struct topics_kafka_options *options,
+                                      uint64_t *ret_cluster, struct error *ret_error)
+{
+    struct topics_kafka topics = {.options = options};
+
+    topics_kafka_name(&topics);
+    const enum error_code code = topics_kafka_founding(&topics, TOPICS_KAFKA_CHECK, ret_error);
+    if (!code)
+        *ret_cluster = topics.report.cluster;
     return code;
 }
 

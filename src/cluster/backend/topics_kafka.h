@@ -47,6 +47,10 @@ enum error_code topics_kafka_create(const struct topics_kafka_options *options,
 enum error_code topics_kafka_check(const struct topics_kafka_options *options,
                                    struct topics_kafka_report *ret_report, struct error *ret_error);
 
+/* The id of the cluster alone, from the first record of its control topic. */
+enum error_code topics_kafka_identify(const struct topics_kafka_options *options,
+                                      uint64_t *ret_cluster, struct error *ret_error);
+
 /* Whether a topic with this many replicas may have this setting; others than the ones that the
  * promises need are passed over. */
 enum error_code topics_kafka_judge(const char *topic, uint32_t replica_count, const char *setting,

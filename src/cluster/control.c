@@ -1,0 +1,530 @@
+/* control.c - the control topic on one node; see control.h.
+ *
+ * Records of the planner and notes of this node share the log, and one append is in flight at a
+ * time: the planner's goes first, for a planner that is late is replaced. */
+#include "cluster/control.h"
+
+#include "base/check.h"
+
+#include <stdlib.h>
+
+enum control_append { CONTROL_NO_APPEND, CONTROL_APPEND_NOTE, CONTROL_APPEND_OWN };
+
+struct cluster_control {
+    struct control_options options;
+    struct control_events events;
+    enum control_state state;
+    struct error error;
+    struct ownership own; /* of the control partition */
+    bool has_begun;       /* a record was read */
+    bool is_blind;        /* reading began in the middle, and no record of a planner was read yet */
+    bool is_rewound;
+    struct roster *roster;
+    struct roster_note note;
+    uint32_t heard_nodes[ROSTER_MAX]; /* whose last notes were read at `heard`; 0: free */
+    struct instant heard[ROSTER_MAX];
+
+    /* Of the number of this node. */
+    struct instant probe_until;
+    size_t foreign_notes; /* of another process, since the end was reached first */
+    bool is_met;          /* a note of this process was read */
+    bool is_parted;       /* the one that says that it leaves, too */
+    struct instant note_at;
+
+    struct plan plan; /* the last valid one */
+    struct plan next; /* to be appended, if wants_plan; or in flight */
+    bool wants_plan, is_plan_sent;
+    struct instant plan_at; /* the planner appends the plan again */
+
+    enum control_append in_flight;
+    uint64_t ticket, own_ticket; /* ours and the ownership's; own_ticket 0: it waits for none */
+    struct buffer body, sent;
+};
+
+/* ---- states ---- */
+
+static bool control_has_ended(const struct cluster_control *control)
+{
+    return control->state == CONTROL_REFUSED || control->state == CONTROL_BROKEN;
+}
+
+static void control_refuse(struct cluster_control *control)
+{
+    const struct roster_member *other = roster_find(control->roster, control->options.node);
+
+    control->state = CONTROL_REFUSED;
+    error_set(&control->error, ERROR_INVALID,
+              "cluster_node_id: another process of the cluster has the number %u, and the address "
+              "\"%.80s\"",
+              control->options.node, other->internal_address);
+}
+
+void control_break(struct cluster_control *control, const char *reason)
+{
+    if (control_has_ended(control))
+        return;
+    control->state = CONTROL_BROKEN;
+    error_set(&control->error, ERROR_CORRUPT, "the control topic cannot be read: %.150s", reason);
+}
+
+static bool control_is_member(const struct cluster_control *control)
+{
+    return control->state == CONTROL_JOINED || control->state == CONTROL_LEAVING;
+}
+
+static bool control_is_planner(const struct cluster_control *control)
+{
+    const enum ownership_state state = ownership_state(&control->own);
+
+    return state == OWNERSHIP_RECOVERING || state == OWNERSHIP_ACTIVE;
+}
+
+/* Every member wants to be the planner; the claims decide. */
+static void control_join(struct cluster_control *control, struct instant now)
+{
+    control->state = CONTROL_JOINED;
+    control->note_at = now;
+    ownership_plan(&control->own, control->options.node, now);
+}
+
+void control_restored(struct cluster_control *control, struct instant now)
+{
+    const struct roster_member *other = roster_find(control->roster, control->options.node);
+
+    if (control->state != CONTROL_READING || control->is_rewound)
+        return;
+    if (control->is_blind) {
+        control->is_rewound = true;
+        control->has_begun = false;
+        return;
+    }
+    ownership_restored(&control->own);
+    if (!other || !roster_is_alive(control->roster, other)) {
+        control_join(control, now);
+        return;
+    }
+    control->state = CONTROL_PROBING;
+    control->probe_until = instant_add_ms(now, CONTROL_PROBE_MS);
+}
+
+bool control_take_rewind(struct cluster_control *control)
+{
+    const bool is_rewound = control->is_rewound;
+
+    control->is_rewound = false;
+    return is_rewound;
+}
+
+void control_leave(struct cluster_control *control, struct instant now)
+{
+    if (control->state == CONTROL_JOINED) {
+        control->state = CONTROL_LEAVING;
+        control->note_at = now;
+    } else if (control->state == CONTROL_READING || control->state == CONTROL_PROBING) {
+        control->state = CONTROL_LEFT; /* it has no note that calls it alive */
+    }
+}
+
+/* ---- reading ---- */
+
+static void control_begin(struct cluster_control *control, const struct ownership_place *place,
+                          struct instant now)
+{
+    const struct ownership_options options = {
+        .node = control->options.node,
+        .incarnation = control->options.incarnation,
+        .lease_ms = control->options.lease_ms,
+        .handover_ms = control->options.lease_ms,
+        .seed = control->options.seed,
+    };
+
+    ownership_init(&control->own, &options, place, now);
+    control->own_ticket = 0;
+    control->wants_plan = control->is_plan_sent = false;
+}
+
+/* Takes the epoch from a record of a planner. */
+static void control_adopt(struct cluster_control *control, uint64_t offset,
+                          const struct frame *frame, struct instant now)
+{
+    const bool is_claim = frame->kind == FRAME_CLAIM;
+    struct ownership_place place = {.next = offset, .epoch = frame->epoch - is_claim};
+
+    if (!is_claim) {
+        place.seq = frame->seq - 1;
+        place.incarnation = frame->incarnation;
+        place.owner = frame->node;
+    }
+    control->is_blind = false;
+    control_begin(control, &place, now);
+}
+
+/* Whether a record tells the epoch. A note of a node has none, and a record of a planner has. */
+static bool control_tells_epoch(const struct frame *frame)
+{
+    return frame->kind == FRAME_CLAIM || (frame->kind != FRAME_NOTE && frame->seq > 0);
+}
+
+/* Judges a record. Where reading begins, the first record may be one that a former planner had
+ * appended late: then a record with a later epoch seems to stand behind a hole, and is the right
+ * one to begin with. */
+static enum ownership_verdict control_judge(struct cluster_control *control, uint64_t offset,
+                                            const struct frame *frame, struct instant now)
+{
+    const bool tells_epoch = control_tells_epoch(frame);
+
+    if (!control->has_begun) {
+        const struct ownership_place first = {.next = offset};
+
+        control->has_begun = true;
+        control->is_blind = offset > 0;
+        control_begin(control, &first, now);
+    }
+    if (control->is_blind && tells_epoch)
+        control_adopt(control, offset, frame, now);
+    const enum ownership_verdict verdict = ownership_read(&control->own, offset, frame, now);
+    if (ownership_state(&control->own) != OWNERSHIP_BROKEN)
+        return verdict;
+    if (control->state != CONTROL_READING || !tells_epoch) {
+        control_break(control, "records are lost");
+        return OWNERSHIP_REFUSED;
+    }
+    control_adopt(control, offset, frame, now);
+    return ownership_read(&control->own, offset, frame, now);
+}
+
+static void control_hear(struct cluster_control *control, uint32_t node, struct instant now)
+{
+    size_t at = 0;
+
+    for (size_t i = 0; i < ROSTER_MAX && control->heard_nodes[at] != node; i++)
+        if (control->heard_nodes[i] == node || control->heard[i].ns < control->heard[at].ns)
+            at = i;
+    control->heard_nodes[at] = node;
+    control->heard[at] = now;
+}
+
+/* A note with the number of this node is in the roster. Of two processes with one number the later
+ * one stays, for every reader takes it so. */
+static void control_meet(struct cluster_control *control, const struct frame *frame)
+{
+    const struct roster_member *member = roster_find(control->roster, frame->node);
+
+    if (frame->incarnation == control->options.incarnation) {
+        control->is_met = true;
+        control->is_parted = member->weight == 0;
+    } else if (control->state == CONTROL_PROBING) {
+        if (++control->foreign_notes >= CONTROL_NOTES_FOREIGN)
+            control_refuse(control);
+    } else if (control->is_met && member->incarnation != control->options.incarnation) {
+        control_refuse(control);
+    }
+}
+
+static void control_make_plan(struct cluster_control *control)
+{
+    if (!control_is_planner(control) || !control_is_member(control) || control->is_plan_sent)
+        return;
+    control->wants_plan = plan_make(&control->plan, control->roster, &control->options.plan,
+                                    &control->next) == PLAN_CHANGED;
+}
+
+static void control_take_note(struct cluster_control *control, const struct frame *frame,
+                              struct instant now)
+{
+    if (frame->node == 0)
+        return; /* the founding of the cluster */
+    if (roster_read(control->roster, frame, control_planner(control), NULL))
+        return; /* it is as if it were not there: the node that appended it is dead soon */
+    control_hear(control, frame->node, now);
+    if (frame->node == control->options.node)
+        control_meet(control, frame);
+    control_make_plan(control);
+}
+
+static void control_take_plan(struct cluster_control *control, const struct frame *frame)
+{
+    struct plan *plan = calloc(1, sizeof(*plan));
+
+    if (plan && !frame->has_more && !plan_decode(frame->body, plan, NULL) &&
+        plan->partition_count == control->options.partition_count)
+        control->plan = *plan;
+    free(plan); /* without memory the next one counts, a minute later at most */
+}
+
+/* Takes the result of the plan in flight. A durable one counts before it is read. */
+static void control_take_result(struct cluster_control *control, struct instant now)
+{
+    const enum ownership_result result = ownership_take_result(&control->own);
+
+    if (result == OWNERSHIP_NO_RESULT)
+        return;
+    control->is_plan_sent = control->wants_plan = false;
+    if (result != OWNERSHIP_DURABLE)
+        return;
+    control->plan = control->next;
+    control->plan_at = instant_add_ms(now, CONTROL_PLAN_MS);
+}
+
+void control_read(struct cluster_control *control, uint64_t offset, struct bytes bytes,
+                  struct instant now)
+{
+    struct frame frame;
+    struct error error = {.text = ""};
+
+    if (control_has_ended(control) || control->is_rewound)
+        return;
+    if (frame_decode(bytes, control->options.cluster, &frame, &error)) {
+        control_break(control, error.text);
+        return;
+    }
+    const enum ownership_verdict verdict = control_judge(control, offset, &frame, now);
+    if (control->state == CONTROL_BROKEN)
+        return;
+    if (frame.kind == FRAME_NOTE)
+        control_take_note(control, &frame, now);
+    else if (frame.kind == FRAME_COMMIT && verdict == OWNERSHIP_VALID)
+        control_take_plan(control, &frame);
+    control_take_result(control, now);
+}
+
+/* ---- appending ---- */
+
+void control_landed(struct cluster_control *control, uint64_t ticket, uint64_t offset,
+                    struct instant now)
+{
+    const enum control_append kind = control->in_flight;
+
+    if (ticket != control->ticket || kind == CONTROL_NO_APPEND)
+        return;
+    control->in_flight = CONTROL_NO_APPEND;
+    if (kind == CONTROL_APPEND_OWN && control->own_ticket)
+        ownership_landed(&control->own, control->own_ticket, offset, now);
+    control_take_result(control, now);
+}
+
+void control_failed(struct cluster_control *control, uint64_t ticket, struct instant now)
+{
+    const enum control_append kind = control->in_flight;
+
+    if (ticket != control->ticket || kind == CONTROL_NO_APPEND)
+        return;
+    control->in_flight = CONTROL_NO_APPEND;
+    if (kind == CONTROL_APPEND_OWN && control->own_ticket)
+        ownership_failed(&control->own, control->own_ticket, now);
+    control_take_result(control, now);
+}
+
+static void control_send(struct cluster_control *control, enum control_append kind,
+                         const struct frame *frame, struct instant now)
+{
+    buffer_clear(&control->sent);
+    frame_encode(frame, control->options.cluster, &control->sent);
+    control->in_flight = kind;
+    control->ticket++;
+    if (buffer_failed(&control->sent))
+        control_failed(control, control->ticket, now); /* nothing was sent */
+    else
+        control->events.append(control->events.context, control->ticket,
+                               buffer_bytes(&control->sent));
+}
+
+static void control_send_note(struct cluster_control *control, struct instant now, struct wall wall)
+{
+    struct frame frame = {.kind = FRAME_NOTE,
+                          .node = control->options.node,
+                          .incarnation = control->options.incarnation,
+                          .sent = wall};
+
+    memset(&control->note, 0, sizeof(control->note));
+    control->note.weight = 1;
+    control->events.note(control->events.context, &control->note);
+    if (control->state == CONTROL_LEAVING)
+        control->note.weight = 0;
+    control->note_at = instant_add_ms(now, CONTROL_NOTE_MS);
+    buffer_clear(&control->body);
+    roster_note_encode(&control->note, &control->body);
+    if (buffer_failed(&control->body))
+        return; /* without memory the next one says it */
+    frame.body = buffer_bytes(&control->body);
+    control_send(control, CONTROL_APPEND_NOTE, &frame, now);
+}
+
+/* The record of a planner, or of a node that wants to be it. */
+static bool control_send_own(struct cluster_control *control, struct instant now, struct wall wall)
+{
+    struct frame frame;
+    const uint64_t ticket = ownership_append(
+        &control->own, control->wants_plan ? OWNERSHIP_COMMIT : OWNERSHIP_NOTHING, now, &frame);
+
+    if (!ticket)
+        return false;
+    frame.sent = wall;
+    if (frame.kind == FRAME_COMMIT) {
+        buffer_clear(&control->body);
+        plan_encode(&control->next, &control->body);
+        frame.body = buffer_bytes(&control->body);
+        control->is_plan_sent = true;
+    }
+    if (frame.kind == FRAME_COMMIT && buffer_failed(&control->body)) {
+        ownership_failed(&control->own, ticket, now); /* nothing was sent */
+        return false;
+    }
+    control->own_ticket = ticket;
+    control_send(control, CONTROL_APPEND_OWN, &frame, now);
+    return true;
+}
+
+/* ---- turns ---- */
+
+/* A planner has no engine: each step of an owner is done at once. */
+static void control_step(struct cluster_control *control, struct instant now)
+{
+    ownership_advance(&control->own, now);
+    if (ownership_state(&control->own) == OWNERSHIP_RECOVERING)
+        ownership_recovered(&control->own);
+    if (ownership_state(&control->own) == OWNERSHIP_DRAINING)
+        ownership_drained(&control->own);
+    if (ownership_state(&control->own) == OWNERSHIP_LEAVING)
+        ownership_left(&control->own);
+    ownership_advance(&control->own, now);
+    control_take_result(control, now);
+    control->wants_plan = control->wants_plan && control_is_planner(control);
+    if (ownership_state(&control->own) == OWNERSHIP_BROKEN)
+        control_break(control, "records are lost");
+}
+
+/* A node that leaves gives up the planner's place when its last plan is in the log. */
+static void control_part(struct cluster_control *control, struct instant now)
+{
+    if (control->state != CONTROL_LEAVING || !control->is_parted || control->wants_plan ||
+        control->is_plan_sent)
+        return;
+    ownership_plan(&control->own, 0, now);
+    if (control->in_flight == CONTROL_NO_APPEND &&
+        ownership_state(&control->own) == OWNERSHIP_STANDBY)
+        control->state = CONTROL_LEFT;
+}
+
+void control_turn(struct cluster_control *control, struct instant now, struct wall wall)
+{
+    if (control->state == CONTROL_PROBING && now.ns >= control->probe_until.ns)
+        control_join(control, now);
+    control_part(control, now);
+    control_step(control, now);
+    if (control_is_planner(control) && control->plan.version > 0 && !control->wants_plan &&
+        now.ns >= control->plan_at.ns) {
+        control->next = control->plan;
+        control->wants_plan = true;
+    }
+    if (!control_is_member(control) || control->in_flight != CONTROL_NO_APPEND)
+        return;
+    if (!control_send_own(control, now, wall) && now.ns >= control->note_at.ns)
+        control_send_note(control, now, wall);
+}
+
+struct instant control_wake_at(const struct cluster_control *control, struct instant now)
+{
+    const bool is_member = control_is_member(control);
+    struct instant at = ownership_wake_at(&control->own, now);
+    const struct instant waits[] = {
+        is_member ? control->note_at : (struct instant){UINT64_MAX},
+        control->state == CONTROL_PROBING ? control->probe_until : (struct instant){UINT64_MAX},
+        control_is_planner(control) ? control->plan_at : (struct instant){UINT64_MAX},
+    };
+
+    for (size_t i = 0; i < sizeof(waits) / sizeof(*waits); i++)
+        if (waits[i].ns > now.ns && waits[i].ns < at.ns)
+            at = waits[i]; /* an earlier one waits for the append in flight */
+    return at;
+}
+
+/* ---- calls ---- */
+
+enum error_code control_create(const struct control_options *options,
+                               const struct control_events *events, struct instant now,
+                               struct cluster_control **ret_control, struct error *ret_error)
+{
+    const struct ownership_place start = {0};
+    struct cluster_control *control = calloc(1, sizeof(*control));
+
+    if (!control)
+        return error_set(ret_error, ERROR_NO_MEMORY, "control");
+    control->options = *options;
+    control->events = *events;
+    buffer_init(&control->body);
+    buffer_init(&control->sent);
+    control->roster = roster_create(options->partition_count);
+    if (!control->roster) {
+        control_destroy(control);
+        return error_set(ret_error, ERROR_NO_MEMORY, "control");
+    }
+    control->plan.partition_count = options->partition_count;
+    control_begin(control, &start, now);
+    *ret_control = control;
+    return ERROR_NONE;
+}
+
+void control_destroy(struct cluster_control *control)
+{
+    if (!control)
+        return;
+    roster_destroy(control->roster);
+    buffer_deinit(&control->body);
+    buffer_deinit(&control->sent);
+    free(control);
+}
+
+enum control_state control_state(const struct cluster_control *control)
+{
+    return control->state;
+}
+
+const struct plan *control_plan(const struct cluster_control *control)
+{
+    return &control->plan;
+}
+
+const struct roster *control_roster(const struct cluster_control *control)
+{
+    return control->roster;
+}
+
+uint32_t control_planner(const struct cluster_control *control)
+{
+    const struct ownership_place *place = ownership_place(&control->own);
+
+    return control->is_blind || place->is_released ? 0 : place->owner;
+}
+
+struct instant control_heard_at(const struct cluster_control *control, uint32_t node)
+{
+    for (size_t i = 0; i < ROSTER_MAX; i++)
+        if (control->heard_nodes[i] == node)
+            return control->heard[i];
+    return (struct instant){0};
+}
+
+const struct error *control_error(const struct cluster_control *control)
+{
+    return &control->error;
+}
+
+int32_t control_clock_offset_ms(struct wall sent, struct wall appended, struct wall landed)
+{
+    const uint64_t ahead_ms = wall_since(appended, sent), behind_ms = wall_since(landed, appended);
+
+    if (ahead_ms)
+        return ahead_ms < INT32_MAX ? (int32_t)ahead_ms : INT32_MAX;
+    return behind_ms < INT32_MAX ? -(int32_t)behind_ms : -INT32_MAX;
+}
+
+void control_check(const struct cluster_control *control)
+{
+    ownership_check(&control->own);
+    CHECK(!control->is_blind || !control_is_planner(control));
+    CHECK(!control->is_plan_sent || control_is_planner(control) ||
+          ownership_state(&control->own) == OWNERSHIP_DRAINING);
+    CHECK(!control->is_parted || control->is_met);
+    CHECK(control->in_flight == CONTROL_NO_APPEND || control->ticket > 0);
+}

@@ -1,0 +1,515 @@
+/* Goal: nodes that run the control agree on one plan, a node that leaves or dies loses its
+ * partitions in time and gets a share when it is back, and of two processes with one number one is
+ * refused. Method: up to four controls on a log in memory, with appends that take a while, on a
+ * clock of the test; partitions change their owner as the plan says. TEST_SEED repeats a run. */
+#include "cluster/control.h"
+#include "sys/entropy.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    COUNCIL_NODES = 4, /* processes */
+    COUNCIL_PARTITIONS = 8,
+    COUNCIL_RECORDS_MAX = 20000,
+    COUNCIL_STEP_MS = 20,
+    COUNCIL_DELAY_STEPS = 4, /* of an append, at most */
+    COUNCIL_LEASE_MS = 2000,
+};
+
+#define COUNCIL_CLUSTER UINT64_C(0x1234)
+
+struct council_node {
+    struct council *council;
+    struct cluster_control *control; /* NULL: it does not run */
+    uint32_t number;
+    size_t next; /* that it reads */
+    bool is_asleep;
+    struct buffer pending; /* an append on its way */
+    uint64_t ticket;       /* 0: none */
+    unsigned delay;
+};
+
+struct council {
+    struct council_node nodes[COUNCIL_NODES];
+    struct buffer log[COUNCIL_RECORDS_MAX];
+    size_t count;
+    struct instant now;
+    struct random random;
+    uint64_t fault_each;                 /* one in so many appends has no answer; 0: none */
+    uint32_t owners[COUNCIL_PARTITIONS]; /* by the logs of the partitions */
+};
+
+/* ---- the council ---- */
+
+static void council_on_append(void *context, uint64_t ticket, struct bytes bytes)
+{
+    struct council_node *node = context;
+
+    assert_int_equal(node->ticket, 0);
+    buffer_clear(&node->pending);
+    buffer_append_bytes(&node->pending, bytes);
+    node->ticket = ticket;
+    node->delay = (unsigned)random_below(&node->council->random, COUNCIL_DELAY_STEPS);
+}
+
+static void council_on_note(void *context, struct roster_note *note)
+{
+    struct council_node *node = context;
+
+    note->internal_address = BYTES("host:1");
+    note->place_count = COUNCIL_PARTITIONS;
+    for (uint16_t p = 0; p < COUNCIL_PARTITIONS; p++)
+        note->places[p] = (struct roster_place){
+            p, node->council->owners[p] == node->number ? ROSTER_OWNER : ROSTER_STANDBY, 100};
+}
+
+static size_t council_add(struct council *council, struct bytes bytes)
+{
+    assert_true(council->count < COUNCIL_RECORDS_MAX);
+    buffer_init(&council->log[council->count]);
+    buffer_append_bytes(&council->log[council->count], bytes);
+    return council->count++;
+}
+
+/* `from`: the record that it reads first. */
+static struct council_node *council_boot(struct council *council, size_t index, uint32_t number,
+                                         size_t from)
+{
+    struct council_node *node = &council->nodes[index];
+    const struct control_options options = {
+        .node = number,
+        .partition_count = COUNCIL_PARTITIONS,
+        .cluster = COUNCIL_CLUSTER,
+        .incarnation = random_next(&council->random),
+        .lease_ms = COUNCIL_LEASE_MS,
+        .seed = random_next(&council->random),
+        .plan = {.clock_skew_ms_max = 500},
+    };
+    const struct control_events events = {node, council_on_append, council_on_note};
+
+    assert_null(node->control);
+    *node = (struct council_node){.council = council, .number = number, .next = from};
+    buffer_init(&node->pending);
+    assert_int_equal(control_create(&options, &events, council->now, &node->control, NULL), 0);
+    return node;
+}
+
+/* An append that is on its way lands, or not. */
+static void council_kill(struct council_node *node)
+{
+    if (node->ticket && random_below(&node->council->random, 2))
+        council_add(node->council, buffer_bytes(&node->pending));
+    control_destroy(node->control);
+    buffer_deinit(&node->pending);
+    node->control = NULL;
+    node->ticket = 0;
+}
+
+static struct council_node *council_find(struct council *council, uint32_t number)
+{
+    for (size_t i = 0; i < COUNCIL_NODES; i++)
+        if (council->nodes[i].control && council->nodes[i].number == number &&
+            !council->nodes[i].is_asleep &&
+            control_state(council->nodes[i].control) != CONTROL_REFUSED)
+            return &council->nodes[i];
+    return NULL;
+}
+
+/* Owners follow the plan that they have read, and dead ones are followed. */
+static void council_hand_over(struct council *council, const struct council_node *node)
+{
+    const struct plan *plan = control_plan(node->control);
+
+    for (uint16_t p = 0; p < COUNCIL_PARTITIONS && plan->version > 0; p++) {
+        const struct council_node *owner = council_find(council, council->owners[p]);
+
+        if (plan->entries[p].owner != node->number || owner == node)
+            continue;
+        if (!owner || control_plan(owner->control)->entries[p].owner != owner->number)
+            council->owners[p] = node->number;
+    }
+}
+
+static void council_step_node(struct council *council, struct council_node *node)
+{
+    if (node->ticket && node->delay-- == 0) {
+        const uint64_t ticket = node->ticket;
+        const bool is_in_doubt =
+            council->fault_each && !random_below(&council->random, council->fault_each);
+
+        node->ticket = 0;
+        if (is_in_doubt && random_below(&council->random, 2))
+            council_add(council, buffer_bytes(&node->pending));
+        if (is_in_doubt)
+            control_failed(node->control, ticket, council->now);
+        else
+            control_landed(node->control, ticket,
+                           council_add(council, buffer_bytes(&node->pending)), council->now);
+    }
+    const size_t end = random_below(&council->random, 4) ? council->count : node->next;
+    while (node->next < end) {
+        control_read(node->control, node->next, buffer_bytes(&council->log[node->next]),
+                     council->now);
+        node->next++;
+    }
+    if (node->next == council->count)
+        control_restored(node->control, council->now);
+    if (control_take_rewind(node->control))
+        node->next = 0;
+    control_turn(node->control, council->now, (struct wall){1});
+    control_check(node->control);
+    assert_true(control_wake_at(node->control, council->now).ns > council->now.ns);
+    if (control_state(node->control) >= CONTROL_JOINED &&
+        control_state(node->control) <= CONTROL_LEFT)
+        council_hand_over(council, node);
+}
+
+static void council_step(struct council *council)
+{
+    council->now = instant_add_ms(council->now, COUNCIL_STEP_MS);
+    for (size_t i = 0; i < COUNCIL_NODES; i++)
+        if (council->nodes[i].control && !council->nodes[i].is_asleep)
+            council_step_node(council, &council->nodes[i]);
+}
+
+static void council_pass(struct council *council, uint64_t ms)
+{
+    for (uint64_t i = 0; i < ms; i += COUNCIL_STEP_MS)
+        council_step(council);
+}
+
+/* The partitions that the node owns. */
+static size_t council_share(const struct council *council, uint32_t number)
+{
+    size_t count = 0;
+
+    for (size_t p = 0; p < COUNCIL_PARTITIONS; p++)
+        count += council->owners[p] == number;
+    return count;
+}
+
+/* Whether each of the first nodes owns its part of the partitions, and no other node any. */
+static bool council_is_even(const struct council *council, const uint32_t *numbers, size_t count)
+{
+    size_t all = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const size_t share = council_share(council, numbers[i]);
+
+        if (share < COUNCIL_PARTITIONS / count || share > (COUNCIL_PARTITIONS + count - 1) / count)
+            return false;
+        all += share;
+    }
+    return all == COUNCIL_PARTITIONS;
+}
+
+/* Returns how long it took. */
+static uint64_t council_await_even(struct council *council, const uint32_t *numbers, size_t count,
+                                   uint64_t ms_max)
+{
+    const struct instant begun = council->now;
+
+    while (!council_is_even(council, numbers, count)) {
+        if (instant_since_ns(begun, council->now) / 1000000 > ms_max)
+            fail_msg("%zu nodes have no even shares after %llu ms", count,
+                     (unsigned long long)ms_max);
+        council_step(council);
+    }
+    return instant_since_ns(begun, council->now) / 1000000;
+}
+
+static uint32_t council_planner(const struct council *council)
+{
+    for (size_t i = 0; i < COUNCIL_NODES; i++)
+        if (council->nodes[i].control)
+            return control_planner(council->nodes[i].control);
+    return 0;
+}
+
+/* ---- fixture ---- */
+
+static uint64_t council_seed(void)
+{
+    const char *text = getenv("TEST_SEED");
+    uint64_t seed = 0;
+
+    assert_int_equal(entropy_u64(&seed), 0);
+    seed = text ? strtoull(text, NULL, 10) : seed % 1000000;
+    print_message("TEST_SEED=%llu\n", (unsigned long long)seed);
+    return seed;
+}
+
+static int council_set_up(void **state)
+{
+    struct council *council = calloc(1, sizeof(*council));
+    char body[2] = {COUNCIL_PARTITIONS, 0};
+    const struct frame founding = {.kind = FRAME_NOTE, .body = {body, sizeof(body)}};
+    struct buffer bytes;
+
+    assert_non_null(council);
+    council->random = random_seeded(council_seed());
+    council->now = (struct instant){UINT64_C(1000000000)};
+    buffer_init(&bytes);
+    frame_encode(&founding, COUNCIL_CLUSTER, &bytes);
+    council_add(council, buffer_bytes(&bytes));
+    buffer_deinit(&bytes);
+    *state = council;
+    return 0;
+}
+
+static int council_tear_down(void **state)
+{
+    struct council *council = *state;
+
+    for (size_t i = 0; i < COUNCIL_NODES; i++)
+        if (council->nodes[i].control)
+            council_kill(&council->nodes[i]);
+    for (size_t i = 0; i < council->count; i++)
+        buffer_deinit(&council->log[i]);
+    free(council);
+    return 0;
+}
+
+static const uint32_t council_three[] = {1, 2, 3};
+
+static void council_boot_three(struct council *council)
+{
+    for (size_t i = 0; i < 3; i++)
+        council_boot(council, i, council_three[i], 0);
+    council_await_even(council, council_three, 3, 6000);
+}
+
+/* ---- the tests ---- */
+
+/* And then nothing moves any more, and no other plan is made. */
+static void test_three_nodes_share(void **state)
+{
+    struct council *council = *state;
+
+    council_boot_three(council);
+    council_pass(council, 2000);
+    const uint64_t version = control_plan(council->nodes[0].control)->version;
+    const uint32_t planner = council_planner(council);
+    assert_int_not_equal(planner, 0);
+    council_pass(council, 120000); /* and the plan is repeated */
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(control_plan(council->nodes[i].control)->version, version);
+        assert_int_equal(control_planner(council->nodes[i].control), planner);
+        assert_int_equal(control_state(council->nodes[i].control), CONTROL_JOINED);
+    }
+    assert_true(council_is_even(council, council_three, 3));
+}
+
+/* Each of the three in turn leaves, and comes back: its partitions need not wait for its death. */
+static void test_nodes_leave(void **state)
+{
+    struct council *council = *state;
+
+    council_boot_three(council);
+    for (size_t i = 0; i < 3; i++) {
+        const uint32_t others[] = {council_three[(i + 1) % 3], council_three[(i + 2) % 3]};
+        struct council_node *node = &council->nodes[i];
+
+        control_leave(node->control, council->now);
+        council_await_even(council, others, 2, 1000);
+        council_pass(council, 1000);
+        assert_int_equal(control_state(node->control), CONTROL_LEFT);
+        assert_int_not_equal(council_planner(council), council_three[i]);
+        council_kill(node);
+        council_boot(council, i, council_three[i], 0);
+        council_await_even(council, council_three, 3, 6000);
+    }
+}
+
+/* The planner first, and then one that is none. */
+static void test_nodes_die(void **state)
+{
+    struct council *council = *state;
+
+    council_boot_three(council);
+    for (int round = 0; round < 2; round++) {
+        const uint32_t planner = council_planner(council);
+        const size_t dying = round == 0 ? planner - 1 : planner % 3;
+        const uint32_t others[] = {council_three[(dying + 1) % 3], council_three[(dying + 2) % 3]};
+
+        council_kill(&council->nodes[dying]);
+        const uint64_t took_ms = council_await_even(council, others, 2, round == 0 ? 6500 : 4000);
+        print_message("%s dead: %llu ms\n", round == 0 ? "planner" : "node",
+                      (unsigned long long)took_ms);
+        assert_true(took_ms >= 1500); /* five notes of the planner */
+        council_boot(council, dying, council_three[dying], 0);
+        council_await_even(council, council_three, 3, 6000);
+    }
+}
+
+/* A node restarts before it is taken for dead: it keeps its partitions. */
+static void test_a_node_restarts(void **state)
+{
+    struct council *council = *state;
+    uint32_t owners[COUNCIL_PARTITIONS];
+
+    council_boot_three(council);
+    const size_t index = council_planner(council) % 3; /* not the planner */
+    council_pass(council, 2000);
+    memcpy(owners, council->owners, sizeof(owners));
+    council_kill(&council->nodes[index]);
+    council_boot(council, index, council_three[index], 0);
+    council_pass(council, 4000);
+    assert_int_equal(control_state(council->nodes[index].control), CONTROL_JOINED);
+    assert_memory_equal(owners, council->owners, sizeof(owners));
+}
+
+static void test_a_number_that_is_taken(void **state)
+{
+    struct council *council = *state;
+
+    council_boot_three(council);
+    const struct council_node *second = council_boot(council, 3, 2, 0);
+    council_pass(council, 3000);
+    assert_int_equal(control_state(second->control), CONTROL_REFUSED);
+    assert_non_null(strstr(control_error(second->control)->text, "number 2"));
+    assert_non_null(strstr(control_error(second->control)->text, "host:1"));
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(control_state(council->nodes[i].control), CONTROL_JOINED);
+    assert_true(council_is_even(council, council_three, 3));
+}
+
+/* Neither finds the other: the later note stays. */
+static void test_two_with_one_number_start(void **state)
+{
+    struct council *council = *state;
+
+    council_boot(council, 0, 2, 0);
+    council_boot(council, 1, 2, 0);
+    council_pass(council, 4000);
+    const bool first = control_state(council->nodes[0].control) == CONTROL_REFUSED;
+    const bool second = control_state(council->nodes[1].control) == CONTROL_REFUSED;
+    assert_true(first != second);
+    council_pass(council, 4000);
+    assert_int_equal(control_state(council->nodes[first].control), CONTROL_JOINED);
+    assert_int_equal(council_share(council, 2), COUNCIL_PARTITIONS);
+}
+
+/* Its process stood still, is taken for dead, and is started again elsewhere; then it wakes. */
+static void test_a_process_that_was_replaced(void **state)
+{
+    struct council *council = *state;
+
+    council_boot_three(council);
+    council->nodes[1].is_asleep = true;
+    council_pass(council, 6000);
+    council_boot(council, 3, 2, 0);
+    council_await_even(council, council_three, 3, 6000);
+    council_pass(council, 1000);
+    council->nodes[1].is_asleep = false;
+    council_pass(council, 2000);
+    assert_int_equal(control_state(council->nodes[1].control), CONTROL_REFUSED);
+    assert_int_equal(control_state(council->nodes[3].control), CONTROL_JOINED);
+    assert_true(council_is_even(council, council_three, 3));
+}
+
+/* Reading begins near the end, at each of many places; and behind all records of planners. */
+static void test_reading_begins_in_the_middle(void **state)
+{
+    struct council *council = *state;
+
+    council_boot_three(council);
+    council_pass(council, 61000); /* the plan was repeated */
+    for (uint32_t i = 0; i < 50; i++) {
+        const size_t back = 1 + random_below(&council->random, 60);
+        struct council_node *node = council_boot(council, 3, 10 + i, council->count - back);
+
+        while (control_state(node->control) != CONTROL_JOINED)
+            council_step_node(council, node); /* time stands still: nobody else appends */
+        assert_int_equal(control_planner(node->control), council_planner(council));
+        council_kill(node);
+    }
+}
+
+/* Appends are in doubt: in the log, or not. In the end all agree. */
+static void test_appends_in_doubt(void **state)
+{
+    struct council *council = *state;
+
+    council_boot_three(council);
+    council->fault_each = 8;
+    for (size_t i = 0; i < 6; i++) {
+        const size_t index = random_below(&council->random, 3);
+
+        council_pass(council, 5000);
+        council_kill(&council->nodes[index]);
+        council_pass(council, 5000);
+        council_boot(council, index, council_three[index], 0);
+    }
+    council->fault_each = 0;
+    council_pass(council, 10000);
+    council_await_even(council, council_three, 3, 6000);
+    council_pass(council, 2000);
+    for (size_t i = 1; i < 3; i++)
+        assert_memory_equal(control_plan(council->nodes[i].control),
+                            control_plan(council->nodes[0].control), sizeof(struct plan));
+}
+
+static void test_records_that_cannot_be_read(void **state)
+{
+    struct council *council = *state;
+
+    council_boot_three(council);
+    council_add(council, BYTES("no frame"));
+    council_pass(council, 1000);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(control_state(council->nodes[i].control), CONTROL_BROKEN);
+    assert_true(control_plan(council->nodes[0].control)->version > 0); /* and it stays */
+}
+
+/* Only what is certain: it was appended between the two. */
+static void test_clock_offset(void **state)
+{
+    static const struct {
+        uint64_t sent_ms, appended_ms, landed_ms;
+        int32_t offset_ms;
+    } cases[] = {
+        {1000, 1000, 1000, 0},
+        {1000, 1005, 1010, 0},
+        {1000, 400, 1010, 600},
+        {1000, 1910, 1010, -900},
+        {1000, 1999, 2000, 0},
+        {UINT64_C(1) << 40, 1, UINT64_C(1) << 40, INT32_MAX},
+        {1, UINT64_C(1) << 40, 2, -INT32_MAX},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+        assert_int_equal(control_clock_offset_ms((struct wall){cases[i].sent_ms},
+                                                 (struct wall){cases[i].appended_ms},
+                                                 (struct wall){cases[i].landed_ms}),
+                         cases[i].offset_ms);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, council_set_up, council_tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_three_nodes_share),
+        TEST(test_nodes_leave),
+        TEST(test_nodes_die),
+        TEST(test_a_node_restarts),
+        TEST(test_a_number_that_is_taken),
+        TEST(test_two_with_one_number_start),
+        TEST(test_a_process_that_was_replaced),
+        TEST(test_reading_begins_in_the_middle),
+        TEST(test_appends_in_doubt),
+        TEST(test_records_that_cannot_be_read),
+        cmocka_unit_test(test_clock_offset),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
