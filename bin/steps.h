@@ -30,6 +30,19 @@ enum error_code data_folder_check(const char *folder, struct error *ret_error);
  * 2 it cannot be read or the folder cannot be written, otherwise that of --check for the copy. */
 int data_folder_restore(const char *backup, const char *folder);
 
+/* ---- cluster_topics.c: the topics of a cluster on its brokers ---- */
+
+/* Runs `tickwheeld --cluster-create`: makes the topics that are missing, checks all, prints what
+ * there is, and returns the exit code: 0 they are right; 1 they are not, or cannot be made; 2 there
+ * are no cluster_brokers. */
+int cluster_topics_create(const struct config *config);
+
+/* Checks them before a node starts: their partitions and settings, and that the cluster is founded.
+ * Logs `cluster`, with the id and what the topics cannot keep. Waits for the brokers for half a
+ * minute at most. */
+enum error_code cluster_topics_check(const struct config *config, const struct event_log *log,
+                                     struct error *ret_error);
+
 /* ---- file_limit.c: fits the limits of connections to the limit of open files ---- */
 
 /* Raises the limit of open files to the number that the settings need. If the system refuses,

@@ -396,6 +396,8 @@ static int run(struct config *config, bool wants_banner, char *environment[])
         exit_code = fail(&service, "start_failed", &error);
     } else if (data_folder_check(config->data_folder, &error)) {
         exit_code = fail(&service, "start_failed", &error);
+    } else if (*config->cluster_brokers && cluster_topics_check(config, &service.log, &error)) {
+        exit_code = fail(&service, "start_failed", &error);
     } else if (node_start(config, service.metrics, &events, NULL, &service.node, &error)) {
         exit_code = fail(&service, "start_failed", &error);
     } else {
@@ -503,6 +505,8 @@ int main(int argc, char *argv[])
         return check_data(request.folder);
     if (request.action == CONFIG_ACTION_RESTORE)
         return data_folder_restore(request.folder, config.data_folder);
+    if (request.action == CONFIG_ACTION_CLUSTER_CREATE)
+        return cluster_topics_create(&config);
 
     struct buffer text;
     buffer_init(&text);
@@ -510,6 +514,7 @@ int main(int argc, char *argv[])
     case CONFIG_ACTION_RUN:
     case CONFIG_ACTION_CHECK_DATA:
     case CONFIG_ACTION_RESTORE:
+    case CONFIG_ACTION_CLUSTER_CREATE:
         break;
     case CONFIG_ACTION_HELP:
         config_format_help(&text);

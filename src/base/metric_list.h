@@ -114,6 +114,28 @@
     X(DISK_FREE_BYTES, disk_free_bytes, GAUGE, "tickwheel_disk_free_bytes", "", 1,              \
       "Free space on the disk of the storage.")
 
+/* struct node_cluster_stats; all 0 without a cluster. */
+#define METRIC_CLUSTER_LIST(X)                                                                    \
+    X(CLUSTER_NODES, nodes, GAUGE, "tickwheel_cluster_nodes", "", 1,                              \
+      "Living nodes of the cluster.")                                                             \
+    X(CLUSTER_PLANNER, is_planner, GAUGE, "tickwheel_cluster_planner", "", 1,                     \
+      "1 while this node makes the plan of the cluster.")                                         \
+    X(CLUSTER_PLANNED, planned, GAUGE, "tickwheel_cluster_partitions_planned", "", 1,             \
+      "Partitions that the plan gives to this node.")                                             \
+    X(CLUSTER_OWNED, owned, GAUGE, "tickwheel_cluster_partitions_owned", "", 1,                   \
+      "Partitions that this node owns and serves.")                                               \
+    X(CLUSTER_LEASE_MS, lease_ms, GAUGE, "tickwheel_cluster_lease_left_seconds", "", 1000,        \
+      "What is left of the lease that ends first, of partitions that this node serves; 0: none.") \
+    X(CLUSTER_EPOCH, epoch, GAUGE, "tickwheel_cluster_epoch", "", 1,                              \
+      "The highest epoch of a partition: how often one has changed its owner.")                   \
+    X(CLUSTER_BEHIND, behind, GAUGE, "tickwheel_cluster_behind_records", "", 1,                   \
+      "Records of the partition that is furthest behind which this node has not read, by the "    \
+      "last note of its owner.")                                                                  \
+    X(CLUSTER_CLAIMS, claims, COUNTER, "tickwheel_cluster_claims_total", "", 1,                   \
+      "Partitions that this node came to own.")                                                   \
+    X(CLUSTER_REFUSED, refused, COUNTER, "tickwheel_cluster_records_refused_total", "", 1,        \
+      "Records of former owners, and claims that came late, which changed nothing.")
+
 /* Counted where it happens. */
 #define METRIC_COUNTED_LIST(X)                                                                     \
     X(OLDEST_WEBHOOK_MS, _, GAUGE, "tickwheel_oldest_overdue_seconds", "kind=\"webhook\"", 1000,   \
@@ -164,9 +186,10 @@
       "")                                                                                          \
     X(REFUSED_CONNECTIONS, _, COUNTER, "tickwheel_refused_total", "reason=\"connections\"", 1, "")
 
-#define METRIC_LIST(X)    \
-    METRIC_ENGINE_LIST(X) \
-    METRIC_TARGETS_LIST(X) METRIC_QUEUE_LIST(X) METRIC_STORAGE_LIST(X) METRIC_COUNTED_LIST(X)
+#define METRIC_LIST(X)     \
+    METRIC_ENGINE_LIST(X)  \
+    METRIC_TARGETS_LIST(X) \
+    METRIC_QUEUE_LIST(X) METRIC_STORAGE_LIST(X) METRIC_CLUSTER_LIST(X) METRIC_COUNTED_LIST(X)
 
 /* X(ID, name, labels, help) */
 #define HISTOGRAM_LIST(X)                                                                        \

@@ -1,4 +1,4 @@
-/* overview.c - the verbs that tell what waits where: queues, targets. */
+/* overview.c - the verbs about queues, targets and the cluster. */
 #include "cli/lists.h"
 #include "cli/value.h"
 #include "cli/verbs.h"
@@ -58,7 +58,8 @@ static void overview_show(struct cli *cli, struct bytes answer, const char *list
     screen_table_append(&table, cli_style(cli), &cli->out);
     buffer_deinit(&text);
     screen_table_deinit(&table);
-    if (!cli_is_true(cli_member(answer, "complete")))
+    const struct bytes complete = cli_member(answer, "complete");
+    if (complete.size && !cli_is_true(complete))
         buffer_append_text(&cli->out, "There are more than a call shows.\n");
 }
 
@@ -80,6 +81,21 @@ static void overview_show_targets(struct cli *cli, struct bytes answer)
         {"PAUSED", "paused"},   {"ERROR", "last_error"}};
 
     overview_show(cli, answer, "targets", columns, sizeof(columns) / sizeof(*columns));
+}
+
+static void overview_show_cluster(struct cli *cli, struct bytes answer)
+{
+    static const struct overview_column nodes[] = {
+        {"NODE", "node"},       {"ALIVE", "alive"},     {"STOPPING", "stopping"},
+        {"PLANNER", "planner"}, {"ADDRESS", "address"}, {"PEERS", "peer_address"},
+        {"ZONE", "zone"},       {"SEEN", "seen"}};
+    static const struct overview_column partitions[] = {
+        {"PARTITION", "partition"}, {"OWNER", "owner"},      {"PLANNED", "planned"},
+        {"EPOCH", "epoch"},         {"STATE HERE", "state"}, {"BEHIND", "behind"}};
+
+    overview_show(cli, answer, "nodes", nodes, sizeof(nodes) / sizeof(*nodes));
+    buffer_append_text(&cli->out, "\n");
+    overview_show(cli, answer, "partitions", partitions, sizeof(partitions) / sizeof(*partitions));
 }
 
 /* "pause NAME", "resume NAME", of targets "reset NAME": a call that is about the name. */
@@ -145,4 +161,13 @@ enum cli_exit overview_targets(struct cli *cli)
     buffer_init(&path);
     buffer_append_text(&path, "/v1/targets");
     return lists_ask_and_show(cli, &path, overview_show_targets);
+}
+
+enum cli_exit overview_cluster(struct cli *cli)
+{
+    struct buffer path;
+
+    buffer_init(&path);
+    buffer_append_text(&path, "/v1/cluster");
+    return lists_ask_and_show(cli, &path, overview_show_cluster);
 }

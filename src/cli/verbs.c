@@ -365,6 +365,11 @@ const struct cli_verb CLI_VERBS[] = {
      "tickwheel targets resume https://shop.example\n"
      "tickwheel targets reset https://shop.example       # closes its breaker",
      verbs_hold, overview_targets},
+    {"cluster", "", 0, 0, "Show the nodes of a cluster and its partitions",
+     "As the node sees them that is asked. A token needs the scope admin.",
+     "tickwheel cluster\n"
+     "tickwheel cluster --output json",
+     verbs_none, overview_cluster},
     {"receive", "[PORT]", 0, 1, "Receive webhooks and show them",
      "Listens on 127.0.0.1, on port 9000 by default. The daemon calls private addresses only if\n"
      "webhook_allow names them, as make run does.",

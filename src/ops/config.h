@@ -231,15 +231,16 @@ struct config {
 /* The action that the command line asks for. */
 enum config_action {
     CONFIG_ACTION_RUN,
-    CONFIG_ACTION_HELP,          /* --help */
-    CONFIG_ACTION_VERSION,       /* --version */
-    CONFIG_ACTION_PRINT,         /* --print-config: the settings in effect, as a config file */
-    CONFIG_ACTION_CHECK,         /* --check-config: say whether they are valid */
-    CONFIG_ACTION_CHECK_DATA,    /* --check FOLDER: verify a data folder */
-    CONFIG_ACTION_RESTORE,       /* --restore BACKUP: copy a backup into the data folder */
-    CONFIG_ACTION_PRINT_DOCS,    /* --print-config-docs: docs/configuration.md */
-    CONFIG_ACTION_PRINT_METRICS, /* --print-metrics-docs: docs/metrics.md */
-    CONFIG_ACTION_PRINT_OPENAPI, /* --print-openapi: the OpenAPI document */
+    CONFIG_ACTION_HELP,           /* --help */
+    CONFIG_ACTION_VERSION,        /* --version */
+    CONFIG_ACTION_PRINT,          /* --print-config: the settings in effect, as a config file */
+    CONFIG_ACTION_CHECK,          /* --check-config: say whether they are valid */
+    CONFIG_ACTION_CHECK_DATA,     /* --check FOLDER: verify a data folder */
+    CONFIG_ACTION_RESTORE,        /* --restore BACKUP: copy a backup into the data folder */
+    CONFIG_ACTION_CLUSTER_CREATE, /* --cluster-create: make the topics of the cluster */
+    CONFIG_ACTION_PRINT_DOCS,     /* --print-config-docs: docs/configuration.md */
+    CONFIG_ACTION_PRINT_METRICS,  /* --print-metrics-docs: docs/metrics.md */
+    CONFIG_ACTION_PRINT_OPENAPI,  /* --print-openapi: the OpenAPI document */
     CONFIG_ACTION_PRINT_OPENAPI_STRICT, /* --print-openapi-strict: the one with every rule */
     CONFIG_ACTION_PRINT_ROUTES,         /* --print-routes: the overview in docs/api.md */
     CONFIG_ACTION_PRINT_EXAMPLE,        /* --print-config-example: packaging/tickwheeld.conf */

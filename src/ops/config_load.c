@@ -296,6 +296,7 @@ static const struct {
     {"version", CONFIG_ACTION_VERSION},
     {"print-config", CONFIG_ACTION_PRINT},
     {"check-config", CONFIG_ACTION_CHECK},
+    {"cluster-create", CONFIG_ACTION_CLUSTER_CREATE},
     {"print-config-docs", CONFIG_ACTION_PRINT_DOCS},
     {"print-config-example", CONFIG_ACTION_PRINT_EXAMPLE},
     {"print-metrics-docs", CONFIG_ACTION_PRINT_METRICS},
@@ -455,7 +456,8 @@ static enum error_code config_load_secrets(struct config *config, struct error *
 static bool config_load_needs_settings(enum config_action action)
 {
     return action == CONFIG_ACTION_RUN || action == CONFIG_ACTION_PRINT ||
-           action == CONFIG_ACTION_CHECK || action == CONFIG_ACTION_RESTORE;
+           action == CONFIG_ACTION_CHECK || action == CONFIG_ACTION_RESTORE ||
+           action == CONFIG_ACTION_CLUSTER_CREATE;
 }
 
 enum error_code config_load(int argc, char *const argv[], char *const environment[],

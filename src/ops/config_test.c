@@ -447,6 +447,7 @@ static void actions_are_asked_for_by_flags(void **state)
         {"--version", CONFIG_ACTION_VERSION},
         {"--print-config", CONFIG_ACTION_PRINT},
         {"--check-config", CONFIG_ACTION_CHECK},
+        {"--cluster-create", CONFIG_ACTION_CLUSTER_CREATE},
         {"--print-config-docs", CONFIG_ACTION_PRINT_DOCS},
         {"--print-config-example", CONFIG_ACTION_PRINT_EXAMPLE},
         {"--print-openapi", CONFIG_ACTION_PRINT_OPENAPI},

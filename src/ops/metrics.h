@@ -19,7 +19,7 @@
 #include "base/time.h"
 #include "base/trace.h"
 
-#define METRIC_ROUTES      64            /* routes with a label */
+#define METRIC_ROUTES      96            /* routes with a label */
 #define METRIC_ROUTE_OTHER METRIC_ROUTES /* requests that no route takes */
 
 enum metric {

@@ -1,5 +1,6 @@
 /* Start and stop in order, the door, health and metrics. */
 #include "shard/node_cluster.h"
+#include "shard/node_control.h"
 
 #include "storage/rocksdb.h"
 #include "sys/clock.h"
@@ -451,6 +452,7 @@ void node_stop(struct node *node)
     backup_join(node);
     senders_drain(node->senders);
     node_wait_for(node, node_is_drained, drain_ms);
+    node_control_leave(node);
     senders_stop(node->senders); /* deliveries in flight come back as failed, to be tried again */
     node->senders = NULL;
     atomic_store(&node->shards_end, true);

@@ -192,6 +192,47 @@ enum error_code node_move(struct node *node, uint16_t partition, unsigned shard,
 
 unsigned node_shard_count(const struct node *node);
 
+/* ---- of a cluster; without cluster_brokers there are no members ---- */
+
+#define NODE_ADDRESS_SIZE 256
+
+/* The id of the cluster, from the first record of its control topic; 0 without a cluster. */
+uint64_t node_cluster_id(const struct node *node);
+
+/* Whether the partition is this node's, and its lease holds. If not, `ret_node` is its owner as far
+ * as this node knows: by the log, or else by the plan; 0: unknown. From any thread, as the next
+ * two; they do not wait. */
+bool node_owns(struct node *node, uint16_t partition, uint32_t *ret_node);
+
+/* "host:port" at which other nodes reach this member, as its last note says. False: the node is no
+ * member, or has told no address. */
+bool node_peer_address(struct node *node, uint32_t member, char ret_address[NODE_ADDRESS_SIZE]);
+
+struct node_member_view {
+    uint32_t node;
+    bool is_alive, is_planner;
+    bool is_stopping; /* or has stopped: it is to own nothing */
+    struct wall seen; /* when its last note was read; {0}: never by this process */
+    struct bytes address, peer_address, zone; /* empty: not told */
+};
+
+/* Tells of the members by number, dead ones too for some minutes. `tell` copies the texts. */
+void node_members(struct node *node,
+                  void (*tell)(void *context, const struct node_member_view *member),
+                  void *context);
+
+struct node_partition_view {
+    uint32_t owner, planned; /* by the log, by the plan; 0: none, or not known */
+    uint64_t epoch, behind;  /* behind: records that this node has not read */
+    const char *state;       /* of this node, a word of docs/cluster.md */
+};
+
+/* False: there is no cluster. */
+bool node_partition(struct node *node, uint16_t partition, struct node_partition_view *ret_view);
+
+/* The address of this node for the other ones: it is in the next note. Cut at NODE_ADDRESS_SIZE. */
+void node_tell_address(struct node *node, const char *address);
+
 /* The partition for `count` new timers that no name ties to one. On the thread of that shard: one
  * of its own as a rule, so that they need no other thread; another shard's when its own are ahead,
  * so that the partitions stay even. In a cluster one of this node, if it has any. */

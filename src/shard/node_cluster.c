@@ -1,6 +1,7 @@
 /* node_cluster.c - the threads of a node's replicas; see node_cluster.h. */
 #include "shard/node_cluster.h"
 
+#include "shard/node_control.h"
 #include "sys/clock.h"
 #include "sys/entropy.h"
 #include "sys/process.h"
@@ -55,6 +56,7 @@ static void replica_on_begin(void *context, const struct storage_meta *meta)
     struct node_replica *replica = context;
 
     replica->meta = *meta;
+    atomic_fetch_add(&replica->claims, 1);
     replica_make_engine(replica);
 }
 
@@ -108,6 +110,8 @@ static void replica_hear(struct node_replica *replica, unsigned news, struct ins
         replica->release_until = instant_add_ms(now, 2 * replica->node->config->cluster_lease_ms);
         replica_plan(replica->replica, NO_NODE, now);
     }
+    if ((news & REPLICA_PLANNED) && !replica->is_releasing)
+        replica_plan(replica->replica, atomic_load(&replica->planned), now);
     if (news & (REPLICA_DRAINED | REPLICA_RELEASE)) /* the shards have ended: nothing is out */
         replica_drained(replica->replica);
 }
@@ -118,7 +122,12 @@ static void replica_publish(struct node_replica *replica, struct instant now)
     const struct instant until = replica_acts_until(replica->replica);
     const bool is_acting = now.ns < until.ns;
     const enum ownership_state state = replica_state(replica->replica);
+    const struct ownership_place *place = replica_place(replica->replica);
 
+    atomic_store(&replica->owner, place->is_released ? NO_NODE : place->owner);
+    atomic_store(&replica->epoch, place->epoch);
+    atomic_store(&replica->next, place->next);
+    atomic_store(&replica->refused, replica_refused(replica->replica));
     atomic_store(&replica->acts_until_ns, until.ns);
     const bool is_news = atomic_exchange(&replica->state, (int)state) != (int)state;
     if (is_acting != replica->was_acting || is_news)
@@ -200,7 +209,6 @@ static void *replica_run(void *argument)
     struct node_replica *replica = argument;
 
     log_kafka_follow(replica->log, replica_next(replica->replica), NULL);
-    replica_plan(replica->replica, replica->node->config->cluster_node_id, instant_boot_now());
     while (!replica->is_releasing ||
            (replica_owns(replica) && instant_boot_now().ns < replica->release_until.ns))
         replica_go(replica);
@@ -215,6 +223,14 @@ void node_replica_tell(struct node_replica *replica, enum node_replica_news news
     replica->news |= news;
     pthread_mutex_unlock(&replica->lock);
     log_kafka_wake(replica->log);
+}
+
+void node_replica_plan(struct node_replica *replica, uint32_t node)
+{
+    if (atomic_exchange(&replica->planned, node) == node)
+        return;
+    node_replica_tell(replica, REPLICA_PLANNED);
+    shard_wake(replica->shard);
 }
 
 /* ---- calls ---- */
@@ -255,7 +271,7 @@ static enum error_code node_cluster_open(struct node *node, struct node_replica 
     struct replica_options options = {
         .node = config->cluster_node_id,
         .partition = replica->partition->index,
-        .cluster = bytes_hash(0, bytes_of(config->cluster_name)),
+        .cluster = node->control->cluster,
         .lease_ms = config->cluster_lease_ms,
         .handover_ms = HANDOVER_MS,
         .storage = node->storage,
@@ -283,6 +299,10 @@ static enum error_code node_cluster_open(struct node *node, struct node_replica 
 
 enum error_code node_cluster_init(struct node *node, struct error *ret_error)
 {
+    const enum error_code code = node_control_init(node, ret_error);
+
+    if (code)
+        return code;
     node->replicas = calloc(node->partition_count, sizeof(*node->replicas));
     if (!node->replicas)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
@@ -307,7 +327,7 @@ enum error_code node_cluster_start(struct node *node, struct error *ret_error)
 
     for (uint16_t i = 0; i < node->partition_count && !code; i++)
         code = node_cluster_open(node, &node->replicas[i], ret_error);
-    return code;
+    return code ? code : node_control_start(node, ret_error);
 }
 
 void node_cluster_stop(struct node *node)
@@ -322,6 +342,7 @@ void node_cluster_stop(struct node *node)
             pthread_join(replica->thread, NULL);
         replica->is_running = false;
     }
+    node_control_stop(node);
 }
 
 void node_cluster_free(struct node *node)
@@ -336,6 +357,7 @@ void node_cluster_free(struct node *node)
         replica_destroy(replica->replica);
         pthread_mutex_destroy(&replica->lock);
     }
+    node_control_free(node);
     free(node->replicas);
     node->replicas = NULL;
 }

@@ -3,6 +3,7 @@
  * thread, which follows the log of the partition, and an engine on a shard while this node owns it.
  *
  *   node_cluster.c    the threads of the replicas
+ *   node_control.c    the thread for the control topic: members, and the plan
  *   shard_cluster.c   engines that come to a shard, and go
  *
  * A replica has orders for the shard of its partition, which looks at them in each turn; the shard
@@ -29,6 +30,7 @@ enum node_replica_news {
     REPLICA_DRAINED = 2,
     REPLICA_LEFT = 4,
     REPLICA_RELEASE = 8, /* the node stops */
+    REPLICA_PLANNED = 16,
 };
 
 struct node_replica {
@@ -43,8 +45,14 @@ struct node_replica {
     struct engine *engine; /* of REPLICA_BEGIN */
     atomic_uint orders;    /* of enum node_replica_order */
     _Atomic uint64_t
-        acts_until_ns; /* on CLOCK_BOOTTIME: deliveries begin, and reads are answered */
-    atomic_int state;  /* enum ownership_state */
+        acts_until_ns;        /* on CLOCK_BOOTTIME: deliveries begin, and reads are answered */
+    atomic_int state;         /* enum ownership_state */
+    _Atomic uint32_t planned; /* the node that is to own it; 0: none, or not known yet */
+    _Atomic uint32_t owner;   /* by the log; 0: none */
+    _Atomic uint64_t epoch;   /* of that owner */
+    _Atomic uint64_t next;    /* the offset of the record that is read next */
+    _Atomic uint64_t end;     /* of the log, by the last note of the owner */
+    _Atomic uint64_t claims, refused; /* of this process: that were valid; records that were not */
 
     pthread_mutex_t lock;
     struct list batches; /* of struct storage_batch, for the replica; guarded by lock */
@@ -65,7 +73,8 @@ struct node_replica {
 
 /* ---- node_cluster.c ---- */
 
-/* Before the shards' threads start; node_cluster_start after it begins to follow the logs. */
+/* Before the shards' threads start; node_cluster_start after it begins to follow the logs, and
+ * joins the cluster. */
 enum error_code node_cluster_init(struct node *node, struct error *ret_error);
 enum error_code node_cluster_start(struct node *node, struct error *ret_error);
 
@@ -83,6 +92,9 @@ const _Atomic uint64_t *node_cluster_valid_until(const struct node *node, uint16
 /* Takes the batches of a shard, which are in a list that is empty afterwards. */
 void node_cluster_commit(struct node *node, struct list *batches);
 
+/* The node that is to own the partition, by the plan. From any thread. */
+void node_replica_plan(struct node_replica *replica, uint32_t node);
+
 void node_replica_tell(struct node_replica *replica, enum node_replica_news news);
 
 /* ---- shard_cluster.c ---- */
@@ -90,7 +102,8 @@ void node_replica_tell(struct node_replica *replica, enum node_replica_news news
 /* Once a turn: takes in engines, and lets go of those whose partition has another owner. */
 void shard_cluster_turn(struct shard *shard);
 
-/* Whether all partitions of the shard have an owner here. */
+/* Whether this node owns those partitions of the shard that the plan gives it, and follows the
+ * others. */
 bool shard_cluster_is_ready(const struct shard *shard);
 
 /* A command goes to the engine, and comes back: without the lease, only what a durable commit

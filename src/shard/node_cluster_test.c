@@ -1,9 +1,11 @@
 /* Goal: timers that a node of a cluster acknowledged are there after a restart, with its disk or
- * without it, and on the next owner; a node whose log does not answer serves nothing, and serves
- * again later. Method: whole nodes, with real storages and threads, on the broker in memory of
- * librdkafka. */
+ * without it, and on the next owner; nodes share the partitions as the plan says; a node whose log
+ * does not answer serves nothing, and serves again later; a number is taken once. Method: whole
+ * nodes, with real storages and threads, on the broker in memory of librdkafka. */
 #include "shard/shard.h"
 
+#include "cluster/backend/log_kafka.h"
+#include "cluster/frame.h"
 #include "storage/storage_testing.h"
 #include "sys/clock.h"
 
@@ -16,9 +18,9 @@
 
 #define CLUSTER_FAR_MS     UINT64_C(3600000)
 #define CLUSTER_WAIT_MS    120000
-#define CLUSTER_PARTITIONS 2
+#define CLUSTER_PARTITIONS 3
 
-enum { CLUSTER_NODES = 2, CLUSTER_TIMERS = 300 };
+enum { CLUSTER_NODES = 3, CLUSTER_TIMERS = 300, CLUSTER_ID = 77 };
 
 struct cluster_host {
     struct testing_folder folder;
@@ -78,6 +80,79 @@ static void cluster_await(struct cluster_host *host, bool is_ready)
     }
 }
 
+/* How many partitions it owns. */
+static size_t cluster_share(const struct cluster_host *host)
+{
+    size_t count = 0;
+    uint32_t owner;
+
+    for (uint16_t i = 0; host->node && i < CLUSTER_PARTITIONS; i++)
+        count += node_owns(host->node, i, &owner);
+    return count;
+}
+
+/* Until each host that runs owns its part of the partitions, and all are ready. */
+static void cluster_await_shares(struct cluster_fixture *fixture)
+{
+    const struct instant until = instant_add_ms(instant_now(), CLUSTER_WAIT_MS);
+    size_t running = 0;
+    bool is_even = false;
+
+    for (size_t i = 0; i < CLUSTER_NODES; i++)
+        running += fixture->hosts[i].node != NULL;
+    while (!is_even) {
+        is_even = true;
+        for (size_t i = 0; i < CLUSTER_NODES; i++) {
+            struct cluster_host *host = &fixture->hosts[i];
+            const size_t share = cluster_share(host);
+
+            is_even =
+                is_even && (!host->node || (share >= CLUSTER_PARTITIONS / running &&
+                                            share <= (CLUSTER_PARTITIONS + running - 1) / running &&
+                                            cluster_is_ready(host)));
+        }
+        assert_true(instant_now().ns < until.ns);
+        poll(NULL, 0, 10);
+    }
+}
+
+/* The host that owns the partition; NULL: none does at the moment. */
+static struct cluster_host *cluster_owner(struct cluster_fixture *fixture, uint16_t partition)
+{
+    uint32_t owner;
+
+    for (size_t i = 0; i < CLUSTER_NODES; i++)
+        if (fixture->hosts[i].node && node_owns(fixture->hosts[i].node, partition, &owner)) {
+            assert_int_equal(owner, i + 1);
+            return &fixture->hosts[i];
+        }
+    return NULL;
+}
+
+/* The first record of the control topic. */
+static void cluster_found(struct cluster_fixture *fixture)
+{
+    const struct log_kafka_options options = {
+        .brokers = rd_kafka_mock_cluster_bootstraps(fixture->brokers),
+        .topic = "test.control",
+        .append_timeout_ms = CLUSTER_WAIT_MS,
+    };
+    char body[2] = {CLUSTER_PARTITIONS, 0};
+    const struct frame frame = {.kind = FRAME_NOTE, .body = {body, sizeof(body)}};
+    struct log_kafka_event event;
+    struct log_kafka *log;
+    struct buffer bytes;
+
+    buffer_init(&bytes);
+    frame_encode(&frame, CLUSTER_ID, &bytes);
+    assert_int_equal(log_kafka_open(&options, &log, NULL), ERROR_NONE);
+    assert_int_equal(log_kafka_append(log, 1, buffer_bytes(&bytes), NULL), ERROR_NONE);
+    while (log_kafka_wait(log, 1000, &event) != LOG_KAFKA_LANDED)
+        assert_int_equal(event.kind, LOG_KAFKA_NOTHING);
+    log_kafka_close(log);
+    buffer_deinit(&bytes);
+}
+
 static int cluster_set_up(void **state)
 {
     struct cluster_fixture *fixture = calloc(1, sizeof(*fixture));
@@ -90,6 +165,8 @@ static int cluster_set_up(void **state)
     assert_non_null(fixture->brokers);
     assert_int_equal(
         rd_kafka_mock_topic_create(fixture->brokers, "test.log", CLUSTER_PARTITIONS, 1), 0);
+    assert_int_equal(rd_kafka_mock_topic_create(fixture->brokers, "test.control", 1, 1), 0);
+    cluster_found(fixture);
     for (unsigned i = 0; i < CLUSTER_NODES; i++) {
         struct cluster_host *host = &fixture->hosts[i];
 
@@ -101,7 +178,7 @@ static int cluster_set_up(void **state)
         cluster_set(host, "cluster_name", "test");
         cluster_set(host, "cluster_lease", "1s");
         cluster_set(host, "data_folder", host->folder.path);
-        cluster_set(host, "partitions", "2");
+        cluster_set(host, "partitions", "3");
         cluster_set(host, "shards", "2");
         cluster_set(host, "drain", "1s");
         cluster_set(host, "disk_reserve_bytes", "0");
@@ -216,29 +293,37 @@ static bool cluster_may_repeat(enum error_code code, struct instant until)
     return (code == ERROR_OVERLOADED || code == ERROR_IN_DOUBT) && instant_now().ns < until.ns;
 }
 
-static void cluster_fill(struct cluster_fixture *fixture, struct cluster_host *host, size_t count)
+static void cluster_fill(struct cluster_fixture *fixture, size_t count)
 {
     const struct instant until = instant_add_ms(instant_now(), CLUSTER_WAIT_MS);
 
     for (size_t i = 0; i < count; i++) {
+        const uint16_t partition = (uint16_t)(i % CLUSTER_PARTITIONS);
         struct timer_id *id = &fixture->ids[fixture->count];
         enum error_code code;
 
-        while ((code = cluster_create(host, (uint16_t)(i % CLUSTER_PARTITIONS), id)))
-            assert_true(cluster_may_repeat(code, until));
+        do {
+            struct cluster_host *host = cluster_owner(fixture, partition);
+            code = host ? cluster_create(host, partition, id) : ERROR_OVERLOADED;
+            assert_true(!code || cluster_may_repeat(code, until));
+        } while (code);
         fixture->count++;
     }
 }
 
-static void assert_cluster_has_all(struct cluster_fixture *fixture, struct cluster_host *host)
+static void assert_cluster_has_all(struct cluster_fixture *fixture)
 {
     const struct instant until = instant_add_ms(instant_now(), CLUSTER_WAIT_MS);
 
     for (size_t i = 0; i < fixture->count; i++) {
+        const struct timer_id *id = &fixture->ids[i];
         enum error_code code;
 
-        while ((code = cluster_get(host, &fixture->ids[i])))
-            assert_true(cluster_may_repeat(code, until));
+        do {
+            struct cluster_host *host = cluster_owner(fixture, id->partition);
+            code = host ? cluster_get(host, id) : ERROR_OVERLOADED;
+            assert_true(!code || cluster_may_repeat(code, until));
+        } while (code);
     }
 }
 
@@ -262,25 +347,26 @@ static void test_the_disk_is_lost(void **state)
     struct cluster_host *host = &fixture->hosts[0];
 
     cluster_boot(host);
+    assert_int_equal(node_cluster_id(host->node), CLUSTER_ID);
     cluster_await(host, true);
-    cluster_fill(fixture, host, 100);
-    assert_cluster_has_all(fixture, host);
+    cluster_fill(fixture, 100);
+    assert_cluster_has_all(fixture);
     cluster_halt(host);
     cluster_boot(host);
     cluster_await(host, true);
-    assert_cluster_has_all(fixture, host);
-    cluster_fill(fixture, host, 20);
+    assert_cluster_has_all(fixture);
+    cluster_fill(fixture, 20);
     cluster_halt(host);
     testing_folder_remove(&host->folder);
     cluster_boot(host);
     cluster_await(host, true);
-    assert_cluster_has_all(fixture, host);
-    cluster_fill(fixture, host, 20);
+    assert_cluster_has_all(fixture);
+    cluster_fill(fixture, 20);
     cluster_halt(host);
     assert_cluster_is_needed(host);
 }
 
-/* The second follows, and owns when the first has released. */
+/* The second has followed, and owns all when the first has stopped. */
 static void test_the_next_owner(void **state)
 {
     struct cluster_fixture *fixture = *state;
@@ -288,19 +374,76 @@ static void test_the_next_owner(void **state)
 
     cluster_boot(first);
     cluster_await(first, true);
-    cluster_fill(fixture, first, 50);
+    cluster_fill(fixture, 50);
     cluster_boot(second);
-    cluster_fill(fixture, first, 50);
-    const enum error_code code = cluster_get(second, &fixture->ids[0]);
-    assert_true(code == ERROR_OVERLOADED || code == ERROR_NONE); /* the first was slow */
+    cluster_await_shares(fixture);
+    cluster_fill(fixture, 50);
     cluster_halt(first);
-    cluster_await(second, true);
-    assert_cluster_has_all(fixture, second);
-    cluster_fill(fixture, second, 20);
+    cluster_await_shares(fixture);
+    assert_cluster_has_all(fixture);
+    cluster_fill(fixture, 20);
     cluster_boot(first);
+    cluster_await_shares(fixture);
     cluster_halt(second);
+    cluster_await_shares(fixture);
+    assert_cluster_has_all(fixture);
+}
+
+/* Each gets a partition; those of one that stops go to the others; it gets one when it is back. */
+static void test_three_hosts_share(void **state)
+{
+    struct cluster_fixture *fixture = *state;
+
+    for (size_t i = 0; i < CLUSTER_NODES; i++)
+        cluster_boot(&fixture->hosts[i]);
+    cluster_await_shares(fixture);
+    cluster_fill(fixture, 60);
+    for (size_t i = 0; i < CLUSTER_NODES; i++) {
+        cluster_halt(&fixture->hosts[i]);
+        cluster_await_shares(fixture);
+        assert_cluster_has_all(fixture);
+        cluster_fill(fixture, 30);
+        cluster_boot(&fixture->hosts[i]);
+        cluster_await_shares(fixture);
+        assert_cluster_has_all(fixture);
+    }
+}
+
+static void test_nodes_know_addresses(void **state)
+{
+    struct cluster_fixture *fixture = *state;
+    struct cluster_host *first = &fixture->hosts[0], *second = &fixture->hosts[1];
+    const struct instant until = instant_add_ms(instant_now(), CLUSTER_WAIT_MS);
+    char address[NODE_ADDRESS_SIZE];
+
+    cluster_boot(first);
+    node_tell_address(first->node, "10.0.0.1:8464");
+    cluster_boot(second);
+    while (!node_peer_address(second->node, 1, address)) {
+        assert_true(instant_now().ns < until.ns);
+        poll(NULL, 0, 10);
+    }
+    assert_string_equal(address, "10.0.0.1:8464");
+    assert_false(node_peer_address(second->node, 2, address)); /* it was told none */
+    assert_false(node_peer_address(second->node, 3, address)); /* it is no member */
+}
+
+static void test_a_number_of_another_host(void **state)
+{
+    struct cluster_fixture *fixture = *state;
+    struct cluster_host *first = &fixture->hosts[0], *second = &fixture->hosts[1];
+    struct error error = {.text = ""};
+
+    cluster_boot(first);
     cluster_await(first, true);
-    assert_cluster_has_all(fixture, first);
+    cluster_set(second, "cluster_node_id", "1");
+    assert_int_equal(
+        node_start(&second->config, second->metrics, NULL, NULL, &second->node, &error),
+        ERROR_INVALID);
+    second->node = NULL;
+    assert_non_null(strstr(error.text, "another process of the cluster has the number 1"));
+    cluster_fill(fixture, 10);
+    assert_cluster_has_all(fixture);
 }
 
 /* A node without its log is silent, answers every request, and is back when the log is. */
@@ -312,15 +455,15 @@ static void test_the_log_is_silent(void **state)
 
     cluster_boot(host);
     cluster_await(host, true);
-    cluster_fill(fixture, host, 30);
+    cluster_fill(fixture, 30);
     assert_int_equal(rd_kafka_mock_broker_set_down(fixture->brokers, 1), 0);
     assert_int_not_equal(cluster_create(host, 0, &id), ERROR_NONE);
     cluster_await(host, false);
     assert_int_not_equal(cluster_get(host, &fixture->ids[0]), ERROR_NONE);
     assert_int_equal(rd_kafka_mock_broker_set_up(fixture->brokers, 1), 0);
     cluster_await(host, true);
-    assert_cluster_has_all(fixture, host);
-    cluster_fill(fixture, host, 10);
+    assert_cluster_has_all(fixture);
+    cluster_fill(fixture, 10);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, cluster_set_up, cluster_tear_down)
@@ -328,9 +471,9 @@ static void test_the_log_is_silent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_the_disk_is_lost),
-        TEST(test_the_next_owner),
-        TEST(test_the_log_is_silent),
+        TEST(test_the_disk_is_lost),         TEST(test_the_next_owner),
+        TEST(test_three_hosts_share),        TEST(test_nodes_know_addresses),
+        TEST(test_a_number_of_another_host), TEST(test_the_log_is_silent),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,5 +1,5 @@
 /* Health, metrics, and the state of targets and brokers. */
-#include "shard/shard.h"
+#include "shard/node_control.h"
 
 #include "sys/clock.h"
 
@@ -131,7 +131,7 @@ static bool node_is_recovered(struct node *node)
 
 void node_health(struct node *node, struct node_health *ret_health)
 {
-    const char *reason = "";
+    const char *reason = "", *trouble = node_control_trouble(node);
 
     storage_look(node);
     if (atomic_load(&node->is_stopping))
@@ -142,6 +142,8 @@ void node_health(struct node *node, struct node_health *ret_health)
         reason = "the storage fails";
     else if (atomic_load(&node->is_damaged))
         reason = "damaged: a partition cannot be read";
+    else if (trouble)
+        reason = trouble;
     else if (!node_is_recovered(node))
         reason = "recovering";
     ret_health->is_ready = *reason == '\0';
@@ -246,6 +248,8 @@ void node_refresh_metrics(struct node *node)
     struct storage_stats storage = node->storage_stats;
     pthread_mutex_unlock(&node->report_lock);
     queue.waiting += queue_board_waiting(node->board);
+    struct node_cluster_stats cluster;
+    node_cluster_stats(node, &cluster);
     struct node_health health;
     node_health(node, &health);
 #define X(id, field, ...) metrics_set(metrics, METRIC_##id, stats.field);
@@ -259,6 +263,9 @@ void node_refresh_metrics(struct node *node)
 #undef X
 #define X(id, field, ...) metrics_set(metrics, METRIC_##id, storage.field);
     METRIC_STORAGE_LIST(X)
+#undef X
+#define X(id, field, ...) metrics_set(metrics, METRIC_##id, cluster.field);
+    METRIC_CLUSTER_LIST(X)
 #undef X
     for (unsigned i = 0; i < OVERDUE_KIND_COUNT; i++) {
         const struct wall oldest = stats.oldest_overdue[i];

@@ -11,6 +11,7 @@
  *   partition.c      the inbox of a partition, and its owner
  *   feed.c           changes of timers, for the clients that watch
  *   node_cluster.c   replicas of a cluster's partitions, which follow their logs
+ *   node_control.c   members and plan of the cluster
  *   shard_cluster.c  their engines on a shard
  *   census.c         waiting timers by name, in bounded rows
  *   queue_board.c    which shard has items of a queue, and the workers that wait for them
@@ -91,6 +92,7 @@ struct node {
     unsigned shard_count, shards_running;
     struct partition *partitions;
     struct node_replica *replicas; /* [partition_count], node_cluster.h; NULL: no cluster */
+    struct node_control *control;  /* node_control.h; NULL: no cluster */
     struct shard *shards;
     struct event_loop *loops[SHARDS_MAX]; /* of the shards */
 

@@ -206,8 +206,14 @@ bool shard_cluster_is_ready(const struct shard *shard)
 {
     const struct node *node = shard->node;
 
-    for (size_t i = shard->index; i < node->partition_count; i += node->shard_count)
-        if (atomic_load(&node->replicas[i].state) != OWNERSHIP_ACTIVE)
+    for (size_t i = shard->index; i < node->partition_count; i += node->shard_count) {
+        const struct node_replica *replica = &node->replicas[i];
+        const uint32_t planned = atomic_load(&replica->planned);
+        const int state = atomic_load(&replica->state);
+
+        if (planned == 0 || state == OWNERSHIP_RESTORING || state == OWNERSHIP_BROKEN ||
+            (planned == node->config->cluster_node_id && state != OWNERSHIP_ACTIVE))
             return false;
+    }
     return true;
 }

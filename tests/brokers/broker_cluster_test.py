@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Goal: a daemon whose log is on Apache Kafka keeps what it acknowledged through kill -9, with its disk and without it, and
-a second one that follows takes over. Method: rounds of load (tests/crash/load.py) on real daemons and a real broker; the
-clients' record is compared with the last of them.
+"""Goal: daemons whose log is on Apache Kafka keep what they acknowledged through kill -9, with their disks and without them,
+share the partitions, and take over those of a node that dies or stops. Method: rounds of load (tests/crash/load.py) on real
+daemons and a real broker; the clients' record is compared with the last of them.
 
     TEST_SEED=N      repeats the clients' choices
     TEST_ROUNDS=N    rounds of kill -9
@@ -11,6 +11,7 @@ import os
 import random
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import time
@@ -25,8 +26,10 @@ import load
 
 ROUNDS = load.rounds(6)
 READY_S = 60
-FLAGS = ("--partitions", "4", "--shards", "2", "--window", "1s", "--watermark-interval", "100ms", "--retain", "1h",
-         "--cluster-name", "shop", *load.PAUSES)
+PARTITIONS = 4
+FLAGS = ("--partitions", str(PARTITIONS), "--shards", "2", "--window", "1s", "--watermark-interval", "100ms",
+         "--retain", "1h", "--cluster-name", "shop", *load.PAUSES)
+TAKE_OVER_S_MAX = 30  # on a busy machine; the run prints what it was
 
 
 class Host:
@@ -34,75 +37,158 @@ class Host:
 
     def __init__(self, number, broker):
         self.data = tempfile.mkdtemp(prefix="tickwheel-cluster-")
+        self.number, self.daemon = number, None
         self.flags = (*FLAGS, "--cluster-brokers", f"127.0.0.1:{broker.port}", "--cluster-node-id", str(number))
 
     def start(self):
-        return harness.Daemon(self.data, *self.flags)
+        self.daemon = harness.Daemon(self.data, *self.flags)
+        return self.daemon
+
+    def end(self, number):
+        self.daemon.signal(number)
+        self.daemon.close()
+        self.daemon = None
+
+    def owned(self):
+        return self.daemon.metric("tickwheel_cluster_partitions_owned")
 
     def lose_the_disk(self):
         shutil.rmtree(self.data)
         os.mkdir(self.data)
 
+    def run(self, *flags):
+        return subprocess.run([harness.find("tickwheeld"), *self.flags, *flags], capture_output=True, text=True,
+                              timeout=120, check=False)
+
 
 class ClusterTest(unittest.TestCase):
-    def kill_once(self, host, receiver, record, chance):
-        with host.start() as daemon:
-            harness.wait_until(daemon.is_ready, READY_S, "ready")
-            crowd = load.Crowd(daemon, receiver, record, chance)
-            time.sleep(chance.uniform(0.05, 1.5))  # the random moment: no condition to wait for
-            daemon.signal(signal.SIGKILL)
-            crowd.end()
+    def host(self, number, broker):
+        host = Host(number, broker)
+        self.addCleanup(shutil.rmtree, host.data)
+        self.addCleanup(lambda: host.daemon and host.daemon.close())
+        return host
+
+    def make_cluster(self, broker, count):
+        hosts = [self.host(number, broker) for number in range(1, count + 1)]
+        done = hosts[0].run("--cluster-create")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("The cluster shop is made", done.stdout)
+        return hosts
 
     def compare(self, host, receiver, record, chance):
-        with host.start() as daemon:
-            began = time.monotonic()
-            harness.wait_until(daemon.is_ready, READY_S, "ready")
-            print(f"ready after {time.monotonic() - began:.1f} s", flush=True)
-            worker = load.Crowd(daemon, receiver, record, chance, clients=0)
-            verdict = record.compare(daemon, receiver)
-            worker.end()
-            daemon.signal(signal.SIGTERM)
+        began = time.monotonic()
+        harness.wait_until(host.daemon.is_ready, READY_S, "ready")
+        print(f"ready after {time.monotonic() - began:.1f} s", flush=True)
+        worker = load.Crowd(host.daemon, receiver, record, chance, clients=0)
+        verdict = record.compare(host.daemon, receiver)
+        worker.end()
+        host.end(signal.SIGTERM)
         verdict.show(record)
         self.assertFalse(verdict.is_broken())
+
+    def test_a_cluster_is_made_first(self):
+        with broker_servers.Kafka() as broker:
+            host = self.host(1, broker)
+            done = host.run("--data-folder", host.data)
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("tickwheeld --cluster-create makes them", done.stderr)
+            made = host.run("--cluster-create")
+            self.assertEqual(made.returncode, 0, made.stderr)
+            self.assertIn("topics shop.log with 4 partitions and shop.control", made.stdout)
+            self.assertIn("each record lies on one broker", made.stderr)
+            again = host.run("--cluster-create")
+            self.assertEqual(again.returncode, 0, again.stderr)
+            self.assertEqual(again.stdout, made.stdout.replace("is made", "was there, and is right"))
+            host.flags = tuple("5" if flag == str(PARTITIONS) else flag for flag in host.flags)
+            for flags in (("--cluster-create",), ("--data-folder", host.data)):
+                done = host.run(*flags)
+                self.assertEqual(done.returncode, 1)
+                self.assertIn("shop.log has 4 partitions, and the cluster 5", done.stderr)
 
     def test_kill(self):
         print(f"TEST_SEED={load.SEED} TEST_ROUNDS={ROUNDS}", flush=True)
         chance, record = random.Random(load.SEED), load.Record()
         with broker_servers.Kafka() as broker, harness.Receiver() as receiver:
-            broker.create_topic("shop.log", "message.timestamp.type=LogAppendTime", "retention.ms=-1")
-            host = Host(1, broker)
-            self.addCleanup(shutil.rmtree, host.data)
+            host, = self.make_cluster(broker, 1)
             for i in range(ROUNDS):
-                self.kill_once(host, receiver, record, chance)
+                daemon = host.start()
+                harness.wait_until(daemon.is_ready, READY_S, "ready")
+                crowd = load.Crowd(daemon, receiver, record, chance)
+                time.sleep(chance.uniform(0.05, 1.5))  # the random moment: no condition to wait for
+                host.end(signal.SIGKILL)
+                crowd.end()
                 if i % 2:
                     host.lose_the_disk()
+            host.start()
             self.compare(host, receiver, record, chance)
 
-    def test_the_next_owner(self):
-        """Its folder is warm: it has followed the log while the first had the partitions."""
+    def await_shares(self, hosts, what):
+        """Until those that run own all partitions, each its part."""
+        running = [host for host in hosts if host.daemon]
+        least, most = PARTITIONS // len(running), -(-PARTITIONS // len(running))
+        began = time.monotonic()
+
+        def look():
+            owned = [host.owned() for host in running]
+            return sum(owned) == PARTITIONS and least <= min(owned) and max(owned) <= most
+        harness.wait_until(look, READY_S, f"{what}: {len(running)} nodes share the partitions")
+        return time.monotonic() - began
+
+    def check_views(self, hosts):
+        """Each node tells the same of all."""
+        views = [host.daemon.call("GET", "/v1/cluster")[2] for host in hosts]
+        for view in views:
+            self.assertEqual([node["node"] for node in view["nodes"] if node["alive"]], [1, 2, 3])
+            self.assertEqual(sum(node["planner"] for node in view["nodes"]), 1)
+            self.assertEqual(len(view["partitions"]), PARTITIONS)
+            self.assertEqual(view["name"], "shop")
+        owners = [[row["owner"] for row in view["partitions"]] for view in views]
+        self.assertEqual(owners[0], owners[1])
+        self.assertEqual(owners[0], owners[2])
+        for host, view in zip(hosts, views):
+            active = sum(row["state"] == "active" for row in view["partitions"])
+            self.assertEqual(active, owners[0].count(host.number))
+
+    def test_three_nodes(self):
+        """Clients ask each node, and are refused by those that do not own a partition."""
+        print(f"TEST_SEED={load.SEED} TEST_ROUNDS={ROUNDS}", flush=True)
         chance, record = random.Random(load.SEED + 1), load.Record()
+        took = {"SIGKILL": [], "SIGTERM": []}
         with broker_servers.Kafka() as broker, harness.Receiver() as receiver:
-            broker.create_topic("shop.log", "message.timestamp.type=LogAppendTime", "retention.ms=-1")
-            first, second = Host(1, broker), Host(2, broker)
-            for host in (first, second):
-                self.addCleanup(shutil.rmtree, host.data)
-            with first.start() as owner:
-                harness.wait_until(owner.is_ready, READY_S, "ready")
-                with second.start() as standby:
-                    crowd = load.Crowd(owner, receiver, record, chance)
-                    time.sleep(1)  # of load
-                    self.assertFalse(standby.is_ready())
-                    owner.signal(signal.SIGKILL)
-                    began = time.monotonic()
+            hosts = self.make_cluster(broker, 3)
+            for host in hosts:
+                host.start()
+            print(f"three nodes share after {self.await_shares(hosts, 'start'):.1f} s", flush=True)
+            self.check_views(hosts)
+            for i in range(ROUNDS):
+                crowds = [load.Crowd(host.daemon, receiver, record, chance, clients=1, patience={503}) for host in hosts]
+                time.sleep(chance.uniform(0.05, 1.5))  # the random moment
+                host, how = chance.choice(hosts), ("SIGKILL", "SIGTERM")[i % 2]
+                host.end(getattr(signal, how))
+                took[how].append(self.await_shares(hosts, how))
+                for crowd in crowds:
                     crowd.end()
-                    harness.wait_until(standby.is_ready, READY_S, "ready")
-                    print(f"the second owns all after {time.monotonic() - began:.1f} s", flush=True)
-                    worker = load.Crowd(standby, receiver, record, chance, clients=0)
-                    verdict = record.compare(standby, receiver)
-                    worker.end()
-                    standby.signal(signal.SIGTERM)
-            verdict.show(record)
-            self.assertFalse(verdict.is_broken())
+                if i % 4 == 2:
+                    host.lose_the_disk()
+                host.start()
+                self.await_shares(hosts, "a node is back")
+            for host in hosts[1:]:
+                host.end(signal.SIGTERM)
+            self.await_shares(hosts, "one is left")
+            for how, seconds in took.items():
+                print(f"{how}: the others own all after " + ", ".join(f"{s:.1f}" for s in seconds) + " s", flush=True)
+                self.assertLess(max(seconds), TAKE_OVER_S_MAX)
+            self.compare(hosts[0], receiver, record, chance)
+
+    def test_a_number_is_taken_once(self):
+        with broker_servers.Kafka() as broker:
+            host, _ = self.make_cluster(broker, 2)
+            other = self.host(1, broker)
+            harness.wait_until(host.start().is_ready, READY_S, "ready")
+            done = other.run("--data-folder", other.data, "--listen-port", "0")
+            self.assertEqual(done.returncode, 1)
+            self.assertIn("another process of the cluster has the number 1", done.stderr)
+            self.assertTrue(host.daemon.is_ready())
 
 
 if __name__ == "__main__":

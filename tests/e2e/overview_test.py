@@ -152,6 +152,14 @@ class TargetsTest(daemon_case.DaemonCase):
         self.assertTrue(gone["last_error"])
 
 
+class ClusterTest(daemon_case.DaemonCase):
+    # proves: cluster-get
+    def test_a_single_node_tells_of_none(self):
+        """tests/brokers/broker_cluster_test.py has three nodes."""
+        self.assertEqual(self.call(200, "GET", "/v1/cluster")[1], {"nodes": [], "partitions": []})
+        self.assertEqual(self.daemon.metric("tickwheel_cluster_nodes"), 0)
+
+
 class StatsTest(daemon_case.DaemonCase):
     # proves: stats
     def test_the_figures_are_those_of_the_metrics(self):

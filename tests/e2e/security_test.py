@@ -69,6 +69,7 @@ REQUESTS = {
     "resumeTarget": ({"target": "http:%2F%2F127.0.0.1:9"}, None),
     "resetTarget": ({"target": "http:%2F%2F127.0.0.1:9"}, None),
     "listTenants": ({}, None),
+    "getCluster": ({}, None),
     "getStats": ({}, None),
     "leaseItems": ({"name": "q"}, {"max": 1, "wait": 0}),
     "ackItems": ({"name": "q"}, {"receipts": ["0" * 32]}),

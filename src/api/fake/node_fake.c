@@ -745,3 +745,21 @@ bool node_broker_status(const struct node *node, size_t index, struct broker_sta
     (void)node, (void)index, (void)ret_status;
     return false;
 }
+
+uint64_t node_cluster_id(const struct node *node)
+{
+    (void)node;
+    return 0;
+}
+
+void node_members(struct node *node,
+                  void (*tell)(void *context, const struct node_member_view *member), void *context)
+{
+    (void)node, (void)tell, (void)context;
+}
+
+bool node_partition(struct node *node, uint16_t partition, struct node_partition_view *ret_view)
+{
+    (void)node, (void)partition, (void)ret_view;
+    return false;
+}

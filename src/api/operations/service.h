@@ -1,6 +1,6 @@
 /*
  * service.h - the calls about the service itself: health, readiness, metrics, statistics, the
- * tenants, the OpenAPI document, backups.
+ * tenants, the cluster, the OpenAPI document, backups.
  */
 #ifndef TICKWHEEL_API_OPERATIONS_SERVICE_H
 #define TICKWHEEL_API_OPERATIONS_SERVICE_H
@@ -17,6 +17,9 @@ void service_index(struct call *call);
 
 /* GET /v1/stats: stats.c. */
 void stats_get(struct call *call);
+
+/* GET /v1/cluster: cluster.c. */
+void cluster_get(struct call *call);
 
 /* GET /v1/tenants: tenants.c. */
 void tenants_list(struct call *call);

@@ -1,0 +1,523 @@
+/* node_control.c - the thread for the control topic; see node_control.h. */
+#include "shard/node_control.h"
+
+#include "cluster/backend/topics_kafka.h"
+#include "shard/node_cluster.h"
+#include "sys/clock.h"
+#include "sys/entropy.h"
+#include "sys/process.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    EVENTS_EACH_TURN = 1024, /* records that are read before the control has its turn */
+    TAIL_RECORDS = 16384,    /* where reading begins: a plan is repeated each minute */
+    JOIN_MS = 60000,         /* of waiting for the brokers */
+    CLOCK_SKEW_MS_MAX = 500,
+};
+
+/* ---- what the control has others do ---- */
+
+static void node_control_on_append(void *context, uint64_t ticket, struct bytes bytes)
+{
+    struct node_control *control = context;
+
+    control->sent = wall_now();
+    if (log_kafka_append(control->log, ticket, bytes, NULL))
+        control->refused_ticket = ticket;
+}
+
+static enum roster_role node_control_role(enum ownership_state state)
+{
+    switch (state) {
+    case OWNERSHIP_RESTORING:
+        return ROSTER_RESTORING;
+    case OWNERSHIP_STANDBY:
+    case OWNERSHIP_CLAIMING:
+    case OWNERSHIP_LEAVING:
+        return ROSTER_STANDBY;
+    case OWNERSHIP_RECOVERING:
+    case OWNERSHIP_ACTIVE:
+    case OWNERSHIP_DRAINING:
+        return ROSTER_OWNER;
+    case OWNERSHIP_BROKEN:
+        return ROSTER_BROKEN;
+    }
+    return ROSTER_ABSENT;
+}
+
+static void node_control_on_note(void *context, struct roster_note *note)
+{
+    struct node_control *control = context;
+    struct node *node = control->node;
+
+    pthread_mutex_lock(&control->lock);
+    memcpy(control->note_address, control->peer_address, sizeof(control->note_address));
+    pthread_mutex_unlock(&control->lock);
+    note->address = bytes_of(control->address);
+    note->internal_address = bytes_of(control->note_address);
+    note->clock_offset_ms = control->clock_offset_ms;
+    note->place_count = node->partition_count;
+    for (uint16_t i = 0; i < node->partition_count; i++)
+        note->places[i] = (struct roster_place){
+            .partition = i,
+            .role = node_control_role(atomic_load(&node->replicas[i].state)),
+            .next = atomic_load(&node->replicas[i].next),
+        };
+}
+
+/* ---- what others learn ---- */
+
+static void node_control_copy(struct node_control *control)
+{
+    const struct roster *roster = control_roster(control->control);
+
+    control->planner = control_planner(control->control);
+    control->member_count = roster_count(roster);
+    for (size_t i = 0; i < control->member_count; i++) {
+        const struct roster_member *member = roster_at(roster, i);
+        struct node_control_member *copy = &control->members[i];
+
+        copy->node = member->node;
+        copy->is_alive = roster_is_alive(roster, member);
+        copy->weight = member->weight;
+        copy->heard_at = control_heard_at(control->control, member->node);
+        memcpy(copy->address, member->address, sizeof(copy->address));
+        memcpy(copy->peer_address, member->internal_address, sizeof(copy->peer_address));
+        memcpy(copy->zone, member->zone, sizeof(copy->zone));
+    }
+}
+
+/* How far the log of each partition is, as its owner says. */
+static void node_control_tell_ends(struct node_control *control)
+{
+    const struct roster *roster = control_roster(control->control);
+    struct node *node = control->node;
+
+    for (size_t i = 0; i < roster_count(roster); i++) {
+        const struct roster_member *member = roster_at(roster, i);
+
+        for (uint16_t p = 0; p < node->partition_count; p++)
+            if (member->standings[p].role == ROSTER_OWNER && roster_is_alive(roster, member))
+                atomic_store(&node->replicas[p].end, member->standings[p].next);
+    }
+}
+
+/* A node that is refused owns nothing, whatever the plan says of its number. */
+static void node_control_tell_plan(struct node_control *control)
+{
+    const struct plan *plan = control_plan(control->control);
+    const enum control_state state = control_state(control->control);
+    struct node *node = control->node;
+
+    if (state == CONTROL_READING || state == CONTROL_PROBING || plan->version == 0)
+        return;
+    for (uint16_t i = 0; i < node->partition_count; i++)
+        node_replica_plan(&node->replicas[i],
+                          state == CONTROL_REFUSED ? 0 : plan->entries[i].owner);
+    atomic_store(&control->plans, true);
+}
+
+static void node_control_publish(struct node_control *control)
+{
+    const enum control_state state = control_state(control->control);
+
+    pthread_mutex_lock(&control->lock);
+    node_control_copy(control);
+    const bool is_news = atomic_exchange(&control->state, (int)state) != (int)state;
+    if (is_news && (state == CONTROL_REFUSED || state == CONTROL_BROKEN))
+        control->error = *control_error(control->control);
+    if (is_news)
+        pthread_cond_broadcast(&control->changed);
+    pthread_mutex_unlock(&control->lock);
+    node_control_tell_plan(control);
+    node_control_tell_ends(control);
+    if (is_news)
+        mailbox_wake(&control->node->news);
+}
+
+/* ---- the thread ---- */
+
+static void node_control_handle(struct node_control *control, const struct log_kafka_event *event,
+                                struct instant now)
+{
+    switch (event->kind) {
+    case LOG_KAFKA_RECORD:
+        control_read(control->control, event->offset, event->bytes, now);
+        break;
+    case LOG_KAFKA_END:
+        control_restored(control->control, now);
+        break;
+    case LOG_KAFKA_LANDED:
+        if (event->appended.ms)
+            control->clock_offset_ms =
+                control_clock_offset_ms(control->sent, event->appended, wall_now());
+        control_landed(control->control, event->ticket, event->offset, now);
+        break;
+    case LOG_KAFKA_FAILED:
+        control_failed(control->control, event->ticket, now);
+        break;
+    case LOG_KAFKA_LOST:
+        control_break(control->control, event->reason);
+        break;
+    case LOG_KAFKA_NOTHING:
+        break;
+    }
+}
+
+static void node_control_hear(struct node_control *control, struct instant now)
+{
+    const unsigned asks = atomic_load(&control->asks);
+
+    if (asks & NODE_CONTROL_LEAVE)
+        control_leave(control->control, now);
+    if ((asks & NODE_CONTROL_END) && control->end_until.ns == 0)
+        control->end_until = instant_add_ms(now, 2 * control->node->config->cluster_lease_ms);
+}
+
+/* One turn: what the node asks, the control, and then events of the log. */
+static void node_control_go(struct node_control *control)
+{
+    struct instant now = instant_boot_now();
+
+    node_control_hear(control, now);
+    control_turn(control->control, now, wall_now());
+    if (control->refused_ticket)
+        control_failed(control->control, control->refused_ticket, now);
+    control->refused_ticket = 0;
+    if (control_take_rewind(control->control))
+        log_kafka_follow(control->log, 0, NULL);
+    node_control_publish(control);
+    const struct instant wake_at = control_wake_at(control->control, now);
+    uint64_t wait_ms =
+        wake_at.ns == UINT64_MAX ? 1000 : instant_since_ns(now, wake_at) / 1000000 + 1;
+    for (int i = 0; i < EVENTS_EACH_TURN; i++) {
+        struct log_kafka_event event;
+
+        if (log_kafka_wait(control->log, wait_ms, &event) == LOG_KAFKA_NOTHING)
+            return;
+        node_control_handle(control, &event, instant_boot_now());
+        wait_ms = 0;
+    }
+}
+
+static bool node_control_has_ended(const struct node_control *control)
+{
+    const enum control_state state = control_state(control->control);
+
+    if (control->end_until.ns == 0)
+        return false;
+    return state == CONTROL_LEFT || state == CONTROL_REFUSED || state == CONTROL_BROKEN ||
+           instant_boot_now().ns >= control->end_until.ns;
+}
+
+static void *node_control_run(void *argument)
+{
+    struct node_control *control = argument;
+
+    log_kafka_follow_end(control->log, TAIL_RECORDS, NULL);
+    while (!node_control_has_ended(control))
+        node_control_go(control);
+    return NULL;
+}
+
+/* ---- start and stop ---- */
+
+static enum error_code node_control_identify(const struct node *node, uint64_t *ret_cluster,
+                                             struct error *ret_error)
+{
+    const struct topics_kafka_options options = {
+        .brokers = node->config->cluster_brokers,
+        .name = node->config->cluster_name,
+        .partition_count = node->partition_count,
+    };
+
+    return topics_kafka_identify(&options, ret_cluster, ret_error);
+}
+
+static struct node_control *node_control_alloc(struct node *node)
+{
+    const struct config *config = node->config;
+    const bool is_ipv6 = strchr(config->listen_address, ':');
+    struct node_control *control = calloc(1, sizeof(*control));
+    pthread_condattr_t monotonic;
+
+    if (!control)
+        return NULL;
+    control->node = node;
+    snprintf(control->topic, sizeof(control->topic), "%s.control", config->cluster_name);
+    if (config->listen_port)
+        snprintf(control->address, sizeof(control->address), "%s%s%s:%u", is_ipv6 ? "[" : "",
+                 config->listen_address, is_ipv6 ? "]" : "", config->listen_port);
+    pthread_mutex_init(&control->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&control->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    return control;
+}
+
+enum error_code node_control_init(struct node *node, struct error *ret_error)
+{
+    node->control = node_control_alloc(node);
+    return node->control ? node_control_identify(node, &node->control->cluster, ret_error)
+                         : error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+}
+
+static enum error_code node_control_open(struct node_control *control, struct error *ret_error)
+{
+    const struct config *config = control->node->config;
+    const struct log_kafka_options log_options = {
+        .brokers = config->cluster_brokers,
+        .topic = control->topic,
+        .append_timeout_ms = 2 * config->cluster_lease_ms,
+    };
+    struct control_options options = {
+        .node = config->cluster_node_id,
+        .partition_count = control->node->partition_count,
+        .cluster = control->cluster,
+        .lease_ms = config->cluster_lease_ms,
+        .plan = {.clock_skew_ms_max = CLOCK_SKEW_MS_MAX},
+    };
+    const struct control_events events = {
+        .context = control,
+        .append = node_control_on_append,
+        .note = node_control_on_note,
+    };
+
+    if (entropy_u64(&options.seed) || entropy_u64(&options.incarnation))
+        return error_set(ret_error, ERROR_IO, "the system gives no entropy");
+    enum error_code code = log_kafka_open(&log_options, &control->log, ret_error);
+    if (!code)
+        code = control_create(&options, &events, instant_boot_now(), &control->control, ret_error);
+    if (!code && thread_start(&control->thread, node_control_run, control, "tw-control"))
+        code = error_set(ret_error, ERROR_IO, "no thread for the control topic");
+    control->is_running = !code;
+    return code;
+}
+
+/* Waits until it is known whether the node joins. */
+static enum error_code node_control_await(struct node_control *control, struct error *ret_error)
+{
+    const struct timespec until = instant_timespec(instant_add_ms(instant_now(), JOIN_MS));
+    enum error_code code = ERROR_NONE;
+    int timed_out = 0;
+
+    pthread_mutex_lock(&control->lock);
+    while (atomic_load(&control->state) <= CONTROL_PROBING && !timed_out)
+        timed_out = pthread_cond_timedwait(&control->changed, &control->lock, &until);
+    if (atomic_load(&control->state) <= CONTROL_PROBING) {
+        code = error_set(ret_error, ERROR_IO, "topic %.100s cannot be read", control->topic);
+    } else if (control->error.code) {
+        code = control->error.code;
+        if (ret_error)
+            *ret_error = control->error;
+    }
+    pthread_mutex_unlock(&control->lock);
+    return code;
+}
+
+enum error_code node_control_start(struct node *node, struct error *ret_error)
+{
+    enum error_code code = node_control_open(node->control, ret_error);
+
+    return code ? code : node_control_await(node->control, ret_error);
+}
+
+static void node_control_ask(struct node_control *control, unsigned asks)
+{
+    atomic_fetch_or(&control->asks, asks);
+    if (control->log)
+        log_kafka_wake(control->log);
+}
+
+void node_control_leave(struct node *node)
+{
+    if (node->control)
+        node_control_ask(node->control, NODE_CONTROL_LEAVE);
+}
+
+void node_control_stop(struct node *node)
+{
+    struct node_control *control = node->control;
+
+    if (!control || !control->is_running)
+        return;
+    node_control_ask(control, NODE_CONTROL_LEAVE | NODE_CONTROL_END);
+    pthread_join(control->thread, NULL);
+    control->is_running = false;
+}
+
+void node_control_free(struct node *node)
+{
+    struct node_control *control = node->control;
+
+    if (!control)
+        return;
+    node_control_stop(node);
+    log_kafka_close(control->log);
+    control_destroy(control->control);
+    pthread_cond_destroy(&control->changed);
+    pthread_mutex_destroy(&control->lock);
+    free(control);
+    node->control = NULL;
+}
+
+/* ---- queries ---- */
+
+const char *node_control_trouble(const struct node *node)
+{
+    switch (node->control ? atomic_load(&node->control->state) : CONTROL_JOINED) {
+    case CONTROL_REFUSED:
+        return "another process of the cluster has the number of this node";
+    case CONTROL_BROKEN:
+        return "the control topic of the cluster cannot be read";
+    default:
+        return NULL;
+    }
+}
+
+uint64_t node_cluster_id(const struct node *node)
+{
+    return node->control ? node->control->cluster : 0;
+}
+
+bool node_owns(struct node *node, uint16_t partition, uint32_t *ret_node)
+{
+    const uint32_t self = node->config->cluster_node_id;
+
+    *ret_node = 0;
+    if (!node->replicas || node_cluster_may_act(node, partition)) {
+        *ret_node = self;
+        return true;
+    }
+    const struct node_replica *replica = &node->replicas[partition];
+    const uint32_t owner = atomic_load(&replica->owner), planned = atomic_load(&replica->planned);
+    if (owner != 0 && owner != self)
+        *ret_node = owner;
+    else if (planned != self)
+        *ret_node = planned;
+    return false;
+}
+
+bool node_peer_address(struct node *node, uint32_t member, char ret_address[NODE_ADDRESS_SIZE])
+{
+    struct node_control *control = node->control;
+    bool is_found = false;
+
+    if (!control)
+        return false;
+    pthread_mutex_lock(&control->lock);
+    for (size_t i = 0; i < control->member_count && !is_found; i++) {
+        const struct node_control_member *found = &control->members[i];
+
+        if (found->node != member || !*found->peer_address)
+            continue;
+        memcpy(ret_address, found->peer_address, NODE_ADDRESS_SIZE);
+        is_found = true;
+    }
+    pthread_mutex_unlock(&control->lock);
+    return is_found;
+}
+
+void node_tell_address(struct node *node, const char *address)
+{
+    struct node_control *control = node->control;
+
+    if (!control)
+        return;
+    pthread_mutex_lock(&control->lock);
+    snprintf(control->peer_address, sizeof(control->peer_address), "%s", address);
+    pthread_mutex_unlock(&control->lock);
+}
+
+static void node_control_count(struct node_control *control, struct node_cluster_stats *stats)
+{
+    pthread_mutex_lock(&control->lock);
+    for (size_t i = 0; i < control->member_count; i++)
+        stats->nodes += control->members[i].is_alive;
+    stats->is_planner = control->planner == control->node->config->cluster_node_id;
+    pthread_mutex_unlock(&control->lock);
+}
+
+void node_cluster_stats(struct node *node, struct node_cluster_stats *ret_stats)
+{
+    const struct instant now = instant_boot_now();
+
+    *ret_stats = (struct node_cluster_stats){0};
+    if (!node->control)
+        return;
+    node_control_count(node->control, ret_stats);
+    for (uint16_t i = 0; i < node->partition_count; i++) {
+        const struct node_replica *replica = &node->replicas[i];
+        const struct instant until = {atomic_load(&replica->acts_until_ns)};
+        const uint64_t left_ms = instant_since_ns(now, until) / 1000000;
+        const uint64_t next = atomic_load(&replica->next), end = atomic_load(&replica->end);
+        const uint64_t epoch = atomic_load(&replica->epoch);
+
+        ret_stats->planned += atomic_load(&replica->planned) == node->config->cluster_node_id;
+        ret_stats->owned += until.ns > now.ns;
+        if (until.ns > now.ns && (ret_stats->owned == 1 || left_ms < ret_stats->lease_ms))
+            ret_stats->lease_ms = left_ms;
+        if (epoch > ret_stats->epoch)
+            ret_stats->epoch = epoch;
+        if (end > next && end - next > ret_stats->behind)
+            ret_stats->behind = end - next;
+        ret_stats->claims += atomic_load(&replica->claims);
+        ret_stats->refused += atomic_load(&replica->refused);
+    }
+}
+
+void node_members(struct node *node,
+                  void (*tell)(void *context, const struct node_member_view *member), void *context)
+{
+    struct node_control *control = node->control;
+    const struct instant now = instant_boot_now();
+    const struct wall wall = wall_now();
+
+    if (!control)
+        return;
+    pthread_mutex_lock(&control->lock);
+    for (size_t i = 0; i < control->member_count; i++) {
+        const struct node_control_member *member = &control->members[i];
+        const uint64_t silent_ms = instant_since_ns(member->heard_at, now) / 1000000;
+        const struct node_member_view view = {
+            .node = member->node,
+            .is_alive = member->is_alive,
+            .is_planner = member->node == control->planner,
+            .is_stopping = member->weight == 0,
+            .seen = {member->heard_at.ns && silent_ms < wall.ms ? wall.ms - silent_ms : 0},
+            .address = bytes_of(member->address),
+            .peer_address = bytes_of(member->peer_address),
+            .zone = bytes_of(member->zone),
+        };
+
+        tell(context, &view);
+    }
+    pthread_mutex_unlock(&control->lock);
+}
+
+bool node_partition(struct node *node, uint16_t partition, struct node_partition_view *ret_view)
+{
+    static const char *const words[] = {
+        [OWNERSHIP_RESTORING] = "restoring", [OWNERSHIP_STANDBY] = "standby",
+        [OWNERSHIP_CLAIMING] = "claiming",   [OWNERSHIP_RECOVERING] = "recovering",
+        [OWNERSHIP_ACTIVE] = "active",       [OWNERSHIP_DRAINING] = "draining",
+        [OWNERSHIP_LEAVING] = "leaving",     [OWNERSHIP_BROKEN] = "broken",
+    };
+
+    if (!node->replicas)
+        return false;
+    const struct node_replica *replica = &node->replicas[partition];
+    const uint64_t next = atomic_load(&replica->next), end = atomic_load(&replica->end);
+    *ret_view = (struct node_partition_view){
+        .owner = atomic_load(&replica->owner),
+        .planned = atomic_load(&replica->planned),
+        .epoch = atomic_load(&replica->epoch),
+        .behind = end > next ? end - next : 0,
+        .state = words[atomic_load(&replica->state)],
+    };
+    return true;
+}

@@ -1,0 +1,88 @@
+/*
+ * node_control.h - a node's thread for the control topic of its cluster: appends the notes of this
+ * node, keeps the members and the plan (cluster/control.h), and tells each replica which node is to
+ * own its partition.
+ *
+ * node_control_start returns when the node has joined. Later a node is refused when another process
+ * appends notes with its number: then it gives up its partitions and claims none.
+ *
+ * Threads    node_control_start, _leave and _stop: the one that starts and stops the node. Queries:
+ *            any; they hold a lock for a copy.
+ */
+#ifndef TICKWHEEL_SHARD_NODE_CONTROL_H
+#define TICKWHEEL_SHARD_NODE_CONTROL_H
+
+#include "cluster/backend/log_kafka.h"
+#include "cluster/control.h"
+#include "shard/shard.h"
+
+enum node_control_ask {
+    NODE_CONTROL_LEAVE = 1,
+    NODE_CONTROL_END = 2, /* when it has left, or after two leases */
+};
+
+/* A copy of a member, for other threads. */
+struct node_control_member {
+    uint32_t node;
+    bool is_alive;
+    uint16_t weight;
+    struct instant heard_at; /* {0}: never */
+    char address[ROSTER_ADDRESS_SIZE_MAX + 1], peer_address[ROSTER_ADDRESS_SIZE_MAX + 1];
+    char zone[ROSTER_ZONE_SIZE_MAX + 1];
+};
+
+struct node_control {
+    struct node *node;
+    uint64_t cluster;
+    char topic[80];
+    char address[ROSTER_ADDRESS_SIZE_MAX + 1]; /* for clients */
+    struct log_kafka *log;
+    struct cluster_control *control;
+    pthread_t thread;
+    bool is_running;
+    atomic_uint asks;  /* of enum node_control_ask */
+    atomic_int state;  /* enum control_state */
+    atomic_bool plans; /* there is a plan */
+
+    /* The thread's. */
+    uint64_t refused_ticket; /* an append that was not sent; 0: none */
+    struct instant end_until;
+    struct wall sent; /* when the append in flight was */
+    int32_t clock_offset_ms;
+    char note_address[NODE_ADDRESS_SIZE]; /* of the note */
+
+    pthread_mutex_t lock; /* guards what follows */
+    pthread_cond_t changed;
+    struct error error;
+    char peer_address[NODE_ADDRESS_SIZE]; /* of this node, as it was told */
+    uint32_t planner;
+    size_t member_count;
+    struct node_control_member members[ROSTER_MAX];
+};
+
+/* Reads the id of the cluster. IO: the brokers do not answer; NOT_FOUND: it is not founded. */
+enum error_code node_control_init(struct node *node, struct error *ret_error);
+
+/* Joins the cluster, after the replicas run. INVALID: another process has the number of this node;
+ * IO: the brokers do not answer. */
+enum error_code node_control_start(struct node *node, struct error *ret_error);
+
+/* Others are to own the partitions of this node, which goes on with its notes. */
+void node_control_leave(struct node *node);
+
+/* After the replicas have ended: gives up the planner's place, and ends the thread. */
+void node_control_stop(struct node *node);
+void node_control_free(struct node *node);
+
+/* Why the node serves nothing, or takes no new plans; NULL: neither. */
+const char *node_control_trouble(const struct node *node);
+
+/* Of METRIC_CLUSTER_LIST. */
+struct node_cluster_stats {
+    uint64_t nodes, is_planner, planned, owned, lease_ms, epoch, behind, claims, refused;
+};
+
+/* All 0 without a cluster. */
+void node_cluster_stats(struct node *node, struct node_cluster_stats *ret_stats);
+
+#endif
