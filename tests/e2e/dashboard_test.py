@@ -6,21 +6,52 @@ reach. TEST_SCREENSHOTS=FOLDER keeps a picture of each page."""
 import base64
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
+import zlib
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 import harness
 from browser import Browser
-from daemon_case import DaemonCase
+from daemon_case import DaemonCase, make_token
 
 AXE = "4.10.2"
 SHOTS = os.environ.get("TEST_SCREENSHOTS")
 NDJSON = {"Content-Type": "application/x-ndjson"}
 HOSTILE = "<img src=x onerror=\"document.title='hacked'\">"
+# Counts what the page asks for; window.streams has the streams of events, and cut() breaks those that are open.
+WATCHED = """(() => {
+  const ask = window.fetch;
+  window.asked = [];
+  window.readAt = [];
+  window.streams = [];
+  window.cut = () => streams.forEach(({broken}) => broken.abort());
+  window.fetch = async (path, options = {}) => {
+    if (!path.startsWith("/v1/events")) {
+      asked.push(`${options.method ?? "GET"} ${path}`);
+      if (path.startsWith("/v1/timers?")) readAt.push(performance.now());
+      return ask(path, options);
+    }
+    const stream = {path, last: options.headers["Last-Event-ID"], isOpen: true, broken: new AbortController()};
+    const end = () => { stream.isOpen = false; };
+    options.signal.addEventListener("abort", () => stream.broken.abort());
+    stream.broken.signal.addEventListener("abort", end);
+    streams.push(stream);
+    return ask(path, {...options, signal: stream.broken.signal}).catch((error) => { end(); throw error; });
+  };
+  let before = performance.now();
+  window.stall = 0;
+  setInterval(() => { stall = Math.max(stall, performance.now() - before); before = performance.now(); }, 10);
+  window.hide = (is) => {
+    Object.defineProperty(document, "hidden", {value: is, configurable: true});
+    document.dispatchEvent(new Event("visibilitychange"));
+  };
+})()"""
 PAGES = ("now", "coming", "timers", "new", "queues", "targets", "dead", "tenants")
 
 
@@ -75,6 +106,15 @@ class DashboardTest(DaemonCase):
         self.assertEqual(len(items), 1)
         return items
 
+    def watch(self, place):
+        """Opens a page that follows events, and counts what it asks for."""
+        self.browser.ask("Page.addScriptToEvaluateOnNewDocument", source=WATCHED)
+        self.browser.open(f"{self.url}#/{place}")
+        self.see("document.querySelector('.live.on')", "that the page is live")
+
+    def sees(self, text):
+        self.see(f"document.querySelector('main').innerText.includes({json.dumps(text)})", text)
+
     def see(self, script, what, seconds=60):
         """Waits until a JavaScript expression is true."""
         try:
@@ -90,10 +130,10 @@ class DashboardTest(DaemonCase):
         self.browser.run(f"location.hash = '#/{place}'")
 
     def press(self, label):
-        """Presses a button once it is there and not off, as it is while its last action runs."""
-        button = f"[...document.querySelectorAll('button')].find((b) => b.textContent === {json.dumps(label)} && !b.disabled)"
+        """Presses a button once it is there and its last action is over."""
+        button = f"[...document.querySelectorAll('button')].find((b) => b.textContent === {json.dumps(label)} && !b.ariaBusy)"
         self.see(button, f"the button {label}")
-        self.browser.run(f"{button}.click()")
+        self.browser.run(f"(() => {{ const b = {button}; b.focus(); b.click(); }})()")
 
     def type(self, name, value):
         self.browser.run(f"(() => {{ const i = document.querySelector('[name={name}]'); i.value = {json.dumps(value)};"
@@ -103,7 +143,12 @@ class DashboardTest(DaemonCase):
         if not SHOTS:
             return
         self.browser.ask("Emulation.setDeviceMetricsOverride", width=1200, height=760, deviceScaleFactor=1, mobile=False)
-        data = self.browser.ask("Page.captureScreenshot", format="png")["data"]
+        self.keep_picture(name)
+
+    def keep_picture(self, name, **how):
+        if not SHOTS:
+            return
+        data = self.browser.ask("Page.captureScreenshot", format="png", **how)["data"]
         os.makedirs(SHOTS, exist_ok=True)
         with open(os.path.join(SHOTS, f"{name}.png"), "wb") as file:
             file.write(base64.b64decode(data))
@@ -120,7 +165,7 @@ class DashboardTest(DaemonCase):
         self.see("/Fired\\s+[1-9]/.test(document.body.innerText)", "a rate")
         self.see("document.querySelector('svg polyline').getAttribute('points').split(' ').length > 5", "a line")
         self.shoot("now")
-        self.call(200, "POST", "/v1/timers/cancel", {"labels": {"for": "now"}})
+        harness.wait_until(self.cancels_all, 20, "the cancel also of timers that were firing")
 
         self.go("coming?range=day")
         self.see("document.querySelectorAll('svg.bars rect').length === 144", "the bars")
@@ -197,14 +242,17 @@ class DashboardTest(DaemonCase):
         self.assertEqual(self.lease("broken")[0]["id"], self.dead)
         self.assertEqual(self.browser.run("document.title"), "Dead letters · Tickwheel")
 
+    def cancels_all(self):
+        self.call(200, "POST", "/v1/timers/cancel", {"labels": {"for": "now"}})
+        return not self.listed("label=for:now")
+
     # proves: dashboard
     def test_a_token_is_asked_for(self):
         """Goal: without a token nothing is shown; one with little scope sees what it may, and why not the rest."""
         tokens = os.path.join(self.data, "tokens")
-        reader, line = subprocess.run([harness.find("tickwheeld"), "--make-token", "-", "read"], capture_output=True,
-                                      text=True, check=True).stdout.splitlines()
+        (reader, read_line), (admin, admin_line) = make_token("-", "read"), make_token("-", "admin")
         with open(tokens, "w", encoding="utf-8") as file:
-            file.write(line + "\n")
+            file.write(f"{read_line}\n{admin_line}\n")
         self.fill()
         self.restart("--tokens-file", tokens)
         self.url = f"http://127.0.0.1:{self.daemon.port}/ui"
@@ -221,14 +269,228 @@ class DashboardTest(DaemonCase):
             self.see(f"document.body.innerText.includes({json.dumps(sees)})", sees)
         self.go("now")
         self.see("document.querySelector('.message')", "why it may not see this")
-        self.go(f"timers/{self.cron}")
-        self.press("Fire now")
-        self.see("document.querySelector('.message') && /scope/.test(document.querySelector('.message').innerText)",
-                 "why it may not fire")
+        self.see("document.querySelector('.live.on') && document.body.innerText.includes('Latest events')", "events")
+        for place, sees in ((f"timers/{self.cron}", "lacks the scope schedule"), ("queues", "mail"), ("targets", "are in flight"),
+                            ("dead", "queue:broken"), ("new", "lacks the scope schedule")):
+            self.go(place)
+            self.sees(sees)
+            self.assertEqual(self.browser.run("[...document.querySelectorAll('main button')].map((b) => b.textContent)"
+                                              ".filter((text) => !['Refresh', 'Search', 'Copy'].includes(text))"), [], place)
+        # A token that may see figures, but no events.
+        self.browser.open("about:blank")
+        self.browser.open(self.url + "#/now")
+        self.see("document.querySelector('[name=token]')", "the question")
+        self.type("token", admin)
+        self.press("Show the timers")
+        self.sees("On time")
+        self.see("/Not live:.*scope/.test(document.querySelector('.live')?.innerText)", "why it is not live")
+        self.see("/Pending\\s+1,0[0-9]{2}/.test(document.body.innerText)", "figures all the same")
         # A token is gone with its page.
         self.browser.open("about:blank")
         self.browser.open(self.url + "#/timers")
         self.see("document.body.innerText.includes('asks for a token')", "the question")
+
+    # proves: dashboard
+    def test_live(self):
+        """Goal: what others do by the API appears on the page that is open, and nothing of what its reader does is lost."""
+        first = self.create(key="first", after="1h")
+        self.watch("timers")
+        self.sees("first")
+        self.browser.run("window.isOld = true; document.querySelector('[name=key_prefix]').focus()")
+        self.type("key_prefix", "half a wo")
+        self.call(200, "POST", "/v1/queues/held/pause", {"note": "an event without a timer"})
+        self.create(key="second", after="30m")
+        self.sees("second")
+        self.assertEqual(self.browser.run("streams.length"), 1)
+        self.assertEqual(self.browser.run("document.activeElement.name + document.activeElement.value"), "key_prefixhalf a wo")
+        row = "[...document.querySelectorAll('tbody tr')].find((r) => r.innerText.includes('first'))"
+        self.browser.run(f"document.body.style.minHeight = '4000px'; scrollTo(0, 90);"
+                         f"{row}.querySelector('a').focus({{preventScroll: true}})")
+        self.call(200, "POST", f"/v1/timers/{first['id']}/pause", {"note": "by hand"})
+        self.create(key="third", after="1m")
+        self.see(f"{row}.innerText.includes('paused') && document.body.innerText.includes('third')", "the pause, and a row above")
+        self.assertEqual(self.browser.run(f"[{row}.querySelector('a') === document.activeElement, scrollY]"), [True, 90])
+
+        # One timer: a form that is typed into, and commands that are unfolded.
+        self.go(f"timers/{first['id']}")
+        self.sees("by hand")
+        self.see("document.querySelector('.live.on')", "that the page is live")
+        self.browser.run("document.querySelector('[name=after]').focus(); document.querySelector('details').open = true")
+        self.type("after", "45 cows")
+        self.press("Extend")
+        self.see("document.querySelector('form > .message')", "what is wrong with it")
+        self.call(200, "PATCH", f"/v1/timers/{first['id']}", {"payload": {"order": "changed"}})
+        self.sees('"order": "changed"')
+        self.assertEqual(self.browser.run("[document.querySelector('[name=after]').value, document.activeElement.textContent,"
+                                          "document.querySelector('details').open, !!document.querySelector('form > .message')]"),
+                         ["45 cows", "Extend", True, True])
+        self.press("Resume")
+        self.sees("It is resumed.")
+        self.assertEqual(self.browser.run("document.activeElement.textContent"), "Pause")  # the button in its place
+
+        # A change of the timer in a dialog; a later one by the API makes it void.
+        self.press("Change")
+        self.see("document.querySelector('dialog [name=payload]')", "the dialog")
+        self.type("payload", '{"order": "mine"}')
+        self.see("document.querySelector('dialog pre')?.innerText.includes('-X PATCH')", "the command")
+        self.call(200, "PATCH", f"/v1/timers/{first['id']}", {"labels": {"seen": "twice"}})
+        self.sees("seen:twice")
+        self.sees("It is resumed.")
+        self.assertEqual(self.browser.run("document.querySelector('dialog [name=payload]').value"), '{"order": "mine"}')
+        self.press("Change it")
+        self.see("document.querySelector('dialog .message')?.innerText.includes('another version')", "the refusal")
+        self.press("Leave it")
+        self.press("Change")
+        self.type("payload", '{"order": "mine"}')
+        self.press("Change it")
+        self.sees("It is changed.")
+        self.assertEqual(self.state_of(first)["payload"], {"order": "mine"})
+
+        self.create(target="queue:mail", after=0)
+        self.browser.run("asked.length = 0")
+        self.go("queues")
+        self.see("/mail\\s+1\\s+0\\s+0/.test(document.body.innerText) && asked.join().split('/v1/queues').length > 2",
+                 "the item, read twice: when the page opened, and when its stream began")
+        self.lease("mail")
+        self.see("/mail\\s+0\\s+1\\s+0/.test(document.body.innerText)", "the lease, of which no event tells")
+        self.go("queues/news")
+        self.see("document.querySelector('.live.on')", "that the page is live")
+        self.create(target="queue:news?priority=2", after=0, key="headline")
+        self.sees("headline")
+        self.go("dead")
+        self.see("document.querySelector('.live.on')", "that the page is live")
+        item = self.lease("news")[0]
+        self.call(200, "POST", "/v1/queues/news/nack", {"receipts": [item["receipt"]], "dead": True, "error": "no such reader"})
+        self.sees("no such reader")
+        self.go("now")
+        self.see("document.querySelector('.live.on')", "that the page is live")
+        self.call(200, "POST", "/v1/queues/held/resume")
+        self.create(key="latest", after="1h")
+        self.see("document.querySelector('main').innerText.includes('queue-resumed') && "
+                 "document.querySelectorAll('td.line polyline').length === 4 && "
+                 "[...document.querySelectorAll('tr')].some((r) => /created/.test(r.innerText) && /latest/.test(r.innerText))",
+                 "the event, and lines of lateness")
+        self.assertTrue(self.browser.run("window.isOld"))
+
+    def state_of(self, timer):
+        return self.call(200, "GET", f"/v1/timers/{timer['id']}")[1]
+
+    # proves: dashboard
+    def test_stream(self):
+        """Goal: a page has one stream of events, while it is shown; it goes on where it was broken, and a hundred thousand
+        events make the page neither read much nor large."""
+        self.watch("timers")
+        self.create(key="first", after="1h")
+        self.sees("first")
+        open_streams = "streams.filter(({isOpen}) => isOpen).length"
+        self.assertEqual(self.browser.run(open_streams), 1)
+
+        self.browser.run("cut()")
+        self.create(key="while-broken", after="1h")
+        self.sees("while-broken")
+        self.see(f"streams.at(-1).last && {open_streams} === 1 && document.querySelector('.live.on')", "that it goes on")
+
+        self.browser.run("hide(true)")
+        self.see(f"{open_streams} === 0", "the end of the stream of a hidden page")
+        before = self.browser.run("[streams.length, readAt.length]")
+        self.create(key="while-hidden", after="1h")
+        self.assertEqual(self.browser.run("[streams.length, readAt.length]"), before)
+        self.browser.run("hide(false)")
+        self.sees("while-hidden")
+        self.assertTrue(self.browser.run("streams.at(-1).last"))
+
+        heap = self.heap_bytes()
+        began = time.monotonic()
+        self.browser.run("readAt.length = 0; stall = 0")
+        for n in range(20):  # the daemon keeps 16,384 events for a page that is slower
+            lines = "".join(f'{{"after":"{60 + n}s","target":"queue:x","key":"{n}-{m}"}}\n' for m in range(5000))
+            self.assertEqual(self.daemon.call("POST", "/v1/timers/batch", lines, {**NDJSON, "Prefer": "return=minimal"})[0], 200)
+        self.create(key="behind-them", after="1s", target="queue:x")
+        self.sees("behind-them")
+        seconds = time.monotonic() - began
+        reads, rows, stall = self.browser.run("[readAt, document.querySelectorAll('tbody tr').length, stall]")
+        grown = self.heap_bytes() - heap
+        print(f"100,000 timers in {seconds:.1f} s: {len(reads)} reads, {grown} bytes more, no answer for {stall:.0f} ms at most")
+        self.assertGreaterEqual(min(after - before for before, after in zip(reads, reads[1:])), 990, "milliseconds")
+        self.assertLessEqual(rows, 50)
+        self.assertLess(grown, 4 << 20)
+        self.assertLess(stall, 2000)
+
+        self.go("new")
+        self.see(f"{open_streams} === 0", "the end of the stream of a page that is left")
+
+    def heap_bytes(self):
+        self.browser.ask("HeapProfiler.collectGarbage")
+        return self.browser.ask("Runtime.getHeapUsage")["usedSize"]
+
+    # proves: dashboard
+    def test_holds(self):
+        """Goal: queues and targets are paused with a note and until a time, resumed and reset, each with its command."""
+        self.create(target="queue:mail", after=0)
+        self.create(target="http://127.0.0.1:1/x", after=0, retry={"max_attempts": 100, "base": "1ms", "cap": "1ms"})
+        self.browser.open(f"{self.url}#/queues")
+        self.press("Pause")
+        self.see("document.querySelector('dialog [name=note]')", "the dialog")
+        self.type("note", "it's <b>moving</b>")
+        self.type("until", "2099-01-02T03:04")
+        self.see("document.querySelector('dialog pre')?.innerText.includes('/v1/queues/mail/pause')", "the command")
+        self.run_command()
+        paused = self.call(200, "GET", "/v1/queues/mail")[1]["paused"]
+        self.assertEqual(paused["note"], "it's <b>moving</b>")
+        self.assertTrue(paused["until"].startswith("2099-01-0"), paused)
+        self.shoot("dialog")
+        self.press("Pause it")
+        self.sees("Paused the queue mail.")
+        self.sees("it's <b>moving</b>")
+        self.sees("until 2 Jan 2099")
+        self.shoot("paused")
+        self.assertEqual(self.call(200, "GET", "/v1/queues/mail")[1]["paused"]["until"], paused["until"])
+        self.assertEqual(self.browser.run("document.activeElement.textContent"), "Resume")
+        self.go("queues/mail")
+        self.sees("moving")
+        self.press("Resume")
+        self.see("document.querySelector('dialog pre')?.innerText.includes('/v1/queues/mail/resume')", "the command")
+        self.press("Resume it")
+        self.sees("Resumed the queue mail.")
+        self.assertNotIn("paused", self.call(200, "GET", "/v1/queues/mail")[1])
+
+        name = "http%3A%2F%2F127.0.0.1%3A1"
+        target = lambda: next(row for row in self.call(200, "GET", "/v1/targets")[1]["targets"] if row["target"].endswith(":1"))
+        harness.wait_until(lambda: target()["breaker"] == "open", 20, "a breaker that is open")
+        self.go("targets")
+        self.press("Pause")
+        self.press("Pause it")
+        self.sees("Paused the target http://127.0.0.1:1.")
+        self.assertIn("paused", target())
+        self.press("Reset")
+        self.see(f"document.querySelector('dialog pre')?.innerText.includes('/v1/targets/{name}/reset')", "the command")
+        self.press("Close its breakers")
+        self.sees("Reset the target http://127.0.0.1:1:")
+        self.assertEqual(target()["failures"], 0)
+        self.see("!document.body.innerText.includes('left alone')", "that it is called again")
+        self.press("Resume")
+        self.press("Resume it")
+        self.sees("Resumed the target http://127.0.0.1:1.")
+        self.assertFalse([row for row in self.call(200, "GET", "/v1/targets")[1]["targets"] if "paused" in row])
+
+        # A dead letter becomes a new timer with another target, and is deleted.
+        dead = self.create(target="queue:broken", after=0, key="order-7", payload={"order": 7}, labels={"team": "checkout"})
+        item = self.lease("broken")[0]
+        self.call(200, "POST", "/v1/queues/broken/nack", {"receipts": [item["receipt"]], "dead": True, "error": "wrong place"})
+        self.go(f"new?from={dead['id']}")
+        self.see("document.querySelector('[name=target]')?.value === 'queue:broken'", "the form")
+        self.type("target", "queue:right")
+        self.press("Make the timer")
+        self.press("Delete the dead letter")
+        self.sees("The dead letter is deleted.")
+        made = self.call(200, "GET", "/v1/keys/order-7/timer")[1]
+        self.assertEqual([made["target"], made["payload"], made["labels"]], ["queue:right", {"order": 7}, {"team": "checkout"}])
+        self.assertEqual(self.call(200, "GET", "/v1/dead")[1]["timers"], [])
+
+    def run_command(self):
+        """Runs the command that the dialog shows, as one who copied it does."""
+        subprocess.run(self.browser.run("document.querySelector('dialog pre').innerText"), shell=True, check=True,
+                       stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     # proves: dashboard
     def test_tenants(self):
@@ -276,8 +538,12 @@ class DashboardTest(DaemonCase):
             self.browser.open("about:blank")
             self.browser.open(self.url)
             self.browser.run(axe)
-            for place in (*PAGES, f"timers/{self.cron}", f"timers/{self.dead}"):
-                self.go(place)
+            for place in (*PAGES, f"timers/{self.cron}", f"timers/{self.dead}", "queues/mail", "a dialog"):
+                if place == "a dialog":
+                    self.press("Pause")
+                    self.see("document.querySelector('dialog pre')", place)
+                else:
+                    self.go(place)
                 self.see("document.querySelector('main table, main form, main dl')", place)
                 self.see("document.querySelector('main h1') && !document.querySelector('main .value')?.textContent"
                          ".includes('…')", place)
@@ -286,16 +552,14 @@ class DashboardTest(DaemonCase):
                     "[one.id, one.nodes.map((node) => node.html).slice(0, 3)])))"))
                 self.assertEqual(found, [], f"{place}, {scheme}")
                 self.assertLessEqual(self.browser.run("document.documentElement.scrollWidth"), width, place)
-            if SHOTS and width < 600:
-                self.go("now")
-                self.see("document.querySelector('main table')", "now")
-                data = self.browser.ask("Page.captureScreenshot", format="png")["data"]
-                with open(os.path.join(SHOTS, "phone.png"), "wb") as file:
-                    file.write(base64.b64decode(data))
+                self.keep_picture(f"{scheme}-{place.replace('/', '-').replace(' ', '-')}", captureBeyondViewport=True)
 
     # proves: dashboard
     def test_headers(self):
         """Goal: no other site may frame the page, and no file of the page comes from elsewhere."""
+        sizes = [len(zlib.compress(self.daemon.call("GET", path)[2].encode())) for path in self.files()]
+        self.assertGreater(len(sizes), 10)
+        self.assertLess(sum(sizes), 300 << 10)
         for path in ("/ui", "/ui/app.js", "/ui/style.css", "/ui/icon.svg"):
             status, headers, body = self.daemon.call("GET", path)
             self.assertEqual(status, 200, path)
@@ -304,6 +568,17 @@ class DashboardTest(DaemonCase):
             self.assertNotRegex(body.replace("http://www.w3.org/2000/svg", ""), r"https?://(?!shop\.example)", path)
         for path in ("/ui/", "/ui/nothing.js", "/ui/..%2fapi.c", "/ui/index.html/x"):
             self.assertEqual(self.daemon.call("GET", path)[0], 404, path)
+
+
+    def files(self):
+        """The files of the page: those that it names, and those that they import."""
+        found = ["/ui"]
+        for path in found:
+            text = self.daemon.call("GET", path)[2]
+            found += [file for file in dict.fromkeys(
+                re.findall(r'"(/ui/[^"]+)"', text) + [f"/ui/{name}" for name in re.findall(r'from "\./([^"]+)"', text)])
+                if file not in found]
+        return found
 
 
 if __name__ == "__main__":

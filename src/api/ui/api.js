@@ -2,6 +2,7 @@
 
 let token = "";
 let askToken = null; // shows the form; resolves when there is a new token
+let may = null; // what mayChange promises for the token
 
 export class ProblemError extends Error {
   constructor(status, problem) {
@@ -19,6 +20,7 @@ export function onTokenNeeded(ask) {
 
 export function setToken(text) {
   token = text.trim();
+  may = null;
 }
 
 function headersOf(body, more) {
@@ -40,7 +42,8 @@ async function send(method, path, {body, headers, signal} = {}) {
   }
 }
 
-async function problemOf(response) {
+/** The problem that an answer without success has. */
+export async function problemOf(response) {
   const text = await response.text();
   try {
     return new ProblemError(response.status, JSON.parse(text));
@@ -63,6 +66,31 @@ export async function text(path, options = {}) {
   const response = await send("GET", path, options);
   if (!response.ok) throw await problemOf(response);
   return response.text();
+}
+
+/** The answer of GET /v1/events behind the event `last`, as it is; it asks for no token. */
+export function listen(parameters, last, signal) {
+  const headers = headersOf(undefined, last ? {"Last-Event-ID": last} : {});
+  return fetch(`/v1/events${query(parameters ?? {})}`, {signal, headers, cache: "no-store", credentials: "omit"});
+}
+
+async function askWhetherMayChange() {
+  try {
+    // A cancel that names no timer is refused in any case; for want of the scope, with this status.
+    const response = await fetch("/v1/timers/cancel", {method: "POST", headers: headersOf("{}"), body: "{}",
+                                                       cache: "no-store", credentials: "omit"});
+    return response.status !== 403;
+  } catch {
+    may = null;
+    return true;
+  }
+}
+
+/** Whether the token has the scope for calls that change something. */
+export function mayChange() {
+  if (!token) return Promise.resolve(true); // the daemon asks for none, or this page will ask for one
+  may ??= askWhetherMayChange();
+  return may;
 }
 
 export const get = (path, options) => call("GET", path, options);

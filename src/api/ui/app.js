@@ -1,7 +1,7 @@
 // The frame: which page is shown, the token, and the health in the header.
 
 import {onTokenNeeded, setToken} from "./api.js";
-import {form, field, h, message} from "./parts.js";
+import {age, form, field, h, message} from "./parts.js";
 import {coming} from "./coming.js";
 import {create} from "./create.js";
 import {dead} from "./dead.js";
@@ -39,11 +39,12 @@ async function show() {
   nav.replaceChildren(...pages.map(({path, name}) => (
     h("a", {href: `#/${path}`, "aria-current": path === known.path ? "page" : undefined}, name))));
   document.title = `${known.name} · Tickwheel`;
-  const content = h("div", {}, h("h1", {tabindex: "-1"}, known.name));
+  const head = h("div", {class: "head"}, h("h1", {tabindex: "-1"}, known.name));
+  const content = h("div", {}, head);
   main.replaceChildren(content);
   const isFirst = document.activeElement === document.body;
-  if (!isFirst) content.firstChild.focus();
-  const context = {content, rest, parameters, signal: leave.signal};
+  if (!isFirst) head.firstChild.focus();
+  const context = {content, head, rest, parameters, signal: leave.signal};
   try {
     await (rest.length && known.showOne ? known.showOne : known.show)(context);
   } catch (error) {
@@ -84,5 +85,6 @@ async function watchHealth() {
 }
 
 addEventListener("hashchange", show);
+setInterval(() => { if (!document.hidden) age(); }, 1000);
 watchHealth();
 show();

@@ -46,7 +46,7 @@ export async function coming({content, parameters, signal}) {
     {name: "Timers", kind: "number", of: ({count}) => number(count)},
     {name: "Whose", of: ({at}) => h("a", {href: `#/timers${query({
       due_after: at, due_before: new Date(Date.parse(at) + unitMs).toISOString()})}`}, "list them")},
-  ], peaks, "nothing is due"));
+  ], peaks, {empty: "nothing is due"}));
   if (peaks.length) await owners(content, peaks[0].at, unitMs, signal);
 }
 

@@ -1,74 +1,77 @@
 // A new timer: the form shows when it would fire, and the call that makes it, while one types.
 
-import {curlOf, get, post, query} from "./api.js";
-import {curl, field, form, h, message, when} from "./parts.js";
+import {call, curlOf, get, mayChange, post, query} from "./api.js";
+import {bodyOf, labelsOf, payloadText} from "./change.js";
+import {patch} from "./morph.js";
+import {action, curl, field, form, h, tell, when} from "./parts.js";
 
-function jsonOf(text) {
-  try {
-    return JSON.parse(text);
-  } catch (error) {
-    throw new Error(`The payload is no JSON: ${error.message}`);
-  }
+// What a new timer has of the one that it is made from, and the form does not show.
+const CARRIED = ["headers", "retry", "body_base64", "content_type", "on_dead", "on_success", "late"];
+
+/** The timer that a new one is made from, such as a dead letter. */
+async function sourceOf(parameters, signal) {
+  const id = parameters.get("from");
+  return id ? get(`/v1/timers/${encodeURIComponent(id)}`, {signal}) : {};
 }
 
-/** The body of POST /v1/timers for what the form holds. */
-export function bodyOf(given) {
-  const body = {target: given.target};
-  if (given.kind === "cron") Object.assign(body, {cron: given.time, timezone: given.timezone || undefined});
-  else body[given.kind] = given.time;
-  if (given.key) body.key = given.key;
-  if (given.payload.trim()) body.payload = jsonOf(given.payload);
-  if (given.labels.trim())
-    body.labels = Object.fromEntries(given.labels.split(",").map((one) => {
-      const [name, ...value] = one.trim().split(":");
-      return [name, value.join(":")];
-    }));
-  if (given.watch.trim()) body.watch = given.watch.split(",").map((one) => one.trim());
-  return body;
-}
+const carriedOf = (timer) => Object.fromEntries(CARRIED.filter((name) => timer[name] !== undefined).map((name) => [name, timer[name]]));
 
 async function preview(given, place, signal) {
   if (!given.time || !["cron", "every"].includes(given.kind)) return place.replaceChildren();
   const parameters = given.kind === "cron" ? {cron: given.time, timezone: given.timezone} : {every: given.time};
   try {
     const {instants} = await get(`/v1/schedule/preview${query({...parameters, n: 5})}`, {signal});
-    place.replaceChildren(h("h2", {}, "It would fire"), h("ol", {}, instants.map((at) => h("li", {}, when(at)))));
+    patch(place, [h("h2", {}, "It would fire"), h("ol", {}, instants.map((at) => h("li", {}, when(at))))]);
   } catch (error) {
-    if (!signal.aborted) place.replaceChildren(message(error.message));
+    if (!signal.aborted) patch(place, [h("p", {class: "message"}, error.message)]);
   }
 }
 
-export async function create({content, signal}) {
+export async function create({content, parameters, signal}) {
+  const [source, may] = [await sourceOf(parameters, signal), await mayChange()];
+  const bodyFor = (given) => ({...bodyOf(given), ...carriedOf(source)});
   const firings = h("div", {"aria-live": "polite"});
   const command = h("div", {});
-  const made = form({}, async (given, element) => {
-    const timer = await post("/v1/timers", bodyOf(given), {headers: {"Idempotency-Key": crypto.randomUUID()}});
-    element.append(h("p", {class: "message done", role: "status"}, "It is made: ",
-                     h("a", {href: `#/timers/${timer.id}`}, timer.id)));
+  const made = form({}, async (given) => {
+    const timer = await post("/v1/timers", bodyFor(given), {headers: {"Idempotency-Key": crypto.randomUUID()}});
+    tell(content, "It is made: ", h("a", {href: `#/timers/${timer.id}`}, timer.id), source.state === "dead"
+      ? [" ", action("Delete the dead letter", async () => {
+          await call("DELETE", `/v1/dead/${source.id}`);
+          tell(content, "The dead letter is deleted.");
+        }, "danger")] : "");
   },
   h("fieldset", {}, h("legend", {}, "When"),
     field("Kind", "kind", {options: [["after", "after a time"], ["at", "at a time"], ["every", "at an interval"],
                                      ["cron", "by a cron expression"]]}),
-    field("Time", "time", {required: true, placeholder: "30m, 2026-11-20T23:59:59Z, 30 9 * * MON-FRI"}),
+    field("Time", "time", {required: true, placeholder: "30m, 2026-11-20T23:59:59Z, 30 9 * * MON-FRI",
+                           value: source.id && "1s"}),
     field("Time zone, of a cron expression", "timezone", {placeholder: "Europe/Berlin"})),
   h("fieldset", {}, h("legend", {}, "What"),
-    field("Target", "target", {required: true, placeholder: "https://shop.example/recheck, queue:recheck", wide: true}),
-    field("Key", "key"), field("Labels", "labels", {placeholder: "team:checkout, order:42"}),
-    field("Events that end it", "watch", {placeholder: "order:42"}),
-    field("Payload, JSON", "payload", {rows: 4, wide: true, spellcheck: "false"})),
-  h("button", {}, "Make the timer"));
+    field("Target", "target", {required: true, placeholder: "https://shop.example/recheck, queue:recheck", wide: true,
+                               value: source.target}),
+    field("Key", "key", {value: source.key}),
+    field("Labels", "labels", {placeholder: "team:checkout, order:42", value: labelsOf(source)}),
+    field("Events that end it", "watch", {placeholder: "order:42", value: source.watch?.join(", ")}),
+    field("Payload, JSON", "payload", {rows: 4, wide: true, spellcheck: "false", value: payloadText(source)})),
+  may ? h("button", {}, "Make the timer")
+      : h("p", {class: "hint"}, "The token may read, not create: it lacks the scope schedule."));
+  const show = () => {
+    const given = Object.fromEntries(new FormData(made));
+    preview(given, firings, signal);
+    try {
+      patch(command, [curl(curlOf("POST", "/v1/timers", bodyFor(given)))]);
+    } catch {
+      patch(command, []); // the payload is typed in part
+    }
+  };
   let last = 0;
-  made.addEventListener("input", () => {
+  made.oninput = () => {
     clearTimeout(last);
-    last = setTimeout(() => {
-      const given = Object.fromEntries(new FormData(made));
-      preview(given, firings, signal);
-      try {
-        command.replaceChildren(curl(curlOf("POST", "/v1/timers", bodyOf(given))));
-      } catch {
-        command.replaceChildren(); // the payload is not whole yet
-      }
-    }, 250);
-  });
+    last = setTimeout(show, 250);
+  };
+  if (source.id)
+    content.append(h("p", {class: "hint"}, "Made from ", h("a", {href: `#/timers/${source.id}`, class: "mono"}, source.id),
+      Object.keys(carriedOf(source)).length ? `, with its ${Object.keys(carriedOf(source)).join(", ")}.` : "."));
   content.append(made, firings, command);
+  if (source.id) show();
 }

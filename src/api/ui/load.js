@@ -1,22 +1,40 @@
 // How full the queues are, what a queue has next, what goes to each target, and what each tenant uses.
 
-import {curlOf, get} from "./api.js";
-import {action, bytes, curl, h, message, number, table, when} from "./parts.js";
+import {curlOf, get, mayChange} from "./api.js";
+import {pausedOf, queueButtons, targetButtons} from "./hold.js";
+import {follow} from "./live.js";
+import {patch} from "./morph.js";
+import {action, bytes, curl, h, number, table, tell, when} from "./parts.js";
 import {paged} from "./timers.js";
 
-/** Shows what `load` returns, and again when the reader asks: a table that changed by itself would lose the focus. */
-async function refreshable(content, load) {
+// Leases, workers and breakers change without an event, and pauses end without one.
+const READ_AGAIN_MS = 2000;
+
+/** Shows what `make` returns, and keeps it as it is now. `make` gets what to call after a button has changed something. */
+async function followed(context, make, following) {
   const place = h("div", {});
-  const look = async () => place.replaceChildren(...await load());
-  content.append(h("div", {class: "buttons"}, action("Refresh", look, "plain")), place);
-  await look();
+  let readings = 0;
+  const load = async () => {
+    const reading = ++readings;
+    const made = await make(done);
+    if (reading === readings) patch(place, made); // else a later one is on its way
+  };
+  const done = async (told) => {
+    await load();
+    tell(context.content, told);
+  };
+  context.content.append(place);
+  await load();
+  follow(context, {load, every: READ_AGAIN_MS, ...following});
 }
 
-const cut = (complete) => (complete ? [] : [h("p", {class: "hint"}, "There are more than are shown.")]);
+const cut = (complete) => (complete ? "" : h("p", {class: "hint"}, "There are more than are shown."));
 const more = (count, isMore) => (isMore ? `${number(count)} and more on disk` : number(count));
 
-export async function queues({content, signal}) {
-  await refreshable(content, async () => {
+export async function queues(context) {
+  const {signal} = context;
+  const may = await mayChange();
+  await followed(context, async (done) => {
     const {queues: rows, complete} = await get("/v1/queues", {signal});
     return [table("Queues with items or workers", [
       {name: "Queue", kind: "break", of: ({name}) => h("a", {href: `#/queues/${name}`}, name)},
@@ -24,18 +42,23 @@ export async function queues({content, signal}) {
       {name: "Leased", kind: "number", of: ({leased}) => number(leased)},
       {name: "Workers waiting", kind: "number", of: ({workers}) => number(workers)},
       {name: "Oldest", of: ({oldest}) => oldest && when(oldest)},
-    ], rows, "none"), ...cut(complete), curl(curlOf("GET", "/v1/queues"))];
-  });
+      {name: "Paused", kind: "state", of: pausedOf},
+      may && {name: "Do", of: (queue) => queueButtons(queue, done)},
+    ], rows, {empty: "none"}), cut(complete), curl(curlOf("GET", "/v1/queues"))];
+  }, {touches: ({timer}) => !timer || timer.target.startsWith("queue:")});
 }
 
-export async function queue({content, rest: [name], signal}) {
+export async function queue(context) {
+  const {content, rest: [name], signal} = context;
   const path = `/v1/queues/${encodeURIComponent(name)}`;
-  content.append(h("h2", {}, name));
-  await refreshable(content, async () => {
+  const may = await mayChange();
+  content.append(h("p", {}, h("a", {href: "#/queues"}, "All queues")), h("h2", {}, name));
+  await followed(context, async (done) => {
     const [full, peek] = await Promise.all([get(path, {signal}), get(`${path}/peek?limit=50`, {signal})]);
     return [
       h("p", {}, `${more(full.ready, full.more_on_disk)} ready, ${number(full.leased)} leased, ` +
                  `${number(full.workers)} workers waiting.`),
+      pausedOf(full) ?? "", may ? queueButtons(full, done) : "",
       table("The items that workers get next", [
         {name: "Timer", of: ({id}) => h("a", {href: `#/timers/${id}`, class: "mono"}, id)},
         {name: "Due", of: ({due}) => when(due)},
@@ -43,9 +66,9 @@ export async function queue({content, rest: [name], signal}) {
         {name: "Key", kind: "break", of: ({key}) => key},
         {name: "Target", kind: "break", of: ({target}) => target},
         {name: "Last error", kind: "break", of: (timer) => timer.last_error},
-      ], peek.timers, "none is ready"),
-      ...cut(!peek.more), curl(curlOf("GET", `${path}/peek`))];
-  });
+      ], peek.timers, {empty: "none is ready"}),
+      cut(!peek.more), curl(curlOf("GET", `${path}/peek`))];
+  }, {parameters: {origin: `queue:${name}`}});
 }
 
 /** In words, for a host or a path: whether it is called, and if not, when again. */
@@ -57,29 +80,33 @@ function breakerOf({breaker, failures, tried_at}) {
 
 const connection = ({connected}) => (connected === undefined ? undefined : connected ? "connected" : "not connected");
 
-export async function targets({content, signal}) {
-  await refreshable(content, async () => {
+export async function targets(context) {
+  const {signal} = context;
+  const may = await mayChange();
+  await followed(context, async (done) => {
     const {targets: rows, complete, rate_max: rate, in_flight_max: most} = await get("/v1/targets", {signal});
     const paths = rows.flatMap(({paths: failing = []}) => failing);
     const open = rows.concat(paths).filter(({breaker}) => breaker && breaker !== "closed").length;
     return [
-      open ? message(`${number(open)} of them ${open === 1 ? "is" : "are"} left alone, because deliveries failed.`) : "",
+      open ? h("p", {class: "message", role: "alert"},
+               `${number(open)} of them ${open === 1 ? "is" : "are"} left alone, because deliveries failed.`) : "",
       h("p", {class: "hint"}, `At most ${number(most)} webhooks are in flight to a host` +
                               (rate ? `, and ${number(rate)} a second begin.` : ".")),
       table("Hosts and connections with deliveries or failures", [
         {name: "Target", kind: "break", of: ({target}) => target},
-        {name: "Breaker", of: (row) => breakerOf(row) ?? connection(row)},
+        {name: "State", kind: "state", of: (row) => [pausedOf(row) ?? "", breakerOf(row) ?? connection(row) ?? (row.paused ? "" : "–")]},
         {name: "Waiting", kind: "number", of: (row) => more(row.waiting, row.more_on_disk)},
         {name: "In flight", kind: "number", of: (row) => number(row.in_flight)},
         {name: "Oldest", of: ({oldest}) => oldest && when(oldest)},
         {name: "Last error", kind: "break", of: (row) => row.last_error},
-      ], rows, "none"),
+        may && {name: "Do", of: (row) => targetButtons(row, done)},
+      ], rows, {empty: "none", keyOf: ({target}) => target}),
       paths.length ? table("Paths that fail while others of their host work", [
         {name: "Path", kind: "break", of: ({path}) => path},
-        {name: "Breaker", of: breakerOf},
+        {name: "Breaker", kind: "state", of: breakerOf},
         {name: "Last error", kind: "break", of: (row) => row.last_error},
-      ], paths) : "", ...cut(complete), curl(curlOf("GET", "/v1/targets"))];
-  });
+      ], paths, {keyOf: ({path}) => path}) : "", cut(complete), curl(curlOf("GET", "/v1/targets"))];
+  }, {parameters: {type: ["retried", "failed", "dead", "target-paused", "target-resumed", "target-reset"]}});
 }
 
 /** A figure and its limit, and how much of it is used. */
@@ -94,7 +121,7 @@ function rateOf({rate, burst}) {
   return `${number(rate)} a second${burst ? `, ${number(burst)} at once` : ""}`;
 }
 
-export async function tenants({content, signal}) {
+export async function tenants({content, head, signal}) {
   content.append(h("p", {class: "hint"}, "Operators, whose token has the scopes read and admin, see all tenants; others their own. " +
                                          "The tenant - is that of timers made without a token."));
   const list = paged("/v1/tenants", {}, "Tenants, by name", [
@@ -107,7 +134,7 @@ export async function tenants({content, signal}) {
     {name: "Body", kind: "number", of: ({limits}) => limits.body_bytes_max && bytes(limits.body_bytes_max)},
     {name: "Batch", kind: "number", of: ({limits}) => limits.batch_bytes_max && bytes(limits.batch_bytes_max)},
   ], signal);
-  content.append(h("div", {class: "buttons"}, action("Refresh", list.load, "plain")), list.place,
-                 curl(curlOf("GET", "/v1/tenants")));
+  head.append(action("Refresh", list.load, "plain"));
+  content.append(list.place, curl(curlOf("GET", "/v1/tenants")));
   await list.load();
 }

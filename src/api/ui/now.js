@@ -1,10 +1,15 @@
-// Whether timers are on time, and what the daemon does: rates and lateness of the last seconds, from /metrics.
+// Whether timers are on time, and what the daemon does: rates and lateness of the last seconds, from /metrics, and the
+// latest events.
 
 import {ProblemError, text} from "./api.js";
-import {bytes, duration, h, line, number, table} from "./parts.js";
+import {dataOf, follow} from "./live.js";
+import {patch} from "./morph.js";
+import {bytes, duration, h, line, message, number, table, when} from "./parts.js";
 
 const PERIOD_MS = 1000;
 const KEPT = 120; // values in a line
+const LATELY = 10; // periods that a value of a line of lateness covers
+const EVENTS_SHOWN = 8;
 const LATE_MS = 1000; // beyond this, timers are not on time
 
 /** The samples of the text format: a map of name and labels to the value. */
@@ -54,7 +59,7 @@ function card(name) {
     values.push(at);
     if (values.length > KEPT) values.shift();
     value.textContent = shown;
-    place.replaceChildren(line(`${name}, the last ${values.length} seconds; now ${shown}`, values));
+    patch(place, [line(`${name}, the last ${values.length} seconds; now ${shown}`, values)]);
   }};
 }
 
@@ -76,25 +81,62 @@ function verdict(place, samples) {
   place.className = `value ${isGood ? "good" : "bad"}`;
 }
 
-function lateness(place, before, after) {
-  const shown = (seconds) => (seconds === null ? "–" : seconds === Infinity ? "over the scale" : seconds < 0.001 ? "< 1 ms" : `≤ ${duration(1000 * seconds)}`);
+const bound = (seconds) => (seconds === null ? "–" : seconds === Infinity ? "over the scale" :
+                            seconds < 0.001 ? "< 1 ms" : `≤ ${duration(1000 * seconds)}`);
+
+/** Shows the lateness of the last minute by stage, and how its p99 moved. */
+function lateness(place) {
   const rows = [["in all", "tickwheel_delivery_lateness_seconds", ""],
-                ...stages.map(([stage, what]) => [what, "tickwheel_lateness_seconds", `stage="${stage}"`])];
-  place.replaceChildren(table("Of what was delivered in the last minute", [
-    {name: "Time", of: ([what]) => what},
-    ...[0.5, 0.99].map((share) => ({name: `p${100 * share}`, kind: "number",
-      of: ([, name, labels]) => shown(quantile(name, labels, share, before, after))})),
-  ], rows));
+                ...stages.map(([stage, what]) => [what, "tickwheel_lateness_seconds", `stage="${stage}"`])]
+    .map(([what, name, labels]) => ({what, name, labels, values: []}));
+  return (history) => {
+    const after = history.at(-1).samples;
+    const lately = history.at(-1 - LATELY) ?? history[0];
+    for (const {name, labels, values} of rows) {
+      values.push(Math.min(quantile(name, labels, 0.99, lately.samples, after) ?? 0, 1000));
+      if (values.length > KEPT) values.shift();
+    }
+    patch(place, [table("Of what was delivered in the last minute", [
+      {name: "Time", of: ({what}) => what},
+      ...[0.5, 0.99].map((share) => ({name: `p${100 * share}`, kind: "number",
+        of: ({name, labels}) => bound(quantile(name, labels, share, history[0].samples, after))})),
+      {name: "p99, the last 2 minutes", kind: "line", of: ({what, values}) => line(`p99 ${what}, the last ${values.length} seconds`, values)},
+    ], rows, {keyOf: ({what}) => what})]);
+  };
 }
 
-export async function now({content, signal}) {
+/** The latest events, shown at most once a period; their texts are parsed then. */
+function latest(context) {
+  const place = h("div", {});
+  let events = [], timer = 0;
+  const show = () => {
+    timer = 0;
+    if (context.signal.aborted) return;
+    patch(place, [h("h2", {}, "Latest events"), table("What happened, the newest first", [
+      {name: "Time", of: ({at}) => when(at)},
+      {name: "Event", of: ({type}) => type},
+      {name: "Timer", of: ({timer: about}) => about && h("a", {href: `#/timers/${about.id}`, class: "mono"}, about.id)},
+      {name: "Key", kind: "break", of: ({timer: about}) => about?.key},
+      {name: "Target or queue", kind: "break", of: ({timer: about, name}) => about?.target ?? name},
+    ], events.map(dataOf).reverse(), {
+      empty: "nothing yet", keyOf: ({at, type, timer: about, name}) => `${at} ${type} ${about?.id ?? name} ${about?.version}`})]);
+  };
+  follow(context, {take(more) {
+    if (!more.length) return;
+    events = [...events, ...more.slice(-EVENTS_SHOWN)].slice(-EVENTS_SHOWN);
+    timer ||= setTimeout(show, PERIOD_MS);
+  }});
+  show();
+  return place;
+}
+
+export async function now(context) {
+  const {content, signal} = context;
   const state = h("p", {class: "value", role: "status"}, "…");
   const cards = new Map([...rates, ...levels].map(([name, key]) => [key, card(name)]));
   const late = h("div", {});
-  content.append(state, h("h2", {}, "A second"),
-                 h("ul", {class: "cards"}, rates.map(([, key]) => cards.get(key).element)),
-                 h("h2", {}, "Now"), h("ul", {class: "cards"}, levels.map(([, key]) => cards.get(key).element)),
-                 h("h2", {}, "Lateness"), late);
+  const events = latest(context);
+  const showLateness = lateness(late);
   const history = []; // of the last minute
   const look = async () => {
     const samples = parse(await text("/metrics", {signal}));
@@ -109,19 +151,27 @@ export async function now({content, signal}) {
     history.push({at, samples});
     if (history.length > 60) history.shift();
     verdict(state, samples);
-    lateness(late, history[0].samples, samples);
+    showLateness(history);
   };
-  await look();
-  (async () => {
-    while (!signal.aborted) {
-      await new Promise((resolve) => { setTimeout(resolve, PERIOD_MS); });
-      try {
-        if (!document.hidden && !signal.aborted) await look();
-      } catch (error) {
-        if (signal.aborted) return;
-        state.textContent = error instanceof ProblemError ? error.message : "The daemon is not reachable";
-        state.className = "value bad";
-      }
+  try {
+    await look();
+  } catch (error) {
+    if (signal.aborted || !(error instanceof ProblemError)) throw error;
+    content.append(message(error.message), events); // the token may see no figures, but events perhaps
+    return;
+  }
+  content.append(state, h("h2", {}, "A second"),
+                 h("ul", {class: "cards"}, rates.map(([, key]) => cards.get(key).element)),
+                 h("h2", {}, "Now"), h("ul", {class: "cards"}, levels.map(([, key]) => cards.get(key).element)),
+                 h("h2", {}, "Lateness"), late, events);
+  while (!signal.aborted) {
+    await new Promise((resolve) => { setTimeout(resolve, PERIOD_MS); });
+    try {
+      if (!document.hidden && !signal.aborted) await look();
+    } catch (error) {
+      if (signal.aborted) return;
+      state.textContent = error instanceof ProblemError ? error.message : "The daemon is not reachable";
+      state.className = "value bad";
     }
-  })();
+  }
 }

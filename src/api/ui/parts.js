@@ -1,5 +1,7 @@
 // What pages are made of. Text is set as text, never as HTML: whatever a timer contains stays text.
 
+import {patch} from "./morph.js";
+
 const SVG = "http://www.w3.org/2000/svg";
 const SVG_TAGS = new Set(["svg", "rect", "text", "polyline", "title"]);
 
@@ -8,7 +10,7 @@ export function h(tag, attributes = {}, ...children) {
   const element = SVG_TAGS.has(tag) ? document.createElementNS(SVG, tag) : document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {
     if (value === undefined || value === null || value === false) continue;
-    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    if (name.startsWith("on")) element[name] = value;
     else if (name === "value") element.value = value;
     else element.setAttribute(name, value === true ? "" : value);
   }
@@ -43,46 +45,82 @@ export function duration(ms) {
 
 const format = new Intl.DateTimeFormat("en-GB", {dateStyle: "medium", timeStyle: "medium"});
 
+function far(at) {
+  const ms = at - Date.now();
+  if (Math.abs(ms) < 1000) return "now";
+  return ms >= 0 ? `in ${duration(ms)}` : `${duration(-ms)} ago`;
+}
+
 /** A point in time, and how far it is from now. */
 export function when(text) {
   if (!text) return "–";
   const at = new Date(text);
-  const ms = at - Date.now();
-  const far = ms >= 0 ? `in ${duration(ms)}` : `${duration(-ms)} ago`;
-  return h("time", {datetime: text, title: text}, format.format(at), " ", h("span", {class: "dim"}, far));
+  return h("time", {datetime: text, title: text}, format.format(at), " ", h("span", {class: "dim"}, far(at)));
 }
 
-export function table(caption, columns, rows, empty = "None") {
+/** How far all shown points in time are from now. */
+export function age() {
+  for (const shown of document.querySelectorAll("time > .dim")) {
+    const text = far(new Date(shown.parentElement.dateTime));
+    if (shown.firstChild.nodeValue !== text) shown.firstChild.nodeValue = text;
+  }
+}
+
+/** A table; `keyOf` names a row, so that it is found again when the table is patched. */
+export function table(caption, columns, rows, {empty = "None", keyOf = ({id, name}) => id ?? name} = {}) {
+  const shown = columns.filter(Boolean);
   return h("div", {class: "scroll", tabindex: "0", role: "region", "aria-label": caption},
     h("table", {},
       h("caption", {}, rows.length ? caption : `${caption}: ${empty}`),
-      h("thead", {}, h("tr", {}, columns.map(({name, kind}) => h("th", {scope: "col", class: kind}, name)))),
-      h("tbody", {}, rows.map((row) => h("tr", {}, columns.map(({of, kind}) => h("td", {class: kind}, of(row) ?? "–")))))));
+      h("thead", {}, h("tr", {}, shown.map(({name, kind}) => h("th", {scope: "col", class: kind}, name)))),
+      h("tbody", {}, rows.map((row) => h("tr", {"data-key": keyOf(row)},
+        shown.map(({of, kind}) => h("td", {class: kind}, of(row) ?? "–")))))));
 }
 
 export function definitions(pairs) {
   return h("dl", {}, pairs.filter(([, value]) => value !== undefined && value !== null && value !== "")
-    .flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+    .flatMap(([name, value]) => [h("dt", {"data-key": `name ${name}`}, name), h("dd", {"data-key": name}, value)]));
 }
 
+/** A message; it stays when what is around it is patched. */
 export function message(text, kind = "") {
-  return h("p", {class: `message ${kind}`, role: kind === "done" ? "status" : "alert"}, text);
+  return h("p", {class: `message ${kind}`, role: kind === "done" ? "status" : "alert", "data-kept": true}, text);
 }
 
-/** A button that is off while its action runs, and shows what went wrong beside it. */
+/** Tells below the head of a page what was done, in place of what was told before. */
+export function tell(content, ...told) {
+  content.querySelector(":scope > .message")?.remove();
+  const made = message("", "done");
+  made.append(...told.flat());
+  content.querySelector(":scope > .head").after(made);
+}
+
+/** A button that does nothing while its action runs, and shows what went wrong beside it. */
 export function action(label, run, kind = "") {
-  const button = h("button", {type: "button", class: kind}, label);
-  button.addEventListener("click", async () => {
-    button.disabled = true;
-    button.parentElement.querySelector(".message")?.remove();
+  return h("button", {type: "button", class: kind, "data-key": label, onclick: async ({currentTarget: button}) => {
+    if (button.hasAttribute("aria-busy")) return;
+    button.setAttribute("aria-busy", "true");
+    const around = button.parentElement;
+    around.querySelector(":scope > .message")?.remove();
     try {
       await run();
     } catch (error) {
-      button.parentElement?.append(message(error.message));
+      around.append(message(error.message));
     }
-    button.disabled = false;
+    button.removeAttribute("aria-busy");
+  }}, label);
+}
+
+/** Shows a dialog until it is closed. The focus goes back to where it was, or near it. */
+function modal(dialog) {
+  const focused = document.activeElement;
+  const around = focused === document.body ? null : focused.parentElement;
+  dialog.addEventListener("close", () => {
+    dialog.remove();
+    if (document.activeElement === document.body) (around?.querySelector("button") ?? document.querySelector("h1")).focus();
   });
-  return button;
+  document.body.append(dialog);
+  dialog.showModal();
 }
 
 /** Asks before something that cannot be undone. */
@@ -93,16 +131,39 @@ export function confirmed(text, label) {
       h("div", {class: "buttons"},
         h("button", {type: "button", class: "danger", onclick: () => dialog.close("yes")}, label),
         h("button", {type: "button", class: "plain", onclick: () => dialog.close("")}, "Leave it")));
-    dialog.addEventListener("close", () => { dialog.remove(); resolve(dialog.returnValue === "yes"); });
-    document.body.append(dialog);
-    dialog.showModal();
+    dialog.addEventListener("close", () => resolve(dialog.returnValue === "yes"));
+    modal(dialog);
   });
+}
+
+/**
+ * Asks for the fields of a call: a dialog that says what the call does, and shows the command for what is typed.
+ * `command(given)` is that command; `run(given)` makes the call, and what it throws is shown in the dialog.
+ */
+export function ask({title, text, label, kind, fields = [], command, run}) {
+  const shown = h("div", {});
+  const made = form({}, async (given) => {
+    await run(given);
+    dialog.close();
+  }, h("h2", {}, title), h("p", {}, text), fields, shown,
+     h("div", {class: "buttons"}, h("button", {class: kind}, label),
+       h("button", {type: "button", class: "plain", onclick: () => dialog.close()}, "Leave it")));
+  const dialog = h("dialog", {"aria-label": title}, made);
+  made.oninput = () => {
+    try {
+      patch(shown, [curl(command(Object.fromEntries(new FormData(made))), true)]);
+    } catch {
+      patch(shown, []); // something is typed in part
+    }
+  };
+  made.oninput();
+  modal(dialog);
 }
 
 /** A form whose fields are read into an object; `submit` gets it. */
 export function form(attributes, submit, ...children) {
-  const made = h("form", attributes, ...children);
-  made.addEventListener("submit", async (event) => {
+  return h("form", {...attributes, onsubmit: async (event) => {
+    const made = event.currentTarget;
     event.preventDefault();
     made.querySelector(":scope > .message")?.remove();
     try {
@@ -110,8 +171,7 @@ export function form(attributes, submit, ...children) {
     } catch (error) {
       made.append(message(error.message));
     }
-  });
-  return made;
+  }}, ...children);
 }
 
 export function field(label, name, attributes = {}) {
@@ -147,8 +207,8 @@ export function line(label, values) {
 }
 
 /** A command to copy. */
-export function curl(text) {
+export function curl(text, isOpen = false) {
   const shown = h("pre", {tabindex: "0"}, text);
-  return h("details", {}, h("summary", {}, "The same with curl"), shown,
+  return h("details", {open: isOpen}, h("summary", {}, "The same with curl"), shown,
            action("Copy", () => navigator.clipboard.writeText(text), "plain"));
 }

@@ -1,7 +1,10 @@
 // Timers: search, one timer with its history, and what can be done with it.
 
-import {call, curlOf, get, post, query} from "./api.js";
-import {action, confirmed, curl, definitions, duration, field, form, h, message, number, table, when} from "./parts.js";
+import {call, curlOf, get, mayChange, post, query} from "./api.js";
+import {changed, labelsOf, payloadText} from "./change.js";
+import {follow} from "./live.js";
+import {patch} from "./morph.js";
+import {action, ask, confirmed, curl, definitions, duration, field, form, h, number, table, tell, when} from "./parts.js";
 
 const states = ["scheduled", "delivering", "retrying", "paused", "fired", "cancelled", "dead"];
 
@@ -14,28 +17,42 @@ const columns = [
   {name: "Labels", kind: "break", of: (timer) => labelsOf(timer)},
 ];
 
-function labelsOf(timer) {
-  return Object.entries(timer.labels ?? {}).map(([name, value]) => `${name}:${value}`).join(", ");
-}
-
 /** The rows of a list, a page at a time: a hundred thousand timers are never in the page at once. */
 export function paged(path, parameters, caption, shown, signal) {
   const place = h("div", {});
   const cursors = [""];
+  let page, readings = 0;
   async function load() {
-    const cursor = cursors[cursors.length - 1];
-    const page = await get(`${path}${query({...parameters, cursor, limit: 50})}`, {signal});
-    const isFirst = cursors.length === 1;
-    place.replaceChildren(
-      table(`${caption}, page ${cursors.length}`, shown, page.timers ?? page.tenants, page.next ? "none yet, see the next page" : "none"),
+    const reading = ++readings, index = cursors.length;
+    const read = await get(`${path}${query({...parameters, cursor: cursors.at(-1), limit: 50})}`, {signal});
+    if (reading !== readings) return; // a later one is on its way
+    page = {next: read.next, rows: read.timers ?? read.tenants};
+    patch(place, [
+      table(`${caption}, page ${index}`, shown, page.rows, {empty: page.next ? "none yet, see the next page" : "none"}),
       h("div", {class: "buttons"},
-        isFirst ? "" : action("Previous page", async () => { cursors.pop(); await load(); }, "plain"),
-        page.next ? action("Next page", async () => { cursors.push(page.next); await load(); }, "plain") : ""));
+        index === 1 ? "" : action("Previous page", () => turn(cursors.slice(0, -1)), "plain"),
+        page.next ? action("Next page", () => turn([...cursors, page.next]), "plain") : "")]);
   }
-  return {place, load};
+  async function turn(to) {
+    const from = cursors.splice(0, cursors.length, ...to);
+    try {
+      await load();
+    } catch (error) {
+      cursors.splice(0, cursors.length, ...from);
+      throw error;
+    }
+  }
+  const placeOf = ({next, due}) => next ?? due; // in the list
+  /** Whether a change of a timer shows on this page: it is there, or belongs there. */
+  function has(timer) {
+    const last = page.rows.at(-1);
+    return !page.next || !last || placeOf(timer) <= placeOf(last) || page.rows.some(({id}) => id === timer.id);
+  }
+  return {place, load, has};
 }
 
-export async function timers({content, parameters, signal}) {
+export async function timers(context) {
+  const {content, parameters, signal} = context;
   const value = (name) => parameters.get(name) ?? "";
   const search = form({class: "row", role: "search"}, async ({id, ...wanted}) => {
     if (id.trim()) location.hash = `#/timers/${encodeURIComponent(id.trim())}`;
@@ -50,9 +67,12 @@ export async function timers({content, parameters, signal}) {
   field("Due before", "due_before", {value: value("due_before"), placeholder: "2026-11-20T23:59:59Z"}),
   h("button", {}, "Search"));
   search.elements.state.value = value("state");
-  const list = paged("/v1/timers", Object.fromEntries(parameters), "Timers in due order", columns, signal);
+  const given = Object.fromEntries(parameters);
+  const list = paged("/v1/timers", given, "Timers in due order", columns, signal);
   content.append(search, list.place);
   await list.load();
+  const {label, target, key_prefix: prefix} = given; // those that events have as well
+  follow(context, {load: list.load, parameters: {label, target, key_prefix: prefix}, touches: ({timer}) => timer && list.has(timer)});
 }
 
 /** The stages of a delivery that was late, as parts of a bar. */
@@ -68,33 +88,50 @@ function stages(lateness) {
     ], parts));
 }
 
-function actions(timer, again) {
+/** A dialog for target, labels and payload, which changes the version of the timer that was shown only. */
+function change(timer, path, done) {
+  const patchOf = (given) => changed(timer, given);
+  ask({
+    title: "Change the timer", text: "It is refused if the timer has changed since.", label: "Change it",
+    fields: [field("Target", "target", {value: timer.target, required: true}),
+             field("Labels", "labels", {value: labelsOf(timer), placeholder: "team:checkout, order:42"}),
+             timer.body_base64 === undefined &&
+               field("Payload, JSON", "payload", {rows: 8, spellcheck: "false", value: payloadText(timer)})],
+    command: (given) => curlOf("PATCH", path, patchOf(given)),
+    run: (given) => call("PATCH", path, {body: patchOf(given), headers: {"If-Match": `"${timer.version}"`}})
+      .then(() => done("It is changed.")),
+  });
+}
+
+function actions(timer, done) {
   const path = `/v1/timers/${timer.id}`;
   const isFinal = ["fired", "cancelled", "dead"].includes(timer.state);
-  const done = (text) => async () => { await again(); document.querySelector("h1").after(message(text, "done")); };
   const buttons = h("div", {class: "buttons"});
   const add = (...them) => buttons.append(...them);
   if (timer.state === "dead") {
-    add(action("Redrive", () => post("/v1/dead/redrive", {ids: [timer.id]}).then(done("It is due again."))));
+    add(action("Redrive", () => post("/v1/dead/redrive", {ids: [timer.id]}).then(() => done("It is due again."))),
+        h("a", {class: "button", href: `#/new?from=${timer.id}`}, "Edit as a new timer"));
   } else if (!isFinal) {
     if (timer.state === "paused")
-      add(action("Resume", () => post(`${path}/resume`).then(done("It is resumed."))));
+      add(action("Resume", () => post(`${path}/resume`).then(() => done("It is resumed."))));
     else
-      add(action("Pause", () => post(`${path}/pause`).then(done("It is paused.")), "plain"));
-    if (timer.state !== "paused") add(action("Fire now", () => post(`${path}/fire`).then(done("It is due now.")), "plain"));
-    add(action("Cancel", async () => {
+      add(action("Pause", () => post(`${path}/pause`).then(() => done("It is paused.")), "plain"),
+          action("Fire now", () => post(`${path}/fire`).then(() => done("It is due now.")), "plain"));
+    add(action("Change", () => change(timer, path, done), "plain"),
+        action("Cancel", async () => {
           if (await confirmed(`Cancel timer ${timer.id}? It will not be delivered.`, "Cancel the timer"))
-            await call("DELETE", path).then(done("It is cancelled."));
+            await call("DELETE", path).then(() => done("It is cancelled."));
         }, "danger"));
   }
-  if (isFinal) return buttons;
-  return h("div", {}, buttons,
-    form({class: "row"}, ({after}) => post(`${path}/touch`, {after}).then(done("Its time is extended.")),
+  if (isFinal)
+    return h("div", {}, buttons, timer.state === "dead" && curl(curlOf("POST", "/v1/dead/redrive", {ids: [timer.id]})));
+  return h("div", {}, buttons, h("div", {class: "forms"},
+    form({class: "row"}, ({after}) => post(`${path}/touch`, {after}).then(() => done("Its time is extended.")),
       field("Extend to, from now", "after", {required: true, placeholder: "30m", size: 8}),
       h("button", {class: "plain"}, "Extend")),
-    form({class: "row"}, ({after}) => call("PATCH", path, {body: {after}}).then(done("Its time is changed.")),
+    form({class: "row"}, ({after}) => call("PATCH", path, {body: {after}}).then(() => done("Its time is changed.")),
       field("Move to, from now", "after", {required: true, placeholder: "5m", size: 8}),
-      h("button", {class: "plain"}, "Move")),
+      h("button", {class: "plain"}, "Move"))),
     curl([curlOf("POST", `${path}/fire`), curlOf("POST", `${path}/pause`, {}), curlOf("POST", `${path}/resume`),
           curlOf("DELETE", path), curlOf("POST", `${path}/touch`, {after: "30m"}),
           curlOf("PATCH", path, {after: "5m"})].join("\n")));
@@ -115,39 +152,53 @@ async function nextFirings(timer, signal) {
   return h("div", {}, h("h2", {}, "Next firings"), h("ol", {}, instants.map((at) => h("li", {}, when(at)))));
 }
 
+function pastFirings(timer) {
+  if (!timer.runs) return [];
+  return [h("h2", {}, "Past firings"), table("The last firings, the newest first", [
+    {name: "Planned", of: (run) => when(run.planned)},
+    {name: "Outcome", of: (run) => run.outcome},
+    {name: "Attempts", kind: "number", of: (run) => number(run.attempts)},
+    {name: "Took", kind: "number", of: (run) => duration(run.duration_ms)},
+    {name: "Status", kind: "number", of: (run) => run.status},
+    {name: "Error", kind: "break", of: (run) => run.error},
+  ], timer.runs, {keyOf: ({planned}) => planned})];
+}
+
 export async function timer(context) {
-  const {content, rest, signal} = context;
-  const id = rest[0];
+  const {content, rest: [id], signal} = context;
   const path = `/v1/timers/${encodeURIComponent(id)}`;
-  const [found, why] = await Promise.all([
-    get(path, {signal}), get(`${path}/explain`, {signal}).catch(() => ({}))]);
-  const again = async () => {
-    content.replaceChildren(h("h1", {tabindex: "-1"}, "Timers"));
-    await timer(context);
-  };
-  content.append(
-    h("p", {}, h("a", {href: "#/timers"}, "All timers")),
-    h("h2", {class: "mono"}, found.id),
-    why.explanation ? h("p", {}, why.explanation) : "",
-    definitions([
-      ["State", found.state], ["Due", when(found.due)], ["Key", found.key], ["Target", found.target],
-      ["Labels", labelsOf(found)], ["Watches", (found.watch ?? []).join(", ")],
-      ["Schedule", found.schedule ? JSON.stringify(found.schedule) : ""],
-      ["Attempts", number(found.attempts)], ["Last error", found.last_error], ["Version", found.version],
-      ["Created", when(found.created)],
-      ["Paused since", found.paused ? when(found.paused.since) : ""],
-      ["Paused until", found.paused?.until ? when(found.paused.until) : ""], ["Note", found.paused?.note],
-      ["Report of", found.report_of ? h("a", {href: `#/timers/${found.report_of}`}, found.report_of) : ""],
-    ]),
-    actions(found, again), stages(why.lateness), await nextFirings(found, signal),
-    h("h2", {}, "Payload"), payloadOf(found));
-  if (found.runs)
-    content.append(h("h2", {}, "Past firings"), table("The last firings, the newest first", [
-      {name: "Planned", of: (run) => when(run.planned)},
-      {name: "Outcome", of: (run) => run.outcome},
-      {name: "Attempts", kind: "number", of: (run) => number(run.attempts)},
-      {name: "Took", kind: "number", of: (run) => duration(run.duration_ms)},
-      {name: "Status", kind: "number", of: (run) => run.status},
-      {name: "Error", kind: "break", of: (run) => run.error},
-    ], found.runs));
+  const place = h("div", {});
+  const may = await mayChange();
+  let shown, readings = 0;
+  async function load() {
+    const reading = ++readings;
+    const [found, why] = await Promise.all([
+      get(path, {signal}), get(`${path}/explain`, {signal}).catch(() => ({}))]);
+    const next = await nextFirings(found, signal);
+    if (reading !== readings) return; // a later one is on its way
+    shown = found;
+    patch(place, [
+      h("h2", {class: "mono"}, found.id),
+      why.explanation ? h("p", {}, why.explanation) : "",
+      definitions([
+        ["State", found.state], ["Due", when(found.due)], ["Key", found.key], ["Target", found.target],
+        ["Labels", labelsOf(found)], ["Watches", (found.watch ?? []).join(", ")],
+        ["Schedule", found.schedule ? JSON.stringify(found.schedule) : ""],
+        ["Attempts", number(found.attempts)], ["Last error", found.last_error], ["Version", found.version],
+        ["Created", when(found.created)],
+        ["Paused since", found.paused ? when(found.paused.since) : ""],
+        ["Paused until", found.paused?.until ? when(found.paused.until) : ""], ["Note", found.paused?.note],
+        ["Report of", found.report_of ? h("a", {href: `#/timers/${found.report_of}`}, found.report_of) : ""],
+      ]),
+      may ? actions(found, done) : h("p", {class: "hint"}, "The token may read, not change: it lacks the scope schedule."),
+      stages(why.lateness), next, h("h2", {}, "Payload"), payloadOf(found), ...pastFirings(found)]);
+  }
+  async function done(told) {
+    await load();
+    tell(content, told);
+  }
+  content.append(h("p", {}, h("a", {href: "#/timers"}, "All timers")), place);
+  await load();
+  // A key stays for the timer's life; what else events are filtered by may change.
+  follow(context, {load, parameters: {key_prefix: shown.key}, touches: (event) => !event.timer || event.timer.id === shown.id});
 }

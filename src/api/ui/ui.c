@@ -14,10 +14,14 @@
     X(ui_icon_svg, "icon.svg", "image/svg+xml")                \
     X(ui_api_js, "api.js", UI_SCRIPT)                          \
     X(ui_app_js, "app.js", UI_SCRIPT)                          \
+    X(ui_change_js, "change.js", UI_SCRIPT)                    \
     X(ui_coming_js, "coming.js", UI_SCRIPT)                    \
     X(ui_create_js, "create.js", UI_SCRIPT)                    \
     X(ui_dead_js, "dead.js", UI_SCRIPT)                        \
+    X(ui_hold_js, "hold.js", UI_SCRIPT)                        \
+    X(ui_live_js, "live.js", UI_SCRIPT)                        \
     X(ui_load_js, "load.js", UI_SCRIPT)                        \
+    X(ui_morph_js, "morph.js", UI_SCRIPT)                      \
     X(ui_now_js, "now.js", UI_SCRIPT)                          \
     X(ui_parts_js, "parts.js", UI_SCRIPT)                      \
     X(ui_timers_js, "timers.js", UI_SCRIPT)
