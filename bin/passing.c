@@ -1,6 +1,7 @@
 /* passing.c - between the door of a node and its peers. */
 #include "passing.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 /* ---- requests of this node ---- */
@@ -128,9 +129,28 @@ static bool passing_address(void *context, uint32_t node, char ret_address[PEERS
 
 /* ---- both ---- */
 
+/* What the node knows. */
+static bool passing_node_owns(void *context, uint16_t partition, uint32_t *ret_node)
+{
+    const struct passing *passing = context;
+
+    return node_owns(passing->node_, partition, ret_node);
+}
+
+static bool passing_node_address(void *context, uint32_t member,
+                                 char ret_address[PEERS_ADDRESS_SIZE])
+{
+    const struct passing *passing = context;
+
+    static_assert(PEERS_ADDRESS_SIZE == NODE_ADDRESS_SIZE, "one is written as the other");
+    return node_peer_address(passing->node_, member, ret_address);
+}
+
 void passing_init(struct passing *passing, const struct passing_map *map)
 {
-    *passing = (struct passing){.map_ = *map};
+    *passing = (struct passing){.peers_ = NULL};
+    passing->map_ =
+        map ? *map : (struct passing_map){passing, passing_node_owns, passing_node_address};
     passing->route = (struct node_route){.context = passing,
                                          .is_here = passing_is_here,
                                          .owner = passing_owner,
@@ -155,6 +175,12 @@ enum error_code passing_open(struct passing *passing, struct node *node,
 
 void passing_close(struct passing *passing)
 {
-    peers_stop(passing->peers_);
+    if (passing->peers_)
+        peers_stop(passing->peers_);
     passing->peers_ = NULL;
+}
+
+uint16_t passing_port(const struct passing *passing)
+{
+    return peers_port(passing->peers_);
 }

@@ -2,7 +2,7 @@
  * passing.h - joins a node with its peers: requests whose partitions other nodes own go to them,
  * and those of other nodes come to the engines of this one.
  *
- *     passing_init(&passing, &map);
+ *     passing_init(&passing, NULL);
  *     node_start(config, metrics, &events, &passing.route, &node, &error);
  *     passing_open(&passing, node, &options, &error);
  *     ... the API runs ...
@@ -34,13 +34,17 @@ struct passing {
     struct peers *peers_;
 };
 
+/* `map` NULL: as the node knows it (node_owns, node_peer_address). */
 void passing_init(struct passing *passing, const struct passing_map *map);
 
 /* Starts the peers; `options->host` is passing's own. */
 enum error_code passing_open(struct passing *passing, struct node *node,
                              const struct peers_options *options, struct error *ret_error);
 
-/* Every request that was passed on is answered when it returns. */
+/* The port that it listens on. */
+uint16_t passing_port(const struct passing *passing);
+
+/* Every request that was passed on is answered when it returns. Fine if it is not open. */
 void passing_close(struct passing *passing);
 
 #endif

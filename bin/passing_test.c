@@ -1,16 +1,27 @@
 /* Goal: whatever is asked of a partition, a node that does not own it gives the answer that its
  * owner gives. Method: two nodes of one process, with folders of their own and half of the
- * partitions each, over loopback; each thing is done through one of them, and seen through both. */
+ * partitions each, over loopback; each thing is done through one of them, and seen through both.
+ * Then two nodes that share by the plan of their cluster, on the broker in memory of librdkafka. */
 #include "passing.h"
+
+#include "cluster/backend/log_kafka.h"
+#include "cluster/frame.h"
 
 #include "storage/storage_testing.h"
 #include "sys/clock.h"
 
+#include <poll.h>
 #include <pthread.h>
+
+#ifdef TICKWHEEL_WITH_LOG_KAFKA
+#include <librdkafka/rdkafka.h>
+#include <librdkafka/rdkafka_mock.h>
+#endif
 
 enum { PARTITIONS = 4 };
 
-#define FAR_MS UINT64_C(3600000)
+#define FAR_MS  UINT64_C(3600000)
+#define CLUSTER UINT64_C(5) /* its id */
 
 struct half {
     struct testing_folder folder;
@@ -40,31 +51,43 @@ static bool half_address(void *context, uint32_t node, char ret_address[PEERS_AD
     const struct half *half = context;
 
     snprintf(ret_address, PEERS_ADDRESS_SIZE, "127.0.0.1:%u",
-             peers_port(half->both->half[node - 1].passing.peers_));
+             passing_port(&half->both->half[node - 1].passing));
     return true;
 }
 
-static void half_start(struct half *half)
+static void half_set(struct half *half, const char *name, const char *value)
+{
+    assert_int_equal(config_set(&half->config, name, value, NULL), ERROR_NONE);
+}
+
+static void half_init(struct half *half)
+{
+    testing_folder_make(&half->folder);
+    config_init(&half->config);
+    half_set(half, "data_folder", half->folder.path);
+    half_set(half, "partitions", "4");
+    half_set(half, "disk_reserve_bytes", "0");
+    half->metrics = metrics_create("test", wall_now());
+}
+
+/* Without a map: as the node knows it. */
+static void half_start(struct half *half, const struct passing_map *map)
 {
     struct error error = {.text = ""};
 
-    testing_folder_make(&half->folder);
-    config_init(&half->config);
-    assert_int_equal(config_set(&half->config, "data_folder", half->folder.path, NULL), 0);
-    assert_int_equal(config_set(&half->config, "partitions", "4", NULL), 0);
-    assert_int_equal(config_set(&half->config, "disk_reserve_bytes", "0", NULL), 0);
-    half->metrics = metrics_create("test", wall_now());
-    half->map = (struct passing_map){half, half_is_here, half_address};
-    passing_init(&half->passing, &half->map);
+    passing_init(&half->passing, map);
     if (node_start(&half->config, half->metrics, NULL, &half->passing.route, &half->node, &error))
         fail_msg("%s", error.text);
-    const struct peers_options options = {.cluster = 5,
+    const struct peers_options options = {.cluster = CLUSTER,
                                           .node = half->id,
                                           .secret = BYTES("between two halves"),
                                           .address = "127.0.0.1",
                                           .wait_ms = 30000};
     if (passing_open(&half->passing, half->node, &options, &error))
         fail_msg("%s", error.text);
+    char address[32];
+    snprintf(address, sizeof(address), "127.0.0.1:%u", passing_port(&half->passing));
+    node_tell_address(half->node, address);
 }
 
 static int set_up(void **state)
@@ -73,9 +96,13 @@ static int set_up(void **state)
 
     assert_non_null(both);
     for (uint32_t i = 0; i < 2; i++) {
-        both->half[i].id = i + 1;
-        both->half[i].both = both;
-        half_start(&both->half[i]);
+        struct half *half = &both->half[i];
+
+        half->id = i + 1;
+        half->both = both;
+        half->map = (struct passing_map){half, half_is_here, half_address};
+        half_init(half);
+        half_start(half, &half->map);
     }
     *state = both;
     return 0;
@@ -609,10 +636,205 @@ static void test_other_node_stops(void **state)
     question_free(&question);
 }
 
+#ifdef TICKWHEEL_WITH_LOG_KAFKA
+
+/* ---- nodes that follow their logs ---- */
+
+#define AWAIT_MS UINT64_C(120000)
+
+struct cluster {
+    struct halves both; /* a half without a node does not run */
+    rd_kafka_t *broker;
+    rd_kafka_mock_cluster_t *brokers;
+};
+
+/* The first record of the control topic. */
+static void cluster_found(struct cluster *cluster)
+{
+    const struct log_kafka_options options = {
+        .brokers = rd_kafka_mock_cluster_bootstraps(cluster->brokers),
+        .topic = "test.control",
+        .append_timeout_ms = AWAIT_MS,
+    };
+    char body[2] = {PARTITIONS, 0};
+    const struct frame frame = {.kind = FRAME_NOTE, .body = {body, sizeof(body)}};
+    struct log_kafka_event event;
+    struct log_kafka *log;
+    struct buffer bytes;
+
+    buffer_init(&bytes);
+    frame_encode(&frame, CLUSTER, &bytes);
+    assert_int_equal(log_kafka_open(&options, &log, NULL), ERROR_NONE);
+    assert_int_equal(log_kafka_append(log, 1, buffer_bytes(&bytes), NULL), ERROR_NONE);
+    while (log_kafka_wait(log, 1000, &event) != LOG_KAFKA_LANDED)
+        assert_int_equal(event.kind, LOG_KAFKA_NOTHING);
+    log_kafka_close(log);
+    buffer_deinit(&bytes);
+}
+
+static int cluster_set_up(void **state)
+{
+    struct cluster *cluster = calloc(1, sizeof(*cluster));
+    char text[200];
+
+    assert_non_null(cluster);
+    cluster->broker = rd_kafka_new(RD_KAFKA_PRODUCER, rd_kafka_conf_new(), text, sizeof(text));
+    assert_non_null(cluster->broker);
+    cluster->brokers = rd_kafka_mock_cluster_new(cluster->broker, 1);
+    assert_non_null(cluster->brokers);
+    assert_int_equal(rd_kafka_mock_topic_create(cluster->brokers, "test.log", PARTITIONS, 1), 0);
+    assert_int_equal(rd_kafka_mock_topic_create(cluster->brokers, "test.control", 1, 1), 0);
+    cluster_found(cluster);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct half *half = &cluster->both.half[i];
+
+        half->id = i + 1;
+        half->both = &cluster->both;
+        half_init(half);
+        half_set(half, "cluster_node_id", i == 0 ? "1" : "2");
+        half_set(half, "cluster_brokers", rd_kafka_mock_cluster_bootstraps(cluster->brokers));
+        half_set(half, "cluster_name", "test");
+        half_set(half, "cluster_lease", "1s");
+        half_set(half, "drain", "1s");
+    }
+    *state = cluster;
+    return 0;
+}
+
+static void half_stop(struct half *half)
+{
+    if (!half->node)
+        return;
+    passing_close(&half->passing);
+    node_stop(half->node);
+    half->node = NULL;
+}
+
+static int cluster_tear_down(void **state)
+{
+    struct cluster *cluster = *state;
+
+    for (size_t i = 0; i < 2; i++) {
+        half_stop(&cluster->both.half[i]);
+        metrics_destroy(cluster->both.half[i].metrics);
+        testing_folder_remove(&cluster->both.half[i].folder);
+    }
+    rd_kafka_mock_cluster_destroy(cluster->brokers);
+    rd_kafka_destroy(cluster->broker);
+    free(cluster);
+    return 0;
+}
+
+/* Waits until the half answers or passes every request. */
+static void half_await(struct half *half)
+{
+    const struct instant until = instant_add_ms(instant_now(), AWAIT_MS);
+    struct node_health health;
+
+    for (node_health(half->node, &health); !health.is_ready; node_health(half->node, &health)) {
+        struct pollfd news = {.fd = node_news_fd(half->node), .events = POLLIN};
+
+        assert_true(instant_now().ns < until.ns);
+        poll(&news, 1, 100);
+        node_take_news(half->node);
+    }
+}
+
+static size_t half_count_owned(const struct half *half)
+{
+    size_t count = 0;
+    uint32_t owner;
+
+    for (uint16_t i = 0; i < PARTITIONS; i++)
+        count += node_owns(half->node, i, &owner);
+    return count;
+}
+
+/* Until both halves run, and own their parts. */
+static void cluster_await_shares(struct cluster *cluster)
+{
+    const struct instant until = instant_add_ms(instant_now(), AWAIT_MS);
+
+    for (size_t i = 0; i < 2; i++)
+        while (half_count_owned(&cluster->both.half[i]) != PARTITIONS / 2) {
+            assert_true(instant_now().ns < until.ns);
+            poll(NULL, 0, 10);
+        }
+}
+
+/* Each node knows from the log, and from the notes of the other, whom to ask. */
+static void test_the_log_says_who_owns(void **state)
+{
+    struct cluster *cluster = *state;
+
+    for (size_t i = 0; i < 2; i++)
+        half_start(&cluster->both.half[i], NULL);
+    for (size_t i = 0; i < 2; i++)
+        half_await(&cluster->both.half[i]);
+    cluster_await_shares(cluster);
+    for (uint16_t i = 0; i < 2 * PARTITIONS; i++) {
+        const struct half *half = &cluster->both.half[i % 2];
+        char key[16];
+
+        snprintf(key, sizeof(key), "key-%u", i);
+        const struct timer_id id = create(half, i / 2, key);
+        assert_seen_equally(&cluster->both, &id, key, TIMER_SCHEDULED);
+        assert_int_equal(change(half, COMMAND_CANCEL, &id, 0, NULL), ERROR_NONE);
+        assert_seen_equally(&cluster->both, &id, key, TIMER_CANCELLED);
+    }
+}
+
+/* When an owner stops, what was asked of it waits for the next one; and it is another process at
+ * another port when it comes back. */
+static void test_the_owner_changes(void **state)
+{
+    struct cluster *cluster = *state;
+    struct half *first = &cluster->both.half[0], *second = &cluster->both.half[1];
+    struct timer_id ids[PARTITIONS];
+    char key[16];
+
+    half_start(first, NULL);
+    half_start(second, NULL);
+    half_await(first);
+    half_await(second);
+    cluster_await_shares(cluster);
+    for (uint16_t i = 0; i < PARTITIONS; i++) {
+        snprintf(key, sizeof(key), "kept-%u", i);
+        ids[i] = create(second, i, key);
+    }
+    for (int round = 0; round < 2; round++) {
+        half_stop(first);
+        for (uint16_t i = 0; i < PARTITIONS; i++)
+            assert_int_equal(change(second, COMMAND_FIRE, &ids[i], 9, NULL),
+                             ERROR_VERSION_MISMATCH);
+        assert_int_equal(half_count_owned(second), PARTITIONS);
+        half_start(first, NULL);
+        half_await(first);
+        cluster_await_shares(cluster);
+        for (uint16_t i = 0; i < PARTITIONS; i++) {
+            snprintf(key, sizeof(key), "kept-%u", i);
+            assert_seen_equally(&cluster->both, &ids[i], key, TIMER_SCHEDULED);
+        }
+    }
+}
+
+#define CLUSTER_TESTS                                                           \
+    cmocka_unit_test_setup_teardown(test_the_log_says_who_owns, cluster_set_up, \
+                                    cluster_tear_down),                         \
+        cmocka_unit_test_setup_teardown(test_the_owner_changes, cluster_set_up, \
+                                        cluster_tear_down),
+
+#else
+
+#define CLUSTER_TESTS /* without librdkafka there is no log */
+
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_a_life_through_either_node, set_up, tear_down),
+        CLUSTER_TESTS cmocka_unit_test_setup_teardown(test_a_life_through_either_node, set_up,
+                                                      tear_down),
         cmocka_unit_test_setup_teardown(test_lists_and_counts, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_an_outbox_for_both, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_items_of_the_other_node, set_up, tear_down),

@@ -1,4 +1,4 @@
-/* secrets.c - reads and checks the files of the [access] settings. */
+/* secrets.c - the files of the [access] settings, and the certificate for other nodes. */
 #include "steps.h"
 
 #include "http/server.h"
@@ -37,26 +37,34 @@ enum error_code secrets_load_tokens(const struct config *config, struct tokens *
     return code ? error_set(ret_error, code, "tokens_file: %s", cause.text) : ERROR_NONE;
 }
 
-enum error_code secrets_load_identity(const struct config *config,
-                                      struct tls_identity **ret_identity, struct error *ret_error)
+/* The settings are named in errors. */
+struct secrets_files {
+    const char *certificate_name, *certificate, *key_name, *key;
+};
+
+static enum error_code secrets_load_files(const struct secrets_files *files,
+                                          struct tls_identity **ret_identity,
+                                          struct error *ret_error)
 {
     *ret_identity = NULL;
-    if (!*config->tls_certificate)
+    if (!*files->certificate)
         return ERROR_NONE;
 
     struct buffer certificate;
     buffer_init(&certificate);
     struct buffer key;
     buffer_init(&key);
-    const char *at = "tls_certificate";
+    const char *at = files->certificate_name, *with = "", *other = "";
     struct error cause;
-    enum error_code code = files_read(config->tls_certificate, PEM_SIZE_MAX, &certificate, &cause);
+    enum error_code code = files_read(files->certificate, PEM_SIZE_MAX, &certificate, &cause);
     if (!code) {
-        at = "tls_key";
-        code = files_read(config->tls_key, PEM_SIZE_MAX, &key, &cause);
+        at = files->key_name;
+        code = files_read(files->key, PEM_SIZE_MAX, &key, &cause);
     }
     if (!code) {
-        at = "tls_certificate and tls_key";
+        at = files->certificate_name;
+        with = " and ";
+        other = files->key_name;
         code = tls_identity_create(buffer_bytes(&certificate), buffer_bytes(&key), ret_identity,
                                    &cause);
     }
@@ -64,5 +72,25 @@ enum error_code secrets_load_identity(const struct config *config,
         explicit_bzero(key.data, key.size);
     buffer_deinit(&certificate);
     buffer_deinit(&key);
-    return code ? error_set(ret_error, code, "%s: %s", at, cause.text) : ERROR_NONE;
+    return code ? error_set(ret_error, code, "%s%s%s: %s", at, with, other, cause.text)
+                : ERROR_NONE;
+}
+
+enum error_code secrets_load_identity(const struct config *config,
+                                      struct tls_identity **ret_identity, struct error *ret_error)
+{
+    const struct secrets_files files = {"tls_certificate", config->tls_certificate, "tls_key",
+                                        config->tls_key};
+
+    return secrets_load_files(&files, ret_identity, ret_error);
+}
+
+enum error_code secrets_load_peer_identity(const struct config *config,
+                                           struct tls_identity **ret_identity,
+                                           struct error *ret_error)
+{
+    const struct secrets_files files = {"cluster_tls_certificate", config->cluster_tls_certificate,
+                                        "cluster_tls_key", config->cluster_tls_key};
+
+    return secrets_load_files(&files, ret_identity, ret_error);
 }

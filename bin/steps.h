@@ -11,6 +11,7 @@
 #include "ops/config.h"
 #include "ops/event_log.h"
 #include "ops/tokens.h"
+#include "passing.h"
 
 /* ---- check.c: `tickwheeld --check FOLDER` verifies a data folder and prints the findings ---- */
 
@@ -63,5 +64,20 @@ enum error_code secrets_load_tokens(const struct config *config, struct tokens *
 /* Returns the certificate with its key, or NULL without tls_certificate. */
 enum error_code secrets_load_identity(const struct config *config,
                                       struct tls_identity **ret_identity, struct error *ret_error);
+
+/* Likewise of cluster_tls_certificate. */
+enum error_code secrets_load_peer_identity(const struct config *config,
+                                           struct tls_identity **ret_identity,
+                                           struct error *ret_error);
+
+/* ---- cluster.c: the nodes of a cluster reach each other ---- */
+
+/* Checks that the settings by which nodes reach each other agree, and that there is a secret. Reads
+ * no file. */
+enum error_code cluster_check(const struct config *config, struct error *ret_error);
+
+/* Listens for other nodes, which are told the address, and logs it. With cluster_listen only. */
+enum error_code cluster_open(const struct config *config, const struct event_log *log,
+                             struct passing *passing, struct node *node, struct error *ret_error);
 
 #endif

@@ -39,6 +39,7 @@ struct service {
     struct notify notify;
     struct signals signals;
     struct metrics *metrics;
+    struct passing passing; /* to other nodes of the cluster */
     struct node *node;
     struct api *api;
 };
@@ -373,11 +374,28 @@ static int serve(struct service *service, bool wants_banner, struct instant star
     return EXIT_CLEAN;
 }
 
+/* Starts the node; and in a cluster passes requests to other nodes, and takes theirs. */
+static enum error_code open_node(struct service *service, struct error *ret_error)
+{
+    const struct config *config = service->config;
+    const struct node_events events = {
+        .context = service, .target_changed = log_target, .given_up = add_given_up};
+    const struct node_route *route = *config->cluster_listen ? &service->passing.route : NULL;
+
+    passing_init(&service->passing, NULL);
+    enum error_code code =
+        node_start(config, service->metrics, &events, route, &service->node, ret_error);
+    if (code || !route)
+        return code;
+    code = cluster_open(config, &service->log, &service->passing, service->node, ret_error);
+    if (code)
+        node_stop(service->node);
+    return code;
+}
+
 static int run(struct config *config, bool wants_banner, char *environment[])
 {
     struct service service = {.config = config};
-    const struct node_events events = {
-        .context = &service, .target_changed = log_target, .given_up = add_given_up};
     struct instant started = instant_now();
     struct error error = {.text = ""};
 
@@ -398,10 +416,11 @@ static int run(struct config *config, bool wants_banner, char *environment[])
         exit_code = fail(&service, "start_failed", &error);
     } else if (*config->cluster_brokers && cluster_topics_check(config, &service.log, &error)) {
         exit_code = fail(&service, "start_failed", &error);
-    } else if (node_start(config, service.metrics, &events, NULL, &service.node, &error)) {
+    } else if (open_node(&service, &error)) {
         exit_code = fail(&service, "start_failed", &error);
     } else {
         exit_code = serve(&service, wants_banner, started);
+        passing_close(&service.passing);
         node_stop(service.node);
         given_up_log_write_rest(&service.given_up_log);
         if (exit_code == EXIT_CLEAN)
@@ -457,6 +476,8 @@ static enum error_code check(const struct config *config, struct error *ret_erro
     if (code)
         return error_set(ret_error, code, "broker_connections: %s", cause.text);
     code = site_check_settings(config, ret_error);
+    if (!code)
+        code = cluster_check(config, ret_error);
     return code ? code : check_access(config, ret_error);
 }
 

@@ -18,6 +18,20 @@ import urllib.request
 PROGRAM = sys.argv.pop(1) if len(sys.argv) > 1 and os.path.exists(sys.argv[1]) else "tickwheeld"
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+WORD = "0123456789abcdef"  # a secret of the cluster, as short as may be
+CLUSTER = [  # settings of a node that are refused, and what the error names
+    (["--cluster-listen", "127.0.0.1:0"], "cluster_secret: 16 bytes"),
+    (["--cluster-listen", "127.0.0.1:0", "--cluster-secret", WORD[1:]], "cluster_secret: 16 bytes"),
+    *((["--cluster-secret", WORD, "--cluster-listen", listen], "cluster_listen: ")
+      for listen in ("127.0.0.1", ":8464", "127.0.0.1:", "127.0.0.1:65536", "example.com:8464", "::1:8464", "[::1]",
+                     "[127.0.0.1]:8464", "[]:8464", "127.0.0.1:8464x")),
+    (["--cluster-secret", WORD, "--cluster-listen", "0.0.0.0:8464"], "cluster_address: needed"),
+    (["--cluster-secret", WORD, "--cluster-listen", "[::]:8464"], "cluster_address: needed"),
+    *((["--cluster-secret", WORD, "--cluster-listen", "127.0.0.1:0", "--cluster-address", address],
+       "cluster_address: ") for address in ("node", "node:0", "no de:1", "node:1/x", "http://node:1")),
+    *((["--cluster-secret", WORD, "--cluster-listen", "127.0.0.1:0", f"--cluster-{file}", "/nonexistent"],
+       "set all of them, or none") for file in ("tls-certificate", "tls-key", "ca-file")),
+]
 PAIR = re.compile(r'(\w+)=("(?:[^"\\]|\\.)*"|[^ "]*)(?: |$)')
 
 
@@ -81,6 +95,8 @@ class Answers(unittest.TestCase):
                             (["--webhook-allow", "10.0.0.0/99"], "webhook_allow: "),
                             (["--webhook-secret", "hush"], "webhook_secret: "),
                             (["--broker-connections", "orders=fax://x"], "broker_connections: orders: fax"),
+                            *((["--cluster-brokers", "127.0.0.1:1", *flags], hint) for flags, hint in CLUSTER),
+                            (["--cluster-listen", "127.0.0.1:0"], "set cluster_brokers too"),
                             (["--config", "/nonexistent"], "/nonexistent")]:
             done = run(*flags)
             self.assertEqual(done.returncode, 2, flags)
@@ -88,6 +104,7 @@ class Answers(unittest.TestCase):
             self.assertEqual(done.stderr.count("\n"), 1)
             self.assertIn(hint, done.stderr)
             self.assertNotIn("hush", done.stderr)
+            self.assertNotIn(WORD[1:], done.stderr)
 
     def test_check_and_print(self):
         done = run("--check-config", "--window", "1m")

@@ -9,6 +9,7 @@
 
 #include "sys/clock.h"
 
+#include <ctype.h>
 #include <curl/curl.h>
 #include <openssl/crypto.h>
 #include <poll.h>
@@ -194,6 +195,16 @@ static bool lane_read_answer(struct peers_lane *lane, struct buffer *in, struct 
 
 /* ---- messages ---- */
 
+/* What another node has said of itself goes into a URL and a header: nothing but a host and a port
+ * may be in it. */
+static bool lane_is_address(const char *address)
+{
+    for (const char *at = address; *at; at++)
+        if (!isalnum((unsigned char)*at) && !strchr(".:-_[]", *at))
+            return false;
+    return *address != '\0';
+}
+
 /* Whether the answer is one of the cluster's to this message. */
 static bool lane_is_proven(const struct peers *peers, const uint8_t *asked, struct bytes answer)
 {
@@ -216,7 +227,8 @@ static enum peers_outcome lane_exchange(struct peers_lane *lane, struct bytes bo
     size_t body_at = 0;
     int status = 0;
 
-    if (!peers->host.address(peers->host.context, lane->node->id, address))
+    if (!peers->host.address(peers->host.context, lane->node->id, address) ||
+        !lane_is_address(address))
         return PEERS_UNSENT;
     if (!lane_is_usable(lane)) {
         lane_close(lane);

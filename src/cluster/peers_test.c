@@ -23,8 +23,9 @@ struct peers_world {
     pthread_cond_t changed;
     uint32_t owners[PARTITIONS]; /* as all but a stale node see them */
     uint16_t ports[HOSTS + 1];
-    uint32_t stale; /* this node thinks that node 2 owns everything */
-    bool holds;     /* hosts keep jobs instead of answering */
+    const char *behind; /* of each address; NULL: nothing */
+    uint32_t stale;     /* this node thinks that node 2 owns everything */
+    bool holds;         /* hosts keep jobs instead of answering */
     struct peers_job *held[64];
     size_t held_count, done_count;
     size_t submitted[HOSTS + 1];
@@ -57,7 +58,8 @@ static bool seat_address(void *context, uint32_t node, char ret_address[PEERS_AD
 
     if (node > HOSTS || !seat->world->ports[node])
         return false;
-    snprintf(ret_address, PEERS_ADDRESS_SIZE, "127.0.0.1:%u", seat->world->ports[node]);
+    snprintf(ret_address, PEERS_ADDRESS_SIZE, "127.0.0.1:%u%s", seat->world->ports[node],
+             seat->world->behind ? seat->world->behind : "");
     return true;
 }
 
@@ -560,6 +562,28 @@ static void test_nodes_that_answer_wrong(void **state)
     }
 }
 
+/* What a node says of its address cannot make another one send anything else than to an address. */
+static void test_addresses_that_are_none(void **state)
+{
+    static const char *const ends[] = {"/x", "?", "#", " ", "@127.0.0.1:1", "\r\nX: y", "%41"};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(ends) / sizeof(*ends); i++) {
+        struct seat one;
+        struct peers_world world;
+        struct stub stub;
+
+        world_init(&world, 3);
+        seat_open(&one, &world, 1, 100);
+        stub_open(&stub, &world, 3, STUB_CLOSES);
+        world.behind = ends[i];
+        assert_int_equal(ask_kind(&one, COMMAND_CREATE), ERROR_OVERLOADED);
+        peers_stop(one.peers);
+        stub_close(&stub);
+        world_deinit(&world);
+    }
+}
+
 /* Another secret, another cluster: nothing is done, on either side. */
 static void test_strangers(void **state)
 {
@@ -725,6 +749,7 @@ int main(void)
         cmocka_unit_test(test_no_owner_fails_in_time),
         cmocka_unit_test(test_silent_node_holds_up_no_other),
         cmocka_unit_test(test_nodes_that_answer_wrong),
+        cmocka_unit_test(test_addresses_that_are_none),
         cmocka_unit_test(test_strangers),
         cmocka_unit_test(test_messages_of_no_node),
         cmocka_unit_test(test_late_answer),

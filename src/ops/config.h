@@ -208,6 +208,21 @@ enum config_log_level {
     FIELD(DURATION, cluster_lease, "2s", 500, 30 * SECOND_MS,                                     \
           "how long an owner of a partition may act without an append to the log; equal on all "  \
           "nodes")                                                                                \
+    FIELD(TEXT, cluster_listen, "", 0, 64,                                                        \
+          "address and port for other nodes, such as 10.0.0.5:8464; empty: requests stay here")   \
+    FIELD(TEXT, cluster_address, "", 0, 255,                                                      \
+          "host:port by which other nodes reach cluster_listen; default: cluster_listen")         \
+    FIELD(SECRET, cluster_secret, "", 0, 1000,                                                    \
+          "secret of all nodes of the cluster, 16 bytes or more; needed with cluster_listen")     \
+    FIELD(TEXT, cluster_secret_file, "", 0, 4000, "file to read cluster_secret from")             \
+    FIELD(TEXT, cluster_tls_certificate, "", 0, 4000,                                             \
+          "PEM file of the certificate of cluster_listen; turns TLS between nodes on")            \
+    FIELD(TEXT, cluster_tls_key, "", 0, 4000,                                                     \
+          "PEM file of the private key of cluster_tls_certificate")                               \
+    FIELD(TEXT, cluster_ca_file, "", 0, 4000,                                                     \
+          "PEM file of the authorities to trust for the certificates of other nodes")             \
+    FIELD(DURATION, cluster_wait, "5s", 100, MINUTE_MS,                                           \
+          "how long a request waits for the owner of its partition; then it gets 503")            \
     SECTION("log", "The log of the daemon, written to standard error.")                           \
     FIELD(CHOICE, log_level, "info|debug", 0, 0, "least level of events that are logged")
 

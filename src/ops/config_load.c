@@ -118,6 +118,7 @@ static const struct {
 } secrets[] = {
     {"webhook_secret", "webhook_secret_file", false},
     {"broker_connections", "broker_connections_file", true},
+    {"cluster_secret", "cluster_secret_file", false},
 };
 
 #define SECRETS_COUNT (sizeof(secrets) / sizeof(secrets[0]))

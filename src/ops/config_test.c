@@ -409,6 +409,7 @@ static void refuses_wrong_files_by_their_line(void **state)
         {"webhook_secret = a\nwebhook_secret_file = b\n", "f: webhook_secret and webhook_secret_f"},
         {"broker_connections_file = a\nbroker_connections = b\n",
          "f: broker_connections and broker"},
+        {"cluster_secret = a\ncluster_secret_file = b\n", "f: cluster_secret and cluster_secret_f"},
     };
 
     (void)state;
@@ -667,7 +668,8 @@ static void the_example_is_a_config_file(void **state)
     for (size_t i = 0; i < example.size; i++)
         if (example.data[i] == ';' && (i == 0 || example.data[i - 1] == '\n') &&
             strncmp(example.data + i, ";webhook_secret", 15) != 0 &&
-            strncmp(example.data + i, ";broker_connections", 19) != 0)
+            strncmp(example.data + i, ";broker_connections", 19) != 0 &&
+            strncmp(example.data + i, ";cluster_secret", 15) != 0)
             example.data[i] = ' ';
     for (size_t i = 1; i < example.size; i++) /* a line that begins with a space goes on */
         if (example.data[i] == ' ' && example.data[i - 1] == '\n')

@@ -28,7 +28,8 @@ TOKENS = "src/ops/tokens.h"
 # Numbers of the settings that say how the daemon is made, and not how much anybody may take. What each may be is
 # tested with all others: src/ops/config_test.c.
 NOT_LIMITS = {"listen_port", "shards", "window", "commit_linger", "watermark_interval", "storage_cache_bytes",
-              "storage_memtable_bytes", "target_breaker_pause", "cluster_node_id", "cluster_lease"}
+              "storage_memtable_bytes", "target_breaker_pause", "cluster_node_id", "cluster_lease",
+              "cluster_wait"}
 AS_WIDE_AS_IT_IS = {"Problem.status", "Timer.version", "Explanation.wheel.level", "Explanation.wheel.bucket"}  # of answers
 WORDS = ("maximum", "maxLength", "maxItems", "maxProperties")
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40,

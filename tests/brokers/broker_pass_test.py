@@ -1,0 +1,270 @@
+#!/usr/bin/env python3
+"""Goal: a node of a cluster answers for timers that another node owns as that one does. When the owner is killed
+nothing is lost or doubled, and each answer meanwhile says what is known. Strangers at the port for nodes get nothing.
+
+Method: two real daemons that share the partitions, on a real broker; clients ask the second one.
+
+    TEST_SEED=N      repeats the choices
+"""
+
+import http.client
+import os
+import random
+import re
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
+import broker_scenario
+import broker_servers
+import harness
+
+SEED = int(os.environ.get("TEST_SEED", random.randrange(1 << 32)))
+SECRET = "between-all-nodes-of-the-shop"
+PARTITIONS = 4
+READY_S = 120
+FAR = {"after": "1h", "target": "log:far", "payload": 1}
+KEYS = [f"order-{i}" for i in range(8 * PARTITIONS)]  # in all partitions, but for one of 10,000 runs of another hash
+
+
+class Node(harness.Daemon):
+    """A daemon that passes requests; where it listens for other nodes is `peers`."""
+
+    def __init__(self, test, number, *flags, secret=SECRET):
+        super().__init__(test.folder(number), *test.cluster, "--cluster-node-id", str(number), "--cluster-lease", "1s",
+                         "--cluster-listen", "127.0.0.1:0", "--disk-reserve-bytes", "0", *flags,
+                         env={**os.environ, "TICKWHEEL_CLUSTER_SECRET": secret})
+        test.addCleanup(self.close)
+        self.peers = int(self.find_in_output(r"event=cluster_listens address=\S+:(\d+)")[1])
+
+    def owned(self):
+        return self.metric("tickwheel_cluster_partitions_owned")
+
+
+class PassTest(unittest.TestCase):
+    def setUp(self):
+        print(f"TEST_SEED={SEED}", flush=True)
+        self.folders = {}
+        self.broker = broker_servers.Kafka()
+        self.addCleanup(self.broker.__exit__)
+        self.broker.start()
+        self.cluster = ("--cluster-brokers", f"127.0.0.1:{self.broker.port}", "--cluster-name", "shop",
+                        "--partitions", str(PARTITIONS))
+        subprocess.run([harness.find("tickwheeld"), *self.cluster, "--cluster-create"], check=True, timeout=120,
+                       capture_output=True)
+
+    def folder(self, number):
+        if number not in self.folders:
+            self.folders[number] = tempfile.mkdtemp(prefix="tickwheel-cluster-")
+            self.addCleanup(shutil.rmtree, self.folders[number], ignore_errors=True)
+        return self.folders[number]
+
+    def pair(self, first=(), second=()):
+        """Two nodes that own half of the partitions each."""
+        nodes = Node(self, 1, *first), Node(self, 2, *second)
+        harness.wait_until(lambda: all(node.is_ready() and node.owned() == PARTITIONS / 2 for node in nodes), READY_S,
+                           "both have their share")
+        return nodes
+
+    def ask(self, node, method, path, body=None, expected=200, headers=None):
+        status, answer_headers, answer = node.call(method, path, body, headers)
+        self.assertEqual(status, expected, (method, path, answer))
+        if status == 503:
+            self.assertRegex(answer_headers["Retry-After"], r"\A\d+\Z")
+        return answer
+
+    def test_a_life_through_the_other_node(self):
+        owner, other = self.pair()
+        for key in KEYS:
+            path = f"/v1/keys/{key}/timer"
+            made = self.ask(other, "PUT", path, FAR, 201)
+            self.assertEqual(self.ask(owner, "GET", path), self.ask(other, "GET", path))
+            self.ask(other, "PATCH", path, {"payload": 2})
+            by_id = f"/v1/timers/{made['id']}"
+            later = self.ask(other, "POST", by_id + "/touch", {"after": "2h"})
+            self.assertGreater(later["due"], made["due"])
+            self.ask(owner, "POST", by_id + "/pause")
+            self.assertEqual(self.ask(other, "GET", by_id)["state"], "paused")
+            self.ask(other, "POST", by_id + "/resume")
+            self.ask(other, "DELETE", path, expected=200)
+            self.assertEqual(self.ask(owner, "GET", by_id, expected=410)["type"], "/problems/gone")
+
+    def test_lists_and_counts_are_whole(self):
+        owner, other = self.pair()
+        ids = {self.ask(other, "POST", "/v1/timers", {**FAR, "labels": {"of": "list"}}, 201)["id"] for _ in range(30)}
+        for node in (owner, other):
+            listed = self.ask(node, "GET", "/v1/timers?label=of:list&limit=100")["timers"]
+            self.assertEqual({timer["id"] for timer in listed}, ids)
+        self.assertEqual(self.ask(other, "POST", "/v1/timers/cancel", {"labels": {"of": "list"}})["cancelled"], 30)
+        for node in (owner, other):
+            self.assertEqual(self.ask(node, "GET", "/v1/timers?label=of:list")["timers"], [])
+
+    def test_what_is_of_one_node_says_so(self):
+        owner, other = self.pair()
+        for path in ("/v1/stats", "/v1/tenants", "/v1/targets"):
+            self.assertEqual([self.ask(node, "GET", path)["node"] for node in (owner, other)], [1, 2])
+
+    def test_a_worker_at_the_other_node(self):
+        owner, other = self.pair()
+        made = {self.ask(other, "PUT", f"/v1/keys/{key}/timer", {"after": 0, "target": "queue:jobs", "payload": 1},
+                         201)["id"] for key in KEYS}
+        items = []
+        while len(items) < len(made):
+            wanted = {"max": 100, "wait": "20s", "lease": "1h"}
+            items += self.ask(other, "POST", "/v1/queues/jobs/lease", wanted)["items"]
+        self.assertEqual({item["id"] for item in items}, made)
+        for node in (owner, other):
+            self.assertEqual(self.ask(node, "GET", "/v1/queues/jobs")["leased"], len(made))
+        receipts = {"receipts": [item["receipt"] for item in items]}
+        self.assertEqual(self.ask(other, "POST", "/v1/queues/jobs/ack", receipts)["ok"], len(made))
+        self.assertEqual(self.ask(owner, "POST", "/v1/queues/jobs/ack", receipts)["stale"], len(made))
+        for each in made:
+            self.assertEqual(self.ask(other, "GET", f"/v1/timers/{each}", expected=410)["timer"]["state"], "fired")
+
+    def test_the_owner_is_killed(self):
+        """Each create through the other node, while the owner dies: 201 is there once, 503 `overloaded` is not there,
+        503 `in-doubt` may be there once."""
+        owner, other = self.pair(second=("--cluster-wait", "300ms"))
+        chance, lock, answers = random.Random(SEED), threading.Lock(), {}
+        enough, goes_on = threading.Event(), threading.Event()
+        goes_on.set()
+
+        def create(worker):
+            for number in range(100000):
+                if not goes_on.is_set():
+                    return
+                name = f"{worker}-{number}"
+                status, headers, answer = other.call("PUT", f"/v1/keys/{name}/timer", {**FAR, "labels": {"n": name}})
+                if status == 503:
+                    assert headers["Retry-After"], answer
+                with lock:
+                    answers[name] = answer["type"] if status != 201 else "made"
+                    if len(answers) > 50 + chance.randrange(100):
+                        enough.set()
+
+        workers = [threading.Thread(target=create, args=[i]) for i in range(4)]
+        for worker in workers:
+            worker.start()
+        self.assertTrue(enough.wait(60))
+        owner.signal(signal.SIGKILL)
+        harness.wait_until(lambda: "/problems/overloaded" in answers.values(), 60, "a refusal without an owner")
+        harness.wait_until(lambda: other.owned() == PARTITIONS, READY_S, "the other node owns all")
+        goes_on.clear()
+        for worker in workers:
+            worker.join()
+        self.assertLessEqual(set(answers.values()), {"made", "/problems/overloaded", "/problems/in-doubt"})
+        self.compare(other, answers)
+        back = Node(self, 1)
+        harness.wait_until(lambda: back.is_ready() and back.owned() == PARTITIONS / 2, READY_S, "its share is back")
+        self.compare(back, answers)
+
+    def compare(self, node, answers):
+        there, cursor = [], ""
+        while cursor is not None:
+            page = self.ask(node, "GET", f"/v1/timers?limit=1000{cursor}")
+            there += [timer["labels"]["n"] for timer in page["timers"]]
+            cursor = f"&cursor={page['next']}" if page.get("next") else None
+        counts = {kind: list(answers.values()).count(kind) for kind in set(answers.values())}
+        print(counts, "there:", len(there), flush=True)
+        self.assertEqual(len(there), len(set(there)), "doubled")
+        made = {name for name, answer in answers.items() if answer == "made"}
+        refused = {name for name, answer in answers.items() if answer == "/problems/overloaded"}
+        self.assertEqual(made - set(there), set(), "acknowledged and lost")
+        self.assertEqual(refused & set(there), set(), "made, although it was refused")
+
+    def test_strangers(self):
+        """Whoever is no node gets nothing from the port for nodes: not the API, not an answer without the secret."""
+        owner, other = self.pair()
+        for method, path, body, expected in (("GET", "/", None, 404), ("GET", "/v1/timers", None, 404),
+                                             ("POST", "/v1/timers", b"{}", 404), ("GET", "/v1/peer", None, 404),
+                                             ("POST", "/v1/peer", b"x", 413), ("POST", "/v1/peer", b"x" * 100, 401)):
+            connection = http.client.HTTPConnection("127.0.0.1", owner.peers, timeout=30)
+            connection.request(method, path, body)
+            answer = connection.getresponse()
+            self.assertEqual((answer.status, answer.read()), (expected, b""))
+            connection.close()
+        context = ssl.create_default_context()
+        with socket.create_connection(("127.0.0.1", owner.peers), 30) as connection, \
+                self.assertRaises((ssl.SSLError, OSError)):
+            context.wrap_socket(connection, server_hostname="127.0.0.1")
+        for key in KEYS:
+            self.ask(other, "PUT", f"/v1/keys/{key}/timer", FAR, 201)
+        thief = Node(self, 3, "--cluster-wait", "300ms", secret="another-word-of-this-length")
+        key = self.refused_key(thief)
+        self.assertEqual(self.ask(thief, "DELETE", f"/v1/keys/{key}/timer", expected=503)["type"],
+                         "/problems/overloaded")
+        thief.signal(signal.SIGTERM)
+        harness.wait_until(lambda: owner.owned() == PARTITIONS / 2, READY_S, "the partitions are back")
+        self.assertEqual(self.ask(owner, "GET", f"/v1/keys/{key}/timer")["state"], "scheduled")
+
+    def refused_key(self, node):
+        """A key that this node must ask another one for, which refuses."""
+        return harness.wait_until(
+            lambda: next((key for key in KEYS if node.call("GET", f"/v1/keys/{key}/timer")[2].get("type") ==
+                          "/problems/overloaded"), None), READY_S, "no answer of another node")
+
+    def test_a_liar_at_the_address_of_the_owner(self):
+        """Something that takes requests and proves nothing: a change is in doubt, a read waits for an answer."""
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            lies = threading.Thread(target=lie, args=[server], daemon=True)
+            lies.start()
+            owner, other = self.pair(("--cluster-address", f"127.0.0.1:{server.getsockname()[1]}"),
+                                     ("--cluster-wait", "500ms"))
+            doubtful = set()
+            for key in KEYS:
+                status, _, answer = other.call("PUT", f"/v1/keys/{key}/timer", {**FAR, "labels": {"n": key}})
+                if status == 503:
+                    doubtful.add(key)
+                    self.assertEqual((answer["type"], answer["title"]),
+                                     ("/problems/in-doubt", "It is not known whether the change was made"))
+            self.assertTrue(0 < len(doubtful) < len(KEYS))
+            self.assertEqual(self.ask(other, "GET", f"/v1/keys/{min(doubtful)}/timer", expected=503)["type"],
+                             "/problems/overloaded")
+            there = {timer["labels"]["n"] for timer in self.ask(owner, "GET", "/v1/timers?limit=1000")["timers"]}
+            self.assertEqual(there, set(KEYS) - doubtful)
+
+    def test_nodes_with_tls(self):
+        """Nodes that trust one authority pass by TLS, and refuse plain connections."""
+        certificates = broker_servers.Certificates(self.folder("certificates"))
+        flags = ("--cluster-tls-certificate", certificates.certificate, "--cluster-tls-key", certificates.key,
+                 "--cluster-ca-file", certificates.authority)
+        owner, other = self.pair(flags, flags)
+        for key in KEYS:
+            made = self.ask(other, "PUT", f"/v1/keys/{key}/timer", FAR, 201)
+            self.assertEqual(self.ask(owner, "GET", f"/v1/timers/{made['id']}")["id"], made["id"])
+        connection = http.client.HTTPConnection("127.0.0.1", owner.peers, timeout=30)
+        with self.assertRaises((http.client.HTTPException, OSError)):
+            connection.request("GET", "/")
+            connection.getresponse()
+        connection.close()
+        self.refused_key(Node(self, 3, "--cluster-wait", "300ms"))  # it speaks no TLS
+
+
+def lie(server):
+    """Answers whatever comes with 200 and a body that proves nothing, until the server is closed."""
+    while True:
+        try:
+            connection, _ = server.accept()
+        except OSError:
+            return
+        with connection, connection.makefile("rb") as file:
+            length = 0
+            while (line := file.readline()) not in (b"\r\n", b""):
+                if found := re.match(rb"Content-Length: (\d+)", line):
+                    length = int(found[1])
+            file.read(length)
+            try:
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n" + b"x" * 100)
+            except OSError:
+                continue
+
+
+if __name__ == "__main__":
+    broker_scenario.main(PassTest, broker_servers.Kafka)
