@@ -16,7 +16,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: help run example build rocksdb lib test test-bounds test-brokers test-clients test-cluster test-generators test-debian test-systemd test-packages packages dist formal sim soak soak-cluster bench bench-service bench-brokers asan \
+.PHONY: help run cluster example build rocksdb lib test test-bounds test-brokers test-clients test-cluster test-generators test-debian test-systemd test-packages packages dist formal sim soak soak-cluster bench bench-service bench-brokers asan \
 	tsan fuzz fuzz-long coverage lint analyze fmt docs install install-lib clean
 .DEFAULT_GOAL := help
 
@@ -26,6 +26,12 @@ help: ## list the targets
 run: build ## install missing packages, build, and start tickwheeld on 127.0.0.1:8463 with data in ./data
 	@exec build/release/bin/tickwheeld --banner --data-folder "$(DATA)" \
 		--webhook-allow "127.0.0.0/8,::1/128" $(FLAGS)
+
+cluster: ## three Kafka brokers and three nodes on this machine, to try a cluster; prints a curl, and a kill to survive
+	@scripts/install-deps brokers
+	@tests/brokers/kafka/fetch
+	@$(MAKE) --no-print-directory build
+	@exec scripts/cluster $(FLAGS)
 
 example: ## a million reservations, held, paid and expired; COUNT=10000 HOLD=5s for less
 	@examples/reservation/run --count $(COUNT) --hold $(HOLD) $(FLAGS)

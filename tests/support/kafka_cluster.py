@@ -3,6 +3,7 @@ process ids. A broker can be killed, stopped with SIGSTOP and started again on i
 
 import signal
 import socket
+import struct
 import subprocess
 
 import broker_servers
@@ -34,6 +35,18 @@ class Member(broker_servers.Kafka):
                 return True
         except OSError:
             return False
+
+
+    def knows(self):
+        """How many brokers it tells a client of: the answer to a request for the metadata of no topic (version 1)."""
+        request = struct.pack(">hhihi", 3, 1, 1, -1, 0)
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), 5) as connection:
+                connection.sendall(struct.pack(">i", len(request)) + request)
+                head = connection.makefile("rb").read(12)
+        except OSError:
+            return 0
+        return struct.unpack(">iii", head)[2] if len(head) == 12 else 0
 
 
 class KafkaCluster:
@@ -82,6 +95,9 @@ class KafkaCluster:
                 member.launch()
             for member in self.members:
                 member.await_ready(240)
+            for member in self.members:
+                harness.wait_until(lambda member=member: member.knows() == len(self.members), 60,
+                                   "brokers that know each other")
         except BaseException:
             self.__exit__()
             raise
