@@ -134,7 +134,7 @@ asan: ## every test under AddressSanitizer and UndefinedBehaviorSanitizer
 	@scripts/install-deps test
 	@scripts/test asan
 
-tsan: ## every test under ThreadSanitizer
+tsan: ## the tests under ThreadSanitizer, less those with one thread that are slow
 	@scripts/install-deps test
 	@scripts/test tsan
 
