@@ -52,14 +52,12 @@ static bool cluster_parse_listen(const char *text, struct cluster_listen *ret_li
         return false;
     *ret_listen = (struct cluster_listen){.port = (uint16_t)port};
     memcpy(ret_listen->host, host.data, host.size);
-    if (*text == '[') {
-        ret_listen->is_wildcard =
-            inet_pton(AF_INET6, ret_listen->host, &ipv6) == 1 && IN6_IS_ADDR_UNSPECIFIED(&ipv6);
-        return inet_pton(AF_INET6, ret_listen->host, &ipv6) == 1;
-    }
+    const bool is_ipv6 = *text == '[';
+    const bool is_address = is_ipv6 ? inet_pton(AF_INET6, ret_listen->host, &ipv6) == 1
+                                    : inet_pton(AF_INET, ret_listen->host, &ipv4) == 1;
     ret_listen->is_wildcard =
-        inet_pton(AF_INET, ret_listen->host, &ipv4) == 1 && ipv4.s_addr == INADDR_ANY;
-    return inet_pton(AF_INET, ret_listen->host, &ipv4) == 1;
+        is_address && (is_ipv6 ? IN6_IS_ADDR_UNSPECIFIED(&ipv6) : ipv4.s_addr == INADDR_ANY);
+    return is_address;
 }
 
 /* Other nodes put it into a URL. */

@@ -189,12 +189,12 @@ static uint16_t acks_message_partition(struct list *message)
 }
 
 /* Whether another node has the leases of this part. */
-static bool acks_is_elsewhere(const struct node *node, const struct node_queue_request *part)
+static bool acks_is_elsewhere(const struct node *node, const struct node_queue_request *part,
+                              uint16_t partition)
 {
     const struct node_route *route = &node->route;
 
-    return !part->is_here_ && route->is_here &&
-           !route->is_here(route->context, acks_partition(node, part->queue.receipts[0]));
+    return !part->is_here_ && route->is_here && !route->is_here(route->context, partition);
 }
 
 static enum error_code acks_submit(struct node *node, struct node_queue_request *whole)
@@ -216,9 +216,10 @@ static enum error_code acks_submit(struct node *node, struct node_queue_request 
     list_init(&messages);
     for (size_t i = 0; i < acks->part_count; i++) {
         struct node_queue_request *part = &acks->parts[i].request;
+        const uint16_t partition = acks_partition(node, part->queue.receipts[0]);
 
-        if (acks_is_elsewhere(node, part))
-            node_work_report(node, part);
+        if (acks_is_elsewhere(node, part, partition))
+            node_work_report(node, partition, part);
         else
             list_push(&messages, &part->link_);
     }

@@ -166,7 +166,7 @@ static void work_passed_done(struct node_request *request)
     work_passed_finish(passed, request->command.error ? NULL : passed->verdicts);
 }
 
-void node_work_report(struct node *node, struct node_queue_request *part)
+void node_work_report(struct node *node, uint16_t partition, struct node_queue_request *part)
 {
     static const enum work_report reports[] = {
         [QUEUE_ACK] = WORK_ACK, [QUEUE_NACK] = WORK_NACK, [QUEUE_EXTEND] = WORK_EXTEND};
@@ -195,13 +195,9 @@ void node_work_report(struct node *node, struct node_queue_request *part)
                                          .verdicts = verdicts,
                                          .receipt_count = count};
     passed->request = (struct node_request){
-        .command = {.kind = COMMAND_REPORT,
-                    .partition = queue_receipt_partition(queue->receipts[0]),
-                    .work = &passed->work},
+        .command = {.kind = COMMAND_REPORT, .partition = partition, .work = &passed->work},
         .done = work_passed_done,
     };
-    if (passed->request.command.partition >= node->partition_count)
-        passed->request.command.partition = 0; /* a forged one is found nowhere */
     if (node_submit(node, &passed->request))
         work_passed_finish(passed, NULL);
 }

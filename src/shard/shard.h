@@ -251,7 +251,7 @@ void node_work_begin(struct node *node, struct node_request *request);
 
 /* Passes the receipts of one partition, which another node owns, to that node. In any case
  * node_queue_acks_done follows. */
-void node_work_report(struct node *node, struct node_queue_request *part);
+void node_work_report(struct node *node, uint16_t partition, struct node_queue_request *part);
 
 /* Whether a lease may find items at other nodes. */
 bool node_work_is_elsewhere(const struct node *node);
