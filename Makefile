@@ -7,21 +7,23 @@
 DATA ?= ./data
 FLAGS ?=
 # make example COUNT=100000 HOLD=30s FLAGS=--crash
+# make test-cluster-long ROWS="kill stop" ROUNDS=10
 COUNT ?= 1000000
 HOLD ?= 3m
 SEED ?= 1
 STEPS ?= 200
 SECONDS ?= 60
+ROWS ?= $(patsubst tests/cluster/long/%_test.py,%,$(wildcard tests/cluster/long/*_test.py))
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: help run cluster example build rocksdb lib test test-bounds test-brokers test-clients test-cluster test-generators test-debian test-systemd test-packages packages dist formal sim soak soak-cluster bench bench-service bench-brokers asan \
+.PHONY: help run cluster example build rocksdb lib test test-bounds test-brokers test-clients test-cluster test-cluster-long test-generators test-debian test-systemd test-packages packages dist formal sim soak soak-cluster bench bench-service bench-brokers asan \
 	tsan fuzz fuzz-long coverage lint analyze fmt docs install install-lib clean
 .DEFAULT_GOAL := help
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-17s %s\n", $$1, $$2 }' Makefile
 
 run: build ## install missing packages, build, and start tickwheeld on 127.0.0.1:8463 with data in ./data
 	@exec build/release/bin/tickwheeld --banner --data-folder "$(DATA)" \
@@ -94,6 +96,17 @@ test-cluster: ## the log of a cluster on three Kafka brokers, some of which are 
 	@cmake --build build/dev -j $(JOBS) --target log_tool kafka_tool >/dev/null
 	@for each in tests/cluster/*_test.py; do \
 		PYTHONDONTWRITEBYTECODE=1 python3 $$each -v || [ $$? -eq 77 ] || exit 1; done
+
+test-cluster-long: ## faults of nodes, brokers, network, clocks and disks under load, hours; ROWS="kill stop" ROUNDS=10 for less
+	@scripts/install-deps brokers
+	@tests/brokers/kafka/fetch
+	@scripts/rocksdb --hint
+	@cmake --preset release --log-level=WARNING -DTICKWHEEL_TESTS=ON >/dev/null
+	@cmake --build build/release -j $(JOBS) --target tickwheeld receiver kafka_tool faultlayer load_client >/dev/null
+	@for row in $(ROWS); do echo "== $$row"; \
+		PYTHONDONTWRITEBYTECODE=1 TEST_BUILD=build/release TEST_ROUNDS=$(ROUNDS) \
+		python3 tests/cluster/long/$${row}_test.py || [ $$? -eq 77 ] || failed="$$failed $$row"; \
+	done; [ -z "$$failed" ] || { echo "FAILED:$$failed"; exit 1; }
 
 formal: ## the models within larger bounds: ten minutes, 3 GB
 	@scripts/install-deps test

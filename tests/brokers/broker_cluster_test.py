@@ -9,11 +9,8 @@ daemons and a real broker; the clients' record is compared with the last of them
 
 import os
 import random
-import shutil
 import signal
-import subprocess
 import sys
-import tempfile
 import time
 import unittest
 
@@ -21,6 +18,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "crash"))
 import broker_scenario
 import broker_servers
+import cluster_nodes
 import harness
 import load
 
@@ -32,40 +30,10 @@ FLAGS = ("--partitions", str(PARTITIONS), "--shards", "2", "--window", "1s", "--
 TAKE_OVER_S_MAX = 30  # on a busy machine; the run prints what it was
 
 
-class Host:
-    """A node: its number, and its data folder, which may be lost."""
-
-    def __init__(self, number, broker):
-        self.data = tempfile.mkdtemp(prefix="tickwheel-cluster-")
-        self.number, self.daemon = number, None
-        self.flags = (*FLAGS, "--cluster-brokers", f"127.0.0.1:{broker.port}", "--cluster-node-id", str(number))
-
-    def start(self):
-        self.daemon = harness.Daemon(self.data, *self.flags)
-        return self.daemon
-
-    def end(self, number):
-        self.daemon.signal(number)
-        self.daemon.close()
-        self.daemon = None
-
-    def owned(self):
-        return self.daemon.metric("tickwheel_cluster_partitions_owned")
-
-    def lose_the_disk(self):
-        shutil.rmtree(self.data)
-        os.mkdir(self.data)
-
-    def run(self, *flags):
-        return subprocess.run([harness.find("tickwheeld"), *self.flags, *flags], capture_output=True, text=True,
-                              timeout=120, check=False)
-
-
 class ClusterTest(unittest.TestCase):
     def host(self, number, broker):
-        host = Host(number, broker)
-        self.addCleanup(shutil.rmtree, host.data)
-        self.addCleanup(lambda: host.daemon and host.daemon.close())
+        host = cluster_nodes.Node(number, f"127.0.0.1:{broker.port}", *FLAGS)
+        self.addCleanup(host.close)
         return host
 
     def make_cluster(self, broker, count):
@@ -123,16 +91,7 @@ class ClusterTest(unittest.TestCase):
             self.compare(host, receiver, record, chance)
 
     def await_shares(self, hosts, what):
-        """Until those that run own all partitions, each its part."""
-        running = [host for host in hosts if host.daemon]
-        least, most = PARTITIONS // len(running), -(-PARTITIONS // len(running))
-        began = time.monotonic()
-
-        def look():
-            owned = [host.owned() for host in running]
-            return sum(owned) == PARTITIONS and least <= min(owned) and max(owned) <= most
-        harness.wait_until(look, READY_S, f"{what}: {len(running)} nodes share the partitions")
-        return time.monotonic() - began
+        return cluster_nodes.await_shares(hosts, PARTITIONS, READY_S, what)
 
     def check_views(self, hosts):
         """Each node tells the same of all."""

@@ -47,6 +47,7 @@ class Timer:
     """The promises about one timer. Its due times: [due ms, first possible at us, surely over at us]."""
 
     def __init__(self, due, is_queued, is_flaky):
+        self.made_us = now_us()
         self.dues = [[due, 0, None]]
         self.is_queued, self.is_flaky = is_queued, is_flaky
         self.cancel_sent = self.is_touched = False

@@ -91,14 +91,15 @@ class Daemon(Program):
     program that runs it, with that program's arguments."""
 
     def __init__(self, data_folder, *flags, allow="127.0.0.0/8", env=None, under=(), program="tickwheeld",
-                 enter=None):
+                 enter=None, address=None):
         super().__init__([
-            *under, find(program), "--listen-port", "0", "--data-folder", data_folder,
-            "--webhook-allow", allow, *flags], env, enter)
-        self.port = self.find_port(r"listen=127\.0\.0\.1:(\d+)")
+            *under, find(program), "--listen-port", "0", "--data-folder", data_folder, "--webhook-allow", allow,
+            *(("--listen-address", address) if address else ()), *flags], env, enter)
+        self.address = address or "127.0.0.1"
+        self.port = self.find_port(rf"listen={re.escape(self.address)}:(\d+)")
 
     def connect(self, timeout=30):
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=timeout)
+        connection = http.client.HTTPConnection(self.address, self.port, timeout=timeout)
         connection.connect()
         connection.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connection
@@ -139,27 +140,31 @@ class Daemon(Program):
             return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
-Arrival = collections.namedtuple("Arrival", "at_us webhook_id due_ms attempt path")
+Arrival = collections.namedtuple("Arrival", "at_us webhook_id due_ms attempt epoch path")
 
 
 class Receiver(Program):
     """The target of webhooks (tests/support/receiver.c)."""
 
-    def __init__(self, *flags):
-        self.record = tempfile.mktemp(prefix="tickwheel-received-")
-        super().__init__([find("receiver"), "--log", self.record, *flags])
+    def __init__(self, *flags, address="127.0.0.1"):
+        self.record, self.address = tempfile.mktemp(prefix="tickwheel-received-"), address
+        self.seen, self.read_bytes = [], 0  # of the record
+        super().__init__([find("receiver"), "--address", address, "--log", self.record, *flags])
         self.port = self.find_port(r"port (\d+)")
 
     def url(self, path="/ok"):
-        return f"http://127.0.0.1:{self.port}{path}"
+        return f"http://{self.address}:{self.port}{path}"
 
     def arrivals(self):
-        if not os.path.exists(self.record):
-            return []
-        with open(self.record) as file:
-            lines = file.read().split("\n")[:-1]
-        return [Arrival(int(a), b, int(c), int(d), e)
-                for a, b, c, d, e in (line.split(" ", 4) for line in lines)]
+        if os.path.exists(self.record):
+            with open(self.record, "rb") as file:
+                file.seek(self.read_bytes)
+                text = file.read()
+            whole = text[:text.rfind(b"\n") + 1]
+            self.read_bytes += len(whole)
+            self.seen += [Arrival(int(a), b, int(c), int(d), int(e), f)
+                          for a, b, c, d, e, f in (line.split(" ", 5) for line in whole.decode().splitlines())]
+        return list(self.seen)
 
     def close(self):
         if self.process.poll() is None:

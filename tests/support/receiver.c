@@ -1,10 +1,11 @@
 /*
  * receiver.c - the target of webhooks, for tests and benchmarks: a small HTTP/1.1 server.
  *
- *     receiver [--port N] [--log FILE] [--status CODE]
+ *     receiver [--address IP] [--port N] [--log FILE] [--status CODE]
  *
- * Listens on 127.0.0.1, prints "port N" when it does, and ends on SIGTERM or SIGINT with "requests
- * N". The path says how it behaves; a path it does not know is answered like /ok:
+ * Listens on 127.0.0.1, or on the address, prints "port N" when it does, and ends on SIGTERM or
+ * SIGINT with "requests N". The path says how it behaves; a path it does not know is answered like
+ * /ok:
  *
  *     /ok              200, or what --status says     /slow/250        200, after this many ms
  *     /status/500      that status                    /hang            never answers
@@ -16,8 +17,8 @@
  *     /trickle/20      200, and an endless body, one byte in this many ms
  *
  * The log has one line for each request: when it had arrived (microseconds since 1970), webhook-id,
- * tickwheel-due (milliseconds since 1970), tickwheel-attempt, path; "-" and 0 stand for none. It is
- * written out whenever nothing came for 50 ms, and at the end.
+ * tickwheel-due (milliseconds since 1970), tickwheel-attempt, tickwheel-epoch, path; "-" and 0
+ * stand for none. It is written out whenever nothing came for 50 ms, and at the end.
  *
  * One thread, keep-alive and pipelining. A body must come with Content-Length. Being a test's tool,
  * it aborts when the system refuses memory or a descriptor.
@@ -68,7 +69,7 @@ struct receiver_connection {
 struct receiver_request {
     char path[PATH_SIZE];
     char id[80];
-    uint64_t due_ms, attempt, body_size;
+    uint64_t due_ms, attempt, epoch, body_size;
     bool is_close;
 };
 
@@ -167,6 +168,8 @@ static void parse_header(const char *line, struct receiver_request *request)
             request->due_ms = parse_due(value);
         else if ((value = header_value(line, "tickwheel-attempt")))
             request->attempt = strtoull(value, NULL, 10);
+        else if ((value = header_value(line, "tickwheel-epoch")))
+            request->epoch = strtoull(value, NULL, 10);
         break;
     case 'w':
         if ((value = header_value(line, "webhook-id")))
@@ -217,8 +220,9 @@ static void log_request(struct receiver_server *server, const struct receiver_re
         return;
     text_reserve(text, LINE_BYTES_MAX);
     text->size += (size_t)snprintf(text->data + text->size, LINE_BYTES_MAX,
-                                   "%" PRIu64 " %s %" PRIu64 " %" PRIu64 " %s\n", arrived_us,
-                                   request->id, request->due_ms, request->attempt, request->path);
+                                   "%" PRIu64 " %s %" PRIu64 " %" PRIu64 " %" PRIu64 " %s\n",
+                                   arrived_us, request->id, request->due_ms, request->attempt,
+                                   request->epoch, request->path);
     if (text->size >= LOG_BYTES_MAX)
         log_flush(server);
 }
@@ -485,13 +489,13 @@ static void serve(struct receiver_server *server)
     }
 }
 
-static void start(struct receiver_server *server, uint16_t port)
+static void start(struct receiver_server *server, const char *text, uint16_t port)
 {
-    struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port)};
     socklen_t size = sizeof(address);
     struct rlimit limit;
 
+    require(inet_pton(AF_INET, text, &address.sin_addr) == 1, text);
     getrlimit(RLIMIT_NOFILE, &limit); /* as many connections as the system allows */
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
@@ -518,16 +522,20 @@ static void start(struct receiver_server *server, uint16_t port)
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"port", required_argument, NULL, 'p'},
+    static const struct option options[] = {{"address", required_argument, NULL, 'a'},
+                                            {"port", required_argument, NULL, 'p'},
                                             {"log", required_argument, NULL, 'l'},
                                             {"status", required_argument, NULL, 's'},
                                             {NULL, 0, NULL, 0}};
     struct receiver_server server = {.status = 200, .wake_at = NEVER};
+    const char *address = "127.0.0.1";
     unsigned port = 0;
     int option;
 
     while ((option = getopt_long(argc, argv, "", options, NULL)) != -1) {
-        if (option == 'p') {
+        if (option == 'a') {
+            address = optarg;
+        } else if (option == 'p') {
             port = (unsigned)strtoul(optarg, NULL, 10);
         } else if (option == 's') {
             server.status = (int)strtol(optarg, NULL, 10);
@@ -535,11 +543,12 @@ int main(int argc, char **argv)
             server.log = fopen(optarg, "a");
             require(server.log, optarg);
         } else {
-            fprintf(stderr, "usage: receiver [--port N] [--log FILE] [--status CODE]\n");
+            fprintf(stderr, "usage: receiver [--address IP] [--port N] [--log FILE] "
+                            "[--status CODE]\n");
             return 2;
         }
     }
-    start(&server, (uint16_t)port);
+    start(&server, address, (uint16_t)port);
     serve(&server);
     log_flush(&server);
     printf("requests %" PRIu64 "\n", server.requests);

@@ -1,0 +1,60 @@
+"""Nodes of a cluster of tickwheeld for tests: each with a number and a data folder, which may be lost."""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import time
+
+import harness
+
+SECRET = "between-all-nodes-of-the-shop"
+
+
+class Node:
+    """A node that runs, or not. `address`, `under`, `env`: of harness.Daemon."""
+
+    def __init__(self, number, brokers, *flags, address=None, under=(), env=None):
+        self.data = tempfile.mkdtemp(prefix="tickwheel-cluster-")
+        self.number, self.daemon = number, None
+        self.flags = ("--cluster-brokers", brokers, "--cluster-node-id", str(number), *flags)
+        self.address, self.under = address, under
+        self.env = {**os.environ, "TICKWHEEL_CLUSTER_SECRET": SECRET, **(env or {})}
+
+    def start(self):
+        self.daemon = harness.Daemon(self.data, *self.flags, address=self.address, under=self.under, env=self.env)
+        return self.daemon
+
+    def end(self, number):
+        self.daemon.signal(number)
+        self.daemon.close()
+        self.daemon = None
+
+    def owned(self):
+        return self.daemon.metric("tickwheel_cluster_partitions_owned")
+
+    def lose_the_disk(self):
+        shutil.rmtree(self.data)
+        os.mkdir(self.data)
+
+    def run(self, *flags):
+        return subprocess.run([*self.under, harness.find("tickwheeld"), *self.flags, *flags], capture_output=True,
+                              text=True, timeout=300, check=False, env=self.env)
+
+    def close(self):
+        if self.daemon:
+            self.daemon.close()
+        shutil.rmtree(self.data, ignore_errors=True)
+
+
+def await_shares(nodes, partitions, seconds, what):
+    """Until those that run own all partitions, each its part; answers how long it took, in seconds."""
+    running = [node for node in nodes if node.daemon]
+    least, most = partitions // len(running), -(-partitions // len(running))
+    began = time.monotonic()
+
+    def look():
+        owned = [node.owned() for node in running]
+        return sum(owned) == partitions and least <= min(owned) and max(owned) <= most
+    harness.wait_until(look, seconds, f"{what}: {len(running)} nodes share the partitions")
+    return time.monotonic() - began
