@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-static enum error_code memory_fault_hits(struct fault *fault)
+enum error_code memory_fault_hits(struct fault *fault)
 {
     return fault->in && !--fault->in ? fault->code : ERROR_NONE;
 }
@@ -40,9 +40,8 @@ static void memory_forget_undos(struct memory_storage *memory)
     memory->commit_count = 0;
 }
 
-/* Puts `node` at `key`, or nothing when it is NULL. False when out of memory: nothing changed. */
-static bool memory_set(struct memory_commit *commit, struct tree *tree, struct record_key key,
-                       struct tree_node *node)
+bool memory_set(struct memory_commit *commit, struct tree *tree, struct record_key key,
+                struct tree_node *node)
 {
     if (commit->count == commit->capacity) {
         size_t capacity = commit->capacity ? 2 * commit->capacity : 16;
@@ -141,8 +140,6 @@ static enum error_code memory_read_meta(struct memory_storage *memory, uint16_t 
 
 /* ---- counts of tenants: a number, and the name that the key is a hash of ---- */
 
-enum { NUMBER_SIZE = 13 }; /* docs/storage.md */
-
 static bool memory_set_count(struct memory_storage *memory, struct memory_commit *commit,
                              const struct rowop *op)
 {
@@ -166,12 +163,12 @@ static bool memory_set_count(struct memory_storage *memory, struct memory_commit
 static enum error_code memory_count(const struct tree_node *node,
                                     struct tenant_counts *tenant_counts)
 {
-    const struct bytes tenant = {node->data + NUMBER_SIZE, node->size - NUMBER_SIZE};
+    const struct bytes tenant = {node->data + MEMORY_NUMBER_SIZE, node->size - MEMORY_NUMBER_SIZE};
     const struct store_tenant_key key = store_tenant_key((uint16_t)node->key.high, tenant);
     uint64_t count;
 
     if (record_number_decode((struct bytes){key.data, key.size},
-                             (struct bytes){node->data, NUMBER_SIZE}, &count, NULL))
+                             (struct bytes){node->data, MEMORY_NUMBER_SIZE}, &count, NULL))
         return ERROR_CORRUPT;
     return tenant_counts_add(tenant_counts, tenant, (int64_t)count) ? ERROR_NONE : ERROR_NO_MEMORY;
 }
@@ -275,9 +272,8 @@ static enum error_code memory_apply_body(struct memory_storage *memory,
     return ERROR_NONE;
 }
 
-/* Keeps the commit, or takes it back. */
-static void memory_end_commit(struct memory_storage *memory, struct memory_commit *commit,
-                              enum error_code code)
+void memory_end_commit(struct memory_storage *memory, struct memory_commit *commit,
+                       enum error_code code)
 {
     if (code) {
         memory_commit_undo(commit);
@@ -573,6 +569,8 @@ struct storage *memory_storage_create(uint16_t partition_count)
         .prepare = memory_prepare,
         .apply = memory_apply,
         .load_place = memory_load_place,
+        .export = memory_export,
+        .clear = memory_clear,
         .close = memory_close,
     };
     struct memory_storage *memory = calloc(1, sizeof(*memory));

@@ -56,6 +56,27 @@ static inline struct memory_storage *memory_of(const struct storage *storage)
     return (struct memory_storage *)(uintptr_t)storage; /* its first member */
 }
 
+/* ---- memory.c ---- */
+
+/* Puts `node` at `key`, or nothing when it is NULL. False when out of memory: nothing changed. */
+bool memory_set(struct memory_commit *commit, struct tree *tree, struct record_key key,
+                struct tree_node *node);
+
+/* Keeps the commit, or takes it back. */
+void memory_end_commit(struct memory_storage *memory, struct memory_commit *commit,
+                       enum error_code code);
+
+enum error_code memory_fault_hits(struct fault *fault);
+
+enum { MEMORY_NUMBER_SIZE = 13 }; /* docs/storage.md; the tenant's name follows in `tenants` */
+
+/* ---- memory_export.c ---- */
+
+enum error_code memory_export(struct storage *storage, struct storage_export *export,
+                              struct buffer *to, struct error *ret_error);
+enum error_code memory_clear(struct storage *storage, uint16_t partition,
+                             const struct storage_place *place, struct error *ret_error);
+
 static inline struct record_key memory_meta_key(uint16_t partition)
 {
     return (struct record_key){0, partition};

@@ -554,7 +554,7 @@ enum error_code record_mark_decode(struct bytes value, struct record_mark *ret_m
 
 /* ---- the place ---- */
 
-enum { PLACE_SIZE = 1 + 4 * 8 + 4 + SUM_SIZE };
+enum { PLACE_SIZE = 1 + 4 * 8 + 4 + 3 * 8 + SUM_SIZE };
 
 void record_place_encode(struct buffer *to, struct bytes key, const struct storage_place *place)
 {
@@ -568,6 +568,9 @@ void record_place_encode(struct buffer *to, struct bytes key, const struct stora
     at = record_write_le(at, place->seq, 8);
     at = record_write_le(at, place->incarnation, 8);
     at = record_write_le(at, place->node, 4);
+    at = record_write_le(at, place->log_bytes, 8);
+    at = record_write_le(at, place->live_bytes, 8);
+    at = record_write_le(at, place->sweep_end, 8);
     record_seal(to, record_number_key(key), begin, at);
 }
 
@@ -585,7 +588,10 @@ enum error_code record_place_decode(struct bytes key, struct bytes value,
                                         .epoch = get_le(value.data + 9, 8),
                                         .seq = get_le(value.data + 17, 8),
                                         .incarnation = get_le(value.data + 25, 8),
-                                        .node = (uint32_t)get_le(value.data + 33, 4)};
+                                        .node = (uint32_t)get_le(value.data + 33, 4),
+                                        .log_bytes = get_le(value.data + 37, 8),
+                                        .live_bytes = get_le(value.data + 45, 8),
+                                        .sweep_end = get_le(value.data + 53, 8)};
     return ERROR_NONE;
 }
 

@@ -44,8 +44,9 @@
     "020100000000000000020000000000000003000000000000000400000000000000050000000000000006" \
     "000000000000000b680a03"
 #define GOLDEN_NUMBER "0101000000000000009de7cd7c"
-#define GOLDEN_PLACE \
-    "0109000000000000000800000000000000070000000000000006000000000000000500000050da75db"
+#define GOLDEN_PLACE                                                                         \
+    "01090000000000000008000000000000000700000000000000060000000000000005000000040000000000" \
+    "000003000000000000000200000000000000b9d79228"
 
 static void assert_golden(struct buffer *buffer, const char *expected)
 {
@@ -142,8 +143,14 @@ static void test_golden_rows(void **state)
     timer_free(usual);
 }
 
-static const struct storage_place golden_place = {
-    .next = 9, .epoch = 8, .seq = 7, .incarnation = 6, .node = 5};
+static const struct storage_place golden_place = {.next = 9,
+                                                  .epoch = 8,
+                                                  .seq = 7,
+                                                  .incarnation = 6,
+                                                  .node = 5,
+                                                  .log_bytes = 4,
+                                                  .live_bytes = 3,
+                                                  .sweep_end = 2};
 
 static void test_golden_others(void **state)
 {
@@ -256,12 +263,17 @@ static void test_round_trip_others(void **state)
             .seq = random_next(&random),
             .incarnation = random_next(&random),
             .node = (uint32_t)random_next(&random),
+            .log_bytes = random_next(&random),
+            .live_bytes = random_next(&random),
+            .sweep_end = random_next(&random),
         };
         record_place_encode(&buffer, BYTES("n"), &place);
         struct storage_place back;
         assert_int_equal(record_place_decode(BYTES("n"), buffer_bytes(&buffer), &back, NULL), 0);
         assert_true(back.next == place.next && back.epoch == place.epoch && back.seq == place.seq &&
                     back.incarnation == place.incarnation && back.node == place.node);
+        assert_true(back.log_bytes == place.log_bytes && back.live_bytes == place.live_bytes &&
+                    back.sweep_end == place.sweep_end);
     }
     buffer_deinit(&buffer);
 }

@@ -467,6 +467,8 @@ const struct storage_ops store_ops = {
     .prepare = store_prepare,
     .apply = store_apply,
     .load_place = store_load_place,
+    .export = store_export,
+    .clear = store_partition_clear,
     .close = rocksdb_close_storage,
 };
 

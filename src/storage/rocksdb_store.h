@@ -297,6 +297,13 @@ enum error_code store_apply(struct storage *storage, uint16_t partition, struct 
 enum error_code store_load_place(struct storage *storage, uint16_t partition,
                                  struct storage_place *ret_place, struct error *ret_error);
 
+/* ---- rocksdb_export.c ---- */
+
+enum error_code store_export(struct storage *storage, struct storage_export *export,
+                             struct buffer *to, struct error *ret_error);
+enum error_code store_partition_clear(struct storage *storage, uint16_t partition,
+                                      const struct storage_place *place, struct error *ret_error);
+
 /* ---- rocksdb_open.c ---- */
 
 /* Opens the database, follows the log, and reads what must be known. */

@@ -28,9 +28,10 @@
  *            A damaged record is no error: it is set aside, counted, and passed over.
  * Ownership  Timers in a batch are borrowed until the call returns; found and scanned timers are
  *            the caller's to free.
- * Threads    storage_commit from one thread at a time; storage_prepare, storage_apply and
- *            storage_load_place of a partition from one thread at a time. Reads from any thread at
- *            any time; they see every commit that has returned.
+ * Threads    storage_commit from one thread at a time; storage_prepare, storage_apply,
+ *            storage_load_place, storage_export and storage_partition_clear of a partition from one
+ *            thread at a time. Reads from any thread at any time; they see every commit that has
+ *            returned.
  */
 #ifndef TICKWHEEL_STORAGE_STORAGE_H
 #define TICKWHEEL_STORAGE_STORAGE_H
@@ -169,6 +170,22 @@ struct storage_place {
     uint64_t next; /* the offset behind the record */
     uint64_t epoch, seq, incarnation;
     uint32_t node;
+    uint64_t log_bytes;  /* of the log from its first record up to there, about */
+    uint64_t live_bytes; /* of the copies of the last sweep (cluster/sweep.h) */
+    uint64_t sweep_end;  /* not 0: rows are missing until the end of the sweep is read that began in
+                            front of this offset */
+};
+
+/* Asks for copies of the records of a partition, part by part. All zero at first, but for the
+ * partition and the limits of a part. */
+struct storage_export {
+    uint16_t partition;
+    size_t rows_max, bytes_max; /* a part may be larger by a row */
+    uint64_t rows;              /* copied by all parts so far */
+    bool is_done;               /* that was the last part */
+    /* The storage's: a table, and the last key that it looked at. */
+    uint8_t step_, key_size_;
+    char key_[UINT8_MAX];
 };
 
 /* A backend fills this in; callers use the functions below. */
@@ -197,7 +214,11 @@ struct storage_ops {
     enum error_code (*apply)(struct storage *, uint16_t partition, struct bytes body,
                              const struct storage_place *, struct error *ret_error);
     enum error_code (*load_place)(struct storage *, uint16_t partition, struct storage_place *,
-                                  struct error *ret_error); /* and load_place: it follows no log */
+                                  struct error *ret_error);
+    enum error_code (*export)(struct storage *, struct storage_export *, struct buffer *to,
+                              struct error *ret_error);
+    enum error_code (*clear)(struct storage *, uint16_t partition, const struct storage_place *,
+                             struct error *ret_error); /* and what is above: it follows no log */
     void (*close)(struct storage *);
 };
 
@@ -310,6 +331,27 @@ static inline enum error_code storage_load_place(struct storage *storage, uint16
                                                  struct error *ret_error)
 {
     return storage->ops->load_place(storage, partition, ret_place, ret_error);
+}
+
+/* Appends to `to` a body that puts copies of the next records of the partition; nothing when this
+ * part has none. When the parts are put into the log of the partition, each in front of the bodies
+ * that are prepared after it, an empty partition to which the log is applied from the first part on
+ * becomes what the partition is. ERROR_CORRUPT: records are damaged or were set aside, so a copy
+ * would lack them. */
+static inline enum error_code storage_export(struct storage *storage, struct storage_export *export,
+                                             struct buffer *to, struct error *ret_error)
+{
+    return storage->ops->export(storage, export, to, ret_error);
+}
+
+/* Empties the partition, and makes `place` its place, which may be an earlier one or all 0. When it
+ * fails, or a crash interrupts it, the place is the one before or this one, and with either records
+ * may be there or not: call it again before anything else. */
+static inline enum error_code storage_partition_clear(struct storage *storage, uint16_t partition,
+                                                      const struct storage_place *place,
+                                                      struct error *ret_error)
+{
+    return storage->ops->clear(storage, partition, place, ret_error);
 }
 
 static inline void storage_close(struct storage *storage)

@@ -93,7 +93,11 @@ struct model_log {
 
 static struct storage_place place_of(uint64_t offset)
 {
-    return (struct storage_place){offset + 1, 1 + offset / 9, offset % 9, 77, 2};
+    return (struct storage_place){.next = offset + 1,
+                                  .epoch = 1 + offset / 9,
+                                  .seq = offset % 9,
+                                  .incarnation = 77,
+                                  .node = 2};
 }
 
 /* Applies what the storage lacks, and often more: records that it has, and those of a crash. */
@@ -257,6 +261,149 @@ static void test_followers(void **state)
     free(log);
 }
 
+/* ---- exports ---- */
+
+/* Appends the next part of a copy, which is taken with nothing in flight, as the log needs it. */
+static void model_log_export(struct storage *owner, struct storage_export *export,
+                             struct model_log *log, struct random *random)
+{
+    struct buffer *body = &log->records[log->count].body;
+
+    assert_true(log->count < BODIES_MAX);
+    export->rows_max = 1 + (size_t)random_below(random, 12);
+    export->bytes_max = 1 + (size_t)random_below(random, 3000);
+    buffer_init(body);
+    assert_int_equal(storage_export(owner, export, body, NULL), ERROR_NONE);
+    if (body->size)
+        log->records[log->count++].partition = export->partition;
+}
+
+/* Changes, and parts of copies of all partitions, in any order. Answers the place of the first
+ * part. */
+static uint64_t model_log_exports(struct model *model, struct storage *owner, struct model_log *log,
+                                  struct random *random)
+{
+    struct storage_export exports[MODEL_PARTITIONS] = {
+        {.partition = 0}, {.partition = 1}, {.partition = 2}};
+    const uint64_t begin = log->count;
+    const uint64_t commits = random_below(random, 11);
+    bool is_done = false;
+
+    while (!is_done) {
+        is_done = true;
+        for (size_t p = 0; p < MODEL_PARTITIONS; p++) {
+            if (!exports[p].is_done && random_below(random, 2))
+                model_log_export(owner, &exports[p], log, random);
+            is_done = is_done && exports[p].is_done;
+        }
+        if (random_below(random, 10) < commits && log->count < BODIES_MAX - 300)
+            model_log_commit(model, owner, log);
+    }
+    return begin;
+}
+
+static void model_apply_from(struct storage *storage, const struct model_log *log, uint64_t begin)
+{
+    for (uint64_t i = begin; i < log->count; i++) {
+        const struct storage_place place = place_of(i);
+
+        assert_int_equal(storage_apply(storage, log->records[i].partition,
+                                       buffer_bytes(&log->records[i].body), &place, NULL),
+                         ERROR_NONE);
+    }
+}
+
+/* A storage that lacks what is in front of the copy is emptied, and becomes what the owner is. */
+static void assert_export_is_whole(struct model *model, struct follower *follower,
+                                   const struct model_log *log, uint64_t begin,
+                                   struct random *random)
+{
+    const struct storage_place place = {.next = begin, .epoch = 4, .sweep_end = begin + 1};
+
+    model_apply_from(follower->storage, log, random_below(random, begin + 1));
+    for (uint16_t p = 0; p < MODEL_PARTITIONS; p++) {
+        struct storage_place back;
+
+        assert_int_equal(storage_partition_clear(follower->storage, p, &place, NULL), ERROR_NONE);
+        assert_int_equal(storage_load_place(follower->storage, p, &back, NULL), ERROR_NONE);
+        assert_true(back.next == begin && back.sweep_end == place.sweep_end);
+    }
+    if (*follower->folder.path)
+        follower_crash(follower, random);
+    else
+        memory_storage_crash(follower->storage, (size_t)random_below(random, 9));
+    for (uint16_t p = 0; p < MODEL_PARTITIONS; p++) /* a crash may have taken it back */
+        assert_int_equal(storage_partition_clear(follower->storage, p, &place, NULL), ERROR_NONE);
+    model_apply_from(follower->storage, log, begin);
+    model_assert_equal(model, follower->storage, random);
+}
+
+static void model_clear_all(const struct follower *followers)
+{
+    for (size_t i = 0; i < 4 * MODEL_PARTITIONS; i++)
+        assert_int_equal(storage_partition_clear(followers[i % 4].storage, (uint16_t)(i / 4),
+                                                 &(struct storage_place){.next = 0}, NULL),
+                         ERROR_NONE);
+}
+
+/* Emptied partitions are as new ones: a log is begun with them. */
+static void assert_clear_is_new(struct model *model, const struct follower *followers,
+                                struct model_log *log, struct random *random)
+{
+    model_clear_all(followers);
+    for (size_t i = 0; i < 4; i++)
+        model_assert_equal(model, followers[i].storage, random);
+    for (int i = 0; i < 4; i++)
+        model_log_commit(model, followers[0].storage, log);
+    for (size_t i = 0; i < 4; i++) {
+        model_apply_from(followers[i].storage, log, 0);
+        model_assert_equal(model, followers[i].storage, random);
+    }
+}
+
+static void test_exports(void **state)
+{
+    uint64_t seed = testing_seed();
+    struct random random = random_seeded(seed ^ 1);
+    struct model *model = calloc(1, sizeof(*model));
+    struct model_log *log = calloc(1, sizeof(*log));
+    struct follower followers[4] = {{.storage = NULL}}; /* two on RocksDB, two in memory */
+
+    (void)state;
+    assert_non_null(model);
+    assert_non_null(log);
+    testing_folder_make(&followers[0].folder);
+    testing_folder_make(&followers[1].folder);
+    for (int run = 0; run < 12; run++) {
+        for (size_t i = 0; i < 4; i++)
+            follower_open(&followers[i]);
+        struct storage *owner = followers[run % 2 ? 1 : 3].storage;
+        model_init(model, seed + (uint64_t)run);
+        for (uint64_t i = random_below(&random, 60); i > 0; i--)
+            model_log_commit(model, owner, log);
+        const uint64_t begin = model_log_exports(model, owner, log, &random);
+        assert_export_is_whole(model, &followers[0], log, begin, &random);
+        assert_export_is_whole(model, &followers[2], log, begin, &random);
+        if (run % 2 == 0) /* RocksDB keeps names of rows that were trimmed until a compaction */
+            memory_storage_check(followers[2].storage);
+        while (log->count)
+            buffer_deinit(&log->records[--log->count].body);
+        model_deinit(model);
+        model_init(model, seed);
+        assert_clear_is_new(model, followers, log, &random);
+        model_clear_all(followers);
+        for (size_t i = 0; i < 4; i++)
+            storage_close(followers[i].storage);
+        while (log->count)
+            buffer_deinit(&log->records[--log->count].body);
+        model_deinit(model);
+    }
+    testing_folder_remove(&followers[0].folder);
+    testing_folder_remove(&followers[1].folder);
+    free(model);
+    free(log);
+}
+
 static void test_rocksdb(void **state)
 {
     uint64_t seed = testing_seed();
@@ -292,9 +439,8 @@ static void test_rocksdb(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_memory),
-        cmocka_unit_test(test_memory_crashes),
-        cmocka_unit_test(test_followers),
+        cmocka_unit_test(test_memory),    cmocka_unit_test(test_memory_crashes),
+        cmocka_unit_test(test_followers), cmocka_unit_test(test_exports),
         cmocka_unit_test(test_rocksdb),
     };
 
