@@ -4,20 +4,31 @@
  * A plan is made in four steps: owners that are lost are replaced by the standby that has read
  * most; shares by weight are counted, and the partitions that nodes own beyond them get a `next`,
  * the one they have if it still fits; a `next` that is near the end becomes the owner; standbys are
- * kept where they fit, and filled up. Each step prefers what is to what could be, so that equal
- * input changes nothing.
+ * kept where they fit, filled up, and evened out. Each step prefers what is to what could be, so
+ * that equal input changes nothing.
+ *
+ * A standby moves like an owner: the new one comes as one more, last in the entry, and takes the
+ * place of the first when it is near the end. So the partition has as many copies meanwhile.
  */
 #include "cluster/planner.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
-/* A node that may own partitions. */
+/* What a node has of owners, or of standbys. */
+struct plan_load {
+    uint32_t count, share;
+    bool has_extra; /* the share is rounded up */
+};
+
+enum plan_duty { PLAN_OWNS, PLAN_STANDS, PLAN_DUTY_COUNT };
+
+/* A node that may own partitions, or one that is away: it keeps those of which it has a copy. */
 struct plan_node {
     const struct roster_member *member;
     uint32_t zone; /* index of the first node in this zone */
-    uint32_t owned, share, standbys;
-    bool has_extra; /* its share is rounded up */
+    struct plan_load loads[PLAN_DUTY_COUNT];
+    bool is_away;
 };
 
 struct planning {
@@ -25,8 +36,9 @@ struct planning {
     const struct roster *roster;
     const struct plan_options *options;
     struct plan *plan;
-    size_t node_count, zone_count;
-    struct plan_node nodes[ROSTER_MAX]; /* in order of their ids */
+    size_t node_count, away_count, zone_count; /* zones of those that may own */
+    struct plan_node nodes[ROSTER_MAX]; /* those that may own, and behind them those away; each in
+                                           order of their ids */
 };
 
 /* ---- what members tell ---- */
@@ -50,12 +62,27 @@ bool plan_is_near(const struct roster *roster, const struct roster_member *membe
            standing->next >= other->standings[partition].before;
 }
 
-static struct plan_node *planner_find(struct planning *planning, uint32_t node)
+/* Whether the node is dead, or stops, and may soon be back with its copies. */
+static bool planner_is_away(const struct roster *roster, const struct roster_member *member)
 {
-    for (size_t i = 0; node && i < planning->node_count; i++)
+    return (member->weight == 0 || !roster_is_alive(roster, member)) &&
+           roster_missed(roster, member) < PLAN_AWAY_NOTES;
+}
+
+/* A node that may own partitions, or is away. */
+static struct plan_node *planner_find_any(struct planning *planning, uint32_t node)
+{
+    for (size_t i = 0; node && i < planning->node_count + planning->away_count; i++)
         if (planning->nodes[i].member->node == node)
             return &planning->nodes[i];
     return NULL;
+}
+
+static struct plan_node *planner_find(struct planning *planning, uint32_t node)
+{
+    struct plan_node *found = planner_find_any(planning, node);
+
+    return found && !found->is_away ? found : NULL;
 }
 
 /* A node that may have this partition; NULL if it may not. */
@@ -66,23 +93,32 @@ static struct plan_node *planner_fit(struct planning *planning, uint32_t node, u
     return found && found->member->standings[partition].role != ROSTER_BROKEN ? found : NULL;
 }
 
+static void planner_add(struct planning *planning, const struct roster_member *member, bool is_away)
+{
+    const size_t at = planning->node_count + planning->away_count;
+    struct plan_node *node = &planning->nodes[at];
+
+    *node = (struct plan_node){.member = member, .zone = (uint32_t)at, .is_away = is_away};
+    for (size_t k = 0; k < at; k++)
+        if (strcmp(planning->nodes[k].member->zone, member->zone) == 0) {
+            node->zone = planning->nodes[k].zone;
+            break;
+        }
+    planning->zone_count += !is_away && node->zone == at;
+    planning->node_count += !is_away;
+    planning->away_count += is_away;
+}
+
 static void planner_begin(struct planning *planning)
 {
-    for (size_t i = 0; i < roster_count(planning->roster); i++) {
-        const struct roster_member *member = roster_at(planning->roster, i);
-        struct plan_node *node = &planning->nodes[planning->node_count];
+    const struct roster *roster = planning->roster;
 
-        if (!plan_is_eligible(planning->roster, member, planning->options))
-            continue;
-        *node = (struct plan_node){.member = member, .zone = (uint32_t)planning->node_count};
-        for (size_t k = 0; k < planning->node_count; k++)
-            if (strcmp(planning->nodes[k].member->zone, member->zone) == 0) {
-                node->zone = planning->nodes[k].zone;
-                break;
-            }
-        planning->zone_count += node->zone == planning->node_count;
-        planning->node_count++;
-    }
+    for (size_t i = 0; i < roster_count(roster); i++)
+        if (plan_is_eligible(roster, roster_at(roster, i), planning->options))
+            planner_add(planning, roster_at(roster, i), false);
+    for (size_t i = 0; i < roster_count(roster); i++)
+        if (planner_is_away(roster, roster_at(roster, i)))
+            planner_add(planning, roster_at(roster, i), true);
 }
 
 /* ---- 1: owners that are lost ---- */
@@ -90,7 +126,8 @@ static void planner_begin(struct planning *planning)
 /* Whether `a` has less of its weight in use than `b`, by the partitions it owns. */
 static bool planner_is_idler(const struct plan_node *a, const struct plan_node *b)
 {
-    return (uint64_t)a->owned * b->member->weight < (uint64_t)b->owned * a->member->weight;
+    return (uint64_t)a->loads[PLAN_OWNS].count * b->member->weight <
+           (uint64_t)b->loads[PLAN_OWNS].count * a->member->weight;
 }
 
 /* The node that takes over a partition without an owner: one that owns it already, as it says;
@@ -124,7 +161,7 @@ static void planner_keep_owners(struct planning *planning)
     for (uint16_t p = 0; p < planning->plan->partition_count; p++) {
         struct plan_node *owner = planner_fit(planning, planning->plan->entries[p].owner, p);
         if (owner)
-            owner->owned++;
+            owner->loads[PLAN_OWNS].count++;
     }
     for (uint16_t p = 0; p < planning->plan->partition_count; p++) {
         struct plan_entry *entry = &planning->plan->entries[p];
@@ -134,44 +171,55 @@ static void planner_keep_owners(struct planning *planning)
         if (!heir)
             continue; /* it waits for its owner, or for a node */
         entry->owner = heir->member->node;
-        heir->owned++;
+        heir->loads[PLAN_OWNS].count++;
     }
 }
 
 /* ---- 2: shares ---- */
 
-/* Each node's share of the partitions is its part of the weight, rounded down or up. Those that
- * own more than their share rounded down keep it; then the largest remainders get one more. */
-static void planner_share(struct planning *planning)
+/* Each node's share of `count` partitions is its part of the weight, rounded down or up. Those that
+ * have more than their share rounded down keep it; then the largest remainders get one more. */
+static void planner_share(struct planning *planning, enum plan_duty duty, uint64_t count)
 {
-    const uint64_t count = planning->plan->partition_count;
     uint64_t weight = 0, left = count;
 
     for (size_t i = 0; i < planning->node_count; i++)
         weight += planning->nodes[i].member->weight;
     for (size_t i = 0; i < planning->node_count; i++) {
         struct plan_node *node = &planning->nodes[i];
-        node->share = (uint32_t)(count * node->member->weight / weight);
-        left -= node->share;
+        node->loads[duty].share = (uint32_t)(count * node->member->weight / weight);
+        left -= node->loads[duty].share;
     }
     for (; left > 0; left--) {
-        struct plan_node *best = NULL;
+        struct plan_load *best = NULL;
+        uint64_t best_rest = 0;
         for (size_t i = 0; i < planning->node_count; i++) {
-            struct plan_node *node = &planning->nodes[i];
-            const uint64_t rest = count * node->member->weight % weight;
-            if (node->has_extra || rest == 0)
+            struct plan_load *load = &planning->nodes[i].loads[duty];
+            const uint64_t rest = count * planning->nodes[i].member->weight % weight;
+            if (load->has_extra || rest == 0)
                 continue;
-            const bool has_more = node->owned > node->share;
-            const uint64_t best_rest = best ? count * best->member->weight % weight : 0;
-            const bool best_has_more = best && best->owned > best->share;
-            if (!best || (has_more != best_has_more ? has_more : rest > best_rest))
-                best = node;
+            const bool has_more = load->count > load->share;
+            const bool best_has_more = best && best->count > best->share;
+            if (best && !(has_more != best_has_more ? has_more : rest > best_rest))
+                continue;
+            best = load;
+            best_rest = rest;
         }
         assert(best); /* as many remainders are not 0 as are left, at least */
         best->has_extra = true;
     }
     for (size_t i = 0; i < planning->node_count; i++)
-        planning->nodes[i].share += planning->nodes[i].has_extra;
+        planning->nodes[i].loads[duty].share += planning->nodes[i].loads[duty].has_extra;
+}
+
+static bool planner_has_surplus(const struct plan_node *node, enum plan_duty duty)
+{
+    return node->loads[duty].count > node->loads[duty].share;
+}
+
+static bool planner_has_room(const struct plan_node *node, enum plan_duty duty)
+{
+    return node->loads[duty].count < node->loads[duty].share;
 }
 
 /* ---- 3: moves ---- */
@@ -193,7 +241,7 @@ static uint32_t planner_suits(struct planning *planning, uint16_t partition,
     const struct plan_node *owner = planner_find(planning, entry->owner);
     const uint32_t node = to->member->node;
 
-    if (!owner || owner->owned <= owner->share || entry->next ||
+    if (!owner || !planner_has_surplus(owner, PLAN_OWNS) || entry->next ||
         !planner_fit(planning, node, partition))
         return 0;
     if (plan_is_near(planning->roster, to->member, partition, entry->owner))
@@ -208,8 +256,8 @@ static void planner_move(struct planning *planning, uint16_t partition, struct p
 {
     struct plan_entry *entry = &planning->plan->entries[partition];
 
-    planner_find(planning, entry->owner)->owned--;
-    to->owned++;
+    planner_find(planning, entry->owner)->loads[PLAN_OWNS].count--;
+    to->loads[PLAN_OWNS].count++;
     entry->next = to->member->node;
 }
 
@@ -220,12 +268,12 @@ static void planner_move_surplus(struct planning *planning)
         struct plan_node *next = planner_fit(planning, entry->next, p);
 
         entry->next = 0;
-        if (next && next->owned < next->share && planner_suits(planning, p, next) > 0)
+        if (next && planner_has_room(next, PLAN_OWNS) && planner_suits(planning, p, next) > 0)
             planner_move(planning, p, next);
     }
     for (size_t i = 0; i < planning->node_count; i++) {
         struct plan_node *to = &planning->nodes[i];
-        while (to->owned < to->share) {
+        while (planner_has_room(to, PLAN_OWNS)) {
             uint32_t best = 0;
             uint16_t partition = 0;
             for (uint16_t p = 0; p < planning->plan->partition_count; p++) {
@@ -244,6 +292,15 @@ static void planner_move_surplus(struct planning *planning)
 
 /* ---- 4: standbys ---- */
 
+static size_t planner_count_standbys(const struct plan_entry *entry)
+{
+    size_t count = 0;
+
+    while (count < PLAN_STANDBYS_MAX && entry->standbys[count])
+        count++;
+    return count;
+}
+
 static bool planner_is_in(const struct plan_entry *entry, size_t count, uint32_t node)
 {
     for (size_t i = 0; i < count; i++)
@@ -260,52 +317,96 @@ static size_t planner_count_in_zone(struct planning *planning, const struct plan
     size_t found = owner && owner->zone == zone;
 
     for (size_t i = 0; i < count; i++)
-        found += planner_find(planning, entry->standbys[i])->zone == zone;
+        found += planner_find_any(planning, entry->standbys[i])->zone == zone;
     return found;
 }
 
-/* Whether the node may stand by behind the first standbys: in a zone of its own, while there are
- * zones that the others leave free. */
-static bool planner_may_stand(struct planning *planning, uint16_t partition, size_t count,
+/* Whether the node may stand by behind the first standbys of the entry: in a zone of its own, while
+ * there are zones that the others leave free. A node that is away must have a copy. */
+static bool planner_may_stand(struct planning *planning, uint16_t partition,
+                              const struct plan_entry *entry, size_t count,
                               const struct plan_node *node)
 {
-    const struct plan_entry *entry = &planning->plan->entries[partition];
+    const enum roster_role role = node->member->standings[partition].role;
 
-    if (!planner_fit(planning, node->member->node, partition) ||
+    if (role == ROSTER_BROKEN || (node->is_away && role == ROSTER_ABSENT) ||
         planner_is_in(entry, count, node->member->node))
         return false;
     return count + 1 >= planning->zone_count ||
            planner_count_in_zone(planning, entry, count, node->zone) == 0;
 }
 
-/* The best of the nodes that may: one that follows the partition, the one with the fewest. */
+/* How well a node suits to stand by that may: one that follows the partition, then one that is away
+ * with its copy, then one that has none. */
+static uint32_t planner_stands_well(const struct plan_node *node, uint16_t partition)
+{
+    return node->is_away ? 1 : node->member->standings[partition].role != ROSTER_ABSENT ? 2 : 0;
+}
+
+/* The best of the nodes that may; of equal ones the one with the fewest. */
 static struct plan_node *planner_standby(struct planning *planning, uint16_t partition,
-                                         size_t count)
+                                         const struct plan_entry *entry, size_t count)
 {
     struct plan_node *best = NULL;
 
-    for (size_t i = 0; i < planning->node_count; i++) {
+    for (size_t i = 0; i < planning->node_count + planning->away_count; i++) {
         struct plan_node *node = &planning->nodes[i];
-        if (!planner_may_stand(planning, partition, count, node))
+        if (!planner_may_stand(planning, partition, entry, count, node))
             continue;
         if (!best) {
             best = node;
             continue;
         }
-        const bool follows = node->member->standings[partition].role != ROSTER_ABSENT;
-        const bool best_follows = best->member->standings[partition].role != ROSTER_ABSENT;
-        const uint64_t used = (uint64_t)node->standbys * best->member->weight;
-        const uint64_t best_used = (uint64_t)best->standbys * node->member->weight;
-        if (follows != best_follows ? follows : used < best_used)
+        const uint32_t suits = planner_stands_well(node, partition);
+        const uint32_t best_suits = planner_stands_well(best, partition);
+        const uint64_t used = (uint64_t)node->loads[PLAN_STANDS].count * best->member->weight;
+        const uint64_t best_used = (uint64_t)best->loads[PLAN_STANDS].count * node->member->weight;
+        if (suits != best_suits ? suits > best_suits : used < best_used)
             best = node;
     }
     return best;
+}
+
+static void planner_name(struct plan_entry *entry, size_t at, struct plan_node *node)
+{
+    entry->standbys[at] = node->member->node;
+    node->loads[PLAN_STANDS].count++;
+}
+
+/* Whether all standbys still fit when the node is the first of them. */
+static bool planner_may_replace(struct planning *planning, uint16_t partition,
+                                const struct plan_entry *entry, const struct plan_node *node)
+{
+    struct plan_entry after = *entry;
+
+    if (node->is_away || planner_is_in(entry, planning->options->standby_count, node->member->node))
+        return false;
+    after.standbys[0] = node->member->node;
+    for (size_t i = 0; i < planning->options->standby_count; i++)
+        if (!planner_may_stand(planning, partition, &after, i,
+                               planner_find_any(planning, after.standbys[i])))
+            return false;
+    return true;
+}
+
+/* The node that comes in place of the first standby counts as the one to be. */
+static void planner_replace(struct planning *planning, uint16_t partition, struct plan_node *node)
+{
+    struct plan_entry *entry = &planning->plan->entries[partition];
+
+    planner_find_any(planning, entry->standbys[0])->loads[PLAN_STANDS].count--;
+    if (plan_is_near(planning->roster, node->member, partition, entry->owner))
+        planner_name(entry, 0, node);
+    else
+        planner_name(entry, planning->options->standby_count, node);
 }
 
 static void planner_stand_by(struct planning *planning, uint16_t partition)
 {
     struct plan_entry *entry = &planning->plan->entries[partition];
     const struct plan_entry *before = &planning->before->entries[partition];
+    const size_t wanted = planning->options->standby_count;
+    const size_t before_count = planner_count_standbys(before);
     size_t count = 0;
 
     memset(entry->standbys, 0, sizeof(entry->standbys));
@@ -313,19 +414,65 @@ static void planner_stand_by(struct planning *planning, uint16_t partition)
         *entry = *before;
         return;
     }
-    for (size_t i = 0; i < PLAN_STANDBYS_MAX && count < planning->options->standby_count; i++) {
-        struct plan_node *node = planner_find(planning, before->standbys[i]);
-        if (node && planner_may_stand(planning, partition, count, node)) {
-            entry->standbys[count++] = node->member->node;
-            node->standbys++;
-        }
+    for (size_t i = 0; i < before_count && i < wanted; i++) {
+        struct plan_node *node = planner_find_any(planning, before->standbys[i]);
+        if (node && planner_may_stand(planning, partition, entry, count, node))
+            planner_name(entry, count++, node);
     }
-    while (count < planning->options->standby_count) {
-        struct plan_node *node = planner_standby(planning, partition, count);
+    while (count < wanted) {
+        struct plan_node *node = planner_standby(planning, partition, entry, count);
         if (!node)
-            break;
-        entry->standbys[count++] = node->member->node;
-        node->standbys++;
+            return;
+        planner_name(entry, count++, node);
+    }
+    if (wanted == 0 || before_count <= wanted)
+        return;
+    struct plan_node *coming = planner_find(planning, before->standbys[before_count - 1]);
+    if (coming && planner_may_replace(planning, partition, entry, coming))
+        planner_replace(planning, partition, coming);
+}
+
+/* Whether the node may take the place of the first standby, whose node has too many: 0, not; better
+ * with a copy. */
+static uint32_t planner_evens(struct planning *planning, uint16_t partition,
+                              const struct plan_node *to)
+{
+    const struct plan_entry *entry = &planning->plan->entries[partition];
+    const struct plan_node *from = planner_find(planning, entry->standbys[0]);
+
+    if (!from || !planner_has_surplus(from, PLAN_STANDS) ||
+        planner_count_standbys(entry) != planning->options->standby_count ||
+        !planner_may_replace(planning, partition, entry, to))
+        return 0;
+    return 1 + planner_stands_well(to, partition);
+}
+
+/* Standbys move from nodes that have more than their share, too. */
+static void planner_even_out(struct planning *planning)
+{
+    uint64_t count = 0;
+
+    if (planning->options->standby_count == PLAN_STANDBYS_MAX)
+        return; /* there is no place for one more */
+    for (size_t i = 0; i < planning->node_count; i++)
+        count += planning->nodes[i].loads[PLAN_STANDS].count;
+    planner_share(planning, PLAN_STANDS, count);
+    for (size_t i = 0; i < planning->node_count; i++) {
+        struct plan_node *to = &planning->nodes[i];
+        while (planner_has_room(to, PLAN_STANDS)) {
+            uint32_t best = 0;
+            uint16_t partition = 0;
+            for (uint16_t p = 0; p < planning->plan->partition_count; p++) {
+                const uint32_t suits = planner_evens(planning, p, to);
+                if (suits > best) {
+                    best = suits;
+                    partition = p;
+                }
+            }
+            if (best == 0)
+                break;
+            planner_replace(planning, partition, to);
+        }
     }
 }
 
@@ -342,7 +489,7 @@ enum plan_result plan_make(const struct plan *before, const struct roster *roste
     if (planning.node_count == 0)
         return PLAN_KEPT;
     planner_keep_owners(&planning);
-    planner_share(&planning);
+    planner_share(&planning, PLAN_OWNS, ret_plan->partition_count);
     planner_move_surplus(&planning);
     for (uint16_t p = 0; p < ret_plan->partition_count; p++) {
         struct plan_entry *entry = &ret_plan->entries[p];
@@ -353,6 +500,7 @@ enum plan_result plan_make(const struct plan *before, const struct roster *roste
         }
         planner_stand_by(&planning, p);
     }
+    planner_even_out(&planning);
     if (memcmp(ret_plan->entries, before->entries,
                before->partition_count * sizeof(before->entries[0])) == 0)
         return PLAN_KEPT;

@@ -11,7 +11,10 @@
  * when they must: because a node died, or to give each node its share by weight, which is reached
  * within one partition. A partition moves only to a node that has read nearly all of it: until
  * then the node is its `next`, which follows the log while the owner goes on. Standbys lie in
- * another zone than the owner if there is one, and in as many zones as there are.
+ * another zone than the owner if there is one, and in as many zones as there are. They are shared
+ * by weight, too, as far as zones and owners let them: the first standby of a partition moves, and
+ * while it does the partition has one more. A node that stops or dies stays a standby, with its
+ * copy, for PLAN_AWAY_NOTES notes of the planner.
  *
  * Equal members and an equal plan give an equal plan: nothing moves by itself.
  *
@@ -24,12 +27,16 @@
 
 #include "cluster/roster.h"
 
-enum { PLAN_STANDBYS_MAX = 3 };
+enum {
+    PLAN_STANDBYS_MAX = 3,
+    PLAN_AWAY_NOTES = 120, /* of the planner: a minute, in which a restart brings a copy back */
+};
 
 struct plan_entry {
     uint32_t owner;                       /* 0: none, because no node was ever there */
     uint32_t next;                        /* follows the log, to become the owner; 0: none */
-    uint32_t standbys[PLAN_STANDBYS_MAX]; /* 0 behind the last one */
+    uint32_t standbys[PLAN_STANDBYS_MAX]; /* 0 behind the last one; with more than are wanted, the
+                                             last is to take the place of the first */
 };
 
 struct plan {

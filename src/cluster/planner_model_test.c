@@ -1,6 +1,7 @@
 /* Goal: every plan keeps the promises of planner.h: one owner among the nodes that may own, no node
- * twice, zones, a hand-over only to a node that is near the end, as few moves as there must be, the
- * shares by weight in the end, and no move without a cause. Method: random clusters whose nodes
+ * twice, zones, standbys that stay while they may be back soon, a hand-over only to a node that is
+ * near the end, as few moves as there must be, the shares by weight in the end, and no move without
+ * a cause. Method: random clusters whose nodes
  * join, die, come back, change clocks and weights, and read the log at random paces; each plan is
  * compared with counts and searches that are too simple to be wrong. TEST_SEED, TEST_SEEDS. */
 #include "base/check.h"
@@ -20,6 +21,7 @@ struct contender {
     struct roster_note note;
     uint64_t next[PARTITIONS];
     bool has[PARTITIONS];
+    uint32_t silent; /* notes of the planner behind its last one */
 };
 
 struct planned_cluster {
@@ -32,7 +34,7 @@ struct planned_cluster {
     struct contender hosts[NODES]; /* of the nodes 1 to NODES */
     uint64_t end[PARTITIONS], end_told[PARTITIONS], end_told_before[PARTITIONS];
     uint32_t claimed[PARTITIONS]; /* the node that owns it in truth */
-    uint64_t moves, deaths, handovers;
+    uint64_t moves, deaths, handovers, kept;
 };
 
 static bool is_once_in(struct planned_cluster *cluster, uint32_t bound)
@@ -104,19 +106,29 @@ static void cluster_tick(struct planned_cluster *cluster)
 {
     for (uint16_t p = 0; p < cluster->partition_count; p++)
         cluster->end[p] += random_below(&cluster->random, 20);
-    for (uint32_t node = 1; node <= NODES; node++)
-        if (cluster->hosts[node - 1].is_up) {
-            contender_obey(cluster, node);
-            cluster_append_note(cluster, node);
-        }
+    for (uint32_t node = 1; node <= NODES; node++) {
+        struct contender *host = &cluster->hosts[node - 1];
+
+        host->silent = host->is_up ? 1 : host->silent + 1;
+        if (!host->is_up)
+            continue;
+        contender_obey(cluster, node);
+        cluster_append_note(cluster, node);
+    }
     cluster_append_note(cluster, PLANNER);
 }
 
+/* With its disk, or without it. */
 static void contender_start(struct planned_cluster *cluster, uint32_t node)
 {
     struct contender *host = &cluster->hosts[node - 1];
+    const struct contender last = *host;
 
     *host = (struct contender){.is_up = true, .is_slow = is_once_in(cluster, 6)};
+    if (is_once_in(cluster, 2)) {
+        memcpy(host->has, last.has, sizeof(host->has));
+        memcpy(host->next, last.next, sizeof(host->next));
+    }
     host->incarnation = random_next(&cluster->random) | 1;
     host->zone = (uint32_t)random_below(&cluster->random, cluster->zone_max + 1);
     host->note.zone = bytes_of(zone_names[host->zone]);
@@ -133,7 +145,7 @@ static bool may_own(const struct planned_cluster *cluster, uint32_t node)
         return false;
     const struct contender *host = &cluster->hosts[node - 1];
     const struct roster_member *member = roster_find(cluster->roster, node);
-    return member && roster_is_alive(cluster->roster, member) &&
+    return member && roster_is_alive(cluster->roster, member) && host->note.weight > 0 &&
            llabs((long long)host->note.clock_offset_ms) <= SKEW_MS;
 }
 
@@ -173,41 +185,96 @@ static uint32_t fewest_moves(const struct planned_cluster *cluster, const uint32
     return best;
 }
 
-static uint32_t zones_of(const struct planned_cluster *cluster, const struct plan_entry *entry)
+/* Dead, or it stops; and it told of a copy less than a minute ago. */
+static bool may_keep(const struct planned_cluster *cluster, uint32_t node, uint16_t partition)
 {
-    uint32_t mask = 0, count = 0;
+    const struct contender *host = &cluster->hosts[node - 1];
+    bool has_told = false;
+
+    for (size_t i = 0; i < host->note.place_count; i++)
+        has_told = has_told || host->note.places[i].partition == partition;
+    return !may_own(cluster, node) && roster_find(cluster->roster, node) && has_told &&
+           (host->silent >= ROSTER_NOTES_MISSED_MAX || host->note.weight == 0) &&
+           host->silent < PLAN_AWAY_NOTES;
+}
+
+static uint32_t zone_count(const struct planned_cluster *cluster)
+{
+    bool is_there[4] = {false};
+    uint32_t count = 0;
 
     for (uint32_t node = 1; node <= NODES; node++)
-        if (may_own(cluster, node) &&
-            (!entry || entry->owner == node || entry->standbys[0] == node ||
-             entry->standbys[1] == node || entry->standbys[2] == node))
-            mask |= 1U << cluster->hosts[node - 1].zone;
-    for (; mask; mask &= mask - 1)
-        count++;
+        if (may_own(cluster, node))
+            is_there[cluster->hosts[node - 1].zone] = true;
+    for (size_t i = 0; i < 4; i++)
+        count += is_there[i];
     return count;
 }
 
-static void check_entry(const struct planned_cluster *cluster, const struct plan_entry *entry)
+/* Whether each copy has a zone of its own, while there are zones. */
+static bool is_spread(const struct planned_cluster *cluster, const uint32_t *copies, uint32_t count)
 {
-    uint32_t able = 0, copies = 1;
+    for (uint32_t i = 0; i < count; i++)
+        for (uint32_t k = 0; k < i; k++)
+            if (copies[i] == copies[k] ||
+                (cluster->hosts[copies[i] - 1].zone == cluster->hosts[copies[k] - 1].zone &&
+                 i < zone_count(cluster)))
+                return false;
+    return true;
+}
+
+/* The owner and the standbys. Returns how many. */
+static uint32_t copies_of(const struct plan_entry *entry, uint32_t ret_copies[5])
+{
+    uint32_t count = 1;
+
+    ret_copies[0] = entry->owner;
+    for (size_t i = 0; i < PLAN_STANDBYS_MAX && entry->standbys[i]; i++)
+        ret_copies[count++] = entry->standbys[i];
+    return count;
+}
+
+static void check_entry(const struct planned_cluster *cluster, uint16_t partition)
+{
+    const struct plan_entry *entry = &cluster->plan.entries[partition];
+    const uint32_t wanted = 1U + cluster->options.standby_count;
+    uint32_t able = 0, copies[5], count = copies_of(entry, copies);
 
     for (uint32_t node = 1; node <= NODES; node++)
         able += may_own(cluster, node);
     CHECK(may_own(cluster, entry->owner) && entry->next != entry->owner);
     CHECK(entry->next == 0 || may_own(cluster, entry->next));
-    for (size_t i = 0; i < PLAN_STANDBYS_MAX; i++) {
-        const uint32_t node = entry->standbys[i];
-        if (node == 0)
-            continue;
-        CHECK(may_own(cluster, node) && node != entry->owner && copies == i + 1);
-        for (size_t k = 0; k < i; k++)
-            CHECK(entry->standbys[k] != node);
-        copies++;
+    CHECK(count <= wanted + 1 && count >= (wanted < able ? wanted : able));
+    for (uint32_t i = 1; i < count; i++)
+        CHECK(may_own(cluster, copies[i]) ||
+              (may_keep(cluster, copies[i], partition) && i < wanted));
+    CHECK(is_spread(cluster, copies, count < wanted ? count : wanted));
+    if (count <= wanted)
+        return;
+    copies[1] = copies[--count]; /* it comes for the first standby */
+    CHECK(wanted > 1 && is_spread(cluster, copies, count));
+}
+
+/* A standby goes only when it may not stay, or when another one has read as far as the owner. */
+static void check_standbys(struct planned_cluster *cluster, uint16_t partition)
+{
+    const struct plan_entry *before = &cluster->before.entries[partition];
+    const struct plan_entry *after = &cluster->plan.entries[partition];
+    const uint32_t wanted = cluster->options.standby_count;
+    uint32_t copies[5], count = copies_of(before, copies);
+
+    if (before->owner != after->owner || zone_count(cluster) > 1 || count != wanted + 1)
+        return;
+    for (uint32_t i = 1; i < count; i++) {
+        const uint32_t node = copies[i];
+        const bool is_kept =
+            after->standbys[0] == node || after->standbys[1] == node || after->standbys[2] == node;
+
+        CHECK(is_kept || !(may_own(cluster, node) || may_keep(cluster, node, partition)) ||
+              (i == 1 && after->standbys[0] &&
+               cluster->hosts[after->standbys[0] - 1].has[partition]));
     }
-    const uint32_t wanted = 1U + cluster->options.standby_count;
-    CHECK(copies == (wanted < able ? wanted : able));
-    const uint32_t zones = zones_of(cluster, NULL);
-    CHECK(zones_of(cluster, entry) == (copies < zones ? copies : zones));
+    cluster->kept += after->standbys[0] && may_keep(cluster, after->standbys[0], partition);
 }
 
 /* A living owner is followed only by a node that read as far as the owner's note before said. */
@@ -258,8 +325,43 @@ static void cluster_plan(struct planned_cluster *cluster)
         return;
     }
     for (uint16_t p = 0; p < cluster->partition_count; p++)
-        check_entry(cluster, &cluster->plan.entries[p]);
+        check_entry(cluster, p);
+    for (uint16_t p = 0; cluster->options.standby_count && p < cluster->partition_count; p++)
+        check_standbys(cluster, p);
     check_moves(cluster);
+}
+
+static uint32_t standbys_of(const struct planned_cluster *cluster, uint32_t node)
+{
+    uint32_t count = 0, copies[5];
+
+    for (uint16_t p = 0; p < cluster->partition_count; p++)
+        for (uint32_t i = copies_of(&cluster->plan.entries[p], copies); --i > 0;)
+            count += copies[i] == node;
+    return count;
+}
+
+/* No first standby could go from a node with too many to one with too few. */
+static void check_evenness(const struct planned_cluster *cluster, uint32_t weight)
+{
+    uint32_t all = 0, copies[5];
+
+    for (uint32_t node = 1; node <= NODES; node++)
+        all += standbys_of(cluster, node);
+    for (uint32_t to = 1; to <= NODES; to++) {
+        if (!may_own(cluster, to) ||
+            standbys_of(cluster, to) >= all * cluster->hosts[to - 1].note.weight / weight)
+            continue;
+        for (uint16_t p = 0; p < cluster->partition_count; p++) {
+            const uint32_t count = copies_of(&cluster->plan.entries[p], copies);
+            const uint32_t from = count > 1 ? copies[1] : 0;
+
+            copies[1] = to;
+            CHECK(!may_own(cluster, from) || !is_spread(cluster, copies, count) ||
+                  standbys_of(cluster, from) * weight <=
+                      all * cluster->hosts[from - 1].note.weight + weight);
+        }
+    }
 }
 
 /* When nothing happens any more, the shares are reached, and then nothing moves. */
@@ -269,7 +371,7 @@ static void check_convergence(struct planned_cluster *cluster)
 
     for (uint32_t i = 0; i < NODES; i++)
         cluster->hosts[i].is_slow = false;
-    for (uint32_t i = 0; i < 60; i++) {
+    for (uint32_t i = 0; i < PLAN_AWAY_NOTES + 40; i++) {
         cluster_tick(cluster);
         cluster_plan(cluster);
     }
@@ -290,6 +392,8 @@ static void check_convergence(struct planned_cluster *cluster)
     }
     for (uint16_t p = 0; weight > 0 && p < cluster->partition_count; p++)
         CHECK(cluster->plan.entries[p].next == 0);
+    if (weight > 0 && cluster->options.standby_count < PLAN_STANDBYS_MAX)
+        check_evenness(cluster, weight);
 }
 
 static void cluster_step(struct planned_cluster *cluster)
@@ -306,8 +410,10 @@ static void cluster_step(struct planned_cluster *cluster)
             contender_start(cluster, node);
     } else if (host->is_up && is_once_in(cluster, 8)) {
         host->note.clock_offset_ms = is_once_in(cluster, 4) ? SKEW_MS + 1 : 0;
+        host->note.weight = (uint16_t)random_below(&cluster->random, 4);
     }
-    for (uint64_t i = 1 + random_below(&cluster->random, 8); i > 0; i--) {
+    const uint64_t pause = is_once_in(cluster, 20) ? PLAN_AWAY_NOTES : 8;
+    for (uint64_t i = 1 + random_below(&cluster->random, pause); i > 0; i--) {
         cluster_tick(cluster);
         if (is_once_in(cluster, 2))
             cluster_plan(cluster);
@@ -334,6 +440,7 @@ static void cluster_run(uint64_t seed, struct planned_cluster *sum)
     sum->moves += cluster.moves;
     sum->deaths += cluster.deaths;
     sum->handovers += cluster.handovers;
+    sum->kept += cluster.kept;
 }
 
 int main(void)
@@ -349,8 +456,8 @@ int main(void)
         cluster_run(seed + i, &sum);
     }
     printf("%" PRIu64 " seeds from %" PRIu64 ": %" PRIu64 " moves, %" PRIu64
-           " of them handed over, %" PRIu64 " nodes died\n",
-           seeds, seed, sum.moves, sum.handovers, sum.deaths);
-    CHECK(seeds < 100 || (sum.handovers > 100 && sum.deaths > 100));
+           " of them handed over, %" PRIu64 " nodes died, %" PRIu64 " times one kept its place\n",
+           seeds, seed, sum.moves, sum.handovers, sum.deaths, sum.kept);
+    CHECK(seeds < 100 || (sum.handovers > 100 && sum.deaths > 100 && sum.kept > 100));
     return 0;
 }

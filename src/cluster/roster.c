@@ -195,9 +195,14 @@ const struct roster_member *roster_find(const struct roster *roster, uint32_t no
     return NULL;
 }
 
+uint64_t roster_missed(const struct roster *roster, const struct roster_member *member)
+{
+    return roster->notes - member->heard;
+}
+
 bool roster_is_alive(const struct roster *roster, const struct roster_member *member)
 {
-    return roster->notes - member->heard < ROSTER_NOTES_MISSED_MAX;
+    return roster_missed(roster, member) < ROSTER_NOTES_MISSED_MAX;
 }
 
 static struct roster_member *roster_at_node(struct roster *roster, uint32_t node)

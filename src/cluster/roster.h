@@ -119,4 +119,7 @@ const struct roster_member *roster_find(const struct roster *roster, uint32_t no
 
 bool roster_is_alive(const struct roster *roster, const struct roster_member *member);
 
+/* Notes of planners behind its last note. */
+uint64_t roster_missed(const struct roster *roster, const struct roster_member *member);
+
 #endif
