@@ -101,6 +101,8 @@ enum error_code cluster_check(const struct config *config, struct error *ret_err
                                  config->cluster_ca_file};
     size_t file_count = 0;
 
+    if (bytes_has_control(bytes_of(config->cluster_zone)) || strchr(config->cluster_zone, '\t'))
+        return error_set(ret_error, ERROR_INVALID, "cluster_zone: it has a control character");
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++)
         file_count += *files[i] != '\0';
     if (!*config->cluster_listen)

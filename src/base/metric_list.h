@@ -124,6 +124,10 @@
       "Partitions that the plan gives to this node.")                                             \
     X(CLUSTER_OWNED, owned, GAUGE, "tickwheel_cluster_partitions_owned", "", 1,                   \
       "Partitions that this node owns and serves.")                                               \
+    X(CLUSTER_FOLLOWED, followed, GAUGE, "tickwheel_cluster_partitions_followed", "", 1,          \
+      "Partitions of which this node has a copy, as owner or standby.")                           \
+    X(CLUSTER_RESTORING, restoring, GAUGE, "tickwheel_cluster_partitions_restoring", "", 1,       \
+      "Copies of this node that have not been read up to the end of their logs yet.")             \
     X(CLUSTER_LEASE_MS, lease_ms, GAUGE, "tickwheel_cluster_lease_left_seconds", "", 1000,        \
       "What is left of the lease that ends first, of partitions that this node serves; 0: none.") \
     X(CLUSTER_EPOCH, epoch, GAUGE, "tickwheel_cluster_epoch", "", 1,                              \

@@ -88,10 +88,12 @@ static void overview_show_cluster(struct cli *cli, struct bytes answer)
     static const struct overview_column nodes[] = {
         {"NODE", "node"},       {"ALIVE", "alive"},     {"STOPPING", "stopping"},
         {"PLANNER", "planner"}, {"ADDRESS", "address"}, {"PEERS", "peer_address"},
-        {"ZONE", "zone"},       {"SEEN", "seen"}};
+        {"ZONE", "zone"},       {"WEIGHT", "weight"},   {"LOAD", "load"},
+        {"SEEN", "seen"}};
     static const struct overview_column partitions[] = {
-        {"PARTITION", "partition"}, {"OWNER", "owner"},      {"PLANNED", "planned"},
-        {"EPOCH", "epoch"},         {"STATE HERE", "state"}, {"BEHIND", "behind"}};
+        {"PARTITION", "partition"}, {"OWNER", "owner"},       {"PLANNED", "planned"},
+        {"NEXT", "next"},           {"STANDBYS", "standbys"}, {"EPOCH", "epoch"},
+        {"STATE HERE", "state"},    {"BEHIND", "behind"}};
 
     overview_show(cli, answer, "nodes", nodes, sizeof(nodes) / sizeof(*nodes));
     buffer_append_text(&cli->out, "\n");

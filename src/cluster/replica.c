@@ -516,6 +516,14 @@ const struct ownership_place *replica_place(const struct replica *replica)
     return ownership_place(&replica->own);
 }
 
+bool replica_is_idle(const struct replica *replica)
+{
+    const enum ownership_state state = ownership_state(&replica->own);
+
+    return !replica->has_engine && !replica->is_failing &&
+           (state == OWNERSHIP_RESTORING || state == OWNERSHIP_STANDBY);
+}
+
 uint64_t replica_epoch(const struct replica *replica)
 {
     return ownership_epoch(&replica->own);

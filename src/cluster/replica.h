@@ -115,6 +115,9 @@ struct instant replica_acts_until(const struct replica *replica);
 enum ownership_state replica_state(const struct replica *replica);
 const struct ownership_place *replica_place(const struct replica *replica);
 
+/* Whether it only reads: it may end here. */
+bool replica_is_idle(const struct replica *replica);
+
 /* Of the own claim, while it owns the partition. */
 uint64_t replica_epoch(const struct replica *replica);
 

@@ -208,6 +208,12 @@ enum config_log_level {
     FIELD(DURATION, cluster_lease, "2s", 500, 30 * SECOND_MS,                                     \
           "how long an owner of a partition may act without an append to the log; equal on all "  \
           "nodes")                                                                                \
+    FIELD(U32, cluster_standbys, "1", 0, 3,                                                       \
+          "copies of a partition beside that of its owner; equal on all nodes")                   \
+    FIELD(TEXT, cluster_zone, "", 0, 64,                                                          \
+          "where this node is, such as a rack; copies of a partition lie in different zones")     \
+    FIELD(U32, cluster_weight, "1", 1, 1000,                                                      \
+          "a node of weight 2 gets twice the partitions of one of weight 1")                      \
     FIELD(TEXT, cluster_listen, "", 0, 64,                                                        \
           "address and port for other nodes, such as 10.0.0.5:8464; empty: requests stay here")   \
     FIELD(TEXT, cluster_address, "", 0, 255,                                                      \

@@ -212,6 +212,8 @@ struct node_member_view {
     uint32_t node;
     bool is_alive, is_planner;
     bool is_stopping; /* or has stopped: it is to own nothing */
+    unsigned weight;  /* its share of the partitions; 0: none */
+    unsigned load;    /* parts in 1,000 of the time of its shards that are used */
     struct wall seen; /* when its last note was read; {0}: never by this process */
     struct bytes address, peer_address, zone; /* empty: not told */
 };
@@ -221,10 +223,14 @@ void node_members(struct node *node,
                   void (*tell)(void *context, const struct node_member_view *member),
                   void *context);
 
+#define NODE_STANDBYS_MAX 3
+
 struct node_partition_view {
     uint32_t owner, planned; /* by the log, by the plan; 0: none, or not known */
-    uint64_t epoch, behind;  /* behind: records that this node has not read */
-    const char *state;       /* of this node, a word of docs/cluster.md */
+    uint32_t next;           /* by the plan: owns it when it has read its log; 0: none */
+    uint32_t standbys[NODE_STANDBYS_MAX]; /* by the plan; 0 behind the last one */
+    uint64_t epoch, behind;               /* behind: records that this node has not read */
+    const char *state;                    /* of this node, a word of docs/cluster.md */
 };
 
 /* False: there is no cluster. */

@@ -13,7 +13,8 @@
 enum {
     EVENTS_EACH_TURN = 256, /* records that are read before the replica has its turn */
     HANDOVER_MS = 500,
-    NO_NODE = 0, /* whose number is none */
+    RETRY_MS = 1000, /* of what a full memory or a failing storage refused */
+    NO_NODE = 0,     /* whose number is none */
 };
 
 /* ---- what a replica has others do ---- */
@@ -116,6 +117,19 @@ static void replica_hear(struct node_replica *replica, unsigned news, struct ins
         replica_drained(replica->replica);
 }
 
+/* For the log of the daemon. */
+static void replica_report(struct node_replica *replica, enum error_code code, const char *what,
+                           const char *text)
+{
+    struct node *node = replica->node;
+
+    pthread_mutex_lock(&node->report_lock);
+    error_set(&node->storage_error, code, "partition %u: %s: %.150s", replica->partition->index,
+              what, text);
+    pthread_mutex_unlock(&node->report_lock);
+    mailbox_wake(&node->news);
+}
+
 /* Tells other threads how it stands. */
 static void replica_publish(struct node_replica *replica, struct instant now)
 {
@@ -133,14 +147,9 @@ static void replica_publish(struct node_replica *replica, struct instant now)
     if (is_acting != replica->was_acting || is_news)
         shard_wake(replica->shard);
     replica->was_acting = is_acting;
-    if (!is_news || state != OWNERSHIP_BROKEN)
-        return;
-    struct node *node = replica->node;
-    pthread_mutex_lock(&node->report_lock);
-    error_set(&node->storage_error, ERROR_CORRUPT, "partition %u: the log of the cluster: %.150s",
-              replica->partition->index, replica_error(replica->replica)->text);
-    pthread_mutex_unlock(&node->report_lock);
-    mailbox_wake(&node->news);
+    if (is_news && state == OWNERSHIP_BROKEN)
+        replica_report(replica, ERROR_CORRUPT, "the log of the cluster",
+                       replica_error(replica->replica)->text);
 }
 
 static void replica_handle(struct node_replica *replica, const struct log_kafka_event *event,
@@ -204,63 +213,22 @@ static bool replica_owns(const struct node_replica *replica)
            state == OWNERSHIP_DRAINING;
 }
 
-static void *replica_run(void *argument)
+/* Whether the copy is to be dropped: this node has had no part in the partition for a while. */
+static bool replica_is_over(struct node_replica *replica)
 {
-    struct node_replica *replica = argument;
+    const struct instant now = instant_boot_now();
+    const uint64_t keep_ms = REPLICA_KEEP_LEASES * replica->node->config->cluster_lease_ms;
 
-    log_kafka_follow(replica->log, replica_next(replica->replica), NULL);
-    while (!replica->is_releasing ||
-           (replica_owns(replica) && instant_boot_now().ns < replica->release_until.ns))
-        replica_go(replica);
-    replica_take_in(replica);
-    replica_stop(replica->replica);
-    return NULL;
+    if (atomic_load(&replica->is_wanted) || !replica_is_idle(replica->replica))
+        replica->unwanted_at = (struct instant){0};
+    else if (replica->unwanted_at.ns == 0)
+        replica->unwanted_at = now;
+    return replica->unwanted_at.ns && now.ns >= instant_add_ms(replica->unwanted_at, keep_ms).ns;
 }
 
-void node_replica_tell(struct node_replica *replica, enum node_replica_news news)
+static enum error_code replica_open(struct node_replica *replica, struct error *ret_error)
 {
-    pthread_mutex_lock(&replica->lock);
-    replica->news |= news;
-    pthread_mutex_unlock(&replica->lock);
-    log_kafka_wake(replica->log);
-}
-
-void node_replica_plan(struct node_replica *replica, uint32_t node)
-{
-    if (atomic_exchange(&replica->planned, node) == node)
-        return;
-    node_replica_tell(replica, REPLICA_PLANNED);
-    shard_wake(replica->shard);
-}
-
-/* ---- calls ---- */
-
-bool node_cluster_may_act(const struct node *node, uint16_t partition)
-{
-    return !node->replicas || instant_boot_now().ns < node->replicas[partition].acts_until_ns;
-}
-
-const _Atomic uint64_t *node_cluster_valid_until(const struct node *node, uint16_t partition)
-{
-    return node->replicas ? &node->replicas[partition].acts_until_ns : NULL;
-}
-
-void node_cluster_commit(struct node *node, struct list *batches)
-{
-    for (struct list *link; (link = list_pop(batches));) {
-        const struct storage_batch *batch = list_item(link, struct storage_batch, link);
-        struct node_replica *replica = &node->replicas[batch->partition];
-
-        pthread_mutex_lock(&replica->lock);
-        list_push(&replica->batches, link);
-        pthread_mutex_unlock(&replica->lock);
-        log_kafka_wake(replica->log);
-    }
-}
-
-static enum error_code node_cluster_open(struct node *node, struct node_replica *replica,
-                                         struct error *ret_error)
-{
+    struct node *node = replica->node;
     const struct config *config = node->config;
     const struct log_kafka_options log_options = {
         .brokers = config->cluster_brokers,
@@ -284,22 +252,220 @@ static enum error_code node_cluster_open(struct node *node, struct node_replica 
         .leave = replica_on_leave,
         .committed = replica_on_committed,
     };
+    struct log_kafka *log;
 
     if (entropy_u64(&options.seed) != ERROR_NONE)
         return error_set(ret_error, ERROR_IO, "the system gives no entropy");
-    enum error_code code = log_kafka_open(&log_options, &replica->log, ret_error);
-    if (!code)
-        code = replica_create(&options, &events, instant_boot_now(), &replica->replica, ret_error);
-    if (!code && thread_start(&replica->thread, replica_run, replica, "tw-replica-%u",
-                              replica->partition->index))
-        code = error_set(ret_error, ERROR_IO, "no thread for a replica");
-    replica->is_running = !code;
+    enum error_code code = log_kafka_open(&log_options, &log, ret_error);
+    if (code)
+        return code;
+    code = replica_create(&options, &events, instant_boot_now(), &replica->replica, ret_error);
+    if (code) {
+        log_kafka_close(log);
+        return code;
+    }
+    pthread_mutex_lock(&replica->lock);
+    replica->log = log;
+    if (atomic_load(&replica->planned))
+        replica->news |= REPLICA_PLANNED;
+    pthread_mutex_unlock(&replica->lock);
+    log_kafka_follow(log, replica_next(replica->replica), NULL);
+    return ERROR_NONE;
+}
+
+/* Batches that wait go back. */
+static void replica_close(struct node_replica *replica)
+{
+    struct log_kafka *log = replica->log;
+
+    replica_take_in(replica);
+    replica_stop(replica->replica);
+    pthread_mutex_lock(&replica->lock);
+    replica->log = NULL;
+    pthread_mutex_unlock(&replica->lock);
+    log_kafka_close(log);
+    replica_destroy(replica->replica);
+    replica->replica = NULL;
+}
+
+static enum error_code replica_clear(struct node_replica *replica, struct error *ret_error)
+{
+    const struct storage_place nothing = {0};
+    const enum error_code code = storage_partition_clear(
+        replica->node->storage, replica->partition->index, &nothing, ret_error);
+
+    replica->must_clear = code != ERROR_NONE;
     return code;
+}
+
+static void replica_vanish(struct node_replica *replica)
+{
+    atomic_store(&replica->is_followed, false);
+    atomic_store(&replica->state, OWNERSHIP_RESTORING);
+    atomic_store(&replica->owner, NO_NODE);
+    atomic_store(&replica->epoch, 0);
+    atomic_store(&replica->next, 0);
+}
+
+/* Until the copy is dropped, or the node stops. */
+static enum error_code replica_follow(struct node_replica *replica, struct error *ret_error)
+{
+    enum error_code code = ERROR_NONE;
+
+    replica->unwanted_at = (struct instant){0};
+    atomic_store(&replica->is_followed, true);
+    while (!replica_is_over(replica) &&
+           (!replica->is_releasing ||
+            (replica_owns(replica) && instant_boot_now().ns < replica->release_until.ns)))
+        replica_go(replica);
+    const bool is_dropped = !replica->is_releasing;
+    replica_close(replica);
+    if (is_dropped)
+        code = replica_clear(replica, ret_error);
+    replica_vanish(replica);
+    return code;
+}
+
+/* Waits for a part in the partition; at most for a while when something is to be tried again.
+ * False: the node stops. */
+static bool replica_await(struct node_replica *replica, bool is_retry)
+{
+    const struct timespec until = instant_timespec(instant_add_ms(instant_now(), RETRY_MS));
+    int timed_out = 0;
+
+    pthread_mutex_lock(&replica->lock);
+    while (!(replica->news & REPLICA_RELEASE) && !timed_out &&
+           (is_retry || !atomic_load(&replica->is_wanted)))
+        timed_out = is_retry ? pthread_cond_timedwait(&replica->changed, &replica->lock, &until)
+                             : pthread_cond_wait(&replica->changed, &replica->lock);
+    const bool is_over = replica->news & REPLICA_RELEASE;
+    pthread_mutex_unlock(&replica->lock);
+    return !is_over;
+}
+
+static void *replica_run(void *argument)
+{
+    struct node_replica *replica = argument;
+    bool is_retry = false;
+
+    while (!replica->is_releasing && replica_await(replica, is_retry)) {
+        struct error error = {.text = ""};
+        enum error_code code = replica->must_clear ? replica_clear(replica, &error) : ERROR_NONE;
+
+        if (!code && atomic_load(&replica->is_wanted)) {
+            code = replica_open(replica, &error);
+            if (!code)
+                code = replica_follow(replica, &error);
+        }
+        if (code)
+            replica_report(replica, code, "a copy", error.text);
+        is_retry = code != ERROR_NONE;
+    }
+    return NULL;
+}
+
+/* With the lock. */
+static void replica_wake(struct node_replica *replica, unsigned news)
+{
+    replica->news |= news;
+    if (replica->log)
+        log_kafka_wake(replica->log);
+    pthread_cond_signal(&replica->changed);
+}
+
+void node_replica_tell(struct node_replica *replica, enum node_replica_news news)
+{
+    pthread_mutex_lock(&replica->lock);
+    replica_wake(replica, news);
+    pthread_mutex_unlock(&replica->lock);
+}
+
+/* `is_wanted` is changed with the lock, so that no wait misses it. */
+static void replica_give(struct node_replica *replica, uint32_t owner, bool is_wanted)
+{
+    pthread_mutex_lock(&replica->lock);
+    bool is_news = atomic_exchange(&replica->planned, owner) != owner;
+    is_news |= atomic_exchange(&replica->is_wanted, is_wanted) != is_wanted;
+    if (is_news)
+        replica_wake(replica, REPLICA_PLANNED);
+    pthread_mutex_unlock(&replica->lock);
+    if (is_news)
+        shard_wake(replica->shard);
+}
+
+void node_replica_plan(struct node_replica *replica, const struct plan_entry *entry)
+{
+    const uint32_t self = replica->node->config->cluster_node_id;
+    bool is_wanted = entry->owner == self || entry->next == self;
+
+    atomic_store(&replica->coming, entry->next);
+    for (size_t i = 0; i < PLAN_STANDBYS_MAX; i++) {
+        atomic_store(&replica->standbys[i], entry->standbys[i]);
+        is_wanted = is_wanted || entry->standbys[i] == self;
+    }
+    replica_give(replica, entry->owner, is_wanted);
+}
+
+void node_replica_refuse(struct node_replica *replica)
+{
+    replica_give(replica, NO_NODE, atomic_load(&replica->is_wanted));
+}
+
+/* ---- calls ---- */
+
+bool node_cluster_may_act(const struct node *node, uint16_t partition)
+{
+    return !node->replicas || instant_boot_now().ns < node->replicas[partition].acts_until_ns;
+}
+
+const _Atomic uint64_t *node_cluster_valid_until(const struct node *node, uint16_t partition)
+{
+    return node->replicas ? &node->replicas[partition].acts_until_ns : NULL;
+}
+
+void node_cluster_commit(struct node *node, struct list *batches)
+{
+    for (struct list *link; (link = list_pop(batches));) {
+        const struct storage_batch *batch = list_item(link, struct storage_batch, link);
+        struct node_replica *replica = &node->replicas[batch->partition];
+
+        pthread_mutex_lock(&replica->lock);
+        list_push(&replica->batches, link);
+        log_kafka_wake(replica->log);
+        pthread_mutex_unlock(&replica->lock);
+    }
+}
+
+/* A copy of before is followed. */
+static enum error_code node_cluster_prepare(struct node *node, uint16_t index,
+                                            struct error *ret_error)
+{
+    struct node_replica *replica = &node->replicas[index];
+    struct storage_place place;
+    pthread_condattr_t monotonic;
+
+    replica->node = node;
+    replica->partition = &node->partitions[index];
+    replica->shard = &node->shards[index % node->shard_count];
+    pthread_mutex_init(&replica->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&replica->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    list_init(&replica->batches);
+    list_init(&replica->asked);
+    snprintf(replica->topic, sizeof(replica->topic), "%s.log", node->config->cluster_name);
+    partition_set_owner(replica->partition, replica->shard);
+    const enum error_code code = storage_load_place(node->storage, index, &place, ret_error);
+    if (code)
+        return code;
+    atomic_store(&replica->is_wanted, place.next > 0);
+    return ERROR_NONE;
 }
 
 enum error_code node_cluster_init(struct node *node, struct error *ret_error)
 {
-    const enum error_code code = node_control_init(node, ret_error);
+    enum error_code code = node_control_init(node, ret_error);
 
     if (code)
         return code;
@@ -307,27 +473,23 @@ enum error_code node_cluster_init(struct node *node, struct error *ret_error)
     if (!node->replicas)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     for (uint16_t i = 0; i < node->partition_count; i++) {
-        struct node_replica *replica = &node->replicas[i];
+        const enum error_code failed = node_cluster_prepare(node, i, code ? NULL : ret_error);
 
-        replica->node = node;
-        replica->partition = &node->partitions[i];
-        replica->shard = &node->shards[i % node->shard_count];
-        pthread_mutex_init(&replica->lock, NULL);
-        list_init(&replica->batches);
-        list_init(&replica->asked);
-        snprintf(replica->topic, sizeof(replica->topic), "%s.log", node->config->cluster_name);
-        partition_set_owner(replica->partition, replica->shard);
+        code = code ? code : failed;
     }
-    return ERROR_NONE;
+    return code;
 }
 
 enum error_code node_cluster_start(struct node *node, struct error *ret_error)
 {
-    enum error_code code = ERROR_NONE;
+    for (uint16_t i = 0; i < node->partition_count; i++) {
+        struct node_replica *replica = &node->replicas[i];
 
-    for (uint16_t i = 0; i < node->partition_count && !code; i++)
-        code = node_cluster_open(node, &node->replicas[i], ret_error);
-    return code ? code : node_control_start(node, ret_error);
+        if (thread_start(&replica->thread, replica_run, replica, "tw-replica-%u", i))
+            return error_set(ret_error, ERROR_IO, "no thread for a replica");
+        replica->is_running = true;
+    }
+    return node_control_start(node, ret_error);
 }
 
 void node_cluster_stop(struct node *node)
@@ -353,8 +515,7 @@ void node_cluster_free(struct node *node)
 
         if (atomic_load(&replica->orders) & REPLICA_BEGIN)
             engine_destroy(replica->engine); /* no shard has taken it */
-        log_kafka_close(replica->log);
-        replica_destroy(replica->replica);
+        pthread_cond_destroy(&replica->changed);
         pthread_mutex_destroy(&replica->lock);
     }
     node_control_free(node);

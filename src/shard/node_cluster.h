@@ -1,10 +1,15 @@
 /*
- * node_cluster.h - a node of a cluster: for each partition a replica (cluster/replica.h) with a
- * thread, which follows the log of the partition, and an engine on a shard while this node owns it.
+ * node_cluster.h - a node of a cluster: for each partition a thread, with a replica
+ * (cluster/replica.h) that follows the log of the partition while the plan gives this node a part
+ * in it, and an engine on a shard while this node owns it.
  *
  *   node_cluster.c    the threads of the replicas
  *   node_control.c    the thread for the control topic: members, and the plan
  *   shard_cluster.c   engines that come to a shard, and go
+ *
+ * A copy that was there at the start is followed until there is a plan. Without a part in its
+ * partition a copy is kept for REPLICA_KEEP_LEASES, and then dropped: its rows go, and a later part
+ * begins with the whole log. A copy of a partition whose log has lost records is never dropped.
  *
  * A replica has orders for the shard of its partition, which looks at them in each turn; the shard
  * has news for the replica, whose thread it wakes. Batches go to the replica in place of the commit
@@ -16,8 +21,11 @@
 #define TICKWHEEL_SHARD_NODE_CLUSTER_H
 
 #include "cluster/backend/log_kafka.h"
+#include "cluster/planner.h"
 #include "cluster/replica.h"
 #include "shard/shard.h"
+
+enum { REPLICA_KEEP_LEASES = 5 };
 
 enum node_replica_order {
     REPLICA_BEGIN = 1, /* `engine` is the shard's from now on */
@@ -38,7 +46,7 @@ struct node_replica {
     struct partition *partition;
     struct shard *shard;
     char topic[80];
-    struct log_kafka *log;
+    struct log_kafka *log; /* NULL: it follows none; guarded by lock for other threads */
     struct replica *replica;
     pthread_t thread;
     bool is_running;
@@ -46,17 +54,23 @@ struct node_replica {
     atomic_uint orders;    /* of enum node_replica_order */
     _Atomic uint64_t
         acts_until_ns;        /* on CLOCK_BOOTTIME: deliveries begin, and reads are answered */
+    atomic_bool is_wanted;    /* this node has a part in it; at first, it has a copy */
+    atomic_bool is_followed;  /* the log is read; if not, state to next are 0 */
     atomic_int state;         /* enum ownership_state */
-    _Atomic uint32_t planned; /* the node that is to own it; 0: none, or not known yet */
     _Atomic uint32_t owner;   /* by the log; 0: none */
     _Atomic uint64_t epoch;   /* of that owner */
     _Atomic uint64_t next;    /* the offset of the record that is read next */
-    _Atomic uint64_t end;     /* of the log, by the last note of the owner */
+    _Atomic uint32_t planned; /* the node that is to own it; 0: none, or not known yet */
+    _Atomic uint32_t coming;  /* that is to own it when it has read it; 0: none */
+    _Atomic uint32_t standbys[PLAN_STANDBYS_MAX]; /* 0 behind the last one */
+    _Atomic uint32_t told_owner;                  /* by the notes of members; 0: none */
+    _Atomic uint64_t end;                         /* of the log, by the last note of the owner */
     _Atomic uint64_t claims, refused; /* of this process: that were valid; records that were not */
 
     pthread_mutex_t lock;
-    struct list batches; /* of struct storage_batch, for the replica; guarded by lock */
-    unsigned news;       /* of enum node_replica_news; guarded by lock */
+    pthread_cond_t changed; /* on CLOCK_MONOTONIC: is_wanted, news */
+    struct list batches;    /* of struct storage_batch, for the replica; guarded by lock */
+    unsigned news;          /* of enum node_replica_news; guarded by lock */
 
     /* The replica's thread's. */
     struct storage_meta meta; /* of the engine that is to be made */
@@ -64,6 +78,8 @@ struct node_replica {
     uint64_t refused_ticket; /* an append that was not sent; 0: none */
     bool is_releasing, was_acting;
     struct instant release_until;
+    struct instant unwanted_at; /* since when it has a copy and no part; {0}: it has one */
+    bool must_clear;            /* the copy is to be dropped before another begins */
 
     /* The shard's. */
     struct list asked; /* of struct node_request: commands that the engine has */
@@ -92,8 +108,11 @@ const _Atomic uint64_t *node_cluster_valid_until(const struct node *node, uint16
 /* Takes the batches of a shard, which are in a list that is empty afterwards. */
 void node_cluster_commit(struct node *node, struct list *batches);
 
-/* The node that is to own the partition, by the plan. From any thread. */
-void node_replica_plan(struct node_replica *replica, uint32_t node);
+/* What the plan says of the partition. From any thread. */
+void node_replica_plan(struct node_replica *replica, const struct plan_entry *entry);
+
+/* Nothing is this node's, whatever the plan says; its copies stay. From any thread. */
+void node_replica_refuse(struct node_replica *replica);
 
 void node_replica_tell(struct node_replica *replica, enum node_replica_news news);
 
@@ -102,9 +121,9 @@ void node_replica_tell(struct node_replica *replica, enum node_replica_news news
 /* Once a turn: takes in engines, and lets go of those whose partition has another owner. */
 void shard_cluster_turn(struct shard *shard);
 
-/* Whether this node owns those partitions of the shard that the plan gives it, and follows the
- * others. */
-bool shard_cluster_is_ready(const struct shard *shard);
+/* Whether this node owns those partitions of the shard that the plan gives it, and once had read
+ * the logs of all copies up to their ends. */
+bool shard_cluster_is_ready(struct shard *shard);
 
 /* A command goes to the engine, and comes back: without the lease, only what a durable commit
  * proves is answered. */

@@ -1,11 +1,12 @@
 /* Goal: timers that a node of a cluster acknowledged are there after a restart, with its disk or
- * without it, and on the next owner; nodes share the partitions as the plan says; a node whose log
- * does not answer serves nothing, and serves again later; a number is taken once. Method: whole
- * nodes, with real storages and threads, on the broker in memory of librdkafka. */
+ * without it, and on the next owner; nodes share the partitions and their copies as the plan says;
+ * a node whose log does not answer serves nothing, and serves again later; a number is taken once.
+ * Method: whole nodes, with real storages and threads, on the broker in memory of librdkafka. */
 #include "shard/shard.h"
 
 #include "cluster/backend/log_kafka.h"
 #include "cluster/frame.h"
+#include "storage/rocksdb.h"
 #include "storage/storage_testing.h"
 #include "sys/clock.h"
 
@@ -114,6 +115,68 @@ static void cluster_await_shares(struct cluster_fixture *fixture)
         assert_true(instant_now().ns < until.ns);
         poll(NULL, 0, 10);
     }
+}
+
+/* How many partitions it has a copy of. */
+static size_t cluster_copies(const struct cluster_host *host)
+{
+    struct node_partition_view view;
+    size_t count = 0;
+
+    for (uint16_t i = 0; i < CLUSTER_PARTITIONS; i++) {
+        assert_true(node_partition(host->node, i, &view));
+        count += strcmp(view.state, "absent") != 0;
+    }
+    return count;
+}
+
+/* Until all hosts run, and each has a copy of that many. */
+static void cluster_await_copies(struct cluster_fixture *fixture, size_t count)
+{
+    const struct instant until = instant_add_ms(instant_now(), CLUSTER_WAIT_MS);
+    bool is_even = false;
+
+    while (!is_even) {
+        cluster_await_shares(fixture);
+        is_even = true;
+        for (size_t i = 0; i < CLUSTER_NODES; i++)
+            is_even = is_even && cluster_copies(&fixture->hosts[i]) == count;
+        assert_true(instant_now().ns < until.ns);
+        poll(NULL, 0, 10);
+    }
+}
+
+/* Of a host that does not run: it has the timers of that many partitions, and nothing of others. */
+static void assert_cluster_disk_has(struct cluster_host *host, size_t count)
+{
+    const struct rocksdb_options options = {
+        .folder = host->folder.path,
+        .partition_count = CLUSTER_PARTITIONS,
+    };
+    struct storage *storage;
+    size_t found = 0;
+
+    assert_int_equal(rocksdb_storage_open(&options, &storage, NULL), ERROR_NONE);
+    for (uint16_t i = 0; i < CLUSTER_PARTITIONS; i++) {
+        const struct storage_scan scan = {.partition = i,
+                                          .kind = STORAGE_SCAN_ALL,
+                                          .to = {STORAGE_DEAD_FROM, 0},
+                                          .rows_max = CLUSTER_TIMERS,
+                                          .bytes_max = SIZE_MAX};
+        struct storage_place place;
+        struct storage_meta meta;
+        struct storage_page page;
+
+        assert_int_equal(storage_load_place(storage, i, &place, NULL), ERROR_NONE);
+        assert_int_equal(storage_load_meta(storage, i, &meta, NULL), ERROR_NONE);
+        assert_int_equal(storage_scan(storage, &scan, &page, NULL), ERROR_NONE);
+        assert_int_equal(page.count > 0, place.next > 0);
+        assert_int_equal(meta.pending, page.count);
+        found += page.count > 0;
+        storage_page_free(&page);
+    }
+    storage_close(storage);
+    assert_int_equal(found, count);
 }
 
 /* The host that owns the partition; NULL: none does at the moment. */
@@ -389,7 +452,8 @@ static void test_the_next_owner(void **state)
     assert_cluster_has_all(fixture);
 }
 
-/* Each gets a partition; those of one that stops go to the others; it gets one when it is back. */
+/* Each gets a partition, and a copy of another one; those of one that stops go to the others; it
+ * gets one when it is back. With two standbys each reads what it had dropped again. */
 static void test_three_hosts_share(void **state)
 {
     struct cluster_fixture *fixture = *state;
@@ -398,15 +462,28 @@ static void test_three_hosts_share(void **state)
         cluster_boot(&fixture->hosts[i]);
     cluster_await_shares(fixture);
     cluster_fill(fixture, 60);
+    cluster_await_copies(fixture, 2);
     for (size_t i = 0; i < CLUSTER_NODES; i++) {
         cluster_halt(&fixture->hosts[i]);
+        if (i == 0) /* the others may have what they are to drop soon */
+            assert_cluster_disk_has(&fixture->hosts[i], 2);
         cluster_await_shares(fixture);
         assert_cluster_has_all(fixture);
         cluster_fill(fixture, 30);
+        if (i > 0)
+            cluster_set(&fixture->hosts[i], "cluster_standbys", "2");
         cluster_boot(&fixture->hosts[i]);
         cluster_await_shares(fixture);
         assert_cluster_has_all(fixture);
     }
+    cluster_halt(&fixture->hosts[0]); /* the others make the plan */
+    cluster_set(&fixture->hosts[0], "cluster_standbys", "2");
+    cluster_boot(&fixture->hosts[0]);
+    cluster_await_copies(fixture, 3);
+    cluster_halt(&fixture->hosts[0]);
+    cluster_halt(&fixture->hosts[1]);
+    cluster_await_shares(fixture);
+    assert_cluster_has_all(fixture);
 }
 
 static void test_nodes_know_addresses(void **state)

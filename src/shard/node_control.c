@@ -7,6 +7,7 @@
 #include "sys/entropy.h"
 #include "sys/process.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -48,6 +49,25 @@ static enum roster_role node_control_role(enum ownership_state state)
     return ROSTER_ABSENT;
 }
 
+/* Parts in 1,000 of the time since the last note that the threads of the shards have used. */
+static uint16_t node_control_load(struct node_control *control)
+{
+    struct node *node = control->node;
+    const struct instant now = instant_now();
+    const uint64_t time_ns = instant_since_ns(control->load_at, now) * node->shard_count;
+    uint64_t used_ns = 0;
+
+    pthread_mutex_lock(&node->report_lock);
+    for (unsigned i = 0; i < node->shard_count; i++)
+        used_ns += node->shards[i].report.used_ns;
+    pthread_mutex_unlock(&node->report_lock);
+    const uint64_t load = time_ns ? (used_ns - control->load_ns) * 1000 / time_ns : 0;
+    const bool is_first = control->load_at.ns == 0;
+    control->load_at = now;
+    control->load_ns = used_ns;
+    return is_first ? 0 : (uint16_t)(load < 1000 ? load : 1000);
+}
+
 static void node_control_on_note(void *context, struct roster_note *note)
 {
     struct node_control *control = context;
@@ -59,13 +79,16 @@ static void node_control_on_note(void *context, struct roster_note *note)
     note->address = bytes_of(control->address);
     note->internal_address = bytes_of(control->note_address);
     note->clock_offset_ms = control->clock_offset_ms;
-    note->place_count = node->partition_count;
+    note->zone = bytes_of(node->config->cluster_zone);
+    note->weight = (uint16_t)node->config->cluster_weight;
+    note->load = node_control_load(control);
     for (uint16_t i = 0; i < node->partition_count; i++)
-        note->places[i] = (struct roster_place){
-            .partition = i,
-            .role = node_control_role(atomic_load(&node->replicas[i].state)),
-            .next = atomic_load(&node->replicas[i].next),
-        };
+        if (atomic_load(&node->replicas[i].is_followed))
+            note->places[note->place_count++] = (struct roster_place){
+                .partition = i,
+                .role = node_control_role(atomic_load(&node->replicas[i].state)),
+                .next = atomic_load(&node->replicas[i].next),
+            };
 }
 
 /* ---- what others learn ---- */
@@ -83,6 +106,7 @@ static void node_control_copy(struct node_control *control)
         copy->node = member->node;
         copy->is_alive = roster_is_alive(roster, member);
         copy->weight = member->weight;
+        copy->load = member->load;
         copy->heard_at = control_heard_at(control->control, member->node);
         memcpy(copy->address, member->address, sizeof(copy->address));
         memcpy(copy->peer_address, member->internal_address, sizeof(copy->peer_address));
@@ -90,18 +114,24 @@ static void node_control_copy(struct node_control *control)
     }
 }
 
-/* How far the log of each partition is, as its owner says. */
-static void node_control_tell_ends(struct node_control *control)
+/* The owner of each partition, and how far its log is, as the owner says. */
+static void node_control_tell_owners(struct node_control *control)
 {
     const struct roster *roster = control_roster(control->control);
     struct node *node = control->node;
 
-    for (size_t i = 0; i < roster_count(roster); i++) {
-        const struct roster_member *member = roster_at(roster, i);
+    for (uint16_t p = 0; p < node->partition_count; p++) {
+        uint32_t owner = 0;
 
-        for (uint16_t p = 0; p < node->partition_count; p++)
-            if (member->standings[p].role == ROSTER_OWNER && roster_is_alive(roster, member))
-                atomic_store(&node->replicas[p].end, member->standings[p].next);
+        for (size_t i = 0; i < roster_count(roster); i++) {
+            const struct roster_member *member = roster_at(roster, i);
+
+            if (member->standings[p].role != ROSTER_OWNER || !roster_is_alive(roster, member))
+                continue;
+            owner = member->node;
+            atomic_store(&node->replicas[p].end, member->standings[p].next);
+        }
+        atomic_store(&node->replicas[p].told_owner, owner);
     }
 }
 
@@ -115,8 +145,10 @@ static void node_control_tell_plan(struct node_control *control)
     if (state == CONTROL_READING || state == CONTROL_PROBING || plan->version == 0)
         return;
     for (uint16_t i = 0; i < node->partition_count; i++)
-        node_replica_plan(&node->replicas[i],
-                          state == CONTROL_REFUSED ? 0 : plan->entries[i].owner);
+        if (state == CONTROL_REFUSED)
+            node_replica_refuse(&node->replicas[i]);
+        else
+            node_replica_plan(&node->replicas[i], &plan->entries[i]);
     atomic_store(&control->plans, true);
 }
 
@@ -133,7 +165,7 @@ static void node_control_publish(struct node_control *control)
         pthread_cond_broadcast(&control->changed);
     pthread_mutex_unlock(&control->lock);
     node_control_tell_plan(control);
-    node_control_tell_ends(control);
+    node_control_tell_owners(control);
     if (is_news)
         mailbox_wake(&control->node->news);
 }
@@ -279,7 +311,8 @@ static enum error_code node_control_open(struct node_control *control, struct er
         .partition_count = control->node->partition_count,
         .cluster = control->cluster,
         .lease_ms = config->cluster_lease_ms,
-        .plan = {.clock_skew_ms_max = CLOCK_SKEW_MS_MAX},
+        .plan = {.standby_count = (uint8_t)config->cluster_standbys,
+                 .clock_skew_ms_max = CLOCK_SKEW_MS_MAX},
     };
     const struct control_events events = {
         .context = control,
@@ -384,6 +417,13 @@ uint64_t node_cluster_id(const struct node *node)
     return node->control ? node->control->cluster : 0;
 }
 
+/* One that reads the log does not know the present owner before its end. */
+static uint32_t node_control_owner(const struct node_replica *replica)
+{
+    return atomic_load(&replica->state) == OWNERSHIP_RESTORING ? atomic_load(&replica->told_owner)
+                                                               : atomic_load(&replica->owner);
+}
+
 bool node_owns(struct node *node, uint16_t partition, uint32_t *ret_node)
 {
     const uint32_t self = node->config->cluster_node_id;
@@ -394,7 +434,7 @@ bool node_owns(struct node *node, uint16_t partition, uint32_t *ret_node)
         return true;
     }
     const struct node_replica *replica = &node->replicas[partition];
-    const uint32_t owner = atomic_load(&replica->owner), planned = atomic_load(&replica->planned);
+    const uint32_t owner = node_control_owner(replica), planned = atomic_load(&replica->planned);
     if (owner != 0 && owner != self)
         *ret_node = owner;
     else if (planned != self)
@@ -442,6 +482,14 @@ static void node_control_count(struct node_control *control, struct node_cluster
     pthread_mutex_unlock(&control->lock);
 }
 
+/* Records of a log that is followed which are not read, by the last note of its owner. */
+static uint64_t node_control_behind(const struct node_replica *replica)
+{
+    const uint64_t next = atomic_load(&replica->next), end = atomic_load(&replica->end);
+
+    return atomic_load(&replica->is_followed) && end > next ? end - next : 0;
+}
+
 void node_cluster_stats(struct node *node, struct node_cluster_stats *ret_stats)
 {
     const struct instant now = instant_boot_now();
@@ -454,8 +502,8 @@ void node_cluster_stats(struct node *node, struct node_cluster_stats *ret_stats)
         const struct node_replica *replica = &node->replicas[i];
         const struct instant until = {atomic_load(&replica->acts_until_ns)};
         const uint64_t left_ms = instant_since_ns(now, until) / 1000000;
-        const uint64_t next = atomic_load(&replica->next), end = atomic_load(&replica->end);
         const uint64_t epoch = atomic_load(&replica->epoch);
+        const uint64_t behind = node_control_behind(replica);
 
         ret_stats->planned += atomic_load(&replica->planned) == node->config->cluster_node_id;
         ret_stats->owned += until.ns > now.ns;
@@ -463,8 +511,11 @@ void node_cluster_stats(struct node *node, struct node_cluster_stats *ret_stats)
             ret_stats->lease_ms = left_ms;
         if (epoch > ret_stats->epoch)
             ret_stats->epoch = epoch;
-        if (end > next && end - next > ret_stats->behind)
-            ret_stats->behind = end - next;
+        if (behind > ret_stats->behind)
+            ret_stats->behind = behind;
+        ret_stats->followed += atomic_load(&replica->is_followed);
+        ret_stats->restoring += atomic_load(&replica->is_followed) &&
+                                atomic_load(&replica->state) == OWNERSHIP_RESTORING;
         ret_stats->claims += atomic_load(&replica->claims);
         ret_stats->refused += atomic_load(&replica->refused);
     }
@@ -488,6 +539,8 @@ void node_members(struct node *node,
             .is_alive = member->is_alive,
             .is_planner = member->node == control->planner,
             .is_stopping = member->weight == 0,
+            .weight = member->weight,
+            .load = member->load,
             .seen = {member->heard_at.ns && silent_ms < wall.ms ? wall.ms - silent_ms : 0},
             .address = bytes_of(member->address),
             .peer_address = bytes_of(member->peer_address),
@@ -511,13 +564,17 @@ bool node_partition(struct node *node, uint16_t partition, struct node_partition
     if (!node->replicas)
         return false;
     const struct node_replica *replica = &node->replicas[partition];
-    const uint64_t next = atomic_load(&replica->next), end = atomic_load(&replica->end);
     *ret_view = (struct node_partition_view){
-        .owner = atomic_load(&replica->owner),
+        .owner = node_control_owner(replica),
         .planned = atomic_load(&replica->planned),
+        .next = atomic_load(&replica->coming),
         .epoch = atomic_load(&replica->epoch),
-        .behind = end > next ? end - next : 0,
-        .state = words[atomic_load(&replica->state)],
+        .behind = node_control_behind(replica),
+        .state =
+            atomic_load(&replica->is_followed) ? words[atomic_load(&replica->state)] : "absent",
     };
+    static_assert((int)NODE_STANDBYS_MAX == (int)PLAN_STANDBYS_MAX, "a view has all of them");
+    for (size_t i = 0; i < NODE_STANDBYS_MAX; i++)
+        ret_view->standbys[i] = atomic_load(&replica->standbys[i]);
     return true;
 }

@@ -25,7 +25,7 @@ enum node_control_ask {
 struct node_control_member {
     uint32_t node;
     bool is_alive;
-    uint16_t weight;
+    uint16_t weight, load;
     struct instant heard_at; /* {0}: never */
     char address[ROSTER_ADDRESS_SIZE_MAX + 1], peer_address[ROSTER_ADDRESS_SIZE_MAX + 1];
     char zone[ROSTER_ZONE_SIZE_MAX + 1];
@@ -49,6 +49,8 @@ struct node_control {
     struct instant end_until;
     struct wall sent; /* when the append in flight was */
     int32_t clock_offset_ms;
+    struct instant load_at;               /* since when the load of the next note is measured */
+    uint64_t load_ns;                     /* the time that the shards had used then */
     char note_address[NODE_ADDRESS_SIZE]; /* of the note */
 
     pthread_mutex_t lock; /* guards what follows */
@@ -79,7 +81,8 @@ const char *node_control_trouble(const struct node *node);
 
 /* Of METRIC_CLUSTER_LIST. */
 struct node_cluster_stats {
-    uint64_t nodes, is_planner, planned, owned, lease_ms, epoch, behind, claims, refused;
+    uint64_t nodes, is_planner, planned, owned, followed, restoring, lease_ms, epoch, behind,
+        claims, refused;
 };
 
 /* All 0 without a cluster. */

@@ -6,6 +6,7 @@
 #include "shard/node_cluster.h"
 
 #include "sys/clock.h"
+#include "sys/process.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -385,6 +386,7 @@ static void shard_report(struct shard *shard, bool is_draining)
         report.is_ready = report.is_ready && shard_cluster_is_ready(shard);
     shard_take_census(shard);
     queue_stats(shard->queue, &report.queue);
+    report.used_ns = thread_used_ns();
     report.is_drained = is_draining && report.stats.inflight == 0;
     pthread_mutex_lock(&node->report_lock);
     shard->report = report;

@@ -42,6 +42,7 @@
 struct shard_report {
     struct engine_stats stats; /* the sum of its partitions */
     struct queue_stats queue;
+    uint64_t used_ns; /* the time that its thread has used */
     bool is_ready;    /* its partitions are recovered */
     bool is_drained;  /* while stopping: no delivery is out */
     bool is_finished; /* its thread has ended */
@@ -69,6 +70,7 @@ struct shard {
     struct instant turn_at;       /* of this turn */
     struct instant reported;
     bool is_stale;            /* turns have passed since the last report */
+    bool has_read;            /* in a cluster: once, all copies up to the ends of their logs */
     struct clock_alarm alarm; /* for the waits that a step of the clock may end */
     struct event_source alarm_source;
     struct wall alarm_at; /* that it is set to; 0: none */

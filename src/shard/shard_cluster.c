@@ -202,18 +202,22 @@ void shard_cluster_turn(struct shard *shard)
         shard_end_turns(shard);
 }
 
-bool shard_cluster_is_ready(const struct shard *shard)
+bool shard_cluster_is_ready(struct shard *shard)
 {
     const struct node *node = shard->node;
+    bool has_read = true;
 
     for (size_t i = shard->index; i < node->partition_count; i += node->shard_count) {
         const struct node_replica *replica = &node->replicas[i];
         const uint32_t planned = atomic_load(&replica->planned);
         const int state = atomic_load(&replica->state);
 
-        if (planned == 0 || state == OWNERSHIP_RESTORING || state == OWNERSHIP_BROKEN ||
+        if (planned == 0 || state == OWNERSHIP_BROKEN ||
             (planned == node->config->cluster_node_id && state != OWNERSHIP_ACTIVE))
             return false;
+        has_read =
+            has_read && !(atomic_load(&replica->is_followed) && state == OWNERSHIP_RESTORING);
     }
-    return true;
+    shard->has_read = shard->has_read || has_read;
+    return shard->has_read;
 }

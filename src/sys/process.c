@@ -127,6 +127,14 @@ int thread_start(pthread_t *ret_thread, void *(*run)(void *argument), void *argu
     return error;
 }
 
+uint64_t thread_used_ns(void)
+{
+    struct timespec used = {0};
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+    return (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
+}
+
 static int process_spawn(char *const *arguments, char *const *environment, int input,
                          pid_t *ret_pid)
 {

@@ -52,6 +52,9 @@ bool process_is_terminal(int fd);
 int thread_start(pthread_t *ret_thread, void *(*run)(void *argument), void *argument,
                  const char *format, ...) __attribute__((format(printf, 4, 5)));
 
+/* The time of processors that the calling thread has used. */
+uint64_t thread_used_ns(void);
+
 /* A program that was started; standard output and error are those of this process. */
 struct process_child {
     pid_t pid;

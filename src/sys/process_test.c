@@ -137,6 +137,16 @@ static void threads_carry_their_names(void **state)
     assert_thread_name("broker-a-long-name", "broker-a-long-n");
 }
 
+static void a_thread_knows_the_time_that_it_used(void **state)
+{
+    const uint64_t before_ns = thread_used_ns();
+
+    (void)state;
+    while (thread_used_ns() < before_ns + 1000000)
+        continue;
+    assert_true(thread_used_ns() >= before_ns + 1000000);
+}
+
 /* Waits for the end of a child and returns its code. */
 static int process_test_wait(struct process_child *child)
 {
@@ -226,6 +236,7 @@ int main(void)
         cmocka_unit_test(a_file_is_no_terminal),
         cmocka_unit_test(knows_its_cores),
         cmocka_unit_test(threads_carry_their_names),
+        cmocka_unit_test(a_thread_knows_the_time_that_it_used),
         cmocka_unit_test(starts_a_program_with_its_input_and_environment),
         cmocka_unit_test(input_is_written_as_far_as_it_is_taken),
         cmocka_unit_test(a_child_is_asked_to_end_although_signals_are_blocked_here),

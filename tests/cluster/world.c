@@ -529,6 +529,17 @@ static void spoil(struct cluster_world *world)
         memory_storage_fail_commit(peer->storage, 1 + below(world, 10), ERROR_IO);
 }
 
+/* Its node has had no part in the partition: it begins with the whole log again. */
+static void drop(struct cluster_world *world, struct peer *peer)
+{
+    const struct storage_place nothing = {0};
+
+    memory_storage_fail_commit(peer->storage, 0, ERROR_NONE);
+    CHECK(storage_partition_clear(peer->storage, 0, &nothing, NULL) == ERROR_NONE);
+    memory_storage_sync(peer->storage);
+    world->totals->drops++;
+}
+
 static void crash(struct cluster_world *world)
 {
     struct peer *peer = &world->peers[below(world, world->peer_count)];
@@ -542,9 +553,12 @@ static void crash(struct cluster_world *world)
     peer->stopped_until_us = 0;
     world->totals->crashes++;
     const uint64_t next = place_of(peer);
+    const bool is_idle = replica_is_idle(peer->replica) && peer->planned != peer->number;
     end_peer(world, peer);
     memory_storage_crash(peer->storage, (size_t)below(world, KEPT_MAX));
     world->totals->rewound += next - place_of(peer);
+    if (is_idle && happens(world, 300))
+        drop(world, peer);
     post_to(world, peer, 1000 * below(world, 3 * LEASE_MS), INCIDENT_START);
 }
 

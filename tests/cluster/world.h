@@ -39,6 +39,7 @@
     X(stops, "stops")                                            \
     X(crashes, "crashes")                                        \
     X(rewound, "records that a crash took from a storage")       \
+    X(drops, "copies dropped")                                   \
     X(failures, "failures of a storage")                         \
     X(steps, "steps of a wall clock")                            \
     X(pauses, "pauses of the log")

@@ -29,8 +29,9 @@ TOKENS = "src/ops/tokens.h"
 # tested with all others: src/ops/config_test.c.
 NOT_LIMITS = {"listen_port", "shards", "window", "commit_linger", "watermark_interval", "storage_cache_bytes",
               "storage_memtable_bytes", "target_breaker_pause", "cluster_node_id", "cluster_lease",
-              "cluster_wait"}
-AS_WIDE_AS_IT_IS = {"Problem.status", "Timer.version", "Explanation.wheel.level", "Explanation.wheel.bucket"}  # of answers
+              "cluster_wait", "cluster_standbys", "cluster_weight"}
+AS_WIDE_AS_IT_IS = {"Problem.status", "Timer.version", "Explanation.wheel.level", "Explanation.wheel.bucket",
+                    "ClusterNode.weight", "ClusterPartition.standbys"}  # of answers
 WORDS = ("maximum", "maxLength", "maxItems", "maxProperties")
 UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40,
          "ms": 1, "s": 1000, "m": 60000, "h": 3600000, "d": 86400000, "w": 604800000}

@@ -38,6 +38,9 @@ static void cluster_append_node(void *context, const struct node_member_view *me
     cluster_append_text(out, "address", member->address);
     cluster_append_text(out, "peer_address", member->peer_address);
     cluster_append_text(out, "zone", member->zone);
+    if (member->weight)
+        buffer_printf(out, ",\"weight\":%u", member->weight);
+    buffer_printf(out, ",\"load\":%u.%03u", member->load / 1000, member->load % 1000);
     if (member->seen.ms) {
         char text[RFC3339_TEXT_SIZE];
 
@@ -57,6 +60,12 @@ static void cluster_append_partition(struct buffer *out, uint16_t partition,
         buffer_printf(out, ",\"owner\":%" PRIu32, view->owner);
     if (view->planned)
         buffer_printf(out, ",\"planned\":%" PRIu32, view->planned);
+    if (view->next)
+        buffer_printf(out, ",\"next\":%" PRIu32, view->next);
+    buffer_append_text(out, ",\"standbys\":[");
+    for (size_t i = 0; i < NODE_STANDBYS_MAX && view->standbys[i]; i++)
+        buffer_printf(out, "%s%" PRIu32, i ? "," : "", view->standbys[i]);
+    buffer_append_text(out, "]");
     buffer_append_text(out, "}");
 }
 
