@@ -308,8 +308,8 @@ static enum error_code cluster_answer(struct cluster_asked *asked)
 }
 
 /* NONE: the timer is acknowledged. */
-static enum error_code cluster_create(struct cluster_host *host, uint16_t partition,
-                                      struct timer_id *ret_id)
+static enum error_code cluster_create_after(struct cluster_host *host, uint16_t partition,
+                                            uint64_t after_ms, struct timer_id *ret_id)
 {
     const struct timer_texts texts = {.target = BYTES("log:"), .payload = BYTES("1")};
     struct cluster_asked asked;
@@ -317,7 +317,7 @@ static enum error_code cluster_create(struct cluster_host *host, uint16_t partit
     cluster_asked_init(&asked);
     asked.timer = timer_alloc(&texts);
     assert_non_null(asked.timer);
-    asked.timer->due = wall_add(wall_now(), CLUSTER_FAR_MS);
+    asked.timer->due = wall_add(wall_now(), after_ms);
     asked.request.command = (struct command){.kind = COMMAND_CREATE,
                                              .partition = partition,
                                              .timers = &asked.timer,
@@ -334,6 +334,12 @@ static enum error_code cluster_create(struct cluster_host *host, uint16_t partit
     if (!asked.created.error)
         *ret_id = asked.created.id;
     return asked.created.error;
+}
+
+static enum error_code cluster_create(struct cluster_host *host, uint16_t partition,
+                                      struct timer_id *ret_id)
+{
+    return cluster_create_after(host, partition, CLUSTER_FAR_MS, ret_id);
 }
 
 static enum error_code cluster_get(struct cluster_host *host, const struct timer_id *id)
@@ -523,6 +529,37 @@ static void test_a_number_of_another_host(void **state)
     assert_cluster_has_all(fixture);
 }
 
+/* Until the node owns no partition, and the engines are gone. */
+static void cluster_await_standby(struct cluster_host *host)
+{
+    const struct instant until = instant_add_ms(instant_now(), CLUSTER_WAIT_MS);
+    struct node_partition_view view;
+
+    for (uint16_t i = 0; i < CLUSTER_PARTITIONS; i++)
+        while (node_partition(host->node, i, &view) && strcmp(view.state, "standby") != 0) {
+            assert_true(instant_now().ns < until.ns);
+            poll(NULL, 0, 10);
+        }
+}
+
+/* Timers that fall due when the lease is over do not keep their partition from going. */
+static void test_timers_are_due_after_the_lease(void **state)
+{
+    struct cluster_fixture *fixture = *state;
+    struct cluster_host *host = &fixture->hosts[0];
+    struct timer_id id;
+
+    cluster_boot(host);
+    cluster_await(host, true);
+    for (uint64_t after_ms = 500; after_ms < 4000; after_ms += 100)
+        for (uint16_t i = 0; i < CLUSTER_PARTITIONS; i++)
+            cluster_create_after(host, i, after_ms, &id); /* a busy machine may refuse some */
+    assert_int_equal(rd_kafka_mock_broker_set_down(fixture->brokers, 1), 0);
+    cluster_await_standby(host);
+    assert_int_equal(rd_kafka_mock_broker_set_up(fixture->brokers, 1), 0);
+    cluster_await(host, true);
+}
+
 /* A node without its log is silent, answers every request, and is back when the log is. */
 static void test_the_log_is_silent(void **state)
 {
@@ -548,9 +585,13 @@ static void test_the_log_is_silent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_the_disk_is_lost),         TEST(test_the_next_owner),
-        TEST(test_three_hosts_share),        TEST(test_nodes_know_addresses),
-        TEST(test_a_number_of_another_host), TEST(test_the_log_is_silent),
+        TEST(test_the_disk_is_lost),
+        TEST(test_the_next_owner),
+        TEST(test_three_hosts_share),
+        TEST(test_nodes_know_addresses),
+        TEST(test_a_number_of_another_host),
+        TEST(test_the_log_is_silent),
+        TEST(test_timers_are_due_after_the_lease),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

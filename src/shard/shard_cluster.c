@@ -175,6 +175,21 @@ static bool cluster_is_back(const struct node_replica *replica)
     return !replica->partition->commits_out && !replica->reads_out && !stats.inflight;
 }
 
+/* Deliveries that wait for a lease which is over are not sent: they come back at once. */
+static void cluster_return_deliveries(struct shard *shard, struct partition *partition)
+{
+    struct delivery *delivery;
+    bool has_returned = false;
+
+    while ((delivery = engine_take_delivery(partition->engine))) {
+        delivery->outcome = (struct delivery_outcome){.result = DELIVERY_RETURNED};
+        engine_delivered(shard_engine(shard, partition), delivery);
+        has_returned = true;
+    }
+    if (has_returned)
+        shard_end_turns(shard);
+}
+
 void shard_cluster_turn(struct shard *shard)
 {
     struct node *node = shard->node;
@@ -184,6 +199,8 @@ void shard_cluster_turn(struct shard *shard)
         struct node_replica *replica = &node->replicas[i];
         struct engine *engine = replica->partition->engine;
 
+        if (engine && (replica->is_leaving || replica->is_draining))
+            cluster_return_deliveries(shard, replica->partition);
         if (engine && replica->is_leaving && cluster_is_back(replica)) {
             cluster_end(shard, replica);
             has_left = true;
