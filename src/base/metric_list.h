@@ -115,30 +115,45 @@
       "Free space on the disk of the storage.")
 
 /* struct node_cluster_stats; all 0 without a cluster. */
-#define METRIC_CLUSTER_LIST(X)                                                                    \
-    X(CLUSTER_NODES, nodes, GAUGE, "tickwheel_cluster_nodes", "", 1,                              \
-      "Living nodes of the cluster.")                                                             \
-    X(CLUSTER_PLANNER, is_planner, GAUGE, "tickwheel_cluster_planner", "", 1,                     \
-      "1 while this node makes the plan of the cluster.")                                         \
-    X(CLUSTER_PLANNED, planned, GAUGE, "tickwheel_cluster_partitions_planned", "", 1,             \
-      "Partitions that the plan gives to this node.")                                             \
-    X(CLUSTER_OWNED, owned, GAUGE, "tickwheel_cluster_partitions_owned", "", 1,                   \
-      "Partitions that this node owns and serves.")                                               \
-    X(CLUSTER_FOLLOWED, followed, GAUGE, "tickwheel_cluster_partitions_followed", "", 1,          \
-      "Partitions of which this node has a copy, as owner or standby.")                           \
-    X(CLUSTER_RESTORING, restoring, GAUGE, "tickwheel_cluster_partitions_restoring", "", 1,       \
-      "Copies of this node that have not been read up to the end of their logs yet.")             \
-    X(CLUSTER_LEASE_MS, lease_ms, GAUGE, "tickwheel_cluster_lease_left_seconds", "", 1000,        \
-      "What is left of the lease that ends first, of partitions that this node serves; 0: none.") \
-    X(CLUSTER_EPOCH, epoch, GAUGE, "tickwheel_cluster_epoch", "", 1,                              \
-      "The highest epoch of a partition: how often one has changed its owner.")                   \
-    X(CLUSTER_BEHIND, behind, GAUGE, "tickwheel_cluster_behind_records", "", 1,                   \
-      "Records of the partition that is furthest behind which this node has not read, by the "    \
-      "last note of its owner.")                                                                  \
-    X(CLUSTER_CLAIMS, claims, COUNTER, "tickwheel_cluster_claims_total", "", 1,                   \
-      "Partitions that this node came to own.")                                                   \
-    X(CLUSTER_REFUSED, refused, COUNTER, "tickwheel_cluster_records_refused_total", "", 1,        \
-      "Records of former owners, and claims that came late, which changed nothing.")
+#define METRIC_CLUSTER_LIST(X)                                                                     \
+    X(CLUSTER_NODES, nodes, GAUGE, "tickwheel_cluster_nodes", "", 1,                               \
+      "Living nodes of the cluster.")                                                              \
+    X(CLUSTER_PLANNER, is_planner, GAUGE, "tickwheel_cluster_planner", "", 1,                      \
+      "1 while this node makes the plan of the cluster.")                                          \
+    X(CLUSTER_PLANNED, planned, GAUGE, "tickwheel_cluster_partitions_planned", "", 1,              \
+      "Partitions that the plan gives to this node.")                                              \
+    X(CLUSTER_OWNED, owned, GAUGE, "tickwheel_cluster_partitions_owned", "", 1,                    \
+      "Partitions that this node owns and serves.")                                                \
+    X(CLUSTER_FOLLOWED, followed, GAUGE, "tickwheel_cluster_partitions_followed", "", 1,           \
+      "Partitions of which this node has a copy, as owner or standby.")                            \
+    X(CLUSTER_RESTORING, restoring, GAUGE, "tickwheel_cluster_partitions_restoring", "", 1,        \
+      "Copies of this node that have not been read up to the end of their logs yet.")              \
+    X(CLUSTER_LEASE_MS, lease_ms, GAUGE, "tickwheel_cluster_lease_left_seconds", "", 1000,         \
+      "What is left of the lease that ends first, of partitions that this node serves; 0: none.")  \
+    X(CLUSTER_EPOCH, epoch, GAUGE, "tickwheel_cluster_epoch", "", 1,                               \
+      "The highest epoch of a partition: how often one has changed its owner.")                    \
+    X(CLUSTER_BEHIND, behind, GAUGE, "tickwheel_cluster_behind_records", "", 1,                    \
+      "Records of the partition that is furthest behind which this node has not read, by the "     \
+      "last note of its owner.")                                                                   \
+    X(CLUSTER_CLAIMS, claims, COUNTER, "tickwheel_cluster_claims_total", "", 1,                    \
+      "Partitions that this node came to own.")                                                    \
+    X(CLUSTER_REFUSED, refused, COUNTER, "tickwheel_cluster_records_refused_total", "", 1,         \
+      "Records of former owners, and claims that came late, which changed nothing.")               \
+    X(CLUSTER_LOG_BYTES, log_bytes, GAUGE, "tickwheel_cluster_log_bytes", "", 1,                   \
+      "Bytes of the logs of the partitions that this node follows, about.")                        \
+    X(CLUSTER_SWEEPS, sweeps, COUNTER, "tickwheel_cluster_sweeps_total", "", 1,                    \
+      "Sweeps of the log of a partition that this node has ended.")                                \
+    X(CLUSTER_SWEEP_ROWS, sweep_rows, COUNTER, "tickwheel_cluster_sweep_rows_total", "", 1,        \
+      "Rows and other records that sweeps have copied.")                                           \
+    X(CLUSTER_SWEEPS_FAILED, sweep_failures, COUNTER, "tickwheel_cluster_sweeps_failed_total", "", \
+      1, "Sweeps that were given up because the storage failed or has damage.")                    \
+    X(CLUSTER_TRIMS, trims, COUNTER, "tickwheel_cluster_trims_total", "", 1,                       \
+      "Times that the brokers deleted the records in front of a sweep for this node.")             \
+    X(CLUSTER_TRIMS_FAILED, trim_failures, COUNTER, "tickwheel_cluster_trims_failed_total", "", 1, \
+      "Times that they did not; it is tried again each minute.")                                   \
+    X(CLUSTER_RESTARTS, restarts, COUNTER, "tickwheel_cluster_partitions_restarted_total", "", 1,  \
+      "Partitions that were emptied and began anew, because their log had dropped what they were " \
+      "to read.")
 
 /* Counted where it happens. */
 #define METRIC_COUNTED_LIST(X)                                                                     \

@@ -7,12 +7,19 @@
 
 static const char frame_magic[4] = {'T', 'W', 'L', 1}; /* and the version */
 
-enum { FRAME_FLAG_MORE = 1, FRAME_HEADER_SIZE = 52, FRAME_RELEASE_SIZE = 4 };
+enum {
+    FRAME_FLAG_MORE = 1,
+    FRAME_FLAG_SWEEP = 2,
+    FRAME_FLAGS = 3,
+    FRAME_HEADER_SIZE = 52,
+    FRAME_RELEASE_SIZE = 4
+};
 
 /* Whether the fields fit to each other; the body is the one in the bytes. */
 static bool frame_is_sound(const struct frame *frame)
 {
-    if (frame->body.size > FRAME_BODY_SIZE_MAX || (frame->has_more && frame->kind != FRAME_COMMIT))
+    if (frame->body.size > FRAME_BODY_SIZE_MAX ||
+        ((frame->has_more || frame->is_sweep) && frame->kind != FRAME_COMMIT))
         return false;
     if (frame->epoch == 0 && frame->kind != FRAME_NOTE)
         return false;
@@ -44,7 +51,8 @@ void frame_encode(const struct frame *frame, uint64_t cluster, struct buffer *to
     memcpy(header, frame_magic, sizeof(frame_magic));
     put_le(header + 4, cluster, 8);
     put_le(header + 12, frame->kind, 1);
-    put_le(header + 13, frame->has_more ? FRAME_FLAG_MORE : 0, 1);
+    put_le(header + 13,
+           (frame->has_more ? FRAME_FLAG_MORE : 0) | (frame->is_sweep ? FRAME_FLAG_SWEEP : 0), 1);
     put_le(header + 14, frame->partition, 2);
     put_le(header + 16, frame->node, 4);
     put_le(header + 20, frame->incarnation, 8);
@@ -74,6 +82,7 @@ enum error_code frame_decode(struct bytes bytes, uint64_t cluster, struct frame 
     struct frame frame = {
         .kind = (enum frame_kind)get_le(bytes.data + 12, 1),
         .has_more = get_le(bytes.data + 13, 1) & FRAME_FLAG_MORE,
+        .is_sweep = get_le(bytes.data + 13, 1) & FRAME_FLAG_SWEEP,
         .partition = (uint16_t)get_le(bytes.data + 14, 2),
         .node = (uint32_t)get_le(bytes.data + 16, 4),
         .incarnation = get_le(bytes.data + 20, 8),
@@ -82,7 +91,7 @@ enum error_code frame_decode(struct bytes bytes, uint64_t cluster, struct frame 
         .sent = {get_le(bytes.data + 44, 8)},
         .body = {bytes.data + FRAME_HEADER_SIZE, bytes.size - FRAME_SIZE_OVERHEAD},
     };
-    if (get_le(bytes.data + 13, 1) > FRAME_FLAG_MORE || !frame_is_sound(&frame))
+    if (get_le(bytes.data + 13, 1) > FRAME_FLAGS || !frame_is_sound(&frame))
         return error_set(ret_error, ERROR_CORRUPT,
                          "a record of the cluster's log contradicts itself");
     if (frame.kind == FRAME_RELEASE) {

@@ -36,6 +36,7 @@ enum frame_kind { /* docs/cluster.md */
 struct frame {
     enum frame_kind kind;
     bool has_more; /* of a commit: the next frame goes on with it */
+    bool is_sweep; /* of a commit: a part of a sweep (sweep.h), as all its frames say */
     uint16_t partition;
     uint32_t node;        /* that appended it */
     uint64_t incarnation; /* of the node: random, drawn at each start */

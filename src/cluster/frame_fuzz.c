@@ -18,7 +18,7 @@ static bool oracle_accepts(const uint8_t *bytes, size_t size)
         size_t body_min, body_max;
         uint8_t flags_max, epoch_min;
     } rules[] = {
-        {1, 0, 0, 0, 0, 0},          {0, 0, 0, 900000, 0, 1},     {1, UINT64_MAX, 1, 900000, 1, 1},
+        {1, 0, 0, 0, 0, 0},          {0, 0, 0, 900000, 0, 1},     {1, UINT64_MAX, 1, 900000, 3, 1},
         {1, UINT64_MAX, 0, 0, 0, 1}, {1, UINT64_MAX, 4, 4, 0, 1}, {0, UINT64_MAX, 0, 900000, 0, 0},
     };
     const uint8_t kind = bytes[12] < 6 ? bytes[12] : 0;

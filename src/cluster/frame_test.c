@@ -129,7 +129,8 @@ static void test_contradictions_are_damage(void **state)
         {{.kind = FRAME_KEEP, .epoch = 1, .seq = 1}, 36, 0},             /* in place of a claim */
         {{.kind = FRAME_CLAIM, .epoch = 1}, 36, 1},                      /* behind itself */
         {{.kind = FRAME_COMMIT, .epoch = 1, .seq = 1, .body = BYTES("x")}, 12, FRAME_KEEP},
-        {{.kind = FRAME_COMMIT, .epoch = 1, .seq = 1, .body = BYTES("x")}, 13, 2},
+        {{.kind = FRAME_KEEP, .epoch = 1, .seq = 1}, 13, 2}, /* of a sweep */
+        {{.kind = FRAME_COMMIT, .epoch = 1, .seq = 1, .body = BYTES("x")}, 13, 4},
     };
 
     (void)state;

@@ -162,6 +162,12 @@ struct instant ownership_acts_until(const struct ownership *ownership);
  * which both were done. */
 struct instant ownership_wake_at(const struct ownership *ownership, struct instant now);
 
+/* No append is in flight. An active owner then appends the commit that is offered. */
+static inline bool ownership_is_free(const struct ownership *ownership)
+{
+    return !ownership->is_sent_;
+}
+
 static inline enum ownership_state ownership_state(const struct ownership *ownership)
 {
     return ownership->state_;

@@ -5,17 +5,32 @@
  * later, and changes nothing then. So `applied` may be ahead of the reading.
  *
  * Claims and keeps move the place in the storage, so that a start reads little of a quiet log. A
- * release does not, for a place does not say that it is released: a start reads it again. */
+ * release does not, for a place does not say that it is released: a start reads it again.
+ *
+ * When the log lacks the next record (replica_lost), its first record decides. A log that begins
+ * behind the next record, with the begin of a sweep, was trimmed: the partition is emptied, and
+ * begins there. A log that begins with another record, or ends before the next one, has lost
+ * records: the replica is broken. A sweep belongs to one claim. So a claim that is valid before the
+ * end of the sweep leaves rows missing for good: the replica is broken. */
 #include "cluster/replica.h"
 
 #include "base/check.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 
 enum {
     COMMIT_BATCHES = 1024,  /* of one commit, at most */
     COMMIT_WRITES = 1024,   /* with these, no more batches join a commit */
     STORAGE_PAUSE_MS = 100, /* between looks at a storage that fails */
+    SWEEP_PAUSE_MS = 60000, /* before the next sweep, behind one that failed */
+};
+
+/* What is read of the log. */
+enum replica_reading {
+    REPLICA_FOLLOWS,
+    REPLICA_SEEKS,   /* its first record, to see where it begins */
+    REPLICA_EMPTIES, /* nothing, until the partition is emptied, to begin at `first` */
 };
 
 struct replica {
@@ -32,6 +47,20 @@ struct replica {
     struct buffer part; /* of a commit that was read, whose last frame is not there yet */
     struct error error;
 
+    enum replica_reading reading;
+    struct storage_place first; /* of REPLICA_EMPTIES */
+    bool has_ended;             /* the end of the log was reached */
+    struct sweep_log log;
+    struct replica_stats stats;
+
+    /* As owner. */
+    struct sweep sweep;
+    bool is_copy, was_copy; /* the body is a part of the sweep; so was the one before */
+    uint64_t trim;          /* as the log has it; and asked for, if is_trimmed */
+    uint64_t trim_next;     /* own reading has come so far: it misses nothing */
+    bool is_trimmed;
+    struct instant trim_at, sweep_at;
+
     /* A storage that failed: nothing more is read before its place is loaded. */
     bool is_failing, is_rewound;
     struct instant retry_at;
@@ -43,7 +72,7 @@ struct replica {
 
     struct list waiting;         /* batches */
     struct list committing;      /* those of the commit in flight */
-    struct buffer body;          /* theirs */
+    struct buffer body;          /* theirs, or a part of a sweep */
     size_t body_sent, part_size; /* of it: in frames that are durable; in the frame in flight */
 };
 
@@ -64,7 +93,10 @@ static void replica_store(struct replica *replica, uint64_t offset, const struct
                                         .epoch = frame->epoch,
                                         .seq = frame->seq,
                                         .incarnation = frame->incarnation,
-                                        .node = frame->node};
+                                        .node = frame->node,
+                                        .log_bytes = replica->log.bytes,
+                                        .live_bytes = replica->log.live_bytes,
+                                        .sweep_end = replica->log.missing_end};
     struct error error = {.text = ""};
     const enum error_code code =
         storage_apply(replica->options.storage, replica->options.partition, body, &place, &error);
@@ -77,12 +109,49 @@ static void replica_store(struct replica *replica, uint64_t offset, const struct
     }
 }
 
+/* The log, or the storage, cannot be as it is. */
+static void replica_break(struct replica *replica, const char *reason)
+{
+    error_set(&replica->error, ERROR_CORRUPT, "the log has lost records: %.150s", reason);
+    ownership_break(&replica->own);
+}
+
+static void replica_apply_sweep(struct replica *replica, uint64_t offset, const struct frame *frame)
+{
+    struct bytes rows = {0};
+    struct sweep_record record;
+
+    if (!sweep_decode(buffer_bytes(&replica->part), &record)) {
+        replica_break(replica, "a part of a sweep is damaged");
+        return;
+    }
+    switch (sweep_read(&replica->log, offset, &record)) {
+    case SWEEP_BROKEN:
+        replica_break(replica, "it begins with a sweep that was not finished");
+        return;
+    case SWEEP_APPLY:
+        rows = record.rows;
+        break;
+    case SWEEP_PASS:
+        break;
+    }
+    replica_store(replica, offset, frame, rows);
+    if (record.kind == SWEEP_END)
+        replica->trim_next = offset + 1;
+    if (record.kind == SWEEP_END && replica->has_ended)
+        ownership_restored(&replica->own);
+}
+
 /* A valid record, unless it was applied when it landed. */
 static void replica_apply(struct replica *replica, uint64_t offset, const struct frame *frame)
 {
     if (offset < replica->applied || replica->is_failing)
         return;
     replica->applied = offset + 1;
+    if (frame->kind == FRAME_CLAIM && replica->log.missing_end) {
+        replica_break(replica, "it begins with a sweep that was not finished");
+        return;
+    }
     if (frame->kind == FRAME_CLAIM)
         buffer_clear(&replica->part);
     if (frame->kind == FRAME_COMMIT)
@@ -95,7 +164,10 @@ static void replica_apply(struct replica *replica, uint64_t offset, const struct
         return;
     }
     if (frame->kind == FRAME_COMMIT && !frame->has_more) {
-        replica_store(replica, offset, frame, buffer_bytes(&replica->part));
+        if (frame->is_sweep)
+            replica_apply_sweep(replica, offset, frame);
+        else
+            replica_store(replica, offset, frame, buffer_bytes(&replica->part));
         buffer_clear(&replica->part);
     } else if (frame->kind == FRAME_CLAIM || (frame->kind == FRAME_KEEP && !replica->part.size)) {
         replica_store(replica, offset, frame, (struct bytes){0});
@@ -121,6 +193,9 @@ static void replica_begin_ownership(struct replica *replica, const struct storag
     ownership_init(&replica->own, &options, &at, now);
     replica->told = ownership_state(&replica->own);
     replica->applied = place->next;
+    replica->reading = REPLICA_FOLLOWS;
+    replica->has_ended = false;
+    sweep_log_init(&replica->log, place);
     replica->own_ticket = 0;
     buffer_clear(&replica->part);
 }
@@ -145,7 +220,9 @@ static void replica_fail_commits(struct replica *replica)
     list_init(&batches);
     list_join(&batches, &replica->committing);
     list_join(&batches, &replica->waiting);
+    buffer_clear(&replica->body);
     replica->body_sent = replica->part_size = 0;
+    sweep_give_up(&replica->sweep);
     replica_give_back(replica, &batches, ERROR_IO);
 }
 
@@ -171,10 +248,45 @@ static bool replica_prepare(struct replica *replica)
     }
     buffer_clear(&replica->body);
     replica->body_sent = replica->part_size = 0;
+    replica->is_copy = false;
     if (!storage_prepare(replica->options.storage, batches, count, &replica->body, &error))
         return true;
     replica_fail(replica, &error);
     return false;
+}
+
+/* Makes the next part of the sweep the body, if there is one. No append is in flight, and the
+ * storage has applied all records: so a reader of the log in front of the part has equal rows. */
+static void replica_copy(struct replica *replica, struct instant now)
+{
+    struct error error = {.text = ""};
+
+    if (!sweep_is_going(&replica->sweep) && now.ns >= replica->sweep_at.ns &&
+        sweep_is_due(&replica->options.sweep, &replica->log))
+        sweep_start(&replica->sweep, &replica->options.sweep, replica->options.partition);
+    if (!sweep_is_going(&replica->sweep))
+        return;
+    buffer_clear(&replica->body);
+    replica->body_sent = replica->part_size = 0;
+    replica->is_copy = true;
+    const uint64_t rows = replica->sweep.export_.rows;
+    if (!sweep_next(&replica->sweep, replica->options.storage, &replica->body, &error)) {
+        replica->stats.rows += replica->sweep.export_.rows - rows;
+        return;
+    }
+    buffer_clear(&replica->body);
+    sweep_give_up(&replica->sweep);
+    replica->sweep_at = instant_add_ms(now, SWEEP_PAUSE_MS);
+    replica->stats.sweep_failures++;
+}
+
+/* The part of the sweep is durable. */
+static void replica_copied(struct replica *replica)
+{
+    const bool was_going = sweep_is_going(&replica->sweep);
+
+    sweep_advance(&replica->sweep, &replica->log);
+    replica->stats.sweeps += was_going && !sweep_is_going(&replica->sweep);
 }
 
 /* The frame in flight is durable. */
@@ -188,6 +300,11 @@ static void replica_go_on(struct replica *replica)
     struct list done;
     list_init(&done);
     list_join(&done, &replica->committing);
+    buffer_clear(&replica->body);
+    replica->body_sent = 0;
+    replica->was_copy = replica->is_copy;
+    if (replica->is_copy)
+        replica_copied(replica);
     replica_give_back(replica, &done, ERROR_NONE);
 }
 
@@ -197,7 +314,7 @@ static void replica_take_result(struct replica *replica, uint64_t offset)
 {
     const enum ownership_result result = ownership_take_result(&replica->own);
 
-    if (result != OWNERSHIP_NO_RESULT && replica->events.settled)
+    if (result != OWNERSHIP_NO_RESULT && replica->events.settled && !replica->is_copy)
         replica->events.settled(replica->events.context, result);
     if (result != OWNERSHIP_DURABLE)
         return; /* batches go back when the node leaves */
@@ -206,6 +323,7 @@ static void replica_take_result(struct replica *replica, uint64_t offset)
 
         CHECK(frame_decode(buffer_bytes(&replica->sent), replica->options.cluster, &frame, NULL) ==
               ERROR_NONE);
+        sweep_count(&replica->log, offset, replica->sent.size);
         replica_apply(replica, offset, &frame);
     }
     replica_go_on(replica);
@@ -225,6 +343,7 @@ static bool replica_encode(struct replica *replica, struct frame *frame, struct 
 
         replica->part_size = left < max ? left : max;
         frame->has_more = replica->part_size < left;
+        frame->is_sweep = replica->is_copy;
         frame->body = (struct bytes){replica->body.data + replica->body_sent, replica->part_size};
     }
     buffer_clear(&replica->sent);
@@ -232,10 +351,22 @@ static bool replica_encode(struct replica *replica, struct frame *frame, struct 
     return !buffer_failed(&replica->sent);
 }
 
+/* Whether a frame of a commit is to be appended. One of the engine and a part of a sweep take
+ * turns. */
+static bool replica_offer(struct replica *replica, struct instant now)
+{
+    if (replica->told < OWNERSHIP_RECOVERING || replica->told > OWNERSHIP_DRAINING)
+        return false;
+    if (replica->body.size == 0 && ownership_is_free(&replica->own) &&
+        replica->told == OWNERSHIP_ACTIVE && ownership_state(&replica->own) == OWNERSHIP_ACTIVE &&
+        !(replica->was_copy && replica_has_commit(replica)))
+        replica_copy(replica, now);
+    return replica->body.size > 0 || replica_has_commit(replica);
+}
+
 static void replica_append(struct replica *replica, struct instant now, struct wall wall)
 {
-    const bool is_offered = replica->told >= OWNERSHIP_RECOVERING &&
-                            replica->told <= OWNERSHIP_DRAINING && replica_has_commit(replica);
+    const bool is_offered = replica_offer(replica, now);
     struct frame frame;
     const uint64_t ticket = ownership_append(
         &replica->own, is_offered ? OWNERSHIP_COMMIT : OWNERSHIP_NOTHING, now, &frame);
@@ -244,7 +375,7 @@ static void replica_append(struct replica *replica, struct instant now, struct w
         return;
     replica->own_ticket = ticket;
     replica->ticket++;
-    const bool is_begun = frame.kind == FRAME_COMMIT && list_is_empty(&replica->committing);
+    const bool is_begun = frame.kind == FRAME_COMMIT && replica->body.size == 0;
     if ((is_begun && !replica_prepare(replica)) || !replica_encode(replica, &frame, wall)) {
         ownership_failed(&replica->own, ticket, now); /* nothing was sent */
         replica->own_ticket = 0;
@@ -313,8 +444,25 @@ static void replica_note_state(struct replica *replica)
         replica_tell_leave(replica);
 }
 
-/* A storage that failed may lack records that were read: the node gives up the partition, and reads
- * the log again from the place of the storage. */
+/* Where to begin reading. A partition that has read nothing since it was emptied may have been
+ * emptied in part: it is emptied again. */
+static enum error_code replica_load(struct replica *replica, struct storage_place *ret_place,
+                                    struct error *ret_error)
+{
+    const struct replica_options *options = &replica->options;
+    enum error_code code = ERROR_NONE;
+
+    if (replica->reading == REPLICA_EMPTIES)
+        *ret_place = replica->first;
+    else
+        code = storage_load_place(options->storage, options->partition, ret_place, ret_error);
+    if (code || ret_place->sweep_end != ret_place->next + 1)
+        return code;
+    return storage_partition_clear(options->storage, options->partition, ret_place, ret_error);
+}
+
+/* A storage that failed may lack records that were read, or the log may have dropped records that
+ * were not: the node gives up the partition, and reads the log from another place. */
 static void replica_mend(struct replica *replica, struct instant now)
 {
     struct storage_place place;
@@ -327,15 +475,33 @@ static void replica_mend(struct replica *replica, struct instant now)
     if (replica->has_engine || now.ns < replica->retry_at.ns)
         return;
     replica->retry_at = instant_add_ms(now, STORAGE_PAUSE_MS);
-    if (storage_load_place(replica->options.storage, replica->options.partition, &place, &error)) {
+    if (replica_load(replica, &place, &error)) {
         replica->error = error;
         return;
     }
+    replica->stats.restarts += replica->reading == REPLICA_EMPTIES;
     replica_begin_ownership(replica, &place, now);
     if (replica->is_planned)
         ownership_plan(&replica->own, replica->planned, now);
     replica->is_failing = false;
     replica->is_rewound = true;
+}
+
+/* Has the log drop the records in front of a sweep. The own reading must have passed the sweep:
+ * appends are applied before they are read. */
+static void replica_trim(struct replica *replica, struct instant now)
+{
+    if (replica->trim != replica->log.trim) {
+        replica->trim = replica->log.trim;
+        replica->trim_at = instant_add_ms(now, replica->options.trim_delay_ms);
+        replica->is_trimmed = false;
+    }
+    if (replica->is_trimmed || !replica->trim || !replica->events.trim ||
+        replica->told != OWNERSHIP_ACTIVE || now.ns < replica->trim_at.ns ||
+        ownership_place(&replica->own)->next < replica->trim_next)
+        return;
+    replica->is_trimmed = true;
+    replica->events.trim(replica->events.context, replica->trim);
 }
 
 void replica_turn(struct replica *replica, struct instant now, struct wall wall)
@@ -352,25 +518,61 @@ void replica_turn(struct replica *replica, struct instant now, struct wall wall)
         replica_note_state(replica);
     if (replica->is_failing && replica->told != OWNERSHIP_BROKEN)
         replica_mend(replica, now);
+    if (!replica->is_failing)
+        replica_trim(replica, now);
     if (replica->is_leaving || !replica->has_engine)
         replica_fail_commits(replica);
 }
 
 /* ---- calls ---- */
 
+/* The first record of a log that has none at the offset that is to be read. */
+static void replica_find(struct replica *replica, uint64_t offset, const struct frame *frame)
+{
+    struct sweep_record record;
+    char text[100];
+
+    if (offset <= replica_next(replica)) {
+        snprintf(text, sizeof(text), "it ends before %llu",
+                 (unsigned long long)replica_next(replica));
+        replica_break(replica, text);
+    } else if (frame->kind != FRAME_COMMIT || !frame->is_sweep || frame->has_more ||
+               !sweep_decode(frame->body, &record) || record.kind != SWEEP_BEGIN) {
+        snprintf(text, sizeof(text), "it begins at %llu, and not with a sweep",
+                 (unsigned long long)offset);
+        replica_break(replica, text);
+    } else {
+        replica->first = (struct storage_place){.next = offset,
+                                                .epoch = frame->epoch,
+                                                .seq = frame->seq - 1,
+                                                .incarnation = frame->incarnation,
+                                                .node = frame->node,
+                                                .sweep_end = offset + 1};
+        replica->reading = REPLICA_EMPTIES;
+        replica->is_failing = true; /* until it is emptied */
+    }
+}
+
 void replica_read(struct replica *replica, uint64_t offset, struct bytes bytes, struct instant now)
 {
     struct frame frame;
     struct error error = {.text = ""};
 
-    if (replica->is_failing || replica->is_rewound)
+    if (replica->is_failing || replica->is_rewound || replica_state(replica) == OWNERSHIP_BROKEN)
         return;
     if (frame_decode(bytes, replica->options.cluster, &frame, &error) ||
         frame.partition != replica->options.partition) {
         replica->error = error;
-        replica_break(replica);
+        ownership_break(&replica->own);
+        replica_note_state(replica);
         return;
     }
+    if (replica->reading == REPLICA_SEEKS) {
+        replica_find(replica, offset, &frame);
+        replica_note_state(replica);
+        return;
+    }
+    sweep_count(&replica->log, offset, bytes.size);
     const enum ownership_verdict verdict = ownership_read(&replica->own, offset, &frame, now);
     if (verdict == OWNERSHIP_VALID)
         replica_apply(replica, offset, &frame);
@@ -382,15 +584,30 @@ void replica_read(struct replica *replica, uint64_t offset, struct bytes bytes, 
         replica_note_state(replica);
 }
 
-void replica_break(struct replica *replica)
+void replica_lost(struct replica *replica)
 {
-    ownership_break(&replica->own);
-    replica_note_state(replica);
+    if (replica->is_failing || replica->is_rewound || replica_state(replica) == OWNERSHIP_BROKEN)
+        return;
+    if (replica->reading == REPLICA_SEEKS) {
+        replica_break(replica, "it cannot be read from its first record on");
+        replica_note_state(replica);
+        return;
+    }
+    replica->reading = REPLICA_SEEKS;
+    replica->is_rewound = true;
 }
 
 void replica_restored(struct replica *replica)
 {
-    if (!replica->is_failing && !replica->is_rewound)
+    if (replica->is_failing || replica->is_rewound || replica_state(replica) == OWNERSHIP_BROKEN)
+        return;
+    if (replica->reading == REPLICA_SEEKS) {
+        replica_break(replica, "it has none");
+        replica_note_state(replica);
+        return;
+    }
+    replica->has_ended = true;
+    if (!replica->log.missing_end)
         ownership_restored(&replica->own);
 }
 
@@ -456,8 +673,7 @@ enum error_code replica_create(const struct replica_options *options,
     buffer_init(&replica->part);
     buffer_init(&replica->sent);
     buffer_init(&replica->body);
-    const enum error_code code =
-        storage_load_place(options->storage, options->partition, &place, ret_error);
+    const enum error_code code = replica_load(replica, &place, ret_error);
     if (code) {
         replica_destroy(replica);
         return code;
@@ -485,7 +701,34 @@ struct instant replica_wake_at(const struct replica *replica, struct instant now
         return replica->has_engine             ? (struct instant){UINT64_MAX}
                : replica->retry_at.ns > now.ns ? replica->retry_at
                                                : instant_add_ms(now, STORAGE_PAUSE_MS);
-    return ownership_wake_at(&replica->own, now);
+    struct instant at = ownership_wake_at(&replica->own, now);
+    const bool is_due = sweep_is_going(&replica->sweep) && ownership_is_free(&replica->own) &&
+                        replica->told == OWNERSHIP_ACTIVE;
+    const struct instant waits[] = {
+        is_due ? instant_add_ms(now, 1) : (struct instant){UINT64_MAX},
+        replica->is_trimmed || !replica->trim ? (struct instant){UINT64_MAX} : replica->trim_at,
+    };
+    for (size_t i = 0; i < sizeof(waits) / sizeof(*waits); i++)
+        if (waits[i].ns > now.ns && waits[i].ns < at.ns)
+            at = waits[i];
+    return at;
+}
+
+bool replica_seeks(const struct replica *replica)
+{
+    return replica->reading == REPLICA_SEEKS;
+}
+
+bool replica_is_whole(const struct replica *replica)
+{
+    return !replica->log.missing_end && replica->reading != REPLICA_EMPTIES;
+}
+
+void replica_get_stats(const struct replica *replica, struct replica_stats *ret_stats)
+{
+    *ret_stats = replica->stats;
+    ret_stats->log_bytes = replica->log.bytes;
+    ret_stats->live_bytes = replica->log.live_bytes;
 }
 
 uint64_t replica_next(const struct replica *replica)

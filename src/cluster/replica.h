@@ -16,9 +16,15 @@
  *     replica_commit(replica, batch);                      the engine's, while it owns
  *     replica_landed(replica, ticket, offset, now);        or replica_failed
  *     replica_turn(replica, now, wall);                    after each of them, and at wake_at
+ *     if (replica_take_rewind(replica)) ...                follow the log anew
  *     if (replica_may_act(replica, now)) ...               begin a delivery, answer a read
  *
  * Time       Instants as ownership.h wants them; `wall` only goes into frames, for people.
+ * While it owns the partition it sweeps the log (sweep.h) when that is large, and asks for the
+ * records before the sweep to be dropped. A replica that then finds that the records which it is to
+ * read next are gone empties its partition, and begins with the first record of the log, if a sweep
+ * begins there.
+ *
  * Errors     A log that lost records breaks it for good: OWNERSHIP_BROKEN. A storage that fails
  *            takes the ownership away, and the log is read again from the place of the storage:
  *            replica_take_rewind.
@@ -29,16 +35,18 @@
 #define TICKWHEEL_CLUSTER_REPLICA_H
 
 #include "cluster/ownership.h"
-#include "storage/storage.h"
+#include "cluster/sweep.h"
 
 struct replica_options {
     uint32_t node;
     uint16_t partition;
     uint64_t cluster; /* id of the cluster, in each frame */
     uint64_t lease_ms, handover_ms;
-    uint64_t seed;           /* random: of incarnations, and pauses between claims */
-    size_t body_bytes_max;   /* of a frame; 0: FRAME_BODY_SIZE_MAX */
-    struct bytes address;    /* of the node, in its claims; borrowed */
+    uint64_t seed;         /* random: of incarnations, and pauses between claims */
+    size_t body_bytes_max; /* of a frame; 0: FRAME_BODY_SIZE_MAX */
+    struct sweep_limits sweep;
+    uint64_t trim_delay_ms; /* from the end of a sweep on: readers that are no later miss nothing */
+    struct bytes address;   /* of the node, in its claims; borrowed */
     struct storage *storage; /* borrowed; it may hold other partitions, too */
 };
 
@@ -60,6 +68,16 @@ struct replica_events {
     void (*committed)(void *context, struct storage_batch *batch);
     /* A frame of a commit has come to this result: for counts. May be NULL. */
     void (*settled)(void *context, enum ownership_result result);
+    /* Records before this offset are not needed: drop them. A failure does no harm. May be NULL. */
+    void (*trim)(void *context, uint64_t before);
+};
+
+/* For counts: of this replica, but for those of the log, which are kept with the place. */
+struct replica_stats {
+    uint64_t log_bytes, live_bytes; /* of the log; of the copies of its last sweep; about */
+    uint64_t sweeps, rows;          /* that have ended; rows that they copied */
+    uint64_t sweep_failures;        /* the storage was damaged, or failed */
+    uint64_t restarts;              /* from the first record of a log, with an empty partition */
 };
 
 struct replica;
@@ -77,15 +95,18 @@ void replica_destroy(struct replica *replica);
 /* The offset of the record to read next, when the log is followed from its beginning or anew. */
 uint64_t replica_next(const struct replica *replica);
 
-/* True, once: the log is to be followed anew, from replica_next on. */
+/* True, once: the log is to be followed anew, from replica_next on; or, if replica_seeks, from its
+ * first record, whatever the offset of that is. */
 bool replica_take_rewind(struct replica *replica);
+bool replica_seeks(const struct replica *replica);
 
 /* The next record of the log, or a record that was read before. */
 void replica_read(struct replica *replica, uint64_t offset, struct bytes bytes, struct instant now);
 
-/* The log has no record any more at the offset that is to be read. */
-void replica_break(struct replica *replica);
+/* The log has no record at the offset that is to be read. */
+void replica_lost(struct replica *replica);
 
+/* The end of the log is reached. */
 void replica_restored(struct replica *replica);
 void replica_plan(struct replica *replica, uint32_t node, struct instant now);
 void replica_recovered(struct replica *replica);
@@ -123,6 +144,11 @@ uint64_t replica_epoch(const struct replica *replica);
 
 /* Records before this offset are in the storage, or changed nothing. */
 uint64_t replica_applied(const struct replica *replica);
+
+/* All rows are there that the log has had up to replica_applied. */
+bool replica_is_whole(const struct replica *replica);
+
+void replica_get_stats(const struct replica *replica, struct replica_stats *ret_stats);
 
 /* How many records were read that changed nothing, because their node owned the partition no more
  * or not yet. */

@@ -7,11 +7,11 @@
 #define CLUSTER  UINT64_C(7)
 #define LEASE_MS 1000
 
-enum { LOG_MAX = 200 };
+enum { LOG_MAX = 600, SWEEP_LOG_BYTES = 12000 };
 
 struct replica_log {
     struct buffer records[LOG_MAX];
-    uint64_t size;
+    uint64_t begin, size; /* those before `begin` are dropped */
 };
 
 struct replica_host {
@@ -63,6 +63,14 @@ static void host_committed(void *context, struct storage_batch *batch)
     host->refused += batch->result != ERROR_NONE;
 }
 
+static void host_trim(void *context, uint64_t before)
+{
+    struct replica_host *host = context;
+
+    assert_true(before >= host->log->begin && before < host->log->size);
+    host->log->begin = before;
+}
+
 static void host_start(struct replica_host *host, uint32_t node, struct instant now)
 {
     const struct replica_options options = {.node = node,
@@ -72,11 +80,25 @@ static void host_start(struct replica_host *host, uint32_t node, struct instant 
                                             .seed = node,
                                             .body_bytes_max = 300,
                                             .address = BYTES("a.example:1"),
+                                            .sweep = {SWEEP_LOG_BYTES, 2, 2},
                                             .storage = host->storage};
     const struct replica_events events = {host,       host_append,    host_begin, host_drain,
-                                          host_leave, host_committed, NULL};
+                                          host_leave, host_committed, NULL,       host_trim};
 
     assert_int_equal(replica_create(&options, &events, now, &host->replica, NULL), ERROR_NONE);
+}
+
+/* The offset to read next, or `size`. */
+static uint64_t host_seek(struct replica_host *host)
+{
+    replica_take_rewind(host->replica);
+    if (!replica_seeks(host->replica) && replica_next(host->replica) < host->log->begin) {
+        replica_lost(host->replica);
+        replica_take_rewind(host->replica);
+    }
+    if (replica_is_failing(host->replica) || replica_state(host->replica) == OWNERSHIP_BROKEN)
+        return host->log->size;
+    return replica_seeks(host->replica) ? host->log->begin : replica_next(host->replica);
 }
 
 /* Lets the host read what is in the log and do what it wants, until it wants nothing more. */
@@ -86,17 +108,14 @@ static void host_run(struct replica_host *host, struct instant now)
         if (host->ticket)
             replica_landed(host->replica, host->ticket, host->landed, now);
         host->ticket = 0;
-        replica_take_rewind(host->replica);
-        while (replica_next(host->replica) < host->log->size &&
-               !replica_is_failing(host->replica)) {
-            const uint64_t next = replica_next(host->replica);
-
+        for (uint64_t next; (next = host_seek(host)) < host->log->size;)
             replica_read(host->replica, next, buffer_bytes(&host->log->records[next]), now);
-        }
         replica_restored(host->replica);
         replica_turn(host->replica, now, (struct wall){1});
         replica_check(host->replica);
-    } while (host->ticket);
+    } while (host->ticket ||
+             (replica_next(host->replica) < host->log->size && !replica_is_failing(host->replica) &&
+              replica_state(host->replica) != OWNERSHIP_BROKEN));
 }
 
 struct replica_fixture {
@@ -289,13 +308,246 @@ static void test_a_damaged_record(void **state)
     fixture->log.records[fixture->log.size - 1].data[20] ^= 1;
 }
 
+/* ---- sweeps ---- */
+
+enum { SWEPT = 16 };
+
+/* Commits of the first host until the log has dropped its begin; the first timer ends meanwhile. */
+static void fixture_sweep(struct replica_fixture *fixture, struct replica_work *works)
+{
+    struct replica_host *host = &fixture->hosts[0];
+    struct replica_work end;
+
+    for (uint64_t i = 0; i < SWEPT; i++) {
+        work_commit(&works[i], host, i + 1);
+        host_run(host, fixture->now);
+    }
+    end = works[0];
+    end.timer->state = TIMER_CANCELLED;
+    end.timer->ended = (struct wall){900};
+    end.write = (struct storage_write){.timer = end.timer, .was_at = {1000}};
+    end.batch.writes = &end.write;
+    replica_commit(host->replica, &end.batch);
+    for (int i = 0; i < 100 && (!fixture->log.begin || host->durable <= SWEPT); i++) {
+        fixture->now = instant_add_ms(fixture->now, 1);
+        host_run(host, fixture->now);
+    }
+    assert_true(fixture->log.begin > 0);
+    assert_int_equal(host->durable, SWEPT + 1);
+}
+
+static void works_free(struct replica_work *works)
+{
+    for (size_t i = 0; i < SWEPT; i++)
+        timer_free(works[i].timer);
+}
+
+static void assert_host_has_all(const struct replica_host *host, const struct replica_work *works)
+{
+    struct storage_meta meta;
+
+    for (size_t i = 0; i < SWEPT; i++)
+        assert_true(host_has(host, &works[i]));
+    assert_int_equal(storage_load_meta(host->storage, 0, &meta, NULL), ERROR_NONE);
+    assert_int_equal(meta.pending, SWEPT - 1);
+    memory_storage_check(host->storage);
+}
+
+static struct replica_stats host_stats(const struct replica_host *host)
+{
+    struct replica_stats stats;
+
+    replica_get_stats(host->replica, &stats);
+    return stats;
+}
+
+/* A host that has read nothing since the log dropped its begin becomes what the owner is, and may
+ * be the owner after it. The first clear of its storage fails. */
+static void test_left_behind(void **state)
+{
+    struct replica_fixture *fixture = *state;
+    struct replica_host *host = &fixture->hosts[1];
+    struct replica_work works[SWEPT];
+
+    fixture_sweep(fixture, works);
+    const struct replica_stats owner = host_stats(&fixture->hosts[0]);
+    assert_true(owner.sweeps > 0 && owner.rows > SWEPT && owner.restarts == 0);
+    assert_true(owner.log_bytes > owner.live_bytes && owner.live_bytes > SWEPT * 200);
+    memory_storage_fail_commit(host->storage, 1, ERROR_IO);
+    for (int i = 0; i < 10; i++)
+        fixture_run(fixture, LEASE_MS / 4);
+    const struct replica_stats stats = host_stats(host);
+    assert_true(stats.restarts == 1 && stats.sweeps == 0);
+    assert_true(stats.live_bytes == owner.live_bytes);
+    assert_int_equal(replica_state(host->replica), OWNERSHIP_STANDBY);
+    assert_host_has_all(host, works);
+    for (size_t i = 0; i < 2; i++)
+        replica_plan(fixture->hosts[i].replica, 2, fixture->now);
+    fixture_run(fixture, 1);
+    replica_drained(fixture->hosts[0].replica);
+    for (int i = 0; i < 10; i++) {
+        fixture_run(fixture, LEASE_MS / 4);
+        if (host->begins)
+            replica_recovered(host->replica);
+    }
+    assert_int_equal(replica_state(host->replica), OWNERSHIP_ACTIVE);
+    assert_int_equal(host->meta.epoch, 2);
+    works_free(works);
+}
+
+static void host_restart(struct replica_host *host, struct instant now)
+{
+    replica_stop(host->replica);
+    replica_destroy(host->replica);
+    host_start(host, 2, now);
+    replica_plan(host->replica, 1, now);
+}
+
+/* Wherever a host is stopped that began anew, it goes on, and serves nothing before it has all. */
+static void test_stopped_as_it_begins_anew(void **state)
+{
+    struct replica_fixture *fixture = *state;
+    struct replica_host *host = &fixture->hosts[1];
+    struct replica_work works[SWEPT];
+
+    fixture_sweep(fixture, works);
+    for (uint64_t end = fixture->log.begin + 1; end < fixture->log.size; end++) {
+        const uint64_t size = fixture->log.size;
+
+        fixture->log.size = end; /* as far as it reads */
+        host_run(host, fixture->now);
+        fixture->log.size = size;
+        assert_true(replica_state(host->replica) == OWNERSHIP_RESTORING ||
+                    (replica_is_whole(host->replica) && end > fixture->log.begin + SWEPT / 2));
+        if (end % 3 == 0)
+            memory_storage_crash(host->storage, (size_t)(end % 5));
+        host_restart(host, fixture->now);
+    }
+    for (int i = 0; i < 4; i++)
+        fixture_run(fixture, 200);
+    assert_int_equal(replica_state(host->replica), OWNERSHIP_STANDBY);
+    assert_host_has_all(host, works);
+    works_free(works);
+}
+
+static void assert_host_is_broken(struct replica_fixture *fixture, const char *reason)
+{
+    struct replica_host *host = &fixture->hosts[1];
+
+    fixture_run(fixture, 1);
+    fixture_run(fixture, 200);
+    assert_int_equal(replica_state(host->replica), OWNERSHIP_BROKEN);
+    assert_non_null(strstr(replica_error(host->replica)->text, reason));
+}
+
+/* A log that was cut elsewhere than in front of a sweep is no log that was trimmed. */
+static void test_cut_elsewhere(void **state)
+{
+    struct replica_fixture *fixture = *state;
+    struct replica_work works[SWEPT];
+
+    fixture_sweep(fixture, works);
+    fixture->log.begin++;
+    assert_host_is_broken(fixture, "and not with a sweep");
+    works_free(works);
+}
+
+static void test_cut_at_its_end(void **state)
+{
+    struct replica_fixture *fixture = *state;
+    struct replica_host *host = &fixture->hosts[1];
+
+    fixture_run(fixture, 1);
+    replica_lost(host->replica); /* as a log says that has less than was read */
+    assert_host_is_broken(fixture, "it ends before");
+}
+
+static void test_cut_twice(void **state)
+{
+    struct replica_fixture *fixture = *state;
+    struct replica_host *host = &fixture->hosts[1];
+
+    replica_lost(host->replica);
+    assert_true(replica_take_rewind(host->replica) && replica_seeks(host->replica));
+    replica_lost(host->replica);
+    assert_int_equal(replica_state(host->replica), OWNERSHIP_BROKEN);
+    host_restart(host, fixture->now);
+    replica_lost(host->replica);
+    replica_take_rewind(host->replica);
+    replica_restored(host->replica); /* it is empty */
+    assert_int_equal(replica_state(host->replica), OWNERSHIP_BROKEN);
+}
+
+/* The log begins with a sweep that its owner gave up: nobody has the rows. */
+static void test_cut_at_an_unfinished_sweep(void **state)
+{
+    struct replica_fixture *fixture = *state;
+    struct replica_host *host = &fixture->hosts[1];
+    struct replica_work works[SWEPT];
+    struct frame frame;
+
+    fixture_sweep(fixture, works);
+    const uint64_t begin = fixture->log.begin, size = fixture->log.size;
+    assert_int_equal(
+        frame_decode(buffer_bytes(&fixture->log.records[begin]), CLUSTER, &frame, NULL),
+        ERROR_NONE);
+    assert_true(frame.is_sweep && frame.body.size < 10);
+    fixture->log.size = begin + 3;
+    host_run(host, fixture->now);
+    host_run(host, instant_add_ms(fixture->now, 200));
+    assert_int_equal(replica_state(host->replica), OWNERSHIP_RESTORING);
+    assert_false(replica_is_whole(host->replica));
+    const struct frame claim = {.kind = FRAME_CLAIM, .node = 3, .epoch = frame.epoch + 1};
+    struct buffer bytes;
+    buffer_init(&bytes);
+    frame_encode(&claim, CLUSTER, &bytes);
+    replica_read(host->replica, begin + 3, buffer_bytes(&bytes), fixture->now);
+    buffer_deinit(&bytes);
+    assert_int_equal(replica_state(host->replica), OWNERSHIP_BROKEN);
+    assert_non_null(strstr(replica_error(host->replica)->text, "was not finished"));
+    fixture->log.size = size;
+    works_free(works);
+}
+
+/* An owner whose storage has damage makes no copies: the log has what the storage lacks. */
+static void test_a_damaged_owner(void **state)
+{
+    struct replica_fixture *fixture = *state;
+    struct replica_host *host = &fixture->hosts[0];
+    struct replica_work works[SWEPT];
+
+    for (uint64_t i = 0; i < SWEPT; i++) {
+        work_commit(&works[i], host, i + 1);
+        fixture_run(fixture, 1);
+        if (i == 0)
+            assert_true(memory_storage_damage(host->storage, &works[0].timer->id));
+    }
+    for (int i = 0; i < 8; i++)
+        fixture_run(fixture, LEASE_MS / 4);
+    const struct replica_stats stats = host_stats(host);
+    assert_true(stats.sweeps == 0 && stats.sweep_failures == 1 && fixture->log.begin == 0);
+    assert_true(host->durable == SWEPT);
+    assert_true(host_has(&fixture->hosts[1], &works[0]));
+    works_free(works);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, replica_set_up, replica_tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_a_large_commit), TEST(test_the_place),        TEST(test_the_storage_fails),
-        TEST(test_no_answer),      TEST(test_a_damaged_record),
+        TEST(test_a_large_commit),
+        TEST(test_the_place),
+        TEST(test_the_storage_fails),
+        TEST(test_no_answer),
+        TEST(test_a_damaged_record),
+        TEST(test_left_behind),
+        TEST(test_stopped_as_it_begins_anew),
+        TEST(test_cut_elsewhere),
+        TEST(test_cut_at_its_end),
+        TEST(test_cut_twice),
+        TEST(test_cut_at_an_unfinished_sweep),
+        TEST(test_a_damaged_owner),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -229,6 +229,10 @@ enum config_log_level {
           "PEM file of the authorities to trust for the certificates of other nodes")             \
     FIELD(DURATION, cluster_wait, "5s", 100, MINUTE_MS,                                           \
           "how long a request waits for the owner of its partition; then it gets 503")            \
+    FIELD(BYTES, cluster_sweep_bytes_min, "256M", 0, 64 * 1024 * GIB,                             \
+          "size of the log of a partition from which it is swept; 0: never")                      \
+    FIELD(U32, cluster_sweep_factor, "2", 2, 1000,                                                \
+          "times that the log of a partition may be larger than its live rows")                   \
     SECTION("log", "The log of the daemon, written to standard error.")                           \
     FIELD(CHOICE, log_level, "info|debug", 0, 0, "least level of events that are logged")
 

@@ -13,8 +13,10 @@
 enum {
     EVENTS_EACH_TURN = 256, /* records that are read before the replica has its turn */
     HANDOVER_MS = 500,
-    RETRY_MS = 1000, /* of what a full memory or a failing storage refused */
-    NO_NODE = 0,     /* whose number is none */
+    RETRY_MS = 1000,    /* of what a full memory or a failing storage refused */
+    TRIM_LEASES = 30,   /* that a reader may be behind when records are dropped */
+    TRIM_AGAIN = 60000, /* milliseconds, behind a failure */
+    NO_NODE = 0,        /* whose number is none */
 };
 
 /* ---- what a replica has others do ---- */
@@ -83,6 +85,14 @@ static void replica_on_committed(void *context, struct storage_batch *batch)
     partition_post(replica->partition, PARTITION_COMMITS, &batch->link);
 }
 
+static void replica_on_trim(void *context, uint64_t before)
+{
+    struct node_replica *replica = context;
+
+    replica->trim_to = before;
+    replica->trim_at = (struct instant){0};
+}
+
 /* ---- the thread ---- */
 
 static unsigned replica_take_in(struct node_replica *replica)
@@ -130,6 +140,20 @@ static void replica_report(struct node_replica *replica, enum error_code code, c
     mailbox_wake(&node->news);
 }
 
+static void replica_publish_stats(struct node_replica *replica)
+{
+    struct replica_stats stats;
+
+    replica_get_stats(replica->replica, &stats);
+    atomic_store(&replica->log_bytes, stats.log_bytes);
+    atomic_fetch_add(&replica->sweeps, stats.sweeps - replica->counted.sweeps);
+    atomic_fetch_add(&replica->sweep_rows, stats.rows - replica->counted.rows);
+    atomic_fetch_add(&replica->sweep_failures,
+                     stats.sweep_failures - replica->counted.sweep_failures);
+    atomic_fetch_add(&replica->restarts, stats.restarts - replica->counted.restarts);
+    replica->counted = stats;
+}
+
 /* Tells other threads how it stands. */
 static void replica_publish(struct node_replica *replica, struct instant now)
 {
@@ -143,6 +167,7 @@ static void replica_publish(struct node_replica *replica, struct instant now)
     atomic_store(&replica->next, place->next);
     atomic_store(&replica->refused, replica_refused(replica->replica));
     atomic_store(&replica->acts_until_ns, until.ns);
+    replica_publish_stats(replica);
     const bool is_news = atomic_exchange(&replica->state, (int)state) != (int)state;
     if (is_acting != replica->was_acting || is_news)
         shard_wake(replica->shard);
@@ -150,6 +175,15 @@ static void replica_publish(struct node_replica *replica, struct instant now)
     if (is_news && state == OWNERSHIP_BROKEN)
         replica_report(replica, ERROR_CORRUPT, "the log of the cluster",
                        replica_error(replica->replica)->text);
+}
+
+/* Any node may drop what a sweep has made needless, so a failure is repeated whoever owns it. */
+static void replica_trim_log(struct node_replica *replica, struct instant now)
+{
+    if (!replica->trim_to || now.ns < replica->trim_at.ns)
+        return;
+    replica->trim_at = instant_add_ms(now, TRIM_AGAIN);
+    log_kafka_trim(replica->log, replica->trim_to, NULL); /* or it is in flight */
 }
 
 static void replica_handle(struct node_replica *replica, const struct log_kafka_event *event,
@@ -169,11 +203,28 @@ static void replica_handle(struct node_replica *replica, const struct log_kafka_
         replica_failed(replica->replica, event->ticket, now);
         break;
     case LOG_KAFKA_LOST:
-        replica_break(replica->replica);
+        replica_lost(replica->replica);
+        break;
+    case LOG_KAFKA_TRIMMED:
+        atomic_fetch_add(&replica->trims, 1);
+        if (event->offset >= replica->trim_to)
+            replica->trim_to = 0;
+        break;
+    case LOG_KAFKA_TRIM_FAILED:
+        atomic_fetch_add(&replica->trim_failures, 1);
         break;
     case LOG_KAFKA_NOTHING:
         break;
     }
+}
+
+/* Follows the log from where the replica wants to read on. */
+static void replica_follow_log(struct node_replica *replica)
+{
+    if (replica_seeks(replica->replica))
+        log_kafka_follow_begin(replica->log, NULL);
+    else
+        log_kafka_follow(replica->log, replica_next(replica->replica), NULL);
 }
 
 /* One turn: messages of the shard, the replica, and then events of the log. */
@@ -189,7 +240,8 @@ static void replica_go(struct node_replica *replica)
     if (replica->wants_engine)
         replica_make_engine(replica);
     if (replica_take_rewind(replica->replica))
-        log_kafka_follow(replica->log, replica_next(replica->replica), NULL);
+        replica_follow_log(replica);
+    replica_trim_log(replica, now);
     replica_publish(replica, now);
     const struct instant wake_at = replica_wake_at(replica->replica, now);
     uint64_t wait_ms =
@@ -242,6 +294,8 @@ static enum error_code replica_open(struct node_replica *replica, struct error *
         .cluster = node->control->cluster,
         .lease_ms = config->cluster_lease_ms,
         .handover_ms = HANDOVER_MS,
+        .sweep = {config->cluster_sweep_bytes_min, config->cluster_sweep_factor, 0},
+        .trim_delay_ms = TRIM_LEASES * config->cluster_lease_ms,
         .storage = node->storage,
     };
     const struct replica_events events = {
@@ -251,6 +305,7 @@ static enum error_code replica_open(struct node_replica *replica, struct error *
         .drain = replica_on_drain,
         .leave = replica_on_leave,
         .committed = replica_on_committed,
+        .trim = replica_on_trim,
     };
     struct log_kafka *log;
 
@@ -269,7 +324,9 @@ static enum error_code replica_open(struct node_replica *replica, struct error *
     if (atomic_load(&replica->planned))
         replica->news |= REPLICA_PLANNED;
     pthread_mutex_unlock(&replica->lock);
-    log_kafka_follow(log, replica_next(replica->replica), NULL);
+    replica->trim_to = 0;
+    replica->counted = (struct replica_stats){0};
+    replica_follow_log(replica);
     return ERROR_NONE;
 }
 
@@ -305,6 +362,7 @@ static void replica_vanish(struct node_replica *replica)
     atomic_store(&replica->owner, NO_NODE);
     atomic_store(&replica->epoch, 0);
     atomic_store(&replica->next, 0);
+    atomic_store(&replica->log_bytes, 0);
 }
 
 /* Until the copy is dropped, or the node stops. */

@@ -66,6 +66,8 @@ struct node_replica {
     _Atomic uint32_t told_owner;                  /* by the notes of members; 0: none */
     _Atomic uint64_t end;                         /* of the log, by the last note of the owner */
     _Atomic uint64_t claims, refused; /* of this process: that were valid; records that were not */
+    _Atomic uint64_t log_bytes, sweeps, sweep_rows, sweep_failures, restarts; /* replica_stats */
+    _Atomic uint64_t trims, trim_failures;
 
     pthread_mutex_t lock;
     pthread_cond_t changed; /* on CLOCK_MONOTONIC: is_wanted, news */
@@ -76,6 +78,9 @@ struct node_replica {
     struct storage_meta meta; /* of the engine that is to be made */
     bool wants_engine;
     uint64_t refused_ticket; /* an append that was not sent; 0: none */
+    uint64_t trim_to;        /* records before it are to be dropped; 0: none */
+    struct instant trim_at;
+    struct replica_stats counted; /* in the counts above */
     bool is_releasing, was_acting;
     struct instant release_until;
     struct instant unwanted_at; /* since when it has a copy and no part; {0}: it has one */

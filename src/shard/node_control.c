@@ -194,6 +194,8 @@ static void node_control_handle(struct node_control *control, const struct log_k
     case LOG_KAFKA_LOST:
         control_break(control->control, event->reason);
         break;
+    case LOG_KAFKA_TRIMMED:
+    case LOG_KAFKA_TRIM_FAILED:
     case LOG_KAFKA_NOTHING:
         break;
     }
@@ -490,6 +492,18 @@ static uint64_t node_control_behind(const struct node_replica *replica)
     return atomic_load(&replica->is_followed) && end > next ? end - next : 0;
 }
 
+static void node_control_count_sweeps(const struct node_replica *replica,
+                                      struct node_cluster_stats *stats)
+{
+    stats->log_bytes += atomic_load(&replica->log_bytes);
+    stats->sweeps += atomic_load(&replica->sweeps);
+    stats->sweep_rows += atomic_load(&replica->sweep_rows);
+    stats->sweep_failures += atomic_load(&replica->sweep_failures);
+    stats->trims += atomic_load(&replica->trims);
+    stats->trim_failures += atomic_load(&replica->trim_failures);
+    stats->restarts += atomic_load(&replica->restarts);
+}
+
 void node_cluster_stats(struct node *node, struct node_cluster_stats *ret_stats)
 {
     const struct instant now = instant_boot_now();
@@ -518,6 +532,7 @@ void node_cluster_stats(struct node *node, struct node_cluster_stats *ret_stats)
                                 atomic_load(&replica->state) == OWNERSHIP_RESTORING;
         ret_stats->claims += atomic_load(&replica->claims);
         ret_stats->refused += atomic_load(&replica->refused);
+        node_control_count_sweeps(replica, ret_stats);
     }
 }
 

@@ -83,6 +83,7 @@ const char *node_control_trouble(const struct node *node);
 struct node_cluster_stats {
     uint64_t nodes, is_planner, planned, owned, followed, restoring, lease_ms, epoch, behind,
         claims, refused;
+    uint64_t log_bytes, sweeps, sweep_rows, sweep_failures, trims, trim_failures, restarts;
 };
 
 /* All 0 without a cluster. */

@@ -57,6 +57,7 @@ void judge_land(struct truth *truth, const struct frame *frame)
     truth->records[offset].epoch = frame->epoch;
     truth->records[offset].seq = frame->seq;
     truth->records[offset].is_valid = is_valid;
+    truth->records[offset].frame = *frame;
     if (truth->size % HASH_EVERY == 0)
         truth->records[offset].hash = mirror_hash(truth->mirror.storage);
 }
@@ -67,6 +68,23 @@ void judge_storage(const struct truth *truth, uint64_t next, struct storage *sto
         judge_broken("a replica is ahead of the log: %" PRIu64, next);
     if (next > 0 && next % HASH_EVERY == 0 && truth->records[next - 1].hash != mirror_hash(storage))
         judge_broken("a replica differs from the log before %" PRIu64, next);
+}
+
+void judge_trim(const struct truth *truth, uint64_t before)
+{
+    struct mirror rest;
+
+    if (before >= truth->size)
+        judge_broken("the log is to be dropped, all of it");
+    mirror_init(&rest);
+    rest.takes_copies = true;
+    for (uint64_t i = before; i < truth->size; i++)
+        if (truth->records[i].is_valid)
+            mirror_apply(&rest, i, &truth->records[i].frame);
+    memory_storage_check(rest.storage);
+    if (mirror_hash(rest.storage) != mirror_hash(truth->mirror.storage))
+        judge_broken("the log from %" PRIu64 " on does not say what all of it says", before);
+    mirror_deinit(&rest);
 }
 
 /* 1 + the offset of the valid record; 0: there is none. */

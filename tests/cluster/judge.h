@@ -40,6 +40,7 @@ struct truth {
     struct {
         uint64_t epoch, seq, hash;
         bool is_valid;
+        struct frame frame; /* borrowed */
     } records[RECORDS_MAX];
     struct tracked tracked[TRACKED_MAX];
     size_t tracked_count;
@@ -53,7 +54,7 @@ struct truth {
 /* Prints what is broken, and exits. */
 void judge_broken(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
-/* A record lands at the end of the log. */
+/* A record lands at the end of the log. Its body stays where it is until the end. */
 void judge_land(struct truth *truth, const struct frame *frame);
 
 /* A node has read all records before `next`, and its storage has what they say. */
@@ -64,6 +65,9 @@ void judge_storage(const struct truth *truth, uint64_t next, struct storage *sto
 void judge_durable(const struct truth *truth, const struct frame *frames, size_t count,
                    uint64_t next);
 void judge_failed(struct truth *truth, const struct frame *frame);
+
+/* Records before `before` are to go: what is left says all that the log does. */
+void judge_trim(const struct truth *truth, uint64_t before);
 
 /* What is known of the timer. */
 struct tracked *judge_track(struct truth *truth, uint64_t serial);

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
+#include "cluster/sweep.h"
 #include "storage/memory.h"
 
 void mirror_init(struct mirror *mirror)
@@ -19,10 +20,24 @@ void mirror_deinit(struct mirror *mirror)
     mirror->storage = NULL;
 }
 
-void mirror_apply(struct mirror *mirror, uint64_t offset, const struct frame *frame)
+/* The body of a whole commit. */
+static void mirror_apply_body(struct mirror *mirror, uint64_t offset, bool is_sweep,
+                              struct bytes body)
 {
     const struct storage_place place = {.next = offset + 1};
+    struct sweep_record record;
 
+    if (is_sweep) {
+        CHECK(sweep_decode(body, &record));
+        body = record.rows;
+        if (!mirror->takes_copies || record.kind != SWEEP_ROWS)
+            return;
+    }
+    CHECK(storage_apply(mirror->storage, 0, body, &place, NULL) == ERROR_NONE);
+}
+
+void mirror_apply(struct mirror *mirror, uint64_t offset, const struct frame *frame)
+{
     if (frame->kind == FRAME_CLAIM)
         buffer_clear(&mirror->part);
     if (frame->kind != FRAME_COMMIT)
@@ -30,8 +45,7 @@ void mirror_apply(struct mirror *mirror, uint64_t offset, const struct frame *fr
     buffer_append_bytes(&mirror->part, frame->body);
     if (frame->has_more)
         return;
-    CHECK(storage_apply(mirror->storage, 0, buffer_bytes(&mirror->part), &place, NULL) ==
-          ERROR_NONE);
+    mirror_apply_body(mirror, offset, frame->is_sweep, buffer_bytes(&mirror->part));
     buffer_clear(&mirror->part);
 }
 
@@ -45,6 +59,17 @@ struct storage_page mirror_rows(struct storage *storage)
 
     CHECK(storage_scan(storage, &scan, &page, NULL) == ERROR_NONE);
     return page;
+}
+
+static uint64_t mirror_hash_tenants(struct storage *storage)
+{
+    struct tenant_counts counts;
+
+    tenant_counts_init(&counts);
+    CHECK(storage_load_tenant_counts(storage, 0, &counts, NULL) == ERROR_NONE);
+    const uint64_t count = tenant_counts_count(&counts, BYTES("shop"));
+    tenant_counts_deinit(&counts);
+    return random_mix(count);
 }
 
 uint64_t mirror_hash(struct storage *storage)
@@ -62,5 +87,6 @@ uint64_t mirror_hash(struct storage *storage)
         hash = random_mix(hash ^ timer->due.ms ^ (uint64_t)timer->version << 40);
     }
     storage_page_free(&page);
+    hash ^= mirror_hash_tenants(storage);
     return random_mix(hash ^ meta.pending ^ meta.watermark.ms << 8 ^ meta.epoch << 56);
 }

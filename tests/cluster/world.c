@@ -19,6 +19,7 @@ enum {
     LEASE_MS = 2000,
     SKEW_MS_MAX = 500, /* of a wall clock */
     GRACE_MS = 10000,  /* for a timer to be delivered, without new faults */
+    LAST_MS = 5000,    /* in which the log drops nothing, and leaves no node behind */
     COMMIT_FRAMES_MAX = 64,
     SYNC_EVERY = 512, /* commits that a crash can take from a storage, at most */
     KEPT_MAX = 40,    /* of them, when it does */
@@ -44,6 +45,7 @@ enum incident_kind {
     INCIDENT_PAUSE,
     INCIDENT_STEP,  /* a wall clock is set */
     INCIDENT_SPOIL, /* a storage fails in one of its next calls */
+    INCIDENT_TRIM,  /* the log drops records */
 };
 
 struct incident {
@@ -89,6 +91,7 @@ struct cluster_world {
     struct shipment shipments[APPENDS_MAX];
     uint32_t shipment_count;
     uint32_t log[RECORDS_MAX]; /* the append of each record */
+    uint64_t begin;            /* offset of the first record that is not dropped */
     uint64_t log_paused_us;
     struct peer peers[NODES_MAX];
     uint32_t peer_count, planned;
@@ -98,6 +101,8 @@ struct cluster_world {
     uint64_t stop_gap_ms, crash_gap_ms, pause_gap_ms, plan_gap_ms, client_gap_ms, step_gap_ms;
     uint64_t spoil_gap_ms;
     size_t body_bytes_max;
+    struct sweep_limits sweep;
+    uint64_t trim_delay_ms;
     struct truth truth;
     struct cluster_totals *totals;
 };
@@ -243,7 +248,7 @@ static void peer_append(void *context, uint64_t ticket, struct bytes bytes)
 
     ship(peer->world, peer, ticket, bytes);
     const struct frame frame = frame_of(peer->world, number);
-    if (frame.kind != FRAME_COMMIT)
+    if (frame.kind != FRAME_COMMIT || frame.is_sweep)
         return;
     if (peer->is_committed)
         peer->frame_count = 0;
@@ -295,6 +300,17 @@ static void peer_settled(void *context, enum ownership_result result)
         peer->world->totals->failed++;
     }
     peer->world->totals->in_doubt += result == OWNERSHIP_IN_DOUBT;
+}
+
+/* It comes late, or gets lost. */
+static void peer_trim(void *context, uint64_t before)
+{
+    struct peer *peer = context;
+    struct cluster_world *world = peer->world;
+
+    if (!happens_now(world, 200))
+        post(world, below(world, happens(world, 100) ? 20000000 : 20000),
+             (struct incident){.kind = INCIDENT_TRIM, .offset = before});
 }
 
 /* ---- a node ---- */
@@ -381,14 +397,20 @@ static void read_log(struct cluster_world *world, struct peer *peer)
 
     replica_take_rewind(peer->replica);
     while (replica_next(peer->replica) < world->truth.size && most-- > 0) {
-        const uint64_t next = replica_next(peer->replica);
+        const bool seeks = replica_seeks(peer->replica);
+        const uint64_t next = seeks ? world->begin : replica_next(peer->replica);
 
+        if (next < world->begin) {
+            replica_lost(peer->replica);
+            break;
+        }
         replica_read(peer->replica, next, buffer_bytes(&world->shipments[world->log[next]].bytes),
                      clock_of(world, peer));
         note_state(world, peer);
         if (replica_is_failing(peer->replica))
             break;
-        if (replica_next(peer->replica) == replica_applied(peer->replica))
+        if (replica_is_whole(peer->replica) &&
+            replica_next(peer->replica) == replica_applied(peer->replica))
             judge_storage(&world->truth, next + 1, peer->storage);
         if (happens(world, 100))
             memory_storage_sync(peer->storage);
@@ -408,6 +430,8 @@ static void start(struct cluster_world *world, struct peer *peer)
         .handover_ms = 500,
         .seed = random_next(&world->random),
         .body_bytes_max = world->body_bytes_max,
+        .sweep = world->sweep,
+        .trim_delay_ms = world->trim_delay_ms,
         .address = BYTES("node.example:1"),
         .storage = peer->storage,
     };
@@ -419,6 +443,7 @@ static void start(struct cluster_world *world, struct peer *peer)
         .leave = peer_leave,
         .committed = peer_committed,
         .settled = peer_settled,
+        .trim = peer_trim,
     };
 
     peer->is_up = true;
@@ -439,6 +464,12 @@ static void start(struct cluster_world *world, struct peer *peer)
 /* Gives back what the engine has out, and frees both. */
 static void end_peer(struct cluster_world *world, struct peer *peer)
 {
+    struct replica_stats stats;
+
+    replica_get_stats(peer->replica, &stats);
+    world->totals->sweeps += stats.sweeps;
+    world->totals->copies += stats.rows;
+    world->totals->restarts += stats.restarts;
     replica_stop(peer->replica);
     tenure_end(&peer->tenure, time_of(world, peer));
     replica_destroy(peer->replica);
@@ -560,6 +591,16 @@ static void crash(struct cluster_world *world)
     if (is_idle && happens(world, 300))
         drop(world, peer);
     post_to(world, peer, 1000 * below(world, 3 * LEASE_MS), INCIDENT_START);
+}
+
+static void trim_log(struct cluster_world *world, uint64_t before)
+{
+    if (before <= world->begin || world->now_us > 1000 * (FAULTS_MS + CALM_MS - LAST_MS))
+        return;
+    judge_trim(&world->truth, before);
+    world->totals->trims++;
+    world->totals->dropped += before - world->begin;
+    world->begin = before;
 }
 
 static void pause_log(struct cluster_world *world)
@@ -701,6 +742,9 @@ static void happen(struct cluster_world *world, const struct incident *incident)
     case INCIDENT_SPOIL:
         spoil(world);
         return;
+    case INCIDENT_TRIM:
+        trim_log(world, incident->offset);
+        return;
     case INCIDENT_HEAR:
         hear(world, peer, incident);
         return;
@@ -733,9 +777,11 @@ static void check_end(struct cluster_world *world)
     for (uint32_t i = 0; i < world->peer_count; i++) {
         const struct peer *peer = &world->peers[i];
 
-        if (!peer->is_up || replica_next(peer->replica) + 100 < world->truth.size)
+        if (!peer->is_up || !replica_is_whole(peer->replica) ||
+            replica_next(peer->replica) + 100 < world->truth.size)
             judge_broken("node %" PRIu32 " does not follow in the end", i);
     }
+    judge_trim(&world->truth, world->begin);
     judge_end(&world->truth, (struct wall){START_MS + world->now_us / 1000 - GRACE_MS});
 }
 
@@ -762,6 +808,10 @@ static void draw(struct cluster_world *world, uint64_t seed)
     world->step_gap_ms = gap(world, 300, 2000, 20000);
     world->spoil_gap_ms = gap(world, 400, 1000, 20000);
     world->body_bytes_max = happens(world, 500) ? 1000 + below(world, 3000) : 0;
+    if (happens(world, 700))
+        world->sweep = (struct sweep_limits){3000 + below(world, 60000), 1 + below(world, 3),
+                                             1 + below(world, happens(world, 500) ? 20 : 200)};
+    world->trim_delay_ms = happens(world, 500) ? below(world, 5000) : 0;
     bool is_skewed = happens(world, 600);
     bool is_drifting = happens(world, 600);
     for (uint32_t i = 0; i < world->peer_count; i++) {

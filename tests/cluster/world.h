@@ -6,7 +6,8 @@
  * Appends come late, get lost, land twice, and land after they were given up or while their node
  * sleeps; answers get lost; the log pauses; nodes are stopped, crash and go back to an older
  * storage, whose calls fail, read late, and have wall clocks that differ and step, and others that
- * drift as far as OWNERSHIP_DRIFT allows.
+ * drift as far as OWNERSHIP_DRIFT allows. Owners sweep the log, which drops the records in front of
+ * a sweep, so nodes that read late are left behind.
  */
 #ifndef TICKWHEEL_CLUSTER_SIM_WORLD_H
 #define TICKWHEEL_CLUSTER_SIM_WORLD_H
@@ -42,7 +43,12 @@
     X(drops, "copies dropped")                                   \
     X(failures, "failures of a storage")                         \
     X(steps, "steps of a wall clock")                            \
-    X(pauses, "pauses of the log")
+    X(pauses, "pauses of the log")                               \
+    X(sweeps, "sweeps")                                          \
+    X(copies, "rows that they copied")                           \
+    X(trims, "of the log, behind a sweep")                       \
+    X(dropped, "records that these dropped")                     \
+    X(restarts, "replicas left behind, which began anew")
 
 struct cluster_totals {
 #define X(name, label) uint64_t name;

@@ -19,6 +19,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+enum { TRIM_REQUEST_MS = 10000, TRIM_OPERATION_MS = 30000 };
+
 /* Of 2001: the broker in memory of librdkafka says less, and means none. */
 #define APPENDED_MS_MIN INT64_C(1000000000000)
 
@@ -36,6 +38,8 @@ struct log_kafka {
     uint64_t next;               /* behind the last record that was told */
     bool is_sent;                /* an append has no report yet */
     struct log_kafka_event done; /* LANDED or FAILED, not told yet; NOTHING: none */
+    rd_kafka_queue_t *trims;
+    bool is_trimming; /* a trim has no answer yet */
 };
 
 /* ---- settings ---- */
@@ -232,6 +236,11 @@ enum error_code log_kafka_follow(struct log_kafka *log, uint64_t offset, struct 
     return log_kafka_begin(log, (int64_t)offset, ret_error);
 }
 
+enum error_code log_kafka_follow_begin(struct log_kafka *log, struct error *ret_error)
+{
+    return log_kafka_begin(log, RD_KAFKA_OFFSET_BEGINNING, ret_error);
+}
+
 enum error_code log_kafka_follow_end(struct log_kafka *log, uint64_t count, struct error *ret_error)
 {
     return log_kafka_begin(log, RD_KAFKA_OFFSET_TAIL((int64_t)count), ret_error);
@@ -295,6 +304,52 @@ static enum log_kafka_kind log_kafka_take_record(struct log_kafka *log,
     return ret_event->kind;
 }
 
+/* ---- trims ---- */
+
+enum error_code log_kafka_trim(struct log_kafka *log, uint64_t before, struct error *ret_error)
+{
+    if (log->is_trimming)
+        return error_set(ret_error, ERROR_OVERLOADED, "another trim is in flight");
+    rd_kafka_AdminOptions_t *options =
+        rd_kafka_AdminOptions_new(log->consumer, RD_KAFKA_ADMIN_OP_DELETERECORDS);
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
+    rd_kafka_topic_partition_list_add(list, log->options.topic, log->options.partition)->offset =
+        (int64_t)before;
+    rd_kafka_DeleteRecords_t *request = rd_kafka_DeleteRecords_new(list);
+    rd_kafka_AdminOptions_set_request_timeout(options, TRIM_REQUEST_MS, NULL, 0);
+    rd_kafka_AdminOptions_set_operation_timeout(options, TRIM_OPERATION_MS, NULL, 0);
+    rd_kafka_DeleteRecords(log->consumer, &request, 1, options, log->trims);
+    log->is_trimming = true;
+    rd_kafka_DeleteRecords_destroy(request);
+    rd_kafka_topic_partition_list_destroy(list);
+    rd_kafka_AdminOptions_destroy(options);
+    return ERROR_NONE;
+}
+
+/* Makes an event of the answer to a trim, if it is there. */
+static enum log_kafka_kind log_kafka_take_trim(struct log_kafka *log,
+                                               struct log_kafka_event *ret_event)
+{
+    rd_kafka_event_t *event = log->is_trimming ? rd_kafka_queue_poll(log->trims, 0) : NULL;
+
+    if (!event)
+        return LOG_KAFKA_NOTHING;
+    const rd_kafka_DeleteRecords_result_t *result = rd_kafka_event_DeleteRecords_result(event);
+    const rd_kafka_topic_partition_list_t *list =
+        result ? rd_kafka_DeleteRecords_result_offsets(result) : NULL;
+    rd_kafka_resp_err_t failure = rd_kafka_event_error(event);
+    if (!failure)
+        failure = list && list->cnt == 1 ? list->elems[0].err : RD_KAFKA_RESP_ERR__FAIL;
+    *ret_event = (struct log_kafka_event){.kind = LOG_KAFKA_TRIM_FAILED,
+                                          .reason = rd_kafka_err2str(failure)};
+    if (!failure && list->elems[0].offset >= 0)
+        *ret_event = (struct log_kafka_event){.kind = LOG_KAFKA_TRIMMED,
+                                              .offset = (uint64_t)list->elems[0].offset};
+    log->is_trimming = false;
+    rd_kafka_event_destroy(event);
+    return ret_event->kind;
+}
+
 /* ---- both ---- */
 
 static enum log_kafka_kind log_kafka_take(struct log_kafka *log, struct log_kafka_event *ret_event)
@@ -302,7 +357,8 @@ static enum log_kafka_kind log_kafka_take(struct log_kafka *log, struct log_kafk
     if (log->producer)
         rd_kafka_poll(log->producer, 0);
     if (!log->done.kind)
-        return log_kafka_take_record(log, ret_event);
+        return log_kafka_take_trim(log, ret_event) ? ret_event->kind
+                                                   : log_kafka_take_record(log, ret_event);
     *ret_event = log->done;
     log->done.kind = LOG_KAFKA_NOTHING;
     return ret_event->kind;
@@ -343,8 +399,11 @@ enum error_code log_kafka_open(const struct log_kafka_options *options, struct l
     enum error_code code = log->event_fd < 0
                                ? error_set(ret_error, ERROR_IO, "no descriptor left")
                                : log_kafka_make(log, RD_KAFKA_CONSUMER, &log->consumer, ret_error);
-    if (!code)
+    if (!code) {
+        log->trims = rd_kafka_queue_new(log->consumer);
+        rd_kafka_queue_io_event_enable(log->trims, log->event_fd, &(uint64_t){1}, sizeof(uint64_t));
         code = log_kafka_begin_producer(log, ret_error);
+    }
     if (code)
         log_kafka_close(log);
     else
@@ -358,6 +417,10 @@ void log_kafka_close(struct log_kafka *log)
         return;
     log_kafka_stop(log);
     log_kafka_end_producer(log);
+    if (log->trims) {
+        rd_kafka_queue_io_event_enable(log->trims, -1, NULL, 0);
+        rd_kafka_queue_destroy(log->trims);
+    }
     if (log->consumer)
         rd_kafka_destroy(log->consumer);
     if (log->event_fd >= 0)

@@ -44,6 +44,8 @@ enum log_kafka_kind {
     LOG_KAFKA_FAILED,  /* the append `ticket` is in doubt */
     LOG_KAFKA_LOST,    /* the log has no record at the offset that is to be read: it was cut, or is
                           another one. Nothing more is read until log_kafka_follow */
+    LOG_KAFKA_TRIMMED, /* the log begins at `offset` now, or later */
+    LOG_KAFKA_TRIM_FAILED, /* perhaps it does */
 };
 
 struct log_kafka_event {
@@ -51,7 +53,7 @@ struct log_kafka_event {
     uint64_t ticket, offset;
     struct wall appended; /* of LANDED: when, by the clock of the broker; {0}: it did not say */
     struct bytes bytes;
-    const char *reason; /* of FAILED and LOST; static */
+    const char *reason; /* of FAILED, LOST and TRIM_FAILED; static */
 };
 
 struct log_kafka;
@@ -66,6 +68,9 @@ void log_kafka_close(struct log_kafka *log);
 /* Reads from this offset on. */
 enum error_code log_kafka_follow(struct log_kafka *log, uint64_t offset, struct error *ret_error);
 
+/* Reads from the first record on that is there. */
+enum error_code log_kafka_follow_begin(struct log_kafka *log, struct error *ret_error);
+
 /* Reads the last `count` records of those that are there, and on; or all, if they are fewer. */
 enum error_code log_kafka_follow_end(struct log_kafka *log, uint64_t count,
                                      struct error *ret_error);
@@ -74,6 +79,10 @@ enum error_code log_kafka_follow_end(struct log_kafka *log, uint64_t count,
  * next. On failure nothing was sent. */
 enum error_code log_kafka_append(struct log_kafka *log, uint64_t ticket, struct bytes bytes,
                                  struct error *ret_error);
+
+/* Has the brokers delete the records before this offset; a TRIMMED or TRIM_FAILED tells of it, and
+ * until then ERROR_OVERLOADED refuses the next. */
+enum error_code log_kafka_trim(struct log_kafka *log, uint64_t before, struct error *ret_error);
 
 /* Ends the wait of log_kafka_wait, or the next one. */
 void log_kafka_wake(struct log_kafka *log);

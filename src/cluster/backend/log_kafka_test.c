@@ -127,6 +127,13 @@ static void assert_ends(struct log_kafka *log, uint64_t offset)
     assert_int_equal(event.offset, offset);
 }
 
+/* Without what it was about to tell. */
+static struct log_kafka *log_kafka_open_again(struct log_kafka_fixture *fixture)
+{
+    log_kafka_close(fixture->log);
+    return fixture->log = log_kafka_open_one(fixture);
+}
+
 /* Two nodes append, and both read one order. */
 static void test_one_order(void **state)
 {
@@ -217,6 +224,32 @@ static void test_a_cut_log(void **state)
     assert_reads(fixture->log, "only", 0);
 }
 
+static void test_a_trimmed_log(void **state)
+{
+    struct log_kafka_fixture *fixture = *state;
+    struct log_kafka_event event;
+
+    for (uint64_t i = 0; i < 5; i++)
+        assert_lands(fixture->log, i + 1, i == 3 ? "the first" : "another", i);
+    assert_int_equal(log_kafka_trim(fixture->log, 3, NULL), ERROR_NONE);
+    assert_int_equal(log_kafka_trim(fixture->log, 3, NULL), ERROR_OVERLOADED);
+    event = log_kafka_next(fixture->log);
+    if (fixture->cluster) { /* it has no such request */
+        assert_int_equal(event.kind, LOG_KAFKA_TRIM_FAILED);
+        assert_non_null(event.reason);
+    } else {
+        assert_true(event.kind == LOG_KAFKA_TRIMMED && event.offset == 3);
+        assert_int_equal(log_kafka_follow(fixture->log, 2, NULL), ERROR_NONE);
+        assert_int_equal(log_kafka_next(fixture->log).kind, LOG_KAFKA_LOST);
+        assert_int_equal(log_kafka_follow_begin(fixture->log, NULL), ERROR_NONE);
+        assert_reads(fixture->log, "the first", 3);
+    }
+    assert_lands(log_kafka_open_again(fixture), 9, "goes on", 5);
+    assert_int_equal(log_kafka_follow_begin(fixture->log, NULL), ERROR_NONE);
+    assert_reads(fixture->log, fixture->cluster ? "another" : "the first",
+                 fixture->cluster ? 0 : 3);
+}
+
 static void test_properties(void **state)
 {
     struct log_kafka_fixture *fixture = *state;
@@ -244,7 +277,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(test_one_order),          TEST(test_a_large_frame), TEST(test_a_failed_append),
-        TEST(test_an_append_in_doubt), TEST(test_a_cut_log),     TEST(test_properties),
+        TEST(test_an_append_in_doubt), TEST(test_a_cut_log),     TEST(test_a_trimmed_log),
+        TEST(test_properties),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

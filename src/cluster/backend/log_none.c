@@ -46,6 +46,18 @@ enum error_code log_kafka_follow(struct log_kafka *log, uint64_t offset, struct 
     return error_set(ret_error, ERROR_INVALID, "no log");
 }
 
+enum error_code log_kafka_follow_begin(struct log_kafka *log, struct error *ret_error)
+{
+    (void)log;
+    return error_set(ret_error, ERROR_INVALID, "no log");
+}
+
+enum error_code log_kafka_trim(struct log_kafka *log, uint64_t before, struct error *ret_error)
+{
+    (void)log, (void)before;
+    return error_set(ret_error, ERROR_INVALID, "no log");
+}
+
 enum error_code log_kafka_follow_end(struct log_kafka *log, uint64_t count, struct error *ret_error)
 {
     (void)log, (void)count;
