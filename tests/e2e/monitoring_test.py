@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
 """The alert rules fire when they should, and only then; each names its section of the runbooks; rules and board name only
-metrics that a real daemon exports, with labels that those have. Method: promtool plays series to the rules, healthy
-ones and, for each alert, the same with a fault; it parses every expression of the board.
+metrics that a real daemon exports, with labels that those have; each query of the board has data. Method: promtool plays
+series to the rules, healthy ones and, for each alert, the same with a fault. Prometheus, with the settings of the compose
+file, scrapes a daemon at work and answers the board's queries. Grafana itself does not run.
 """
 
 import json
+import math
 import os
 import re
 import shutil
@@ -12,16 +14,22 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import urllib.parse
+import urllib.request
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.join(HERE, "..", "..")
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
 import harness
+from daemon_case import DaemonCase
 
 RULES = os.path.join(ROOT, "packaging", "prometheus", "tickwheel.rules.yml")
 BOARD = os.path.join(ROOT, "packaging", "grafana", "tickwheel.json")
 RUNBOOKS = os.path.join(ROOT, "docs", "runbooks.md")
+SETTINGS = os.path.join(ROOT, "packaging", "container", "prometheus.yml")
 PROMTOOL = shutil.which("promtool")
+PROMETHEUS_SERVER = shutil.which("prometheus")
+RATE_INTERVAL = "10s"  # of a scrape each second
 
 # A daemon without trouble, a sample each minute for three hours: promtool's notation. Histograms and counters grow.
 HEALTHY = {
@@ -130,7 +138,7 @@ def expressions_of_rules():
 def expressions_of_board():
     board = json.loads(read(BOARD))
     found = [target["expr"] for panel in board["panels"] for target in panel.get("targets", [])]
-    for variable, value in (("$job", "tickwheel"), ("$instance", "one"), ("$__rate_interval", "5m")):
+    for variable, value in (("$job", "tickwheel"), ("$instance", ".+"), ("$__rate_interval", RATE_INTERVAL)):
         found = [one.replace(variable, value) for one in found]
     return found
 
@@ -150,6 +158,12 @@ def metrics_of(expression):
 def keep_labels(selector):
     """Of a selector only the names of its labels."""
     return "{" + " ".join(re.findall(r"(\w+)\s*(?:=~|!~|!=|=)", selector[0])) + "}"
+
+
+def variables_of_board():
+    """The queries of its variables: (metric, label)."""
+    return [re.fullmatch(r"label_values\((.*), (\w+)\)", variable["query"]["query"]).groups()
+            for variable in json.loads(read(BOARD))["templating"]["list"] if variable["type"] == "query"]
 
 
 class MonitoringTest(unittest.TestCase):
@@ -204,7 +218,7 @@ class MonitoringTest(unittest.TestCase):
                 name, _, labels = line.rpartition(" ")[0].partition("{")
                 exported.setdefault(name, {"job", "instance"}).update(re.findall(r'(\w+)="', labels))
         named = [one for expression in expressions_of_rules() + expressions_of_board() for one in metrics_of(expression)]
-        named += [one for query in re.findall(r"label_values\((.*?), \w+\)", read(BOARD)) for one in metrics_of(query)]
+        named += [one for query, _ in variables_of_board() for one in metrics_of(query)]
         self.assertGreater(len(named), 60)
         for name, labels in named:
             self.assertIn(name, exported)
@@ -213,6 +227,58 @@ class MonitoringTest(unittest.TestCase):
     def test_names_are_found_in_expressions(self):
         self.assertEqual(metrics_of('sum by (x) (rate(a_total{j="$k, {", l=~"m"}[5m])) / b > 1 unless on (i) c == 1'),
                          [("a_total", {"j", "l"}), ("b", set()), ("c", set())])
+
+
+@unittest.skipUnless(PROMETHEUS_SERVER, "prometheus is not installed: scripts/install-deps test")
+class BoardTest(DaemonCase):
+    def setUp(self):
+        super().setUp()
+        folder = tempfile.mkdtemp(prefix="tickwheel-prometheus-")
+        self.addCleanup(shutil.rmtree, folder)
+        shutil.copy(RULES, folder)
+        settings = os.path.join(folder, "prometheus.yml")
+        with open(settings, "w", encoding="utf-8") as file:
+            file.write("global: {scrape_interval: 1s, evaluation_interval: 1s}\n" +
+                       read(SETTINGS).replace('"tickwheeld:8463"', f'"127.0.0.1:{self.daemon.port}"'))
+        prometheus = harness.Program([PROMETHEUS_SERVER, f"--config.file={settings}", f"--storage.tsdb.path={folder}/data",
+                                      "--web.listen-address=127.0.0.1:0"])
+        self.addCleanup(prometheus.close)
+        prometheus.find_in_output("Server is ready")
+        self.url = f"http://127.0.0.1:{prometheus.find_port(r'Listening on.* address=127.0.0.1:([0-9]+)')}/api/v1/"
+
+    def ask(self, path, **query):
+        with urllib.request.urlopen(f"{self.url}{path}?{urllib.parse.urlencode(query)}", timeout=30) as answer:
+            return json.load(answer)["data"]
+
+    def has_data(self, expression):
+        return any(math.isfinite(float(found["value"][1])) for found in self.ask("query", query=expression)["result"])
+
+    def work(self):
+        """A webhook, an item that is acknowledged, and one that stays; a refused request."""
+        self.create(after=0)
+        for _ in range(2):
+            self.create(target="queue:mail", after=0)
+        leased = self.call(200, "POST", "/v1/queues/mail/lease", {"wait": "5s"})[1]["items"]
+        self.call(200, "POST", "/v1/queues/mail/ack", {"receipts": [item["receipt"] for item in leased]})
+        self.call(422, "POST", "/v1/timers", {"target": "gopher://a"})
+
+    # proves: alerts
+    def test_each_query_of_the_board_has_data(self):
+        silent = expressions_of_board()
+
+        def all_have_data():
+            self.work()
+            silent[:] = [one for one in silent if not self.has_data(one)]
+            return not silent
+        try:
+            harness.wait_until(all_have_data, 60, "data for each query")
+        except TimeoutError:
+            self.fail("without data: " + "\n".join(silent))
+        for query, label in variables_of_board():
+            self.assertTrue(self.ask(f"label/{label}/values", **{"match[]": query.replace("$job", "tickwheel")}), query)
+        rules = [rule for group in self.ask("rules")["groups"] for rule in group["rules"]]
+        self.assertEqual({rule["health"] for rule in rules}, {"ok"})
+        self.assertEqual(len(rules), len(expressions_of_rules()))
 
 
 if __name__ == "__main__":
