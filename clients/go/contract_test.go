@@ -42,6 +42,7 @@ type contractArguments struct {
 	States    []string
 	Keys      []string
 	Target    string
+	NewTarget string   `json:"new_target"`
 	PageSize  int      `json:"page_size"`
 	DueAfter  *Instant `json:"due_after"`
 	DueBefore *Instant `json:"due_before"`
@@ -179,7 +180,7 @@ func runContractStep(ctx context.Context, c *Client, step contractStep, with []b
 	case "dead_groups":
 		return c.DeadGroups(ctx, filter)
 	case "dead_redrive":
-		return c.RedriveDead(ctx, Redrive{Target: a.Target})
+		return c.RedriveDead(ctx, Redrive{Target: a.Target, NewTarget: a.NewTarget})
 	case "dead_delete":
 		return c.DeleteDead(ctx, filter, false)
 	case "verify":

@@ -80,15 +80,17 @@ func (c *Client) DeadGroups(ctx context.Context, filter Filter) ([]DeadGroup, er
 	return body.Groups, err
 }
 
-// Redrive selects the dead letters that become due again. Rate is how many a second; 0: all at once.
+// Redrive selects the dead letters that become due again. Rate is how many a second; 0: all at once. They go to
+// NewTarget, if it is set.
 type Redrive struct {
-	IDs    []string          `json:"ids,omitempty"`
-	Target string            `json:"target,omitempty"`
-	Origin string            `json:"origin,omitempty"`
-	Error  string            `json:"error,omitempty"`
-	Labels map[string]string `json:"labels,omitempty"`
-	All    bool              `json:"all,omitempty"`
-	Rate   int               `json:"rate,omitempty"`
+	IDs       []string          `json:"ids,omitempty"`
+	Target    string            `json:"target,omitempty"`
+	Origin    string            `json:"origin,omitempty"`
+	Error     string            `json:"error,omitempty"`
+	Labels    map[string]string `json:"labels,omitempty"`
+	All       bool              `json:"all,omitempty"`
+	Rate      int               `json:"rate,omitempty"`
+	NewTarget string            `json:"new_target,omitempty"`
 }
 
 // RedriveDead redrives all dead letters that match.

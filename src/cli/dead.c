@@ -48,14 +48,16 @@ static enum cli_exit dead_groups(struct cli *cli)
     return lists_ask_and_show(cli, &path, dead_show_groups);
 }
 
-/* The letters that a redrive takes: ids, filters, or all of them. */
+/* The letters that a redrive takes, by ids, filters, or all of them; and what it changes. */
 static enum cli_exit dead_append_selection(struct cli *cli, struct buffer *body)
 {
     static const struct {
         enum cli_flag_id flag;
         const char *name;
-    } texts[] = {
-        {CLI_FLAG_TARGET, "target"}, {CLI_FLAG_ORIGIN, "origin"}, {CLI_FLAG_ERROR, "error"}};
+    } texts[] = {{CLI_FLAG_TARGET, "target"},
+                 {CLI_FLAG_ORIGIN, "origin"},
+                 {CLI_FLAG_ERROR, "error"},
+                 {CLI_FLAG_NEW_TARGET, "new_target"}};
     char **ids = cli->options.arguments + 1;
 
     if (*ids) {
@@ -210,6 +212,7 @@ static enum cli_exit dead_refuse(struct cli *cli, const char *act)
         {CLI_FLAG_LIMIT, "list and groups"},
         {CLI_FLAG_ALL, "redrive and delete"},
         {CLI_FLAG_RATE, "redrive"},
+        {CLI_FLAG_NEW_TARGET, "redrive"},
     };
     const bool has_ids = cli->options.argument_count > 1;
 

@@ -66,6 +66,7 @@
     X(ERROR, "error", 0, "TEXT", NULL)                                                           \
     X(ALL, "all", 0, NULL, NULL)                                                                 \
     X(RATE, "rate", 0, "NUMBER", NULL)                                                           \
+    X(NEW_TARGET, "new-target", 0, "TARGET", NULL)                                               \
     X(WAIT, "wait", 0, "DURATION", NULL)                                                         \
     X(LEASE, "lease", 0, "DURATION", NULL)                                                       \
     X(DELAY, "delay", 0, "DURATION", NULL)                                                       \

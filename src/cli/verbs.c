@@ -122,6 +122,7 @@ static const struct cli_flag_use verbs_dead[] = {
     {CLI_FLAG_BEFORE, "list, groups and delete: only due before this time"},
     {CLI_FLAG_ALL, "redrive or delete every dead letter"},
     {CLI_FLAG_RATE, "redrive this many in a second, in place of all at once"},
+    {CLI_FLAG_NEW_TARGET, "redrive to this target, in place of that of each"},
     {CLI_FLAG_LIMIT, "list and groups: at most this many"},
     {CLI_FLAG_YES, "do not ask"},
     VERBS_END,

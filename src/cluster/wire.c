@@ -220,7 +220,7 @@ unsigned wire_parts(enum command_kind kind)
     case COMMAND_RESUME:
         return one | WIRE_PART_VERSION;
     case COMMAND_REDRIVE:
-        return one | WIRE_PART_VERSION | WIRE_PART_PENDING | WIRE_PART_NOT_BEFORE;
+        return one | WIRE_PART_VERSION | WIRE_PART_PENDING | WIRE_PART_NOT_BEFORE | WIRE_PART_PATCH;
     case COMMAND_FORGET:
         return one | WIRE_PART_VERSION;
     case COMMAND_COMPLETE:
@@ -375,6 +375,8 @@ static bool wire_patch_fits(const struct command *command)
     case COMMAND_PAUSE:
         return patch && !command->patch_fields && patch->at.ms > 0 &&
                patch->at.ms <= STORAGE_PAUSED_AT.ms;
+    case COMMAND_REDRIVE:
+        return !patch || command->patch_fields == PATCH_TARGET;
     default:
         return !patch;
     }

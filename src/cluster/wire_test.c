@@ -120,7 +120,8 @@ static struct timer *random_timer(struct random *random, enum timer_state state)
 
 static void random_patch(struct random *random, struct command *command, enum command_kind kind)
 {
-    if (kind != COMMAND_PATCH && kind != COMMAND_TOUCH && kind != COMMAND_PAUSE)
+    if (kind != COMMAND_PATCH && kind != COMMAND_TOUCH && kind != COMMAND_PAUSE &&
+        (kind != COMMAND_REDRIVE || random_below(random, 2)))
         return;
     struct timer *timer = random_timer(random, TIMER_SCHEDULED);
     char room[16];
@@ -133,6 +134,8 @@ static void random_patch(struct random *random, struct command *command, enum co
         command->patch_fields = 1 + (uint32_t)random_below(random, 2 * PATCH_ON_SUCCESS - 1);
     else if (kind == COMMAND_TOUCH)
         command->patch_fields = PATCH_DUE;
+    else if (kind == COMMAND_REDRIVE)
+        command->patch_fields = PATCH_TARGET;
 }
 
 static void random_complete(struct random *random, struct sample *sample)
@@ -578,6 +581,7 @@ static void test_commands_that_no_node_sends(void **state)
         {.kind = COMMAND_PATCH, .patch = plain, .patch_fields = 2 * PATCH_ON_SUCCESS},
         {.kind = COMMAND_TOUCH, .patch = plain, .patch_fields = PATCH_LABELS},
         {.kind = COMMAND_PAUSE, .patch = plain}, /* until no time */
+        {.kind = COMMAND_REDRIVE, .patch = plain, .patch_fields = PATCH_TARGET | PATCH_LABELS},
         {.kind = COMMAND_PATCH, .patch = noted, .patch_fields = PATCH_DUE},
         {.kind = COMMAND_COMPLETE, .each = COMMAND_GET},
         {.kind = COMMAND_COMPLETE, .each = COMMAND_CANCEL, .patch = plain},

@@ -275,6 +275,7 @@ void change_redrive(struct engine *engine, struct entry *entry, struct command *
 
     assert(entry->phase == ENTRY_EVICTABLE);
     assert(timer->state == TIMER_DEAD);
+    assert(!command->patch || command->patch_fields == PATCH_TARGET);
     enum error_code error = ERROR_TOO_MANY;
     if (tenant_admit_pending(engine)) {
         error = tenant_admit(engine, command, timer);
@@ -285,7 +286,10 @@ void change_redrive(struct engine *engine, struct entry *entry, struct command *
         commands_reply(engine, command, error, timer);
         return;
     }
-    struct timer *copy = change_successor(timer, &timer->texts);
+    struct timer_texts texts = timer->texts;
+    if (command->patch)
+        timer_texts_patch(&texts, command->patch_fields, &command->patch->texts);
+    struct timer *copy = change_successor(timer, &texts);
     if (copy) {
         const struct wall from = change_redriven_from(engine, timer, command->not_before);
 

@@ -29,8 +29,9 @@ enum command_kind {
     COMMAND_PAUSE,    /* until `at` of the patch (STORAGE_PAUSED_AT: until it is resumed), with its
                          note; one that is paused takes these over */
     COMMAND_RESUME,   /* changes nothing when it is not paused */
-    COMMAND_REDRIVE,  /* a dead letter lives again, due `not_before`; NOT_FOUND when it is none,
-                         KEY_IN_USE when another timer has had its key since */
+    COMMAND_REDRIVE,  /* a dead letter lives again, due `not_before`, with the target of a patch if
+                         it has one; NOT_FOUND when it is none, KEY_IN_USE when another timer has
+                         had its key since */
     COMMAND_FORGET,   /* a dead letter is gone; NOT_FOUND when it is none. After an error it may be
                          gone, or go a little later */
     COMMAND_COMPLETE, /* does `each` to every timer that watches `name`, or one of `events`, or has
@@ -118,8 +119,8 @@ struct command {
      * TOO_MANY. 0: no limit */
     uint64_t tenant_pending_max;
 
-    /* PATCH, TOUCH, PAUSE, and COMPLETE with a patch */
-    uint32_t patch_fields; /* of enum timer_patch_field; TOUCH: PATCH_DUE */
+    /* PATCH, TOUCH, PAUSE, and COMPLETE with a patch; REDRIVE, which may have one */
+    uint32_t patch_fields; /* of enum timer_patch_field; TOUCH: PATCH_DUE; REDRIVE: PATCH_TARGET */
     struct timer *patch;   /* their values; the engine takes it */
 
     /* COMPLETE: CANCEL, PATCH, FIRE, PAUSE or RESUME; CANCEL and FIRE of many events, which are

@@ -157,6 +157,33 @@ static void test_it_lives_again(void **state)
     fixture_deinit(&fixture);
 }
 
+/* It lives again with another target, also in the next engine. */
+/* proves: redrive-target */
+static void test_it_lives_again_elsewhere(void **state)
+{
+    (void)state;
+    struct engine_fixture fixture;
+    fixture_init(&fixture);
+    struct timer_id id = dead_letter(&fixture);
+    struct command command = {.kind = COMMAND_REDRIVE,
+                              .id = id,
+                              .not_before = wall_add(fixture.now, HOUR_MS),
+                              .patch_fields = PATCH_TARGET};
+    command.patch = timer_alloc(&(struct timer_texts){.target = BYTES("http://other.example/x")});
+    assert_non_null(command.patch);
+    fixture_command(&fixture, &command);
+    assert_int_equal(command.error, ERROR_NONE);
+    fixture_carry_out(&fixture);
+    fixture_close(&fixture);
+    fixture_open(&fixture);
+    dead_sleep(&fixture, HOUR_MS);
+    const struct delivery *delivery = fixture_first_out(&fixture);
+    assert_non_null(delivery);
+    assert_true(bytes_equal(delivery->timer->texts.target, BYTES("http://other.example/x")));
+    assert_true(bytes_equal(timer_target_name(delivery->timer), BYTES("other.example")));
+    fixture_deinit(&fixture);
+}
+
 /* It lives again, but not before its time: also in the next engine. Its due time stays. */
 /* proves: redrive-rate */
 static void test_it_lives_again_later(void **state)
@@ -315,6 +342,7 @@ int main(void)
         cmocka_unit_test(test_the_oldest_go_beyond_the_bound),
         cmocka_unit_test(test_it_is_forgotten_on_request),
         cmocka_unit_test(test_it_lives_again),
+        cmocka_unit_test(test_it_lives_again_elsewhere),
         cmocka_unit_test(test_it_lives_again_later),
         cmocka_unit_test(test_an_old_row_forgets_nothing),
         cmocka_unit_test(test_a_firing_given_up_is_counted),

@@ -133,6 +133,9 @@ class Dead(CommandLine):
         self.await_state(one, "dead")
         redriven = self.ask("dead", "redrive", "--origin", group["origin"], "--error", group["error"], "--yes")
         self.assertEqual(redriven[0]["redriven"], 3)
+        self.await_state(three, "dead")
+        self.ask("dead", "redrive", three["id"], "--new-target", self.receiver.url("/status/410/moved"))
+        harness.wait_until(lambda: any(each.path.endswith("/moved") for each in self.receiver.arrivals()), 20, "the new target")
         for timer in (one, two, three):
             self.await_state(timer, "dead")
         self.assertEqual(self.ask("dead", "delete", one["id"])[0]["id"], one["id"])
@@ -146,6 +149,7 @@ class Dead(CommandLine):
         for arguments, words in ((("redrive", "--target", "queue:a", "--due-before", "2026-01-01T00:00:00Z"), "--due-before is a"),
                                  (("redrive", "--all", "--limit", "1"), "--limit is a flag of dead list and groups only"),
                                  (("delete", "--all", "--rate", "1"), "--rate is a flag of dead redrive only"),
+                                 (("delete", "--all", "--new-target", "queue:a"), "--new-target is a flag of dead redrive only"),
                                  (("delete", "id", "--target", "queue:a"), "by ids, or by filters"),
                                  (("redrive", "id", "--all"), "by ids, or by filters"),
                                  (("list", "id"), "takes no ids"), (("groups", "--all"), "redrive and delete only")):

@@ -239,8 +239,30 @@ class DashboardTest(DaemonCase):
         self.shoot("dead")
         self.press("Redrive all")
         self.see("document.body.innerText.includes('1 redriven')", "the message")
-        self.assertEqual(self.lease("broken")[0]["id"], self.dead)
+        [item] = self.lease("broken")
+        self.assertEqual(item["id"], self.dead)
         self.assertEqual(self.browser.run("document.title"), "Dead letters · Tickwheel")
+        self.redrive_elsewhere(item)
+
+    def redrive_elsewhere(self, item):
+        """The letter of an item goes to another queue, by its dialog; and to a third one with its group, by the form."""
+        for queue, to in (("broken", "mended"), ("mended", "other")):
+            self.call(200, "POST", f"/v1/queues/{queue}/nack", {"receipts": [item["receipt"]], "dead": True, "error": "again"})
+            self.sees("again")
+            if to == "mended":
+                self.press("Elsewhere")
+                self.see("document.querySelector('dialog [name=target]')", "the dialog")
+                self.type("target", f"queue:{to}")
+                self.see(f"document.querySelector('dialog pre')?.innerText.includes('queue:{to}')", "the command")
+                self.shoot("redrive")
+                self.press("Redrive it")
+            else:
+                self.go(f"dead?origin=queue:{queue}&error=again")
+                self.type("new_target", f"queue:{to}")
+                self.press("Redrive at this rate")
+            self.see("/1 (are )?redriven/.test(document.body.innerText)", "the message")
+            [item] = self.lease(to)
+            self.assertEqual(item["id"], self.dead)
 
     def cancels_all(self):
         self.call(200, "POST", "/v1/timers/cancel", {"labels": {"for": "now"}})

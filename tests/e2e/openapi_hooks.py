@@ -109,11 +109,12 @@ def filter_case(context, case):
 def with_reachable_targets(fields):
     """No connection is configured, a tenant has no log:, and only one address may be called."""
     fields = dict(fields)
-    target = fields.get("target")
-    if re.match(r"(kafka|redis|nats|amqp)://|log:", str(target)):
-        fields["target"] = "http://127.0.0.1:9/"
-    elif isinstance(target, str):
-        fields["target"] = re.sub(r"^(https?://)(\[[0-9a-f:]+\]|[a-z0-9_.-]+)(:[0-9]+)?(?=[/?]|$)",
+    for name in ("target", "new_target"):
+        target = fields.get(name)
+        if re.match(r"(kafka|redis|nats|amqp)://|log:", str(target)):
+            fields[name] = "http://127.0.0.1:9/"
+        elif isinstance(target, str):
+            fields[name] = re.sub(r"^(https?://)(\[[0-9a-f:]+\]|[a-z0-9_.-]+)(:[0-9]+)?(?=[/?]|$)",
                                   r"\g<1>127.0.0.1:9", target, count=1, flags=re.IGNORECASE)
     for name in ("on_dead", "on_success"):
         if isinstance(fields.get(name), dict):

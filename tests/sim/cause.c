@@ -173,6 +173,7 @@ static bool could(const struct world *world, const struct op *op, const struct t
         is_right = pauses_could(world, op, twin, timer);
         break;
     case COMMAND_REDRIVE:
+        content_patch(content, change->fields, &change->content);
         content->due = timer->due;
         is_right = is_redriven(world, op, twin, timer);
         break;

@@ -332,6 +332,12 @@ void clients_patch(struct world *world, struct op *op)
         world->clients.patch_bytes_max = engine_footprint(op->command.patch);
 }
 
+/* One redrive in four has another target. */
+static bool draw_is_retargeted(const struct world *world)
+{
+    return random_mix(world->settings->seed + world->step) % 4 == 0;
+}
+
 static void change(struct world *world, enum command_kind kind, uint16_t partition,
                    struct twin *twin)
 {
@@ -348,6 +354,11 @@ static void change(struct world *world, enum command_kind kind, uint16_t partiti
         op->command.not_before = wall_add(world_now(world), world_skewed(world, PACE_MS_MAX));
     if (kind == COMMAND_PAUSE)
         pauses_ask(world, op);
+    if (kind == COMMAND_REDRIVE && draw_is_retargeted(world)) {
+        asked->fields = PATCH_TARGET;
+        asked->content = clients_draw_content(world);
+        clients_patch(world, op);
+    }
     if (kind == COMMAND_PATCH) {
         do {
             uint64_t few = world_below(world, 64);

@@ -176,4 +176,6 @@ export interface Redrive {
   all?: boolean;
   /** How many a second; without it all at once. */
   rate?: number;
+  /** Where they go, in place of their own target. */
+  new_target?: string;
 }

@@ -54,6 +54,24 @@ static void part_done(struct node_request *request)
     leave(scatter);
 }
 
+bool scatter_give_patch(struct scatter *scatter, const struct timer *patch, uint32_t fields)
+{
+    for (size_t i = 0; i < scatter->count; i++) {
+        struct command *command = &scatter->parts[i].node.command;
+
+        command->patch_fields = fields;
+        command->patch = timer_copy(patch, &patch->texts);
+        if (!command->patch) {
+            while (i-- > 0) {
+                timer_free(scatter->parts[i].node.command.patch);
+                scatter->parts[i].node.command.patch = NULL;
+            }
+            return false;
+        }
+    }
+    return true;
+}
+
 void scatter_submit(struct scatter *scatter)
 {
     for (size_t i = 0; i < scatter->count; i++) {

@@ -39,6 +39,10 @@ struct scatter *scatter_create(struct call *call, size_t count);
  * sets. NULL: out of memory. */
 struct scatter *scatter_alloc(struct call *call, size_t count);
 
+/* Gives each part a copy of a patch of these fields (of enum timer_patch_field). False: out of
+ * memory, and no part has one. */
+bool scatter_give_patch(struct scatter *scatter, const struct timer *patch, uint32_t fields);
+
 /* Submits every part; calls `finish` in any case. */
 void scatter_submit(struct scatter *scatter);
 

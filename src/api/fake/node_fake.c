@@ -82,6 +82,19 @@ static struct timer *node_fake_find(struct node *node, struct command *command)
     return command->error ? NULL : timer;
 }
 
+/* The timer with the texts of the patch, in its place. */
+static struct timer *node_fake_patch(struct node *node, struct timer *old, struct command *command)
+{
+    struct timer_texts texts = old->texts;
+
+    timer_texts_patch(&texts, command->patch_fields, &command->patch->texts);
+    struct timer *new = timer_copy(old, &texts);
+    assert(new);
+    map_put(&node->timers, new->id.serial, new);
+    timer_free(old);
+    return new;
+}
+
 static void patch(struct node *node, struct command *command)
 {
     struct timer *old = node_fake_find(node, command), *from = command->patch;
@@ -89,17 +102,12 @@ static void patch(struct node *node, struct command *command)
     if (old) {
         uint32_t fields = command->patch_fields;
 
-        struct timer_texts texts = old->texts;
-        timer_texts_patch(&texts, fields, &from->texts);
-        struct timer *new = timer_copy(old, &texts);
-        assert(new);
+        struct timer *new = node_fake_patch(node, old, command);
         if (fields & PATCH_DUE)
             new->due = new->at = from->due;
         if (fields & PATCH_RETRY)
             new->retry = from->retry;
         new->version++;
-        map_put(&node->timers, new->id.serial, new);
-        timer_free(old);
         command->timer = new;
     }
     timer_free(from);
@@ -212,11 +220,14 @@ static void execute(struct node *node, struct command *command)
         if (!command->error && command->kind == COMMAND_FORGET) {
             command->timer = timer;
         } else if (!command->error) {
+            if (command->patch)
+                timer = node_fake_patch(node, timer, command);
             timer->at = wall_max(timer->due, command->not_before);
             timer->state = timer->at.ms > timer->due.ms ? TIMER_RETRYING : TIMER_SCHEDULED;
             timer->attempts = 0;
             timer->version++;
         }
+        timer_free(command->patch);
         break;
     case COMMAND_LIST:
         scan(node, command);

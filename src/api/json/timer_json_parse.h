@@ -226,6 +226,10 @@ struct bytes timer_parse_kept(const struct timer_parse *parse, size_t start);
 
 enum error_code timer_parse_target(struct timer_parse *parse);
 
+/* The target in a field of another name. The text is valid like that of timer_parse_string. */
+enum error_code timer_parse_target_at(struct timer_parse *parse, const char *pointer,
+                                      struct bytes *ret_text, struct target *ret_target);
+
 /* An object with the target of reports, of which `ret_text` becomes the text. */
 enum error_code timer_parse_report(struct timer_parse *parse, const char *pointer,
                                    struct bytes *ret_text);

@@ -125,8 +125,8 @@ struct bytes timer_parse_kept(const struct timer_parse *parse, size_t start)
 
 /* ---- target, payload ---- */
 
-static enum error_code timer_texts_read_target(struct timer_parse *parse, const char *pointer,
-                                               struct bytes *ret_text, struct target *ret_target)
+enum error_code timer_parse_target_at(struct timer_parse *parse, const char *pointer,
+                                      struct bytes *ret_text, struct target *ret_target)
 {
     const struct timer_json_limits *limits = parse->limits;
     struct bytes text;
@@ -151,7 +151,7 @@ static enum error_code timer_texts_read_target(struct timer_parse *parse, const 
 
 enum error_code timer_parse_target(struct timer_parse *parse)
 {
-    return timer_texts_read_target(parse, "#/target", &parse->texts.target, &parse->target);
+    return timer_parse_target_at(parse, "#/target", &parse->texts.target, &parse->target);
 }
 
 static enum error_code timer_texts_read_report(struct timer_parse *parse, const char *pointer,
@@ -170,7 +170,7 @@ static enum error_code timer_texts_read_report(struct timer_parse *parse, const 
     if (timer_parse_removes(parse))
         return timer_parse_invalid(parse, at, "A report needs a target");
     struct target target;
-    return timer_texts_read_target(parse, at, ret_text, &target);
+    return timer_parse_target_at(parse, at, ret_text, &target);
 }
 
 enum error_code timer_parse_report(struct timer_parse *parse, const char *pointer,

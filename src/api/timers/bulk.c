@@ -130,23 +130,6 @@ static void add_everywhere(struct bulk *bulk, struct bytes event, struct bytes l
     }
 }
 
-/* Gives each part a copy of the changes. */
-static bool give_patches(struct bulk *bulk)
-{
-    for (size_t i = 0; bulk->patch && i < bulk->part_count; i++) {
-        struct command *command = &bulk->scatter->parts[i].node.command;
-
-        command->patch_fields = bulk->each == COMMAND_PAUSE ? 0 : PATCH_DUE;
-        command->patch = timer_copy(bulk->patch, &bulk->patch->texts);
-        if (!command->patch) {
-            while (i-- > 0)
-                timer_free(bulk->scatter->parts[i].node.command.patch);
-            return false;
-        }
-    }
-    return true;
-}
-
 /* ---- the answer ---- */
 
 static void format_failure(const struct scatter_part *part, struct buffer *out,
@@ -296,7 +279,8 @@ static bool select_timers(struct bulk *bulk, const struct selection *selection)
         add_everywhere(bulk, event, (struct bytes){0});
     if (labels.size)
         add_everywhere(bulk, (struct bytes){0}, labels);
-    if (give_patches(bulk))
+    if (!bulk->patch ||
+        scatter_give_patch(bulk->scatter, bulk->patch, bulk->each == COMMAND_PAUSE ? 0 : PATCH_DUE))
         return true;
     call_answer_error(call, ERROR_NO_MEMORY, "");
     return false;

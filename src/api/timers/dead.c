@@ -90,6 +90,10 @@ static void dead_job_submit(struct dead_job *job, const struct timer_id *ids, si
         return;
     }
     job->letters->resume = dead_job_answer;
+    if (job->ask.patch && !scatter_give_patch(job->letters, job->ask.patch, PATCH_TARGET)) {
+        call_answer_error(job->call, ERROR_NO_MEMORY, "");
+        return;
+    }
     for (size_t i = 0; i < count; i++) {
         struct command *command = &job->letters->parts[i].node.command;
 
@@ -162,8 +166,9 @@ void dead_redrive(struct call *call)
 
     if (!job)
         return;
+    const struct timer_json_limits limits = call_timer_limits(call);
     struct problem problem;
-    if (dead_json_parse(buffer_bytes(&call->body), &job->ask, &problem))
+    if (dead_json_parse(buffer_bytes(&call->body), &limits, &job->ask, &problem))
         call_answer_problem(call, &problem);
     else if (!dead_redrive_pace(job))
         return;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #define DEAD_FIELD_LIST(X) \
-    X(ids) X(all) X(target) X(origin) X(error) X(labels) X(limit) X(cursor) X(rate)
+    X(ids) X(all) X(target) X(origin) X(error) X(labels) X(limit) X(cursor) X(rate) X(new_target)
 
 enum dead_field {
 #define X(name) DEAD_##name,
@@ -163,6 +163,19 @@ static enum error_code read_cursor(struct dead_reading *reading)
     return ERROR_NONE;
 }
 
+static enum error_code dead_json_read_new_target(struct dead_reading *reading)
+{
+    struct timer_texts texts = {0};
+    struct target target;
+    enum error_code code =
+        timer_parse_target_at(&reading->parse, "#/new_target", &texts.target, &target);
+
+    if (code)
+        return code;
+    reading->ask->patch = timer_alloc_parsed(&texts, &target);
+    return reading->ask->patch ? ERROR_NONE : dead_json_no_memory(reading);
+}
+
 /* A filter that no timer passes with an empty text. */
 static enum error_code dead_json_read_filter(struct dead_reading *reading, const char *pointer,
                                              struct bytes *ret_text)
@@ -207,6 +220,8 @@ static enum error_code dead_json_read_field(void *context, struct bytes name)
                               &reading->ask->query.limit);
     case DEAD_rate:
         return strict_integer(&reading->parse, "#/rate", 1, DEAD_RATE_MAX, &reading->ask->rate);
+    case DEAD_new_target:
+        return dead_json_read_new_target(reading);
     default:
         return read_cursor(reading);
     }
@@ -215,7 +230,7 @@ static enum error_code dead_json_read_field(void *context, struct bytes name)
 static enum error_code dead_json_check_together(struct dead_reading *reading)
 {
     unsigned seen = reading->seen, filters = BIT(target) | BIT(origin) | BIT(error) | BIT(labels);
-    bool is_ok = seen & BIT(ids)   ? (seen & ~BIT(rate)) == BIT(ids)
+    bool is_ok = seen & BIT(ids)   ? (seen & ~(BIT(rate) | BIT(new_target))) == BIT(ids)
                  : seen & BIT(all) ? !(seen & filters)
                                    : (seen & filters) != 0;
 
@@ -233,15 +248,16 @@ static enum error_code dead_json_read_fields(struct dead_reading *reading)
     return code ? code : dead_json_check_together(reading);
 }
 
-enum error_code dead_json_parse(struct bytes json, struct dead_ask *ret_ask,
-                                struct problem *ret_problem)
+enum error_code dead_json_parse(struct bytes json, const struct timer_json_limits *limits,
+                                struct dead_ask *ret_ask, struct problem *ret_problem)
 {
     char local[TIMER_JSON_SCRATCH_SIZE];
     struct dead_ask ask = {
         .query = {.before = WALL_NEVER, .limit = LIST_LIMIT_MAX, .states = 1u << TIMER_DEAD},
         .room = malloc(json.size + 1)};
-    struct dead_reading reading = {.parse = {.problem = ret_problem, .json = json, .local = local},
-                                   .ask = &ask};
+    struct dead_reading reading = {
+        .parse = {.limits = limits, .problem = ret_problem, .json = json, .local = local},
+        .ask = &ask};
 
     json_reader_init(&reading.parse.reader, json);
     enum error_code code =
@@ -260,4 +276,5 @@ void dead_ask_free(struct dead_ask *ask)
 {
     free(ask->ids);
     free(ask->room);
+    timer_free(ask->patch);
 }

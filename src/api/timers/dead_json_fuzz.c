@@ -6,6 +6,8 @@
 
 #include <stdlib.h>
 
+static const struct timer_json_limits dead_json_fuzz_limits = {.target_bytes_max = 64};
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void dead_json_fuzz_check(bool holds)
@@ -23,7 +25,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memcpy(copy, data, size);
     struct dead_ask ask;
     struct problem problem;
-    if (dead_json_parse((struct bytes){copy, size}, &ask, &problem)) {
+    if (dead_json_parse((struct bytes){copy, size}, &dead_json_fuzz_limits, &ask, &problem)) {
         dead_json_fuzz_check(problem.code == ERROR_INVALID || problem.code == ERROR_NOT_JSON);
     } else {
         dead_json_fuzz_check((ask.ids != NULL) == (ask.id_count > 0) &&
@@ -35,6 +37,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             dead_json_fuzz_check(ask.query.labels[i].key.data + ask.query.labels[i].key.size <=
                                  ask.query.labels[i].value.data);
         dead_json_fuzz_check(ask.rate <= DEAD_RATE_MAX && ask.paced.ms <= WALL_MS_MAX);
+        dead_json_fuzz_check(
+            !ask.patch || (ask.patch->target.kind != TARGET_UNKNOWN &&
+                           ask.patch->texts.target.size <= dead_json_fuzz_limits.target_bytes_max));
         dead_ask_free(&ask);
     }
     free(copy);

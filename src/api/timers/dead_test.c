@@ -192,6 +192,30 @@ static void redrives_what_is_found(void **state)
     assert_int_equal(dead_count(fixture, ""), 0);
 }
 
+/* proves: redrive-target */
+static void redrives_to_another_target(void **state)
+{
+    struct api_fixture *fixture = *state;
+    char id[TIMER_ID_TEXT_SIZE], body[256], path[64];
+
+    for (int i = 0; i < 10; i++)
+        dead_test_create(fixture, "queue:mail", "a", TIMER_DEAD, id);
+    snprintf(body, sizeof(body), "{\"ids\":[\"%s\",\"x\"],\"new_target\":\"queue:one\"}", id);
+    json_decref(dead_test_ask(fixture, "POST", REDRIVE, body));
+    snprintf(path, sizeof(path), "/v1/timers/%s", id);
+    json_t *timer = dead_test_ask(fixture, "GET", path, NULL);
+    assert_string_equal(json_string_value(json_object_get(timer, "target")), "queue:one");
+    json_decref(timer);
+    json_t *answer =
+        dead_test_ask(fixture, "POST", REDRIVE,
+                      "{\"target\":\"queue:mail\",\"new_target\":\"queue:m\\u0061ny\"}");
+    assert_int_equal(json_integer_value(json_object_get(answer, "redriven")), 9);
+    json_decref(answer);
+    json_t *page = dead_test_ask(fixture, "GET", "/v1/timers?target=queue:many", NULL);
+    assert_int_equal(json_array_size(json_object_get(page, "timers")), 9);
+    json_decref(page);
+}
+
 /* How many timers act before this time. */
 static size_t dead_test_due_before(struct api_fixture *fixture, uint64_t ms)
 {
@@ -490,6 +514,10 @@ static void dead_test_refuses(void **state)
         {"{\"all\":true,\"rate\":1000001}", "#/rate", 422},
         {"{\"all\":true,\"rate\":0.5}", "#/rate", 422},
         {"{\"rate\":5}", "\"#\"", 422},
+        {"{\"new_target\":\"queue:a\"}", "\"#\"", 422},
+        {"{\"all\":true,\"new_target\":\"gopher://a\"}", "#/new_target", 422},
+        {"{\"all\":true,\"new_target\":\"\"}", "#/new_target", 422},
+        {"{\"all\":true,\"new_target\":null}", "#/new_target", 422},
         {"{\"all\":true,\"all\":true}", "#/all", 422},
         {"{\"everything\":true}", "#/everything", 422},
     };
@@ -521,6 +549,7 @@ int main(void)
         TEST(acts_on_a_group),
         TEST(redrives_by_id),
         TEST(redrives_what_is_found),
+        TEST(redrives_to_another_target),
         TEST(redrives_at_a_rate),
         TEST(redrives_ids_at_a_rate),
         TEST(a_pace_ends_within_two_days),

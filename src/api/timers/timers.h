@@ -176,8 +176,9 @@ struct dead_ask {
     size_t id_count;
     struct list_query query; /* points into `room` */
     char *room;
-    uint64_t rate;     /* timers a second; 0: all at once */
-    struct wall paced; /* when the pace goes on, by the cursor; 0: now */
+    struct timer *patch; /* another target for them, or NULL */
+    uint64_t rate;       /* timers a second; 0: all at once */
+    struct wall paced;   /* when the pace goes on, by the cursor; 0: now */
 };
 
 #define DEAD_IDS_MAX      1000
@@ -195,8 +196,8 @@ enum error_code dead_cursor_parse(struct bytes text, struct cursor *ret_cursor,
 
 /* Reads the body of a redrive. A text that is no id is read as the id of no timer. On success the
  * caller frees with dead_ask_free. */
-enum error_code dead_json_parse(struct bytes json, struct dead_ask *ret_ask,
-                                struct problem *ret_problem);
+enum error_code dead_json_parse(struct bytes json, const struct timer_json_limits *limits,
+                                struct dead_ask *ret_ask, struct problem *ret_problem);
 void dead_ask_free(struct dead_ask *ask);
 
 /* ---- dead_groups.c: how many dead letters each origin has of each error ---- */

@@ -3,7 +3,7 @@
 import {call, curlOf, get, mayChange, post, query} from "./api.js";
 import {follow} from "./live.js";
 import {patch} from "./morph.js";
-import {action, confirmed, curl, field, form, h, number, table, tell, when} from "./parts.js";
+import {action, ask, confirmed, curl, field, form, h, number, table, tell, when} from "./parts.js";
 import {paged} from "./timers.js";
 
 async function allPages(step) {
@@ -42,14 +42,33 @@ async function readGroups(place, may, done, signal) {
   others ? h("p", {class: "hint"}, `${number(others)} more in other groups.`) : ""]);
 }
 
-/** For the letters of one group: how fast to redrive them. */
+/** For the letters of one group: how fast, and to which target, to redrive them. */
 function redriveAtRate(filter, done) {
-  return [form({class: "row"}, async ({rate}) => {
-    await post("/v1/dead/redrive", {...filter, rate: Number(rate)});
-    await done("They are redriven, one after the other.");
+  const bodyOf = ({rate, new_target}) => ({...filter, rate: Number(rate), new_target: new_target || undefined});
+  const command = h("div", {});
+  const made = form({class: "row"}, async (given) => {
+    const {count, failed} = await allPages((cursor) => post("/v1/dead/redrive", {...bodyOf(given), cursor}));
+    await done(`${number(count)} are redriven, one after the other${failed ? `, ${number(failed)} not` : ""}.`);
   }, field("Redrive these, so many a second", "rate", {type: "number", min: 1, required: true, value: 50}),
-    h("button", {class: "plain"}, "Redrive at this rate")),
-  curl(curlOf("POST", "/v1/dead/redrive", {...filter, rate: 50}))];
+    field("to this target, if not to theirs", "new_target"),
+    h("button", {class: "plain"}, "Redrive at this rate"));
+  made.oninput = () => patch(command, [curl(curlOf("POST", "/v1/dead/redrive", bodyOf(Object.fromEntries(new FormData(made)))))]);
+  made.oninput();
+  return [made, command];
+}
+
+/** Asks for another target of one letter. */
+function redriveElsewhere({id, target}, done) {
+  const bodyOf = (given) => ({ids: [id], new_target: given.target});
+  ask({
+    title: "Redrive to another target", text: "It is due at once, and keeps all but its target.", label: "Redrive it",
+    fields: [field("Target", "target", {value: target, required: true})],
+    command: (given) => curlOf("POST", "/v1/dead/redrive", bodyOf(given)),
+    run: async (given) => {
+      const {results: [result]} = await post("/v1/dead/redrive", bodyOf(given));
+      await done(result === "ok" ? "1 redriven." : `It is not redriven: ${result}.`);
+    },
+  });
 }
 
 export async function dead(context) {
@@ -64,6 +83,7 @@ export async function dead(context) {
     {name: "Error", kind: "break", of: (timer) => timer.last_error},
     may && {name: "Do", of: (timer) => h("div", {class: "buttons"},
       action("Redrive", () => post("/v1/dead/redrive", {ids: [timer.id]}).then(() => done("1 redriven.")), "plain"),
+      action("Elsewhere", () => redriveElsewhere(timer, done), "plain"),
       h("a", {class: "button", href: `#/new?from=${timer.id}`}, "Edit as new"))},
   ], signal);
   const load = () => Promise.all([readGroups(groups, may, done, signal), list.load()]);

@@ -193,10 +193,10 @@ class Client:
     def redrive(self, *, ids: Optional[List[str]] = None, target: Optional[str] = None,
                 origin: Optional[str] = None, error: Optional[str] = None,
                 labels: Optional[Mapping[str, str]] = None, all: Optional[bool] = None,
-                rate: Optional[int] = None) -> Json:
-        """Makes dead letters due again, all that match. `rate`: so many a second."""
+                rate: Optional[int] = None, new_target: Optional[str] = None) -> Json:
+        """Makes dead letters due again, all that match. `rate`: so many a second; `new_target`: they go there."""
         selection = {"ids": ids, "target": target, "origin": origin, "error": error, "labels": labels, "all": all,
-                     "rate": rate}
+                     "rate": rate, "new_target": new_target}
         cursor, redriven, failed = None, 0, 0
         while True:
             body = self._send(_calls.dead_redrive(selection, cursor))

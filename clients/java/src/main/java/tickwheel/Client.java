@@ -442,7 +442,7 @@ public final class Client {
         }
     }
 
-    /** Makes dead letters due again: the fields of docs/queues.md, such as target, origin, error, rate or all. */
+    /** Makes dead letters due again: the fields of docs/queues.md, such as target, origin, error, rate, new_target or all. */
     public Answers.DeadResult redrive(Map<String, ?> selection) {
         return deadPages(cursor -> {
             Map<String, Object> fields = new LinkedHashMap<>(selection);

@@ -52,6 +52,12 @@ class ContractTest {
 
     private final Client client = Client.builder().url(URL).retries(5, Duration.ofMillis(1)).build();
 
+    private static Map<String, Object> membersOf(JsonNode object) {
+        Map<String, Object> members = new HashMap<>();
+        object.fields().forEachRemaining(one -> members.put(one.getKey(), one.getValue()));
+        return members;
+    }
+
     private static JsonNode fillIn(JsonNode value, Map<String, String> names) throws IOException {
         String text = value.toString();
         for (Map.Entry<String, String> name : names.entrySet())
@@ -160,11 +166,7 @@ class ContractTest {
                 yield client.put(given.get("key").asText(), create(fields), version(given));
             }
             case "get" -> client.get(ref(given));
-            case "change" -> {
-                Map<String, Object> patch = new HashMap<>();
-                given.get("patch").fields().forEachRemaining(one -> patch.put(one.getKey(), one.getValue()));
-                yield client.change(ref(given), patch, version(given));
-            }
+            case "change" -> client.change(ref(given), membersOf(given.get("patch")), version(given));
             case "touch" -> given.has("at") ? client.touch(ref(given), Instant.parse(given.get("at").asText()))
                     : client.touch(ref(given), duration(given, "after", "0s"));
             case "cancel" -> client.cancel(ref(given), version(given));
@@ -193,7 +195,7 @@ class ContractTest {
             case "extend" -> client.extend(queue, receipts, duration(given, "lease", "30s"));
             case "dead_list" -> all(client.dead(filter(given)));
             case "dead_groups" -> client.deadGroups(filter(given));
-            case "dead_redrive" -> client.redrive(Map.of("target", given.get("target").asText()));
+            case "dead_redrive" -> client.redrive(membersOf(given));
             case "dead_delete" -> client.deleteDead(filter(given));
             case "verify" -> new WebhookVerifier(given.get("secret").asText()).isValid(
                     name -> given.get("headers").path(name).textValue(),
