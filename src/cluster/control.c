@@ -8,6 +8,8 @@
 
 #include <stdlib.h>
 
+enum { CONTROL_FOUND_MS = 10000 }; /* between foundings: each takes a while to be read */
+
 enum control_append { CONTROL_NO_APPEND, CONTROL_APPEND_NOTE, CONTROL_APPEND_OWN };
 
 struct cluster_control {
@@ -19,6 +21,10 @@ struct cluster_control {
     bool has_begun;       /* a record was read */
     bool is_blind;        /* reading began in the middle, and no record of a planner was read yet */
     bool is_rewound;
+    bool is_from_first; /* reading began with the first record that there is */
+    bool has_founding;
+    uint64_t founding; /* offset of the last founding, or else of the first record read */
+    struct instant found_at;
     struct roster *roster;
     struct roster_note note;
     uint32_t heard_nodes[ROSTER_MAX]; /* whose last notes were read at `heard`; 0: free */
@@ -59,12 +65,30 @@ static void control_refuse(struct cluster_control *control)
               control->options.node, other->internal_address);
 }
 
-void control_break(struct cluster_control *control, const char *reason)
+static void control_break(struct cluster_control *control, const char *reason)
 {
     if (control_has_ended(control))
         return;
     control->state = CONTROL_BROKEN;
     error_set(&control->error, ERROR_CORRUPT, "the control topic cannot be read: %.150s", reason);
+}
+
+static void control_rewind(struct cluster_control *control)
+{
+    control->is_rewound = control->is_from_first = true;
+    control->has_begun = control->has_founding = false;
+}
+
+void control_lost(struct cluster_control *control, const char *reason)
+{
+    if (control_has_ended(control) || control->is_rewound)
+        return;
+    if (control->state == CONTROL_READING || control->state == CONTROL_LEFT) {
+        control_break(control, reason);
+        return;
+    }
+    control_rewind(control);
+    control->state = control->state == CONTROL_LEAVING ? CONTROL_LEFT : CONTROL_READING;
 }
 
 static bool control_is_member(const struct cluster_control *control)
@@ -93,9 +117,12 @@ void control_restored(struct cluster_control *control, struct instant now)
 
     if (control->state != CONTROL_READING || control->is_rewound)
         return;
+    if (control->is_blind && control->is_from_first) {
+        control_break(control, "no planner has appended to it");
+        return;
+    }
     if (control->is_blind) {
-        control->is_rewound = true;
-        control->has_begun = false;
+        control_rewind(control);
         return;
     }
     ownership_restored(&control->own);
@@ -178,6 +205,7 @@ static enum ownership_verdict control_judge(struct cluster_control *control, uin
 
         control->has_begun = true;
         control->is_blind = offset > 0;
+        control->founding = offset;
         control_begin(control, &first, now);
     }
     if (control->is_blind && tells_epoch)
@@ -229,11 +257,14 @@ static void control_make_plan(struct cluster_control *control)
                                     &control->next) == PLAN_CHANGED;
 }
 
-static void control_take_note(struct cluster_control *control, const struct frame *frame,
-                              struct instant now)
+static void control_take_note(struct cluster_control *control, uint64_t offset,
+                              const struct frame *frame, struct instant now)
 {
-    if (frame->node == 0)
-        return; /* the founding of the cluster */
+    if (frame->node == 0) { /* the founding of the cluster */
+        control->has_founding = true;
+        control->founding = offset;
+        return;
+    }
     if (roster_read(control->roster, frame, control_planner(control), NULL))
         return; /* it is as if it were not there: the node that appended it is dead soon */
     control_hear(control, frame->node, now);
@@ -282,7 +313,7 @@ void control_read(struct cluster_control *control, uint64_t offset, struct bytes
     if (control->state == CONTROL_BROKEN)
         return;
     if (frame.kind == FRAME_NOTE)
-        control_take_note(control, &frame, now);
+        control_take_note(control, offset, &frame, now);
     else if (frame.kind == FRAME_COMMIT && verdict == OWNERSHIP_VALID)
         control_take_plan(control, &frame);
     control_take_result(control, now);
@@ -348,6 +379,26 @@ static void control_send_note(struct cluster_control *control, struct instant no
         return; /* without memory the next one says it */
     frame.body = buffer_bytes(&control->body);
     control_send(control, CONTROL_APPEND_NOTE, &frame, now);
+}
+
+/* The planner repeats the founding of the cluster when many records lie behind the last one, and
+ * has the log drop the records before that. */
+static bool control_send_founding(struct cluster_control *control, struct instant now,
+                                  struct wall wall)
+{
+    const uint64_t next = ownership_place(&control->own)->next;
+    char body[2];
+    const struct frame frame = {.kind = FRAME_NOTE, .sent = wall, .body = {body, sizeof(body)}};
+
+    if (!control->options.records || !control_is_planner(control) ||
+        next < control->founding + control->options.records || now.ns < control->found_at.ns)
+        return false;
+    put_le(body, control->options.partition_count, sizeof(body));
+    control->found_at = instant_add_ms(now, CONTROL_FOUND_MS);
+    if (control->has_founding)
+        control->events.trim(control->events.context, control->founding);
+    control_send(control, CONTROL_APPEND_NOTE, &frame, now);
+    return true;
 }
 
 /* The record of a planner, or of a node that wants to be it. */
@@ -419,7 +470,8 @@ void control_turn(struct cluster_control *control, struct instant now, struct wa
     }
     if (!control_is_member(control) || control->in_flight != CONTROL_NO_APPEND)
         return;
-    if (!control_send_own(control, now, wall) && now.ns >= control->note_at.ns)
+    if (!control_send_own(control, now, wall) && !control_send_founding(control, now, wall) &&
+        now.ns >= control->note_at.ns)
         control_send_note(control, now, wall);
 }
 

@@ -17,7 +17,9 @@
  * process that finds such notes, or that is replaced by another one later, is refused for good.
  *
  * Reading may begin anywhere: the first record of a planner that is read tells the epoch. A wrong
- * plan costs moves, and no timers, for the owners of partitions are judged by their own logs.
+ * plan costs moves, and no timers, for the logs of partitions alone say who owns them. So the
+ * planner has the log drop old records. The first record that is left is the founding of the
+ * cluster, which the planner repeats for that.
  *
  * Time       Instants as ownership.h wants them; `wall` only goes into frames, for people.
  * Errors     Records of another cluster, and records that are damaged, break it: the last plan
@@ -54,6 +56,7 @@ struct control_options {
     uint64_t incarnation;
     uint64_t lease_ms; /* of the planner */
     uint64_t seed;     /* random: of pauses between claims */
+    uint64_t records;  /* between two foundings: the log has up to two times as many; 0: all */
     struct plan_options plan;
 };
 
@@ -65,6 +68,8 @@ struct control_events {
     /* Fill in the note of this node; all is 0 but for the weight, which is 1. Its texts stay valid
      * until the next call. */
     void (*note)(void *context, struct roster_note *note);
+    /* Records before this offset are not needed: drop them. A failure does no harm. */
+    void (*trim)(void *context, uint64_t before);
 };
 
 struct cluster_control;
@@ -82,8 +87,9 @@ void control_read(struct cluster_control *control, uint64_t offset, struct bytes
 
 void control_restored(struct cluster_control *control, struct instant now);
 
-/* The log has no record any more at the offset that is to be read. */
-void control_break(struct cluster_control *control, const char *reason);
+/* The log has no record at the offset that is to be read. A node that was away for long joins
+ * anew: control_take_rewind. */
+void control_lost(struct cluster_control *control, const char *reason);
 
 /* The append is in the log, at this offset; or it is in doubt. */
 void control_landed(struct cluster_control *control, uint64_t ticket, uint64_t offset,
@@ -97,7 +103,7 @@ void control_leave(struct cluster_control *control, struct instant now);
 void control_turn(struct cluster_control *control, struct instant now, struct wall wall);
 
 /* True, once: the log is to be followed anew, from its first record: the part that was read has no
- * record of a planner. */
+ * record of a planner, or the log has dropped the next record. */
 bool control_take_rewind(struct cluster_control *control);
 
 /* When to call control_turn again at the latest, if nothing else happens. */

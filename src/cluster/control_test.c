@@ -21,6 +21,7 @@ enum {
     COUNCIL_STEP_MS = 20,
     COUNCIL_DELAY_STEPS = 4, /* of an append, at most */
     COUNCIL_LEASE_MS = 2000,
+    COUNCIL_FOUNDING = 300, /* records between foundings */
 };
 
 #define COUNCIL_CLUSTER UINT64_C(0x1234)
@@ -39,7 +40,9 @@ struct council_node {
 struct council {
     struct council_node nodes[COUNCIL_NODES];
     struct buffer log[COUNCIL_RECORDS_MAX];
-    size_t count;
+    size_t begin, count; /* records before `begin` are dropped */
+    bool drops;
+    unsigned trims;
     struct instant now;
     struct random random;
     uint64_t fault_each;                 /* one in so many appends has no answer; 0: none */
@@ -70,6 +73,22 @@ static void council_on_note(void *context, struct roster_note *note)
             p, node->council->owners[p] == node->number ? ROSTER_OWNER : ROSTER_STANDBY, 100};
 }
 
+/* What is left begins with the founding of the cluster, and has all that a start reads. */
+static void council_on_trim(void *context, uint64_t before)
+{
+    struct council *council = ((struct council_node *)context)->council;
+    struct frame frame;
+
+    assert_true(before >= council->begin && before + COUNCIL_FOUNDING <= council->count);
+    assert_int_equal(
+        frame_decode(buffer_bytes(&council->log[before]), COUNCIL_CLUSTER, &frame, NULL), 0);
+    assert_true(frame.kind == FRAME_NOTE && frame.node == 0 && frame.body.size == 2 &&
+                get_le(frame.body.data, 2) == COUNCIL_PARTITIONS);
+    if (council->drops)
+        council->begin = before;
+    council->trims++;
+}
+
 static size_t council_add(struct council *council, struct bytes bytes)
 {
     assert_true(council->count < COUNCIL_RECORDS_MAX);
@@ -90,9 +109,11 @@ static struct council_node *council_boot(struct council *council, size_t index, 
         .incarnation = random_next(&council->random),
         .lease_ms = COUNCIL_LEASE_MS,
         .seed = random_next(&council->random),
+        .records = COUNCIL_FOUNDING,
         .plan = {.clock_skew_ms_max = 500},
     };
-    const struct control_events events = {node, council_on_append, council_on_note};
+    const struct control_events events = {node, council_on_append, council_on_note,
+                                          council_on_trim};
 
     assert_null(node->control);
     *node = (struct council_node){.council = council, .number = number, .next = from};
@@ -153,6 +174,10 @@ static void council_step_node(struct council *council, struct council_node *node
             control_landed(node->control, ticket,
                            council_add(council, buffer_bytes(&node->pending)), council->now);
     }
+    if (node->next < council->begin)
+        control_lost(node->control, "dropped");
+    if (control_take_rewind(node->control))
+        node->next = council->begin;
     const size_t end = random_below(&council->random, 4) ? council->count : node->next;
     while (node->next < end) {
         control_read(node->control, node->next, buffer_bytes(&council->log[node->next]),
@@ -162,7 +187,7 @@ static void council_step_node(struct council *council, struct council_node *node
     if (node->next == council->count)
         control_restored(node->control, council->now);
     if (control_take_rewind(node->control))
-        node->next = 0;
+        node->next = council->begin;
     control_turn(node->control, council->now, (struct wall){1});
     control_check(node->control);
     assert_true(control_wake_at(node->control, council->now).ns > council->now.ns);
@@ -287,6 +312,60 @@ static void council_boot_three(struct council *council)
 }
 
 /* ---- the tests ---- */
+
+/* The log stays short, whoever is the planner, and a node that was away for long joins anew. */
+static void test_a_short_log(void **state)
+{
+    struct council *council = *state;
+    static const uint32_t two[] = {1, 2};
+
+    council->drops = true;
+    council_boot_three(council);
+    council->nodes[2].is_asleep = true;
+    for (int round = 0; round < 4; round++) {
+        const uint32_t planner = council_planner(council);
+
+        council_pass(council, 120000);
+        assert_true(council->count - council->begin < 3 * COUNCIL_FOUNDING);
+        for (size_t i = 0; i < 2; i++)
+            if (council->nodes[i].number == planner) {
+                council_kill(&council->nodes[i]);
+                council_pass(council, 6000);
+                council_boot(council, i, planner, council->begin);
+            }
+        council_await_even(council, two, 2, 20000);
+    }
+    assert_true(council->trims >= 4 && council->nodes[2].next < council->begin);
+    council->nodes[2].is_asleep = false;
+    council_await_even(council, council_three, 3, 20000);
+    assert_int_equal(control_state(council->nodes[2].control), CONTROL_JOINED);
+    const struct plan *plan = control_plan(council->nodes[0].control);
+    assert_true(plan->version == control_plan(council->nodes[2].control)->version);
+}
+
+/* A log that was dropped by no planner cannot be judged. */
+static void test_an_empty_rest(void **state)
+{
+    struct council *council = *state;
+    struct council_node *node;
+
+    council_boot_three(council);
+    council->begin = council->count;
+    node = council_boot(council, 3, 4, council->begin);
+    for (size_t i = 0; i < 3; i++)
+        council_kill(&council->nodes[i]);
+    const char bytes[2] = {COUNCIL_PARTITIONS, 0};
+    const struct frame founding = {.kind = FRAME_NOTE, .body = {bytes, sizeof(bytes)}};
+    struct buffer record;
+    buffer_init(&record);
+    frame_encode(&founding, COUNCIL_CLUSTER, &record);
+    council_add(council, buffer_bytes(&record));
+    buffer_deinit(&record);
+    council->begin = council->count - 1;
+    node->next = council->begin;
+    council_pass(council, 2000);
+    assert_int_equal(control_state(node->control), CONTROL_BROKEN);
+}
 
 /* And then nothing moves any more, and no other plan is made. */
 static void test_three_nodes_share(void **state)
@@ -508,6 +587,8 @@ int main(void)
         TEST(test_reading_begins_in_the_middle),
         TEST(test_appends_in_doubt),
         TEST(test_records_that_cannot_be_read),
+        TEST(test_a_short_log),
+        TEST(test_an_empty_rest),
         cmocka_unit_test(test_clock_offset),
     };
 

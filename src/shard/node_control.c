@@ -13,9 +13,10 @@
 #include <string.h>
 
 enum {
-    EVENTS_EACH_TURN = 1024, /* records that are read before the control has its turn */
-    TAIL_RECORDS = 16384,    /* where reading begins: a plan is repeated each minute */
-    JOIN_MS = 60000,         /* of waiting for the brokers */
+    EVENTS_EACH_TURN = 1024,             /* records that are read before the control has its turn */
+    TAIL_RECORDS = 16384,                /* where reading begins: a plan is repeated each minute */
+    FOUNDING_RECORDS = 2 * TAIL_RECORDS, /* that the log has at least: all a start reads */
+    JOIN_MS = 60000,                     /* of waiting for the brokers */
     CLOCK_SKEW_MS_MAX = 500,
 };
 
@@ -66,6 +67,13 @@ static uint16_t node_control_load(struct node_control *control)
     control->load_at = now;
     control->load_ns = used_ns;
     return is_first ? 0 : (uint16_t)(load < 1000 ? load : 1000);
+}
+
+static void node_control_on_trim(void *context, uint64_t before)
+{
+    struct node_control *control = context;
+
+    log_kafka_trim(control->log, before, NULL); /* when it fails, the next one drops more */
 }
 
 static void node_control_on_note(void *context, struct roster_note *note)
@@ -192,7 +200,7 @@ static void node_control_handle(struct node_control *control, const struct log_k
         control_failed(control->control, event->ticket, now);
         break;
     case LOG_KAFKA_LOST:
-        control_break(control->control, event->reason);
+        control_lost(control->control, event->reason);
         break;
     case LOG_KAFKA_TRIMMED:
     case LOG_KAFKA_TRIM_FAILED:
@@ -222,7 +230,7 @@ static void node_control_go(struct node_control *control)
         control_failed(control->control, control->refused_ticket, now);
     control->refused_ticket = 0;
     if (control_take_rewind(control->control))
-        log_kafka_follow(control->log, 0, NULL);
+        log_kafka_follow_begin(control->log, NULL);
     node_control_publish(control);
     const struct instant wake_at = control_wake_at(control->control, now);
     uint64_t wait_ms =
@@ -313,6 +321,7 @@ static enum error_code node_control_open(struct node_control *control, struct er
         .partition_count = control->node->partition_count,
         .cluster = control->cluster,
         .lease_ms = config->cluster_lease_ms,
+        .records = FOUNDING_RECORDS,
         .plan = {.standby_count = (uint8_t)config->cluster_standbys,
                  .clock_skew_ms_max = CLOCK_SKEW_MS_MAX},
     };
@@ -320,6 +329,7 @@ static enum error_code node_control_open(struct node_control *control, struct er
         .context = control,
         .append = node_control_on_append,
         .note = node_control_on_note,
+        .trim = node_control_on_trim,
     };
 
     if (entropy_u64(&options.seed) || entropy_u64(&options.incarnation))

@@ -12,7 +12,7 @@ import broker_scenario
 import broker_servers
 import harness
 
-TESTS, SKIPPED = 6, 2  # of log_kafka_test: each has a topic; those in which the broker fails are skipped
+TESTS, SKIPPED = 7, 2  # of log_kafka_test: each has a topic; those in which the broker fails are skipped
 
 
 class KafkaLogTest(unittest.TestCase):

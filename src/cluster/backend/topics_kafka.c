@@ -33,6 +33,9 @@ static const struct topics_kafka_setting {
     {"max.message.bytes", "1000000", true, "large commits are refused"},
 };
 
+/* Brokers delete whole segments of records that a sweep has made needless. */
+#define TOPICS_KAFKA_SEGMENT_BYTES "67108864"
+
 enum { TOPICS_KAFKA_SETTINGS = sizeof(topics_kafka_settings) / sizeof(topics_kafka_settings[0]) };
 
 struct topics_kafka {
@@ -213,6 +216,7 @@ static enum error_code topics_kafka_make(struct topics_kafka *topics, size_t whi
         if (strcmp(topics_kafka_settings[i].name, "max.message.bytes") != 0)
             rd_kafka_NewTopic_set_config(topic, topics_kafka_settings[i].name, value);
     }
+    rd_kafka_NewTopic_set_config(topic, "segment.bytes", TOPICS_KAFKA_SEGMENT_BYTES);
     rd_kafka_CreateTopics(topics->client, &topic, 1, NULL, topics->queue);
     rd_kafka_event_t *event = rd_kafka_queue_poll(topics->queue, 2 * TOPICS_KAFKA_WAIT_MS);
     rd_kafka_NewTopic_destroy(topic);
@@ -364,7 +368,7 @@ static enum error_code topics_kafka_read_founding(struct topics_kafka *topics,
                                                   enum topics_kafka_step step,
                                                   struct log_kafka *log, struct error *ret_error)
 {
-    enum error_code code = log_kafka_follow(log, 0, ret_error);
+    enum error_code code = log_kafka_follow_begin(log, ret_error);
 
     topics_kafka_begin_step(topics);
     while (!code && instant_now().ns < topics->until.ns) {
@@ -382,9 +386,8 @@ static enum error_code topics_kafka_read_founding(struct topics_kafka *topics,
             topics->report.is_founded = true;
             break;
         case LOG_KAFKA_LOST:
-            return error_set(ret_error, ERROR_INVALID,
-                             "topic %.60s has lost its first record: %.80s", topics->names[1],
-                             event.reason);
+            return error_set(ret_error, ERROR_INVALID, "topic %.60s cannot be read: %.80s",
+                             topics->names[1], event.reason);
         case LOG_KAFKA_FAILED:
             return error_set(ret_error, ERROR_IO, "topic %.60s: %.100s", topics->names[1],
                              event.reason);
