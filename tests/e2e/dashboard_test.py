@@ -576,10 +576,54 @@ class DashboardTest(DaemonCase):
                 self.assertLessEqual(self.browser.run("document.documentElement.scrollWidth"), width, place)
                 self.keep_picture(f"{scheme}-{place.replace('/', '-').replace(' ', '-')}", captureBeyondViewport=True)
 
+    def hit(self, key, count=1, **more):
+        for _ in range(count):
+            for kind in ("keyDown", "keyUp"):
+                self.browser.ask("Input.dispatchKeyEvent", type=kind, key=key, code=key,
+                                 windowsVirtualKeyCode={"Tab": 9, "Enter": 13, "Escape": 27}[key],
+                                 **({"text": "\r"} if key == "Enter" and kind == "keyDown" else {}), **more)
+
+    def tab_to(self, label):
+        """Goes on by Tab until what has the focus, which must be visible, has this text."""
+        for _ in range(40):
+            self.hit("Tab")
+            text, outline = self.browser.run("[document.activeElement.textContent, getComputedStyle(document.activeElement)"
+                                             ".outlineStyle]")
+            self.assertNotEqual(outline, "none", text)
+            if text == label:
+                return
+        self.fail(f"Tab does not come to {label}")
+
+    # proves: dashboard
+    def test_keyboard(self):
+        """Goal: a dead letter is redriven to another target without a mouse, and the focus is seen at each step."""
+        dead = self.create(target="queue:broken", after=0)["id"]
+        receipt = self.lease("broken")[0]["receipt"]
+        self.call(200, "POST", "/v1/queues/broken/nack", {"receipts": [receipt], "dead": True, "error": "lost"})
+        self.browser.open(self.url)
+        self.see("document.body.innerText.includes('On time')", "the page")
+        self.tab_to("Dead letters")
+        self.hit("Enter")
+        self.sees("lost")
+        self.tab_to("Elsewhere")
+        self.hit("Enter")
+        self.see("document.activeElement.name === 'target'", "the focus in the dialog")
+        self.hit("Escape")
+        self.see("!document.querySelector('dialog') && document.activeElement.tagName === 'BUTTON'", "the focus back")
+        self.browser.run("[...document.querySelectorAll('button')].find((b) => b.textContent === 'Elsewhere').focus()")
+        self.hit("Enter")
+        self.see("document.activeElement.name === 'target'", "the focus in the dialog again")
+        self.browser.run("document.activeElement.select()")
+        self.browser.ask("Input.insertText", text="queue:mended")
+        self.hit("Enter")
+        self.sees("1 redriven.")
+        self.assertEqual(self.lease("mended")[0]["id"], dead)
+
     # proves: dashboard
     def test_headers(self):
         """Goal: no other site may frame the page, and no file of the page comes from elsewhere."""
         sizes = [len(zlib.compress(self.daemon.call("GET", path)[2].encode())) for path in self.files()]
+        print(f"{len(sizes)} files of the page, compressed: {sum(sizes)} bytes")
         self.assertGreater(len(sizes), 10)
         self.assertLess(sum(sizes), 300 << 10)
         for path in ("/ui", "/ui/app.js", "/ui/style.css", "/ui/icon.svg"):

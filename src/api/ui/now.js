@@ -36,24 +36,27 @@ export function quantile(name, labels, share, before, after) {
   return buckets.find(([, count]) => count >= share * total)[0];
 }
 
+// Each with its metric, and the page that has more of it.
 const rates = [
   ["Created", "tickwheel_timers_created_total"], ["Fired", "tickwheel_timers_fired_total"],
-  ["Cancelled", "tickwheel_timers_cancelled_total"], ["Failed attempts", "tickwheel_attempts_failed_total"],
-  ["Dead", "tickwheel_timers_dead_total"],
+  ["Cancelled", "tickwheel_timers_cancelled_total"],
+  ["Failed, to be retried", "tickwheel_attempts_failed_total", "timers?state=retrying"],
+  ["Dead", "tickwheel_timers_dead_total", "dead"],
 ];
 const levels = [
-  ["Pending", "tickwheel_timers_pending", number], ["In flight", "tickwheel_deliveries_inflight", number],
-  ["Due and waiting", "tickwheel_deliveries_waiting", number], ["Dead letters", "tickwheel_dead_letters", number],
-  ["Breakers open", "tickwheel_breakers_open", number], ["Memory", "process_resident_memory_bytes", bytes],
-  ["Disk", "tickwheel_disk_bytes", bytes], ["Free disk", "tickwheel_disk_free_bytes", bytes],
+  ["Pending", "tickwheel_timers_pending", "timers"], ["In flight", "tickwheel_deliveries_inflight"],
+  ["Due and waiting", "tickwheel_deliveries_waiting", "queues"], ["Dead letters", "tickwheel_dead_letters", "dead"],
+  ["Breakers open", "tickwheel_breakers_open", "targets"], ["Memory", "process_resident_memory_bytes"],
+  ["Disk", "tickwheel_disk_bytes"], ["Free disk", "tickwheel_disk_free_bytes"],
 ];
 const stages = [["schedule", "to take it from the wheel"], ["queue", "to hand it to its sender"],
                 ["transfer", "to start the request"]];
 
-function card(name) {
+function card(name, page) {
   const value = h("div", {class: "value"}, "–");
   const place = h("div", {});
-  const element = h("li", {class: "card"}, h("div", {class: "name"}, name), value, place);
+  const element = h("li", {class: "card"}, h("div", {class: "name"}, page ? h("a", {href: `#/${page}`}, name) : name),
+                    value, place);
   const values = [];
   return {element, add(at, shown) {
     values.push(at);
@@ -133,7 +136,7 @@ function latest(context) {
 export async function now(context) {
   const {content, signal} = context;
   const state = h("p", {class: "value", role: "status"}, "…");
-  const cards = new Map([...rates, ...levels].map(([name, key]) => [key, card(name)]));
+  const cards = new Map([...rates, ...levels].map(([name, key, page]) => [key, card(name, page)]));
   const late = h("div", {});
   const events = latest(context);
   const showLateness = lateness(late);
@@ -147,7 +150,8 @@ export async function now(context) {
         const rate = Math.max(0, (1000 * ((samples.get(key) ?? 0) - (last.samples.get(key) ?? 0))) / (at - last.at));
         cards.get(key).add(rate, rate < 10 && rate % 1 ? rate.toFixed(1) : number(rate));
       }
-    for (const [, key, format] of levels) cards.get(key).add(samples.get(key) ?? 0, format(samples.get(key)));
+    for (const [, key] of levels)
+      cards.get(key).add(samples.get(key) ?? 0, (key.endsWith("_bytes") ? bytes : number)(samples.get(key)));
     history.push({at, samples});
     if (history.length > 60) history.shift();
     verdict(state, samples);

@@ -185,14 +185,15 @@ export function field(label, name, attributes = {}) {
 /** Bars with their sum as a text, for whoever cannot see them. */
 export function bars(label, values, labelOf) {
   const most = Math.max(1, ...values);
-  const width = 960, height = 180, step = width / values.length;
+  // As wide as the page has room for: a picture that is scaled down has labels that cannot be read.
+  const width = Math.min(960, document.documentElement.clientWidth - 24), height = 180, step = width / values.length;
   const svg = h("svg", {class: "bars", viewBox: `0 0 ${width} ${height + 18}`, role: "img", "aria-label": label,
                         preserveAspectRatio: "none"});
   values.forEach((value, i) => {
     const size = value ? Math.max(2, (height * value) / most) : 0;
     svg.append(h("rect", {x: i * step + 0.5, y: height - size, width: Math.max(1, step - 1), height: size},
                  h("title", {}, `${labelOf(i)}: ${number(value)}`)));
-    if (i % Math.ceil(values.length / 8) === 0)
+    if (i % Math.ceil((120 * values.length) / width) === 0)
       svg.append(h("text", {x: i * step, y: height + 14}, labelOf(i)));
   });
   return svg;
