@@ -620,6 +620,28 @@ class DashboardTest(DaemonCase):
         self.assertEqual(self.lease("mended")[0]["id"], dead)
 
     # proves: dashboard
+    def test_cluster(self):
+        """Goal: the page Now shows the nodes of a cluster, and follows them. Method: the answer is that of docs/cluster.md."""
+        node = {"node": 1, "alive": True, "stopping": False, "planner": True, "address": "127.0.0.1:8463", "zone": "a",
+                "weight": 1, "load": 0.021, "seen": "2026-11-27T02:11:09.412Z"}
+        found = {"id": "9f0c5a1be2d34c77", "name": "tickwheel", "node": 1, "nodes": [node, {**node, "node": 2, "planner": False}],
+                 "partitions": [{"partition": n, "state": "active", "epoch": 7, "behind": 0, "owner": 1 + n % 2, "planned": 1,
+                                 "standbys": [2 - n % 2]} for n in range(3)]}
+        self.browser.ask("Page.addScriptToEvaluateOnNewDocument", source="""(() => {
+          const ask = window.fetch;
+          window.found = %s;
+          window.fetch = (path, options) => path === "/v1/cluster" ? Promise.resolve(Response.json(window.found)) : ask(path, options);
+        })()""" % json.dumps(found))
+        self.browser.open(self.url)
+        self.sees("Nodes of tickwheel, seen from node 1")
+        self.see("/1\\talive, makes the plan\\t127.0.0.1:8463\\ta\\t2\\t1\\t2 %/.test(document.body.innerText)", "the first node")
+        self.sees("another node than the plan says: 1.")
+        self.browser.run("found.nodes[1].alive = false; found.partitions[1].owner = 1")
+        self.see("/2\\tdead\\t.*\\t0\\t2\\t/.test(document.body.innerText) && "
+                 "!document.body.innerText.includes('another node than')", "that a node died")
+        self.keep_picture("cluster", captureBeyondViewport=True)
+
+    # proves: dashboard
     def test_headers(self):
         """Goal: no other site may frame the page, and no file of the page comes from elsewhere."""
         sizes = [len(zlib.compress(self.daemon.call("GET", path)[2].encode())) for path in self.files()]

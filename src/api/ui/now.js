@@ -2,6 +2,7 @@
 // latest events.
 
 import {ProblemError, text} from "./api.js";
+import {cluster} from "./cluster.js";
 import {dataOf, follow} from "./live.js";
 import {patch} from "./morph.js";
 import {bytes, duration, h, line, message, number, table, when} from "./parts.js";
@@ -167,7 +168,7 @@ export async function now(context) {
   content.append(state, h("h2", {}, "A second"),
                  h("ul", {class: "cards"}, rates.map(([, key]) => cards.get(key).element)),
                  h("h2", {}, "Now"), h("ul", {class: "cards"}, levels.map(([, key]) => cards.get(key).element)),
-                 h("h2", {}, "Lateness"), late, events);
+                 h("h2", {}, "Lateness"), late, cluster(context), events);
   while (!signal.aborted) {
     await new Promise((resolve) => { setTimeout(resolve, PERIOD_MS); });
     try {

@@ -15,6 +15,7 @@
     X(ui_api_js, "api.js", UI_SCRIPT)                          \
     X(ui_app_js, "app.js", UI_SCRIPT)                          \
     X(ui_change_js, "change.js", UI_SCRIPT)                    \
+    X(ui_cluster_js, "cluster.js", UI_SCRIPT)                  \
     X(ui_coming_js, "coming.js", UI_SCRIPT)                    \
     X(ui_create_js, "create.js", UI_SCRIPT)                    \
     X(ui_dead_js, "dead.js", UI_SCRIPT)                        \
