@@ -528,6 +528,8 @@ int main(int argc, char *argv[])
         return data_folder_restore(request.folder, config.data_folder);
     if (request.action == CONFIG_ACTION_CLUSTER_CREATE)
         return cluster_topics_create(&config);
+    if (request.action == CONFIG_ACTION_CLUSTER_IMPORT)
+        return cluster_import(&config, request.folder);
 
     struct buffer text;
     buffer_init(&text);
@@ -536,6 +538,7 @@ int main(int argc, char *argv[])
     case CONFIG_ACTION_CHECK_DATA:
     case CONFIG_ACTION_RESTORE:
     case CONFIG_ACTION_CLUSTER_CREATE:
+    case CONFIG_ACTION_CLUSTER_IMPORT:
         break;
     case CONFIG_ACTION_HELP:
         config_format_help(&text);

@@ -11,7 +11,9 @@
  * behind the next record, with the begin of a sweep, was trimmed: the partition is emptied, and
  * begins there. A log that begins with another record, or ends before the next one, has lost
  * records: the replica is broken. A sweep belongs to one claim. So a claim that is valid before the
- * end of the sweep leaves rows missing for good: the replica is broken. */
+ * end of the sweep leaves rows missing for good: the replica is broken.
+ *
+ * An import (import.h) is a sweep that stands at the beginning of the log, without a claim. */
 #include "cluster/replica.h"
 
 #include "base/check.h"
@@ -526,31 +528,51 @@ void replica_turn(struct replica *replica, struct instant now, struct wall wall)
 
 /* ---- calls ---- */
 
+static bool replica_is_begin(const struct frame *frame)
+{
+    struct sweep_record record;
+
+    return frame->kind == FRAME_COMMIT && frame->is_sweep && !frame->has_more &&
+           sweep_decode(frame->body, &record) && record.kind == SWEEP_BEGIN;
+}
+
+/* Begins anew with the begin of a sweep, when the partition is emptied. */
+static void replica_begin_anew(struct replica *replica, uint64_t offset, const struct frame *frame)
+{
+    replica->first = (struct storage_place){.next = offset,
+                                            .epoch = frame->epoch,
+                                            .seq = frame->seq - 1,
+                                            .incarnation = frame->incarnation,
+                                            .node = frame->node,
+                                            .sweep_end = offset + 1};
+    replica->reading = REPLICA_EMPTIES;
+    replica->is_failing = true; /* until it is emptied */
+}
+
 /* The first record of a log that has none at the offset that is to be read. */
 static void replica_find(struct replica *replica, uint64_t offset, const struct frame *frame)
 {
-    struct sweep_record record;
     char text[100];
 
     if (offset <= replica_next(replica)) {
         snprintf(text, sizeof(text), "it ends before %llu",
                  (unsigned long long)replica_next(replica));
         replica_break(replica, text);
-    } else if (frame->kind != FRAME_COMMIT || !frame->is_sweep || frame->has_more ||
-               !sweep_decode(frame->body, &record) || record.kind != SWEEP_BEGIN) {
+    } else if (!replica_is_begin(frame)) {
         snprintf(text, sizeof(text), "it begins at %llu, and not with a sweep",
                  (unsigned long long)offset);
         replica_break(replica, text);
     } else {
-        replica->first = (struct storage_place){.next = offset,
-                                                .epoch = frame->epoch,
-                                                .seq = frame->seq - 1,
-                                                .incarnation = frame->incarnation,
-                                                .node = frame->node,
-                                                .sweep_end = offset + 1};
-        replica->reading = REPLICA_EMPTIES;
-        replica->is_failing = true; /* until it is emptied */
+        replica_begin_anew(replica, offset, frame);
     }
+}
+
+/* The first record of all is the begin of a sweep: an import (import.h). */
+static bool replica_is_import(const struct replica *replica, uint64_t offset,
+                              const struct frame *frame)
+{
+    return offset == 0 && replica_next(replica) == 0 && !replica->log.missing_end &&
+           replica_is_begin(frame);
 }
 
 void replica_read(struct replica *replica, uint64_t offset, struct bytes bytes, struct instant now)
@@ -570,6 +592,10 @@ void replica_read(struct replica *replica, uint64_t offset, struct bytes bytes, 
     if (replica->reading == REPLICA_SEEKS) {
         replica_find(replica, offset, &frame);
         replica_note_state(replica);
+        return;
+    }
+    if (replica_is_import(replica, offset, &frame)) {
+        replica_begin_anew(replica, offset, &frame);
         return;
     }
     sweep_count(&replica->log, offset, bytes.size);

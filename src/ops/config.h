@@ -263,6 +263,7 @@ enum config_action {
     CONFIG_ACTION_CHECK_DATA,     /* --check FOLDER: verify a data folder */
     CONFIG_ACTION_RESTORE,        /* --restore BACKUP: copy a backup into the data folder */
     CONFIG_ACTION_CLUSTER_CREATE, /* --cluster-create: make the topics of the cluster */
+    CONFIG_ACTION_CLUSTER_IMPORT, /* --cluster-import FOLDER: put a folder into its log */
     CONFIG_ACTION_PRINT_DOCS,     /* --print-config-docs: docs/configuration.md */
     CONFIG_ACTION_PRINT_METRICS,  /* --print-metrics-docs: docs/metrics.md */
     CONFIG_ACTION_PRINT_OPENAPI,  /* --print-openapi: the OpenAPI document */
@@ -274,7 +275,7 @@ enum config_action {
 struct config_request {
     enum config_action action;
     bool wants_banner;  /* --banner: print a command to try */
-    const char *folder; /* of --check and --restore; an argument */
+    const char *folder; /* of --check, --restore and --cluster-import; an argument */
 };
 
 /* All defaults. */

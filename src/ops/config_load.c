@@ -326,6 +326,8 @@ static enum config_action config_load_folder_action(const char *name)
 {
     if (strcmp(name, "check") == 0)
         return CONFIG_ACTION_CHECK_DATA;
+    if (strcmp(name, "cluster_import") == 0)
+        return CONFIG_ACTION_CLUSTER_IMPORT;
     return strcmp(name, "restore") == 0 ? CONFIG_ACTION_RESTORE : CONFIG_ACTION_RUN;
 }
 
@@ -458,7 +460,7 @@ static bool config_load_needs_settings(enum config_action action)
 {
     return action == CONFIG_ACTION_RUN || action == CONFIG_ACTION_PRINT ||
            action == CONFIG_ACTION_CHECK || action == CONFIG_ACTION_RESTORE ||
-           action == CONFIG_ACTION_CLUSTER_CREATE;
+           action == CONFIG_ACTION_CLUSTER_CREATE || action == CONFIG_ACTION_CLUSTER_IMPORT;
 }
 
 enum error_code config_load(int argc, char *const argv[], char *const environment[],

@@ -1,0 +1,239 @@
+/*
+ * cluster_import.c - puts the timers of a single node's folder into the empty log of a cluster.
+ *
+ * Each partition of the folder becomes the beginning of the log of that partition (import.h). First
+ * all logs are looked at. Then each gets its first record: from then on a node that starts waits
+ * for the rest, and claims nothing. Then the rest is appended, and at last everything is read and
+ * compared. The command can be repeated when it was interrupted: it goes on behind the records that
+ * the log has.
+ */
+#include "steps.h"
+
+#include "cluster/backend/topics_kafka.h"
+#include "cluster/import.h"
+#include "storage/rocksdb.h"
+#include "sys/clock.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { IMPORT_DONE = 0, IMPORT_FAILED = 1, IMPORT_UNREADABLE = 2, IMPORT_WAIT_MS = 60000 };
+
+enum cluster_import_step {
+    CLUSTER_IMPORT_LOOK,    /* nothing is appended: the log is empty, or begins with the import */
+    CLUSTER_IMPORT_BEGIN,   /* the first record alone */
+    CLUSTER_IMPORT_APPEND,  /* the missing records */
+    CLUSTER_IMPORT_COMPARE, /* nothing may be missing */
+    CLUSTER_IMPORT_STEPS,
+};
+
+struct cluster_import {
+    const struct config *config;
+    struct storage *storage;
+    uint64_t cluster;
+    char topic[80];
+    uint16_t partition;
+    enum cluster_import_step step;
+    struct import *import;
+    struct log_kafka *log;
+    uint64_t live, live_counted, records;
+    bool is_appending; /* the end of the log was reached */
+    bool is_sent;      /* the record of the import is on its way */
+};
+
+static bool cluster_import_is_over(const struct cluster_import *run)
+{
+    return import_frame(run->import).size == 0;
+}
+
+/* The record is in the log. */
+static enum error_code cluster_import_go_on(struct cluster_import *run, struct error *ret_error)
+{
+    run->records++;
+    return import_next(run->import, ret_error);
+}
+
+static enum error_code cluster_import_compare(struct cluster_import *run, struct bytes record,
+                                              struct error *ret_error)
+{
+    if (run->is_appending)
+        return ERROR_NONE; /* own ones */
+    if (bytes_equal(record, import_frame(run->import)))
+        return cluster_import_go_on(run, ret_error);
+    if (import_is_repeat(run->import, record))
+        return ERROR_NONE;
+    return error_set(ret_error, ERROR_INVALID,
+                     "partition %u of the topic %s is not empty, and has something else than the "
+                     "import of this folder: use a cluster that no node has started in",
+                     run->partition, run->topic);
+}
+
+static enum error_code cluster_import_end(struct cluster_import *run, struct error *ret_error)
+{
+    if (run->step == CLUSTER_IMPORT_COMPARE)
+        return error_set(ret_error, ERROR_IO, "partition %u of the topic %s lacks records",
+                         run->partition, run->topic);
+    run->is_appending = true; /* or has been looked at */
+    return ERROR_NONE;
+}
+
+static enum error_code cluster_import_handle(struct cluster_import *run,
+                                             const struct log_kafka_event *event,
+                                             struct error *ret_error)
+{
+    switch (event->kind) {
+    case LOG_KAFKA_RECORD:
+        return cluster_import_compare(run, event->bytes, ret_error);
+    case LOG_KAFKA_END:
+        return cluster_import_end(run, ret_error);
+    case LOG_KAFKA_LANDED:
+        run->is_sent = false;
+        return cluster_import_go_on(run, ret_error);
+    case LOG_KAFKA_FAILED:
+    case LOG_KAFKA_LOST:
+        return error_set(ret_error, ERROR_IO, "topic %s: %.100s", run->topic, event->reason);
+    default:
+        return ERROR_NONE;
+    }
+}
+
+static bool cluster_import_has_done(const struct cluster_import *run)
+{
+    if (run->step == CLUSTER_IMPORT_LOOK && run->is_appending)
+        return true;
+    return cluster_import_is_over(run) || (run->step <= CLUSTER_IMPORT_BEGIN && run->records > 0);
+}
+
+/* One step of one partition. */
+static enum error_code cluster_import_walk(struct cluster_import *run, struct error *ret_error)
+{
+    struct instant until = instant_add_ms(instant_now(), IMPORT_WAIT_MS);
+    enum error_code code = log_kafka_follow_begin(run->log, ret_error);
+
+    while (!code && !cluster_import_has_done(run)) {
+        struct log_kafka_event event;
+
+        if (run->is_appending && !run->is_sent) {
+            code =
+                log_kafka_append(run->log, run->records + 1, import_frame(run->import), ret_error);
+            run->is_sent = !code;
+        }
+        if (!code && log_kafka_wait(run->log, IMPORT_WAIT_MS, &event)) {
+            code = cluster_import_handle(run, &event, ret_error);
+            until = instant_add_ms(instant_now(), IMPORT_WAIT_MS);
+        } else if (!code && instant_now().ns >= until.ns) {
+            code = error_set(ret_error, ERROR_IO, "the brokers do not answer");
+        }
+    }
+    return code;
+}
+
+static enum error_code cluster_import_partition(struct cluster_import *run, struct error *ret_error)
+{
+    const struct log_kafka_options options = {
+        .brokers = run->config->cluster_brokers,
+        .topic = run->topic,
+        .partition = run->partition,
+        .append_timeout_ms = IMPORT_WAIT_MS,
+    };
+    enum error_code code =
+        import_open(run->storage, run->partition, run->cluster, &run->import, ret_error);
+
+    run->records = 0;
+    run->is_appending = run->is_sent = false;
+    if (code)
+        return code;
+    code = log_kafka_open(&options, &run->log, ret_error);
+    if (!code)
+        code = import_next(run->import, ret_error);
+    if (!code)
+        code = cluster_import_walk(run, ret_error);
+    if (run->step == CLUSTER_IMPORT_COMPARE) {
+        run->live += import_live(run->import);
+        run->live_counted += import_live_counted(run->import);
+    }
+    log_kafka_close(run->log);
+    import_close(run->import);
+    run->log = NULL;
+    run->import = NULL;
+    return code;
+}
+
+static enum error_code cluster_import_all(struct cluster_import *run, struct error *ret_error)
+{
+    enum error_code code = ERROR_NONE;
+
+    for (int step = 0; step < CLUSTER_IMPORT_STEPS && !code; step++) {
+        run->step = (enum cluster_import_step)step;
+        for (uint32_t i = 0; i < run->config->partitions && !code; i++) {
+            run->partition = (uint16_t)i;
+            code = cluster_import_partition(run, ret_error);
+        }
+    }
+    return code;
+}
+
+static enum error_code cluster_import_check(struct cluster_import *run, uint16_t partition_count,
+                                            struct error *ret_error)
+{
+    const struct topics_kafka_options options = {
+        .brokers = run->config->cluster_brokers,
+        .name = run->config->cluster_name,
+        .partition_count = (uint16_t)run->config->partitions,
+    };
+    struct topics_kafka_report report;
+
+    if (partition_count != run->config->partitions)
+        return error_set(
+            ret_error, ERROR_INVALID,
+            "the folder has %u partitions, and the cluster %u: ids and keys would lead "
+            "elsewhere; use tickwheel export and import",
+            partition_count, run->config->partitions);
+    const enum error_code code = topics_kafka_check(&options, &report, ret_error);
+    if (!code)
+        run->cluster = report.cluster;
+    return code;
+}
+
+static int cluster_import_run(struct cluster_import *run, const char *folder,
+                              uint16_t partition_count)
+{
+    struct error error = {.text = ""};
+    enum error_code code = cluster_import_check(run, partition_count, &error);
+
+    if (!code)
+        code = cluster_import_all(run, &error);
+    if (!code && run->live != run->live_counted)
+        code =
+            error_set(&error, ERROR_CORRUPT,
+                      "the folder has %" PRIu64 " live timers, and counts %" PRIu64 ": see --check",
+                      run->live, run->live_counted);
+    if (code) {
+        fprintf(stderr, "tickwheeld: cluster-import: %s\n", error.text);
+        return IMPORT_FAILED;
+    }
+    printf("%s: all %" PRIu64 " live timers are in the log of the cluster %s. Start its nodes with "
+           "empty data folders.\n",
+           folder, run->live, run->config->cluster_name);
+    return fflush(stdout) == 0 ? IMPORT_DONE : IMPORT_FAILED;
+}
+
+int cluster_import(const struct config *config, const char *folder)
+{
+    struct cluster_import run = {.config = config};
+    uint16_t partition_count;
+    struct error error;
+
+    if (!*config->cluster_brokers) {
+        fprintf(stderr, "tickwheeld: --cluster-import needs cluster_brokers\n");
+        return IMPORT_UNREADABLE;
+    }
+    if (rocksdb_storage_open_to_export(folder, &run.storage, &partition_count, &error)) {
+        fprintf(stderr, "tickwheeld: cluster-import: %s\n", error.text);
+        return IMPORT_UNREADABLE;
+    }
+    snprintf(run.topic, sizeof(run.topic), "%s.log", config->cluster_name);
+    const int result = cluster_import_run(&run, folder, partition_count);
+    storage_close(run.storage);
+    return result;
+}

@@ -1,0 +1,45 @@
+/*
+ * import.h - the log of a partition that takes over the timers of a single node.
+ *
+ * An empty log of a partition may begin with a sweep (sweep.h), without a claim. A reader takes
+ * epoch and rows from it, so timers keep their ids, keys and counts. The records follow from the
+ * folder alone, bit by bit: an import that was interrupted compares its records with those of the
+ * log, and goes on behind them.
+ *
+ *     import_open(&import, storage, partition, cluster, &error);
+ *     while (import_next(import, &error) == ERROR_NONE && import_frame(import).size)
+ *         ... the next record of the log is import_frame(import), or it is appended ...
+ *     import_close(import);
+ *
+ * Errors     As storage_export: ERROR_CORRUPT when the folder is damaged.
+ * Threads    None: one owner.
+ */
+#ifndef TICKWHEEL_CLUSTER_IMPORT_H
+#define TICKWHEEL_CLUSTER_IMPORT_H
+
+#include "cluster/frame.h"
+#include "storage/storage.h"
+
+struct import;
+
+enum error_code import_open(struct storage *storage, uint16_t partition, uint64_t cluster,
+                            struct import **ret_import, struct error *ret_error);
+
+/* NULL is fine. */
+void import_close(struct import *import);
+
+/* Makes the next record; none behind the last one, which releases the partition. */
+enum error_code import_next(struct import *import, struct error *ret_error);
+
+/* That record; empty: there are no more. Valid until the next call. */
+struct bytes import_frame(const struct import *import);
+
+/* Whether a record of the log is one of this import, made before the last one: a copy that an
+ * append in doubt has left. */
+bool import_is_repeat(const struct import *import, struct bytes record);
+
+/* Live timers of the records that were made so far; and all of them, as the folder counts. */
+uint64_t import_live(const struct import *import);
+uint64_t import_live_counted(const struct import *import);
+
+#endif
