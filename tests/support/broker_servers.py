@@ -290,6 +290,7 @@ class Kafka(Server):
 
     kind = "kafka"
     topic = "timers"
+    address, under = "127.0.0.1", ()  # `under`: a program that runs it, with that program's arguments
     libs = os.path.join(os.path.dirname(__file__), "..", "..", "build", "brokers", "kafka")
 
     def __init__(self):
@@ -313,10 +314,10 @@ class Kafka(Server):
     def settings(self):
         return {
             "process.roles": "broker,controller", "node.id": 1,
-            "controller.quorum.voters": f"1@127.0.0.1:{self.controller_port}",
+            "controller.quorum.voters": f"1@{self.address}:{self.controller_port}",
             "controller.listener.names": "CONTROLLER",
-            "listeners": f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self.controller_port}",
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "listeners": f"PLAINTEXT://{self.address}:{self.port},CONTROLLER://{self.address}:{self.controller_port}",
+            "advertised.listeners": f"PLAINTEXT://{self.address}:{self.port}",
             "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
             "log.dirs": os.path.join(self.folder, "data"), "num.partitions": 4,
             "auto.create.topics.enable": "false", "offsets.topic.replication.factor": 1,
@@ -333,12 +334,12 @@ class Kafka(Server):
             subprocess.run(self.java("kafka.tools.StorageTool", "format", "-t", "MkU3OEVBNTcwNTJENDM2Qg",
                                      "-c", path), check=True, capture_output=True, timeout=60)
             self.is_formatted = True
-        return self.java("kafka.Kafka", path)
+        return [*self.under, *self.java("kafka.Kafka", path)]
 
     def is_ready(self):
         """It answers, and has the topic, which is made at the first start."""
         try:
-            with socket.create_connection(("127.0.0.1", self.port), 1):
+            with socket.create_connection((self.address, self.port), 1):
                 pass
         except OSError:
             return False
@@ -352,14 +353,14 @@ class Kafka(Server):
         self.tool("create", name, "4", *settings)
 
     def tool(self, verb, *arguments):
-        done = subprocess.run([harness.find("kafka_tool"), verb, f"127.0.0.1:{self.port}", *arguments],
+        done = subprocess.run([harness.find("kafka_tool"), verb, f"{self.address}:{self.port}", *arguments],
                               capture_output=True, text=True, timeout=120, check=False)
         if done.returncode:
             raise RuntimeError(done.stderr)
         return done.stdout
 
     def url(self):
-        return f"kafka://127.0.0.1:{self.port}"
+        return f"kafka://{self.address}:{self.port}"
 
     def target(self, name=None):
         return f"kafka://main/{name or self.topic}"

@@ -12,17 +12,17 @@ SECRET = "between-all-nodes-of-the-shop"
 
 
 class Node:
-    """A node that runs, or not. `address`, `under`, `env`: of harness.Daemon."""
+    """A node that runs, or not. `how`: of harness.Daemon."""
 
-    def __init__(self, number, brokers, *flags, address=None, under=(), env=None):
+    def __init__(self, number, brokers, *flags, env=None, **how):
         self.data = tempfile.mkdtemp(prefix="tickwheel-cluster-")
         self.number, self.daemon = number, None
         self.flags = ("--cluster-brokers", brokers, "--cluster-node-id", str(number), *flags)
-        self.address, self.under = address, under
+        self.how = how
         self.env = {**os.environ, "TICKWHEEL_CLUSTER_SECRET": SECRET, **(env or {})}
 
     def start(self):
-        self.daemon = harness.Daemon(self.data, *self.flags, address=self.address, under=self.under, env=self.env)
+        self.daemon = harness.Daemon(self.data, *self.flags, env=self.env, **self.how)
         return self.daemon
 
     def end(self, number):
@@ -38,7 +38,7 @@ class Node:
         os.mkdir(self.data)
 
     def run(self, *flags):
-        return subprocess.run([*self.under, harness.find("tickwheeld"), *self.flags, *flags], capture_output=True,
+        return subprocess.run([*self.how.get("under", ()), harness.find("tickwheeld"), *self.flags, *flags], capture_output=True,
                               text=True, timeout=300, check=False, env=self.env)
 
     def close(self):

@@ -23,7 +23,7 @@ class Member(broker_servers.Kafka):
     def settings(self):
         return {
             **super().settings(), "node.id": self.number,
-            "controller.quorum.voters": ",".join(f"{member.number}@127.0.0.1:{member.controller_port}"
+            "controller.quorum.voters": ",".join(f"{member.number}@{member.address}:{member.controller_port}"
                                                  for member in self.members),
             "offsets.topic.replication.factor": 3, "transaction.state.log.replication.factor": 3,
             "transaction.state.log.min.isr": 2, "broker.session.timeout.ms": self.session_timeout_ms,
@@ -31,17 +31,16 @@ class Member(broker_servers.Kafka):
 
     def is_ready(self):
         try:
-            with socket.create_connection(("127.0.0.1", self.port), 1):
+            with socket.create_connection((self.address, self.port), 1):
                 return True
         except OSError:
             return False
-
 
     def knows(self):
         """How many brokers it tells a client of: the answer to a request for the metadata of no topic (version 1)."""
         request = struct.pack(">hhihi", 3, 1, 1, -1, 0)
         try:
-            with socket.create_connection(("127.0.0.1", self.port), 5) as connection:
+            with socket.create_connection((self.address, self.port), 5) as connection:
                 connection.sendall(struct.pack(">i", len(request)) + request)
                 head = connection.makefile("rb").read(12)
         except OSError:
@@ -50,17 +49,19 @@ class Member(broker_servers.Kafka):
 
 
 class KafkaCluster:
-    """Used with `with`. A dead broker is given up by the others after `session_timeout_ms`: 9000 is Kafka's default."""
+    """Used with `with`. A dead broker is given up by the others after `session_timeout_ms`: 9000 is Kafka's default.
+    `address` and `under`: where all of them listen, and the program that runs them, such as one of a namespace."""
 
     missing = staticmethod(broker_servers.Kafka.missing)
 
-    def __init__(self, session_timeout_ms=3000, count=3):
+    def __init__(self, session_timeout_ms=3000, count=3, address="127.0.0.1", under=()):
         self.members = [Member(number, session_timeout_ms) for number in range(1, count + 1)]
         for member in self.members:
             member.members = self.members
+            member.address, member.under = address, under
 
     def brokers(self):
-        return ",".join(f"127.0.0.1:{member.port}" for member in self.members)
+        return ",".join(f"{member.address}:{member.port}" for member in self.members)
 
     def start(self, index, seconds=120):
         self.members[index].start(seconds)
@@ -74,17 +75,23 @@ class KafkaCluster:
     def thaw(self, index):
         self.members[index].process.send_signal(signal.SIGCONT)
 
+    def states(self, topic):
+        """(leader, replicas in sync) of each partition, as the brokers say."""
+        rows = sorted(tuple(map(int, line.split())) for line in self.tool("leaders", topic).splitlines())
+        return [(leader, count) for _, leader, count in rows]
+
     def leader(self, topic, partition):
-        """The index of the broker that leads the partition, as the brokers say; None: none does."""
-        for line in self.tool("leaders", topic).splitlines():
-            number, leader = line.split()
-            if int(number) == partition:
-                return int(leader) - 1 if int(leader) > 0 else None
-        return None
+        """The index of the broker that leads the partition; None: none does."""
+        states = self.states(topic)
+        return states[partition][0] - 1 if partition < len(states) and states[partition][0] > 0 else None
+
+    def in_sync(self, topic):
+        """How many replicas of each partition are in sync."""
+        return [count for _, count in self.states(topic)]
 
     def tool(self, verb, *arguments):
         done = subprocess.run([harness.find("kafka_tool"), verb, self.brokers(), *arguments],
-                                      capture_output=True, text=True, timeout=120, check=False)
+                              capture_output=True, text=True, timeout=120, check=False)
         if done.returncode:
             raise RuntimeError(done.stderr)
         return done.stdout

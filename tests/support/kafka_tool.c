@@ -1,17 +1,22 @@
 /*
- * kafka_tool.c - for the tests of Kafka: makes a topic, reads the messages of one, and plays a
- * broker that fails.
+ * kafka_tool.c - for the tests of Kafka: makes a topic, reads the messages of one, deletes records
+ * or all of it, and plays a broker that fails.
  *
  *     kafka_tool create SERVERS TOPIC PARTITIONS [replicas=1] [name=value ...]
  *     kafka_tool read SERVERS TOPIC
  *     kafka_tool leaders SERVERS TOPIC
+ *     kafka_tool trim SERVERS TOPIC PARTITION
+ *     kafka_tool remove SERVERS TOPIC
  *     kafka_tool mock TOPIC PARTITIONS
  *
  * `read` prints a line for each message, parted by blanks: the broker's time in ms, the partition,
  * the key, the payload and then each header as name=value; keys, payloads and values in hexadecimal
  * digits, "-" for none.
  *
- * `leaders` prints a line for each partition: its number and the id of its leader, -1 for none.
+ * `leaders` prints a line for each partition: its number, the id of its leader, -1 for none, and
+ * how many replicas are in sync.
+ *
+ * `trim` deletes all records that the partition has by then, `remove` the topic.
  *
  * `mock` is librdkafka's own broker, in memory. It prints its address, and then obeys the lines of
  * its standard input until that ends: "fail CODE[:MS] ..." answers the next requests that bring
@@ -59,12 +64,20 @@ static rd_kafka_t *open_client(rd_kafka_type_t type, const char *servers)
     return client;
 }
 
+/* The answer to a request of an administrator, or the end. */
+static rd_kafka_event_t *await_done(rd_kafka_queue_t *queue, const char *what)
+{
+    rd_kafka_event_t *event = rd_kafka_queue_poll(queue, WAIT_MS);
+
+    if (!event)
+        fail(what, "no answer");
+    if (rd_kafka_event_error(event))
+        fail(what, rd_kafka_event_error_string(event));
+    return event;
+}
+
 static void check_created(rd_kafka_event_t *event)
 {
-    if (!event)
-        fail("create", "no answer");
-    if (rd_kafka_event_error(event))
-        fail("create", rd_kafka_event_error_string(event));
     size_t count;
     const rd_kafka_topic_result_t **topics =
         rd_kafka_CreateTopics_result_topics(rd_kafka_event_CreateTopics_result(event), &count);
@@ -96,10 +109,53 @@ static void create(const char *servers, int count, char *arguments[])
         rd_kafka_NewTopic_set_config(topic, arguments[i], equals + 1);
     }
     rd_kafka_CreateTopics(client, &topic, 1, NULL, queue);
-    rd_kafka_event_t *event = rd_kafka_queue_poll(queue, WAIT_MS);
+    rd_kafka_event_t *event = await_done(queue, "create");
     check_created(event);
     rd_kafka_event_destroy(event);
     rd_kafka_NewTopic_destroy(topic);
+    rd_kafka_queue_destroy(queue);
+    rd_kafka_destroy(client);
+}
+
+static void trim(const char *servers, const char *topic, const char *partition)
+{
+    rd_kafka_t *client = open_client(RD_KAFKA_PRODUCER, servers);
+    rd_kafka_queue_t *queue = rd_kafka_queue_new(client);
+    rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
+
+    rd_kafka_topic_partition_list_add(list, topic, (int32_t)strtol(partition, NULL, 10))->offset =
+        RD_KAFKA_OFFSET_END;
+    rd_kafka_DeleteRecords_t *request = rd_kafka_DeleteRecords_new(list);
+    rd_kafka_DeleteRecords(client, &request, 1, NULL, queue);
+    rd_kafka_event_t *event = await_done(queue, "trim");
+    const rd_kafka_topic_partition_list_t *done =
+        rd_kafka_DeleteRecords_result_offsets(rd_kafka_event_DeleteRecords_result(event));
+    if (done->elems[0].err)
+        fail("trim", rd_kafka_err2str(done->elems[0].err));
+    printf("%lld\n", (long long)done->elems[0].offset);
+    rd_kafka_event_destroy(event);
+    rd_kafka_DeleteRecords_destroy(request);
+    rd_kafka_topic_partition_list_destroy(list);
+    rd_kafka_queue_destroy(queue);
+    rd_kafka_destroy(client);
+}
+
+static void remove_topic(const char *servers, const char *topic)
+{
+    rd_kafka_t *client = open_client(RD_KAFKA_PRODUCER, servers);
+    rd_kafka_queue_t *queue = rd_kafka_queue_new(client);
+    rd_kafka_DeleteTopic_t *request = rd_kafka_DeleteTopic_new(topic);
+    size_t count;
+
+    rd_kafka_DeleteTopics(client, &request, 1, NULL, queue);
+    rd_kafka_event_t *event = await_done(queue, "remove");
+    const rd_kafka_topic_result_t **topics =
+        rd_kafka_DeleteTopics_result_topics(rd_kafka_event_DeleteTopics_result(event), &count);
+    for (size_t i = 0; i < count; i++)
+        if (rd_kafka_topic_result_error(topics[i]))
+            fail("remove", rd_kafka_topic_result_error_string(topics[i]));
+    rd_kafka_event_destroy(event);
+    rd_kafka_DeleteTopic_destroy(request);
     rd_kafka_queue_destroy(queue);
     rd_kafka_destroy(client);
 }
@@ -224,8 +280,9 @@ static void print_leaders(const char *servers, const char *name)
     for (int i = 0; i < metadata->topic_cnt; i++)
         if (strcmp(metadata->topics[i].topic, name) == 0)
             for (int k = 0; k < metadata->topics[i].partition_cnt; k++)
-                printf("%d %d\n", metadata->topics[i].partitions[k].id,
-                       metadata->topics[i].partitions[k].leader);
+                printf("%d %d %d\n", metadata->topics[i].partitions[k].id,
+                       metadata->topics[i].partitions[k].leader,
+                       metadata->topics[i].partitions[k].isr_cnt);
     rd_kafka_metadata_destroy(metadata);
     rd_kafka_destroy(client);
 }
@@ -238,10 +295,13 @@ int main(int argc, char *argv[])
         read_all(argv[2], argv[3]);
     else if (argc == 4 && strcmp(argv[1], "leaders") == 0)
         print_leaders(argv[2], argv[3]);
+    else if (argc == 5 && strcmp(argv[1], "trim") == 0)
+        trim(argv[2], argv[3], argv[4]);
+    else if (argc == 4 && strcmp(argv[1], "remove") == 0)
+        remove_topic(argv[2], argv[3]);
     else if (argc == 4 && strcmp(argv[1], "mock") == 0)
         mock(argv[2], argv[3]);
     else
-        fail("usage", "create SERVERS TOPIC PARTITIONS [name=value ...], read SERVERS TOPIC, or "
-                      "mock TOPIC PARTITIONS");
+        fail("usage", "kafka_tool.c says how to use this");
     return 0;
 }

@@ -36,9 +36,10 @@ PARTITIONS, NODES = 24, 3
 ROUNDS_COMPARED = 5  # rounds after which all is compared, and a new record begun
 READY_S = 120
 PACE_S = 0.05  # between two requests of a client
+VISIT = 10  # requests until it goes on to another node
 ANSWER_S = 15  # then a client gives up: longer than cluster_wait
 FLAGS = ("--partitions", str(PARTITIONS), "--shards", "2", "--window", "1s", "--watermark-interval", "100ms",
-         "--retain", "1h", "--cluster-name", "shop", "--disk-reserve-bytes", "0", *load.PAUSES)
+         "--retain", "24h", "--cluster-name", "shop", "--disk-reserve-bytes", "0", *load.PAUSES)
 SKIPPED = 77
 
 
@@ -62,7 +63,8 @@ class Roaming:
         self.succeeded = time.monotonic()
         while not self.stop.is_set():
             try:
-                self.visit(self.chance.choice([node.daemon for node in self.case.nodes if node.daemon]))
+                self.visit(self.chance.choice([node.daemon for node in self.case.nodes
+                                               if node.daemon and node not in self.case.away]))
             except (OSError, http.client.HTTPException, IndexError):
                 self.stop.wait(PACE_S)  # whatever was not answered is not known
             except Exception as failure:  # shown by the main thread
@@ -73,7 +75,7 @@ class Roaming:
         self.server = daemon
         connection = daemon.connect(ANSWER_S)
         try:
-            for _ in range(40):
+            for _ in range(VISIT):
                 refused = self.refused
                 self.turn(connection)
                 self.requests += 1
@@ -158,6 +160,7 @@ class FaultCase(unittest.TestCase):
         print(f"TEST_SEED={load.SEED} {self.id()}", flush=True)
         self.chance = random.Random(f"{load.SEED}{self.id()}")
         self.figures, self.faults = Figures(), []
+        self.away = set()  # nodes that clients do not go to
         self.brokers = self.make_brokers()
         self.brokers.__enter__()
         self.addCleanup(self.brokers.__exit__)
@@ -186,11 +189,25 @@ class FaultCase(unittest.TestCase):
     # ---- the cluster ----
 
     def await_shares(self, what):
-        return cluster_nodes.await_shares(self.nodes, PARTITIONS, READY_S, what)
+        with self.told():
+            return cluster_nodes.await_shares(self.nodes, PARTITIONS, READY_S, what)
 
     def await_owners(self, nodes, what):
         """Until these nodes own all partitions, whatever their shares."""
-        harness.wait_until(lambda: sum(node.owned() for node in nodes) == PARTITIONS, READY_S, what)
+        with self.told():
+            harness.wait_until(lambda: sum(node.owned() for node in nodes) == PARTITIONS, READY_S, what)
+
+    @contextlib.contextmanager
+    def told(self):
+        """Says how the nodes stand when something does not come."""
+        try:
+            yield
+        except TimeoutError:
+            for node in self.nodes:
+                if node.daemon:
+                    print(f"node {node.number} owns {node.owned():.0f}, /readyz {node.daemon.call('GET', '/readyz')[2]}, "
+                          f"/v1/cluster {self.view(node)}\n{node.daemon.output()[-3000:]}", flush=True)
+            raise
 
     def others(self, node):
         return [other for other in self.nodes if other is not node and other.daemon]
@@ -200,7 +217,7 @@ class FaultCase(unittest.TestCase):
 
     def owned_by(self, node):
         """The partitions of a node."""
-        return {row["partition"] for row in self.view(node)["partitions"] if row["owner"] == node.number}
+        return {row["partition"] for row in self.view(node)["partitions"] if row.get("owner") == node.number}
 
     def is_planner(self, node):
         return any(each["planner"] and each["node"] == node.number for each in self.view(node)["nodes"])
