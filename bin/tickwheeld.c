@@ -74,6 +74,7 @@ static void print_banner(const struct service *service, const char *address)
 
     printf("\n  tickwheeld %s listens on %s://%s and stores its timers in %s\n", TICKWHEEL_VERSION,
            scheme, address, config->data_folder);
+    printf("  The dashboard is at %s://%s/ui\n", scheme, address);
     if (*config->webhook_allow)
         printf("  Webhooks may also call these private networks: %s\n", config->webhook_allow);
     printf("\n  To try it, receive webhooks in a second terminal:\n\n"
