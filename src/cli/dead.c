@@ -48,7 +48,7 @@ static enum cli_exit dead_groups(struct cli *cli)
     return lists_ask_and_show(cli, &path, dead_show_groups);
 }
 
-/* The letters that a redrive takes, by ids, filters, or all of them; and what it changes. */
+/* The letters that a redrive takes, by ids, filters, or all of them; and their changes. */
 static enum cli_exit dead_append_selection(struct cli *cli, struct buffer *body)
 {
     static const struct {

@@ -8,12 +8,12 @@
 #include "base/json.h"
 #include "base/number.h"
 #include "calendar/rfc3339.h"
+#include "cli/daemon_program.h"
 #include "cli/signing.h"
 #include "cli/value.h"
 #include "cli/verbs.h"
 #include "http/server.h"
 #include "sys/clock.h"
-#include "sys/files.h"
 #include "sys/process.h"
 
 #include <limits.h>
@@ -258,22 +258,6 @@ enum cli_exit receive_run(struct cli *cli)
 
 /* ---- dev ---- */
 
-/* The daemon beside this program; the one in PATH where there is none. */
-static void receive_find_daemon(char *path, size_t size)
-{
-    ssize_t length = readlink("/proc/self/exe", path, size - sizeof("tickwheeld"));
-    char *slash = NULL;
-
-    if (length > 0) {
-        path[length] = '\0';
-        slash = strrchr(path, '/');
-    }
-    if (slash)
-        memcpy(slash + 1, "tickwheeld", sizeof("tickwheeld"));
-    if (!slash || !files_exists(path))
-        snprintf(path, size, "tickwheeld");
-}
-
 static enum cli_exit receive_start_daemon(struct cli *cli, struct process_child *ret_daemon)
 {
     const char *data = cli_flag(cli, CLI_FLAG_DATA), *port = cli_flag(cli, CLI_FLAG_PORT);
@@ -290,7 +274,7 @@ static enum cli_exit receive_start_daemon(struct cli *cli, struct process_child 
 
     snprintf(folder, sizeof(folder), "%s", data ? data : "./data");
     snprintf(number, sizeof(number), "%s", port ? port : "8463");
-    receive_find_daemon(path, sizeof(path));
+    daemon_program_find(path, sizeof(path));
     if (process_start(arguments, environ, ret_daemon, &error))
         return cli_complain(CLI_EXIT_FAILED, "%s", error.text);
     process_write(ret_daemon, (struct bytes){"", 0}); /* it reads nothing */

@@ -419,10 +419,16 @@ const struct cli_verb CLI_VERBS[] = {
      "tickwheel bench --count 100000 --connections 64",
      verbs_bench, bench_run},
     {"backup", "", 0, 0, "Copy the data folder while the daemon runs",
-     "The daemon writes the copy into its backup_folder. To check a copy, or a data folder without "
-     "its\n"
-     "daemon, run tickwheeld --check FOLDER on its machine.",
+     "The daemon writes the copy into its backup_folder, on its machine. tickwheel check FOLDER "
+     "verifies it\n"
+     "there.",
      "tickwheel backup", verbs_none, service_backup},
+    {"check", "FOLDER", 1, 1, "Verify a backup, or the data folder of a daemon that is stopped",
+     "Runs tickwheeld --check on this machine. The exit code is 1 when the folder is damaged, and "
+     "2 "
+     "when\n"
+     "it cannot be read.",
+     "tickwheel check /var/lib/tickwheel/backups/20261120T235959Z", verbs_none, check_run},
     {"health", "", 0, 0, "Say whether the daemon serves requests", NULL,
      "tickwheel health && echo up\n"
      "tickwheel health --url https://timers.example:8463",

@@ -60,6 +60,7 @@ enum cli_exit service_backup(struct cli *cli);
 enum cli_exit overview_queues(struct cli *cli);
 enum cli_exit overview_targets(struct cli *cli);
 enum cli_exit overview_cluster(struct cli *cli);
+enum cli_exit check_run(struct cli *cli);
 enum cli_exit doctor_run(struct cli *cli);
 enum cli_exit service_version(struct cli *cli);
 enum cli_exit bench_run(struct cli *cli);

@@ -441,6 +441,15 @@ class Operation(CommandLine):
         backup, = self.ask("backup")
         self.assertEqual(backup["timers"], 1)
         self.assertTrue(os.path.isdir(backup["folder"]))
+        done = self.run_cli("check", backup["folder"])
+        self.assertIn("valid", done.out)
+        self.run_cli("check", self.data, code=USAGE)  # a daemon has it open
+        for name in os.listdir(backup["folder"]):
+            if name.endswith(".sst"):
+                with open(os.path.join(backup["folder"], name), "r+b") as file:
+                    file.write(bytes(64))
+        damaged = self.run_cli("check", backup["folder"], code=FAILED)
+        self.assertIn("damage", damaged.out + damaged.err)
 
     # proves: cli-connections
     def test_bench_measures_and_cleans_up(self):
