@@ -297,9 +297,21 @@ static void control_take_result(struct cluster_control *control, struct instant 
     control->plan_at = instant_add_ms(now, CONTROL_PLAN_MS);
 }
 
+/* A claim is the word of its node that the planner before was silent for longer than a lease. The
+ * new planner's notes count from here on: the first one goes at once. */
+static void control_take_claim(struct cluster_control *control, const struct frame *frame,
+                               uint32_t planner_before, struct instant now)
+{
+    if (planner_before && planner_before != frame->node)
+        roster_supersede(control->roster, planner_before);
+    if (frame->node == control->options.node && control_is_member(control))
+        control->note_at = now;
+}
+
 void control_read(struct cluster_control *control, uint64_t offset, struct bytes bytes,
                   struct instant now)
 {
+    const uint32_t planner_before = control_planner(control);
     struct frame frame;
     struct error error = {.text = ""};
 
@@ -316,6 +328,8 @@ void control_read(struct cluster_control *control, uint64_t offset, struct bytes
         control_take_note(control, offset, &frame, now);
     else if (frame.kind == FRAME_COMMIT && verdict == OWNERSHIP_VALID)
         control_take_plan(control, &frame);
+    else if (frame.kind == FRAME_CLAIM && verdict == OWNERSHIP_VALID)
+        control_take_claim(control, &frame, planner_before, now);
     control_take_result(control, now);
 }
 

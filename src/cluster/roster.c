@@ -330,3 +330,12 @@ enum error_code roster_read(struct roster *roster, const struct frame *frame, ui
     free(note);
     return code;
 }
+
+void roster_supersede(struct roster *roster, uint32_t planner)
+{
+    struct roster_member *member = roster_at_node(roster, planner);
+
+    if (member)
+        member->heard -=
+            member->heard < ROSTER_NOTES_OF_CLAIM ? member->heard : ROSTER_NOTES_OF_CLAIM;
+}

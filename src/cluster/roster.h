@@ -10,7 +10,9 @@
  *     if (roster_is_alive(roster, member)) ...
  *
  * A node is dead when ROSTER_NOTES_MISSED_MAX notes of the planner lie in the log behind its last
- * one. That is measured by the log and by no clock: a log that stands still kills no node.
+ * one. That is measured by the log and by no clock: a log that stands still kills no node. A
+ * planner that was replaced without a release has been silent for longer than three notes take:
+ * the claim of the next one counts as so many behind its last.
  *
  * Time       roster_read is O(partitions) of the note. No clock.
  * Errors     ERROR_CORRUPT: the note is damaged. ERROR_TOO_MANY: ROSTER_MAX nodes are alive.
@@ -31,6 +33,7 @@ enum {
     ROSTER_COUNTS_MAX = 64,        /* queues, and tenants, in a note */
     ROSTER_WEIGHT_MAX = 1000,      /* a node of weight 2 gets twice the partitions of one of 1 */
     ROSTER_NOTES_MISSED_MAX = 5,   /* of the planner, behind the last note of a dead node */
+    ROSTER_NOTES_OF_CLAIM = 3,     /* that the claim of another planner counts for the one before */
     ROSTER_NOTES_FORGOTTEN = 1200, /* of the planner; then a dead node leaves the table */
 };
 
@@ -107,6 +110,9 @@ void roster_destroy(struct roster *roster);
  * replaced changes nothing. On failure nothing is changed. */
 enum error_code roster_read(struct roster *roster, const struct frame *frame, uint32_t planner,
                             struct error *ret_error);
+
+/* Another node took the place of this planner, by a claim in the log, and without a release. */
+void roster_supersede(struct roster *roster, uint32_t planner);
 
 uint16_t roster_partition_count(const struct roster *roster);
 

@@ -153,6 +153,31 @@ static void test_five_notes_of_the_planner(void **state)
     roster_destroy(NULL);
 }
 
+/* The claim of its successor counts as three notes, until the planner before has a note again. */
+static void test_a_planner_is_replaced(void **state)
+{
+    struct roster *roster = roster_create(4);
+    struct roster_note *note = note_make();
+
+    (void)state;
+    assert_non_null(roster);
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(note_read_as(roster, 7, 1, 7, note), ERROR_NONE);
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(note_read_as(roster, 7, 1, 7, note), ERROR_NONE);
+        roster_supersede(roster, 7);
+        assert_int_equal(note_read_as(roster, 8, 1, 8, note), ERROR_NONE);
+        assert_true(roster_is_alive(roster, roster_find(roster, 7)));
+        if (round == 0)
+            assert_int_equal(note_read_as(roster, 7, 1, 8, note), ERROR_NONE);
+        assert_int_equal(note_read_as(roster, 8, 1, 8, note), ERROR_NONE);
+        assert_int_equal(roster_is_alive(roster, roster_find(roster, 7)), round == 0);
+    }
+    roster_supersede(roster, 99); /* no such member */
+    free(note);
+    roster_destroy(roster);
+}
+
 /* The late note of an incarnation that was replaced does not bring it back. */
 static void test_incarnations(void **state)
 {
@@ -207,6 +232,7 @@ int main(void)
         cmocka_unit_test(test_golden_note),
         cmocka_unit_test(test_notes_out_of_bounds),
         cmocka_unit_test(test_five_notes_of_the_planner),
+        cmocka_unit_test(test_a_planner_is_replaced),
         cmocka_unit_test(test_incarnations),
         cmocka_unit_test(test_limits_of_the_roster),
     };
