@@ -2,7 +2,7 @@
  * without it, and on the next owner; nodes share the partitions and their copies as the plan says;
  * a node whose log does not answer serves nothing, and serves again later; a number is taken once.
  * Method: whole nodes, with real storages and threads, on the broker in memory of librdkafka. */
-#include "shard/shard.h"
+#include "shard/node_control.h"
 
 #include "cluster/backend/log_kafka.h"
 #include "cluster/frame.h"
@@ -435,6 +435,33 @@ static void test_the_disk_is_lost(void **state)
     assert_cluster_is_needed(host);
 }
 
+/* The owner copies its rows into the log, and a host without a disk reads both. */
+static void test_the_log_is_swept(void **state)
+{
+    struct cluster_fixture *fixture = *state;
+    struct cluster_host *host = &fixture->hosts[0];
+    const struct instant until = instant_add_ms(instant_now(), CLUSTER_WAIT_MS);
+    struct node_cluster_stats stats = {0};
+
+    cluster_set(host, "cluster_sweep_bytes_min", "8K");
+    cluster_boot(host);
+    cluster_await(host, true);
+    cluster_fill(fixture, 150);
+    while (stats.sweeps < CLUSTER_PARTITIONS) {
+        assert_true(instant_now().ns < until.ns);
+        poll(NULL, 0, 10);
+        node_cluster_stats(host->node, &stats);
+    }
+    assert_true(stats.sweep_rows >= CLUSTER_PARTITIONS && stats.sweep_failures == 0);
+    assert_true(stats.log_bytes > 0 && stats.restarts == 0);
+    assert_cluster_has_all(fixture);
+    cluster_halt(host);
+    testing_folder_remove(&host->folder);
+    cluster_boot(host);
+    cluster_await(host, true);
+    assert_cluster_has_all(fixture);
+}
+
 /* The second has followed, and owns all when the first has stopped. */
 static void test_the_next_owner(void **state)
 {
@@ -585,13 +612,10 @@ static void test_the_log_is_silent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_the_disk_is_lost),
-        TEST(test_the_next_owner),
-        TEST(test_three_hosts_share),
-        TEST(test_nodes_know_addresses),
-        TEST(test_a_number_of_another_host),
-        TEST(test_the_log_is_silent),
-        TEST(test_timers_are_due_after_the_lease),
+        TEST(test_the_disk_is_lost),     TEST(test_the_log_is_swept),
+        TEST(test_the_next_owner),       TEST(test_three_hosts_share),
+        TEST(test_nodes_know_addresses), TEST(test_a_number_of_another_host),
+        TEST(test_the_log_is_silent),    TEST(test_timers_are_due_after_the_lease),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
