@@ -10,7 +10,13 @@
 
 enum { CONTROL_FOUND_MS = 10000 }; /* between foundings: each takes a while to be read */
 
-enum control_append { CONTROL_NO_APPEND, CONTROL_APPEND_NOTE, CONTROL_APPEND_OWN };
+enum control_append {
+    CONTROL_NO_APPEND,
+    CONTROL_APPEND_NOTE,
+    CONTROL_APPEND_CHANGE,
+    CONTROL_APPEND_HOLDS,
+    CONTROL_APPEND_OWN,
+};
 
 struct cluster_control {
     struct control_options options;
@@ -41,6 +47,16 @@ struct cluster_control {
     struct plan next; /* to be appended, if wants_plan; or in flight */
     bool wants_plan, is_plan_sent;
     struct instant plan_at; /* the planner appends the plan again */
+
+    struct holds holds;
+    bool has_holds;          /* they are those of the log up to where it is read */
+    uint64_t begun;          /* offset of the first record that was read */
+    uint64_t changed;        /* behind the last change that was read; 0: none */
+    struct instant holds_at; /* the planner appends a copy */
+    uint64_t ask;            /* of this node's change that is under way; 0: none */
+    bool is_ask_sent;
+    struct instant ask_until;
+    struct buffer ask_body;
 
     enum control_append in_flight;
     uint64_t ticket, own_ticket; /* ours and the ownership's; own_ticket 0: it waits for none */
@@ -121,10 +137,11 @@ void control_restored(struct cluster_control *control, struct instant now)
         control_break(control, "no planner has appended to it");
         return;
     }
-    if (control->is_blind) {
+    if (control->is_blind || (!control->has_holds && !control->is_from_first)) {
         control_rewind(control);
         return;
     }
+    control->has_holds = true; /* or no node has ever told of any */
     ownership_restored(&control->own);
     if (!other || !roster_is_alive(control->roster, other)) {
         control_join(control, now);
@@ -170,6 +187,22 @@ static void control_begin(struct cluster_control *control, const struct ownershi
     control->wants_plan = control->is_plan_sent = false;
 }
 
+/* The log is read from this record on, perhaps for the second time. */
+static void control_begin_holds(struct cluster_control *control, uint64_t offset)
+{
+    struct holds none;
+
+    control->has_holds = offset == 0;
+    control->begun = offset;
+    control->changed = 0;
+    if (!holds_init(&none)) {
+        control_break(control, "there is no memory");
+        return;
+    }
+    holds_deinit(&control->holds);
+    control->holds = none;
+}
+
 /* Takes the epoch from a record of a planner. */
 static void control_adopt(struct cluster_control *control, uint64_t offset,
                           const struct frame *frame, struct instant now)
@@ -206,6 +239,7 @@ static enum ownership_verdict control_judge(struct cluster_control *control, uin
         control->has_begun = true;
         control->is_blind = offset > 0;
         control->founding = offset;
+        control_begin_holds(control, offset);
         control_begin(control, &first, now);
     }
     if (control->is_blind && tells_epoch)
@@ -257,12 +291,76 @@ static void control_make_plan(struct cluster_control *control)
                                     &control->next) == PLAN_CHANGED;
 }
 
+/* Ends the change of this node that is under way. */
+static void control_end_ask(struct cluster_control *control, enum error_code code)
+{
+    const uint64_t ask = control->ask;
+
+    control->ask = 0;
+    if (ask && code)
+        control->events.unheld(control->events.context, ask, code);
+}
+
+/* A change that cannot be read changes nothing on any node. */
+static void control_take_change(struct cluster_control *control, uint64_t offset,
+                                const struct frame *frame, struct instant now)
+{
+    const struct instant soon = instant_add_ms(now, CONTROL_HOLDS_MS);
+    struct holds_change change;
+    enum error_code code = holds_change_decode(frame->body, &change);
+
+    control->changed = offset + 1;
+    if (!code && control->has_holds) {
+        const bool is_asked = frame->incarnation == control->options.incarnation &&
+                              control->ask == change.ask && control->ask;
+
+        code = holds_apply(&control->holds, &change);
+        if (code != ERROR_NO_MEMORY)
+            control->events.held(control->events.context, &control->holds, &change,
+                                 is_asked ? change.ask : 0, code);
+        if (is_asked)
+            control_end_ask(control, ERROR_NONE);
+    }
+    if (code == ERROR_NO_MEMORY)
+        control_break(control, "there is no memory for a change");
+    if (code != ERROR_CORRUPT && code != ERROR_NO_MEMORY)
+        holds_change_deinit(&change);
+    if (soon.ns < control->holds_at.ns)
+        control->holds_at = soon;
+}
+
+/* A copy is whole for this reader if all changes that are not in it were read, and none was. */
+static void control_take_holds(struct cluster_control *control, const struct frame *frame)
+{
+    struct holds holds;
+    uint64_t read_to;
+
+    if (control->has_holds || holds_decode(frame->body, &holds, &read_to))
+        return;
+    if (read_to < control->begun || read_to < control->changed) {
+        holds_deinit(&holds);
+        return;
+    }
+    holds_deinit(&control->holds);
+    control->holds = holds;
+    control->has_holds = true;
+    control->events.held(control->events.context, &control->holds, NULL, 0, ERROR_NONE);
+}
+
 static void control_take_note(struct cluster_control *control, uint64_t offset,
                               const struct frame *frame, struct instant now)
 {
     if (frame->node == 0) { /* the founding of the cluster */
         control->has_founding = true;
         control->founding = offset;
+        return;
+    }
+    if (holds_is_form(frame->body, HOLDS_CHANGE)) {
+        control_take_change(control, offset, frame, now);
+        return;
+    }
+    if (holds_is_form(frame->body, HOLDS_COPY)) {
+        control_take_holds(control, frame);
         return;
     }
     if (roster_read(control->roster, frame, control_planner(control), NULL))
@@ -357,6 +455,8 @@ void control_failed(struct cluster_control *control, uint64_t ticket, struct ins
     control->in_flight = CONTROL_NO_APPEND;
     if (kind == CONTROL_APPEND_OWN && control->own_ticket)
         ownership_failed(&control->own, control->own_ticket, now);
+    if (kind == CONTROL_APPEND_CHANGE)
+        control_end_ask(control, ERROR_IN_DOUBT);
     control_take_result(control, now);
 }
 
@@ -374,12 +474,17 @@ static void control_send(struct cluster_control *control, enum control_append ki
                                buffer_bytes(&control->sent));
 }
 
-static void control_send_note(struct cluster_control *control, struct instant now, struct wall wall)
+static struct frame control_note_frame(const struct cluster_control *control, struct wall wall)
 {
-    struct frame frame = {.kind = FRAME_NOTE,
+    return (struct frame){.kind = FRAME_NOTE,
                           .node = control->options.node,
                           .incarnation = control->options.incarnation,
                           .sent = wall};
+}
+
+static void control_send_note(struct cluster_control *control, struct instant now, struct wall wall)
+{
+    struct frame frame = control_note_frame(control, wall);
 
     memset(&control->note, 0, sizeof(control->note));
     control->note.weight = 1;
@@ -411,8 +516,48 @@ static bool control_send_founding(struct cluster_control *control, struct instan
     control->found_at = instant_add_ms(now, CONTROL_FOUND_MS);
     if (control->has_founding)
         control->events.trim(control->events.context, control->founding);
+    control->holds_at = now; /* for those that will begin with this founding */
     control_send(control, CONTROL_APPEND_NOTE, &frame, now);
     return true;
+}
+
+bool control_change(struct cluster_control *control, const struct holds_change *change,
+                    struct instant now)
+{
+    if (control->ask || !control_is_member(control))
+        return false;
+    buffer_clear(&control->ask_body);
+    holds_change_encode(change, &control->ask_body);
+    if (buffer_failed(&control->ask_body))
+        return false;
+    control->ask = change->ask;
+    control->is_ask_sent = false;
+    control->ask_until = instant_add_ms(now, CONTROL_ASK_LEASES * control->options.lease_ms);
+    return true;
+}
+
+static void control_send_change(struct cluster_control *control, struct instant now,
+                                struct wall wall)
+{
+    struct frame frame = control_note_frame(control, wall);
+
+    frame.body = buffer_bytes(&control->ask_body);
+    control->is_ask_sent = true;
+    control_send(control, CONTROL_APPEND_CHANGE, &frame, now);
+}
+
+static void control_send_holds(struct cluster_control *control, struct instant now,
+                               struct wall wall)
+{
+    struct frame frame = control_note_frame(control, wall);
+
+    control->holds_at = instant_add_ms(now, CONTROL_PLAN_MS);
+    buffer_clear(&control->body);
+    holds_encode(&control->holds, ownership_place(&control->own)->next, &control->body);
+    if (buffer_failed(&control->body))
+        return; /* without memory the next one says it */
+    frame.body = buffer_bytes(&control->body);
+    control_send(control, CONTROL_APPEND_HOLDS, &frame, now);
 }
 
 /* The record of a planner, or of a node that wants to be it. */
@@ -482,11 +627,17 @@ void control_turn(struct cluster_control *control, struct instant now, struct wa
         control->next = control->plan;
         control->wants_plan = true;
     }
-    if (!control_is_member(control) || control->in_flight != CONTROL_NO_APPEND)
+    if (control->ask && (now.ns >= control->ask_until.ns || !control_is_member(control)))
+        control_end_ask(control, control->is_ask_sent ? ERROR_IN_DOUBT : ERROR_OVERLOADED);
+    if (!control_is_member(control) || control->in_flight != CONTROL_NO_APPEND ||
+        control_send_own(control, now, wall) || control_send_founding(control, now, wall))
         return;
-    if (!control_send_own(control, now, wall) && !control_send_founding(control, now, wall) &&
-        now.ns >= control->note_at.ns)
+    if (now.ns >= control->note_at.ns)
         control_send_note(control, now, wall);
+    else if (control->ask && !control->is_ask_sent)
+        control_send_change(control, now, wall);
+    else if (control_is_planner(control) && now.ns >= control->holds_at.ns)
+        control_send_holds(control, now, wall);
 }
 
 struct instant control_wake_at(const struct cluster_control *control, struct instant now)
@@ -497,6 +648,8 @@ struct instant control_wake_at(const struct cluster_control *control, struct ins
         is_member ? control->note_at : (struct instant){UINT64_MAX},
         control->state == CONTROL_PROBING ? control->probe_until : (struct instant){UINT64_MAX},
         control_is_planner(control) ? control->plan_at : (struct instant){UINT64_MAX},
+        control_is_planner(control) ? control->holds_at : (struct instant){UINT64_MAX},
+        control->ask ? control->ask_until : (struct instant){UINT64_MAX},
     };
 
     for (size_t i = 0; i < sizeof(waits) / sizeof(*waits); i++)
@@ -520,8 +673,9 @@ enum error_code control_create(const struct control_options *options,
     control->events = *events;
     buffer_init(&control->body);
     buffer_init(&control->sent);
+    buffer_init(&control->ask_body);
     control->roster = roster_create(options->partition_count);
-    if (!control->roster) {
+    if (!holds_init(&control->holds) || !control->roster) {
         control_destroy(control);
         return error_set(ret_error, ERROR_NO_MEMORY, "control");
     }
@@ -538,6 +692,8 @@ void control_destroy(struct cluster_control *control)
     roster_destroy(control->roster);
     buffer_deinit(&control->body);
     buffer_deinit(&control->sent);
+    buffer_deinit(&control->ask_body);
+    holds_deinit(&control->holds);
     free(control);
 }
 
@@ -592,5 +748,6 @@ void control_check(const struct cluster_control *control)
     CHECK(!control->is_plan_sent || control_is_planner(control) ||
           ownership_state(&control->own) == OWNERSHIP_DRAINING);
     CHECK(!control->is_parted || control->is_met);
+    CHECK(!control_is_member(control) || control->has_holds);
     CHECK(control->in_flight == CONTROL_NO_APPEND || control->ticket > 0);
 }

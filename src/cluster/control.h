@@ -1,6 +1,7 @@
 /*
  * control.h - a node and the control topic of its cluster: appends the notes of this node, reads
- * those of all, keeps the roster and the plan, and makes the plan while this node is the planner.
+ * those of all, keeps the roster, the plan and the holds, and makes the plan while this node is the
+ * planner.
  *
  * The planner is the owner of the control topic, by the claims of ownership.h. Every node that has
  * joined wants to be it. Like replica.h it has no clock, no thread and no log of its own:
@@ -20,6 +21,8 @@
  * plan costs moves, and no timers, for the logs of partitions alone say who owns them. So the
  * planner has the log drop old records. The first record that is left is the founding of the
  * cluster, which the planner repeats for that.
+ * The holds begin with a copy, which planners append; without one, the log is read from its first
+ * record. No node joins before it has the holds.
  *
  * Time       Instants as ownership.h wants them; `wall` only goes into frames, for people.
  * Errors     Records of another cluster, and records that are damaged, break it: the last plan
@@ -29,6 +32,7 @@
 #ifndef TICKWHEEL_CLUSTER_CONTROL_H
 #define TICKWHEEL_CLUSTER_CONTROL_H
 
+#include "cluster/holds.h"
 #include "cluster/ownership.h"
 #include "cluster/planner.h"
 
@@ -36,7 +40,9 @@ enum {
     CONTROL_NOTE_MS = 500,     /* between notes */
     CONTROL_PROBE_MS = 1200,   /* of listening for another process with this number */
     CONTROL_NOTES_FOREIGN = 2, /* of it: one may have been on its way when it died */
-    CONTROL_PLAN_MS = 60000,   /* the planner appends the plan again, for readers that begin */
+    CONTROL_PLAN_MS = 60000,   /* the planner appends plan and holds again, for those that begin */
+    CONTROL_HOLDS_MS = 5000,   /* and the holds so long after a change */
+    CONTROL_ASK_LEASES = 3,    /* then it is in doubt whether a change was made */
 };
 
 enum control_state {
@@ -70,6 +76,12 @@ struct control_events {
     void (*note)(void *context, struct roster_note *note);
     /* Records before this offset are not needed: drop them. A failure does no harm. */
     void (*trim)(void *context, uint64_t before);
+    /* The holds are others now, by this change, which was asked for here if `ask` is not 0; or it
+     * was refused, with the code. NULL: they were read as a whole. */
+    void (*held)(void *context, const struct holds *holds, const struct holds_change *change,
+                 uint64_t ask, enum error_code code);
+    /* A change that was asked for here is in doubt, or was not sent: OVERLOADED. */
+    void (*unheld)(void *context, uint64_t ask, enum error_code code);
 };
 
 struct cluster_control;
@@ -98,6 +110,11 @@ void control_failed(struct cluster_control *control, uint64_t ticket, struct ins
 
 /* The node stops: its partitions are to go to others. */
 void control_leave(struct cluster_control *control, struct instant now);
+
+/* Appends a change of the holds, whose result is `held` or `unheld`, later. False: another one is
+ * under way, or this node is no member, or there is no memory. */
+bool control_change(struct cluster_control *control, const struct holds_change *change,
+                    struct instant now);
 
 /* Does the work that is due. */
 void control_turn(struct cluster_control *control, struct instant now, struct wall wall);

@@ -1,7 +1,9 @@
-/* Goal: nodes that run the control agree on one plan, a node that leaves or dies loses its
- * partitions in time and gets a share when it is back, and of two processes with one number one is
- * refused. Method: up to four controls on a log in memory, with appends that take a while, on a
- * clock of the test; partitions change their owner as the plan says. TEST_SEED repeats a run. */
+/* Goal: nodes that run the control agree on one plan and on what is held back, wherever they begin
+ * to read; a node that leaves or dies loses its partitions in time and gets a share when it is
+ * back; of two processes with one number one is refused; the log stays short. Method: up to four
+ * controls on a log in memory, with appends that take a while, on a clock of the test; partitions
+ * change their owner as the plan says. Holds are compared with those of a node that reads all of
+ * the log. TEST_SEED repeats a run. */
 #include "cluster/control.h"
 #include "sys/entropy.h"
 
@@ -35,6 +37,10 @@ struct council_node {
     struct buffer pending; /* an append on its way */
     uint64_t ticket;       /* 0: none */
     unsigned delay;
+    struct buffer holds; /* a copy, as the control told of them last */
+    uint64_t asked;      /* the last change that was asked for here */
+    bool is_answered;
+    enum error_code answer;
 };
 
 struct council {
@@ -89,6 +95,35 @@ static void council_on_trim(void *context, uint64_t before)
     council->trims++;
 }
 
+static void council_note_holds(struct council_node *node, const struct holds *holds)
+{
+    buffer_clear(&node->holds);
+    holds_encode(holds, 0, &node->holds);
+}
+
+static void council_on_held(void *context, const struct holds *holds,
+                            const struct holds_change *change, uint64_t ask, enum error_code code)
+{
+    struct council_node *node = context;
+
+    assert_true(change || (!ask && !code));
+    council_note_holds(node, holds);
+    if (ask == 0)
+        return;
+    assert_true(ask == node->asked && !node->is_answered);
+    node->is_answered = true;
+    node->answer = code;
+}
+
+static void council_on_unheld(void *context, uint64_t ask, enum error_code code)
+{
+    struct council_node *node = context;
+
+    assert_true(ask == node->asked && !node->is_answered && code);
+    node->is_answered = true;
+    node->answer = code;
+}
+
 static size_t council_add(struct council *council, struct bytes bytes)
 {
     assert_true(council->count < COUNCIL_RECORDS_MAX);
@@ -112,12 +147,21 @@ static struct council_node *council_boot(struct council *council, size_t index, 
         .records = COUNCIL_FOUNDING,
         .plan = {.clock_skew_ms_max = 500},
     };
-    const struct control_events events = {node, council_on_append, council_on_note,
-                                          council_on_trim};
+    const struct control_events events = {node,
+                                          council_on_append,
+                                          council_on_note,
+                                          council_on_trim,
+                                          council_on_held,
+                                          council_on_unheld};
+    struct holds none;
 
     assert_null(node->control);
     *node = (struct council_node){.council = council, .number = number, .next = from};
     buffer_init(&node->pending);
+    buffer_init(&node->holds);
+    assert_true(holds_init(&none));
+    council_note_holds(node, &none);
+    holds_deinit(&none);
     assert_int_equal(control_create(&options, &events, council->now, &node->control, NULL), 0);
     return node;
 }
@@ -129,6 +173,7 @@ static void council_kill(struct council_node *node)
         council_add(node->council, buffer_bytes(&node->pending));
     control_destroy(node->control);
     buffer_deinit(&node->pending);
+    buffer_deinit(&node->holds);
     node->control = NULL;
     node->ticket = 0;
 }
@@ -537,6 +582,224 @@ static void test_appends_in_doubt(void **state)
                             control_plan(council->nodes[0].control), sizeof(struct plan));
 }
 
+/* ---- what is held back ---- */
+
+static const struct bytes council_names[] = {BYTES("queue:a"), BYTES("queue:b"),
+                                             BYTES("http://host"), BYTES("https://host:8443")};
+
+static struct holds_change council_pause(struct council *council, size_t name)
+{
+    const struct wall at = {1000 + council->count};
+
+    return (struct holds_change){.kind = HOLDS_PAUSE,
+                                 .at = at,
+                                 .pause = {.tenant = BYTES("t"),
+                                           .name = council_names[name],
+                                           .note = BYTES("why"),
+                                           .since = at,
+                                           .until = WALL_NEVER}};
+}
+
+/* False: it takes none now. */
+static bool council_ask(struct council *council, struct council_node *node,
+                        const struct holds_change *change)
+{
+    struct holds_change asked = *change;
+
+    asked.ask = node->asked + 1;
+    if (!control_change(node->control, &asked, council->now))
+        return false;
+    node->asked = asked.ask;
+    node->is_answered = false;
+    return true;
+}
+
+static enum error_code council_change(struct council *council, struct council_node *node,
+                                      const struct holds_change *change)
+{
+    assert_true(council_ask(council, node, change));
+    for (uint64_t i = 0; i < 400 && !node->is_answered; i++)
+        council_step(council);
+    assert_true(node->is_answered);
+    return node->answer;
+}
+
+/* A place near the end of the log. */
+static size_t council_near_end(struct council *council)
+{
+    const size_t back_max = council->count < 50 ? council->count : 50;
+
+    return council->count - 1 - random_below(&council->random, back_max);
+}
+
+/* All nodes have the holds of a node that reads all of the log, and of a node that begins near its
+ * end. */
+static void assert_council_holds(struct council *council)
+{
+    const uint32_t number = 100 + (uint32_t)council->count; /* no other process had it */
+    struct council_node *whole = council_boot(council, 3, number, 0);
+    struct buffer bytes;
+
+    while (control_state(whole->control) != CONTROL_JOINED)
+        council_step_node(council, whole);
+    buffer_init(&bytes);
+    buffer_append_bytes(&bytes, buffer_bytes(&whole->holds));
+    council_kill(whole);
+    struct council_node *part = council_boot(council, 3, 2 * number, council_near_end(council));
+    while (control_state(part->control) != CONTROL_JOINED)
+        council_step_node(council, part);
+    for (size_t i = 0; i < COUNCIL_NODES; i++)
+        if (council->nodes[i].control)
+            assert_true(bytes_equal(buffer_bytes(&council->nodes[i].holds), buffer_bytes(&bytes)));
+    council_kill(part);
+    buffer_deinit(&bytes);
+}
+
+static struct holds council_read_holds(const struct council_node *node)
+{
+    struct holds holds;
+    uint64_t read_to;
+
+    assert_int_equal(holds_decode(buffer_bytes(&node->holds), &holds, &read_to), ERROR_NONE);
+    return holds;
+}
+
+/* A change is answered when the node that was asked has made it; the others have it soon. */
+static void test_holds(void **state)
+{
+    struct council *council = *state;
+    struct council_node *node = &council->nodes[0];
+    struct holds_change change = council_pause(council, 0);
+
+    council_boot_three(council);
+    assert_int_equal(council_change(council, node, &change), ERROR_NONE);
+    struct holds holds = council_read_holds(node);
+    assert_int_equal(holds.pauses->count, 1);
+    holds_deinit(&holds);
+    council_pass(council, 1000);
+    assert_council_holds(council);
+    change = (struct holds_change){.kind = HOLDS_MAINTAIN, .pause.note = BYTES("disk")};
+    assert_int_equal(council_change(council, &council->nodes[1], &change), ERROR_NONE);
+    change = council_pause(council, 0);
+    change.kind = HOLDS_RESUME;
+    assert_int_equal(council_change(council, &council->nodes[2], &change), ERROR_NONE);
+    council_pass(council, 1000);
+    holds = council_read_holds(node);
+    assert_true(holds.pauses->count == 0 && holds.is_maintained && holds.note_size == 4);
+    holds_deinit(&holds);
+    assert_council_holds(council);
+    council_pass(council, 70000); /* a copy is appended again */
+    assert_council_holds(council);
+    change = (struct holds_change){.kind = HOLDS_END};
+    assert_int_equal(council_change(council, node, &change), ERROR_NONE);
+    holds = council_read_holds(node);
+    assert_false(holds.is_maintained);
+    holds_deinit(&holds);
+}
+
+/* A copy that lacks a change: a node that has read the change, or begins behind it, takes another
+ * one, or reads all of the log. */
+static void test_a_copy_that_lacks_a_change(void **state)
+{
+    struct council *council = *state;
+    struct council_node *node = council_boot(council, 0, 1, 0);
+    const struct holds_change change = council_pause(council, 0);
+    struct buffer body, bytes;
+    struct frame frame;
+    struct holds none;
+
+    council_await_even(council, council_three, 1, 6000);
+    assert_int_equal(council_change(council, node, &change), ERROR_NONE);
+    size_t at = council->count;
+    do
+        assert_int_equal(
+            frame_decode(buffer_bytes(&council->log[--at]), COUNCIL_CLUSTER, &frame, NULL), 0);
+    while (frame.kind != FRAME_NOTE || !holds_is_form(frame.body, HOLDS_CHANGE));
+    buffer_init(&body);
+    buffer_init(&bytes);
+    assert_true(holds_init(&none));
+    holds_encode(&none, at, &body);
+    frame.body = buffer_bytes(&body);
+    frame_encode(&frame, COUNCIL_CLUSTER, &bytes);
+    council_add(council, buffer_bytes(&bytes));
+    council_pass(council, 2000); /* records of the planner follow, and no better copy yet */
+    for (uint32_t i = 0; i < 2; i++) {
+        struct council_node *late = council_boot(council, 3, 10 + i, at + i);
+
+        while (control_state(late->control) != CONTROL_JOINED)
+            council_step_node(council, late);
+        assert_true(bytes_equal(buffer_bytes(&late->holds), buffer_bytes(&node->holds)));
+        council_kill(late);
+    }
+    holds_deinit(&none);
+    buffer_deinit(&body);
+    buffer_deinit(&bytes);
+}
+
+/* The limit refuses a change on all nodes alike. */
+static void test_too_many_holds(void **state)
+{
+    struct council *council = *state;
+    struct council_node *node = &council->nodes[0];
+    char name[24];
+
+    council_boot(council, 0, 1, 0);
+    council_await_even(council, council_three, 1, 6000);
+    for (int i = 0; i <= TARGET_PAUSES_TENANT_MAX; i++) {
+        struct holds_change change = council_pause(council, 0);
+
+        snprintf(name, sizeof(name), "queue:%d", i);
+        change.pause.name = bytes_of(name);
+        assert_int_equal(council_change(council, node, &change),
+                         i < TARGET_PAUSES_TENANT_MAX ? ERROR_NONE : ERROR_TOO_MANY);
+    }
+    assert_council_holds(council);
+}
+
+/* A change that has no answer is in doubt; one without a log is, too, in the end. */
+static void test_holds_without_a_log(void **state)
+{
+    struct council *council = *state;
+    struct council_node *node = &council->nodes[0];
+    const struct holds_change change = council_pause(council, 0);
+
+    assert_false(council_boot(council, 0, 1, 0)->control == NULL);
+    assert_false(council_ask(council, node, &change)); /* it is no member yet */
+    council_await_even(council, council_three, 1, 6000);
+    council->fault_each = 1;
+    assert_int_equal(council_change(council, node, &change), ERROR_IN_DOUBT);
+    council->fault_each = 0;
+    council_pass(council, 10000);
+    assert_council_holds(council);
+}
+
+/* Nodes die and begin anywhere in the log, appends are in doubt, and copies stand behind changes
+ * that they do not have. */
+static void test_holds_in_doubt(void **state)
+{
+    struct council *council = *state;
+
+    council_boot_three(council);
+    council->fault_each = 10;
+    for (size_t i = 0; i < 60; i++) {
+        const size_t index = random_below(&council->random, 3);
+        struct council_node *node = &council->nodes[index];
+        struct holds_change change =
+            council_pause(council, (size_t)random_below(&council->random, 4));
+
+        change.kind = (enum holds_kind)(1 + random_below(&council->random, 4));
+        council_ask(council, node, &change);
+        council_pass(council, random_below(&council->random, 2000));
+        if (random_below(&council->random, 8))
+            continue;
+        council_kill(node);
+        council_boot(council, index, council_three[index], council_near_end(council));
+    }
+    council->fault_each = 0;
+    council_pass(council, 10000);
+    assert_council_holds(council);
+}
+
 static void test_records_that_cannot_be_read(void **state)
 {
     struct council *council = *state;
@@ -587,6 +850,11 @@ int main(void)
         TEST(test_a_process_that_was_replaced),
         TEST(test_reading_begins_in_the_middle),
         TEST(test_appends_in_doubt),
+        TEST(test_holds),
+        TEST(test_a_copy_that_lacks_a_change),
+        TEST(test_too_many_holds),
+        TEST(test_holds_without_a_log),
+        TEST(test_holds_in_doubt),
         TEST(test_records_that_cannot_be_read),
         TEST(test_a_short_log),
         TEST(test_an_empty_rest),

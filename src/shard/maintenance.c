@@ -24,7 +24,6 @@ static void maintenance_set(struct node *node, struct bytes note)
     node->hold_note_size = note.size;
     if (note.size)
         memcpy(node->hold_note, note.data, note.size);
-    atomic_store(&node->is_held, true);
 }
 
 static bool maintenance_is_text(struct bytes note)
@@ -47,7 +46,7 @@ enum error_code maintenance_load(struct node *node, struct error *ret_error)
     char path[MAINTENANCE_PATH_SIZE];
     enum error_code code = maintenance_path(node, path, ret_error);
 
-    if (code || !files_exists(path))
+    if (code || *node->config->cluster_brokers || !files_exists(path))
         return code;
     struct buffer text;
     buffer_init(&text);
@@ -55,42 +54,53 @@ enum error_code maintenance_load(struct node *node, struct error *ret_error)
     const struct bytes note = buffer_bytes(&text);
     if (!code || code == ERROR_TOO_LARGE) {
         maintenance_set(node, !code && maintenance_is_text(note) ? note : (struct bytes){0});
+        atomic_store(&node->is_held, true);
         code = ERROR_NONE;
     }
     buffer_deinit(&text);
     return code;
 }
 
-enum error_code node_maintenance_begin(struct node *node, struct bytes note,
-                                       struct error *ret_error)
+void maintenance_show(struct node *node, bool is_held, struct bytes note)
+{
+    static const struct target_pause none;
+
+    pthread_mutex_lock(&node->hold_lock);
+    if (is_held)
+        maintenance_set(node, note);
+    const bool was_held = atomic_exchange(&node->is_held, is_held);
+    pthread_mutex_unlock(&node->hold_lock);
+    if (is_held != was_held)
+        feed_tell_hold(node->feed, is_held ? FEED_MAINTENANCE_BEGUN : FEED_MAINTENANCE_ENDED, &none,
+                       0);
+    node_wake_shards(node);
+}
+
+enum error_code maintenance_begin(struct node *node, struct bytes note, struct error *ret_error)
 {
     char path[MAINTENANCE_PATH_SIZE];
 
-    pthread_mutex_lock(&node->hold_lock);
+    pthread_mutex_lock(&node->pause_lock);
     enum error_code code = maintenance_path(node, path, ret_error);
     if (!code)
         code = files_write(path, note, ret_error);
-    if (!code && !atomic_load(&node->is_held))
-        feed_tell_hold(node->feed, FEED_MAINTENANCE_BEGUN, &(struct target_pause){0}, 0);
     if (!code)
-        maintenance_set(node, note);
-    pthread_mutex_unlock(&node->hold_lock);
-    node_wake_shards(node);
+        maintenance_show(node, true, note);
+    pthread_mutex_unlock(&node->pause_lock);
     return code;
 }
 
-enum error_code node_maintenance_end(struct node *node, struct error *ret_error)
+enum error_code maintenance_end(struct node *node, struct error *ret_error)
 {
     char path[MAINTENANCE_PATH_SIZE];
 
-    pthread_mutex_lock(&node->hold_lock);
+    pthread_mutex_lock(&node->pause_lock);
     enum error_code code = maintenance_path(node, path, ret_error);
     if (!code)
         code = files_remove(path, ret_error);
-    if (!code && atomic_exchange(&node->is_held, false))
-        feed_tell_hold(node->feed, FEED_MAINTENANCE_ENDED, &(struct target_pause){0}, 0);
-    pthread_mutex_unlock(&node->hold_lock);
-    node_wake_shards(node);
+    if (!code)
+        maintenance_show(node, false, (struct bytes){0});
+    pthread_mutex_unlock(&node->pause_lock);
     return code;
 }
 

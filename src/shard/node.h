@@ -138,26 +138,38 @@ struct node_backup {
  * called. */
 enum error_code node_backup_start(struct node *node, struct node_backup *backup);
 
-/* Maintenance: holds all deliveries back, also after a restart; those that have begun end. It
- * waits for the disk. A maintenance that is on gets the other note. */
-#define NODE_NOTE_SIZE_MAX 256
-enum error_code node_maintenance_begin(struct node *node, struct bytes note,
-                                       struct error *ret_error);
-enum error_code node_maintenance_end(struct node *node, struct error *ret_error);
+#define NODE_NOTE_SIZE_MAX 256 /* of a maintenance */
+
+enum node_hold_kind {
+    /* A queue or a target of a tenant, by its name (timer/target_pauses.h): none of its deliveries
+     * begins. A second pause replaces `until` and the note. */
+    NODE_HOLD_PAUSE,
+    NODE_HOLD_RESUME, /* if it is paused */
+    /* Maintenance: no delivery of any tenant begins. A second one replaces the note. */
+    NODE_HOLD_MAINTAIN,
+    NODE_HOLD_END,
+};
+
+/* A change of pauses or maintenance. Embed it and fill in `kind` to `done`; it stays the caller's,
+ * with its texts, until `done` was called: on any thread, perhaps within node_hold. */
+struct node_hold {
+    struct list link_;
+    enum node_hold_kind kind;
+    struct wall at;            /* now */
+    struct target_pause pause; /* RESUME: tenant and name; MAINTAIN: note */
+    void (*done)(struct node_hold *hold);
+    enum error_code result;
+    struct error error; /* what went wrong */
+};
+
+/* Makes the change, durable and for good: it waits for the disk, or for the log of the cluster. No
+ * delivery that it holds back begins on this node in a turn that begins after `done`, nor after the
+ * answer to a survey; other nodes of a cluster make it when they have read it.
+ * TOO_MANY: as many are paused as may be; IN_DOUBT, OVERLOADED: of a cluster. */
+void node_hold(struct node *node, struct node_hold *hold);
 
 /* Whether it is on, and its note. */
 bool node_maintenance(struct node *node, char ret_note[NODE_NOTE_SIZE_MAX], size_t *ret_size);
-
-/* Pauses a queue or a target of a tenant, by its name (timer/target_pauses.h), or replaces `until`
- * and the note of its pause: durable when it returns. No delivery to it begins in a turn that
- * begins after that, nor after the answer to a survey. It waits for the disk.
- * TOO_MANY: as many are paused as may be. After any error nothing has changed. */
-enum error_code node_pause(struct node *node, const struct target_pause *pause,
-                           struct error *ret_error);
-
-/* Ends the pause of that name, if there is one: durable likewise. */
-enum error_code node_resume(struct node *node, struct bytes tenant, struct bytes name,
-                            struct wall now, struct error *ret_error);
 
 /* Closes the breakers of a target of a tenant and of its paths, and has it tried at once. Returns
  * through `ret_count` how many had failures. TOO_MANY: NODE_RESETS_TENANT_MAX of the tenant, or

@@ -538,6 +538,98 @@ static void test_nodes_know_addresses(void **state)
     assert_false(node_peer_address(second->node, 3, address)); /* it is no member */
 }
 
+/* ---- what is held back ---- */
+
+struct cluster_hold {
+    struct node_hold hold;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool is_answered; /* guarded by lock */
+};
+
+static void cluster_held(struct node_hold *hold)
+{
+    struct cluster_hold *asked = list_item(hold, struct cluster_hold, hold);
+
+    pthread_mutex_lock(&asked->lock);
+    asked->is_answered = true;
+    pthread_cond_signal(&asked->changed);
+    pthread_mutex_unlock(&asked->lock);
+}
+
+/* On a busy machine the log may not answer in time. */
+static void cluster_hold(struct cluster_host *host, enum node_hold_kind kind, struct bytes name,
+                         struct bytes note)
+{
+    enum error_code code = ERROR_IN_DOUBT;
+
+    while (code == ERROR_IN_DOUBT) {
+        struct cluster_hold asked = {
+            .hold = {.kind = kind, .at = wall_now(), .done = cluster_held}};
+
+        asked.hold.pause = (struct target_pause){
+            .name = name, .note = note, .since = asked.hold.at, .until = WALL_NEVER};
+        pthread_mutex_init(&asked.lock, NULL);
+        pthread_cond_init(&asked.changed, NULL);
+        node_hold(host->node, &asked.hold);
+        pthread_mutex_lock(&asked.lock);
+        while (!asked.is_answered)
+            pthread_cond_wait(&asked.changed, &asked.lock);
+        pthread_mutex_unlock(&asked.lock);
+        pthread_mutex_destroy(&asked.lock);
+        pthread_cond_destroy(&asked.changed);
+        code = asked.hold.result;
+    }
+    assert_int_equal(code, ERROR_NONE);
+}
+
+static bool cluster_is_paused(struct cluster_host *host)
+{
+    struct target_pauses *pauses = node_pauses(host->node);
+    const bool is_paused =
+        target_pauses_find(pauses, (struct bytes){0}, BYTES("http://receiver")) != NULL;
+
+    target_pauses_leave(pauses);
+    return is_paused;
+}
+
+static bool cluster_is_maintained(struct cluster_host *host)
+{
+    char note[NODE_NOTE_SIZE_MAX];
+    size_t size;
+    const bool is_on = node_maintenance(host->node, note, &size);
+
+    return is_on && bytes_equal((struct bytes){note, size}, BYTES("disk"));
+}
+
+/* A pause that was answered holds on the other host soon, and on one that starts when all others
+ * have gone. */
+static void test_holds_of_all_hosts(void **state)
+{
+    struct cluster_fixture *fixture = *state;
+    struct cluster_host *first = &fixture->hosts[0], *second = &fixture->hosts[1];
+    struct cluster_host *third = &fixture->hosts[2];
+    const struct instant until = instant_add_ms(instant_now(), CLUSTER_WAIT_MS);
+
+    cluster_boot(first);
+    cluster_boot(second);
+    cluster_hold(first, NODE_HOLD_PAUSE, BYTES("http://receiver"), BYTES("why"));
+    assert_true(cluster_is_paused(first));
+    cluster_hold(second, NODE_HOLD_MAINTAIN, (struct bytes){0}, BYTES("disk"));
+    assert_true(cluster_is_paused(second) && cluster_is_maintained(second));
+    while (!cluster_is_maintained(first)) {
+        assert_true(instant_now().ns < until.ns);
+        poll(NULL, 0, 10);
+    }
+    cluster_halt(first);
+    cluster_halt(second);
+    cluster_boot(third);
+    assert_true(cluster_is_paused(third) && cluster_is_maintained(third));
+    cluster_hold(third, NODE_HOLD_RESUME, BYTES("http://receiver"), (struct bytes){0});
+    cluster_hold(third, NODE_HOLD_END, (struct bytes){0}, (struct bytes){0});
+    assert_false(cluster_is_paused(third) || cluster_is_maintained(third));
+}
+
 static void test_a_number_of_another_host(void **state)
 {
     struct cluster_fixture *fixture = *state;
@@ -612,10 +704,15 @@ static void test_the_log_is_silent(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_the_disk_is_lost),     TEST(test_the_log_is_swept),
-        TEST(test_the_next_owner),       TEST(test_three_hosts_share),
-        TEST(test_nodes_know_addresses), TEST(test_a_number_of_another_host),
-        TEST(test_the_log_is_silent),    TEST(test_timers_are_due_after_the_lease),
+        TEST(test_the_disk_is_lost),
+        TEST(test_the_log_is_swept),
+        TEST(test_the_next_owner),
+        TEST(test_three_hosts_share),
+        TEST(test_nodes_know_addresses),
+        TEST(test_holds_of_all_hosts),
+        TEST(test_a_number_of_another_host),
+        TEST(test_the_log_is_silent),
+        TEST(test_timers_are_due_after_the_lease),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -217,6 +217,7 @@ static void node_control_hear(struct node_control *control, struct instant now)
         control_leave(control->control, now);
     if ((asks & NODE_CONTROL_END) && control->end_until.ns == 0)
         control->end_until = instant_add_ms(now, 2 * control->node->config->cluster_lease_ms);
+    node_hold_ask(control, now);
 }
 
 /* One turn: what the node asks, the control, and then events of the log. */
@@ -262,6 +263,7 @@ static void *node_control_run(void *argument)
     log_kafka_follow_end(control->log, TAIL_RECORDS, NULL);
     while (!node_control_has_ended(control))
         node_control_go(control);
+    node_hold_end_all(control);
     return NULL;
 }
 
@@ -293,6 +295,7 @@ static struct node_control *node_control_alloc(struct node *node)
     if (config->listen_port)
         snprintf(control->address, sizeof(control->address), "%s%s%s:%u", is_ipv6 ? "[" : "",
                  config->listen_address, is_ipv6 ? "]" : "", config->listen_port);
+    list_init(&control->holds);
     pthread_mutex_init(&control->lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -330,6 +333,8 @@ static enum error_code node_control_open(struct node_control *control, struct er
         .append = node_control_on_append,
         .note = node_control_on_note,
         .trim = node_control_on_trim,
+        .held = node_hold_on_held,
+        .unheld = node_hold_on_unheld,
     };
 
     if (entropy_u64(&options.seed) || entropy_u64(&options.incarnation))
@@ -429,7 +434,7 @@ uint64_t node_cluster_id(const struct node *node)
     return node->control ? node->control->cluster : 0;
 }
 
-/* One that reads the log does not know the present owner before its end. */
+/* A reader of the log does not know the present owner before the end. */
 static uint32_t node_control_owner(const struct node_replica *replica)
 {
     return atomic_load(&replica->state) == OWNERSHIP_RESTORING ? atomic_load(&replica->told_owner)

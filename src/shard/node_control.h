@@ -6,6 +6,9 @@
  * node_control_start returns when the node has joined. Later a node is refused when another process
  * appends notes with its number: then it gives up its partitions and claims none.
  *
+ * Pauses and maintenance of the cluster are in that topic as well (cluster/holds.h): a change is
+ * answered when this node has read it.
+ *
  * Threads    node_control_start, _leave and _stop: the one that starts and stops the node. Queries:
  *            any; they hold a lock for a copy.
  */
@@ -53,7 +56,12 @@ struct node_control {
     uint64_t load_ns;                     /* the time that the shards had used then */
     char note_address[NODE_ADDRESS_SIZE]; /* of the note */
 
+    struct node_hold *asked; /* whose change is under way; NULL: none */
+    uint64_t ask;            /* the number of the last one */
+
     pthread_mutex_t lock; /* guards what follows */
+    struct list holds;    /* of struct node_hold: changes to be asked for */
+    bool has_ended;       /* it takes no more of them */
     pthread_cond_t changed;
     struct error error;
     char peer_address[NODE_ADDRESS_SIZE]; /* of this node, as it was told */
@@ -78,6 +86,19 @@ void node_control_free(struct node *node);
 
 /* Why the node serves nothing, or takes no new plans; NULL: neither. */
 const char *node_control_trouble(const struct node *node);
+
+/* ---- node_hold.c, on the thread of the control topic ---- */
+
+/* Asks for the next change, if none is under way. */
+void node_hold_ask(struct node_control *control, struct instant now);
+
+/* Events of the control. */
+void node_hold_on_held(void *context, const struct holds *holds, const struct holds_change *change,
+                       uint64_t ask, enum error_code code);
+void node_hold_on_unheld(void *context, uint64_t ask, enum error_code code);
+
+/* Answers those that are left, at the end. */
+void node_hold_end_all(struct node_control *control);
 
 /* Of METRIC_CLUSTER_LIST. */
 struct node_cluster_stats {

@@ -72,9 +72,14 @@ static enum error_code pauses_write(const char *folder, const struct target_paus
 
 enum error_code pauses_load(struct node *node, struct error *ret_error)
 {
-    struct target_pauses *pauses;
-    const enum error_code code = pauses_read(node->config->data_folder, &pauses, ret_error);
+    const bool is_cluster = *node->config->cluster_brokers;
+    struct target_pauses *pauses = is_cluster ? target_pauses_create() : NULL;
+    enum error_code code = ERROR_NONE;
 
+    if (!is_cluster)
+        code = pauses_read(node->config->data_folder, &pauses, ret_error);
+    else if (!pauses)
+        code = error_set(ret_error, ERROR_NO_MEMORY, "no memory for what is paused");
     if (!code)
         target_pause_board_show(&node->pauses, pauses);
     return code;
@@ -124,7 +129,7 @@ static enum error_code pauses_show(struct node *node, const struct target_pauses
     return ERROR_NONE;
 }
 
-static enum error_code pauses_refuse(enum error_code code, struct error *ret_error)
+enum error_code pauses_refuse(enum error_code code, struct error *ret_error)
 {
     if (code == ERROR_TOO_MANY)
         return error_set(ret_error, code,
@@ -142,8 +147,7 @@ static enum error_code pauses_refuse_reset(enum error_code code, struct error *r
     return error_set(ret_error, code, "%s", "");
 }
 
-/* Tells the clients that watch whether the queue or the target of that name is paused now. */
-static void pauses_tell(struct node *node, struct bytes tenant, struct bytes name)
+void pauses_tell(struct node *node, struct bytes tenant, struct bytes name)
 {
     struct target_pauses *pauses = node_pauses(node);
     const struct target_pause *pause = target_pauses_find(pauses, tenant, name);
@@ -158,7 +162,7 @@ static void pauses_tell(struct node *node, struct bytes tenant, struct bytes nam
     target_pauses_leave(pauses);
 }
 
-enum error_code node_pause(struct node *node, const struct target_pause *pause,
+enum error_code pauses_put(struct node *node, const struct target_pause *pause,
                            struct error *ret_error)
 {
     pthread_mutex_lock(&node->pause_lock);
@@ -173,8 +177,8 @@ enum error_code node_pause(struct node *node, const struct target_pause *pause,
     return code;
 }
 
-enum error_code node_resume(struct node *node, struct bytes tenant, struct bytes name,
-                            struct wall now, struct error *ret_error)
+enum error_code pauses_remove(struct node *node, struct bytes tenant, struct bytes name,
+                              struct wall now, struct error *ret_error)
 {
     pthread_mutex_lock(&node->pause_lock);
     struct target_pauses *last = node_pauses(node), *next;

@@ -19,6 +19,7 @@
  *   backup.c         copies of the storage
  *   maintenance.c    holds all deliveries back
  *   pauses.c         holds back deliveries to the queues and targets that are paused
+ *   node_hold.c      changes of both, which a cluster has in its control topic
  *
  * The commit thread takes the batches of all shards that wait, and syncs once for all of them.
  */
@@ -264,13 +265,28 @@ enum error_code node_work_gather(struct node *node, struct node_queue_request *r
 
 /* ---- maintenance.c ---- */
 
-/* At the start: goes on with the maintenance that was not ended. */
+/* At the start: goes on with the maintenance that was not ended. Not in a cluster. */
 enum error_code maintenance_load(struct node *node, struct error *ret_error);
+
+/* Durable, in the file; and what they have in common, without it. */
+enum error_code maintenance_begin(struct node *node, struct bytes note, struct error *ret_error);
+enum error_code maintenance_end(struct node *node, struct error *ret_error);
+void maintenance_show(struct node *node, bool is_held, struct bytes note);
 
 /* ---- pauses.c ---- */
 
-/* At the start: reads the pauses of queues and targets. */
+/* At the start: reads the pauses of queues and targets; in a cluster there are none yet. */
 enum error_code pauses_load(struct node *node, struct error *ret_error);
+
+/* Durable, in the file. */
+enum error_code pauses_put(struct node *node, const struct target_pause *pause,
+                           struct error *ret_error);
+enum error_code pauses_remove(struct node *node, struct bytes tenant, struct bytes name,
+                              struct wall now, struct error *ret_error);
+
+/* Tells the clients that watch whether the queue or the target of that name is paused now. */
+void pauses_tell(struct node *node, struct bytes tenant, struct bytes name);
+enum error_code pauses_refuse(enum error_code code, struct error *ret_error);
 
 /* Writes them into the folder of a backup. */
 enum error_code pauses_back_up(struct node *node, const char *folder, struct error *ret_error);

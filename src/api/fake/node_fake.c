@@ -403,19 +403,6 @@ enum error_code node_backup_start(struct node *node, struct node_backup *backup)
     return ERROR_BACKUP_OFF;
 }
 
-enum error_code node_maintenance_begin(struct node *node, struct bytes note,
-                                       struct error *ret_error)
-{
-    (void)node, (void)note;
-    return error_set(ret_error, ERROR_IO, "no folder");
-}
-
-enum error_code node_maintenance_end(struct node *node, struct error *ret_error)
-{
-    (void)node;
-    return error_set(ret_error, ERROR_IO, "no folder");
-}
-
 bool node_maintenance(struct node *node, char ret_note[NODE_NOTE_SIZE_MAX], size_t *ret_size)
 {
     (void)node, (void)ret_note;
@@ -424,30 +411,22 @@ bool node_maintenance(struct node *node, char ret_note[NODE_NOTE_SIZE_MAX], size
 }
 
 /* The real tables, in memory alone. */
-enum error_code node_pause(struct node *node, const struct target_pause *pause,
-                           struct error *ret_error)
+void node_hold(struct node *node, struct node_hold *hold)
 {
+    const struct target_pause *pause = &hold->pause;
     struct target_pauses *next, *last = node->pauses;
-    const enum error_code code = target_pauses_put(last, pause->since, pause, &next);
 
-    if (code)
-        return error_set(ret_error, code, "%s", "");
-    node->pauses = next;
-    target_pauses_leave(last);
-    return ERROR_NONE;
-}
-
-enum error_code node_resume(struct node *node, struct bytes tenant, struct bytes name,
-                            struct wall now, struct error *ret_error)
-{
-    struct target_pauses *next, *last = node->pauses;
-    const enum error_code code = target_pauses_remove(last, now, tenant, name, &next);
-
-    if (code)
-        return error_set(ret_error, code, "%s", "");
-    node->pauses = next;
-    target_pauses_leave(last);
-    return ERROR_NONE;
+    hold->result = ERROR_IO;
+    if (hold->kind == NODE_HOLD_PAUSE)
+        hold->result = target_pauses_put(last, hold->at, pause, &next);
+    else if (hold->kind == NODE_HOLD_RESUME)
+        hold->result = target_pauses_remove(last, hold->at, pause->tenant, pause->name, &next);
+    error_set(&hold->error, hold->result, "%s", hold->result == ERROR_IO ? "no folder" : "");
+    if (!hold->result) {
+        node->pauses = next;
+        target_pauses_leave(last);
+    }
+    hold->done(hold);
 }
 
 enum error_code node_reset(struct node *node, struct bytes tenant, struct bytes name,

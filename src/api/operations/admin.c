@@ -4,6 +4,7 @@
 #include "api/json/members.h"
 #include "base/json.h"
 #include "calendar/rfc3339.h"
+#include "sys/clock.h"
 
 #include <stdlib.h>
 
@@ -123,28 +124,59 @@ static bool admin_read_note(struct call *call, char note[NODE_NOTE_SIZE_MAX], si
     return true;
 }
 
-void admin_maintenance_begin(struct call *call)
-{
+struct admin_hold {
+    struct node_hold node;
+    struct call *call;
     char note[NODE_NOTE_SIZE_MAX];
-    struct bytes text = {note, 0};
+};
 
-    if (!admin_read_note(call, note, &text.size))
-        return;
-    struct error error;
-    const enum error_code code = node_maintenance_begin(call->api->options.node, text, &error);
-    if (code)
-        call_answer_error(call, code, error.text);
+static void admin_answer_hold(struct call *call)
+{
+    const struct admin_hold *hold = call->state;
+
+    if (hold->node.result)
+        call_answer_error(call, hold->node.result, hold->node.error.text);
     else
         admin_maintenance(call);
 }
 
+static void admin_held(struct node_hold *hold)
+{
+    call_resume(list_item(hold, struct admin_hold, node)->call, admin_answer_hold);
+}
+
+/* NULL: answered. */
+static struct admin_hold *admin_prepare_hold(struct call *call, enum node_hold_kind kind)
+{
+    struct admin_hold *hold = calloc(1, sizeof(*hold));
+
+    if (!hold) {
+        call_answer_error(call, ERROR_NO_MEMORY, "");
+        return NULL;
+    }
+    hold->call = call;
+    hold->node.kind = kind;
+    hold->node.at = wall_now();
+    hold->node.done = admin_held;
+    call->state = hold;
+    return hold;
+}
+
+void admin_maintenance_begin(struct call *call)
+{
+    struct admin_hold *hold = admin_prepare_hold(call, NODE_HOLD_MAINTAIN);
+
+    if (!hold)
+        return;
+    hold->node.pause.note.data = hold->note;
+    if (admin_read_note(call, hold->note, &hold->node.pause.note.size))
+        node_hold(call->api->options.node, &hold->node);
+}
+
 void admin_maintenance_end(struct call *call)
 {
-    struct error error;
-    const enum error_code code = node_maintenance_end(call->api->options.node, &error);
+    struct admin_hold *hold = admin_prepare_hold(call, NODE_HOLD_END);
 
-    if (code)
-        call_answer_error(call, code, error.text);
-    else
-        admin_maintenance(call);
+    if (hold)
+        node_hold(call->api->options.node, &hold->node);
 }

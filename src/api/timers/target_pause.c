@@ -1,8 +1,8 @@
 /*
  * target_pause.c - pauses and resumes queues and targets.
  *
- * A pause is answered when it is on disk and every partition has seen it: no delivery begins after
- * the answer.
+ * A pause is answered when it is durable and every partition of this node has seen it: no delivery
+ * of them begins after the answer.
  */
 #include "api/timers/timers.h"
 
@@ -64,88 +64,124 @@ static void hold_answer(struct call *call, const struct hold_name *name)
     call_answer_json(call, 200, &body);
 }
 
-/* All partitions have looked, or are stopping. */
-static void hold_seen(struct scatter *scatter)
-{
+struct hold_call {
+    struct node_hold node;
+    struct call *call;
     struct hold_name name;
-    struct call *call = scatter->call;
+    struct timer *patch;     /* of a pause: which has its note */
+    struct scatter *scatter; /* of a pause */
+};
 
-    if (strstr(call->route->path, "/queues/"))
-        hold_name_queue(call, &name);
-    else if (!hold_name_target(call, &name))
+void target_pause_closed(struct call *call)
+{
+    struct hold_call *hold = call->state;
+
+    if (!hold)
         return;
-    hold_answer(call, &name);
+    if (hold->scatter)
+        free(hold->scatter->room);
+    free(hold->scatter);
+    timer_free(hold->patch);
+    free(hold);
 }
 
-/* What asks every partition for nothing: before one answers it looks at what is paused. NULL:
- * answered. */
-static struct scatter *hold_prepare(struct call *call)
+/* All partitions have looked, or are stopping. */
+static void hold_seen(struct call *call)
 {
-    const uint16_t count = node_partition_count(call->api->options.node);
-    struct scatter *scatter = scatter_create(call, count);
+    struct hold_call *hold = call->state;
 
-    if (!scatter)
-        return NULL;
-    struct survey *surveys = calloc(count, sizeof(*surveys));
-    if (!surveys) {
+    hold_answer(call, &hold->name);
+}
+
+/* The change is made, or refused. */
+static void hold_go_on(struct call *call)
+{
+    struct hold_call *hold = call->state;
+
+    if (hold->node.result)
+        call_answer_error(call, hold->node.result, hold->node.error.text);
+    else if (hold->scatter)
+        scatter_submit(hold->scatter);
+    else
+        hold_answer(call, &hold->name);
+}
+
+static void hold_done(struct node_hold *hold)
+{
+    call_resume(list_item(hold, struct hold_call, node)->call, hold_go_on);
+}
+
+/* The state of the call. NULL: answered. */
+static struct hold_call *hold_create(struct call *call, enum node_hold_kind kind)
+{
+    struct hold_call *hold = calloc(1, sizeof(*hold));
+
+    if (!hold) {
         call_answer_error(call, ERROR_NO_MEMORY, "");
         return NULL;
     }
-    scatter->room = surveys;
-    scatter->finish = hold_seen;
+    hold->call = call;
+    hold->node = (struct node_hold){.kind = kind, .at = wall_coming(), .done = hold_done};
+    call->state = hold;
+    if (strstr(call->route->path, "/queues/"))
+        hold_name_queue(call, &hold->name);
+    else if (!hold_name_target(call, &hold->name))
+        return NULL;
+    hold->node.pause.tenant = caller_tenant(&call->caller);
+    hold->node.pause.name = hold->name.name;
+    return hold;
+}
+
+/* What asks every partition for nothing: before one answers it looks at what is paused. False: no
+ * memory. */
+static bool hold_prepare(struct call *call, struct hold_call *hold)
+{
+    const uint16_t count = node_partition_count(call->api->options.node);
+
+    hold->scatter = scatter_alloc(call, count);
+    struct survey *surveys = hold->scatter ? calloc(count, sizeof(*surveys)) : NULL;
+    if (!surveys)
+        return false;
+    hold->scatter->room = surveys;
+    hold->scatter->resume = hold_seen;
     for (uint16_t i = 0; i < count; i++) {
         surveys[i] = (struct survey){.kind = SURVEY_ITEMS, .queue = BYTES("-")};
-        scatter->parts[i].node.command =
+        hold->scatter->parts[i].node.command =
             (struct command){.kind = COMMAND_SURVEY, .partition = i, .survey = &surveys[i]};
     }
-    return scatter;
+    return true;
 }
 
-/* Makes it durable. False: answered. */
-static bool hold_write_down(struct call *call, const struct hold_name *name)
+static void hold_begin(struct call *call)
 {
+    struct hold_call *hold = hold_create(call, NODE_HOLD_PAUSE);
     const struct bytes body = call->body.size ? buffer_bytes(&call->body) : BYTES("{}");
-    const struct wall now = wall_coming();
-    struct timer *patch;
     struct problem problem;
 
-    if (pause_parse(body, now, &patch, &problem)) {
+    if (!hold)
+        return;
+    if (pause_parse(body, hold->node.at, &hold->patch, &problem)) {
+        hold->patch = NULL;
         call_answer_problem(call, &problem);
-        return false;
+        return;
     }
-    const struct target_pause pause = {
-        .tenant = caller_tenant(&call->caller),
-        .name = name->name,
-        .note = patch->texts.note,
-        .since = now,
-        .until = patch->at.ms < STORAGE_PAUSED_AT.ms ? patch->at : WALL_NEVER,
-    };
-    struct error error;
-    const enum error_code code = node_pause(call->api->options.node, &pause, &error);
-    timer_free(patch);
-    if (code)
-        call_answer_error(call, code, error.text);
-    return code == ERROR_NONE;
+    if (!hold_prepare(call, hold)) {
+        call_answer_error(call, ERROR_NO_MEMORY, "");
+        return;
+    }
+    const struct wall until = hold->patch->at;
+    hold->node.pause.note = hold->patch->texts.note;
+    hold->node.pause.since = hold->node.at;
+    hold->node.pause.until = until.ms < STORAGE_PAUSED_AT.ms ? until : WALL_NEVER;
+    node_hold(call->api->options.node, &hold->node);
 }
 
-static void hold_begin(struct call *call, const struct hold_name *name)
+static void hold_end(struct call *call)
 {
-    struct scatter *scatter = hold_prepare(call);
+    struct hold_call *hold = hold_create(call, NODE_HOLD_RESUME);
 
-    if (scatter && hold_write_down(call, name))
-        scatter_submit(scatter);
-}
-
-static void hold_end(struct call *call, const struct hold_name *name)
-{
-    struct error error;
-    const enum error_code code = node_resume(call->api->options.node, caller_tenant(&call->caller),
-                                             name->name, wall_coming(), &error);
-
-    if (code)
-        call_answer_error(call, code, error.text);
-    else
-        hold_answer(call, name);
+    if (hold)
+        node_hold(call->api->options.node, &hold->node);
 }
 
 static void hold_begin_body(struct call *call)
@@ -165,18 +201,12 @@ void queues_pause_begin(struct call *call)
 
 void queues_pause(struct call *call)
 {
-    struct hold_name name;
-
-    hold_name_queue(call, &name);
-    hold_begin(call, &name);
+    hold_begin(call);
 }
 
 void queues_resume(struct call *call)
 {
-    struct hold_name name;
-
-    hold_name_queue(call, &name);
-    hold_end(call, &name);
+    hold_end(call);
 }
 
 void targets_pause_begin(struct call *call)
@@ -186,18 +216,12 @@ void targets_pause_begin(struct call *call)
 
 void targets_pause(struct call *call)
 {
-    struct hold_name name;
-
-    if (hold_name_target(call, &name))
-        hold_begin(call, &name);
+    hold_begin(call);
 }
 
 void targets_resume(struct call *call)
 {
-    struct hold_name name;
-
-    if (hold_name_target(call, &name))
-        hold_end(call, &name);
+    hold_end(call);
 }
 
 void targets_reset_end(struct call *call)

@@ -132,7 +132,10 @@ void explain_format(const struct timer *timer, const struct explained *explained
                     const struct target_status *target, const struct target_pause *pause,
                     struct buffer *out);
 
-/* ---- target_pause.c: queues and targets; pauses are closed by scatter_closed ---- */
+/* ---- target_pause.c: queues and targets ---- */
+
+/* Of pauses and resumes. */
+void target_pause_closed(struct call *call);
 
 void queues_pause_begin(struct call *call);
 void queues_pause(struct call *call);

@@ -1,0 +1,69 @@
+/*
+ * holds.h - what is held back in a cluster: queues and targets that are paused, and maintenance.
+ *
+ * Each change is a note in the control topic, and every node makes the changes in the order of the
+ * log: so at one place of the log all nodes have equal holds, and agree which changes were refused.
+ *
+ *     holds_change_encode(&change, &body);               append it as a note
+ *     ... and every reader of the log:
+ *     if (!holds_change_decode(body, &change)) code = holds_apply(&holds, &change);
+ *
+ * A reader that begins in the middle of the log needs a copy of the holds, which is a note as well.
+ * A copy tells up to which offset its changes were made; so any node may append one, at any time.
+ *
+ * Time       O(pauses).
+ * Errors     CORRUPT of bytes that the functions here did not write; TOO_MANY beyond a limit;
+ *            NO_MEMORY. Then nothing has changed.
+ * Ownership  A decoded change, and holds, are freed by their deinit.
+ * Threads    None: one owner.
+ */
+#ifndef TICKWHEEL_CLUSTER_HOLDS_H
+#define TICKWHEEL_CLUSTER_HOLDS_H
+
+#include "timer/target_pauses.h"
+
+enum {
+    HOLDS_NOTE_SIZE_MAX = TARGET_PAUSE_NOTE_SIZE_MAX, /* of a maintenance */
+    HOLDS_BYTES_MAX = 800000, /* of all pauses, encoded: a copy must fit into a record */
+};
+
+/* The first byte of the body of a note; 1 is that of a member (roster.h). */
+enum holds_form { HOLDS_CHANGE = 2, HOLDS_COPY = 3 };
+
+enum holds_kind { HOLDS_PAUSE = 1, HOLDS_RESUME, HOLDS_MAINTAIN, HOLDS_END };
+
+struct holds_change {
+    enum holds_kind kind;
+    uint64_t ask;               /* by which the node that appends it knows it again */
+    struct wall at;             /* when it was asked for: pauses that are over by then go */
+    struct target_pause pause;  /* PAUSE; RESUME: tenant and name; MAINTAIN: note */
+    struct target_pauses *row_; /* which holds the texts of a decoded change */
+};
+
+struct holds {
+    struct target_pauses *pauses;
+    bool is_maintained;
+    size_t note_size;
+    char note[HOLDS_NOTE_SIZE_MAX];
+};
+
+/* None at all. False: no memory. */
+bool holds_init(struct holds *holds);
+void holds_deinit(struct holds *holds);
+
+enum error_code holds_apply(struct holds *holds, const struct holds_change *change);
+
+/* Whether a body is one of a change, or of a copy. */
+bool holds_is_form(struct bytes body, enum holds_form form);
+
+/* Appends the body of a note; buffer_failed when out of memory. */
+void holds_change_encode(const struct holds_change *change, struct buffer *to);
+void holds_encode(const struct holds *holds, uint64_t read_to, struct buffer *to);
+
+enum error_code holds_change_decode(struct bytes body, struct holds_change *ret_change);
+void holds_change_deinit(struct holds_change *change);
+
+/* `ret_read_to`: changes at lower offsets are in the copy. */
+enum error_code holds_decode(struct bytes body, struct holds *ret_holds, uint64_t *ret_read_to);
+
+#endif
