@@ -41,7 +41,7 @@ enum {
     CONTROL_PROBE_MS = 1200,   /* of listening for another process with this number */
     CONTROL_NOTES_FOREIGN = 2, /* of it: one may have been on its way when it died */
     CONTROL_PLAN_MS = 60000,   /* the planner appends plan and holds again, for those that begin */
-    CONTROL_HOLDS_MS = 5000,   /* and the holds so long after a change */
+    CONTROL_HOLDS_MS = 5000,   /* and the holds this time after a change */
     CONTROL_ASK_LEASES = 3,    /* then it is in doubt whether a change was made */
 };
 

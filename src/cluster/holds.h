@@ -1,5 +1,5 @@
 /*
- * holds.h - what is held back in a cluster: queues and targets that are paused, and maintenance.
+ * holds.h - the holds of a cluster: its paused queues and targets, and its maintenance.
  *
  * Each change is a note in the control topic, and every node makes the changes in the order of the
  * log: so at one place of the log all nodes have equal holds, and agree which changes were refused.

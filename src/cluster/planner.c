@@ -23,7 +23,7 @@ struct plan_load {
 
 enum plan_duty { PLAN_OWNS, PLAN_STANDS, PLAN_DUTY_COUNT };
 
-/* A node that may own partitions, or one that is away: it keeps those of which it has a copy. */
+/* A node that may own partitions, or is away: then it keeps those of which it has a copy. */
 struct plan_node {
     const struct roster_member *member;
     uint32_t zone; /* index of the first node in this zone */
@@ -336,8 +336,8 @@ static bool planner_may_stand(struct planning *planning, uint16_t partition,
            planner_count_in_zone(planning, entry, count, node->zone) == 0;
 }
 
-/* How well a node suits to stand by that may: one that follows the partition, then one that is away
- * with its copy, then one that has none. */
+/* How well a node suits to stand by: best with a copy, then with a copy while it is away, then
+ * without. */
 static uint32_t planner_stands_well(const struct plan_node *node, uint16_t partition)
 {
     return node->is_away ? 1 : node->member->standings[partition].role != ROSTER_ABSENT ? 2 : 0;
