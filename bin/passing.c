@@ -184,3 +184,8 @@ uint16_t passing_port(const struct passing *passing)
 {
     return peers_port(passing->peers_);
 }
+
+void passing_set_identity(struct passing *passing, struct tls_identity *identity)
+{
+    peers_set_identity(passing->peers_, identity);
+}

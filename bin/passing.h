@@ -44,6 +44,9 @@ enum error_code passing_open(struct passing *passing, struct node *node,
 /* The port that it listens on. */
 uint16_t passing_port(const struct passing *passing);
 
+/* peers_set_identity. */
+void passing_set_identity(struct passing *passing, struct tls_identity *identity);
+
 /* Every request that was passed on is answered when it returns. Fine if it is not open. */
 void passing_close(struct passing *passing);
 

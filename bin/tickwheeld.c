@@ -130,9 +130,22 @@ static void log_reload(const struct service *service, const char *what, enum err
     event_log_end(&line);
 }
 
-/* Reloads tokens and certificate independently: a broken certificate must not keep a token from
+/* New connections read cluster_ca_file by themselves. */
+static void reload_peer_identity(struct service *service)
+{
+    struct error error = {.text = "out of memory"};
+    struct tls_identity *identity = NULL;
+    const enum error_code code = secrets_load_peer_identity(service->config, &identity, &error);
+
+    if (identity)
+        passing_set_identity(&service->passing, identity);
+    tls_identity_release(identity);
+    log_reload(service, "cluster_tls_certificate", code, &error);
+}
+
+/* Reloads tokens and certificates independently: a broken certificate must not keep a token from
  * being revoked. */
-static void reload(const struct service *service)
+static void reload(struct service *service)
 {
     struct error error = {.text = "out of memory"};
     struct tokens *tokens = NULL;
@@ -144,6 +157,8 @@ static void reload(const struct service *service)
             tokens_free(tokens);
     }
     log_reload(service, *service->config->tokens_file ? "tokens_file" : "nothing", code, &error);
+    if (*service->config->cluster_listen && *service->config->cluster_tls_certificate)
+        reload_peer_identity(service);
     if (!*service->config->tls_certificate)
         return;
 

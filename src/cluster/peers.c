@@ -426,6 +426,11 @@ uint16_t peers_port(const struct peers *peers)
     return http_server_port(peers->server);
 }
 
+void peers_set_identity(struct peers *peers, struct tls_identity *identity)
+{
+    http_server_set_identity(peers->server, identity);
+}
+
 void peers_stats(struct peers *peers, struct peers_stats *ret_stats)
 {
     *ret_stats = (struct peers_stats){

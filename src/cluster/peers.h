@@ -99,6 +99,10 @@ void peers_stop(struct peers *peers);
 void peers_post(struct peers *peers, struct list *requests);
 
 uint16_t peers_port(const struct peers *peers);
+
+/* New connections of other nodes are shown this identity. For peers that were started with one. */
+void peers_set_identity(struct peers *peers, struct tls_identity *identity);
+
 void peers_stats(struct peers *peers, struct peers_stats *ret_stats);
 
 #endif

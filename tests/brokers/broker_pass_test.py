@@ -244,7 +244,27 @@ class PassTest(unittest.TestCase):
             connection.request("GET", "/")
             connection.getresponse()
         connection.close()
+        self.change_certificates(certificates, owner, other)
         self.refused_key(Node(self, 3, "--cluster-wait", "300ms"))  # it speaks no TLS
+
+    def change_certificates(self, certificates, owner, other):
+        """Those of another authority, which is trusted first."""
+        later = broker_servers.Certificates(self.folder("later certificates"))
+        with open(certificates.authority, "a") as trusted, open(later.authority) as file:
+            trusted.write(file.read())
+        shutil.copy(later.certificate, certificates.certificate)
+        shutil.copy(later.key, certificates.key)
+        context = ssl.create_default_context(cafile=later.authority)
+        for node in (owner, other):
+            with self.assertRaises(ssl.SSLError), socket.create_connection(("127.0.0.1", node.peers), 30) as plain:
+                context.wrap_socket(plain, server_hostname="127.0.0.1")
+            node.process.send_signal(signal.SIGHUP)
+            node.find_in_output("event=reloaded what=cluster_tls_certificate")
+            with socket.create_connection(("127.0.0.1", node.peers), 30) as plain:
+                context.wrap_socket(plain, server_hostname="127.0.0.1").close()
+        third = Node(self, 4, "--cluster-tls-certificate", certificates.certificate, "--cluster-tls-key", certificates.key,
+                     "--cluster-ca-file", certificates.authority)
+        self.ask(third, "PUT", f"/v1/keys/{KEYS[0]}/timer", FAR, 200)
 
 
 def lie(server):
