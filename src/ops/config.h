@@ -222,13 +222,11 @@ enum config_log_level {
           "secret of all nodes of the cluster, 16 bytes or more; needed with cluster_listen")     \
     FIELD(TEXT, cluster_secret_file, "", 0, 4000, "file to read cluster_secret from")             \
     FIELD(TEXT, cluster_tls_certificate, "", 0, 4000,                                             \
-          "PEM file of the certificate of cluster_listen; turns TLS between nodes on. Read "      \
-          "again at SIGHUP")                                                                      \
+          "PEM file of the certificate of cluster_listen; turns TLS on. Read again at SIGHUP")    \
     FIELD(TEXT, cluster_tls_key, "", 0, 4000,                                                     \
           "PEM file of the private key of cluster_tls_certificate. Read again at SIGHUP")         \
     FIELD(TEXT, cluster_ca_file, "", 0, 4000,                                                     \
-          "PEM file of the authorities to trust for the certificates of other nodes. Read for "   \
-          "each connection")                                                                      \
+          "PEM file of the authorities to trust for other nodes; read for each connection")       \
     FIELD(DURATION, cluster_wait, "5s", 100, MINUTE_MS,                                           \
           "how long a request waits for the owner of its partition; then it gets 503")            \
     FIELD(BYTES, cluster_sweep_bytes_min, "256M", 0, 64 * 1024 * GIB,                             \
