@@ -40,7 +40,7 @@ struct cluster_control {
     struct instant probe_until;
     size_t foreign_notes; /* of another process, since the end was reached first */
     bool is_met;          /* a note of this process was read */
-    bool is_parted;       /* the one that says that it leaves, too */
+    bool is_parted;       /* and its note that says that it leaves */
     struct instant note_at;
 
     struct plan plan; /* the last valid one */
@@ -267,7 +267,7 @@ static void control_hear(struct cluster_control *control, uint32_t node, struct 
 }
 
 /* A note with the number of this node is in the roster. Of two processes with one number the later
- * one stays, for every reader takes it so. */
+ * one stays: every reader takes it so. */
 static void control_meet(struct cluster_control *control, const struct frame *frame)
 {
     const struct roster_member *member = roster_find(control->roster, frame->node);
