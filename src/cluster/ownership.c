@@ -63,6 +63,7 @@ static void ownership_forget(struct ownership *ownership, enum ownership_result 
     if (ownership->is_sent_ && ownership->sent_kind_ == FRAME_COMMIT)
         ownership->result_ = ownership->is_met_durable_ ? OWNERSHIP_DURABLE : result;
     ownership->is_sent_ = ownership->is_landed_ = false;
+    ownership->sent_frames_ = 0;
     ownership->is_met_ = ownership->is_met_valid_ = ownership->is_met_durable_ = false;
 }
 
@@ -95,6 +96,11 @@ static void ownership_succeed(struct ownership *ownership)
 {
     enum frame_kind kind = ownership->sent_kind_;
 
+    /* The gap may be the marker, or another record. */
+    if (ownership->sent_frames_ > 0)
+        ownership->markers_ = 1;
+    else if (kind == FRAME_CLAIM || ownership->sent_offset_ != ownership->last_ + 1)
+        ownership->markers_ = 0;
     ownership->last_ = ownership->sent_offset_;
     ownership->valid_until_ = ownership_lease_after(ownership, ownership->sent_at_, 1);
     ownership->keep_at_ = instant_add_ms(ownership->sent_at_, ownership->options_.lease_ms / 4);
@@ -111,6 +117,18 @@ static void ownership_succeed(struct ownership *ownership)
         ownership->state_ = OWNERSHIP_LEAVING;
 }
 
+/* Whether no other record can lie between the last valid one and the append. A transaction of the
+ * producer begins behind the marker of the one before, so a gap of that size is the marker. */
+static bool ownership_follows_on(const struct ownership *ownership, uint64_t offset)
+{
+    const uint64_t frames = ownership->sent_frames_;
+
+    if (frames == 0)
+        return offset == ownership->last_ + 1;
+    return offset >= ownership->last_ + frames &&
+           offset <= ownership->last_ + frames + ownership->markers_;
+}
+
 /* Once it is known where the append lies: success without reading, if it follows on the last one;
  * otherwise the verdict on the record at this place, when it is read. */
 static void ownership_settle(struct ownership *ownership, struct instant now)
@@ -119,7 +137,7 @@ static void ownership_settle(struct ownership *ownership, struct instant now)
 
     if (ownership_is_owner(ownership) && offset <= ownership->last_)
         ownership_break(ownership); /* the log has lost records since */
-    else if (ownership_is_owner(ownership) && offset == ownership->last_ + 1)
+    else if (ownership_is_owner(ownership) && ownership_follows_on(ownership, offset))
         ownership_succeed(ownership);
     else if (ownership->place_.next <= offset)
         return;
@@ -188,6 +206,18 @@ static bool ownership_is_own(const struct ownership *ownership, const struct fra
            frame->incarnation == ownership->options_.incarnation;
 }
 
+/* Whether an acknowledged record of this node lies in a gap of the log before `offset`. Other gaps
+ * are markers, and records of transactions that were aborted. */
+static bool ownership_is_lost(const struct ownership *ownership, uint64_t offset)
+{
+    const uint64_t next = ownership->place_.next;
+
+    return (ownership_is_owner(ownership) && ownership->last_ >= next &&
+            ownership->last_ < offset) ||
+           (ownership->is_landed_ && ownership->sent_offset_ >= next &&
+            ownership->sent_offset_ < offset);
+}
+
 /* The bytes of the append in flight are read. A claim that was given up has bytes alike. */
 static void ownership_meet(struct ownership *ownership, uint64_t offset, const struct frame *frame,
                            enum ownership_verdict verdict)
@@ -239,7 +269,7 @@ enum ownership_verdict ownership_read(struct ownership *ownership, uint64_t offs
         return OWNERSHIP_REFUSED;
     if (offset < place->next)
         return OWNERSHIP_REPEATED;
-    if (offset > place->next || ownership_is_hole(place, frame)) {
+    if (ownership_is_lost(ownership, offset) || ownership_is_hole(place, frame)) {
         ownership_break(ownership);
         return OWNERSHIP_REFUSED;
     }
@@ -367,6 +397,29 @@ uint64_t ownership_append(struct ownership *ownership, enum ownership_offer offe
         .to = kind == FRAME_RELEASE ? ownership->planned_ : 0,
     };
     return ++ownership->ticket_;
+}
+
+void ownership_transact(struct ownership *ownership, size_t frames)
+{
+    assert(ownership->is_sent_ && ownership->sent_kind_ == FRAME_COMMIT && frames > 0);
+    ownership->sent_frames_ = frames;
+    ownership->sent_seq_ += frames - 1;
+}
+
+uint64_t ownership_follows_from(const struct ownership *ownership)
+{
+    return ownership->last_ + 1;
+}
+
+uint64_t ownership_follows_to(const struct ownership *ownership)
+{
+    return ownership->last_ + 1 + ownership->markers_;
+}
+
+void ownership_give_up(struct ownership *ownership, struct instant now)
+{
+    if (ownership_is_owner(ownership))
+        ownership_lose(ownership, OWNERSHIP_IN_DOUBT, now);
 }
 
 struct instant ownership_wake_at(const struct ownership *ownership, struct instant now)

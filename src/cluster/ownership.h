@@ -93,6 +93,7 @@ struct ownership {
     /* As owner. */
     uint64_t epoch_, seq_; /* of the own claim, and of the last own record that is valid */
     uint64_t last_;        /* its offset */
+    uint64_t markers_;     /* of transactions, that lie behind it; 0: perhaps, and perhaps none */
     struct instant keep_at_, valid_until_, serve_at_, drain_until_;
     bool is_recovered_, is_drained_;
 
@@ -100,7 +101,8 @@ struct ownership {
     bool is_sent_, is_landed_;
     uint64_t ticket_;
     enum frame_kind sent_kind_;
-    uint64_t sent_seq_, sent_offset_;
+    uint64_t sent_seq_, sent_offset_; /* of its last frame */
+    size_t sent_frames_;              /* of a transaction; 0: it is none */
     struct instant sent_at_;
     /* Its bytes were read: last at this offset, valid or not; and whether they ever were valid. */
     bool is_met_, is_met_valid_, is_met_durable_;
@@ -114,8 +116,8 @@ struct ownership {
 void ownership_init(struct ownership *ownership, const struct ownership_options *options,
                     const struct ownership_place *place, struct instant now);
 
-/* Judges the record at `offset`, which is that of place.next or one that was read before. The state
- * may be OWNERSHIP_BROKEN afterwards: then the record is refused. */
+/* Judges the record at `offset`: the first one that the log has from place.next on, or one that was
+ * read before. The state may be OWNERSHIP_BROKEN afterwards: then the record is refused. */
 enum ownership_verdict ownership_read(struct ownership *ownership, uint64_t offset,
                                       const struct frame *frame, struct instant now);
 
@@ -142,6 +144,17 @@ void ownership_advance(struct ownership *ownership, struct instant now);
  * commit is asked for only if one is offered. One append is in flight at a time. Advance first. */
 uint64_t ownership_append(struct ownership *ownership, enum ownership_offer offer,
                           struct instant now, struct frame *ret_frame);
+
+/* The commit that was asked for last goes out as a transaction of `frames` frames, whose seqs rise
+ * from that of `ret_frame` on. It may be committed only if its frames lie one behind the other, and
+ * the first one between `follows_from` and `follows_to`: then no other record lies before them. The
+ * offset of its last frame is told by ownership_landed, when the transaction is committed. */
+void ownership_transact(struct ownership *ownership, size_t frames);
+uint64_t ownership_follows_from(const struct ownership *ownership);
+uint64_t ownership_follows_to(const struct ownership *ownership);
+
+/* The owner cannot commit what its engine takes for done: ownership is lost. */
+void ownership_give_up(struct ownership *ownership, struct instant now);
 
 /* The append is in the log at this offset; or it is in doubt: it will be there, or not. An
  * append that was given up meanwhile is passed over. */

@@ -352,12 +352,90 @@ static void assert_broken(struct stand *stand)
     assert_int_equal(state_of(stand), OWNERSHIP_BROKEN);
 }
 
+/* Markers and aborted records are gaps. */
+static void test_gaps_are_no_loss(void **state)
+{
+    struct stand stand;
+
+    (void)state;
+    be_standby(&stand);
+    assert_int_equal(show_other(&stand, FRAME_CLAIM, 1, 0), OWNERSHIP_VALID);
+    stand.next += 3;
+    assert_int_equal(show_other(&stand, FRAME_COMMIT, 1, 1), OWNERSHIP_VALID);
+    assert_int_equal(ownership_place(&stand.own)->next, stand.next);
+    assert_int_equal(state_of(&stand), OWNERSHIP_STANDBY);
+}
+
+static void send_transaction(struct stand *stand, size_t frames)
+{
+    assert_true(append(stand, OWNERSHIP_COMMIT));
+    ownership_transact(&stand->own, frames);
+}
+
+/* The frames of a transaction follow on the last record, or on one marker. A commit behind a gap
+ * does not say whether the marker was in it. */
+static void test_transactions(void **state)
+{
+    struct stand stand;
+
+    (void)state;
+    become_active(&stand);
+    const uint64_t first = ownership_follows_from(&stand.own);
+    assert_int_equal(ownership_follows_to(&stand.own), first);
+    send_transaction(&stand, 3);
+    answer_at(&stand, first + 2);
+    assert_int_equal(ownership_take_result(&stand.own), OWNERSHIP_DURABLE);
+    assert_int_equal(ownership_follows_from(&stand.own), first + 3);
+    assert_int_equal(ownership_follows_to(&stand.own), first + 4);
+    send_transaction(&stand, 1); /* behind the marker */
+    assert_int_equal(stand.sent.seq, 4);
+    answer_at(&stand, first + 4);
+    assert_int_equal(ownership_take_result(&stand.own), OWNERSHIP_DURABLE);
+    assert_true(append(&stand, OWNERSHIP_COMMIT)); /* in front of it */
+    answer_at(&stand, first + 5);
+    assert_int_equal(ownership_take_result(&stand.own), OWNERSHIP_DURABLE);
+    assert_int_equal(ownership_follows_to(&stand.own), first + 7);
+    assert_true(append(&stand, OWNERSHIP_COMMIT));
+    answer_at(&stand, first + 7); /* behind what may be the marker: only the reading tells */
+    assert_int_equal(ownership_take_result(&stand.own), OWNERSHIP_NO_RESULT);
+}
+
+static void test_a_gap_hides_the_marker(void **state)
+{
+    struct stand stand;
+
+    (void)state;
+    become_active(&stand);
+    send_transaction(&stand, 1);
+    answer_and_show(&stand);
+    assert_int_equal(ownership_take_result(&stand.own), OWNERSHIP_DURABLE);
+    assert_true(append(&stand, OWNERSHIP_COMMIT));
+    answer_at(&stand, stand.next + 1);
+    assert_int_equal(ownership_take_result(&stand.own), OWNERSHIP_NO_RESULT);
+    show_other(&stand, FRAME_CLAIM, 1, 0); /* it is no marker */
+    show(&stand, &stand.sent);
+    assert_int_equal(ownership_take_result(&stand.own), OWNERSHIP_DURABLE);
+    assert_int_equal(ownership_follows_to(&stand.own), ownership_follows_from(&stand.own));
+}
+
+static void test_an_owner_gives_up(void **state)
+{
+    struct stand stand;
+
+    (void)state;
+    become_active(&stand);
+    send_transaction(&stand, 1);
+    ownership_give_up(&stand.own, stand.now);
+    assert_int_equal(state_of(&stand), OWNERSHIP_LEAVING);
+    assert_int_equal(ownership_take_result(&stand.own), OWNERSHIP_IN_DOUBT);
+}
+
 static void test_lost_records_break(void **state)
 {
     struct stand stand;
 
     (void)state;
-    /* A hole in the sequence, in the epochs, under a claim, in the offsets. */
+    /* A hole in the sequence, in the epochs, under a claim. */
     const struct frame behind[] = {other_frame(FRAME_COMMIT, 1, 2), other_frame(FRAME_COMMIT, 2, 1),
                                    other_frame(FRAME_CLAIM, 3, 0)};
     for (size_t i = 0; i < sizeof(behind) / sizeof(*behind); i++) {
@@ -366,7 +444,10 @@ static void test_lost_records_break(void **state)
         assert_int_equal(show(&stand, &behind[i]), OWNERSHIP_REFUSED);
         assert_broken(&stand);
     }
-    be_standby(&stand);
+    /* A record that was acknowledged to this node is not there. */
+    become_active(&stand);
+    assert_true(append(&stand, OWNERSHIP_COMMIT));
+    answer_at(&stand, stand.next);
     stand.next++;
     show_other(&stand, FRAME_CLAIM, 1, 0);
     assert_broken(&stand);
@@ -541,6 +622,10 @@ int main(void)
         cmocka_unit_test(test_recovering_releases_behind_the_lease_before),
         cmocka_unit_test(test_draining_has_an_end),
         cmocka_unit_test(test_owner_leaves),
+        cmocka_unit_test(test_gaps_are_no_loss),
+        cmocka_unit_test(test_transactions),
+        cmocka_unit_test(test_a_gap_hides_the_marker),
+        cmocka_unit_test(test_an_owner_gives_up),
         cmocka_unit_test(test_lost_records_break),
         cmocka_unit_test(test_verdicts),
         cmocka_unit_test(test_a_commit_that_follows_on_is_durable_unread),

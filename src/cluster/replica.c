@@ -71,9 +71,13 @@ struct replica {
      * is not mistaken. */
     uint64_t ticket, own_ticket; /* ours and the ownership's; own_ticket 0: none is in flight */
     struct buffer sent;
+    size_t sent_frames; /* in it */
 
     struct list waiting;         /* batches */
+    size_t staged;               /* messages in the open transaction, which their outcomes end */
+    size_t messages_waiting;     /* outcomes of messages in the batches that wait */
     struct list committing;      /* those of the commit in flight */
+    bool is_transaction;         /* it is one */
     struct buffer body;          /* theirs, or a part of a sweep */
     size_t body_sent, part_size; /* of it: in frames that are durable; in the frame in flight */
 };
@@ -225,29 +229,48 @@ static void replica_fail_commits(struct replica *replica)
     buffer_clear(&replica->body);
     replica->body_sent = replica->part_size = 0;
     sweep_give_up(&replica->sweep);
+    replica->staged = replica->messages_waiting = 0;
     replica_give_back(replica, &batches, ERROR_IO);
+}
+
+/* The batch that goes first. NULL: none waits, or it has outcomes of an open transaction, and not
+ * all of them have come. */
+static struct storage_batch *replica_first(const struct replica *replica)
+{
+    if (list_is_empty(&replica->waiting))
+        return NULL;
+    struct storage_batch *batch = list_item(replica->waiting.next, struct storage_batch, link);
+    const bool is_whole = replica->staged > 0 && replica->messages_waiting == replica->staged;
+    return batch->messages == 0 || is_whole ? batch : NULL;
 }
 
 static bool replica_has_commit(const struct replica *replica)
 {
-    return !list_is_empty(&replica->committing) || !list_is_empty(&replica->waiting);
+    return !list_is_empty(&replica->committing) || replica_first(replica);
 }
 
-/* Makes one commit of the batches that wait. False: the storage failed. */
+/* Makes one commit of the batches that wait: the first ones that are no part of a transaction, or
+ * those that are one, with all between them. False: the storage failed. */
 static bool replica_prepare(struct replica *replica)
 {
-    struct storage_batch *batches[COMMIT_BATCHES];
-    size_t count = 0, write_count = 0;
+    struct storage_batch *batches[COMMIT_BATCHES], *batch = replica_first(replica);
+    size_t count = 0, write_count = 0, messages = batch ? batch->messages : 0;
     struct error error = {.text = ""};
 
-    while (count < COMMIT_BATCHES && write_count < COMMIT_WRITES &&
-           !list_is_empty(&replica->waiting)) {
-        struct list *link = list_pop(&replica->waiting);
-
-        batches[count] = list_item(link, struct storage_batch, link);
-        write_count += batches[count++]->write_count;
-        list_push(&replica->committing, link);
+    replica->is_transaction = messages > 0;
+    while (count < COMMIT_BATCHES && !list_is_empty(&replica->waiting)) {
+        batch = list_item(replica->waiting.next, struct storage_batch, link);
+        if (replica->is_transaction ? replica->messages_waiting == 0
+                                    : batch->messages > 0 || write_count >= COMMIT_WRITES)
+            break;
+        replica->messages_waiting -= batch->messages;
+        write_count += batch->write_count;
+        batches[count++] = batch;
+        list_push(&replica->committing, list_pop(&replica->waiting));
     }
+    if (replica->is_transaction)
+        replica->staged = 0;
+    CHECK(!replica->is_transaction || replica->messages_waiting == 0);
     buffer_clear(&replica->body);
     replica->body_sent = replica->part_size = 0;
     replica->is_copy = false;
@@ -271,6 +294,7 @@ static void replica_copy(struct replica *replica, struct instant now)
     buffer_clear(&replica->body);
     replica->body_sent = replica->part_size = 0;
     replica->is_copy = true;
+    replica->is_transaction = false;
     const uint64_t rows = replica->sweep.export_.rows;
     if (!sweep_next(&replica->sweep, replica->options.storage, &replica->body, &error)) {
         replica->stats.rows += replica->sweep.export_.rows - rows;
@@ -310,6 +334,29 @@ static void replica_go_on(struct replica *replica)
     replica_give_back(replica, &done, ERROR_NONE);
 }
 
+/* The frames of a transaction have equal sizes, but for the last one. */
+static struct bytes replica_sent_frame(const struct replica *replica, size_t index)
+{
+    const size_t whole = replica->options.body_bytes_max + FRAME_SIZE_OVERHEAD;
+    const size_t at = index * whole, left = replica->sent.size - at;
+
+    return (struct bytes){replica->sent.data + at, left < whole ? left : whole};
+}
+
+/* The frames of the append in flight, of which the last one lies at `offset`. */
+static void replica_apply_sent(struct replica *replica, uint64_t offset)
+{
+    offset -= replica->sent_frames - 1;
+    for (size_t i = 0; i < replica->sent_frames; i++) {
+        const struct bytes bytes = replica_sent_frame(replica, i);
+        struct frame frame;
+
+        CHECK(frame_decode(bytes, replica->options.cluster, &frame, NULL) == ERROR_NONE);
+        sweep_count(&replica->log, offset + i, bytes.size);
+        replica_apply(replica, offset + i, &frame);
+    }
+}
+
 /* Takes the result of the commit's frame in flight, which landed at `offset` if it was not read
  * before. */
 static void replica_take_result(struct replica *replica, uint64_t offset)
@@ -320,37 +367,66 @@ static void replica_take_result(struct replica *replica, uint64_t offset)
         replica->events.settled(replica->events.context, result);
     if (result != OWNERSHIP_DURABLE)
         return; /* batches go back when the node leaves */
-    if (offset >= ownership_place(&replica->own)->next) {
-        struct frame frame;
-
-        CHECK(frame_decode(buffer_bytes(&replica->sent), replica->options.cluster, &frame, NULL) ==
-              ERROR_NONE);
-        sweep_count(&replica->log, offset, replica->sent.size);
-        replica_apply(replica, offset, &frame);
-    }
+    if (offset >= ownership_place(&replica->own)->next)
+        replica_apply_sent(replica, offset);
     replica_go_on(replica);
 }
 
 /* ---- the append ---- */
 
+/* The body from `at` on, as far as a frame has room. */
+static void replica_fill(const struct replica *replica, size_t at, struct frame *frame)
+{
+    const size_t left = replica->body.size - at, max = replica->options.body_bytes_max;
+
+    frame->has_more = left > max;
+    frame->body = (struct bytes){replica->body.data + at, left < max ? left : max};
+}
+
 static bool replica_encode(struct replica *replica, struct frame *frame, struct wall wall)
 {
     frame->partition = replica->options.partition;
     frame->sent = wall;
+    replica->sent_frames = 1;
     if (frame->kind == FRAME_CLAIM)
         frame->body = replica->options.address;
     if (frame->kind == FRAME_COMMIT) {
-        const size_t left = replica->body.size - replica->body_sent;
-        const size_t max = replica->options.body_bytes_max;
-
-        replica->part_size = left < max ? left : max;
-        frame->has_more = replica->part_size < left;
         frame->is_sweep = replica->is_copy;
-        frame->body = (struct bytes){replica->body.data + replica->body_sent, replica->part_size};
+        replica_fill(replica, replica->body_sent, frame);
+        replica->part_size = frame->body.size;
     }
     buffer_clear(&replica->sent);
     frame_encode(frame, replica->options.cluster, &replica->sent);
+    while (frame->kind == FRAME_COMMIT && replica->is_transaction && frame->has_more) {
+        replica_fill(replica, replica->part_size, frame);
+        replica->part_size += frame->body.size;
+        replica->sent_frames++;
+        frame->seq++;
+        frame_encode(frame, replica->options.cluster, &replica->sent);
+    }
     return !buffer_failed(&replica->sent);
+}
+
+/* Without memory nothing is sent. */
+static bool replica_send_transaction(struct replica *replica)
+{
+    struct bytes *frames = malloc(replica->sent_frames * sizeof(*frames));
+
+    if (!frames)
+        return false;
+    for (size_t i = 0; i < replica->sent_frames; i++)
+        frames[i] = replica_sent_frame(replica, i);
+    const struct replica_transaction transaction = {
+        .ticket = replica->ticket,
+        .frames = frames,
+        .frame_count = replica->sent_frames,
+        .from = ownership_follows_from(&replica->own),
+        .to = ownership_follows_to(&replica->own),
+    };
+    ownership_transact(&replica->own, replica->sent_frames);
+    replica->events.transact(replica->events.context, &transaction);
+    free(frames);
+    return true;
 }
 
 /* Whether a frame of a commit is to be appended. One of the engine and a part of a sweep take
@@ -378,12 +454,26 @@ static void replica_append(struct replica *replica, struct instant now, struct w
     replica->own_ticket = ticket;
     replica->ticket++;
     const bool is_begun = frame.kind == FRAME_COMMIT && replica->body.size == 0;
-    if ((is_begun && !replica_prepare(replica)) || !replica_encode(replica, &frame, wall)) {
-        ownership_failed(&replica->own, ticket, now); /* nothing was sent */
-        replica->own_ticket = 0;
+    bool is_sent = (!is_begun || replica_prepare(replica)) && replica_encode(replica, &frame, wall);
+    if (is_sent && frame.kind == FRAME_COMMIT && replica->is_transaction)
+        is_sent = replica_send_transaction(replica);
+    else if (is_sent)
+        replica->events.append(replica->events.context, replica->ticket,
+                               buffer_bytes(&replica->sent));
+    if (is_sent)
         return;
-    }
-    replica->events.append(replica->events.context, replica->ticket, buffer_bytes(&replica->sent));
+    ownership_failed(&replica->own, ticket, now);
+    replica->own_ticket = 0;
+}
+
+void replica_stage(struct replica *replica, size_t messages)
+{
+    replica->staged = messages;
+}
+
+void replica_give_up(struct replica *replica, struct instant now)
+{
+    ownership_give_up(&replica->own, now);
 }
 
 void replica_landed(struct replica *replica, uint64_t ticket, uint64_t offset, struct instant now)
@@ -602,7 +692,7 @@ void replica_read(struct replica *replica, uint64_t offset, struct bytes bytes, 
     const enum ownership_verdict verdict = ownership_read(&replica->own, offset, &frame, now);
     if (verdict == OWNERSHIP_VALID)
         replica_apply(replica, offset, &frame);
-    else if (replica->applied == offset)
+    else if (replica->applied <= offset)
         replica->applied = offset + 1;
     replica->refused += verdict == OWNERSHIP_REFUSED;
     replica_take_result(replica, 0);
@@ -663,6 +753,7 @@ void replica_left(struct replica *replica)
 
 void replica_commit(struct replica *replica, struct storage_batch *batch)
 {
+    replica->messages_waiting += batch->messages;
     list_push(&replica->waiting, &batch->link);
 }
 

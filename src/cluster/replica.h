@@ -50,12 +50,24 @@ struct replica_options {
     struct storage *storage; /* borrowed; it may hold other partitions, too */
 };
 
+/* A commit that ends a transaction of messages (replica_stage): append the frames in it, and commit
+ * it if they lie one behind the other, the first one between the offsets `from` and `to`; otherwise
+ * abort it. Answer with the ticket and the offset of the last frame, or that it failed. */
+struct replica_transaction {
+    uint64_t ticket;
+    const struct bytes *frames; /* valid during the call */
+    size_t frame_count;
+    uint64_t from, to;
+};
+
 /* The work of others. */
 struct replica_events {
     void *context;
     /* Append the bytes to the log, which are valid until the replica's next call; answer with the
      * ticket, later. */
     void (*append)(void *context, uint64_t ticket, struct bytes bytes);
+    /* NULL: no delivery is in a transaction. */
+    void (*transact)(void *context, const struct replica_transaction *transaction);
     /* This node owns the partition: make its engine, of this metadata, and tell replica_recovered
      * when it is ready. */
     void (*begin)(void *context, const struct storage_meta *meta);
@@ -120,6 +132,14 @@ void replica_failed(struct replica *replica, uint64_t ticket, struct instant now
 /* Takes a batch of the engine, from within too. It comes back by `committed`, in order; at once,
  * in the next turn, when the node does not own the partition. */
 void replica_commit(struct replica *replica, struct storage_batch *batch);
+
+/* `messages` messages wait in a transaction. The batches that end them (storage_batch.messages)
+ * come after this call, and make one commit. Until it has its result, nothing else is staged. */
+void replica_stage(struct replica *replica, size_t messages);
+
+/* The transaction is gone, although the engine takes its messages for sent: this node gives the
+ * partition up, and the log decides. */
+void replica_give_up(struct replica *replica, struct instant now);
 
 /* Does the work that is due. */
 void replica_turn(struct replica *replica, struct instant now, struct wall wall);

@@ -21,7 +21,8 @@ struct replica_host {
     uint64_t ticket; /* to be answered; 0: none */
     uint64_t landed; /* where */
     bool is_silent;  /* appends get lost */
-    unsigned begins, drains, leaves, durable, refused;
+    bool is_far;     /* transactions land behind another record */
+    unsigned begins, drains, leaves, durable, refused, transactions;
     struct storage_meta meta;
 };
 
@@ -36,6 +37,22 @@ static void host_append(void *context, uint64_t ticket, struct bytes bytes)
     buffer_append_bytes(&host->log->records[host->log->size], bytes);
     host->landed = host->log->size++;
     host->ticket = ticket;
+}
+
+/* A marker takes the place behind the frames. */
+static void host_transact(void *context, const struct replica_transaction *transaction)
+{
+    struct replica_host *host = context;
+    const uint64_t at = host->log->size;
+
+    host->transactions++;
+    if (host->is_far || at < transaction->from || at > transaction->to) {
+        replica_failed(host->replica, transaction->ticket, (struct instant){0});
+        return;
+    }
+    for (size_t i = 0; i < transaction->frame_count; i++)
+        host_append(host, transaction->ticket, transaction->frames[i]);
+    buffer_init(&host->log->records[host->log->size++]);
 }
 
 static void host_begin(void *context, const struct storage_meta *meta)
@@ -82,13 +99,14 @@ static void host_start(struct replica_host *host, uint32_t node, struct instant 
                                             .address = BYTES("a.example:1"),
                                             .sweep = {SWEEP_LOG_BYTES, 2, 2},
                                             .storage = host->storage};
-    const struct replica_events events = {host,       host_append,    host_begin, host_drain,
-                                          host_leave, host_committed, NULL,       host_trim};
+    const struct replica_events events = {host,           host_append, host_transact,
+                                          host_begin,     host_drain,  host_leave,
+                                          host_committed, NULL,        host_trim};
 
     assert_int_equal(replica_create(&options, &events, now, &host->replica, NULL), ERROR_NONE);
 }
 
-/* The offset to read next, or `size`. */
+/* The offset to read next, or `size`. Readers are not told of markers. */
 static uint64_t host_seek(struct replica_host *host)
 {
     replica_take_rewind(host->replica);
@@ -98,7 +116,10 @@ static uint64_t host_seek(struct replica_host *host)
     }
     if (replica_is_failing(host->replica) || replica_state(host->replica) == OWNERSHIP_BROKEN)
         return host->log->size;
-    return replica_seeks(host->replica) ? host->log->begin : replica_next(host->replica);
+    uint64_t next = replica_seeks(host->replica) ? host->log->begin : replica_next(host->replica);
+    while (next < host->log->size && host->log->records[next].size == 0)
+        next++;
+    return next;
 }
 
 /* Lets the host read what is in the log and do what it wants, until it wants nothing more. */
@@ -113,9 +134,7 @@ static void host_run(struct replica_host *host, struct instant now)
         replica_restored(host->replica);
         replica_turn(host->replica, now, (struct wall){1});
         replica_check(host->replica);
-    } while (host->ticket ||
-             (replica_next(host->replica) < host->log->size && !replica_is_failing(host->replica) &&
-              replica_state(host->replica) != OWNERSHIP_BROKEN));
+    } while (host->ticket || host_seek(host) < host->log->size);
 }
 
 struct replica_fixture {
@@ -181,7 +200,7 @@ struct replica_work {
     struct storage_batch batch;
 };
 
-static void work_commit(struct replica_work *work, struct replica_host *host, uint64_t serial)
+static void work_prepare(struct replica_work *work, uint64_t serial)
 {
     char payload[500];
     const struct timer_texts texts = {.target = BYTES("log:"),
@@ -195,6 +214,20 @@ static void work_commit(struct replica_work *work, struct replica_host *host, ui
     work->write = (struct storage_write){.timer = work->timer};
     work->batch = (struct storage_batch){.meta.epoch = 1, .writes = &work->write, .write_count = 1};
     list_init(&work->batch.link);
+}
+
+static void work_commit(struct replica_work *work, struct replica_host *host, uint64_t serial)
+{
+    work_prepare(work, serial);
+    replica_commit(host->replica, &work->batch);
+}
+
+/* A batch with the outcome of a message. */
+static void work_commit_message(struct replica_work *work, struct replica_host *host,
+                                uint64_t serial)
+{
+    work_prepare(work, serial);
+    work->batch.messages = 1;
     replica_commit(host->replica, &work->batch);
 }
 
@@ -219,6 +252,71 @@ static void test_a_large_commit(void **state)
     assert_true(fixture->log.size - before >= 2);
     assert_int_equal(fixture->hosts[0].durable, 1);
     assert_true(host_has(&fixture->hosts[0], &work) && host_has(&fixture->hosts[1], &work));
+    timer_free(work.timer);
+}
+
+/* All outcomes of staged messages are one transaction, of several frames; what comes before them is
+ * none. The next transaction lies behind the marker. */
+static void test_messages_are_one_transaction(void **state)
+{
+    struct replica_fixture *fixture = *state;
+    struct replica_host *host = &fixture->hosts[0];
+    struct replica_work works[5];
+
+    replica_stage(host->replica, 2);
+    work_commit(&works[0], host, 1);
+    work_commit_message(&works[1], host, 2);
+    fixture_run(fixture, 1);
+    assert_true(host->durable == 1 && host->transactions == 0);
+    work_commit_message(&works[2], host, 3);
+    fixture_run(fixture, 1);
+    assert_true(host->durable == 3 && host->transactions == 1);
+    work_commit_message(&works[3], host, 4);
+    fixture_run(fixture, 1);
+    assert_int_equal(host->durable, 3); /* it was not staged */
+    replica_stage(host->replica, 1);
+    fixture_run(fixture, 1);
+    assert_true(host->durable == 4 && host->transactions == 2);
+    work_commit(&works[4], host, 5); /* behind a marker, which it is not known to be */
+    fixture_run(fixture, 1);
+    fixture_run(fixture, 1);
+    assert_int_equal(host->durable, 5);
+    for (size_t i = 0; i < 5; i++) {
+        assert_true(host_has(&fixture->hosts[0], &works[i]));
+        assert_true(host_has(&fixture->hosts[1], &works[i]));
+        timer_free(works[i].timer);
+    }
+}
+
+/* What the engine takes for sent cannot be committed: the log decides, and the node begins anew. */
+static void test_a_transaction_fails(void **state)
+{
+    struct replica_fixture *fixture = *state;
+    struct replica_host *host = &fixture->hosts[0];
+    struct replica_work work;
+
+    host->is_far = true;
+    replica_stage(host->replica, 1);
+    work_commit_message(&work, host, 1);
+    fixture_run(fixture, 1);
+    fixture_run(fixture, 1);
+    assert_true(host->refused == 1 && host->leaves == 1 && host->transactions == 1);
+    assert_false(host_has(&fixture->hosts[1], &work));
+    timer_free(work.timer);
+}
+
+static void test_a_transaction_is_gone(void **state)
+{
+    struct replica_fixture *fixture = *state;
+    struct replica_host *host = &fixture->hosts[0];
+    struct replica_work work;
+
+    replica_stage(host->replica, 2);
+    work_commit_message(&work, host, 1);
+    fixture_run(fixture, 1);
+    replica_give_up(host->replica, fixture->now);
+    fixture_run(fixture, 1);
+    assert_true(host->refused == 1 && host->leaves == 1 && host->transactions == 0);
     timer_free(work.timer);
 }
 
@@ -536,6 +634,9 @@ static void test_a_damaged_owner(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(test_messages_are_one_transaction),
+        TEST(test_a_transaction_fails),
+        TEST(test_a_transaction_is_gone),
         TEST(test_a_large_commit),
         TEST(test_the_place),
         TEST(test_the_storage_fails),

@@ -22,6 +22,7 @@ struct commit {
     struct storage_write *writes; /* of the next batch; notes[i] belongs to writes[i] */
     struct write_note *notes;
     size_t write_count, write_capacity;
+    size_t messages;              /* of those writes that have ENTRY_HAS_MESSAGE */
     struct engine_batch *filling; /* what will take them; or NULL, when there are none */
     struct list rewrites;         /* timers whose own write failed */
     struct list doubts;           /* in doubt, until a commit succeeds; then they are looked for */
@@ -111,6 +112,8 @@ void commit_add(struct engine *engine, struct write_note note)
         .is_forgotten = is_forgotten,
     };
     commit->notes[commit->write_count++] = note;
+    commit->messages += (entry->flags & ENTRY_HAS_MESSAGE) != 0;
+    entry->flags &= ~(uint32_t)ENTRY_HAS_MESSAGE;
     assert(entry->phase == ENTRY_WRITING && commit->write_count <= commit->write_capacity);
 }
 
@@ -404,11 +407,12 @@ struct storage_batch *commit_take(struct engine *engine)
     out->batch.partition = engine->options.partition;
     out->batch.writes = commit->writes;
     out->batch.write_count = commit->write_count;
+    out->batch.messages = commit->messages;
     commit->writes_out += commit->write_count;
     out->notes = commit->notes;
     commit->writes = NULL;
     commit->notes = NULL;
-    commit->write_count = commit->write_capacity = 0;
+    commit->write_count = commit->write_capacity = commit->messages = 0;
     commit->meta_wanted = false;
     commit->batches_out++;
     return &out->batch;

@@ -57,6 +57,9 @@ struct delivery {
     uint64_t started_us; /* the request was handed to the network */
     uint64_t ended_us;   /* the outcome was known */
     struct delivery_outcome outcome;
+    /* The sender may set it with DONE: the message is in a transaction, which ends with the commit
+     * of the batch that has this outcome (storage_batch.messages). */
+    bool is_in_transaction;
     /* The sender may set `wants_record`: then the delivery comes back once more, by
      * engine_take_recorded, when its outcome is durable (ERROR_NONE) or could not be written yet;
      * its timer is not lent any more. Never with RETURNED. */

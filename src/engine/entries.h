@@ -45,6 +45,7 @@ enum entry_flag {
     ENTRY_IS_FORGOTTEN = 1 << 4, /* a dead letter that goes, or is gone */
     ENTRY_IS_UNPROVEN = 1 << 5,  /* INFLIGHT: its target was unproven (shares.h) when it began */
     ENTRY_WAS_NAMED = 1 << 6,    /* a client created or named it with a key: it may again */
+    ENTRY_HAS_MESSAGE = 1 << 7,  /* WRITING: its message is in a transaction that waits for it */
 };
 
 /* What the engine knows of a timer that is in memory. */

@@ -198,6 +198,7 @@ static void outcome_again(struct engine *engine, struct entry *entry, const stru
     if (run->outcome != RUN_DONE)
         outcome_set_error(engine, entry, run->error.data);
     entry->outcome = FEED_RETRIED;
+    entry->flags &= ~(uint32_t)ENTRY_HAS_MESSAGE; /* the transaction must not commit */
     entry->timer->state = TIMER_RETRYING;
     entry->timer->attempts -= entry->timer->attempts > 0;
     entry->timer->at = outcome_put_off(
@@ -307,6 +308,8 @@ void outcome_apply(struct engine *engine, struct entry *entry, struct delivery *
     assert(delivery->outcome.result != DELIVERY_RETURNED);
     if (delivery->wants_record)
         entry->recorded = delivery;
+    if (delivery->is_in_transaction)
+        entry->flags |= ENTRY_HAS_MESSAGE;
     outcome_take(engine, entry, delivery);
     if (!delivery->wants_record)
         free(delivery);

@@ -171,6 +171,31 @@ static void test_a_firing_without_an_attempt_is_a_run(void **state)
     fixture_deinit(&fixture);
 }
 
+/* A batch tells how many messages of a transaction end with it. */
+static void test_messages_are_counted(void **state)
+{
+    struct engine_fixture fixture;
+
+    (void)state;
+    fixture_init(&fixture);
+    for (int i = 0; i < 2; i++) {
+        outcome_create(&fixture, "");
+        fixture_advance_to(&fixture, 1000);
+        struct delivery *delivery = fixture_first_out(&fixture);
+        assert_non_null(delivery);
+        list_remove(&delivery->link);
+        delivery->outcome = DONE;
+        delivery->is_in_transaction = i == 0;
+        turn_delivered(fixture.engine, fixture.now, delivery);
+        struct storage_batch *batch = engine_take_batch(fixture.engine);
+        assert_non_null(batch);
+        assert_int_equal(batch->messages, i == 0);
+        fixture_commit(&fixture, batch);
+        fixture_carry_out(&fixture);
+    }
+    fixture_deinit(&fixture);
+}
+
 /* A timer that fires once has none; one that is replaced keeps those it has. */
 /* proves: runs */
 static void test_only_what_repeats_has_runs(void **state)
@@ -399,6 +424,7 @@ int main(void)
         cmocka_unit_test(test_a_run_without_an_end_ends_now),
         cmocka_unit_test(test_the_last_twenty_stay),
         cmocka_unit_test(test_a_firing_without_an_attempt_is_a_run),
+        cmocka_unit_test(test_messages_are_counted),
         cmocka_unit_test(test_only_what_repeats_has_runs),
         cmocka_unit_test(test_a_repeated_write_is_one_run),
         cmocka_unit_test(test_each_end_is_reported),

@@ -104,6 +104,7 @@ struct storage_batch {
     struct storage_meta meta;
     struct storage_write *writes;
     size_t write_count;
+    size_t messages;        /* in a transaction that commits with these writes (delivery.h) */
     enum error_code result; /* set by the committing thread */
 };
 

@@ -62,6 +62,23 @@ void judge_land(struct truth *truth, const struct frame *frame)
         truth->records[offset].hash = mirror_hash(truth->mirror.storage);
 }
 
+void judge_skip(struct truth *truth)
+{
+    CHECK(truth->size++ < RECORDS_MAX);
+    if (truth->size % HASH_EVERY == 0)
+        truth->records[truth->size - 1].hash = mirror_hash(truth->mirror.storage);
+}
+
+void judge_message(struct truth *truth, uint64_t serial)
+{
+    struct tracked *tracked = judge_track(truth, serial);
+
+    if (++tracked->messages > 1)
+        judge_broken("the message of %" PRIx64 " is in its topic twice", serial);
+    if (tracked->is_cancelled)
+        judge_broken("the message of %" PRIx64 " is committed after its cancel", serial);
+}
+
 void judge_storage(const struct truth *truth, uint64_t next, struct storage *storage)
 {
     if (next > truth->size)
@@ -252,6 +269,9 @@ void judge_end(struct truth *truth, struct wall before)
         struct tracked *tracked = judge_track(truth, timer->id.serial);
 
         alive += !timer_is_final(timer->state);
+        if (tracked->is_once && tracked->messages != (timer->state == TIMER_FIRED))
+            judge_broken("%" PRIx64 " is %s, and has %" PRIu32 " messages", timer->id.serial,
+                         timer_state_text(timer->state), tracked->messages);
         if (timer_is_final(timer->state))
             judge_ended(tracked, timer->state);
         else if (timer->due.ms < before.ms &&

@@ -11,7 +11,7 @@
 #include "mirror.h"
 
 enum {
-    RECORDS_MAX = 6000, /* of the log of a run */
+    RECORDS_MAX = 8000, /* of the log of a run */
     TRACKED_MAX = 8192, /* timers of a run; a power of two */
     VERDICT_MAX = 6000, /* commits that were answered as failed */
     HASH_EVERY = 16,    /* records after which replicas are compared */
@@ -24,6 +24,8 @@ struct tracked {
     bool is_cancel_asked, is_cancelled; /* and answered */
     bool is_ended;                      /* an owner was told that its end is durable */
     bool is_out;                        /* its delivery in `out_epoch` is not back */
+    bool is_once;                       /* its message is committed with its end */
+    uint32_t messages;                  /* that are committed */
     uint32_t patches_open;              /* asked, and not answered for certain */
     uint32_t version_acked;             /* at least */
     struct wall due;                    /* as answered last */
@@ -56,6 +58,12 @@ void judge_broken(const char *format, ...) __attribute__((format(printf, 1, 2), 
 
 /* A record lands at the end of the log. Its body stays where it is until the end. */
 void judge_land(struct truth *truth, const struct frame *frame);
+
+/* What lies there is no record, or was aborted. */
+void judge_skip(struct truth *truth);
+
+/* The message of the timer is in its topic. */
+void judge_message(struct truth *truth, uint64_t serial);
 
 /* A node has read all records before `next`, and its storage has what they say. */
 void judge_storage(const struct truth *truth, uint64_t next, struct storage *storage);

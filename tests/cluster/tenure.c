@@ -22,6 +22,7 @@ struct tenure_lent {
     struct list link;
     struct delivery *delivery;
     uint64_t at_us;
+    bool is_once, is_gathered;
 };
 
 struct tenure_op {
@@ -136,6 +137,9 @@ static void tenure_take_deliveries(struct tenure *tenure, struct tenure_time tim
         judge_deliver(tenure->truth, tenure->epoch, tenure->latest, delivery->timer);
         tenure->totals->deliveries++;
         lent->delivery = delivery;
+        lent->is_gathered = false;
+        lent->is_once = delivery->timer->target.kind == TARGET_KAFKA;
+        judge_track(tenure->truth, delivery->timer->id.serial)->is_once = lent->is_once;
         lent->at_us = time.us + tenure_below(tenure, is_hung ? HUNG_US_MAX : BACK_US_MAX);
         list_push(&tenure->lent, &lent->link);
     }
@@ -191,10 +195,43 @@ static struct tenure_lent *tenure_next_ended(const struct tenure *tenure, struct
     LIST_FOR_EACH (&tenure->lent, link) {
         struct tenure_lent *lent = list_item(link, struct tenure_lent, link);
 
-        if (lent->at_us <= time.us)
+        if (lent->at_us <= time.us && (!lent->is_once || tenure->is_leaving))
             return lent;
     }
     return NULL;
+}
+
+size_t tenure_gather(struct tenure *tenure, struct tenure_time time, uint64_t *serials, size_t max)
+{
+    size_t count = 0;
+
+    LIST_FOR_EACH (&tenure->lent, link) {
+        struct tenure_lent *lent = list_item(link, struct tenure_lent, link);
+
+        if (!lent->is_once || lent->at_us > time.us || count == max)
+            continue;
+        lent->is_gathered = true;
+        serials[count++] = lent->delivery->timer->id.serial;
+    }
+    return count;
+}
+
+void tenure_staged(struct tenure *tenure, struct tenure_time time, enum delivery_result result)
+{
+    bool is_first = true;
+
+    LIST_FOR_EACH (&tenure->lent, link) {
+        struct tenure_lent *lent = list_item(link, struct tenure_lent, link);
+
+        if (!lent->is_gathered)
+            continue;
+        lent->delivery->outcome = (struct delivery_outcome){
+            .result = result == DELIVERY_DONE || is_first ? result : DELIVERY_RETURNED};
+        lent->delivery->is_in_transaction = result == DELIVERY_DONE;
+        is_first = false;
+        tenure_return(tenure, lent, tenure_now(tenure, time));
+    }
+    tenure_pump(tenure, time);
 }
 
 static void tenure_end_deliveries(struct tenure *tenure, struct tenure_time time)
@@ -369,8 +406,11 @@ uint64_t tenure_wake_us(const struct tenure *tenure, struct tenure_time time)
     if (!tenure->is_leaving && wake.ms != WALL_NEVER.ms)
         at_us = time.us + 1000 * (1 + wall_since(time.wall, wake));
     LIST_FOR_EACH (&tenure->lent, link) {
-        const uint64_t back_us = list_item(link, struct tenure_lent, link)->at_us;
+        const struct tenure_lent *lent = list_item(link, struct tenure_lent, link);
+        const uint64_t back_us = lent->at_us;
 
+        if (lent->is_once && back_us <= time.us && !tenure->is_leaving)
+            continue; /* until it can be staged */
         at_us = back_us < at_us ? back_us : at_us;
     }
     if (!tenure->is_leaving && !list_is_empty(&tenure->reads)) {
@@ -427,14 +467,15 @@ static struct wall tenure_draw_due(struct tenure *tenure, struct tenure_time tim
 
 static void tenure_create(struct tenure *tenure, struct tenure_time time)
 {
-    static const char *const targets[] = {"http://a.example/x", "http://b.example/y"};
+    static const char *const targets[] = {"http://a.example/x", "http://b.example/y",
+                                          "kafka://bus/due"};
     struct tenure_op *op = tenure_make_op(tenure, COMMAND_CREATE);
 
     op->command.timer_count = 1 + tenure_below(tenure, CREATE_MAX);
     op->command.timers = op->timers;
     op->command.results = op->results;
     for (size_t i = 0; i < op->command.timer_count; i++) {
-        const struct timer_texts texts = {.target = bytes_of(targets[tenure_below(tenure, 2)]),
+        const struct timer_texts texts = {.target = bytes_of(targets[tenure_below(tenure, 3)]),
                                           .payload = BYTES("{}"),
                                           .tenant = tenure_happens(tenure, 300) ? BYTES("shop")
                                                                                 : BYTES("")};

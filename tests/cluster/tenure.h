@@ -65,6 +65,12 @@ void tenure_ask(struct tenure *tenure, struct tenure_time time);
 /* A batch is back. */
 void tenure_committed(struct tenure *tenure, struct storage_batch *batch, struct tenure_time time);
 
+/* Deliveries whose messages are committed with their ends: takes those that are ready, and answers
+ * their count; and gives them back, as staged in a transaction, or with one refused and the others
+ * untouched. */
+size_t tenure_gather(struct tenure *tenure, struct tenure_time time, uint64_t *serials, size_t max);
+void tenure_staged(struct tenure *tenure, struct tenure_time time, enum delivery_result result);
+
 /* The first page is read; nothing is out. */
 bool tenure_is_ready(const struct tenure *tenure);
 bool tenure_is_idle(const struct tenure *tenure);

@@ -1,123 +1,24 @@
 /* world.c - events of a simulated cluster in the order of their time; see world.h. */
-#include "world.h"
+#include "world_private.h"
 
 #include "base/check.h"
-#include "cluster/replica.h"
 #include "storage/memory.h"
-#include "tenure.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-enum {
-    NODES_MAX = 5,
-    APPENDS_MAX = 8000,
-    INCIDENTS_MAX = 4096, /* at a time */
-    FAULTS_MS = 60000,    /* and then */
-    CALM_MS = 30000,      /* without new faults */
-    LEASE_MS = 2000,
-    SKEW_MS_MAX = 500, /* of a wall clock */
-    GRACE_MS = 10000,  /* for a timer to be delivered, without new faults */
-    LAST_MS = 5000,    /* in which the log drops nothing, and leaves no node behind */
-    COMMIT_FRAMES_MAX = 64,
-    SYNC_EVERY = 512, /* commits that a crash can take from a storage, at most */
-    KEPT_MAX = 40,    /* of them, when it does */
-};
-
-#define CLUSTER  UINT64_C(77)
-#define START_MS UINT64_C(1800000000000)
-
-enum incident_kind {
-    INCIDENT_LAND,   /* an append reaches the log */
-    INCIDENT_ANSWER, /* its node is told where */
-    INCIDENT_FAIL,   /* its node is told that it is in doubt */
-    INCIDENT_READ,   /* a node reads the log */
-    INCIDENT_WAKE,   /* a node asked to be woken */
-    INCIDENT_WORK,   /* an engine has something to do */
-    INCIDENT_HEAR,   /* a node hears of the plan */
-    INCIDENT_START,  /* a node starts again */
-    INCIDENT_CLIENT,
-    INCIDENT_PLAN,
-    INCIDENT_STOP,
-    INCIDENT_DUEL, /* the owner stops, as another node goes on */
-    INCIDENT_CRASH,
-    INCIDENT_PAUSE,
-    INCIDENT_STEP,  /* a wall clock is set */
-    INCIDENT_SPOIL, /* a storage fails in one of its next calls */
-    INCIDENT_TRIM,  /* the log drops records */
-};
-
-struct incident {
-    uint64_t at_us, order;
-    enum incident_kind kind;
-    uint32_t node, life; /* of the node that it is for */
-    uint32_t append;
-    uint64_t offset; /* of INCIDENT_LAND: the delay of its answer; UINT64_MAX: none comes */
-};
-
-/* An append on its way. */
-struct shipment {
-    struct buffer bytes;
-    uint64_t ticket;
-    bool is_given_up;
-};
-
-struct peer {
-    struct cluster_world *world;
-    struct storage *storage;
-    struct replica *replica;
-    uint32_t number, life;
-    uint64_t clock_start_ns;
-    int64_t drift_ppm, skew_ms;
-    bool is_up;
-    uint64_t stopped_until_us, wake_at_us, work_at_us;
-    enum ownership_state state; /* when last looked at */
-    uint32_t planned;
-
-    /* As owner. */
-    struct tenure tenure;
-    struct frame frames[COMMIT_FRAMES_MAX]; /* heads of those of the commit in flight */
-    size_t frame_count;
-    bool is_committed; /* it is no more */
-};
-
-struct cluster_world {
-    struct random random;
-    uint64_t now_us, order, hash;
-    bool is_verbose, is_calm;
-    struct incident heap[INCIDENTS_MAX];
-    size_t heap_count;
-    struct shipment shipments[APPENDS_MAX];
-    uint32_t shipment_count;
-    uint32_t log[RECORDS_MAX]; /* the append of each record */
-    uint64_t begin;            /* offset of the first record that is not dropped */
-    uint64_t log_paused_us;
-    struct peer peers[NODES_MAX];
-    uint32_t peer_count, planned;
-    /* Permille, or the mean time between two; 0: never. */
-    uint32_t lost_permille, late_permille, unanswered_permille, doubled_permille, lag_permille;
-    uint64_t poll_ms; /* of readers, at most */
-    uint64_t stop_gap_ms, crash_gap_ms, pause_gap_ms, plan_gap_ms, client_gap_ms, step_gap_ms;
-    uint64_t spoil_gap_ms;
-    size_t body_bytes_max;
-    struct sweep_limits sweep;
-    uint64_t trim_delay_ms;
-    struct truth truth;
-    struct cluster_totals *totals;
-};
-
-static uint64_t below(struct cluster_world *world, uint64_t bound)
+uint64_t below(struct cluster_world *world, uint64_t bound)
 {
     return random_below(&world->random, bound);
 }
 
-static bool happens(struct cluster_world *world, uint32_t permille)
+bool happens(struct cluster_world *world, uint32_t permille)
 {
     return below(world, 1000) < permille;
 }
 
-static bool happens_now(struct cluster_world *world, uint32_t permille)
+bool happens_now(struct cluster_world *world, uint32_t permille)
 {
     return !world->is_calm && happens(world, permille);
 }
@@ -129,7 +30,7 @@ static bool is_before(const struct incident *a, const struct incident *b)
     return a->at_us < b->at_us || (a->at_us == b->at_us && a->order < b->order);
 }
 
-static void post(struct cluster_world *world, uint64_t delay_us, struct incident incident)
+void post(struct cluster_world *world, uint64_t delay_us, struct incident incident)
 {
     size_t at = world->heap_count++;
 
@@ -158,8 +59,8 @@ static struct incident take(struct cluster_world *world)
     return first;
 }
 
-static void post_to(struct cluster_world *world, const struct peer *peer, uint64_t delay_us,
-                    enum incident_kind kind)
+void post_to(struct cluster_world *world, const struct peer *peer, uint64_t delay_us,
+             enum incident_kind kind)
 {
     post(world, delay_us,
          (struct incident){.kind = kind, .node = peer->number, .life = peer->life});
@@ -167,7 +68,7 @@ static void post_to(struct cluster_world *world, const struct peer *peer, uint64
 
 /* ---- a node's clock ---- */
 
-static struct instant clock_of(const struct cluster_world *world, const struct peer *peer)
+struct instant clock_of(const struct cluster_world *world, const struct peer *peer)
 {
     uint64_t passed = world->now_us * 1000;
 
@@ -184,7 +85,7 @@ static uint64_t delay_until(const struct cluster_world *world, const struct peer
 }
 
 /* Of the node's engine: its wall clock is set by people, and has no drift. */
-static struct tenure_time time_of(const struct cluster_world *world, const struct peer *peer)
+struct tenure_time time_of(const struct cluster_world *world, const struct peer *peer)
 {
     const uint64_t ms = START_MS + world->now_us / 1000;
 
@@ -197,7 +98,7 @@ static struct tenure_time time_of(const struct cluster_world *world, const struc
 
 /* ---- the owner's commits ---- */
 
-static struct frame frame_of(const struct cluster_world *world, uint32_t append)
+struct frame frame_of(const struct cluster_world *world, uint32_t append)
 {
     struct frame frame;
 
@@ -206,16 +107,54 @@ static struct frame frame_of(const struct cluster_world *world, uint32_t append)
     return frame;
 }
 
+/* The judge sees what is decided, in the order of the log. */
+void see(struct cluster_world *world)
+{
+    struct truth *truth = &world->truth;
+
+    while (truth->size < world->deals.size) {
+        const uint64_t offset = truth->size;
+        const enum deal_state fate = deals_fate(&world->deals, offset);
+        const bool was_released = truth->is_released;
+
+        if (fate == DEAL_OPEN)
+            return;
+        if (fate == DEAL_ABORTED) {
+            judge_skip(truth);
+            continue;
+        }
+        const struct frame frame = frame_of(world, world->deals.log[offset].append);
+        judge_land(truth, &frame);
+        const bool is_valid = truth->records[offset].is_valid;
+        world->totals->owners += is_valid && frame.kind == FRAME_CLAIM;
+        world->totals->releases += is_valid && frame.kind == FRAME_CLAIM && was_released;
+        if (world->is_verbose)
+            printf("%10.3f ms  %" PRIu64 ": kind %d node %" PRIu32 " epoch %" PRIu64 " seq %" PRIu64
+                   " %s%s\n",
+                   (double)world->now_us / 1000.0, offset, frame.kind, frame.node, frame.epoch,
+                   frame.seq, is_valid ? "valid" : "refused",
+                   world->deals.log[offset].deal ? ", in a deal" : "");
+    }
+}
+
+uint32_t load(struct cluster_world *world, struct bytes bytes, uint64_t ticket, uint32_t deal)
+{
+    CHECK(world->shipment_count < APPENDS_MAX);
+    const uint32_t number = world->shipment_count++;
+    struct shipment *shipment = &world->shipments[number];
+
+    buffer_init(&shipment->bytes);
+    buffer_append_bytes(&shipment->bytes, bytes);
+    shipment->ticket = ticket;
+    shipment->deal = deal;
+    return number;
+}
+
 /* Takes the append on its way, which comes late, gets lost, or lands twice. */
 static void ship(struct cluster_world *world, struct peer *peer, uint64_t ticket,
                  struct bytes bytes)
 {
-    CHECK(world->shipment_count < APPENDS_MAX);
-    uint32_t number = world->shipment_count++;
-    struct shipment *shipment = &world->shipments[number];
-    buffer_init(&shipment->bytes);
-    buffer_append_bytes(&shipment->bytes, bytes);
-    shipment->ticket = ticket;
+    const uint32_t number = load(world, bytes, ticket, 0);
     struct incident incident = {.node = peer->number, .life = peer->life, .append = number};
     uint64_t answer_us = 1000 + below(world, 20000);
     if (happens_now(world, world->lost_permille)) {
@@ -241,21 +180,29 @@ static void ship(struct cluster_world *world, struct peer *peer, uint64_t ticket
 
 /* ---- what a replica has others do ---- */
 
-static void peer_append(void *context, uint64_t ticket, struct bytes bytes)
+/* Of the commit in flight. */
+void note_frame(struct peer *peer, const struct frame *frame)
 {
-    struct peer *peer = context;
-    const uint32_t number = peer->world->shipment_count;
-
-    ship(peer->world, peer, ticket, bytes);
-    const struct frame frame = frame_of(peer->world, number);
-    if (frame.kind != FRAME_COMMIT || frame.is_sweep)
-        return;
     if (peer->is_committed)
         peer->frame_count = 0;
     CHECK(peer->frame_count < COMMIT_FRAMES_MAX);
-    peer->frames[peer->frame_count] = frame;
+    peer->frames[peer->frame_count] = *frame;
     peer->frames[peer->frame_count++].body = (struct bytes){0};
     peer->is_committed = false;
+}
+
+static void peer_append(void *context, uint64_t ticket, struct bytes bytes)
+{
+    struct peer *peer = context;
+    struct cluster_world *world = peer->world;
+    const uint32_t number = world->shipment_count;
+
+    ship(world, peer, ticket, bytes);
+    const struct frame frame = frame_of(world, number);
+    if (frame.kind == FRAME_CLAIM && world->is_fencing)
+        fence(world, peer);
+    if (frame.kind == FRAME_COMMIT && !frame.is_sweep)
+        note_frame(peer, &frame);
 }
 
 static void peer_begin(void *context, const struct storage_meta *meta)
@@ -274,7 +221,10 @@ static void peer_drain(void *context)
 
 static void peer_leave(void *context)
 {
-    tenure_leave(&((struct peer *)context)->tenure);
+    struct peer *peer = context;
+
+    peer->deal = 0;
+    tenure_leave(&peer->tenure);
 }
 
 static void peer_committed(void *context, struct storage_batch *batch)
@@ -338,6 +288,7 @@ static void work(struct cluster_world *world, struct peer *peer)
 
     peer->tenure.is_calm = world->is_calm;
     tenure_turn(&peer->tenure, time_of(world, peer));
+    stage(world, peer);
     if (peer->state == OWNERSHIP_RECOVERING && tenure_is_ready(&peer->tenure))
         replica_recovered(peer->replica);
     if (peer->state == OWNERSHIP_DRAINING && tenure_is_idle(&peer->tenure))
@@ -391,21 +342,28 @@ static void turn(struct cluster_world *world, struct peer *peer)
             INCIDENT_WAKE);
 }
 
+/* The record that it reads next. */
+static uint64_t next_of(const struct cluster_world *world, const struct peer *peer)
+{
+    return deals_visible(&world->deals,
+                         replica_seeks(peer->replica) ? world->begin : replica_next(peer->replica));
+}
+
 static void read_log(struct cluster_world *world, struct peer *peer)
 {
     uint64_t most = 1 + below(world, 20);
 
     replica_take_rewind(peer->replica);
-    while (replica_next(peer->replica) < world->truth.size && most-- > 0) {
-        const bool seeks = replica_seeks(peer->replica);
-        const uint64_t next = seeks ? world->begin : replica_next(peer->replica);
+    while (next_of(world, peer) < world->deals.stable && most-- > 0) {
+        const uint64_t next = next_of(world, peer);
 
-        if (next < world->begin) {
+        if (replica_next(peer->replica) < world->begin && !replica_seeks(peer->replica)) {
             replica_lost(peer->replica);
             break;
         }
-        replica_read(peer->replica, next, buffer_bytes(&world->shipments[world->log[next]].bytes),
-                     clock_of(world, peer));
+        const struct shipment *shipment = &world->shipments[world->deals.log[next].append];
+
+        replica_read(peer->replica, next, buffer_bytes(&shipment->bytes), clock_of(world, peer));
         note_state(world, peer);
         if (replica_is_failing(peer->replica))
             break;
@@ -415,7 +373,7 @@ static void read_log(struct cluster_world *world, struct peer *peer)
         if (happens(world, 100))
             memory_storage_sync(peer->storage);
     }
-    if (replica_next(peer->replica) == world->truth.size)
+    if (next_of(world, peer) == world->deals.stable)
         replica_restored(peer->replica);
     uint64_t lag_ms = happens_now(world, world->lag_permille) ? 3 * LEASE_MS : world->poll_ms;
     post_to(world, peer, 1000 + 1000 * below(world, lag_ms), INCIDENT_READ);
@@ -438,6 +396,7 @@ static void start(struct cluster_world *world, struct peer *peer)
     const struct replica_events events = {
         .context = peer,
         .append = peer_append,
+        .transact = peer_transact,
         .begin = peer_begin,
         .drain = peer_drain,
         .leave = peer_leave,
@@ -449,6 +408,7 @@ static void start(struct cluster_world *world, struct peer *peer)
     peer->is_up = true;
     peer->life++;
     peer->wake_at_us = peer->work_at_us = 0;
+    peer->producer = peer->deal = 0;
     memory_storage_fail_commit(peer->storage, 0, ERROR_NONE);
     CHECK(replica_create(&options, &events, clock_of(world, peer), &peer->replica, NULL) ==
           ERROR_NONE);
@@ -616,27 +576,20 @@ static void pause_log(struct cluster_world *world)
 static void land(struct cluster_world *world, const struct incident *incident)
 {
     const struct shipment *shipment = &world->shipments[incident->append];
-    const struct frame frame = frame_of(world, incident->append);
 
     if (world->now_us < world->log_paused_us) {
         post(world, world->log_paused_us - world->now_us, *incident);
         return;
     }
-    if (world->truth.size == RECORDS_MAX)
+    if (world->deals.size + 2 >= RECORDS_MAX)
         return;
-    uint64_t offset = world->truth.size;
-    world->log[offset] = incident->append;
-    bool was_released = world->truth.is_released;
-    judge_land(&world->truth, &frame);
-    bool is_valid = world->truth.records[offset].is_valid;
-    world->totals->owners += is_valid && frame.kind == FRAME_CLAIM;
-    world->totals->releases += is_valid && frame.kind == FRAME_CLAIM && was_released;
     world->totals->late += shipment->is_given_up;
-    if (world->is_verbose)
-        printf("%10.3f ms  %" PRIu64 ": kind %d node %" PRIu32 " epoch %" PRIu64 " seq %" PRIu64
-               " %s\n",
-               (double)world->now_us / 1000.0, offset, frame.kind, frame.node, frame.epoch,
-               frame.seq, is_valid ? "valid" : "refused");
+    if (shipment->deal) {
+        land_frame(world, incident);
+        return;
+    }
+    const uint64_t offset = deals_append(&world->deals, incident->append);
+    see(world);
     if (incident->offset == UINT64_MAX)
         return;
     struct incident answer = *incident;
@@ -674,10 +627,19 @@ static void happen_to(struct cluster_world *world, struct peer *peer,
 
     switch (incident->kind) {
     case INCIDENT_ANSWER:
+        if (shipment->deal == peer->deal)
+            peer->deal = 0;
         replica_landed(peer->replica, shipment->ticket, incident->offset, now);
         break;
     case INCIDENT_FAIL:
         replica_failed(peer->replica, shipment->ticket, now);
+        break;
+    case INCIDENT_SETTLE:
+        settle(world, peer, incident);
+        break;
+    case INCIDENT_GONE:
+        if (incident->deal == peer->deal && world->deals.deals[peer->deal - 1].frames == 0)
+            replica_give_up(peer->replica, now);
         break;
     case INCIDENT_READ:
         read_log(world, peer);
@@ -717,6 +679,15 @@ static void happen(struct cluster_world *world, const struct incident *incident)
     switch (incident->kind) {
     case INCIDENT_LAND:
         land(world, incident);
+        return;
+    case INCIDENT_END:
+        end_deal(world, incident);
+        return;
+    case INCIDENT_MARK:
+        mark(world, incident->deal);
+        return;
+    case INCIDENT_EXPIRE:
+        expire(world, incident->deal);
         return;
     case INCIDENT_CLIENT:
         ask(world);
@@ -769,7 +740,7 @@ static void check_end(struct cluster_world *world)
 {
     const struct peer *owner = &world->peers[world->planned];
 
-    if (world->truth.size == RECORDS_MAX)
+    if (world->deals.size + 2 >= RECORDS_MAX)
         return;
     if (!replica_may_act(owner->replica, clock_of(world, owner)))
         judge_broken("node %" PRIu32 " does not serve in the end: its state is %d", owner->number,
@@ -812,6 +783,7 @@ static void draw(struct cluster_world *world, uint64_t seed)
         world->sweep = (struct sweep_limits){3000 + below(world, 60000), 1 + below(world, 3),
                                              1 + below(world, happens(world, 500) ? 20 : 200)};
     world->trim_delay_ms = happens(world, 500) ? below(world, 5000) : 0;
+    world->is_fencing = happens(world, 700);
     bool is_skewed = happens(world, 600);
     bool is_drifting = happens(world, 600);
     for (uint32_t i = 0; i < world->peer_count; i++) {

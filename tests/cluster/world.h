@@ -3,6 +3,8 @@
  * frames, commits) and engine on a storage that follows the log between them, clients, and faults.
  * A seed is a run.
  *
+ * Some timers have messages, which are committed in transactions with the ends of their timers.
+ *
  * Appends come late, get lost, land twice, and land after they were given up or while their node
  * sleeps; answers get lost; the log pauses; nodes are stopped, crash and go back to an older
  * storage, whose calls fail, read late, and have wall clocks that differ and step, and others that
@@ -34,6 +36,9 @@
     X(silenced, "answers that the lease forbade")                \
     X(deliveries, "deliveries")                                  \
     X(duplicates, "of them repeated by a later owner")           \
+    X(staged, "messages staged in a transaction")                \
+    X(deals, "transactions committed")                           \
+    X(expired, "transactions that took too long")                \
     X(late, "appends that landed after they were given up")      \
     X(lost, "appends lost")                                      \
     X(doubled, "appends that landed twice")                      \

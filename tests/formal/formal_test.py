@@ -15,8 +15,10 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
-# Of partition.pml: small ones first.
+# Of partition.pml, and of once.pml: small ones first.
 BOUNDS = [("LOG_MAX=3", "FAULTS_MAX=2", "LEASE=2"), ("LOG_MAX=4", "FAULTS_MAX=2", "LEASE=1")]
+ONCE_BOUNDS = [("LOG_MAX=5", "FAULTS_MAX=1"), ("LOG_MAX=4", "FAULTS_MAX=2")]
+ONCE_BOUNDS_FULL = [("LOG_MAX=6", "FAULTS_MAX=1"), ("LOG_MAX=5", "FAULTS_MAX=2")]
 BOUNDS_FULL = [("LOG_MAX=4", "FAULTS_MAX=2", "LEASE=2"), ("LOG_MAX=5", "FAULTS_MAX=1", "LEASE=1"),
                ("NODES=3", "LOG_MAX=3", "FAULTS_MAX=1", "LEASE=1")]
 
@@ -71,16 +73,23 @@ class FormalTest(unittest.TestCase):
     def test_timer(self):
         self.check("timer.pml")
 
-    def test_partition(self):
+    def check_bounds(self, name, bounds, bounds_full):
+        """The assertions of a model without properties in temporal logic."""
         with tempfile.TemporaryDirectory() as folder:
-            model = Model("partition.pml", folder)
+            model = Model(name, folder)
             for plant in model.plants:
                 self.assertFalse(holds(model.build(plant))[0], f"PLANT={plant} is not found")
-                print(f"partition.pml: PLANT={plant} is found")
-            for bounds in BOUNDS + (BOUNDS_FULL if os.environ.get("TEST_SIZE") == "full" else []):
-                is_kept, states = holds(model.build(0, *bounds))
-                print(f"partition.pml: every assertion holds in {states} states, {' '.join(bounds)}", flush=True)
-                self.assertTrue(is_kept, bounds)
+                print(f"{name}: PLANT={plant} is found")
+            for each in bounds + (bounds_full if os.environ.get("TEST_SIZE") == "full" else []):
+                is_kept, states = holds(model.build(0, *each))
+                print(f"{name}: every assertion holds in {states} states, {' '.join(each)}", flush=True)
+                self.assertTrue(is_kept, each)
+
+    def test_partition(self):
+        self.check_bounds("partition.pml", BOUNDS, BOUNDS_FULL)
+
+    def test_once(self):
+        self.check_bounds("once.pml", ONCE_BOUNDS, ONCE_BOUNDS_FULL)
 
 
 if __name__ == "__main__":
