@@ -9,9 +9,9 @@
  *     kafka_tool remove SERVERS TOPIC
  *     kafka_tool mock TOPIC PARTITIONS
  *
- * `read` prints a line for each message, parted by blanks: the broker's time in ms, the partition,
- * the key, the payload and then each header as name=value; keys, payloads and values in hexadecimal
- * digits, "-" for none.
+ * `read` prints a line for each committed message, parted by blanks: the broker's time in ms, the
+ * partition, the key, the payload and then each header as name=value; keys, payloads and values in
+ * hexadecimal digits, "-" for none.
  *
  * `leaders` prints a line for each partition: its number, the id of its leader, -1 for none, and
  * how many replicas are in sync.
@@ -56,6 +56,7 @@ static rd_kafka_t *open_client(rd_kafka_type_t type, const char *servers)
         set(conf, "group.id", "kafka_tool");
         set(conf, "enable.auto.commit", "false");
         set(conf, "isolation.level", "read_committed");
+        set(conf, "enable.partition.eof", "true");
     }
     char text[256];
     rd_kafka_t *client = rd_kafka_new(type, conf, text, sizeof(text));
@@ -193,18 +194,6 @@ static void print_message(const rd_kafka_message_t *message)
     printf("\n");
 }
 
-/* How many messages lie in the partition; assigns it from the first. */
-static int64_t size_of(rd_kafka_t *client, const char *topic, int32_t partition,
-                       rd_kafka_topic_partition_list_t *list)
-{
-    int64_t low, high;
-
-    if (rd_kafka_query_watermark_offsets(client, topic, partition, &low, &high, WAIT_MS))
-        fail("read", "no offsets");
-    rd_kafka_topic_partition_list_add(list, topic, partition)->offset = low;
-    return high - low;
-}
-
 static void read_all(const char *servers, const char *topic)
 {
     rd_kafka_t *client = open_client(RD_KAFKA_CONSUMER, servers);
@@ -214,20 +203,23 @@ static void read_all(const char *servers, const char *topic)
 
     if (rd_kafka_metadata(client, 0, handle, &metadata, WAIT_MS) || metadata->topic_cnt != 1)
         fail("read", "no such topic");
-    int64_t left = 0;
-    for (int i = 0; i < metadata->topics[0].partition_cnt; i++)
-        left += size_of(client, topic, metadata->topics[0].partitions[i].id, list);
+    int left = metadata->topics[0].partition_cnt; /* whose end was not told */
+    for (int i = 0; i < left; i++)
+        rd_kafka_topic_partition_list_add(list, topic, metadata->topics[0].partitions[i].id)
+            ->offset = RD_KAFKA_OFFSET_BEGINNING;
     rd_kafka_assign(client, list);
     while (left > 0) {
         rd_kafka_message_t *message = rd_kafka_consumer_poll(client, WAIT_MS);
 
         if (!message)
             fail("read", "nothing comes");
-        if (message->err)
+        if (message->err == RD_KAFKA_RESP_ERR__PARTITION_EOF)
+            left--;
+        else if (message->err)
             fail("read", rd_kafka_message_errstr(message));
-        print_message(message);
+        else
+            print_message(message);
         rd_kafka_message_destroy(message);
-        left--;
     }
     rd_kafka_metadata_destroy(metadata);
     rd_kafka_topic_partition_list_destroy(list);

@@ -9,7 +9,7 @@
  * producer sends one partition in a request, and a broker serves a connection one request at a
  * time: so each log has handles of its own.
  */
-#include "cluster/backend/log_kafka.h"
+#include "cluster/backend/log_kafka_conf.h"
 
 #include <errno.h>
 #include <librdkafka/rdkafka.h>
@@ -44,9 +44,8 @@ struct log_kafka {
 
 /* ---- settings ---- */
 
-static enum error_code log_kafka_set(rd_kafka_conf_t *conf,
-                                     const struct log_kafka_property *properties, size_t count,
-                                     struct error *ret_error)
+enum error_code log_kafka_set(rd_kafka_conf_t *conf, const struct log_kafka_property *properties,
+                              size_t count, struct error *ret_error)
 {
     char text[160];
 
@@ -63,16 +62,26 @@ static void log_kafka_drop(const rd_kafka_t *client, int level, const char *faci
     (void)client, (void)level, (void)facility, (void)text;
 }
 
+enum error_code log_kafka_set_common(rd_kafka_conf_t *conf, const struct log_kafka_options *options,
+                                     struct error *ret_error)
+{
+    const struct log_kafka_property common[] = {
+        {"bootstrap.servers", options->brokers}, {"socket.nagle.disable", "true"},
+        {"reconnect.backoff.ms", "50"},          {"reconnect.backoff.max.ms", "500"},
+        {"log.connection.close", "false"},
+    };
+    const enum error_code code =
+        log_kafka_set(conf, options->properties, options->property_count, ret_error);
+
+    rd_kafka_conf_set_log_cb(conf, log_kafka_drop);
+    return code ? code : log_kafka_set(conf, common, sizeof(common) / sizeof(common[0]), ret_error);
+}
+
 static enum error_code log_kafka_configure(const struct log_kafka *log, rd_kafka_conf_t *conf,
                                            rd_kafka_type_t type, struct error *ret_error)
 {
     const struct log_kafka_options *options = &log->options;
     char timeout[24];
-    const struct log_kafka_property both[] = {
-        {"bootstrap.servers", options->brokers}, {"socket.nagle.disable", "true"},
-        {"reconnect.backoff.ms", "50"},          {"reconnect.backoff.max.ms", "500"},
-        {"log.connection.close", "false"},
-    };
     const struct log_kafka_property producer[] = {
         {"enable.idempotence", "true"},
         {"acks", "all"},
@@ -82,18 +91,13 @@ static enum error_code log_kafka_configure(const struct log_kafka *log, rd_kafka
         {"message.timeout.ms", timeout},
     };
     static const struct log_kafka_property consumer[] = {
-        {"enable.partition.eof", "true"},
-        {"check.crcs", "true"},
-        {"auto.offset.reset", "error"},
+        {"enable.partition.eof", "true"}, {"check.crcs", "true"},
+        {"auto.offset.reset", "error"},   {"isolation.level", "read_committed"},
         {"fetch.error.backoff.ms", "50"},
     };
-    const size_t both_count = sizeof(both) / sizeof(both[0]);
-    enum error_code code =
-        log_kafka_set(conf, options->properties, options->property_count, ret_error);
+    const enum error_code code = log_kafka_set_common(conf, options, ret_error);
 
     snprintf(timeout, sizeof(timeout), "%llu", (unsigned long long)options->append_timeout_ms);
-    if (!code)
-        code = log_kafka_set(conf, both, both_count, ret_error);
     if (code)
         return code;
     return type == RD_KAFKA_PRODUCER
@@ -131,7 +135,6 @@ static enum error_code log_kafka_make(struct log_kafka *log, rd_kafka_type_t typ
     enum error_code code = log_kafka_configure(log, conf, type, ret_error);
 
     rd_kafka_conf_set_opaque(conf, log);
-    rd_kafka_conf_set_log_cb(conf, log_kafka_drop);
     if (type == RD_KAFKA_PRODUCER)
         rd_kafka_conf_set_dr_msg_cb(conf, log_kafka_report);
     if (!code) {
@@ -265,7 +268,8 @@ static enum log_kafka_kind log_kafka_kind_of(const rd_kafka_message_t *record)
     }
 }
 
-/* Whether all is read that the log had in the last answer of a broker, and no event has said so. */
+/* Whether all is read that the log had in the last answer of a broker, and no event has said so.
+ * Not when a marker of a transaction is last, for that is not told. */
 static bool log_kafka_is_at_end(const struct log_kafka *log)
 {
     int64_t low, high;

@@ -1,0 +1,20 @@
+/*
+ * log_kafka_conf.h - the settings of librdkafka that all clients of a partition's log share.
+ *
+ * Threads    No state: any.
+ */
+#ifndef TICKWHEEL_CLUSTER_LOG_KAFKA_CONF_H
+#define TICKWHEEL_CLUSTER_LOG_KAFKA_CONF_H
+
+#include "cluster/backend/log_kafka.h"
+
+#include <librdkafka/rdkafka.h>
+
+enum error_code log_kafka_set(rd_kafka_conf_t *conf, const struct log_kafka_property *properties,
+                              size_t count, struct error *ret_error);
+
+/* The properties of the options, and those that are fixed. */
+enum error_code log_kafka_set_common(rd_kafka_conf_t *conf, const struct log_kafka_options *options,
+                                     struct error *ret_error);
+
+#endif

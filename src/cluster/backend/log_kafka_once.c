@@ -1,0 +1,332 @@
+/*
+ * log_kafka_once.c - transactions by librdkafka; see log_kafka_once.h.
+ *
+ * librdkafka waits in the calls that begin, commit and initialise; so does this file. Messages are
+ * sent as they are put, and their reports are taken in settle. The frames are sent when the brokers
+ * have all messages, and committed when no other record lies before the frames.
+ */
+#include "cluster/backend/log_kafka_once.h"
+
+#include "cluster/backend/log_kafka_conf.h"
+#include "sys/clock.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+/* RD_KAFKA_V_KEY casts const away. */
+#pragma GCC diagnostic ignored "-Wcast-qual"
+
+enum {
+    ONCE_POLL_MS = 100,
+    /* After that the brokers end a transaction by themselves. A node that stopped in one holds up
+     * the readers until then, unless another node fences it. */
+    ONCE_TRANSACTION_MS = 30000,
+};
+
+struct log_kafka_once {
+    const struct log_kafka_once_options *options;
+    rd_kafka_t *producer;
+    struct log_kafka_report *reports; /* of the messages */
+    size_t capacity, sent, answered;
+    bool has_failed;
+    /* Of the frames: */
+    size_t frames_answered;
+    uint64_t from, next; /* the first one; behind the last one that was told */
+    bool is_torn;        /* they do not lie in a row, or one was refused */
+    const char *reason;
+};
+
+/* ---- reports ---- */
+
+static struct log_kafka_report once_report_of(rd_kafka_resp_err_t error)
+{
+    struct log_kafka_report report = {LOG_KAFKA_REFUSED, rd_kafka_err2str(error)};
+
+    switch (error) {
+    case RD_KAFKA_RESP_ERR_NO_ERROR:
+        return (struct log_kafka_report){LOG_KAFKA_TAKEN, ""};
+    case RD_KAFKA_RESP_ERR__MSG_TIMED_OUT:
+    case RD_KAFKA_RESP_ERR__PURGE_QUEUE:
+    case RD_KAFKA_RESP_ERR__PURGE_INFLIGHT:
+    case RD_KAFKA_RESP_ERR__FATAL:
+    case RD_KAFKA_RESP_ERR__FENCED:
+    case RD_KAFKA_RESP_ERR__STATE:
+    case RD_KAFKA_RESP_ERR__QUEUE_FULL:
+    case RD_KAFKA_RESP_ERR_INVALID_PRODUCER_EPOCH:
+        report.fate = LOG_KAFKA_UNKNOWN;
+        break;
+    case RD_KAFKA_RESP_ERR_MSG_SIZE_TOO_LARGE:
+    case RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE:
+        report.fate = LOG_KAFKA_TOO_LARGE;
+        break;
+    case RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION: /* its name is none */
+        report.fate = LOG_KAFKA_NEVER;
+        break;
+    default:
+        break;
+    }
+    return report;
+}
+
+static void once_hear_frame(struct log_kafka_once *once, const rd_kafka_message_t *message)
+{
+    const uint64_t offset = (uint64_t)message->offset;
+
+    if (message->err || message->offset < 0) {
+        once->is_torn = true;
+        once->reason = rd_kafka_err2str(message->err);
+        return;
+    }
+    if (once->frames_answered++ == 0)
+        once->from = once->next = offset;
+    once->is_torn |= offset != once->next;
+    once->next = offset + 1;
+}
+
+/* The opaque of a message is 1 + its index, and that of a frame is 0. */
+static void once_hear(rd_kafka_t *producer, const rd_kafka_message_t *message, void *context)
+{
+    struct log_kafka_once *once = context;
+    const size_t number = (size_t)(uintptr_t)message->_private;
+
+    (void)producer;
+    if (number == 0) {
+        once_hear_frame(once, message);
+        return;
+    }
+    once->reports[number - 1] = once_report_of(message->err);
+    once->has_failed |= message->err != RD_KAFKA_RESP_ERR_NO_ERROR;
+    once->answered++;
+}
+
+/* ---- open and close ---- */
+
+static enum error_code once_configure(const struct log_kafka_once_options *options,
+                                      rd_kafka_conf_t *conf, struct error *ret_error)
+{
+    char timeout[24], whole[24];
+    const struct log_kafka_property own[] = {
+        {"transactional.id", options->id},
+        {"transaction.timeout.ms", whole},
+        {"message.timeout.ms", timeout},
+        {"topic.metadata.propagation.max.ms", "1000"}, /* a topic that is not there is told soon */
+        {"message.max.bytes", "100000000"},            /* the topic's own limit decides */
+        {"linger.ms", "0"},
+        {"retry.backoff.ms", "50"},
+    };
+    const enum error_code code = log_kafka_set_common(conf, options->log, ret_error);
+
+    snprintf(timeout, sizeof(timeout), "%llu", (unsigned long long)options->settle_timeout_ms);
+    snprintf(whole, sizeof(whole), "%d", ONCE_TRANSACTION_MS);
+    return code ? code : log_kafka_set(conf, own, sizeof(own) / sizeof(own[0]), ret_error);
+}
+
+static enum error_code once_fail(rd_kafka_error_t *error, const char *what, struct error *ret_error)
+{
+    error_set(ret_error, ERROR_IO, "%s: %.140s", what, rd_kafka_error_string(error));
+    rd_kafka_error_destroy(error);
+    return ERROR_IO;
+}
+
+static int once_left_ms(struct instant until)
+{
+    return (int)(instant_since_ns(instant_now(), until) / 1000000) + 1;
+}
+
+static enum error_code once_init(struct log_kafka_once *once, struct error *ret_error)
+{
+    const struct instant until = instant_add_ms(instant_now(), once->options->open_timeout_ms);
+    rd_kafka_error_t *error;
+
+    while ((error = rd_kafka_init_transactions(once->producer, once_left_ms(until)))) {
+        if (!rd_kafka_error_is_retriable(error) || instant_now().ns >= until.ns)
+            return once_fail(error, "the brokers begin no transactions", ret_error);
+        rd_kafka_error_destroy(error);
+    }
+    return ERROR_NONE;
+}
+
+enum error_code log_kafka_once_open(const struct log_kafka_once_options *options,
+                                    struct log_kafka_once **ret_once, struct error *ret_error)
+{
+    struct log_kafka_once *once = calloc(1, sizeof(*once));
+    rd_kafka_conf_t *conf = rd_kafka_conf_new();
+    char text[160];
+
+    if (!once) {
+        rd_kafka_conf_destroy(conf);
+        return error_set(ret_error, ERROR_NO_MEMORY, "open");
+    }
+    once->options = options;
+    enum error_code code = once_configure(options, conf, ret_error);
+    rd_kafka_conf_set_opaque(conf, once);
+    rd_kafka_conf_set_dr_msg_cb(conf, once_hear);
+    if (!code) {
+        once->producer = rd_kafka_new(RD_KAFKA_PRODUCER, conf, text, sizeof(text));
+        if (!once->producer)
+            code = error_set(ret_error, ERROR_IO, "librdkafka: %.140s", text);
+    }
+    if (!once->producer)
+        rd_kafka_conf_destroy(conf);
+    if (!code)
+        code = once_init(once, ret_error);
+    if (code)
+        log_kafka_once_close(once);
+    else
+        *ret_once = once;
+    return code;
+}
+
+void log_kafka_once_close(struct log_kafka_once *once)
+{
+    if (!once)
+        return;
+    if (once->producer) {
+        rd_kafka_purge(once->producer, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
+        rd_kafka_destroy(once->producer);
+    }
+    free(once->reports);
+    free(once);
+}
+
+/* ---- a transaction ---- */
+
+enum error_code log_kafka_once_begin(struct log_kafka_once *once, struct error *ret_error)
+{
+    rd_kafka_error_t *error = rd_kafka_begin_transaction(once->producer);
+
+    once->sent = once->answered = once->frames_answered = 0;
+    once->has_failed = once->is_torn = false;
+    once->reason = NULL;
+    return error ? once_fail(error, "begin a transaction", ret_error) : ERROR_NONE;
+}
+
+static rd_kafka_headers_t *once_headers(const struct log_kafka_message *message)
+{
+    rd_kafka_headers_t *headers = rd_kafka_headers_new(message->header_count);
+
+    for (size_t i = 0; i < message->header_count; i++)
+        rd_kafka_header_add(headers, message->headers[i].name, -1, message->headers[i].value.data,
+                            (ssize_t)message->headers[i].value.size);
+    return headers;
+}
+
+static void once_refuse(struct log_kafka_once *once, size_t index, rd_kafka_resp_err_t error)
+{
+    once->reports[index] = once_report_of(error);
+    once->has_failed = true;
+}
+
+static bool once_reserve(struct log_kafka_once *once, size_t index)
+{
+    const size_t capacity = once->capacity ? 2 * once->capacity : 64;
+
+    if (index < once->capacity)
+        return true;
+    struct log_kafka_report *reports = realloc(once->reports, capacity * sizeof(*reports));
+    if (!reports)
+        return false;
+    once->reports = reports;
+    once->capacity = capacity;
+    return true;
+}
+
+void log_kafka_once_put(struct log_kafka_once *once, size_t index,
+                        const struct log_kafka_message *message)
+{
+    if (!once_reserve(once, index)) {
+        once->has_failed = true;
+        return;
+    }
+    once->reports[index] = (struct log_kafka_report){LOG_KAFKA_UNKNOWN, "no broker has answered"};
+    once->sent++;
+    rd_kafka_headers_t *headers = once_headers(message);
+    const rd_kafka_resp_err_t error = rd_kafka_producev(
+        once->producer, RD_KAFKA_V_TOPIC(message->topic), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
+        RD_KAFKA_V_KEY(message->key.data, message->key.size),
+        RD_KAFKA_V_VALUE((void *)(uintptr_t)message->value.data, message->value.size),
+        RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_OPAQUE((void *)(uintptr_t)(index + 1)),
+        RD_KAFKA_V_END);
+    if (!error)
+        return;
+    rd_kafka_headers_destroy(headers);
+    once_refuse(once, index, error);
+}
+
+/* A topic that may not be written to is refused when it joins the transaction, and no message says
+ * so. To begin another transaction is refused now in any case, and that tells why. */
+static void once_look_for_refusal(struct log_kafka_once *once)
+{
+    rd_kafka_error_t *error = rd_kafka_begin_transaction(once->producer);
+    const rd_kafka_resp_err_t code = rd_kafka_error_code(error);
+
+    once->has_failed |= rd_kafka_error_is_fatal(error) || rd_kafka_error_txn_requires_abort(error);
+    for (size_t i = 0; i < once->sent && once->has_failed; i++) {
+        if (once->reports[i].fate != LOG_KAFKA_UNKNOWN)
+            continue;
+        once->reports[i].reason = rd_kafka_err2str(code);
+        if (code == RD_KAFKA_RESP_ERR_TOPIC_AUTHORIZATION_FAILED ||
+            code == RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART)
+            once->reports[i].fate = LOG_KAFKA_SUSPECT;
+    }
+    rd_kafka_error_destroy(error);
+}
+
+bool log_kafka_once_settle(struct log_kafka_once *once, struct log_kafka_report *reports,
+                           size_t count)
+{
+    const struct instant until = instant_add_ms(instant_now(), once->options->settle_timeout_ms);
+
+    while (!once->has_failed && once->answered < once->sent && instant_now().ns < until.ns)
+        if (rd_kafka_poll(once->producer, ONCE_POLL_MS) == 0)
+            once_look_for_refusal(once);
+    rd_kafka_poll(once->producer, 0); /* others of the request that failed */
+    if (once->has_failed)
+        once_look_for_refusal(once);
+    for (size_t i = 0; i < count; i++)
+        reports[i] = i < once->sent ? once->reports[i]
+                                    : (struct log_kafka_report){LOG_KAFKA_UNKNOWN, "out of memory"};
+    return !once->has_failed && once->answered == count;
+}
+
+static rd_kafka_resp_err_t once_send_frames(struct log_kafka_once *once,
+                                            const struct log_kafka_commit *commit)
+{
+    const struct log_kafka_options *log = once->options->log;
+    rd_kafka_resp_err_t error = RD_KAFKA_RESP_ERR_NO_ERROR;
+
+    for (size_t i = 0; i < commit->frame_count && !error; i++)
+        error = rd_kafka_producev(
+            once->producer, RD_KAFKA_V_TOPIC(log->topic),
+            RD_KAFKA_V_PARTITION((int32_t)log->partition), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
+            RD_KAFKA_V_VALUE((void *)(uintptr_t)commit->frames[i].data, commit->frames[i].size),
+            RD_KAFKA_V_OPAQUE(NULL), RD_KAFKA_V_END);
+    return error;
+}
+
+enum error_code log_kafka_once_commit(struct log_kafka_once *once,
+                                      const struct log_kafka_commit *commit, uint64_t *ret_offset,
+                                      struct error *ret_error)
+{
+    const struct instant until = instant_add_ms(instant_now(), commit->timeout_ms);
+    const rd_kafka_resp_err_t code = once_send_frames(once, commit);
+
+    if (code)
+        return error_set(ret_error, ERROR_IO, "append: %.140s", rd_kafka_err2str(code));
+    while (!once->is_torn && once->frames_answered < commit->frame_count)
+        if (instant_now().ns < until.ns)
+            rd_kafka_poll(once->producer, ONCE_POLL_MS);
+        else
+            return error_set(ret_error, ERROR_IO, "append: no broker has answered");
+    if (once->is_torn || once->from < commit->from || once->from > commit->to)
+        return error_set(ret_error, ERROR_IO, "append: %.140s",
+                         once->reason ? once->reason : "another record lies before it");
+    rd_kafka_error_t *error;
+    while ((error = rd_kafka_commit_transaction(once->producer, once_left_ms(until)))) {
+        if (!rd_kafka_error_is_retriable(error) || instant_now().ns >= until.ns)
+            return once_fail(error, "commit", ret_error);
+        rd_kafka_error_destroy(error);
+    }
+    *ret_offset = once->next - 1;
+    return ERROR_NONE;
+}

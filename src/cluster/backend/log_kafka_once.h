@@ -1,0 +1,90 @@
+/*
+ * log_kafka_once.h - messages to topics of the log's brokers, and frames of the log, in one
+ * transaction of Kafka: readers of committed records see all of them or none.
+ *
+ *     log_kafka_once_open(&options, &once, &error);            ends the transaction of another one
+ *     log_kafka_once_begin(once, &error);
+ *     log_kafka_once_put(once, 0, &message); ...
+ *     log_kafka_once_settle(once, reports, count);             the brokers have them, or not
+ *     log_kafka_once_commit(once, &commit, &offset, &error);   frames follow, and it is decided
+ *
+ * A producer is of no more use when a call has failed, or a message was not taken: close it, and
+ * open another one. That ends its transaction: without effect, unless its commit was decided
+ * before. So a late request cannot meet a later transaction of its producer (KAFKA-17754).
+ *
+ * Errors     ERROR_IO with the cause. A commit is in doubt then.
+ * Threads    One owner, which waits for the brokers in each call. librdkafka has its own threads.
+ */
+#ifndef TICKWHEEL_CLUSTER_LOG_KAFKA_ONCE_H
+#define TICKWHEEL_CLUSTER_LOG_KAFKA_ONCE_H
+
+#include "cluster/backend/log_kafka.h"
+
+struct log_kafka_once_options {
+    const struct log_kafka_options *log; /* where the frames go; borrowed */
+    const char *id;                      /* transactional.id: one for each partition */
+    uint64_t open_timeout_ms;
+    uint64_t settle_timeout_ms;
+};
+
+struct log_kafka_header {
+    const char *name;
+    struct bytes value;
+};
+
+struct log_kafka_message {
+    const char *topic;
+    struct bytes key, value; /* key.data NULL: there is none */
+    const struct log_kafka_header *headers;
+    size_t header_count;
+};
+
+enum log_kafka_fate {
+    LOG_KAFKA_UNKNOWN,   /* no answer in time, or it was not sent because of others */
+    LOG_KAFKA_TAKEN,     /* it is in the topic when the transaction is committed */
+    LOG_KAFKA_REFUSED,   /* now; perhaps not later */
+    LOG_KAFKA_SUSPECT,   /* a topic of the transaction was refused, perhaps its own */
+    LOG_KAFKA_TOO_LARGE, /* it, or others that were sent with it */
+    LOG_KAFKA_NEVER,     /* no broker will take it */
+};
+
+struct log_kafka_report {
+    enum log_kafka_fate fate;
+    const char *reason; /* unless TAKEN; static */
+};
+
+struct log_kafka_commit {
+    const struct bytes *frames;
+    size_t frame_count;
+    uint64_t from,
+        to; /* the first frame has to lie between these offsets, and then they in a row */
+    uint64_t timeout_ms;
+};
+
+struct log_kafka_once;
+
+/* Waits until every transaction of this id has ended; an older producer of it can do nothing any
+ * more. */
+enum error_code log_kafka_once_open(const struct log_kafka_once_options *options,
+                                    struct log_kafka_once **ret_once, struct error *ret_error);
+
+/* Ends it without waiting for brokers: an open transaction ends by the next open, or by its time.
+ * NULL is fine. */
+void log_kafka_once_close(struct log_kafka_once *once);
+
+enum error_code log_kafka_once_begin(struct log_kafka_once *once, struct error *ret_error);
+
+/* Adds the message `index`: 0, 1, 2 and so on. Its bytes are copied. */
+void log_kafka_once_put(struct log_kafka_once *once, size_t index,
+                        const struct log_kafka_message *message);
+
+/* Waits until all messages are taken, or one is not. True: all are. */
+bool log_kafka_once_settle(struct log_kafka_once *once, struct log_kafka_report *reports,
+                           size_t count);
+
+/* Adds the frames, and commits. `ret_offset` is that of the last one. */
+enum error_code log_kafka_once_commit(struct log_kafka_once *once,
+                                      const struct log_kafka_commit *commit, uint64_t *ret_offset,
+                                      struct error *ret_error);
+
+#endif
