@@ -488,7 +488,8 @@ static enum error_code check(const struct config *config, struct error *ret_erro
     signature_destroy(signature);
     if (code)
         return error_set(ret_error, code, "webhook_secret: %s", cause.text);
-    code = brokers_check_settings(config->broker_connections, broker_backends, &cause);
+    code = brokers_check_settings(config->broker_connections, config->cluster_brokers,
+                                  broker_backends, &cause);
     if (code)
         return error_set(ret_error, code, "broker_connections: %s", cause.text);
     code = site_check_settings(config, ret_error);

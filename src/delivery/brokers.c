@@ -1,6 +1,8 @@
 /* The broker connections of the configuration: reads the setting, starts them, finds by name. */
 #include "delivery/brokers.h"
 
+#include "base/percent.h"
+
 #include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
@@ -14,6 +16,7 @@ struct brokers_member {
     const struct broker_backend *backend;
     struct broker_url url;
     struct broker_connection *connection;
+    bool is_exactly_once;
 };
 
 struct brokers {
@@ -63,6 +66,35 @@ static bool brokers_is_name(struct bytes name)
     return name.size > 0 && name.size <= BROKER_NAME_SIZE_MAX;
 }
 
+/* exactly_once=true: then the log of the cluster carries the messages, by its own clients. */
+static enum error_code brokers_check_once(const struct brokers *brokers,
+                                          struct brokers_member *member, struct error *ret_error)
+{
+    const struct broker_url *url = &member->url;
+    const char *cluster = brokers->options.cluster_brokers;
+
+    for (size_t i = 0; i < url->parameter_count; i++)
+        if (strcmp(url->parameters[i].name, "exactly_once") == 0)
+            member->is_exactly_once = strcmp(url->parameters[i].value, "true") == 0;
+    if (!member->is_exactly_once)
+        return ERROR_NONE;
+    if (!cluster || !*cluster)
+        return error_set(ret_error, ERROR_INVALID,
+                         "%s: exactly_once needs a cluster on these brokers: set cluster_brokers",
+                         member->name);
+    if (strcmp(member->backend->scheme, "kafka") != 0 || strcmp(url->hosts, cluster) != 0)
+        return error_set(ret_error, ERROR_INVALID,
+                         "%s: exactly_once works on the brokers of the cluster only: write its "
+                         "hosts as cluster_brokers has them",
+                         member->name);
+    if (*url->user || *url->password || url->parameter_count > 1)
+        return error_set(ret_error, ERROR_INVALID,
+                         "%s: with exactly_once it may have no user and no other parameter, as the "
+                         "log of the cluster has none",
+                         member->name);
+    return ERROR_NONE;
+}
+
 static struct brokers_member *find_member(const struct brokers *brokers, struct bytes name)
 {
     for (size_t i = 0; i < brokers->count; i++)
@@ -102,7 +134,7 @@ static enum error_code brokers_add_member(struct brokers *brokers, struct bytes 
                          "%s: %.16s: is no kind of broker that this program was built with; "
                          "--version lists them",
                          member->name, member->url.scheme);
-    return ERROR_NONE;
+    return brokers_check_once(brokers, member, ret_error);
 }
 
 static enum error_code add_members(struct brokers *brokers, struct error *ret_error)
@@ -148,11 +180,12 @@ static enum error_code brokers_create(const struct brokers_options *options,
     return ERROR_NONE;
 }
 
-enum error_code brokers_check_settings(const char *connections,
+enum error_code brokers_check_settings(const char *connections, const char *cluster_brokers,
                                        const struct broker_backend *const *backends,
                                        struct error *ret_error)
 {
-    struct brokers_options options = {.connections = connections, .backends = backends};
+    struct brokers_options options = {
+        .connections = connections, .backends = backends, .cluster_brokers = cluster_brokers};
     struct brokers *brokers;
     enum error_code code = brokers_create(&options, &brokers, ret_error);
 
@@ -300,6 +333,22 @@ static enum error_code ask_backend(const struct broker_backend *backend, struct 
     return refusal ? error_set(ret_error, ERROR_INVALID, "it %s", refusal) : ERROR_NONE;
 }
 
+/* NAME.log and NAME.control; a letter of a name may be written as %XX. */
+static bool brokers_is_log(const struct brokers *brokers, struct bytes text,
+                           const struct target *target)
+{
+    static const char *const kinds[] = {".log", ".control"};
+    char topic[TARGET_PATH_SIZE_MAX + 1], own[TARGET_PATH_SIZE_MAX + 1];
+
+    *percent_decode(target_slice(text, target->paths[0]), topic) = '\0';
+    for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
+        snprintf(own, sizeof(own), "%s%s", brokers->options.cluster_name, kinds[i]);
+        if (strcmp(topic, own) == 0)
+            return true;
+    }
+    return false;
+}
+
 enum error_code brokers_check(const struct brokers *brokers, struct bytes text,
                               const struct target *target, struct error *ret_error)
 {
@@ -309,7 +358,26 @@ enum error_code brokers_check(const struct brokers *brokers, struct bytes text,
         return error_set(ret_error, ERROR_INVALID, "%.*s: targets are not built into this server",
                          (int)scheme.size, scheme.data);
     const struct brokers_member *member = member_of(brokers, text, target, ret_error);
+    if (member && member->is_exactly_once && brokers_is_log(brokers, text, target))
+        return error_set(ret_error, ERROR_INVALID, "it is a topic of the cluster's own log");
     return member ? ask_backend(member->backend, text, target, ret_error) : ERROR_INVALID;
+}
+
+bool brokers_is_exactly_once(const struct brokers *brokers, struct bytes text,
+                             const struct target *target)
+{
+    const struct brokers_member *member = find_member(brokers, target_slice(text, target->name));
+
+    return member && member->is_exactly_once && target->kind == TARGET_KAFKA;
+}
+
+bool brokers_has_exactly_once(const struct brokers *brokers)
+{
+    bool has_any = false;
+
+    for (size_t i = 0; i < brokers->count; i++)
+        has_any |= brokers->members[i]->is_exactly_once;
+    return has_any;
 }
 
 /* ---- deliveries ---- */

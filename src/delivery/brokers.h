@@ -27,6 +27,7 @@
 struct brokers_options {
     const char *connections;                      /* "NAME=URL NAME=URL ..."; may be empty */
     const struct broker_backend *const *backends; /* up to NULL: broker_backends but for tests */
+    const char *cluster_brokers, *cluster_name;   /* of the log; NULL or empty: no cluster */
     const char *client_name;                      /* borrowed until stop, as are the backends */
     uint32_t inflight_max; /* of each connection; see broker_connection_options */
     uint64_t inflight_bytes_max;
@@ -44,13 +45,21 @@ enum error_code brokers_start(const struct brokers_options *options, struct brok
                               struct error *ret_error);
 
 /* Whether brokers_start could use the settings; starts nothing. */
-enum error_code brokers_check_settings(const char *connections,
+enum error_code brokers_check_settings(const char *connections, const char *cluster_brokers,
                                        const struct broker_backend *const *backends,
                                        struct error *ret_error);
 
 /* Whether a timer may go to this target of a broker: INVALID says why not. */
 enum error_code brokers_check(const struct brokers *brokers, struct bytes text,
                               const struct target *target, struct error *ret_error);
+
+/* Whether messages to this target go out in a transaction with the log of the cluster, which the
+ * caller sees to: brokers_post does not take them. */
+bool brokers_is_exactly_once(const struct brokers *brokers, struct bytes text,
+                             const struct target *target);
+
+/* Whether any connection is one for that. */
+bool brokers_has_exactly_once(const struct brokers *brokers);
 
 /* Takes every delivery of the list, which is empty afterwards. Does not wait. */
 void brokers_post(struct brokers *brokers, struct list *deliveries);

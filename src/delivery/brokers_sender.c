@@ -12,6 +12,8 @@ static enum error_code brokers_sender_start(const struct sender_options *options
     struct brokers_options brokers_options = {
         .connections = config->broker_connections,
         .backends = broker_backends,
+        .cluster_brokers = config->cluster_brokers,
+        .cluster_name = config->cluster_name,
         .client_name = options->user_agent,
         .inflight_max = config->broker_inflight_max,
         .inflight_bytes_max = config->broker_inflight_bytes_max,

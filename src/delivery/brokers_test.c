@@ -202,14 +202,14 @@ static void test_brokers_settings(void **state)
     struct set set;
     set_init(&set);
     struct error error;
-    assert_int_equal(brokers_check_settings(set.connections, backends, &error), ERROR_NONE);
-    assert_int_equal(brokers_check_settings("", backends, &error), ERROR_NONE);
+    assert_int_equal(brokers_check_settings(set.connections, NULL, backends, &error), ERROR_NONE);
+    assert_int_equal(brokers_check_settings("", NULL, backends, &error), ERROR_NONE);
     struct brokers *brokers;
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct brokers_options options = options_of(&set);
 
         options.connections = cases[i].connections;
-        assert_int_equal(brokers_check_settings(cases[i].connections, backends, &error),
+        assert_int_equal(brokers_check_settings(cases[i].connections, NULL, backends, &error),
                          ERROR_INVALID);
         if (!strstr(error.text, cases[i].reason) || strstr(error.text, "hush"))
             fail_msg("%s", error.text);
@@ -218,17 +218,48 @@ static void test_brokers_settings(void **state)
     }
     for (int i = 0; i <= BROKERS_MAX; i++) {
         snprintf(many + strlen(many), 24, "n%d=redis://h/1 ", i);
-        assert_int_equal(brokers_check_settings(many, backends, &error),
+        assert_int_equal(brokers_check_settings(many, NULL, backends, &error),
                          i < BROKERS_MAX ? ERROR_NONE : ERROR_INVALID);
     }
     assert_non_null(strstr(error.text, "more than 64"));
     for (int more = 0; more < 2; more++) {
         snprintf(many, sizeof(many), "%0*d=redis://h/1", BROKER_NAME_SIZE_MAX + more, 0);
-        assert_int_equal(brokers_check_settings(many, backends, &error),
+        assert_int_equal(brokers_check_settings(many, NULL, backends, &error),
                          more ? ERROR_INVALID : ERROR_NONE);
     }
     broker_fixture_deinit(&set.a);
     broker_fixture_deinit(&set.b);
+}
+
+/* Only on the brokers of the cluster's log, by its own clients, and not to its own topics. */
+static void test_exactly_once_settings(void **state)
+{
+    static const struct broker_backend kafka = {
+        .scheme = "kafka", .create = fake_create, .destroy = fake_destroy};
+    static const struct broker_backend *const kinds[] = {&kafka, &fake_backend, NULL};
+    static const struct {
+        const char *connections, *cluster, *reason;
+    } cases[] = {
+        {"a=kafka://h:1/1?exactly_once=true", "h:1", NULL},
+        {"a=kafka://h:1,i:2/1?exactly_once=true", "h:1,i:2", NULL},
+        {"a=kafka://h:1/1?exactly_once=false", "", NULL},
+        {"a=kafka://h:1/1?exactly_once=true", "", "a: exactly_once needs a cluster"},
+        {"a=kafka://h:1/1?exactly_once=true", NULL, "a: exactly_once needs a cluster"},
+        {"a=kafka://h:2/1?exactly_once=true", "h:1", "as cluster_brokers has them"},
+        {"a=kafka://:hush@h:1/1?exactly_once=true", "h:1", "no user and no other parameter"},
+        {"a=kafka://h:1/1?exactly_once=true&acks=0", "h:1", "no user and no other parameter"},
+    };
+    struct error error;
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const enum error_code code =
+            brokers_check_settings(cases[i].connections, cases[i].cluster, kinds, &error);
+
+        assert_int_equal(code, cases[i].reason ? ERROR_INVALID : ERROR_NONE);
+        if (cases[i].reason && (!strstr(error.text, cases[i].reason) || strstr(error.text, "hush")))
+            fail_msg("%s", error.text);
+    }
 }
 
 static void test_backends(void **state)
@@ -255,6 +286,7 @@ int main(void)
         cmocka_unit_test(test_drain_and_stop),
         cmocka_unit_test(test_targets),
         cmocka_unit_test(test_brokers_settings),
+        cmocka_unit_test(test_exactly_once_settings),
         cmocka_unit_test(test_backends),
     };
 

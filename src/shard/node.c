@@ -22,7 +22,7 @@ static uint16_t node_outcome_partition(struct list *message)
     return list_item(message, struct delivery, link)->timer->id.partition;
 }
 
-static void node_post_outcomes(void *context, struct list *deliveries)
+void node_post_outcomes(void *context, struct list *deliveries)
 {
     struct node *node = context;
 

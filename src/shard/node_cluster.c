@@ -1,6 +1,7 @@
 /* node_cluster.c - the threads of a node's replicas; see node_cluster.h. */
 #include "shard/node_cluster.h"
 
+#include "delivery/brokers.h"
 #include "shard/node_control.h"
 #include "sys/clock.h"
 #include "sys/entropy.h"
@@ -27,12 +28,69 @@ static void replica_order(struct node_replica *replica, enum node_replica_order 
     shard_wake(replica->shard);
 }
 
+static void replica_log(struct node_replica *replica, uint64_t ticket, struct bytes bytes)
+{
+    if (log_kafka_append(replica->log, ticket, bytes, NULL))
+        replica->refused_ticket = ticket;
+}
+
+/* A transaction that an owner before has open would keep all readers from the claim. */
 static void replica_on_append(void *context, uint64_t ticket, struct bytes bytes)
 {
     struct node_replica *replica = context;
 
-    if (log_kafka_append(replica->log, ticket, bytes, NULL))
-        replica->refused_ticket = ticket;
+    if (!replica->once || replica_state(replica->replica) != OWNERSHIP_CLAIMING) {
+        replica_log(replica, ticket, bytes);
+        return;
+    }
+    buffer_clear(&replica->claim);
+    buffer_append_bytes(&replica->claim, bytes);
+    replica->claim_ticket = ticket;
+    node_once_claim(replica->once);
+}
+
+static void replica_on_transact(void *context, const struct replica_transaction *transaction)
+{
+    node_once_commit(((struct node_replica *)context)->once, transaction);
+}
+
+/* What the thread of the transactions tells. */
+static void replica_hear_once(struct node_replica *replica, struct instant now)
+{
+    for (;;) {
+        const struct node_once_event event = node_once_take(replica->once);
+        const uint64_t claim_ticket = replica->claim_ticket;
+
+        switch (event.kind) {
+        case ONCE_NOTHING:
+            return;
+        case ONCE_READY:
+        case ONCE_REFUSED:
+            replica->claim_ticket = 0;
+            if (event.kind == ONCE_REFUSED || buffer_failed(&replica->claim))
+                replica_failed(replica->replica, claim_ticket, now);
+            else
+                replica_log(replica, claim_ticket, buffer_bytes(&replica->claim));
+            break;
+        case ONCE_STAGED:
+            replica_stage(replica->replica, event.count);
+            break;
+        case ONCE_LANDED:
+            replica_landed(replica->replica, event.ticket, event.offset, now);
+            break;
+        case ONCE_FAILED:
+            replica_failed(replica->replica, event.ticket, now);
+            break;
+        case ONCE_GONE:
+            replica_give_up(replica->replica, now);
+            break;
+        }
+    }
+}
+
+static void replica_on_told(void *context)
+{
+    log_kafka_wake(((struct node_replica *)context)->log);
 }
 
 /* Without memory there is no engine, and the thread tries again. */
@@ -65,7 +123,11 @@ static void replica_on_begin(void *context, const struct storage_meta *meta)
 
 static void replica_on_drain(void *context)
 {
-    replica_order(context, REPLICA_DRAIN);
+    struct node_replica *replica = context;
+
+    replica_order(replica, REPLICA_DRAIN);
+    if (replica->once)
+        node_once_drain(replica->once);
 }
 
 static void replica_on_leave(void *context)
@@ -73,6 +135,8 @@ static void replica_on_leave(void *context)
     struct node_replica *replica = context;
 
     replica->wants_engine = false;
+    if (replica->once)
+        node_once_leave(replica->once);
     atomic_store(&replica->acts_until_ns, 0);
     replica_order(replica, REPLICA_LEAVE);
 }
@@ -232,6 +296,8 @@ static void replica_go(struct node_replica *replica)
 {
     struct instant now = instant_boot_now();
 
+    if (replica->once)
+        replica_hear_once(replica, now);
     replica_hear(replica, replica_take_in(replica), now);
     replica_turn(replica->replica, now, wall_now());
     if (replica->refused_ticket)
@@ -278,11 +344,23 @@ static bool replica_is_over(struct node_replica *replica)
     return replica->unwanted_at.ns && now.ns >= instant_add_ms(replica->unwanted_at, keep_ms).ns;
 }
 
+static enum error_code replica_open_once(struct node_replica *replica, struct error *ret_error)
+{
+    const struct node_once_options options = {
+        .node = replica->node,
+        .log = &replica->log_options,
+        .told = replica_on_told,
+        .context = replica,
+    };
+
+    return node_once_start(&options, &replica->once, ret_error);
+}
+
 static enum error_code replica_open(struct node_replica *replica, struct error *ret_error)
 {
     struct node *node = replica->node;
     const struct config *config = node->config;
-    const struct log_kafka_options log_options = {
+    replica->log_options = (struct log_kafka_options){
         .brokers = config->cluster_brokers,
         .topic = replica->topic,
         .partition = replica->partition->index,
@@ -301,6 +379,7 @@ static enum error_code replica_open(struct node_replica *replica, struct error *
     const struct replica_events events = {
         .context = replica,
         .append = replica_on_append,
+        .transact = replica_on_transact,
         .begin = replica_on_begin,
         .drain = replica_on_drain,
         .leave = replica_on_leave,
@@ -311,11 +390,15 @@ static enum error_code replica_open(struct node_replica *replica, struct error *
 
     if (entropy_u64(&options.seed) != ERROR_NONE)
         return error_set(ret_error, ERROR_IO, "the system gives no entropy");
-    enum error_code code = log_kafka_open(&log_options, &log, ret_error);
+    enum error_code code = log_kafka_open(&replica->log_options, &log, ret_error);
     if (code)
         return code;
     code = replica_create(&options, &events, instant_boot_now(), &replica->replica, ret_error);
+    if (!code && node->delivers_once)
+        code = replica_open_once(replica, ret_error);
     if (code) {
+        replica_destroy(replica->replica);
+        replica->replica = NULL;
         log_kafka_close(log);
         return code;
     }
@@ -337,6 +420,8 @@ static void replica_close(struct node_replica *replica)
 
     replica_take_in(replica);
     replica_stop(replica->replica);
+    node_once_stop(replica->once);
+    replica->once = NULL;
     pthread_mutex_lock(&replica->lock);
     replica->log = NULL;
     pthread_mutex_unlock(&replica->lock);
@@ -494,6 +579,21 @@ void node_cluster_commit(struct node *node, struct list *batches)
     }
 }
 
+bool node_cluster_takes(const struct node *node, const struct delivery *delivery)
+{
+    const struct timer *timer = delivery->timer;
+
+    return node->delivers_once && timer->target.kind == TARGET_KAFKA &&
+           brokers_is_exactly_once(senders_find(node->senders, TARGET_KAFKA), timer->texts.target,
+                                   &timer->target);
+}
+
+void node_cluster_post(struct node *node, uint16_t partition, struct list *deliveries)
+{
+    if (!list_is_empty(deliveries))
+        node_once_post(node->replicas[partition].once, deliveries);
+}
+
 /* A copy of before is followed. */
 static enum error_code node_cluster_prepare(struct node *node, uint16_t index,
                                             struct error *ret_error)
@@ -512,6 +612,7 @@ static enum error_code node_cluster_prepare(struct node *node, uint16_t index,
     pthread_condattr_destroy(&monotonic);
     list_init(&replica->batches);
     list_init(&replica->asked);
+    buffer_init(&replica->claim);
     snprintf(replica->topic, sizeof(replica->topic), "%s.log", node->config->cluster_name);
     partition_set_owner(replica->partition, replica->shard);
     const enum error_code code = storage_load_place(node->storage, index, &place, ret_error);
@@ -527,6 +628,7 @@ enum error_code node_cluster_init(struct node *node, struct error *ret_error)
 
     if (code)
         return code;
+    node->delivers_once = brokers_has_exactly_once(senders_find(node->senders, TARGET_KAFKA));
     node->replicas = calloc(node->partition_count, sizeof(*node->replicas));
     if (!node->replicas)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
@@ -573,6 +675,7 @@ void node_cluster_free(struct node *node)
 
         if (atomic_load(&replica->orders) & REPLICA_BEGIN)
             engine_destroy(replica->engine); /* no shard has taken it */
+        buffer_deinit(&replica->claim);
         pthread_cond_destroy(&replica->changed);
         pthread_mutex_destroy(&replica->lock);
     }

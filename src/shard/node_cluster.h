@@ -23,6 +23,7 @@
 #include "cluster/backend/log_kafka.h"
 #include "cluster/planner.h"
 #include "cluster/replica.h"
+#include "shard/node_once.h"
 #include "shard/shard.h"
 
 enum { REPLICA_KEEP_LEASES = 5 };
@@ -81,6 +82,10 @@ struct node_replica {
     uint64_t trim_to;        /* records before it are to be dropped; 0: none */
     struct instant trim_at;
     struct replica_stats counted; /* in the counts above */
+    struct log_kafka_options log_options;
+    struct node_once *once; /* NULL: no connection delivers exactly once */
+    struct buffer claim;    /* that waits until no older transaction is open */
+    uint64_t claim_ticket;  /* its; 0: none waits */
     bool is_releasing, was_acting;
     struct instant release_until;
     struct instant unwanted_at; /* since when it has a copy and no part; {0}: it has one */
@@ -112,6 +117,11 @@ const _Atomic uint64_t *node_cluster_valid_until(const struct node *node, uint16
 
 /* Takes the batches of a shard, which are in a list that is empty afterwards. */
 void node_cluster_commit(struct node *node, struct list *batches);
+
+/* Whether the message of the delivery is committed together with its outcome (node_once.h); and
+ * takes a list of such deliveries, which is empty afterwards. */
+bool node_cluster_takes(const struct node *node, const struct delivery *delivery);
+void node_cluster_post(struct node *node, uint16_t partition, struct list *deliveries);
 
 /* What the plan says of the partition. From any thread. */
 void node_replica_plan(struct node_replica *replica, const struct plan_entry *entry);

@@ -308,10 +308,11 @@ static enum error_code cluster_answer(struct cluster_asked *asked)
 }
 
 /* NONE: the timer is acknowledged. */
-static enum error_code cluster_create_after(struct cluster_host *host, uint16_t partition,
-                                            uint64_t after_ms, struct timer_id *ret_id)
+static enum error_code cluster_create_to(struct cluster_host *host, uint16_t partition,
+                                         const char *target, uint64_t after_ms,
+                                         struct timer_id *ret_id)
 {
-    const struct timer_texts texts = {.target = BYTES("log:"), .payload = BYTES("1")};
+    const struct timer_texts texts = {.target = bytes_of(target), .payload = BYTES("1")};
     struct cluster_asked asked;
 
     cluster_asked_init(&asked);
@@ -334,6 +335,12 @@ static enum error_code cluster_create_after(struct cluster_host *host, uint16_t 
     if (!asked.created.error)
         *ret_id = asked.created.id;
     return asked.created.error;
+}
+
+static enum error_code cluster_create_after(struct cluster_host *host, uint16_t partition,
+                                            uint64_t after_ms, struct timer_id *ret_id)
+{
+    return cluster_create_to(host, partition, "log:", after_ms, ret_id);
 }
 
 static enum error_code cluster_create(struct cluster_host *host, uint16_t partition,
@@ -701,6 +708,60 @@ static void test_the_log_is_silent(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, cluster_set_up, cluster_tear_down)
 
+/* How many records the topic has, when `least` of them have come. */
+static size_t cluster_count(struct cluster_fixture *fixture, const char *topic, size_t least)
+{
+    const struct instant until = instant_add_ms(instant_now(), CLUSTER_WAIT_MS);
+    const struct log_kafka_options options = {
+        .brokers = rd_kafka_mock_cluster_bootstraps(fixture->brokers),
+        .topic = topic,
+        .append_timeout_ms = CLUSTER_WAIT_MS,
+    };
+    struct log_kafka_event event = {.kind = LOG_KAFKA_NOTHING};
+    struct log_kafka *log;
+    size_t count = 0;
+
+    assert_int_equal(log_kafka_open(&options, &log, NULL), ERROR_NONE);
+    assert_int_equal(log_kafka_follow(log, 0, NULL), ERROR_NONE);
+    while (count < least || event.kind != LOG_KAFKA_END) {
+        assert_true(instant_now().ns < until.ns);
+        count += log_kafka_wait(log, 1000, &event) == LOG_KAFKA_RECORD;
+    }
+    log_kafka_close(log);
+    return count;
+}
+
+/* Each message is in its topic once, and its timer is over. */
+static void test_exactly_once(void **state)
+{
+    const struct instant until = instant_add_ms(instant_now(), CLUSTER_WAIT_MS);
+    struct cluster_fixture *fixture = *state;
+    struct cluster_host *host = &fixture->hosts[0];
+    char connections[200];
+
+    snprintf(connections, sizeof(connections), "bus=kafka://%s?exactly_once=true",
+             rd_kafka_mock_cluster_bootstraps(fixture->brokers));
+    cluster_set(host, "broker_connections", connections);
+    assert_int_equal(rd_kafka_mock_topic_create(fixture->brokers, "due", 1, 1), 0);
+    cluster_boot(host);
+    cluster_await(host, true);
+    for (size_t i = 0; i < CLUSTER_TIMERS; i++) {
+        const uint16_t partition = (uint16_t)(i % CLUSTER_PARTITIONS);
+        enum error_code code;
+
+        do {
+            code = cluster_create_to(host, partition, "kafka://bus/due", 0, &fixture->ids[i]);
+            assert_true(!code || cluster_may_repeat(code, until));
+        } while (code);
+    }
+    cluster_count(fixture, "due", CLUSTER_TIMERS);
+    for (size_t i = 0; i < CLUSTER_TIMERS; i++)
+        while (cluster_get(host, &fixture->ids[i]) != ERROR_GONE)
+            assert_true(instant_now().ns < until.ns);
+    cluster_halt(host);
+    assert_int_equal(cluster_count(fixture, "due", CLUSTER_TIMERS), CLUSTER_TIMERS);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -712,6 +773,7 @@ int main(void)
         TEST(test_holds_of_all_hosts),
         TEST(test_a_number_of_another_host),
         TEST(test_the_log_is_silent),
+        TEST(test_exactly_once),
         TEST(test_timers_are_due_after_the_lease),
     };
 

@@ -238,8 +238,9 @@ static void shard_gather(struct shard *shard, struct list *ret_batches)
 
     struct list reads;
     list_init(&reads);
-    struct list deliveries;
+    struct list deliveries, once;
     list_init(&deliveries);
+    list_init(&once);
     for (size_t i = 0; i < shard->partition_count; i++) {
         struct engine *engine = shard->partitions[i]->engine;
         struct storage_batch *batch;
@@ -260,8 +261,9 @@ static void shard_gather(struct shard *shard, struct list *ret_batches)
                (delivery = engine_take_delivery(engine))) {
             delivery->handed_us = now_us;
             delivery->valid_until_ns = node_cluster_valid_until(node, shard->partitions[i]->index);
-            list_push(&deliveries, &delivery->link);
+            list_push(node_cluster_takes(node, delivery) ? &once : &deliveries, &delivery->link);
         }
+        node_cluster_post(node, shard->partitions[i]->index, &once);
         shard_tell_given_up(node, engine);
         struct list events;
         list_init(&events);

@@ -95,6 +95,7 @@ struct node {
     unsigned shard_count, shards_running;
     struct partition *partitions;
     struct node_replica *replicas; /* [partition_count], node_cluster.h; NULL: no cluster */
+    bool delivers_once;            /* a connection does, in transactions of the log; node_once.h */
     struct node_control *control;  /* node_control.h; NULL: no cluster */
     struct shard *shards;
     struct event_loop *loops[SHARDS_MAX]; /* of the shards */
@@ -169,6 +170,9 @@ void storage_look(struct node *node);
 /* ---- node.c ---- */
 
 struct engine_options node_engine_options(struct node *node, uint16_t partition, uint64_t seed);
+
+/* Gives deliveries, each with an outcome, back to their engines. From any thread. */
+void node_post_outcomes(void *node, struct list *deliveries);
 
 void node_wake_shards(struct node *node);
 

@@ -142,6 +142,11 @@ static enum error_code set_parameters(struct kafka *kafka, struct error *ret_err
     for (size_t i = 0; i < url->parameter_count && !code; i++) {
         const struct broker_parameter *parameter = &url->parameters[i];
 
+        if (strcmp(parameter->name, "exactly_once") == 0) { /* brokers.c */
+            if (strcmp(parameter->value, "true") != 0 && strcmp(parameter->value, "false") != 0)
+                return error_set(ret_error, ERROR_INVALID, "exactly_once: is true or false");
+            continue;
+        }
         if (is_fixed(parameter->name))
             return error_set(ret_error, ERROR_INVALID, "%s: is not for the URL to set",
                              parameter->name);
