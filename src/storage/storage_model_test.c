@@ -276,6 +276,8 @@ static void model_log_export(struct storage *owner, struct storage_export *expor
     assert_int_equal(storage_export(owner, export, body, NULL), ERROR_NONE);
     if (body->size)
         log->records[log->count++].partition = export->partition;
+    else
+        buffer_deinit(body); /* it was begun, and taken back */
 }
 
 /* Changes, and parts of copies of all partitions, in any order. Answers the place of the first
