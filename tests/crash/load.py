@@ -24,6 +24,7 @@ import harness
 SEED = int(os.environ.get("TEST_SEED", str(random.SystemRandom().randrange(1 << 32))))
 FAR_MS = 3600 * 1000
 FOREVER = 1 << 63
+READ_S = 120  # until all timers are read, and none is refused
 NDJSON = {"Content-Type": "application/x-ndjson"}
 
 # The path whose first answer is always 500 opens its breaker now and then: its timers wait for a moment, not minutes.
@@ -108,14 +109,17 @@ class Record:
         return verdict
 
     def missing(self, daemon, others):
-        """Timers that are far yet, and that the daemon does not know."""
-        lost = []
+        """Timers that are far yet, and that the daemon does not know. In a cluster it may have to ask again."""
+        lost, until = [], time.monotonic() + READ_S
         connection = daemon.connect()
         for timer_id, timer in self.timers.items():
             if timer_id in others:
                 continue
-            status = daemon.call("GET", f"/v1/timers/{timer_id}", connection=connection)[0]
+            status = 503
+            while status == 503 and time.monotonic() < until:
+                status = daemon.call("GET", f"/v1/timers/{timer_id}", connection=connection)[0]
             if status not in (200, 410) or (status == 410 and not timer.cancel_sent):
+                print(f"{timer_id}: status {status}", flush=True)
                 lost.append(timer_id)
         connection.close()
         return lost
@@ -218,6 +222,7 @@ class Client(threading.Thread):
         if status in self.patience:
             self.refused += 1
         elif status == 404 and "/timers/" in path:
+            print(f"{method} {path}: 404", flush=True)
             self.record.gone.append(path.rsplit("/", 1)[1])  # acknowledged, and not known any more
         elif status not in expect:
             raise AssertionError(f"{method} {path}: {status} {answer}")

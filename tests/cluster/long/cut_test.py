@@ -8,6 +8,7 @@ question of the others about its timers has an answer within 5 s, a refusal or n
 It needs root.
 """
 
+import json
 import sys
 import time
 
@@ -76,10 +77,22 @@ class CutTest(fault_case.FaultCase):
             self.answered[status] = self.answered.get(status, 0) + 1
             self.stale += status != 503 and answer.get("payload") != number
 
+    def fill(self, node):
+        """Timers of the node that are due when its lease is over, and before it would give up without one."""
+        now_ms = int(time.time() * 1000)
+        timers = [{"at": now_ms + after_ms, "target": self.receiver.url()} for after_ms in range(2500, 8000, 50)]
+        status, _, text = node.daemon.call("POST", "/v1/timers/batch", "".join(json.dumps(each) + "\n" for each in timers),
+                                           load.NDJSON)
+        self.assertEqual(status, 200, text)
+        for timer, line in zip(timers, text.splitlines()):
+            if "id" in (made := json.loads(line)):
+                self.record.created(made["id"], timer)
+
     def cut_off(self, number, what):
         node = self.chance.choice(self.nodes)
         other, owned = self.chance.choice(self.others(node)), self.owned_by(node)
         epochs = {row["partition"]: row["epoch"] for row in self.view(node)["partitions"]}
+        self.fill(node)
         began_us, until = load.now_us(), time.monotonic() + SETTLE_S
         self.cut(node, CUTS[what])
         is_lost = "brokers" in what
