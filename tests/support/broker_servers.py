@@ -71,6 +71,7 @@ class Server:
             self.process = subprocess.Popen(
                 self.command(), stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT,
                 cwd=self.folder, env=self.environment(), start_new_session=True)
+        harness.started.append(self.process)
 
     def await_ready(self, seconds):
         def look():

@@ -3,6 +3,7 @@
 Every server listens on a port that the system chooses and is ended by its process id.
 """
 
+import atexit
 import collections
 import http.client
 import json
@@ -37,6 +38,18 @@ def wait_until(condition, seconds, what):
     raise TimeoutError(f"{what}: not within {seconds} s")
 
 
+# A test that is told to end unwinds, and what it has started ends with it.
+signal.signal(signal.SIGTERM, signal.default_int_handler)
+started = []
+
+
+@atexit.register
+def end_all():
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+
+
 class Program:
     """A child process whose output goes to a file; it is ended with the test. `enter` is called in it first."""
 
@@ -46,6 +59,7 @@ class Program:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, env=env,
                 preexec_fn=enter)
+        started.append(self.process)
 
     def output(self):
         with open(self.log_path, errors="replace") as file:
