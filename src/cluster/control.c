@@ -8,7 +8,10 @@
 
 #include <stdlib.h>
 
-enum { CONTROL_FOUND_MS = 10000 }; /* between foundings: each takes a while to be read */
+enum {
+    CONTROL_FOUND_MS = 10000, /* between foundings: each takes a while to be read */
+    CONTROL_LOSSES_MAX = 2,   /* without a record between them, by trims in front of the reader */
+};
 
 enum control_append {
     CONTROL_NO_APPEND,
@@ -28,6 +31,7 @@ struct cluster_control {
     bool is_blind;        /* reading began in the middle, and no record of a planner was read yet */
     bool is_rewound;
     bool is_from_first; /* reading began with the first record that there is */
+    unsigned losses;    /* while it was read, and since a record was */
     bool has_founding;
     uint64_t founding; /* offset of the last founding, or else of the first record read */
     struct instant found_at;
@@ -99,7 +103,8 @@ void control_lost(struct cluster_control *control, const char *reason)
 {
     if (control_has_ended(control) || control->is_rewound)
         return;
-    if (control->state == CONTROL_READING || control->state == CONTROL_LEFT) {
+    control->losses += control->state == CONTROL_READING;
+    if (control->state == CONTROL_LEFT || control->losses > CONTROL_LOSSES_MAX) {
         control_break(control, reason);
         return;
     }
@@ -237,6 +242,7 @@ static enum ownership_verdict control_judge(struct cluster_control *control, uin
         const struct ownership_place first = {.next = offset};
 
         control->has_begun = true;
+        control->losses = 0;
         control->is_blind = offset > 0;
         control->founding = offset;
         control_begin_holds(control, offset);

@@ -389,6 +389,30 @@ static void test_a_short_log(void **state)
     assert_true(plan->version == control_plan(council->nodes[2].control)->version);
 }
 
+/* Trims may overtake a reader; a topic that is gone has no first record either. */
+static void test_a_log_that_is_lost_again(void **state)
+{
+    struct council *council = *state;
+
+    council_boot_three(council);
+    council_pass(council, 2000);
+    struct cluster_control *control = council->nodes[0].control;
+    for (int i = 0; i < 3; i++) {
+        control_lost(control, "dropped");
+        assert_true(control_take_rewind(control));
+        assert_int_equal(control_state(control), CONTROL_READING);
+    }
+    control_read(control, 0, buffer_bytes(&council->log[0]), council->now);
+    for (int i = 0; i < 2; i++) {
+        control_lost(control, "dropped");
+        assert_true(control_take_rewind(control));
+    }
+    control_lost(control, "dropped");
+    assert_false(control_take_rewind(control));
+    assert_int_equal(control_state(control), CONTROL_BROKEN);
+    council_kill(&council->nodes[0]);
+}
+
 /* A log that was dropped by no planner cannot be judged. */
 static void test_an_empty_rest(void **state)
 {
@@ -857,6 +881,7 @@ int main(void)
         TEST(test_holds_in_doubt),
         TEST(test_records_that_cannot_be_read),
         TEST(test_a_short_log),
+        TEST(test_a_log_that_is_lost_again),
         TEST(test_an_empty_rest),
         cmocka_unit_test(test_clock_offset),
     };
