@@ -206,7 +206,7 @@ class BookTest(Room):
             daemon = self.daemon = harness.Program(["env", "-C", folder, os.path.abspath(harness.find("tickwheeld"))],
                                                    self.environment())
             self.addCleanup(daemon.close)
-            daemon.port = daemon.find_port(r"listen=127\.0\.0\.1:(\d+)")
+            daemon.address, daemon.port = "127.0.0.1", daemon.find_port(r"listen=127\.0\.0\.1:(\d+)")
             daemon.call = lambda *request: harness.Daemon.call(daemon, *request)
             daemon.connect = lambda: harness.Daemon.connect(daemon)
             harness.wait_until(lambda: daemon.call("GET", "/readyz")[0] == 200, 30, "ready")
