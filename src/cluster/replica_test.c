@@ -305,19 +305,31 @@ static void test_a_transaction_fails(void **state)
     timer_free(work.timer);
 }
 
+/* The next ownership begins without messages that were staged. */
 static void test_a_transaction_is_gone(void **state)
 {
     struct replica_fixture *fixture = *state;
     struct replica_host *host = &fixture->hosts[0];
-    struct replica_work work;
+    struct replica_work work[2];
 
-    replica_stage(host->replica, 2);
-    work_commit_message(&work, host, 1);
-    fixture_run(fixture, 1);
+    replica_stage(host->replica, 1);
     replica_give_up(host->replica, fixture->now);
+    work_commit_message(&work[0], host, 1);
     fixture_run(fixture, 1);
     assert_true(host->refused == 1 && host->leaves == 1 && host->transactions == 0);
-    timer_free(work.timer);
+    replica_left(host->replica);
+    for (int i = 0; i < 30; i++) {
+        fixture_run(fixture, LEASE_MS / 4);
+        replica_recovered(host->replica);
+    }
+    assert_int_equal(replica_state(host->replica), OWNERSHIP_ACTIVE);
+    work_commit_message(&work[1], host, 2);
+    fixture_run(fixture, 1);
+    assert_int_equal(host->transactions, 0);
+    replica_stop(host->replica); /* the batch comes back */
+    assert_int_equal(host->refused, 2);
+    timer_free(work[0].timer);
+    timer_free(work[1].timer);
 }
 
 /* A start reads little of a log in which only leases were kept. */
