@@ -23,7 +23,7 @@ PLACES = (
     ("clients/go/client.go", rf'\bversion\s*= "{FULL}"'),
     ("clients/go/README.md", rf"@v{FULL}"),
     ("clients/java/pom.xml", rf"<artifactId>tickwheel-client</artifactId>\s*<version>{FULL}<"),
-    ("clients/java/README.md", rf"tickwheel-client:{FULL}"),
+    ("clients/java/README.md", rf"<artifactId>tickwheel-client</artifactId>\s*<version>{FULL}<"),
     ("clients/java/src/main/java/tickwheel/Transport.java", rf"tickwheel-java/{FULL}"),
     ("clients/python/pyproject.toml", rf'^version = "{FULL}"'),
     ("clients/python/src/tickwheel/__init__.py", rf'__version__ = "{FULL}"'),
