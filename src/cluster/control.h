@@ -100,7 +100,8 @@ void control_read(struct cluster_control *control, uint64_t offset, struct bytes
 void control_restored(struct cluster_control *control, struct instant now);
 
 /* The log has no record at the offset that is to be read. A node that was away for long, or reads
- * while the log is trimmed, joins anew: control_take_rewind. One that has nothing to read is broken. */
+ * while the log is trimmed, joins anew: control_take_rewind. It is broken when there is nothing to
+ * read. */
 void control_lost(struct cluster_control *control, const char *reason);
 
 /* The append is in the log, at this offset; or it is in doubt. */
