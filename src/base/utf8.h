@@ -7,6 +7,7 @@
 #ifndef TICKWHEEL_BASE_UTF8_H
 #define TICKWHEEL_BASE_UTF8_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -50,6 +51,15 @@ static inline size_t utf8_cut(const char *text, size_t limit)
     while (limit > 0 && ((uint8_t)text[limit] & 0xc0) == 0x80)
         limit--;
     return limit;
+}
+
+/* Whether all bytes up to `end` are characters. */
+static inline bool utf8_is_text(const char *at, const char *end)
+{
+    for (size_t size; at < end; at += size)
+        if ((size = utf8_size(at, end)) == 0)
+            return false;
+    return true;
 }
 
 #endif

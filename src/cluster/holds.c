@@ -112,16 +112,7 @@ void holds_change_encode(const struct holds_change *change, struct buffer *to)
 
 static bool holds_is_note(struct bytes note)
 {
-    const char *end = note.data + note.size;
-
-    for (const char *at = note.data; at < end;) {
-        const size_t size = utf8_size(at, end);
-
-        if (size == 0)
-            return false;
-        at += size;
-    }
-    return note.size <= HOLDS_NOTE_SIZE_MAX;
+    return note.size <= HOLDS_NOTE_SIZE_MAX && utf8_is_text(note.data, note.data + note.size);
 }
 
 static enum error_code holds_decode_row(struct bytes rest, struct holds_change *ret_change)

@@ -251,6 +251,25 @@ static uint32_t planner_suits(struct planning *planning, uint16_t partition,
     return to->member->standings[partition].role != ROSTER_ABSENT ? 2 : 1;
 }
 
+/* The partition that suits the node best, by `suits`, which is 0 for one that does not. False: none
+ * does. */
+static bool planner_best(struct planning *planning,
+                         uint32_t (*suits)(struct planning *, uint16_t, const struct plan_node *),
+                         const struct plan_node *to, uint16_t *ret_partition)
+{
+    uint32_t best = 0;
+
+    for (uint16_t p = 0; p < planning->plan->partition_count; p++) {
+        const uint32_t suited = suits(planning, p, to);
+
+        if (suited > best) {
+            best = suited;
+            *ret_partition = p;
+        }
+    }
+    return best > 0;
+}
+
 /* The owner of the plan counts as the one to be: it gives the partition away. */
 static void planner_move(struct planning *planning, uint16_t partition, struct plan_node *to)
 {
@@ -274,16 +293,8 @@ static void planner_move_surplus(struct planning *planning)
     for (size_t i = 0; i < planning->node_count; i++) {
         struct plan_node *to = &planning->nodes[i];
         while (planner_has_room(to, PLAN_OWNS)) {
-            uint32_t best = 0;
-            uint16_t partition = 0;
-            for (uint16_t p = 0; p < planning->plan->partition_count; p++) {
-                const uint32_t suits = planner_suits(planning, p, to);
-                if (suits > best) {
-                    best = suits;
-                    partition = p;
-                }
-            }
-            if (best == 0)
+            uint16_t partition;
+            if (!planner_best(planning, planner_suits, to, &partition))
                 break; /* partitions without an owner, or broken there */
             planner_move(planning, partition, to);
         }
@@ -460,16 +471,8 @@ static void planner_even_out(struct planning *planning)
     for (size_t i = 0; i < planning->node_count; i++) {
         struct plan_node *to = &planning->nodes[i];
         while (planner_has_room(to, PLAN_STANDS)) {
-            uint32_t best = 0;
-            uint16_t partition = 0;
-            for (uint16_t p = 0; p < planning->plan->partition_count; p++) {
-                const uint32_t suits = planner_evens(planning, p, to);
-                if (suits > best) {
-                    best = suits;
-                    partition = p;
-                }
-            }
-            if (best == 0)
+            uint16_t partition;
+            if (!planner_best(planning, planner_evens, to, &partition))
                 break;
             planner_replace(planning, partition, to);
         }

@@ -26,20 +26,6 @@ static void maintenance_set(struct node *node, struct bytes note)
         memcpy(node->hold_note, note.data, note.size);
 }
 
-static bool maintenance_is_text(struct bytes note)
-{
-    const char *end = note.data + note.size;
-
-    for (const char *at = note.data; at < end;) {
-        const size_t size = utf8_size(at, end);
-
-        if (size == 0)
-            return false;
-        at += size;
-    }
-    return true;
-}
-
 /* A file that cannot be understood holds deliveries back too. */
 enum error_code maintenance_load(struct node *node, struct error *ret_error)
 {
@@ -53,7 +39,9 @@ enum error_code maintenance_load(struct node *node, struct error *ret_error)
     code = files_read(path, NODE_NOTE_SIZE_MAX, &text, ret_error);
     const struct bytes note = buffer_bytes(&text);
     if (!code || code == ERROR_TOO_LARGE) {
-        maintenance_set(node, !code && maintenance_is_text(note) ? note : (struct bytes){0});
+        maintenance_set(node, !code && utf8_is_text(note.data, note.data + note.size)
+                                  ? note
+                                  : (struct bytes){0});
         atomic_store(&node->is_held, true);
         code = ERROR_NONE;
     }

@@ -298,16 +298,7 @@ void target_pauses_encode(const struct target_pauses *pauses, struct buffer *out
 
 static bool target_pauses_is_text(struct bytes text)
 {
-    const char *end = text.data + text.size;
-
-    for (const char *at = text.data; at < end;) {
-        const size_t size = utf8_size(at, end);
-
-        if (size == 0)
-            return false;
-        at += size;
-    }
-    return true;
+    return utf8_is_text(text.data, text.data + text.size);
 }
 
 /* Whether a target has this name. */
