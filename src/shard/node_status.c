@@ -1,4 +1,5 @@
 /* Health, metrics, and the state of targets and brokers. */
+#include "shard/node_cluster.h"
 #include "shard/node_control.h"
 
 #include "sys/clock.h"
@@ -129,6 +130,16 @@ static bool node_is_recovered(struct node *node)
     return is_ready;
 }
 
+/* As this node has read the logs. */
+static bool node_has_broken_logs(const struct node *node)
+{
+    bool is_broken = false;
+
+    for (size_t i = 0; node->replicas && i < node->partition_count; i++)
+        is_broken = is_broken || atomic_load(&node->replicas[i].state) == OWNERSHIP_BROKEN;
+    return is_broken;
+}
+
 void node_health(struct node *node, struct node_health *ret_health)
 {
     const char *reason = "", *trouble = node_control_trouble(node);
@@ -144,6 +155,8 @@ void node_health(struct node *node, struct node_health *ret_health)
         reason = "damaged: a partition cannot be read";
     else if (trouble)
         reason = trouble;
+    else if (node_has_broken_logs(node))
+        reason = "broken: the log of a partition has lost records, or is damaged";
     else if (!node_is_recovered(node))
         reason = "recovering";
     ret_health->is_ready = *reason == '\0';

@@ -50,8 +50,11 @@ class DamageTest(fault_case.FaultCase):
             return all("broken" in states and "active" not in states for states in found)
         with self.told():
             harness.wait_until(look, TOLD_S, "the damage is told")
-        print(f"told after {time.monotonic() - began:.1f} s: " + "; ".join(
-            f"node {node.number} /readyz {node.daemon.call('GET', '/readyz')[2]}" for node in self.nodes), flush=True)
+        answers = {node.number: node.daemon.call("GET", "/readyz")[2] for node in self.nodes}
+        print(f"told after {time.monotonic() - began:.1f} s; /readyz {answers}", flush=True)
+        for node in self.nodes:
+            if any(self.view(node)["partitions"][partition]["state"] == "broken" for partition in partitions):
+                self.assertIn("broken", answers[node.number]["detail"])
 
     def check(self, damaged):
         whole = set(self.marks) - damaged
