@@ -87,7 +87,7 @@ test-clients: ## the client libraries, each with its language's own tools
 test-brokers: ## the tests of Kafka (the cluster's log too) and RabbitMQ against real servers
 	@scripts/install-deps brokers
 	@tests/brokers/kafka/fetch
-	@TEST_BROKERS=all scripts/test dev -R 'broker_(kafka|kafka_log|cluster|copies|import|pass|rabbitmq|sweep)_test'
+	@TEST_BROKERS=all scripts/test dev -R 'broker_(kafka|kafka_log|cluster|compose|copies|import|once|pass|rabbitmq|sweep)_test|cluster_script_test'
 
 test-cluster: ## the log of a cluster on three Kafka brokers, some of which are killed; five minutes
 	@scripts/install-deps brokers

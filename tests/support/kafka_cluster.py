@@ -1,6 +1,7 @@
 """A cluster of Apache Kafka for tests: three brokers, each a controller too, on free ports of loopback, ended by their
 process ids. A broker can be killed, stopped with SIGSTOP and started again on its port and folder."""
 
+import os
 import signal
 import socket
 import struct
@@ -8,6 +9,16 @@ import subprocess
 
 import broker_servers
 import harness
+
+
+PROPERTIES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "packaging", "cluster", "broker.properties")
+
+
+def broker_properties():
+    """The settings that docs/cluster.md wants of brokers."""
+    with open(PROPERTIES, encoding="utf-8") as file:
+        lines = [line.strip() for line in file if line.strip() and not line.startswith("#")]
+    return dict(line.split("=", 1) for line in lines)
 
 
 class Member(broker_servers.Kafka):
@@ -22,12 +33,10 @@ class Member(broker_servers.Kafka):
 
     def settings(self):
         return {
-            **super().settings(), "node.id": self.number,
+            **super().settings(), **broker_properties(), "node.id": self.number,
             "controller.quorum.voters": ",".join(f"{member.number}@{member.address}:{member.controller_port}"
                                                  for member in self.members),
-            "offsets.topic.replication.factor": 3, "transaction.state.log.replication.factor": 3,
-            "transaction.state.log.min.isr": 2, "broker.session.timeout.ms": self.session_timeout_ms,
-            "controlled.shutdown.enable": "true"}
+            "broker.session.timeout.ms": self.session_timeout_ms}
 
     def is_ready(self):
         try:
@@ -50,12 +59,13 @@ class Member(broker_servers.Kafka):
 
 class KafkaCluster:
     """Used with `with`. A dead broker is given up by the others after `session_timeout_ms`: 9000 is Kafka's default.
-    `address` and `under`: where all of them listen, and the program that runs them, such as one of a namespace."""
+    `address` and `under`: where all of them listen, and the program that runs them, such as one of a namespace. `members`:
+    brokers that the caller has made."""
 
     missing = staticmethod(broker_servers.Kafka.missing)
 
-    def __init__(self, session_timeout_ms=3000, count=3, address="127.0.0.1", under=()):
-        self.members = [Member(number, session_timeout_ms) for number in range(1, count + 1)]
+    def __init__(self, session_timeout_ms=3000, count=3, address="127.0.0.1", under=(), members=None):
+        self.members = members or [Member(number, session_timeout_ms) for number in range(1, count + 1)]
         for member in self.members:
             member.members = self.members
             member.address, member.under = address, under
