@@ -333,13 +333,17 @@ static enum error_code ask_backend(const struct broker_backend *backend, struct 
     return refusal ? error_set(ret_error, ERROR_INVALID, "it %s", refusal) : ERROR_NONE;
 }
 
-/* NAME.log and NAME.control; a letter of a name may be written as %XX. */
+/* NAME.log and NAME.control, where a letter of a name may be written as %XX, on any connection: hosts
+ * that are written in another way may be the same brokers, and a foreign record breaks the log. */
 static bool brokers_is_log(const struct brokers *brokers, struct bytes text,
                            const struct target *target)
 {
     static const char *const kinds[] = {".log", ".control"};
     char topic[TARGET_PATH_SIZE_MAX + 1], own[TARGET_PATH_SIZE_MAX + 1];
+    const char *cluster = brokers->options.cluster_brokers;
 
+    if (target->kind != TARGET_KAFKA || !cluster || !*cluster)
+        return false;
     *percent_decode(target_slice(text, target->paths[0]), topic) = '\0';
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
         snprintf(own, sizeof(own), "%s%s", brokers->options.cluster_name, kinds[i]);
@@ -358,8 +362,9 @@ enum error_code brokers_check(const struct brokers *brokers, struct bytes text,
         return error_set(ret_error, ERROR_INVALID, "%.*s: targets are not built into this server",
                          (int)scheme.size, scheme.data);
     const struct brokers_member *member = member_of(brokers, text, target, ret_error);
-    if (member && member->is_exactly_once && brokers_is_log(brokers, text, target))
-        return error_set(ret_error, ERROR_INVALID, "it is a topic of the cluster's own log");
+    if (member && brokers_is_log(brokers, text, target))
+        return error_set(ret_error, ERROR_INVALID,
+                         "it has the name of a topic of the cluster's own log");
     return member ? ask_backend(member->backend, text, target, ret_error) : ERROR_INVALID;
 }
 

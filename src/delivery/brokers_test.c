@@ -262,6 +262,53 @@ static void test_exactly_once_settings(void **state)
     }
 }
 
+/* No connection of a cluster writes into topics with the names of its log, wherever they are. */
+static void test_topics_of_the_log(void **state)
+{
+    static const struct broker_backend kafka = {.scheme = "kafka",
+                                                .refusal = fake_refusal,
+                                                .create = fake_create,
+                                                .connect = fake_connect,
+                                                .wait = fake_wait,
+                                                .disconnect = fake_disconnect,
+                                                .destroy = fake_destroy};
+    static const struct broker_backend *const kinds[] = {&kafka, &fake_backend, NULL};
+    static const struct {
+        const char *target, *cluster;
+        enum error_code code;
+    } cases[] = {
+        {"kafka://bus/wheel.log", "h:1", ERROR_INVALID},
+        {"kafka://bus/wheel.control", "h:1", ERROR_INVALID},
+        {"kafka://bus/wheel.l%6Fg", "h:1", ERROR_INVALID},
+        {"kafka://bus/wheel.logs", "h:1", ERROR_NONE},
+        {"kafka://bus/wheel.log", "", ERROR_NONE}, /* no cluster */
+        {"kafka://bus/wheel.log", NULL, ERROR_NONE},
+        {"redis://mem/wheel.log", "h:1", ERROR_NONE},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct set set;
+        struct target target;
+        struct error error = {.text = ""};
+
+        set_init(&set);
+        snprintf(set.connections, sizeof(set.connections), "bus=kafka%s mem=%s",
+                 strchr(set.a.fake.text, ':'), set.b.fake.text);
+        struct brokers_options options = options_of(&set);
+        options.backends = kinds;
+        options.cluster_brokers = cases[i].cluster;
+        options.cluster_name = "wheel";
+        assert_int_equal(brokers_start(&options, &set.brokers, &error), ERROR_NONE);
+        assert_int_equal(target_parse(bytes_of(cases[i].target), &target, NULL), ERROR_NONE);
+        const enum error_code code =
+            brokers_check(set.brokers, bytes_of(cases[i].target), &target, &error);
+        if (code != cases[i].code || (code && !strstr(error.text, "the cluster's own log")))
+            fail_msg("%s: %d, %s", cases[i].target, (int)code, error.text);
+        set_stop(&set);
+    }
+}
+
 static void test_backends(void **state)
 {
     static const struct broker_backend *const none[] = {NULL}, *const two[] = {&fake_backend,
@@ -287,6 +334,7 @@ int main(void)
         cmocka_unit_test(test_targets),
         cmocka_unit_test(test_brokers_settings),
         cmocka_unit_test(test_exactly_once_settings),
+        cmocka_unit_test(test_topics_of_the_log),
         cmocka_unit_test(test_backends),
     };
 
