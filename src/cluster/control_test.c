@@ -76,7 +76,7 @@ static void council_on_note(void *context, struct roster_note *note)
     note->place_count = COUNCIL_PARTITIONS;
     for (uint16_t p = 0; p < COUNCIL_PARTITIONS; p++)
         note->places[p] = (struct roster_place){
-            p, node->council->owners[p] == node->number ? ROSTER_OWNER : ROSTER_STANDBY, 100};
+            p, node->council->owners[p] == node->number ? ROSTER_OWNER : ROSTER_STANDBY, 100, 0};
 }
 
 /* What is left begins with the founding of the cluster, and has all that a start reads. */

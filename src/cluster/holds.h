@@ -27,7 +27,7 @@ enum {
     HOLDS_BYTES_MAX = 800000, /* of all pauses, encoded: a copy must fit into a record */
 };
 
-/* The first byte of the body of a note; 1 is that of a member (roster.h). */
+/* The first byte of the body of a note; 4 is that of a member (roster.h). */
 enum holds_form { HOLDS_CHANGE = 2, HOLDS_COPY = 3 };
 
 enum holds_kind { HOLDS_PAUSE = 1, HOLDS_RESUME, HOLDS_MAINTAIN, HOLDS_END };

@@ -97,7 +97,8 @@ static void contender_obey(struct planned_cluster *cluster, uint32_t node)
         } else if (!host->is_slow) {
             host->next[p] += random_below(&cluster->random, cluster->end[p] - host->next[p] + 1);
         }
-        host->note.places[host->note.place_count++] = (struct roster_place){p, role, host->next[p]};
+        host->note.places[host->note.place_count++] =
+            (struct roster_place){p, role, host->next[p], 0};
     }
 }
 

@@ -87,7 +87,7 @@ static void planner_tell_weight(struct roster *roster, uint32_t node, uint16_t w
     assert_non_null(note);
     note->weight = weight;
     note->place_count = role != ROSTER_ABSENT;
-    note->places[0] = (struct roster_place){0, role, next};
+    note->places[0] = (struct roster_place){0, role, next, 0};
     buffer_init(&buffer);
     roster_note_encode(note, &buffer);
     frame.body = buffer_bytes(&buffer);

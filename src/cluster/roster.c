@@ -11,11 +11,12 @@ struct roster {
     uint64_t notes; /* of planners */
     size_t count;
     struct roster_member members[ROSTER_MAX]; /* in order of their nodes */
+    struct roster_owned owned[ROSTER_PARTITIONS_MAX];
 };
 
 /* ---- the bytes ---- */
 
-enum { ROSTER_NOTE_FORM = 1 };
+enum { ROSTER_NOTE_FORM = 4 };
 
 static void roster_put(struct buffer *to, uint64_t value, size_t width)
 {
@@ -56,6 +57,8 @@ void roster_note_encode(const struct roster_note *note, struct buffer *to)
         roster_put(to, note->places[i].partition, 2);
         roster_put(to, note->places[i].role, 1);
         roster_put(to, note->places[i].next, 8);
+        if (note->places[i].role == ROSTER_OWNER)
+            roster_put(to, note->places[i].pending, 8);
     }
     roster_put_counts(to, note->ready, note->ready_count);
     roster_put_counts(to, note->tenants, note->tenant_count);
@@ -122,6 +125,9 @@ static bool roster_get_places(struct bytes *from, struct roster_note *ret_note)
             return false;
         place->partition = (uint16_t)partition;
         place->role = (enum roster_role)role;
+        place->pending = 0;
+        if (role == ROSTER_OWNER && !roster_get(from, 8, &place->pending))
+            return false;
         if (partition >= ROSTER_PARTITIONS_MAX || role == ROSTER_ABSENT || role > ROSTER_BROKEN ||
             place->next == UINT64_MAX || (i > 0 && place[-1].partition >= place->partition))
             return false;
@@ -155,6 +161,12 @@ enum error_code roster_note_decode(struct bytes body, struct roster_note *ret_no
 
 /* ---- the table ---- */
 
+static void roster_deinit_member(struct roster_member *member)
+{
+    free(member->standings);
+    free(member->tenants);
+}
+
 struct roster *roster_create(uint16_t partition_count)
 {
     assert(partition_count > 0 && partition_count <= ROSTER_PARTITIONS_MAX);
@@ -167,7 +179,7 @@ struct roster *roster_create(uint16_t partition_count)
 void roster_destroy(struct roster *roster)
 {
     for (size_t i = 0; roster && i < roster->count; i++)
-        free(roster->members[i].standings);
+        roster_deinit_member(&roster->members[i]);
     free(roster);
 }
 
@@ -200,6 +212,12 @@ uint64_t roster_missed(const struct roster *roster, const struct roster_member *
     return roster->notes - member->heard;
 }
 
+const struct roster_owned *roster_owned(const struct roster *roster, uint16_t partition)
+{
+    assert(partition < roster->partition_count);
+    return &roster->owned[partition];
+}
+
 bool roster_is_alive(const struct roster *roster, const struct roster_member *member)
 {
     return roster_missed(roster, member) < ROSTER_NOTES_MISSED_MAX;
@@ -214,7 +232,7 @@ static struct roster_member *roster_at_node(struct roster *roster, uint32_t node
 
 static void roster_remove(struct roster *roster, size_t index)
 {
-    free(roster->members[index].standings);
+    roster_deinit_member(&roster->members[index]);
     roster->count--;
     memmove(&roster->members[index], &roster->members[index + 1],
             (roster->count - index) * sizeof(roster->members[0]));
@@ -246,13 +264,18 @@ static bool roster_make_room(struct roster *roster)
 static enum error_code roster_add(struct roster *roster, uint32_t node,
                                   struct roster_member **ret_member, struct error *ret_error)
 {
-    struct roster_standing *standings = calloc(roster->partition_count, sizeof(*standings));
+    struct roster_member member = {.node = node};
+    enum error_code code = ERROR_NONE;
 
-    if (!standings)
-        return error_set(ret_error, ERROR_NO_MEMORY, "a member of the cluster");
-    if (!roster_make_room(roster)) {
-        free(standings);
-        return error_set(ret_error, ERROR_TOO_MANY, "the cluster has %d nodes already", ROSTER_MAX);
+    member.standings = calloc(roster->partition_count, sizeof(*member.standings));
+    member.tenants = calloc(ROSTER_COUNTS_MAX, sizeof(*member.tenants));
+    if (!member.standings || !member.tenants)
+        code = error_set(ret_error, ERROR_NO_MEMORY, "a member of the cluster");
+    else if (!roster_make_room(roster))
+        code = error_set(ret_error, ERROR_TOO_MANY, "the cluster has %d nodes already", ROSTER_MAX);
+    if (code) {
+        roster_deinit_member(&member);
+        return code;
     }
     size_t at = roster->count;
     while (at > 0 && roster->members[at - 1].node > node)
@@ -260,7 +283,7 @@ static enum error_code roster_add(struct roster *roster, uint32_t node,
     memmove(&roster->members[at + 1], &roster->members[at],
             (roster->count - at) * sizeof(roster->members[0]));
     roster->count++;
-    roster->members[at] = (struct roster_member){.node = node, .standings = standings};
+    roster->members[at] = member;
     *ret_member = &roster->members[at];
     return ERROR_NONE;
 }
@@ -288,6 +311,36 @@ static void roster_take_places(struct roster_member *member, const struct roster
         standing->next = note->places[at++].next;
         if (standing->role == ROSTER_OWNER && last.role == ROSTER_OWNER)
             standing->before = last.next;
+    }
+}
+
+/* The timers of its partitions. A node that owns none has begun anew, or is to own none: its last
+ * counts stay until others own the partitions. */
+static void roster_take_counts(struct roster *roster, struct roster_member *member,
+                               const struct roster_note *note)
+{
+    uint64_t pending = 0;
+    bool is_owner = false;
+
+    for (size_t i = 0; i < note->place_count; i++) {
+        const struct roster_place *place = &note->places[i];
+
+        if (place->role != ROSTER_OWNER)
+            continue;
+        roster->owned[place->partition] = (struct roster_owned){member->node, place->pending};
+        pending += place->pending;
+        is_owner = true;
+    }
+    if (!is_owner)
+        return;
+    member->pending = pending;
+    member->tenant_count = note->tenant_count;
+    for (size_t i = 0; i < note->tenant_count; i++) {
+        struct roster_count *copy = &member->tenants[i];
+
+        copy->count = note->tenants[i].count;
+        copy->name_size = (uint8_t)note->tenants[i].name.size;
+        memcpy(copy->name, note->tenants[i].name.data, copy->name_size);
     }
 }
 
@@ -323,6 +376,7 @@ enum error_code roster_read(struct roster *roster, const struct frame *frame, ui
         member->weight = note->weight;
         member->load = note->load;
         roster_take_places(member, note, roster->partition_count);
+        roster_take_counts(roster, member, note);
         roster->notes += frame->node == planner;
         member->heard = roster->notes;
         roster_forget_old(roster);

@@ -49,7 +49,8 @@ enum roster_role {
 struct roster_place {
     uint16_t partition;
     enum roster_role role;
-    uint64_t next; /* the offset of the record that it reads next */
+    uint64_t next;    /* the offset of the record that it reads next */
+    uint64_t pending; /* of an OWNER: live timers; of others 0 */
 };
 
 struct roster_tally {
@@ -69,7 +70,8 @@ struct roster_note {
     size_t ready_count;
     struct roster_tally ready[ROSTER_COUNTS_MAX]; /* items of queues; names rise */
     size_t tenant_count;
-    struct roster_tally tenants[ROSTER_COUNTS_MAX]; /* live timers; names rise */
+    /* Live timers of the partitions that it owns. As many as there may be: not of all tenants. */
+    struct roster_tally tenants[ROSTER_COUNTS_MAX]; /* names rise */
 };
 
 /* Appends the body of a note. The caller keeps the bounds and the orders. */
@@ -78,6 +80,13 @@ void roster_note_encode(const struct roster_note *note, struct buffer *to);
 /* Reads all of the body. A note has one encoding: others are damage. */
 enum error_code roster_note_decode(struct bytes body, struct roster_note *ret_note,
                                    struct error *ret_error);
+
+/* A tally that the table keeps. */
+struct roster_count {
+    uint64_t count;
+    uint8_t name_size;
+    char name[ROSTER_NAME_SIZE_MAX];
+};
 
 struct roster_member {
     uint32_t node;
@@ -95,6 +104,17 @@ struct roster_member {
         uint64_t next, before;
         enum roster_role role;
     } * standings;
+    /* Of the tenants, by its last note that owned partitions; and the live timers that these had in
+     * all. */
+    size_t tenant_count;
+    struct roster_count *tenants;
+    uint64_t pending;
+};
+
+/* What the last note of an owner of the partition said, whoever owns it now. */
+struct roster_owned {
+    uint32_t node; /* 0: there was none */
+    uint64_t pending;
 };
 
 struct roster;
@@ -122,6 +142,8 @@ const struct roster_member *roster_at(const struct roster *roster, size_t index)
 
 /* NULL: there is no such member. */
 const struct roster_member *roster_find(const struct roster *roster, uint32_t node);
+
+const struct roster_owned *roster_owned(const struct roster *roster, uint16_t partition);
 
 bool roster_is_alive(const struct roster *roster, const struct roster_member *member);
 

@@ -12,10 +12,10 @@
 #include <stdlib.h>
 
 static const uint8_t roster_golden[] = {
-    1, 2, 'a', ':', 2, 'b', ':', 1,   'z', 0xfe, 0xff, 0xff, 0xff, 4, 0, 0xf4, 1, 2, 0,
-    0, 0, 3,   7,   0, 0,   0,   0,   0,   0,    0,    3,    0,    2, 9, 1,    0, 0, 0,
-    0, 0, 0,   1,   3, 't', '/', 'q', 5,   0,    0,    0,    0,    0, 0, 0,    2, 1, 's',
-    1, 0, 0,   0,   0, 0,   0,   0,   1,   't',  2,    0,    0,    0, 0, 0,    0, 0,
+    4, 2,   'a', ':', 2, 'b', ':', 1, 'z', 0xfe, 0xff, 0xff, 0xff, 4, 0, 0xf4, 1, 2, 0, 0, 0,
+    3, 7,   0,   0,   0, 0,   0,   0, 0,   6,    0,    0,    0,    0, 0, 0,    0, 3, 0, 2, 9,
+    1, 0,   0,   0,   0, 0,   0,   1, 3,   't',  '/',  'q',  5,    0, 0, 0,    0, 0, 0, 0, 2,
+    1, 's', 1,   0,   0, 0,   0,   0, 0,   0,    1,    't',  2,    0, 0, 0,    0, 0, 0, 0,
 };
 
 static struct roster_note *note_make(void)
@@ -30,8 +30,8 @@ static struct roster_note *note_make(void)
     note->weight = 4;
     note->load = 500;
     note->place_count = 2;
-    note->places[0] = (struct roster_place){0, ROSTER_OWNER, 7};
-    note->places[1] = (struct roster_place){3, ROSTER_STANDBY, 265};
+    note->places[0] = (struct roster_place){0, ROSTER_OWNER, 7, 6};
+    note->places[1] = (struct roster_place){3, ROSTER_STANDBY, 265, 0};
     note->ready_count = 1;
     note->ready[0] = (struct roster_tally){BYTES("t/q"), 5};
     note->tenant_count = 2;
@@ -69,6 +69,7 @@ static void test_golden_note(void **state)
     assert_true(again->clock_offset_ms == -2 && again->weight == 4 && again->load == 500);
     assert_true(bytes_equal(again->internal_address, BYTES("b:")));
     assert_true(again->places[1].partition == 3 && again->places[1].next == 265);
+    assert_true(again->places[0].pending == 6 && again->places[1].pending == 0);
     assert_true(again->ready[0].count == 5 && bytes_equal(again->tenants[1].name, BYTES("t")));
     for (size_t size = 0; size < sizeof(roster_golden); size++)
         assert_int_equal(decode_copy(roster_golden, size), ERROR_CORRUPT);
@@ -86,15 +87,15 @@ static void test_notes_out_of_bounds(void **state)
         size_t at;
         uint8_t value;
     } cases[] = {
-        {0, 0},    {0, 2},    /* forms to come */
+        {0, 1},    {0, 5},    /* forms of before, and to come */
         {2, 10},   {8, '\t'}, /* control characters */
         {4, 200},             /* a text longer than the note */
         {14, 4},              /* a weight */
         {18, 5},              /* more partitions than there are */
         {21, 0},   {21, 5},   /* roles */
-        {30, 0},   {31, 4},   /* partitions in no order, and beyond the last one */
-        {41, 65},  {54, 65},  /* more counts than there may be */
-        {56, 't'}, {56, 'u'}, /* names in no order */
+        {38, 0},   {39, 4},   /* partitions in no order, and beyond the last one */
+        {49, 65},  {62, 65},  /* more counts than there may be */
+        {64, 't'}, {64, 'u'}, /* names in no order */
     };
 
     (void)state;
@@ -203,6 +204,35 @@ static void test_incarnations(void **state)
     roster_destroy(roster);
 }
 
+/* A partition has the timers that its last owner told. The counts of tenants stay when their node
+ * owns nothing any more, as one that begins anew. */
+static void test_live_timers(void **state)
+{
+    struct roster *roster = roster_create(4);
+    struct roster_note *note = note_make();
+
+    (void)state;
+    assert_int_equal(roster_owned(roster, 0)->node, 0);
+    assert_int_equal(note_read_as(roster, 2, 11, 0, note), ERROR_NONE);
+    assert_true(roster_owned(roster, 0)->node == 2 && roster_owned(roster, 0)->pending == 6);
+    assert_int_equal(roster_owned(roster, 3)->node, 0); /* it has a copy */
+    const struct roster_member *member = roster_find(roster, 2);
+    assert_true(member->pending == 6 && member->tenant_count == 2);
+    assert_true(member->tenants[1].count == 2 && member->tenants[1].name_size == 1);
+    assert_int_equal(member->tenants[1].name[0], 't');
+    note->places[0].role = ROSTER_STANDBY;
+    note->tenant_count = 0;
+    assert_int_equal(note_read_as(roster, 2, 12, 0, note), ERROR_NONE);
+    assert_true(roster_owned(roster, 0)->node == 2 && roster_owned(roster, 0)->pending == 6);
+    assert_true(member->pending == 6 && member->tenant_count == 2);
+    note->places[0].role = ROSTER_OWNER;
+    note->places[0].pending = 9;
+    assert_int_equal(note_read_as(roster, 7, 1, 0, note), ERROR_NONE);
+    assert_true(roster_owned(roster, 0)->node == 7 && roster_owned(roster, 0)->pending == 9);
+    free(note);
+    roster_destroy(roster);
+}
+
 static void test_limits_of_the_roster(void **state)
 {
     struct roster *roster = roster_create(3); /* the note names partition 3 */
@@ -234,6 +264,7 @@ int main(void)
         cmocka_unit_test(test_five_notes_of_the_planner),
         cmocka_unit_test(test_a_planner_is_replaced),
         cmocka_unit_test(test_incarnations),
+        cmocka_unit_test(test_live_timers),
         cmocka_unit_test(test_limits_of_the_roster),
     };
 

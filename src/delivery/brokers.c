@@ -333,8 +333,8 @@ static enum error_code ask_backend(const struct broker_backend *backend, struct 
     return refusal ? error_set(ret_error, ERROR_INVALID, "it %s", refusal) : ERROR_NONE;
 }
 
-/* NAME.log and NAME.control, where a letter of a name may be written as %XX, on any connection: hosts
- * that are written in another way may be the same brokers, and a foreign record breaks the log. */
+/* NAME.log and NAME.control, where a letter of a name may be written as %XX, on any connection:
+ * other names of hosts may be the same brokers, and a foreign record breaks the log. */
 static bool brokers_is_log(const struct brokers *brokers, struct bytes text,
                            const struct target *target)
 {

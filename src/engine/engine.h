@@ -90,6 +90,12 @@ struct engine_options {
                                             thread, borrowed. NULL: none */
     struct tenant_counts *tenant_counts; /* of all engines, borrowed: live timers by tenant, with
                                             those that the storage has. NULL: not counted */
+    /* Those of this engine alone, borrowed and for no other thread while there is the engine. NULL:
+     * not counted by itself. */
+    struct tenant_counts *tenant_counts_own;
+    /* Live timers of other nodes, for which pending_max is too; borrowed, set on any thread. NULL:
+     * there are none. */
+    const _Atomic uint64_t *pending_others;
 };
 
 /* A timer that is found due so late is overdue: after an outage, not because of a busy moment. */

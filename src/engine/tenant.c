@@ -24,6 +24,17 @@ bool tenant_owns(const struct command *command, const struct timer *timer)
     return bytes_equal(timer->texts.tenant, tenant_asking(command));
 }
 
+/* It is counted among those of all engines. Without memory it is not any more. */
+static enum error_code tenant_count_own(struct engine *engine, const struct timer *timer)
+{
+    struct tenant_counts *own = engine->options.tenant_counts_own;
+
+    if (!own || tenant_counts_add(own, timer->texts.tenant, 1))
+        return ERROR_NONE;
+    tenant_counts_dismiss(engine->options.tenant_counts, timer->texts.tenant, 1);
+    return ERROR_NO_MEMORY;
+}
+
 enum error_code tenant_admit(struct engine *engine, const struct command *command,
                              const struct timer *timer)
 {
@@ -34,7 +45,9 @@ enum error_code tenant_admit(struct engine *engine, const struct command *comman
     assert(engine->is_in_turn);
     if (!tenant_counts)
         return ERROR_NONE;
-    return tenant_counts_admit(tenant_counts, timer->texts.tenant, asked->tenant_pending_max);
+    const enum error_code code =
+        tenant_counts_admit(tenant_counts, timer->texts.tenant, asked->tenant_pending_max);
+    return code ? code : tenant_count_own(engine, timer);
 }
 
 bool tenant_admit_own(struct engine *engine, const struct timer *timer)
@@ -43,7 +56,8 @@ bool tenant_admit_own(struct engine *engine, const struct timer *timer)
 
     assert(timer->id.partition == engine->options.partition);
     assert(engine->is_in_turn);
-    if (tenant_counts && tenant_counts_admit(tenant_counts, timer->texts.tenant, 0))
+    if (tenant_counts && (!tenant_counts_add(tenant_counts, timer->texts.tenant, 1) ||
+                          tenant_count_own(engine, timer)))
         return false;
     tenant_restore_pending(engine);
     return true;
@@ -55,7 +69,9 @@ void tenant_dismiss(struct engine *engine, const struct timer *timer)
     assert(engine->is_in_turn);
     assert(timer->id.partition == engine->options.partition);
     if (engine->options.tenant_counts)
-        tenant_counts_dismiss(engine->options.tenant_counts, timer->texts.tenant);
+        tenant_counts_dismiss(engine->options.tenant_counts, timer->texts.tenant, 1);
+    if (engine->options.tenant_counts_own)
+        tenant_counts_dismiss(engine->options.tenant_counts_own, timer->texts.tenant, 1);
 }
 
 /* ---- the limit of all tenants together ---- */
@@ -65,9 +81,10 @@ bool tenant_admit_pending(struct engine *engine)
     const struct engine_options *options = &engine->options;
     const uint64_t before =
         options->pending_all ? atomic_fetch_add(options->pending_all, 1) : engine->stats.pending;
+    const uint64_t others = options->pending_others ? atomic_load(options->pending_others) : 0;
 
     assert(engine->is_in_turn);
-    if (options->pending_max && before >= options->pending_max) {
+    if (options->pending_max && before + others >= options->pending_max) {
         if (options->pending_all)
             atomic_fetch_sub(options->pending_all, 1);
         return false;

@@ -118,7 +118,7 @@ enum config_log_level {
     FIELD(BYTES, headers_bytes_max, "16K", 0, MIB,                                                \
           "limit of the webhook headers of a timer, together")                                    \
     FIELD(U64, pending_max, "0", 0, UINT64_MAX,                                                   \
-          "limit of live timers; beyond it creates get 429; 0 is no limit")                       \
+          "limit of live timers, of all nodes; beyond it creates get 429; 0 is no limit")         \
     FIELD(DURATION, retain, "1h", 0, 3650 * DAY_MS,                                               \
           "how long the final state of a timer is kept and answered with 410 instead of 404")     \
     FIELD(DURATION, dead_retain, "30d", 0, 3650 * DAY_MS,                                         \

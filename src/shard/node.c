@@ -67,6 +67,7 @@ struct engine_options node_engine_options(struct node *node, uint16_t partition,
     options.near_bytes_max = config->near_bytes_max / count;
     options.pending_max = config->pending_max;
     options.pending_all = &node->pending_all;
+    options.pending_others = &node->pending_others;
     options.is_held = &node->is_held;
     options.pauses = &node->pauses;
     options.inflight_max = (uint32_t)node_share(node, partition, config->deliveries_max);

@@ -310,8 +310,8 @@ void node_health(struct node *node, struct node_health *ret_health);
 int node_news_fd(const struct node *node);
 void node_take_news(struct node *node);
 
-/* Tells how many live timers each tenant has that has, or had, some; the unnamed tenant's name is
- * empty. `tell` copies the name. */
+/* Tells how many live timers each tenant has that has, or had, some: on all nodes, by the notes of
+ * the others. The unnamed tenant's name is empty. `tell` copies the name. */
 void node_tenants(struct node *node,
                   void (*tell)(void *context, struct bytes tenant, uint64_t pending),
                   void *context);

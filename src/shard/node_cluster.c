@@ -3,6 +3,7 @@
 
 #include "delivery/brokers.h"
 #include "shard/node_control.h"
+#include "shard/node_limits.h"
 #include "sys/clock.h"
 #include "sys/entropy.h"
 #include "sys/process.h"
@@ -102,13 +103,13 @@ static void replica_make_engine(struct node_replica *replica)
     uint64_t seed = 0;
 
     entropy_u64(&seed); /* of the jitter of retries alone */
-    const struct engine_options options = node_engine_options(node, index, seed);
+    struct engine_options options = node_engine_options(node, index, seed);
+    options.tenant_counts_own = &replica->tenants;
     replica->engine = engine_create(&options, meta, wall_now());
     replica->wants_engine = !replica->engine;
     if (replica->wants_engine)
         return;
-    storage_load_tenant_counts(node->storage, index, &node->tenant_counts, NULL);
-    atomic_fetch_add(&node->pending_all, meta->pending);
+    node_limits_count(replica, meta->pending);
     replica_order(replica, REPLICA_BEGIN);
 }
 
@@ -613,6 +614,7 @@ static enum error_code node_cluster_prepare(struct node *node, uint16_t index,
     list_init(&replica->batches);
     list_init(&replica->asked);
     buffer_init(&replica->claim);
+    tenant_counts_init(&replica->tenants);
     snprintf(replica->topic, sizeof(replica->topic), "%s.log", node->config->cluster_name);
     partition_set_owner(replica->partition, replica->shard);
     const enum error_code code = storage_load_place(node->storage, index, &place, ret_error);
@@ -676,6 +678,7 @@ void node_cluster_free(struct node *node)
         if (atomic_load(&replica->orders) & REPLICA_BEGIN)
             engine_destroy(replica->engine); /* no shard has taken it */
         buffer_deinit(&replica->claim);
+        tenant_counts_deinit(&replica->tenants);
         pthread_cond_destroy(&replica->changed);
         pthread_mutex_destroy(&replica->lock);
     }

@@ -5,6 +5,7 @@
  *
  *   node_cluster.c    the threads of the replicas
  *   node_control.c    the thread for the control topic: members, and the plan
+ *   node_limits.c     what members tell of live timers
  *   shard_cluster.c   engines that come to a shard, and go
  *
  * A copy that was there at the start is followed until there is a plan. Without a part in its
@@ -51,8 +52,9 @@ struct node_replica {
     struct replica *replica;
     pthread_t thread;
     bool is_running;
-    struct engine *engine; /* of REPLICA_BEGIN */
-    atomic_uint orders;    /* of enum node_replica_order */
+    struct engine *engine;        /* of REPLICA_BEGIN */
+    struct tenant_counts tenants; /* live timers of that engine */
+    atomic_uint orders;           /* of enum node_replica_order */
     _Atomic uint64_t
         acts_until_ns;        /* on CLOCK_BOOTTIME: deliveries begin, and reads are answered */
     atomic_bool is_wanted;    /* this node has a part in it; at first, it has a copy */
@@ -69,6 +71,8 @@ struct node_replica {
     _Atomic uint64_t claims, refused; /* of this process: that were valid; records that were not */
     _Atomic uint64_t log_bytes, sweeps, sweep_rows, sweep_failures, restarts; /* replica_stats */
     _Atomic uint64_t trims, trim_failures;
+    _Atomic uint64_t pending; /* live timers, while is_counted */
+    atomic_bool is_counted;   /* they are in the counts of this node */
 
     pthread_mutex_t lock;
     pthread_cond_t changed; /* on CLOCK_MONOTONIC: is_wanted, news */

@@ -307,23 +307,23 @@ static enum error_code cluster_answer(struct cluster_asked *asked)
     return asked->request.command.error;
 }
 
-/* NONE: the timer is acknowledged. */
-static enum error_code cluster_create_to(struct cluster_host *host, uint16_t partition,
-                                         const char *target, uint64_t after_ms,
-                                         struct timer_id *ret_id)
+/* NONE: the timer is acknowledged. `limit`: live timers of the tenant; 0: no limit. */
+static enum error_code cluster_create_of(struct cluster_host *host, uint16_t partition,
+                                         const struct timer_texts *texts, uint64_t limit,
+                                         uint64_t after_ms, struct timer_id *ret_id)
 {
-    const struct timer_texts texts = {.target = bytes_of(target), .payload = BYTES("1")};
     struct cluster_asked asked;
 
     cluster_asked_init(&asked);
-    asked.timer = timer_alloc(&texts);
+    asked.timer = timer_alloc(texts);
     assert_non_null(asked.timer);
     asked.timer->due = wall_add(wall_now(), after_ms);
     asked.request.command = (struct command){.kind = COMMAND_CREATE,
                                              .partition = partition,
                                              .timers = &asked.timer,
                                              .results = &asked.created,
-                                             .timer_count = 1};
+                                             .timer_count = 1,
+                                             .tenant_pending_max = limit};
     const enum error_code refused = node_submit(host->node, &asked.request);
     if (refused) {
         timer_free(asked.timer);
@@ -335,6 +335,15 @@ static enum error_code cluster_create_to(struct cluster_host *host, uint16_t par
     if (!asked.created.error)
         *ret_id = asked.created.id;
     return asked.created.error;
+}
+
+static enum error_code cluster_create_to(struct cluster_host *host, uint16_t partition,
+                                         const char *target, uint64_t after_ms,
+                                         struct timer_id *ret_id)
+{
+    const struct timer_texts texts = {.target = bytes_of(target), .payload = BYTES("1")};
+
+    return cluster_create_of(host, partition, &texts, 0, after_ms, ret_id);
 }
 
 static enum error_code cluster_create_after(struct cluster_host *host, uint16_t partition,
@@ -706,6 +715,91 @@ static void test_the_log_is_silent(void **state)
     cluster_fill(fixture, 10);
 }
 
+/* ---- limits ---- */
+
+enum { LIMIT_ALL = 40, LIMIT_SHOP = 20 };
+
+/* As many timers of the tenant as the host admits, at most `most`; or else it says TOO_MANY. */
+static size_t cluster_create_until_refused(struct cluster_fixture *fixture,
+                                           struct cluster_host *host, const char *tenant,
+                                           uint64_t limit, size_t most)
+{
+    const struct instant until = instant_add_ms(instant_now(), CLUSTER_WAIT_MS);
+    const struct timer_texts texts = {
+        .target = BYTES("log:"), .payload = BYTES("1"), .tenant = bytes_of(tenant)};
+    size_t count = 0;
+
+    while (count < most) {
+        uint16_t partition = 0;
+        struct timer_id id;
+
+        while (partition < CLUSTER_PARTITIONS - 1 && cluster_owner(fixture, partition) != host)
+            partition++;
+        const enum error_code code =
+            cluster_create_of(host, partition, &texts, limit, CLUSTER_FAR_MS, &id);
+        if (code == ERROR_TOO_MANY)
+            break;
+        assert_true(code == ERROR_NONE || code == ERROR_OVERLOADED);
+        assert_true(instant_now().ns < until.ns);
+        count += code == ERROR_NONE;
+    }
+    return count;
+}
+
+struct cluster_tenants {
+    uint64_t shop, all;
+};
+
+static void cluster_add_tenant(void *context, struct bytes tenant, uint64_t pending)
+{
+    struct cluster_tenants *tenants = context;
+
+    tenants->shop += bytes_equal(tenant, BYTES("shop")) ? pending : 0;
+    tenants->all += pending;
+}
+
+/* Until the host counts so many timers of all hosts. */
+static void cluster_await_pending(struct cluster_host *host, uint64_t shop, uint64_t all)
+{
+    const struct instant until = instant_add_ms(instant_now(), CLUSTER_WAIT_MS);
+    struct cluster_tenants tenants = {0};
+
+    while (tenants.shop != shop || tenants.all != all) {
+        if (instant_now().ns >= until.ns)
+            fail_msg("host %u counts %llu of shop, %llu in all", host->config.cluster_node_id,
+                     (unsigned long long)tenants.shop, (unsigned long long)tenants.all);
+        poll(NULL, 0, 10);
+        tenants = (struct cluster_tenants){0};
+        node_tenants(host->node, cluster_add_tenant, &tenants);
+    }
+}
+
+/* What one host admitted the other one counts, in all and of a tenant; and once only when it owns
+ * the partitions of the first. */
+static void test_limits_of_all_hosts(void **state)
+{
+    struct cluster_fixture *fixture = *state;
+    struct cluster_host *first = &fixture->hosts[0], *second = &fixture->hosts[1];
+
+    for (size_t i = 0; i < 2; i++) {
+        cluster_set(&fixture->hosts[i], "pending_max", "40");
+        cluster_boot(&fixture->hosts[i]);
+    }
+    cluster_await_shares(fixture);
+    assert_int_equal(cluster_create_until_refused(fixture, first, "shop", LIMIT_SHOP, 15), 15);
+    assert_int_equal(cluster_create_until_refused(fixture, first, "", 0, 15), 15);
+    cluster_await_pending(second, 15, 30);
+    assert_int_equal(cluster_create_until_refused(fixture, second, "shop", LIMIT_SHOP, 15), 5);
+    assert_int_equal(cluster_create_until_refused(fixture, second, "", 0, 15), 5);
+    cluster_await_pending(first, LIMIT_SHOP, LIMIT_ALL);
+    assert_int_equal(cluster_create_until_refused(fixture, first, "shop", LIMIT_SHOP, 15), 0);
+    cluster_halt(first);
+    cluster_await_shares(fixture);
+    cluster_await_pending(second, LIMIT_SHOP, LIMIT_ALL);
+    assert_int_equal(atomic_load(&second->node->pending_others), 0);
+    assert_int_equal(cluster_create_until_refused(fixture, second, "", 0, 15), 0);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, cluster_set_up, cluster_tear_down)
 
 /* How many records the topic has, when `least` of them have come. */
@@ -810,6 +904,7 @@ int main(void)
         TEST(test_three_hosts_share),
         TEST(test_nodes_know_addresses),
         TEST(test_holds_of_all_hosts),
+        TEST(test_limits_of_all_hosts),
         TEST(test_a_number_of_another_host),
         TEST(test_the_log_is_silent),
         TEST(test_a_log_is_damaged),

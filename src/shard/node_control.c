@@ -3,6 +3,7 @@
 
 #include "cluster/backend/topics_kafka.h"
 #include "shard/node_cluster.h"
+#include "shard/node_limits.h"
 #include "sys/clock.h"
 #include "sys/entropy.h"
 #include "sys/process.h"
@@ -97,6 +98,7 @@ static void node_control_on_note(void *context, struct roster_note *note)
                 .role = node_control_role(atomic_load(&node->replicas[i].state)),
                 .next = atomic_load(&node->replicas[i].next),
             };
+    node_limits_tell(control, note);
 }
 
 /* ---- what others learn ---- */
@@ -174,6 +176,7 @@ static void node_control_publish(struct node_control *control)
     pthread_mutex_unlock(&control->lock);
     node_control_tell_plan(control);
     node_control_tell_owners(control);
+    node_limits_hear(control);
     if (is_news)
         mailbox_wake(&control->node->news);
 }
@@ -376,7 +379,7 @@ enum error_code node_control_start(struct node *node, struct error *ret_error)
     return code ? code : node_control_await(node->control, ret_error);
 }
 
-static void node_control_ask(struct node_control *control, unsigned asks)
+void node_control_ask(struct node_control *control, unsigned asks)
 {
     atomic_fetch_or(&control->asks, asks);
     if (control->log)

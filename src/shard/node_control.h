@@ -21,7 +21,8 @@
 
 enum node_control_ask {
     NODE_CONTROL_LEAVE = 1,
-    NODE_CONTROL_END = 2, /* when it has left, or after two leases */
+    NODE_CONTROL_END = 2,   /* when it has left, or after two leases */
+    NODE_CONTROL_COUNT = 4, /* the timers of all nodes, once: a partition has come or gone */
 };
 
 /* A copy of a member, for other threads. */
@@ -54,6 +55,7 @@ struct node_control {
     int32_t clock_offset_ms;
     struct instant load_at;               /* since when the load of the next note is measured */
     uint64_t load_ns;                     /* the time that the shards had used then */
+    struct instant counted_at;            /* the timers of all nodes were */
     char note_address[NODE_ADDRESS_SIZE]; /* of the note */
 
     struct node_hold *asked; /* whose change is under way; NULL: none */
@@ -79,6 +81,9 @@ enum error_code node_control_start(struct node *node, struct error *ret_error);
 
 /* Others are to own the partitions of this node, which goes on with its notes. */
 void node_control_leave(struct node *node);
+
+/* From any thread, while replicas run. */
+void node_control_ask(struct node_control *control, unsigned asks);
 
 /* After the replicas have ended: gives up the planner's place, and ends the thread. */
 void node_control_stop(struct node *node);

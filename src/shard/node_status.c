@@ -105,13 +105,13 @@ void node_workers(struct node *node,
 void node_tenants(struct node *node,
                   void (*tell)(void *context, struct bytes tenant, uint64_t pending), void *context)
 {
-    const uint64_t all = atomic_load(&node->pending_all);
+    const uint64_t all = atomic_load(&node->pending_all) + atomic_load(&node->pending_others);
     uint64_t named = 0;
     size_t cursor = 0;
 
     for (const struct tenant_counts_tenant *tenant;
          (tenant = tenant_counts_next(&node->tenant_counts, &cursor));) {
-        const uint64_t pending = atomic_load(&tenant->count);
+        const uint64_t pending = tenant_counts_everywhere(tenant);
 
         named += pending;
         tell(context, (struct bytes){tenant->name, tenant->name_size}, pending);

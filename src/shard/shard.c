@@ -382,6 +382,8 @@ static void shard_report(struct shard *shard, bool is_draining)
 
         engine_stats(engine, &stats);
         engine_stats_add(&report.stats, &stats);
+        if (node->replicas)
+            atomic_store(&node->replicas[shard->partitions[i]->index].pending, stats.pending);
         report.is_ready = report.is_ready && engine_is_ready(engine);
     }
     if (node->replicas)

@@ -12,6 +12,7 @@
  *   feed.c           changes of timers, for the clients that watch
  *   node_cluster.c   replicas of a cluster's partitions, which follow their logs
  *   node_control.c   members and plan of the cluster
+ *   node_limits.c    limits of live timers that hold over all nodes
  *   shard_cluster.c  their engines on a shard
  *   census.c         waiting timers by name, in bounded rows
  *   queue_board.c    which shard has items of a queue, and the workers that wait for them
@@ -90,6 +91,7 @@ struct node {
     struct census *queues, *tenants;    /* waiting timers by queue, by tenant */
     struct tenant_counts tenant_counts; /* live timers by tenant */
     _Atomic uint64_t pending_all;       /* live timers */
+    _Atomic uint64_t pending_others;    /* of partitions of other nodes, by their notes */
     struct zones *zones;                /* NULL: the tz database is not installed */
     uint16_t partition_count;
     unsigned shard_count, shards_running;

@@ -8,6 +8,7 @@
  */
 #include "shard/node_cluster.h"
 
+#include "shard/node_limits.h"
 #include "sys/clock.h"
 
 #include <assert.h>
@@ -97,35 +98,18 @@ static void cluster_begin(struct shard *shard, struct node_replica *replica)
     shard->partitions[shard->partition_count++] = replica->partition;
 }
 
-/* Takes its timers out of the counts of all shards. */
-static void cluster_uncount(struct node *node, const struct partition *partition)
-{
-    struct engine_stats stats;
-    struct tenant_counts counts;
-    const struct tenant_counts_tenant *tenant;
-    size_t cursor = 0;
-
-    engine_stats(partition->engine, &stats);
-    atomic_fetch_sub(&node->pending_all, stats.pending);
-    tenant_counts_init(&counts);
-    storage_load_tenant_counts(node->storage, partition->index, &counts, NULL);
-    while ((tenant = tenant_counts_next(&counts, &cursor)))
-        for (uint64_t i = 0; i < tenant->count; i++)
-            tenant_counts_dismiss(&node->tenant_counts,
-                                  (struct bytes){tenant->name, tenant->name_size});
-    tenant_counts_deinit(&counts);
-}
-
 static void cluster_end(struct shard *shard, struct node_replica *replica)
 {
     struct partition *partition = replica->partition;
+    struct engine_stats stats;
     size_t i = 0;
 
     shard_queue_settle(shard);
     while (shard->partitions[i] != partition)
         i++;
     shard->partitions[i] = shard->partitions[--shard->partition_count];
-    cluster_uncount(shard->node, partition);
+    engine_stats(partition->engine, &stats);
+    node_limits_uncount(replica, stats.pending);
     engine_destroy(partition->engine);
     partition->engine = replica->engine = NULL;
     replica->is_leaving = false;

@@ -15,6 +15,9 @@ void tenant_counts_init(struct tenant_counts *tenant_counts)
     list_init(&tenant_counts->changed_);
     for (size_t i = 0; i < TENANT_COUNTS_BUCKETS; i++)
         atomic_init(&tenant_counts->buckets_[i], NULL);
+    atomic_init(&tenant_counts->nodes_, 0);
+    atomic_init(&tenant_counts->full_, 0);
+    atomic_init(&tenant_counts->is_full_, false);
 }
 
 void tenant_counts_deinit(struct tenant_counts *tenant_counts)
@@ -67,6 +70,7 @@ static struct tenant_counts_tenant *tenant_counts_insert(struct tenant_counts *t
     if (!tenant)
         return NULL;
     list_init(&tenant->link_);
+    atomic_init(&tenant->limit, TENANT_LIMIT_UNKNOWN);
     tenant->name_size = (uint8_t)name.size;
     memcpy(tenant->name, name.data, name.size);
     tenant->next_ = atomic_load(bucket);
@@ -114,6 +118,25 @@ bool tenant_counts_add(struct tenant_counts *tenant_counts, struct bytes name, i
     return true;
 }
 
+/* How many timers the tenant may have here. All nodes know the counts that were told. Nodes that do
+ * not know each other's divide the rest and keep to their shares, so that the sum stays within the
+ * limit, but for rounding up. */
+static uint64_t tenant_counts_room(const struct tenant_counts *tenant_counts,
+                                   const struct tenant_counts_tenant *tenant, uint64_t max)
+{
+    const uint64_t others = atomic_load(&tenant->others), left = max > others ? max - others : 0;
+    const uint32_t full = atomic_load(&tenant_counts->full_), named = atomic_load(&tenant->named);
+    const uint64_t unknown = full > named ? full - named : 0;
+    const uint64_t nodes = atomic_load(&tenant_counts->nodes_);
+
+    if (nodes < 2 ||
+        (!unknown && (!atomic_load(&tenant_counts->is_full_) || atomic_load(&tenant->is_told))))
+        return left;
+    const uint64_t part = left / (unknown + 1) + (left % (unknown + 1) > 0);
+    const uint64_t share = max / nodes + (max % nodes > 0);
+    return part < share ? part : share;
+}
+
 enum error_code tenant_counts_admit(struct tenant_counts *tenant_counts, struct bytes name,
                                     uint64_t max)
 {
@@ -124,7 +147,10 @@ enum error_code tenant_counts_admit(struct tenant_counts *tenant_counts, struct 
 
     if (!tenant)
         return ERROR_NO_MEMORY;
-    if (atomic_fetch_add(&tenant->count, 1) >= max && max) {
+    if (atomic_load(&tenant->limit) != max)
+        atomic_store(&tenant->limit, max);
+    const uint64_t before = atomic_fetch_add(&tenant->count, 1);
+    if (max && before >= tenant_counts_room(tenant_counts, tenant, max)) {
         atomic_fetch_sub(&tenant->count, 1);
         return ERROR_TOO_MANY;
     }
@@ -132,12 +158,13 @@ enum error_code tenant_counts_admit(struct tenant_counts *tenant_counts, struct 
     return ERROR_NONE;
 }
 
-void tenant_counts_dismiss(struct tenant_counts *tenant_counts, struct bytes name)
+void tenant_counts_dismiss(struct tenant_counts *tenant_counts, struct bytes name, uint64_t less)
 {
     struct tenant_counts_tenant *tenant = tenant_counts_find(tenant_counts, name);
     uint64_t count = tenant ? atomic_load(&tenant->count) : 0;
 
-    while (count && !atomic_compare_exchange_weak(&tenant->count, &count, count - 1))
+    while (count &&
+           !atomic_compare_exchange_weak(&tenant->count, &count, count > less ? count - less : 0))
         continue;
     if (count)
         tenant_counts_note(tenant_counts, tenant);
@@ -167,8 +194,8 @@ const struct tenant_counts_tenant *tenant_counts_take_changed(struct tenant_coun
 }
 
 /* The cursor is a bucket's index and, above it, how many of its chain were named. */
-const struct tenant_counts_tenant *tenant_counts_next(const struct tenant_counts *tenant_counts,
-                                                      size_t *cursor)
+static struct tenant_counts_tenant *tenant_counts_walk(const struct tenant_counts *tenant_counts,
+                                                       size_t *cursor)
 {
     for (;;) {
         const size_t bucket = *cursor & (TENANT_COUNTS_BUCKETS - 1);
@@ -177,7 +204,7 @@ const struct tenant_counts_tenant *tenant_counts_next(const struct tenant_counts
         if (*cursor == SIZE_MAX)
             return NULL;
 
-        const struct tenant_counts_tenant *tenant = atomic_load(&tenant_counts->buckets_[bucket]);
+        struct tenant_counts_tenant *tenant = atomic_load(&tenant_counts->buckets_[bucket]);
 
         while (tenant && named-- > 0)
             tenant = tenant->next_;
@@ -186,5 +213,109 @@ const struct tenant_counts_tenant *tenant_counts_next(const struct tenant_counts
             return tenant;
         }
         *cursor = bucket + 1 < TENANT_COUNTS_BUCKETS ? bucket + 1 : SIZE_MAX;
+    }
+}
+
+const struct tenant_counts_tenant *tenant_counts_next(const struct tenant_counts *tenant_counts,
+                                                      size_t *cursor)
+{
+    return tenant_counts_walk(tenant_counts, cursor);
+}
+
+/* ---- several nodes ---- */
+
+uint64_t tenant_counts_everywhere(const struct tenant_counts_tenant *tenant)
+{
+    return atomic_load(&tenant->count) + atomic_load(&tenant->others);
+}
+
+/* The used part of its limit. A tenant with an unknown limit comes behind. */
+static double tenant_counts_nearness(const struct tenant_counts_tenant *tenant)
+{
+    const uint64_t limit = atomic_load(&tenant->limit);
+
+    return limit == TENANT_LIMIT_UNKNOWN ? 0 : (double)atomic_load(&tenant->count) / (double)limit;
+}
+
+struct tenant_counts_rank {
+    double nearness;
+    uint64_t count;
+    struct tenant_counts_tenant *tenant;
+};
+
+static bool tenant_counts_is_before(const struct tenant_counts_rank *a,
+                                    const struct tenant_counts_rank *b)
+{
+    return a->nearness != b->nearness ? a->nearness > b->nearness : a->count > b->count;
+}
+
+static int tenant_counts_compare(const void *left, const void *right)
+{
+    const struct tenant_counts_tenant *a = ((const struct tenant_counts_rank *)left)->tenant;
+    const struct tenant_counts_tenant *b = ((const struct tenant_counts_rank *)right)->tenant;
+    const size_t shared = a->name_size < b->name_size ? a->name_size : b->name_size;
+    const int order = memcmp(a->name, b->name, shared);
+
+    return order ? order : (a->name_size > b->name_size) - (a->name_size < b->name_size);
+}
+
+size_t tenant_counts_tell(struct tenant_counts *tenant_counts,
+                          const struct tenant_counts_tenant *ret_told[TENANT_COUNTS_TOLD_MAX])
+{
+    struct tenant_counts_rank ranks[TENANT_COUNTS_TOLD_MAX];
+    struct tenant_counts_tenant *tenant;
+    size_t count = 0, cursor = 0, candidates = 0;
+
+    while ((tenant = tenant_counts_walk(tenant_counts, &cursor))) {
+        const struct tenant_counts_rank rank = {tenant_counts_nearness(tenant),
+                                                atomic_load(&tenant->count), tenant};
+        const bool counts = rank.count > 0 && atomic_load(&tenant->limit) != 0;
+        size_t at = count;
+
+        candidates += counts;
+        while (counts && at > 0 && tenant_counts_is_before(&rank, &ranks[at - 1]))
+            at--;
+        if (!counts || at == TENANT_COUNTS_TOLD_MAX) {
+            atomic_store(&tenant->is_told, false);
+            continue;
+        }
+        if (count == TENANT_COUNTS_TOLD_MAX)
+            atomic_store(&ranks[--count].tenant->is_told, false);
+        memmove(&ranks[at + 1], &ranks[at], (count++ - at) * sizeof(ranks[0]));
+        ranks[at] = rank;
+    }
+    atomic_store(&tenant_counts->is_full_, candidates > count);
+    qsort(ranks, count, sizeof(ranks[0]), tenant_counts_compare);
+    for (size_t i = 0; i < count; i++) {
+        atomic_store(&ranks[i].tenant->is_told, true);
+        ret_told[i] = ranks[i].tenant;
+    }
+    return count;
+}
+
+bool tenant_counts_hear(struct tenant_counts *tenant_counts, struct bytes name, uint64_t count,
+                        bool is_full)
+{
+    struct tenant_counts_tenant *tenant = tenant_counts_get(tenant_counts, name);
+
+    if (!tenant)
+        return false;
+    tenant->others_heard_ += count;
+    tenant->named_heard_ += is_full;
+    return true;
+}
+
+void tenant_counts_heard(struct tenant_counts *tenant_counts, uint32_t nodes, uint32_t full)
+{
+    struct tenant_counts_tenant *tenant;
+    size_t cursor = 0;
+
+    atomic_store(&tenant_counts->nodes_, nodes);
+    atomic_store(&tenant_counts->full_, full);
+    while ((tenant = tenant_counts_walk(tenant_counts, &cursor))) {
+        atomic_store(&tenant->others, tenant->others_heard_);
+        atomic_store(&tenant->named, tenant->named_heard_);
+        tenant->others_heard_ = 0;
+        tenant->named_heard_ = 0;
     }
 }

@@ -2,10 +2,22 @@
  * tenant_counts.h - how many live timers each tenant has. The unnamed tenant is not counted: its
  * timers are those that no other tenant has.
  *
+ * In a cluster each node counts its own, and tells the other nodes the counts of the tenants that
+ * are nearest to their limits, at most TENANT_COUNTS_TOLD_MAX:
+ *
+ *     count = tenant_counts_tell(counts, told);          for the others
+ *     tenant_counts_hear(counts, name, count, is_full);  each count that another node has told
+ *     tenant_counts_heard(counts, nodes, full);          from now on limits hold over all of them
+ *
+ * A limit holds for the timers here and for those that were told. While a node with more tenants
+ * than it tells does not name a tenant, the timers of that tenant there are unknown: then each node
+ * admits an equal part of the rest of the limit, and at most an equal share of the limit.
+ *
  * Errors     Only the first timer of a tenant can fail to be counted, for want of memory.
  * Threads    Counting and reading from any thread: a lock is held only to add a tenant, or to note
  *            that its count changed since tenant_counts_take_changed returned it. One thread takes
- *            changes; init, deinit and clear are for one owner. A tenant, once there, stays.
+ *            changes, and one tells and hears; init, deinit and clear are for one owner. A tenant,
+ *            once there, stays.
  */
 #ifndef TICKWHEEL_TIMER_TENANT_COUNTS_H
 #define TICKWHEEL_TIMER_TENANT_COUNTS_H
@@ -17,20 +29,32 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define TENANT_COUNTS_BUCKETS 256
+#define TENANT_COUNTS_BUCKETS  256
+#define TENANT_COUNTS_TOLD_MAX 64
+
+#define TENANT_LIMIT_UNKNOWN UINT64_MAX
 
 struct tenant_counts_tenant {
     struct tenant_counts_tenant *next_; /* in its bucket; never changes */
     struct list link_;                  /* on `changed_`; guarded by lock_ */
     atomic_bool is_changed_;            /* it is on `changed_` */
     _Atomic uint64_t count;
+    _Atomic uint64_t limit;  /* that it had lately; 0: none; TENANT_LIMIT_UNKNOWN */
+    _Atomic uint64_t others; /* live timers on other nodes, as far as they were told */
+    _Atomic uint32_t named;  /* other nodes that tell some tenants only, and this one */
+    atomic_bool is_told;     /* this node told its count last time */
+    uint64_t others_heard_;  /* of the thread that hears: the next `others` and `named` */
+    uint32_t named_heard_;
     uint8_t name_size;
     char name[TENANT_SIZE_MAX];
 };
 
 struct tenant_counts {
     pthread_mutex_t lock_;
-    struct list changed_; /* guarded by lock_ */
+    struct list changed_;    /* guarded by lock_ */
+    _Atomic uint32_t nodes_; /* that share the limits; 0: this one alone */
+    _Atomic uint32_t full_;  /* other nodes that tell some tenants only */
+    atomic_bool is_full_;    /* this one does */
     struct tenant_counts_tenant *_Atomic buckets_[TENANT_COUNTS_BUCKETS];
 };
 
@@ -44,14 +68,33 @@ void tenant_counts_clear(struct tenant_counts *tenant_counts);
 bool tenant_counts_add(struct tenant_counts *tenant_counts, struct bytes tenant, int64_t change);
 
 /* One timer more, if the tenant then has at most `max` (0: no limit): NONE, TOO_MANY or NO_MEMORY.
- * Exact with any number of threads: the timer is counted first, and uncounted if it is too many. */
+ * Exact with any number of threads, as far as the timers of this node are concerned: the timer is
+ * counted first, and uncounted if it is too many. */
 enum error_code tenant_counts_admit(struct tenant_counts *tenant_counts, struct bytes tenant,
                                     uint64_t max);
 
-/* One timer less, if there is one. */
-void tenant_counts_dismiss(struct tenant_counts *tenant_counts, struct bytes tenant);
+/* `count` timers less, or all if there are fewer. */
+void tenant_counts_dismiss(struct tenant_counts *tenant_counts, struct bytes tenant,
+                           uint64_t count);
 
 uint64_t tenant_counts_count(const struct tenant_counts *tenant_counts, struct bytes tenant);
+
+/* Live timers here, and on other nodes as far as they were told. */
+uint64_t tenant_counts_everywhere(const struct tenant_counts_tenant *tenant);
+
+/* Chooses the tenants that the other nodes are to know, in order of their names: each that may have
+ * a limit and has timers, or the nearest to their limits. Returns how many. */
+size_t tenant_counts_tell(struct tenant_counts *tenant_counts,
+                          const struct tenant_counts_tenant *ret_told[TENANT_COUNTS_TOLD_MAX]);
+
+/* Another node has `count` timers of the tenant; `is_full`: it tells some tenants only. False: no
+ * memory. It counts with the next tenant_counts_heard. */
+bool tenant_counts_hear(struct tenant_counts *tenant_counts, struct bytes tenant, uint64_t count,
+                        bool is_full);
+
+/* Every count was heard: `nodes` share the limits, this one too; `full` others tell some tenants
+ * only. */
+void tenant_counts_heard(struct tenant_counts *tenant_counts, uint32_t nodes, uint32_t full);
 
 /* Names, one at a time, the tenants whose counts were changed since they were last named; NULL at
  * the end. */

@@ -70,7 +70,7 @@ static void *admit_and_dismiss(void *argument)
         }
         admitting->admitted++;
         if (i % 3) /* a timer that lives on is dismissed by a later round */
-            tenant_counts_dismiss(admitting->tenant_counts, name);
+            tenant_counts_dismiss(admitting->tenant_counts, name, 1);
     }
     return NULL;
 }
@@ -111,6 +111,157 @@ static void test_the_unnamed(void **state)
     tenant_counts_deinit(&tenant_counts);
 }
 
+/* ---- several nodes ---- */
+
+enum { SHARING_NODES = 3 };
+
+/* Nodes that tell each other their counts. */
+struct sharing {
+    struct tenant_counts counts[SHARING_NODES];
+    uint64_t limits[TENANTS];
+    uint64_t pending[SHARING_NODES][TENANTS];
+    size_t tenant_count;
+};
+
+static struct sharing *sharing_create(struct random *random, size_t tenant_count)
+{
+    struct sharing *sharing = calloc(1, sizeof(*sharing));
+
+    assert_non_null(sharing);
+    sharing->tenant_count = tenant_count;
+    for (size_t n = 0; n < SHARING_NODES; n++)
+        tenant_counts_init(&sharing->counts[n]);
+    for (size_t i = 0; i < tenant_count; i++)
+        sharing->limits[i] = 1 + random_below(random, 40);
+    return sharing;
+}
+
+static void sharing_destroy(struct sharing *sharing)
+{
+    for (size_t n = 0; n < SHARING_NODES; n++)
+        tenant_counts_deinit(&sharing->counts[n]);
+    free(sharing);
+}
+
+/* All hear what all have told. */
+static void sharing_exchange(struct sharing *sharing)
+{
+    const struct tenant_counts_tenant *told[SHARING_NODES][TENANT_COUNTS_TOLD_MAX];
+    size_t told_count[SHARING_NODES];
+
+    for (size_t n = 0; n < SHARING_NODES; n++) {
+        told_count[n] = tenant_counts_tell(&sharing->counts[n], told[n]);
+        for (size_t i = 1; i < told_count[n]; i++)
+            assert_true(strcmp(told[n][i - 1]->name, told[n][i]->name) < 0);
+    }
+    for (size_t n = 0; n < SHARING_NODES; n++) {
+        uint32_t full = 0;
+
+        for (size_t other = 0; other < SHARING_NODES; other++) {
+            const bool is_full = told_count[other] == TENANT_COUNTS_TOLD_MAX;
+
+            full += other != n && is_full;
+            for (size_t i = 0; other != n && i < told_count[other]; i++)
+                assert_true(tenant_counts_hear(
+                    &sharing->counts[n],
+                    (struct bytes){told[other][i]->name, told[other][i]->name_size},
+                    told[other][i]->count, is_full));
+        }
+        tenant_counts_heard(&sharing->counts[n], SHARING_NODES, full);
+    }
+}
+
+static uint64_t sharing_sum(const struct sharing *sharing, size_t tenant)
+{
+    uint64_t sum = 0;
+
+    for (size_t n = 0; n < SHARING_NODES; n++)
+        sum += sharing->pending[n][tenant];
+    return sum;
+}
+
+/* Whether the node admits a timer of the tenant. */
+static bool sharing_admit(struct sharing *sharing, size_t n, size_t tenant)
+{
+    char text[16];
+    const enum error_code code =
+        tenant_counts_admit(&sharing->counts[n], name_of(text, tenant), sharing->limits[tenant]);
+
+    sharing->pending[n][tenant] += code == ERROR_NONE;
+    return code == ERROR_NONE;
+}
+
+/* Goal: a limit holds for the timers of all nodes, and all of it can be used at any of them, while
+ * each tells all tenants. Method: random nodes admit and dismiss, beside sums. */
+static void test_limits_over_nodes(void **state)
+{
+    struct random random = random_seeded(testing_seed());
+    struct sharing *sharing = sharing_create(&random, TENANT_COUNTS_TOLD_MAX - 1);
+
+    (void)state;
+    for (size_t step = 0; step < 3000; step++) {
+        const size_t n = random_below(&random, SHARING_NODES);
+        const size_t tenant = random_below(&random, sharing->tenant_count);
+        char text[16];
+
+        if (random_below(&random, 4) == 0 && sharing->pending[n][tenant]) {
+            tenant_counts_dismiss(&sharing->counts[n], name_of(text, tenant), 1);
+            sharing->pending[n][tenant]--;
+        } else {
+            const bool is_room = sharing_sum(sharing, tenant) < sharing->limits[tenant];
+
+            assert_int_equal(sharing_admit(sharing, n, tenant), is_room);
+        }
+        sharing_exchange(sharing);
+    }
+    sharing_destroy(sharing);
+}
+
+/* Nodes admit what they can; no tenant is left without a timer. */
+static void sharing_press(struct sharing *sharing, struct random *random, uint64_t factor)
+{
+    for (size_t round = 0; round < 8; round++) {
+        for (size_t i = 0; i < SHARING_NODES * TENANTS; i++)
+            if (sharing_admit(sharing, random_below(random, SHARING_NODES),
+                              random_below(random, TENANTS)))
+                sharing_exchange(sharing);
+        for (size_t i = 0; i < TENANTS; i++)
+            assert_true(sharing_sum(sharing, i) < factor * sharing->limits[i] + SHARING_NODES);
+    }
+    for (size_t i = 0; i < TENANTS; i++)
+        assert_true(sharing_sum(sharing, i) > 0);
+}
+
+/* Goal: with many more tenants than a node can tell, each has no more than its limit, but for
+ * rounding. Method: nodes are full before tenants press. */
+static void test_more_tenants_than_are_told(void **state)
+{
+    struct random random = random_seeded(testing_seed());
+    struct sharing *sharing = sharing_create(&random, TENANTS);
+
+    (void)state;
+    for (size_t i = 0; i < TENANTS; i++) {
+        sharing->limits[i] += SHARING_NODES;
+        for (size_t n = 0; n < SHARING_NODES; n++)
+            assert_true(sharing_admit(sharing, n, i));
+    }
+    sharing_exchange(sharing);
+    sharing_press(sharing, &random, 1);
+    sharing_destroy(sharing);
+}
+
+/* Goal: a tenant that had more than its share when it was known has less than twice its limit when
+ * others have displaced it. Method: tenants press on nodes that are empty. */
+static void test_tenants_are_displaced(void **state)
+{
+    struct random random = random_seeded(testing_seed());
+    struct sharing *sharing = sharing_create(&random, TENANTS);
+
+    (void)state;
+    sharing_press(sharing, &random, 2);
+    sharing_destroy(sharing);
+}
+
 static void test_tenant_counts_names(void **state)
 {
     (void)state;
@@ -132,6 +283,9 @@ int main(void)
         cmocka_unit_test(test_counts),
         cmocka_unit_test(test_limit_is_exact),
         cmocka_unit_test(test_the_unnamed),
+        cmocka_unit_test(test_limits_over_nodes),
+        cmocka_unit_test(test_more_tenants_than_are_told),
+        cmocka_unit_test(test_tenants_are_displaced),
         cmocka_unit_test(test_tenant_counts_names),
     };
 
