@@ -128,6 +128,9 @@
       "Partitions of which this node has a copy, as owner or standby.")                            \
     X(CLUSTER_RESTORING, restoring, GAUGE, "tickwheel_cluster_partitions_restoring", "", 1,        \
       "Copies of this node that have not been read up to the end of their logs yet.")              \
+    X(CLUSTER_BROKEN, broken, GAUGE, "tickwheel_cluster_partitions_broken", "", 1,                 \
+      "Copies of this node that are not served, because their log has lost records or is "         \
+      "damaged.")                                                                                  \
     X(CLUSTER_LEASE_MS, lease_ms, GAUGE, "tickwheel_cluster_lease_left_seconds", "", 1000,         \
       "What is left of the lease that ends first, of partitions that this node serves; 0: none.")  \
     X(CLUSTER_EPOCH, epoch, GAUGE, "tickwheel_cluster_epoch", "", 1,                               \

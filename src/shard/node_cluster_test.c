@@ -851,15 +851,20 @@ static void test_a_log_is_damaged(void **state)
 {
     struct cluster_fixture *fixture = *state;
     struct cluster_host *host = &fixture->hosts[0];
+    struct node_cluster_stats stats;
     struct node_health health;
     struct timer_id id;
 
     cluster_boot(host);
     cluster_await(host, true);
+    node_cluster_stats(host->node, &stats);
+    assert_int_equal(stats.broken, 0);
     cluster_damage(fixture, 1);
     cluster_await(host, false);
     node_health(host->node, &health);
     assert_non_null(strstr(health.reason, "broken"));
+    node_cluster_stats(host->node, &stats);
+    assert_int_equal(stats.broken, 1);
     assert_int_not_equal(cluster_create(host, 1, &id), ERROR_NONE);
     assert_int_equal(cluster_create(host, 0, &id), ERROR_NONE);
 }

@@ -548,6 +548,7 @@ void node_cluster_stats(struct node *node, struct node_cluster_stats *ret_stats)
         ret_stats->followed += atomic_load(&replica->is_followed);
         ret_stats->restoring += atomic_load(&replica->is_followed) &&
                                 atomic_load(&replica->state) == OWNERSHIP_RESTORING;
+        ret_stats->broken += atomic_load(&replica->state) == OWNERSHIP_BROKEN;
         ret_stats->claims += atomic_load(&replica->claims);
         ret_stats->refused += atomic_load(&replica->refused);
         node_control_count_sweeps(replica, ret_stats);

@@ -107,8 +107,8 @@ void node_hold_end_all(struct node_control *control);
 
 /* Of METRIC_CLUSTER_LIST. */
 struct node_cluster_stats {
-    uint64_t nodes, is_planner, planned, owned, followed, restoring, lease_ms, epoch, behind,
-        claims, refused;
+    uint64_t nodes, is_planner, planned, owned, followed, restoring, broken, lease_ms, epoch,
+        behind, claims, refused;
     uint64_t log_bytes, sweeps, sweep_rows, sweep_failures, trims, trim_failures, restarts;
 };
 

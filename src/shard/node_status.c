@@ -1,5 +1,4 @@
 /* Health, metrics, and the state of targets and brokers. */
-#include "shard/node_cluster.h"
 #include "shard/node_control.h"
 
 #include "sys/clock.h"
@@ -130,21 +129,13 @@ static bool node_is_recovered(struct node *node)
     return is_ready;
 }
 
-/* As this node has read the logs. */
-static bool node_has_broken_logs(const struct node *node)
-{
-    bool is_broken = false;
-
-    for (size_t i = 0; node->replicas && i < node->partition_count; i++)
-        is_broken = is_broken || atomic_load(&node->replicas[i].state) == OWNERSHIP_BROKEN;
-    return is_broken;
-}
-
 void node_health(struct node *node, struct node_health *ret_health)
 {
     const char *reason = "", *trouble = node_control_trouble(node);
+    struct node_cluster_stats cluster;
 
     storage_look(node);
+    node_cluster_stats(node, &cluster);
     if (atomic_load(&node->is_stopping))
         reason = "stopping";
     else if (atomic_load(&node->is_lost))
@@ -155,7 +146,7 @@ void node_health(struct node *node, struct node_health *ret_health)
         reason = "damaged: a partition cannot be read";
     else if (trouble)
         reason = trouble;
-    else if (node_has_broken_logs(node))
+    else if (cluster.broken > 0)
         reason = "broken: the log of a partition has lost records, or is damaged";
     else if (!node_is_recovered(node))
         reason = "recovering";

@@ -65,6 +65,15 @@ HEALTHY = {
     "tickwheel_build_info": "1x180",
     "tickwheel_backups_failed_total": "0x180",
     "tickwheel_maintenance": "0x60 1x30 0x90",
+    "tickwheel_cluster_nodes": "3x180",
+    "tickwheel_cluster_planner": "1x180",
+    "tickwheel_cluster_partitions_planned": "8x180",
+    "tickwheel_cluster_partitions_owned": "8x180",
+    "tickwheel_cluster_partitions_restoring": "0x60 2x10 0x110",
+    "tickwheel_cluster_partitions_broken": "0x180",
+    "tickwheel_cluster_behind_records": "10x180",
+    "tickwheel_cluster_trims_failed_total": "0x180",
+    "tickwheel_cluster_sweeps_failed_total": "0x180",
 }
 
 # What a fault changes, and the alerts that fire at the end. Of an alert with several causes each is played.
@@ -95,6 +104,13 @@ FAULTS = [
     ("TickwheelFilesShort", {"process_open_fds": "100x160 9500x20"}),
     ("TickwheelBackupFailed", {"tickwheel_backups_failed_total": "0x150 1x30"}),
     ("TickwheelMaintenanceLong", {"tickwheel_maintenance": "0x60 1x120"}),
+    ("TickwheelLogBroken", {"tickwheel_cluster_partitions_broken": "0x178 1x2"}),
+    ("TickwheelPartitionsUnowned", {"tickwheel_cluster_partitions_owned": "8x170 7x10"}),
+    ("TickwheelPlannerMissing", {"tickwheel_cluster_planner": "1x170 0x10"}),
+    ("TickwheelCopyBehind", {"tickwheel_cluster_partitions_restoring": "0x140 1x40"}),
+    ("TickwheelCopyBehind", {"tickwheel_cluster_behind_records": "10x140 20000x40"}),
+    ("TickwheelTrimFails", {"tickwheel_cluster_trims_failed_total": "0x170 1x10"}),
+    ("TickwheelTrimFails", {"tickwheel_cluster_sweeps_failed_total": "0x170 1x10"}),
     # Maintenance explains why timers are late.
     ("TickwheelMaintenanceLong", {"tickwheel_maintenance": "0x60 1x120",
                                   'tickwheel_oldest_overdue_seconds{kind="webhook"}': "0x60 0+60x120",
@@ -124,7 +140,7 @@ def rule_test(faults, alert):
         "interval": "1m",
         "input_series": [{"series": labelled(name), "values": values} for name, values in series.items()],
         "promql_expr_test": [{
-            "expr": 'count by (alertname) (ALERTS{alertstate="firing",instance="one"})',
+            "expr": 'count by (alertname) (ALERTS{alertstate="firing"})',
             "eval_time": "179m",
             "exp_samples": [{"labels": f'{{alertname="{alert}"}}', "value": 1}] if alert else []}]}
 
