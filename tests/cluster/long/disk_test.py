@@ -38,20 +38,6 @@ class DiskTest(fault_case.FaultCase):
             found.append(body["id"])
         return found
 
-    def pending(self):
-        return sum(node.daemon.metric("tickwheel_timers_pending") for node in self.nodes)
-
-    def settled(self):
-        """The count of timers, once the reports of all nodes say it: they are a second old at most."""
-        last = [None]
-
-        def look():
-            before, last[0] = last[0], self.pending()
-            time.sleep(1.5)
-            return before == last[0]
-        harness.wait_until(look, 60, "a count that stays")
-        return last[0]
-
     def check_marks(self, marks, what):
         for node in self.nodes:
             missing = [mark for mark in marks[::len(self.nodes)] if node.daemon.call("GET", f"/v1/timers/{mark}")[0] != 200]

@@ -222,6 +222,20 @@ class FaultCase(unittest.TestCase):
     def is_planner(self, node):
         return any(each["planner"] and each["node"] == node.number for each in self.view(node)["nodes"])
 
+    def pending(self):
+        return sum(node.daemon.metric("tickwheel_timers_pending") for node in self.nodes)
+
+    def settled(self):
+        """The count of timers, once the reports of all nodes say it: they are a second old at most."""
+        last = [None]
+
+        def look():
+            before, last[0] = last[0], self.pending()
+            time.sleep(1.5)
+            return before == last[0]
+        harness.wait_until(look, 60, "a count that stays")
+        return last[0]
+
     # ---- rounds ----
 
     def groups(self, default):
