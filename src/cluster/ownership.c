@@ -5,7 +5,11 @@
 
 #include <assert.h>
 
-enum { OWNERSHIP_PAUSE_MS = 200, OWNERSHIP_PAUSE_SPREAD_MS = 300 };
+enum {
+    OWNERSHIP_PAUSE_MS = 200,
+    OWNERSHIP_PAUSE_SPREAD_MS = 300,
+    OWNERSHIP_LOSE_LEASES = OWNERSHIP_APPEND_LEASES + 1, /* the log has told before */
+};
 
 static struct instant ownership_lease_after(const struct ownership *ownership,
                                             struct instant instant, uint64_t leases)
@@ -332,8 +336,9 @@ struct instant ownership_acts_until(const struct ownership *ownership)
 static struct instant ownership_lose_at(const struct ownership *ownership)
 {
     return ownership->state_ == OWNERSHIP_CLAIMING
-               ? ownership_lease_after(ownership, ownership->sent_at_, 2)
-               : ownership_lease_after(ownership, ownership->valid_until_, 2);
+               ? ownership_lease_after(ownership, ownership->sent_at_, OWNERSHIP_LOSE_LEASES)
+               : ownership_lease_after(ownership, ownership->valid_until_,
+                                       OWNERSHIP_LOSE_LEASES - 1);
 }
 
 void ownership_advance(struct ownership *ownership, struct instant now)

@@ -29,6 +29,10 @@
 /* A clock gains or loses at most one part in this number against another one. */
 #define OWNERSHIP_DRIFT 64
 
+/* Leases within which the log answers an append, or tells that it is in doubt: 12 s, for brokers
+ * that give up a dead one after 9 s. Then an owner goes on at once, and needs no claim. */
+#define OWNERSHIP_APPEND_LEASES 6
+
 enum ownership_state {
     OWNERSHIP_RESTORING,  /* reads what the log has */
     OWNERSHIP_STANDBY,    /* follows the log */

@@ -241,7 +241,7 @@ static void test_claiming_ends_on_standby(void **state)
     /* No answer. */
     be_standby(&stand);
     claim(&stand);
-    wait_ms(&stand, 2 * LEASE_MS - 1);
+    wait_ms(&stand, (OWNERSHIP_APPEND_LEASES + 1) * LEASE_MS - 1);
     assert_int_equal(state_of(&stand), OWNERSHIP_CLAIMING);
     wait_ms(&stand, 1);
     assert_int_equal(state_of(&stand), OWNERSHIP_STANDBY);
@@ -324,10 +324,10 @@ static void test_owner_leaves(void **state)
     assert_int_equal(state_of(&stand), OWNERSHIP_LEAVING);
     assert_int_equal(ownership_take_result(&stand.own), OWNERSHIP_IN_DOUBT);
     assert_int_equal(ownership_take_result(&stand.own), OWNERSHIP_NO_RESULT);
-    /* The lease is over for two leases. */
+    /* No answer. */
     become_active(&stand);
     assert_true(append(&stand, OWNERSHIP_COMMIT));
-    wait_ms(&stand, 3 * LEASE_MS - 1);
+    wait_ms(&stand, (OWNERSHIP_APPEND_LEASES + 1) * LEASE_MS - 1);
     assert_int_equal(state_of(&stand), OWNERSHIP_ACTIVE);
     assert_false(ownership_may_act(&stand.own, stand.now));
     wait_ms(&stand, 1);

@@ -398,7 +398,7 @@ static void test_no_answer(void **state)
     assert_int_equal(host->refused, 0);
     fixture_run(fixture, LEASE_MS);
     assert_false(replica_may_act(host->replica, fixture->now));
-    fixture_run(fixture, 3 * LEASE_MS);
+    fixture_run(fixture, (OWNERSHIP_APPEND_LEASES + 1) * LEASE_MS);
     assert_true(host->refused == 1 && host->leaves == 1);
     timer_free(work.timer);
 }

@@ -27,7 +27,10 @@
 #include "shard/node_once.h"
 #include "shard/shard.h"
 
-enum { REPLICA_KEEP_LEASES = 5 };
+enum {
+    REPLICA_KEEP_LEASES = 5,
+    REPLICA_LOST_LEASES = 3, /* that a log may lack the next record, as with a broker that woke */
+};
 
 enum node_replica_order {
     REPLICA_BEGIN = 1, /* `engine` is the shard's from now on */

@@ -320,7 +320,8 @@ static enum error_code node_control_open(struct node_control *control, struct er
     const struct log_kafka_options log_options = {
         .brokers = config->cluster_brokers,
         .topic = control->topic,
-        .append_timeout_ms = 2 * config->cluster_lease_ms,
+        .append_timeout_ms = OWNERSHIP_APPEND_LEASES * config->cluster_lease_ms,
+        .lost_ms = REPLICA_LOST_LEASES * config->cluster_lease_ms,
     };
     struct control_options options = {
         .node = config->cluster_node_id,

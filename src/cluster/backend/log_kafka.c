@@ -11,6 +11,8 @@
  */
 #include "cluster/backend/log_kafka_conf.h"
 
+#include "sys/clock.h"
+
 #include <errno.h>
 #include <librdkafka/rdkafka.h>
 #include <poll.h>
@@ -19,7 +21,19 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-enum { TRIM_REQUEST_MS = 10000, TRIM_OPERATION_MS = 30000 };
+enum {
+    TRIM_REQUEST_MS = 10000,
+    TRIM_OPERATION_MS = 30000,
+    /* A topic with more partitions is asked about less often: each answer has all of them, and
+     * each partition has a client that asks. */
+    AGAIN_MS = 200, /* between two questions for a record that a broker lacks */
+    LEADER_MS_MIN = 500,
+    LEADER_MS_EACH = 20,
+};
+
+/* Within which a broker answers a request, or takes a connection. One that stands still has its
+ * requests sent again, to the new leader once there is one. librdkafka looks once a second. */
+#define ANSWER_MS "1500"
 
 /* Of 2001: the broker in memory of librdkafka says less, and means none. */
 #define APPENDED_MS_MIN INT64_C(1000000000000)
@@ -33,9 +47,12 @@ struct log_kafka {
     rd_kafka_t *consumer;
     rd_kafka_topic_t *topic; /* the consumer's; NULL: it does not follow */
     rd_kafka_queue_t *records;
-    rd_kafka_message_t *record;  /* whose bytes the last event has */
-    bool has_ended;              /* the end was told since it follows */
-    uint64_t next;               /* behind the last record that was told */
+    rd_kafka_message_t *record; /* whose bytes the last event has */
+    bool has_ended;             /* the end was told since it follows */
+    uint64_t next;              /* behind the last record that was told */
+    int64_t from;               /* what it was to follow from */
+    /* No broker has the next record since then, and it is asked for again at; {0}: it is there. */
+    struct instant lost_since, again_at;
     bool is_sent;                /* an append has no report yet */
     struct log_kafka_event done; /* LANDED or FAILED, not told yet; NOTHING: none */
     rd_kafka_queue_t *trims;
@@ -65,14 +82,23 @@ static void log_kafka_drop(const rd_kafka_t *client, int level, const char *faci
 enum error_code log_kafka_set_common(rd_kafka_conf_t *conf, const struct log_kafka_options *options,
                                      struct error *ret_error)
 {
+    char leader[24];
     const struct log_kafka_property common[] = {
-        {"bootstrap.servers", options->brokers}, {"socket.nagle.disable", "true"},
-        {"reconnect.backoff.ms", "50"},          {"reconnect.backoff.max.ms", "500"},
+        {"bootstrap.servers", options->brokers},
+        {"socket.nagle.disable", "true"},
+        {"socket.timeout.ms", ANSWER_MS},
+        {"socket.connection.setup.timeout.ms", ANSWER_MS},
+        {"reconnect.backoff.ms", "50"},
+        {"reconnect.backoff.max.ms", "500"},
+        {"topic.metadata.refresh.interval.ms", leader},
+        {"topic.metadata.refresh.fast.interval.ms", "50"},
         {"log.connection.close", "false"},
     };
+    const unsigned leader_ms = LEADER_MS_EACH * options->partition_count;
     const enum error_code code =
         log_kafka_set(conf, options->properties, options->property_count, ret_error);
 
+    snprintf(leader, sizeof(leader), "%u", leader_ms > LEADER_MS_MIN ? leader_ms : LEADER_MS_MIN);
     rd_kafka_conf_set_log_cb(conf, log_kafka_drop);
     return code ? code : log_kafka_set(conf, common, sizeof(common) / sizeof(common[0]), ret_error);
 }
@@ -219,8 +245,8 @@ static enum error_code log_kafka_begin(struct log_kafka *log, int64_t offset,
                                        struct error *ret_error)
 {
     log_kafka_stop(log);
-    log->has_ended = false;
-    log->next = 0;
+    log->from = offset;
+    log->again_at = (struct instant){0};
     log->topic = rd_kafka_topic_new(log->consumer, log->options.topic, NULL);
     if (!log->topic)
         return error_set(ret_error, ERROR_IO, "follow: %.140s",
@@ -234,19 +260,28 @@ static enum error_code log_kafka_begin(struct log_kafka *log, int64_t offset,
                      rd_kafka_err2str(rd_kafka_last_error()));
 }
 
+static enum error_code log_kafka_begin_anew(struct log_kafka *log, int64_t offset,
+                                            struct error *ret_error)
+{
+    log->has_ended = false;
+    log->next = 0;
+    log->lost_since = (struct instant){0};
+    return log_kafka_begin(log, offset, ret_error);
+}
+
 enum error_code log_kafka_follow(struct log_kafka *log, uint64_t offset, struct error *ret_error)
 {
-    return log_kafka_begin(log, (int64_t)offset, ret_error);
+    return log_kafka_begin_anew(log, (int64_t)offset, ret_error);
 }
 
 enum error_code log_kafka_follow_begin(struct log_kafka *log, struct error *ret_error)
 {
-    return log_kafka_begin(log, RD_KAFKA_OFFSET_BEGINNING, ret_error);
+    return log_kafka_begin_anew(log, RD_KAFKA_OFFSET_BEGINNING, ret_error);
 }
 
 enum error_code log_kafka_follow_end(struct log_kafka *log, uint64_t count, struct error *ret_error)
 {
-    return log_kafka_begin(log, RD_KAFKA_OFFSET_TAIL((int64_t)count), ret_error);
+    return log_kafka_begin_anew(log, RD_KAFKA_OFFSET_TAIL((int64_t)count), ret_error);
 }
 
 /* NOTHING for what passes by itself: a broker that is away, a leader that moves. */
@@ -280,9 +315,37 @@ static bool log_kafka_is_at_end(const struct log_kafka *log)
            high > 0 && log->next >= (uint64_t)high;
 }
 
+/* Whether the record is asked for once more: another broker may have it. */
+static bool log_kafka_asks_again(struct log_kafka *log)
+{
+    const struct instant now = instant_now();
+
+    if (log->lost_since.ns == 0)
+        log->lost_since = now;
+    if (now.ns >= instant_add_ms(log->lost_since, log->options.lost_ms).ns)
+        return false;
+    log->again_at = instant_add_ms(now, AGAIN_MS);
+    return true;
+}
+
+static enum log_kafka_kind log_kafka_lose(struct log_kafka *log, struct log_kafka_event *event)
+{
+    const rd_kafka_resp_err_t error = log->record->err;
+
+    event->reason = rd_kafka_err2str(error);
+    log_kafka_stop(log);
+    if ((error == RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE ||
+         error == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET) &&
+        log_kafka_asks_again(log))
+        event->kind = LOG_KAFKA_NOTHING;
+    return event->kind;
+}
+
 static enum log_kafka_kind log_kafka_take_record(struct log_kafka *log,
                                                  struct log_kafka_event *ret_event)
 {
+    if (log->again_at.ns && instant_now().ns >= log->again_at.ns)
+        log_kafka_begin(log, log->next ? (int64_t)log->next : log->from, NULL);
     if (log->record)
         rd_kafka_message_destroy(log->record);
     log->record = NULL;
@@ -301,11 +364,9 @@ static enum log_kafka_kind log_kafka_take_record(struct log_kafka *log,
         log->next = ret_event->offset + 1;
     if (ret_event->kind == LOG_KAFKA_RECORD)
         ret_event->bytes = (struct bytes){log->record->payload, log->record->len};
-    if (ret_event->kind == LOG_KAFKA_LOST) {
-        ret_event->reason = rd_kafka_err2str(log->record->err);
-        log_kafka_stop(log);
-    }
-    return ret_event->kind;
+    if (ret_event->kind == LOG_KAFKA_RECORD || ret_event->kind == LOG_KAFKA_END)
+        log->lost_since = (struct instant){0};
+    return ret_event->kind == LOG_KAFKA_LOST ? log_kafka_lose(log, ret_event) : ret_event->kind;
 }
 
 /* ---- trims ---- */

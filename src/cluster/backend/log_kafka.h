@@ -28,10 +28,12 @@ struct log_kafka_property {
 };
 
 struct log_kafka_options {
-    const char *brokers; /* host:port, with commas between them */
-    const char *topic;   /* borrowed until the log is closed, as all of this */
-    uint16_t partition;
-    uint64_t append_timeout_ms;                  /* then an append is in doubt: two leases */
+    const char *brokers;                 /* host:port, with commas between them */
+    const char *topic;                   /* borrowed until the log is closed, as all of this */
+    uint16_t partition, partition_count; /* of the topic; a count of 0 counts as few */
+    uint64_t append_timeout_ms;          /* then an append is in doubt */
+    uint64_t lost_ms; /* within which a broker may lack the next record, before it is LOST: one that
+                         stood still takes itself for the leader, and has an end that is old */
     const struct log_kafka_property *properties; /* NULL: none; those below win */
     size_t property_count;
 };

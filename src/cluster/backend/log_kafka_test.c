@@ -16,12 +16,16 @@
 
 #include <cmocka.h>
 
-#define WAIT_MS 60000
-#define PRODUCE 0 /* the number of that request in Kafka's protocol */
+#define WAIT_MS    60000
+#define STILL_MS   20000 /* of a broker, while another one has its place */
+#define SESSION_MS 1000  /* after which it has */
+#define PRODUCE    0     /* the numbers of these requests in Kafka's protocol */
+#define FETCH      1
 
 struct log_kafka_fixture {
     rd_kafka_t *owner;
     rd_kafka_mock_cluster_t *cluster; /* NULL: a real broker */
+    rd_kafka_mock_cluster_t *three;   /* with three brokers, for the test that made it */
     char topic[24];
     struct log_kafka_options options;
     struct log_kafka *log;
@@ -74,6 +78,8 @@ static int log_kafka_tear_down(void **state)
     struct log_kafka_fixture *fixture = *state;
 
     log_kafka_close(fixture->log);
+    if (fixture->three)
+        rd_kafka_mock_cluster_destroy(fixture->three);
     if (fixture->cluster) {
         rd_kafka_mock_cluster_destroy(fixture->cluster);
         rd_kafka_destroy(fixture->owner);
@@ -210,6 +216,49 @@ static void test_an_append_in_doubt(void **state)
     assert_lands(fixture->log, 6, "known", 0);
 }
 
+/* The leader takes requests and connections, and answers none of them; later the brokers agree on
+ * another one. The append that it has goes to that one, and so does the reader. */
+static void test_a_leader_that_stands_still(void **state)
+{
+    struct log_kafka_fixture *fixture = *state;
+
+    if (!fixture->cluster)
+        skip();
+    rd_kafka_mock_cluster_t *three = rd_kafka_mock_cluster_new(fixture->owner, 3);
+    assert_non_null(three);
+    log_kafka_close(fixture->log);
+    fixture->log = NULL;
+    fixture->three = three;
+    fixture->options.brokers = rd_kafka_mock_cluster_bootstraps(three);
+    fixture->options.append_timeout_ms = STILL_MS;
+    assert_int_equal(rd_kafka_mock_topic_create(three, fixture->topic, 2, 3), 0);
+    assert_int_equal(rd_kafka_mock_partition_set_leader(three, fixture->topic, 1, 1), 0);
+    struct log_kafka *log = fixture->log = log_kafka_open_one(fixture);
+    assert_int_equal(log_kafka_follow(log, 0, NULL), ERROR_NONE);
+    assert_ends(log, 0);
+    assert_lands(log, 1, "before", 0);
+    assert_reads(log, "before", 0);
+    assert_ends(log, 1);
+    assert_int_equal(rd_kafka_mock_broker_set_rtt(three, 1, 4 * STILL_MS), 0);
+    log_kafka_send(log, 2, "meanwhile");
+    const struct instant lead_at = instant_add_ms(instant_now(), SESSION_MS);
+    const struct instant until = instant_add_ms(lead_at, STILL_MS);
+    bool has_led = false, has_landed = false, is_read = false;
+    while (!has_landed || !is_read) {
+        struct log_kafka_event event;
+
+        assert_true(instant_now().ns < until.ns);
+        log_kafka_wait(log, 100, &event);
+        assert_int_not_equal(event.kind, LOG_KAFKA_FAILED);
+        has_landed |= event.kind == LOG_KAFKA_LANDED && event.ticket == 2;
+        is_read |= event.kind == LOG_KAFKA_RECORD;
+        if (has_led || instant_now().ns < lead_at.ns)
+            continue;
+        has_led = true;
+        assert_int_equal(rd_kafka_mock_partition_set_leader(three, fixture->topic, 1, 2), 0);
+    }
+}
+
 /* A place behind the end is one of another log, or of one that lost records. */
 static void test_a_cut_log(void **state)
 {
@@ -222,6 +271,43 @@ static void test_a_cut_log(void **state)
     assert_non_null(event.reason);
     assert_int_equal(log_kafka_follow(fixture->log, 0, NULL), ERROR_NONE);
     assert_reads(fixture->log, "only", 0);
+}
+
+/* A broker that stood still, and takes itself for the leader, has the end of then: it refuses what
+ * lies behind. The record is asked for until the leader is another one. */
+static void test_an_old_end(void **state)
+{
+    struct log_kafka_fixture *fixture = *state;
+
+    if (!fixture->cluster)
+        skip();
+    fixture->options.lost_ms = WAIT_MS;
+    assert_lands(log_kafka_open_again(fixture), 1, "read before", 0);
+    assert_lands(fixture->log, 2, "next", 1);
+    rd_kafka_mock_push_request_errors(fixture->cluster, FETCH, 2,
+                                      RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE,
+                                      RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE);
+    assert_int_equal(log_kafka_follow(fixture->log, 1, NULL), ERROR_NONE);
+    assert_reads(fixture->log, "next", 1);
+    assert_ends(fixture->log, 2);
+    rd_kafka_mock_push_request_errors(fixture->cluster, FETCH, 1,
+                                      RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE);
+    assert_ends(fixture->log, 2); /* as it is followed again */
+    assert_lands(fixture->log, 3, "goes on", 2);
+    assert_reads(fixture->log, "goes on", 2);
+}
+
+/* Then it is lost. */
+static void test_an_end_that_stays(void **state)
+{
+    struct log_kafka_fixture *fixture = *state;
+
+    if (!fixture->cluster)
+        skip();
+    fixture->options.lost_ms = 500;
+    assert_lands(log_kafka_open_again(fixture), 1, "only", 0);
+    assert_int_equal(log_kafka_follow(fixture->log, 9, NULL), ERROR_NONE);
+    assert_int_equal(log_kafka_next(fixture->log).kind, LOG_KAFKA_LOST);
 }
 
 static void test_a_trimmed_log(void **state)
@@ -281,8 +367,15 @@ static void test_properties(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_one_order),          TEST(test_a_large_frame), TEST(test_a_failed_append),
-        TEST(test_an_append_in_doubt), TEST(test_a_cut_log),     TEST(test_a_trimmed_log),
+        TEST(test_one_order),
+        TEST(test_a_large_frame),
+        TEST(test_a_failed_append),
+        TEST(test_an_append_in_doubt),
+        TEST(test_a_cut_log),
+        TEST(test_a_trimmed_log),
+        TEST(test_a_leader_that_stands_still),
+        TEST(test_an_old_end),
+        TEST(test_an_end_that_stays),
         TEST(test_properties),
     };
 
