@@ -2,6 +2,7 @@
 process ids. A broker can be killed, stopped with SIGSTOP and started again on its port and folder."""
 
 import os
+import re
 import signal
 import socket
 import struct
@@ -29,7 +30,14 @@ class Member(broker_servers.Kafka):
         self.number, self.session_timeout_ms, self.members = number, session_timeout_ms, []
 
     def java(self, *arguments):
-        return [word if word != "-Xmx512m" else "-Xmx384m" for word in super().java(*arguments)]
+        return [word if word != "-Xmx512m" else "-Xmx384m" for word in super().java(
+            "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.controller.QuorumController=info", *arguments)]
+
+    def led_at(self):
+        """The last epoch in which it became the active controller, by its log; 0: in none."""
+        with open(os.path.join(self.folder, "log"), errors="replace") as file:
+            return max((int(found[1]) for found in re.finditer(r"Becoming the active controller at epoch (\d+)", file.read())),
+                       default=0)
 
     def settings(self):
         return {
@@ -84,6 +92,11 @@ class KafkaCluster:
 
     def thaw(self, index):
         self.members[index].process.send_signal(signal.SIGCONT)
+
+    def controller(self):
+        """The index of the broker that is the active controller."""
+        epochs = [member.led_at() for member in self.members]
+        return epochs.index(max(epochs))
 
     def states(self, topic):
         """(leader, replicas in sync) of each partition, as the brokers say."""
