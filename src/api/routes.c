@@ -259,7 +259,7 @@ const struct route routes[] = {
               .response = "PauseState", .answers = {{200, "The target goes on, durable."}},
               .refusals = REFUSES(INVALID) | REFUSES(INTERNAL), .section = "#pause-a-target"}},
     {"POST", "/v1/targets/{target}/reset", ACCESS_SCHEDULE, "target_reset",
-     .end = targets_reset_end,
+     .end = targets_reset_end, .closed = target_pause_closed,
      .docs = {"resetTarget", "service", "Close the breakers of a target", .parameter = "TargetName",
               .response = "TargetReset",
               .answers = {{200, "The number of breakers that had failures."}},

@@ -811,7 +811,7 @@ static void test_holds_in_doubt(void **state)
         struct holds_change change =
             council_pause(council, (size_t)random_below(&council->random, 4));
 
-        change.kind = (enum holds_kind)(1 + random_below(&council->random, 4));
+        change.kind = (enum holds_kind)(1 + random_below(&council->random, 5));
         council_ask(council, node, &change);
         council_pass(council, random_below(&council->random, 2000));
         if (random_below(&council->random, 8))

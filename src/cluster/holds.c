@@ -55,6 +55,8 @@ enum error_code holds_apply(struct holds *holds, const struct holds_change *chan
 {
     if (change->kind == HOLDS_PAUSE || change->kind == HOLDS_RESUME)
         return holds_change_pauses(holds, change);
+    if (change->kind == HOLDS_RESET)
+        return ERROR_NONE;
     holds->is_maintained = change->kind == HOLDS_MAINTAIN;
     holds->note_size = holds->is_maintained ? change->pause.note.size : 0;
     if (holds->note_size)
@@ -77,13 +79,19 @@ bool holds_is_form(struct bytes body, enum holds_form form)
     return body.size > 0 && (uint8_t)body.data[0] == form;
 }
 
+static bool holds_has_row(const struct holds_change *change)
+{
+    return change->kind == HOLDS_PAUSE || change->kind == HOLDS_RESUME ||
+           change->kind == HOLDS_RESET;
+}
+
 /* A table with this row alone; NULL: no memory. */
 static struct target_pauses *holds_make_row(const struct holds_change *change)
 {
     struct target_pauses *none = target_pauses_create(), *row = NULL;
     struct target_pause pause = change->pause;
 
-    if (change->kind == HOLDS_RESUME)
+    if (change->kind != HOLDS_PAUSE)
         pause = (struct target_pause){
             .tenant = pause.tenant, .name = pause.name, .since = change->at, .until = WALL_NEVER};
     if (none && target_pauses_put(none, (struct wall){0}, &pause, &row))
@@ -100,7 +108,7 @@ void holds_change_encode(const struct holds_change *change, struct buffer *to)
     holds_put(to, change->at.ms, 8);
     if (change->kind == HOLDS_MAINTAIN)
         buffer_append_bytes(to, change->pause.note);
-    if (change->kind != HOLDS_PAUSE && change->kind != HOLDS_RESUME)
+    if (!holds_has_row(change))
         return;
     struct target_pauses *row = holds_make_row(change);
     if (row)
@@ -146,7 +154,7 @@ enum error_code holds_change_decode(struct bytes body, struct holds_change *ret_
 
     if (change.at.ms > WALL_MS_MAX)
         return ERROR_CORRUPT;
-    if (change.kind == HOLDS_PAUSE || change.kind == HOLDS_RESUME)
+    if (holds_has_row(&change))
         code = holds_decode_row(rest, &change);
     else if (change.kind == HOLDS_MAINTAIN && holds_is_note(rest))
         code = ERROR_NONE;

@@ -30,13 +30,19 @@ enum {
 /* The first byte of the body of a note; 4 is that of a member (roster.h). */
 enum holds_form { HOLDS_CHANGE = 2, HOLDS_COPY = 3 };
 
-enum holds_kind { HOLDS_PAUSE = 1, HOLDS_RESUME, HOLDS_MAINTAIN, HOLDS_END };
+enum holds_kind {
+    HOLDS_PAUSE = 1,
+    HOLDS_RESUME,
+    HOLDS_MAINTAIN,
+    HOLDS_END,
+    HOLDS_RESET, /* the breakers of a target close: an event, which leaves the holds as they are */
+};
 
 struct holds_change {
     enum holds_kind kind;
     uint64_t ask;               /* by which the node that appends it knows it again */
     struct wall at;             /* when it was asked for: pauses that are over by then go */
-    struct target_pause pause;  /* PAUSE; RESUME: tenant and name; MAINTAIN: note */
+    struct target_pause pause;  /* PAUSE; RESUME, RESET: tenant and name; MAINTAIN: note */
     struct target_pauses *row_; /* which holds the texts of a decoded change */
 };
 

@@ -95,7 +95,7 @@ static void test_golden_bytes(void **state)
     buffer_deinit(&buffer);
 }
 
-/* A resume has no note and no time. */
+/* A resume and a reset have no note and no time. */
 static void test_one_encoding(void **state)
 {
     struct holds_change change = holds_pause;
@@ -106,7 +106,9 @@ static void test_one_encoding(void **state)
     holds_change_encode(&change, &buffer);
     buffer.data[9] = HOLDS_RESUME;
     assert_int_equal(holds_change_decode(buffer_bytes(&buffer), &change), ERROR_CORRUPT);
-    buffer.data[9] = 5;
+    buffer.data[9] = HOLDS_RESET;
+    assert_int_equal(holds_change_decode(buffer_bytes(&buffer), &change), ERROR_CORRUPT);
+    buffer.data[9] = 6;
     assert_int_equal(holds_change_decode(buffer_bytes(&buffer), &change), ERROR_CORRUPT);
     buffer.data[9] = HOLDS_END;
     assert_int_equal(holds_change_decode(buffer_bytes(&buffer), &change), ERROR_CORRUPT);
@@ -116,6 +118,10 @@ static void test_one_encoding(void **state)
     holds_change_encode(&change, &buffer);
     assert_int_equal(holds_change_decode(buffer_bytes(&buffer), &change), ERROR_NONE);
     assert_true(bytes_equal(change.pause.name, BYTES("queue:a")) && change.pause.note.size == 0);
+    holds_change_deinit(&change);
+    buffer.data[9] = HOLDS_RESET;
+    assert_int_equal(holds_change_decode(buffer_bytes(&buffer), &change), ERROR_NONE);
+    assert_true(change.kind == HOLDS_RESET && bytes_equal(change.pause.tenant, BYTES("t")));
     holds_change_deinit(&change);
     buffer_deinit(&buffer);
 }

@@ -148,7 +148,15 @@ enum node_hold_kind {
     /* Maintenance: no delivery of any tenant begins. A second one replaces the note. */
     NODE_HOLD_MAINTAIN,
     NODE_HOLD_END,
+    /* Closes the breakers of a target of a tenant and of its paths, and has it tried at once.
+     * TOO_MANY: NODE_RESETS_TENANT_MAX of the tenant, or NODE_RESETS_MAX of all, were reset in the
+     * last NODE_RESET_MS. Not durable: a node that starts meanwhile has no open breakers. */
+    NODE_HOLD_RESET,
 };
+
+#define NODE_RESET_MS          UINT64_C(60000)
+#define NODE_RESETS_TENANT_MAX TARGET_PAUSES_TENANT_MAX
+#define NODE_RESETS_MAX        TARGET_PAUSES_MAX
 
 /* A change of pauses or maintenance. Embed it and fill in `kind` to `done`; it stays the caller's,
  * with its texts, until `done` was called: on any thread, perhaps within node_hold. */
@@ -156,10 +164,11 @@ struct node_hold {
     struct list link_;
     enum node_hold_kind kind;
     struct wall at;            /* now */
-    struct target_pause pause; /* RESUME: tenant and name; MAINTAIN: note */
+    struct target_pause pause; /* RESUME, RESET: tenant and name; MAINTAIN: note */
     void (*done)(struct node_hold *hold);
     enum error_code result;
     struct error error; /* what went wrong */
+    size_t reset_count; /* RESET: breakers that had failures, on this node */
 };
 
 /* Makes the change, durable and for good: it waits for the disk, or for the log of the cluster. No
@@ -170,15 +179,6 @@ void node_hold(struct node *node, struct node_hold *hold);
 
 /* Whether it is on, and its note. */
 bool node_maintenance(struct node *node, char ret_note[NODE_NOTE_SIZE_MAX], size_t *ret_size);
-
-/* Closes the breakers of a target of a tenant and of its paths, and has it tried at once. Returns
- * through `ret_count` how many had failures. TOO_MANY: NODE_RESETS_TENANT_MAX of the tenant, or
- * NODE_RESETS_MAX of all, were reset in the last NODE_RESET_MS. */
-#define NODE_RESET_MS          UINT64_C(60000)
-#define NODE_RESETS_TENANT_MAX TARGET_PAUSES_TENANT_MAX
-#define NODE_RESETS_MAX        TARGET_PAUSES_MAX
-enum error_code node_reset(struct node *node, struct bytes tenant, struct bytes name,
-                           struct wall now, size_t *ret_count, struct error *ret_error);
 
 /* The pauses of all tenants; the caller leaves the table (target_pauses_leave). */
 struct target_pauses *node_pauses(struct node *node);

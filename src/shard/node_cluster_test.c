@@ -618,6 +618,35 @@ static bool cluster_is_maintained(struct cluster_host *host)
     return is_on && bytes_equal((struct bytes){note, size}, BYTES("disk"));
 }
 
+static bool cluster_is_reset(struct cluster_host *host)
+{
+    struct target_pauses *resets = target_pause_board_take_resets(&host->node->pauses);
+    const bool is_reset =
+        resets && target_pauses_find(resets, (struct bytes){0}, BYTES("http://receiver"));
+
+    target_pauses_leave(resets);
+    return is_reset;
+}
+
+/* Each host closes its breakers. */
+static void test_a_reset_of_all_hosts(void **state)
+{
+    struct cluster_fixture *fixture = *state;
+    struct cluster_host *first = &fixture->hosts[0], *second = &fixture->hosts[1];
+    const struct instant until = instant_add_ms(instant_now(), CLUSTER_WAIT_MS);
+
+    cluster_boot(first);
+    cluster_boot(second);
+    assert_false(cluster_is_reset(first) || cluster_is_reset(second));
+    cluster_hold(first, NODE_HOLD_RESET, BYTES("http://receiver"), (struct bytes){0});
+    assert_true(cluster_is_reset(first));
+    while (!cluster_is_reset(second)) {
+        assert_true(instant_now().ns < until.ns);
+        poll(NULL, 0, 10);
+    }
+    assert_false(cluster_is_paused(first) || cluster_is_maintained(first));
+}
+
 /* A pause that was answered holds on the other host soon, and on one that starts when all others
  * have gone. */
 static void test_holds_of_all_hosts(void **state)
@@ -909,6 +938,7 @@ int main(void)
         TEST(test_three_hosts_share),
         TEST(test_nodes_know_addresses),
         TEST(test_holds_of_all_hosts),
+        TEST(test_a_reset_of_all_hosts),
         TEST(test_limits_of_all_hosts),
         TEST(test_a_number_of_another_host),
         TEST(test_the_log_is_silent),

@@ -15,7 +15,7 @@ static void node_hold_end(struct node_hold *hold, enum error_code code, const ch
 
 /* ---- a single node ---- */
 
-static enum error_code node_hold_here(struct node *node, const struct node_hold *hold,
+static enum error_code node_hold_here(struct node *node, struct node_hold *hold,
                                       struct error *ret_error)
 {
     switch (hold->kind) {
@@ -25,6 +25,9 @@ static enum error_code node_hold_here(struct node *node, const struct node_hold 
         return pauses_remove(node, hold->pause.tenant, hold->pause.name, hold->at, ret_error);
     case NODE_HOLD_MAINTAIN:
         return maintenance_begin(node, hold->pause.note, ret_error);
+    case NODE_HOLD_RESET:
+        return pauses_reset(node, hold->pause.tenant, hold->pause.name, hold->at,
+                            &hold->reset_count, ret_error);
     case NODE_HOLD_END:
         break;
     }
@@ -70,7 +73,7 @@ static void node_hold_answer(struct node_control *control, enum error_code code)
 void node_hold_ask(struct node_control *control, struct instant now)
 {
     static_assert((int)HOLDS_PAUSE == (int)NODE_HOLD_PAUSE + 1 &&
-                      (int)HOLDS_END == (int)NODE_HOLD_END + 1,
+                      (int)HOLDS_RESET == (int)NODE_HOLD_RESET + 1,
                   "kinds are of one order");
 
     if (control->asked)
@@ -109,6 +112,25 @@ static void node_hold_show_pauses(struct node *node, const struct holds *holds,
     target_pauses_leave(last);
 }
 
+/* Each node has its own breakers. A node that reads an old reset had none when it was made. */
+static void node_hold_reset(struct node_control *control, const struct holds_change *change,
+                            uint64_t ask)
+{
+    struct node_hold *hold = ask ? control->asked : NULL;
+    struct error error = {.text = ""};
+    enum error_code code = ERROR_NONE;
+    size_t count = 0;
+
+    if (hold || wall_now().ms < wall_add(change->at, NODE_RESET_MS).ms)
+        code = pauses_reset(control->node, change->pause.tenant, change->pause.name, wall_coming(),
+                            &count, &error);
+    if (!hold)
+        return;
+    control->asked = NULL;
+    hold->reset_count = count;
+    node_hold_end(hold, code, error.text);
+}
+
 void node_hold_on_held(void *context, const struct holds *holds, const struct holds_change *change,
                        uint64_t ask, enum error_code code)
 {
@@ -116,6 +138,10 @@ void node_hold_on_held(void *context, const struct holds *holds, const struct ho
     struct node *node = control->node;
     const bool is_pause = change && (change->kind == HOLDS_PAUSE || change->kind == HOLDS_RESUME);
 
+    if (!code && change && change->kind == HOLDS_RESET) {
+        node_hold_reset(control, change, ask);
+        return;
+    }
     if (!code && (!change || is_pause))
         node_hold_show_pauses(node, holds, change);
     if (!code && !is_pause)

@@ -197,8 +197,8 @@ enum error_code pauses_remove(struct node *node, struct bytes tenant, struct byt
 }
 
 /* The engines read the reset on the board; a later one drops its row, when they have. */
-enum error_code node_reset(struct node *node, struct bytes tenant, struct bytes name,
-                           struct wall now, size_t *ret_count, struct error *ret_error)
+enum error_code pauses_reset(struct node *node, struct bytes tenant, struct bytes name,
+                             struct wall now, size_t *ret_count, struct error *ret_error)
 {
     const struct target_pause reset = {
         .tenant = tenant, .name = name, .since = now, .until = wall_add(now, NODE_RESET_MS)};

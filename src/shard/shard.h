@@ -290,6 +290,10 @@ enum error_code pauses_put(struct node *node, const struct target_pause *pause,
 enum error_code pauses_remove(struct node *node, struct bytes tenant, struct bytes name,
                               struct wall now, struct error *ret_error);
 
+/* NODE_HOLD_RESET on this node. */
+enum error_code pauses_reset(struct node *node, struct bytes tenant, struct bytes name,
+                             struct wall now, size_t *ret_count, struct error *ret_error);
+
 /* Tells the clients that watch whether the queue or the target of that name is paused now. */
 void pauses_tell(struct node *node, struct bytes tenant, struct bytes name);
 enum error_code pauses_refuse(enum error_code code, struct error *ret_error);

@@ -421,20 +421,17 @@ void node_hold(struct node *node, struct node_hold *hold)
         hold->result = target_pauses_put(last, hold->at, pause, &next);
     else if (hold->kind == NODE_HOLD_RESUME)
         hold->result = target_pauses_remove(last, hold->at, pause->tenant, pause->name, &next);
+    if (hold->kind == NODE_HOLD_RESET) {
+        hold->result = ERROR_NONE;
+        hold->done(hold);
+        return;
+    }
     error_set(&hold->error, hold->result, "%s", hold->result == ERROR_IO ? "no folder" : "");
     if (!hold->result) {
         node->pauses = next;
         target_pauses_leave(last);
     }
     hold->done(hold);
-}
-
-enum error_code node_reset(struct node *node, struct bytes tenant, struct bytes name,
-                           struct wall now, size_t *ret_count, struct error *ret_error)
-{
-    (void)node, (void)tenant, (void)name, (void)now, (void)ret_error;
-    *ret_count = 0;
-    return ERROR_NONE;
 }
 
 struct target_pauses *node_pauses(struct node *node)

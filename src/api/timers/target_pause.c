@@ -85,6 +85,17 @@ void target_pause_closed(struct call *call)
     free(hold);
 }
 
+static void hold_answer_reset(struct call *call, const struct hold_call *hold)
+{
+    struct buffer body;
+
+    buffer_init(&body);
+    buffer_append_text(&body, "{\"name\":");
+    json_append_string(&body, hold->name.shown);
+    buffer_printf(&body, ",\"reset\":%zu}", hold->node.reset_count);
+    call_answer_json(call, 200, &body);
+}
+
 /* All partitions have looked, or are stopping. */
 static void hold_seen(struct call *call)
 {
@@ -102,6 +113,8 @@ static void hold_go_on(struct call *call)
         call_answer_error(call, hold->node.result, hold->node.error.text);
     else if (hold->scatter)
         scatter_submit(hold->scatter);
+    else if (hold->node.kind == NODE_HOLD_RESET)
+        hold_answer_reset(call, hold);
     else
         hold_answer(call, &hold->name);
 }
@@ -226,22 +239,8 @@ void targets_resume(struct call *call)
 
 void targets_reset_end(struct call *call)
 {
-    struct hold_name name;
-    struct error error;
-    size_t count;
+    struct hold_call *hold = hold_create(call, NODE_HOLD_RESET);
 
-    if (!hold_name_target(call, &name))
-        return;
-    const enum error_code code = node_reset(call->api->options.node, caller_tenant(&call->caller),
-                                            name.name, wall_coming(), &count, &error);
-    if (code) {
-        call_answer_error(call, code, error.text);
-        return;
-    }
-    struct buffer body;
-    buffer_init(&body);
-    buffer_append_text(&body, "{\"name\":");
-    json_append_string(&body, name.shown);
-    buffer_printf(&body, ",\"reset\":%zu}", count);
-    call_answer_json(call, 200, &body);
+    if (hold)
+        node_hold(call->api->options.node, &hold->node);
 }
