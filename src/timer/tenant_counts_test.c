@@ -262,6 +262,29 @@ static void test_tenants_are_displaced(void **state)
     sharing_destroy(sharing);
 }
 
+/* A node that cannot name a tenant keeps to its share, although it knows the counts of the others. */
+static void test_share_of_a_tenant_that_is_not_told(void **state)
+{
+    const struct tenant_counts_tenant *told[TENANT_COUNTS_TOLD_MAX];
+    struct tenant_counts counts;
+    char text[16];
+    size_t admitted = 0;
+
+    (void)state;
+    tenant_counts_init(&counts);
+    for (size_t i = 0; i <= TENANT_COUNTS_TOLD_MAX; i++) /* nearer to their limits */
+        assert_int_equal(tenant_counts_admit(&counts, name_of(text, i), 1), ERROR_NONE);
+    assert_int_equal(tenant_counts_admit(&counts, BYTES("shop"), 41), ERROR_NONE);
+    assert_int_equal(tenant_counts_tell(&counts, told), TENANT_COUNTS_TOLD_MAX);
+    tenant_counts_heard(&counts, 2, 0);
+    while (!tenant_counts_admit(&counts, BYTES("shop"), 41))
+        admitted++;
+    assert_int_equal(admitted + 1, 21); /* of two nodes, rounded up */
+    tenant_counts_heard(&counts, 1, 0); /* alone again */
+    assert_int_equal(tenant_counts_admit(&counts, BYTES("shop"), 41), ERROR_NONE);
+    tenant_counts_deinit(&counts);
+}
+
 static void test_tenant_counts_names(void **state)
 {
     (void)state;
@@ -286,6 +309,7 @@ int main(void)
         cmocka_unit_test(test_limits_over_nodes),
         cmocka_unit_test(test_more_tenants_than_are_told),
         cmocka_unit_test(test_tenants_are_displaced),
+        cmocka_unit_test(test_share_of_a_tenant_that_is_not_told),
         cmocka_unit_test(test_tenant_counts_names),
     };
 
