@@ -262,7 +262,7 @@ static void test_tenants_are_displaced(void **state)
     sharing_destroy(sharing);
 }
 
-/* A node that cannot name a tenant keeps to its share, although it knows the counts of the others. */
+/* A node that cannot name a tenant keeps to its share, although it knows the others' counts. */
 static void test_share_of_a_tenant_that_is_not_told(void **state)
 {
     const struct tenant_counts_tenant *told[TENANT_COUNTS_TOLD_MAX];
