@@ -239,6 +239,7 @@ void commands_visit(struct engine *engine, struct command *command)
         commands_reply(engine, command, ERROR_NOT_FOUND, NULL); /* an equal serial, another time */
     } else if (entry && entry->phase == ENTRY_WRITING) {
         list_push(&entry->waiters, &command->link);
+        commit_hurry(engine);
     } else if (entry) {
         commands_visit_settled(engine, entry, command);
     } else if (command->id.partition != engine->options.partition ||

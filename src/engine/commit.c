@@ -12,6 +12,9 @@
 /* Batches in the storage's hands: one in its sync, one being filled, and room to gather. */
 #define BATCHES_OUT_MAX 64
 
+/* Ends of timers that make a batch, also right behind the last one. */
+#define ENDS_MAX 1024
+
 /* What engine_take_batch lends out, with the engine's notes behind it. */
 struct engine_batch {
     struct storage_batch batch;
@@ -29,6 +32,8 @@ struct commit {
     struct wall rewrite_at;
     size_t batches_out, writes_out; /* in the hands of the storage */
     bool meta_wanted;               /* a batch is due even without writes */
+    bool is_urgent;                 /* something waits for the next batch */
+    struct wall ends_at;            /* when to take one for which nothing waits */
     size_t spilling;                /* spilled timers that are not durable yet */
     size_t in_doubt, in_doubt_bytes;
 };
@@ -84,6 +89,16 @@ bool commit_reserve(struct engine *engine)
     return true;
 }
 
+/* The end of a timer: neither a client, nor a sender, nor another firing waits for it. */
+static bool commit_can_wait(const struct write_note *note)
+{
+    const struct entry *entry = note->entry;
+    const uint32_t hurried = ENTRY_HAS_MESSAGE | ENTRY_IS_FORGOTTEN;
+
+    return note->purpose == WRITE_OWN && timer_is_final(entry->timer->state) && !entry->recorded &&
+           !entry->report && !(entry->flags & hurried);
+}
+
 void commit_add(struct engine *engine, struct write_note note)
 {
     struct commit *commit = engine->commit;
@@ -112,6 +127,7 @@ void commit_add(struct engine *engine, struct write_note note)
         .is_forgotten = is_forgotten,
     };
     commit->notes[commit->write_count++] = note;
+    commit->is_urgent |= !commit_can_wait(&note);
     commit->messages += (entry->flags & ENTRY_HAS_MESSAGE) != 0;
     entry->flags &= ~(uint32_t)ENTRY_HAS_MESSAGE;
     assert(entry->phase == ENTRY_WRITING && commit->write_count <= commit->write_capacity);
@@ -179,6 +195,12 @@ void commit_want_meta(struct engine *engine)
     engine->commit->meta_wanted = true;
 }
 
+void commit_hurry(struct engine *engine)
+{
+    assert(engine->is_in_turn);
+    engine->commit->is_urgent = true;
+}
+
 bool commit_retry(struct engine *engine)
 {
     struct commit *commit = engine->commit;
@@ -189,6 +211,7 @@ bool commit_retry(struct engine *engine)
         return false;
     if (!list_is_empty(&commit->doubts)) {
         commit->meta_wanted |= commit->batches_out == 0;
+        commit->is_urgent = true;
         commit_pause(engine);
     }
     struct list again;
@@ -389,6 +412,19 @@ enum commit_finding commit_found(struct engine *engine, struct entry *entry,
 
 /* ---- batches ---- */
 
+struct wall commit_due_at(const struct engine *engine)
+{
+    const struct commit *commit = engine->commit;
+
+    assert(commit->batches_out <= BATCHES_OUT_MAX);
+    if ((commit->write_count == 0 && !commit->meta_wanted) ||
+        commit->batches_out == BATCHES_OUT_MAX)
+        return WALL_NEVER;
+    if (commit->is_urgent || engine->is_draining || commit->write_count >= ENDS_MAX)
+        return engine->now;
+    return wall_max(commit->ends_at, engine->now);
+}
+
 struct storage_batch *commit_take(struct engine *engine)
 {
     struct commit *commit = engine->commit;
@@ -396,8 +432,7 @@ struct storage_batch *commit_take(struct engine *engine)
 
     assert(commit->write_count == 0 || out);
     assert(commit->write_count <= commit->write_capacity && commit->batches_out <= BATCHES_OUT_MAX);
-    if ((commit->write_count == 0 && !commit->meta_wanted) ||
-        commit->batches_out == BATCHES_OUT_MAX)
+    if (commit_due_at(engine).ms > engine->now.ms)
         return NULL;
     if (!out)
         out = calloc(1, sizeof(*out));
@@ -413,7 +448,8 @@ struct storage_batch *commit_take(struct engine *engine)
     commit->writes = NULL;
     commit->notes = NULL;
     commit->write_count = commit->write_capacity = commit->messages = 0;
-    commit->meta_wanted = false;
+    commit->meta_wanted = commit->is_urgent = false;
+    commit->ends_at = wall_add(engine->now, engine->options.ends_pace_ms);
     commit->batches_out++;
     return &out->batch;
 }
@@ -537,6 +573,8 @@ void commit_clock_went_back(struct engine *engine)
     assert(engine->is_in_turn);
     commit->rewrite_at =
         wall_min(commit->rewrite_at, wall_add(engine->now, engine->options.storage_retry_ms));
+    commit->ends_at =
+        wall_min(commit->ends_at, wall_add(engine->now, engine->options.ends_pace_ms));
     assert(commit->rewrite_at.ms <= wall_add(engine->now, engine->options.storage_retry_ms).ms);
 }
 

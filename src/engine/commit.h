@@ -73,12 +73,20 @@ void commit_add_forgotten(struct engine *engine, struct entry *entry, struct com
 /* Makes a batch be taken even without writes: its meta has changed. */
 void commit_want_meta(struct engine *engine);
 
+/* Something waits for what the next batch has: it is due at once. */
+void commit_hurry(struct engine *engine);
+
 /* Once a turn: writes again what failed, when the time has come. Whether there was any. */
 bool commit_retry(struct engine *engine);
 
 /* ---- batches ---- */
 
-/* All writes so far; its meta is the caller's to fill in. NULL when there is nothing to write. */
+/* When the next batch is to be taken: at once, but for one of ends of timers and of meta alone,
+ * which is due ends_pace_ms behind the last one. WALL_NEVER: there is nothing to write, or no room
+ * for one more batch. */
+struct wall commit_due_at(const struct engine *engine);
+
+/* All writes so far; its meta is the caller's to fill in. NULL when no batch is due. */
 struct storage_batch *commit_take(struct engine *engine);
 
 /* Begins with a batch that is back. */

@@ -322,6 +322,7 @@ void engine_reserve_epoch(struct engine *engine)
     engine->reservation = ENGINE_RESERVING;
     engine->reserving = NULL;
     commit_want_meta(engine);
+    commit_hurry(engine);
 }
 
 enum engine_reservation engine_reservation(const struct engine *engine)
@@ -362,6 +363,7 @@ struct wall engine_wake_at(const struct engine *engine)
         return engine->now;
     if (window_is_ready(engine) && !window_is_reading(engine))
         at = wall_min(at, dead_wake_at(engine));
+    at = wall_min(at, commit_due_at(engine));
     return wall_min(wall_min(at, reload_wake_at(engine)), commit_wake_at(engine));
 }
 

@@ -15,6 +15,10 @@
 /* Deliveries of which explain knows what made them late, about 100 bytes each. */
 #define HISTORY_MAX 65536
 
+/* Each append costs the brokers milliseconds of processor, also a small one. After a crash the
+ * webhooks of the last CLUSTER_ENDS_PACE_MS are repeated, beside those in flight. */
+#define CLUSTER_ENDS_PACE_MS 200
+
 #define NODE_USER_AGENT "tickwheel/" TICKWHEEL_VERSION
 
 static uint16_t node_outcome_partition(struct list *message)
@@ -83,6 +87,7 @@ struct engine_options node_engine_options(struct node *node, uint16_t partition,
     options.dead_retain_ms = config->dead_retain_ms;
     options.dead_bytes_max = config->dead_bytes_max / count;
     options.watermark_interval_ms = config->watermark_interval_ms;
+    options.ends_pace_ms = *config->cluster_brokers ? CLUSTER_ENDS_PACE_MS : 0;
     options.seed = seed;
     options.zones = node_zones(node);
     options.tenant_counts = &node->tenant_counts;

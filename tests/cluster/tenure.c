@@ -272,6 +272,7 @@ void tenure_begin(struct tenure *tenure, struct replica *replica, const struct s
     options.window_ms = 1000 << tenure_below(tenure, 4);
     options.scan_rows_max = 1 + (uint32_t)tenure_below(tenure, 30);
     options.retain_ms = tenure_happens(tenure, 500) ? 3000 : 3600 * 1000;
+    options.ends_pace_ms = tenure_happens(tenure, 500) ? tenure_below(tenure, 500) : 0;
     tenure->engine = engine_create(&options, meta, time.wall);
     CHECK(tenure->engine);
     tenure_pump(tenure, time);
@@ -428,7 +429,7 @@ bool tenure_is_ready(const struct tenure *tenure)
 
 bool tenure_is_idle(const struct tenure *tenure)
 {
-    return tenure->engine && list_is_empty(&tenure->lent) && !tenure->batches_out;
+    return tenure->engine && list_is_empty(&tenure->lent) && engine_is_idle(tenure->engine);
 }
 
 /* ---- commits ---- */
