@@ -13,6 +13,8 @@ static const enum rowop_table export_tables[] = {ROWOP_TIMERS, ROWOP_MOVED, ROWO
 
 enum { EXPORT_STEPS = sizeof(export_tables) / sizeof(export_tables[0]) };
 
+_Static_assert((int)EXPORT_STEPS == (int)STORAGE_EXPORT_TABLES, "a cursor names a step");
+
 void export_begin(struct export_part *part, struct storage_export *export,
                   struct wall forgotten_before, struct buffer *to)
 {

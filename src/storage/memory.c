@@ -334,7 +334,7 @@ static enum error_code memory_apply(struct storage *storage, uint16_t partition,
         return error_set(ret_error, ERROR_NO_MEMORY, "apply");
     pthread_mutex_lock(&memory->lock);
     enum error_code code = memory_fault_hits(&memory->commit_fault);
-    if (!code && place->next > at->next) {
+    if (!code && (place->next > at->next || at->copy_end == STORAGE_COPYING)) {
         commit->place = at;
         commit->old_place = *at;
         if (body.size)

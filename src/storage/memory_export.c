@@ -99,6 +99,7 @@ enum error_code memory_export(struct storage *storage, struct storage_export *ex
     export_begin(&part, export, (struct wall){0}, to);
     pthread_mutex_lock(&memory->lock);
     enum error_code code = memory_fault_hits(&memory->read_fault);
+    export->place = memory->places[export->partition];
     if (!code && memory->corrupt_count)
         code = error_set(ret_error, ERROR_CORRUPT, "records were set aside");
     while (!code && !export->is_done && !export_is_full(&part))

@@ -554,15 +554,19 @@ enum error_code record_mark_decode(struct bytes value, struct record_mark *ret_m
 
 /* ---- the place ---- */
 
-enum { PLACE_SIZE = 1 + 4 * 8 + 4 + 3 * 8 + SUM_SIZE };
+enum {
+    PLACE_COPY_VERSION = 2,
+    PLACE_SIZE = 1 + 4 * 8 + 4 + 3 * 8 + SUM_SIZE,
+    PLACE_COPY_SIZE = PLACE_SIZE + 8,
+};
 
 void record_place_encode(struct buffer *to, struct bytes key, const struct storage_place *place)
 {
-    char *begin = buffer_reserve(to, PLACE_SIZE), *at = begin;
+    char *begin = buffer_reserve(to, PLACE_COPY_SIZE), *at = begin;
 
     if (!begin)
         return;
-    at = record_write_le(at, RECORD_VERSION, 1);
+    at = record_write_le(at, place->copy_end ? PLACE_COPY_VERSION : RECORD_VERSION, 1);
     at = record_write_le(at, place->next, 8);
     at = record_write_le(at, place->epoch, 8);
     at = record_write_le(at, place->seq, 8);
@@ -571,18 +575,24 @@ void record_place_encode(struct buffer *to, struct bytes key, const struct stora
     at = record_write_le(at, place->log_bytes, 8);
     at = record_write_le(at, place->live_bytes, 8);
     at = record_write_le(at, place->sweep_end, 8);
+    if (place->copy_end)
+        at = record_write_le(at, place->copy_end, 8);
     record_seal(to, record_number_key(key), begin, at);
 }
 
 enum error_code record_place_decode(struct bytes key, struct bytes value,
                                     struct storage_place *ret_place, struct error *ret_error)
 {
+    const bool is_copy = value.size > 0 && value.data[0] == PLACE_COPY_VERSION;
+    const size_t size = is_copy ? PLACE_COPY_SIZE : PLACE_SIZE;
     enum error_code code =
-        record_check(record_number_key(key), value, RECORD_VERSION, PLACE_SIZE, ret_error);
+        record_check(record_number_key(key), value,
+                     is_copy ? (unsigned)PLACE_COPY_VERSION : RECORD_VERSION, size, ret_error);
 
     if (code)
         return code;
-    if (value.size != PLACE_SIZE || !get_le(value.data + 1, 8))
+    const uint64_t copy_end = is_copy && value.size == size ? get_le(value.data + 61, 8) : 0;
+    if (value.size != size || !get_le(value.data + 1, 8) || (is_copy && !copy_end))
         return error_set(ret_error, ERROR_CORRUPT, "a place that makes no sense");
     *ret_place = (struct storage_place){.next = get_le(value.data + 1, 8),
                                         .epoch = get_le(value.data + 9, 8),
@@ -591,7 +601,8 @@ enum error_code record_place_decode(struct bytes key, struct bytes value,
                                         .node = (uint32_t)get_le(value.data + 33, 4),
                                         .log_bytes = get_le(value.data + 37, 8),
                                         .live_bytes = get_le(value.data + 45, 8),
-                                        .sweep_end = get_le(value.data + 53, 8)};
+                                        .sweep_end = get_le(value.data + 53, 8),
+                                        .copy_end = copy_end};
     return ERROR_NONE;
 }
 

@@ -47,6 +47,9 @@
 #define GOLDEN_PLACE                                                                         \
     "01090000000000000008000000000000000700000000000000060000000000000005000000040000000000" \
     "000003000000000000000200000000000000b9d79228"
+#define GOLDEN_PLACE_2                                                                       \
+    "02090000000000000008000000000000000700000000000000060000000000000005000000040000000000" \
+    "000003000000000000000200000000000000010000000000000056ec335a"
 
 static void assert_golden(struct buffer *buffer, const char *expected)
 {
@@ -167,8 +170,12 @@ static void test_golden_others(void **state)
     assert_golden(&buffer, GOLDEN_META_2);
     record_number_encode(&buffer, BYTES("format"), 1);
     assert_golden(&buffer, GOLDEN_NUMBER);
-    record_place_encode(&buffer, BYTES("l"), &golden_place);
+    struct storage_place place = golden_place;
+    record_place_encode(&buffer, BYTES("l"), &place);
     assert_golden(&buffer, GOLDEN_PLACE);
+    place.copy_end = 1;
+    record_place_encode(&buffer, BYTES("l"), &place);
+    assert_golden(&buffer, GOLDEN_PLACE_2);
 }
 
 /* ---- there and back ---- */
@@ -266,6 +273,7 @@ static void test_round_trip_others(void **state)
             .log_bytes = random_next(&random),
             .live_bytes = random_next(&random),
             .sweep_end = random_next(&random),
+            .copy_end = i % 2 * random_next(&random),
         };
         record_place_encode(&buffer, BYTES("n"), &place);
         struct storage_place back;
@@ -273,14 +281,14 @@ static void test_round_trip_others(void **state)
         assert_true(back.next == place.next && back.epoch == place.epoch && back.seq == place.seq &&
                     back.incarnation == place.incarnation && back.node == place.node);
         assert_true(back.log_bytes == place.log_bytes && back.live_bytes == place.live_bytes &&
-                    back.sweep_end == place.sweep_end);
+                    back.sweep_end == place.sweep_end && back.copy_end == place.copy_end);
     }
     buffer_deinit(&buffer);
 }
 
 /* ---- what must be refused ---- */
 
-enum kind { ROW, POINTER, META, SMALL_META, NUMBER, PLACE, KINDS };
+enum kind { ROW, POINTER, META, SMALL_META, NUMBER, PLACE, COPY_PLACE, KINDS };
 
 /* Decodes as one kind of record; on failure the result must be untouched and the reason said. */
 static bool is_refused(enum kind kind, struct record_key key, struct bytes value)
@@ -310,6 +318,7 @@ static bool is_refused(enum kind kind, struct record_key key, struct bytes value
         code = record_meta_decode((uint16_t)key.low, value, &result.meta, &error);
         break;
     case PLACE:
+    case COPY_PLACE:
         code = record_place_decode(BYTES("n"), value, &result.place, &error);
         break;
     default:
@@ -327,20 +336,22 @@ static bool is_refused(enum kind kind, struct record_key key, struct bytes value
 static void encode(enum kind kind, struct buffer *buffer, struct record_key *ret_key)
 {
     struct storage_meta meta = {1, {2}, {3}, 4, {0}, {0}};
+    struct storage_place place = golden_place;
     struct timer *timer = golden_timer();
 
     buffer_init(buffer);
     *ret_key = kind == ROW ? record_key_of(timer) : record_pointer_key(5, 6);
     if (kind == META)
         meta.placed.ms = meta.over_to.ms = 7;
+    place.copy_end = kind == COPY_PLACE;
     if (kind == ROW)
         record_row_encode(buffer, *ret_key, timer);
     else if (kind == POINTER)
         record_pointer_encode(buffer, *ret_key, (struct record_pointer){{7}, {8}});
     else if (kind == META || kind == SMALL_META)
         record_meta_encode(buffer, (uint16_t)ret_key->low, &meta);
-    else if (kind == PLACE)
-        record_place_encode(buffer, BYTES("n"), &golden_place);
+    else if (kind == PLACE || kind == COPY_PLACE)
+        record_place_encode(buffer, BYTES("n"), &place);
     else
         record_number_encode(buffer, BYTES("n"), 9);
     timer_free(timer);

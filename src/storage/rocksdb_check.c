@@ -334,7 +334,7 @@ static void rocksdb_check_meta(struct checker *checker, struct bytes key, struct
         if (record_place_decode(key, value, &place, &error))
             rocksdb_check_find(checker, "default: key %s: %s", rocksdb_check_hex(key, text),
                                error.text);
-        else if (place.sweep_end)
+        else if (place.sweep_end || place.copy_end)
             rocksdb_check_find(checker,
                                "default: partition %u was being restored from the log of its "
                                "cluster, and lacks rows: its node goes on with that",

@@ -328,8 +328,12 @@ static void test_restoring(void **state)
                      ERROR_NONE);
     assert_finds(fixture, 1, "partition 1 was being restored from the log of its cluster");
     fixture->storage = testing_open(&fixture->options);
-    place.next = 8;
-    place.sweep_end = 0;
+    place = (struct storage_place){.next = 8, .epoch = 1, .copy_end = STORAGE_COPYING};
+    assert_int_equal(storage_apply(fixture->storage, 1, (struct bytes){0}, &place, NULL),
+                     ERROR_NONE);
+    assert_finds(fixture, 1, "partition 1 was being restored from the log of its cluster");
+    fixture->storage = testing_open(&fixture->options);
+    place.copy_end = 0;
     assert_int_equal(storage_apply(fixture->storage, 1, (struct bytes){0}, &place, NULL),
                      ERROR_NONE);
     assert_finds(fixture, 0, "");

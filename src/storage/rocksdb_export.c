@@ -36,13 +36,16 @@ static struct rocksdb_export_range rocksdb_export_range_of(uint64_t partition,
     return (struct rocksdb_export_range){{.size = 0}, {.size = 0}}; /* all names */
 }
 
-static rocksdb_readoptions_t *rocksdb_export_options(const struct store_key *end)
+/* `snapshot` NULL: the tables as they are. */
+static rocksdb_readoptions_t *rocksdb_export_options(const struct store_key *end,
+                                                     const rocksdb_snapshot_t *snapshot)
 {
     rocksdb_readoptions_t *options = rocksdb_readoptions_create();
 
     rocksdb_readoptions_set_total_order_seek(options, 1);
     rocksdb_readoptions_set_readahead_size(options, EXPORT_READAHEAD);
     rocksdb_readoptions_set_fill_cache(options, 0);
+    rocksdb_readoptions_set_snapshot(options, snapshot);
     if (end->size)
         rocksdb_readoptions_set_iterate_upper_bound(options, end->data, end->size);
     return options;
@@ -78,12 +81,13 @@ static void rocksdb_export_seek(rocksdb_iterator_t *records, struct bytes begin,
 /* ---- copies ---- */
 
 static enum error_code rocksdb_export_table(struct rocksdb_store *store, struct export_part *part,
+                                            const rocksdb_snapshot_t *snapshot,
                                             struct error *ret_error)
 {
     const enum rowop_table table = export_table(part->export);
     const struct rocksdb_export_range range =
         rocksdb_export_range_of(part->export->partition, table);
-    rocksdb_readoptions_t *options = rocksdb_export_options(&range.end);
+    rocksdb_readoptions_t *options = rocksdb_export_options(&range.end, snapshot);
     rocksdb_iterator_t *records =
         rocksdb_create_iterator_cf(store->db, options, store->tables[table]);
     enum error_code code = ERROR_NONE;
@@ -113,6 +117,24 @@ static bool rocksdb_export_is_damaged(struct rocksdb_store *store)
     return has_blocks || atomic_load(&store->corrupt_count) > 0;
 }
 
+/* The rows and the place are of one moment. */
+static enum error_code rocksdb_export_part(struct rocksdb_store *store, struct export_part *part,
+                                           struct error *ret_error)
+{
+    struct storage_export *export = part->export;
+    const rocksdb_snapshot_t *snapshot = rocksdb_create_snapshot(store->db);
+    rocksdb_readoptions_t *options =
+        rocksdb_export_options(&(struct store_key){.size = 0}, snapshot);
+    enum error_code code =
+        store_read_place(store, export->partition, options, &export->place, ret_error);
+
+    while (!code && !export->is_done && !export_is_full(part))
+        code = rocksdb_export_table(store, part, snapshot, ret_error);
+    rocksdb_readoptions_destroy(options);
+    rocksdb_release_snapshot(store->db, snapshot);
+    return code;
+}
+
 enum error_code store_export(struct storage *storage, struct storage_export *export,
                              struct buffer *to, struct error *ret_error)
 {
@@ -128,8 +150,7 @@ enum error_code store_export(struct storage *storage, struct storage_export *exp
     if (code)
         return code;
     export_begin(&part, export, forgotten_before, to);
-    while (!code && !export->is_done && !export_is_full(&part))
-        code = rocksdb_export_table(store, &part, ret_error);
+    code = rocksdb_export_part(store, &part, ret_error);
     export_end(&part);
     store_leave(store);
     if (!code && buffer_failed(to))
@@ -248,7 +269,7 @@ static enum error_code rocksdb_clear_names(struct rocksdb_store *store, uint16_t
                                            struct store_key *last, bool *ret_is_done,
                                            struct error *ret_error)
 {
-    rocksdb_readoptions_t *options = rocksdb_export_options(&(struct store_key){.size = 0});
+    rocksdb_readoptions_t *options = rocksdb_export_options(&(struct store_key){.size = 0}, NULL);
     char *text = NULL;
 
     pthread_mutex_lock(&store->apply_lock);

@@ -16,17 +16,16 @@ static inline struct bytes rocksdb_follow_bytes(const struct store_key *key)
 
 /* ---- places ---- */
 
-/* All zero without one. */
-static enum error_code rocksdb_follow_read_place(struct rocksdb_store *store, uint16_t partition,
-                                                 struct storage_place *ret_place,
-                                                 struct error *ret_error)
+enum error_code store_read_place(struct rocksdb_store *store, uint16_t partition,
+                                 const rocksdb_readoptions_t *options,
+                                 struct storage_place *ret_place, struct error *ret_error)
 {
     const struct store_key key = store_place_key(partition);
     const struct bytes name = rocksdb_follow_bytes(&key);
     struct buffer value;
 
     buffer_init(&value);
-    enum error_code code = store_get(store, STORE_META, NULL, name, &value, ret_error);
+    enum error_code code = store_get(store, STORE_META, options, name, &value, ret_error);
     if (!code)
         code = record_place_decode(name, buffer_bytes(&value), ret_place, ret_error);
     else if (code == ERROR_NOT_FOUND) {
@@ -43,8 +42,7 @@ enum error_code store_follow_load(struct rocksdb_store *store, struct error *ret
     for (uint32_t i = 0; i < store->partition_count; i++) {
         struct store_follow *follow = &store->follows[i];
         struct storage_place place;
-        const enum error_code code =
-            rocksdb_follow_read_place(store, (uint16_t)i, &place, ret_error);
+        const enum error_code code = store_read_place(store, (uint16_t)i, NULL, &place, ret_error);
 
         if (code)
             return code;
@@ -191,7 +189,7 @@ static enum error_code rocksdb_follow_apply(struct rocksdb_store *store, uint16_
     if (atomic_load(&follow->is_rewound))
         return error_set(ret_error, ERROR_IO, "%s has lost what the log has: load its place",
                          store->folder);
-    if (place->next <= follow->place.next)
+    if (place->next <= follow->place.next && follow->place.copy_end != STORAGE_COPYING)
         return ERROR_NONE;
     if (body.size && !prepare_open(&body, partition))
         return error_set(ret_error, ERROR_CORRUPT, "the changes of partition %u are damaged",

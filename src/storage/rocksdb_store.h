@@ -282,6 +282,11 @@ struct record_mark store_apply_mark_of(const struct log_record *record);
 
 /* ---- rocksdb_follow.c ---- */
 
+/* As `options` say, NULL: now. All zero without one. */
+enum error_code store_read_place(struct rocksdb_store *store, uint16_t partition,
+                                 const rocksdb_readoptions_t *options,
+                                 struct storage_place *ret_place, struct error *ret_error);
+
 /* Reads the places, when the database is opened. */
 enum error_code store_follow_load(struct rocksdb_store *store, struct error *ret_error);
 

@@ -29,9 +29,9 @@
  * Ownership  Timers in a batch are borrowed until the call returns; found and scanned timers are
  *            the caller's to free.
  * Threads    storage_commit from one thread at a time; storage_prepare, storage_apply,
- *            storage_load_place, storage_export and storage_partition_clear of a partition from one
- *            thread at a time. Reads from any thread at any time; they see every commit that has
- *            returned.
+ *            storage_load_place and storage_partition_clear of a partition from one thread at a
+ *            time. Reads, and storage_export, from any thread at any time; they see every commit
+ *            that has returned.
  */
 #ifndef TICKWHEEL_STORAGE_STORAGE_H
 #define TICKWHEEL_STORAGE_STORAGE_H
@@ -165,8 +165,12 @@ struct storage_backup {
     uint64_t bytes;
 };
 
+/* Of a place: its rows are being copied from another storage, and are of no use before the end. */
+#define STORAGE_COPYING UINT64_MAX
+
 /* How far a partition follows a log: the last record that it has, kept with the rows. The storage
- * compares `next`; the rest is its caller's. All 0: nothing was applied. */
+ * compares `next`, and looks for STORAGE_COPYING; the rest is its caller's. All 0: nothing was
+ * applied. */
 struct storage_place {
     uint64_t next; /* the offset behind the record */
     uint64_t epoch, seq, incarnation;
@@ -175,7 +179,11 @@ struct storage_place {
     uint64_t live_bytes; /* of the copies of the last sweep (cluster/sweep.h) */
     uint64_t sweep_end;  /* not 0: rows are missing until the end of the sweep is read that began in
                             front of this offset */
+    uint64_t copy_end;   /* not 0: the rows are copies that were made as the log went on, and fit
+                            together when the records before this offset are applied to them */
 };
+
+enum { STORAGE_EXPORT_TABLES = 4 };
 
 /* Asks for copies of the records of a partition, part by part. All zero at first, but for the
  * partition and the limits of a part. */
@@ -184,6 +192,7 @@ struct storage_export {
     size_t rows_max, bytes_max; /* a part may be larger by a row */
     uint64_t rows;              /* copied by all parts so far */
     bool is_done;               /* that was the last part */
+    struct storage_place place; /* the rows of this part are what the log says in front of it */
     /* The storage's: a table, and the last key that it looked at. */
     uint8_t step_, key_size_;
     char key_[UINT8_MAX];
@@ -315,7 +324,8 @@ static inline enum error_code storage_prepare(struct storage *storage,
 
 /* Makes the changes of a body, whole or not at all, and `place` the place of the partition; readers
  * see them when it returns. A body that was applied before, as `next` tells, changes nothing, and
- * an empty body only moves the place. It is not synced: a crash leaves what an earlier call left,
+ * an empty body only moves the place. While the place says STORAGE_COPYING every body is applied,
+ * whatever `next` is. It is not synced: a crash leaves what an earlier call left,
  * and the rest of the log is applied again. ERROR_CORRUPT: the body is damaged, or of another
  * partition. Another failure may cost bodies that were applied before, as a crash does: then calls
  * for the partition fail with ERROR_IO until its place is loaded, from which the log is applied
@@ -337,12 +347,38 @@ static inline enum error_code storage_load_place(struct storage *storage, uint16
 /* Appends to `to` a body that puts copies of the next records of the partition; nothing when this
  * part has none. When the parts are put into the log of the partition, each in front of the bodies
  * that are prepared after it, an empty partition to which the log is applied from the first part on
- * becomes what the partition is. ERROR_CORRUPT: records are damaged or were set aside, so a copy
- * would lack them. */
+ * becomes what the partition is. So does one that gets all parts first, whose places do not go
+ * back, and then the bodies of the log from the place of the first part on, up to that of the last
+ * part or behind it.
+ * ERROR_CORRUPT: records are damaged or were set aside, so a copy would lack them. */
 static inline enum error_code storage_export(struct storage *storage, struct storage_export *export,
                                              struct buffer *to, struct error *ret_error)
 {
     return storage->ops->export(storage, export, to, ret_error);
+}
+
+/* Where the next part begins, for an export that goes on elsewhere: in this table, behind this key,
+ * which borrows from the export. */
+static inline struct bytes storage_export_cursor(const struct storage_export *export,
+                                                 uint8_t *ret_table)
+{
+    *ret_table = export->step_;
+    return (struct bytes){export->key_, export->key_size_};
+}
+
+/* False: no export stands there. */
+static inline bool storage_export_seek(struct storage_export *export, uint8_t table,
+                                       struct bytes key)
+{
+    if (table > STORAGE_EXPORT_TABLES || key.size > sizeof(export->key_) ||
+        (table == STORAGE_EXPORT_TABLES && key.size))
+        return false;
+    export->is_done = table == STORAGE_EXPORT_TABLES;
+    export->step_ = table;
+    export->key_size_ = (uint8_t)key.size;
+    if (key.size)
+        memcpy(export->key_, key.data, key.size);
+    return true;
 }
 
 /* Empties the partition, and makes `place` its place, which may be an earlier one or all 0. When it

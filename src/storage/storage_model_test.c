@@ -406,6 +406,129 @@ static void test_exports(void **state)
     free(log);
 }
 
+/* ---- copies ---- */
+
+/* The next part of a copy goes to both receivers. The giver need not be the one of the part before;
+ * the cursor says all that it must know. */
+static void model_copy_part(struct storage *giver, struct storage_export *export,
+                            struct storage *receivers[2], struct storage_place *at,
+                            struct random *random)
+{
+    struct storage_export own = {.partition = export->partition};
+    struct buffer body;
+    uint8_t table;
+    const struct bytes key = storage_export_cursor(export, &table);
+
+    assert_true(storage_export_seek(&own, table, key));
+    own.rows_max = 1 + (size_t)random_below(random, 12);
+    own.bytes_max = 1 + (size_t)random_below(random, 3000);
+    buffer_init(&body);
+    assert_int_equal(storage_export(giver, &own, &body, NULL), ERROR_NONE);
+    const uint64_t end = own.place.next > at->copy_end ? own.place.next : at->copy_end;
+    if (!at->next)
+        *at = own.place;
+    assert_true(own.place.next >= at->next);
+    at->copy_end = end;
+    struct storage_place place = *at;
+    for (size_t i = 0; i < 2; i++) {
+        place.copy_end = STORAGE_COPYING;
+        if (table == 0 && key.size == 0)
+            assert_int_equal(storage_partition_clear(receivers[i], export->partition, &place, NULL),
+                             ERROR_NONE);
+        assert_int_equal(
+            storage_apply(receivers[i], export->partition, buffer_bytes(&body), &place, NULL),
+            ERROR_NONE);
+        if (own.is_done)
+            assert_int_equal(
+                storage_apply(receivers[i], export->partition, (struct bytes){0}, at, NULL),
+                ERROR_NONE);
+    }
+    *export = own;
+    buffer_deinit(&body);
+}
+
+/* Copies the partition from either of two givers, of which the second one follows late, as changes
+ * go on. Then the receivers read the log from the place of the first part on. */
+static void model_copy(struct model *model, struct storage *const givers[2],
+                       struct storage *receivers[2], struct model_log *log, uint16_t partition,
+                       struct random *random)
+{
+    const uint64_t commits = random_below(random, 11);
+    struct storage_export export = {.partition = partition};
+    struct storage_place at = {0};
+
+    model_follow(givers[1], log);
+    assert_int_equal(storage_load_place(givers[0], partition, &at, NULL), ERROR_NONE);
+    if (!at.next)
+        return; /* it was never changed */
+    at = (struct storage_place){0};
+    while (!export.is_done) {
+        model_copy_part(givers[random_below(random, 2)], &export, receivers, &at, random);
+        if (random_below(random, 10) < commits && log->count < BODIES_MAX - 300)
+            model_log_commit(model, givers[0], log);
+        if (random_below(random, 10) == 0)
+            model_follow(givers[1], log);
+    }
+    assert_true(at.copy_end >= at.next && at.copy_end <= log->count);
+    for (uint64_t i = at.next; i < log->count; i++) {
+        const struct storage_place place = place_of(i);
+
+        for (size_t j = 0; j < 2 && log->records[i].partition == partition; j++)
+            assert_int_equal(storage_apply(receivers[j], partition,
+                                           buffer_bytes(&log->records[i].body), &place, NULL),
+                             ERROR_NONE);
+    }
+}
+
+/* Parts of a copy that were made as the log went on, and the log from the first one on, make of any
+ * partition what the owner has. */
+static void test_copies(void **state)
+{
+    uint64_t seed = testing_seed();
+    struct random random = random_seeded(seed ^ 1);
+    struct model *model = calloc(1, sizeof(*model));
+    struct model_log *log = calloc(1, sizeof(*log));
+    struct follower followers[4] = {{.storage = NULL}}; /* two on RocksDB, two in memory */
+
+    (void)state;
+    assert_non_null(model);
+    assert_non_null(log);
+    testing_folder_make(&followers[0].folder);
+    testing_folder_make(&followers[1].folder);
+    for (int run = 0; run < 12; run++) {
+        for (size_t i = 0; i < 4; i++)
+            follower_open(&followers[i]);
+        struct storage *const givers[2] = {followers[run % 3 ? 3 : 1].storage,
+                                           followers[run % 3 == 1 ? 1 : 3].storage};
+        struct storage *receivers[2] = {followers[0].storage, followers[2].storage};
+        model_init(model, seed + (uint64_t)run);
+        for (uint64_t i = random_below(&random, 60); i > 0; i--)
+            model_log_commit(model, givers[0], log);
+        if (log->count) /* the rows of a copy before, which is too old */
+            model_apply_from(receivers[run % 2], log, random_below(&random, log->count));
+        for (uint16_t p = 0; p < MODEL_PARTITIONS; p++)
+            model_copy(model, givers, receivers, log, p, &random);
+        for (size_t i = 0; i < 2; i++) {
+            model_follow(receivers[i], log);
+            if (i == 0 && random_below(&random, 2))
+                model_compact(receivers[i]);
+            model_assert_equal(model, receivers[i], &random);
+        }
+        if (run % 3 == 2) /* RocksDB keeps names of rows that were trimmed until a compaction */
+            memory_storage_check(receivers[1]);
+        model_clear_all(followers);
+        for (size_t i = 0; i < 4; i++)
+            storage_close(followers[i].storage);
+        while (log->count)
+            buffer_deinit(&log->records[--log->count].body);
+        model_deinit(model);
+    }
+    testing_folder_remove(&followers[0].folder);
+    testing_folder_remove(&followers[1].folder);
+    free(model);
+    free(log);
+}
+
 static void test_rocksdb(void **state)
 {
     uint64_t seed = testing_seed();
@@ -443,7 +566,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_memory),    cmocka_unit_test(test_memory_crashes),
         cmocka_unit_test(test_followers), cmocka_unit_test(test_exports),
-        cmocka_unit_test(test_rocksdb),
+        cmocka_unit_test(test_copies),    cmocka_unit_test(test_rocksdb),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
