@@ -78,23 +78,26 @@ static struct peers_node *peers_node_create(struct peers *peers, uint32_t id)
     node->id = id;
     list_init(&node->waiting[0]);
     list_init(&node->waiting[1]);
+    list_init(&node->copies);
     pthread_cond_init(&node->changed, NULL);
     for (size_t i = 0; i < PEERS_LANES_ALL; i++) {
         struct peers_lane *lane = &node->lanes[i];
 
         lane->node = node;
-        lane->is_slow = i == PEERS_LANES;
-        lane->has_thread = pthread_create(&lane->thread, NULL, peers_lane_run, lane) == 0;
+        lane->is_slow = i == PEERS_SLOW_LANE;
+        lane->has_thread =
+            pthread_create(&lane->thread, NULL,
+                           i == PEERS_COPY_LANE ? peers_copy_run : peers_lane_run, lane) == 0;
     }
     return node;
 }
 
 static bool peers_node_serves(const struct peers_node *node, bool is_slow)
 {
-    return node->lanes[is_slow ? PEERS_LANES : 0].has_thread;
+    return node->lanes[is_slow ? PEERS_SLOW_LANE : 0].has_thread;
 }
 
-static struct peers_node *peers_node_of(struct peers *peers, uint32_t id)
+struct peers_node *peers_node_of(struct peers *peers, uint32_t id)
 {
     for (size_t i = 0; i < peers->node_count; i++)
         if (peers->nodes[i]->id == id)
@@ -330,6 +333,7 @@ static void peers_free(struct peers *peers)
     for (size_t i = 0; i < peers->node_count; i++)
         peers_node_destroy(peers->nodes[i]);
     pthread_cond_destroy(&peers->changed);
+    pthread_cond_destroy(&peers->asked);
     pthread_mutex_destroy(&peers->lock);
     if (peers->secret)
         explicit_bzero(peers->secret, peers->secret_size);
@@ -352,6 +356,8 @@ static struct peers *peers_alloc(const struct peers_options *options)
     peers->id = options->node;
     peers->wait_ms = options->wait_ms;
     list_init(&peers->homeless);
+    list_init(&peers->asks);
+    pthread_cond_init(&peers->asked, NULL);
     pthread_mutex_init(&peers->lock, NULL);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
@@ -377,6 +383,8 @@ enum error_code peers_start(const struct peers_options *options, struct peers **
     struct peers *peers = peers_alloc(options);
     if (!peers)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    peers->has_giver =
+        options->host->give && pthread_create(&peers->giver, NULL, peers_give_run, peers) == 0;
     enum error_code code = peers_listen(peers, options, ret_error);
     if (!code) {
         peers->has_keeper = pthread_create(&peers->keeper, NULL, peers_keep, peers) == 0;
@@ -399,6 +407,7 @@ void peers_stop(struct peers *peers)
     pthread_mutex_lock(&peers->lock);
     atomic_store(&peers->is_stopping, true);
     pthread_cond_broadcast(&peers->changed);
+    pthread_cond_broadcast(&peers->asked);
     for (size_t i = 0; i < peers->node_count; i++)
         pthread_cond_broadcast(&peers->nodes[i]->changed);
     pthread_mutex_unlock(&peers->lock);
@@ -406,6 +415,8 @@ void peers_stop(struct peers *peers)
         http_server_stop(peers->server);
     if (peers->has_keeper)
         pthread_join(peers->keeper, NULL);
+    if (peers->has_giver)
+        pthread_join(peers->giver, NULL);
     for (size_t i = 0; i < peers->node_count; i++)
         for (size_t j = 0; j < PEERS_LANES_ALL; j++)
             if (peers->nodes[i]->lanes[j].has_thread) {
@@ -418,6 +429,7 @@ void peers_stop(struct peers *peers)
         list_join(&rest, &peers->nodes[i]->waiting[1]);
     }
     peers_fail_all(peers, &rest, ERROR_STOPPING);
+    peers_end_copies(peers);
     peers_free(peers);
 }
 

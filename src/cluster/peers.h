@@ -11,24 +11,26 @@
  * change that was sent and has no answer fails with IN_DOUBT: it may have been done. Reads are
  * repeated.
  *
- * Each other node has threads and connections of its own, PEERS_LANES of them and one for
- * commands that read many rows; so a silent node holds up nothing but its own requests. Both
- * sides prove with each message that they know the secret.
+ * Each other node has threads and connections of its own, PEERS_LANES of them, one for
+ * commands that read many rows, and one for pages of copies (copy.h); so a silent node holds up
+ * nothing but its own requests. Both sides prove with each message that they know the secret.
  *
  * Ownership  A request is lent until `done`. Its timers and its patch are taken, as an engine takes
  *            them.
- * Threads    peers_post from any thread. `done`, and the calls of the host, on any thread; they do
- *            not wait.
+ * Threads    peers_post and peers_copy from any thread. `done`, and the calls of the host, on any
+ *            thread; they do not wait, but for `give`.
  */
 #ifndef TICKWHEEL_CLUSTER_PEERS_H
 #define TICKWHEEL_CLUSTER_PEERS_H
 
-#include "cluster/wire.h"
+#include "cluster/copy.h"
 #include "http/tls.h"
 
 enum {
     PEERS_ADDRESS_SIZE = 256,
-    PEERS_LANES = 3,            /* messages to one node at once, beside one of reads of many rows */
+    PEERS_LANES = 3,            /* messages to one node at once, beside one of reads of many rows,
+                                   and one for a page of a copy */
+    PEERS_ASKS_MAX = 8,         /* for pages, of all nodes, that wait */
     PEERS_NODES_MAX = 64,       /* other nodes */
     PEERS_COMMANDS_MAX = 4096,  /* of a message, by command_weight, unless one alone has more */
     PEERS_WAITING_MAX = 65536,  /* commands that wait for one node; further ones are refused */
@@ -56,6 +58,16 @@ struct peers_job {
     void *room;                          /* job_room bytes, the host's own */
 };
 
+/* A page of a copy that another node is asked for. Embed it, and fill in what stands first. */
+struct peers_copy {
+    uint32_t node;
+    struct storage_export at; /* where the page begins */
+    /* The page is valid only during it; NULL: the node gives none, or does not answer in wait_ms.
+     * It may be called by peers_copy. */
+    void (*done)(struct peers_copy *copy, const struct copy_page *page);
+    struct list link_;
+};
+
 /* The node that the peers serve. */
 struct peers_host {
     void *context;
@@ -68,6 +80,9 @@ struct peers_host {
     enum error_code (*submit)(void *context, struct peers_job *job);
     /* The partition of a request came here while it waited: takes the request. */
     void (*take_back)(void *context, struct peers_request *request);
+    /* Reads the page of a copy that begins at page->at, and puts its rows behind `rows`; false:
+     * this node has none. On a thread that may wait for a disk. NULL: it gives none. */
+    bool (*give)(void *context, struct copy_page *page, struct buffer *rows);
 };
 
 struct peers_options {
@@ -97,6 +112,9 @@ void peers_stop(struct peers *peers);
 
 /* Takes the requests of a list, which is empty afterwards. */
 void peers_post(struct peers *peers, struct list *requests);
+
+/* Lent until `done`. */
+void peers_copy(struct peers *peers, struct peers_copy *copy);
 
 uint16_t peers_port(const struct peers *peers);
 

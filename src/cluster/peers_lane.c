@@ -27,7 +27,7 @@ enum {
 
 /* ---- the connection ---- */
 
-static void lane_close(struct peers_lane *lane)
+void peers_lane_close(struct peers_lane *lane)
 {
     curl_easy_cleanup(lane->curl);
     lane->curl = NULL;
@@ -92,7 +92,7 @@ static bool lane_connect(struct peers_lane *lane, const char *address, struct in
         curl_easy_setopt(curl, CURLOPT_CAINFO, peers->ca_file);
     if (left > 0 && curl_easy_perform(curl) == CURLE_OK)
         return true;
-    lane_close(lane);
+    peers_lane_close(lane);
     return false;
 }
 
@@ -217,10 +217,9 @@ static bool lane_is_proven(const struct peers *peers, const uint8_t *asked, stru
            CRYPTO_memcmp(mac, answer.data, PEERS_MAC_SIZE) == 0;
 }
 
-/* Sends a body, and reads the answer to it: `ret_answer` lies in the buffer. */
-static enum peers_outcome lane_exchange(struct peers_lane *lane, struct bytes body,
-                                        struct instant until, struct buffer *in,
-                                        struct bytes *ret_answer)
+enum peers_outcome peers_lane_exchange(struct peers_lane *lane, struct bytes body,
+                                       struct instant until, struct buffer *in,
+                                       struct bytes *ret_answer)
 {
     struct peers *peers = lane->node->peers;
     char address[PEERS_ADDRESS_SIZE], head[PEERS_ADDRESS_SIZE + 160];
@@ -231,7 +230,7 @@ static enum peers_outcome lane_exchange(struct peers_lane *lane, struct bytes bo
         !lane_is_address(address))
         return PEERS_UNSENT;
     if (!lane_is_usable(lane)) {
-        lane_close(lane);
+        peers_lane_close(lane);
         if (!lane_connect(lane, address, until))
             return PEERS_UNSENT;
     }
@@ -244,7 +243,7 @@ static enum peers_outcome lane_exchange(struct peers_lane *lane, struct bytes bo
     /* A listener does not act on a part of a body. */
     if (!lane_send(lane, (struct bytes){head, (size_t)head_size}, until) ||
         !lane_send(lane, body, until)) {
-        lane_close(lane);
+        peers_lane_close(lane);
         return PEERS_UNSENT;
     }
     const bool is_read = lane_read_answer(lane, in, until, &status, &body_at);
@@ -256,7 +255,7 @@ static enum peers_outcome lane_exchange(struct peers_lane *lane, struct bytes bo
         atomic_fetch_add(&peers->answered, 1);
         return PEERS_ANSWERED;
     }
-    lane_close(lane);
+    peers_lane_close(lane);
     /* These are said before anything is done; all else may come behind it. */
     const bool is_refusal = is_read && (status == 400 || status == 401 || status == 409 ||
                                         status == 413 || status == 503);
@@ -331,7 +330,7 @@ static void lane_serve(struct peers_lane *lane, struct list *requests)
         const struct bytes message = {out.data + PEERS_MAC_SIZE, out.size - PEERS_MAC_SIZE};
 
         if (peers_mac(peers, PEERS_ASKS, NULL, message, (uint8_t *)out.data))
-            outcome = lane_exchange(lane, buffer_bytes(&out), until, &in, &answers);
+            outcome = peers_lane_exchange(lane, buffer_bytes(&out), until, &in, &answers);
     }
     peers_settle(lane->node, requests, outcome, answers);
     buffer_deinit(&out);
@@ -351,6 +350,6 @@ void *peers_lane_run(void *argument)
         if (!list_is_empty(&requests))
             lane_serve(lane, &requests);
     }
-    lane_close(lane);
+    peers_lane_close(lane);
     return NULL;
 }

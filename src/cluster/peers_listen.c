@@ -30,6 +30,7 @@ struct listen_message {
     char *room; /* of the host, for each job */
     uint32_t count;
     atomic_size_t missing; /* jobs without an answer, and one until all are submitted */
+    struct peers_ask ask;  /* it asks for a page of a copy */
 };
 
 static void listen_answer_status(struct http_request *request, int status)
@@ -217,6 +218,16 @@ static bool listen_take(struct listen_message *message, struct wire_reader *read
     return message->count == count && wire_is_over(reader);
 }
 
+/* A status; 0: it is taken, and answered later. */
+static int listen_ask(struct listen_message *message, struct wire_reader *reader)
+{
+    message->ask.http = message->http;
+    message->ask.asked = (const uint8_t *)message->body.data;
+    if (!copy_take_ask(reader, &message->ask.at))
+        return 400;
+    return peers_take_ask(message->peers, &message->ask) ? 0 : 503;
+}
+
 static void listen_end(struct http_request *request)
 {
     struct listen_message *message = http_request_user(request);
@@ -231,18 +242,21 @@ static void listen_end(struct http_request *request)
     if (!peers_mac(peers, PEERS_ASKS, NULL, bytes, mac) ||
         CRYPTO_memcmp(mac, body->data, PEERS_MAC_SIZE) != 0)
         status = 401;
-    else if (wire_open(bytes, &reader, NULL) || reader.head.kind != WIRE_COMMANDS)
+    else if (wire_open(bytes, &reader, NULL) ||
+             (reader.head.kind != WIRE_COMMANDS && reader.head.kind != WIRE_COPY_ASK))
         status = 400;
     else if (reader.head.cluster != peers->cluster)
         status = 409;
+    else if (reader.head.kind == WIRE_COPY_ASK)
+        status = listen_ask(message, &reader);
     else if (!listen_take(message, &reader))
         status = 400;
     if (status) {
         atomic_fetch_add(&peers->refused, 1);
         listen_answer_status(request, status);
-        return;
+    } else if (reader.head.kind == WIRE_COMMANDS) {
+        listen_submit(message);
     }
-    listen_submit(message);
 }
 
 enum error_code peers_listen(struct peers *peers, const struct peers_options *options,

@@ -4,6 +4,7 @@
  *   peers.c          requests on their way: where they go, where they wait, and their ends
  *   peers_lane.c     a connection to another node, and its messages
  *   peers_listen.c   messages of other nodes
+ *   peers_copy.c     pages of copies, both ways
  */
 #ifndef TICKWHEEL_CLUSTER_PEERS_PRIVATE_H
 #define TICKWHEEL_CLUSTER_PEERS_PRIVATE_H
@@ -14,7 +15,12 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { PEERS_MAC_SIZE = 32, PEERS_LANES_ALL = PEERS_LANES + 1 };
+enum {
+    PEERS_MAC_SIZE = 32,
+    PEERS_SLOW_LANE = PEERS_LANES,
+    PEERS_COPY_LANE,
+    PEERS_LANES_ALL,
+};
 
 #define PEERS_PATH "/v1/peer" /* of the internal listener */
 
@@ -37,6 +43,7 @@ struct peers_node {
     uint32_t id;
     struct list waiting[2]; /* of struct peers_request; [1]: of the slow lane */
     size_t waiting_weight, waiting_bytes;
+    struct list copies; /* of struct peers_copy */
     pthread_cond_t changed;
     struct peers_lane lanes[PEERS_LANES_ALL];
 };
@@ -58,9 +65,22 @@ struct peers {
     pthread_cond_t changed;
     pthread_t keeper; /* looks them up */
     bool has_keeper;
+    struct list asks; /* of struct peers_ask */
+    size_t ask_count;
+    pthread_cond_t asked;
+    pthread_t giver; /* answers them */
+    bool has_giver;
     atomic_bool is_stopping;
 
     atomic_uint_fast64_t sent, answered, received, refused, moved, failed, doubtful;
+};
+
+/* Another node asks for a page of a copy. */
+struct peers_ask {
+    struct list link;
+    struct http_request *http;
+    const uint8_t *asked; /* the proof of the question */
+    struct storage_export at;
 };
 
 /* The proof of `message`, which takes the secret to make. False: no memory. */
@@ -83,12 +103,32 @@ enum peers_outcome {
 void peers_settle(struct peers_node *node, struct list *requests, enum peers_outcome outcome,
                   struct bytes answers);
 
+/* The other node of this number, with its threads; under the lock. NULL: no memory, or too many. */
+struct peers_node *peers_node_of(struct peers *peers, uint32_t id);
+
 /* Fails a request that was not sent. */
 void peers_fail(struct peers *peers, struct peers_request *request, enum error_code error);
 
 /* ---- peers_lane.c ---- */
 
 void *peers_lane_run(void *lane);
+
+/* Sends a body, and reads the answer to it: `ret_answer` lies in the buffer. */
+enum peers_outcome peers_lane_exchange(struct peers_lane *lane, struct bytes body,
+                                       struct instant until, struct buffer *in,
+                                       struct bytes *ret_answer);
+void peers_lane_close(struct peers_lane *lane);
+
+/* ---- peers_copy.c ---- */
+
+void *peers_copy_run(void *lane);
+void *peers_give_run(void *peers);
+
+/* Takes the ask of another node, to be answered later; false: too many wait. */
+bool peers_take_ask(struct peers *peers, struct peers_ask *ask);
+
+/* No page comes any more: after the threads have ended. */
+void peers_end_copies(struct peers *peers);
 
 /* ---- peers_listen.c ---- */
 

@@ -30,6 +30,7 @@ struct peers_world {
     size_t held_count, done_count;
     size_t submitted[HOSTS + 1];
     size_t taken_back;
+    size_t pages[HOSTS + 1]; /* that were given */
 };
 
 struct seat {
@@ -114,6 +115,29 @@ static void seat_take_back(void *context, struct peers_request *request)
     request->done(request);
 }
 
+/* Pages of partition 5 have their table in their rows; of others there are none. Those of partition
+ * 6 are held until jobs are. */
+static bool seat_give(void *context, struct copy_page *page, struct buffer *rows)
+{
+    const struct seat *seat = context;
+    struct peers_world *world = seat->world;
+    uint8_t table;
+    const struct bytes key = storage_export_cursor(&page->at, &table);
+
+    pthread_mutex_lock(&world->lock);
+    world->pages[seat->id]++;
+    pthread_cond_broadcast(&world->changed);
+    while (page->at.partition == 6 && world->holds)
+        pthread_cond_wait(&world->changed, &world->lock);
+    pthread_mutex_unlock(&world->lock);
+    if (page->at.partition != 5)
+        return false;
+    buffer_append_bytes(rows, key);
+    page->at.place.next = 100 + seat->id;
+    page->row_count = table;
+    return storage_export_seek(&page->at, table + 1, (struct bytes){0});
+}
+
 static void seat_open_as(struct seat *seat, struct peers_world *world, uint32_t id,
                          uint64_t wait_ms, uint64_t cluster, const char *secret)
 {
@@ -123,7 +147,8 @@ static void seat_open_as(struct seat *seat, struct peers_world *world, uint32_t 
                                    .is_here = seat_is_here,
                                    .address = seat_address,
                                    .submit = seat_submit,
-                                   .take_back = seat_take_back}};
+                                   .take_back = seat_take_back,
+                                   .give = id == 4 ? NULL : seat_give}};
     seat->host.context = seat;
     const struct peers_options options = {.cluster = cluster,
                                           .node = id,
@@ -700,6 +725,133 @@ static void test_late_answer(void **state)
     world_deinit(&world);
 }
 
+/* ---- copies ---- */
+
+struct copied {
+    struct peers_copy copy;
+    struct peers_world *world;
+    bool is_done, has_page; /* guarded by the world's lock */
+    struct storage_export at;
+    uint32_t row_count;
+    char rows[16];
+};
+
+static void copied_done(struct peers_copy *copy, const struct copy_page *page)
+{
+    struct copied *copied = list_item(copy, struct copied, copy);
+
+    pthread_mutex_lock(&copied->world->lock);
+    copied->is_done = true;
+    copied->has_page = page != NULL;
+    if (page) {
+        copied->at = page->at;
+        copied->row_count = page->row_count;
+        snprintf(copied->rows, sizeof(copied->rows), "%.*s", (int)page->rows.size, page->rows.data);
+    }
+    copied->world->done_count++;
+    pthread_cond_broadcast(&copied->world->changed);
+    pthread_mutex_unlock(&copied->world->lock);
+}
+
+static void copied_ask(struct copied *copied, struct seat *seat, uint32_t node, uint16_t partition)
+{
+    *copied = (struct copied){.world = seat->world,
+                              .copy = {.node = node, .done = copied_done, .at = {0}}};
+    copied->copy.at.partition = partition;
+    assert_true(storage_export_seek(&copied->copy.at, 2, BYTES("key")));
+    peers_copy(seat->peers, &copied->copy);
+}
+
+static bool copied_await(struct copied *copied)
+{
+    const struct timespec until = instant_timespec(instant_add_ms(instant_now(), PATIENCE_MS));
+
+    pthread_mutex_lock(&copied->world->lock);
+    while (!copied->is_done)
+        assert_int_equal(
+            pthread_cond_timedwait(&copied->world->changed, &copied->world->lock, &until), 0);
+    pthread_mutex_unlock(&copied->world->lock);
+    return copied->has_page;
+}
+
+/* A page comes from the node that was asked. None comes from one that has none, is gone, gives none
+ * at all as one of a version before, is of another cluster, has another secret, hangs, or lies. */
+static void test_pages_of_copies(void **state)
+{
+    struct seat one, two, three, four;
+    struct peers_world world;
+    struct copied copied;
+    struct stub stub;
+
+    (void)state;
+    world_init(&world, 1);
+    seat_open(&one, &world, 1, 1000);
+    seat_open(&two, &world, 2, 1000);
+    seat_open(&four, &world, 4, 1000);
+    copied_ask(&copied, &one, 2, 5);
+    assert_true(copied_await(&copied));
+    assert_true(copied.at.partition == 5 && copied.at.place.next == 102);
+    assert_true(copied.row_count == 2 && !strcmp(copied.rows, "key") && !copied.at.is_done);
+    copied_ask(&copied, &one, 2, 3);
+    assert_false(copied_await(&copied));
+    assert_int_equal(world.pages[2], 2);
+    copied_ask(&copied, &one, 3, 5); /* not there */
+    assert_false(copied_await(&copied));
+    copied_ask(&copied, &one, 4, 5);
+    assert_false(copied_await(&copied));
+    seat_open_as(&three, &world, 3, 1000, CLUSTER + 1, "a secret of the cluster");
+    copied_ask(&copied, &one, 3, 5);
+    assert_false(copied_await(&copied));
+    peers_stop(three.peers);
+    seat_open_as(&three, &world, 3, 1000, CLUSTER, "another secret");
+    copied_ask(&copied, &one, 3, 5);
+    assert_false(copied_await(&copied));
+    assert_int_equal(world.pages[3], 0);
+    peers_stop(three.peers);
+    stub_open(&stub, &world, 3, STUB_HANGS);
+    copied_ask(&copied, &one, 3, 5);
+    assert_false(copied_await(&copied));
+    stub_close(&stub);
+    copied_ask(&copied, &one, 2, 5);
+    assert_true(copied_await(&copied));
+    peers_stop(one.peers);
+    peers_stop(two.peers);
+    peers_stop(four.peers);
+    world_deinit(&world);
+}
+
+/* A giver that reads for long holds up no commands; what asks too much is refused; and a stop ends
+ * all, on both sides. */
+static void test_copies_hold_up_nothing(void **state)
+{
+    enum { MANY = 3 };
+    struct copied copied[MANY];
+    struct seat one, two;
+    struct peers_world world;
+    struct passed passed;
+
+    (void)state;
+    world_init(&world, 2);
+    world.holds = true;
+    seat_open(&one, &world, 1, PATIENCE_MS);
+    seat_open(&two, &world, 2, PATIENCE_MS);
+    for (size_t i = 0; i < MANY; i++)
+        copied_ask(&copied[i], &one, 2, 6);
+    world_await(&world, &world.pages[2], 1);
+    pthread_mutex_lock(&world.lock);
+    world.holds = false; /* of jobs; the page waits until it is woken */
+    pthread_mutex_unlock(&world.lock);
+    passed_init(&passed, &world, COMMAND_GET, 1, 7);
+    assert_int_equal(passed_ask(&passed, one.peers), ERROR_NONE);
+    peers_stop(one.peers);
+    for (size_t i = 0; i < MANY; i++)
+        assert_true(copied[i].is_done);
+    copied_ask(&copied[0], &two, 1, 5);
+    assert_false(copied_await(&copied[0]));
+    peers_stop(two.peers);
+    world_deinit(&world);
+}
+
 /* More than PEERS_WAITING_MAX commands for one node are refused at once. A stop ends all others. */
 static void test_what_waits_is_bounded_and_ends_at_a_stop(void **state)
 {
@@ -753,6 +905,8 @@ int main(void)
         cmocka_unit_test(test_strangers),
         cmocka_unit_test(test_messages_of_no_node),
         cmocka_unit_test(test_late_answer),
+        cmocka_unit_test(test_pages_of_copies),
+        cmocka_unit_test(test_copies_hold_up_nothing),
         cmocka_unit_test(test_what_waits_is_bounded_and_ends_at_a_stop),
     };
 

@@ -14,7 +14,7 @@
  * end of the sweep leaves rows missing for good: the replica is broken.
  *
  * An import (import.h) is a sweep that stands at the beginning of the log, without a claim. */
-#include "cluster/replica.h"
+#include "cluster/replica_private.h"
 
 #include "base/check.h"
 
@@ -28,60 +28,6 @@ enum {
     SWEEP_PAUSE_MS = 60000, /* before the next sweep, behind one that failed */
 };
 
-/* What is read of the log. */
-enum replica_reading {
-    REPLICA_FOLLOWS,
-    REPLICA_SEEKS,   /* its first record, to see where it begins */
-    REPLICA_EMPTIES, /* nothing, until the partition is emptied, to begin at `first` */
-};
-
-struct replica {
-    struct replica_options options;
-    struct replica_events events;
-    struct ownership own;
-    struct random random;
-    enum ownership_state told; /* the state that the events have told */
-    bool has_engine;           /* from `begin` to replica_left */
-    bool is_leaving;           /* `leave` was told */
-    bool is_planned;
-    uint32_t planned;
-    uint64_t applied, refused;
-    struct buffer part; /* of a commit that was read, whose last frame is not there yet */
-    struct error error;
-
-    enum replica_reading reading;
-    struct storage_place first; /* of REPLICA_EMPTIES */
-    bool has_ended;             /* the end of the log was reached */
-    struct sweep_log log;
-    struct replica_stats stats;
-
-    /* As owner. */
-    struct sweep sweep;
-    bool is_copy, was_copy; /* the body is a part of the sweep; so was the one before */
-    uint64_t trim;          /* as the log has it; and asked for, if is_trimmed */
-    uint64_t trim_next;     /* own reading has come so far: it misses nothing */
-    bool is_trimmed;
-    struct instant trim_at, sweep_at;
-
-    /* A storage that failed: nothing more is read before its place is loaded. */
-    bool is_failing, is_rewound;
-    struct instant retry_at;
-
-    /* The append in flight. Tickets rise for ever, so that an answer to one of an ownership before
-     * is not mistaken. */
-    uint64_t ticket, own_ticket; /* ours and the ownership's; own_ticket 0: none is in flight */
-    struct buffer sent;
-    size_t sent_frames; /* in it */
-
-    struct list waiting;         /* batches */
-    size_t staged;               /* messages in the open transaction, which their outcomes end */
-    size_t messages_waiting;     /* outcomes of messages in the batches that wait */
-    struct list committing;      /* those of the commit in flight */
-    bool is_transaction;         /* it is one */
-    struct buffer body;          /* theirs, or a part of a sweep */
-    size_t body_sent, part_size; /* of it: in frames that are durable; in the frame in flight */
-};
-
 /* ---- the storage ---- */
 
 /* The storage may have less of the log than was read. */
@@ -91,10 +37,19 @@ static void replica_fail(struct replica *replica, const struct error *error)
     replica->is_failing = true;
 }
 
+/* All rows are there: from the end of the log on it is a standby. */
+static void replica_become_whole(struct replica *replica)
+{
+    if (replica->has_ended && replica_is_whole(replica))
+        ownership_restored(&replica->own);
+}
+
 /* An empty body only moves the place. */
 static void replica_store(struct replica *replica, uint64_t offset, const struct frame *frame,
                           struct bytes body)
 {
+    if (offset + 1 >= replica->copy_end)
+        replica->copy_end = 0;
     const struct storage_place place = {.next = offset + 1,
                                         .epoch = frame->epoch,
                                         .seq = frame->seq,
@@ -102,7 +57,8 @@ static void replica_store(struct replica *replica, uint64_t offset, const struct
                                         .node = frame->node,
                                         .log_bytes = replica->log.bytes,
                                         .live_bytes = replica->log.live_bytes,
-                                        .sweep_end = replica->log.missing_end};
+                                        .sweep_end = replica->log.missing_end,
+                                        .copy_end = replica->copy_end};
     struct error error = {.text = ""};
     const enum error_code code =
         storage_apply(replica->options.storage, replica->options.partition, body, &place, &error);
@@ -112,6 +68,8 @@ static void replica_store(struct replica *replica, uint64_t offset, const struct
         ownership_break(&replica->own);
     } else if (code) {
         replica_fail(replica, &error);
+    } else {
+        replica_become_whole(replica);
     }
 }
 
@@ -144,8 +102,6 @@ static void replica_apply_sweep(struct replica *replica, uint64_t offset, const 
     replica_store(replica, offset, frame, rows);
     if (record.kind == SWEEP_END)
         replica->trim_next = offset + 1;
-    if (record.kind == SWEEP_END && replica->has_ended)
-        ownership_restored(&replica->own);
 }
 
 /* A valid record, unless it was applied when it landed. */
@@ -180,8 +136,8 @@ static void replica_apply(struct replica *replica, uint64_t offset, const struct
     }
 }
 
-static void replica_begin_ownership(struct replica *replica, const struct storage_place *place,
-                                    struct instant now)
+void replica_begin_ownership(struct replica *replica, const struct storage_place *place,
+                             struct instant now)
 {
     const struct ownership_options options = {
         .node = replica->options.node,
@@ -201,6 +157,7 @@ static void replica_begin_ownership(struct replica *replica, const struct storag
     replica->applied = place->next;
     replica->reading = REPLICA_FOLLOWS;
     replica->has_ended = false;
+    replica->copy_end = place->copy_end;
     sweep_log_init(&replica->log, place);
     replica->own_ticket = 0;
     buffer_clear(&replica->part);
@@ -537,7 +494,7 @@ static void replica_note_state(struct replica *replica)
 }
 
 /* Where to begin reading. A partition that has read nothing since it was emptied may have been
- * emptied in part: it is emptied again. */
+ * emptied in part: it is emptied again. So is one with a part of a copy. */
 static enum error_code replica_load(struct replica *replica, struct storage_place *ret_place,
                                     struct error *ret_error)
 {
@@ -548,7 +505,13 @@ static enum error_code replica_load(struct replica *replica, struct storage_plac
         *ret_place = replica->first;
     else
         code = storage_load_place(options->storage, options->partition, ret_place, ret_error);
-    if (code || ret_place->sweep_end != ret_place->next + 1)
+    if (code)
+        return code;
+    const bool is_part = ret_place->copy_end == STORAGE_COPYING;
+    if (is_part)
+        *ret_place = (struct storage_place){0};
+    if (!is_part && replica->reading != REPLICA_EMPTIES &&
+        ret_place->sweep_end != ret_place->next + 1)
         return code;
     return storage_partition_clear(options->storage, options->partition, ret_place, ret_error);
 }
@@ -571,7 +534,7 @@ static void replica_mend(struct replica *replica, struct instant now)
         replica->error = error;
         return;
     }
-    replica->stats.restarts += replica->reading == REPLICA_EMPTIES;
+    replica->stats.restarts += replica->reading == REPLICA_EMPTIES && replica->first.next;
     replica_begin_ownership(replica, &place, now);
     if (replica->is_planned)
         ownership_plan(&replica->own, replica->planned, now);
@@ -657,6 +620,13 @@ static void replica_find(struct replica *replica, uint64_t offset, const struct 
     }
 }
 
+/* Whether what the log has next is of use. */
+static bool replica_reads(const struct replica *replica)
+{
+    return !replica->is_failing && !replica->is_rewound && replica->reading != REPLICA_COPIES &&
+           replica_state(replica) != OWNERSHIP_BROKEN;
+}
+
 /* The first record of all is the begin of a sweep: an import (import.h). */
 static bool replica_is_import(const struct replica *replica, uint64_t offset,
                               const struct frame *frame)
@@ -670,7 +640,7 @@ void replica_read(struct replica *replica, uint64_t offset, struct bytes bytes, 
     struct frame frame;
     struct error error = {.text = ""};
 
-    if (replica->is_failing || replica->is_rewound || replica_state(replica) == OWNERSHIP_BROKEN)
+    if (!replica_reads(replica))
         return;
     if (frame_decode(bytes, replica->options.cluster, &frame, &error) ||
         frame.partition != replica->options.partition) {
@@ -702,7 +672,7 @@ void replica_read(struct replica *replica, uint64_t offset, struct bytes bytes, 
 
 void replica_lost(struct replica *replica)
 {
-    if (replica->is_failing || replica->is_rewound || replica_state(replica) == OWNERSHIP_BROKEN)
+    if (!replica_reads(replica))
         return;
     if (replica->reading == REPLICA_SEEKS) {
         replica_break(replica, "it cannot be read from its first record on");
@@ -715,7 +685,7 @@ void replica_lost(struct replica *replica)
 
 void replica_restored(struct replica *replica)
 {
-    if (replica->is_failing || replica->is_rewound || replica_state(replica) == OWNERSHIP_BROKEN)
+    if (!replica_reads(replica))
         return;
     if (replica->reading == REPLICA_SEEKS) {
         replica_break(replica, "it has none");
@@ -723,8 +693,7 @@ void replica_restored(struct replica *replica)
         return;
     }
     replica->has_ended = true;
-    if (!replica->log.missing_end)
-        ownership_restored(&replica->own);
+    replica_become_whole(replica);
 }
 
 void replica_plan(struct replica *replica, uint32_t node, struct instant now)
@@ -838,7 +807,8 @@ bool replica_seeks(const struct replica *replica)
 
 bool replica_is_whole(const struct replica *replica)
 {
-    return !replica->log.missing_end && replica->reading != REPLICA_EMPTIES;
+    return !replica->log.missing_end && !replica->copy_end && replica->reading != REPLICA_EMPTIES &&
+           replica->reading != REPLICA_COPIES;
 }
 
 void replica_get_stats(const struct replica *replica, struct replica_stats *ret_stats)

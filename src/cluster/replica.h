@@ -25,6 +25,13 @@
  * read next are gone empties its partition, and begins with the first record of the log, if a sweep
  * begins there.
  *
+ * A replica without rows can begin with a copy of another node, before it follows the log:
+ *
+ *     if (replica_wants_copy(replica, next)) ...           `next` is that of another node
+ *     while (... a page comes, and ...)
+ *         replica_take_page(replica, &page, now);     the last one ends it: replica_take_rewind
+ *     replica_end_copy(replica);                           no page comes: the log has all of them
+ *
  * Errors     A log that lost records breaks it for good: OWNERSHIP_BROKEN. A storage that fails
  *            takes the ownership away, and the log is read again from the place of the storage:
  *            replica_take_rewind.
@@ -34,6 +41,7 @@
 #ifndef TICKWHEEL_CLUSTER_REPLICA_H
 #define TICKWHEEL_CLUSTER_REPLICA_H
 
+#include "cluster/copy.h"
 #include "cluster/ownership.h"
 #include "cluster/sweep.h"
 
@@ -46,8 +54,9 @@ struct replica_options {
     size_t body_bytes_max; /* of a frame; 0: FRAME_BODY_SIZE_MAX */
     struct sweep_limits sweep;
     uint64_t trim_delay_ms; /* from the end of a sweep on: readers that are no later miss nothing */
-    struct bytes address;   /* of the node, in its claims; borrowed */
-    struct storage *storage; /* borrowed; it may hold other partitions, too */
+    uint64_t copy_records_min; /* of a log, for a copy to be worth it; 0: none is */
+    struct bytes address;      /* of the node, in its claims; borrowed */
+    struct storage *storage;   /* borrowed; it may hold other partitions, too */
 };
 
 /* A commit that ends a transaction of messages (replica_stage): append the frames in it, and commit
@@ -90,6 +99,8 @@ struct replica_stats {
     uint64_t sweeps, rows;          /* that have ended; rows that they copied */
     uint64_t sweep_failures;        /* the storage was damaged, or failed */
     uint64_t restarts;              /* from the first record of a log, with an empty partition */
+    uint64_t copies, copy_rows;     /* of other nodes, whole; rows of their pages */
+    uint64_t copy_failures;         /* that were given up, so that the log is read */
 };
 
 struct replica;
@@ -117,6 +128,22 @@ void replica_read(struct replica *replica, uint64_t offset, struct bytes bytes, 
 
 /* The log has no record at the offset that is to be read. */
 void replica_lost(struct replica *replica);
+
+/* Whether it has nothing of a log of which another node has read all before `next`, so that a copy
+ * is worth more than to follow the log. False behind replica_end_copy and the last page. */
+bool replica_wants_copy(const struct replica *replica, uint64_t next);
+
+/* Whether a copy is under way: its first page has come, and its last one has not. The log is not
+ * followed meanwhile. */
+bool replica_is_copying(const struct replica *replica);
+
+/* The next page. False: it does not fit to the pages before, or the storage fails; then the copy is
+ * given up. */
+bool replica_take_page(struct replica *replica, const struct copy_page *page, struct instant now);
+
+/* The pages end. Those before are dropped, and the log is followed from its beginning:
+ * replica_take_rewind. */
+void replica_end_copy(struct replica *replica);
 
 /* The end of the log is reached. */
 void replica_restored(struct replica *replica);

@@ -98,6 +98,7 @@ static void host_start(struct replica_host *host, uint32_t node, struct instant 
                                             .body_bytes_max = 300,
                                             .address = BYTES("a.example:1"),
                                             .sweep = {SWEEP_LOG_BYTES, 2, 2},
+                                            .copy_records_min = 10,
                                             .storage = host->storage};
     const struct replica_events events = {host,           host_append, host_transact,
                                           host_begin,     host_drain,  host_leave,
@@ -641,6 +642,217 @@ static void test_a_damaged_owner(void **state)
     works_free(works);
 }
 
+/* ---- copies ---- */
+
+/* The next page of a copy of the first host, of two rows. */
+static struct copy_page page_next(struct replica_fixture *fixture, struct storage_export *at,
+                                  struct buffer *rows)
+{
+    at->rows_max = 2;
+    at->bytes_max = SIZE_MAX;
+    buffer_clear(rows);
+    assert_int_equal(storage_export(fixture->hosts[0].storage, at, rows, NULL), ERROR_NONE);
+    return (struct copy_page){.at = *at, .rows = buffer_bytes(rows), .row_count = 2};
+}
+
+/* The second host has nothing but the rest of a copy that was dropped, and works[0 .. count - 1]
+ * are in the log. */
+static void fixture_fill(struct replica_fixture *fixture, struct replica_work *works, size_t count)
+{
+    for (uint64_t i = 0; i < count; i++) {
+        work_commit(&works[i], &fixture->hosts[0], i + 1);
+        host_run(&fixture->hosts[0], fixture->now);
+    }
+    assert_int_equal(storage_partition_clear(fixture->hosts[1].storage, 0,
+                                             &(struct storage_place){.next = 0}, NULL),
+                     ERROR_NONE);
+    struct replica_work rest;
+    struct storage_batch *const batches[] = {&rest.batch};
+    work_prepare(&rest, 77);
+    assert_int_equal(storage_commit(fixture->hosts[1].storage, batches, 1, NULL), ERROR_NONE);
+    timer_free(rest.timer);
+    memory_storage_sync(fixture->hosts[1].storage);
+    host_restart(&fixture->hosts[1], fixture->now);
+    assert_true(replica_wants_copy(fixture->hosts[1].replica, fixture->log.size));
+}
+
+/* Pages as the owner goes on; a copy with all that lies behind them makes a standby. It follows the
+ * log from the place of its first page, and is not whole before that of the last one. */
+static void test_a_copy(void **state)
+{
+    struct replica_fixture *fixture = *state;
+    struct replica_host *host = &fixture->hosts[1];
+    struct replica_work works[SWEPT];
+    struct storage_export at = {.partition = 0};
+    struct buffer rows;
+    uint64_t first = 0, last = 0;
+    size_t count = 4;
+
+    buffer_init(&rows);
+    fixture_fill(fixture, works, count);
+    assert_false(replica_wants_copy(host->replica, 9)); /* it is read at once */
+    while (!at.is_done) {
+        const struct copy_page page = page_next(fixture, &at, &rows);
+
+        first = first ? first : page.at.place.next;
+        last = page.at.place.next;
+        assert_true(replica_take_page(host->replica, &page, fixture->now));
+        assert_false(replica_is_whole(host->replica));
+        assert_int_equal(replica_is_copying(host->replica), !at.is_done);
+        replica_restored(host->replica); /* whatever the log says meanwhile */
+        assert_int_equal(replica_state(host->replica), OWNERSHIP_RESTORING);
+        if (count < SWEPT) {
+            work_commit(&works[count], &fixture->hosts[0], count + 1);
+            count++;
+        }
+        host_run(&fixture->hosts[0], fixture->now);
+    }
+    assert_true(first < last && replica_next(host->replica) == first);
+    assert_true(replica_take_rewind(host->replica));
+    while (replica_next(host->replica) < last) {
+        assert_false(replica_is_whole(host->replica));
+        replica_read(host->replica, replica_next(host->replica),
+                     buffer_bytes(&fixture->log.records[replica_next(host->replica)]),
+                     fixture->now);
+    }
+    assert_true(replica_is_whole(host->replica));
+    assert_int_equal(replica_state(host->replica), OWNERSHIP_RESTORING);
+    fixture_run(fixture, 1);
+    assert_int_equal(replica_state(host->replica), OWNERSHIP_STANDBY);
+    const struct replica_stats stats = host_stats(host);
+    assert_true(stats.copies == 1 && stats.copy_failures == 0 && stats.copy_rows > 0);
+    assert_true(stats.restarts == 0);
+    for (size_t i = 0; i < count; i++) {
+        assert_true(host_has(host, &works[i]));
+        timer_free(works[i].timer);
+    }
+    const struct timer_id rest = {{1000}, 0, 77};
+    testing_assert_not_found(host->storage, &rest, ERROR_NOT_FOUND);
+    memory_storage_check(host->storage);
+    buffer_deinit(&rows);
+}
+
+/* Wherever it is stopped, and whatever a crash takes from its storage, it begins anew or goes on.
+ */
+static void test_stopped_in_a_copy(void **state)
+{
+    struct replica_fixture *fixture = *state;
+    struct replica_host *host = &fixture->hosts[1];
+    struct replica_work works[SWEPT];
+    struct buffer rows;
+
+    buffer_init(&rows);
+    fixture_fill(fixture, works, SWEPT);
+    for (size_t pages = 1, kept = 0, is_over = 0; !is_over; pages += kept == 0) {
+        struct storage_export at = {.partition = 0};
+        struct storage_place place;
+
+        for (size_t i = 0; i < pages && !at.is_done; i++) {
+            const struct copy_page page = page_next(fixture, &at, &rows);
+            assert_true(replica_take_page(host->replica, &page, fixture->now));
+        }
+        is_over = at.is_done && kept == 2;
+        kept = (kept + 1) % 3;
+        memory_storage_crash(host->storage, pages / 2 * kept);
+        host_restart(host, fixture->now);
+        assert_int_equal(storage_load_place(host->storage, 0, &place, NULL), ERROR_NONE);
+        assert_true(place.next == 0 || (place.copy_end == 0 && at.is_done));
+        if (place.next && !is_over) {
+            assert_int_equal(
+                storage_partition_clear(host->storage, 0, &(struct storage_place){.next = 0}, NULL),
+                ERROR_NONE);
+            host_restart(host, fixture->now);
+        }
+    }
+    for (int i = 0; i < 4; i++)
+        fixture_run(fixture, 200);
+    assert_int_equal(replica_state(host->replica), OWNERSHIP_STANDBY);
+    for (size_t i = 0; i < SWEPT; i++)
+        assert_true(host_has(host, &works[i]));
+    works_free(works);
+    buffer_deinit(&rows);
+}
+
+/* Pages of a place before the first one, of a giver that is not whole, of another partition; a
+ * storage that fails; and none at all: the log has everything. */
+static void test_a_copy_is_given_up(void **state)
+{
+    struct replica_fixture *fixture = *state;
+    struct replica_host *host = &fixture->hosts[1];
+    struct replica_work works[4];
+    struct buffer rows;
+
+    buffer_init(&rows);
+    fixture_fill(fixture, works, 4);
+    for (int wrong = 0; wrong < 12; wrong++) {
+        struct storage_export at = {.partition = 0};
+        struct copy_page page = page_next(fixture, &at, &rows);
+
+        if (wrong % 2) {
+            assert_true(replica_take_page(host->replica, &page, fixture->now));
+            page = page_next(fixture, &at, &rows);
+        }
+        page.at.partition += wrong / 2 == 0;
+        page.at.place.copy_end += wrong / 2 == 1;
+        page.at.place.sweep_end += wrong / 2 == 2;
+        page.at.place.next = wrong / 2 == 3 ? 5 : page.at.place.next;
+        if (wrong / 2 == 4)
+            memory_storage_fail_commit(host->storage, 1, ERROR_IO);
+        if (wrong / 2 == 5)
+            replica_end_copy(host->replica);
+        else
+            assert_false(replica_take_page(host->replica, &page, fixture->now));
+        assert_int_equal(host_stats(host).copy_failures, 1);
+        assert_false(replica_wants_copy(host->replica, fixture->log.size));
+        assert_false(replica_is_copying(host->replica));
+        memory_storage_fail_commit(host->storage, 0, ERROR_NONE);
+        for (int i = 0; i < 4; i++)
+            fixture_run(fixture, 200);
+        assert_int_equal(replica_state(host->replica), OWNERSHIP_STANDBY);
+        assert_true(host_stats(host).copies == 0 && host_stats(host).restarts == 0);
+        for (size_t i = 0; i < 4; i++)
+            assert_true(host_has(host, &works[i]));
+        assert_int_equal(
+            storage_partition_clear(host->storage, 0, &(struct storage_place){.next = 0}, NULL),
+            ERROR_NONE);
+        host_restart(host, fixture->now);
+    }
+    for (size_t i = 0; i < 4; i++)
+        timer_free(works[i].timer);
+    buffer_deinit(&rows);
+}
+
+/* The log has dropped what a copy is to be followed by: it begins anew, with the sweep. */
+static void test_a_copy_is_left_behind(void **state)
+{
+    struct replica_fixture *fixture = *state;
+    struct replica_host *host = &fixture->hosts[1];
+    struct replica_work works[SWEPT];
+    struct storage_export at = {.partition = 0};
+    struct buffer rows;
+
+    buffer_init(&rows);
+    for (int i = 0; i < 10; i++)
+        fixture_run(fixture, LEASE_MS / 4);
+    assert_int_equal(
+        storage_partition_clear(host->storage, 0, &(struct storage_place){.next = 0}, NULL),
+        ERROR_NONE);
+    host_restart(host, fixture->now);
+    while (!at.is_done) {
+        const struct copy_page page = page_next(fixture, &at, &rows);
+        assert_true(replica_take_page(host->replica, &page, fixture->now));
+    }
+    fixture_sweep(fixture, works);
+    assert_true(replica_next(host->replica) < fixture->log.begin);
+    for (int i = 0; i < 8; i++)
+        fixture_run(fixture, LEASE_MS / 4);
+    assert_int_equal(replica_state(host->replica), OWNERSHIP_STANDBY);
+    assert_int_equal(host_stats(host).restarts, 1);
+    assert_host_has_all(host, works);
+    works_free(works);
+    buffer_deinit(&rows);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, replica_set_up, replica_tear_down)
 
 int main(void)
@@ -661,6 +873,10 @@ int main(void)
         TEST(test_cut_twice),
         TEST(test_cut_at_an_unfinished_sweep),
         TEST(test_a_damaged_owner),
+        TEST(test_a_copy),
+        TEST(test_stopped_in_a_copy),
+        TEST(test_a_copy_is_given_up),
+        TEST(test_a_copy_is_left_behind),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

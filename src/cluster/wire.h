@@ -32,13 +32,18 @@ enum {
     WIRE_ROOM_MAX = 64 << 20,         /* memory for answers that one message may ask for */
 };
 
-enum wire_kind { WIRE_COMMANDS = 1, WIRE_ANSWERS = 2 };
+enum wire_kind {
+    WIRE_COMMANDS = 1,
+    WIRE_ANSWERS,
+    WIRE_COPY_ASK, /* copy.h */
+    WIRE_COPY_PAGE,
+};
 
 struct wire_head {
     enum wire_kind kind;
     uint64_t cluster; /* its id: the reader compares it */
     uint32_t node;    /* the sender */
-    uint32_t count;   /* of commands or answers */
+    uint32_t count;   /* of commands, answers or pages */
 };
 
 struct wire_reader {

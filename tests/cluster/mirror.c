@@ -74,19 +74,14 @@ static uint64_t mirror_hash_tenants(struct storage *storage)
 
 uint64_t mirror_hash(struct storage *storage)
 {
-    struct storage_page page = mirror_rows(storage);
-    struct storage_meta meta;
-    uint64_t hash = page.count;
+    struct storage_export export = {.rows_max = UINT32_MAX, .bytes_max = SIZE_MAX};
+    struct buffer body;
+    uint64_t hash = mirror_hash_tenants(storage);
 
-    CHECK(storage_load_meta(storage, 0, &meta, NULL) == ERROR_NONE);
-    for (size_t i = 0; i < page.count; i++) {
-        const struct timer *timer = page.timers[i];
-
-        hash = random_mix(hash ^ timer->id.serial);
-        hash = random_mix(hash ^ timer->at.ms ^ (uint64_t)timer->state << 60);
-        hash = random_mix(hash ^ timer->due.ms ^ (uint64_t)timer->version << 40);
-    }
-    storage_page_free(&page);
-    hash ^= mirror_hash_tenants(storage);
-    return random_mix(hash ^ meta.pending ^ meta.watermark.ms << 8 ^ meta.epoch << 56);
+    buffer_init(&body);
+    while (!export.is_done)
+        CHECK(storage_export(storage, &export, &body, NULL) == ERROR_NONE);
+    hash = random_mix(hash ^ bytes_hash(0, buffer_bytes(&body)));
+    buffer_deinit(&body);
+    return random_mix(hash ^ export.rows);
 }

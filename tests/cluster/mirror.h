@@ -20,7 +20,7 @@ void mirror_deinit(struct mirror *mirror);
 /* Applies a valid record. */
 void mirror_apply(struct mirror *mirror, uint64_t offset, const struct frame *frame);
 
-/* Of all rows, the counts of tenants and the metadata. O(rows). */
+/* Of all rows, pointers, names, counts of tenants and the metadata. O(rows). */
 uint64_t mirror_hash(struct storage *storage);
 
 /* All rows, for the caller to storage_page_free(). */

@@ -353,6 +353,10 @@ static void read_log(struct cluster_world *world, struct peer *peer)
 {
     uint64_t most = 1 + below(world, 20);
 
+    if (copies_log(world, peer)) {
+        post_to(world, peer, 1000 + 1000 * below(world, world->poll_ms), INCIDENT_READ);
+        return;
+    }
     replica_take_rewind(peer->replica);
     while (next_of(world, peer) < world->deals.stable && most-- > 0) {
         const uint64_t next = next_of(world, peer);
@@ -390,6 +394,7 @@ static void start(struct cluster_world *world, struct peer *peer)
         .body_bytes_max = world->body_bytes_max,
         .sweep = world->sweep,
         .trim_delay_ms = world->trim_delay_ms,
+        .copy_records_min = world->copy_records_min,
         .address = BYTES("node.example:1"),
         .storage = peer->storage,
     };
@@ -409,6 +414,7 @@ static void start(struct cluster_world *world, struct peer *peer)
     peer->life++;
     peer->wake_at_us = peer->work_at_us = 0;
     peer->producer = peer->deal = 0;
+    peer->copy_ask = 0;
     memory_storage_fail_commit(peer->storage, 0, ERROR_NONE);
     CHECK(replica_create(&options, &events, clock_of(world, peer), &peer->replica, NULL) ==
           ERROR_NONE);
@@ -430,6 +436,9 @@ static void end_peer(struct cluster_world *world, struct peer *peer)
     world->totals->sweeps += stats.sweeps;
     world->totals->copies += stats.rows;
     world->totals->restarts += stats.restarts;
+    world->totals->copied += stats.copies;
+    world->totals->copied_rows += stats.copy_rows;
+    world->totals->copies_failed += stats.copy_failures;
     replica_stop(peer->replica);
     tenure_end(&peer->tenure, time_of(world, peer));
     replica_destroy(peer->replica);
@@ -548,7 +557,7 @@ static void crash(struct cluster_world *world)
     end_peer(world, peer);
     memory_storage_crash(peer->storage, (size_t)below(world, KEPT_MAX));
     world->totals->rewound += next - place_of(peer);
-    if (is_idle && happens(world, 300))
+    if (is_idle && happens(world, world->copies_permille ? 700 : 300))
         drop(world, peer);
     post_to(world, peer, 1000 * below(world, 3 * LEASE_MS), INCIDENT_START);
 }
@@ -644,6 +653,12 @@ static void happen_to(struct cluster_world *world, struct peer *peer,
     case INCIDENT_READ:
         read_log(world, peer);
         break;
+    case INCIDENT_PAGE:
+        take_page(world, peer, incident);
+        break;
+    case INCIDENT_MISS:
+        miss_page(world, peer, incident);
+        break;
     default:
         break; /* INCIDENT_WAKE, INCIDENT_WORK */
     }
@@ -722,6 +737,12 @@ static void happen(struct cluster_world *world, const struct incident *incident)
     case INCIDENT_START:
         start(world, peer);
         return;
+    case INCIDENT_GIVE:
+        if (peer->stopped_until_us > world->now_us)
+            put_off(world, peer, incident);
+        else
+            give(world, peer, incident);
+        return;
     default:
         break;
     }
@@ -784,6 +805,9 @@ static void draw(struct cluster_world *world, uint64_t seed)
                                              1 + below(world, happens(world, 500) ? 20 : 200)};
     world->trim_delay_ms = happens(world, 500) ? below(world, 5000) : 0;
     world->is_fencing = happens(world, 700);
+    world->copies_permille = happens(world, 700) ? 1000 - (uint32_t)below(world, 300) : 0;
+    world->copy_rows_max = happens(world, 500) ? 4 : 60;
+    world->copy_records_min = 1 + below(world, 100);
     bool is_skewed = happens(world, 600);
     bool is_drifting = happens(world, 600);
     for (uint32_t i = 0; i < world->peer_count; i++) {
@@ -793,6 +817,7 @@ static void draw(struct cluster_world *world, uint64_t seed)
         peer->number = i;
         peer->skew_ms = is_skewed ? (int64_t)below(world, 2 * SKEW_MS_MAX + 1) - SKEW_MS_MAX : 0;
         peer->world = world;
+        buffer_init(&peer->page);
         peer->storage = memory_storage_create(1);
         CHECK(peer->storage);
         memory_storage_hold(peer->storage);
@@ -827,6 +852,7 @@ static void clear(struct cluster_world *world)
         if (world->peers[i].is_up)
             end_peer(world, &world->peers[i]);
         storage_close(world->peers[i].storage);
+        buffer_deinit(&world->peers[i].page);
     }
     for (uint32_t i = 0; i < world->shipment_count; i++)
         buffer_deinit(&world->shipments[i].bytes);

@@ -9,7 +9,8 @@
  * sleeps; answers get lost; the log pauses; nodes are stopped, crash and go back to an older
  * storage, whose calls fail, read late, and have wall clocks that differ and step, and others that
  * drift as far as OWNERSHIP_DRIFT allows. Owners sweep the log, which drops the records in front of
- * a sweep, so nodes that read late are left behind.
+ * a sweep, so nodes that read late are left behind. Nodes that have nothing begin with a copy of
+ * another node, or with the log.
  */
 #ifndef TICKWHEEL_CLUSTER_SIM_WORLD_H
 #define TICKWHEEL_CLUSTER_SIM_WORLD_H
@@ -53,7 +54,10 @@
     X(copies, "rows that they copied")                           \
     X(trims, "of the log, behind a sweep")                       \
     X(dropped, "records that these dropped")                     \
-    X(restarts, "replicas left behind, which began anew")
+    X(restarts, "replicas left behind, which began anew")        \
+    X(copied, "replicas that began with a copy of another")      \
+    X(copied_rows, "rows of its pages")                          \
+    X(copies_failed, "copies that were given up")
 
 struct cluster_totals {
 #define X(name, label) uint64_t name;

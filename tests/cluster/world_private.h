@@ -51,6 +51,9 @@ enum incident_kind {
     INCIDENT_STEP,  /* a wall clock is set */
     INCIDENT_SPOIL, /* a storage fails in one of its next calls */
     INCIDENT_TRIM,  /* the log drops records */
+    INCIDENT_GIVE,  /* a node is asked for a page of a copy, by node `append` */
+    INCIDENT_PAGE,  /* it comes; `offset`: the number of the ask */
+    INCIDENT_MISS,  /* it does not come in time */
 };
 
 struct incident {
@@ -88,6 +91,13 @@ struct peer {
     bool is_committed; /* it is no more */
     uint64_t producer; /* of deals; 0: none */
     uint32_t deal;     /* that is staged, and not committed; 0: none */
+
+    /* A copy of another node. */
+    uint64_t copy_ask; /* the number of the last ask; 0: none is out */
+    uint32_t copy_giver, copy_tries;
+    struct storage_export copy_at; /* as far as pages have come */
+    struct copy_page copy_page;    /* on its way */
+    struct buffer page;            /* its rows */
 };
 
 struct cluster_world {
@@ -112,6 +122,8 @@ struct cluster_world {
     size_t body_bytes_max;
     struct sweep_limits sweep;
     uint64_t trim_delay_ms;
+    uint32_t copies_permille; /* of the times that a node which has nothing reads the log */
+    uint64_t copy_rows_max, copy_records_min;
     struct truth truth;
     struct cluster_totals *totals;
 };
@@ -130,6 +142,14 @@ struct frame frame_of(const struct cluster_world *world, uint32_t append);
 void see(struct cluster_world *world);
 uint32_t load(struct cluster_world *world, struct bytes bytes, uint64_t ticket, uint32_t deal);
 void note_frame(struct peer *peer, const struct frame *frame);
+
+/* ---- world_copies.c ---- */
+
+/* Whether the node asks others for a copy, and does not read the log. */
+bool copies_log(struct cluster_world *world, struct peer *peer);
+void give(struct cluster_world *world, struct peer *giver, const struct incident *incident);
+void take_page(struct cluster_world *world, struct peer *peer, const struct incident *incident);
+void miss_page(struct cluster_world *world, struct peer *peer, const struct incident *incident);
 
 /* ---- world_deals.c ---- */
 

@@ -1,0 +1,99 @@
+/* copy.c - see copy.h; docs/cluster.md has the bytes. */
+#include "cluster/copy.h"
+
+#include "cluster/wire_part.h"
+
+static void copy_put_cursor(struct buffer *to, const struct storage_export *export)
+{
+    uint8_t table;
+    const struct bytes key = storage_export_cursor(export, &table);
+
+    wire_put(to, table, 1);
+    wire_put(to, key.size, 1);
+    buffer_append_bytes(to, key);
+}
+
+/* Behind the last table there is no key, and no next page. */
+static bool copy_take_cursor(struct wire_reader *reader, struct storage_export *export)
+{
+    const uint8_t table = (uint8_t)wire_take(reader, 1);
+    const size_t size = (size_t)wire_take(reader, 1);
+
+    if (reader->failed_ || size > (size_t)(reader->end_ - reader->at_))
+        return false;
+    const struct bytes key = {reader->at_, size};
+    reader->at_ += size;
+    return storage_export_seek(export, table, key);
+}
+
+void copy_put_ask(struct buffer *to, const struct wire_head *head,
+                  const struct storage_export *export)
+{
+    const size_t begin =
+        wire_begin(to, &(struct wire_head){WIRE_COPY_ASK, head->cluster, head->node, 1});
+
+    wire_put(to, export->partition, 2);
+    copy_put_cursor(to, export);
+    wire_end(to, begin);
+}
+
+bool copy_take_ask(struct wire_reader *reader, struct storage_export *ret_export)
+{
+    struct storage_export export = {.partition = (uint16_t)wire_take(reader, 2),
+                                    .rows_max = COPY_ROWS_MAX,
+                                    .bytes_max = COPY_BYTES_MAX};
+
+    if (reader->head.count != 1 || !copy_take_cursor(reader, &export) || export.is_done ||
+        !wire_is_over(reader))
+        return false;
+    *ret_export = export;
+    return true;
+}
+
+void copy_put_page(struct buffer *to, const struct wire_head *head, const struct copy_page *page)
+{
+    const struct wire_head own = {WIRE_COPY_PAGE, head->cluster, head->node, page ? 1 : 0};
+    const size_t begin = wire_begin(to, &own);
+
+    if (page) {
+        const struct storage_place *place = &page->at.place;
+
+        wire_put(to, page->at.partition, 2);
+        wire_put(to, place->next, 8);
+        wire_put(to, place->epoch, 8);
+        wire_put(to, place->seq, 8);
+        wire_put(to, place->incarnation, 8);
+        wire_put(to, place->node, 4);
+        wire_put(to, place->log_bytes, 8);
+        wire_put(to, place->live_bytes, 8);
+        copy_put_cursor(to, &page->at);
+        wire_put(to, page->row_count, 4);
+        wire_put_text(to, page->rows);
+    }
+    wire_end(to, begin);
+}
+
+bool copy_take_page(struct wire_reader *reader, struct copy_page *ret_page)
+{
+    struct copy_page page = {.row_count = 0};
+    struct storage_place *place = &page.at.place;
+
+    if (reader->head.count != 1)
+        return false;
+    page.at.partition = (uint16_t)wire_take(reader, 2);
+    place->next = wire_take(reader, 8);
+    place->epoch = wire_take(reader, 8);
+    place->seq = wire_take(reader, 8);
+    place->incarnation = wire_take(reader, 8);
+    place->node = (uint32_t)wire_take(reader, 4);
+    place->log_bytes = wire_take(reader, 8);
+    place->live_bytes = wire_take(reader, 8);
+    if (!copy_take_cursor(reader, &page.at))
+        return false;
+    page.row_count = (uint32_t)wire_take(reader, 4);
+    page.rows = wire_take_text(reader, WIRE_MESSAGE_SIZE_MAX);
+    if (!wire_is_over(reader) || !place->next)
+        return false;
+    *ret_page = page;
+    return true;
+}

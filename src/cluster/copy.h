@@ -1,0 +1,54 @@
+/*
+ * copy.h - a copy of a partition from another node, page by page, as messages (wire.h).
+ *
+ * The giver keeps nothing between two pages. So a page says where the next one begins, and at
+ * which place of the log its rows are. Pages of one copy may be of several places, and of several
+ * nodes; docs/cluster.md says why they fit together.
+ *
+ *     copy_put_ask(&buffer, &head, &export);
+ *     copy_put_page(&buffer, &head, &page);
+ *
+ *     if (wire_open(bytes, &reader, &error) == ERROR_NONE && reader.head.kind == WIRE_COPY_PAGE &&
+ *         copy_take_page(&reader, &page))
+ *         ... page.rows borrow from the bytes ...
+ *
+ * A message that is accepted is the only encoding of its contents. docs/cluster.md has the bytes.
+ *
+ * Threads    No state: any.
+ */
+#ifndef TICKWHEEL_CLUSTER_COPY_H
+#define TICKWHEEL_CLUSTER_COPY_H
+
+#include "cluster/wire.h"
+
+enum {
+    COPY_ROWS_MAX = 4096,       /* of a page, and other records */
+    COPY_BYTES_MAX = 256 << 10, /* of it, and a row more */
+};
+
+struct copy_page {
+    struct storage_export at; /* the partition, the place of the rows, and where to go on */
+    struct bytes rows;        /* what storage_apply takes; empty: none */
+    uint32_t row_count;       /* in them, for counts */
+};
+
+/* Asks for the page that begins where the export stands. `head` has the cluster and the sender. */
+void copy_put_ask(struct buffer *to, const struct wire_head *head,
+                  const struct storage_export *export);
+
+/* The limits of the export are those of a page. False: damage. */
+bool copy_take_ask(struct wire_reader *reader, struct storage_export *ret_export);
+
+/* `page` NULL: this node gives none. */
+void copy_put_page(struct buffer *to, const struct wire_head *head, const struct copy_page *page);
+
+/* False: damage, or no page. */
+bool copy_take_page(struct wire_reader *reader, struct copy_page *ret_page);
+
+/* Whether rows at this place are all rows of the log in front of it. */
+static inline bool copy_is_whole(const struct storage_place *place)
+{
+    return place->next && !place->sweep_end && !place->copy_end;
+}
+
+#endif
