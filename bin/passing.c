@@ -127,6 +127,48 @@ static bool passing_address(void *context, uint32_t node, char ret_address[PEERS
     return passing->map_.address(passing->map_.context, node, ret_address);
 }
 
+/* ---- copies ---- */
+
+struct passing_copy {
+    struct peers_copy peer;
+    struct node_copy_ask *ask;
+};
+
+static void passing_copied(struct peers_copy *peer, const struct copy_page *page)
+{
+    struct passing_copy *copy = list_item(peer, struct passing_copy, peer);
+    struct node_copy_ask *ask = copy->ask;
+
+    ask->done(ask, page);
+    free(copy);
+}
+
+static void passing_copy(void *context, struct node_copy_ask *ask)
+{
+    struct passing *passing = context;
+    struct passing_copy *copy = malloc(sizeof(*copy));
+
+    pthread_mutex_lock(&passing->lock_);
+    const bool is_open = copy && passing->peers_;
+    if (is_open) {
+        *copy = (struct passing_copy){
+            .peer = {.node = ask->node, .at = ask->at, .done = passing_copied}, .ask = ask};
+        peers_copy(passing->peers_, &copy->peer);
+    }
+    pthread_mutex_unlock(&passing->lock_);
+    if (is_open)
+        return;
+    free(copy);
+    ask->done(ask, NULL);
+}
+
+static bool passing_give(void *context, struct copy_page *page, struct buffer *rows)
+{
+    const struct passing *passing = context;
+
+    return node_give_copy(passing->node_, page, rows);
+}
+
 /* ---- both ---- */
 
 /* What the node knows. */
@@ -148,36 +190,52 @@ static bool passing_node_address(void *context, uint32_t member,
 
 void passing_init(struct passing *passing, const struct passing_map *map)
 {
-    *passing = (struct passing){.peers_ = NULL};
+    *passing = (struct passing){.lock_ = PTHREAD_MUTEX_INITIALIZER};
     passing->map_ =
         map ? *map : (struct passing_map){passing, passing_node_owns, passing_node_address};
     passing->route = (struct node_route){.context = passing,
                                          .is_here = passing_is_here,
                                          .owner = passing_owner,
-                                         .pass = passing_pass};
+                                         .pass = passing_pass,
+                                         .copy = passing_copy};
     passing->host_ = (struct peers_host){.context = passing,
                                          .job_room = sizeof(struct passing_job),
                                          .is_here = passing_owns,
                                          .address = passing_address,
                                          .submit = passing_submit,
-                                         .take_back = passing_take_back};
+                                         .take_back = passing_take_back,
+                                         .give = passing_give};
+}
+
+static void passing_set_peers(struct passing *passing, struct peers *peers)
+{
+    pthread_mutex_lock(&passing->lock_);
+    passing->peers_ = peers;
+    pthread_mutex_unlock(&passing->lock_);
 }
 
 enum error_code passing_open(struct passing *passing, struct node *node,
                              const struct peers_options *options, struct error *ret_error)
 {
     struct peers_options own = *options;
+    struct peers *peers;
 
     own.host = &passing->host_;
     passing->node_ = node;
-    return peers_start(&own, &passing->peers_, ret_error);
+    const enum error_code code = peers_start(&own, &peers, ret_error);
+    if (!code)
+        passing_set_peers(passing, peers);
+    return code;
 }
 
+/* Requests are over by now; copies may still be asked for. */
 void passing_close(struct passing *passing)
 {
-    if (passing->peers_)
-        peers_stop(passing->peers_);
-    passing->peers_ = NULL;
+    struct peers *peers = passing->peers_;
+
+    passing_set_peers(passing, NULL);
+    if (peers)
+        peers_stop(peers);
 }
 
 uint16_t passing_port(const struct passing *passing)

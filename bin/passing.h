@@ -10,7 +10,8 @@
  *     node_stop(node);
  *
  * Ownership  The caller's; it stays where it is from init to the end of the node.
- * Threads    Init, open and close: one. The route: any, from open to close.
+ * Threads    Init, open and close: one. The route: any, from open to close; but for its copies,
+ *            which may be asked for at any time.
  */
 #ifndef TICKWHEEL_BIN_PASSING_H
 #define TICKWHEEL_BIN_PASSING_H
@@ -32,6 +33,7 @@ struct passing {
     struct peers_host host_;
     struct node *node_;
     struct peers *peers_;
+    pthread_mutex_t lock_; /* of peers_, for copies */
 };
 
 /* `map` NULL: as the node knows it (node_owns, node_peer_address). */

@@ -156,7 +156,15 @@
       "Times that they did not; it is tried again each minute.")                                   \
     X(CLUSTER_RESTARTS, restarts, COUNTER, "tickwheel_cluster_partitions_restarted_total", "", 1,  \
       "Partitions that were emptied and began anew, because their log had dropped what they were " \
-      "to read.")
+      "to read.")                                                                                  \
+    X(CLUSTER_COPIES, copies, COUNTER, "tickwheel_cluster_copies_total", "", 1,                    \
+      "Copies of partitions that this node has got from other nodes.")                             \
+    X(CLUSTER_COPY_ROWS, copy_rows, COUNTER, "tickwheel_cluster_copy_rows_total", "", 1,           \
+      "Rows and other records of their pages.")                                                    \
+    X(CLUSTER_COPIES_FAILED, copy_failures, COUNTER, "tickwheel_cluster_copies_failed_total", "",  \
+      1, "Copies that other nodes did not give, or not whole, so that the log was read.")          \
+    X(CLUSTER_COPIES_GIVEN, copies_given, COUNTER, "tickwheel_cluster_copies_given_total", "", 1,  \
+      "Copies of partitions that other nodes have got from this one.")
 
 /* Counted where it happens. */
 #define METRIC_COUNTED_LIST(X)                                                                     \

@@ -233,6 +233,8 @@ enum config_log_level {
           "size of the log of a partition from which it is swept; 0: never")                      \
     FIELD(U32, cluster_sweep_factor, "2", 2, 1000,                                                \
           "times that the log of a partition may be larger than its live rows")                   \
+    FIELD(U32, cluster_copy_records_min, "256", 0, 1000000000,                                    \
+          "records of a log from which a node that has none of them gets a copy; 0: never")       \
     SECTION("log", "The log of the daemon, written to standard error.")                           \
     FIELD(CHOICE, log_level, "info|debug", 0, 0, "least level of events that are logged")
 

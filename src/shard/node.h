@@ -17,6 +17,7 @@
 #ifndef TICKWHEEL_SHARD_NODE_H
 #define TICKWHEEL_SHARD_NODE_H
 
+#include "cluster/copy.h"
 #include "delivery/broker_connection.h"
 #include "delivery/queue.h"
 #include "delivery/targets.h"
@@ -50,6 +51,15 @@ struct node_events {
     void (*given_up)(void *context, struct given_up *given_up);
 };
 
+/* A page of a copy of a partition (cluster/copy.h) that another node is asked for. */
+struct node_copy_ask {
+    uint32_t node;
+    struct storage_export at; /* where the page begins */
+    /* Once, from any thread, perhaps within the call that asks. The page is valid only during it;
+     * NULL: none comes. */
+    void (*done)(struct node_copy_ask *ask, const struct copy_page *page);
+};
+
 /* In a cluster: which partitions are this node's, and the way to the others. From any thread; the
  * calls do not wait. */
 struct node_route {
@@ -60,6 +70,8 @@ struct node_route {
     /* Takes requests for partitions of other nodes. Each comes back by node_answered, with its
      * timers and its patch taken as an engine takes them, or by node_take_back. */
     void (*pass)(void *context, struct list *requests);
+    /* Asks another node for a page of a copy. NULL: no node gives one. */
+    void (*copy)(void *context, struct node_copy_ask *ask);
 };
 
 /* Opens the storage, recovers every partition and starts the threads. The config and the metrics
@@ -86,6 +98,10 @@ void node_send(struct node *node, struct list *outbox);
 
 /* A request that another node passed on: to the engine of this node, wherever the partition is. */
 enum error_code node_submit_here(struct node *node, struct node_request *request);
+
+/* Reads the page of a copy that begins at page->at, and puts its rows behind `to`. False: this node
+ * gives none. It reads from the disk. */
+bool node_give_copy(struct node *node, struct copy_page *page, struct buffer *to);
 
 /* A request that the route took has its answer: calls `done`. From any thread. */
 void node_answered(struct node *node, struct node_request *request);

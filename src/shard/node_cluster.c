@@ -15,6 +15,7 @@
 enum {
     EVENTS_EACH_TURN = 256, /* records that are read before the replica has its turn */
     HANDOVER_MS = 500,
+    COPY_WAIT_MS = 100, /* of NODE_COPY_WAITS */
     RETRY_MS = 1000,    /* of what a full memory or a failing storage refused */
     TRIM_LEASES = 30,   /* that a reader may be behind when records are dropped */
     TRIM_AGAIN = 60000, /* milliseconds, behind a failure */
@@ -188,6 +189,8 @@ static void replica_hear(struct node_replica *replica, unsigned news, struct ins
     }
     if ((news & REPLICA_PLANNED) && !replica->is_releasing)
         replica_plan(replica->replica, atomic_load(&replica->planned), now);
+    if (news & REPLICA_PAGE)
+        node_copy_hear(replica, now);
     if (news & (REPLICA_DRAINED | REPLICA_RELEASE)) /* the shards have ended: nothing is out */
         replica_drained(replica->replica);
 }
@@ -216,6 +219,9 @@ static void replica_publish_stats(struct node_replica *replica)
     atomic_fetch_add(&replica->sweep_failures,
                      stats.sweep_failures - replica->counted.sweep_failures);
     atomic_fetch_add(&replica->restarts, stats.restarts - replica->counted.restarts);
+    atomic_fetch_add(&replica->copies, stats.copies - replica->counted.copies);
+    atomic_fetch_add(&replica->copy_rows, stats.copy_rows - replica->counted.copy_rows);
+    atomic_fetch_add(&replica->copy_failures, stats.copy_failures - replica->counted.copy_failures);
     replica->counted = stats;
 }
 
@@ -283,9 +289,15 @@ static void replica_handle(struct node_replica *replica, const struct log_kafka_
     }
 }
 
-/* Follows the log from where the replica wants to read on. */
+/* Follows the log from where the replica wants to read on, unless a copy of another node comes
+ * first. */
 static void replica_follow_log(struct node_replica *replica)
 {
+    const enum node_copy_step step = node_copy_begin(replica);
+
+    replica->awaits_copy = step == NODE_COPY_WAITS;
+    if (step != NODE_COPY_NONE)
+        return;
     if (replica_seeks(replica->replica))
         log_kafka_follow_begin(replica->log, NULL);
     else
@@ -306,13 +318,15 @@ static void replica_go(struct node_replica *replica)
     replica->refused_ticket = 0;
     if (replica->wants_engine)
         replica_make_engine(replica);
-    if (replica_take_rewind(replica->replica))
+    if (replica_take_rewind(replica->replica) || replica->awaits_copy)
         replica_follow_log(replica);
     replica_trim_log(replica, now);
     replica_publish(replica, now);
     const struct instant wake_at = replica_wake_at(replica->replica, now);
     uint64_t wait_ms =
         wake_at.ns == UINT64_MAX ? 1000 : instant_since_ns(now, wake_at) / 1000000 + 1;
+    if (replica->awaits_copy && wait_ms > COPY_WAIT_MS)
+        wait_ms = COPY_WAIT_MS;
     for (int i = 0; i < EVENTS_EACH_TURN; i++) {
         struct log_kafka_event event;
 
@@ -376,6 +390,7 @@ static enum error_code replica_open(struct node_replica *replica, struct error *
         .lease_ms = config->cluster_lease_ms,
         .handover_ms = HANDOVER_MS,
         .sweep = {config->cluster_sweep_bytes_min, config->cluster_sweep_factor, 0},
+        .copy_records_min = config->cluster_copy_records_min,
         .trim_delay_ms = TRIM_LEASES * config->cluster_lease_ms,
         .storage = node->storage,
     };
@@ -421,6 +436,7 @@ static void replica_close(struct node_replica *replica)
 {
     struct log_kafka *log = replica->log;
 
+    node_copy_end(replica);
     replica_take_in(replica);
     replica_stop(replica->replica);
     node_once_stop(replica->once);
@@ -617,6 +633,7 @@ static enum error_code node_cluster_prepare(struct node *node, uint16_t index,
     list_init(&replica->asked);
     buffer_init(&replica->claim);
     tenant_counts_init(&replica->tenants);
+    buffer_init(&replica->page_rows);
     snprintf(replica->topic, sizeof(replica->topic), "%s.log", node->config->cluster_name);
     partition_set_owner(replica->partition, replica->shard);
     const enum error_code code = storage_load_place(node->storage, index, &place, ret_error);
@@ -681,6 +698,7 @@ void node_cluster_free(struct node *node)
             engine_destroy(replica->engine); /* no shard has taken it */
         buffer_deinit(&replica->claim);
         tenant_counts_deinit(&replica->tenants);
+        buffer_deinit(&replica->page_rows);
         pthread_cond_destroy(&replica->changed);
         pthread_mutex_destroy(&replica->lock);
     }

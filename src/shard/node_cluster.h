@@ -6,11 +6,13 @@
  *   node_cluster.c    the threads of the replicas
  *   node_control.c    the thread for the control topic: members, and the plan
  *   node_limits.c     what members tell of live timers
+ *   node_copy.c       copies of other nodes, and for them
  *   shard_cluster.c   engines that come to a shard, and go
  *
  * A copy that was there at the start is followed until there is a plan. Without a part in its
  * partition a copy is kept for REPLICA_KEEP_LEASES, and then dropped: its rows go, and a later part
- * begins with the whole log. A copy of a partition whose log has lost records is never dropped.
+ * begins with a copy of another node, or with the whole log. A copy of a partition whose log has
+ * lost records is never dropped.
  *
  * A replica has orders for the shard of its partition, which looks at them in each turn; the shard
  * has news for the replica, whose thread it wakes. Batches go to the replica in place of the commit
@@ -29,6 +31,7 @@
 
 enum {
     REPLICA_KEEP_LEASES = 5,
+    COPY_GIVERS = 4,
     REPLICA_LOST_LEASES = 3, /* that a log may lack the next record, as with a broker that woke */
 };
 
@@ -44,6 +47,13 @@ enum node_replica_news {
     REPLICA_LEFT = 4,
     REPLICA_RELEASE = 8, /* the node stops */
     REPLICA_PLANNED = 16,
+    REPLICA_PAGE = 32, /* of a copy, or that none comes */
+};
+
+enum node_copy_step {
+    NODE_COPY_NONE,  /* the log is to be followed */
+    NODE_COPY_ASKS,  /* pages come; the log is followed when the replica says so */
+    NODE_COPY_WAITS, /* for copies of other partitions, or the own address: try again */
 };
 
 struct node_replica {
@@ -74,13 +84,21 @@ struct node_replica {
     _Atomic uint64_t claims, refused; /* of this process: that were valid; records that were not */
     _Atomic uint64_t log_bytes, sweeps, sweep_rows, sweep_failures, restarts; /* replica_stats */
     _Atomic uint64_t trims, trim_failures;
-    _Atomic uint64_t pending; /* live timers, while is_counted */
-    atomic_bool is_counted;   /* they are in the counts of this node */
+    _Atomic uint64_t pending;                          /* live timers, while is_counted */
+    atomic_bool is_counted;                            /* they are in the counts of this node */
+    _Atomic uint64_t copies, copy_rows, copy_failures; /* replica_stats */
+    _Atomic uint64_t copies_given;                     /* whole, to other nodes */
+    _Atomic uint32_t givers[COPY_GIVERS]; /* nodes with a copy, by their notes; 0 behind the last */
+    _Atomic uint64_t giver_next;          /* the furthest that one of them has read */
 
     pthread_mutex_t lock;
     pthread_cond_t changed; /* on CLOCK_MONOTONIC: is_wanted, news */
     struct list batches;    /* of struct storage_batch, for the replica; guarded by lock */
     unsigned news;          /* of enum node_replica_news; guarded by lock */
+    bool is_asked;          /* a page is asked for; guarded by lock, as are the next three: */
+    bool has_page;
+    struct copy_page page;
+    struct buffer page_rows;
 
     /* The replica's thread's. */
     struct storage_meta meta; /* of the engine that is to be made */
@@ -97,6 +115,9 @@ struct node_replica {
     struct instant release_until;
     struct instant unwanted_at; /* since when it has a copy and no part; {0}: it has one */
     bool must_clear;            /* the copy is to be dropped before another begins */
+    struct node_copy_ask copy_ask;
+    bool is_copying, awaits_copy; /* NODE_COPY_ASKS, NODE_COPY_WAITS */
+    unsigned missed_pages;
 
     /* The shard's. */
     struct list asked; /* of struct node_request: commands that the engine has */
@@ -137,6 +158,17 @@ void node_replica_plan(struct node_replica *replica, const struct plan_entry *en
 void node_replica_refuse(struct node_replica *replica);
 
 void node_replica_tell(struct node_replica *replica, enum node_replica_news news);
+
+/* ---- node_copy.c ---- */
+
+/* On the thread of the control topic: the nodes that may give a copy. */
+void node_copy_find_givers(struct node *node, const struct roster *roster, uint16_t partition);
+
+/* On the replica's thread: asks for a copy, if that is better than to follow the log; takes a
+ * page; and forgets it, before the replica ends too. */
+enum node_copy_step node_copy_begin(struct node_replica *replica);
+void node_copy_hear(struct node_replica *replica, struct instant now);
+void node_copy_end(struct node_replica *replica);
 
 /* ---- shard_cluster.c ---- */
 

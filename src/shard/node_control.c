@@ -142,6 +142,7 @@ static void node_control_tell_owners(struct node_control *control)
             atomic_store(&node->replicas[p].end, member->standings[p].next);
         }
         atomic_store(&node->replicas[p].told_owner, owner);
+        node_copy_find_givers(node, roster, p);
     }
 }
 
@@ -174,8 +175,8 @@ static void node_control_publish(struct node_control *control)
     if (is_news)
         pthread_cond_broadcast(&control->changed);
     pthread_mutex_unlock(&control->lock);
+    node_control_tell_owners(control); /* who gives copies is known before a copy is wanted */
     node_control_tell_plan(control);
-    node_control_tell_owners(control);
     node_limits_hear(control);
     if (is_news)
         mailbox_wake(&control->node->news);
@@ -521,6 +522,10 @@ static void node_control_count_sweeps(const struct node_replica *replica,
     stats->trims += atomic_load(&replica->trims);
     stats->trim_failures += atomic_load(&replica->trim_failures);
     stats->restarts += atomic_load(&replica->restarts);
+    stats->copies += atomic_load(&replica->copies);
+    stats->copy_rows += atomic_load(&replica->copy_rows);
+    stats->copy_failures += atomic_load(&replica->copy_failures);
+    stats->copies_given += atomic_load(&replica->copies_given);
 }
 
 void node_cluster_stats(struct node *node, struct node_cluster_stats *ret_stats)

@@ -110,6 +110,7 @@ struct node_cluster_stats {
     uint64_t nodes, is_planner, planned, owned, followed, restoring, broken, lease_ms, epoch,
         behind, claims, refused;
     uint64_t log_bytes, sweeps, sweep_rows, sweep_failures, trims, trim_failures, restarts;
+    uint64_t copies, copy_rows, copy_failures, copies_given;
 };
 
 /* All 0 without a cluster. */

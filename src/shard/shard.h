@@ -97,6 +97,7 @@ struct node {
     unsigned shard_count, shards_running;
     struct partition *partitions;
     struct node_replica *replicas; /* [partition_count], node_cluster.h; NULL: no cluster */
+    atomic_uint copies;            /* of other nodes that are under way */
     bool delivers_once;            /* a connection does, in transactions of the log; node_once.h */
     struct node_control *control;  /* node_control.h; NULL: no cluster */
     struct shard *shards;

@@ -1,7 +1,11 @@
 #!/usr/bin/env python3
 """Goal: each node of a cluster has copies of its part of the partitions and of no other, a standby takes over from a node
-that died without reading the log again, and new standbys are named after a while, which restore. No timer is lost. Method:
-real daemons in three zones on a real broker; their disks are looked at by --check."""
+that died without reading the log again, and new standbys are named after a while, which restore. No timer is lost. A node
+without a disk gets its copies from another one, and has what it has after it read the logs. Method: real daemons in three
+zones on a real broker; their disks are looked at by --check.
+
+    TEST_TIMERS=N    timers of the log that is restored, nine of ten of which are cancelled
+"""
 
 import json
 import os
@@ -21,6 +25,8 @@ import harness
 
 PARTITIONS, TIMERS = 12, 6000
 WAIT_S = 180  # names new standbys a minute after a death
+RESTORED, BATCH, KEPT_EACH = int(os.environ.get("TEST_TIMERS", "20000")), 2000, 10
+NDJSON = {"Content-Type": "application/x-ndjson"}
 SECRET = "between-all-nodes-of-the-shop"
 
 
@@ -106,7 +112,7 @@ class CopiesTest(unittest.TestCase):
         self.await_copies([first], 12, 12, "one node")
         lines = "".join(json.dumps({"key": f"order-{i}", "after": "1h", "target": "log:far", "payload": "x" * 200}) + "\n"
                         for i in range(TIMERS))
-        answer = first.daemon.call("POST", "/v1/timers/batch", lines, {"Content-Type": "application/x-ndjson"})
+        answer = first.daemon.call("POST", "/v1/timers/batch", lines, NDJSON)
         ids = {json.loads(line)["id"] for line in answer[2].splitlines()}
         self.assertEqual(len(ids), TIMERS)
         second.start()
@@ -146,6 +152,53 @@ class CopiesTest(unittest.TestCase):
         fourth.start()
         self.await_copies([fourth], 12, 12, "the last node, alone")
         self.check_timers(fourth, ids)
+
+    def fill(self, node):
+        """Creates timers, and cancels most of them. Answers the ids of the others."""
+        kept = set()
+        for at in range(0, RESTORED, BATCH):
+            lines = "".join(json.dumps({"key": f"order-{i}", "after": "1d", "target": "log:far", "payload": "x" * 200,
+                                        **({"watch": [f"wave-{at}"]} if i % KEPT_EACH else {})}) + "\n"
+                            for i in range(at, at + BATCH))
+            status, _, body = node.daemon.call("POST", "/v1/timers/batch", lines, NDJSON)
+            self.assertEqual(status, 200, body)
+            kept.update(json.loads(line)["id"] for i, line in enumerate(body.splitlines()) if (at + i) % KEPT_EACH == 0)
+            status, _, body = node.daemon.call("POST", f"/v1/watch/wave-{at}/complete")
+            self.assertEqual((status, body["cancelled"]), (200, BATCH - BATCH // KEPT_EACH), body)
+        return kept
+
+    def restore(self, node, records_min):
+        """Starts a node without a disk. Answers how long it took until it had its copies, and how many others gave."""
+        shutil.rmtree(node.data)
+        os.mkdir(node.data)
+        base = node.flags
+        node.flags += ("--cluster-copy-records-min", str(records_min))
+        began = time.monotonic()
+        node.start()
+        node.flags = base
+        harness.wait_until(lambda: node.figure("followed") == PARTITIONS and node.figure("restoring") == 0, WAIT_S, "restored")
+        return time.monotonic() - began, node.daemon.metric("tickwheel_cluster_copies_total")
+
+    def test_restore(self):
+        flags = ("--cluster-sweep-bytes-min", "0", "--retain", "1s")
+        first, second = (Node(self, number, zone, *flags) for number, zone in ((1, "a"), (2, "b")))
+        first.start()
+        self.await_copies([first], 12, 12, "one node")
+        ids = self.fill(first)
+        figures = []
+        for records_min in (0, 1):
+            took, copies = self.restore(second, records_min)
+            self.assertEqual(copies, PARTITIONS if records_min else 0)
+            harness.wait_until(lambda: second.figure("owned") == PARTITIONS // 2, WAIT_S, "its share")
+            self.assertEqual(second.daemon.metric("tickwheel_cluster_copies_failed_total"), 0)
+            self.check_timers(second, ids)
+            rows = second.daemon.metric("tickwheel_cluster_copy_rows_total")
+            second.end(signal.SIGTERM)
+            harness.wait_until(lambda: first.figure("owned") == PARTITIONS, WAIT_S, "all partitions are back")
+            figures.append((took, rows))
+        self.assertEqual(first.daemon.metric("tickwheel_cluster_copies_given_total"), PARTITIONS)
+        print(f"{RESTORED} timers, {len(ids)} of them live: copies from the log after {figures[0][0]:.1f} s, from another node "
+              f"after {figures[1][0]:.1f} s, {figures[1][1]:.0f} rows", flush=True)
 
 
 if __name__ == "__main__":
