@@ -23,11 +23,12 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { RUN_SECONDS_MAX = 120 }; /* a run takes some milliseconds */
+enum { RUN_SECONDS_MAX = 120 }; /* of the processor; a run takes some milliseconds */
 
 struct arguments {
     uint64_t seed, runs, steps;
@@ -85,10 +86,11 @@ static void run_one(const struct arguments *arguments, struct progress *progress
                     uint64_t steps)
 {
     const struct settings settings = {seed, steps, arguments->without, arguments->is_verbose};
+    const struct itimerval limit = {.it_value.tv_sec = RUN_SECONDS_MAX};
 
     progress->seed = seed;
     progress->steps = steps;
-    alarm(RUN_SECONDS_MAX);
+    setitimer(ITIMER_PROF, &limit, NULL);
     uint64_t hash;
     world_run(&settings, &progress->totals, &hash);
     if (!arguments->is_replayed)
