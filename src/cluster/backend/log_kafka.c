@@ -111,6 +111,7 @@ static enum error_code log_kafka_configure(const struct log_kafka *log, rd_kafka
     const struct log_kafka_property producer[] = {
         {"enable.idempotence", "true"},
         {"acks", "all"},
+        {"compression.codec", "lz4"},
         {"linger.ms", "0"},
         {"max.in.flight.requests.per.connection", "1"},
         {"retry.backoff.ms", "50"},
