@@ -20,7 +20,7 @@ import speed_test
 TIMERS = load.rounds(900000) // 3000 * 3000
 FIRED = TIMERS // 3
 DUE_S = 60  # longer than the creates take
-IDLE_S = 20
+WARM_S, IDLE_S = 30, 20
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -39,7 +39,7 @@ def bytes_below(*patterns):
     for pattern in patterns:
         for path in glob.glob(pattern, recursive=True):
             try:
-                found += os.stat(path).st_blocks * 512
+                found += os.path.getsize(path) if os.path.isfile(path) else 0
             except FileNotFoundError:
                 pass  # storage files come and go
     return found
@@ -49,15 +49,17 @@ class CostTest(fault_case.FaultCase):
     node_flags = ("--cluster-sweep-bytes-min", "0")  # the log keeps all, so that its bytes can be counted
 
     def sample(self):
-        return {"brokers": processor_s([member.process for member in self.brokers.members]),
+        return {"at": time.monotonic(),
+                "brokers": processor_s([member.process for member in self.brokers.members]),
                 "nodes": processor_s([node.daemon.process for node in self.nodes]),
                 "log": bytes_below(os.path.join(self.brokers.members[0].folder, "data", "shop.log-*", "*.log")),
                 "disks": bytes_below(*(os.path.join(node.data, "**") for node in self.nodes))}
 
     def cost(self, what, count, before):
-        """Of each of `count` timers, since `before`."""
+        """Of each of `count` timers, since `before`, beyond the time of processors without load."""
         after = self.sample()
-        each = {name: (after[name] - before[name]) / count for name in after}
+        took = after["at"] - before["at"]
+        each = {name: (after[name] - before[name] - self.idle.get(name, 0) * took) / count for name in after}
         print(f"{what}: {count} timers; processor of the three brokers {each['brokers'] * 1e6:.1f} us each, of the three nodes "
               f"{each['nodes'] * 1e6:.1f} us; {each['log']:.0f} bytes of the log on each broker, {each['disks']:.0f} bytes on "
               "the disks of the nodes, two copies", flush=True)
@@ -72,11 +74,13 @@ class CostTest(fault_case.FaultCase):
         return int(self.settled() - before)
 
     def test_costs(self):
+        self.idle = {}
+        time.sleep(WARM_S)  # Java compiles
         before = self.sample()
         time.sleep(IDLE_S)  # what goes on without timers
         idle = self.sample()
-        print(f"idle: brokers {(idle['brokers'] - before['brokers']) / IDLE_S:.3f} processors, nodes "
-              f"{(idle['nodes'] - before['nodes']) / IDLE_S:.3f}", flush=True)
+        self.idle = {name: (idle[name] - before[name]) / IDLE_S for name in ("brokers", "nodes")}
+        print(f"idle: brokers {self.idle['brokers']:.3f} processors, nodes {self.idle['nodes']:.3f}", flush=True)
         kept = self.fill(TIMERS - FIRED, 86400)
         after = self.cost("created in batches of 1,000, due in a day", kept, idle)
         fired = self.fill(FIRED, DUE_S)
