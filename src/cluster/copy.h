@@ -3,7 +3,7 @@
  *
  * The giver keeps nothing between two pages. So a page says where the next one begins, and at
  * which place of the log its rows are. Pages of one copy may be of several places, and of several
- * nodes; docs/cluster.md says why they fit together.
+ * nodes; docs/cluster-design.md says why they fit together.
  *
  *     copy_put_ask(&buffer, &head, &export);
  *     copy_put_page(&buffer, &head, &page);
@@ -12,7 +12,8 @@
  *         copy_take_page(&reader, &page))
  *         ... page.rows borrow from the bytes ...
  *
- * A message that is accepted is the only encoding of its contents. docs/cluster.md has the bytes.
+ * A message that is accepted is the only encoding of its contents. docs/cluster-design.md has the
+ * bytes.
  *
  * Threads    No state: any.
  */

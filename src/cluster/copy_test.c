@@ -1,6 +1,6 @@
 /* Goal: asks for pages of copies, and pages, arrive as they were sent; the bytes are those of
- * docs/cluster.md, and no damage goes unnoticed. Method: golden bytes; each flipped bit and each
- * prefix; contradictions under a checksum that fits. */
+ * docs/cluster-design.md, and no damage goes unnoticed. Method: golden bytes; each flipped bit and
+ * each prefix; contradictions under a checksum that fits. */
 #include "cluster/copy.h"
 
 #include "base/checksum.h"

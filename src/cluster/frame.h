@@ -25,7 +25,7 @@ enum {
     FRAME_BODY_SIZE_MAX = 900000, /* below the 1 MB that brokers accept; a larger commit is parts */
 };
 
-enum frame_kind { /* docs/cluster.md */
+enum frame_kind { /* docs/cluster-design.md */
                   FRAME_CLAIM = 1,
                   FRAME_COMMIT,
                   FRAME_KEEP,

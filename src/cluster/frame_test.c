@@ -1,6 +1,6 @@
-/* Goal: the bytes of frames are those of docs/cluster.md and stay readable, and no flipped bit, no
- * cut and no other cluster goes unnoticed. Method: golden bytes; each bit and each prefix; every
- * field that contradicts another one, under a checksum that fits. */
+/* Goal: the bytes of frames are those of docs/cluster-design.md and stay readable, and no flipped
+ * bit, no cut and no other cluster goes unnoticed. Method: golden bytes; each bit and each prefix;
+ * every field that contradicts another one, under a checksum that fits. */
 #include "base/checksum.h"
 #include "cluster/frame.h"
 

@@ -1,5 +1,5 @@
-/* holds.c - see holds.h; docs/cluster.md has the layouts in tables. A pause is written as a table
- * of one row: tables check their names and texts. */
+/* holds.c - see holds.h; docs/cluster-design.md has the layouts in tables. A pause is written as a
+ * table of one row: tables check their names and texts. */
 #include "cluster/holds.h"
 
 #include "base/utf8.h"

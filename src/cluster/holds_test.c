@@ -1,6 +1,6 @@
-/* Goal: the bytes of changes and copies are those of docs/cluster.md, no others are taken, and
- * changes are made as they say, within the limits. Method: golden bytes, each cut of them, fields
- * that do not fit, and chosen changes. */
+/* Goal: the bytes of changes and copies are those of docs/cluster-design.md, no others are taken,
+ * and changes are made as they say, within the limits. Method: golden bytes, each cut of them,
+ * fields that do not fit, and chosen changes. */
 #include "cluster/holds.h"
 
 #include <setjmp.h>

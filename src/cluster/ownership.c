@@ -1,4 +1,4 @@
-/* ownership.c - see ownership.h; docs/cluster.md has the rules with their reasons. */
+/* ownership.c - see ownership.h; docs/cluster-design.md has the rules with their reasons. */
 #include "cluster/ownership.h"
 
 #include "base/check.h"

@@ -1,6 +1,6 @@
 /*
  * ownership.h - which node owns one partition, as one of them sees it: the rules of
- * docs/cluster.md as a state machine.
+ * docs/cluster-design.md as a state machine.
  *
  * The caller hands in all records of the log in order, the results of its own appends, and the
  * time; it asks which record to append, whether it may deliver, and which state it is in:

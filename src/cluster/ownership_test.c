@@ -1,6 +1,6 @@
-/* Goal: each row of the table of states in docs/cluster.md, and each rule about records, does what
- * it says. Method: one machine, a log that is handed to it record by record, and times of a clock
- * that starts just below 2^32 milliseconds. */
+/* Goal: each row of the table of states in docs/cluster-design.md, and each rule about records,
+ * does what it says. Method: one machine, a log that is handed to it record by record, and times of
+ * a clock that starts just below 2^32 milliseconds. */
 #include "cluster/ownership.h"
 
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* sweep.c - see sweep.h; docs/cluster.md has the bytes, and the reasons. */
+/* sweep.c - see sweep.h; docs/cluster-design.md has the bytes, and the reasons. */
 #include "cluster/sweep.h"
 
 #include <assert.h>

@@ -3,7 +3,7 @@
  *
  * The owner appends a begin, copies of all its rows, and an end. A reader that has all rows passes
  * them over. An empty reader that begins with the begin of a sweep has all rows at its end:
- * docs/cluster.md says why.
+ * docs/cluster-design.md says why.
  *
  *     if (sweep_is_due(&limits, &log))
  *         sweep_start(&sweep, &limits, partition);

@@ -1,4 +1,4 @@
-/* wire.c - the head of a message, and commands; see wire.h and docs/cluster.md. */
+/* wire.c - the head of a message, and commands; see wire.h and docs/cluster-design.md. */
 #include "cluster/wire_part.h"
 
 #include "base/checksum.h"

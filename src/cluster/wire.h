@@ -12,7 +12,8 @@
  *         for (uint32_t i = 0; i < reader.head.count && wire_take_command(&reader, &command); i++)
  *             ... wire_command_deinit(&command) after its answer ...
  *
- * A message that is accepted is the only encoding of its contents. docs/cluster.md has the bytes.
+ * A message that is accepted is the only encoding of its contents. docs/cluster-design.md has the
+ * bytes.
  *
  * Errors     ERROR_CORRUPT: the bytes are damaged, of another version, or break a rule.
  *            ERROR_TOO_LARGE, ERROR_NO_MEMORY of the writers: the buffer is as it was.

@@ -1,4 +1,5 @@
-/* wire_work.c - leases and reports of workers, and their answers, as bytes; see docs/cluster.md. */
+/* wire_work.c - leases and reports of workers, and their answers, as bytes; see
+ * docs/cluster-design.md. */
 #include "cluster/wire_part.h"
 
 #include <assert.h>

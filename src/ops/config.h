@@ -198,7 +198,7 @@ enum config_log_level {
           "limit of the payload of messages in flight to a broker connection")                    \
     FIELD(DURATION, broker_connect_timeout, "5s", 10, MINUTE_MS,                                  \
           "time limit of connecting to a broker")                                                 \
-    SECTION("cluster", "A node of a cluster; see cluster.md for its state.")                      \
+    SECTION("cluster", "A node of a cluster; see cluster.md.")                                    \
     FIELD(LIST, cluster_brokers, "", 0, 4000,                                                     \
           "Kafka brokers as host:port, with commas; empty: a single node")                        \
     FIELD(TEXT, cluster_name, "tickwheel", 1, 64,                                                 \

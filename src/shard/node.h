@@ -258,7 +258,7 @@ struct node_partition_view {
     uint32_t next;           /* by the plan: owns it when it has read its log; 0: none */
     uint32_t standbys[NODE_STANDBYS_MAX]; /* by the plan; 0 behind the last one */
     uint64_t epoch, behind;               /* behind: records that this node has not read */
-    const char *state;                    /* of this node, a word of docs/cluster.md */
+    const char *state;                    /* of this node, a word of docs/cluster-design.md */
 };
 
 /* False: there is no cluster. */

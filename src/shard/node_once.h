@@ -1,6 +1,6 @@
 /*
  * node_once.h - deliveries of a partition whose messages are committed together with their
- * outcomes, in one transaction of Kafka: exactly once (docs/cluster.md).
+ * outcomes, in one transaction of Kafka: exactly once (docs/cluster-design.md).
  *
  * A thread for each partition waits for the brokers, so that the thread of the replica goes on with
  * its lease. It stages the messages that wait in a transaction, and gives their deliveries back as

@@ -1,6 +1,6 @@
 /*
  * cluster_sim - runs the ownership of a partition in simulated clusters, one for each seed, and
- * checks the promises of docs/cluster.md at each step.
+ * checks the promises of docs/cluster-design.md at each step.
  *
  *     cluster_sim [--seed N] [--runs N] [--seconds N] [--verbose] [--replay]
  *

@@ -22,7 +22,7 @@ void judge_broken(const char *format, ...)
     exit(EXIT_FAILURE);
 }
 
-/* Whether the next record of the log is valid, by docs/cluster.md. */
+/* Whether the next record of the log is valid, by docs/cluster-design.md. */
 static bool truth_accepts(const struct truth *truth, const struct frame *frame)
 {
     if (frame->kind == FRAME_CLAIM)

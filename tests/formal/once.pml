@@ -1,6 +1,6 @@
 /*
  * Messages that are committed together with the record that they are sent: exactly once. Two nodes, one
- * log, and the transactions of one transactional id. docs/cluster.md has the rules in words.
+ * log, and the transactions of one transactional id. docs/cluster-design.md has the rules in words.
  *
  * A frame of a transaction lies in the log before it is decided, and a marker follows later. Readers see
  * neither markers nor what was aborted, and nothing behind a frame that has no marker yet. An owner

@@ -1,6 +1,6 @@
 /*
  * Who owns a partition of a cluster: nodes that append to one log, which refuses no record and shows
- * all readers one order. docs/cluster.md has the rules in words.
+ * all readers one order. docs/cluster-design.md has the rules in words.
  *
  * A record is valid or not by the records before it alone. A node is the owner from its own valid
  * claim on; it delivers and reads only under its lease, LEASE ticks from the sending of its last

@@ -1,6 +1,6 @@
 /*
  * topics_kafka.c - the topics of a cluster, by librdkafka's calls for administrators; see
- * topics_kafka.h and the table in docs/cluster.md.
+ * topics_kafka.h and the table in docs/cluster-design.md.
  */
 #include "cluster/backend/topics_kafka.h"
 
