@@ -26,6 +26,8 @@ enum {
     COMMIT_WRITES = 1024,   /* with these, no more batches join a commit */
     STORAGE_PAUSE_MS = 100, /* between looks at a storage that fails */
     SWEEP_PAUSE_MS = 60000, /* before the next sweep, behind one that failed */
+    SWEEP_RESTS = 9,        /* times that a part of a sweep took, until the next part */
+    SWEEP_REST_MS_MAX = 1000,
 };
 
 /* ---- the storage ---- */
@@ -244,10 +246,14 @@ static void replica_copy(struct replica *replica, struct instant now)
     struct error error = {.text = ""};
 
     if (!sweep_is_going(&replica->sweep) && now.ns >= replica->sweep_at.ns &&
-        sweep_is_due(&replica->options.sweep, &replica->log))
+        sweep_is_due(&replica->options.sweep, &replica->log)) {
         sweep_start(&replica->sweep, &replica->options.sweep, replica->options.partition);
-    if (!sweep_is_going(&replica->sweep))
+        replica->sweep_log_bytes = replica->log.bytes;
+        replica->copy_at = now;
+    }
+    if (!sweep_is_going(&replica->sweep) || now.ns < replica->copy_at.ns)
         return;
+    replica->copy_sent_at = now;
     buffer_clear(&replica->body);
     replica->body_sent = replica->part_size = 0;
     replica->is_copy = true;
@@ -268,8 +274,24 @@ static void replica_copied(struct replica *replica)
 {
     const bool was_going = sweep_is_going(&replica->sweep);
 
+    replica->is_copied = true;
     sweep_advance(&replica->sweep, &replica->log);
     replica->stats.sweeps += was_going && !sweep_is_going(&replica->sweep);
+}
+
+/* Commits wait for a part in flight, the longer the slower the brokers are; so a sweep leaves most
+ * of the time of the log to them. When the log has doubled meanwhile, the sweep is too slow, and
+ * rests no more. */
+static void replica_rest(struct replica *replica, struct instant now)
+{
+    if (!replica->is_copied)
+        return;
+    replica->is_copied = false;
+    const uint64_t took_ms = instant_since_ns(replica->copy_sent_at, now) / 1000000;
+    const uint64_t rest_ms =
+        took_ms < SWEEP_REST_MS_MAX / SWEEP_RESTS ? SWEEP_RESTS * took_ms : SWEEP_REST_MS_MAX;
+    const bool is_slow = replica->log.bytes / 2 > replica->sweep_log_bytes;
+    replica->copy_at = is_slow ? now : instant_add_ms(now, rest_ms);
 }
 
 /* The frame in flight is durable. */
@@ -567,6 +589,7 @@ void replica_turn(struct replica *replica, struct instant now, struct wall wall)
         replica_take_result(replica, 0);
         replica_note_state(replica);
     }
+    replica_rest(replica, now);
     if (!replica->is_failing)
         replica_append(replica, now, wall);
     if (!replica->is_failing)
@@ -791,7 +814,9 @@ struct instant replica_wake_at(const struct replica *replica, struct instant now
     const bool is_due = sweep_is_going(&replica->sweep) && ownership_is_free(&replica->own) &&
                         replica->told == OWNERSHIP_ACTIVE;
     const struct instant waits[] = {
-        is_due ? instant_add_ms(now, 1) : (struct instant){UINT64_MAX},
+        !is_due                        ? (struct instant){UINT64_MAX}
+        : replica->copy_at.ns > now.ns ? replica->copy_at
+                                       : instant_add_ms(now, 1),
         replica->is_trimmed || !replica->trim ? (struct instant){UINT64_MAX} : replica->trim_at,
     };
     for (size_t i = 0; i < sizeof(waits) / sizeof(*waits); i++)

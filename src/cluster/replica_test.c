@@ -551,6 +551,101 @@ static void assert_host_is_broken(struct replica_fixture *fixture, const char *r
     assert_non_null(strstr(replica_error(host->replica)->text, reason));
 }
 
+/* A sweep whose appends take their time. */
+struct replica_pace {
+    struct replica_host *host;
+    uint64_t took_ms;                  /* of each append */
+    uint64_t rest_ms_min, rest_ms_max; /* from the end of a part to the next one */
+    uint64_t rest_ms_last;
+    size_t parts;
+    bool is_resting; /* a part has ended, and the sweep goes on */
+    struct instant ended_at;
+};
+
+/* Lets the host do what it wants at `now`. An append lands `took_ms` later, and is read then. */
+static void pace_step(struct replica_pace *pace, struct replica_fixture *fixture)
+{
+    struct replica_host *host = pace->host;
+    struct frame frame;
+
+    replica_turn(host->replica, fixture->now, (struct wall){1});
+    if (!host->ticket) {
+        fixture->now = instant_add_ms(fixture->now, 1);
+        return;
+    }
+    const uint64_t ticket = host->ticket, landed = host->landed;
+    const struct bytes bytes = buffer_bytes(&fixture->log.records[landed]);
+    assert_int_equal(frame_decode(bytes, CLUSTER, &frame, NULL), ERROR_NONE);
+    if (frame.is_sweep && pace->is_resting) {
+        const uint64_t rest_ms = instant_since_ns(pace->ended_at, fixture->now) / 1000000;
+
+        pace->rest_ms_last = rest_ms;
+        pace->rest_ms_min = rest_ms < pace->rest_ms_min ? rest_ms : pace->rest_ms_min;
+        pace->rest_ms_max = rest_ms > pace->rest_ms_max ? rest_ms : pace->rest_ms_max;
+        pace->is_resting = false;
+    }
+    host->ticket = 0;
+    fixture->now = instant_add_ms(fixture->now, pace->took_ms);
+    replica_landed(host->replica, ticket, landed, fixture->now);
+    replica_read(host->replica, landed, bytes, fixture->now);
+    if (frame.is_sweep && !frame.has_more) {
+        pace->parts++;
+        pace->is_resting = true;
+        pace->ended_at = fixture->now;
+    }
+}
+
+enum { PACED = 64 };
+
+/* Commits until a sweep has begun, and runs it to its end, with `between` more commits in its first
+ * pause. Answers how long the first of these took. */
+static uint64_t fixture_pace(struct replica_fixture *fixture, struct replica_pace *pace,
+                             size_t between)
+{
+    struct replica_host *host = pace->host;
+    const uint64_t sweeps = host_stats(host).sweeps;
+    struct replica_work works[PACED];
+    size_t count = 0;
+
+    pace->rest_ms_min = UINT64_MAX;
+    for (unsigned durable = host->durable; pace->parts == 0; pace_step(pace, fixture))
+        if (host->durable == durable + count && count < PACED - between) {
+            work_commit(&works[count], host, 1000 + count);
+            count++;
+        }
+    const struct instant asked_at = fixture->now;
+    const unsigned before = host->durable;
+    for (size_t i = 0; i < between; i++, count++)
+        work_commit(&works[count], host, 1000 + count);
+    while (host->durable < before + between)
+        pace_step(pace, fixture);
+    const uint64_t took_ms = instant_since_ns(asked_at, fixture->now) / 1000000;
+    for (int i = 0; i < 20000 && host_stats(host).sweeps == sweeps; i++)
+        pace_step(pace, fixture);
+    assert_int_equal(host_stats(host).sweeps, sweeps + 1);
+    for (size_t i = 0; i < count; i++)
+        timer_free(works[i].timer);
+    return took_ms;
+}
+
+/* A sweep leaves the log to commits for nine times as long as its parts take, and for a second at
+ * most; a commit in a pause goes at once. When the log has doubled, it rests no more. */
+static void test_a_sweep_rests(void **state)
+{
+    struct replica_fixture *fixture = *state;
+    struct replica_pace quick = {.host = &fixture->hosts[0], .took_ms = 3};
+    struct replica_pace slow = {.host = &fixture->hosts[0], .took_ms = 200};
+    struct replica_pace late = {.host = &fixture->hosts[0], .took_ms = 3};
+
+    const uint64_t took_ms = fixture_pace(fixture, &quick, 1);
+    assert_true(quick.parts > 4 && took_ms < quick.rest_ms_min); /* its frames alone */
+    assert_true(quick.rest_ms_min >= 9 * 3 && quick.rest_ms_max <= 9 * 3 * 6);
+    fixture_pace(fixture, &slow, 0);
+    assert_true(slow.rest_ms_min >= 1000 && slow.rest_ms_max <= 1000 + 2 * 200);
+    fixture_pace(fixture, &late, 40);
+    assert_true(late.rest_ms_last <= 1);
+}
+
 /* A log that was cut elsewhere than in front of a sweep is no log that was trimmed. */
 static void test_cut_elsewhere(void **state)
 {
@@ -872,6 +967,7 @@ int main(void)
         TEST(test_cut_at_its_end),
         TEST(test_cut_twice),
         TEST(test_cut_at_an_unfinished_sweep),
+        TEST(test_a_sweep_rests),
         TEST(test_a_damaged_owner),
         TEST(test_a_copy),
         TEST(test_stopped_in_a_copy),
