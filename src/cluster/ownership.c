@@ -145,8 +145,10 @@ static void ownership_settle(struct ownership *ownership, struct instant now)
         ownership_succeed(ownership);
     else if (ownership->place_.next <= offset)
         return;
-    else if (!ownership->is_met_ || ownership->met_offset_ != offset)
-        ownership_lose(ownership, OWNERSHIP_IN_DOUBT, now); /* passed by before its answer */
+    else if (!ownership->is_met_)
+        ownership_break(ownership); /* another record was read there: it is another log now */
+    else if (ownership->met_offset_ != offset)
+        ownership_lose(ownership, OWNERSHIP_IN_DOUBT, now); /* it landed twice */
     else if (ownership->is_met_valid_)
         ownership_succeed(ownership);
     else

@@ -457,6 +457,13 @@ static void test_lost_records_break(void **state)
     answer_at(&stand, 0);
     assert_int_equal(ownership_take_result(&stand.own), OWNERSHIP_IN_DOUBT);
     assert_broken(&stand);
+    /* So does an own claim. */
+    be_standby(&stand);
+    show_other(&stand, FRAME_CLAIM, 1, 0);
+    show_other(&stand, FRAME_COMMIT, 1, 1);
+    claim(&stand);
+    answer_at(&stand, 0);
+    assert_broken(&stand);
     /* Another record lies where an own append landed. */
     become_active(&stand);
     show_other(&stand, FRAME_CLAIM, 1, 0);
