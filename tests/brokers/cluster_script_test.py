@@ -56,13 +56,14 @@ class ClusterScriptTest(unittest.TestCase):
         (create, show, kill, show_second), text = self.commands()
         ports = re.search(r"on the ports (\d+) (\d+) (\d+)", text).groups()
         self.assertIn("201 Created", shell(create))
-        self.assertEqual(len(re.findall(r"^\d+ +[123] +[123] +\d+ +(?:active|standby) ", shell(show), re.M)), 6)
+        rows = re.findall(r"^\d+ +[123] +[123] +(?:[123] +)?\[[123]?\] +\d+ +(?:active|standby|absent) ", shell(show), re.M)
+        self.assertEqual(len(rows), 6)
         far = create.replace("curl -i", "curl -s").replace('"3s"', '"1h"')
         ids = [json.loads(shell(far))["id"] for _ in range(12)]
         self.assertEqual(shell(kill + " && echo killed"), "killed\n")
 
         def survivors_own_all():
-            owners = re.findall(r"^\d+ +(\d+) +\d+ +\d+ ", shell(show_second), re.M)
+            owners = re.findall(r"^\d+ +(\d+) +\d+ +(?:\d+ +)?\[", shell(show_second), re.M)
             return len(owners) == 6 and set(owners) == {"2", "3"}
         harness.wait_until(survivors_own_all, 120, "owners of all partitions")
         for timer in ids:
