@@ -232,7 +232,7 @@ static bool replica_prepare(struct replica *replica)
     CHECK(!replica->is_transaction || replica->messages_waiting == 0);
     buffer_clear(&replica->body);
     replica->body_sent = replica->part_size = 0;
-    replica->is_copy = false;
+    replica->is_sweep = false;
     if (!storage_prepare(replica->options.storage, batches, count, &replica->body, &error))
         return true;
     replica_fail(replica, &error);
@@ -241,7 +241,7 @@ static bool replica_prepare(struct replica *replica)
 
 /* Makes the next part of the sweep the body, if there is one. No append is in flight, and the
  * storage has applied all records: so a reader of the log in front of the part has equal rows. */
-static void replica_copy(struct replica *replica, struct instant now)
+static void replica_sweep(struct replica *replica, struct instant now)
 {
     struct error error = {.text = ""};
 
@@ -249,14 +249,14 @@ static void replica_copy(struct replica *replica, struct instant now)
         sweep_is_due(&replica->options.sweep, &replica->log)) {
         sweep_start(&replica->sweep, &replica->options.sweep, replica->options.partition);
         replica->sweep_log_bytes = replica->log.bytes;
-        replica->copy_at = now;
+        replica->sweep_part_at = now;
     }
-    if (!sweep_is_going(&replica->sweep) || now.ns < replica->copy_at.ns)
+    if (!sweep_is_going(&replica->sweep) || now.ns < replica->sweep_part_at.ns)
         return;
-    replica->copy_sent_at = now;
+    replica->sweep_sent_at = now;
     buffer_clear(&replica->body);
     replica->body_sent = replica->part_size = 0;
-    replica->is_copy = true;
+    replica->is_sweep = true;
     replica->is_transaction = false;
     const uint64_t rows = replica->sweep.export_.rows;
     if (!sweep_next(&replica->sweep, replica->options.storage, &replica->body, &error)) {
@@ -270,11 +270,11 @@ static void replica_copy(struct replica *replica, struct instant now)
 }
 
 /* The part of the sweep is durable. */
-static void replica_copied(struct replica *replica)
+static void replica_swept(struct replica *replica)
 {
     const bool was_going = sweep_is_going(&replica->sweep);
 
-    replica->is_copied = true;
+    replica->is_sweep_landed = true;
     sweep_advance(&replica->sweep, &replica->log);
     replica->stats.sweeps += was_going && !sweep_is_going(&replica->sweep);
 }
@@ -284,14 +284,14 @@ static void replica_copied(struct replica *replica)
  * rests no more. */
 static void replica_rest(struct replica *replica, struct instant now)
 {
-    if (!replica->is_copied)
+    if (!replica->is_sweep_landed)
         return;
-    replica->is_copied = false;
-    const uint64_t took_ms = instant_since_ns(replica->copy_sent_at, now) / 1000000;
+    replica->is_sweep_landed = false;
+    const uint64_t took_ms = instant_since_ns(replica->sweep_sent_at, now) / 1000000;
     const uint64_t rest_ms =
         took_ms < SWEEP_REST_MS_MAX / SWEEP_RESTS ? SWEEP_RESTS * took_ms : SWEEP_REST_MS_MAX;
     const bool is_slow = replica->log.bytes / 2 > replica->sweep_log_bytes;
-    replica->copy_at = is_slow ? now : instant_add_ms(now, rest_ms);
+    replica->sweep_part_at = is_slow ? now : instant_add_ms(now, rest_ms);
 }
 
 /* The frame in flight is durable. */
@@ -307,9 +307,9 @@ static void replica_go_on(struct replica *replica)
     list_join(&done, &replica->committing);
     buffer_clear(&replica->body);
     replica->body_sent = 0;
-    replica->was_copy = replica->is_copy;
-    if (replica->is_copy)
-        replica_copied(replica);
+    replica->was_sweep = replica->is_sweep;
+    if (replica->is_sweep)
+        replica_swept(replica);
     replica_give_back(replica, &done, ERROR_NONE);
 }
 
@@ -342,7 +342,7 @@ static void replica_take_result(struct replica *replica, uint64_t offset)
 {
     const enum ownership_result result = ownership_take_result(&replica->own);
 
-    if (result != OWNERSHIP_NO_RESULT && replica->events.settled && !replica->is_copy)
+    if (result != OWNERSHIP_NO_RESULT && replica->events.settled && !replica->is_sweep)
         replica->events.settled(replica->events.context, result);
     if (result != OWNERSHIP_DURABLE)
         return; /* batches go back when the node leaves */
@@ -370,7 +370,7 @@ static bool replica_encode(struct replica *replica, struct frame *frame, struct 
     if (frame->kind == FRAME_CLAIM)
         frame->body = replica->options.address;
     if (frame->kind == FRAME_COMMIT) {
-        frame->is_sweep = replica->is_copy;
+        frame->is_sweep = replica->is_sweep;
         replica_fill(replica, replica->body_sent, frame);
         replica->part_size = frame->body.size;
     }
@@ -416,8 +416,8 @@ static bool replica_offer(struct replica *replica, struct instant now)
         return false;
     if (replica->body.size == 0 && ownership_is_free(&replica->own) &&
         replica->told == OWNERSHIP_ACTIVE && ownership_state(&replica->own) == OWNERSHIP_ACTIVE &&
-        !(replica->was_copy && replica_has_commit(replica)))
-        replica_copy(replica, now);
+        !(replica->was_sweep && replica_has_commit(replica)))
+        replica_sweep(replica, now);
     return replica->body.size > 0 || replica_has_commit(replica);
 }
 
@@ -814,9 +814,9 @@ struct instant replica_wake_at(const struct replica *replica, struct instant now
     const bool is_due = sweep_is_going(&replica->sweep) && ownership_is_free(&replica->own) &&
                         replica->told == OWNERSHIP_ACTIVE;
     const struct instant waits[] = {
-        !is_due                        ? (struct instant){UINT64_MAX}
-        : replica->copy_at.ns > now.ns ? replica->copy_at
-                                       : instant_add_ms(now, 1),
+        !is_due                              ? (struct instant){UINT64_MAX}
+        : replica->sweep_part_at.ns > now.ns ? replica->sweep_part_at
+                                             : instant_add_ms(now, 1),
         replica->is_trimmed || !replica->trim ? (struct instant){UINT64_MAX} : replica->trim_at,
     };
     for (size_t i = 0; i < sizeof(waits) / sizeof(*waits); i++)

@@ -41,12 +41,12 @@ struct replica {
 
     /* As owner. */
     struct sweep sweep;
-    bool is_copy, was_copy; /* the body is a part of the sweep; so was the one before */
-    bool is_copied;         /* that one is durable, and `copy_at` is not set yet */
-    struct instant copy_sent_at, copy_at; /* of that one; of the next one, at the earliest */
-    uint64_t sweep_log_bytes;             /* of the log when the sweep began */
-    uint64_t trim;                        /* as the log has it; and asked for, if is_trimmed */
-    uint64_t trim_next;                   /* own reading has come so far: it misses nothing */
+    bool is_sweep, was_sweep; /* the body is a part of the sweep; so was the one before */
+    bool is_sweep_landed;     /* that one is durable, and `sweep_part_at` is not set yet */
+    struct instant sweep_sent_at, sweep_part_at; /* of that one; of the next one, at the earliest */
+    uint64_t sweep_log_bytes;                    /* of the log when the sweep began */
+    uint64_t trim;      /* as the log has it; and asked for, if is_trimmed */
+    uint64_t trim_next; /* own reading has come so far: it misses nothing */
     bool is_trimmed;
     struct instant trim_at, sweep_at;
 
