@@ -4,9 +4,6 @@
  * Then two nodes that share by the plan of their cluster, on the broker in memory of librdkafka. */
 #include "passing.h"
 
-#include "cluster/backend/log_kafka.h"
-#include "cluster/frame.h"
-
 #include "storage/storage_testing.h"
 #include "sys/clock.h"
 
@@ -14,6 +11,8 @@
 #include <pthread.h>
 
 #ifdef TICKWHEEL_WITH_LOG_KAFKA
+#include "cluster/backend/log_kafka_testing.h"
+
 #include <librdkafka/rdkafka.h>
 #include <librdkafka/rdkafka_mock.h>
 #endif
@@ -648,30 +647,6 @@ struct cluster {
     rd_kafka_mock_cluster_t *brokers;
 };
 
-/* The first record of the control topic. */
-static void cluster_found(struct cluster *cluster)
-{
-    const struct log_kafka_options options = {
-        .brokers = rd_kafka_mock_cluster_bootstraps(cluster->brokers),
-        .topic = "test.control",
-        .append_timeout_ms = AWAIT_MS,
-    };
-    char body[2] = {PARTITIONS, 0};
-    const struct frame frame = {.kind = FRAME_NOTE, .body = {body, sizeof(body)}};
-    struct log_kafka_event event;
-    struct log_kafka *log;
-    struct buffer bytes;
-
-    buffer_init(&bytes);
-    frame_encode(&frame, CLUSTER, &bytes);
-    assert_int_equal(log_kafka_open(&options, &log, NULL), ERROR_NONE);
-    assert_int_equal(log_kafka_append(log, 1, buffer_bytes(&bytes), NULL), ERROR_NONE);
-    while (log_kafka_wait(log, 1000, &event) != LOG_KAFKA_LANDED)
-        assert_int_equal(event.kind, LOG_KAFKA_NOTHING);
-    log_kafka_close(log);
-    buffer_deinit(&bytes);
-}
-
 static int cluster_set_up(void **state)
 {
     struct cluster *cluster = calloc(1, sizeof(*cluster));
@@ -684,7 +659,8 @@ static int cluster_set_up(void **state)
     assert_non_null(cluster->brokers);
     assert_int_equal(rd_kafka_mock_topic_create(cluster->brokers, "test.log", PARTITIONS, 1), 0);
     assert_int_equal(rd_kafka_mock_topic_create(cluster->brokers, "test.control", 1, 1), 0);
-    cluster_found(cluster);
+    testing_found(rd_kafka_mock_cluster_bootstraps(cluster->brokers), "test.control", CLUSTER,
+                  PARTITIONS);
     for (uint32_t i = 0; i < 2; i++) {
         struct half *half = &cluster->both.half[i];
 

@@ -483,26 +483,6 @@ static size_t cluster_count(struct cluster_fixture *fixture, const char *topic, 
     return count;
 }
 
-/* Appends a record that is no frame to the log of a partition. */
-static void cluster_damage(struct cluster_fixture *fixture, uint16_t partition)
-{
-    const struct log_kafka_options options = {
-        .brokers = rd_kafka_mock_cluster_bootstraps(fixture->brokers),
-        .topic = "test.log",
-        .partition = partition,
-        .append_timeout_ms = CLUSTER_WAIT_MS,
-    };
-    const struct instant until = instant_add_ms(instant_now(), CLUSTER_WAIT_MS);
-    struct log_kafka_event event = {.kind = LOG_KAFKA_NOTHING};
-    struct log_kafka *log;
-
-    assert_int_equal(log_kafka_open(&options, &log, NULL), ERROR_NONE);
-    assert_int_equal(log_kafka_append(log, 1, bytes_of("no frame"), NULL), ERROR_NONE);
-    while (log_kafka_wait(log, 1000, &event) != LOG_KAFKA_LANDED)
-        assert_true(instant_now().ns < until.ns);
-    log_kafka_close(log);
-}
-
 /* A partition with a damaged log is not served; the others are, and the node says why it is not
  * ready. */
 static void test_a_log_is_damaged(void **state)
@@ -517,7 +497,8 @@ static void test_a_log_is_damaged(void **state)
     cluster_await(host, true);
     node_cluster_stats(host->node, &stats);
     assert_int_equal(stats.broken, 0);
-    cluster_damage(fixture, 1);
+    testing_append(rd_kafka_mock_cluster_bootstraps(fixture->brokers), "test.log", 1,
+                   bytes_of("no frame"));
     cluster_await(host, false);
     node_health(host->node, &health);
     assert_non_null(strstr(health.reason, "broken"));

@@ -7,8 +7,7 @@
 
 #include "shard/node_control.h"
 
-#include "cluster/backend/log_kafka.h"
-#include "cluster/frame.h"
+#include "cluster/backend/log_kafka_testing.h"
 #include "storage/rocksdb.h"
 #include "storage/storage_testing.h"
 #include "sys/clock.h"
@@ -241,30 +240,6 @@ static inline struct cluster_host *cluster_owner(struct cluster_fixture *fixture
     return NULL;
 }
 
-/* The first record of the control topic. */
-static inline void cluster_found(struct cluster_fixture *fixture)
-{
-    const struct log_kafka_options options = {
-        .brokers = rd_kafka_mock_cluster_bootstraps(fixture->brokers),
-        .topic = "test.control",
-        .append_timeout_ms = CLUSTER_WAIT_MS,
-    };
-    char body[2] = {CLUSTER_PARTITIONS, 0};
-    const struct frame frame = {.kind = FRAME_NOTE, .body = {body, sizeof(body)}};
-    struct log_kafka_event event;
-    struct log_kafka *log;
-    struct buffer bytes;
-
-    buffer_init(&bytes);
-    frame_encode(&frame, CLUSTER_ID, &bytes);
-    assert_int_equal(log_kafka_open(&options, &log, NULL), ERROR_NONE);
-    assert_int_equal(log_kafka_append(log, 1, buffer_bytes(&bytes), NULL), ERROR_NONE);
-    while (log_kafka_wait(log, 1000, &event) != LOG_KAFKA_LANDED)
-        assert_int_equal(event.kind, LOG_KAFKA_NOTHING);
-    log_kafka_close(log);
-    buffer_deinit(&bytes);
-}
-
 static inline int cluster_set_up(void **state)
 {
     struct cluster_fixture *fixture = calloc(1, sizeof(*fixture));
@@ -278,7 +253,8 @@ static inline int cluster_set_up(void **state)
     assert_int_equal(
         rd_kafka_mock_topic_create(fixture->brokers, "test.log", CLUSTER_PARTITIONS, 1), 0);
     assert_int_equal(rd_kafka_mock_topic_create(fixture->brokers, "test.control", 1, 1), 0);
-    cluster_found(fixture);
+    testing_found(rd_kafka_mock_cluster_bootstraps(fixture->brokers), "test.control", CLUSTER_ID,
+                  CLUSTER_PARTITIONS);
     pthread_mutex_init(&fixture->lock, NULL);
     for (unsigned i = 0; i < CLUSTER_NODES; i++) {
         struct cluster_host *host = &fixture->hosts[i];
