@@ -21,13 +21,13 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 import broker_scenario
 import broker_servers
+import cluster_nodes
 import harness
 
 PARTITIONS, TIMERS = 12, 6000
 WAIT_S = 180  # names new standbys a minute after a death
-RESTORED, BATCH, KEPT_EACH = int(os.environ.get("TEST_TIMERS", "20000")), 2000, 10
+RESTORED = int(os.environ.get("TEST_TIMERS", "20000"))
 NDJSON = {"Content-Type": "application/x-ndjson"}
-SECRET = "between-all-nodes-of-the-shop"
 
 
 class Node:
@@ -40,7 +40,7 @@ class Node:
         test.addCleanup(lambda: self.daemon and self.daemon.close())
 
     def start(self):
-        self.daemon = harness.Daemon(self.data, *self.flags, env={**os.environ, "TICKWHEEL_CLUSTER_SECRET": SECRET})
+        self.daemon = harness.Daemon(self.data, *self.flags, env={**os.environ, "TICKWHEEL_CLUSTER_SECRET": cluster_nodes.SECRET})
 
     def end(self, number):
         self.daemon.signal(number)
@@ -153,20 +153,6 @@ class CopiesTest(unittest.TestCase):
         self.await_copies([fourth], 12, 12, "the last node, alone")
         self.check_timers(fourth, ids)
 
-    def fill(self, node):
-        """Creates timers, and cancels most of them. Answers the ids of the others."""
-        kept = set()
-        for at in range(0, RESTORED, BATCH):
-            lines = "".join(json.dumps({"key": f"order-{i}", "after": "1d", "target": "log:far", "payload": "x" * 200,
-                                        **({"watch": [f"wave-{at}"]} if i % KEPT_EACH else {})}) + "\n"
-                            for i in range(at, at + BATCH))
-            status, _, body = node.daemon.call("POST", "/v1/timers/batch", lines, NDJSON)
-            self.assertEqual(status, 200, body)
-            kept.update(json.loads(line)["id"] for i, line in enumerate(body.splitlines()) if (at + i) % KEPT_EACH == 0)
-            status, _, body = node.daemon.call("POST", f"/v1/watch/wave-{at}/complete")
-            self.assertEqual((status, body["cancelled"]), (200, BATCH - BATCH // KEPT_EACH), body)
-        return kept
-
     def restore(self, node, records_min):
         """Starts a node without a disk. Answers how long it took until it had its copies, and how many others gave."""
         shutil.rmtree(node.data)
@@ -184,7 +170,7 @@ class CopiesTest(unittest.TestCase):
         first, second = (Node(self, number, zone, *flags) for number, zone in ((1, "a"), (2, "b")))
         first.start()
         self.await_copies([first], 12, 12, "one node")
-        ids = self.fill(first)
+        ids = cluster_nodes.fill_and_cancel(self, first.daemon, RESTORED, 200)
         figures = []
         for records_min in (0, 1):
             took, copies = self.restore(second, records_min)

@@ -6,7 +6,6 @@ created and mostly cancelled; the size of the topic and the time of a start are 
     TEST_TIMERS=N    timers to create, nine of ten of which are cancelled
 """
 
-import json
 import os
 import signal
 import sys
@@ -20,9 +19,8 @@ import cluster_nodes
 import harness
 
 TIMERS = int(os.environ.get("TEST_TIMERS", "60000"))
-PARTITIONS, BATCH, KEPT_EACH = 4, 2000, 10
+PARTITIONS, KEPT_EACH = 4, cluster_nodes.KEPT_EACH
 WAIT_S = 600
-NDJSON = {"Content-Type": "application/x-ndjson"}
 FLAGS = ("--partitions", str(PARTITIONS), "--cluster-name", "shop", "--cluster-lease", "500ms", "--retain", "1s",
          "--cluster-listen", "127.0.0.1:0")
 SWEPT, UNSWEPT = ("--cluster-sweep-bytes-min", "1M"), ("--cluster-sweep-bytes-min", "0")
@@ -43,21 +41,6 @@ class SweepTest(unittest.TestCase):
         host.flags = host.flags[:base]
         harness.wait_until(host.daemon.is_ready, WAIT_S, "ready")
         return time.monotonic() - began
-
-    def fill(self, host):
-        """Creates timers, and cancels most of them. Answers the ids of the others."""
-        kept = set()
-        for at in range(0, TIMERS, BATCH):
-            lines = "".join(json.dumps({"key": f"order-{i}", "after": "1d", "target": "log:far", "payload": "x" * 100,
-                                        **({"watch": [f"wave-{at}"]} if i % KEPT_EACH else {})}) + "\n"
-                            for i in range(at, at + BATCH))
-            status, _, body = host.daemon.call("POST", "/v1/timers/batch", lines, NDJSON)
-            self.assertEqual(status, 200, body)
-            rows = [json.loads(line) for line in body.splitlines()]
-            kept.update(row["id"] for i, row in enumerate(rows) if (at + i) % KEPT_EACH == 0)
-            status, _, body = host.daemon.call("POST", f"/v1/watch/wave-{at}/complete")
-            self.assertEqual((status, body["cancelled"]), (200, BATCH - BATCH // KEPT_EACH), body)
-        return kept
 
     def check(self, host, kept):
         found, cursor = set(), ""
@@ -84,7 +67,7 @@ class SweepTest(unittest.TestCase):
             second.end(signal.SIGTERM)
             cluster_nodes.await_shares([first], PARTITIONS, WAIT_S, "the first alone")
             began = time.monotonic()
-            kept = self.fill(first)
+            kept = cluster_nodes.fill_and_cancel(self, first.daemon, TIMERS, 100)
             print(f"{TIMERS} timers, {len(kept)} live: filled in {time.monotonic() - began:.0f} s", flush=True)
             before = self.figure(first, "log_bytes")
             first.end(signal.SIGTERM)

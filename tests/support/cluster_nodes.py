@@ -1,5 +1,6 @@
 """Nodes of a cluster of tickwheeld for tests: each with a number and a data folder, which may be lost."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -9,6 +10,7 @@ import time
 import harness
 
 SECRET = "between-all-nodes-of-the-shop"
+BATCH, KEPT_EACH = 2000, 10  # of fill_and_cancel
 
 
 class Node:
@@ -58,3 +60,18 @@ def await_shares(nodes, partitions, seconds, what):
         return sum(owned) == partitions and least <= min(owned) and max(owned) <= most
     harness.wait_until(look, seconds, f"{what}: {len(running)} nodes share the partitions")
     return time.monotonic() - began
+
+
+def fill_and_cancel(case, daemon, count, payload_bytes):
+    """Creates timers with the keys order-0 to order-COUNT, and cancels all but each KEPT_EACH. Answers the ids of the others."""
+    kept = set()
+    for at in range(0, count, BATCH):
+        lines = "".join(json.dumps({"key": f"order-{i}", "after": "1d", "target": "log:far", "payload": "x" * payload_bytes,
+                                    **({"watch": [f"wave-{at}"]} if i % KEPT_EACH else {})}) + "\n"
+                        for i in range(at, at + BATCH))
+        status, _, body = daemon.call("POST", "/v1/timers/batch", lines, {"Content-Type": "application/x-ndjson"})
+        case.assertEqual(status, 200, body)
+        kept.update(json.loads(line)["id"] for i, line in enumerate(body.splitlines()) if (at + i) % KEPT_EACH == 0)
+        status, _, body = daemon.call("POST", f"/v1/watch/wave-{at}/complete")
+        case.assertEqual((status, body["cancelled"]), (200, BATCH - BATCH // KEPT_EACH), body)
+    return kept
