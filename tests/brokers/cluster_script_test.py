@@ -56,8 +56,11 @@ class ClusterScriptTest(unittest.TestCase):
         (create, show, kill, show_second), text = self.commands()
         ports = re.search(r"on the ports (\d+) (\d+) (\d+)", text).groups()
         self.assertIn("201 Created", shell(create))
-        rows = re.findall(r"^\d+ +[123] +[123] +(?:[123] +)?\[[123]?\] +\d+ +(?:active|standby|absent) ", shell(show), re.M)
-        self.assertEqual(len(rows), 6)
+
+        def shown():
+            """Rows of partitions with an owner, of which a node without a copy learns by the next note of that owner."""
+            return re.findall(r"^\d+ +[123] +[123] +(?:[123] +)?\[[123]?\] +\d+ +(?:active|standby|absent) ", shell(show), re.M)
+        harness.wait_until(lambda: len(shown()) == 6, 60, "six partitions")
         far = create.replace("curl -i", "curl -s").replace('"3s"', '"1h"')
         ids = [json.loads(shell(far))["id"] for _ in range(12)]
         self.assertEqual(shell(kill + " && echo killed"), "killed\n")
