@@ -379,7 +379,6 @@ static enum error_code replica_open(struct node_replica *replica, struct error *
         .brokers = config->cluster_brokers,
         .topic = replica->topic,
         .partition = replica->partition->index,
-        .partition_count = node->partition_count,
         .append_timeout_ms = OWNERSHIP_APPEND_LEASES * config->cluster_lease_ms,
         .lost_ms = REPLICA_LOST_LEASES * config->cluster_lease_ms,
     };

@@ -24,11 +24,10 @@
 enum {
     TRIM_REQUEST_MS = 10000,
     TRIM_OPERATION_MS = 30000,
-    /* A topic with more partitions is asked about less often: each answer has all of them, and
-     * each partition has a client that asks. */
-    AGAIN_MS = 200, /* between two questions for a record that a broker lacks */
-    LEADER_MS_MIN = 500,
-    LEADER_MS_EACH = 20,
+    AGAIN_MS = 200,  /* between two questions for a record that a broker lacks */
+    LATE_MS = 500,   /* from then on the leader is asked for, and as often: of an append, ... */
+    QUIET_MS = 1000, /* and of the next record, which mostly comes sooner, for an owner appends */
+    LEADER_MS = 200, /* for the answer, on which the caller waits */
 };
 
 /* Within which a broker answers a request, or takes a connection. One that stands still has its
@@ -54,6 +53,9 @@ struct log_kafka {
     /* No broker has the next record since then, and it is asked for again at; {0}: it is there. */
     struct instant lost_since, again_at;
     bool is_sent;                /* an append has no report yet */
+    struct instant sent_at;      /* that append */
+    struct instant heard_at;     /* the last record, or the begin of the reading */
+    struct instant asked_at;     /* for the leader */
     struct log_kafka_event done; /* LANDED or FAILED, not told yet; NOTHING: none */
     rd_kafka_queue_t *trims;
     bool is_trimming; /* a trim has no answer yet */
@@ -82,7 +84,6 @@ static void log_kafka_drop(const rd_kafka_t *client, int level, const char *faci
 enum error_code log_kafka_set_common(rd_kafka_conf_t *conf, const struct log_kafka_options *options,
                                      struct error *ret_error)
 {
-    char leader[24];
     const struct log_kafka_property common[] = {
         {"bootstrap.servers", options->brokers},
         {"socket.nagle.disable", "true"},
@@ -90,15 +91,12 @@ enum error_code log_kafka_set_common(rd_kafka_conf_t *conf, const struct log_kaf
         {"socket.connection.setup.timeout.ms", ANSWER_MS},
         {"reconnect.backoff.ms", "50"},
         {"reconnect.backoff.max.ms", "500"},
-        {"topic.metadata.refresh.interval.ms", leader},
         {"topic.metadata.refresh.fast.interval.ms", "50"},
         {"log.connection.close", "false"},
     };
-    const unsigned leader_ms = LEADER_MS_EACH * options->partition_count;
     const enum error_code code =
         log_kafka_set(conf, options->properties, options->property_count, ret_error);
 
-    snprintf(leader, sizeof(leader), "%u", leader_ms > LEADER_MS_MIN ? leader_ms : LEADER_MS_MIN);
     rd_kafka_conf_set_log_cb(conf, log_kafka_drop);
     return code ? code : log_kafka_set(conf, common, sizeof(common) / sizeof(common[0]), ret_error);
 }
@@ -222,6 +220,7 @@ enum error_code log_kafka_append(struct log_kafka *log, uint64_t ticket, struct 
         return error_set(ret_error, ERROR_IO, "append: %.140s", rd_kafka_err2str(error));
     }
     log->is_sent = true;
+    log->sent_at = instant_now();
     return ERROR_NONE;
 }
 
@@ -267,6 +266,7 @@ static enum error_code log_kafka_begin_anew(struct log_kafka *log, int64_t offse
     log->has_ended = false;
     log->next = 0;
     log->lost_since = (struct instant){0};
+    log->heard_at = instant_now();
     return log_kafka_begin(log, offset, ret_error);
 }
 
@@ -361,13 +361,47 @@ static enum log_kafka_kind log_kafka_take_record(struct log_kafka *log,
     *ret_event = (struct log_kafka_event){.kind = log_kafka_kind_of(log->record),
                                           .offset = (uint64_t)log->record->offset};
     log->has_ended |= ret_event->kind == LOG_KAFKA_END;
-    if (ret_event->kind == LOG_KAFKA_RECORD)
+    if (ret_event->kind == LOG_KAFKA_RECORD) {
+        log->heard_at = instant_now();
         log->next = ret_event->offset + 1;
-    if (ret_event->kind == LOG_KAFKA_RECORD)
         ret_event->bytes = (struct bytes){log->record->payload, log->record->len};
+    }
     if (ret_event->kind == LOG_KAFKA_RECORD || ret_event->kind == LOG_KAFKA_END)
         log->lost_since = (struct instant){0};
     return ret_event->kind == LOG_KAFKA_LOST ? log_kafka_lose(log, ret_event) : ret_event->kind;
+}
+
+/* ---- the leader ---- */
+
+/* The client takes the leader from the answer. */
+static void log_kafka_ask(const struct log_kafka *log, rd_kafka_t *client)
+{
+    rd_kafka_topic_t *topic = rd_kafka_topic_new(client, log->options.topic, NULL);
+    const struct rd_kafka_metadata *metadata;
+
+    if (!topic)
+        return;
+    if (!rd_kafka_metadata(client, 0, topic, &metadata, LEADER_MS))
+        rd_kafka_metadata_destroy(metadata);
+    rd_kafka_topic_destroy(topic);
+}
+
+/* A leader that refuses, or hangs up, has librdkafka look for another one. One that stands still
+ * does not. */
+static void log_kafka_seek_leader(struct log_kafka *log)
+{
+    const struct instant now = instant_now();
+    const bool is_late = log->is_sent && now.ns >= instant_add_ms(log->sent_at, LATE_MS).ns;
+    const bool is_quiet =
+        (log->topic || log->again_at.ns) && now.ns >= instant_add_ms(log->heard_at, QUIET_MS).ns;
+
+    if ((!is_late && !is_quiet) || now.ns < instant_add_ms(log->asked_at, LATE_MS).ns)
+        return;
+    log->asked_at = now;
+    if (is_late)
+        log_kafka_ask(log, log->producer);
+    if (is_quiet)
+        log_kafka_ask(log, log->consumer);
 }
 
 /* ---- trims ---- */
@@ -439,7 +473,8 @@ enum log_kafka_kind log_kafka_wait(struct log_kafka *log, uint64_t timeout_ms,
     *ret_event = (struct log_kafka_event){.kind = LOG_KAFKA_NOTHING};
     if (log_kafka_take(log, ret_event))
         return ret_event->kind;
-    if (poll(&poll_fd, 1, timeout_ms < 1000 ? (int)timeout_ms : 1000) <= 0 ||
+    log_kafka_seek_leader(log);
+    if (poll(&poll_fd, 1, timeout_ms < LATE_MS ? (int)timeout_ms : LATE_MS) <= 0 ||
         read(log->event_fd, &count, sizeof(count)) < 0)
         return LOG_KAFKA_NOTHING;
     return log_kafka_take(log, ret_event);

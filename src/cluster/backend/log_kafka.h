@@ -28,10 +28,10 @@ struct log_kafka_property {
 };
 
 struct log_kafka_options {
-    const char *brokers;                 /* host:port, with commas between them */
-    const char *topic;                   /* borrowed until the log is closed, as all of this */
-    uint16_t partition, partition_count; /* of the topic; a count of 0 counts as few */
-    uint64_t append_timeout_ms;          /* then an append is in doubt */
+    const char *brokers; /* host:port, with commas between them */
+    const char *topic;   /* borrowed until the log is closed, as all of this */
+    uint16_t partition;
+    uint64_t append_timeout_ms; /* then an append is in doubt */
     uint64_t lost_ms; /* within which a broker may lack the next record, before it is LOST: one that
                          stood still takes itself for the leader, and has an end that is old */
     const struct log_kafka_property *properties; /* NULL: none; those below win */
@@ -89,7 +89,8 @@ enum error_code log_kafka_trim(struct log_kafka *log, uint64_t before, struct er
 /* Ends the wait of log_kafka_wait, or the next one. */
 void log_kafka_wake(struct log_kafka *log);
 
-/* The next event; waits for `timeout_ms` at most, and a second at most. */
+/* The next event; waits for `timeout_ms` at most, and half a second at most. Where
+ * an append or the next record is late it asks for the leader, up to 200 ms for each. */
 enum log_kafka_kind log_kafka_wait(struct log_kafka *log, uint64_t timeout_ms,
                                    struct log_kafka_event *ret_event);
 

@@ -109,6 +109,7 @@ static enum error_code once_configure(const struct log_kafka_once_options *optio
         {"transactional.id", options->id},
         {"transaction.timeout.ms", whole},
         {"message.timeout.ms", timeout},
+        {"topic.metadata.refresh.interval.ms", "500"}, /* a leader that stands still is left */
         {"topic.metadata.propagation.max.ms", "1000"}, /* a topic that is not there is told soon */
         {"message.max.bytes", "100000000"},            /* the topic's own limit decides */
         {"linger.ms", "0"},
