@@ -1,8 +1,7 @@
-"""A cluster of Apache Kafka for tests: three brokers, each a controller too, on free ports of loopback, ended by their
-process ids. A broker can be killed, stopped with SIGSTOP and started again on its port and folder."""
+"""A cluster of Apache Kafka for tests: three brokers, each a controller too or beside three controllers, on free ports of
+loopback, ended by their process ids. A broker can be killed, stopped with SIGSTOP and started again on its port and folder."""
 
 import os
-import re
 import signal
 import socket
 import struct
@@ -12,6 +11,7 @@ import broker_servers
 import harness
 
 
+FIRST_CONTROLLER = 101
 PROPERTIES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "packaging", "cluster", "broker.properties")
 
 
@@ -27,31 +27,30 @@ class Member(broker_servers.Kafka):
 
     def __init__(self, number, session_timeout_ms):
         super().__init__()
-        self.number, self.session_timeout_ms, self.members = number, session_timeout_ms, []
+        self.number, self.session_timeout_ms, self.controllers = number, session_timeout_ms, []
 
     def java(self, *arguments):
-        return [word if word != "-Xmx512m" else "-Xmx384m" for word in super().java(
-            "-Dorg.slf4j.simpleLogger.log.org.apache.kafka.controller.QuorumController=info", *arguments)]
-
-    def led_at(self):
-        """The last epoch in which it became the active controller, by its log; 0: in none."""
-        with open(os.path.join(self.folder, "log"), errors="replace") as file:
-            return max((int(found[1]) for found in re.finditer(r"Becoming the active controller at epoch (\d+)", file.read())),
-                       default=0)
+        return [word if word != "-Xmx512m" else "-Xmx384m" for word in super().java(*arguments)]
 
     def settings(self):
-        return {
+        settings = {
             **super().settings(), **broker_properties(), "node.id": self.number,
             "controller.quorum.voters": ",".join(f"{member.number}@{member.address}:{member.controller_port}"
-                                                 for member in self.members),
+                                                 for member in self.controllers),
             "broker.session.timeout.ms": self.session_timeout_ms}
+        if self not in self.controllers:
+            settings.update({"process.roles": "broker", "listeners": settings["advertised.listeners"]})
+        return settings
 
-    def is_ready(self):
+    def answers(self, port):
         try:
-            with socket.create_connection((self.address, self.port), 1):
+            with socket.create_connection((self.address, port), 1):
                 return True
         except OSError:
             return False
+
+    def is_ready(self):
+        return self.answers(self.port)
 
     def knows(self):
         """How many brokers it tells a client of: the answer to a request for the metadata of no topic (version 1)."""
@@ -65,18 +64,35 @@ class Member(broker_servers.Kafka):
         return struct.unpack(">iii", head)[2] if len(head) == 12 else 0
 
 
+class Controller(Member):
+    """A controller that is no broker."""
+
+    def settings(self):
+        settings = {**super().settings(), "process.roles": "controller",
+                    "listeners": f"CONTROLLER://{self.address}:{self.controller_port}"}
+        del settings["advertised.listeners"]
+        return settings
+
+    def is_ready(self):
+        return self.answers(self.controller_port)
+
+
 class KafkaCluster:
-    """Used with `with`. A dead broker is given up by the others after `session_timeout_ms`: 9000 is Kafka's default.
-    `address` and `under`: where all of them listen, and the program that runs them, such as one of a namespace. `members`:
-    brokers that the caller has made."""
+    """Used with `with`. A dead broker is given up by the controllers after `session_timeout_ms`: 9000 is Kafka's default.
+    `controllers`: how many are no brokers; 0: each broker is one. `address` and `under`: where all of them listen, and the
+    program that runs them, such as one of a namespace. `members`: brokers that the caller has made."""
 
     missing = staticmethod(broker_servers.Kafka.missing)
 
-    def __init__(self, session_timeout_ms=3000, count=3, address="127.0.0.1", under=(), members=None):
+    def __init__(self, session_timeout_ms=3000, count=3, address="127.0.0.1", under=(), members=None, controllers=0):
         self.members = members or [Member(number, session_timeout_ms) for number in range(1, count + 1)]
-        for member in self.members:
-            member.members = self.members
-            member.address, member.under = address, under
+        self.own = [Controller(FIRST_CONTROLLER + number, session_timeout_ms) for number in range(controllers)]
+        for each in self.all():
+            each.controllers = self.own or self.members
+            each.address, each.under = address, under
+
+    def all(self):
+        return self.own + self.members
 
     def brokers(self):
         return ",".join(f"{member.address}:{member.port}" for member in self.members)
@@ -92,11 +108,6 @@ class KafkaCluster:
 
     def thaw(self, index):
         self.members[index].process.send_signal(signal.SIGCONT)
-
-    def controller(self):
-        """The index of the broker that is the active controller."""
-        epochs = [member.led_at() for member in self.members]
-        return epochs.index(max(epochs))
 
     def states(self, topic):
         """(leader, replicas in sync) of each partition, as the brokers say."""
@@ -121,10 +132,10 @@ class KafkaCluster:
 
     def __enter__(self):
         try:
-            for member in self.members:  # each needs another one to be ready: none is awaited before all are there
-                member.launch()
-            for member in self.members:
-                member.await_ready(240)
+            for each in self.all():  # each needs another one to be ready: none is awaited before all are there
+                each.launch()
+            for each in self.all():
+                each.await_ready(240)
             for member in self.members:
                 harness.wait_until(lambda member=member: member.knows() == len(self.members), 60,
                                    "brokers that know each other")
@@ -134,7 +145,7 @@ class KafkaCluster:
         return self
 
     def __exit__(self, *_):
-        for member in self.members:
-            if member.process:
-                member.process.send_signal(signal.SIGCONT)
-            member.__exit__()
+        for each in self.all():
+            if each.process:
+                each.process.send_signal(signal.SIGCONT)
+            each.__exit__()

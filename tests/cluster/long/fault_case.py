@@ -154,6 +154,7 @@ class Figures:
 
 class FaultCase(unittest.TestCase):
     session_timeout_ms = 3000  # after which a dead broker is given up
+    controllers = 0  # that are no brokers; 0: each broker is one
     node_flags = ()
 
     def setUp(self):
@@ -172,7 +173,7 @@ class FaultCase(unittest.TestCase):
         self.start()
 
     def make_brokers(self):
-        return kafka_cluster.KafkaCluster(self.session_timeout_ms)
+        return kafka_cluster.KafkaCluster(self.session_timeout_ms, controllers=self.controllers)
 
     def make_node(self, number):
         return cluster_nodes.Node(number, self.brokers.brokers(), *FLAGS, "--cluster-listen", "127.0.0.1:0",
