@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Goal: who follows docs/operations.md word by word on a machine with systemd makes a backup, restores it there and on a
-new machine, and upgrades, and loses no timer.
+new machine, and upgrades, and loses no timer; and that who follows docs/cluster.md has a node of a cluster.
 
 Method: a container of this machine's Debian release boots systemd; `make install` puts the service into it, and the
 commands of the page run inside as they stand there. Compared are the timers, the owners and modes of the files, the
-state of the unit and its log. The release and the older version are kept for the next run: TEST_SYSTEMD, or
+state of the unit and its log. The brokers of the cluster run beside the container, whose node shares this machine's network.
+The release and the older version are kept for the next run: TEST_SYSTEMD, or
 build/systemd. The container's changes are in memory and end with it. Ends with 77 where it cannot run: without root,
 debootstrap, systemd-nspawn, a mirror, or where no container boots.
 """
@@ -18,8 +19,10 @@ import time
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import broker_servers
 import debootstrap
 import harness
+import kafka_cluster
 from container import Container
 
 ROOT = debootstrap.ROOT
@@ -72,8 +75,8 @@ def older_version():
 class Machine(Container):
     """A container with the service installed as the page does it."""
 
-    def __init__(self):
-        super().__init__(RELEASE)
+    def __init__(self, is_alone=True):
+        super().__init__(RELEASE, is_alone)
 
     def install(self, source=ROOT):
         """`make install`, from this machine's sources into the container's file system."""
@@ -89,9 +92,11 @@ class Machine(Container):
 
 
 class SystemdTest(unittest.TestCase):
-    def boot(self, source=ROOT):
+    port = 8463
+
+    def boot(self, source=ROOT, is_alone=True):
         """A machine with the service installed."""
-        container = Machine()
+        container = Machine(is_alone)
         self.addCleanup(container.close)
         container.install(source)
         container.run("systemctl daemon-reload")
@@ -100,7 +105,7 @@ class SystemdTest(unittest.TestCase):
     def call(self, container, method, path, body=None, status=200):
         """A request to the service in the container; its JSON."""
         data = "" if body is None else f"-H 'Content-Type: application/json' -d '{json.dumps(body)}'"
-        text = container.run(f"curl -sS -X {method} -w '\\n%{{http_code}}' {data} 'localhost:8463{path}'")
+        text = container.run(f"curl -sS -X {method} -w '\\n%{{http_code}}' {data} 'localhost:{self.port}{path}'")
         body, _, code = text.rpartition("\n")
         self.assertEqual(int(code), status, body)
         return json.loads(body)
@@ -218,6 +223,35 @@ class SystemdTest(unittest.TestCase):
         # The older version's files keep their modes, in a folder that is closed.
         self.check_service(container, f"{STATE}/data -maxdepth 0")
         self.assertIn(": valid", container.follow("Check", backup)[-1])
+
+    def follow_cluster(self, container, brokers):
+        """The commands of docs/cluster.md, with the brokers and the ports of this machine; the files are where packages put them."""
+        container.run("mkdir -p /usr/share/tickwheeld")
+        subprocess.run(["cp", "-r", os.path.join(ROOT, "packaging/cluster"), container.path("/usr/share/tickwheeld")], check=True)
+        for command in harness.commands_of("Brokers and nodes as services", page="cluster.md"):
+            if command.startswith("editor "):
+                command = (f"sed -i -e 's/^TICKWHEEL_CLUSTER_BROKERS=.*/TICKWHEEL_CLUSTER_BROKERS={brokers}/' "
+                           "-e 's/^TICKWHEEL_CLUSTER_LISTEN=.*/TICKWHEEL_CLUSTER_LISTEN=127.0.0.1:0/' "
+                           f"-e '$ a TICKWHEEL_LISTEN_PORT={self.port}' {command.removeprefix('editor ')}")
+            container.run(command.replace("kafka-1:9092,kafka-2:9092,kafka-3:9092", brokers))
+
+    def test_node_of_a_cluster(self):
+        if why := kafka_cluster.KafkaCluster.missing():
+            self.skipTest(why)
+        self.port = broker_servers.free_port()
+        with kafka_cluster.KafkaCluster() as brokers:
+            container = self.boot(is_alone=False)
+            self.follow_cluster(container, brokers.brokers())
+            self.assertEqual(len(self.call(container, "GET", "/v1/cluster")["partitions"]), 24)
+            self.create(container, 30)
+            before = self.timers(container)
+            self.check_service(container, f"{STATE}/")
+            container.run(f"systemctl kill -s KILL {UNIT}")
+            harness.wait_until(lambda: "NRestarts=1" in container.run(f"systemctl show -p NRestarts {UNIT}"), 60, "its restart")
+            container.run(f"systemctl start {UNIT}")  # until it is ready
+            self.assertEqual(self.timers(container), before)
+            container.run(f"systemctl stop {UNIT} && rm -r {STATE}/data && systemctl start {UNIT}")
+            self.assertEqual(self.timers(container), before)
 
 
 if __name__ == "__main__":

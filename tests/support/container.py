@@ -9,13 +9,14 @@ import harness
 
 
 class Container:
-    """systemd as process 1, on the release in a folder; what changes is in memory. No network but its own loopback."""
+    """systemd as process 1, on the release in a folder; what changes is in memory. No network but its own loopback, or that
+    of this machine."""
 
-    def __init__(self, folder):
+    def __init__(self, folder, is_alone=True):
         # nspawn ends the container when it is told to end, and it is told so when this test dies.
         self.nspawn = harness.Program([
             "setpriv", "--pdeathsig", "TERM", "systemd-nspawn", "--quiet", "--boot", "--register=no", "--keep-unit",
-            "--private-network", "--volatile=overlay", "--console=pipe", f"--machine=tickwheel-{os.getpid()}",
+            *(["--private-network"] if is_alone else []), "--volatile=overlay", "--console=pipe", f"--machine=tickwheel-{os.getpid()}",
             f"--directory={folder}"])
         try:
             self.process = harness.wait_until(self.first_process, 30, "the first process of the container")
