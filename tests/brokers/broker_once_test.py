@@ -27,13 +27,11 @@ import cluster_nodes
 import harness
 import load
 
-ROUNDS = load.rounds(4)
 READY_S, PARTITIONS, TOPIC = 120, 4, "timers"
 FLAGS = ("--partitions", str(PARTITIONS), "--window", "1s", "--watermark-interval", "100ms", "--retain", "1h",
          "--cluster-name", "shop", "--cluster-lease", "1s", "--disk-reserve-bytes", "0")
 TARGET = f"kafka://bus/{TOPIC}"
 RECURRING = 10  # timers that recur, each second
-PACE_S = 0.02 * max(1, ROUNDS / 10)  # between two requests of a client
 
 
 class Client(threading.Thread):
@@ -61,19 +59,29 @@ class Client(threading.Thread):
             row = json.loads(line) if isinstance(line, str) else line
             if status == 200 and "id" in row:
                 self.acknowledged.append(row["id"])
-        self.stop.wait(PACE_S)
+        self.stop.wait(0.02 * max(1, self.case.rounds / 10))  # many rounds are not to fill the disk
 
 
-class OnceTest(unittest.TestCase):
+class OnceCase(unittest.TestCase):
+    """`rounds`: of a fault. `broker`: whose topic is read."""
+
+    rounds = load.rounds(4)
+
     def setUp(self):
-        print(f"TEST_SEED={load.SEED} TEST_ROUNDS={ROUNDS}", flush=True)
+        print(f"TEST_SEED={load.SEED} TEST_ROUNDS={self.rounds}", flush=True)
         self.chance, self.nodes = random.Random(load.SEED), []
+        self.start_brokers()
+
+    def start_brokers(self):
         self.broker = broker_servers.Kafka()
         self.addCleanup(self.broker.__exit__)
         self.broker.start()
 
+    def addresses(self):
+        return f"127.0.0.1:{self.broker.port}"
+
     def make_nodes(self, count):
-        brokers = f"127.0.0.1:{self.broker.port}"
+        brokers = self.addresses()
         for number in range(1, count + 1):
             node = cluster_nodes.Node(number, brokers, *FLAGS, "--broker-connections",
                                       f"bus=kafka://{brokers}?exactly_once=true")
@@ -122,19 +130,22 @@ class OnceTest(unittest.TestCase):
                 client.join()
         return [timer for client in clients for timer in client.acknowledged]
 
+    def kill(self):
+        """A node, at a random moment; how long the others take to own all."""
+        time.sleep(self.chance.uniform(0.5, 3))
+        node = self.chance.choice(self.nodes)
+        node.end(signal.SIGKILL)
+        took_s = self.await_shares("kill -9")
+        node.start()
+        self.await_shares("a node is back")
+        return took_s
+
+
+class OnceTest(OnceCase):
     def test_kill(self):
         self.make_nodes(3)
         took = []
-
-        def faults():
-            for _ in range(ROUNDS):
-                time.sleep(self.chance.uniform(0.5, 3))  # the random moment
-                node = self.chance.choice(self.nodes)
-                node.end(signal.SIGKILL)
-                took.append(self.await_shares("kill -9"))
-                node.start()
-                self.await_shares("a node is back")
-        acknowledged = self.under_load(faults)
+        acknowledged = self.under_load(lambda: took.extend(self.kill() for _ in range(self.rounds)))
         print("kill -9: the others own all after " + ", ".join(f"{s:.1f}" for s in took) + " s", flush=True)
         self.compare(acknowledged)
 
@@ -143,7 +154,7 @@ class OnceTest(unittest.TestCase):
         self.make_nodes(3)
 
         def faults():
-            for _ in range(ROUNDS):
+            for _ in range(self.rounds):
                 time.sleep(self.chance.uniform(0.5, 2))
                 daemon = self.chance.choice(self.nodes).daemon
                 daemon.process.send_signal(signal.SIGSTOP)
@@ -156,14 +167,13 @@ class OnceTest(unittest.TestCase):
         self.make_nodes(2)
 
         def faults():
-            for _ in range(max(1, ROUNDS // 2)):
+            for _ in range(max(1, self.rounds // 2)):
                 time.sleep(self.chance.uniform(0.5, 2))
                 self.broker.stop(signal.SIGKILL)
                 time.sleep(self.chance.uniform(0, 3))
                 self.broker.start()
                 self.await_shares("the broker is back")
         self.compare(self.under_load(faults))
-
 
     def create(self, target=TARGET, **fields):
         """A timer by one of the nodes that own partitions."""
