@@ -8,7 +8,7 @@
 #include "api/core/scatter.h"
 #include "api/operations/service.h"
 #include "api/queues/queues.h"
-#include "api/queues/tally.h"
+#include "api/core/tally.h"
 #include "api/timers/list.h"
 #include "api/timers/timers.h"
 #include "api/ui/ui.h"

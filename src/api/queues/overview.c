@@ -2,7 +2,7 @@
 #include "api/queues/queues.h"
 
 #include "api/core/query.h"
-#include "api/queues/tally.h"
+#include "api/core/tally.h"
 #include "base/json.h"
 #include "calendar/rfc3339.h"
 #include "sys/clock.h"

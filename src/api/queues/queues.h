@@ -22,8 +22,6 @@ void queues_closed(struct call *call);
 /* ---- overview.c, targets.c: how full the queues are, the next items of one, and deliveries to
  * each target; closed by tally_closed ---- */
 
-#define QUEUE_PEEK_MAX 100 /* items of one answer */
-
 void queues_list(struct call *call);
 void queues_get(struct call *call);
 void queues_peek(struct call *call);

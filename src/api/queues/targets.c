@@ -1,6 +1,7 @@
 /* targets.c - tells of deliveries to each target, and of targets that are left alone. */
-#include "api/queues/tally.h"
+#include "api/queues/queues.h"
 
+#include "api/core/tally.h"
 #include "base/json.h"
 #include "calendar/rfc3339.h"
 #include "sys/clock.h"

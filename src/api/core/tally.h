@@ -11,15 +11,15 @@
  * Ownership  The call's `state` holds the tally: use tally_closed as the route's `closed`.
  * Threads    The worker's that owns the connection.
  */
-#ifndef TICKWHEEL_API_QUEUES_TALLY_H
-#define TICKWHEEL_API_QUEUES_TALLY_H
+#ifndef TICKWHEEL_API_CORE_TALLY_H
+#define TICKWHEEL_API_CORE_TALLY_H
 
 #include "api/core/scatter.h"
-#include "api/queues/queues.h"
 #include "timer/queue_target.h"
 
-#define TALLY_ITEMS (QUEUE_PEEK_MAX + 1) /* of a queue: one more says that there are more */
-#define TALLY_BYTES (8 << 20)            /* of items, from all partitions together */
+#define QUEUE_PEEK_MAX 100                  /* items of a queue in one answer */
+#define TALLY_ITEMS    (QUEUE_PEEK_MAX + 1) /* of a queue: one more says that there are more */
+#define TALLY_BYTES    (8 << 20)            /* of items, from all partitions together */
 
 struct tally_row {
     size_t name_at, name_size; /* in `names` */

@@ -1,5 +1,5 @@
 /* tally.c - sums up what the partitions have due. */
-#include "api/queues/tally.h"
+#include "api/core/tally.h"
 
 #include <stdlib.h>
 #include <string.h>
