@@ -65,6 +65,7 @@ static void half_init(struct half *half)
     config_init(&half->config);
     half_set(half, "data_folder", half->folder.path);
     half_set(half, "partitions", "4");
+    half_set(half, "cluster_node_id", half->id == 1 ? "1" : "2");
     half_set(half, "disk_reserve_bytes", "0");
     half->metrics = metrics_create("test", wall_now());
 }
@@ -590,6 +591,68 @@ static void test_a_worker_at_both_nodes_is_given_up(void **state)
     assert_int_equal(hand.count, 0);
 }
 
+/* ---- what nodes tell of themselves ---- */
+
+/* The survey of a node, asked through one half; its rows are to be given back. */
+static enum error_code survey_ask(struct survey *survey, const struct half *half,
+                                  enum survey_kind kind, uint32_t node)
+{
+    struct question question;
+    const struct command command = {.kind = COMMAND_SURVEY, .survey = survey};
+
+    *survey = (struct survey){.kind = kind, .node = node};
+    const enum error_code error = question_ask(&question, half, &command);
+    question_free(&question);
+    return error;
+}
+
+/* How many workers wait for "jobs" at the node, as the half is told; 0 = itself. */
+static uint64_t workers_at(const struct half *half, uint32_t node)
+{
+    struct survey survey;
+    uint64_t count = 0;
+
+    assert_int_equal(survey_ask(&survey, half, SURVEY_WORKERS, node), ERROR_NONE);
+    for (size_t i = 0; i < survey.row_count; i++) {
+        assert_true(bytes_equal(survey_name(&survey, &survey.rows[i]), BYTES("jobs")));
+        count += survey.rows[i].ready;
+    }
+    survey_deinit(&survey);
+    return count;
+}
+
+static void await_workers(const struct half *half, uint32_t node, uint64_t count)
+{
+    while (workers_at(half, node) != count) /* one asks the other node again each second */
+        poll(NULL, 0, 1);
+}
+
+/* Each tells the other how many workers wait at it: those of its own, and no others. */
+static void test_workers_of_the_other_node(void **state)
+{
+    const struct halves *both = *state;
+    const struct half *first = &both->half[0], *second = &both->half[1];
+    uint32_t others[NODE_OTHERS_MAX];
+    struct hand hands[3];
+
+    assert_int_equal(node_others(first->node, others), 1);
+    assert_int_equal(others[0], 2);
+    assert_int_equal(node_others(second->node, others), 1);
+    assert_int_equal(others[0], 1);
+    for (size_t i = 0; i < 3; i++)
+        hand_lease(&hands[i], i ? second : first, 600000);
+    await_workers(first, 0, 1);
+    await_workers(second, 1, 1);
+    await_workers(first, 2, 2);
+    await_workers(second, 0, 2);
+    for (size_t i = 0; i < 3; i++) {
+        node_queue_give_up(i ? second->node : first->node, &hands[i].request);
+        hand_await(&hands[i]);
+    }
+    await_workers(second, 1, 0);
+    await_workers(first, 2, 0);
+}
+
 /* What the node says of receipts whose node does not answer is that it does not know. */
 static void test_receipts_of_a_node_that_has_gone(void **state)
 {
@@ -633,6 +696,10 @@ static void test_other_node_stops(void **state)
                      ERROR_NONE);
     assert_int_equal(question_ask(&question, &both->half[0], &get), ERROR_OVERLOADED);
     question_free(&question);
+    struct survey survey;
+    assert_int_equal(survey_ask(&survey, &both->half[0], SURVEY_WORKERS, 2), ERROR_OVERLOADED);
+    assert_int_equal(survey_ask(&survey, &both->half[0], SURVEY_WORKERS, 0), ERROR_NONE);
+    survey_deinit(&survey);
 }
 
 #ifdef TICKWHEEL_WITH_LOG_KAFKA
@@ -667,7 +734,6 @@ static int cluster_set_up(void **state)
         half->id = i + 1;
         half->both = &cluster->both;
         half_init(half);
-        half_set(half, "cluster_node_id", i == 0 ? "1" : "2");
         half_set(half, "cluster_brokers", rd_kafka_mock_cluster_bootstraps(cluster->brokers));
         half_set(half, "cluster_name", "test");
         half_set(half, "cluster_lease", "1s");
@@ -726,16 +792,22 @@ static size_t half_count_owned(const struct half *half)
     return count;
 }
 
-/* Until both halves run, and own their parts. */
-static void cluster_await_shares(struct cluster *cluster)
+/* Until both halves run, own their parts, the first so many, and ask each other. */
+static void cluster_await_shares(struct cluster *cluster, size_t first)
 {
     const struct instant until = instant_add_ms(instant_now(), AWAIT_MS);
+    uint32_t others[NODE_OTHERS_MAX];
 
-    for (size_t i = 0; i < 2; i++)
-        while (half_count_owned(&cluster->both.half[i]) != PARTITIONS / 2) {
+    for (size_t i = 0; i < 2; i++) {
+        const struct half *half = &cluster->both.half[i];
+
+        while (half_count_owned(half) != (i == 0 ? first : PARTITIONS - first) ||
+               node_others(half->node, others) != 1) {
             assert_true(instant_now().ns < until.ns);
             poll(NULL, 0, 10);
         }
+        assert_int_equal(others[0], 2 - i);
+    }
 }
 
 /* Each node knows from the log, and from the notes of the other, whom to ask. */
@@ -747,7 +819,7 @@ static void test_the_log_says_who_owns(void **state)
         half_start(&cluster->both.half[i], NULL);
     for (size_t i = 0; i < 2; i++)
         half_await(&cluster->both.half[i]);
-    cluster_await_shares(cluster);
+    cluster_await_shares(cluster, PARTITIONS / 2);
     for (uint16_t i = 0; i < 2 * PARTITIONS; i++) {
         const struct half *half = &cluster->both.half[i % 2];
         char key[16];
@@ -761,7 +833,8 @@ static void test_the_log_says_who_owns(void **state)
 }
 
 /* When an owner stops, what was asked of it waits for the next one; and it is another process at
- * another port when it comes back. */
+ * another port when it comes back. A node is asked for its figures although it owns nothing, and
+ * not when it has stopped. */
 static void test_the_owner_changes(void **state)
 {
     struct cluster *cluster = *state;
@@ -769,11 +842,12 @@ static void test_the_owner_changes(void **state)
     struct timer_id ids[PARTITIONS];
     char key[16];
 
+    half_set(first, "cluster_weight", "1000");
     half_start(first, NULL);
-    half_start(second, NULL);
     half_await(first);
+    half_start(second, NULL);
     half_await(second);
-    cluster_await_shares(cluster);
+    cluster_await_shares(cluster, PARTITIONS);
     for (uint16_t i = 0; i < PARTITIONS; i++) {
         snprintf(key, sizeof(key), "kept-%u", i);
         ids[i] = create(second, i, key);
@@ -784,9 +858,12 @@ static void test_the_owner_changes(void **state)
             assert_int_equal(change(second, COMMAND_FIRE, &ids[i], 9, NULL),
                              ERROR_VERSION_MISMATCH);
         assert_int_equal(half_count_owned(second), PARTITIONS);
+        uint32_t others[NODE_OTHERS_MAX];
+        assert_int_equal(node_others(second->node, others), 0);
+        half_set(first, "cluster_weight", "1");
         half_start(first, NULL);
         half_await(first);
-        cluster_await_shares(cluster);
+        cluster_await_shares(cluster, PARTITIONS / 2);
         for (uint16_t i = 0; i < PARTITIONS; i++) {
             snprintf(key, sizeof(key), "kept-%u", i);
             assert_seen_equally(&cluster->both, &ids[i], key, TIMER_SCHEDULED);
@@ -816,6 +893,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_items_of_the_other_node, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_workers_wait_for_both_nodes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_worker_at_both_nodes_is_given_up, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_workers_of_the_other_node, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_receipts_of_a_node_that_has_gone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_other_node_stops, set_up, tear_down),
     };

@@ -113,10 +113,12 @@ struct peers_node *peers_node_of(struct peers *peers, uint32_t id)
 /* ---- on the way ---- */
 
 /* It may take long at the other node. */
-static bool peers_is_slow(enum command_kind kind)
+static bool peers_is_slow(const struct command *command)
 {
-    return kind == COMMAND_LIST || kind == COMMAND_FORECAST || kind == COMMAND_SURVEY ||
-           kind == COMMAND_COMPLETE;
+    const enum command_kind kind = command->kind;
+
+    return kind == COMMAND_LIST || kind == COMMAND_FORECAST || kind == COMMAND_COMPLETE ||
+           (kind == COMMAND_SURVEY && !command_is_of_node(command));
 }
 
 static void peers_measure(struct peers_request *request)
@@ -132,7 +134,7 @@ static void peers_measure(struct peers_request *request)
 /* False: too much waits for this node, or it cannot be served. */
 static bool peers_queue(struct peers *peers, uint32_t id, struct peers_request *request)
 {
-    const bool is_slow = peers_is_slow(request->command->kind);
+    const bool is_slow = peers_is_slow(request->command);
 
     pthread_mutex_lock(&peers->lock);
     struct peers_node *node = peers_node_of(peers, id);
@@ -158,13 +160,15 @@ static void peers_await_owner(struct peers *peers, struct peers_request *request
     pthread_mutex_unlock(&peers->lock);
 }
 
-/* Sends a request where its partition is now. */
+/* Sends a request where its partition is now, or to the node that it is about. */
 static void peers_route(struct peers *peers, struct peers_request *request)
 {
     const struct peers_host *host = &peers->host;
     uint32_t node = 0;
 
-    if (host->is_here(host->context, request->command->partition, &node)) {
+    if (command_is_of_node(request->command)) {
+        node = request->command->survey->node;
+    } else if (host->is_here(host->context, request->command->partition, &node)) {
         host->take_back(host->context, request);
         return;
     }

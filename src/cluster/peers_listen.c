@@ -183,7 +183,8 @@ static void listen_submit(struct listen_message *message)
         struct listen_command *job = &message->jobs[i];
         struct wire_answer answer = {.fate = WIRE_ELSEWHERE};
 
-        if (host->is_here(host->context, job->job.command.partition, &answer.node)) {
+        if (command_is_of_node(&job->job.command) ||
+            host->is_here(host->context, job->job.command.partition, &answer.node)) {
             answer.fate = WIRE_FAILED;
             answer.error = host->submit(host->context, &job->job);
             if (!answer.error)

@@ -51,8 +51,8 @@ static const struct command_created no_result = {ERROR_NONE, false, false, {{0},
 static const struct command_event no_event = {{NULL, 0}, ERROR_NONE, {0, 0}};
 static const struct forecast no_forecast = {{0}, 0, 0, 0, NULL, 0, 0, 0, 0, {0}};
 static const struct survey_row no_row = {0, 0, 0, 0, {0}, false};
-static const struct survey no_survey = {SURVEY_QUEUES,       {NULL, 0}, NULL, 0, NULL, 0,
-                                        {NULL, 0, 0, false}, false,     0};
+static const struct survey no_survey = {SURVEY_QUEUES, 0, {NULL, 0},           NULL,  0,
+                                        NULL,          0, {NULL, 0, 0, false}, false, 0};
 
 /* ---- random commands ---- */
 
@@ -205,10 +205,11 @@ static void random_questions(struct random *random, struct sample *sample)
                                          .due = sample->due};
     if (command->kind == COMMAND_FORECAST)
         command->forecast = &sample->forecast;
-    sample->survey = (struct survey){.kind = (enum survey_kind)random_below(random, 3),
-                                     .queue = wire_random_text(random, sample->texts[7]),
-                                     .items = sample->items,
-                                     .items_max = ITEMS};
+    sample->survey =
+        (struct survey){.kind = (enum survey_kind)random_below(random, SURVEY_WORKERS + 1),
+                        .queue = wire_random_text(random, sample->texts[7]),
+                        .items = sample->items,
+                        .items_max = ITEMS};
     if (command->kind == COMMAND_SURVEY)
         command->survey = &sample->survey;
     if (command_is_work(command->kind))

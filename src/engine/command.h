@@ -152,6 +152,12 @@ struct command {
     struct list part_link_;  /* on the engine's list of parts */
 };
 
+/* It asks the node that `survey` names, whichever partitions that has; no engine gets it. */
+static inline bool command_is_of_node(const struct command *command)
+{
+    return command->kind == COMMAND_SURVEY && survey_is_of_node(command->survey->kind);
+}
+
 /* How many things it asks at once, where those are limited. */
 static inline size_t command_weight(const struct command *command)
 {

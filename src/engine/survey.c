@@ -22,23 +22,16 @@ void survey_deinit(struct survey *survey)
     buffer_deinit(&survey->names);
 }
 
-/* The row of a dispatch queue. NULL: there are as many as may be, or out of memory. */
-static struct survey_row *survey_row_of(struct surveyor *surveyor, uint64_t key, struct bytes name)
+struct survey_row *survey_add(struct survey *survey, struct bytes name)
 {
-    struct survey *survey = surveyor->survey;
-    const size_t found = (size_t)(uintptr_t)map_get(&surveyor->rows, key);
-
-    assert(found <= survey->row_count && survey->row_count <= SURVEY_ROWS_MAX);
-    if (found)
-        return &survey->rows[found - 1];
+    assert(survey->row_count <= SURVEY_ROWS_MAX);
     if (survey->row_count == SURVEY_ROWS_MAX) {
         survey->is_cut = true;
         return NULL;
     }
     if (!survey->rows)
         survey->rows = calloc(SURVEY_ROWS_MAX, sizeof(*survey->rows));
-    if (!survey->rows ||
-        !map_put(&surveyor->rows, key, (void *)(uintptr_t)(survey->row_count + 1))) {
+    if (!survey->rows) {
         survey->names.failed = true;
         return NULL;
     }
@@ -47,6 +40,22 @@ static struct survey_row *survey_row_of(struct surveyor *surveyor, uint64_t key,
         .name_at = survey->names.size, .name_size = name.size, .oldest = WALL_NEVER};
     buffer_append_bytes(&survey->names, name);
     return row;
+}
+
+/* The row of a dispatch queue. NULL: there are as many as may be, or out of memory. */
+static struct survey_row *survey_row_of(struct surveyor *surveyor, uint64_t key, struct bytes name)
+{
+    struct survey *survey = surveyor->survey;
+    const size_t found = (size_t)(uintptr_t)map_get(&surveyor->rows, key);
+
+    assert(found <= survey->row_count);
+    if (found)
+        return &survey->rows[found - 1];
+    struct survey_row *row = survey_add(survey, name);
+    if (!row || map_put(&surveyor->rows, key, (void *)(uintptr_t)survey->row_count))
+        return row;
+    survey->names.failed = true;
+    return NULL;
 }
 
 static void survey_add_ready(struct survey_row *row, const struct timer *timer)
@@ -158,7 +167,7 @@ enum error_code dispatch_survey(struct engine *engine, struct command *command)
     struct survey *survey = command->survey;
     struct surveyor surveyor = {.engine = engine, .command = command, .survey = survey};
 
-    assert(engine->is_in_turn);
+    assert(engine->is_in_turn && !survey_is_of_node(survey->kind));
     assert(!survey->rows && survey->row_count == 0 && survey->item_count == 0);
     dispatch_look_at_pauses(engine);
     buffer_init(&survey->names);

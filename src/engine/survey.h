@@ -1,6 +1,6 @@
 /*
  * survey.h - counts the due timers of one partition that wait or are in flight, by queue or by
- * target; or shows the first items of a queue.
+ * target; or shows the first items of a queue; or tells what a node knows of itself.
  *
  * It tells of the asking tenant's timers alone, and of those in memory. Each timer that waits is
  * looked at once.
@@ -22,11 +22,18 @@ enum survey_kind {
     SURVEY_QUEUES,  /* a row for each built-in queue, by its full name */
     SURVEY_TARGETS, /* a row for each origin and broker connection */
     SURVEY_ITEMS,   /* the items of one queue, in the order in which workers get them */
+    /* Of a node, in place of a partition: the node answers them (shard/node_survey.c). */
+    SURVEY_WORKERS, /* a row for each queue for which workers wait there */
 };
+
+static inline bool survey_is_of_node(enum survey_kind kind)
+{
+    return kind >= SURVEY_WORKERS;
+}
 
 struct survey_row {
     size_t name_at, name_size; /* in `names` */
-    uint64_t ready;            /* due, and not in flight */
+    uint64_t ready;            /* due, and not in flight; WORKERS: the workers */
     uint64_t taken;            /* in flight; of a queue: leased */
     struct wall oldest;        /* the due time of the first that is ready; WALL_NEVER: none is */
     bool is_spilled;           /* further ones that are due may be on disk alone */
@@ -35,7 +42,9 @@ struct survey_row {
 struct survey {
     /* The question. */
     enum survey_kind kind;
-    struct bytes queue; /* ITEMS: the full name. QUEUES: the only one to tell of; empty: all */
+    uint32_t node;      /* of a node: its number; 0: this one */
+    struct bytes queue; /* ITEMS: the full name. QUEUES, WORKERS: the only one to tell of; empty:
+                           all */
     const struct timer **items; /* ITEMS: room for `items_max` */
     size_t items_max;
     /* The answer; the engine begins with nothing. */
@@ -50,6 +59,9 @@ static inline struct bytes survey_name(const struct survey *survey, const struct
 {
     return (struct bytes){survey->names.data + row->name_at, row->name_size};
 }
+
+/* Adds an empty row. NULL: there are as many as may be; or out of memory, and `names` failed. */
+struct survey_row *survey_add(struct survey *survey, struct bytes name);
 
 void survey_deinit(struct survey *survey);
 

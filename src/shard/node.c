@@ -548,6 +548,8 @@ void node_answered(struct node *node, struct node_request *request)
 
 enum error_code node_submit_here(struct node *node, struct node_request *request)
 {
+    if (command_is_of_node(&request->command))
+        return node_survey_answer(node, request);
     enum error_code error = node_admit(node, request, NODE_HERE);
 
     if (!error)
@@ -557,7 +559,13 @@ enum error_code node_submit_here(struct node *node, struct node_request *request
 
 enum error_code node_submit(struct node *node, struct node_request *request)
 {
-    const bool is_here = node_is_here(node, request);
+    const bool is_of_node = command_is_of_node(&request->command);
+
+    if (is_of_node && !request->command.survey->node)
+        return node_survey_answer(node, request);
+    if (is_of_node && !node->route.pass)
+        return node_refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
+    const bool is_here = !is_of_node && node_is_here(node, request);
     enum error_code error = node_admit(node, request, is_here ? NODE_HERE : NODE_PASSED);
     struct list others;
 

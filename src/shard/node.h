@@ -84,8 +84,9 @@ enum error_code node_start(const struct config *config, struct metrics *metrics,
  * batch is committed, threads end, storage closes. Every request was answered before it returns. */
 void node_stop(struct node *node);
 
-/* Hands a request to its partition's engine (command.partition). OVERLOADED when too much is in
- * flight, STOPPING, DISK_FULL: then nothing was taken and `done` is not called. */
+/* Hands a request to its partition's engine (command.partition), or a survey of a node to that
+ * node. OVERLOADED when too much is in flight, STOPPING, DISK_FULL: then nothing was taken and
+ * `done` is not called. */
 enum error_code node_submit(struct node *node, struct node_request *request);
 
 /* Like node_submit, but the request waits in `outbox`, a list that the caller keeps, until
@@ -253,6 +254,12 @@ void node_members(struct node *node,
 
 #define NODE_STANDBYS_MAX 3
 
+#define NODE_OTHERS_MAX 64
+
+/* The other nodes of the cluster that a survey of all nodes asks, by their numbers: those that are
+ * alive and do not stop, and those that own a partition. Returns how many. */
+size_t node_others(struct node *node, uint32_t ret_nodes[NODE_OTHERS_MAX]);
+
 struct node_partition_view {
     uint32_t owner, planned; /* by the log, by the plan; 0: none, or not known */
     uint32_t next;           /* by the plan: owns it when it has read its log; 0: none */
@@ -296,11 +303,6 @@ bool node_target_status(const struct node *node, const struct timer *timer,
 /* Tells of the targets of a tenant that have failures (delivery/targets.h). */
 void node_targets(struct node *node, struct bytes tenant,
                   void (*tell)(void *context, const struct target_view *view), void *context);
-
-/* Tells how many workers wait for each queue of any tenant, by its full name. `tell` copies
- * the name. */
-void node_workers(struct node *node,
-                  void (*tell)(void *context, struct bytes queue, size_t workers), void *context);
 
 struct node_health {
     bool is_ready;    /* recovered, storage works, not stopping */

@@ -95,12 +95,6 @@ void node_targets(struct node *node, struct bytes tenant,
     targets_each(node->targets, tenant, instant_now(), tell, context);
 }
 
-void node_workers(struct node *node,
-                  void (*tell)(void *context, struct bytes queue, size_t workers), void *context)
-{
-    queue_board_each(node->board, tell, context);
-}
-
 void node_tenants(struct node *node,
                   void (*tell)(void *context, struct bytes tenant, uint64_t pending), void *context)
 {

@@ -5,6 +5,7 @@
  *   node_status.c    health, metrics, and the state of targets and brokers
  *   node_queue.c     requests of workers, on their way to a shard
  *   node_work.c      and on their way to other nodes
+ *   node_survey.c    answers of the node about itself, and the nodes that are asked
  *   shard.c          a shard's thread
  *   shard_queue.c    its queue
  *   shard_move.c     partitions that change their shard
@@ -269,6 +270,11 @@ bool node_work_is_elsewhere(const struct node *node);
 /* Takes a lease: asks the queue of this node, and then those of others. NO_MEMORY, or what
  * node_queue_submit says. */
 enum error_code node_work_gather(struct node *node, struct node_queue_request *request);
+
+/* ---- node_survey.c ---- */
+
+/* Answers a survey of this node, with `done`, before it returns. STOPPING: it was not taken. */
+enum error_code node_survey_answer(struct node *node, struct node_request *request);
 
 /* ---- maintenance.c ---- */
 

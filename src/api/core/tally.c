@@ -1,4 +1,4 @@
-/* tally.c - sums up what the partitions have due. */
+/* tally.c - sums up what the partitions have due, and what the nodes know. */
 #include "api/core/tally.h"
 
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static void tally_add_survey(struct node_tally *tally, const struct survey *surv
 
         if (!row)
             return;
-        row->ready = from->ready;
+        *(survey->kind == SURVEY_WORKERS ? &row->workers : &row->ready) = from->ready;
         row->taken = from->taken;
         row->oldest = from->oldest;
         row->is_spilled = from->is_spilled;
@@ -168,9 +168,10 @@ static void tally_free(struct node_tally *tally)
     free(tally);
 }
 
-static struct node_tally *tally_create(struct call *call)
+/* `node_count`: 0, or this node and those of `others`. NULL: out of memory. */
+static struct node_tally *tally_create(struct call *call, size_t node_count)
 {
-    const size_t count = node_partition_count(call->api->options.node);
+    const size_t count = node_partition_count(call->api->options.node) + node_count;
     struct node_tally *tally = calloc(1, sizeof(*tally));
 
     if (!tally)
@@ -189,7 +190,11 @@ static struct node_tally *tally_create(struct call *call)
 void tally_ask(struct call *call, enum survey_kind kind, struct bytes queue, size_t items_max,
                void (*finish)(struct node_tally *tally))
 {
-    struct node_tally *tally = tally_create(call);
+    struct node *node = call->api->options.node;
+    const size_t partition_count = node_partition_count(node);
+    uint32_t others[NODE_OTHERS_MAX];
+    const size_t node_count = kind == SURVEY_QUEUES ? 1 + node_others(node, others) : 0;
+    struct node_tally *tally = tally_create(call, node_count);
 
     if (!tally) {
         call_answer_error(call, ERROR_NO_MEMORY, "");
@@ -200,13 +205,19 @@ void tally_ask(struct call *call, enum survey_kind kind, struct bytes queue, siz
     if (queue.size)
         queue = queue_full_name(caller_tenant(&call->caller), queue, tally->queue_);
     for (size_t i = 0; i < tally->part_count; i++) {
+        const bool is_of_node = i >= partition_count;
         struct tally_part *part = &tally->parts[i];
         struct command *command = &tally->scatter_->parts[i].node.command;
 
-        part->survey = (struct survey){
-            .kind = kind, .queue = queue, .items = part->items, .items_max = items_max};
-        *command = (struct command){
-            .kind = COMMAND_SURVEY, .partition = (uint16_t)i, .survey = &part->survey};
+        part->survey =
+            (struct survey){.kind = is_of_node ? SURVEY_WORKERS : kind,
+                            .node = i > partition_count ? others[i - partition_count - 1] : 0,
+                            .queue = queue,
+                            .items = part->items,
+                            .items_max = items_max};
+        *command = (struct command){.kind = COMMAND_SURVEY,
+                                    .partition = is_of_node ? 0 : (uint16_t)i,
+                                    .survey = &part->survey};
     }
     tally->scatter_->resume = tally_gathered;
     tally->scatter_->done = kind == SURVEY_ITEMS ? tally_copy_items : NULL;

@@ -1,5 +1,6 @@
 /*
- * tally.h - asks every partition for a survey (engine/survey.h), and sums the rows up by name.
+ * tally.h - asks every partition for a survey (engine/survey.h), and every node for what it adds to
+ * that, and sums the rows up by name.
  *
  *     tally_ask(call, SURVEY_QUEUES, (struct bytes){0}, finish);
  *     ...
@@ -7,7 +8,8 @@
  *
  * Few are under way at a time (api->tallies); the rest wait in FIFO order.
  *
- * Errors     A partition that fails answers the call with its error, and `finish` is not called.
+ * Errors     A partition or a node that fails answers the call with its error, and `finish` is not
+ *            called.
  * Ownership  The call's `state` holds the tally: use tally_closed as the route's `closed`.
  * Threads    The worker's that owns the connection.
  */
@@ -35,7 +37,7 @@ struct node_tally {
     size_t row_count, row_capacity;
     struct buffer names; /* failed: out of memory */
     bool is_cut;         /* there are more rows, or items, than are told of */
-    /* ITEMS: copies, in the order of each partition */
+    /* Of the partitions, and behind them of the nodes. ITEMS: copies, in the order of each */
     size_t part_count;
     struct tally_part *parts;
     /* Its own. */
@@ -44,7 +46,7 @@ struct node_tally {
     char queue_[QUEUE_FULL_NAME_SIZE_MAX];
 };
 
-/* Of one partition. */
+/* Of one partition, or one node. */
 struct tally_part {
     struct survey survey;
     const struct timer *items[TALLY_ITEMS]; /* valid until the reply is left */
@@ -53,7 +55,7 @@ struct tally_part {
     bool is_short;                          /* a copy is missing */
 };
 
-/* Asks, and calls `finish` when all partitions have answered. `queue`, for ITEMS and a single row
+/* Asks, and calls `finish` when all have answered. `queue`, for ITEMS and a single row
  * of QUEUES, is its name at its tenant; `items_max` is for ITEMS. */
 void tally_ask(struct call *call, enum survey_kind kind, struct bytes queue, size_t items_max,
                void (*finish)(struct node_tally *tally));

@@ -26,7 +26,9 @@ struct node {
     size_t outpaced; /* patches that come too late */
     bool is_held, is_reversed, is_stopping;
     const char *not_ready;
-    struct target_pauses *pauses; /* the real ones, in memory alone */
+    size_t other_count;
+    enum error_code (*answer)(struct survey *survey); /* of a node; NULL: nothing is known of it */
+    struct target_pauses *pauses;                     /* the real ones, in memory alone */
 };
 
 /* ---- commands; on the node's thread, under the lock ---- */
@@ -172,6 +174,13 @@ static void node_fake_cancel(struct timer *timer)
     timer->version++;
 }
 
+static void node_fake_survey(struct node *node, struct command *command)
+{
+    command->error = node->fails;
+    if (!command->error && node->answer && command_is_of_node(command))
+        command->error = node->answer(command->survey);
+}
+
 static void execute(struct node *node, struct command *command)
 {
     struct timer *timer;
@@ -188,10 +197,10 @@ static void execute(struct node *node, struct command *command)
         command->explained = (struct explained){.place = PLACE_WHEEL, .now = wall_now()};
         node_fake_find(node, command);
         break;
-    case COMMAND_LEASE: /* the API has other calls for these */
+    case COMMAND_LEASE: /* the API has other calls for these two */
     case COMMAND_REPORT:
     case COMMAND_SURVEY: /* nothing is due */
-        command->error = node->fails;
+        node_fake_survey(node, command);
         break;
     case COMMAND_FORECAST:
         command->error = node->fails;
@@ -641,6 +650,15 @@ void node_fake_await_submitted(struct node *node, size_t count)
     pthread_mutex_unlock(&node->lock);
 }
 
+void node_fake_set_others(struct node *node, size_t count,
+                          enum error_code (*answer)(struct survey *survey))
+{
+    pthread_mutex_lock(&node->lock);
+    node->other_count = count;
+    node->answer = answer;
+    pthread_mutex_unlock(&node->lock);
+}
+
 void node_fake_set_not_ready(struct node *node, const char *reason)
 {
     pthread_mutex_lock(&node->lock);
@@ -715,16 +733,20 @@ void node_targets(struct node *node, struct bytes tenant,
     (void)node, (void)tenant, (void)tell, (void)context;
 }
 
-void node_workers(struct node *node,
-                  void (*tell)(void *context, struct bytes queue, size_t workers), void *context)
-{
-    (void)node, (void)tell, (void)context;
-}
-
 void node_tenants(struct node *node,
                   void (*tell)(void *context, struct bytes tenant, uint64_t pending), void *context)
 {
     (void)node, (void)tell, (void)context;
+}
+
+size_t node_others(struct node *node, uint32_t ret_nodes[NODE_OTHERS_MAX])
+{
+    pthread_mutex_lock(&node->lock);
+    const size_t count = node->other_count;
+    pthread_mutex_unlock(&node->lock);
+    for (size_t i = 0; i < count; i++)
+        ret_nodes[i] = (uint32_t)i + 2;
+    return count;
 }
 
 bool node_broker_status(const struct node *node, size_t index, struct broker_status *ret_status)

@@ -51,6 +51,11 @@ bool node_fake_set_error(struct node *node, const struct timer_id *id, const cha
 /* Lets the built-in queue see what time it is, and what has become ready since. */
 void node_fake_tick(struct node *node);
 
+/* From now on there are `count` other nodes, 2 to count + 1, and `answer` fills in the surveys of
+ * each node: of this one, whose number is 0, too. On the node's thread. */
+void node_fake_set_others(struct node *node, size_t count,
+                          enum error_code (*answer)(struct survey *survey));
+
 /* Leases that were given up; their workers go on waiting. */
 size_t node_fake_given_up(struct node *node);
 

@@ -19,19 +19,6 @@ enum {
 
 /* ---- how full they are ---- */
 
-static void overview_add_workers(void *context, struct bytes queue, size_t workers)
-{
-    struct node_tally *tally = context;
-    const struct bytes name = queue_own_name(caller_tenant(&tally->call->caller), queue);
-    const struct bytes wanted = tally->call->parameter;
-
-    if (!name.size || (wanted.size && !bytes_equal(name, wanted)))
-        return;
-    struct tally_row *row = tally_add(tally, queue);
-    if (row)
-        row->workers = workers;
-}
-
 /* The queues of the tenant that are paused, and have no items perhaps. */
 static void overview_add_paused(struct node_tally *tally)
 {
@@ -84,10 +71,9 @@ static void overview_append(struct node_tally *tally, struct bytes name,
     buffer_append_text(out, "}");
 }
 
-/* With the workers that wait. False: answered. */
+/* With those that are paused. False: answered. */
 static bool overview_sum(struct node_tally *tally)
 {
-    node_workers(tally->call->api->options.node, overview_add_workers, tally);
     overview_add_paused(tally);
     tally_sum(tally);
     if (!buffer_failed(&tally->names))

@@ -1,0 +1,84 @@
+/*
+ * Goal: figures that nodes count are those of all nodes of a cluster: each node counts once, and
+ * there is no answer without one of them. Method: the API on a node double, which answers for this
+ * node, as number 0, and for the nodes 2 to 4.
+ */
+#include "api/testing/fixture.h"
+
+#include <assert.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+enum { OTHERS = 3 };
+
+static int all_nodes_set_up(void **state)
+{
+    *state = fixture_start(NULL);
+    return 0;
+}
+
+static int all_nodes_tear_down(void **state)
+{
+    fixture_stop(*state);
+    return 0;
+}
+
+/* A node that cannot be reached. */
+static enum error_code lose_node(struct survey *survey)
+{
+    return survey->node == 3 ? ERROR_OVERLOADED : ERROR_NONE;
+}
+
+static void expect_answer(struct api_fixture *fixture, const char *path, const char *expected)
+{
+    fixture_ask(fixture, "GET", path, "", BYTES(""), 200, NULL);
+    const struct bytes body = lines_at(fixture->reply.body, 0);
+    if (!bytes_equal(body, bytes_of(expected)))
+        fail_msg("%.*s", (int)body.size, body.data);
+}
+
+/* ---- workers of queues ---- */
+
+/* Node N has N workers for "mail", and this one 1; node 3 has others, too. */
+static enum error_code tell_workers(struct survey *survey)
+{
+    assert(survey->kind == SURVEY_WORKERS);
+    survey_add(survey, BYTES("mail"))->ready = survey->node ? survey->node : 1;
+    if (survey->node == 3 && !survey->queue.size)
+        survey_add(survey, BYTES("post"))->ready = 7;
+    return ERROR_NONE;
+}
+
+/* proves: queues-list */
+static void test_workers_of_all_nodes(void **state)
+{
+#define QUEUE(name, workers)                                               \
+    "{\"name\":\"" name "\",\"ready\":0,\"leased\":0,\"workers\":" workers \
+    ",\"more_on_disk\":false}"
+    struct api_fixture *fixture = *state;
+
+    node_fake_set_others(fixture->node, 0, tell_workers);
+    expect_answer(fixture, "/v1/queues", "{\"queues\":[" QUEUE("mail", "1") "],\"complete\":true}");
+    node_fake_set_others(fixture->node, OTHERS, tell_workers);
+    expect_answer(
+        fixture, "/v1/queues",
+        "{\"queues\":[" QUEUE("mail", "10") "," QUEUE("post", "7") "],\"complete\":true}");
+    expect_answer(fixture, "/v1/queues/mail", QUEUE("mail", "10"));
+    node_fake_set_others(fixture->node, OTHERS, lose_node);
+    fixture_ask(fixture, "GET", "/v1/queues", "", BYTES(""), 503, "overloaded");
+    fixture_ask(fixture, "GET", "/v1/queues/mail", "", BYTES(""), 503, "overloaded");
+#undef QUEUE
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, all_nodes_set_up, all_nodes_tear_down)
+    const struct CMUnitTest tests[] = {
+        TEST(test_workers_of_all_nodes),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

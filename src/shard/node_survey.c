@@ -1,0 +1,80 @@
+/* node_survey.c - answers of a node about itself, for the node that a client asks; and the nodes
+ * that are asked. */
+#include "shard/shard.h"
+
+#include "timer/queue_target.h"
+
+#include <assert.h>
+
+/* ---- the nodes ---- */
+
+struct survey_others {
+    uint32_t self;
+    uint32_t *nodes;
+    size_t count;
+};
+
+static void others_add(struct survey_others *others, uint32_t node)
+{
+    size_t i = 0;
+
+    while (i < others->count && others->nodes[i] != node)
+        i++;
+    if (node && node != others->self && i == others->count && i < NODE_OTHERS_MAX)
+        others->nodes[others->count++] = node;
+}
+
+static void others_add_member(void *context, const struct node_member_view *member)
+{
+    if (member->is_alive && !member->is_stopping)
+        others_add(context, member->node);
+}
+
+size_t node_others(struct node *node, uint32_t ret_nodes[NODE_OTHERS_MAX])
+{
+    const struct node_route *route = &node->route;
+    struct survey_others others = {.self = node->config->cluster_node_id, .nodes = ret_nodes};
+
+    node_members(node, others_add_member, &others);
+    for (uint16_t i = 0; i < node->partition_count; i++) {
+        uint32_t owner = 0;
+
+        if (route->owner)
+            owner = route->owner(route->context, i);
+        else
+            node_owns(node, i, &owner);
+        others_add(&others, owner);
+    }
+    return others.count;
+}
+
+/* ---- what one tells ---- */
+
+static void survey_add_workers(void *context, struct bytes queue, size_t workers)
+{
+    const struct command *command = context;
+    struct survey *survey = command->survey;
+
+    if (!queue_own_name(command->tenant, queue).size ||
+        (survey->queue.size && !bytes_equal(survey->queue, queue)))
+        return;
+    struct survey_row *row = survey_add(survey, queue);
+    if (row)
+        row->ready = workers;
+}
+
+enum error_code node_survey_answer(struct node *node, struct node_request *request)
+{
+    struct command *command = &request->command;
+    struct survey *survey = command->survey;
+
+    assert(!survey->rows && survey->row_count == 0);
+    if (atomic_load(&node->is_stopping))
+        return ERROR_STOPPING;
+    survey->is_cut = false;
+    buffer_init(&survey->names);
+    queue_board_each(node->board, survey_add_workers, command);
+    command->error = buffer_failed(&survey->names) ? ERROR_NO_MEMORY : ERROR_NONE;
+    request->done(request);
+    return ERROR_NONE;
+}
