@@ -653,6 +653,49 @@ static void test_workers_of_the_other_node(void **state)
     await_workers(first, 2, 0);
 }
 
+static void tell_refusals(void *context,
+                          void (*tell)(void *to, struct bytes tenant, uint64_t refused), void *to)
+{
+    (void)context;
+    tell(to, BYTES("shop"), 3);
+}
+
+/* Each tells the other what waits of a tenant, and what its API refused. */
+static void test_tenants_of_the_other_node(void **state)
+{
+    const struct halves *both = *state;
+    const struct half *first = &both->half[0], *second = &both->half[1];
+    const struct node_refusals refusals = {.each = tell_refusals};
+    struct survey survey;
+    uint64_t ready = 0;
+
+    node_set_refusals(first->node, &refusals);
+    create_job(second, 0, "a");
+    create_job(second, 2, "b");
+    for (; ready != 2; poll(NULL, 0, 1)) { /* shards tell each second */
+        uint64_t refused = 0;
+
+        assert_int_equal(survey_ask(&survey, second, SURVEY_TENANTS, 1), ERROR_NONE);
+        ready = 0;
+        for (size_t i = 0; i < survey.row_count; i++) {
+            const struct survey_row *row = &survey.rows[i];
+            const struct bytes name = survey_name(&survey, row);
+
+            assert_true(bytes_equal(name, row->is_spilled ? BYTES("shop") : BYTES("")));
+            assert_true((row->ready > 0) == (row->oldest.ms != WALL_NEVER.ms));
+            ready += row->ready;
+            refused += row->taken;
+        }
+        assert_int_equal(refused, 3);
+        survey_deinit(&survey);
+    }
+    node_set_refusals(first->node, NULL);
+    assert_int_equal(survey_ask(&survey, second, SURVEY_TENANTS, 0), ERROR_NONE);
+    for (size_t i = 0; i < survey.row_count; i++)
+        assert_true(survey.rows[i].ready == 0 && survey.rows[i].taken == 0);
+    survey_deinit(&survey);
+}
+
 /* What the node says of receipts whose node does not answer is that it does not know. */
 static void test_receipts_of_a_node_that_has_gone(void **state)
 {
@@ -894,6 +937,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_workers_wait_for_both_nodes, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_a_worker_at_both_nodes_is_given_up, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_workers_of_the_other_node, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_tenants_of_the_other_node, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_receipts_of_a_node_that_has_gone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_other_node_stops, set_up, tear_down),
     };

@@ -73,11 +73,84 @@ static void test_workers_of_all_nodes(void **state)
 #undef QUEUE
 }
 
+/* ---- tenants ---- */
+
+static void tell_ready(struct survey *survey, const char *tenant, uint64_t ready,
+                       uint64_t oldest_ms)
+{
+    struct survey_row *row = survey_add(survey, bytes_of(tenant));
+
+    row->ready = ready;
+    row->oldest.ms = oldest_ms;
+}
+
+static void tell_refused(struct survey *survey, const char *tenant, uint64_t refused)
+{
+    struct survey_row *row = survey_add(survey, bytes_of(tenant));
+
+    row->taken = refused;
+    row->is_spilled = true;
+}
+
+static enum error_code tell_tenants(struct survey *survey)
+{
+    assert(survey->kind == SURVEY_TENANTS);
+    tell_ready(survey, "someone", 100, 1); /* whom this node does not know */
+    if (survey->node == 0)
+        tell_ready(survey, "", 2, 1000000000000);
+    if (survey->node == 2)
+        tell_ready(survey, "", 1, 999999999000);
+    if (survey->node == 3)
+        tell_refused(survey, "", 4);
+    if (survey->node == 0)
+        tell_refused(survey, "", 3);
+    return ERROR_NONE;
+}
+
+/* Node 2 tells of the tenant, and not of others. */
+static enum error_code tell_some_tenants(struct survey *survey)
+{
+    survey->is_cut = survey->node == 2;
+    return tell_tenants(survey);
+}
+
+/* The tenant may wait at node 3, too. */
+static enum error_code tell_other_tenants(struct survey *survey)
+{
+    survey->is_cut = survey->node >= 2 && survey->node <= 3;
+    return tell_tenants(survey);
+}
+
+/* proves: tenants-list */
+static void test_tenants_of_all_nodes(void **state)
+{
+#define TENANTS(figures) \
+    "{\"tenants\":[{\"name\":\"-\",\"pending\":0," figures ",\"limits\":{}}],\"next\":null}"
+    struct api_fixture *fixture = *state;
+    static const char *const all = TENANTS("\"ready\":3,\"oldest\":\"2001-09-09T01:46:39.000Z\","
+                                           "\"rate_refused\":7");
+
+    node_fake_set_others(fixture->node, 0, tell_tenants);
+    expect_answer(fixture, "/v1/tenants",
+                  TENANTS("\"ready\":2,\"oldest\":\"2001-09-09T01:46:40.000Z\","
+                          "\"rate_refused\":3"));
+    node_fake_set_others(fixture->node, OTHERS, tell_tenants);
+    expect_answer(fixture, "/v1/tenants", all);
+    node_fake_set_others(fixture->node, OTHERS, tell_some_tenants);
+    expect_answer(fixture, "/v1/tenants", all);
+    node_fake_set_others(fixture->node, OTHERS, tell_other_tenants);
+    expect_answer(fixture, "/v1/tenants", TENANTS("\"rate_refused\":7"));
+    node_fake_set_others(fixture->node, OTHERS, lose_node);
+    fixture_ask(fixture, "GET", "/v1/tenants", "", BYTES(""), 503, "overloaded");
+#undef TENANTS
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, all_nodes_set_up, all_nodes_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_workers_of_all_nodes),
+        TEST(test_tenants_of_all_nodes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -267,7 +267,7 @@ const struct route routes[] = {
     {"GET", "/v1/stats", ACCESS_METRICS, "stats", .end = stats_get,
      .docs = {"getStats", "service", "Get the main figures of the daemon", .response = "Stats",
               .answers = {{200, "The figures, of all tenants."}}, .section = "#statistics"}},
-    {"GET", "/v1/tenants", ACCESS_READ, "tenant_list", .end = tenants_list,
+    {"GET", "/v1/tenants", ACCESS_READ, "tenant_list", .end = tenants_list, .closed = tally_closed,
      .docs = {"listTenants", "service", "Tell what each tenant uses, and its limits",
               .response = "Tenants", .answers = {{200, "A page."}}, .refusals = REFUSES_INPUT,
               .section = "security.md#use"}},

@@ -178,7 +178,7 @@ struct timer *wire_hold_timer(struct wire_reader *reader, struct wire_held *held
 static void wire_take_survey(struct wire_reader *reader, struct survey *survey,
                              struct wire_held *held)
 {
-    const size_t count = wire_take_below(reader, 4, SURVEY_ROWS_MAX + 1);
+    const size_t count = wire_take_below(reader, 4, survey_rows_max(survey->kind) + 1);
 
     survey->rows = wire_take_room(reader, count, sizeof(*survey->rows));
     for (size_t i = 0; !reader->failed_ && i < count; i++) {

@@ -206,7 +206,7 @@ static void random_questions(struct random *random, struct sample *sample)
     if (command->kind == COMMAND_FORECAST)
         command->forecast = &sample->forecast;
     sample->survey =
-        (struct survey){.kind = (enum survey_kind)random_below(random, SURVEY_WORKERS + 1),
+        (struct survey){.kind = (enum survey_kind)random_below(random, SURVEY_TENANTS + 1),
                         .queue = wire_random_text(random, sample->texts[7]),
                         .items = sample->items,
                         .items_max = ITEMS};

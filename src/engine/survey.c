@@ -24,13 +24,15 @@ void survey_deinit(struct survey *survey)
 
 struct survey_row *survey_add(struct survey *survey, struct bytes name)
 {
-    assert(survey->row_count <= SURVEY_ROWS_MAX);
-    if (survey->row_count == SURVEY_ROWS_MAX) {
+    const size_t most = survey_rows_max(survey->kind);
+
+    assert(survey->row_count <= most);
+    if (survey->row_count == most) {
         survey->is_cut = true;
         return NULL;
     }
     if (!survey->rows)
-        survey->rows = calloc(SURVEY_ROWS_MAX, sizeof(*survey->rows));
+        survey->rows = calloc(most, sizeof(*survey->rows));
     if (!survey->rows) {
         survey->names.failed = true;
         return NULL;

@@ -15,8 +15,9 @@
 #include "base/time.h"
 #include "timer/timer.h"
 
-/* Rows of one survey. */
-#define SURVEY_ROWS_MAX 1000
+/* Rows of one survey; of TENANTS, which are as many as have tokens or rows of /metrics. */
+#define SURVEY_ROWS_MAX    1000
+#define SURVEY_TENANTS_MAX 8192
 
 enum survey_kind {
     SURVEY_QUEUES,  /* a row for each built-in queue, by its full name */
@@ -24,6 +25,8 @@ enum survey_kind {
     SURVEY_ITEMS,   /* the items of one queue, in the order in which workers get them */
     /* Of a node, in place of a partition: the node answers them (shard/node_survey.c). */
     SURVEY_WORKERS, /* a row for each queue for which workers wait there */
+    SURVEY_TENANTS, /* of all tenants: a row for each that has timers which wait there, and another
+                       one for each of which its rate refused requests there */
 };
 
 static inline bool survey_is_of_node(enum survey_kind kind)
@@ -31,12 +34,18 @@ static inline bool survey_is_of_node(enum survey_kind kind)
     return kind >= SURVEY_WORKERS;
 }
 
+static inline size_t survey_rows_max(enum survey_kind kind)
+{
+    return kind == SURVEY_TENANTS ? SURVEY_TENANTS_MAX : SURVEY_ROWS_MAX;
+}
+
 struct survey_row {
     size_t name_at, name_size; /* in `names` */
     uint64_t ready;            /* due, and not in flight; WORKERS: the workers */
-    uint64_t taken;            /* in flight; of a queue: leased */
+    uint64_t taken;            /* in flight; of a queue: leased. TENANTS: the refused */
     struct wall oldest;        /* the due time of the first that is ready; WALL_NEVER: none is */
-    bool is_spilled;           /* further ones that are due may be on disk alone */
+    bool is_spilled;           /* further ones that are due may be on disk alone. TENANTS: the row
+                                  is of the refused, and not of those that wait */
 };
 
 struct survey {
@@ -51,7 +60,7 @@ struct survey {
     struct survey_row *rows; /* a name may have several */
     size_t row_count;
     struct buffer names;
-    bool is_cut; /* there are more rows than SURVEY_ROWS_MAX */
+    bool is_cut; /* there are more rows than may be; TENANTS: further ones have timers that wait */
     size_t item_count;
 };
 

@@ -234,6 +234,7 @@ static void node_free(struct node *node)
     pthread_mutex_destroy(&node->move_lock);
     pthread_mutex_destroy(&node->hold_lock);
     pthread_mutex_destroy(&node->pause_lock);
+    pthread_mutex_destroy(&node->refusals_lock);
     target_pause_board_deinit(&node->pauses);
     free(node);
 }
@@ -276,6 +277,7 @@ static struct node *node_alloc(const struct config *config, struct metrics *metr
     pthread_mutex_init(&node->move_lock, NULL);
     pthread_mutex_init(&node->hold_lock, NULL);
     pthread_mutex_init(&node->pause_lock, NULL);
+    pthread_mutex_init(&node->refusals_lock, NULL);
     target_pause_board_init(&node->pauses);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);

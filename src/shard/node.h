@@ -334,6 +334,17 @@ void node_tenants(struct node *node,
                   void (*tell)(void *context, struct bytes tenant, uint64_t pending),
                   void *context);
 
+/* Counts of the requests that the rate of a tenant refused; `each` tells of tenants with some. */
+struct node_refusals {
+    void *context;
+    void (*each)(void *context, void (*tell)(void *to, struct bytes tenant, uint64_t refused),
+                 void *to);
+};
+
+/* From now on surveys of this node tell of them. NULL: of none; it waits until a survey that is
+ * under way is over. */
+void node_set_refusals(struct node *node, const struct node_refusals *refusals);
+
 #define NODE_QUEUE_ROWS_MAX 64 /* of the queues of a tenant, among metrics_waiting.queues */
 
 /* The waiting timers by queue and by tenant. */

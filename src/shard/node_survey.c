@@ -63,6 +63,45 @@ static void survey_add_workers(void *context, struct bytes queue, size_t workers
         row->ready = workers;
 }
 
+static void survey_add_refused(void *to, struct bytes tenant, uint64_t refused)
+{
+    struct survey_row *row = survey_add(to, tenant);
+
+    if (!row)
+        return;
+    row->taken = refused;
+    row->is_spilled = true;
+}
+
+static void survey_tell_tenants(struct node *node, struct survey *survey)
+{
+    struct census_row rows[CENSUS_ROWS_MAX];
+    struct census_count others;
+    const size_t count = census_read(node->tenants, rows, &others);
+
+    for (size_t i = 0; i < count; i++) {
+        struct survey_row *row =
+            survey_add(survey, (struct bytes){rows[i].name, rows[i].name_size});
+
+        if (!row)
+            return;
+        row->ready = rows[i].count.ready;
+        row->oldest = rows[i].count.ready ? rows[i].count.oldest : WALL_NEVER;
+    }
+    pthread_mutex_lock(&node->refusals_lock);
+    if (node->refusals.each)
+        node->refusals.each(node->refusals.context, survey_add_refused, survey);
+    pthread_mutex_unlock(&node->refusals_lock);
+    survey->is_cut = survey->is_cut || others.ready > 0;
+}
+
+void node_set_refusals(struct node *node, const struct node_refusals *refusals)
+{
+    pthread_mutex_lock(&node->refusals_lock);
+    node->refusals = refusals ? *refusals : (struct node_refusals){0};
+    pthread_mutex_unlock(&node->refusals_lock);
+}
+
 enum error_code node_survey_answer(struct node *node, struct node_request *request)
 {
     struct command *command = &request->command;
@@ -73,7 +112,10 @@ enum error_code node_survey_answer(struct node *node, struct node_request *reque
         return ERROR_STOPPING;
     survey->is_cut = false;
     buffer_init(&survey->names);
-    queue_board_each(node->board, survey_add_workers, command);
+    if (survey->kind == SURVEY_WORKERS)
+        queue_board_each(node->board, survey_add_workers, command);
+    else
+        survey_tell_tenants(node, survey);
     command->error = buffer_failed(&survey->names) ? ERROR_NO_MEMORY : ERROR_NONE;
     request->done(request);
     return ERROR_NONE;

@@ -91,6 +91,8 @@ struct node {
     struct feed *feed;
     struct census *queues, *tenants;    /* waiting timers by queue, by tenant */
     struct tenant_counts tenant_counts; /* live timers by tenant */
+    pthread_mutex_t refusals_lock;      /* guards the next */
+    struct node_refusals refusals;      /* all 0: none are counted */
     _Atomic uint64_t pending_all;       /* live timers */
     _Atomic uint64_t pending_others;    /* of partitions of other nodes, by their notes */
     struct zones *zones;                /* NULL: the tz database is not installed */

@@ -60,7 +60,7 @@ void call_stream(struct call *call, struct http_response *response);
  * clients have not read are over their limit. True: answered. */
 bool call_refuses_large_answer(struct call *call);
 
-/* In a cluster, appends the member `node`: the answer has figures of this node alone. */
+/* In a cluster, appends the member `node`: the number of this node, which answers. */
 void call_append_node(const struct call *call, struct buffer *out);
 
 /* Answers with a body, and takes it. */

@@ -11,6 +11,28 @@ enum { LIST_SCANS_AT_ONCE = 4 };
  * keeps no shard busy for longer. */
 enum { TALLIES_AT_ONCE = 2 };
 
+struct shared_listener {
+    void (*tell)(void *to, struct bytes tenant, uint64_t refused);
+    void *to;
+};
+
+static void shared_tell_refused(void *context, const struct access_tenant *tenant)
+{
+    const struct shared_listener *listener = context;
+
+    if (tenant->refused)
+        listener->tell(listener->to, tenant->name, tenant->refused);
+}
+
+static void shared_each_refused(void *context,
+                                void (*tell)(void *to, struct bytes tenant, uint64_t refused),
+                                void *to)
+{
+    struct shared_listener listener = {tell, to};
+
+    access_tell_tenants(context, shared_tell_refused, &listener);
+}
+
 enum error_code shared_init(struct api *api, const struct api_options *options)
 {
     const struct config *config = options->config;
@@ -44,6 +66,7 @@ enum error_code shared_init(struct api *api, const struct api_options *options)
         .target_context = options->target_context,
         .zones = node_zones(options->node),
     };
+    node_set_refusals(options->node, &(struct node_refusals){api->access, shared_each_refused});
     return ERROR_NONE;
 }
 
@@ -59,6 +82,7 @@ static void shared_await_batches(struct api *api)
 void shared_deinit(struct api *api)
 {
     shared_await_batches(api);
+    node_set_refusals(api->options.node, NULL);
     concurrency_deinit(&api->lists);
     concurrency_deinit(&api->tallies);
     pthread_cond_destroy(&api->batch_ended);

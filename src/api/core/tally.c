@@ -135,16 +135,20 @@ static void tally_gathered(struct call *call)
 {
     struct node_tally *tally = call->state;
 
-    concurrency_leave(&call->api->tallies);
+    if (tally->is_limited_)
+        concurrency_leave(&call->api->tallies);
     const enum error_code error = tally_failure(tally);
     if (error) {
         call_answer_error(call, error, "");
         return;
     }
-    for (size_t i = 0; i < tally->part_count; i++)
-        tally_add_survey(tally, &tally->parts[i].survey);
-    if (!call_refuses_large_answer(call))
-        tally->finish(tally);
+    if (tally->is_limited_) {
+        for (size_t i = 0; i < tally->part_count; i++)
+            tally_add_survey(tally, &tally->parts[i].survey);
+        if (call_refuses_large_answer(call))
+            return;
+    }
+    tally->finish(tally);
 }
 
 static void tally_begin(struct concurrency_start *start)
@@ -165,20 +169,20 @@ static void tally_free(struct node_tally *tally)
     free(tally->scatter_);
     free(tally->rows);
     buffer_deinit(&tally->names);
+    free(tally->room);
     free(tally);
 }
 
-/* `node_count`: 0, or this node and those of `others`. NULL: out of memory. */
-static struct node_tally *tally_create(struct call *call, size_t node_count)
+/* NULL: out of memory. */
+static struct node_tally *tally_create(struct call *call, size_t part_count)
 {
-    const size_t count = node_partition_count(call->api->options.node) + node_count;
     struct node_tally *tally = calloc(1, sizeof(*tally));
 
     if (!tally)
         return NULL;
-    tally->part_count = count;
-    tally->parts = calloc(count, sizeof(*tally->parts));
-    tally->scatter_ = scatter_alloc(call, count);
+    tally->part_count = part_count;
+    tally->parts = calloc(part_count, sizeof(*tally->parts));
+    tally->scatter_ = scatter_alloc(call, part_count);
     if (!tally->parts || !tally->scatter_) {
         tally_free(tally);
         return NULL;
@@ -187,21 +191,30 @@ static struct node_tally *tally_create(struct call *call, size_t node_count)
     return tally;
 }
 
+/* What nodes add to what their partitions tell; a kind of partitions: nothing. */
+static enum survey_kind tally_kind_of_nodes(enum survey_kind kind)
+{
+    return kind == SURVEY_QUEUES ? SURVEY_WORKERS : kind;
+}
+
 void tally_ask(struct call *call, enum survey_kind kind, struct bytes queue, size_t items_max,
-               void (*finish)(struct node_tally *tally))
+               void *room, void (*finish)(struct node_tally *tally))
 {
     struct node *node = call->api->options.node;
-    const size_t partition_count = node_partition_count(node);
-    uint32_t others[NODE_OTHERS_MAX];
-    const size_t node_count = kind == SURVEY_QUEUES ? 1 + node_others(node, others) : 0;
-    struct node_tally *tally = tally_create(call, node_count);
+    const enum survey_kind node_kind = tally_kind_of_nodes(kind);
+    const size_t partition_count = survey_is_of_node(kind) ? 0 : node_partition_count(node);
+    uint32_t nodes[1 + NODE_OTHERS_MAX] = {0}; /* this one first */
+    const size_t node_count = survey_is_of_node(node_kind) ? 1 + node_others(node, nodes + 1) : 0;
+    struct node_tally *tally = tally_create(call, partition_count + node_count);
 
     if (!tally) {
+        free(room);
         call_answer_error(call, ERROR_NO_MEMORY, "");
         return;
     }
     call->state = tally;
     tally->finish = finish;
+    tally->room = room;
     if (queue.size)
         queue = queue_full_name(caller_tenant(&call->caller), queue, tally->queue_);
     for (size_t i = 0; i < tally->part_count; i++) {
@@ -209,12 +222,11 @@ void tally_ask(struct call *call, enum survey_kind kind, struct bytes queue, siz
         struct tally_part *part = &tally->parts[i];
         struct command *command = &tally->scatter_->parts[i].node.command;
 
-        part->survey =
-            (struct survey){.kind = is_of_node ? SURVEY_WORKERS : kind,
-                            .node = i > partition_count ? others[i - partition_count - 1] : 0,
-                            .queue = queue,
-                            .items = part->items,
-                            .items_max = items_max};
+        part->survey = (struct survey){.kind = is_of_node ? node_kind : kind,
+                                       .node = is_of_node ? nodes[i - partition_count] : 0,
+                                       .queue = queue,
+                                       .items = part->items,
+                                       .items_max = items_max};
         *command = (struct command){.kind = COMMAND_SURVEY,
                                     .partition = is_of_node ? 0 : (uint16_t)i,
                                     .survey = &part->survey};
@@ -222,7 +234,11 @@ void tally_ask(struct call *call, enum survey_kind kind, struct bytes queue, siz
     tally->scatter_->resume = tally_gathered;
     tally->scatter_->done = kind == SURVEY_ITEMS ? tally_copy_items : NULL;
     tally->start_.begin = tally_begin;
-    concurrency_enter(&call->api->tallies, &tally->start_);
+    tally->is_limited_ = partition_count > 0;
+    if (tally->is_limited_)
+        concurrency_enter(&call->api->tallies, &tally->start_);
+    else
+        scatter_submit(tally->scatter_);
 }
 
 void tally_closed(struct call *call)

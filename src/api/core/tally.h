@@ -2,11 +2,11 @@
  * tally.h - asks every partition for a survey (engine/survey.h), and every node for what it adds to
  * that, and sums the rows up by name.
  *
- *     tally_ask(call, SURVEY_QUEUES, (struct bytes){0}, finish);
+ *     tally_ask(call, SURVEY_QUEUES, (struct bytes){0}, 0, NULL, finish);
  *     ...
  *     finish(tally):  answers the call from tally->rows, sorted by name
  *
- * Few are under way at a time (api->tallies); the rest wait in FIFO order.
+ * Few that ask partitions are under way at a time (api->tallies); the rest wait in FIFO order.
  *
  * Errors     A partition or a node that fails answers the call with its error, and `finish` is not
  *            called.
@@ -37,11 +37,13 @@ struct node_tally {
     size_t row_count, row_capacity;
     struct buffer names; /* failed: out of memory */
     bool is_cut;         /* there are more rows, or items, than are told of */
+    void *room;          /* the caller's own, freed with the tally; may be NULL */
     /* Of the partitions, and behind them of the nodes. ITEMS: copies, in the order of each */
     size_t part_count;
     struct tally_part *parts;
     /* Its own. */
     struct concurrency_start start_;
+    bool is_limited_; /* it asks partitions */
     struct scatter *scatter_;
     char queue_[QUEUE_FULL_NAME_SIZE_MAX];
 };
@@ -55,10 +57,11 @@ struct tally_part {
     bool is_short;                          /* a copy is missing */
 };
 
-/* Asks, and calls `finish` when all have answered. `queue`, for ITEMS and a single row
- * of QUEUES, is its name at its tenant; `items_max` is for ITEMS. */
+/* Asks, and calls `finish` later, when all have answered. `queue`, for ITEMS and a single row of
+ * QUEUES, is its name at its tenant; `items_max` is for ITEMS; `room` is taken in any case. Of
+ * nodes alone, as TENANTS, the surveys of `parts` have the answers, and there are no rows. */
 void tally_ask(struct call *call, enum survey_kind kind, struct bytes queue, size_t items_max,
-               void (*finish)(struct node_tally *tally));
+               void *room, void (*finish)(struct node_tally *tally));
 
 /* Adds a row of zeros. NULL: out of memory. */
 struct tally_row *tally_add(struct node_tally *tally, struct bytes name);

@@ -739,6 +739,11 @@ void node_tenants(struct node *node,
     (void)node, (void)tell, (void)context;
 }
 
+void node_set_refusals(struct node *node, const struct node_refusals *refusals)
+{
+    (void)node, (void)refusals;
+}
+
 size_t node_others(struct node *node, uint32_t ret_nodes[NODE_OTHERS_MAX])
 {
     pthread_mutex_lock(&node->lock);

@@ -1,5 +1,5 @@
 /*
- * tenants.c - GET /v1/tenants: the limits of each tenant, and what it uses of them.
+ * tenants.c - GET /v1/tenants: the limits of each tenant, and what it uses of them on all nodes.
  *
  * A tenant is one of the tokens file, or one that has live timers. A caller without the scope of
  * operators is told of its own tenant alone. Both lists are bounded by what operators wrote, so
@@ -8,9 +8,9 @@
 #include "api/operations/service.h"
 
 #include "api/core/query.h"
+#include "api/core/tally.h"
 #include "base/json.h"
 #include "calendar/rfc3339.h"
-#include "sys/clock.h"
 
 #include <stdlib.h>
 
@@ -24,7 +24,9 @@ struct tenants_row {
     char name[TENANT_SIZE_MAX];
     uint8_t name_size;
     struct tenant_limits limits;
-    uint64_t pending, refused;
+    uint64_t pending, ready, refused;
+    struct wall oldest;       /* WALL_NEVER: nothing is ready */
+    size_t told_incompletely; /* nodes that do not tell of each tenant, and told of this one */
 };
 
 struct tenants_report {
@@ -34,8 +36,8 @@ struct tenants_report {
     uint8_t cursor_size;
     struct tenants_row *rows;
     size_t count, capacity;
-    bool is_short; /* out of memory */
-    struct metrics_waiting *waiting;
+    bool is_short;     /* out of memory */
+    size_t incomplete; /* nodes on which more tenants wait than have rows in the census */
 };
 
 static struct bytes tenants_name(const struct tenants_row *row)
@@ -103,7 +105,7 @@ static struct tenants_row *tenants_add(struct tenants_report *report, struct byt
         report->capacity = capacity;
     }
     struct tenants_row *row = &report->rows[report->count++];
-    *row = (struct tenants_row){.name_size = (uint8_t)name.size};
+    *row = (struct tenants_row){.name_size = (uint8_t)name.size, .oldest = WALL_NEVER};
     if (name.size > 0)
         memcpy(row->name, name.data, name.size);
     return row;
@@ -113,10 +115,8 @@ static void tenants_take_limits(void *context, const struct access_tenant *tenan
 {
     struct tenants_row *row = tenants_add(context, tenant->name);
 
-    if (row) {
+    if (row)
         row->limits = tenant->limits;
-        row->refused = tenant->refused;
-    }
 }
 
 static void tenants_take_pending(void *context, struct bytes name, uint64_t pending)
@@ -157,7 +157,6 @@ static void tenants_merge(struct tenants_report *report)
         }
         /* One of them has the limits, the other the count; fields that are not its own are 0. */
         last->pending += row->pending;
-        last->refused += row->refused;
 #define X(name, least, most) last->limits.name |= row->limits.name;
         TENANT_LIMIT_LIST(X)
 #undef X
@@ -165,25 +164,43 @@ static void tenants_merge(struct tenants_report *report)
     report->count = kept;
 }
 
+static int tenants_compare_key(const void *key, const void *row)
+{
+    return tenants_compare_names(*(const struct bytes *)key, tenants_name(row));
+}
+
+/* What a node tells; tenants without a row here are none that the caller may see. */
+static void tenants_take_survey(struct tenants_report *report, const struct survey *survey)
+{
+    report->incomplete += survey->is_cut;
+    for (size_t i = 0; i < survey->row_count; i++) {
+        const struct survey_row *from = &survey->rows[i];
+        const struct bytes name = survey_name(survey, from);
+        struct tenants_row *row = bsearch(&name, report->rows, report->count,
+                                          sizeof(report->rows[0]), tenants_compare_key);
+
+        if (!row)
+            continue;
+        row->refused += from->taken;
+        row->ready += from->ready;
+        row->oldest = wall_min(row->oldest, from->oldest);
+        row->told_incompletely += survey->is_cut && !from->is_spilled;
+    }
+}
+
 /* ---- the answer ---- */
 
-/* What waits; nothing while that is not known: more tenants wait than have rows in the census. */
-static void tenants_append_waiting(const struct metrics_waiting *waiting, struct bytes name,
-                                   struct wall now, struct buffer *out)
+/* What waits; nothing while a node does not know: more tenants wait there than have rows. */
+static void tenants_append_waiting(const struct tenants_report *report,
+                                   const struct tenants_row *row, struct buffer *out)
 {
-    const size_t last = waiting->tenant_count ? waiting->tenant_count - 1 : 0;
-    size_t i = 0;
-
-    while (i < last && !bytes_equal(bytes_of(waiting->tenants[i].tenant), name))
-        i++;
-    const struct metrics_waiting_row *row = i < last ? &waiting->tenants[i] : NULL;
-    if (!row && waiting->tenant_count && waiting->tenants[last].ready > 0)
+    if (row->told_incompletely < report->incomplete)
         return;
-    buffer_printf(out, ",\"ready\":%llu", row ? (unsigned long long)row->ready : 0ull);
-    if (row && row->ready > 0) {
+    buffer_printf(out, ",\"ready\":%llu", (unsigned long long)row->ready);
+    if (row->oldest.ms != WALL_NEVER.ms) {
         char text[RFC3339_TEXT_SIZE];
 
-        rfc3339_format((struct wall){now.ms - row->oldest_ms}, text);
+        rfc3339_format(row->oldest, text);
         buffer_printf(out, ",\"oldest\":\"%s\"", text);
     }
 }
@@ -212,7 +229,6 @@ static void tenants_append_name(struct bytes name, struct buffer *out)
 static void tenants_format(const struct tenants_report *report, struct buffer *out)
 {
     const struct bytes cursor = {report->cursor, report->cursor_size};
-    const struct wall now = wall_now();
     size_t i = 0;
 
     while (i < report->count && cursor.size &&
@@ -226,7 +242,7 @@ static void tenants_format(const struct tenants_report *report, struct buffer *o
         buffer_append_text(out, at > i ? ",{\"name\":" : "{\"name\":");
         tenants_append_name(tenants_name(row), out);
         buffer_printf(out, ",\"pending\":%llu", (unsigned long long)row->pending);
-        tenants_append_waiting(report->waiting, tenants_name(row), now, out);
+        tenants_append_waiting(report, row, out);
         buffer_printf(out, ",\"rate_refused\":%llu", (unsigned long long)row->refused);
         tenants_append_limits(&row->limits, out);
         buffer_append_text(out, "}");
@@ -240,30 +256,40 @@ static void tenants_format(const struct tenants_report *report, struct buffer *o
     buffer_append_text(out, "}");
 }
 
+static void tenants_finish(struct node_tally *tally)
+{
+    struct call *call = tally->call;
+    struct tenants_report *report = tally->room;
+
+    tenants_add(report, caller_tenant(&call->caller));
+    access_tell_tenants(call->api->access, tenants_take_limits, report);
+    node_tenants(call->api->options.node, tenants_take_pending, report);
+    tenants_merge(report);
+    for (size_t i = 0; i < tally->part_count && !report->is_short; i++)
+        tenants_take_survey(report, &tally->parts[i].survey);
+    const bool is_short = report->is_short;
+    struct buffer body;
+    buffer_init(&body);
+    if (!is_short)
+        tenants_format(report, &body);
+    free(report->rows);
+    if (is_short)
+        call_answer_error(call, ERROR_NO_MEMORY, "");
+    else
+        call_answer_json(call, 200, &body);
+}
+
 void tenants_list(struct call *call)
 {
-    struct tenants_report report = {.call = call, .limit = TENANTS_PAGE_DEFAULT};
-    struct node *node = call->api->options.node;
+    struct tenants_report *report = malloc(sizeof(*report));
 
-    if (!tenants_read_query(call, &report))
-        return;
-    report.waiting = malloc(sizeof(*report.waiting));
-    if (report.waiting) {
-        tenants_add(&report, caller_tenant(&call->caller));
-        access_tell_tenants(call->api->access, tenants_take_limits, &report);
-        node_tenants(node, tenants_take_pending, &report);
-        node_waiting(node, report.waiting);
-        tenants_merge(&report);
-    }
-    if (!report.waiting || report.is_short) {
+    if (!report) {
         call_answer_error(call, ERROR_NO_MEMORY, "");
-    } else {
-        struct buffer body;
-
-        buffer_init(&body);
-        tenants_format(&report, &body);
-        call_answer_json(call, 200, &body);
+        return;
     }
-    free(report.waiting);
-    free(report.rows);
+    *report = (struct tenants_report){.call = call, .limit = TENANTS_PAGE_DEFAULT};
+    if (tenants_read_query(call, report))
+        tally_ask(call, SURVEY_TENANTS, (struct bytes){0}, 0, report, tenants_finish);
+    else
+        free(report);
 }

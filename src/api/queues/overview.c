@@ -102,7 +102,7 @@ static void overview_finish(struct node_tally *tally)
 
 void queues_list(struct call *call)
 {
-    tally_ask(call, SURVEY_QUEUES, (struct bytes){0}, 0, overview_finish);
+    tally_ask(call, SURVEY_QUEUES, (struct bytes){0}, 0, NULL, overview_finish);
 }
 
 static void overview_finish_one(struct node_tally *tally)
@@ -120,7 +120,7 @@ static void overview_finish_one(struct node_tally *tally)
 
 void queues_get(struct call *call)
 {
-    tally_ask(call, SURVEY_QUEUES, call->parameter, 0, overview_finish_one);
+    tally_ask(call, SURVEY_QUEUES, call->parameter, 0, NULL, overview_finish_one);
 }
 
 /* ---- the next items ---- */
@@ -169,5 +169,5 @@ void queues_peek(struct call *call)
     if (code)
         call_answer_problem(call, &problem);
     else
-        tally_ask(call, SURVEY_ITEMS, call->parameter, limit + 1, peek_finish);
+        tally_ask(call, SURVEY_ITEMS, call->parameter, limit + 1, NULL, peek_finish);
 }

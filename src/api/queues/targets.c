@@ -256,5 +256,5 @@ static void targets_finish(struct node_tally *tally)
 
 void targets_list(struct call *call)
 {
-    tally_ask(call, SURVEY_TARGETS, (struct bytes){0}, 0, targets_finish);
+    tally_ask(call, SURVEY_TARGETS, (struct bytes){0}, 0, NULL, targets_finish);
 }
