@@ -13,6 +13,7 @@ HOLD ?= 3m
 SEED ?= 1
 STEPS ?= 200
 SECONDS ?= 60
+SHORT_ROWS = kill stop freeze once
 ROWS ?= $(patsubst tests/cluster/long/%_test.py,%,$(wildcard tests/cluster/long/*_test.py))
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -89,13 +90,13 @@ test-brokers: ## the tests of Kafka (the cluster's log too) and RabbitMQ against
 	@tests/brokers/kafka/fetch
 	@TEST_BROKERS=all scripts/test dev -R 'broker_(kafka|kafka_log|cluster|compose|copies|import|once|pass|rabbitmq|sweep)_test|cluster_script_test'
 
-test-cluster: ## the log of a cluster on three Kafka brokers, some of which are killed; five minutes
+test-cluster: ## a cluster on three Kafka brokers, some of which are killed, and nodes too; ten minutes
 	@scripts/install-deps brokers
 	@tests/brokers/kafka/fetch
 	@cmake --preset dev --log-level=WARNING >/dev/null
-	@cmake --build build/dev -j $(JOBS) --target log_tool kafka_tool >/dev/null
-	@for each in tests/cluster/*_test.py; do \
-		PYTHONDONTWRITEBYTECODE=1 python3 $$each -v || [ $$? -eq 77 ] || exit 1; done
+	@cmake --build build/dev -j $(JOBS) --target tickwheeld receiver log_tool kafka_tool >/dev/null
+	@for each in tests/cluster/*_test.py $(SHORT_ROWS:%=tests/cluster/long/%_test.py); do \
+		PYTHONDONTWRITEBYTECODE=1 TEST_BUILD=build/dev TEST_ROUNDS=3 python3 $$each -v || [ $$? -eq 77 ] || exit 1; done
 
 test-cluster-long: ## faults of nodes, brokers, network, clocks and disks under load, hours; ROWS="kill stop" ROUNDS=10 for less
 	@scripts/install-deps brokers

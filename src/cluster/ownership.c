@@ -158,7 +158,7 @@ static void ownership_settle(struct ownership *ownership, struct instant now)
 void ownership_landed(struct ownership *ownership, uint64_t ticket, uint64_t offset,
                       struct instant now)
 {
-    if (!ownership->is_sent_ || ownership->ticket_ != ticket)
+    if (!ownership->is_sent_ || ownership->ticket_ != ticket || ownership->is_landed_)
         return;
     ownership->is_landed_ = true;
     ownership->sent_offset_ = offset;

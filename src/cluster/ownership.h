@@ -161,7 +161,7 @@ uint64_t ownership_follows_to(const struct ownership *ownership);
 void ownership_give_up(struct ownership *ownership, struct instant now);
 
 /* The append is in the log at this offset; or it is in doubt: it will be there, or not. An
- * append that was given up meanwhile is passed over. */
+ * append that was given up meanwhile is passed over, and so is a second answer: it landed twice. */
 void ownership_landed(struct ownership *ownership, uint64_t ticket, uint64_t offset,
                       struct instant now);
 void ownership_failed(struct ownership *ownership, uint64_t ticket, struct instant now);

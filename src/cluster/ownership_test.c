@@ -476,6 +476,24 @@ static void test_lost_records_break(void **state)
     assert_broken(&stand);
 }
 
+/* A claim that lands twice, and is told of twice, is no other log. */
+static void test_a_second_answer(void **state)
+{
+    struct stand stand;
+
+    (void)state;
+    be_standby(&stand);
+    show_other(&stand, FRAME_CLAIM, 1, 0);
+    claim(&stand);
+    const uint64_t first = stand.next;
+    answer_at(&stand, first + 1); /* of the second copy: the first one is passed by */
+    show(&stand, &stand.sent);
+    answer_at(&stand, first);
+    assert_int_equal(state_of(&stand), OWNERSHIP_CLAIMING);
+    show(&stand, &stand.sent);
+    assert_int_equal(state_of(&stand), OWNERSHIP_STANDBY);
+}
+
 /* ---- records ---- */
 
 static void test_verdicts(void **state)
@@ -634,6 +652,7 @@ int main(void)
         cmocka_unit_test(test_a_gap_hides_the_marker),
         cmocka_unit_test(test_an_owner_gives_up),
         cmocka_unit_test(test_lost_records_break),
+        cmocka_unit_test(test_a_second_answer),
         cmocka_unit_test(test_verdicts),
         cmocka_unit_test(test_a_commit_that_follows_on_is_durable_unread),
         cmocka_unit_test(test_a_commit_is_judged_at_its_place),
