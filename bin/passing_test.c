@@ -65,6 +65,7 @@ static void half_init(struct half *half)
     config_init(&half->config);
     half_set(half, "data_folder", half->folder.path);
     half_set(half, "partitions", "4");
+    half_set(half, "webhook_allow", "127.0.0.0/8");
     half_set(half, "cluster_node_id", half->id == 1 ? "1" : "2");
     half_set(half, "disk_reserve_bytes", "0");
     half->metrics = metrics_create("test", wall_now());
@@ -696,6 +697,40 @@ static void test_tenants_of_the_other_node(void **state)
     survey_deinit(&survey);
 }
 
+/* What fails at one node is told to the other. */
+static void test_failures_of_the_other_node(void **state)
+{
+    const struct halves *both = *state;
+    const struct half *first = &both->half[0], *second = &both->half[1];
+    struct timer *timer =
+        timer_alloc(&(struct timer_texts){.target = BYTES("http://127.0.0.1:1/")});
+    struct command_created result = {.error = ERROR_NONE};
+    struct question question;
+    struct survey survey;
+    const struct command command = {
+        .kind = COMMAND_CREATE, .timers = &timer, .results = &result, .timer_count = 1};
+
+    assert_non_null(timer);
+    timer->due = timer->created = wall_now();
+    assert_int_equal(question_ask(&question, first, &command), ERROR_NONE);
+    question_free(&question);
+    for (size_t count = 0; count == 0; poll(NULL, 0, 1)) {
+        assert_int_equal(survey_ask(&survey, second, SURVEY_FAILURES, 1), ERROR_NONE);
+        count = survey.failure_count;
+        if (count > 0) {
+            assert_int_equal(count, 1);
+            assert_true(
+                bytes_equal(survey_origin(&survey, survey.failures), BYTES("http://127.0.0.1:1")));
+            assert_true(survey.failures->failures > 0);
+            assert_true(survey_error(&survey, survey.failures).size > 0);
+        }
+        survey_deinit(&survey);
+    }
+    assert_int_equal(survey_ask(&survey, second, SURVEY_FAILURES, 0), ERROR_NONE);
+    assert_int_equal(survey.failure_count, 0);
+    survey_deinit(&survey);
+}
+
 /* What the node says of receipts whose node does not answer is that it does not know. */
 static void test_receipts_of_a_node_that_has_gone(void **state)
 {
@@ -938,6 +973,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_worker_at_both_nodes_is_given_up, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_workers_of_the_other_node, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_tenants_of_the_other_node, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_failures_of_the_other_node, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_receipts_of_a_node_that_has_gone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_other_node_stops, set_up, tear_down),
     };

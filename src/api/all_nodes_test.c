@@ -8,6 +8,7 @@
 #include <assert.h>
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include <cmocka.h>
@@ -145,12 +146,108 @@ static void test_tenants_of_all_nodes(void **state)
 #undef TENANTS
 }
 
+/* ---- failures of targets ---- */
+
+static void tell_failure(struct survey *survey, uint8_t state, uint32_t failures,
+                         const char *origin, const char *path, const char *error)
+{
+    const struct survey_failure failure = {
+        .state = state, .failures = failures, .wait_ms = 3600000};
+
+    survey_add_failure(survey, &failure, bytes_of(origin), bytes_of(path), bytes_of(error));
+}
+
+/* Of two that are closed the longer row of failures is the worse, and worse is one that is open. */
+static enum error_code tell_failures(struct survey *survey)
+{
+    assert(survey->kind == SURVEY_FAILURES);
+    switch (survey->node) {
+    case 0:
+        tell_failure(survey, BREAKER_CLOSED, 2, "https://b.example", "", "two");
+        tell_failure(survey, BREAKER_CLOSED, 1, "https://c.example", "https://c.example/x", "one");
+        break;
+    case 2:
+        tell_failure(survey, BREAKER_CLOSED, 9, "https://a.example", "", "nine");
+        tell_failure(survey, BREAKER_CLOSED, 3, "https://c.example", "https://c.example/x",
+                     "three");
+        break;
+    case 3:
+        tell_failure(survey, BREAKER_OPEN, 5, "https://a.example", "", "refused");
+        tell_failure(survey, BREAKER_CLOSED, 1, "https://c.example", "", "late");
+        break;
+    default:
+        tell_failure(survey, BREAKER_CLOSED, 1, "https://b.example", "", "one");
+        tell_failure(survey, BREAKER_CLOSED, 4, "https://c.example", "https://c.example/w", "four");
+        break;
+    }
+    survey_sort_failures(survey);
+    return ERROR_NONE;
+}
+
+/* Nodes 0 and 2 tell of 601 origins each, 1,001 in all. */
+static enum error_code tell_many_failures(struct survey *survey)
+{
+    const unsigned first = survey->node ? 400 : 0;
+
+    for (unsigned i = first; i <= first + 600 && survey->node <= 2; i++) {
+        char origin[40];
+
+        snprintf(origin, sizeof(origin), "https://%04u.example", i);
+        tell_failure(survey, BREAKER_CLOSED, 1, origin, "", "");
+    }
+    return ERROR_NONE;
+}
+
+/* proves: targets-list, survey-rows */
+static void test_failures_of_all_nodes(void **state)
+{
+#define IDLE(target) \
+    "{\"target\":\"" target "\",\"waiting\":0,\"in_flight\":0,\"more_on_disk\":false,"
+#define CLOSED(failures, error) \
+    "\"breaker\":\"closed\",\"failures\":" failures ",\"last_error\":\"" error "\""
+    struct api_fixture *fixture = *state;
+
+    node_fake_set_others(fixture->node, 0, tell_failures);
+    expect_answer(fixture, "/v1/targets",
+                  "{\"targets\":[" IDLE("https://b.example")
+                      CLOSED("2", "two") ",\"paths\":[]}," IDLE(
+                          "https://c.example") "\"breaker\":\"closed\",\"failures\":0,\"paths\":["
+                                               "{\"path\":\"https://c.example/x\"," CLOSED(
+                                                   "1", "one") "}]}],"
+                                                               "\"in_flight_max\":128,\"rate_max\":"
+                                                               "0,\"complete\":true}");
+    node_fake_set_others(fixture->node, OTHERS, tell_failures);
+    fixture_ask(fixture, "GET", "/v1/targets", "", BYTES(""), 200, NULL);
+    const struct reply *reply = &fixture->reply;
+    assert_true(reply_body_contains(
+        reply, "{\"targets\":[" IDLE(
+                   "https://a.example") "\"breaker\":\"open\",\"failures\":5,\"tried_at\":\"20"));
+    assert_true(reply_body_contains(
+        reply,
+        "Z\",\"last_error\":\"refused\",\"paths\":[]}," IDLE("https://b.example") CLOSED(
+            "2", "two") ",\"paths\":[]}," IDLE("https://c.example")
+            CLOSED("1", "late") ",\"paths\":[{\"path\":\"https://c.example/w\"," CLOSED(
+                "4", "four") "},"
+                             "{\"path\":\"https://c.example/x\"," CLOSED("3", "three") "}]}],"));
+    node_fake_set_others(fixture->node, OTHERS, tell_many_failures);
+    fixture_ask(fixture, "GET", "/v1/targets", "", BYTES(""), 200, NULL);
+    assert_true(reply_body_contains(reply, "0000.example"));
+    assert_true(reply_body_contains(reply, "0999.example"));
+    assert_false(reply_body_contains(reply, "1000.example"));
+    assert_true(reply_body_contains(reply, "\"complete\":false"));
+    node_fake_set_others(fixture->node, OTHERS, lose_node);
+    fixture_ask(fixture, "GET", "/v1/targets", "", BYTES(""), 503, "overloaded");
+#undef IDLE
+#undef CLOSED
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, all_nodes_set_up, all_nodes_tear_down)
     const struct CMUnitTest tests[] = {
         TEST(test_workers_of_all_nodes),
         TEST(test_tenants_of_all_nodes),
+        TEST(test_failures_of_all_nodes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,6 +35,15 @@ static inline bool bytes_equal(struct bytes a, struct bytes b)
     return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
 }
 
+/* Below 0: `a` goes before `b`, byte by byte, and the shorter first; 0: they are equal. */
+static inline int bytes_compare(struct bytes a, struct bytes b)
+{
+    const size_t shared = a.size < b.size ? a.size : b.size;
+    const int order = shared > 0 ? memcmp(a.data, b.data, shared) : 0;
+
+    return order ? order : (a.size > b.size) - (a.size < b.size);
+}
+
 static inline bool bytes_has_prefix(struct bytes bytes, struct bytes prefix)
 {
     return bytes.size >= prefix.size &&

@@ -20,6 +20,13 @@ static void test_compare(void **state)
     assert_false(bytes_equal(BYTES("ab"), BYTES("abc")));
     assert_false(bytes_equal(BYTES("ab"), BYTES("ac")));
     assert_int_equal(BYTES("a\0b").size, 3);
+    assert_true(bytes_compare(BYTES("ab"), BYTES("ac")) < 0);
+    assert_true(bytes_compare(BYTES("b"), BYTES("abc")) > 0);
+    assert_true(bytes_compare(BYTES("ab"), BYTES("abc")) < 0);
+    assert_true(bytes_compare(BYTES("a\xff"), BYTES("ab")) > 0);
+    assert_true(bytes_compare(none, BYTES("a")) < 0);
+    assert_int_equal(bytes_compare(none, none), 0);
+    assert_int_equal(bytes_compare(BYTES("ab"), BYTES("ab")), 0);
     assert_true(bytes_has_prefix(BYTES("abc"), BYTES("ab")));
     assert_true(bytes_has_prefix(BYTES("abc"), none));
     assert_true(bytes_has_prefix(none, none));

@@ -87,13 +87,6 @@ static bool roster_get_text(struct bytes *from, size_t size_max, struct bytes *r
     return !bytes_has_control(*ret_text) && (size == 0 || !memchr(ret_text->data, '\t', size));
 }
 
-static int roster_compare(struct bytes a, struct bytes b)
-{
-    const int order = memcmp(a.data, b.data, a.size < b.size ? a.size : b.size);
-
-    return order ? order : (a.size > b.size) - (a.size < b.size);
-}
-
 static bool roster_get_counts(struct bytes *from, struct roster_tally *ret_counts,
                               size_t *ret_count)
 {
@@ -104,7 +97,7 @@ static bool roster_get_counts(struct bytes *from, struct roster_tally *ret_count
     for (size_t i = 0; i < count; i++) {
         if (!roster_get_text(from, ROSTER_NAME_SIZE_MAX, &ret_counts[i].name) ||
             !roster_get(from, 8, &ret_counts[i].count) ||
-            (i > 0 && roster_compare(ret_counts[i - 1].name, ret_counts[i].name) >= 0))
+            (i > 0 && bytes_compare(ret_counts[i - 1].name, ret_counts[i].name) >= 0))
             return false;
     }
     *ret_count = count;

@@ -9,7 +9,7 @@ _Static_assert(PLACE_FINAL == 0 && PLACE_INFLIGHT == 4, "places are sent as numb
 _Static_assert(WAIT_ROOM == 0 && WAIT_STOPPING == 8, "reasons to wait are sent as numbers");
 _Static_assert(LATENESS_COMMIT == 13 && LATENESS_STAGES == 14, "stages are sent in order");
 
-enum { WIRE_EXISTED = 1, WIRE_REPEATED = 2, WIRE_SUM_ROOM = 4 };
+enum { WIRE_EXISTED = 1, WIRE_REPEATED = 2, WIRE_SUM_ROOM = 4, WIRE_STATES = 3 /* of a breaker */ };
 
 /* ---- errors: by their names, because their numbers differ between versions ---- */
 
@@ -146,6 +146,21 @@ static void wire_take_forecast(struct wire_reader *reader, struct forecast *fore
     forecast->until.ms = wire_take(reader, 8);
 }
 
+static void wire_put_failures(struct buffer *to, const struct survey *survey)
+{
+    wire_put(to, survey->failure_count, 4);
+    for (size_t i = 0; i < survey->failure_count; i++) {
+        const struct survey_failure *failure = &survey->failures[i];
+
+        wire_put_text(to, survey_origin(survey, failure));
+        wire_put_text(to, survey_path(survey, failure));
+        wire_put_text(to, survey_error(survey, failure));
+        wire_put(to, failure->state, 1);
+        wire_put(to, failure->failures, 4);
+        wire_put(to, failure->wait_ms, 8);
+    }
+}
+
 static void wire_put_survey(struct buffer *to, const struct survey *survey)
 {
     wire_put(to, survey->row_count, 4);
@@ -162,6 +177,8 @@ static void wire_put_survey(struct buffer *to, const struct survey *survey)
     wire_put(to, survey->item_count, 4);
     for (size_t i = 0; i < survey->item_count; i++)
         wire_put_timer(to, survey->items[i]);
+    if (survey->kind == SURVEY_FAILURES)
+        wire_put_failures(to, survey);
 }
 
 struct timer *wire_hold_timer(struct wire_reader *reader, struct wire_held *held)
@@ -173,6 +190,24 @@ struct timer *wire_hold_timer(struct wire_reader *reader, struct wire_held *held
         held->timers_ = timer;
     }
     return timer;
+}
+
+static void wire_take_failures(struct wire_reader *reader, struct survey *survey)
+{
+    const size_t count = (size_t)wire_take(reader, 4);
+
+    for (size_t i = 0; !reader->failed_ && i < count; i++) {
+        const struct bytes origin = wire_take_text(reader, WIRE_TEXT_SIZE_MAX);
+        const struct bytes path = wire_take_text(reader, WIRE_TEXT_SIZE_MAX);
+        const struct bytes error = wire_take_text(reader, WIRE_TEXT_SIZE_MAX);
+        struct survey_failure failure = {.state = (uint8_t)wire_take_below(reader, 1, WIRE_STATES)};
+
+        failure.failures = (uint32_t)wire_take(reader, 4);
+        failure.wait_ms = wire_take(reader, 8);
+        if (!reader->failed_)
+            survey_add_failure(survey, &failure, origin, path, error);
+        reader->failed_ |= buffer_failed(&survey->names);
+    }
 }
 
 static void wire_take_survey(struct wire_reader *reader, struct survey *survey,
@@ -202,6 +237,8 @@ static void wire_take_survey(struct wire_reader *reader, struct survey *survey,
         if (timer)
             survey->items[survey->item_count++] = timer;
     }
+    if (survey->kind == SURVEY_FAILURES)
+        wire_take_failures(reader, survey);
 }
 
 static void wire_put_page(struct buffer *to, const struct storage_page *page)

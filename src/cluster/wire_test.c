@@ -51,8 +51,8 @@ static const struct command_created no_result = {ERROR_NONE, false, false, {{0},
 static const struct command_event no_event = {{NULL, 0}, ERROR_NONE, {0, 0}};
 static const struct forecast no_forecast = {{0}, 0, 0, 0, NULL, 0, 0, 0, 0, {0}};
 static const struct survey_row no_row = {0, 0, 0, 0, {0}, false};
-static const struct survey no_survey = {SURVEY_QUEUES, 0, {NULL, 0},           NULL,  0,
-                                        NULL,          0, {NULL, 0, 0, false}, false, 0};
+static const struct survey no_survey = {SURVEY_QUEUES,       0,     {NULL, 0}, NULL, 0, NULL, 0,
+                                        {NULL, 0, 0, false}, false, 0,         NULL, 0, 0};
 
 /* ---- random commands ---- */
 
@@ -383,6 +383,15 @@ static void assert_surveys_equal(const struct survey *a, const struct survey *b)
     assert_int_equal(a->item_count, b->item_count);
     for (size_t i = 0; i < a->item_count; i++)
         assert_timers_equal(a->items[i], b->items[i]);
+    assert_int_equal(a->failure_count, b->failure_count);
+    for (size_t i = 0; i < a->failure_count; i++) {
+        const struct survey_failure *x = &a->failures[i], *y = &b->failures[i];
+
+        assert_texts_equal(survey_origin(a, x), survey_origin(b, y));
+        assert_texts_equal(survey_path(a, x), survey_path(b, y));
+        assert_texts_equal(survey_error(a, x), survey_error(b, y));
+        assert_true(x->state == y->state && x->failures == y->failures && x->wait_ms == y->wait_ms);
+    }
 }
 
 static void assert_answers_equal(const struct command *a, const struct command *b)
@@ -750,6 +759,16 @@ static void random_survey(struct random *random, struct survey *survey, struct t
     survey->item_count = random_below(random, ITEMS + 1);
     for (size_t i = 0; i < survey->item_count; i++)
         survey->items[i] = timers[i];
+    const size_t failures = survey->kind == SURVEY_FAILURES ? random_below(random, 4) : 0;
+    for (size_t i = 0; i < failures; i++) {
+        const struct survey_failure failure = {.state = (uint8_t)random_below(random, 3),
+                                               .failures = (uint32_t)random_next(random),
+                                               .wait_ms = random_next(random)};
+        char texts[3][16];
+
+        survey_add_failure(survey, &failure, wire_random_text(random, texts[0]),
+                           wire_random_text(random, texts[1]), wire_random_text(random, texts[2]));
+    }
 }
 
 /* Fills in an answer; its timers are `timers`. */

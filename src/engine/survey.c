@@ -19,6 +19,9 @@ void survey_deinit(struct survey *survey)
     free(survey->rows);
     survey->rows = NULL;
     survey->row_count = 0;
+    free(survey->failures);
+    survey->failures = NULL;
+    survey->failure_count = survey->failure_capacity_ = 0;
     buffer_deinit(&survey->names);
 }
 

@@ -24,9 +24,10 @@ enum survey_kind {
     SURVEY_TARGETS, /* a row for each origin and broker connection */
     SURVEY_ITEMS,   /* the items of one queue, in the order in which workers get them */
     /* Of a node, in place of a partition: the node answers them (shard/node_survey.c). */
-    SURVEY_WORKERS, /* a row for each queue for which workers wait there */
-    SURVEY_TENANTS, /* of all tenants: a row for each that has timers which wait there, and another
+    SURVEY_WORKERS,  /* a row for each queue for which workers wait there */
+    SURVEY_TENANTS,  /* of all tenants: a row for each that has timers which wait there, and another
                        one for each of which its rate refused requests there */
+    SURVEY_FAILURES, /* no rows, but `failures` */
 };
 
 static inline bool survey_is_of_node(enum survey_kind kind)
@@ -48,6 +49,15 @@ struct survey_row {
                                   is of the refused, and not of those that wait */
 };
 
+/* A host of webhooks, or one of its paths, or a connection to a broker, that fails at a node. */
+struct survey_failure {
+    size_t at; /* in `names`: its origin, path and error, one behind the other */
+    size_t origin_size, path_size, error_size;
+    uint8_t state;     /* enum breaker_state (delivery/breaker.h); 0: closed */
+    uint32_t failures; /* in a row */
+    uint64_t wait_ms;  /* until it is tried again */
+};
+
 struct survey {
     /* The question. */
     enum survey_kind kind;
@@ -62,6 +72,8 @@ struct survey {
     struct buffer names;
     bool is_cut; /* there are more rows than may be; TENANTS: further ones have timers that wait */
     size_t item_count;
+    struct survey_failure *failures;
+    size_t failure_count, failure_capacity_;
 };
 
 static inline struct bytes survey_name(const struct survey *survey, const struct survey_row *row)
@@ -73,5 +85,37 @@ static inline struct bytes survey_name(const struct survey *survey, const struct
 struct survey_row *survey_add(struct survey *survey, struct bytes name);
 
 void survey_deinit(struct survey *survey);
+
+/* ---- survey_failures.c ---- */
+
+static inline struct bytes survey_origin(const struct survey *survey,
+                                         const struct survey_failure *failure)
+{
+    return (struct bytes){survey->names.data + failure->at, failure->origin_size};
+}
+
+static inline struct bytes survey_path(const struct survey *survey,
+                                       const struct survey_failure *failure)
+{
+    return (struct bytes){survey->names.data + failure->at + failure->origin_size,
+                          failure->path_size};
+}
+
+static inline struct bytes survey_error(const struct survey *survey,
+                                        const struct survey_failure *failure)
+{
+    return (struct bytes){survey->names.data + failure->at + failure->origin_size +
+                              failure->path_size,
+                          failure->error_size};
+}
+
+/* Adds a failure with its numbers and these texts; out of memory: `names` failed. */
+void survey_add_failure(struct survey *survey, const struct survey_failure *failure,
+                        struct bytes origin, struct bytes path, struct bytes error);
+
+/* Sorts them by origin, each origin before its paths. Of one target that several nodes tell of it
+ * keeps the failure that is worst: one that holds deliveries back, and then the longest row of
+ * failures. It keeps those of the first SURVEY_ROWS_MAX origins; is_cut: there are more. */
+void survey_sort_failures(struct survey *survey);
 
 #endif

@@ -300,10 +300,6 @@ bool node_broker_status(const struct node *node, size_t index, struct broker_sta
 bool node_target_status(const struct node *node, const struct timer *timer,
                         struct target_status *ret_status);
 
-/* Tells of the targets of a tenant that have failures (delivery/targets.h). */
-void node_targets(struct node *node, struct bytes tenant,
-                  void (*tell)(void *context, const struct target_view *view), void *context);
-
 struct node_health {
     bool is_ready;    /* recovered, storage works, not stopping */
     char reason[128]; /* why not */

@@ -89,12 +89,6 @@ bool node_target_status(const struct node *node, const struct timer *timer,
     return senders_status(node->senders, timer, ret_status);
 }
 
-void node_targets(struct node *node, struct bytes tenant,
-                  void (*tell)(void *context, const struct target_view *view), void *context)
-{
-    targets_each(node->targets, tenant, instant_now(), tell, context);
-}
-
 void node_tenants(struct node *node,
                   void (*tell)(void *context, struct bytes tenant, uint64_t pending), void *context)
 {

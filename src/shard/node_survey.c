@@ -5,6 +5,7 @@
 #include "timer/queue_target.h"
 
 #include <assert.h>
+#include <stdio.h>
 
 /* ---- the nodes ---- */
 
@@ -95,6 +96,31 @@ static void survey_tell_tenants(struct node *node, struct survey *survey)
     survey->is_cut = survey->is_cut || others.ready > 0;
 }
 
+static void survey_take_target(void *context, const struct target_view *view)
+{
+    const struct survey_failure failure = {
+        .state = (uint8_t)view->state, .failures = view->failures, .wait_ms = view->wait_ms};
+
+    survey_add_failure(context, &failure, view->origin, view->path, view->error);
+}
+
+static void survey_tell_failures(struct node *node, struct bytes tenant, struct survey *survey)
+{
+    static const struct survey_failure none = {.state = BREAKER_CLOSED};
+    struct broker_status status;
+
+    targets_each(node->targets, tenant, instant_now(), survey_take_target, survey);
+    for (size_t i = 0; node_broker_status(node, i, &status); i++) {
+        char origin[300];
+        const int size = snprintf(origin, sizeof(origin), "%s://%s", status.scheme, status.name);
+
+        if (!status.is_up && size < (int)sizeof(origin))
+            survey_add_failure(survey, &none, (struct bytes){origin, (size_t)size},
+                               (struct bytes){0}, bytes_of(status.cause));
+    }
+    survey_sort_failures(survey);
+}
+
 void node_set_refusals(struct node *node, const struct node_refusals *refusals)
 {
     pthread_mutex_lock(&node->refusals_lock);
@@ -107,15 +133,22 @@ enum error_code node_survey_answer(struct node *node, struct node_request *reque
     struct command *command = &request->command;
     struct survey *survey = command->survey;
 
-    assert(!survey->rows && survey->row_count == 0);
+    assert(!survey->rows && survey->row_count == 0 && survey->failure_count == 0);
     if (atomic_load(&node->is_stopping))
         return ERROR_STOPPING;
     survey->is_cut = false;
     buffer_init(&survey->names);
-    if (survey->kind == SURVEY_WORKERS)
+    switch (survey->kind) {
+    case SURVEY_WORKERS:
         queue_board_each(node->board, survey_add_workers, command);
-    else
+        break;
+    case SURVEY_TENANTS:
         survey_tell_tenants(node, survey);
+        break;
+    default:
+        survey_tell_failures(node, command->tenant, survey);
+        break;
+    }
     command->error = buffer_failed(&survey->names) ? ERROR_NO_MEMORY : ERROR_NONE;
     request->done(request);
     return ERROR_NONE;

@@ -147,7 +147,7 @@ ENGINE_MODULES = {
     "commands": ("commands", "create", "change", "complete", "explain", "forecast"),
     "lookup": ("lookup",),
     "reload": ("reload",),
-    "dispatch": ("dispatch", "dispatch_queue", "leases", "lateness", "shares", "connections", "survey",
+    "dispatch": ("dispatch", "dispatch_queue", "leases", "lateness", "shares", "connections", "survey", "survey_failures",
                  "waiting"),
     "spill": ("spill",),
     "outcome": ("outcome",),

@@ -2,7 +2,6 @@
 #include "api/core/tally.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* ---- rows ---- */
 
@@ -44,10 +43,7 @@ static void tally_add_survey(struct node_tally *tally, const struct survey *surv
 
 static int tally_compare(const void *left, const void *right, void *context)
 {
-    const struct bytes a = tally_name(context, left), b = tally_name(context, right);
-    const int order = memcmp(a.data, b.data, a.size < b.size ? a.size : b.size);
-
-    return order ? order : (a.size > b.size) - (a.size < b.size);
+    return bytes_compare(tally_name(context, left), tally_name(context, right));
 }
 
 void tally_sum(struct node_tally *tally)
@@ -194,7 +190,7 @@ static struct node_tally *tally_create(struct call *call, size_t part_count)
 /* What nodes add to what their partitions tell; a kind of partitions: nothing. */
 static enum survey_kind tally_kind_of_nodes(enum survey_kind kind)
 {
-    return kind == SURVEY_QUEUES ? SURVEY_WORKERS : kind;
+    return kind == SURVEY_QUEUES ? SURVEY_WORKERS : kind == SURVEY_TARGETS ? SURVEY_FAILURES : kind;
 }
 
 void tally_ask(struct call *call, enum survey_kind kind, struct bytes queue, size_t items_max,

@@ -58,8 +58,8 @@ struct tally_part {
 };
 
 /* Asks, and calls `finish` later, when all have answered. `queue`, for ITEMS and a single row of
- * QUEUES, is its name at its tenant; `items_max` is for ITEMS; `room` is taken in any case. Of
- * nodes alone, as TENANTS, the surveys of `parts` have the answers, and there are no rows. */
+ * QUEUES, is its name at its tenant; `items_max` is for ITEMS; `room` is taken in any case. What
+ * is no row is in the surveys of `parts`, as all that is asked of nodes alone. */
 void tally_ask(struct call *call, enum survey_kind kind, struct bytes queue, size_t items_max,
                void *room, void (*finish)(struct node_tally *tally));
 

@@ -727,12 +727,6 @@ bool node_target_status(const struct node *node, const struct timer *timer,
     return !timer_is_pulled(timer);
 }
 
-void node_targets(struct node *node, struct bytes tenant,
-                  void (*tell)(void *context, const struct target_view *view), void *context)
-{
-    (void)node, (void)tenant, (void)tell, (void)context;
-}
-
 void node_tenants(struct node *node,
                   void (*tell)(void *context, struct bytes tenant, uint64_t pending), void *context)
 {

@@ -127,17 +127,9 @@ static void tenants_take_pending(void *context, struct bytes name, uint64_t pend
         row->pending = pending;
 }
 
-static int tenants_compare_names(struct bytes a, struct bytes b)
-{
-    const size_t shared = a.size < b.size ? a.size : b.size;
-    const int order = shared > 0 ? memcmp(a.data, b.data, shared) : 0;
-
-    return order ? order : (a.size > b.size) - (a.size < b.size);
-}
-
 static int tenants_compare(const void *left, const void *right)
 {
-    return tenants_compare_names(tenants_name(left), tenants_name(right));
+    return bytes_compare(tenants_name(left), tenants_name(right));
 }
 
 /* Sorts the rows by name, and makes one of those with the same name. */
@@ -166,7 +158,7 @@ static void tenants_merge(struct tenants_report *report)
 
 static int tenants_compare_key(const void *key, const void *row)
 {
-    return tenants_compare_names(*(const struct bytes *)key, tenants_name(row));
+    return bytes_compare(*(const struct bytes *)key, tenants_name(row));
 }
 
 /* What a node tells; tenants without a row here are none that the caller may see. */
@@ -232,7 +224,7 @@ static void tenants_format(const struct tenants_report *report, struct buffer *o
     size_t i = 0;
 
     while (i < report->count && cursor.size &&
-           tenants_compare_names(tenants_name(&report->rows[i]), cursor) < 0)
+           bytes_compare(tenants_name(&report->rows[i]), cursor) < 0)
         i++;
     const size_t end = report->count - i > report->limit ? i + report->limit : report->count;
     buffer_append_text(out, "{\"tenants\":[");

@@ -6,147 +6,91 @@
 #include "calendar/rfc3339.h"
 #include "sys/clock.h"
 
-#include <stdlib.h>
-
-/* What fails, copied; the texts are in `texts`, one after the other. */
-struct target_failing {
-    size_t at, origin_size, path_size, error_size;
-    enum breaker_state state;
-    uint32_t failures;
-    uint64_t wait_ms;
-};
-
-struct target_report {
-    struct target_failing *failing;
-    size_t count, capacity;
-    struct buffer texts; /* failed: out of memory */
-};
-
-static struct bytes report_text(const struct target_report *report, size_t at, size_t size)
-{
-    return (struct bytes){report->texts.data + at, size};
-}
-
-static struct bytes report_origin(const struct target_report *report,
-                                  const struct target_failing *failing)
-{
-    return report_text(report, failing->at, failing->origin_size);
-}
-
-static void report_take(void *context, const struct target_view *view)
-{
-    struct target_report *report = context;
-
-    if (report->count == report->capacity) {
-        const size_t capacity = report->capacity ? 2 * report->capacity : 16;
-        struct target_failing *failing = realloc(report->failing, capacity * sizeof(*failing));
-
-        if (!failing) {
-            report->texts.failed = true;
-            return;
-        }
-        report->failing = failing;
-        report->capacity = capacity;
-    }
-    report->failing[report->count++] = (struct target_failing){
-        .at = report->texts.size,
-        .origin_size = view->origin.size,
-        .path_size = view->path.size,
-        .error_size = view->error.size,
-        .state = view->state,
-        .failures = view->failures,
-        .wait_ms = view->wait_ms,
-    };
-    buffer_append_bytes(&report->texts, view->origin);
-    buffer_append_bytes(&report->texts, view->path);
-    buffer_append_bytes(&report->texts, view->error);
-}
-
-/* By origin, and of one the origin itself before its paths. */
-static int report_compare(const void *left, const void *right, void *context)
-{
-    const struct target_failing *a = left, *b = right;
-    const struct bytes x = report_text(context, a->at, a->origin_size + a->path_size);
-    const struct bytes y = report_text(context, b->at, b->origin_size + b->path_size);
-    const size_t shared = a->origin_size < b->origin_size ? a->origin_size : b->origin_size;
-    int order = memcmp(x.data, y.data, shared);
-
-    if (!order)
-        order = (a->origin_size > b->origin_size) - (a->origin_size < b->origin_size);
-    if (order)
-        return order;
-    order = memcmp(x.data, y.data, x.size < y.size ? x.size : y.size);
-    return order ? order : (x.size > y.size) - (x.size < y.size);
-}
-
 /* ---- the answer ---- */
 
-static void report_append_breaker(const struct target_report *report,
-                                  const struct target_failing *failing, struct wall now,
-                                  struct buffer *out)
+static void failure_append(const struct survey *survey, const struct survey_failure *failure,
+                           struct wall now, struct buffer *out)
 {
-    static const struct target_failing healthy = {.state = BREAKER_CLOSED};
+    static const struct survey_failure healthy = {.state = BREAKER_CLOSED};
 
-    failing = failing ? failing : &healthy;
-    buffer_printf(out, "\"breaker\":\"%s\",\"failures\":%u", breaker_state_text(failing->state),
-                  (unsigned)failing->failures);
-    if (failing->state != BREAKER_CLOSED) {
+    failure = failure ? failure : &healthy;
+    buffer_printf(out, "\"breaker\":\"%s\",\"failures\":%u",
+                  breaker_state_text((enum breaker_state)failure->state),
+                  (unsigned)failure->failures);
+    if (failure->state != BREAKER_CLOSED) {
         char text[RFC3339_TEXT_SIZE];
 
-        rfc3339_format(wall_add(now, failing->wait_ms), text);
+        rfc3339_format(wall_add(now, failure->wait_ms), text);
         buffer_printf(out, ",\"tried_at\":\"%s\"", text);
     }
-    if (failing->error_size) {
+    if (failure->error_size) {
         buffer_append_text(out, ",\"last_error\":");
-        json_append_string(out, report_text(report,
-                                            failing->at + failing->origin_size + failing->path_size,
-                                            failing->error_size));
+        json_append_string(out, survey_error(survey, failure));
     }
 }
 
-/* Of an origin, whose failures begin at `*index`, which is moved behind them. */
-static void report_append_failures(const struct target_report *report, struct bytes origin,
-                                   size_t *index, struct wall now, struct buffer *out)
+/* The failures of an origin, which lie together: the first, and the one behind the last. */
+struct targets_failures {
+    const struct survey *survey;
+    const struct survey_failure *begin, *end;
+};
+
+/* Both the failures and the origins that are asked for are sorted; `*index` begins with 0. */
+static struct targets_failures targets_failures_of(const struct survey *survey, struct bytes origin,
+                                                   size_t *index)
 {
-    const struct target_failing *failing = report->failing + *index;
-    const struct target_failing *end = report->failing + report->count;
-    const bool has_own = failing < end && failing->path_size == 0 &&
-                         bytes_equal(report_origin(report, failing), origin);
+    const struct survey_failure *failures = survey->failures;
+    const size_t count = survey->failure_count;
+    size_t at = *index;
+
+    while (at < count && bytes_compare(survey_origin(survey, &failures[at]), origin) < 0)
+        at++;
+    const size_t begin = at;
+    while (at < count && bytes_equal(survey_origin(survey, &failures[at]), origin))
+        at++;
+    *index = at;
+    return (struct targets_failures){survey, failures + begin, failures + at};
+}
+
+static void targets_append_webhook(const struct targets_failures *found, struct wall now,
+                                   struct buffer *out)
+{
+    const struct survey_failure *failure = found->begin;
+    const bool has_own = failure < found->end && failure->path_size == 0;
     const char *separator = "";
 
     buffer_append_text(out, ",");
-    report_append_breaker(report, has_own ? failing++ : NULL, now, out);
+    failure_append(found->survey, has_own ? failure++ : NULL, now, out);
     buffer_append_text(out, ",\"paths\":[");
-    for (; failing < end && bytes_equal(report_origin(report, failing), origin); failing++) {
+    for (; failure < found->end; failure++) {
         buffer_printf(out, "%s{\"path\":", separator);
-        json_append_string(
-            out, report_text(report, failing->at + failing->origin_size, failing->path_size));
+        json_append_string(out, survey_path(found->survey, failure));
         buffer_append_text(out, ",");
-        report_append_breaker(report, failing, now, out);
+        failure_append(found->survey, failure, now, out);
         buffer_append_text(out, "}");
         separator = ",";
     }
     buffer_append_text(out, "]");
-    *index = (size_t)(failing - report->failing);
 }
 
-/* Of a connection to a broker: whether it is up. */
-static void targets_append_broker(const struct node *node, struct bytes origin, struct buffer *out)
+/* Of a connection to a broker: whether it is up at all nodes. */
+static void targets_append_broker(const struct node *node, const struct targets_failures *found,
+                                  struct bytes origin, struct buffer *out)
 {
+    const bool is_up = found->begin == found->end;
     struct broker_status status;
 
     for (size_t i = 0; node_broker_status(node, i, &status); i++) {
         const struct bytes name = bytes_of(status.name);
-        const char *error = status.cause;
 
         if (origin.size <= name.size + 3 ||
             memcmp(origin.data + origin.size - name.size - 3, "://", 3) != 0 ||
             memcmp(origin.data + origin.size - name.size, name.data, name.size) != 0)
             continue;
-        buffer_printf(out, ",\"connected\":%s", status.is_up ? "true" : "false");
-        if (!status.is_up && *error) {
+        buffer_printf(out, ",\"connected\":%s", is_up ? "true" : "false");
+        if (!is_up && found->begin->error_size) {
             buffer_append_text(out, ",\"last_error\":");
-            json_append_string(out, bytes_of(error));
+            json_append_string(out, survey_error(found->survey, found->begin));
         }
         return;
     }
@@ -199,8 +143,7 @@ static bool is_webhook(struct bytes origin)
            bytes_has_prefix(origin, BYTES("https://"));
 }
 
-/* Rows and failures are sorted by origin, and each failure has a row unless rows were cut. */
-static void targets_format(const struct node_tally *tally, const struct target_report *report,
+static void targets_format(const struct node_tally *tally, const struct survey *failures,
                            const struct target_pauses *pauses, struct buffer *out)
 {
     const struct config *config = tally->call->api->options.config;
@@ -213,10 +156,11 @@ static void targets_format(const struct node_tally *tally, const struct target_r
 
         buffer_append_text(out, i ? "," : "");
         targets_append_row(tally, &tally->rows[i], out);
+        const struct targets_failures found = targets_failures_of(failures, origin, &index);
         if (is_webhook(origin))
-            report_append_failures(report, origin, &index, now, out);
+            targets_append_webhook(&found, now, out);
         else
-            targets_append_broker(tally->call->api->options.node, origin, out);
+            targets_append_broker(tally->call->api->options.node, &found, origin, out);
         targets_append_paused(tally, pauses, origin, out);
         buffer_append_text(out, "}");
     }
@@ -227,31 +171,51 @@ static void targets_format(const struct node_tally *tally, const struct target_r
                   tally->is_cut ? "false" : "true");
 }
 
+/* The failures of all nodes. */
+static void targets_gather(struct node_tally *tally, struct survey *ret_failures)
+{
+    *ret_failures = (struct survey){.kind = SURVEY_FAILURES};
+    buffer_init(&ret_failures->names);
+    for (size_t i = 0; i < tally->part_count; i++) {
+        const struct survey *survey = &tally->parts[i].survey;
+
+        for (size_t j = 0; j < survey->failure_count; j++) {
+            const struct survey_failure *failure = &survey->failures[j];
+
+            survey_add_failure(ret_failures, failure, survey_origin(survey, failure),
+                               survey_path(survey, failure), survey_error(survey, failure));
+        }
+    }
+    survey_sort_failures(ret_failures);
+    tally->is_cut = tally->is_cut || ret_failures->is_cut;
+}
+
 static void targets_finish(struct node_tally *tally)
 {
     struct call *call = tally->call;
-    struct target_report report = {0};
+    struct survey failures;
 
-    node_targets(call->api->options.node, caller_tenant(&call->caller), report_take, &report);
-    if (report.count)
-        qsort_r(report.failing, report.count, sizeof(*report.failing), report_compare, &report);
-    for (size_t i = 0; i < report.count; i++)
-        tally_add(tally, report_origin(&report, &report.failing[i]));
+    targets_gather(tally, &failures);
+    for (size_t i = 0; i < failures.failure_count; i++) {
+        const struct bytes origin = survey_origin(&failures, &failures.failures[i]);
+
+        if (is_webhook(origin)) /* a connection is shown where timers wait for it */
+            tally_add(tally, origin);
+    }
     struct target_pauses *pauses = node_pauses(call->api->options.node);
     targets_add_paused(tally, pauses);
     tally_sum(tally);
-    if (buffer_failed(&tally->names) || buffer_failed(&report.texts)) {
-        call_answer_error(call, ERROR_NO_MEMORY, "");
-    } else {
-        struct buffer body;
-
-        buffer_init(&body);
-        targets_format(tally, &report, pauses, &body);
-        call_answer_json(call, 200, &body);
-    }
+    const bool is_short = buffer_failed(&tally->names) || buffer_failed(&failures.names);
+    struct buffer body;
+    buffer_init(&body);
+    if (!is_short)
+        targets_format(tally, &failures, pauses, &body);
     target_pauses_leave(pauses);
-    free(report.failing);
-    buffer_deinit(&report.texts);
+    survey_deinit(&failures);
+    if (is_short)
+        call_answer_error(call, ERROR_NO_MEMORY, "");
+    else
+        call_answer_json(call, 200, &body);
 }
 
 void targets_list(struct call *call)
