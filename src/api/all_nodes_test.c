@@ -4,6 +4,7 @@
  * node, as number 0, and for the nodes 2 to 4.
  */
 #include "api/testing/fixture.h"
+#include "ops/stats.h"
 
 #include <assert.h>
 #include <setjmp.h>
@@ -241,6 +242,44 @@ static void test_failures_of_all_nodes(void **state)
 #undef CLOSED
 }
 
+/* ---- statistics ---- */
+
+/* Node 4 is of a version that knows fewer figures. */
+static enum error_code tell_stats(struct survey *survey)
+{
+    assert(survey->kind == SURVEY_STATS);
+    survey->numbers = calloc(STATS_COUNT + 1, sizeof(*survey->numbers));
+    survey->number_count = survey->node == 4 ? STATS_TIMERS_PENDING : STATS_COUNT + 1;
+    survey->numbers[STATS_TIMERS_CREATED] = 1 + survey->node;
+    survey->numbers[STATS_BREAKERS_OPEN] = 10;
+    survey->numbers[STATS_COUNT] = 1000; /* a figure that is not known here */
+    survey->numbers[STATS_STAGE_DELIVERY_LATENESS * METRICS_BUCKET_COUNT + 5 + survey->node] = 25;
+    return ERROR_NONE;
+}
+
+/* proves: stats */
+static void test_statistics_of_all_nodes(void **state)
+{
+    struct api_fixture *fixture = *state;
+    const struct reply *reply = &fixture->reply;
+
+    node_fake_set_others(fixture->node, 0, tell_stats);
+    fixture_ask(fixture, "GET", "/v1/stats", "", BYTES(""), 200, NULL);
+    assert_true(reply_body_contains(reply, "\"created\":1,\"fired\":0,"));
+    assert_true(
+        reply_body_contains(reply, "\"all\":{\"count\":25,\"p50\":0.001000,\"p99\":0.001000}}"));
+    node_fake_set_others(fixture->node, OTHERS, tell_stats);
+    fixture_ask(fixture, "GET", "/v1/stats", "", BYTES(""), 200, NULL);
+    assert_true(reply_body_contains(reply, "\"created\":13,\"fired\":0,"));
+    assert_true(reply_body_contains(reply, "\"breakers_open\":30,"));
+    assert_true(reply_body_contains(reply, "\"schedule\":{\"count\":0,"));
+    /* The second of four nodes has the half, the fourth the rest. */
+    assert_true(
+        reply_body_contains(reply, "\"all\":{\"count\":100,\"p50\":0.003000,\"p99\":0.007000}}"));
+    node_fake_set_others(fixture->node, OTHERS, lose_node);
+    fixture_ask(fixture, "GET", "/v1/stats", "", BYTES(""), 503, "overloaded");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, all_nodes_set_up, all_nodes_tear_down)
@@ -248,6 +287,7 @@ int main(void)
         TEST(test_workers_of_all_nodes),
         TEST(test_tenants_of_all_nodes),
         TEST(test_failures_of_all_nodes),
+        TEST(test_statistics_of_all_nodes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

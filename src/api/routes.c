@@ -264,7 +264,7 @@ const struct route routes[] = {
               .response = "TargetReset",
               .answers = {{200, "The number of breakers that had failures."}},
               .refusals = REFUSES(INVALID) | REFUSES(TOO_MANY), .section = "#targets"}},
-    {"GET", "/v1/stats", ACCESS_METRICS, "stats", .end = stats_get,
+    {"GET", "/v1/stats", ACCESS_METRICS, "stats", .end = stats_get, .closed = tally_closed,
      .docs = {"getStats", "service", "Get the main figures of the daemon", .response = "Stats",
               .answers = {{200, "The figures, of all tenants."}}, .section = "#statistics"}},
     {"GET", "/v1/tenants", ACCESS_READ, "tenant_list", .end = tenants_list, .closed = tally_closed,

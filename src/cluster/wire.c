@@ -25,7 +25,8 @@ _Static_assert(COMMAND_CREATE == 0 && COMMAND_PUT == 1 && COMMAND_GET == 2 &&
                    COMMAND_SURVEY == 15 && COMMAND_LEASE == 16 && COMMAND_REPORT == 17,
                "kinds are sent as numbers");
 _Static_assert(SURVEY_QUEUES == 0 && SURVEY_TARGETS == 1 && SURVEY_ITEMS == 2 &&
-                   SURVEY_WORKERS == 3 && SURVEY_TENANTS == 4 && SURVEY_FAILURES == 5,
+                   SURVEY_WORKERS == 3 && SURVEY_TENANTS == 4 && SURVEY_FAILURES == 5 &&
+                   SURVEY_STATS == 6,
                "kinds of a survey are sent as numbers");
 _Static_assert(PATCH_ON_SUCCESS == 1 << 9, "fields of a patch are sent as bits");
 
@@ -461,7 +462,7 @@ static void wire_take_question(struct wire_reader *reader, struct command *comma
         command->survey = survey;
         if (!survey)
             return;
-        survey->kind = (enum survey_kind)wire_take_below(reader, 1, SURVEY_FAILURES + 1);
+        survey->kind = (enum survey_kind)wire_take_below(reader, 1, SURVEY_STATS + 1);
         survey->queue = wire_take_text(reader, WIRE_TEXT_SIZE_MAX);
         survey->items_max = wire_take_below(reader, 4, WIRE_COUNT_MAX + 1);
         survey->items = wire_take_room(reader, survey->items_max, sizeof(*survey->items));

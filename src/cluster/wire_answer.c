@@ -161,6 +161,13 @@ static void wire_put_failures(struct buffer *to, const struct survey *survey)
     }
 }
 
+static void wire_put_numbers(struct buffer *to, const struct survey *survey)
+{
+    wire_put(to, survey->number_count, 4);
+    for (size_t i = 0; i < survey->number_count; i++)
+        wire_put(to, survey->numbers[i], 8);
+}
+
 static void wire_put_survey(struct buffer *to, const struct survey *survey)
 {
     wire_put(to, survey->row_count, 4);
@@ -179,6 +186,8 @@ static void wire_put_survey(struct buffer *to, const struct survey *survey)
         wire_put_timer(to, survey->items[i]);
     if (survey->kind == SURVEY_FAILURES)
         wire_put_failures(to, survey);
+    if (survey->kind == SURVEY_STATS)
+        wire_put_numbers(to, survey);
 }
 
 struct timer *wire_hold_timer(struct wire_reader *reader, struct wire_held *held)
@@ -210,6 +219,15 @@ static void wire_take_failures(struct wire_reader *reader, struct survey *survey
     }
 }
 
+static void wire_take_numbers(struct wire_reader *reader, struct survey *survey)
+{
+    const size_t count = wire_take_below(reader, 4, WIRE_COUNT_MAX + 1);
+
+    survey->numbers = wire_take_room(reader, count, sizeof(*survey->numbers));
+    while (!reader->failed_ && survey->number_count < count)
+        survey->numbers[survey->number_count++] = wire_take(reader, 8);
+}
+
 static void wire_take_survey(struct wire_reader *reader, struct survey *survey,
                              struct wire_held *held)
 {
@@ -239,6 +257,8 @@ static void wire_take_survey(struct wire_reader *reader, struct survey *survey,
     }
     if (survey->kind == SURVEY_FAILURES)
         wire_take_failures(reader, survey);
+    if (survey->kind == SURVEY_STATS)
+        wire_take_numbers(reader, survey);
 }
 
 static void wire_put_page(struct buffer *to, const struct storage_page *page)

@@ -51,8 +51,9 @@ static const struct command_created no_result = {ERROR_NONE, false, false, {{0},
 static const struct command_event no_event = {{NULL, 0}, ERROR_NONE, {0, 0}};
 static const struct forecast no_forecast = {{0}, 0, 0, 0, NULL, 0, 0, 0, 0, {0}};
 static const struct survey_row no_row = {0, 0, 0, 0, {0}, false};
-static const struct survey no_survey = {SURVEY_QUEUES,       0,     {NULL, 0}, NULL, 0, NULL, 0,
-                                        {NULL, 0, 0, false}, false, 0,         NULL, 0, 0};
+static const struct survey no_survey = {
+    SURVEY_QUEUES, 0, {NULL, 0}, NULL, 0, NULL, 0, {NULL, 0, 0, false},
+    false,         0, NULL,      0,    0, NULL, 0};
 
 /* ---- random commands ---- */
 
@@ -383,6 +384,9 @@ static void assert_surveys_equal(const struct survey *a, const struct survey *b)
     assert_int_equal(a->item_count, b->item_count);
     for (size_t i = 0; i < a->item_count; i++)
         assert_timers_equal(a->items[i], b->items[i]);
+    assert_int_equal(a->number_count, b->number_count);
+    for (size_t i = 0; i < a->number_count; i++)
+        assert_true(a->numbers[i] == b->numbers[i]);
     assert_int_equal(a->failure_count, b->failure_count);
     for (size_t i = 0; i < a->failure_count; i++) {
         const struct survey_failure *x = &a->failures[i], *y = &b->failures[i];
@@ -759,6 +763,11 @@ static void random_survey(struct random *random, struct survey *survey, struct t
     survey->item_count = random_below(random, ITEMS + 1);
     for (size_t i = 0; i < survey->item_count; i++)
         survey->items[i] = timers[i];
+    survey->number_count = survey->kind == SURVEY_STATS ? random_below(random, 4) : 0;
+    survey->numbers = calloc(4, sizeof(*survey->numbers));
+    assert_non_null(survey->numbers);
+    for (size_t i = 0; i < survey->number_count; i++)
+        survey->numbers[i] = random_next(random);
     const size_t failures = survey->kind == SURVEY_FAILURES ? random_below(random, 4) : 0;
     for (size_t i = 0; i < failures; i++) {
         const struct survey_failure failure = {.state = (uint8_t)random_below(random, 3),

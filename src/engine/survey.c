@@ -22,6 +22,9 @@ void survey_deinit(struct survey *survey)
     free(survey->failures);
     survey->failures = NULL;
     survey->failure_count = survey->failure_capacity_ = 0;
+    free(survey->numbers);
+    survey->numbers = NULL;
+    survey->number_count = 0;
     buffer_deinit(&survey->names);
 }
 

@@ -28,6 +28,7 @@ enum survey_kind {
     SURVEY_TENANTS,  /* of all tenants: a row for each that has timers which wait there, and another
                        one for each of which its rate refused requests there */
     SURVEY_FAILURES, /* no rows, but `failures` */
+    SURVEY_STATS,    /* of all tenants: no rows, but `numbers`, in the order of ops/stats.h */
 };
 
 static inline bool survey_is_of_node(enum survey_kind kind)
@@ -74,6 +75,8 @@ struct survey {
     size_t item_count;
     struct survey_failure *failures;
     size_t failure_count, failure_capacity_;
+    uint64_t *numbers;
+    size_t number_count;
 };
 
 static inline struct bytes survey_name(const struct survey *survey, const struct survey_row *row)

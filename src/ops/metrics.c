@@ -143,29 +143,51 @@ bool metrics_exemplar(struct metrics_series *series, size_t bucket,
     return ret_exemplar->at.ms > 0;
 }
 
-uint64_t metrics_observed(const struct metrics *metrics, enum histogram histogram)
+void metrics_buckets(const struct metrics *metrics, enum histogram histogram,
+                     uint64_t ret_buckets[METRICS_BUCKET_COUNT])
 {
-    const struct metrics_series *series = &metrics->histograms[histogram];
+    static_assert(METRICS_BUCKET_COUNT == METRICS_BOUND_COUNT + 1, "one above the last bound");
+    for (size_t i = 0; i < METRICS_BUCKET_COUNT; i++)
+        ret_buckets[i] = metrics_load(&metrics->histograms[histogram].buckets[i]);
+}
+
+static uint64_t metrics_sum(const uint64_t buckets[METRICS_BUCKET_COUNT])
+{
     uint64_t count = 0;
 
-    for (size_t i = 0; i <= METRICS_BOUND_COUNT; i++)
-        count += metrics_load(&series->buckets[i]);
+    for (size_t i = 0; i < METRICS_BUCKET_COUNT; i++)
+        count += buckets[i];
     return count;
+}
+
+uint64_t metrics_observed(const struct metrics *metrics, enum histogram histogram)
+{
+    uint64_t buckets[METRICS_BUCKET_COUNT];
+
+    metrics_buckets(metrics, histogram, buckets);
+    return metrics_sum(buckets);
+}
+
+uint64_t metrics_bucket_quantile_us(const uint64_t buckets[METRICS_BUCKET_COUNT], double quantile)
+{
+    const uint64_t count = metrics_sum(buckets);
+    uint64_t below = 0;
+
+    if (count == 0)
+        return 0;
+    for (size_t i = 0; i < METRICS_BOUND_COUNT; i++) {
+        below += buckets[i];
+        if ((double)below >= quantile * (double)count)
+            return metrics_bounds_us[i];
+    }
+    return UINT64_MAX;
 }
 
 uint64_t metrics_quantile_us(const struct metrics *metrics, enum histogram histogram,
                              double quantile)
 {
-    const struct metrics_series *series = &metrics->histograms[histogram];
-    uint64_t count = metrics_observed(metrics, histogram);
+    uint64_t buckets[METRICS_BUCKET_COUNT];
 
-    if (count == 0)
-        return 0;
-    uint64_t below = 0;
-    for (size_t i = 0; i < METRICS_BOUND_COUNT; i++) {
-        below += metrics_load(&series->buckets[i]);
-        if ((double)below >= quantile * (double)count)
-            return metrics_bounds_us[i];
-    }
-    return UINT64_MAX;
+    metrics_buckets(metrics, histogram, buckets);
+    return metrics_bucket_quantile_us(buckets, quantile);
 }

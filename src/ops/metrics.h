@@ -69,11 +69,19 @@ void metrics_observe_traced_us(struct metrics *metrics, enum histogram histogram
 /* How many were observed. */
 uint64_t metrics_observed(const struct metrics *metrics, enum histogram histogram);
 
+/* How many were observed in each bucket of a histogram; the last one takes what is above 2 h. */
+#define METRICS_BUCKET_COUNT 38
+void metrics_buckets(const struct metrics *metrics, enum histogram histogram,
+                     uint64_t ret_buckets[METRICS_BUCKET_COUNT]);
+
 /* The value that the share `quantile` (0..1) of all observations stays below, read off the buckets:
  * never too low, and above 100 µs at most twice the truth. 0 when nothing was observed, UINT64_MAX
  * above 2 h. */
 uint64_t metrics_quantile_us(const struct metrics *metrics, enum histogram histogram,
                              double quantile);
+
+/* Likewise, of such buckets or of the sums of several. */
+uint64_t metrics_bucket_quantile_us(const uint64_t buckets[METRICS_BUCKET_COUNT], double quantile);
 
 #define METRICS_WAITING_ROWS 257 /* the last one is of the names without a row */
 #define METRICS_OTHERS       "(others)"

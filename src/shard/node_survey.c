@@ -2,10 +2,12 @@
  * that are asked. */
 #include "shard/shard.h"
 
+#include "ops/stats.h"
 #include "timer/queue_target.h"
 
 #include <assert.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 /* ---- the nodes ---- */
 
@@ -121,6 +123,18 @@ static void survey_tell_failures(struct node *node, struct bytes tenant, struct 
     survey_sort_failures(survey);
 }
 
+static void survey_tell_stats(struct node *node, struct survey *survey)
+{
+    survey->numbers = malloc(STATS_COUNT * sizeof(*survey->numbers));
+    if (!survey->numbers) {
+        survey->names.failed = true;
+        return;
+    }
+    survey->number_count = STATS_COUNT;
+    node_refresh_metrics(node);
+    stats_read(node->metrics, survey->numbers);
+}
+
 void node_set_refusals(struct node *node, const struct node_refusals *refusals)
 {
     pthread_mutex_lock(&node->refusals_lock);
@@ -145,8 +159,11 @@ enum error_code node_survey_answer(struct node *node, struct node_request *reque
     case SURVEY_TENANTS:
         survey_tell_tenants(node, survey);
         break;
-    default:
+    case SURVEY_FAILURES:
         survey_tell_failures(node, command->tenant, survey);
+        break;
+    default:
+        survey_tell_stats(node, survey);
         break;
     }
     command->error = buffer_failed(&survey->names) ? ERROR_NO_MEMORY : ERROR_NONE;

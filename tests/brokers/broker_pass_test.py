@@ -7,6 +7,7 @@ Method: two real daemons that share the partitions, on a real broker; clients as
     TEST_SEED=N      repeats the choices
 """
 
+import contextlib
 import http.client
 import os
 import random
@@ -106,10 +107,37 @@ class PassTest(unittest.TestCase):
         for node in (owner, other):
             self.assertEqual(self.ask(node, "GET", "/v1/timers?label=of:list")["timers"], [])
 
-    def test_what_is_of_one_node_says_so(self):
-        owner, other = self.pair()
-        for path in ("/v1/stats", "/v1/tenants", "/v1/targets"):
-            self.assertEqual([self.ask(node, "GET", path)["node"] for node in (owner, other)], [1, 2])
+    def test_figures_are_those_of_all_nodes(self):
+        """Each counts once, whichever node is asked. While a node is out of reach there is no answer, and no part of one."""
+        owner, other = nodes = self.pair(second=("--cluster-wait", "300ms"))
+        for key in KEYS:
+            self.ask(other, "PUT", f"/v1/keys/{key}/timer", FAR, 201)
+            self.ask(other, "PUT", f"/v1/keys/{key}-fails/timer", {"after": 0, "target": "http://127.0.0.1:1"}, 201)
+
+        def work():
+            with contextlib.suppress(OSError, http.client.HTTPException):
+                while True:
+                    other.call("POST", "/v1/queues/jobs/lease", {"wait": "20s"})
+        threading.Thread(target=work, daemon=True).start()
+
+        def all_told():
+            stats = [self.ask(node, "GET", "/v1/stats") for node in nodes]
+            queues = [self.ask(node, "GET", "/v1/queues/jobs") for node in nodes]
+            targets = [self.ask(node, "GET", "/v1/targets") for node in nodes]
+            self.assertEqual([answer["node"] for answer in stats + targets], [1, 2, 1, 2])
+            return ([(answer["created"], answer["pending"], answer["workers"]) for answer in stats] ==
+                    2 * [(2 * len(KEYS), 2 * len(KEYS), 1)] and
+                    [answer["workers"] for answer in queues] == [1, 1] and
+                    [(row["target"], row["failures"] > 0) for answer in targets for row in answer["targets"]] ==
+                    2 * [("http://127.0.0.1:1", True)])
+        harness.wait_until(all_told, 60, "both nodes tell of both")
+        tenants = [self.ask(node, "GET", "/v1/tenants")["tenants"] for node in nodes]
+        self.assertEqual([tenant["rate_refused"] for page in tenants for tenant in page], [0, 0])
+        owner.signal(signal.SIGKILL)
+        for path in ("/v1/stats", "/v1/tenants", "/v1/targets", "/v1/queues"):
+            self.assertEqual(self.ask(other, "GET", path, expected=503)["type"], "/problems/overloaded")
+        harness.wait_until(lambda: other.owned() == PARTITIONS and
+                           other.call("GET", "/v1/stats")[2].get("pending") == 2 * len(KEYS), READY_S, "all that is left")
 
     def test_a_worker_at_the_other_node(self):
         owner, other = self.pair()

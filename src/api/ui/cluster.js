@@ -28,6 +28,7 @@ function show(place, found) {
     {name: "Load", kind: "number", of: ({load}) => `${Math.round(100 * load)} %`},
     {name: "Last note", of: ({seen}) => when(seen)},
   ], rowsOf(found), {keyOf: ({node}) => node}),
+  h("p", {class: "hint"}, `The figures above and the events below are those of node ${found.node}.`),
   waiting ? h("p", {class: "hint"}, `Partitions with another node than the plan says: ${number(waiting)}.`) : ""]);
 }
 
