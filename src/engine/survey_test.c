@@ -5,6 +5,8 @@
  */
 #include "engine/engine_testing.h"
 
+#include <stdio.h>
+
 static void survey_make(struct engine_fixture *fixture, const char *tenant, const char *target,
                         size_t count)
 {
@@ -108,11 +110,45 @@ static void test_the_overdue_are_counted_at_their_target(void **state)
     fixture_deinit(&fixture);
 }
 
+/* Of the failures of several nodes each target keeps the worst, and 1,000 hosts are told of. */
+static void test_failures_are_sorted_and_bounded(void **state)
+{
+    struct survey survey = {.kind = SURVEY_FAILURES};
+
+    (void)state;
+    for (unsigned i = SURVEY_ROWS_MAX; i-- > 0;) {
+        char origin[16];
+        const struct bytes name = {origin, (size_t)snprintf(origin, sizeof(origin), "%04u", i)};
+
+        for (unsigned j = 1; j <= 3; j++)
+            survey_add_failure(&survey, &(struct survey_failure){.failures = j % 3}, name,
+                               (struct bytes){0}, BYTES("error"));
+        survey_add_failure(&survey, &(struct survey_failure){0}, name, BYTES("path"), BYTES(""));
+    }
+    survey_sort_failures(&survey);
+    assert_int_equal(survey.failure_count, 2 * SURVEY_ROWS_MAX);
+    assert_false(survey.is_cut);
+    survey_add_failure(&survey, &(struct survey_failure){0}, BYTES("0000 more"), BYTES(""),
+                       BYTES(""));
+    survey_sort_failures(&survey);
+    assert_int_equal(survey.failure_count, 2 * SURVEY_ROWS_MAX - 1);
+    assert_true(survey.is_cut);
+    for (size_t i = 0; i < survey.failure_count; i++) {
+        const struct survey_failure *failure = &survey.failures[i];
+
+        assert_true(i == 0 || bytes_compare(survey_origin(&survey, failure - 1),
+                                            survey_origin(&survey, failure)) <= 0);
+        assert_true(failure->failures == (survey_error(&survey, failure).size ? 2 : 0));
+    }
+    survey_deinit(&survey);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_timer_is_counted_once),
         cmocka_unit_test(test_the_overdue_are_counted_at_their_target),
+        cmocka_unit_test(test_failures_are_sorted_and_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
