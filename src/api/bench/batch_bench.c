@@ -136,6 +136,11 @@ uint16_t node_partition_next(struct node *node, unsigned shard, size_t count)
     return node->counter % 4;
 }
 
+void node_set_refusals(struct node *node, const struct node_refusals *refusals)
+{
+    (void)node, (void)refusals;
+}
+
 struct zone_source node_zones(struct node *node)
 {
     (void)node;
