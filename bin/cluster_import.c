@@ -1,17 +1,17 @@
 /*
- * cluster_import.c - puts the timers of a single node's folder into the empty log of a cluster.
+ * cluster_import.c - puts the timers of data folders into the empty log of a cluster.
  *
- * Each partition of the folder becomes the beginning of the log of that partition (import.h). First
- * all logs are looked at. Then each gets its first record: from then on a node that starts waits
- * for the rest, and claims nothing. Then the rest is appended, and at last everything is read and
- * compared. The command can be repeated when it was interrupted: it goes on behind the records that
- * the log has.
+ * Each partition becomes the beginning of the log of that partition (import.h), from the folder
+ * that has the best copy of it (import_folders.h). First all logs are looked at. Then each gets its
+ * first record: from then on a node that starts waits for the rest, and claims nothing. Then the
+ * rest is appended, and at last everything is read and compared. The command can be repeated when
+ * it was interrupted: it goes on behind the records that the log has.
  */
+#include "import_folders.h"
 #include "steps.h"
 
 #include "cluster/backend/topics_kafka.h"
 #include "cluster/import.h"
-#include "storage/rocksdb.h"
 #include "sys/clock.h"
 
 #include <inttypes.h>
@@ -29,14 +29,15 @@ enum cluster_import_step {
 
 struct cluster_import {
     const struct config *config;
-    struct storage *storage;
+    struct import_folders folders;
     uint64_t cluster;
     char topic[80];
     uint16_t partition;
     enum cluster_import_step step;
     struct import *import;
     struct log_kafka *log;
-    uint64_t live, live_counted, records;
+    uint64_t live; /* of the partitions that were compared */
+    uint64_t records;
     bool is_appending; /* the end of the log was reached */
     bool is_sent;      /* the record of the import is on its way */
 };
@@ -64,7 +65,7 @@ static enum error_code cluster_import_compare(struct cluster_import *run, struct
         return ERROR_NONE;
     return error_set(ret_error, ERROR_INVALID,
                      "partition %u of the topic %s is not empty, and has something else than the "
-                     "import of this folder: use a cluster that no node has started in",
+                     "import of these folders: use a cluster that no node has started in",
                      run->partition, run->topic);
 }
 
@@ -128,16 +129,34 @@ static enum error_code cluster_import_walk(struct cluster_import *run, struct er
     return code;
 }
 
+/* All records of the partition were read back. */
+static enum error_code cluster_import_count(struct cluster_import *run, struct error *ret_error)
+{
+    const uint64_t live = import_live(run->import), counted = import_live_counted(run->import);
+
+    if (live != counted)
+        return error_set(ret_error, ERROR_CORRUPT,
+                         "partition %u of %.100s has %" PRIu64 " live timers, and counts %" PRIu64
+                         ": see --check",
+                         run->partition,
+                         run->folders.names[run->folders.choices[run->partition].taken], live,
+                         counted);
+    run->live += live;
+    import_folders_tell(&run->folders, run->partition, live);
+    return ERROR_NONE;
+}
+
 static enum error_code cluster_import_partition(struct cluster_import *run, struct error *ret_error)
 {
+    const struct import_choice *choice = &run->folders.choices[run->partition];
     const struct log_kafka_options options = {
         .brokers = run->config->cluster_brokers,
         .topic = run->topic,
         .partition = run->partition,
         .append_timeout_ms = IMPORT_WAIT_MS,
     };
-    enum error_code code =
-        import_open(run->storage, run->partition, run->cluster, &run->import, ret_error);
+    enum error_code code = import_open(run->folders.storages[choice->taken], run->partition,
+                                       run->cluster, choice->epoch, &run->import, ret_error);
 
     run->records = 0;
     run->is_appending = run->is_sent = false;
@@ -148,10 +167,8 @@ static enum error_code cluster_import_partition(struct cluster_import *run, stru
         code = import_next(run->import, ret_error);
     if (!code)
         code = cluster_import_walk(run, ret_error);
-    if (run->step == CLUSTER_IMPORT_COMPARE) {
-        run->live += import_live(run->import);
-        run->live_counted += import_live_counted(run->import);
-    }
+    if (!code && run->step == CLUSTER_IMPORT_COMPARE)
+        code = cluster_import_count(run, ret_error);
     log_kafka_close(run->log);
     import_close(run->import);
     run->log = NULL;
@@ -173,8 +190,7 @@ static enum error_code cluster_import_all(struct cluster_import *run, struct err
     return code;
 }
 
-static enum error_code cluster_import_check(struct cluster_import *run, uint16_t partition_count,
-                                            struct error *ret_error)
+static enum error_code cluster_import_check(struct cluster_import *run, struct error *ret_error)
 {
     const struct topics_kafka_options options = {
         .brokers = run->config->cluster_brokers,
@@ -183,57 +199,51 @@ static enum error_code cluster_import_check(struct cluster_import *run, uint16_t
     };
     struct topics_kafka_report report;
 
-    if (partition_count != run->config->partitions)
+    if (run->folders.partition_count != run->config->partitions)
         return error_set(
             ret_error, ERROR_INVALID,
             "the folder has %u partitions, and the cluster %u: ids and keys would lead "
             "elsewhere; use tickwheel export and import",
-            partition_count, run->config->partitions);
+            run->folders.partition_count, run->config->partitions);
     const enum error_code code = topics_kafka_check(&options, &report, ret_error);
     if (!code)
         run->cluster = report.cluster;
     return code;
 }
 
-static int cluster_import_run(struct cluster_import *run, const char *folder,
-                              uint16_t partition_count)
+static int cluster_import_failed(const struct error *error, int exit_code)
+{
+    fprintf(stderr, "tickwheeld: cluster-import: %s\n", error->text);
+    return exit_code;
+}
+
+static int cluster_import_run(struct cluster_import *run)
 {
     struct error error = {.text = ""};
-    enum error_code code = cluster_import_check(run, partition_count, &error);
 
-    if (!code)
-        code = cluster_import_all(run, &error);
-    if (!code && run->live != run->live_counted)
-        code =
-            error_set(&error, ERROR_CORRUPT,
-                      "the folder has %" PRIu64 " live timers, and counts %" PRIu64 ": see --check",
-                      run->live, run->live_counted);
-    if (code) {
-        fprintf(stderr, "tickwheeld: cluster-import: %s\n", error.text);
-        return IMPORT_FAILED;
-    }
-    printf("%s: all %" PRIu64 " live timers are in the log of the cluster %s. Start its nodes with "
+    if (import_folders_choose(&run->folders, &error))
+        return cluster_import_failed(&error, IMPORT_UNREADABLE);
+    if (cluster_import_check(run, &error) || cluster_import_all(run, &error))
+        return cluster_import_failed(&error, IMPORT_FAILED);
+    printf("all %" PRIu64 " live timers are in the log of the cluster %s. Start its nodes with "
            "empty data folders.\n",
-           folder, run->live, run->config->cluster_name);
+           run->live, run->config->cluster_name);
     return fflush(stdout) == 0 ? IMPORT_DONE : IMPORT_FAILED;
 }
 
-int cluster_import(const struct config *config, const char *folder)
+int cluster_import(const struct config *config, const char *const *folders, size_t folder_count)
 {
     struct cluster_import run = {.config = config};
-    uint16_t partition_count;
     struct error error;
 
     if (!*config->cluster_brokers) {
         fprintf(stderr, "tickwheeld: --cluster-import needs cluster_brokers\n");
         return IMPORT_UNREADABLE;
     }
-    if (rocksdb_storage_open_to_export(folder, &run.storage, &partition_count, &error)) {
-        fprintf(stderr, "tickwheeld: cluster-import: %s\n", error.text);
-        return IMPORT_UNREADABLE;
-    }
     snprintf(run.topic, sizeof(run.topic), "%s.log", config->cluster_name);
-    const int result = cluster_import_run(&run, folder, partition_count);
-    storage_close(run.storage);
+    const int result = import_folders_open(&run.folders, folders, folder_count, &error)
+                           ? cluster_import_failed(&error, IMPORT_UNREADABLE)
+                           : cluster_import_run(&run);
+    import_folders_close(&run.folders);
     return result;
 }

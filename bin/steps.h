@@ -39,9 +39,10 @@ int data_folder_restore(const char *backup, const char *folder);
 int cluster_topics_create(const struct config *config);
 
 /* Runs `tickwheeld --cluster-import FOLDER` (cluster_import.c): appends the timers of a single
- * node's folder to the log of a cluster in which no node has started. Returns the exit code: 0 all
- * are there; 1 not: repeat it; 2 the folder cannot be read, or there are no cluster_brokers. */
-int cluster_import(const struct config *config, const char *folder);
+ * node's folder, or those of the folders of all nodes of another cluster, to the log of a cluster
+ * in which no node has started. Returns the exit code: 0 all are there; 1 not: repeat it; 2 the
+ * folders cannot be read or do not have all partitions, or there are no cluster_brokers. */
+int cluster_import(const struct config *config, const char *const *folders, size_t folder_count);
 
 /* Checks them before a node starts: their partitions and settings, and that the cluster is founded.
  * Logs `cluster`, with the id and what the topics cannot keep. Waits for the brokers for half a

@@ -540,13 +540,13 @@ int main(int argc, char *argv[])
         return EXIT_USAGE;
     }
     if (request.action == CONFIG_ACTION_CHECK_DATA)
-        return check_data(request.folder);
+        return check_data(request.folders[0]);
     if (request.action == CONFIG_ACTION_RESTORE)
-        return data_folder_restore(request.folder, config.data_folder);
+        return data_folder_restore(request.folders[0], config.data_folder);
     if (request.action == CONFIG_ACTION_CLUSTER_CREATE)
         return cluster_topics_create(&config);
     if (request.action == CONFIG_ACTION_CLUSTER_IMPORT)
-        return cluster_import(&config, request.folder);
+        return cluster_import(&config, request.folders, request.folder_count);
 
     struct buffer text;
     buffer_init(&text);

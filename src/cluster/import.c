@@ -25,12 +25,15 @@ struct import {
 };
 
 enum error_code import_open(struct storage *storage, uint16_t partition, uint64_t cluster,
-                            struct import **ret_import, struct error *ret_error)
+                            uint64_t epoch, struct import **ret_import, struct error *ret_error)
 {
     const struct sweep_limits limits = {.log_bytes_min = 1, .factor = 1};
     struct storage_meta meta;
-    const enum error_code code = storage_load_meta(storage, partition, &meta, ret_error);
+    struct storage_place place;
+    enum error_code code = storage_load_meta(storage, partition, &meta, ret_error);
 
+    if (!code)
+        code = storage_load_place(storage, partition, &place, ret_error);
     if (code)
         return code;
     struct import *import = calloc(1, sizeof(*import));
@@ -39,9 +42,9 @@ enum error_code import_open(struct storage *storage, uint16_t partition, uint64_
     import->storage = storage;
     import->partition = partition;
     import->cluster = cluster;
-    import->epoch = meta.epoch ? meta.epoch : 1; /* the next owner has a higher one */
-    import->incarnation =
-        random_mix(meta.epoch ^ random_mix(meta.pending ^ meta.watermark.ms << 8));
+    import->epoch = epoch;
+    import->incarnation = random_mix(
+        meta.epoch ^ random_mix(meta.pending ^ meta.watermark.ms << 8 ^ random_mix(place.next)));
     import->live_counted = meta.pending;
     buffer_init(&import->body);
     buffer_init(&import->frame);

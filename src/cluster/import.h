@@ -1,12 +1,12 @@
 /*
- * import.h - the log of a partition that takes over the timers of a single node.
+ * import.h - the log of a partition that takes over the timers of a data folder.
  *
  * An empty log of a partition may begin with a sweep (sweep.h), without a claim. A reader takes
  * epoch and rows from it, so timers keep their ids, keys and counts. The records follow from the
- * folder alone, bit by bit: an import that was interrupted compares its records with those of the
- * log, and goes on behind them.
+ * folder and the epoch alone, bit by bit: an import that was interrupted compares its records with
+ * those of the log, and goes on behind them. Which folder and epoch: import_choice.h.
  *
- *     import_open(&import, storage, partition, cluster, &error);
+ *     import_open(storage, partition, cluster, epoch, &import, &error);
  *     while (import_next(import, &error) == ERROR_NONE && import_frame(import).size)
  *         ... the next record of the log is import_frame(import), or it is appended ...
  *     import_close(import);
@@ -22,8 +22,9 @@
 
 struct import;
 
+/* `epoch` is not 0; the first owner behind the import has the next one. */
 enum error_code import_open(struct storage *storage, uint16_t partition, uint64_t cluster,
-                            struct import **ret_import, struct error *ret_error);
+                            uint64_t epoch, struct import **ret_import, struct error *ret_error);
 
 /* NULL is fine. */
 void import_close(struct import *import);

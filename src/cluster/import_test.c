@@ -1,13 +1,15 @@
 /* Goal: the log that an import makes gives an empty replica all that the folder has, and the next
- * owner a higher epoch; an import makes equal records each time; a part of one serves nothing.
- * Method: random timers of storage_model.h in memory, and replicas that read the records. */
+ * owner a higher epoch; an import makes equal records each time; a part of one serves nothing; of
+ * copies that followed another log, the furthest whole one is taken. Method: random timers of
+ * storage_model.h in memory, and replicas that read the records. */
 #include "cluster/import.h"
+#include "cluster/import_choice.h"
 #include "cluster/replica.h"
 #include "storage/storage_model.h"
 
 #define IMPORT_CLUSTER UINT64_C(9)
 
-enum { IMPORT_RECORDS_MAX = 100, IMPORT_COMMITS = 60, IMPORT_LEASE_MS = 1000 };
+enum { IMPORT_RECORDS_MAX = 100, IMPORT_COMMITS = 60, IMPORT_LEASE_MS = 1000, IMPORT_COPIES = 3 };
 
 struct import_log {
     struct buffer records[IMPORT_RECORDS_MAX];
@@ -15,12 +17,34 @@ struct import_log {
     uint64_t live, live_counted;
 };
 
-static void import_log_fill(struct import_log *log, struct storage *storage, uint16_t partition)
+/* What the folders have of the partition, and the choice. */
+static struct import_choice import_choose_of(struct storage *const *storages, size_t count,
+                                             uint16_t partition)
+{
+    struct import_copy copies[IMPORT_COPIES];
+    struct import_choice choice;
+
+    for (size_t i = 0; i < count; i++) {
+        struct storage_meta meta;
+
+        assert_int_equal(storage_load_meta(storages[i], partition, &meta, NULL), ERROR_NONE);
+        assert_int_equal(storage_load_place(storages[i], partition, &copies[i].place, NULL),
+                         ERROR_NONE);
+        copies[i].epoch = meta.epoch;
+    }
+    import_choose(copies, count, &choice);
+    assert_true(choice.stranger == IMPORT_NO_COPY);
+    return choice;
+}
+
+static void import_log_fill_from(struct import_log *log, struct storage *storage,
+                                 uint16_t partition, uint64_t epoch)
 {
     struct import *import;
 
     *log = (struct import_log){.count = 0};
-    assert_int_equal(import_open(storage, partition, IMPORT_CLUSTER, &import, NULL), ERROR_NONE);
+    assert_int_equal(import_open(storage, partition, IMPORT_CLUSTER, epoch, &import, NULL),
+                     ERROR_NONE);
     for (;;) {
         assert_int_equal(import_next(import, NULL), ERROR_NONE);
         if (!import_frame(import).size)
@@ -35,6 +59,11 @@ static void import_log_fill(struct import_log *log, struct storage *storage, uin
     log->live = import_live(import);
     log->live_counted = import_live_counted(import);
     import_close(import);
+}
+
+static void import_log_fill(struct import_log *log, struct storage *storage, uint16_t partition)
+{
+    import_log_fill_from(log, storage, partition, import_choose_of(&storage, 1, partition).epoch);
 }
 
 static void import_log_clear(struct import_log *log)
@@ -173,6 +202,81 @@ static void test_an_import(void **state)
     free(model);
 }
 
+/* Applies a batch to the copies of a cluster; a copy that stays behind does not get it. */
+static void import_apply(struct storage *const *copies, size_t count,
+                         struct storage_batch *const *batch, uint64_t next)
+{
+    const struct storage_place place = {.next = next, .epoch = 4, .seq = next, .node = 1};
+    const uint16_t partition = batch[0]->partition;
+    struct buffer body;
+
+    buffer_init(&body);
+    assert_int_equal(storage_prepare(copies[0], batch, 1, &body, NULL), ERROR_NONE);
+    for (size_t i = 0; i < count; i++)
+        assert_int_equal(storage_apply(copies[i], partition, buffer_bytes(&body), &place, NULL),
+                         ERROR_NONE);
+    buffer_deinit(&body);
+}
+
+/* The owner, a copy that stayed behind, and a part that had read as far as the owner. */
+static void import_copies_make(struct storage **ret_copies, struct model *model, uint64_t seed)
+{
+    const struct storage_place part = {
+        .next = 1000, .epoch = 9, .seq = 1000, .node = 1, .sweep_end = 10};
+    uint64_t next = 1;
+
+    for (size_t i = 0; i < IMPORT_COPIES; i++) {
+        ret_copies[i] = memory_storage_create(MODEL_PARTITIONS);
+        assert_non_null(ret_copies[i]);
+    }
+    model_init(model, seed);
+    for (int i = 0; i < IMPORT_COMMITS; i++) {
+        const size_t count = i < IMPORT_COMMITS / 2 ? 2 : 1;
+        struct model_commit commit;
+
+        model_next(model, &commit);
+        for (size_t batch = 0; batch < commit.count; batch++)
+            import_apply(ret_copies, count, &commit.pointers[batch], next++);
+        model_commit_deinit(&commit);
+    }
+    for (uint16_t p = 0; p < MODEL_PARTITIONS; p++)
+        assert_int_equal(storage_partition_clear(ret_copies[2], p, &part, NULL), ERROR_NONE);
+}
+
+static void test_copies_of_a_cluster(void **state)
+{
+    const uint64_t seed = testing_seed();
+    struct random random = random_seeded(seed ^ 1);
+    struct model *model = calloc(1, sizeof(*model));
+    struct storage *copy = memory_storage_create(MODEL_PARTITIONS), *copies[IMPORT_COPIES];
+
+    (void)state;
+    assert_true(model && copy);
+    import_copies_make(copies, model, seed);
+    for (uint16_t p = 0; p < MODEL_PARTITIONS; p++) {
+        struct storage *const shuffled[] = {copies[1], copies[2], copies[0]};
+        const struct import_choice choice = import_choose_of(shuffled, IMPORT_COPIES, p);
+        struct import_log log;
+        struct import_reader reader;
+
+        assert_true(choice.taken == 2 && choice.further == 1);
+        import_log_fill_from(&log, shuffled[choice.taken], p, choice.epoch);
+        assert_true(log.live == log.live_counted && log.live == model->metas[p].pending);
+        import_reader_open(&reader, copy, p);
+        import_reader_read(&reader, &log, log.count);
+        assert_next_owner(&reader, choice.epoch + 1);
+        assert_true(choice.epoch > 9 && choice.epoch > model->metas[p].epoch);
+        import_reader_close(&reader);
+        import_log_clear(&log);
+    }
+    model_assert_equal(model, copy, &random);
+    for (size_t i = 0; i < IMPORT_COPIES; i++)
+        storage_close(copies[i]);
+    storage_close(copy);
+    model_deinit(model);
+    free(model);
+}
+
 /* Another change of the folder makes other records. */
 static void test_a_changed_folder(void **state)
 {
@@ -240,6 +344,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_an_import),
+        cmocka_unit_test(test_copies_of_a_cluster),
         cmocka_unit_test(test_a_changed_folder),
         cmocka_unit_test(test_import_sizes),
     };

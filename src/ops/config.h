@@ -265,7 +265,7 @@ enum config_action {
     CONFIG_ACTION_CHECK_DATA,     /* --check FOLDER: verify a data folder */
     CONFIG_ACTION_RESTORE,        /* --restore BACKUP: copy a backup into the data folder */
     CONFIG_ACTION_CLUSTER_CREATE, /* --cluster-create: make the topics of the cluster */
-    CONFIG_ACTION_CLUSTER_IMPORT, /* --cluster-import FOLDER: put a folder into its log */
+    CONFIG_ACTION_CLUSTER_IMPORT, /* --cluster-import FOLDER: put folders into its log */
     CONFIG_ACTION_PRINT_DOCS,     /* --print-config-docs: docs/configuration.md */
     CONFIG_ACTION_PRINT_METRICS,  /* --print-metrics-docs: docs/metrics.md */
     CONFIG_ACTION_PRINT_OPENAPI,  /* --print-openapi: the OpenAPI document */
@@ -274,10 +274,14 @@ enum config_action {
     CONFIG_ACTION_PRINT_EXAMPLE,        /* --print-config-example: packaging/tickwheeld.conf */
 };
 
+enum { CONFIG_FOLDERS_MAX = 64 };
+
 struct config_request {
     enum config_action action;
-    bool wants_banner;  /* --banner: print a command to try */
-    const char *folder; /* of --check, --restore and --cluster-import; an argument */
+    bool wants_banner; /* --banner: print a command to try */
+    /* One of --check and --restore, one or more of --cluster-import; arguments. */
+    const char *folders[CONFIG_FOLDERS_MAX];
+    size_t folder_count;
 };
 
 /* All defaults. */

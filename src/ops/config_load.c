@@ -331,6 +331,21 @@ static enum config_action config_load_folder_action(const char *name)
     return strcmp(name, "restore") == 0 ? CONFIG_ACTION_RESTORE : CONFIG_ACTION_RUN;
 }
 
+/* The flag that comes last says what is done. Only --cluster-import takes several folders. */
+static enum error_code config_load_take_folder(struct config_request *request,
+                                               enum config_action action, const char *folder,
+                                               struct error *ret_error)
+{
+    if (action != request->action || action != CONFIG_ACTION_CLUSTER_IMPORT)
+        request->folder_count = 0;
+    if (request->folder_count == CONFIG_FOLDERS_MAX)
+        return error_set(ret_error, ERROR_INVALID, "--cluster-import: more than %d folders",
+                         CONFIG_FOLDERS_MAX);
+    request->action = action;
+    request->folders[request->folder_count++] = folder;
+    return ERROR_NONE;
+}
+
 /* Reads the name of a setting in a flag, "--listen-port" or "--listen-port=80". Returns where its
  * value begins behind an "=", or NULL. */
 static char *config_load_flag_name(char *flag, char ret_name[CONFIG_NAME_SIZE * 2])
@@ -351,6 +366,7 @@ static enum error_code config_load_walk_flags(int argc, char *const argv[], stru
                                               struct config_request *request, const char **ret_path,
                                               struct error *ret_error)
 {
+    request->folder_count = 0;
     for (int i = 1; i < argc; i++) {
         char *flag = argv[i];
 
@@ -371,8 +387,7 @@ static enum error_code config_load_walk_flags(int argc, char *const argv[], stru
         if (strcmp(name, "config") == 0) {
             *ret_path = value;
         } else if (folder_action) {
-            request->action = folder_action;
-            request->folder = value;
+            code = config_load_take_folder(request, folder_action, value, ret_error);
         } else if (source) {
             code = config_load_apply(source, name, value, ret_error);
         }

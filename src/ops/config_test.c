@@ -374,6 +374,40 @@ static void refuses_flags_that_it_does_not_know(void **state)
                      ERROR_INVALID);
 }
 
+/* Only --cluster-import takes several folders; of others the last one counts. */
+static void takes_folders(void **state)
+{
+    char *const import[] = {TEXT("tickwheeld"), TEXT("--cluster-import"),
+                            TEXT("a"),          TEXT("--partitions"),
+                            TEXT("4"),          TEXT("--cluster-import=b")};
+    char *const check[] = {TEXT("tickwheeld"), TEXT("--cluster-import=a"), TEXT("--check=b"),
+                           TEXT("--check=c")};
+    char *many[2 + CONFIG_FOLDERS_MAX] = {TEXT("tickwheeld")}, *const folder =
+                                                                   TEXT("--cluster-import=a");
+    struct config_request request;
+    struct config config;
+    struct error error;
+
+    (void)state;
+    assert_int_equal(config_load(6, import, no_environment, &config, &request, &error), ERROR_NONE);
+    assert_int_equal(request.action, CONFIG_ACTION_CLUSTER_IMPORT);
+    assert_int_equal(request.folder_count, 2);
+    assert_string_equal(request.folders[0], "a");
+    assert_string_equal(request.folders[1], "b");
+    assert_int_equal(config_load(4, check, no_environment, &config, &request, &error), ERROR_NONE);
+    assert_int_equal(request.action, CONFIG_ACTION_CHECK_DATA);
+    assert_int_equal(request.folder_count, 1);
+    assert_string_equal(request.folders[0], "c");
+    for (size_t i = 1; i < sizeof(many) / sizeof(many[0]); i++)
+        many[i] = folder;
+    assert_int_equal(
+        config_load(1 + CONFIG_FOLDERS_MAX, many, no_environment, &config, &request, &error),
+        ERROR_NONE);
+    assert_int_equal(
+        config_load(2 + CONFIG_FOLDERS_MAX, many, no_environment, &config, &request, &error),
+        ERROR_INVALID);
+}
+
 static void refuses_the_environment_that_it_does_not_know(void **state)
 {
     char *const wrong[] = {TEXT("TICKWHEEL_LISTEN_PRT=1"), NULL};
@@ -691,6 +725,7 @@ int main(void)
         cmocka_unit_test(files_have_their_sizes),
         cmocka_unit_test(the_stronger_source_wins),
         cmocka_unit_test(refuses_flags_that_it_does_not_know),
+        cmocka_unit_test(takes_folders),
         cmocka_unit_test(refuses_the_environment_that_it_does_not_know),
         cmocka_unit_test(refuses_wrong_files_by_their_line),
         cmocka_unit_test(actions_are_asked_for_by_flags),

@@ -39,7 +39,7 @@ enum error_code rocksdb_storage_open(const struct rocksdb_options *options,
                                      struct storage **ret_storage, struct error *ret_error);
 
 /* Opens a folder that no process has open, to read and export it: nothing in it changes. Answers
- * its partition count. ERROR_INVALID when it is a copy of the log of a cluster. */
+ * its partition count. */
 enum error_code rocksdb_storage_open_to_export(const char *folder, struct storage **ret_storage,
                                                uint16_t *ret_partition_count,
                                                struct error *ret_error);

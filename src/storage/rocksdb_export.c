@@ -167,12 +167,6 @@ enum error_code rocksdb_storage_open_to_export(const char *folder, struct storag
 
     if (code)
         return code;
-    for (uint32_t i = 0; i < store->partition_count; i++)
-        if (store->follows[i].place.next) {
-            store_close(store);
-            return error_set(ret_error, ERROR_INVALID,
-                             "%s is a copy of the log of a cluster already", folder);
-        }
     *ret_storage = &store->storage;
     *ret_partition_count = store->partition_count;
     return ERROR_NONE;

@@ -54,7 +54,8 @@ enum error_code store_follow_load(struct rocksdb_store *store, struct error *ret
     return ERROR_NONE;
 }
 
-/* Nothing is rewound between the two steps, for that takes commit_lock. */
+/* Nothing is rewound between the two steps, for that takes commit_lock. A reader may work on links
+ * to the files of its folder, and has places from its open on. */
 enum error_code store_load_place(struct storage *storage, uint16_t partition,
                                  struct storage_place *ret_place, struct error *ret_error)
 {
@@ -63,7 +64,7 @@ enum error_code store_load_place(struct storage *storage, uint16_t partition,
 
     assert(partition < store->partition_count);
     pthread_mutex_lock(&store->commit_lock);
-    code = store_begin_write(store, ret_error);
+    code = store->is_reader ? store_enter(store, ret_error) : store_begin_write(store, ret_error);
     if (!code) {
         pthread_mutex_lock(&store->write_lock);
         *ret_place = store->follows[partition].place;

@@ -1,0 +1,41 @@
+/*
+ * import_folders.h - the data folders of --cluster-import, and the copy of each partition that is
+ * taken from them (import_choice.h).
+ *
+ *     if (import_folders_open(&folders, names, count, &error) == ERROR_NONE &&
+ *         import_folders_choose(&folders, &error) == ERROR_NONE)
+ *         ... folders.storages[folders.choices[partition].taken] ...
+ *     import_folders_close(&folders);
+ *
+ * Errors     As rocksdb_storage_open_to_export; of import_folders_choose those in its text.
+ * Ownership  The names are borrowed.
+ * Threads    None: one owner.
+ */
+#ifndef TICKWHEEL_BIN_IMPORT_FOLDERS_H
+#define TICKWHEEL_BIN_IMPORT_FOLDERS_H
+
+#include "cluster/import_choice.h"
+#include "ops/config.h"
+
+struct import_folders {
+    const char *const *names;
+    size_t count;
+    struct storage *storages[CONFIG_FOLDERS_MAX]; /* [count] */
+    uint16_t partition_count;                     /* of each of them */
+    struct import_choice *choices;                /* [partition_count] */
+};
+
+/* Opens all, to read. On failure close it. */
+enum error_code import_folders_open(struct import_folders *ret_folders, const char *const *names,
+                                    size_t count, struct error *ret_error);
+
+/* Chooses the copies. ERROR_NOT_FOUND when a partition has none that is whole: what each folder has
+ * of it is printed to the standard error. ERROR_INVALID when folders do not belong together. */
+enum error_code import_folders_choose(struct import_folders *folders, struct error *ret_error);
+
+/* Prints where the timers of the partition came from. */
+void import_folders_tell(const struct import_folders *folders, uint16_t partition, uint64_t live);
+
+void import_folders_close(struct import_folders *folders);
+
+#endif
