@@ -9,6 +9,7 @@
 #include "sys/clock.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 #define FAR_MS UINT64_C(3600000)
 
@@ -474,6 +475,67 @@ static void test_small_batches_overtake(void **state)
     assert_true(list_is_empty(&waiting));
 }
 
+/* ---- surveys of the node ---- */
+
+struct worker {
+    struct node_queue_request request;
+    atomic_bool is_answered;
+};
+
+static void worker_done(struct node_queue_request *request)
+{
+    atomic_store(&list_item(request, struct worker, request)->is_answered, true);
+}
+
+static void survey_done(struct node_request *request)
+{
+    (void)request;
+}
+
+/* How many queues the tenant is told of for which workers wait; `queue`: of this one alone. */
+static size_t count_queues(struct node *node, struct bytes tenant, struct bytes queue)
+{
+    struct survey survey = {.kind = SURVEY_WORKERS, .queue = queue};
+    struct node_request request = {
+        .command = {.kind = COMMAND_SURVEY, .tenant = tenant, .survey = &survey},
+        .done = survey_done};
+
+    assert_int_equal(node_submit(node, &request), ERROR_NONE); /* answered before it returns */
+    assert_int_equal(request.command.error, ERROR_NONE);
+    const size_t count = survey.row_count;
+    survey_deinit(&survey);
+    return count;
+}
+
+/* Goal: a tenant is told of the workers of its own queues alone. Method: one worker that waits. */
+/* proves: queues-list, tenant-isolation */
+static void test_workers_are_told_to_their_tenant(void **state)
+{
+    struct fixture *fixture = *state;
+    const struct bytes none = {0};
+    struct worker worker = {
+        .request = {.queue = {.kind = QUEUE_LEASE,
+                              .queue = BYTES("shop/jobs"),
+                              .items_max = 1,
+                              .bytes_max = 1000,
+                              .lease_ms = 1000,
+                              .wait_until = instant_add_ms(instant_now(), FAR_MS)},
+                    .done = worker_done}};
+
+    start(fixture);
+    assert_int_equal(node_queue_submit(fixture->node, &worker.request), ERROR_NONE);
+    while (count_queues(fixture->node, BYTES("shop"), none) != 1)
+        sched_yield();
+    assert_int_equal(count_queues(fixture->node, BYTES("shop"), BYTES("shop/jobs")), 1);
+    assert_int_equal(count_queues(fixture->node, BYTES("shop"), BYTES("shop/mail")), 0);
+    assert_int_equal(count_queues(fixture->node, BYTES("rival"), none), 0);
+    assert_int_equal(count_queues(fixture->node, none, none), 0);
+    node_queue_give_up(fixture->node, &worker.request);
+    while (!atomic_load(&worker.is_answered))
+        sched_yield();
+    node_stop(fixture->node);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -486,6 +548,7 @@ int main(void)
         TEST(test_commits_on_either_thread),
         TEST(test_commits_here_only_what_is_quick),
         TEST(test_new_timers_stay_near),
+        TEST(test_workers_are_told_to_their_tenant),
         TEST(test_start_says_what_is_wrong),
         cmocka_unit_test(test_small_batches_overtake),
     };
