@@ -18,9 +18,13 @@ struct dispatch_connection *connections_join(struct dispatch *dispatch, uint64_t
         if (!connection)
             return NULL;
         connection->key = key;
-        list_init(&connection->link);
         list_init(&connection->ready);
+        if (!budget_open(&dispatch->member, &connection->claim, BUDGET_CONNECTION, key, 0)) {
+            free(connection);
+            return NULL;
+        }
         if (!map_put(&dispatch->connections, key, connection)) {
+            budget_close(&connection->claim);
             free(connection);
             return NULL;
         }
@@ -34,79 +38,59 @@ void connections_part(struct dispatch *dispatch, struct dispatch_connection *con
     assert(connection->queue_count > 0);
     if (--connection->queue_count > 0)
         return;
-    assert(connection->inflight == 0 && list_is_empty(&connection->ready));
-    list_remove(&connection->link);
+    assert(connection->wanted == 0 && list_is_empty(&connection->ready));
+    budget_close(&connection->claim);
     map_remove(&dispatch->connections, connection->key);
     free(connection);
 }
 
-static bool connections_may_send(const struct engine *engine,
-                                 const struct dispatch_connection *connection)
+void connections_want(struct engine *engine, struct dispatch_queue *queue, size_t wanted)
 {
-    return !list_is_empty(&connection->ready) &&
-           connection->inflight < engine->options.broker_inflight_max;
-}
+    struct dispatch_connection *connection = queue->connection;
 
-static void connections_update(struct engine *engine, struct dispatch_connection *connection)
-{
-    if (!connections_may_send(engine, connection))
-        list_remove(&connection->link);
-    else if (list_is_empty(&connection->link))
-        list_push(&engine->dispatch->broker_ready, &connection->link);
-}
-
-void connections_enlist(struct engine *engine, struct dispatch_queue *queue)
-{
-    assert(queue->kind == DISPATCH_BROKER && !list_is_empty(&queue->timers));
-    if (list_is_empty(&queue->link))
-        list_push(&queue->connection->ready, &queue->link);
-    connections_update(engine, queue->connection);
-}
-
-void connections_delist(struct engine *engine, struct dispatch_queue *queue)
-{
     assert(queue->kind == DISPATCH_BROKER);
-    list_remove(&queue->link);
-    connections_update(engine, queue->connection);
+    assert(connection->wanted >= queue->wanted);
+    connection->wanted += wanted - queue->wanted;
+    queue->wanted = wanted;
+    if (wanted == 0)
+        list_remove(&queue->link);
+    else if (list_is_empty(&queue->link))
+        list_push(&connection->ready, &queue->link);
+    dispatch_want(engine->dispatch, &connection->claim,
+                  connection->wanted < BUDGET_ALL_PLACES ? connection->wanted : BUDGET_ALL_PLACES);
 }
 
-struct dispatch_queue *connections_next(struct engine *engine)
+struct dispatch_queue *connections_next(struct dispatch_connection *connection)
 {
-    struct list *link = list_pop(&engine->dispatch->broker_ready);
+    struct list *link = list_pop(&connection->ready);
 
-    if (!link)
-        return NULL;
-    struct dispatch_connection *connection = list_item(link, struct dispatch_connection, link);
-    struct dispatch_queue *queue =
-        list_item(list_pop(&connection->ready), struct dispatch_queue, link);
-    assert(queue->connection == connection && !list_is_empty(&queue->timers));
-    connections_update(engine, connection); /* behind the other connections */
-    return queue;
+    assert(!link == (connection->wanted == 0));
+    return link ? list_item(link, struct dispatch_queue, link) : NULL;
 }
 
 void connections_check(const struct engine *engine)
 {
     const struct dispatch *dispatch = engine->dispatch;
-    size_t cursor = 0, inflight = 0, queues = 0;
+    size_t cursor = 0, queues = 0;
 
     for (const struct dispatch_connection *connection;
          (connection = map_next(&dispatch->connections, &cursor));) {
+        size_t wanted = 0;
+
         CHECK(connection->queue_count > 0);
-        CHECK(connection->inflight <= engine->options.broker_inflight_max);
-        CHECK(connections_may_send(engine, connection) == !list_is_empty(&connection->link));
         LIST_FOR_EACH (&connection->ready, link) {
             const struct dispatch_queue *queue = list_item(link, struct dispatch_queue, link);
 
             CHECK(queue->connection == connection && !list_is_empty(&queue->timers));
             CHECK(!dispatch_queue_is_paused(engine, queue));
+            CHECK(queue->wanted > 0);
+            wanted += queue->wanted;
         }
-        inflight += connection->inflight;
+        CHECK(wanted == connection->wanted);
         queues += connection->queue_count;
     }
     cursor = 0;
-    for (const struct dispatch_queue *queue; (queue = dispatch_next(engine, &cursor));) {
-        inflight -= queue->connection ? queue->inflight : 0;
+    for (const struct dispatch_queue *queue; (queue = dispatch_next(engine, &cursor));)
         queues -= queue->connection != NULL;
-    }
-    CHECK(inflight == 0 && queues == 0);
+    CHECK(queues == 0);
 }

@@ -26,7 +26,19 @@ enum {
  * time, and as much again as there is of everything else. */
 #define SPILL_STEPS_OUT_MAX 4
 
-struct dispatch *dispatch_create(uint32_t inflight_max)
+/* NULL when out of memory. */
+static struct budget *dispatch_own_budget(const struct engine_options *options)
+{
+    const struct budget_limits limits = {
+        .webhooks = options->inflight_max,
+        .each = {[BUDGET_TARGET] = options->target_inflight_max,
+                 [BUDGET_CONNECTION] = options->broker_inflight_max,
+                 [BUDGET_LEASES] = options->pulled_max}};
+
+    return budget_create(&limits, 1, options->seed);
+}
+
+struct dispatch *dispatch_create(const struct engine_options *options)
 {
     struct dispatch *dispatch = calloc(1, sizeof(*dispatch));
 
@@ -34,13 +46,20 @@ struct dispatch *dispatch_create(uint32_t inflight_max)
         return NULL;
     map_init(&dispatch->queues);
     map_init(&dispatch->connections);
-    dispatch->shares = shares_create(inflight_max);
-    if (!dispatch->shares) {
+    list_init(&dispatch->asking);
+    list_init(&dispatch->placed);
+    list_init(&dispatch->woken);
+    dispatch->is_budget_own = !options->budget;
+    dispatch->budget = options->budget ? options->budget : dispatch_own_budget(options);
+    if (!dispatch->budget) {
         free(dispatch);
         return NULL;
     }
-    list_init(&dispatch->broker_ready);
-    list_init(&dispatch->woken);
+    budget_join(dispatch->budget, &dispatch->member, options->wake, options->wake_context);
+    if (!budget_open(&dispatch->member, &dispatch->leases, BUDGET_LEASES, 0, 0)) {
+        dispatch_destroy(dispatch);
+        return NULL;
+    }
     return dispatch;
 }
 
@@ -48,6 +67,9 @@ void dispatch_destroy(struct dispatch *dispatch)
 {
     if (!dispatch)
         return;
+    budget_leave(&dispatch->member);
+    if (dispatch->is_budget_own)
+        budget_destroy(dispatch->budget);
     size_t cursor = 0;
     for (struct dispatch_queue *queue; (queue = map_next(&dispatch->queues, &cursor));)
         free(queue);
@@ -57,7 +79,6 @@ void dispatch_destroy(struct dispatch *dispatch)
          (connection = map_next(&dispatch->connections, &cursor));)
         free(connection);
     map_deinit(&dispatch->connections);
-    shares_destroy(dispatch->shares);
     free(dispatch);
 }
 
@@ -265,28 +286,71 @@ void dispatch_remove(struct engine *engine, struct entry *entry)
     dispatch_queue_update(engine, queue);
 }
 
+/* ---- places ---- */
+
+static uint32_t dispatch_wanted(struct budget_claim *claim)
+{
+    const size_t wanted = claim->kind == BUDGET_CONNECTION
+                              ? list_item(claim, struct dispatch_connection, claim)->wanted
+                              : list_item(claim, struct dispatch_queue, claim)->wanted;
+
+    assert(claim->kind != BUDGET_LEASES);
+    return wanted < BUDGET_ALL_PLACES ? (uint32_t)wanted : BUDGET_ALL_PLACES;
+}
+
+static void dispatch_look_at_leases(struct engine *engine)
+{
+    struct budget_claim *leases = &engine->dispatch->leases;
+
+    if (list_is_empty(&leases->link))
+        return;
+    list_remove(&leases->link);
+    leases_placed(engine);
+}
+
+void dispatch_take_places(struct engine *engine)
+{
+    struct dispatch *dispatch = engine->dispatch;
+
+    assert(engine->is_in_turn);
+    if (!budget_has_news(&dispatch->member))
+        return;
+    budget_take(&dispatch->member, engine->now, &dispatch->placed);
+    dispatch_look_at_leases(engine);
+}
+
+bool dispatch_has_places(const struct engine *engine)
+{
+    const struct dispatch *dispatch = engine->dispatch;
+
+    return budget_has_news(&dispatch->member) ||
+           (!dispatch->is_budget_own && budget_has_place(&dispatch->leases));
+}
+
+void dispatch_drain(struct engine *engine)
+{
+    budget_retire(&engine->dispatch->member);
+}
+
 /* ---- delivered ---- */
 
-static void dispatch_begin(struct engine *engine, struct dispatch_queue *queue, struct entry *entry,
-                           enum share_class class)
+/* Returns whether it is one more to a target that is not proven. */
+static bool dispatch_begin(struct engine *engine, struct dispatch_queue *queue, struct entry *entry)
 {
     struct dispatch *dispatch = engine->dispatch;
 
     assert(!engine->is_draining);
     assert(queue->inflight <= dispatch->inflight);
-    assert(queue->inflight < dispatch_inflight_max(&engine->options, queue));
+    const bool is_unproven = budget_use(dispatch_claim(engine, queue)) == SHARE_UNPROVEN;
     queue->inflight++;
     dispatch->inflight++;
-    if (queue->connection)
-        queue->connection->inflight++;
+    dispatch->unproven += is_unproven;
     entry->flags &= ~(uint32_t)ENTRY_IS_UNPROVEN;
-    if (queue->kind == DISPATCH_WEBHOOK) {
-        shares_begin(dispatch->shares, queue->tenant, class);
-        entry->flags |= class == SHARE_UNPROVEN ? ENTRY_IS_UNPROVEN : 0;
-    }
+    entry->flags |= is_unproven ? ENTRY_IS_UNPROVEN : 0;
     if (queue->kind == DISPATCH_PULLED)
         leases_began(engine, entry);
     entries_set_phase(engine->entries, entry, ENTRY_INFLIGHT);
+    return is_unproven;
 }
 
 bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
@@ -320,9 +384,7 @@ bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
     if (timer->state == TIMER_RETRYING)
         entry->flags |= ENTRY_WAS_RETRYING;
     timer->state = TIMER_DELIVERING;
-    const bool is_proven = shares_is_proven(engine->dispatch->shares, queue->key, engine->now);
-    dispatch_begin(engine, queue, entry, is_proven ? SHARE_PROVEN : SHARE_UNPROVEN);
-    delivery->is_unproven = queue->kind == DISPATCH_WEBHOOK && !is_proven;
+    delivery->is_unproven = dispatch_begin(engine, queue, entry);
     delivery->timer = timer;
     delivery->attempt = timer->attempts + 1;
     delivery->epoch = engine->epoch;
@@ -349,20 +411,20 @@ static void dispatch_hold(struct engine *engine, struct dispatch_queue *queue,
     queue->held_since = engine->now;
 }
 
-/* Gives the place of a webhook back. An answer proves its target, a missing one the contrary. */
-static void dispatch_end_share(struct engine *engine, const struct dispatch_queue *queue,
+/* Gives its place back. An answer to a webhook proves its target, a missing one the contrary. */
+static void dispatch_end_place(struct engine *engine, struct dispatch_queue *queue,
                                const struct entry *entry, const struct delivery_outcome *outcome)
 {
-    struct shares *shares = engine->dispatch->shares;
+    const bool is_unproven = entry->flags & ENTRY_IS_UNPROVEN;
+    enum budget_proof proof = BUDGET_PROOF_NONE;
 
-    assert(queue->kind == DISPATCH_WEBHOOK);
-    assert(queue->tenant->inflight > queue->inflight);
-    shares_end(shares, queue->tenant,
-               entry->flags & ENTRY_IS_UNPROVEN ? SHARE_UNPROVEN : SHARE_PROVEN);
-    if (outcome->result == DELIVERY_DONE || outcome->is_answer)
-        shares_prove(shares, queue->key, engine->now);
-    else if (outcome->result == DELIVERY_FAILED)
-        shares_disprove(shares, queue->key);
+    assert(!is_unproven || (queue->kind == DISPATCH_WEBHOOK && engine->dispatch->unproven > 0));
+    if (queue->kind == DISPATCH_WEBHOOK)
+        proof = outcome->result == DELIVERY_DONE || outcome->is_answer ? BUDGET_ANSWERED
+                : outcome->result == DELIVERY_FAILED                   ? BUDGET_SILENT
+                                                                       : BUDGET_PROOF_NONE;
+    engine->dispatch->unproven -= is_unproven;
+    budget_end(dispatch_claim(engine, queue), is_unproven ? SHARE_UNPROVEN : SHARE_PROVEN, proof);
 }
 
 void dispatch_returned(struct engine *engine, struct entry *entry,
@@ -378,21 +440,16 @@ void dispatch_returned(struct engine *engine, struct entry *entry,
     dispatch_hold(engine, queue, outcome);
     dispatch->inflight--;
     queue->inflight--;
-    if (queue->connection)
-        queue->connection->inflight--;
-    if (queue->kind == DISPATCH_WEBHOOK)
-        dispatch_end_share(engine, queue, entry, outcome);
+    dispatch_end_place(engine, queue, entry, outcome);
     if (queue->kind == DISPATCH_PULLED)
         leases_ended(engine, entry);
     dispatch_queue_update(engine, queue);
 }
 
-/* Lets the queue, which is off its list, send one. False when out of memory, which may be back in
- * the next turn. */
+/* Lets the queue send one. False when out of memory, which may be back in the next turn. */
 static bool dispatch_send_one(struct engine *engine, struct dispatch_queue *queue)
 {
     assert(queue->kind == DISPATCH_WEBHOOK || queue->kind == DISPATCH_BROKER);
-    assert(list_is_empty(&queue->link));
     struct delivery *delivery;
     if (!dispatch_deliver(engine, queue, &delivery)) {
         dispatch_queue_update(engine, queue);
@@ -403,27 +460,63 @@ static bool dispatch_send_one(struct engine *engine, struct dispatch_queue *queu
     return true;
 }
 
-static void dispatch_send_webhooks(struct engine *engine)
+/* A claim, which is off its list, has places: it uses one, and is listed again for the others. */
+static bool dispatch_send_placed(struct engine *engine, struct budget_claim *claim)
 {
-    struct shares *shares = engine->dispatch->shares;
+    struct dispatch_connection *connection;
+    struct dispatch_queue *queue;
 
-    assert(shares->inflight <= engine->dispatch->inflight);
-    assert(shares->unproven <= shares->inflight);
-    struct list blocked;
-    list_init(&blocked);
-    for (struct dispatch_queue *queue; (queue = shares_next(shares, engine->now, &blocked));)
-        if (!dispatch_send_one(engine, queue))
-            break;
-    list_join(&shares->ready, &blocked);
+    assert(budget_has_place(claim));
+    if (claim->kind == BUDGET_CONNECTION) {
+        connection = list_item(claim, struct dispatch_connection, claim);
+        queue = connections_next(connection);
+    } else {
+        queue = list_item(claim, struct dispatch_queue, claim);
+    }
+    if (queue && queue->wanted > 0)
+        return dispatch_send_one(engine, queue);
+    dispatch_want(engine->dispatch, claim, 0); /* it is paused, or its timers were cancelled */
+    return true;
+}
+
+/* Asks for the places that are wanted since the last time, and takes those that there are. */
+static void dispatch_ask(struct engine *engine)
+{
+    struct dispatch *dispatch = engine->dispatch;
+    struct list asked;
+
+    list_init(&asked);
+    list_join(&asked, &dispatch->asking);
+    LIST_FOR_EACH (&asked, link) {
+        struct budget_claim *claim = list_item(link, struct budget_claim, link);
+
+        budget_ask(claim, dispatch_wanted(claim));
+    }
+    budget_take(&dispatch->member, engine->now, &dispatch->placed);
+    for (struct list *link; (link = list_pop(&asked));) {
+        struct budget_claim *claim = list_item(link, struct budget_claim, link);
+        struct dispatch_queue *queue = list_item(claim, struct dispatch_queue, claim);
+        struct wall until;
+
+        if (budget_has_place(claim))
+            list_push(&dispatch->placed, link);
+        else if (claim->kind == BUDGET_TARGET) /* others may have filled it */
+            dispatch_queue_account(engine, queue, dispatch_queue_reason(engine, queue, &until));
+    }
 }
 
 static void dispatch_send_ready(struct engine *engine)
 {
+    struct dispatch *dispatch = engine->dispatch;
+
     assert(!engine->is_draining);
-    dispatch_send_webhooks(engine);
-    for (struct dispatch_queue *queue; (queue = connections_next(engine));)
-        if (!dispatch_send_one(engine, queue))
-            return;
+    do {
+        dispatch_ask(engine);
+        dispatch_look_at_leases(engine);
+        for (struct list *link; (link = list_pop(&dispatch->placed));)
+            if (!dispatch_send_placed(engine, list_item(link, struct budget_claim, link)))
+                return;
+    } while (!list_is_empty(&dispatch->asking));
 }
 
 /* ---- spilled ---- */
@@ -511,8 +604,10 @@ void dispatch_send(struct engine *engine)
 {
     assert(engine->is_in_turn);
     assert(engine->dispatch->pulled <= engine->dispatch->inflight);
-    if (engine->is_draining)
+    if (engine->is_draining) {
+        budget_take(&engine->dispatch->member, engine->now, &engine->dispatch->placed);
         return;
+    }
     if (engine->dispatch->alarms_wanted)
         dispatch_set_alarms(engine);
     if (!engine->is_held) {
@@ -667,12 +762,11 @@ void dispatch_stats(const struct engine *engine, struct engine_stats *stats)
     const struct dispatch *dispatch = engine->dispatch;
 
     assert(dispatch->catching_up <= dispatch->queued);
-    assert(dispatch->pulled <= dispatch->inflight &&
-           dispatch->shares->inflight <= dispatch->inflight);
+    assert(dispatch->pulled <= dispatch->inflight && dispatch->unproven <= dispatch->inflight);
     stats->waiting = dispatch->queued;
     stats->catching_up = dispatch->catching_up;
     stats->inflight = dispatch->inflight;
-    stats->unproven = dispatch->shares->unproven;
+    stats->unproven = dispatch->unproven;
     stats->pulled = dispatch->pulled;
     dispatch_overdue(engine, stats->ready, stats->oldest_overdue);
 }
@@ -680,9 +774,10 @@ void dispatch_stats(const struct engine *engine, struct engine_stats *stats)
 static void dispatch_queue_check(const struct engine *engine, const struct dispatch_queue *queue)
 {
     CHECK(dispatch_queue_by_key(engine, queue->key) == queue);
-    CHECK((queue->kind == DISPATCH_WEBHOOK) == (queue->tenant != NULL));
     CHECK((queue->kind == DISPATCH_BROKER) == (queue->connection != NULL));
-    CHECK(queue->inflight <= dispatch_inflight_max(&engine->options, queue));
+    CHECK(queue->wanted <= queue->count);
+    CHECK(queue->kind != DISPATCH_WEBHOOK || !budget_has_place(&queue->claim) ||
+          !list_is_empty(&queue->claim.link));
     CHECK(queue->inflight > 0 || !list_is_empty(&queue->timers) || queue->backlog.scan > 0 ||
           queue->alarm != TW_NONE || queue->wants_alarm);
     CHECK(list_is_empty(&queue->backlog.link) !=
@@ -720,12 +815,11 @@ static void dispatch_check_entries(const struct engine *engine)
 void dispatch_check(const struct engine *engine)
 {
     const struct dispatch *dispatch = engine->dispatch;
-    const struct engine_options *options = &engine->options;
 
     dispatch_check_entries(engine);
-    shares_check(dispatch->shares);
+    if (dispatch->is_budget_own)
+        budget_check(dispatch->budget);
     connections_check(engine);
-    CHECK(dispatch->pulled <= (options->pulled_max ? options->pulled_max : 1));
     size_t inflight[DISPATCH_KIND_COUNT] = {0}, bytes = 0, cursor = 0;
     for (const struct dispatch_queue *queue; (queue = dispatch_next(engine, &cursor));) {
         dispatch_queue_check(engine, queue);
@@ -733,7 +827,6 @@ void dispatch_check(const struct engine *engine)
         bytes += queue->bytes;
     }
     CHECK(bytes == dispatch->queued_bytes);
-    CHECK(inflight[DISPATCH_WEBHOOK] == dispatch->shares->inflight);
     CHECK(inflight[DISPATCH_PULLED] == dispatch->pulled);
     CHECK(inflight[DISPATCH_WEBHOOK] + inflight[DISPATCH_BROKER] + inflight[DISPATCH_PULLED] ==
           dispatch->inflight);

@@ -20,7 +20,7 @@
 struct dispatch;
 struct dispatch_queue;
 
-struct dispatch *dispatch_create(uint32_t inflight_max); /* NULL when out of memory */
+struct dispatch *dispatch_create(const struct engine_options *options); /* NULL: out of memory */
 void dispatch_destroy(struct dispatch *dispatch);
 
 /* ---- timers ---- */
@@ -44,6 +44,14 @@ void dispatch_returned(struct engine *engine, struct entry *entry,
 
 /* Its target never saw it: it is queued again, in front, as if it had never been handed out. */
 void dispatch_requeue(struct engine *engine, struct entry *entry);
+
+/* Takes in the places that other engines of the budget have left to this one; and whether there are
+ * any. */
+void dispatch_take_places(struct engine *engine);
+bool dispatch_has_places(const struct engine *engine);
+
+/* No delivery begins any more: what it has not used, and its turn, goes to other engines. */
+void dispatch_drain(struct engine *engine);
 
 /* Looks once more which queues are paused, when that has changed. O(queues) then. */
 void dispatch_look_at_pauses(struct engine *engine);

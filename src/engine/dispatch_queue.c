@@ -12,10 +12,12 @@
 /* Of the hash of a tenant, which salts those of its origins. */
 #define DISPATCH_SALT_TENANT (UINT64_C(1) << 32)
 
-/* The seed is secret, so that no client can make up a name that shares another one's queue. */
+/* The seed is secret, so that no client can make up a name that shares another one's queue. It is
+ * that of the budget, whose members have equal keys for a target. */
 static uint64_t dispatch_hash(const struct engine *engine, struct bytes text, uint64_t salt)
 {
-    uint64_t hash = random_mix(engine->options.seed ^ random_mix(text.size ^ random_mix(salt)));
+    const uint64_t seed = budget_seed(engine->dispatch->budget);
+    uint64_t hash = random_mix(seed ^ random_mix(text.size ^ random_mix(salt)));
 
     for (size_t i = 0; i < text.size; i += 8) {
         size_t left = text.size - i;
@@ -123,17 +125,17 @@ static bool dispatch_queue_join(struct dispatch *dispatch, struct dispatch_queue
                                 const struct dispatch_name *name)
 {
     if (name->kind == DISPATCH_WEBHOOK)
-        queue->tenant = shares_join(dispatch->shares, name->tenant);
+        return budget_open(&dispatch->member, &queue->claim, BUDGET_TARGET, name->key,
+                           name->tenant);
     if (name->kind == DISPATCH_BROKER)
         queue->connection = connections_join(dispatch, name->connection);
-    return (name->kind != DISPATCH_WEBHOOK || queue->tenant) &&
-           (name->kind != DISPATCH_BROKER || queue->connection);
+    return name->kind != DISPATCH_BROKER || queue->connection;
 }
 
 static void dispatch_queue_part(struct dispatch *dispatch, struct dispatch_queue *queue)
 {
-    if (queue->tenant)
-        shares_part(dispatch->shares, queue->tenant);
+    if (queue->kind == DISPATCH_WEBHOOK)
+        budget_close(&queue->claim);
     if (queue->connection)
         connections_part(dispatch, queue->connection);
 }
@@ -267,18 +269,39 @@ void dispatch_set_alarms(struct engine *engine)
 
 /* ---- what a queue may do ---- */
 
-uint32_t dispatch_inflight_max(const struct engine_options *options,
-                               const struct dispatch_queue *queue)
+struct budget_claim *dispatch_claim(struct engine *engine, struct dispatch_queue *queue)
 {
-    assert(queue->kind < DISPATCH_KIND_COUNT);
     switch (queue->kind) {
     case DISPATCH_WEBHOOK:
-        return options->target_inflight_max;
+        return &queue->claim;
     case DISPATCH_BROKER:
-        return options->broker_inflight_max;
+        return &queue->connection->claim;
+    case DISPATCH_PULLED:
+        return &engine->dispatch->leases;
     default:
-        return UINT32_MAX; /* bounded for all queues together: leases.c */
+        return NULL;
     }
+}
+
+void dispatch_want(struct dispatch *dispatch, struct budget_claim *claim, size_t wanted)
+{
+    const bool is_listed = !list_is_empty(&claim->link);
+
+    assert(claim->kind != BUDGET_LEASES);
+    if (wanted != claim->asked && !is_listed)
+        list_push(&dispatch->asking, &claim->link);
+    else if (wanted == claim->asked && budget_has_place(claim) && !is_listed)
+        list_push(&dispatch->placed, &claim->link);
+    else if (wanted == claim->asked && !budget_has_place(claim))
+        list_remove(&claim->link);
+}
+
+/* All places of its target are taken, by whichever engine. */
+static bool dispatch_queue_is_full(struct engine *engine, struct dispatch_queue *queue)
+{
+    const struct budget_claim *claim = dispatch_claim(engine, queue);
+
+    return claim && !budget_has_place(claim) && budget_held(claim) >= budget_max(claim);
 }
 
 uint64_t dispatch_rate(const struct engine_options *options, const struct dispatch_queue *queue)
@@ -313,8 +336,7 @@ enum wait_reason dispatch_queue_reason(struct engine *engine, struct dispatch_qu
         *ret_until = queue->held_until;
         return WAIT_BREAKER;
     }
-    const uint32_t inflight = queue->connection ? queue->connection->inflight : queue->inflight;
-    if (inflight >= dispatch_inflight_max(&engine->options, queue))
+    if (dispatch_queue_is_full(engine, queue))
         return WAIT_TARGET_LIMIT;
     if (dispatch_lacks_pace(engine, queue)) {
         *ret_until = pace_next(&queue->pace, dispatch_rate(&engine->options, queue));
@@ -349,27 +371,25 @@ static struct wall dispatch_kept_until(const struct engine *engine,
     return wall_max(rate ? pace_full(&queue->pace, rate) : (struct wall){0}, queue->held_until);
 }
 
-/* Onto its list of queues that may send, or off it. */
+/* A queue that may send wants a place for each of its timers, another one wants none. */
 static void dispatch_queue_enlist(struct engine *engine, struct dispatch_queue *queue,
                                   struct wall until)
 {
-    struct dispatch *dispatch = engine->dispatch;
+    const bool may_send =
+        !list_is_empty(&queue->timers) && queue->reason != WAIT_PAUSED && until.ms == WALL_NEVER.ms;
+    const size_t wanted = !may_send                          ? 0
+                          : queue->count < BUDGET_ALL_PLACES ? queue->count
+                                                             : BUDGET_ALL_PLACES;
 
-    assert(queue->inflight <= dispatch_inflight_max(&engine->options, queue));
-    assert((queue->kind == DISPATCH_WEBHOOK) == (queue->tenant != NULL));
-    const bool is_full = queue->reason == WAIT_TARGET_LIMIT && queue->kind != DISPATCH_BROKER;
-    const bool may_send = !list_is_empty(&queue->timers) && !is_full &&
-                          queue->reason != WAIT_PAUSED && until.ms == WALL_NEVER.ms;
-    if (queue->kind == DISPATCH_WEBHOOK && may_send)
-        shares_enlist(dispatch->shares, queue, engine->now);
-    else if (queue->kind == DISPATCH_WEBHOOK)
-        shares_delist(queue);
-    else if (queue->kind == DISPATCH_BROKER && may_send)
-        connections_enlist(engine, queue);
-    else if (queue->kind == DISPATCH_BROKER)
-        connections_delist(engine, queue);
-    else if (!may_send)
+    assert(queue->count > 0 || list_is_empty(&queue->timers));
+    if (queue->kind == DISPATCH_WEBHOOK) {
+        queue->wanted = wanted;
+        dispatch_want(engine->dispatch, &queue->claim, wanted);
+    } else if (queue->kind == DISPATCH_BROKER) {
+        connections_want(engine, queue, wanted);
+    } else if (!may_send) {
         list_remove(&queue->link);
+    }
 }
 
 void dispatch_queue_update(struct engine *engine, struct dispatch_queue *queue)

@@ -7,17 +7,18 @@
  *   lateness.c        what made a delivery late
  *   survey.c          counts of timers that wait or are in flight, for clients
  *   waiting.c         counts of waiting timers, by tenant and queue
- *   shares.c          which queue of webhooks sends next, and how many places it may hold
  *   connections.c     tenants take turns at a broker's connection
+ *
+ * The places in flight are those of budget.h, which the engine may share with others.
  */
 #ifndef TICKWHEEL_ENGINE_DISPATCH_QUEUE_H
 #define TICKWHEEL_ENGINE_DISPATCH_QUEUE_H
 
 #include "base/map.h"
+#include "engine/budget.h"
 #include "engine/dispatch.h"
 #include "engine/engine_core.h"
 #include "engine/pace.h"
-#include "engine/shares.h"
 #include "tickwheel/wheel.h"
 #include "timer/queue_target.h"
 
@@ -32,21 +33,21 @@ enum dispatch_kind {
 
 /* A connection of a broker. Its limit is one for the queues of all tenants, which take turns. */
 struct dispatch_connection {
-    struct list link;  /* on `broker_ready` while it has room, and a queue that may send */
+    struct budget_claim claim;
     struct list ready; /* queues that may send but for its limit */
     uint64_t key;
-    uint32_t queue_count, inflight;
+    uint32_t queue_count;
+    size_t wanted; /* timers of `ready` */
 };
 
 /* Due timers of one tenant and origin, or one built-in queue and priority. */
 struct dispatch_queue {
     struct list timers; /* entries, first due first */
-    struct list link;   /* WEBHOOK, BROKER: on a list of its tenant, or of its connection, while it
-                           has timers and room; PULLED: on `woken` until it is named as having
-                           timers */
-    struct list *ready; /* WEBHOOK: the list of its tenant, if it is on one */
-    struct share_tenant *tenant;            /* WEBHOOK */
+    struct list link;   /* BROKER: on the list of its connection while it may send; PULLED: on
+                           `woken` until it is named as having timers */
+    struct budget_claim claim;              /* WEBHOOK */
     struct dispatch_connection *connection; /* BROKER */
+    size_t wanted;                          /* places, for all of its timers; 0: it may not send */
     uint64_t key;
     enum dispatch_kind kind;
     uint32_t inflight;
@@ -67,10 +68,16 @@ struct dispatch_queue {
 };
 
 struct dispatch {
-    struct map queues;        /* key -> dispatch_queue */
-    struct shares *shares;    /* of webhooks: the queues that may send, and in flight */
-    struct map connections;   /* key -> dispatch_connection */
-    struct list broker_ready; /* connections with room and queues that may send */
+    struct map queues; /* key -> dispatch_queue */
+    struct budget *budget;
+    bool is_budget_own; /* it is for this engine alone */
+    struct budget_member member;
+    struct list asking;     /* claims that are to ask for other places than they did */
+    struct list placed;     /* claims that have places for what may be sent */
+    struct map connections; /* key -> dispatch_connection */
+    uint32_t unproven;      /* webhooks in flight that began while their target was */
+    struct budget_claim leases;
+    bool is_lease_named; /* the queues that a place of `leases` is for were named */
     struct list woken;
     struct dispatch_queue *overdue; /* the queue of that kind, or NULL */
     bool alarms_wanted;             /* some queue wants an alarm and has none */
@@ -119,8 +126,11 @@ void dispatch_queue_account(struct engine *engine, struct dispatch_queue *queue,
 enum wait_reason dispatch_queue_reason(struct engine *engine, struct dispatch_queue *queue,
                                        struct wall *ret_until);
 
-uint32_t dispatch_inflight_max(const struct engine_options *options,
-                               const struct dispatch_queue *queue);
+/* The claim by which the timers of a queue get places; NULL of the overdue. */
+struct budget_claim *dispatch_claim(struct engine *engine, struct dispatch_queue *queue);
+
+/* The claim is to have `wanted` places. */
+void dispatch_want(struct dispatch *dispatch, struct budget_claim *claim, size_t wanted);
 
 /* Looks up whether the queue is paused, or was reset; to be called when it gets its first timer,
  * too. */
@@ -163,6 +173,7 @@ bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
 
 /* ---- leases.c ---- */
 
+void leases_placed(struct engine *engine); /* its claim has got a place */
 void leases_wake(struct engine *engine, struct dispatch_queue *queue); /* it has a timer */
 void leases_began(struct engine *engine, const struct entry *entry);
 void leases_ended(struct engine *engine, const struct entry *entry);
@@ -173,13 +184,12 @@ void leases_ended(struct engine *engine, const struct entry *entry);
 struct dispatch_connection *connections_join(struct dispatch *dispatch, uint64_t key);
 void connections_part(struct dispatch *dispatch, struct dispatch_connection *connection);
 
-/* The queue may send but for the limit of its connection, or it may not; to be called whenever
- * either has changed. */
-void connections_enlist(struct engine *engine, struct dispatch_queue *queue);
-void connections_delist(struct engine *engine, struct dispatch_queue *queue);
+/* `wanted` timers of the queue may be sent but for the limit of its connection; to be called
+ * whenever that has changed. */
+void connections_want(struct engine *engine, struct dispatch_queue *queue, size_t wanted);
 
 /* Takes the queue that sends next off its list; NULL when none may. */
-struct dispatch_queue *connections_next(struct engine *engine);
+struct dispatch_queue *connections_next(struct dispatch_connection *connection);
 
 /* For tests: aborts unless every invariant holds. O(connections and their queues). */
 void connections_check(const struct engine *engine);

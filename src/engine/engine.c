@@ -24,7 +24,7 @@ static bool engine_create_modules(struct engine *engine, const struct storage_me
     engine->commands = commands_create();
     engine->lookup = lookup_create();
     engine->reload = reload_create();
-    engine->dispatch = dispatch_create(engine->options.inflight_max);
+    engine->dispatch = dispatch_create(&engine->options);
     engine->spill = spill_create();
     engine->window = window_create(meta->watermark, engine->now);
     engine->dead = dead_create(engine->now);
@@ -130,6 +130,7 @@ void engine_begin(struct engine *engine, struct wall now)
         engine_clock_went_back(engine);
     window_pass_empty(engine);
     dispatch_look_at_pauses(engine);
+    dispatch_take_places(engine);
     const bool was_held = engine->is_held;
     engine->is_held = engine_is_to_be_held(engine);
     if (was_held && !engine->is_held)
@@ -179,6 +180,8 @@ void engine_end(struct engine *engine)
 void engine_drain(struct engine *engine)
 {
     assert(!engine->is_released);
+    if (!engine->is_draining)
+        dispatch_drain(engine);
     engine->is_draining = true;
 }
 
@@ -360,6 +363,8 @@ struct wall engine_wake_at(const struct engine *engine)
     struct wall at = wall_min(window_wake_at(engine), watermark_wake_at(engine));
 
     if ((engine->is_held && !engine_is_to_be_held(engine)) || engine_has_new_pauses(engine))
+        return engine->now;
+    if (!engine->is_held && !engine->is_draining && dispatch_has_places(engine))
         return engine->now;
     if (window_is_ready(engine) && !window_is_reading(engine))
         at = wall_min(at, dead_wake_at(engine));

@@ -51,6 +51,8 @@
 
 #include <stdatomic.h>
 
+struct budget;
+
 struct engine_options {
     uint16_t partition;
     uint64_t window_ms;      /* how far ahead timers are in memory */
@@ -62,19 +64,26 @@ struct engine_options {
     _Atomic uint64_t *pending_all; /* live timers of all engines that share the limit, on any
                                       thread, borrowed. The caller has added meta.pending of each.
                                       NULL: the limit is for this engine alone */
-    uint32_t inflight_max;         /* webhooks at a time */
-    uint32_t target_inflight_max;  /* webhooks at a time to one origin (scheme, host, port) */
-    uint32_t broker_inflight_max;  /* deliveries at a time to one connection of a broker; they are
+    struct budget *budget; /* of the node, borrowed: the places in flight, which all engines share,
+                              in place of the limits of this engine: inflight_max, those of a
+                              target and a broker, pulled_max. NULL: it has its own */
+    void (*wake)(void *context); /* the budget has given this engine a place: a turn is to begin,
+                                    as engine_wake_at says. On any thread, under the lock of the
+                                    budget, also while the engine is made or ends. NULL: never */
+    void *wake_context;
+    uint32_t inflight_max;        /* webhooks at a time */
+    uint32_t target_inflight_max; /* webhooks at a time to one origin (scheme, host, port) */
+    uint32_t broker_inflight_max; /* deliveries at a time to one connection of a broker; they are
                                        not counted above, for the operator names the connections */
-    uint64_t target_rate;          /* webhooks to one origin in a thousand seconds; 0: no limit */
-    uint64_t catch_up_rate;        /* deliveries that are overdue (ENGINE_OVERDUE_MS), in a thousand
+    uint64_t target_rate;         /* webhooks to one origin in a thousand seconds; 0: no limit */
+    uint64_t catch_up_rate;       /* deliveries that are overdue (ENGINE_OVERDUE_MS), in a thousand
                                        seconds, but for those of queues; 0: no limit */
-    uint32_t pulled_max;           /* deliveries pulled at a time, not counted above either; they
+    uint32_t pulled_max;          /* deliveries pulled at a time, not counted above either; they
                                        take at most a quarter of near_bytes_max */
-    uint32_t scan_rows_max;        /* rows of one read ahead */
-    uint64_t retain_ms;            /* how long a final state is answered with GONE */
-    uint64_t dead_retain_ms;       /* likewise of a dead letter, which can be redriven as long */
-    uint64_t dead_bytes_max;       /* footprint of dead letters; beyond it the oldest go */
+    uint32_t scan_rows_max;       /* rows of one read ahead */
+    uint64_t retain_ms;           /* how long a final state is answered with GONE */
+    uint64_t dead_retain_ms;      /* likewise of a dead letter, which can be redriven as long */
+    uint64_t dead_bytes_max;      /* footprint of dead letters; beyond it the oldest go */
     uint64_t watermark_interval_ms; /* how often the watermark is written when it moved */
     uint64_t storage_retry_ms;      /* pause after a failed batch or read */
     uint64_t ends_pace_ms;          /* ends of timers gather behind a batch, unless something waits
@@ -236,6 +245,10 @@ bool engine_peek_next(const struct engine *engine, struct bytes queue, unsigned 
 /* Hands out the first timer of this queue and priority, in a turn; NULL when none waits, the queue
  * is paused, or as many are out as may be. */
 struct delivery *engine_pull(struct engine *engine, struct bytes queue, unsigned priority);
+
+/* After pulls for what engine_take_woken has named: if the engine got a place for one of them, and
+ * it was not used, it goes to other engines. */
+void engine_end_pulls(struct engine *engine);
 
 /* Names, one at a time, the queues that have something to pull since they were last named, or had
  * when a pull was refused for want of room and there may be room now. The text is valid until the

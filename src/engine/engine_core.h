@@ -19,7 +19,8 @@
  * they have to report they return, or keep until it is asked for. tests/tidy holds that order.
  * Below entries: recent (timers that left memory, by their keys).
  * Beside them, and below all: effects (what the caller is to do), tenant (how many may live),
- * history (what made deliveries late), position (what a timer's place says).
+ * history (what made deliveries late), position (what a timer's place says), budget (the places in
+ * flight, which engines may share).
  */
 #ifndef TICKWHEEL_ENGINE_ENGINE_CORE_H
 #define TICKWHEEL_ENGINE_ENGINE_CORE_H

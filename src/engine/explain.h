@@ -76,7 +76,7 @@ struct explained {
     struct wall read_at;     /* DISK: from when on it is read, if there is room */
     enum wait_reason reason; /* QUEUED */
     struct wall until;       /* QUEUED: when that may change; WALL_NEVER: with the next outcome */
-    uint32_t inflight, inflight_max; /* QUEUED, INFLIGHT: of its target, in this partition */
+    uint32_t inflight, inflight_max; /* QUEUED, INFLIGHT: of its target */
     struct wall since;               /* QUEUED, INFLIGHT: when it was found due */
     struct lateness lateness;        /* of this attempt so far, or of the last known one */
 };

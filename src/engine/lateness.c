@@ -99,8 +99,10 @@ void dispatch_explain(struct engine *engine, const struct entry *entry, struct e
 
     assert(queue && queue->key == entry->queue);
     assert(entry->phase == ENTRY_QUEUED || entry->phase == ENTRY_INFLIGHT);
-    explained->inflight = queue->inflight;
-    explained->inflight_max = dispatch_inflight_max(&engine->options, queue);
+    const struct budget_claim *claim = dispatch_claim(engine, queue);
+    const bool has_limit = claim && claim->kind != BUDGET_LEASES;
+    explained->inflight = has_limit ? budget_held(claim) : queue->inflight;
+    explained->inflight_max = has_limit ? budget_max(claim) : UINT32_MAX;
     explained->since = entry->found_due;
     if (entry->phase == ENTRY_INFLIGHT) {
         explained->place = PLACE_INFLIGHT;

@@ -34,15 +34,30 @@ bool engine_peek_next(const struct engine *engine, struct bytes queue, unsigned 
 }
 
 /* One timer may always be in flight, however large it is. */
-static bool leases_has_room(const struct engine *engine, const struct entry *entry)
+static bool leases_has_memory(const struct engine *engine, const struct entry *entry)
 {
     const struct dispatch *dispatch = engine->dispatch;
 
     assert(dispatch->pulled > 0 || dispatch->pulled_bytes == 0);
     assert(entry->phase == ENTRY_QUEUED);
     return dispatch->pulled == 0 ||
-           (dispatch->pulled < engine->options.pulled_max &&
-            dispatch->pulled_bytes + entry_footprint(entry) <= engine->options.near_bytes_max / 4);
+           dispatch->pulled_bytes + entry_footprint(entry) <= engine->options.near_bytes_max / 4;
+}
+
+/* False: the engine waits for a place now. */
+static bool leases_has_place(struct engine *engine)
+{
+    struct budget_claim *leases = &engine->dispatch->leases;
+
+    if (!budget_has_place(leases))
+        budget_ask(leases, 1);
+    return budget_has_place(leases);
+}
+
+void leases_placed(struct engine *engine)
+{
+    engine->dispatch->is_lease_named = false;
+    leases_wake_all(engine);
 }
 
 void leases_began(struct engine *engine, const struct entry *entry)
@@ -94,7 +109,7 @@ struct delivery *engine_pull(struct engine *engine, struct bytes queue, unsigned
 
         if (!found || list_is_empty(&found->timers) || dispatch_queue_is_paused(engine, found))
             break;
-        if (!leases_has_room(engine, dispatch_first(found))) {
+        if (!leases_has_memory(engine, dispatch_first(found)) || !leases_has_place(engine)) {
             engine->dispatch->pull_refused = true;
             break;
         }
@@ -105,12 +120,22 @@ struct delivery *engine_pull(struct engine *engine, struct bytes queue, unsigned
     return delivery;
 }
 
+void engine_end_pulls(struct engine *engine)
+{
+    struct dispatch *dispatch = engine->dispatch;
+
+    if (budget_has_place(&dispatch->leases) && dispatch->is_lease_named)
+        budget_ask(&dispatch->leases, 0);
+}
+
 bool engine_take_woken(struct engine *engine, struct bytes *ret_queue)
 {
     struct list *link = list_pop(&engine->dispatch->woken);
 
-    if (!link)
+    if (!link) {
+        engine->dispatch->is_lease_named = true;
         return false;
+    }
     const struct dispatch_queue *queue = list_item(link, struct dispatch_queue, link);
     assert(queue->kind == DISPATCH_PULLED);
     assert(queue->name_size > 0 && queue->name_size <= sizeof(queue->name));

@@ -1,8 +1,7 @@
-/* Shares of the places in flight: the tenants, the proofs, and the choice of the next queue. */
+/* Shares of the places in flight: the tenants, the proofs, and the choice of the next target. */
 #include "engine/shares.h"
 
 #include "base/check.h"
-#include "engine/dispatch_queue.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -10,120 +9,140 @@
 /* An unproven target may hold this part of the places that are left. */
 #define UNPROVEN_PART 8
 
-struct shares *shares_create(uint32_t inflight_max)
+void shares_init(struct shares *shares)
 {
-    struct shares *shares = calloc(1, sizeof(*shares));
-
-    if (!shares)
-        return NULL;
-    shares->max = shares->unproven_max = shares->tenant_max = shares->tenant_unproven_max =
-        inflight_max;
-    if (inflight_max >= SHARES_MIN) {
-        shares->unproven_max = shares->tenant_max = inflight_max - inflight_max / 8;
-        shares->tenant_unproven_max = shares->unproven_max / 2;
-    }
+    *shares = (struct shares){.round = 1};
     map_init(&shares->tenants);
     list_init(&shares->ready);
-    return shares;
+    list_init(&shares->blocked);
 }
 
-void shares_destroy(struct shares *shares)
+void shares_deinit(struct shares *shares)
 {
-    if (!shares)
-        return;
     size_t cursor = 0;
+
     for (struct share_tenant *tenant; (tenant = map_next(&shares->tenants, &cursor));)
         free(tenant);
     map_deinit(&shares->tenants);
-    free(shares);
+}
+
+/* Tenants that were blocked are looked at again. */
+static void shares_unblock(struct shares *shares)
+{
+    list_join(&shares->ready, &shares->blocked);
+    shares->round++;
+}
+
+void shares_set_max(struct shares *shares, uint32_t max)
+{
+    shares->max = shares->unproven_max = shares->tenant_max = shares->tenant_unproven_max = max;
+    if (max >= SHARES_MIN) {
+        shares->unproven_max = shares->tenant_max = max - max / 8;
+        shares->tenant_unproven_max = shares->unproven_max / 2;
+    }
+    shares_unblock(shares);
 }
 
 /* ---- tenants ---- */
 
-struct share_tenant *shares_join(struct shares *shares, uint64_t tenant_key)
+static struct share_tenant *shares_tenant(struct shares *shares, uint64_t key)
 {
-    struct share_tenant *tenant = map_get(&shares->tenants, tenant_key);
+    struct share_tenant *tenant = map_get(&shares->tenants, key);
 
-    if (!tenant) {
-        tenant = calloc(1, sizeof(*tenant));
-        if (!tenant)
-            return NULL;
-        tenant->key = tenant_key;
-        list_init(&tenant->link);
-        for (size_t class = 0; class < SHARE_CLASSES; class ++)
-            for (size_t step = 0; step < SHARE_STEPS; step++)
-                list_init(&tenant->queues[class][step]);
-        if (!map_put(&shares->tenants, tenant_key, tenant)) {
-            free(tenant);
-            return NULL;
-        }
-    }
-    assert(tenant->key == tenant_key && tenant->queue_count < UINT32_MAX);
-    assert(tenant->inflight <= shares->inflight);
-    tenant->queue_count++;
-    return tenant;
+    if (tenant)
+        return tenant;
+    tenant = calloc(1, sizeof(*tenant));
+    if (!tenant)
+        return NULL;
+    tenant->key = key;
+    list_init(&tenant->link);
+    for (size_t class = 0; class < SHARE_CLASSES; class ++)
+        for (size_t step = 0; step < SHARE_STEPS; step++)
+            list_init(&tenant->targets[class][step]);
+    if (map_put(&shares->tenants, key, tenant))
+        return tenant;
+    free(tenant);
+    return NULL;
 }
 
-void shares_part(struct shares *shares, struct share_tenant *tenant)
+bool shares_join(struct shares *shares, struct share_target *target, uint64_t tenant_key)
 {
-    assert(tenant->queue_count > 0);
-    if (--tenant->queue_count > 0)
+    target->tenant = shares_tenant(shares, tenant_key);
+    if (!target->tenant)
+        return false;
+    assert(target->tenant->key == tenant_key && target->tenant->target_count < UINT32_MAX);
+    assert(target->tenant->held <= shares->held && target->held == 0);
+    target->tenant->target_count++;
+    return true;
+}
+
+void shares_part(struct shares *shares, struct share_target *target)
+{
+    struct share_tenant *tenant = target->tenant;
+
+    assert(tenant->target_count > 0 && target->held == 0 && list_is_empty(&target->link));
+    if (--tenant->target_count > 0)
         return;
-    assert(tenant->inflight == 0);
-    list_remove(&tenant->link);
+    assert(tenant->held == 0 && list_is_empty(&tenant->link));
     map_remove(&shares->tenants, tenant->key);
     free(tenant);
 }
 
 /* ---- proofs ---- */
 
-bool shares_is_proven(const struct shares *shares, uint64_t queue_key, struct wall now)
+static bool shares_is_proven(const struct shares *shares, uint64_t target_key, struct wall now)
 {
-    const size_t slot = queue_key % SHARES_PROOFS;
+    const size_t slot = target_key % SHARES_PROOFS;
 
     assert(shares->proofs[slot].key % SHARES_PROOFS == slot || !shares->proofs[slot].answered.ms);
-    return shares->proofs[slot].key == queue_key && shares->proofs[slot].answered.ms > 0 &&
+    return shares->proofs[slot].key == target_key && shares->proofs[slot].answered.ms > 0 &&
            wall_since(shares->proofs[slot].answered, now) < SHARES_PROOF_MS;
 }
 
-void shares_prove(struct shares *shares, uint64_t queue_key, struct wall now)
+void shares_prove(struct shares *shares, uint64_t target_key, struct wall now)
 {
-    const size_t slot = queue_key % SHARES_PROOFS;
+    const size_t slot = target_key % SHARES_PROOFS;
 
     assert(now.ms > 0);
-    shares->proofs[slot].key = queue_key;
+    shares->proofs[slot].key = target_key;
     shares->proofs[slot].answered = now;
 }
 
-void shares_disprove(struct shares *shares, uint64_t queue_key)
+void shares_disprove(struct shares *shares, uint64_t target_key)
 {
-    const size_t slot = queue_key % SHARES_PROOFS;
+    const size_t slot = target_key % SHARES_PROOFS;
 
-    if (shares->proofs[slot].key == queue_key)
+    if (shares->proofs[slot].key == target_key)
         shares->proofs[slot].answered = (struct wall){0};
 }
 
 /* ---- places ---- */
 
-void shares_begin(struct shares *shares, struct share_tenant *tenant, enum share_class class)
+void shares_begin(struct shares *shares, struct share_target *target, enum share_class class)
 {
-    assert(tenant->inflight <= shares->inflight);
-    assert(tenant->queue_count > 0 && tenant->unproven <= tenant->inflight);
-    assert(shares->inflight < shares->max);
-    shares->inflight++;
-    tenant->inflight++;
+    struct share_tenant *tenant = target->tenant;
+
+    assert(tenant->held <= shares->held && tenant->unproven <= tenant->held);
+    assert(shares->held < shares->max);
+    shares->held++;
+    tenant->held++;
+    share_target_hold(target, 1);
     shares->unproven += class == SHARE_UNPROVEN;
     tenant->unproven += class == SHARE_UNPROVEN;
 }
 
-void shares_end(struct shares *shares, struct share_tenant *tenant, enum share_class class)
+void shares_end(struct shares *shares, struct share_target *target, enum share_class class)
 {
-    assert(shares->inflight > 0 && tenant->inflight > 0);
+    struct share_tenant *tenant = target->tenant;
+
+    assert(shares->held > 0 && tenant->held > 0 && target->held > 0);
     assert(class == SHARE_PROVEN || (shares->unproven > 0 && tenant->unproven > 0));
-    shares->inflight--;
-    tenant->inflight--;
+    shares->held--;
+    tenant->held--;
+    share_target_hold(target, -1);
     shares->unproven -= class == SHARE_UNPROVEN;
     tenant->unproven -= class == SHARE_UNPROVEN;
+    shares_unblock(shares);
 }
 
 static uint32_t shares_left(uint32_t max, uint32_t held)
@@ -136,15 +155,15 @@ static uint32_t shares_least_left(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* Whether a queue of the tenant that holds `held` places may take another one. */
+/* Whether a target of the tenant that holds `held` places may take another one. */
 static bool shares_may_send(const struct shares *shares, const struct share_tenant *tenant,
                             enum share_class class, uint32_t held)
 {
-    uint32_t left = shares_least_left(shares_left(shares->max, shares->inflight),
-                                      shares_left(shares->tenant_max, tenant->inflight));
+    uint32_t left = shares_least_left(shares_left(shares->max, shares->held),
+                                      shares_left(shares->tenant_max, tenant->held));
 
-    assert(tenant->inflight <= shares->inflight && tenant->unproven <= shares->unproven);
-    assert(shares->unproven <= shares->inflight && tenant->unproven <= tenant->inflight);
+    assert(tenant->held <= shares->held && tenant->unproven <= shares->unproven);
+    assert(shares->unproven <= shares->held && tenant->unproven <= tenant->held);
     if (shares->max < SHARES_MIN)
         return left > 0;
     if (class == SHARE_PROVEN)
@@ -165,115 +184,127 @@ static unsigned shares_step(uint32_t held)
     return step;
 }
 
-void shares_delist(struct dispatch_queue *queue)
+static bool shares_tenant_wants(const struct share_tenant *tenant)
 {
-    struct share_tenant *tenant = queue->tenant;
-
-    assert(queue->kind == DISPATCH_WEBHOOK);
-    assert(tenant->queue_count > 0);
-    list_remove(&queue->link);
     for (size_t class = 0; class < SHARE_CLASSES; class ++)
         for (size_t step = 0; step < SHARE_STEPS; step++)
-            if (!list_is_empty(&tenant->queues[class][step]))
-                return;
-    list_remove(&tenant->link);
+            if (!list_is_empty(&tenant->targets[class][step]))
+                return true;
+    return false;
 }
 
-void shares_enlist(struct shares *shares, struct dispatch_queue *queue, struct wall now)
+void shares_delist(struct share_target *target)
 {
-    struct share_tenant *tenant = queue->tenant;
-    const enum share_class class =
-        shares_is_proven(shares, queue->key, now) ? SHARE_PROVEN : SHARE_UNPROVEN;
-    struct list *list = &tenant->queues[class][shares_step(queue->inflight)];
-
-    assert(queue->kind == DISPATCH_WEBHOOK && !list_is_empty(&queue->timers));
-    assert(queue->inflight <= tenant->inflight);
-    if (!list_is_empty(&queue->link) && queue->ready == list)
+    if (list_is_empty(&target->link))
         return;
-    list_remove(&queue->link);
-    list_push(list, &queue->link);
-    queue->ready = list;
+    list_remove(&target->link);
+    if (!shares_tenant_wants(target->tenant))
+        list_remove(&target->tenant->link);
+}
+
+void shares_enlist(struct shares *shares, struct share_target *target, struct wall now)
+{
+    struct share_tenant *tenant = target->tenant;
+    const enum share_class class =
+        shares_is_proven(shares, target->key, now) ? SHARE_PROVEN : SHARE_UNPROVEN;
+    struct list *list = &tenant->targets[class][shares_step(target->held)];
+
+    assert(target->held <= tenant->held);
+    if (!list_is_empty(&target->link) && target->ready == list)
+        return;
+    list_remove(&target->link);
+    list_push(list, &target->link);
+    target->ready = list;
+    if (!list_is_empty(&tenant->link) && tenant->blocked_round == shares->round) {
+        list_remove(&tenant->link);
+        tenant->blocked_round = 0;
+    }
     if (list_is_empty(&tenant->link))
         list_push(&shares->ready, &tenant->link);
 }
 
-/* The queue of this class that holds the least, if it may send. */
-static struct dispatch_queue *shares_least(struct shares *shares, struct share_tenant *tenant,
-                                           enum share_class class, struct wall now)
+/* The target of this class that holds the least, if it may have a place. */
+static struct share_target *shares_least(struct shares *shares, struct share_tenant *tenant,
+                                         enum share_class class, struct wall now)
 {
     for (unsigned step = 0; step < SHARE_STEPS; step++) {
-        struct list *list = &tenant->queues[class][step];
+        struct list *list = &tenant->targets[class][step];
 
         while (!list_is_empty(list)) {
-            struct dispatch_queue *queue = list_item(list->next, struct dispatch_queue, link);
+            struct share_target *target = list_item(list->next, struct share_target, link);
 
-            assert(queue->tenant == tenant && queue->ready == list);
-            assert(!list_is_empty(&queue->timers));
+            assert(target->tenant == tenant && target->ready == list);
             if (!shares_may_send(shares, tenant, class, step > 0 ? 1u << (step - 1) : 0))
                 return NULL;
-            if (class == SHARE_UNPROVEN || shares_is_proven(shares, queue->key, now))
-                return queue;
-            shares_enlist(shares, queue, now); /* its proof has lapsed */
+            if (class == SHARE_UNPROVEN || shares_is_proven(shares, target->key, now))
+                return target;
+            shares_enlist(shares, target, now); /* its proof has lapsed */
         }
     }
     return NULL;
 }
 
-struct dispatch_queue *shares_next(struct shares *shares, struct wall now, struct list *blocked)
+struct share_target *shares_next(struct shares *shares, struct wall now,
+                                 enum share_class *ret_class)
 {
-    while (!list_is_empty(&shares->ready)) {
+    while (shares_has_ready(shares)) {
         struct share_tenant *tenant = list_item(shares->ready.next, struct share_tenant, link);
         const enum share_class first = tenant->turn;
         const enum share_class second = first == SHARE_PROVEN ? SHARE_UNPROVEN : SHARE_PROVEN;
-        struct dispatch_queue *queue = shares_least(shares, tenant, first, now);
+        struct share_target *target = shares_least(shares, tenant, first, now);
 
-        assert(tenant->queue_count > 0);
-        if (!queue)
-            queue = shares_least(shares, tenant, second, now);
+        assert(tenant->target_count > 0);
+        *ret_class = first;
+        if (!target) {
+            target = shares_least(shares, tenant, second, now);
+            *ret_class = second;
+        }
+        if (!target && second == SHARE_PROVEN) { /* their proofs may have lapsed just now */
+            target = shares_least(shares, tenant, SHARE_UNPROVEN, now);
+            *ret_class = SHARE_UNPROVEN;
+        }
         tenant->turn = second;
         list_remove(&tenant->link);
-        list_push(queue ? &shares->ready : blocked, &tenant->link);
-        if (queue) {
-            shares_delist(queue);
-            return queue;
+        list_push(target ? &shares->ready : &shares->blocked, &tenant->link);
+        tenant->blocked_round = target ? 0 : shares->round;
+        if (target) {
+            shares_delist(target);
+            return target;
         }
     }
     return NULL;
 }
 
-/* A tenant takes turns while one of its queues may send. */
+/* A tenant is looked at while one of its targets wants a place. */
 static void shares_check_turns(const struct share_tenant *tenant)
 {
-    bool has_any = false;
-
     for (size_t class = 0; class < SHARE_CLASSES; class ++)
         for (size_t step = 0; step < SHARE_STEPS; step++) {
-            const struct list *list = &tenant->queues[class][step];
+            const struct list *list = &tenant->targets[class][step];
 
-            has_any |= !list_is_empty(list);
             LIST_FOR_EACH (list, link) {
-                const struct dispatch_queue *queue = list_item(link, struct dispatch_queue, link);
+                const struct share_target *target = list_item(link, struct share_target, link);
 
-                CHECK(queue->tenant == tenant && queue->ready == list);
+                CHECK(target->tenant == tenant && target->ready == list);
+                CHECK(shares_step(target->held) == step);
             }
         }
-    CHECK(has_any == !list_is_empty(&tenant->link));
+    CHECK(shares_tenant_wants(tenant) == !list_is_empty(&tenant->link));
 }
 
 void shares_check(const struct shares *shares)
 {
-    uint32_t inflight = 0, unproven = 0;
+    uint32_t held = 0, unproven = 0;
     size_t cursor = 0;
 
     for (const struct share_tenant *tenant; (tenant = map_next(&shares->tenants, &cursor));) {
-        CHECK(tenant->queue_count > 0 && tenant->unproven <= tenant->inflight);
-        CHECK(tenant->inflight <= shares->tenant_max);
-        CHECK(tenant->unproven <= shares->tenant_unproven_max);
+        CHECK(tenant->target_count > 0 && tenant->unproven <= tenant->held);
         CHECK(map_get(&shares->tenants, tenant->key) == tenant);
         shares_check_turns(tenant);
-        inflight += tenant->inflight;
+        held += tenant->held;
         unproven += tenant->unproven;
     }
-    CHECK(inflight == shares->inflight && inflight <= shares->max);
-    CHECK(unproven == shares->unproven && unproven <= shares->unproven_max);
+    CHECK(held == shares->held && unproven == shares->unproven && unproven <= held);
+    LIST_FOR_EACH (&shares->blocked, link)
+        CHECK(list_item(link, struct share_tenant, link)->blocked_round == shares->round);
 }

@@ -1,18 +1,18 @@
 /*
- * shares.h - which queue of webhooks sends next, and whether it may: how the places in flight are
- * shared among tenants and targets. For the files of dispatch.h.
+ * shares.h - which target of webhooks gets the next place in flight, and whether any may: how the
+ * places are shared among tenants and targets. A part of budget.h, whose lock guards it.
  *
  * A target that does not answer holds its places until the time-outs, which clients choose. So:
  *
  *   - A target is *proven* for SHARES_PROOF_MS after an answer, until a delivery has none. Targets
  *     that are not proven hold seven eighths of the places at most, those of a tenant half of them.
  *   - A tenant holds seven eighths of the places at most.
- *   - A target that holds no place may take one within these limits. Otherwise a proven one sends
- *     while it holds less than are left of the limits; an unproven one, less than an eighth.
+ *   - A target that holds no place may take one within these limits. Otherwise a proven one gets
+ *     places while it holds less than are left of the limits; an unproven one, less than an eighth.
  *
  * So a share follows the places that are left (dynamic thresholds; Choudhury and Hahne, 1998): few
  * targets may hold many, and however many do, some are left for the next. Tenants take turns, and
- * with each the queues that hold the least. Their number counts as the power of two below it, so
+ * with each the targets that hold the least. Their number counts as the power of two below it, so
  * that each step is one list, and a decision O(1).
  *
  * Below SHARES_MIN places nothing is divided.
@@ -26,64 +26,94 @@
 #include "base/map.h"
 #include "base/time.h"
 
+#include <stdatomic.h>
+
 #define SHARES_PROOF_MS UINT64_C(60000)
 #define SHARES_PROOFS   4096
 #define SHARES_MIN      16
 
-struct dispatch_queue;
-
 enum share_class { SHARE_PROVEN, SHARE_UNPROVEN, SHARE_CLASSES };
 
-/* 0, 1, 2 .. 3, 4 .. 7, ... deliveries in flight. */
+/* 0, 1, 2 .. 3, 4 .. 7, ... places. */
 enum { SHARE_STEPS = 12 };
 
 struct share_tenant {
-    struct list link; /* on `ready` while a queue of it is */
+    struct list link; /* on `ready` or `blocked` while a target of it is on a list */
     uint64_t key;
-    uint32_t queue_count;
-    uint32_t inflight;     /* places that it holds */
+    uint64_t blocked_round; /* that of `shares`: it is on `blocked` */
+    uint32_t target_count;
+    uint32_t held;
     uint32_t unproven;     /* of them, those taken while their target was unproven */
     enum share_class turn; /* which class is looked at first */
-    struct list queues[SHARE_CLASSES][SHARE_STEPS]; /* that may send but for their shares */
+    struct list targets[SHARE_CLASSES][SHARE_STEPS]; /* that want a place, and may but for shares */
 };
+
+/* A tenant's webhooks to an origin. */
+struct share_target {
+    struct list link;   /* on a list of its tenant */
+    struct list *ready; /* that list, if it is on one */
+    struct share_tenant *tenant;
+    uint64_t key;
+    _Atomic uint32_t held; /* places; read without the lock too */
+};
+
+/* Counts places that it takes, or gives back; under the lock. */
+static inline void share_target_hold(struct share_target *target, int32_t places)
+{
+    const uint32_t held = atomic_load_explicit(&target->held, memory_order_relaxed);
+
+    atomic_store_explicit(&target->held, held + (uint32_t)places, memory_order_relaxed);
+}
 
 struct shares {
     uint32_t max, unproven_max, tenant_max, tenant_unproven_max;
-    uint32_t inflight, unproven;
-    struct map tenants; /* key -> share_tenant */
-    struct list ready;
+    uint32_t held, unproven;
+    struct map tenants;  /* key -> share_tenant */
+    struct list ready;   /* tenants to look at, */
+    struct list blocked; /* and those that wait for a place to come back */
+    uint64_t round;      /* counts how often one came back; from 1 */
     struct {
         uint64_t key;
         struct wall answered;
     } proofs[SHARES_PROOFS];
 };
 
-struct shares *shares_create(uint32_t inflight_max); /* NULL when out of memory */
-void shares_destroy(struct shares *shares);
+void shares_init(struct shares *shares);
+void shares_deinit(struct shares *shares);
 
-/* A queue of the tenant is made, or freed. NULL when out of memory. */
-struct share_tenant *shares_join(struct shares *shares, uint64_t tenant_key);
-void shares_part(struct shares *shares, struct share_tenant *tenant);
+/* May change at any time. Places beyond the new limits stay until they come back. */
+void shares_set_max(struct shares *shares, uint32_t max);
 
-bool shares_is_proven(const struct shares *shares, uint64_t queue_key, struct wall now);
+/* A target of the tenant comes or goes, without places. False when out of memory. */
+bool shares_join(struct shares *shares, struct share_target *target, uint64_t tenant_key);
+void shares_part(struct shares *shares, struct share_target *target);
 
-/* A delivery of the queue was answered; or ended without an answer. */
-void shares_prove(struct shares *shares, uint64_t queue_key, struct wall now);
-void shares_disprove(struct shares *shares, uint64_t queue_key);
+/* A delivery to the target was answered; or ended without an answer. */
+void shares_prove(struct shares *shares, uint64_t target_key, struct wall now);
+void shares_disprove(struct shares *shares, uint64_t target_key);
 
-/* A delivery of the tenant begins, or is over. The class is that of its target when it began. */
-void shares_begin(struct shares *shares, struct share_tenant *tenant, enum share_class class);
-void shares_end(struct shares *shares, struct share_tenant *tenant, enum share_class class);
+/* The target takes a place, or gives one back, of the class that it had when it took it. */
+void shares_begin(struct shares *shares, struct share_target *target, enum share_class class);
+void shares_end(struct shares *shares, struct share_target *target, enum share_class class);
 
-/* The queue may send but for its shares; to be called whenever it has changed. Or it may not. */
-void shares_enlist(struct shares *shares, struct dispatch_queue *queue, struct wall now);
-void shares_delist(struct dispatch_queue *queue);
+/* The target wants a place, and may have it but for its share; to be called whenever it has taken
+ * or given back one, or its proof has changed. Or it does not. */
+void shares_enlist(struct shares *shares, struct share_target *target, struct wall now);
+void shares_delist(struct share_target *target);
 
-/* Takes the queue that sends next off its list; NULL when none may. Tenants that may not go to
- * `blocked`: while deliveries only begin, they need not be asked again. */
-struct dispatch_queue *shares_next(struct shares *shares, struct wall now, struct list *blocked);
+/* Takes the target that gets the next place off its list, with its class; NULL when none may.
+ * Amortized O(1): tenants that may not are looked at again when a place has come back. */
+struct share_target *shares_next(struct shares *shares, struct wall now,
+                                 enum share_class *ret_class);
 
-/* For tests: aborts unless every limit holds. O(tenants). */
+/* Whether a call of shares_next could find one. */
+static inline bool shares_has_ready(const struct shares *shares)
+{
+    return !list_is_empty(&shares->ready) && shares->held < shares->max;
+}
+
+/* For tests: aborts unless every invariant holds, but for the limits, which may have been lowered.
+ * O(tenants and their targets that want a place). */
 void shares_check(const struct shares *shares);
 
 #endif

@@ -154,8 +154,7 @@ enum config_log_level {
     FIELD(TEXT, backup_folder, "", 0, 4000,                                                       \
           "folder where POST /v1/admin/backup puts backups; without it backups are refused")      \
     SECTION("delivery", "How due timers reach their targets.")                                    \
-    FIELD(U32, deliveries_max, "4096", 1, 1000000,                                                \
-          "limit of webhooks in flight; at least 1 per partition")                                \
+    FIELD(U32, deliveries_max, "4096", 1, 1000000, "limit of webhooks in flight, of all nodes")   \
     FIELD(U32, target_deliveries_max, "128", 1, 1000000,                                          \
           "limit of webhooks in flight of a tenant to an origin (scheme, host, port)")            \
     FIELD(U32, target_rate_max, "0", 0, 1000000,                                                  \
@@ -167,7 +166,8 @@ enum config_log_level {
     FIELD(DURATION, target_breaker_pause_max, "5m", 100, DAY_MS, "limit of that doubled pause")   \
     FIELD(U32, catch_up_rate_max, "0", 0, 10000000,                                               \
           "limit of overdue timers delivered per second after an outage; 0 is no limit")          \
-    FIELD(U32, queue_leases_max, "100000", 1, 100000000, "limit of leases of all queues")         \
+    FIELD(U32, queue_leases_max, "100000", 1, 100000000,                                          \
+          "limit of leases of all queues and nodes")                                              \
     FIELD(DURATION, queue_wait_max, "20s", 0, HOUR_MS,                                            \
           "limit of the time that a lease request may wait for items")                            \
     FIELD(BYTES, queue_bytes_max, "4M", 1, GIB,                                                   \
@@ -193,7 +193,7 @@ enum config_log_level {
           "message brokers as NAME=URL, separated by spaces; see brokers.md")                     \
     FIELD(TEXT, broker_connections_file, "", 0, 4000, "file to read broker_connections from")     \
     FIELD(U32, broker_inflight_max, "1024", 1, 1000000,                                           \
-          "limit of messages in flight to a broker connection")                                   \
+          "limit of messages in flight to a broker connection, of all nodes")                     \
     FIELD(BYTES, broker_inflight_bytes_max, "64M", KIB, 64 * GIB,                                 \
           "limit of the payload of messages in flight to a broker connection")                    \
     FIELD(DURATION, broker_connect_timeout, "5s", 10, MINUTE_MS,                                  \

@@ -46,18 +46,44 @@ struct zone_source node_zones(struct node *node)
     return (struct zone_source){node_find_zone, node};
 }
 
-/* The share of a limit that one partition has: together they have all of it, each at least 1. */
-static uint64_t node_share(const struct node *node, uint16_t partition, uint64_t limit)
+/* The part of a number that one partition has: together they have all of it. */
+static uint64_t node_part(const struct node *node, uint16_t partition, uint64_t number)
 {
-    uint64_t part = limit / node->partition_count + (partition < limit % node->partition_count);
-
-    return part ? part : 1;
+    return number / node->partition_count + (partition < number % node->partition_count);
 }
 
-/* The share of a rate, which an engine counts in thousandths. 0 stays no limit. */
-static uint64_t node_rate_share(const struct node *node, uint16_t partition, uint32_t rate)
+/* The part of a rate, which an engine counts in thousandths: one or more, for partitions are fewer.
+ * 0 stays no limit. */
+static uint64_t node_rate_part(const struct node *node, uint16_t partition, uint32_t rate)
 {
-    return rate ? node_share(node, partition, (uint64_t)rate * 1000) : 0;
+    return node_part(node, partition, (uint64_t)rate * 1000);
+}
+
+static enum error_code node_create_budget(struct node *node, struct error *ret_error)
+{
+    const struct config *config = node->config;
+    const struct budget_limits limits = {.webhooks = config->deliveries_max,
+                                         .each = {
+                                             [BUDGET_TARGET] = config->target_deliveries_max,
+                                             [BUDGET_CONNECTION] = config->broker_inflight_max,
+                                             [BUDGET_LEASES] = config->queue_leases_max,
+                                         }};
+    uint64_t seed;
+
+    if (entropy_u64(&seed) != ERROR_NONE)
+        return error_set(ret_error, ERROR_IO, "the system gives no entropy");
+    node->budget = budget_create(&limits, node->partition_count, seed);
+    return node->budget ? ERROR_NONE : error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+}
+
+/* The engine of the partition has got a place. While it moves no shard is woken: the next owner
+ * looks anyway. */
+static void node_wake_partition(void *partition)
+{
+    struct shard *shard = partition_owner(partition);
+
+    if (shard)
+        shard_wake(shard);
 }
 
 struct engine_options node_engine_options(struct node *node, uint16_t partition, uint64_t seed)
@@ -74,15 +100,12 @@ struct engine_options node_engine_options(struct node *node, uint16_t partition,
     options.pending_others = &node->pending_others;
     options.is_held = &node->is_held;
     options.pauses = &node->pauses;
-    options.inflight_max = (uint32_t)node_share(node, partition, config->deliveries_max);
-    options.target_inflight_max =
-        (uint32_t)node_share(node, partition, config->target_deliveries_max);
-    options.broker_inflight_max =
-        (uint32_t)node_share(node, partition, config->broker_inflight_max);
-    options.target_rate = node_rate_share(node, partition, config->target_rate_max);
-    options.catch_up_rate = node_rate_share(node, partition, config->catch_up_rate_max);
-    options.history_max = node_share(node, partition, HISTORY_MAX);
-    options.pulled_max = (uint32_t)node_share(node, partition, config->queue_leases_max);
+    options.budget = node->budget;
+    options.wake = node_wake_partition;
+    options.wake_context = &node->partitions[partition];
+    options.target_rate = node_rate_part(node, partition, config->target_rate_max);
+    options.catch_up_rate = node_rate_part(node, partition, config->catch_up_rate_max);
+    options.history_max = node_part(node, partition, HISTORY_MAX);
     options.retain_ms = config->retain_ms;
     options.dead_retain_ms = config->dead_retain_ms;
     options.dead_bytes_max = config->dead_bytes_max / count;
@@ -208,6 +231,8 @@ static enum error_code node_start_senders(struct node *node, struct error *ret_e
 static void node_free(struct node *node)
 {
     node_cluster_free(node);
+    for (uint16_t i = 0; i < node->partition_count; i++)
+        partition_set_owner(&node->partitions[i], NULL); /* no shard is woken any more */
     if (node->senders)
         senders_stop(node->senders);
     targets_destroy(node->targets);
@@ -221,6 +246,7 @@ static void node_free(struct node *node)
     for (uint16_t i = 0; i < node->partition_count; i++)
         partition_deinit(&node->partitions[i]);
     free(node->partitions);
+    budget_destroy(node->budget);
     tenant_counts_deinit(&node->tenant_counts);
     zones_destroy(node->zones);
     storage_close(node->storage);
@@ -403,6 +429,8 @@ enum error_code node_start(const struct config *config, struct metrics *metrics,
         code = node_start_senders(node, ret_error);
     if (code == ERROR_NONE)
         code = maintenance_load(node, ret_error);
+    if (code == ERROR_NONE)
+        code = node_create_budget(node, ret_error);
     const bool is_cluster = *config->cluster_brokers;
     if (code == ERROR_NONE)
         code = pauses_load(node, ret_error);

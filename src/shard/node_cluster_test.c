@@ -5,6 +5,7 @@
 #ifdef TICKWHEEL_WITH_LOG_KAFKA
 
 #include "shard/node_cluster_testing.h"
+#include "shard/receiver_testing.h"
 
 /* ---- the tests ---- */
 
@@ -483,6 +484,82 @@ static size_t cluster_count(struct cluster_fixture *fixture, const char *topic, 
     return count;
 }
 
+/* ---- places in flight ---- */
+
+enum { PLACES = 6, PLACES_EACH = 8 };
+
+/* More timers in each partition than there are places for. */
+static void places_fill(struct cluster_fixture *fixture, const struct receiver *receiver)
+{
+    const struct instant until = instant_add_ms(instant_now(), CLUSTER_WAIT_MS);
+
+    for (unsigned i = 0; i < CLUSTER_PARTITIONS * PLACES_EACH; i++) {
+        const uint16_t partition = (uint16_t)(i % CLUSTER_PARTITIONS);
+        enum error_code code;
+        struct timer_id id;
+        char target[64];
+
+        snprintf(target, sizeof(target), "http://127.0.0.1:%u/1", receiver->port);
+        do {
+            struct cluster_host *host = cluster_owner(fixture, partition);
+            code = host ? cluster_create_to(host, partition, target, 0, &id) : ERROR_OVERLOADED;
+            assert_true(!code || cluster_may_repeat(code, until));
+        } while (code);
+    }
+}
+
+/* The receiver answers meanwhile, so that engines can end. */
+static void places_await_even(struct cluster_fixture *fixture, struct receiver *receiver)
+{
+    const struct instant until = instant_add_ms(instant_now(), CLUSTER_WAIT_MS);
+
+    while (!cluster_is_even(fixture)) {
+        assert_true(instant_now().ns < until.ns);
+        receiver_look(receiver, RECEIVER_QUIET_MS);
+        while (receiver_answer(receiver))
+            ;
+    }
+}
+
+static void assert_all_places_taken(struct receiver *receiver)
+{
+    receiver_await(receiver, PLACES);
+    receiver_look(receiver, RECEIVER_QUIET_MS);
+    assert_int_equal(receiver->out, PLACES);
+}
+
+/* Goal: the limit of a target is that of all nodes, whichever partitions they own; partitions that
+ * are lost with deliveries out, and those that go to another node, leave their places. Method: the
+ * log is silent until its partitions are lost; a second host joins. */
+static void test_places_follow_the_partitions(void **state)
+{
+    struct cluster_fixture *fixture = *state;
+    struct cluster_host *first = &fixture->hosts[0], *second = &fixture->hosts[1];
+    struct receiver receiver = {0};
+
+    receiver_open(&receiver);
+    for (size_t i = 0; i < 2; i++) {
+        cluster_set(&fixture->hosts[i], "webhook_allow", "127.0.0.1/32");
+        cluster_set(&fixture->hosts[i], "target_deliveries_max", "6");
+        cluster_set(&fixture->hosts[i], "target_breaker_failures", "0");
+    }
+    cluster_boot(first);
+    cluster_await(first, true);
+    places_fill(fixture, &receiver);
+    assert_all_places_taken(&receiver);
+    assert_int_equal(rd_kafka_mock_broker_set_down(fixture->brokers, 1), 0);
+    cluster_await(first, false);
+    assert_int_equal(rd_kafka_mock_broker_set_up(fixture->brokers, 1), 0);
+    places_await_even(fixture, &receiver);
+    places_fill(fixture, &receiver);
+    assert_all_places_taken(&receiver);
+    cluster_boot(second);
+    places_await_even(fixture, &receiver);
+    places_fill(fixture, &receiver);
+    assert_all_places_taken(&receiver); /* 4 of one, and 2 of the other */
+    receiver_close(&receiver);
+}
+
 /* A partition with a damaged log is not served; the others are, and the node says why it is not
  * ready. */
 static void test_a_log_is_damaged(void **state)
@@ -542,13 +619,21 @@ static void test_exactly_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_the_disk_is_lost),      TEST(test_the_log_is_swept),
-        TEST(test_the_next_owner),        TEST(test_three_hosts_share),
-        TEST(test_copies_of_other_hosts), TEST(test_nodes_know_addresses),
-        TEST(test_holds_of_all_hosts),    TEST(test_a_reset_of_all_hosts),
-        TEST(test_limits_of_all_hosts),   TEST(test_a_number_of_another_host),
-        TEST(test_the_log_is_silent),     TEST(test_a_log_is_damaged),
-        TEST(test_exactly_once),          TEST(test_timers_are_due_after_the_lease),
+        TEST(test_the_disk_is_lost),
+        TEST(test_the_log_is_swept),
+        TEST(test_the_next_owner),
+        TEST(test_three_hosts_share),
+        TEST(test_copies_of_other_hosts),
+        TEST(test_nodes_know_addresses),
+        TEST(test_holds_of_all_hosts),
+        TEST(test_a_reset_of_all_hosts),
+        TEST(test_limits_of_all_hosts),
+        TEST(test_a_number_of_another_host),
+        TEST(test_the_log_is_silent),
+        TEST(test_a_log_is_damaged),
+        TEST(test_exactly_once),
+        TEST(test_timers_are_due_after_the_lease),
+        TEST(test_places_follow_the_partitions),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

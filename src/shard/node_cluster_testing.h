@@ -139,26 +139,31 @@ static inline size_t cluster_share(const struct cluster_host *host)
     return count;
 }
 
-/* Until each host that runs owns its part of the partitions, and all are ready. */
-static inline void cluster_await_shares(struct cluster_fixture *fixture)
+/* Whether each host that runs owns its part of the partitions, and all are ready. */
+static inline bool cluster_is_even(struct cluster_fixture *fixture)
 {
-    const struct instant until = instant_add_ms(instant_now(), CLUSTER_WAIT_MS);
     size_t running = 0;
-    bool is_even = false;
+    bool is_even = true;
 
     for (size_t i = 0; i < CLUSTER_NODES; i++)
         running += fixture->hosts[i].node != NULL;
-    while (!is_even) {
-        is_even = true;
-        for (size_t i = 0; i < CLUSTER_NODES; i++) {
-            struct cluster_host *host = &fixture->hosts[i];
-            const size_t share = cluster_share(host);
+    for (size_t i = 0; i < CLUSTER_NODES; i++) {
+        struct cluster_host *host = &fixture->hosts[i];
+        const size_t share = cluster_share(host);
 
-            is_even =
-                is_even && (!host->node || (share >= CLUSTER_PARTITIONS / running &&
-                                            share <= (CLUSTER_PARTITIONS + running - 1) / running &&
-                                            cluster_is_ready(host)));
-        }
+        is_even =
+            is_even && (!host->node || (share >= CLUSTER_PARTITIONS / running &&
+                                        share <= (CLUSTER_PARTITIONS + running - 1) / running &&
+                                        cluster_is_ready(host)));
+    }
+    return is_even;
+}
+
+static inline void cluster_await_shares(struct cluster_fixture *fixture)
+{
+    const struct instant until = instant_add_ms(instant_now(), CLUSTER_WAIT_MS);
+
+    while (!cluster_is_even(fixture)) {
         assert_true(instant_now().ns < until.ns);
         poll(NULL, 0, 10);
     }

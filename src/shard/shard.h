@@ -30,6 +30,7 @@
 
 #include "delivery/brokers.h"
 #include "delivery/sender.h"
+#include "engine/budget.h"
 #include "shard/census.h"
 #include "shard/node.h"
 #include "shard/partition.h"
@@ -93,6 +94,7 @@ struct node {
     struct tenant_counts tenant_counts; /* live timers by tenant */
     pthread_mutex_t refusals_lock;      /* guards the next */
     struct node_refusals refusals;      /* all 0: none are counted */
+    struct budget *budget;              /* places in flight, which the engines share */
     _Atomic uint64_t pending_all;       /* live timers */
     _Atomic uint64_t pending_others;    /* of partitions of other nodes, by their notes */
     struct zones *zones;                /* NULL: the tz database is not installed */

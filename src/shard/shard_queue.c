@@ -267,6 +267,8 @@ void shard_queue_turn(struct shard *shard)
     shard_queue_take_woken(shard);
     shard_queue_give(shard, GIVE_MAX);
     shard_end_turns(shard);
+    for (size_t i = 0; i < shard->partition_count; i++)
+        engine_end_pulls(shard->partitions[i]->engine);
     shard_queue_take_woken(shard);
     struct node_queue_request *late;
     if (shard->index == 0)

@@ -147,8 +147,7 @@ ENGINE_MODULES = {
     "commands": ("commands", "create", "change", "complete", "explain", "forecast"),
     "lookup": ("lookup",),
     "reload": ("reload",),
-    "dispatch": ("dispatch", "dispatch_queue", "leases", "lateness", "shares", "connections", "survey", "survey_failures",
-                 "waiting"),
+    "dispatch": ("dispatch", "dispatch_queue", "leases", "lateness", "connections", "survey", "survey_failures", "waiting"),
     "spill": ("spill",),
     "outcome": ("outcome",),
     "window": ("window",),
@@ -161,6 +160,7 @@ ENGINE_MODULES = {
     "history": ("history",),
     "position": ("position",),
     "pace": ("pace",),
+    "budget": ("budget", "shares"),
 }
 ENGINE_TYPES = {"engine/engine.h", "engine/explain.h", "engine/forecast.h", "engine/survey.h", "engine/command.h", "engine/delivery.h",
                 "engine/engine_core.h", "engine/engine_stats.h", "engine/given_up.h", "engine/feed_event.h", "engine/work.h"}
