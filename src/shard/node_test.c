@@ -477,14 +477,14 @@ static void test_small_batches_overtake(void **state)
 
 /* ---- surveys of the node ---- */
 
-struct worker {
+struct node_test_worker {
     struct node_queue_request request;
     atomic_bool is_answered;
 };
 
 static void worker_done(struct node_queue_request *request)
 {
-    atomic_store(&list_item(request, struct worker, request)->is_answered, true);
+    atomic_store(&list_item(request, struct node_test_worker, request)->is_answered, true);
 }
 
 static void survey_done(struct node_request *request)
@@ -513,7 +513,7 @@ static void test_workers_are_told_to_their_tenant(void **state)
 {
     struct fixture *fixture = *state;
     const struct bytes none = {0};
-    struct worker worker = {
+    struct node_test_worker worker = {
         .request = {.queue = {.kind = QUEUE_LEASE,
                               .queue = BYTES("shop/jobs"),
                               .items_max = 1,
