@@ -48,11 +48,12 @@ function(tw_name source ret_name)
     set(${ret_name} ${name} PARENT_SCOPE)
 endfunction()
 
-# Whether the program is left out of a build with the thread sanitizer: one thread has no races, and model tests and
-# those of damaged and killed folders take minutes there.
+# Whether the program is left out of a build with the thread sanitizer: one thread has no races, and model tests, those of
+# damaged and killed folders, and other long ones take minutes there.
 function(tw_leaves_out name ret_left_out)
     set(left_out OFF)
-    if(TICKWHEEL_SANITIZE STREQUAL "thread" AND name MATCHES "_model_test$|^rocksdb_(block|check|crash)_test$|_fuzz$")
+    set(long "conformance|conformance_lessons|wheel_endless|tablefile|leases|engine_fault|rocksdb_(block|check|crash)")
+    if(TICKWHEEL_SANITIZE STREQUAL "thread" AND name MATCHES "_model_test$|^(${long})_test$|_fuzz$")
         set(left_out ON)
     endif()
     set(${ret_left_out} ${left_out} PARENT_SCOPE)
