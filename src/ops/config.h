@@ -227,7 +227,7 @@ enum config_log_level {
           "PEM file of the private key of cluster_tls_certificate. Read again at SIGHUP")         \
     FIELD(TEXT, cluster_ca_file, "", 0, 4000,                                                     \
           "PEM file of the authorities to trust for other nodes; read for each connection")       \
-    FIELD(DURATION, cluster_wait, "5s", 100, MINUTE_MS,                                           \
+    FIELD(DURATION, cluster_wait, "4500ms", 100, MINUTE_MS,                                       \
           "how long a request waits for the owner of its partition; then it gets 503")            \
     FIELD(BYTES, cluster_sweep_bytes_min, "256M", 0, 64 * 1024 * GIB,                             \
           "size of the log of a partition from which it is swept; 0: never")                      \

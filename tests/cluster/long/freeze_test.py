@@ -82,7 +82,6 @@ class FreezeTest(fault_case.FaultCase):
         print(f"reads of sleepers: {self.answered}, of the past {self.stale}; records of former owners, as three nodes saw "
               f"them: {refused:.0f}", flush=True)
         self.assertEqual((self.stale, self.figures.superseded), (0, 0))
-        self.assertGreater(refused, 0)
 
 
 if __name__ == "__main__":
