@@ -197,7 +197,7 @@ class CopiesTest(unittest.TestCase):
         far = {"after": "1d", "target": "log:far", "payload": "x" * 200}
         self.due = self.create(host, EACH, after="3s", target=self.receiver.url())
         self.due += self.create(host, EACH, after="60s", target=self.receiver.url())
-        self.items = self.create(host, EACH, after="0s", target="queue:work")
+        self.items = self.create(host, EACH, after="0s", target="queue:jobs")
         self.far = self.create(host, 3 * EACH, **far)
         dead = self.create(host, EACH // 4, after="0s", target=self.receiver.url("/status/500"), retry={"max_attempts": 1})
         every = self.create(host, EACH // 4, every="6h", target="log:often")
@@ -257,7 +257,7 @@ class CopiesTest(unittest.TestCase):
                 self.assertEqual(answer, told[timer], timer)
         leased = []
         while len(leased) < len(self.items):
-            answer = self.call(hosts[0], "POST", "/v1/queues/work/lease", {"max": 100, "wait": "20s", "lease": "1h"})
+            answer = self.call(hosts[0], "POST", "/v1/queues/jobs/lease", {"max": 100, "wait": "20s", "lease": "1h"})
             leased += [item["id"] for item in answer["items"]]
         self.assertEqual(sorted(leased), sorted(self.items))
         harness.wait_until(lambda: self.receiver.count() >= len(self.due) + EACH // 4, WAIT_S, "all webhooks")
