@@ -29,6 +29,20 @@ bool peers_mac(const struct peers *peers, const char *way, const uint8_t *asked,
                 (const uint8_t *)message.data, message.size, ret_mac, &size) != NULL;
 }
 
+void peers_put_greeting(const struct peers *peers, const char *way, const uint8_t *asked,
+                        struct buffer *out)
+{
+    const struct wire_head head = {WIRE_GREETING, peers->cluster, peers->id, 0};
+
+    buffer_append(out, (char[PEERS_MAC_SIZE]){0}, PEERS_MAC_SIZE);
+    const size_t begin = wire_begin(out, &head);
+    wire_end(out, begin);
+    if (buffer_failed(out))
+        return;
+    const struct bytes message = {out->data + PEERS_MAC_SIZE, out->size - PEERS_MAC_SIZE};
+    (void)peers_mac(peers, way, asked, message, (uint8_t *)out->data);
+}
+
 /* ---- ends ---- */
 
 /* The command has its answer. Its timers and its patch were taken with it. */

@@ -15,6 +15,11 @@
  * commands that read many rows, and one for pages of copies (copy.h); so a silent node holds up
  * nothing but its own requests. Both sides prove with each message that they know the secret.
  *
+ * The first message on a connection is a greeting. Until a message of a connection is proved, the
+ * listener takes no more than PEERS_STRANGER_SIZE_MAX bytes of it, and counts nothing for it; such
+ * connections take no places from proved ones. A node that has no answer to its greeting has sent
+ * nothing: its requests are never in doubt.
+ *
  * Ownership  A request is lent until `done`. Its timers and its patch are taken, as an engine takes
  *            them.
  * Threads    peers_post and peers_copy from any thread. `done`, and the calls of the host, on any
@@ -35,7 +40,10 @@ enum {
     PEERS_COMMANDS_MAX = 4096,  /* of a message, by command_weight, unless one alone has more */
     PEERS_WAITING_MAX = 65536,  /* commands that wait for one node; further ones are refused */
     PEERS_BYTES_MAX = 64 << 20, /* of their timers */
-    PEERS_INBOUND_MAX = 256 << 20, /* of messages of other nodes that are under way */
+    PEERS_INBOUND_MAX = 256 << 20,  /* of messages of other nodes that are under way */
+    PEERS_STRANGERS_MAX = 256,      /* connections to the listener without a proof yet */
+    PEERS_STRANGER_SIZE_MAX = 4096, /* of the first message of a connection, which proves it */
+    PEERS_STRANGER_MS = 3000,       /* after which a connection without a proof is closed */
 };
 
 struct peers;

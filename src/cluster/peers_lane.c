@@ -22,6 +22,7 @@ enum {
                              listener's patience, so that it is not closed in that moment */
     LANE_SLICE_MS = 100,  /* until it sees a stop */
     LANE_CONNECT_MS = 1000,
+    LANE_GREET_MS = 1000,  /* then another connection is tried */
     LANE_HEAD_SIZE = 8192, /* of an answer */
 };
 
@@ -217,29 +218,22 @@ static bool lane_is_proven(const struct peers *peers, const uint8_t *asked, stru
            CRYPTO_memcmp(mac, answer.data, PEERS_MAC_SIZE) == 0;
 }
 
-enum peers_outcome peers_lane_exchange(struct peers_lane *lane, struct bytes body,
-                                       struct instant until, struct buffer *in,
-                                       struct bytes *ret_answer)
+/* Sends a body on the connection, and reads the answer to it: `ret_answer` is in the buffer. A
+ * failure closes the connection. */
+static enum peers_outcome lane_talk(struct peers_lane *lane, const char *address, struct bytes body,
+                                    struct instant until, struct buffer *in,
+                                    struct bytes *ret_answer)
 {
-    struct peers *peers = lane->node->peers;
-    char address[PEERS_ADDRESS_SIZE], head[PEERS_ADDRESS_SIZE + 160];
+    const struct peers *peers = lane->node->peers;
+    char head[PEERS_ADDRESS_SIZE + 160];
     size_t body_at = 0;
     int status = 0;
 
-    if (!peers->host.address(peers->host.context, lane->node->id, address) ||
-        !lane_is_address(address))
-        return PEERS_UNSENT;
-    if (!lane_is_usable(lane)) {
-        peers_lane_close(lane);
-        if (!lane_connect(lane, address, until))
-            return PEERS_UNSENT;
-    }
     const int head_size = snprintf(head, sizeof(head),
                                    "POST " PEERS_PATH " HTTP/1.1\r\nHost: %s\r\n"
                                    "Content-Type: application/octet-stream\r\n"
                                    "Content-Length: %zu\r\n\r\n",
                                    address, body.size);
-    atomic_fetch_add(&peers->sent, 1);
     /* A listener does not act on a part of a body. */
     if (!lane_send(lane, (struct bytes){head, (size_t)head_size}, until) ||
         !lane_send(lane, body, until)) {
@@ -252,7 +246,6 @@ enum peers_outcome peers_lane_exchange(struct peers_lane *lane, struct bytes bod
         lane_is_proven(peers, (const uint8_t *)body.data, answer)) {
         lane->used = instant_now();
         *ret_answer = (struct bytes){answer.data + PEERS_MAC_SIZE, answer.size - PEERS_MAC_SIZE};
-        atomic_fetch_add(&peers->answered, 1);
         return PEERS_ANSWERED;
     }
     peers_lane_close(lane);
@@ -260,6 +253,54 @@ enum peers_outcome peers_lane_exchange(struct peers_lane *lane, struct bytes bod
     const bool is_refusal = is_read && (status == 400 || status == 401 || status == 409 ||
                                         status == 413 || status == 503);
     return is_refusal ? PEERS_UNSENT : PEERS_DOUBTFUL;
+}
+
+/* Greets the other node on a new connection. Without its answer the connection is closed: it may
+ * be one that the other side never serves, and bytes that were sent on it would be in doubt. */
+static bool lane_greet(struct peers_lane *lane, const char *address, struct instant until)
+{
+    const struct peers *peers = lane->node->peers;
+    const struct instant soon = instant_add_ms(instant_now(), LANE_GREET_MS);
+    struct wire_reader reader;
+    struct buffer out, in;
+    struct bytes answer;
+    bool is_known = false;
+
+    buffer_init(&out);
+    buffer_init(&in);
+    peers_put_greeting(peers, PEERS_ASKS, NULL, &out);
+    if (!buffer_failed(&out) &&
+        lane_talk(lane, address, buffer_bytes(&out), soon.ns < until.ns ? soon : until, &in,
+                  &answer) == PEERS_ANSWERED)
+        is_known = wire_open(answer, &reader, NULL) == ERROR_NONE &&
+                   reader.head.kind == WIRE_GREETING && reader.head.cluster == peers->cluster &&
+                   reader.head.node == lane->node->id;
+    if (!is_known)
+        peers_lane_close(lane);
+    buffer_deinit(&out);
+    buffer_deinit(&in);
+    return is_known;
+}
+
+enum peers_outcome peers_lane_exchange(struct peers_lane *lane, struct bytes body,
+                                       struct instant until, struct buffer *in,
+                                       struct bytes *ret_answer)
+{
+    struct peers *peers = lane->node->peers;
+    char address[PEERS_ADDRESS_SIZE];
+
+    if (!peers->host.address(peers->host.context, lane->node->id, address) ||
+        !lane_is_address(address))
+        return PEERS_UNSENT;
+    if (!lane_is_usable(lane)) {
+        peers_lane_close(lane);
+        if (!lane_connect(lane, address, until) || !lane_greet(lane, address, until))
+            return PEERS_UNSENT;
+    }
+    atomic_fetch_add(&peers->sent, 1);
+    const enum peers_outcome outcome = lane_talk(lane, address, body, until, in, ret_answer);
+    atomic_fetch_add(&peers->answered, outcome == PEERS_ANSWERED);
+    return outcome;
 }
 
 /* Requests that found no room in a message are the first of the next. */

@@ -7,7 +7,7 @@
 
 enum {
     LISTEN_THREADS = 2,
-    LISTEN_CONNECTIONS = PEERS_NODES_MAX * PEERS_LANES_ALL * 2,
+    LISTEN_CONNECTIONS = PEERS_NODES_MAX * PEERS_LANES_ALL * 2, /* that are proved */
     LISTEN_HEAD_SIZE = 8192,
     LISTEN_IDLE_MS = 60000,
     LISTEN_DRAIN_MS = 1000,
@@ -42,21 +42,31 @@ static void listen_answer_status(struct http_request *request, int status)
 
 /* ---- the body ---- */
 
+/* Bytes of the message that count in peers->inbound; 0 for a connection without a proof. */
+static size_t listen_counted(const struct http_request *request)
+{
+    return http_request_is_vouched(request) ? (size_t)http_request_content_length(request) : 0;
+}
+
 static bool listen_takes(struct http_request *request, struct peers *peers, int *ret_status)
 {
     const uint64_t length = http_request_content_length(request);
+    const uint64_t length_max = http_request_is_vouched(request)
+                                    ? WIRE_MESSAGE_SIZE_MAX + PEERS_MAC_SIZE
+                                    : PEERS_STRANGER_SIZE_MAX;
 
     *ret_status = 404;
     if (!bytes_equal(http_request_target(request), BYTES(PEERS_PATH)) ||
         !bytes_equal(http_request_method(request), BYTES("POST")))
         return false;
     *ret_status = 413;
-    if (length < PEERS_MAC_SIZE || length > WIRE_MESSAGE_SIZE_MAX + PEERS_MAC_SIZE)
+    if (length < PEERS_MAC_SIZE || length > length_max)
         return false;
     *ret_status = 503;
-    if (atomic_fetch_add(&peers->inbound, length) + length <= PEERS_INBOUND_MAX)
+    const size_t counted = listen_counted(request);
+    if (atomic_fetch_add(&peers->inbound, counted) + counted <= PEERS_INBOUND_MAX)
         return true;
-    atomic_fetch_sub(&peers->inbound, length);
+    atomic_fetch_sub(&peers->inbound, counted);
     return false;
 }
 
@@ -72,9 +82,10 @@ static void listen_begin(void *context, struct http_request *request)
     struct listen_message *message = calloc(1, sizeof(*message));
     const size_t length = (size_t)http_request_content_length(request);
     if (message)
-        *message = (struct listen_message){.http = request, .peers = peers, .counted = length};
+        *message = (struct listen_message){
+            .http = request, .peers = peers, .counted = listen_counted(request)};
     if (!message || !buffer_reserve(&message->body, length)) {
-        atomic_fetch_sub(&peers->inbound, length);
+        atomic_fetch_sub(&peers->inbound, listen_counted(request));
         free(message);
         listen_answer_status(request, 503);
         return;
@@ -229,6 +240,21 @@ static int listen_ask(struct listen_message *message, struct wire_reader *reader
     return peers_take_ask(message->peers, &message->ask) ? 0 : 503;
 }
 
+/* Answers a greeting, so that its sender knows that the connection is served. */
+static void listen_greet(struct listen_message *message)
+{
+    struct peers *peers = message->peers;
+    struct http_response response = {.status = 200, .content_type = "application/octet-stream"};
+
+    peers_put_greeting(peers, PEERS_ANSWERS, (const uint8_t *)message->body.data, &response.body);
+    http_request_answer(message->http, &response);
+}
+
+static bool listen_is_kind(enum wire_kind kind)
+{
+    return kind == WIRE_COMMANDS || kind == WIRE_COPY_ASK || kind == WIRE_GREETING;
+}
+
 static void listen_end(struct http_request *request)
 {
     struct listen_message *message = http_request_user(request);
@@ -243,11 +269,14 @@ static void listen_end(struct http_request *request)
     if (!peers_mac(peers, PEERS_ASKS, NULL, bytes, mac) ||
         CRYPTO_memcmp(mac, body->data, PEERS_MAC_SIZE) != 0)
         status = 401;
-    else if (wire_open(bytes, &reader, NULL) ||
-             (reader.head.kind != WIRE_COMMANDS && reader.head.kind != WIRE_COPY_ASK))
+    else if (wire_open(bytes, &reader, NULL) || !listen_is_kind(reader.head.kind))
         status = 400;
     else if (reader.head.cluster != peers->cluster)
         status = 409;
+    else if (!http_request_vouch(request))
+        status = 503;
+    else if (reader.head.kind == WIRE_GREETING)
+        status = wire_is_over(&reader) ? 0 : 400;
     else if (reader.head.kind == WIRE_COPY_ASK)
         status = listen_ask(message, &reader);
     else if (!listen_take(message, &reader))
@@ -257,6 +286,8 @@ static void listen_end(struct http_request *request)
         listen_answer_status(request, status);
     } else if (reader.head.kind == WIRE_COMMANDS) {
         listen_submit(message);
+    } else if (reader.head.kind == WIRE_GREETING) {
+        listen_greet(message);
     }
 }
 
@@ -272,6 +303,8 @@ enum error_code peers_listen(struct peers *peers, const struct peers_options *op
                                       .port = options->port,
                                       .threads = LISTEN_THREADS,
                                       .connections_max = LISTEN_CONNECTIONS,
+                                      .strangers_max = PEERS_STRANGERS_MAX,
+                                      .stranger_ms = PEERS_STRANGER_MS,
                                       .header_bytes_max = LISTEN_HEAD_SIZE,
                                       .idle_ms = LISTEN_IDLE_MS,
                                       .drain_ms = LISTEN_DRAIN_MS,

@@ -87,6 +87,10 @@ struct peers_ask {
 bool peers_mac(const struct peers *peers, const char *way, const uint8_t *asked,
                struct bytes message, uint8_t ret_mac[PEERS_MAC_SIZE]);
 
+/* Appends a greeting, or the answer to the one whose proof is `asked`. */
+void peers_put_greeting(const struct peers *peers, const char *way, const uint8_t *asked,
+                        struct buffer *out);
+
 /* ---- peers.c ---- */
 
 /* The next requests for a lane of the node, which it waits for; empty when peers stop. */

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #define CLUSTER     UINT64_C(77)
+#define SECRET      "a secret of the cluster"
 #define HOSTS       4
 #define PARTITIONS  16
 #define PATIENCE_MS 60000
@@ -166,7 +167,7 @@ static void seat_open_as(struct seat *seat, struct peers_world *world, uint32_t 
 
 static void seat_open(struct seat *seat, struct peers_world *world, uint32_t id, uint64_t wait_ms)
 {
-    seat_open_as(seat, world, id, wait_ms, CLUSTER, "a secret of the cluster");
+    seat_open_as(seat, world, id, wait_ms, CLUSTER, SECRET);
 }
 
 static void world_init(struct peers_world *world, uint32_t owner)
@@ -431,9 +432,11 @@ static void test_no_owner_fails_in_time(void **state)
 /* A socket in the place of a node. */
 enum stub_way {
     STUB_HANGS,    /* reads, and says nothing */
-    STUB_CLOSES,   /* reads a whole message, and closes */
-    STUB_RUBBISH,  /* answers no HTTP */
-    STUB_UNPROVEN, /* answers well-formed HTTP, without the secret */
+    STUB_LIES,     /* answers the greeting without the secret */
+    STUB_STOPS,    /* greets, and says nothing more */
+    STUB_CLOSES,   /* greets, reads a whole message, and closes */
+    STUB_RUBBISH,  /* greets, and answers no HTTP */
+    STUB_UNPROVEN, /* greets, and answers well-formed HTTP, without the secret */
 };
 
 struct stub {
@@ -482,6 +485,33 @@ static void stub_send_unproven(int fd)
     buffer_deinit(&message);
 }
 
+/* Reads a greeting, and answers it as node 3 does. */
+static bool stub_greet(int fd)
+{
+    char secret[] = SECRET, room[PEERS_STRANGER_SIZE_MAX], *body = NULL;
+    const struct peers peers = {
+        .cluster = CLUSTER, .id = 3, .secret = secret, .secret_size = strlen(secret)};
+    struct buffer greeting, out;
+    ssize_t got = 0;
+
+    buffer_init(&greeting);
+    buffer_init(&out);
+    for (size_t size = 0; !body || body + PEERS_MAC_SIZE + 25 > room + size; size += (size_t)got) {
+        got = recv(fd, room + size, sizeof(room) - size, 0);
+        if (got <= 0)
+            return false;
+        const char *end = memmem(room, size + (size_t)got, "\r\n\r\n", 4);
+        body = end ? room + (end + 4 - room) : NULL;
+    }
+    peers_put_greeting(&peers, PEERS_ANSWERS, (const uint8_t *)body, &greeting);
+    buffer_printf(&out, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n", greeting.size);
+    buffer_append_bytes(&out, buffer_bytes(&greeting));
+    (void)send(fd, out.data, out.size, MSG_NOSIGNAL);
+    buffer_deinit(&out);
+    buffer_deinit(&greeting);
+    return true;
+}
+
 static void *stub_run(void *argument)
 {
     struct stub *stub = argument;
@@ -489,11 +519,15 @@ static void *stub_run(void *argument)
     size_t count = 0;
 
     for (int fd; (fd = accept(stub->listener, NULL, NULL)) >= 0;) {
-        if (stub_read(fd) && stub->way == STUB_RUBBISH)
+        if (stub->way >= STUB_STOPS && !stub_greet(fd)) {
+            close(fd);
+            continue;
+        }
+        if (stub->way != STUB_STOPS && stub_read(fd) && stub->way == STUB_RUBBISH)
             (void)send(fd, "what?\r\n\r\n", 9, MSG_NOSIGNAL);
-        else if (stub->way == STUB_UNPROVEN)
+        else if (stub->way == STUB_UNPROVEN || stub->way == STUB_LIES)
             stub_send_unproven(fd);
-        if (stub->way == STUB_HANGS && count < 64)
+        if ((stub->way == STUB_HANGS || stub->way == STUB_STOPS) && count < 64)
             open[count++] = fd;
         else
             close(fd);
@@ -551,10 +585,7 @@ static void test_silent_node_holds_up_no_other(void **state)
     }
     for (size_t i = 0; i < 8; i++) {
         passed_await(&silent[i]);
-        if (i % 2)
-            assert_int_equal(silent[i].error, ERROR_OVERLOADED);
-        else /* sent, or never sent because all lanes waited */
-            assert_true(silent[i].error == ERROR_IN_DOUBT || silent[i].error == ERROR_OVERLOADED);
+        assert_int_equal(silent[i].error, ERROR_OVERLOADED); /* nothing was sent */
         assert_true(instant_since_ns(begun, silent[i].at) >= UINT64_C(1000000000));
     }
     assert_true(answered > 0);
@@ -566,7 +597,8 @@ static void test_silent_node_holds_up_no_other(void **state)
 
 static void test_nodes_that_answer_wrong(void **state)
 {
-    static const enum stub_way ways[] = {STUB_CLOSES, STUB_RUBBISH, STUB_UNPROVEN};
+    static const enum stub_way ways[] = {STUB_LIES, STUB_STOPS, STUB_CLOSES, STUB_RUBBISH,
+                                         STUB_UNPROVEN};
 
     (void)state;
     for (size_t i = 0; i < sizeof(ways) / sizeof(*ways); i++) {
@@ -575,10 +607,11 @@ static void test_nodes_that_answer_wrong(void **state)
         struct stub stub;
 
         world_init(&world, 3);
-        seat_open(&patient, &world, 2, PATIENCE_MS / 3);
+        seat_open(&patient, &world, 2, ways[i] <= STUB_STOPS ? 1000 : PATIENCE_MS / 3);
         seat_open(&one, &world, 1, 200);
         stub_open(&stub, &world, 3, ways[i]);
-        assert_int_equal(ask_kind(&patient, COMMAND_CREATE), ERROR_IN_DOUBT);
+        assert_int_equal(ask_kind(&patient, COMMAND_CREATE),
+                         ways[i] == STUB_LIES ? ERROR_OVERLOADED : ERROR_IN_DOUBT);
         assert_int_equal(ask_kind(&one, COMMAND_GET), ERROR_OVERLOADED);
         peers_stop(patient.peers);
         peers_stop(one.peers);
@@ -654,6 +687,58 @@ static int listener_status(uint16_t port, const char *path, struct bytes body)
     assert_int_equal(sscanf(text, "HTTP/1.1 %d", &status), 1);
     close(fd);
     return status;
+}
+
+static int attack_connect(uint16_t port)
+{
+    struct sockaddr_in address = {
+        .sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    assert_true(fd >= 0);
+    assert_int_equal(connect(fd, (struct sockaddr *)&address, sizeof(address)), 0);
+    return fd;
+}
+
+/* proves: cluster-strangers */
+static void test_strangers_take_nothing(void **state)
+{
+    enum { ROUNDS = 4, EACH = 150 };
+    static const char large[] =
+        "POST " PEERS_PATH " HTTP/1.1\r\nHost: x\r\nContent-Length: 71303168\r\n\r\n";
+    char garbage[PEERS_STRANGER_SIZE_MAX];
+    int open[ROUNDS * EACH];
+    struct seat one, two, again;
+    struct peers_world world;
+
+    (void)state;
+    memset(garbage, 'x', sizeof(garbage));
+    world_init(&world, 2);
+    seat_open(&two, &world, 2, 5000);
+    seat_open(&again, &world, 3, 5000);
+    assert_int_equal(ask_kind(&again, COMMAND_CREATE), ERROR_NONE);
+    for (int round = 0; round < ROUNDS; round++) {
+        for (int i = 0; i < EACH; i++) {
+            const int fd = open[round * EACH + i] = attack_connect(world.ports[2]);
+
+            if (i % 3 == 0)
+                (void)send(fd, large, sizeof(large) - 1, MSG_NOSIGNAL);
+            if (i % 3 == 1)
+                (void)send(fd, garbage, sizeof(garbage), MSG_NOSIGNAL);
+        }
+        seat_open(&one, &world, 1, 5000);
+        for (int i = 0; i < 5; i++)
+            assert_int_equal(ask_kind(&one, COMMAND_CREATE), ERROR_NONE);
+        assert_true(atomic_load(&two.peers->inbound) < 65536);
+        assert_true(http_server_connections(two.peers->server) < PEERS_STRANGERS_MAX + 80);
+        peers_stop(one.peers);
+    }
+    assert_int_equal(ask_kind(&again, COMMAND_CREATE), ERROR_NONE);
+    for (int i = 0; i < ROUNDS * EACH; i++)
+        close(open[i]);
+    peers_stop(again.peers);
+    peers_stop(two.peers);
+    world_deinit(&world);
 }
 
 static void test_messages_of_no_node(void **state)
@@ -903,6 +988,7 @@ int main(void)
         cmocka_unit_test(test_nodes_that_answer_wrong),
         cmocka_unit_test(test_addresses_that_are_none),
         cmocka_unit_test(test_strangers),
+        cmocka_unit_test(test_strangers_take_nothing),
         cmocka_unit_test(test_messages_of_no_node),
         cmocka_unit_test(test_late_answer),
         cmocka_unit_test(test_pages_of_copies),

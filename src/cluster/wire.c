@@ -186,7 +186,7 @@ enum error_code wire_open(struct bytes message, struct wire_reader *ret_reader,
     reader.head.kind = (enum wire_kind)wire_take(&reader, 1);
     reader.head.node = (uint32_t)wire_take(&reader, 4);
     reader.head.count = (uint32_t)wire_take(&reader, 4);
-    if (reader.head.kind < WIRE_COMMANDS || reader.head.kind > WIRE_COPY_PAGE ||
+    if (reader.head.kind < WIRE_COMMANDS || reader.head.kind > WIRE_GREETING ||
         reader.head.count > WIRE_COUNT_MAX)
         return error_set(ret_error, ERROR_CORRUPT, "a message of another node contradicts itself");
     *ret_reader = reader;

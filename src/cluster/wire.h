@@ -38,6 +38,7 @@ enum wire_kind {
     WIRE_ANSWERS,
     WIRE_COPY_ASK, /* copy.h */
     WIRE_COPY_PAGE,
+    WIRE_GREETING, /* proves a new connection: a head alone, and so is its answer */
 };
 
 struct wire_head {

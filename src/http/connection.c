@@ -127,6 +127,7 @@ struct connection *connection_open(struct http_loop *loop, int socket)
     list_init(&connection->work);
     list_init(&connection->requests);
     list_init(&connection->leaving);
+    list_init(&connection->stranger);
     if (!connection_begin_tls(connection)) {
         free(connection);
         return NULL;
@@ -142,6 +143,7 @@ void connection_break(struct connection *connection)
     close(connection->socket);
     connection->tls = NULL;
     connection->socket = -1;
+    loop_drop_stranger(connection);
     connection->reading = connection->large = connection->stream = NULL;
     list_remove(&connection->waiting);
     buffer_deinit(&connection->in);
@@ -174,6 +176,7 @@ static bool connection_reap(struct connection *connection)
     list_remove(&connection->link);
     list_remove(&connection->work);
     atomic_fetch_sub(&connection->loop->server->connection_count, 1);
+    atomic_fetch_sub(&connection->loop->server->vouched_count, connection->is_vouched);
     free(connection);
     return true;
 }

@@ -85,6 +85,59 @@ static void loop_take_posts(struct http_loop *loop)
     }
 }
 
+/* ---- strangers ---- */
+
+void loop_drop_stranger(struct connection *connection)
+{
+    if (list_is_empty(&connection->stranger))
+        return;
+    list_remove(&connection->stranger);
+    connection->loop->stranger_count--;
+}
+
+/* The stranger that makes room for another: the oldest of its address, or else of all. So one that
+ * opens many connections closes its own. */
+static struct connection *loop_find_victim(struct http_loop *loop, const struct connection *latest)
+{
+    LIST_FOR_EACH (&loop->strangers, link) {
+        struct connection *connection = list_item(link, struct connection, stranger);
+
+        if (connection != latest &&
+            memcmp(&connection->peer, &latest->peer, sizeof(latest->peer)) == 0)
+            return connection;
+    }
+    return list_item(loop->strangers.next, struct connection, stranger);
+}
+
+static void loop_add_stranger(struct http_loop *loop, struct connection *connection)
+{
+    const struct http_server *server = loop->server;
+    const unsigned max =
+        (server->options.strangers_max + server->loop_count - 1) / server->loop_count;
+
+    if (max == 0)
+        return;
+    connection->accepted_at = loop_now(loop);
+    list_push(&loop->strangers, &connection->stranger);
+    if (++loop->stranger_count > max)
+        connection_break(loop_find_victim(loop, connection));
+}
+
+/* When the oldest stranger has had its time. */
+static struct instant loop_end_of_stranger(const struct http_loop *loop)
+{
+    if (list_is_empty(&loop->strangers))
+        return (struct instant){UINT64_MAX};
+    return instant_add_ms(list_item(loop->strangers.next, struct connection, stranger)->accepted_at,
+                          loop->server->options.stranger_ms);
+}
+
+static void loop_expire_strangers(struct http_loop *loop)
+{
+    while (loop_end_of_stranger(loop).ns <= loop_now(loop).ns)
+        connection_break(list_item(loop->strangers.next, struct connection, stranger));
+}
+
 /* ---- accepting ---- */
 
 bool loop_listen_on(struct http_loop *loop)
@@ -108,6 +161,7 @@ static void loop_adopt(struct http_loop *loop, struct connection *connection)
 {
     list_push(&loop->open, &connection->link);
     loop_work(connection);
+    loop_add_stranger(loop, connection);
     if (!event_loop_watch(loop->events, connection->socket, &connection->source,
                           EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLET))
         connection_break(connection);
@@ -123,13 +177,25 @@ static void loop_take_incoming(struct http_loop *loop)
         loop_adopt(loop, list_item(link, struct connection, work));
 }
 
+static struct in6_addr loop_peer(const struct sockaddr_storage *peer)
+{
+    struct in6_addr address = {.s6_addr = {[10] = 0xff, [11] = 0xff}};
+
+    if (peer->ss_family == AF_INET6)
+        return ((const struct sockaddr_in6 *)peer)->sin6_addr;
+    if (peer->ss_family == AF_INET)
+        memcpy(&address.s6_addr[12], &((const struct sockaddr_in *)peer)->sin_addr, 4);
+    return address;
+}
+
 /* Gives the loops connections in turn: few connections would otherwise all be with the loop that
  * wakes first. */
-static void loop_give_socket(struct http_loop *loop, int socket)
+static void loop_give_socket(struct http_loop *loop, int socket,
+                             const struct sockaddr_storage *peer)
 {
     struct http_server *server = loop->server;
     const size_t count = atomic_fetch_add(&server->connection_count, 1) + 1;
-    const size_t max = server->options.connections_max;
+    const size_t max = server->options.connections_max + server->options.strangers_max;
     struct http_loop *owner =
         server->loops[atomic_fetch_add(&server->accepted, 1) % server->loop_count];
     struct connection *connection =
@@ -141,6 +207,7 @@ static void loop_give_socket(struct http_loop *loop, int socket)
         return;
     }
     connection->is_excess = count > max;
+    connection->peer = loop_peer(peer);
     if (owner == loop)
         loop_adopt(loop, connection);
     else
@@ -150,11 +217,13 @@ static void loop_give_socket(struct http_loop *loop, int socket)
 static void loop_accept(struct http_loop *loop)
 {
     for (int i = 0; i < ACCEPTS_MAX; i++) {
-        const int socket =
-            accept4(loop->server->listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+        struct sockaddr_storage peer = {.ss_family = AF_UNSPEC};
+        socklen_t size = sizeof(peer);
+        const int socket = accept4(loop->server->listener, (struct sockaddr *)&peer, &size,
+                                   SOCK_NONBLOCK | SOCK_CLOEXEC);
 
         if (socket >= 0) {
-            loop_give_socket(loop, socket);
+            loop_give_socket(loop, socket, &peer);
         } else if (errno == EAGAIN) {
             return;
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
@@ -215,6 +284,7 @@ static uint64_t loop_wait_ns(struct event_task *task)
                                  loop_end_of_wait(&loop->lingering, LINGER_MS).ns);
 
     until_ns = loop_min(until_ns, loop_end_of_wait(&loop->silent, HTTP_STREAM_IDLE_MS).ns);
+    until_ns = loop_min(until_ns, loop_end_of_stranger(loop).ns);
     if (loop->accepts_at.ns)
         until_ns = loop_min(until_ns, loop->accepts_at.ns);
     if (until_ns == UINT64_MAX)
@@ -316,6 +386,7 @@ static void loop_end_turn(struct event_task *task)
     loop_take_posts(loop);
     loop_expire(loop, &loop->waiting, server->options.idle_ms);
     loop_expire(loop, &loop->lingering, LINGER_MS);
+    loop_expire_strangers(loop);
     loop_keep_alive(loop);
     for (struct list *link; (link = list_pop(&loop->work));)
         connection_end_turn(list_item(link, struct connection, work));
@@ -368,6 +439,7 @@ enum error_code loop_create(struct http_server *server, unsigned index)
     list_init(&loop->waiting);
     list_init(&loop->silent);
     list_init(&loop->lingering);
+    list_init(&loop->strangers);
     list_init(&loop->work);
     list_init(&loop->next);
     server->loops[server->loop_count++] = loop;

@@ -133,6 +133,27 @@ void http_request_wake(struct http_request *request)
 
 /* ---- queries ---- */
 
+bool http_request_vouch(struct http_request *request)
+{
+    struct connection *connection = request->connection;
+    struct http_server *server = connection->loop->server;
+
+    if (connection->is_vouched)
+        return true;
+    if (atomic_fetch_add(&server->vouched_count, 1) >= server->options.connections_max) {
+        atomic_fetch_sub(&server->vouched_count, 1);
+        return false;
+    }
+    connection->is_vouched = true;
+    loop_drop_stranger(connection);
+    return true;
+}
+
+bool http_request_is_vouched(const struct http_request *request)
+{
+    return request->connection->is_vouched;
+}
+
 void http_request_set_user(struct http_request *request, void *user)
 {
     request->user = user;

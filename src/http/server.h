@@ -107,6 +107,11 @@ struct http_options {
      * the tasks that they have. NULL: the server has threads of its own. */
     struct event_loop *const *loops;
     unsigned connections_max;
+    /* Largest number of strangers: connections that http_request_vouch was not called for. A
+     * further one closes the oldest, first of its own address. Strangers do not count towards
+     * connections_max. 0 disables this: no connection is a stranger. */
+    unsigned strangers_max;
+    uint64_t stranger_ms; /* age at which a stranger is closed, whatever it sends */
     size_t header_bytes_max;
     uint64_t idle_ms;  /* the longest silence; also the time to send a whole head */
     uint64_t drain_ms; /* at a stop, the time that requests in flight have to end */
@@ -157,6 +162,11 @@ void http_request_resume(struct http_request *request);
 
 /* Within `body`: breaks the connection off without an answer. */
 void http_request_hang_up(struct http_request *request);
+
+/* The peer has proved who it is: its connection is no stranger any more. False if connections_max
+ * of them are open already. Within `begin`, `body` and `end`. */
+bool http_request_vouch(struct http_request *request);
+bool http_request_is_vouched(const struct http_request *request);
 
 /* A pointer of the handler's own, NULL at first. */
 void http_request_set_user(struct http_request *request, void *user);

@@ -12,6 +12,7 @@
 #include "http/server.h"
 #include "sys/mailbox.h"
 
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -62,11 +63,15 @@ struct http_request {
 
 /* connection.c tells when `in` and `out` are used. */
 struct connection {
-    struct list link;    /* of loop.open */
-    struct list waiting; /* of loop.waiting or loop.lingering, if it waits for the client; of
+    struct list link;     /* of loop.open */
+    struct list waiting;  /* of loop.waiting or loop.lingering, if it waits for the client; of
                             loop.silent, if it is a stream that has sent everything */
-    struct list work;    /* of loop.work or loop.next, if there is something to do; before that, of
+    struct list work;     /* of loop.work or loop.next, if there is something to do; before that, of
                             loop.incoming */
+    struct list stranger; /* of loop.strangers, until it is vouched for */
+    struct instant accepted_at; /* of a stranger */
+    struct in6_addr peer;       /* of a stranger; IPv4 is mapped */
+    bool is_vouched;            /* counted in server.vouched_count */
     struct http_loop *loop;
     struct event_source source;
     int socket;              /* -1: broken */
@@ -113,9 +118,11 @@ struct http_loop {
     struct list woken;         /* of posts, to be moved on */
     struct instant accepts_at; /* the listener is left alone until then; 0: it is listened to */
     struct list open;
-    struct list waiting;    /* by waits_since */
-    struct list silent;     /* by waits_since: streams that have sent everything */
-    struct list lingering;  /* by waits_since */
+    struct list waiting;   /* by waits_since */
+    struct list silent;    /* by waits_since: streams that have sent everything */
+    struct list lingering; /* by waits_since */
+    struct list strangers; /* by accepted_at */
+    unsigned stranger_count;
     struct list work, next; /* connections for this turn and the next */
     bool has_called;        /* the handler, since `turned` */
     bool is_listening;
@@ -133,8 +140,9 @@ struct http_server {
     pthread_mutex_t identity_lock;
     struct tls_identity *identity; /* guarded by identity_lock; NULL: without TLS */
     atomic_size_t connection_count;
-    atomic_uint accepted; /* connections so far, to give them out in turn */
-    atomic_size_t active; /* requests begun and not closed */
+    atomic_size_t vouched_count; /* connections that are no strangers, if there are strangers */
+    atomic_uint accepted;        /* connections so far, to give them out in turn */
+    atomic_size_t active;        /* requests begun and not closed */
     pthread_mutex_t lock;
     pthread_cond_t changed;  /* while stopping: nothing is active, a loop is quiet or has left */
     unsigned quiet_count;    /* loops that no longer listen; guarded by lock */
@@ -184,6 +192,9 @@ struct instant loop_now(const struct http_loop *loop);
 /* Puts the connection on the list of work for this turn, or for the next. */
 void loop_work(struct connection *connection);
 void loop_work_next(struct connection *connection);
+
+/* The connection is no stranger any more, or has ended. */
+void loop_drop_stranger(struct connection *connection);
 
 /* ---- connection.c ---- */
 

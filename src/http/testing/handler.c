@@ -142,6 +142,8 @@ static void on_end(struct http_request *request)
         buffer_append_text(&response.body, "half of it");
         response.body.failed = true;
         http_request_answer(request, &response);
+    } else if (is_path(request, "/vouch")) {
+        say(request, http_request_vouch(request) ? 200 : 503, BYTES("vouch"));
     } else if (is_path(request, "/hello")) {
         say(request, 200, BYTES("hello"));
     } else {

@@ -1,6 +1,7 @@
 /*
  * handler.h - a handler for tests of the server: what it does depends on the path.
  *
+ *     /vouch    vouches for the connection, and answers 200, or 503 if there are too many
  *     /hello    answers "hello" at the end
  *     /echo     answers what the body was
  *     /early    answers 404 in begin
