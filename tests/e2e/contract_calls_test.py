@@ -451,6 +451,34 @@ class ManyTest(daemon_case.DaemonCase):
         self.assertEqual((first["failed"] + rest["failed"], rest["next"]), (1, None))  # k0 is another's
         self.call(422, "POST", "/v1/dead/redrive", {"ids": ["x"] * 1001})
 
+    def repeat(self, method, path, body=None, between=lambda: None):
+        """The answers of a call that is repeated with the `next` of each answer as cursor, 40 times at most."""
+        answers, cursor = [], None
+        while len(answers) < 40 and (cursor or not answers):
+            where = f"{path}&cursor={cursor}" if cursor and not body else path
+            answers.append(self.call(200, method, where, {**body, "cursor": cursor} if cursor and body else body)[1])
+            cursor = answers[-1]["next"]
+            between()
+        return answers
+
+    # proves: redrive-once, dead-delete-once
+    def test_a_redrive_and_a_delete_take_what_was_there(self):
+        """Letters that die again, or die meanwhile, are not taken: a redrive of a dead port ends, and so does a delete."""
+        dead = [self.await_state(self.create("/gone", at=10**11 + i, labels={"n": str(i % 2)}), "dead") for i in range(30)]
+        for selection, count in (({"all": True}, 30), ({"target": dead[0]["target"]}, 30), ({"labels": {"n": "1"}}, 15)):
+            answers = self.repeat("POST", "/v1/dead/redrive", {**selection, "limit": 4},
+                                  lambda: [self.await_state(timer, "dead") for timer in dead])
+            self.assertEqual((sum(each["redriven"] for each in answers), answers[-1]["next"]), (count, None), selection)
+        ids = [timer["id"] for timer in dead]
+        sent = lambda: sum(harness.timer_id_of(each.webhook_id) in ids for each in self.receiver.arrivals())
+        harness.wait_until(lambda: sent() >= 105, 20, "all attempts")
+        self.assertEqual(sent(), 105)
+        late = []
+        answers = self.repeat("DELETE", "/v1/dead?all=true&limit=7", None,
+                              lambda: late.append(self.await_state(self.create("/gone", at=10**11), "dead")["id"]))
+        self.assertEqual((sum(each["deleted"] for each in answers), answers[-1]["next"]), (30, None))
+        self.assertEqual(sorted(self.listed("limit=1000", "/v1/dead")), sorted(late))
+
     # proves: dead-groups, dead-filters, redrive-selection, dead-delete-selection
     def test_groups_of_dead_letters(self):
         once = {"max_attempts": 1}

@@ -1,4 +1,12 @@
-/* dead.c - lists dead letters, and redrives or deletes them, by id or by filter. */
+/*
+ * dead.c - lists dead letters, and redrives or deletes them, by id or by filter.
+ *
+ * A redrive or a delete of many takes each letter that was there at its first call once. Its cursor
+ * carries the time of that call, and letters that died later do not pass. A letter whose death is
+ * in the future was written while the clock was ahead, and passes. In a cluster a letter has the
+ * time of its node, which may differ by CLOCKS_MS: the bound is that much later, and a letter that
+ * is redriven is due at the bound, so that it cannot die before it.
+ */
 
 #include "api/core/scatter.h"
 #include "api/timers/timers.h"
@@ -13,13 +21,15 @@ void dead_list(struct call *call)
 
 /* ---- many letters ---- */
 
+enum { CLOCKS_MS = 1000 }; /* how much the clocks of two nodes may differ, at most */
+
 struct dead_job {
     struct call *call;
     enum command_kind kind; /* REDRIVE or FORGET */
     struct dead_ask ask;
     struct list_job *search; /* for them, or NULL */
     struct scatter *letters; /* the commands, a part for each; or NULL */
-    struct wall from;        /* of a redrive with a rate: when the first is due */
+    struct wall from;        /* of a redrive: when the first is due; 0: at once */
     bool has_next;
     struct cursor next;
 };
@@ -47,11 +57,11 @@ static void append_results(const struct dead_job *job, struct buffer *out)
     buffer_append_text(out, "]");
 }
 
-/* When the letter at this place may be delivered, by the rate. */
+/* When the letter at this place may be delivered. */
 static struct wall dead_job_due(const struct dead_job *job, size_t index)
 {
     if (!job->ask.rate)
-        return (struct wall){0};
+        return job->from;
     return wall_add(job->from, (index * 1000 + job->ask.rate - 1) / job->ask.rate);
 }
 
@@ -70,8 +80,11 @@ static void dead_job_answer(struct call *call)
     if (job->ask.ids) {
         append_results(job, &body);
     } else if (job->has_next) {
+        const struct dead_cursor next = {job->next, job->ask.query.began,
+                                         job->ask.rate ? dead_job_due(job, count)
+                                                       : (struct wall){0}};
         char text[DEAD_CURSOR_TEXT_SIZE];
-        dead_cursor_format(&job->next, dead_job_due(job, count), text);
+        dead_cursor_format(&next, text);
         buffer_printf(&body, ",\"next\":\"%s\"", text);
     } else {
         buffer_append_text(&body, ",\"next\":null");
@@ -122,9 +135,22 @@ static void dead_job_found(struct call *call)
     dead_job_submit(job, found.ids, found.count);
 }
 
+/* How much the time of a letter may differ from this node's. */
+static uint64_t dead_job_clocks_ms(const struct dead_job *job)
+{
+    return node_cluster_id(job->call->api->options.node) ? CLOCKS_MS : 0;
+}
+
 /* Finds the letters of the query, and submits them. */
 static void dead_job_find(struct dead_job *job)
 {
+    struct list_query *query = &job->ask.query;
+
+    query->asked = wall_add(wall_now(), dead_job_clocks_ms(job));
+    if (!query->has_cursor)
+        query->began = query->asked;
+    if (dead_job_clocks_ms(job))
+        job->from = wall_max(job->from, query->began);
     job->search = list_find(job->call, &job->ask.query, dead_job_found);
     if (!job->search)
         call_answer_error(job->call, ERROR_NO_MEMORY, "");
@@ -147,11 +173,13 @@ static struct dead_job *dead_job_create(struct call *call, enum command_kind kin
 
 /* ---- redrive ---- */
 
-/* Where the pace of the redrive goes on. False: answered, it is too far ahead. */
+/* Where the pace of the redrive continues. False: answered, it is too far ahead. */
 static bool dead_redrive_pace(struct dead_job *job)
 {
+    if (!job->ask.rate)
+        return true;
     job->from = wall_max(wall_coming(), job->ask.paced);
-    if (!job->ask.rate || wall_since(wall_now(), job->from) <= DEAD_AHEAD_MS_MAX)
+    if (wall_since(wall_now(), job->from) <= DEAD_AHEAD_MS_MAX)
         return true;
     struct problem problem;
     problem_set(&problem, ERROR_INVALID, "#/cursor", "%s",

@@ -115,36 +115,51 @@ static enum error_code dead_json_read_labels(struct dead_reading *reading)
     return ERROR_NONE;
 }
 
-void dead_cursor_format(const struct cursor *cursor, struct wall paced,
-                        char ret_text[DEAD_CURSOR_TEXT_SIZE])
+enum { DEAD_TIME_TEXT_SIZE = 13 }; /* a dash and the digits of a time */
+
+static void dead_append_time(struct wall time, char *ret_text)
 {
-    cursor_format(cursor, ret_text);
-    if (paced.ms)
-        snprintf(ret_text + CURSOR_TEXT_SIZE - 1, DEAD_CURSOR_TEXT_SIZE - CURSOR_TEXT_SIZE + 1,
-                 "-%012llx", (unsigned long long)(paced.ms & UINT64_C(0xffffffffffff)));
+    snprintf(ret_text, DEAD_TIME_TEXT_SIZE + 1, "-%012llx",
+             (unsigned long long)(time.ms & UINT64_C(0xffffffffffff)));
 }
 
-enum error_code dead_cursor_parse(struct bytes text, struct cursor *ret_cursor,
-                                  struct wall *ret_paced)
+void dead_cursor_format(const struct dead_cursor *cursor, char ret_text[DEAD_CURSOR_TEXT_SIZE])
+{
+    cursor_format(&cursor->place, ret_text);
+    dead_append_time(cursor->began, ret_text + CURSOR_TEXT_SIZE - 1);
+    if (cursor->paced.ms)
+        dead_append_time(cursor->paced, ret_text + CURSOR_TEXT_SIZE - 1 + DEAD_TIME_TEXT_SIZE);
+}
+
+/* Cuts a dash and a time off the front of a text. */
+static bool dead_cut_time(struct bytes *text, struct wall *ret_time)
+{
+    if (text->size < DEAD_TIME_TEXT_SIZE ||
+        !number_parse((struct bytes){text->data + 1, DEAD_TIME_TEXT_SIZE - 1}, 16, &ret_time->ms) ||
+        ret_time->ms == 0 || ret_time->ms > WALL_MS_MAX)
+        return false;
+    text->data += DEAD_TIME_TEXT_SIZE;
+    text->size -= DEAD_TIME_TEXT_SIZE;
+    return true;
+}
+
+enum error_code dead_cursor_parse(struct bytes text, struct dead_cursor *ret_cursor)
 {
     const size_t plain_size = CURSOR_TEXT_SIZE - 1;
-    const struct bytes plain = {text.data, text.size < plain_size ? text.size : plain_size};
-    struct wall paced = {0};
 
-    if (text.size > plain_size &&
-        (!number_parse((struct bytes){text.data + plain_size + 1, text.size - plain_size - 1}, 16,
-                       &paced.ms) ||
-         paced.ms == 0 || paced.ms > WALL_MS_MAX))
+    if (text.size < plain_size)
         return ERROR_INVALID;
-    struct cursor cursor;
-    if (cursor_parse(plain, &cursor))
+    struct bytes times = {text.data + plain_size, text.size - plain_size};
+    struct dead_cursor cursor = {0};
+    if (cursor_parse((struct bytes){text.data, plain_size}, &cursor.place) ||
+        !dead_cut_time(&times, &cursor.began) ||
+        (times.size && !dead_cut_time(&times, &cursor.paced)))
         return ERROR_INVALID;
     char again[DEAD_CURSOR_TEXT_SIZE];
-    dead_cursor_format(&cursor, paced, again);
+    dead_cursor_format(&cursor, again);
     if (!bytes_equal(text, bytes_of(again)))
         return ERROR_INVALID;
     *ret_cursor = cursor;
-    *ret_paced = paced;
     return ERROR_NONE;
 }
 
@@ -156,10 +171,14 @@ static enum error_code read_cursor(struct dead_reading *reading)
 
     if (code)
         return code;
-    query->has_cursor = true;
-    if (dead_cursor_parse(text, &query->cursor, &reading->ask->paced))
+    struct dead_cursor cursor;
+    if (dead_cursor_parse(text, &cursor))
         return timer_parse_invalid(&reading->parse, "#/cursor",
                                    "It is not one that this server gave");
+    query->has_cursor = true;
+    query->cursor = cursor.place;
+    query->began = cursor.began;
+    reading->ask->paced = cursor.paced;
     return ERROR_NONE;
 }
 

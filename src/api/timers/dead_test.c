@@ -273,11 +273,12 @@ static void redrives_ids_at_a_rate(void **state)
 static void a_pace_ends_within_two_days(void **state)
 {
     struct api_fixture *fixture = *state;
-    const struct cursor cursor = {STORAGE_DEAD_FROM, 0, 0};
+    struct dead_cursor cursor = {{STORAGE_DEAD_FROM, 0, 0}, .began = wall_now()};
     char text[DEAD_CURSOR_TEXT_SIZE], body[192];
 
     for (int hours = 23; hours <= 25; hours += 2) {
-        dead_cursor_format(&cursor, wall_add(wall_now(), (uint64_t)hours * 3600 * 1000), text);
+        cursor.paced = wall_add(wall_now(), (uint64_t)hours * 3600 * 1000);
+        dead_cursor_format(&cursor, text);
         snprintf(body, sizeof(body), "{\"all\":true,\"rate\":1,\"cursor\":\"%s\"}", text);
         fixture_ask(fixture, "POST", REDRIVE, FIXTURE_JSON, bytes_of(body), hours < 24 ? 200 : 422,
                     hours < 24 ? NULL : "invalid");
@@ -285,31 +286,37 @@ static void a_pace_ends_within_two_days(void **state)
     assert_true(reply_body_contains(&fixture->reply, "#/cursor"));
 }
 
-static void cursors_with_a_time(void **state)
+static void cursors_with_times(void **state)
 {
-    const struct cursor cursor = {{12345}, 7, 89};
     const struct wall times[] = {{0}, {1}, {1795387000123}, {WALL_MS_MAX}};
+    const size_t began_size = CURSOR_TEXT_SIZE - 1 + 13;
     char text[DEAD_CURSOR_TEXT_SIZE + 2];
-    struct cursor again;
-    struct wall paced;
+    struct dead_cursor cursor = {{{12345}, 7, 89}, .began = {1795386000123}}, again;
 
     (void)state;
     for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
-        dead_cursor_format(&cursor, times[i], text);
-        assert_int_equal(dead_cursor_parse(bytes_of(text), &again, &paced), ERROR_NONE);
-        assert_int_equal(paced.ms, times[i].ms);
-        assert_true(!cursor_before(&again, &cursor) && !cursor_before(&cursor, &again));
-        for (size_t size = strlen(text); i && size-- > CURSOR_TEXT_SIZE - 1 + 1;)
-            assert_int_equal(dead_cursor_parse((struct bytes){text, size}, &again, &paced),
-                             ERROR_INVALID);
+        cursor.paced = times[i];
+        dead_cursor_format(&cursor, text);
+        assert_int_equal(dead_cursor_parse(bytes_of(text), &again), ERROR_NONE);
+        assert_int_equal(again.began.ms, cursor.began.ms);
+        assert_int_equal(again.paced.ms, times[i].ms);
+        assert_true(!cursor_before(&again.place, &cursor.place) &&
+                    !cursor_before(&cursor.place, &again.place));
+        for (size_t size = strlen(text); size-- > CURSOR_TEXT_SIZE - 2;)
+            assert_int_equal(dead_cursor_parse((struct bytes){text, size}, &again),
+                             size == began_size ? ERROR_NONE : ERROR_INVALID);
         memcpy(text + strlen(text), "0", 2);
-        assert_int_equal(dead_cursor_parse(bytes_of(text), &again, &paced), ERROR_INVALID);
+        assert_int_equal(dead_cursor_parse(bytes_of(text), &again), ERROR_INVALID);
     }
-    dead_cursor_format(&cursor, (struct wall){0xabc}, text);
+    dead_cursor_format(&cursor, text);
     text[CURSOR_TEXT_SIZE - 1] = '+';
-    assert_int_equal(dead_cursor_parse(bytes_of(text), &again, &paced), ERROR_INVALID);
-    dead_cursor_format(&cursor, (struct wall){WALL_MS_MAX + 1}, text);
-    assert_int_equal(dead_cursor_parse(bytes_of(text), &again, &paced), ERROR_INVALID);
+    assert_int_equal(dead_cursor_parse(bytes_of(text), &again), ERROR_INVALID);
+    cursor.paced.ms = WALL_MS_MAX + 1;
+    dead_cursor_format(&cursor, text);
+    assert_int_equal(dead_cursor_parse(bytes_of(text), &again), ERROR_INVALID);
+    cursor = (struct dead_cursor){.began = {0}};
+    dead_cursor_format(&cursor, text);
+    assert_int_equal(dead_cursor_parse(bytes_of(text), &again), ERROR_INVALID);
 }
 
 /* The count of the i-th group of an answer, and its origin. */
@@ -553,7 +560,7 @@ int main(void)
         TEST(redrives_at_a_rate),
         TEST(redrives_ids_at_a_rate),
         TEST(a_pace_ends_within_two_days),
-        cmocka_unit_test(cursors_with_a_time),
+        cmocka_unit_test(cursors_with_times),
         TEST(counts_groups),
         TEST(counts_no_more_groups_than_it_holds),
         TEST(deletes_one),

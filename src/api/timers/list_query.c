@@ -2,6 +2,7 @@
 #include "api/timers/list.h"
 
 #include "api/core/query.h"
+#include "api/timers/timers.h"
 
 enum {
     LIST_PARAMETERS_MAX = 32,
@@ -127,6 +128,24 @@ static void list_dead_take(void *context, size_t index, struct bytes value, stru
     }
 }
 
+/* The parameters of a delete of many. */
+static void list_delete_take(void *context, size_t index, struct bytes value,
+                             struct problem *problem)
+{
+    struct list_query *query = context;
+    struct dead_cursor cursor = {0};
+
+    if (index != LIST_CURSOR) {
+        list_dead_take(context, index, value, problem);
+        return;
+    }
+    if (dead_cursor_parse(value, &cursor))
+        query_fault(problem, "cursor", "It is not one that this server gave");
+    query->has_cursor = true;
+    query->cursor = cursor.place;
+    query->began = cursor.began;
+}
+
 static bool list_parse_kind(struct bytes text, uint32_t *kinds)
 {
     for (unsigned kind = FEED_NONE + 1; kind < FEED_KIND_COUNT; kind++)
@@ -187,6 +206,7 @@ enum error_code list_query_parse(struct bytes text, enum list_form form, char *r
         .parameters_max = LIST_PARAMETERS_MAX,
         .take = form == LIST_TIMERS   ? list_query_take
                 : form == LIST_EVENTS ? list_event_take
+                : deletes             ? list_delete_take
                                       : list_dead_take,
     };
 

@@ -181,21 +181,25 @@ struct dead_ask {
     char *room;
     struct timer *patch; /* another target for them, or NULL */
     uint64_t rate;       /* timers a second; 0: all at once */
-    struct wall paced;   /* when the pace goes on, by the cursor; 0: now */
+    struct wall paced;   /* when the pace continues, by the cursor; 0: now */
 };
 
 #define DEAD_IDS_MAX      1000
 #define DEAD_RATE_MAX     1000000
 #define DEAD_AHEAD_MS_MAX (UINT64_C(24) * 3600 * 1000) /* a redrive does not begin further ahead */
 
-/* The cursor of a redrive: that of a list, and where its pace goes on when it has one. */
-#define DEAD_CURSOR_TEXT_SIZE (CURSOR_TEXT_SIZE + 13)
-void dead_cursor_format(const struct cursor *cursor, struct wall paced,
-                        char ret_text[DEAD_CURSOR_TEXT_SIZE]);
+/* The cursor of a redrive, or of a delete of many. */
+struct dead_cursor {
+    struct cursor place;
+    struct wall began; /* letters that died at this time or later are not its own; never 0 */
+    struct wall paced; /* when the pace of a redrive continues; 0: it has none */
+};
 
-/* ERROR_INVALID for any text that dead_cursor_format did not write, but for its time. */
-enum error_code dead_cursor_parse(struct bytes text, struct cursor *ret_cursor,
-                                  struct wall *ret_paced);
+#define DEAD_CURSOR_TEXT_SIZE (CURSOR_TEXT_SIZE + 2 * 13)
+void dead_cursor_format(const struct dead_cursor *cursor, char ret_text[DEAD_CURSOR_TEXT_SIZE]);
+
+/* ERROR_INVALID for any text that dead_cursor_format did not write, but for its times. */
+enum error_code dead_cursor_parse(struct bytes text, struct dead_cursor *ret_cursor);
 
 /* Reads the body of a redrive. A text that is no id is read as the id of no timer. On success the
  * caller frees with dead_ask_free. */
