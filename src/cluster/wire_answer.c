@@ -6,7 +6,8 @@
 
 /* The order is the format: new ones go to the end. */
 _Static_assert(PLACE_FINAL == 0 && PLACE_INFLIGHT == 4, "places are sent as numbers");
-_Static_assert(WAIT_ROOM == 0 && WAIT_STOPPING == 8, "reasons to wait are sent as numbers");
+_Static_assert(WAIT_ROOM == 0 && WAIT_LEASES == 9 && WAIT_REASONS == 11,
+               "reasons to wait are sent as numbers");
 _Static_assert(LATENESS_COMMIT == 13 && LATENESS_STAGES == 14, "stages are sent in order");
 
 enum { WIRE_EXISTED = 1, WIRE_REPEATED = 2, WIRE_SUM_ROOM = 4, WIRE_STATES = 3 /* of a breaker */ };
@@ -111,7 +112,7 @@ static void wire_take_explained(struct wire_reader *reader, struct explained *ex
     explained->wheel_bucket = (unsigned)wire_take(reader, 4);
     explained->is_spilled = wire_take_below(reader, 1, 2);
     explained->read_at.ms = wire_take(reader, 8);
-    explained->reason = (enum wait_reason)wire_take_below(reader, 1, WAIT_STOPPING + 1);
+    explained->reason = (enum wait_reason)wire_take_below(reader, 1, WAIT_REASONS);
     explained->until.ms = wire_take(reader, 8);
     explained->inflight = (uint32_t)wire_take(reader, 4);
     explained->inflight_max = (uint32_t)wire_take(reader, 4);

@@ -708,7 +708,7 @@ static void random_explained(struct random *random, struct explained *explained)
         (unsigned)random_next(random),
         random_below(random, 2),
         random_wall(random),
-        (enum wait_reason)random_below(random, WAIT_STOPPING + 1),
+        (enum wait_reason)random_below(random, WAIT_REASONS),
         random_wall(random),
         (uint32_t)random_next(random),
         (uint32_t)random_next(random),

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 
 struct budget_pool {
-    struct share_target target; /* its places; the rest of it is of BUDGET_TARGET */
+    struct share_target target; /* its places; BUDGET_CONNECTION uses no other field of it */
     enum budget_kind kind;
     uint32_t claim_count;
     uint32_t checked_held, checked_count; /* of budget_check */
@@ -28,8 +28,16 @@ struct budget {
     bool was_lowered;                    /* the limits were: more places may be held */
     struct wall now;                     /* as the last member told it */
     struct map pools[BUDGET_KIND_COUNT]; /* key -> budget_pool */
-    struct shares shares;
+    struct shares webhook_shares, lease_shares;
 };
+
+/* Returns what divides the places of all pools of this kind; NULL if each pool has its own. */
+static struct shares *budget_shares(struct budget *budget, enum budget_kind kind)
+{
+    return kind == BUDGET_TARGET   ? &budget->webhook_shares
+           : kind == BUDGET_LEASES ? &budget->lease_shares
+                                   : NULL;
+}
 
 struct budget *budget_create(const struct budget_limits *limits, uint32_t parts, uint64_t seed)
 {
@@ -45,7 +53,8 @@ struct budget *budget_create(const struct budget_limits *limits, uint32_t parts,
     list_init(&budget->members);
     for (int kind = 0; kind < BUDGET_KIND_COUNT; kind++)
         map_init(&budget->pools[kind]);
-    shares_init(&budget->shares);
+    shares_init(&budget->webhook_shares, SHARES_OF_TARGETS);
+    shares_init(&budget->lease_shares, SHARES_OF_TENANTS);
     return budget;
 }
 
@@ -58,7 +67,8 @@ void budget_destroy(struct budget *budget)
         assert(map_count(&budget->pools[kind]) == 0);
         map_deinit(&budget->pools[kind]);
     }
-    shares_deinit(&budget->shares);
+    shares_deinit(&budget->webhook_shares);
+    shares_deinit(&budget->lease_shares);
     pthread_mutex_destroy(&budget->lock);
     free(budget);
 }
@@ -92,10 +102,11 @@ static void budget_grant(struct budget_pool *pool, enum share_class class,
     struct budget_claim *claim =
         list_item(list_pop(&pool->waiting), struct budget_claim, wait_link_);
     struct budget_member *member = claim->member_;
+    struct shares *shares = budget_shares(pool->budget, pool->kind);
 
     assert(claim->waiting_ > 0 && !member->is_retired_);
-    if (pool->kind == BUDGET_TARGET)
-        shares_begin(&pool->budget->shares, &pool->target, class);
+    if (shares)
+        shares_begin(shares, &pool->target, class);
     else
         share_target_hold(&pool->target, 1);
     claim->granted_[class]++;
@@ -107,40 +118,54 @@ static void budget_grant(struct budget_pool *pool, enum share_class class,
         member->wake_(member->context_);
 }
 
-/* To be called when the places or the claims of the pool have changed: others get its free places,
- * those of a target when budget_share_out comes to it. */
-static void budget_pool_changed(struct budget_pool *pool, const struct budget_member *acting)
+/* Brings the pool onto or off the list of those that want a place of `shares`. */
+static void budget_pool_enlist(struct shares *shares, struct budget_pool *pool)
 {
-    if (pool->kind != BUDGET_TARGET) {
-        while (budget_has_room(pool))
-            budget_grant(pool, SHARE_PROVEN, acting);
-    } else if (budget_has_room(pool)) {
-        shares_enlist(&pool->budget->shares, &pool->target, pool->budget->now);
-    } else {
+    if (budget_has_room(pool))
+        shares_enlist(shares, &pool->target, pool->budget->now);
+    else
         shares_delist(&pool->target);
-    }
 }
 
-/* Hands out the places of webhooks that are free. */
-static void budget_share_out(struct budget *budget, const struct budget_member *acting)
+/* Hands out the free places that pools of one kind share. */
+static void budget_share_out(struct shares *shares, struct budget *budget,
+                             const struct budget_member *acting)
 {
     enum share_class class;
     struct share_target *target;
 
-    while ((target = shares_next(&budget->shares, budget->now, &class))) {
+    while ((target = shares_next(shares, budget->now, &class))) {
         struct budget_pool *pool = list_item(target, struct budget_pool, target);
 
         if (budget_has_room(pool)) /* its limit may have been lowered */
             budget_grant(pool, class, acting);
-        budget_pool_changed(pool, acting);
+        budget_pool_enlist(shares, pool);
     }
+}
+
+/* To be called when the places or the claims of the pool have changed: others get its free places.
+ * Those of webhooks are handed out by the next budget_take. */
+static void budget_pool_changed(struct budget_pool *pool, const struct budget_member *acting)
+{
+    struct shares *shares = budget_shares(pool->budget, pool->kind);
+
+    if (!shares) {
+        while (budget_has_room(pool))
+            budget_grant(pool, SHARE_PROVEN, acting);
+        return;
+    }
+    budget_pool_enlist(shares, pool);
+    if (pool->kind == BUDGET_LEASES)
+        budget_share_out(shares, pool->budget, acting);
 }
 
 static void budget_give_back(struct budget_pool *pool, enum share_class class, uint32_t places)
 {
+    struct shares *shares = budget_shares(pool->budget, pool->kind);
+
     for (; places > 0; places--)
-        if (pool->kind == BUDGET_TARGET)
-            shares_end(&pool->budget->shares, &pool->target, class);
+        if (shares)
+            shares_end(shares, &pool->target, class);
         else
             share_target_hold(&pool->target, -1);
 }
@@ -183,6 +208,7 @@ static struct budget_pool *budget_pool_get(struct budget *budget, enum budget_ki
                                            uint64_t key, uint64_t tenant)
 {
     struct budget_pool *pool = map_get(&budget->pools[kind], key);
+    struct shares *shares = budget_shares(budget, kind);
 
     if (pool)
         return pool;
@@ -194,14 +220,14 @@ static struct budget_pool *budget_pool_get(struct budget *budget, enum budget_ki
     pool->target.key = key;
     list_init(&pool->target.link);
     list_init(&pool->waiting);
-    if (kind == BUDGET_TARGET && !shares_join(&budget->shares, &pool->target, tenant)) {
+    if (shares && !shares_join(shares, &pool->target, tenant)) {
         free(pool);
         return NULL;
     }
     if (map_put(&budget->pools[kind], key, pool))
         return pool;
-    if (kind == BUDGET_TARGET)
-        shares_part(&budget->shares, &pool->target);
+    if (shares)
+        shares_part(shares, &pool->target);
     free(pool);
     return NULL;
 }
@@ -209,14 +235,15 @@ static struct budget_pool *budget_pool_get(struct budget *budget, enum budget_ki
 static void budget_pool_part(struct budget_pool *pool)
 {
     struct budget *budget = pool->budget;
+    struct shares *shares = budget_shares(budget, pool->kind);
 
     assert(pool->claim_count > 0);
     if (--pool->claim_count > 0)
         return;
     assert(budget_pool_held(pool) == 0 && list_is_empty(&pool->waiting));
     map_remove(&budget->pools[pool->kind], pool->target.key);
-    if (pool->kind == BUDGET_TARGET)
-        shares_part(&budget->shares, &pool->target);
+    if (shares)
+        shares_part(shares, &pool->target);
     free(pool);
 }
 
@@ -290,7 +317,7 @@ void budget_take(struct budget_member *member, struct wall now, struct list *pla
 
     pthread_mutex_lock(&budget->lock);
     budget->now = now;
-    budget_share_out(budget, member);
+    budget_share_out(&budget->webhook_shares, budget, member);
     atomic_store_explicit(&member->has_news_, false, memory_order_relaxed);
     LIST_FOR_EACH (&member->granted_, link) {
         struct budget_claim *claim = list_item(link, struct budget_claim, grant_link_);
@@ -323,9 +350,9 @@ void budget_end(struct budget_claim *claim, enum share_class class, enum budget_
     claim->used_[class]--;
     budget_give_back(pool, class, 1);
     if (proof == BUDGET_ANSWERED)
-        shares_prove(&budget->shares, pool->target.key, budget->now);
+        shares_prove(&budget->webhook_shares, pool->target.key, budget->now);
     else if (proof == BUDGET_SILENT)
-        shares_disprove(&budget->shares, pool->target.key);
+        shares_disprove(&budget->webhook_shares, pool->target.key);
     budget_pool_changed(pool, claim->member_);
     pthread_mutex_unlock(&budget->lock);
 }
@@ -342,7 +369,9 @@ static uint32_t budget_part_of(const struct budget *budget, uint32_t limit)
 /* The count of members has changed, and so the limits. */
 static void budget_scale(struct budget *budget, const struct budget_member *acting)
 {
-    shares_set_max(&budget->shares, budget_part_of(budget, budget->whole.webhooks));
+    shares_set_max(&budget->webhook_shares, budget_part_of(budget, budget->whole.webhooks));
+    shares_set_max(&budget->lease_shares,
+                   budget_part_of(budget, budget->whole.each[BUDGET_LEASES]));
     for (int kind = 0; kind < BUDGET_KIND_COUNT; kind++) {
         const uint32_t max = budget_part_of(budget, budget->whole.each[kind]);
         const bool is_more = max > atomic_load(&budget->max[kind]);
@@ -365,7 +394,8 @@ void budget_join(struct budget *budget, struct budget_member *member, void (*wak
     list_push(&budget->members, &member->link_);
     budget->member_count++;
     budget_scale(budget, member);
-    budget_share_out(budget, member);
+    budget_share_out(&budget->webhook_shares, budget, member);
+    budget_share_out(&budget->lease_shares, budget, member);
     pthread_mutex_unlock(&budget->lock);
 }
 
@@ -384,10 +414,11 @@ void budget_retire(struct budget_member *member)
         struct budget_claim *claim = list_item(link, struct budget_claim, member_link_);
 
         budget_give_up(claim, 0);
-        budget_pool_changed(claim->pool_, member);
         list_remove(&claim->link);
     }
-    budget_share_out(budget, member);
+    LIST_FOR_EACH (&member->claims_, link) /* after the last of them waits for nothing */
+        budget_pool_changed(list_item(link, struct budget_claim, member_link_)->pool_, member);
+    budget_share_out(&budget->webhook_shares, budget, member);
     pthread_mutex_unlock(&budget->lock);
 }
 
@@ -400,7 +431,7 @@ void budget_leave(struct budget_member *member)
     LIST_FOR_EACH (&member->claims_, link)
         budget_close_claim(list_item(link, struct budget_claim, member_link_));
     list_remove(&member->link_);
-    budget_share_out(budget, member);
+    budget_share_out(&budget->webhook_shares, budget, member);
     pthread_mutex_unlock(&budget->lock);
 }
 
@@ -450,14 +481,14 @@ static void budget_sum_up(struct budget *budget)
         }
 }
 
-static void budget_pool_check(const struct budget *budget, const struct budget_pool *pool)
+static void budget_pool_check(struct budget *budget, const struct budget_pool *pool)
 {
     const uint32_t held = budget_pool_held(pool);
 
     CHECK(pool->claim_count > 0 && pool->checked_count == pool->claim_count);
     CHECK(pool->checked_held == held);
     CHECK(budget->was_lowered || held <= budget_pool_max(pool));
-    if (pool->kind == BUDGET_TARGET)
+    if (budget_shares(budget, pool->kind))
         CHECK(budget_has_room(pool) == !list_is_empty(&pool->target.link) ||
               (budget->was_lowered && !budget_has_room(pool)));
     else
@@ -466,22 +497,23 @@ static void budget_pool_check(const struct budget *budget, const struct budget_p
 
 void budget_check(struct budget *budget)
 {
-    const struct shares *shares = &budget->shares;
-    uint32_t webhooks = 0;
-
     pthread_mutex_lock(&budget->lock);
     budget_sum_up(budget);
     for (int kind = 0; kind < BUDGET_KIND_COUNT; kind++) {
+        const struct shares *shares = budget_shares(budget, (enum budget_kind)kind);
+        uint32_t held = 0;
         size_t cursor = 0;
 
         for (const struct budget_pool *pool; (pool = map_next(&budget->pools[kind], &cursor));) {
             budget_pool_check(budget, pool);
-            webhooks += kind == BUDGET_TARGET ? budget_pool_held(pool) : 0;
+            held += budget_pool_held(pool);
         }
+        if (!shares)
+            continue;
+        shares_check(shares);
+        CHECK(shares->held == held);
+        CHECK(budget->was_lowered ||
+              (held <= shares->max && shares->unproven <= shares->unproven_max));
     }
-    shares_check(shares);
-    CHECK(shares->held == webhooks);
-    CHECK(budget->was_lowered ||
-          (webhooks <= shares->max && shares->unproven <= shares->unproven_max));
     pthread_mutex_unlock(&budget->lock);
 }

@@ -1,6 +1,6 @@
 /*
  * budget.h - places in flight that engines share: of all webhooks, of a tenant's webhooks to an
- * origin, of a connection of a broker, of leases.
+ * origin, of a connection of a broker, of all leases and of a tenant's leases.
  *
  * Each engine is a member, and has a claim to each pool of places that it uses:
  *
@@ -14,9 +14,9 @@
  *     budget_leave(&member);                  its places go to others
  *
  * Order      Claims to a pool wait in FIFO order: the first gets a free place, and goes behind the
- *            others if it wants more. Among the targets of webhooks, which have a limit for all
- *            of them too, shares.h chooses. A place that a member has got is reserved until it is
- *            used or not wanted any more.
+ *            others if it wants more. Among the targets of webhooks, and among the tenants that
+ *            lease, which have a limit for all of them too, shares.h chooses. A place that a member
+ *            has got is reserved until it is used or not wanted any more.
  * Notice     A member that gets a place by what another one does is woken, once until its next
  *            budget_take. Places of webhooks are handed out by budget_take of any member, so to be
  *            called at the end of each turn; the others at once.
@@ -36,7 +36,7 @@
 enum budget_kind {
     BUDGET_TARGET,     /* a tenant's webhooks to an origin; each is one of all webhooks too */
     BUDGET_CONNECTION, /* a connection of a broker */
-    BUDGET_LEASES,     /* the pool of all leases */
+    BUDGET_LEASES,     /* a tenant's leases; each is one of all leases too */
     BUDGET_KIND_COUNT,
 };
 
@@ -98,7 +98,7 @@ void budget_retire(struct budget_member *member);
 /* Gives back all places, and closes all claims. */
 void budget_leave(struct budget_member *member);
 
-/* `tenant` is that of a target. False when out of memory. */
+/* `tenant` is the one whose webhooks or leases they are. Returns false if out of memory. */
 bool budget_open(struct budget_member *member, struct budget_claim *claim, enum budget_kind kind,
                  uint64_t key, uint64_t tenant);
 

@@ -6,6 +6,7 @@
 #include "engine/budget.h"
 
 #include "base/random.h"
+#include "base/share.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -185,7 +186,8 @@ static void test_limits_are_of_the_members(void **state)
 
 /* ---- random members ---- */
 
-enum { MEMBERS = 5, TENANTS = 3, TARGETS = 7, CONNECTIONS = 2, POOLS = TARGETS + CONNECTIONS + 1 };
+enum { MEMBERS = 5, TENANTS = 3, TARGETS = 7, CONNECTIONS = 2, LEASES = TARGETS + CONNECTIONS };
+enum { POOLS = LEASES + TENANTS };
 
 struct budget_twin {
     bool is_open;
@@ -295,6 +297,17 @@ static uint32_t left_of(uint32_t max, uint32_t held)
     return held < max ? max - held : 0;
 }
 
+/* The rule of shares.h for leases: whether the tenant may hold one more. */
+static bool may_lease(const struct budget_model *model, int pool)
+{
+    const uint32_t max = budget_model_limit(model, model->whole.each[BUDGET_LEASES]);
+    uint32_t held = 0;
+
+    for (int i = LEASES; i < POOLS; i++)
+        held += budget_model_held(model, i);
+    return share_allows(max, held, budget_model_held(model, pool), 1);
+}
+
 /* The rule of shares.h, for a target that has `held` places. */
 static bool may_have(const struct budget_model *model, int target, uint32_t held)
 {
@@ -342,8 +355,10 @@ static void budget_model_compare(struct budget_model *model, enum budget_moment 
                                  budget_real_got(&model->claims[i][pool]));
                 assert_int_equal(model->twins[i][pool].waiting, model->claims[i][pool].waiting_);
             }
-        if (kind_of(pool) != BUDGET_TARGET)
+        if (kind_of(pool) == BUDGET_CONNECTION)
             assert_true(held >= max || model->order_count[pool] == 0);
+        else if (kind_of(pool) == BUDGET_LEASES)
+            continue;
         else if (moment == MODEL_SHARED_OUT && held < max && model->order_count[pool] > 0)
             assert_false(may_have(model, pool, held));
         if (has_new && kind_of(pool) == BUDGET_TARGET) {
@@ -352,6 +367,8 @@ static void budget_model_compare(struct budget_model *model, enum budget_moment 
                         budget_model_limit(model, model->whole.webhooks));
         }
     }
+    for (int pool = LEASES; pool < POOLS; pool++)
+        assert_false(model->order_count[pool] > 0 && may_lease(model, pool));
 }
 
 static void budget_model_take(struct budget_model *model, int member)
@@ -523,7 +540,7 @@ static void test_random_members(void **state)
             (struct budget_limits){.webhooks = webhooks,
                                    .each = {1 + (uint32_t)random_below(&model->random, webhooks),
                                             1 + (uint32_t)random_below(&model->random, 6),
-                                            1 + (uint32_t)random_below(&model->random, 6)}};
+                                            1 + (uint32_t)random_below(&model->random, 60)}};
         model->budget = budget_create(&model->whole, MEMBERS, seed);
         assert_non_null(model->budget);
         for (int i = 0; i < 4000; i++)
@@ -534,6 +551,43 @@ static void test_random_members(void **state)
         budget_destroy(model->budget);
         free(model);
     }
+}
+
+/* ---- leases ---- */
+
+/* One tenant that leases all that it gets, and then others likewise, leave some to the next. */
+static void test_leases_are_shared_among_tenants(void **state)
+{
+    enum { LIMIT = 1024, LESSEES = 20 };
+    struct budget *budget = budget_of(LIMIT, LIMIT, 1);
+    struct budget_claim claims[LESSEES];
+    struct budget_member member;
+    uint32_t held[LESSEES] = {0}, all = 0;
+
+    (void)state;
+    budget_join(budget, &member, NULL, NULL);
+    for (uint64_t i = 0; i < LESSEES; i++) {
+        assert_true(budget_open(&member, &claims[i], BUDGET_LEASES, i + 1, i + 1));
+        budget_ask(&claims[i], BUDGET_ALL_PLACES);
+        for (; budget_has_place(&claims[i]); held[i]++)
+            budget_use(&claims[i]);
+        assert_true(held[i] > 0);
+        assert_int_equal(budget_held(&claims[i]), held[i]);
+        assert_int_equal(budget_max(&claims[i]), LIMIT);
+        all += held[i];
+        assert_in_range(all, 1, LIMIT - 1);
+        budget_check(budget);
+    }
+    assert_int_equal(held[0], LIMIT - LIMIT / 8);
+    for (; held[0] > 0; held[0]--)
+        budget_end(&claims[0], SHARE_PROVEN, BUDGET_PROOF_NONE);
+    budget_check(budget);
+    struct list placed;
+    list_init(&placed);
+    budget_take(&member, NOW, &placed);
+    assert_false(list_is_empty(&placed)); /* the others want what the first has left */
+    budget_leave(&member);
+    budget_destroy(budget);
 }
 
 /* ---- threads ---- */
@@ -663,6 +717,7 @@ int main(void)
         cmocka_unit_test(test_a_member_that_ends_leaves_all),
         cmocka_unit_test(test_limits_are_of_the_members),
         cmocka_unit_test(test_random_members),
+        cmocka_unit_test(test_leases_are_shared_among_tenants),
         cmocka_unit_test(test_threads_share),
     };
 

@@ -49,6 +49,8 @@ struct dispatch *dispatch_create(const struct engine_options *options)
     list_init(&dispatch->asking);
     list_init(&dispatch->placed);
     list_init(&dispatch->woken);
+    map_init(&dispatch->lessees);
+    list_init(&dispatch->leasing);
     dispatch->is_budget_own = !options->budget;
     dispatch->budget = options->budget ? options->budget : dispatch_own_budget(options);
     if (!dispatch->budget) {
@@ -56,10 +58,6 @@ struct dispatch *dispatch_create(const struct engine_options *options)
         return NULL;
     }
     budget_join(dispatch->budget, &dispatch->member, options->wake, options->wake_context);
-    if (!budget_open(&dispatch->member, &dispatch->leases, BUDGET_LEASES, 0, 0)) {
-        dispatch_destroy(dispatch);
-        return NULL;
-    }
     return dispatch;
 }
 
@@ -79,6 +77,10 @@ void dispatch_destroy(struct dispatch *dispatch)
          (connection = map_next(&dispatch->connections, &cursor));)
         free(connection);
     map_deinit(&dispatch->connections);
+    cursor = 0;
+    for (struct dispatch_lessee *lessee; (lessee = map_next(&dispatch->lessees, &cursor));)
+        free(lessee);
+    map_deinit(&dispatch->lessees);
     free(dispatch);
 }
 
@@ -298,14 +300,15 @@ static uint32_t dispatch_wanted(struct budget_claim *claim)
     return wanted < BUDGET_ALL_PLACES ? (uint32_t)wanted : BUDGET_ALL_PLACES;
 }
 
+/* Workers may come for the places of leases; the others are for dispatch_send. */
 static void dispatch_look_at_leases(struct engine *engine)
 {
-    struct budget_claim *leases = &engine->dispatch->leases;
+    LIST_FOR_EACH (&engine->dispatch->placed, link) {
+        struct budget_claim *claim = list_item(link, struct budget_claim, link);
 
-    if (list_is_empty(&leases->link))
-        return;
-    list_remove(&leases->link);
-    leases_placed(engine);
+        if (claim->kind == BUDGET_LEASES)
+            leases_placed(engine, claim);
+    }
 }
 
 void dispatch_take_places(struct engine *engine)
@@ -324,7 +327,7 @@ bool dispatch_has_places(const struct engine *engine)
     const struct dispatch *dispatch = engine->dispatch;
 
     return budget_has_news(&dispatch->member) ||
-           (!dispatch->is_budget_own && budget_has_place(&dispatch->leases));
+           (!dispatch->is_budget_own && !list_is_empty(&dispatch->leasing));
 }
 
 void dispatch_drain(struct engine *engine)
@@ -341,14 +344,14 @@ static bool dispatch_begin(struct engine *engine, struct dispatch_queue *queue, 
 
     assert(!engine->is_draining);
     assert(queue->inflight <= dispatch->inflight);
-    const bool is_unproven = budget_use(dispatch_claim(engine, queue)) == SHARE_UNPROVEN;
+    const bool is_unproven = budget_use(dispatch_claim(queue)) == SHARE_UNPROVEN;
     queue->inflight++;
     dispatch->inflight++;
     dispatch->unproven += is_unproven;
     entry->flags &= ~(uint32_t)ENTRY_IS_UNPROVEN;
     entry->flags |= is_unproven ? ENTRY_IS_UNPROVEN : 0;
     if (queue->kind == DISPATCH_PULLED)
-        leases_began(engine, entry);
+        leases_began(engine, queue, entry);
     entries_set_phase(engine->entries, entry, ENTRY_INFLIGHT);
     return is_unproven;
 }
@@ -424,7 +427,7 @@ static void dispatch_end_place(struct engine *engine, struct dispatch_queue *que
                 : outcome->result == DELIVERY_FAILED                   ? BUDGET_SILENT
                                                                        : BUDGET_PROOF_NONE;
     engine->dispatch->unproven -= is_unproven;
-    budget_end(dispatch_claim(engine, queue), is_unproven ? SHARE_UNPROVEN : SHARE_PROVEN, proof);
+    budget_end(dispatch_claim(queue), is_unproven ? SHARE_UNPROVEN : SHARE_PROVEN, proof);
 }
 
 void dispatch_returned(struct engine *engine, struct entry *entry,
@@ -442,7 +445,7 @@ void dispatch_returned(struct engine *engine, struct entry *entry,
     queue->inflight--;
     dispatch_end_place(engine, queue, entry, outcome);
     if (queue->kind == DISPATCH_PULLED)
-        leases_ended(engine, entry);
+        leases_ended(engine, queue, entry);
     dispatch_queue_update(engine, queue);
 }
 
@@ -820,6 +823,7 @@ void dispatch_check(const struct engine *engine)
     if (dispatch->is_budget_own)
         budget_check(dispatch->budget);
     connections_check(engine);
+    leases_check(engine);
     size_t inflight[DISPATCH_KIND_COUNT] = {0}, bytes = 0, cursor = 0;
     for (const struct dispatch_queue *queue; (queue = dispatch_next(engine, &cursor));) {
         dispatch_queue_check(engine, queue);

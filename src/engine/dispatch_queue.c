@@ -44,6 +44,7 @@ void dispatch_name_of(const struct engine *engine, const struct timer *timer,
         ret_name->queue =
             queue_full_name(timer->texts.tenant, timer_target_name(timer), ret_name->room);
         ret_name->key = dispatch_pulled_key(engine, ret_name->queue, timer->target.priority);
+        ret_name->tenant = dispatch_hash(engine, timer->texts.tenant, DISPATCH_SALT_TENANT);
     } else {
         ret_name->kind = target_sharing(&timer->target) == TARGET_SHARES_CONNECTION
                              ? DISPATCH_BROKER
@@ -127,6 +128,8 @@ static bool dispatch_queue_join(struct dispatch *dispatch, struct dispatch_queue
     if (name->kind == DISPATCH_WEBHOOK)
         return budget_open(&dispatch->member, &queue->claim, BUDGET_TARGET, name->key,
                            name->tenant);
+    if (name->kind == DISPATCH_PULLED)
+        return (queue->lessee = leases_join(dispatch, name->tenant));
     if (name->kind == DISPATCH_BROKER)
         queue->connection = connections_join(dispatch, name->connection);
     return name->kind != DISPATCH_BROKER || queue->connection;
@@ -138,6 +141,8 @@ static void dispatch_queue_part(struct dispatch *dispatch, struct dispatch_queue
         budget_close(&queue->claim);
     if (queue->connection)
         connections_part(dispatch, queue->connection);
+    if (queue->lessee)
+        leases_part(dispatch, queue->lessee);
 }
 
 struct dispatch_queue *dispatch_queue_get(struct engine *engine, const struct dispatch_name *name)
@@ -269,7 +274,7 @@ void dispatch_set_alarms(struct engine *engine)
 
 /* ---- what a queue may do ---- */
 
-struct budget_claim *dispatch_claim(struct engine *engine, struct dispatch_queue *queue)
+struct budget_claim *dispatch_claim(struct dispatch_queue *queue)
 {
     switch (queue->kind) {
     case DISPATCH_WEBHOOK:
@@ -277,7 +282,7 @@ struct budget_claim *dispatch_claim(struct engine *engine, struct dispatch_queue
     case DISPATCH_BROKER:
         return &queue->connection->claim;
     case DISPATCH_PULLED:
-        return &engine->dispatch->leases;
+        return &queue->lessee->claim;
     default:
         return NULL;
     }
@@ -297,9 +302,9 @@ void dispatch_want(struct dispatch *dispatch, struct budget_claim *claim, size_t
 }
 
 /* All places of its target are taken, by whichever engine. */
-static bool dispatch_queue_is_full(struct engine *engine, struct dispatch_queue *queue)
+static bool dispatch_queue_is_full(struct dispatch_queue *queue)
 {
-    const struct budget_claim *claim = dispatch_claim(engine, queue);
+    const struct budget_claim *claim = dispatch_claim(queue);
 
     return claim && !budget_has_place(claim) && budget_held(claim) >= budget_max(claim);
 }
@@ -331,12 +336,12 @@ enum wait_reason dispatch_queue_reason(struct engine *engine, struct dispatch_qu
         return WAIT_PAUSED;
     }
     if (queue->kind == DISPATCH_PULLED)
-        return WAIT_WORKER;
+        return leases_reason(engine, queue);
     if (queue->held_until.ms > engine->now.ms) {
         *ret_until = queue->held_until;
         return WAIT_BREAKER;
     }
-    if (dispatch_queue_is_full(engine, queue))
+    if (dispatch_queue_is_full(queue))
         return WAIT_TARGET_LIMIT;
     if (dispatch_lacks_pace(engine, queue)) {
         *ret_until = pace_next(&queue->pace, dispatch_rate(&engine->options, queue));
@@ -348,7 +353,7 @@ enum wait_reason dispatch_queue_reason(struct engine *engine, struct dispatch_qu
 void dispatch_queue_account(struct engine *engine, struct dispatch_queue *queue,
                             enum wait_reason reason)
 {
-    assert(reason <= WAIT_STOPPING);
+    assert(reason < WAIT_REASONS);
     assert(reason != WAIT_WORKER || queue->kind == DISPATCH_PULLED);
     if (queue->reason < WAIT_SUMMED)
         queue->waited_ms[queue->reason] += (uint32_t)wall_since(queue->reason_since, engine->now);

@@ -40,6 +40,14 @@ struct dispatch_connection {
     size_t wanted; /* timers of `ready` */
 };
 
+/* The leases of one tenant: its queues share their limit. */
+struct dispatch_lessee {
+    struct budget_claim claim; /* on `leasing` while it has a place that is not in use */
+    uint64_t key;              /* hash of the tenant */
+    uint32_t queue_count;
+    size_t bytes; /* memory of its leased timers */
+};
+
 /* Due timers of one tenant and origin, or one built-in queue and priority. */
 struct dispatch_queue {
     struct list timers; /* entries, first due first */
@@ -47,6 +55,7 @@ struct dispatch_queue {
                            `woken` until it is named as having timers */
     struct budget_claim claim;              /* WEBHOOK */
     struct dispatch_connection *connection; /* BROKER */
+    struct dispatch_lessee *lessee;         /* PULLED */
     size_t wanted;                          /* places, for all of its timers; 0: it may not send */
     uint64_t key;
     enum dispatch_kind kind;
@@ -76,8 +85,9 @@ struct dispatch {
     struct list placed;     /* claims that have places for what may be sent */
     struct map connections; /* key -> dispatch_connection */
     uint32_t unproven;      /* webhooks in flight that began while their target was */
-    struct budget_claim leases;
-    bool is_lease_named; /* the queues that a place of `leases` is for were named */
+    struct map lessees;     /* key -> dispatch_lessee */
+    struct list leasing;    /* claims of lessees that have places which are not in use */
+    bool is_lease_named;    /* the queues that the places of `leasing` are for were named */
     struct list woken;
     struct dispatch_queue *overdue; /* the queue of that kind, or NULL */
     bool alarms_wanted;             /* some queue wants an alarm and has none */
@@ -95,7 +105,7 @@ struct dispatch {
 struct dispatch_name {
     enum dispatch_kind kind;
     uint64_t key;
-    uint64_t tenant;                     /* WEBHOOK: of its shares */
+    uint64_t tenant;                     /* WEBHOOK, PULLED: of its shares */
     uint64_t connection;                 /* BROKER */
     struct bytes queue;                  /* PULLED: its full name */
     char room[QUEUE_FULL_NAME_SIZE_MAX]; /* of the name */
@@ -127,7 +137,7 @@ enum wait_reason dispatch_queue_reason(struct engine *engine, struct dispatch_qu
                                        struct wall *ret_until);
 
 /* The claim by which the timers of a queue get places; NULL of the overdue. */
-struct budget_claim *dispatch_claim(struct engine *engine, struct dispatch_queue *queue);
+struct budget_claim *dispatch_claim(struct dispatch_queue *queue);
 
 /* The claim is to have `wanted` places. */
 void dispatch_want(struct dispatch *dispatch, struct budget_claim *claim, size_t wanted);
@@ -173,10 +183,20 @@ bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
 
 /* ---- leases.c ---- */
 
-void leases_placed(struct engine *engine); /* its claim has got a place */
+/* A queue of the tenant is made, or freed. leases_join returns NULL if out of memory. */
+struct dispatch_lessee *leases_join(struct dispatch *dispatch, uint64_t tenant);
+void leases_part(struct dispatch *dispatch, struct dispatch_lessee *lessee);
+
+void leases_placed(struct engine *engine, struct budget_claim *claim); /* it has got a place */
 void leases_wake(struct engine *engine, struct dispatch_queue *queue); /* it has a timer */
-void leases_began(struct engine *engine, const struct entry *entry);
-void leases_ended(struct engine *engine, const struct entry *entry);
+void leases_began(struct engine *engine, struct dispatch_queue *queue, const struct entry *entry);
+void leases_ended(struct engine *engine, struct dispatch_queue *queue, const struct entry *entry);
+
+/* Returns why no worker has the first timer: a limit of leases, or none has asked for it. */
+enum wait_reason leases_reason(const struct engine *engine, const struct dispatch_queue *queue);
+
+/* For tests: aborts unless every invariant holds. O(queues). */
+void leases_check(const struct engine *engine);
 
 /* ---- connections.c ---- */
 

@@ -18,12 +18,15 @@
     X(WORKER, "worker")             /* no worker has pulled it yet */                \
     X(PAUSED, "paused")             /* its queue or its target is paused */          \
     X(MAINTENANCE, "maintenance")   /* the operator holds all deliveries back */     \
-    X(STOPPING, "stopping")         /* the service begins nothing any more */
+    X(STOPPING, "stopping")         /* the service begins nothing any more */        \
+    X(LEASES, "leases")             /* its tenant may hold no more leases now */     \
+    X(LEASE_MEMORY, "lease-memory") /* leased items take as much memory as they may */
 
 enum wait_reason {
 #define X(name, text) WAIT_##name,
     WAIT_REASON_LIST(X)
 #undef X
+        WAIT_REASONS,
 };
 
 /* The first of them, which each dispatch queue sums up. */

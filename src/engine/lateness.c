@@ -41,7 +41,7 @@ static uint64_t lateness_paused_ms(const struct engine *engine, const struct dis
 static void lateness_in_queue(const struct engine *engine, const struct dispatch_queue *queue,
                               const struct entry *entry, struct lateness *lateness)
 {
-    assert(queue->reason <= WAIT_STOPPING);
+    assert(queue->reason < WAIT_REASONS);
     const enum lateness_stage stages[WAIT_SUMMED] = {
         [WAIT_ROOM] = queue->kind == DISPATCH_BROKER
                           ? LATENESS_TARGET_LIMIT /* or its tenant's turn */
@@ -99,7 +99,7 @@ void dispatch_explain(struct engine *engine, const struct entry *entry, struct e
 
     assert(queue && queue->key == entry->queue);
     assert(entry->phase == ENTRY_QUEUED || entry->phase == ENTRY_INFLIGHT);
-    const struct budget_claim *claim = dispatch_claim(engine, queue);
+    const struct budget_claim *claim = dispatch_claim(queue);
     const bool has_limit = claim && claim->kind != BUDGET_LEASES;
     explained->inflight = has_limit ? budget_held(claim) : queue->inflight;
     explained->inflight_max = has_limit ? budget_max(claim) : UINT32_MAX;
@@ -114,5 +114,9 @@ void dispatch_explain(struct engine *engine, const struct entry *entry, struct e
         explained->reason = WAIT_MAINTENANCE;
     if (engine->is_draining)
         explained->reason = WAIT_STOPPING;
+    if (explained->reason == WAIT_LEASES) { /* those of its tenant, in all of its queues */
+        explained->inflight = budget_held(claim);
+        explained->inflight_max = budget_max(claim);
+    }
     lateness_so_far(engine, queue, entry, &explained->lateness);
 }

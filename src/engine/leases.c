@@ -5,7 +5,11 @@
  */
 #include "engine/dispatch_queue.h"
 
+#include "base/check.h"
+#include "base/share.h"
+
 #include <assert.h>
+#include <stdlib.h>
 
 bool engine_peek(const struct engine *engine, struct bytes queue, unsigned priority,
                  struct wall *ret_due)
@@ -33,39 +37,95 @@ bool engine_peek_next(const struct engine *engine, struct bytes queue, unsigned 
     return true;
 }
 
-/* One timer may always be in flight, however large it is. */
-static bool leases_has_memory(const struct engine *engine, const struct entry *entry)
+/* ---- tenants ---- */
+
+struct dispatch_lessee *leases_join(struct dispatch *dispatch, uint64_t tenant)
+{
+    struct dispatch_lessee *lessee = map_get(&dispatch->lessees, tenant);
+
+    if (!lessee) {
+        lessee = calloc(1, sizeof(*lessee));
+        if (!lessee)
+            return NULL;
+        lessee->key = tenant;
+        if (!budget_open(&dispatch->member, &lessee->claim, BUDGET_LEASES, tenant, tenant)) {
+            free(lessee);
+            return NULL;
+        }
+        if (!map_put(&dispatch->lessees, tenant, lessee)) {
+            budget_close(&lessee->claim);
+            free(lessee);
+            return NULL;
+        }
+    }
+    lessee->queue_count++;
+    return lessee;
+}
+
+void leases_part(struct dispatch *dispatch, struct dispatch_lessee *lessee)
+{
+    assert(lessee->queue_count > 0);
+    if (--lessee->queue_count > 0)
+        return;
+    assert(lessee->bytes == 0);
+    budget_close(&lessee->claim);
+    map_remove(&dispatch->lessees, lessee->key);
+    free(lessee);
+}
+
+/* ---- limits ---- */
+
+/* Tenants share the memory as they share the places (base/share.h). One timer may always be
+ * leased, however large it is. */
+static bool leases_has_memory(const struct engine *engine, const struct dispatch_queue *queue)
 {
     const struct dispatch *dispatch = engine->dispatch;
 
     assert(dispatch->pulled > 0 || dispatch->pulled_bytes == 0);
-    assert(entry->phase == ENTRY_QUEUED);
     return dispatch->pulled == 0 ||
-           dispatch->pulled_bytes + entry_footprint(entry) <= engine->options.near_bytes_max / 4;
+           share_allows(engine->options.near_bytes_max / 4, dispatch->pulled_bytes,
+                        queue->lessee->bytes, entry_footprint(dispatch_first(queue)));
 }
 
-/* False: the engine waits for a place now. */
-static bool leases_has_place(struct engine *engine)
+/* Returns false if the tenant waits for a place now. */
+static bool leases_has_place(struct engine *engine, struct dispatch_lessee *lessee)
 {
-    struct budget_claim *leases = &engine->dispatch->leases;
+    struct budget_claim *claim = &lessee->claim;
 
-    if (!budget_has_place(leases))
-        budget_ask(leases, 1);
-    return budget_has_place(leases);
+    if (!budget_has_place(claim))
+        budget_ask(claim, 1);
+    if (budget_has_place(claim) && list_is_empty(&claim->link))
+        list_push(&engine->dispatch->leasing, &claim->link);
+    return budget_has_place(claim);
 }
 
-void leases_placed(struct engine *engine)
+enum wait_reason leases_reason(const struct engine *engine, const struct dispatch_queue *queue)
 {
+    const struct budget_claim *claim = &queue->lessee->claim;
+
+    if (claim->asked > 0 && !budget_has_place(claim))
+        return WAIT_LEASES;
+    return list_is_empty(&queue->timers) || leases_has_memory(engine, queue) ? WAIT_WORKER
+                                                                             : WAIT_LEASE_MEMORY;
+}
+
+void leases_placed(struct engine *engine, struct budget_claim *claim)
+{
+    list_remove(&claim->link);
+    list_push(&engine->dispatch->leasing, &claim->link);
     engine->dispatch->is_lease_named = false;
     leases_wake_all(engine);
 }
 
-void leases_began(struct engine *engine, const struct entry *entry)
+void leases_began(struct engine *engine, struct dispatch_queue *queue, const struct entry *entry)
 {
     assert(entry->flags & ENTRY_IS_COUNTED);
     assert(engine->dispatch->pulled < engine->dispatch->inflight);
     engine->dispatch->pulled++;
     engine->dispatch->pulled_bytes += entry_footprint(entry);
+    queue->lessee->bytes += entry_footprint(entry);
+    if (!budget_has_place(&queue->lessee->claim))
+        list_remove(&queue->lessee->claim.link);
 }
 
 void leases_wake(struct engine *engine, struct dispatch_queue *queue)
@@ -88,12 +148,14 @@ void leases_wake_all(struct engine *engine)
             leases_wake(engine, queue);
 }
 
-void leases_ended(struct engine *engine, const struct entry *entry)
+void leases_ended(struct engine *engine, struct dispatch_queue *queue, const struct entry *entry)
 {
     struct dispatch *dispatch = engine->dispatch;
 
     assert(dispatch->pulled > 0 && dispatch->pulled_bytes >= entry_footprint(entry));
+    assert(queue->lessee->bytes >= entry_footprint(entry));
     dispatch->pulled--;
+    queue->lessee->bytes -= entry_footprint(entry);
     dispatch->pulled_bytes -= entry_footprint(entry);
     if (dispatch->pull_refused)
         leases_wake_all(engine);
@@ -109,7 +171,7 @@ struct delivery *engine_pull(struct engine *engine, struct bytes queue, unsigned
 
         if (!found || list_is_empty(&found->timers) || dispatch_queue_is_paused(engine, found))
             break;
-        if (!leases_has_memory(engine, dispatch_first(found)) || !leases_has_place(engine)) {
+        if (!leases_has_memory(engine, found) || !leases_has_place(engine, found->lessee)) {
             engine->dispatch->pull_refused = true;
             break;
         }
@@ -124,8 +186,14 @@ void engine_end_pulls(struct engine *engine)
 {
     struct dispatch *dispatch = engine->dispatch;
 
-    if (budget_has_place(&dispatch->leases) && dispatch->is_lease_named)
-        budget_ask(&dispatch->leases, 0);
+    LIST_FOR_EACH (&dispatch->leasing, link) {
+        struct budget_claim *claim = list_item(link, struct budget_claim, link);
+
+        if (!dispatch->is_lease_named)
+            break;
+        list_remove(link);
+        budget_ask(claim, 0);
+    }
 }
 
 bool engine_take_woken(struct engine *engine, struct bytes *ret_queue)
@@ -141,4 +209,23 @@ bool engine_take_woken(struct engine *engine, struct bytes *ret_queue)
     assert(queue->name_size > 0 && queue->name_size <= sizeof(queue->name));
     *ret_queue = (struct bytes){queue->name, queue->name_size};
     return true;
+}
+
+void leases_check(const struct engine *engine)
+{
+    const struct dispatch *dispatch = engine->dispatch;
+    size_t cursor = 0, queues = 0, bytes = 0;
+
+    for (const struct dispatch_lessee *lessee; (lessee = map_next(&dispatch->lessees, &cursor));) {
+        CHECK(lessee->queue_count > 0 && map_get(&dispatch->lessees, lessee->key) == lessee);
+        queues += lessee->queue_count;
+        bytes += lessee->bytes;
+    }
+    CHECK(bytes == dispatch->pulled_bytes);
+    LIST_FOR_EACH (&dispatch->leasing, link)
+        CHECK(budget_has_place(list_item(link, struct budget_claim, link)));
+    cursor = 0;
+    for (const struct dispatch_queue *queue; (queue = dispatch_next(engine, &cursor));)
+        queues -= queue->lessee != NULL;
+    CHECK(queues == 0);
 }

@@ -2,6 +2,7 @@
 #include "engine/shares.h"
 
 #include "base/check.h"
+#include "base/share.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -9,9 +10,9 @@
 /* An unproven target may hold this part of the places that are left. */
 #define UNPROVEN_PART 8
 
-void shares_init(struct shares *shares)
+void shares_init(struct shares *shares, enum shares_rule rule)
 {
-    *shares = (struct shares){.round = 1};
+    *shares = (struct shares){.rule = rule, .round = 1};
     map_init(&shares->tenants);
     list_init(&shares->ready);
     list_init(&shares->blocked);
@@ -94,6 +95,8 @@ static bool shares_is_proven(const struct shares *shares, uint64_t target_key, s
 {
     const size_t slot = target_key % SHARES_PROOFS;
 
+    if (shares->rule == SHARES_OF_TENANTS)
+        return true;
     assert(shares->proofs[slot].key % SHARES_PROOFS == slot || !shares->proofs[slot].answered.ms);
     return shares->proofs[slot].key == target_key && shares->proofs[slot].answered.ms > 0 &&
            wall_since(shares->proofs[slot].answered, now) < SHARES_PROOF_MS;
@@ -159,6 +162,8 @@ static uint32_t shares_least_left(uint32_t a, uint32_t b)
 static bool shares_may_send(const struct shares *shares, const struct share_tenant *tenant,
                             enum share_class class, uint32_t held)
 {
+    if (shares->rule == SHARES_OF_TENANTS)
+        return share_allows(shares->max, shares->held, tenant->held, 1);
     uint32_t left = shares_least_left(shares_left(shares->max, shares->held),
                                       shares_left(shares->tenant_max, tenant->held));
 

@@ -15,6 +15,8 @@
  * with each the targets that hold the least. Their number counts as the power of two below it, so
  * that each step is one list, and a decision O(1).
  *
+ * Leases have no targets, only tenants (SHARES_OF_TENANTS), which share them by base/share.h.
+ *
  * Below SHARES_MIN places nothing is divided.
  *
  * Proofs are kept in a table of fixed size; one may displace another.
@@ -31,6 +33,11 @@
 #define SHARES_PROOF_MS UINT64_C(60000)
 #define SHARES_PROOFS   4096
 #define SHARES_MIN      16
+
+enum shares_rule {
+    SHARES_OF_TARGETS, /* places of webhooks */
+    SHARES_OF_TENANTS, /* places of leases: each tenant is one target, which counts as proven */
+};
 
 enum share_class { SHARE_PROVEN, SHARE_UNPROVEN, SHARE_CLASSES };
 
@@ -66,6 +73,7 @@ static inline void share_target_hold(struct share_target *target, int32_t places
 }
 
 struct shares {
+    enum shares_rule rule;
     uint32_t max, unproven_max, tenant_max, tenant_unproven_max;
     uint32_t held, unproven;
     struct map tenants;  /* key -> share_tenant */
@@ -78,7 +86,7 @@ struct shares {
     } proofs[SHARES_PROOFS];
 };
 
-void shares_init(struct shares *shares);
+void shares_init(struct shares *shares, enum shares_rule rule);
 void shares_deinit(struct shares *shares);
 
 /* May change at any time. Places beyond the new limits stay until they come back. */

@@ -167,7 +167,7 @@ enum config_log_level {
     FIELD(U32, catch_up_rate_max, "0", 0, 10000000,                                               \
           "limit of overdue timers delivered per second after an outage; 0 is no limit")          \
     FIELD(U32, queue_leases_max, "100000", 1, 100000000,                                          \
-          "limit of leases of all queues and nodes")                                              \
+          "limit of leases of all queues and nodes, shared among tenants")                        \
     FIELD(DURATION, queue_wait_max, "20s", 0, HOUR_MS,                                            \
           "limit of the time that a lease request may wait for items")                            \
     FIELD(BYTES, queue_bytes_max, "4M", 1, GIB,                                                   \

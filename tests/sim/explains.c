@@ -74,6 +74,8 @@ static bool may_wait_for(const struct world *world, const struct sim_partition *
     case WAIT_BREAKER:
         return world->plan.postpone_permille && !is_queued;
     case WAIT_WORKER:
+    case WAIT_LEASES:
+    case WAIT_LEASE_MEMORY:
         return is_queued;
     case WAIT_STOPPING:
         return partition->is_draining;
@@ -86,6 +88,7 @@ static bool may_wait_for(const struct world *world, const struct sim_partition *
                partition->out_by_origin[twin->row.content.tenant][twin->row.content.origin] >=
                    options->target_inflight_max;
     case WAIT_ROOM:
+    case WAIT_REASONS:
         break;
     }
     return !is_queued;
@@ -103,7 +106,9 @@ static void judge_wait(struct world *world, const struct sim_partition *partitio
     if (explained->place == PLACE_QUEUED && explained->reason <= WAIT_WORKER &&
         explained->reason != WAIT_CATCH_UP && pauses_hold_target(world, twin))
         world_fail(world, twin->number, TRUE, "its target is paused");
-    if (explained->inflight > partition->out_by_origin[twin->row.content.tenant][origin])
+    const bool is_of_tenant = explained->place == PLACE_QUEUED && explained->reason == WAIT_LEASES;
+    if (!is_of_tenant &&
+        explained->inflight > partition->out_by_origin[twin->row.content.tenant][origin])
         world_fail(world, twin->number, TRUE, "%u are not under way to its target",
                    explained->inflight);
     /* Overdue timers wait in a queue of their own, which has no such limit, whatever holds it. */

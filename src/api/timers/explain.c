@@ -88,12 +88,18 @@ static void say_why_waiting(struct buffer *out, const struct explained *explaine
         [WAIT_RATE] = "its target gets only so many a second",
         [WAIT_CATCH_UP] = "it is overdue, and of those only so many a second are delivered",
         [WAIT_WORKER] = "no worker has pulled it yet",
+        [WAIT_LEASES] = "as many leases are held as may be",
+        [WAIT_LEASE_MEMORY] = "leased items of its partition take as much memory as they may",
         [WAIT_PAUSED] = "its queue or its target is paused",
         [WAIT_MAINTENANCE] = "the operator holds all deliveries back",
         [WAIT_STOPPING] = "the service is stopping and begins no delivery",
     };
 
-    buffer_printf(out, "It is due and waits, because %s.", why[explained->reason]);
+    buffer_printf(out, "It is due and waits, because %s", why[explained->reason]);
+    if (explained->reason == WAIT_LEASES)
+        buffer_printf(out, ": its tenant holds %u, of %u for all tenants", explained->inflight,
+                      explained->inflight_max);
+    buffer_append_text(out, ".");
 }
 
 static void say_over(struct buffer *out, const struct timer *timer)
@@ -203,8 +209,11 @@ static void say_late(struct buffer *out, const struct explained *explained)
     duration_format(sum, late);
     char most[DURATION_TEXT_SIZE];
     duration_format(lateness->ms[worst], most);
+    const bool has_no_lease = explained->place == PLACE_QUEUED && worst == LATENESS_WORKER &&
+                              explained->reason != WAIT_WORKER;
     buffer_printf(out, " Attempt %u %s %s late; most of it, %s, came from %s.", lateness->attempt,
-                  explained->place == PLACE_QUEUED ? "is" : "was", late, most, what[worst]);
+                  explained->place == PLACE_QUEUED ? "is" : "was", late, most,
+                  has_no_lease ? "no lease being free or asked for" : what[worst]);
 }
 
 static void append_sentence(const struct timer *timer, const struct explained *explained,
