@@ -165,6 +165,46 @@ static void moving_to_and_fro_leaves_no_pile(void **state)
     tw_wheel_destroy(wheel);
 }
 
+/* Goal: the number of entries stays below the bound of docs/wheel.md, however few timers there are.
+ * Method: each move to an earlier deadline makes an entry in a bucket that the caller of this
+ * function chooses: every bucket in turn, or one that the sweep has just left. */
+static void check_entries_are_bounded(uint64_t timers, bool is_behind_the_sweep)
+{
+    enum { MOVES = 120000, LAST = LEVELS * BUCKETS - 2 };
+    struct tw_wheel *wheel = tw_wheel_create(NULL);
+    tw_handle *handles = test_calloc(timers, sizeof(*handles));
+    size_t bound = timers + timers * 3 / 2 + 2 * STALE_SLACK + BUCKET_INLINED * LEVELS * BUCKETS;
+    for (uint64_t i = 0; i < timers; i++)
+        handles[i] = tw_wheel_schedule(wheel, TW_NEVER - 1, i);
+    for (uint64_t i = 0; i < MOVES; i++) {
+        unsigned swept = wheel->sweep_level * BUCKETS + wheel->sweep_slot;
+        unsigned end = is_behind_the_sweep && swept > 1 && swept <= LAST ? swept : LAST;
+        unsigned place = 1 + (unsigned)(i * 7919 % (end - 1));
+        uint64_t slot = place % BUCKETS ? place % BUCKETS : 1;
+        tw_handle timer = handles[i % timers];
+        assert_true(tw_wheel_reschedule(wheel, timer, slot << (place / BUCKETS * DIGIT_BITS)));
+        assert_true(tw_wheel_reschedule(wheel, timer, TW_NEVER - 1));
+        struct tw_wheel_occupancy occupancy;
+        if (i % 64 == 0) {
+            tw_wheel_occupancy(wheel, &occupancy);
+            assert_true(occupancy.entry_count <= bound);
+        }
+    }
+    tw_wheel_check(wheel);
+    tw_wheel_destroy(wheel);
+    test_free(handles);
+}
+
+static void stale_entries_are_bounded(void **state)
+{
+    (void)state;
+    check_entries_are_bounded(1, false);
+    check_entries_are_bounded(1, true);
+    check_entries_are_bounded(100, true);
+    check_entries_are_bounded(3000, false);
+    check_entries_are_bounded(3000, true);
+}
+
 /* Goal: a sweep keeps what counts on every level, near and far. Method: timers at each distance of
  * 2^k are moved a little earlier until there have been sweeps, and then all fire at their ticks. */
 static void sweeping_loses_no_timer_at_any_distance(void **state)
@@ -197,6 +237,7 @@ int main(void)
         cmocka_unit_test(moving_a_timer_needs_no_memory),
         cmocka_unit_test(reserve_takes_the_memory_beforehand),
         cmocka_unit_test(moving_to_and_fro_leaves_no_pile),
+        cmocka_unit_test(stale_entries_are_bounded),
         cmocka_unit_test(sweeping_loses_no_timer_at_any_distance),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -5,10 +5,12 @@
  * When there are more stale entries than slots plus STALE_SLACK, a sweep starts. It visits all
  * buckets, level 0 first, and rotates each, chunk by chunk: the entries that count are appended
  * again, the others are dropped; the entries in the bucket's own line are left alone. Each further
- * stale entry pays for SWEEP_CREDIT entries of the sweep, so no call sweeps more than one chunk,
- * and during a sweep at most 1/SWEEP_CREDIT of the entries that it has to visit become stale. So
- * there are never more than 1.5 stale entries for each slot ever used, plus 2 * STALE_SLACK, plus
- * those in the lines of the buckets, at most BUCKET_INLINED each.
+ * stale entry pays for SWEEP_CREDIT entries of the sweep; a step that visits less costs COST_MIN.
+ * So no call sweeps more than one chunk. Let S be the slots ever used. A sweep visits at most
+ * 2 * S + STALE_SLACK entries in chunks and those made meanwhile, and each bucket costs one call
+ * and a half besides: at most 0.3 * S + 3,700 entries become stale meanwhile. So there are never
+ * more than 1.5 stale entries for each slot ever used, plus 2 * STALE_SLACK, plus those in the
+ * lines of the buckets, at most BUCKET_INLINED each.
  *
  * Two entries of one record at one tick are equal, and one of them must be dropped, or a timer
  * moved back and forth between two ticks would fill the memory. So a bit per slot says that the
@@ -27,7 +29,7 @@
 
 #include <string.h>
 
-enum { SWEEP_CREDIT = 8 };
+enum { SWEEP_CREDIT = 8, COST_MIN = 2 };
 
 static void wheel_sweep_set_limit(struct tw_wheel *wheel)
 {
@@ -74,14 +76,17 @@ static bool wheel_sweep_keeps(struct tw_wheel *wheel, struct wheel_entry entry, 
     return true;
 }
 
-/* Appends the entries to keep of the chain's first chunk to the chain, and drops the others. */
-static void wheel_sweep_rotate(struct tw_wheel *wheel, struct wheel_chain *chain, unsigned level)
+/* Appends the entries to keep of the chain's first chunk to the chain, and drops the others.
+ * Returns the number of entries that the chunk had. */
+static uint32_t wheel_sweep_rotate(struct tw_wheel *wheel, struct wheel_chain *chain,
+                                   unsigned level)
 {
     struct wheel_chunk *chunk = tw__wheel_chain_detach(chain);
-    wheel->visit_count += chunk->count;
-    for (uint32_t i = 0; i < chunk->count; i++)
+    uint32_t count = chunk->count;
+    wheel->visit_count += count;
+    for (uint32_t i = 0; i < count; i++)
         tw__prefetch(tw__wheel_record(wheel, chunk->entries[i].index));
-    for (uint32_t i = 0; i < chunk->count; i++) {
+    for (uint32_t i = 0; i < count; i++) {
         if (!wheel_sweep_keeps(wheel, chunk->entries[i], level)) {
             wheel->stale_count--;
             continue;
@@ -91,16 +96,17 @@ static void wheel_sweep_rotate(struct tw_wheel *wheel, struct wheel_chain *chain
         tw__wheel_chain_push(chain, chunk->entries[i]);
     }
     tw__wheel_chunk_give(wheel, chunk);
+    return count;
 }
 
-/* Sweeps one chunk, or steps into or out of a bucket. */
-static void wheel_sweep_step_buckets(struct tw_wheel *wheel)
+/* Sweeps one chunk, or leaves a bucket. Returns the cost, in entries. */
+static uint32_t wheel_sweep_step_buckets(struct tw_wheel *wheel)
 {
     if (!wheel->sweep_is_inside && !wheel_sweep_seek(wheel)) {
         wheel->sweep_phase = SWEEP_IDLE;
         wheel_sweep_set_limit(wheel);
         tw__wheel_set_ends(wheel);
-        return;
+        return COST_MIN;
     }
     struct wheel_bucket *bucket = &wheel->buckets[wheel->sweep_level][wheel->sweep_slot];
     struct wheel_chain *chain = &bucket->chain;
@@ -110,8 +116,8 @@ static void wheel_sweep_step_buckets(struct tw_wheel *wheel)
         wheel->sweep_is_inside = true;
     }
     if (chain->head && chain->head->stamp != wheel->sweep_number) {
-        wheel_sweep_rotate(wheel, chain, wheel->sweep_level);
-        return;
+        uint32_t count = wheel_sweep_rotate(wheel, chain, wheel->sweep_level);
+        return count > COST_MIN ? count : COST_MIN;
     }
     if (wheel->sweep_is_inside && chain->head && chain->end == chain->head->entries) {
         /* No entry was kept: the bucket ends with its own line again. */
@@ -121,14 +127,14 @@ static void wheel_sweep_step_buckets(struct tw_wheel *wheel)
     }
     wheel->sweep_is_inside = false;
     wheel->sweep_slot++;
+    return COST_MIN;
 }
 
-static void wheel_sweep_step(struct tw_wheel *wheel)
+/* Does a step of the sweep. Returns its cost, in entries: CHUNK_ENTRIES at most. */
+static uint32_t wheel_sweep_step(struct tw_wheel *wheel)
 {
-    if (wheel->sweep_phase == SWEEP_BUCKETS) {
-        wheel_sweep_step_buckets(wheel);
-        return;
-    }
+    if (wheel->sweep_phase == SWEEP_BUCKETS)
+        return wheel_sweep_step_buckets(wheel);
     if (wheel->sweep_slot << SEGMENT_BITS < wheel->slot_count) {
         struct wheel_extras *extras = tw__wheel_extras(wheel, wheel->sweep_slot++);
         memset(extras->kept, 0, sizeof(extras->kept));
@@ -137,6 +143,7 @@ static void wheel_sweep_step(struct tw_wheel *wheel)
         tw__wheel_set_ends(wheel);
         wheel->sweep_slot = 0;
     }
+    return CHUNK_ENTRIES;
 }
 
 bool tw__wheel_sweep_pay(struct tw_wheel *wheel)
@@ -147,19 +154,20 @@ bool tw__wheel_sweep_pay(struct tw_wheel *wheel)
             return true;
         wheel_sweep_start(wheel);
     }
-    wheel->sweep_credit += SWEEP_CREDIT;
-    if (wheel->sweep_credit >= CHUNK_ENTRIES) {
-        wheel->sweep_credit -= CHUNK_ENTRIES;
-        wheel_sweep_step(wheel);
-    }
+    uint64_t visited = wheel->visit_count;
+    if (wheel->sweep_credit < 2 * CHUNK_ENTRIES)
+        wheel->sweep_credit += SWEEP_CREDIT;
+    while (wheel->sweep_credit >= CHUNK_ENTRIES && wheel->visit_count == visited &&
+           wheel->sweep_phase != SWEEP_IDLE)
+        wheel->sweep_credit -= wheel_sweep_step(wheel);
     return true;
 }
 
 void tw__wheel_sweep_all(struct tw_wheel *wheel)
 {
     while (wheel->sweep_phase != SWEEP_IDLE)
-        wheel_sweep_step(wheel);
+        (void)wheel_sweep_step(wheel);
     wheel_sweep_start(wheel);
     while (wheel->sweep_phase != SWEEP_IDLE)
-        wheel_sweep_step(wheel);
+        (void)wheel_sweep_step(wheel);
 }
