@@ -31,8 +31,10 @@ static uint64_t clock_monotonic_now_ns(const struct tw_clock *clock)
 
 struct timespec tw__clock_timespec(struct tw_instant instant)
 {
-    return (struct timespec){.tv_sec = (time_t)(instant.ns / NS_PER_S),
-                             .tv_nsec = (long)(instant.ns % NS_PER_S)};
+    uint64_t seconds = instant.ns / NS_PER_S;
+    if (sizeof(time_t) < sizeof(seconds) && seconds > INT32_MAX)
+        seconds = INT32_MAX;
+    return (struct timespec){.tv_sec = (time_t)seconds, .tv_nsec = (long)(instant.ns % NS_PER_S)};
 }
 
 /* One step of a wait; the lock is held. Returns nothing: the caller reads the clock again. */
@@ -127,6 +129,12 @@ static struct tw_virtual *clock_virtual_of(const struct tw_clock *clock)
     return (struct tw_virtual *)(uintptr_t)clock; /* the clock is the first member */
 }
 
+/* `ns`, or the largest instant. */
+static uint64_t clock_instant_ns(uint64_t ns)
+{
+    return ns < TW_INSTANT_NEVER_NS ? ns : TW_INSTANT_NEVER_NS - 1;
+}
+
 static uint64_t clock_virtual_now_ns(const struct tw_clock *clock)
 {
     struct tw_virtual *self = clock_virtual_of(clock);
@@ -179,7 +187,7 @@ static bool clock_virtual_wait(const struct tw_clock *clock, struct tw_waiter *w
 bool tw_virtual_init(struct tw_virtual *virtual_clock, struct tw_instant start)
 {
     virtual_clock->clock = (struct tw_clock){clock_virtual_now_ns, clock_virtual_wait};
-    virtual_clock->now_ns_ = start.ns;
+    virtual_clock->now_ns_ = clock_instant_ns(start.ns);
     virtual_clock->waiters_ = NULL;
     if (pthread_mutex_init(&virtual_clock->lock_, NULL) != 0)
         return false;
@@ -198,7 +206,7 @@ void tw_virtual_deinit(struct tw_virtual *virtual_clock)
 void tw_virtual_set(struct tw_virtual *virtual_clock, struct tw_instant now)
 {
     pthread_mutex_lock(&virtual_clock->lock_);
-    virtual_clock->now_ns_ = now.ns;
+    virtual_clock->now_ns_ = clock_instant_ns(now.ns);
     for (struct tw_waiter *waiter = virtual_clock->waiters_; waiter; waiter = waiter->next_) {
         pthread_mutex_lock(&waiter->lock_);
         pthread_cond_signal(&waiter->changed_);

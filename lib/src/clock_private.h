@@ -6,7 +6,8 @@
 
 #include <time.h>
 
-/* The instant in the form of the system's calls. */
+/* The instant in the form of the system's calls, or an earlier one if it exceeds the range of
+ * time_t. */
 struct timespec tw__clock_timespec(struct tw_instant instant);
 
 /* Asks the system to end the calling thread's waits on time. By default Linux may delay a wake-up

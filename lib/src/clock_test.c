@@ -126,7 +126,7 @@ static void virtual_time_moves_when_told_to(void **state)
     tw_virtual_settle(&clock, 1);
     tw_virtual_advance(&clock, UINT64_MAX);
     assert_true(end_sleeper(&sleepers[2]));
-    assert_int_equal(tw_clock_now(&clock.clock).ns, UINT64_MAX);
+    assert_int_equal(tw_clock_now(&clock.clock).ns, TW_INSTANT_NEVER_NS - 1);
     tw_virtual_deinit(&clock);
 }
 

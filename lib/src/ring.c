@@ -253,7 +253,7 @@ uint64_t tw_ring_advance(struct tw_ring *ring, uint64_t ticks)
 
     if (distance == 0 || ticks == 0)
         return 0;
-    ring->is_stopped = distance <= ticks;
+    ring->is_stopped = distance <= ticks && distance != TW_NEVER;
     if (ring->is_stopped) {
         ring->turn++;
         ticks = distance;

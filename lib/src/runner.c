@@ -20,7 +20,7 @@ struct tw_runner *tw_runner_create(const struct tw_runner_options *options)
     runner->memory = source;
     runner->owner = getpid();
     runner->fd = runner->fd_write = -1;
-    atomic_init(&runner->latest_ns, tw_runner_now(runner).ns);
+    atomic_init(&runner->latest_ns, tw__runner_now_ns(runner));
     if (tw_waiter_init(&runner->waiter))
         return runner;
     memory_source_give(&source, runner, sizeof(*runner));
@@ -80,7 +80,7 @@ struct tw_instant tw_runner_now(const struct tw_runner *runner)
 /* The time, which does not go back even if the clock does. Only the runner. */
 static struct tw_instant runner_read_clock(struct tw_runner *runner)
 {
-    uint64_t now_ns = tw_runner_now(runner).ns;
+    uint64_t now_ns = tw__runner_now_ns(runner);
     uint64_t latest_ns = atomic_load_explicit(&runner->latest_ns, memory_order_relaxed);
     if (now_ns <= latest_ns)
         return (struct tw_instant){latest_ns};
@@ -92,11 +92,9 @@ static struct tw_instant runner_read_clock(struct tw_runner *runner)
 static uint64_t runner_lane_wake_ns(const struct tw_runner_wheel *wheel,
                                     const struct runner_lane *lane)
 {
-    uint64_t tick = tw_wheel_wake_at(lane->wheel);
     if (tw_wheel_is_behind(lane->wheel))
         return 0;
-    return tick >= TICK_NEVER || tick > UINT64_MAX / wheel->tick_ns ? NEVER_NS
-                                                                    : tick * wheel->tick_ns;
+    return tw__runner_tick_ns(wheel, tw_wheel_wake_at(lane->wheel));
 }
 
 /* Marks expired timers as running, and gives them the handles and deadlines of their callers. */
@@ -137,7 +135,7 @@ static bool runner_lane_may_repeat(const struct tw_runner_wheel *wheel,
 static bool runner_lane_take(struct tw_runner_wheel *wheel, struct runner_lane *lane,
                              uint64_t until_ns, size_t *batch_count)
 {
-    uint64_t tick = tw__runner_tick(wheel, until_ns);
+    uint64_t tick = tw__runner_tick_begun(wheel, until_ns);
     struct tw_expired *due = wheel->batch + *batch_count;
     size_t limit = wheel->batch_count_max - *batch_count;
     tw__runner_lane_lock(lane);
@@ -145,8 +143,7 @@ static bool runner_lane_take(struct tw_runner_wheel *wheel, struct runner_lane *
         tw__runner_lane_unlock(lane);
         return false;
     }
-    size_t count =
-        tw_wheel_expire(lane->wheel, tick < TICK_NEVER ? tick : TICK_NEVER - 1, due, limit);
+    size_t count = tw_wheel_expire(lane->wheel, tick, due, limit);
     runner_begin_timers(wheel, lane, due, count);
     if (count > 0) {
         lane->batch_number = runner_batch_number(wheel);

@@ -29,7 +29,7 @@ void tw__runner_fd_set(struct tw_runner *runner, struct tw_instant until)
     bool is_reached = until.ns == 0;
     if (runner->clock != tw_clock_monotonic()) {
         /* The system cannot wait on another clock. */
-        is_reached = until.ns <= tw_runner_now(runner).ns;
+        is_reached = until.ns <= tw__runner_now_ns(runner);
         spec.it_value = (struct timespec){0, 0};
     }
     if (is_reached)
@@ -61,7 +61,7 @@ void tw__runner_fd_set(struct tw_runner *runner, struct tw_instant until)
     char bytes[64];
     if (runner->fd < 0)
         return;
-    if (until.ns <= tw_runner_now(runner).ns) {
+    if (until.ns <= tw__runner_now_ns(runner)) {
         (void)!write(runner->fd_write, "", 1); /* a full pipe is readable, too */
         return;
     }

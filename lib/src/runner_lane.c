@@ -200,8 +200,8 @@ bool tw__runner_lane_cover(struct tw_runner_wheel *wheel, struct runner_lane *la
 /* The lane's wheel, at its first use. */
 static bool runner_lane_begin(struct tw_runner_wheel *wheel, struct runner_lane *lane)
 {
-    struct tw_wheel_options options = {.start =
-                                           tw__runner_tick(wheel, tw_runner_now(wheel->runner).ns),
+    uint64_t now_ns = tw__runner_now_ns(wheel->runner);
+    struct tw_wheel_options options = {.start = tw__runner_tick_begun(wheel, now_ns),
                                        .allocate = runner_allocate,
                                        .release = runner_release,
                                        .context = wheel};
@@ -293,6 +293,8 @@ struct runner_lane *tw__runner_lane_find_room(struct tw_runner_wheel *wheel, _At
 bool tw__runner_lanes_init(struct tw_runner_wheel *wheel)
 {
     size_t batch_size = wheel->batch_count_max * sizeof(struct tw_expired);
+    if (batch_size / sizeof(struct tw_expired) != wheel->batch_count_max)
+        return false;
     if (pthread_mutex_init(&wheel->memory_lock, NULL) != 0)
         return false;
     for (unsigned i = 0; i < LANES; i++)
@@ -347,7 +349,7 @@ static void runner_check_lane(const struct tw_runner_wheel *wheel, const struct 
     }
     /* The central invariant: the runner knows when to look. */
     uint64_t earliest = tw__wheel_earliest(lane->wheel);
-    REQUIRE(earliest >= TICK_NEVER || atomic_load(&lane->wake_ns) / wheel->tick_ns <= earliest);
+    REQUIRE(atomic_load(&lane->wake_ns) <= tw__runner_tick_ns(wheel, earliest));
     REQUIRE(tw_wheel_count(lane->wheel) <= lane->held);
     tw_wheel_check(lane->wheel);
 }

@@ -415,6 +415,93 @@ static void a_near_timer_is_found_among_far_ones(void **state)
     lesson_deinit(&lesson);
 }
 
+/* Goal: at the end of the range of instants no call hangs, each deadline but NEVER comes, and NEVER
+ * does not. Method: a clock that goes beyond the range, and ticks that divide it, do not, or span a
+ * quarter of it. */
+static uint64_t end_now_ns(const struct tw_clock *clock)
+{
+    return *(const uint64_t *)(const void *)(clock + 1);
+}
+
+static void check_the_end_of_the_range(uint64_t tick_ns)
+{
+    struct {
+        struct tw_clock clock; /* it may show TW_INSTANT_NEVER_NS, which no other clock does */
+        uint64_t now_ns;
+    } clock = {{end_now_ns, NULL}, UINT64_MAX - 1000};
+    struct runner_lesson lesson = {.fired_count = 0};
+    struct tw_expired left[4];
+    alarm(HANGS_AFTER_S);
+    struct tw_runner *runner = tw_runner_create(&(struct tw_runner_options){.clock = &clock.clock});
+    struct tw_runner_wheel *wheel =
+        tw_runner_add(runner, &(struct tw_runner_wheel_options){
+                                  .handler = lesson_note, .context = &lesson, .tick_ns = tick_ns});
+    tw_handle never = tw_runner_schedule(wheel, at(UINT64_MAX), 1);
+    assert_true(never != TW_NONE);
+    assert_int_equal(tw_runner_dispatch(runner, SIZE_MAX), 0);
+    assert_int_equal(tw_runner_wake_at(runner).ns, UINT64_MAX);
+    assert_true(tw_runner_schedule(wheel, at(UINT64_MAX - 1), 2) != TW_NONE);
+    assert_int_equal(tw_runner_dispatch(runner, SIZE_MAX), 0);
+    assert_int_equal(tw_runner_wake_at(runner).ns, UINT64_MAX - 1);
+    clock.now_ns = UINT64_MAX - 2;
+    assert_int_equal(tw_runner_dispatch(runner, SIZE_MAX), 0);
+    assert_int_equal(tw_runner_wake_at(runner).ns, UINT64_MAX - 1);
+    tw_runner_check(runner);
+    clock.now_ns = tick_ns % 2 ? UINT64_MAX : UINT64_MAX - 1;
+    assert_int_equal(tw_runner_dispatch(runner, SIZE_MAX), 1);
+    assert_int_equal(lesson.fired[0], 2);
+    clock.now_ns = UINT64_MAX;
+    assert_true(tw_runner_schedule(wheel, at(UINT64_MAX - 1), 3) != TW_NONE);
+    assert_true(tw_runner_schedule(wheel, at(0), 4) != TW_NONE);
+    assert_int_equal(tw_runner_dispatch(runner, SIZE_MAX), 2);
+    assert_int_equal(tw_runner_dispatch(runner, SIZE_MAX), 0);
+    assert_int_equal(tw_runner_wake_at(runner).ns, UINT64_MAX);
+    assert_int_equal(tw_runner_reschedule(wheel, never, at(UINT64_MAX)), TW_RUNNER_OK);
+    tw_runner_check(runner);
+    tw_runner_stop(runner);
+    assert_int_equal(tw_runner_take_left(wheel, left, 4), 1);
+    assert_int_equal(left[0].data, 1);
+    tw_runner_destroy(runner);
+    alarm(0);
+}
+
+static void the_range_of_instants_has_an_end(void **state)
+{
+    (void)state;
+    const uint64_t ticks[] = {0, 1, 2, 3, 5, 7, 1000, UINT64_C(1) << 62};
+    for (size_t i = 0; i < sizeof(ticks) / sizeof(*ticks); i++)
+        check_the_end_of_the_range(ticks[i]);
+}
+
+/* Goal: a thread sleeps when its clock has reached the end of the range. Method: it would spin, and
+ * the clock would never see it settled. */
+static void a_thread_sleeps_at_the_end_of_the_range(void **state)
+{
+    (void)state;
+    struct runner_lesson lesson;
+    lesson_init(&lesson, 0);
+    assert_true(tw_runner_start(lesson.runner));
+    tw_virtual_settle(&lesson.clock, 1);
+    tw_virtual_set(&lesson.clock, at(UINT64_MAX));
+    assert_true(tw_clock_now(&lesson.clock.clock).ns < TW_INSTANT_NEVER_NS);
+    tw_virtual_settle(&lesson.clock, 1);
+    tw_runner_stop(lesson.runner);
+    lesson_deinit(&lesson);
+}
+
+/* Goal: a batch whose size exceeds the address space is refused. Method: only where size_t is small
+ * enough for that; elsewhere the memory is too much to ask for. */
+static void a_batch_beyond_the_address_space_is_refused(void **state)
+{
+    (void)state;
+    if (sizeof(size_t) > 4)
+        skip();
+    struct tw_runner *runner = tw_runner_create(NULL);
+    assert_null(tw_runner_add(runner, &(struct tw_runner_wheel_options){
+                                          .handler = lesson_note, .batch_count_max = 1 << 30}));
+    tw_runner_destroy(runner);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -430,6 +517,9 @@ int main(void)
         cmocka_unit_test(given_up_timers_hide_no_other),
         cmocka_unit_test(far_timers_do_not_starve_due_ones),
         cmocka_unit_test(a_near_timer_is_found_among_far_ones),
+        cmocka_unit_test(the_range_of_instants_has_an_end),
+        cmocka_unit_test(a_thread_sleeps_at_the_end_of_the_range),
+        cmocka_unit_test(a_batch_beyond_the_address_space_is_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -61,8 +61,15 @@ enum {
 #define TICK_NS_MAX     (UINT64_C(1) << 62)
 #define NEVER_NS        TW_INSTANT_NEVER_NS
 
+/* The largest instant; a later one of the clock counts as it. */
+#define LAST_NS (NEVER_NS - 1)
+
 /* The tick of a scheduled timer that is never due. The runner does not let its wheels get there. */
 #define TICK_NEVER (TW_NEVER - 1)
+
+/* The tick that begins at LAST_NS, and with a later one all that remain. With ticks of a nanosecond
+ * it is also the tick of the instant before, whose timers are then a nanosecond late. */
+#define TICK_LAST (TICK_NEVER - 1)
 
 /* Places at which the interleaving test switches threads. */
 #ifndef TW_RUNNER_HOOK
@@ -306,7 +313,7 @@ static inline void tw__runner_lane_drop(struct tw_runner_wheel *wheel, struct ru
         tw__runner_lane_return(wheel, lane);
 }
 
-/* The ticks that have begun by an instant. */
+/* The number of complete ticks before an instant. */
 static inline uint64_t tw__runner_tick(const struct tw_runner_wheel *wheel, uint64_t ns)
 {
 #ifdef __SIZEOF_INT128__
@@ -316,6 +323,31 @@ static inline uint64_t tw__runner_tick(const struct tw_runner_wheel *wheel, uint
 #else
     return ns / wheel->tick_ns;
 #endif
+}
+
+/* The tick of the wheels at an instant: the last that has begun. */
+static inline uint64_t tw__runner_tick_begun(const struct tw_runner_wheel *wheel, uint64_t ns)
+{
+    if (UNLIKELY(ns >= LAST_NS))
+        return TICK_LAST;
+    uint64_t tick = tw__runner_tick(wheel, ns);
+    return tick < TICK_LAST ? tick : TICK_LAST - 1;
+}
+
+/* The instant at which a tick of the wheels begins. */
+static inline uint64_t tw__runner_tick_ns(const struct tw_runner_wheel *wheel, uint64_t tick)
+{
+    if (UNLIKELY(tick >= TICK_NEVER))
+        return NEVER_NS;
+    return UNLIKELY(tick > LAST_NS / wheel->tick_ns || tick == TICK_LAST) ? LAST_NS
+                                                                          : tick * wheel->tick_ns;
+}
+
+/* The time of the runner's clock, which no timer that is never due has reached. */
+static inline uint64_t tw__runner_now_ns(const struct tw_runner *runner)
+{
+    uint64_t now_ns = tw_clock_now(runner->clock).ns;
+    return now_ns < LAST_NS ? now_ns : LAST_NS;
 }
 
 #endif

@@ -19,7 +19,7 @@ struct runner_due {
 static bool runner_is_reached(const struct tw_runner *runner, uint64_t deadline_ns)
 {
     return deadline_ns <= atomic_load_explicit(&runner->latest_ns, memory_order_relaxed) ||
-           deadline_ns <= tw_runner_now(runner).ns;
+           deadline_ns <= tw__runner_now_ns(runner);
 }
 
 /* When a timer is due whose deadline may be reached, or may never be. The clock is read only if the
@@ -32,11 +32,10 @@ runner_due_slowly(const struct tw_runner_wheel *wheel, uint64_t deadline_ns)
         return (struct runner_due){0, 0};
     if (deadline_ns == NEVER_NS)
         return (struct runner_due){TICK_NEVER, NEVER_NS};
-    uint64_t tick = tw__runner_tick(wheel, deadline_ns), wake_ns = tick * wheel->tick_ns;
-    if (wake_ns == deadline_ns)
-        return (struct runner_due){tick, wake_ns};
-    wake_ns = wake_ns < NEVER_NS - wheel->tick_ns ? wake_ns + wheel->tick_ns : NEVER_NS - 1;
-    return (struct runner_due){tick + 1, wake_ns};
+    uint64_t tick = tw__runner_tick(wheel, deadline_ns);
+    tick += tick * wheel->tick_ns != deadline_ns;
+    tick = tick < TICK_LAST ? tick : TICK_LAST;
+    return (struct runner_due){tick, tw__runner_tick_ns(wheel, tick)};
 }
 
 /* A deadline within a tick is due when the next tick begins, but at once if it is reached. */

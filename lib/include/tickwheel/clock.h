@@ -54,10 +54,10 @@ struct tw_wall {
     uint64_t ns;
 };
 
-/* Later than every instant. */
+/* Later than every instant: a clock shows TW_INSTANT_NEVER_NS - 1 at most. */
 #define TW_INSTANT_NEVER_NS UINT64_MAX
 
-/* `ns` after `instant`; the largest instant when the sum would overflow. */
+/* `ns` after `instant`; TW_INSTANT_NEVER_NS if the sum would overflow. */
 static inline struct tw_instant tw_instant_add(struct tw_instant instant, uint64_t ns)
 {
     struct tw_instant sum = {instant.ns > UINT64_MAX - ns ? UINT64_MAX : instant.ns + ns};
@@ -140,7 +140,8 @@ void tw_waiter_deinit(struct tw_waiter *waiter);
 /* Ends the current wait, or the next wait when no thread waits now. */
 void tw_waiter_wake(struct tw_waiter *waiter);
 
-/* A clock that moves only in tw_virtual_advance and tw_virtual_set; pass on `&virtual->clock`. */
+/* A clock that moves only in tw_virtual_advance and tw_virtual_set, to the largest instant at most;
+ * pass on `&virtual->clock`. */
 struct tw_virtual {
     struct tw_clock clock; /* first */
     pthread_mutex_t lock_;

@@ -35,8 +35,9 @@
  * start it, watch tw_runner_fd for reading, and call tw_runner_dispatch when it is readable.
  *
  * Time       Absolute instants of the runner's clock. Never early; late by less than one tick of
- *            the wheel, plus the delays of the machine. TW_INSTANT_NEVER_NS is never reached. If
- *            the clock steps back, the latest instant that the runner has seen counts.
+ *            the wheel, plus the delays of the machine. TW_INSTANT_NEVER_NS is never reached: a
+ *            clock that shows it counts as a nanosecond earlier. If the clock steps back, the
+ *            latest instant that the runner has seen counts.
  * Errors     Create, add, start, schedule and open can fail when memory, threads or descriptors are
  *            short, or over the limit of the wheel; a failure changes nothing. Misuse is a bug in
  *            the caller, which assert() reports.
