@@ -17,6 +17,9 @@ struct client_transfer {
     const struct cli_request *request;
     struct cli_answer *answer;
     bool is_too_large;
+    bool was_sent;   /* libcurl began to send the request */
+    bool is_cut_off; /* the connection was closed after that */
+    CURL *curl;
 };
 
 static size_t client_on_body(char *data, size_t size, size_t count, void *context)
@@ -73,6 +76,21 @@ static int client_on_progress(void *context, curl_off_t a, curl_off_t b, curl_of
     return !cli_wait(transfer->cli, 0);
 }
 
+/* libcurl is about to send the request. When a kept connection is closed without an answer, libcurl
+ * sends the request again. The daemon may have read it, so no POST is sent twice. */
+static int client_on_send(void *context, char *peer, char *own, int peer_port, int own_port)
+{
+    struct client_transfer *transfer = context;
+    long sent = 0;
+
+    (void)peer, (void)own, (void)peer_port, (void)own_port;
+    curl_easy_getinfo(transfer->curl, CURLINFO_REQUEST_SIZE, &sent);
+    transfer->is_cut_off =
+        transfer->was_sent && sent > 0 && strcmp(transfer->request->method, "POST") == 0;
+    transfer->was_sent = true;
+    return transfer->is_cut_off ? CURL_PREREQFUNC_ABORT : CURL_PREREQFUNC_OK;
+}
+
 static bool client_set(CURL *curl, struct client_transfer *transfer, const char *url,
                        struct curl_slist *headers)
 {
@@ -93,6 +111,8 @@ static bool client_set(CURL *curl, struct client_transfer *transfer, const char 
     SET(CURLOPT_CONNECTTIMEOUT_MS, CLIENT_CONNECT_TIMEOUT_MS);
     SET(CURLOPT_TIMEOUT_MS, request->sink && !request->url ? 0L : (long)cli->settings.timeout_ms);
     SET(CURLOPT_NOSIGNAL, 1L);
+    SET(CURLOPT_PREREQFUNCTION, client_on_send);
+    SET(CURLOPT_PREREQDATA, transfer);
     SET(CURLOPT_WRITEFUNCTION, client_on_body);
     SET(CURLOPT_WRITEDATA, transfer);
     SET(CURLOPT_HEADERFUNCTION, client_on_header);
@@ -147,10 +167,16 @@ static enum cli_exit client_failed(struct cli *cli, const struct client_transfer
     const char *url = cli->settings.url;
 
     if (transfer->request->is_quiet)
-        return code == CURLE_ABORTED_BY_CALLBACK ? CLI_EXIT_STOPPED : CLI_EXIT_UNAVAILABLE;
+        return code == CURLE_ABORTED_BY_CALLBACK && !transfer->is_cut_off ? CLI_EXIT_STOPPED
+                                                                          : CLI_EXIT_UNAVAILABLE;
     if (transfer->is_too_large)
         return cli_complain(CLI_EXIT_UNAVAILABLE, "the answer is larger than %u MiB",
                             (unsigned)(CLI_ANSWER_BYTES_MAX >> 20));
+    if (transfer->is_cut_off)
+        return cli_complain(CLI_EXIT_UNAVAILABLE,
+                            "%s closed the connection without an answer; a change may have taken "
+                            "effect",
+                            url);
     if (code == CURLE_ABORTED_BY_CALLBACK)
         return CLI_EXIT_STOPPED;
     if (code == CURLE_WRITE_ERROR && transfer->request->sink)
@@ -190,7 +216,8 @@ static bool client_begin(struct cli *cli, const struct cli_request *request,
 
     *answer = (struct cli_answer){0};
     call->request = *request;
-    call->transfer = (struct client_transfer){cli, &call->request, answer, false};
+    call->transfer = (struct client_transfer){
+        .cli = cli, .request = &call->request, .answer = answer, .curl = call->curl};
     buffer_append_text(&call->url, request->url ? request->url : cli->settings.url);
     buffer_append_text(&call->url, request->url ? "" : request->path);
     call->headers = client_headers(cli, request, &failed);

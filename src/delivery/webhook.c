@@ -64,6 +64,8 @@ struct webhook {
     bool has_more;          /* some could begin at once, but for the limits of a turn */
     bool is_stopping;
     struct random trace_high, trace_low;
+    struct webhook_connection_use uses[UINT16_MAX + 1];
+    uint32_t generations[WEBHOOK_GENERATIONS];
 };
 
 #define NEVER ((struct instant){UINT64_MAX})
@@ -434,6 +436,10 @@ static enum error_code copy_settings(struct webhook *webhook, struct error *ret_
         .trace_low = &webhook->trace_low,
         .connect_timeout_ms = options->connect_timeout_ms,
         .response_bytes_max = options->response_bytes_max,
+        .connection_age_ms_max = options->connection_age_ms_max,
+        .connection_requests_max = options->connection_requests_max,
+        .uses = webhook->uses,
+        .generations = webhook->generations,
     };
     if (!settings->user_agent || (options->ca_file && !settings->ca_file) ||
         (options->event_source && !settings->event_source))
@@ -506,6 +512,7 @@ enum error_code webhook_start(const struct webhook_options *options, struct webh
     enum error_code code = ERROR_IO;
 
     assert(options->guard && options->targets && options->done && options->connections_max > 0);
+    assert(options->connection_age_ms_max > 0 && options->connection_requests_max > 0);
     if (!webhook)
         return error_set(ret_error, ERROR_NO_MEMORY, "no memory for webhooks");
     error_set(ret_error, code, "no descriptor or thread left for webhooks");

@@ -12,6 +12,8 @@
  * Outcome    2xx is DONE. 410 is ENDED, so is a target that is no http or https URL. 429 and 503
  *            are FAILED and carry their Retry-After; any other is FAILED. A status counts as
  *            soon as the headers are complete: what happens to the body after that changes nothing.
+ * Attempts   An attempt is at most one request on the wire. When a kept connection is closed after
+ *            the request was sent on it, the attempt has failed: the receiver may have read it.
  * Targets    A failing target is left alone for a while (targets.h): deliveries to it meanwhile
  *            come back at once as POSTPONED, with the time to wait.
  * Fairness   Up to connections_max deliveries are out at a time, the others wait in order of
@@ -38,6 +40,8 @@ struct webhook_options {
     const char *event_source; /* the ce-source of CloudEvents; NULL: none are sent */
     uint32_t connections_max; /* open connections in all, and deliveries out at a time */
     uint64_t connect_timeout_ms;
+    uint64_t connection_age_ms_max;   /* an older connection takes no further request */
+    uint32_t connection_requests_max; /* over one connection, except concurrent ones of HTTP/2 */
     uint64_t response_bytes_max; /* of an answer's body, with the framing of its chunks; then it
                                     hangs up, and the status counts */
     void (*done)(void *context,

@@ -71,6 +71,8 @@ static void webhook_bench_run(const struct guard *guard, const struct timer *tim
                                       .user_agent = "tickwheel-bench",
                                       .connections_max = connections,
                                       .connect_timeout_ms = 10000,
+                                      .connection_age_ms_max = 300000,
+                                      .connection_requests_max = 500,
                                       .response_bytes_max = 65536,
                                       .done = webhook_bench_done,
                                       .context = &bench};

@@ -25,11 +25,11 @@
  *
  * A descriptor that is closed may be given out again within a turn of the loop, while an event of
  * the old one is still to come. So no connection opens while events are dealt with: a request that
- * is repeated waits in `again` for the end of the turn.
+ * a closed connection did not take waits in `again` for the end of the turn.
  */
 
 #define READ_BYTES  16384
-#define IDLE_MS_MAX 118000 /* as libcurl has it: an older connection is not used again */
+#define IDLE_MS_MAX 118000 /* as libcurl has it: then a connection is closed */
 #define TICK_NS     1000000
 #define EXPIRED_MAX 64
 
@@ -43,11 +43,12 @@ struct webhook_connection {
     int fd; /* -1: closed */
     enum webhook_connection_phase phase;
     struct sockaddr_storage address;
-    bool is_named;        /* the address is one that was learnt */
-    bool is_reused;       /* it was kept alive, so it may turn out to be closed */
-    bool has_answer;      /* all of it, while the request is still being sent */
-    struct instant since; /* idle: since when */
-    tw_handle timer;      /* of `wheel`: the time-out */
+    bool is_named;            /* the address is one that was learnt */
+    bool is_reused;           /* it was kept alive, so it may turn out to be closed */
+    uint32_t requests;        /* requests sent over this socket, the one under way included */
+    struct instant opened_at; /* time of connect() */
+    bool has_answer;          /* all of it, while the request is still being sent */
+    tw_handle timer; /* of `wheel`: the time-out of the attempt, or the end of an idle one */
     /* Of the delivery that is under way; NULL: none. */
     struct delivery *delivery;
     struct target_ticket ticket;
@@ -159,12 +160,35 @@ static struct webhook_connection *webhook_connection_create(struct webhook_direc
     return connection;
 }
 
+/* Whether the socket may carry another request. */
+static bool webhook_connection_is_fresh(const struct webhook_connection *connection,
+                                        struct instant now)
+{
+    const struct webhook_settings *settings = connection->direct->options.settings;
+
+    return connection->requests < settings->connection_requests_max &&
+           instant_since_ns(connection->opened_at, now) <
+               settings->connection_age_ms_max * UINT64_C(1000000);
+}
+
+/* Sets the time at which an idle connection is closed: at its greatest age or idle time. */
+static void webhook_connection_arm_idle(struct webhook_connection *connection, struct instant now)
+{
+    const struct webhook_settings *settings = connection->direct->options.settings;
+    const struct instant old =
+        instant_add_ms(connection->opened_at, settings->connection_age_ms_max);
+    const struct instant unused = instant_add_ms(now, IDLE_MS_MAX);
+
+    tw_wheel_arm(connection->direct->wheel, connection->timer,
+                 webhook_direct_tick(old.ns < unused.ns ? old : unused));
+}
+
 static void webhook_connection_rest(struct webhook_connection *connection)
 {
     struct webhook_direct *direct = connection->direct;
 
     connection->phase = CONNECTION_IDLE;
-    connection->since = instant_now();
+    webhook_connection_arm_idle(connection, instant_now());
     list_remove(&connection->link);
     list_push(&direct->idle, &connection->link);
     list_push_front(&connection->origin->idle, &connection->origin_link);
@@ -180,6 +204,7 @@ static void webhook_connection_end(struct webhook_connection *connection, CURLco
     const struct target_ticket ticket = connection->ticket;
 
     attempt->result = result;
+    attempt->was_kept = connection->is_reused;
     attempt->has_answer = answer->has_status;
     attempt->status = answer->status;
     attempt->retry_after = webhook_answer_retry_after(answer);
@@ -191,7 +216,8 @@ static void webhook_connection_end(struct webhook_connection *connection, CURLco
     connection->delivery = NULL;
     direct->flying--;
     tw_wheel_disarm(direct->wheel, connection->timer);
-    if (result == CURLE_OK && answer->keeps && !connection->has_answer)
+    if (result == CURLE_OK && answer->keeps && !connection->has_answer &&
+        webhook_connection_is_fresh(connection, instant_now()))
         webhook_connection_rest(connection);
     else
         webhook_connection_destroy(connection);
@@ -285,11 +311,11 @@ static bool webhook_connection_want(struct webhook_connection *connection, unsig
     return poller_want(connection->direct->options.settings->poller, connection->fd, interest);
 }
 
-/* A connection that was kept alive is closed, and no byte of an answer came: the other side closed
- * it before it saw the request, so the request goes to a new one. */
+/* Moves the request to a new connection if the kept one was closed before it took any byte of it.
+ * A request of which bytes were sent may have been read: it is never sent again in this attempt. */
 static bool webhook_connection_repeats(struct webhook_connection *connection)
 {
-    if (!connection->is_reused || connection->answer.has_bytes)
+    if (!connection->is_reused || connection->sent > 0 || connection->answer.has_bytes)
         return false;
     webhook_connection_close(connection);
     list_remove(&connection->link);
@@ -452,6 +478,8 @@ static void webhook_connection_open(struct webhook_connection *connection)
 
     connection->is_reused = false;
     connection->sent = 0;
+    connection->requests = 1;
+    connection->opened_at = instant_now();
     attempt->refused_kind = guard_refusal(settings->guard, address);
     if (!attempt->refused_kind && !webhook_connection_socket(connection))
         attempt->open_errno = errno;
@@ -492,7 +520,7 @@ static bool webhook_connection_is_quiet(const struct webhook_connection *connect
 {
     char byte;
 
-    return instant_since_ns(connection->since, now) < IDLE_MS_MAX * UINT64_C(1000000) &&
+    return webhook_connection_is_fresh(connection, now) &&
            recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
@@ -598,6 +626,7 @@ bool webhook_direct_begin(struct webhook_direct *direct, struct delivery *delive
     if (!connection)
         return false;
     connection->is_reused = is_reused;
+    connection->requests += is_reused;
     if (!webhook_connection_load(connection, delivery, ticket, now))
         webhook_connection_end(connection, CURLE_OUT_OF_MEMORY);
     else if (is_reused)
@@ -630,9 +659,15 @@ void webhook_direct_turn(struct webhook_direct *direct, struct instant now)
     size_t count;
 
     while ((count = tw_wheel_expire(direct->wheel, now.ns / TICK_NS, due, EXPIRED_MAX)) > 0)
-        for (size_t i = 0; i < count; i++)
-            webhook_connection_end((struct webhook_connection *)(uintptr_t)due[i].data,
-                                   CURLE_OPERATION_TIMEDOUT);
+        for (size_t i = 0; i < count; i++) {
+            struct webhook_connection *connection =
+                (struct webhook_connection *)(uintptr_t)due[i].data;
+
+            if (connection->phase == CONNECTION_IDLE)
+                webhook_connection_destroy(connection);
+            else
+                webhook_connection_end(connection, CURLE_OPERATION_TIMEDOUT);
+        }
     struct list *link;
     while ((link = list_pop(&direct->again))) {
         struct webhook_connection *connection = list_item(link, struct webhook_connection, link);

@@ -9,8 +9,8 @@
  *     webhook_direct_turn(direct, now), by webhook_direct_wake_at() at the latest
  *
  * Outcome    As libcurl's, to the word: both fill in a struct webhook_attempt.
- * Repeats    When a kept-alive connection turns out to be closed, before a byte of the answer, the
- *            request is sent once more, on a new connection. That is part of the attempt.
+ * Repeats    None: an attempt is one request on the wire. If a kept-alive connection was closed and
+ *            took no byte of the request, the request goes over a new connection.
  * Names      It resolves none: libcurl does, for one webhook, which teaches the address
  *            (webhook_origin.h). New connections go there. When it is too old, or takes no
  *            connection, the webhook goes by libcurl after all.

@@ -603,6 +603,58 @@ static void test_name_is_refused(void **state)
     assert_int_equal(peer.connections, 0);
 }
 
+/* A receiver that reads a request on a kept connection and closes got one request for each attempt:
+ * such an attempt has failed, and the next one has a new connection. */
+/* proves: one-request */
+static void test_one_request_an_attempt(void **state)
+{
+    (void)state;
+    struct webhook_fixture fixture;
+    webhook_fixture_init(&fixture, "127.0.0.0/8");
+    webhook_fixture_start(&fixture);
+    struct webhook_peer peer;
+    peer_start_with(&peer, "127.0.0.1", "HTTP/1.1 204 No\r\n\r\n", NULL, PEER_IS_ABSENT);
+    for (int i = 0; i < 20; i++) {
+        char target[64];
+        snprintf(target, sizeof(target), "http://127.0.0.1:%u/", peer.port);
+        struct delivery_outcome outcome = webhook_fixture_outcome(&fixture, target);
+
+        assert_int_equal(outcome.result, i % 2 == 0 ? DELIVERY_DONE : DELIVERY_FAILED);
+        assert_string_equal(outcome.error, i % 2 == 0 ? "" : "connection closed without an answer");
+    }
+    webhook_fixture_stop(&fixture);
+    peer_stop(&peer);
+    assert_int_equal(peer.requests, 20);
+    assert_int_equal(peer.connections, 10);
+}
+
+/* A connection carries so many requests, and is closed at its greatest age, without a further one
+ * too: the peer sees the end of it before the next delivery comes. */
+/* proves: webhook_connection_requests_max, webhook_connection_age_max */
+static void test_connection_wears_out(void **state)
+{
+    (void)state;
+    struct webhook_fixture fixture;
+    webhook_fixture_init(&fixture, "127.0.0.0/8");
+    fixture.options.connection_requests_max = 5;
+    fixture.options.connection_age_ms_max = 200;
+    webhook_fixture_start(&fixture);
+    struct webhook_peer peer;
+    peer_start(&peer, "127.0.0.1", "HTTP/1.1 204 No\r\n\r\n", NULL);
+    char target[64];
+    snprintf(target, sizeof(target), "http://127.0.0.1:%u/", peer.port);
+    for (int i = 0; i < 20; i++)
+        assert_int_equal(webhook_fixture_outcome(&fixture, target).result, DELIVERY_DONE);
+    pthread_mutex_lock(&peer.lock);
+    const size_t connections = peer.connections;
+    pthread_mutex_unlock(&peer.lock);
+    assert_in_range(connections, 4, 19); /* more than four when the machine is slow */
+    webhook_fixture_outcome(&fixture, target);
+    peer_wait_closed(&peer);
+    webhook_fixture_stop(&fixture);
+    peer_stop(&peer);
+}
+
 /* A delivery whose lease is over when its connection is there is not sent, by either way, and
  * counts as no failure of the target. */
 static void test_lease_is_over(void **state)
@@ -641,12 +693,19 @@ static void test_lease_is_over(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_both_ways_tell_alike),   cmocka_unit_test(test_answer_in_pieces),
-        cmocka_unit_test(test_request_is_the_same),    cmocka_unit_test(test_ipv6),
-        cmocka_unit_test(test_unasked_answer),         cmocka_unit_test(test_early_answer),
-        cmocka_unit_test(test_one_limit_for_both),     cmocka_unit_test(test_name_is_learnt),
-        cmocka_unit_test(test_learnt_address_is_gone), cmocka_unit_test(test_name_is_refused),
+        cmocka_unit_test(test_both_ways_tell_alike),
+        cmocka_unit_test(test_answer_in_pieces),
+        cmocka_unit_test(test_request_is_the_same),
+        cmocka_unit_test(test_ipv6),
+        cmocka_unit_test(test_unasked_answer),
+        cmocka_unit_test(test_early_answer),
+        cmocka_unit_test(test_one_limit_for_both),
+        cmocka_unit_test(test_name_is_learnt),
+        cmocka_unit_test(test_learnt_address_is_gone),
+        cmocka_unit_test(test_name_is_refused),
         cmocka_unit_test(test_lease_is_over),
+        cmocka_unit_test(test_one_request_an_attempt),
+        cmocka_unit_test(test_connection_wears_out),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -80,6 +80,8 @@ static inline void webhook_fixture_init(struct webhook_fixture *fixture, const c
         .user_agent = "tickwheel/test",
         .connections_max = 256,
         .connect_timeout_ms = 10000,
+        .connection_age_ms_max = 300000,
+        .connection_requests_max = 500,
         .response_bytes_max = 65536,
         .done = webhook_fixture_done,
         .context = fixture,
@@ -202,8 +204,7 @@ static inline struct delivery_outcome webhook_fixture_outcome(struct webhook_fix
 enum peer_manner {
     PEER_KEEPS,     /* it answers one request after the other */
     PEER_HANGS_UP,  /* it closes it after each answer, without having said so */
-    PEER_IS_ABSENT, /* it takes the second request and closes without an answer: as if both crossed
-                     */
+    PEER_IS_ABSENT, /* it reads the second request and closes without an answer */
 };
 
 /* Answers one connection after the other, each request with `response`, and keeps the last request.
@@ -219,7 +220,7 @@ struct webhook_peer {
     pthread_mutex_t lock;
     char *request; /* guarded by lock, as is what follows; ends in NUL */
     size_t request_size;
-    size_t connections, requests;
+    size_t connections, closed, requests;
     struct in_addr local; /* the address that was called */
 };
 
@@ -296,13 +297,30 @@ static inline void peer_serve(struct webhook_peer *peer, int fd, char *data)
         while (peer_read_request(peer, &stream, data)) {
             peer_write(&stream, peer->response, peer->response_size);
             if (peer->manner == PEER_IS_ABSENT)
-                peer_read(&stream, data, PEER_REQUEST_MAX);
+                peer_read_request(peer, &stream, data);
             if (peer->manner != PEER_KEEPS)
                 break;
         }
     if (stream.tls)
         SSL_free(stream.tls);
     close(fd);
+    pthread_mutex_lock(&peer->lock);
+    peer->closed++;
+    pthread_mutex_unlock(&peer->lock);
+}
+
+/* Until every connection that the peer took has ended. */
+static inline void peer_wait_closed(struct webhook_peer *peer)
+{
+    const struct instant until = instant_add_ms(instant_now(), WAIT_S * 1000);
+
+    for (bool is_over = false; !is_over; sched_yield()) {
+        pthread_mutex_lock(&peer->lock);
+        is_over = peer->closed == peer->connections;
+        pthread_mutex_unlock(&peer->lock);
+        if (instant_now().ns > until.ns)
+            fail_msg("a connection is still open");
+    }
 }
 
 static inline void *peer_run(void *context)

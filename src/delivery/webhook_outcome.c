@@ -171,5 +171,7 @@ struct target_verdict webhook_outcome_verdict(const struct webhook_attempt *atte
         return TARGET_VERDICT_UNKNOWN;
     if (result == CURLE_OPERATION_TIMEDOUT && attempt->timeout_ms < TARGETS_TIMEOUT_MS_MIN)
         return TARGET_VERDICT_UNKNOWN;
+    if (result == CURLE_GOT_NOTHING && attempt->was_kept) /* a server may end kept connections */
+        return TARGET_VERDICT_UNKNOWN;
     return (struct target_verdict){{BREAKER_FAILED, BREAKER_UNKNOWN}};
 }

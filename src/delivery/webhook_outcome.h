@@ -21,6 +21,7 @@ struct webhook_attempt {
     bool has_long_header;     /* it was broken off at a header that is longer than it reads */
     bool is_resolved;         /* there was an address */
     bool is_connected;        /* and a connection, on which a request could be sent */
+    bool was_kept;            /* that connection had carried a request before */
     const char *refused_kind; /* an address was refused: of which kind (guard_refusal); or NULL */
     int open_errno;           /* no socket could be opened: why; or 0 */
     int connect_errno;        /* it could not be connected: why; or 0 */

@@ -126,6 +126,8 @@ struct outcome_fuzz_fixture {
     struct random random;
     int listener;
     char name[64];
+    struct webhook_connection_use uses[UINT16_MAX + 1];
+    uint32_t generations[WEBHOOK_GENERATIONS];
 };
 
 static void webhook_outcome_fuzz_start(struct outcome_fuzz_fixture *fixture)
@@ -139,6 +141,10 @@ static void webhook_outcome_fuzz_start(struct outcome_fuzz_fixture *fixture)
                                                   .trace_high = &fixture->random,
                                                   .trace_low = &fixture->random,
                                                   .connect_timeout_ms = 60000,
+                                                  .connection_age_ms_max = 300000,
+                                                  .connection_requests_max = 500,
+                                                  .uses = fixture->uses,
+                                                  .generations = fixture->generations,
                                                   .response_bytes_max = BODY_BYTES_MAX};
     fixture->multi = curl_multi_init();
     REQUIRE(fixture->multi);

@@ -7,6 +7,9 @@
 #include "sys/clock.h"
 
 #include <errno.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
 #include <sys/socket.h>
@@ -17,6 +20,17 @@
 
 /* ---- libcurl's questions ---- */
 
+/* Whether libcurl is about to send a request again that the server may have read: then the attempt
+ * has failed. The server has not read a request of which nothing was sent. */
+static bool webhook_transfer_is_cut_off(struct webhook_transfer *transfer)
+{
+    long sent = 0;
+
+    curl_easy_getinfo(transfer->easy, CURLINFO_REQUEST_SIZE, &sent);
+    transfer->is_cut_off_ = transfer->sent_count_ > 0 && sent > 0;
+    return transfer->is_cut_off_;
+}
+
 /* The one place where a connection begins: the address that was checked is the one it goes to. */
 static curl_socket_t open_socket(void *context, curlsocktype purpose, struct curl_sockaddr *address)
 {
@@ -24,6 +38,8 @@ static curl_socket_t open_socket(void *context, curlsocktype purpose, struct cur
     const char *kind = guard_refusal(transfer->settings_->guard, &address->addr);
 
     (void)purpose;
+    if (webhook_transfer_is_cut_off(transfer))
+        return CURL_SOCKET_BAD;
     if (kind) {
         transfer->attempt_.refused_kind = kind;
         return CURL_SOCKET_BAD;
@@ -52,6 +68,31 @@ static int close_socket(void *context, curl_socket_t fd)
     return close(fd);
 }
 
+/* Counts the requests over the connection. At the last one, webhooks that begin later get another
+ * connection, and this one is closed when no request is under way on it. */
+static void webhook_transfer_count(struct webhook_transfer *transfer, int own_port)
+{
+    const struct webhook_settings *settings = transfer->settings_;
+    const struct instant now = instant_now();
+    struct webhook_connection_use *use = &settings->uses[own_port & UINT16_MAX];
+    long opened = 0;
+
+    curl_easy_getinfo(transfer->easy, CURLINFO_NUM_CONNECTS, &opened);
+    if (opened > transfer->opened_count_)
+        *use = (struct webhook_connection_use){.opened_at = now};
+    transfer->opened_count_ = opened;
+    use->requests++;
+    if (use->requests < settings->connection_requests_max &&
+        instant_since_ns(use->opened_at, now) < settings->connection_age_ms_max * UINT64_C(1000000))
+        return;
+    curl_easy_setopt(transfer->easy, CURLOPT_FORBID_REUSE, 1L);
+    if (!use->is_worn)
+        settings->generations[transfer->origin_]++;
+    use->is_worn = true;
+}
+
+/* libcurl is about to send the request. When a kept-alive connection turns out to be closed, it
+ * would send the request again, even if the server has read it. */
 static int count_request(void *context, char *peer_ip, char *own_ip, int peer_port, int own_port)
 {
     struct webhook_transfer *transfer = context;
@@ -59,12 +100,14 @@ static int count_request(void *context, char *peer_ip, char *own_ip, int peer_po
     (void)peer_ip;
     (void)own_ip;
     (void)peer_port;
-    (void)own_port;
+    if (webhook_transfer_is_cut_off(transfer))
+        return CURL_PREREQFUNC_ABORT;
     if (delivery_has_lapsed(transfer->delivery_)) {
         transfer->attempt_.has_lapsed = true;
         return CURL_PREREQFUNC_ABORT;
     }
     transfer->sent_count_++;
+    webhook_transfer_count(transfer, own_port);
     return CURL_PREREQFUNC_OK;
 }
 
@@ -154,14 +197,14 @@ static bool set_common(struct webhook_transfer *transfer)
     bad |= curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     bad |= curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
     bad |= curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
-    if (settings->ca_file) {
+    if (settings->ca_file)
         bad |= curl_easy_setopt(easy, CURLOPT_CAINFO, settings->ca_file);
-        bad |= curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
-    }
     bad |= curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
     bad |= curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, transfer);
     bad |= curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, close_socket);
     bad |= curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, (void *)(uintptr_t)settings);
+    bad |= curl_easy_setopt(easy, CURLOPT_MAXLIFETIME_CONN,
+                            (long)((settings->connection_age_ms_max + 999) / 1000));
     bad |= curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, count_request);
     bad |= curl_easy_setopt(easy, CURLOPT_PREREQDATA, transfer);
     bad |= curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, read_header);
@@ -236,12 +279,33 @@ static bool webhook_transfer_renew(struct webhook_transfer *transfer)
         return false; /* it stays unfit for use */
     curl_easy_cleanup(transfer->easy);
     transfer->easy = easy;
+    transfer->has_generation_ = false;
     buffer_clear(&transfer->target_);
     transfer->is_worn_ = !set_common(transfer);
     return !transfer->is_worn_;
 }
 
 /* ---- one delivery ---- */
+
+/* libcurl shares a connection among requests with equal settings of trust. So a number in the path
+ * of the folder of authorities, below a file and thus always empty, tells generations apart. */
+static bool webhook_transfer_set_generation(struct webhook_transfer *transfer,
+                                            const struct timer *timer)
+{
+    const struct webhook_settings *settings = transfer->settings_;
+    const char *folder = settings->ca_file ? NULL : curl_version_info(CURLVERSION_NOW)->capath;
+    char path[PATH_MAX];
+
+    transfer->origin_ = bytes_hash(0, timer_target_origin(timer)) % WEBHOOK_GENERATIONS;
+    const uint32_t generation = settings->generations[transfer->origin_];
+    if (transfer->has_generation_ && transfer->generation_ == generation)
+        return true;
+    snprintf(path, sizeof(path), "%s%s/dev/null/%" PRIu32, folder ? folder : "", folder ? ":" : "",
+             generation);
+    transfer->has_generation_ = curl_easy_setopt(transfer->easy, CURLOPT_CAPATH, path) == CURLE_OK;
+    transfer->generation_ = generation;
+    return transfer->has_generation_;
+}
 
 /* Points `easy` at the target; most often it is there already. False with the outcome of a target
  * that is none, or when out of memory. The parser of targets has checked the syntax, and libcurl
@@ -256,6 +320,8 @@ static bool set_target(struct webhook_transfer *transfer, const struct timer *ti
         webhook_outcome_fail(outcome, DELIVERY_ENDED, "target is not an http or https URL");
         return false;
     }
+    if (!webhook_transfer_set_generation(transfer, timer))
+        return false;
     if (bytes_equal(buffer_bytes(&transfer->target_), target))
         return true;
     buffer_clear(&transfer->target_);
@@ -321,6 +387,8 @@ bool webhook_transfer_begin(struct webhook_transfer *transfer, struct delivery *
     transfer->delivery_ = delivery;
     transfer->head_bytes_ = transfer->body_bytes_ = transfer->sent_count_ = 0;
     transfer->status_class_ = '\0';
+    transfer->is_cut_off_ = false;
+    transfer->opened_count_ = 0;
     transfer->attempt_ = (struct webhook_attempt){
         .timeout_ms = timer->retry.timeout_ms,
         .connect_timeout_ms = transfer->settings_->connect_timeout_ms,
@@ -377,6 +445,9 @@ static void webhook_transfer_collect(CURL *easy, CURLcode result, struct webhook
 struct delivery *webhook_transfer_end(struct webhook_transfer *transfer, CURLcode result,
                                       struct target_verdict *ret_verdict)
 {
+    if (transfer->is_cut_off_)
+        result = CURLE_GOT_NOTHING;
+    transfer->attempt_.was_kept = transfer->is_cut_off_;
     webhook_transfer_collect(transfer->easy, result, &transfer->attempt_);
     *ret_verdict = webhook_outcome_verdict(&transfer->attempt_);
     webhook_outcome_set(&transfer->delivery_->outcome, &transfer->attempt_);

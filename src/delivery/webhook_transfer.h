@@ -16,6 +16,16 @@
 #include "delivery/webhook_outcome.h"
 #include "delivery/webhook_request.h"
 
+/* A connection of libcurl's. Two to different servers may share a local port, and then this: one of
+ * them is closed early. */
+struct webhook_connection_use {
+    struct instant opened_at;
+    uint32_t requests; /* sent over it */
+    bool is_worn;      /* it takes no webhook that begins later */
+};
+
+#define WEBHOOK_GENERATIONS 4096 /* origins with equal hashes share a generation */
+
 /* Borrowed by the transfers, and by libcurl's connections until its multi handle is gone. */
 struct webhook_settings {
     const struct guard *guard;
@@ -28,6 +38,10 @@ struct webhook_settings {
     struct random *trace_high, *trace_low; /* for the ids of traces; the webhook thread's */
     uint64_t connect_timeout_ms;
     uint64_t response_bytes_max;
+    uint64_t connection_age_ms_max;
+    uint32_t connection_requests_max;
+    struct webhook_connection_use *uses; /* 65,536, by the connection's local port */
+    uint32_t *generations;               /* of connections, for each origin */
 };
 
 struct webhook_transfer {
@@ -41,9 +55,14 @@ struct webhook_transfer {
     struct buffer target_;             /* whose URL `easy` has now */
     uint64_t head_bytes_, body_bytes_; /* of the answer, so far */
     char status_class_;                /* '2' of 200, for the headers at hand */
-    uint32_t sent_count_; /* how often the request was sent: libcurl repeats it when a kept-alive
-                             connection turns out to be closed */
-    bool is_worn_;        /* `easy` must be made new before it is used again */
+    uint32_t sent_count_; /* how often libcurl began to send: again when a kept-alive connection
+                             turns out to be closed */
+    long opened_count_;   /* connections opened for this delivery */
+    uint64_t origin_;     /* index of the target's origin in `generations` */
+    uint32_t generation_; /* of the connections that `easy` may use, if `has_generation_` */
+    bool has_generation_;
+    bool is_cut_off_; /* the connection was closed after the request was sent */
+    bool is_worn_;    /* `easy` must be made new before it is used again */
 };
 
 /* NULL when out of memory. */
