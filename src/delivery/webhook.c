@@ -65,7 +65,7 @@ struct webhook {
     bool is_stopping;
     struct random trace_high, trace_low;
     struct webhook_connection_use uses[UINT16_MAX + 1];
-    uint32_t generations[WEBHOOK_GENERATIONS];
+    struct webhook_generation generations[WEBHOOK_GENERATIONS];
 };
 
 #define NEVER ((struct instant){UINT64_MAX})

@@ -127,7 +127,7 @@ struct outcome_fuzz_fixture {
     int listener;
     char name[64];
     struct webhook_connection_use uses[UINT16_MAX + 1];
-    uint32_t generations[WEBHOOK_GENERATIONS];
+    struct webhook_generation generations[WEBHOOK_GENERATIONS];
 };
 
 static void webhook_outcome_fuzz_start(struct outcome_fuzz_fixture *fixture)

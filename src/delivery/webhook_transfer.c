@@ -68,13 +68,15 @@ static int close_socket(void *context, curl_socket_t fd)
     return close(fd);
 }
 
-/* Counts the requests over the connection. At the last one, webhooks that begin later get another
- * connection, and this one is closed when no request is under way on it. */
+/* Counts the requests over the connection. After the last one it is closed. One of HTTP/2, which
+ * requests share, goes on until a webhook that begins later has connected anew, and is closed when
+ * no request is under way on it. */
 static void webhook_transfer_count(struct webhook_transfer *transfer, int own_port)
 {
     const struct webhook_settings *settings = transfer->settings_;
     const struct instant now = instant_now();
     struct webhook_connection_use *use = &settings->uses[own_port & UINT16_MAX];
+    struct webhook_generation *origin = transfer->origin_;
     long opened = 0;
 
     curl_easy_getinfo(transfer->easy, CURLINFO_NUM_CONNECTS, &opened);
@@ -82,13 +84,16 @@ static void webhook_transfer_count(struct webhook_transfer *transfer, int own_po
         *use = (struct webhook_connection_use){.opened_at = now};
     transfer->opened_count_ = opened;
     use->requests++;
-    if (use->requests < settings->connection_requests_max &&
-        instant_since_ns(use->opened_at, now) < settings->connection_age_ms_max * UINT64_C(1000000))
-        return;
-    curl_easy_setopt(transfer->easy, CURLOPT_FORBID_REUSE, 1L);
-    if (!use->is_worn)
-        settings->generations[transfer->origin_]++;
-    use->is_worn = true;
+    if (transfer->is_scout_)
+        *origin = (struct webhook_generation){.current = transfer->generation_};
+    const bool is_worn = use->requests >= settings->connection_requests_max ||
+                         instant_since_ns(use->opened_at, now) >=
+                             settings->connection_age_ms_max * UINT64_C(1000000);
+    if (transfer->generation_ != origin->current || (is_worn && !use->is_shared))
+        curl_easy_setopt(transfer->easy, CURLOPT_FORBID_REUSE, 1L);
+    else
+        origin->is_over |= is_worn;
+    transfer->use_ = use;
 }
 
 /* libcurl is about to send the request. When a kept-alive connection turns out to be closed, it
@@ -288,16 +293,21 @@ static bool webhook_transfer_renew(struct webhook_transfer *transfer)
 /* ---- one delivery ---- */
 
 /* libcurl shares a connection among requests with equal settings of trust. So a number in the path
- * of the folder of authorities, below a file and thus always empty, tells generations apart. */
+ * of the folder of authorities, below a file and thus always empty, tells generations apart. When
+ * one is over, a single webhook opens the connection of the next. */
 static bool webhook_transfer_set_generation(struct webhook_transfer *transfer,
                                             const struct timer *timer)
 {
     const struct webhook_settings *settings = transfer->settings_;
     const char *folder = settings->ca_file ? NULL : curl_version_info(CURLVERSION_NOW)->capath;
+    const uint64_t index = bytes_hash(0, timer_target_origin(timer)) % WEBHOOK_GENERATIONS;
+    struct webhook_generation *origin = &settings->generations[index];
     char path[PATH_MAX];
 
-    transfer->origin_ = bytes_hash(0, timer_target_origin(timer)) % WEBHOOK_GENERATIONS;
-    const uint32_t generation = settings->generations[transfer->origin_];
+    transfer->origin_ = origin;
+    transfer->is_scout_ = origin->is_over && !origin->has_scout;
+    origin->has_scout |= transfer->is_scout_;
+    const uint32_t generation = origin->current + transfer->is_scout_;
     if (transfer->has_generation_ && transfer->generation_ == generation)
         return true;
     snprintf(path, sizeof(path), "%s%s/dev/null/%" PRIu32, folder ? folder : "", folder ? ":" : "",
@@ -305,6 +315,14 @@ static bool webhook_transfer_set_generation(struct webhook_transfer *transfer,
     transfer->has_generation_ = curl_easy_setopt(transfer->easy, CURLOPT_CAPATH, path) == CURLE_OK;
     transfer->generation_ = generation;
     return transfer->has_generation_;
+}
+
+/* If its scout failed, an origin that is in need of a new connection gets another scout. */
+static void webhook_transfer_leave_origin(struct webhook_transfer *transfer)
+{
+    if (transfer->is_scout_ && transfer->origin_->current != transfer->generation_)
+        transfer->origin_->has_scout = false;
+    transfer->is_scout_ = false;
 }
 
 /* Points `easy` at the target; most often it is there already. False with the outcome of a target
@@ -380,6 +398,7 @@ bool webhook_transfer_begin(struct webhook_transfer *transfer, struct delivery *
         is_ready = set_target(transfer, timer, &delivery->outcome) &&
                    set_request(transfer, delivery, timeout_ms);
     if (!is_ready) {
+        webhook_transfer_leave_origin(transfer);
         if (!delivery->outcome.error[0])
             webhook_outcome_fail(&delivery->outcome, DELIVERY_FAILED, "out of memory");
         return false;
@@ -388,6 +407,7 @@ bool webhook_transfer_begin(struct webhook_transfer *transfer, struct delivery *
     transfer->head_bytes_ = transfer->body_bytes_ = transfer->sent_count_ = 0;
     transfer->status_class_ = '\0';
     transfer->is_cut_off_ = false;
+    transfer->use_ = NULL;
     transfer->opened_count_ = 0;
     transfer->attempt_ = (struct webhook_attempt){
         .timeout_ms = timer->retry.timeout_ms,
@@ -401,6 +421,7 @@ static struct delivery *give_back(struct webhook_transfer *transfer)
     struct delivery *delivery = transfer->delivery_;
 
     delivery->ended_us = wall_now_us();
+    webhook_transfer_leave_origin(transfer);
     transfer->delivery_ = NULL;
     transfer->is_worn_ = is_worn(transfer);
     return delivery;
@@ -420,13 +441,20 @@ static bool is_long_header(CURL *easy, CURLcode result)
 }
 
 /* What libcurl knows of the attempt that is over. `retry_after` lives as long as the handle. */
-static void webhook_transfer_collect(CURL *easy, CURLcode result, struct webhook_attempt *attempt)
+static void webhook_transfer_collect(struct webhook_transfer *transfer, CURLcode result)
 {
+    struct webhook_attempt *attempt = &transfer->attempt_;
+    CURL *easy = transfer->easy;
+
     attempt->result = result;
     attempt->has_long_header = is_long_header(easy, result);
     long status = 0;
     curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
     attempt->status = (uint16_t)status;
+    long version = 0;
+    curl_easy_getinfo(easy, CURLINFO_HTTP_VERSION, &version);
+    if (transfer->use_ && version == CURL_HTTP_VERSION_2_0)
+        transfer->use_->is_shared = true;
     curl_off_t resolved_us = 0;
     curl_easy_getinfo(easy, CURLINFO_NAMELOOKUP_TIME_T, &resolved_us);
     attempt->is_resolved = resolved_us > 0;
@@ -448,7 +476,7 @@ struct delivery *webhook_transfer_end(struct webhook_transfer *transfer, CURLcod
     if (transfer->is_cut_off_)
         result = CURLE_GOT_NOTHING;
     transfer->attempt_.was_kept = transfer->is_cut_off_;
-    webhook_transfer_collect(transfer->easy, result, &transfer->attempt_);
+    webhook_transfer_collect(transfer, result);
     *ret_verdict = webhook_outcome_verdict(&transfer->attempt_);
     webhook_outcome_set(&transfer->delivery_->outcome, &transfer->attempt_);
     if (transfer->attempt_.has_lapsed)

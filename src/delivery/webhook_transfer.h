@@ -21,7 +21,14 @@
 struct webhook_connection_use {
     struct instant opened_at;
     uint32_t requests; /* sent over it */
-    bool is_worn;      /* it takes no webhook that begins later */
+    bool is_shared;    /* HTTP/2: several at a time */
+};
+
+/* Which connections of libcurl's the webhooks to an origin may use. */
+struct webhook_generation {
+    uint32_t current; /* number */
+    bool is_over;     /* a connection of it is at its limits: the next one is wanted */
+    bool has_scout;   /* a webhook is under way that opens the next one */
 };
 
 #define WEBHOOK_GENERATIONS 4096 /* origins with equal hashes share a generation */
@@ -40,8 +47,8 @@ struct webhook_settings {
     uint64_t response_bytes_max;
     uint64_t connection_age_ms_max;
     uint32_t connection_requests_max;
-    struct webhook_connection_use *uses; /* 65,536, by the connection's local port */
-    uint32_t *generations;               /* of connections, for each origin */
+    struct webhook_connection_use *uses;    /* 65,536, by the connection's local port */
+    struct webhook_generation *generations; /* WEBHOOK_GENERATIONS, by the hash of the origin */
 };
 
 struct webhook_transfer {
@@ -58,9 +65,10 @@ struct webhook_transfer {
     uint32_t sent_count_; /* how often libcurl began to send: again when a kept-alive connection
                              turns out to be closed */
     long opened_count_;   /* connections opened for this delivery */
-    uint64_t origin_;     /* index of the target's origin in `generations` */
+    struct webhook_connection_use *use_; /* NULL: no connection yet */
+    struct webhook_generation *origin_;  /* of the target; NULL: none yet */
     uint32_t generation_; /* of the connections that `easy` may use, if `has_generation_` */
-    bool has_generation_;
+    bool has_generation_, is_scout_;
     bool is_cut_off_; /* the connection was closed after the request was sent */
     bool is_worn_;    /* `easy` must be made new before it is used again */
 };

@@ -187,7 +187,7 @@ enum config_log_level {
           "limit of open connections to webhook targets")                                         \
     FIELD(DURATION, webhook_connection_age_max, "5m", 1000, DAY_MS,                               \
           "age at which a connection to a webhook target takes no further request")               \
-    FIELD(U32, webhook_connection_requests_max, "500", 1, 1000000000,                            \
+    FIELD(U32, webhook_connection_requests_max, "500", 1, 1000000000,                             \
           "limit of webhooks sent over one connection; HTTP/2 streams in flight may exceed it")   \
     FIELD(DURATION, webhook_connect_timeout, "10s", 10, HOUR_MS,                                  \
           "time limit of connecting to a webhook target")                                         \
