@@ -37,6 +37,8 @@
       "Timers resumed, by a call or at the time until which they were paused.")                 \
     X(TIMERS_DROPPED, dropped, COUNTER, "tickwheel_timers_dropped_total", "", 1,                \
       "Firings dropped because they were later than their timer allows.")                       \
+    X(SCHEDULE_WAITS, schedule_waits, COUNTER, "tickwheel_schedule_waits_total", "", 1,         \
+      "Times that a due firing was put off because its time zone is not on this machine.")      \
     X(TIMERS_TOUCHED, touched, COUNTER, "tickwheel_timers_touched_total", "", 1,                \
       "Due times extended by a short record beside the timer's row.")                           \
     X(TIMERS_MOVED_ON, rows_moved, COUNTER, "tickwheel_timers_moved_on_total", "", 1,           \

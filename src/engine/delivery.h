@@ -51,7 +51,8 @@ struct delivery {
      * partition. It moves, and lives as long as the senders. NULL: always. */
     const _Atomic uint64_t *valid_until_ns;
     struct wall found_due; /* when the engine found it due */
-    bool is_unproven;      /* its target did not answer lately: others may go first */
+    struct wall row_due; /* due time in its row: of the first firing missed, if this is the last */
+    bool is_unproven;    /* its target did not answer lately: others may go first */
     /* Stamped on the way, for lateness by stage; wall clock, microseconds. */
     uint64_t handed_us;  /* left the engine */
     uint64_t started_us; /* the request was handed to the network */

@@ -154,7 +154,7 @@ static void dispatch_add(struct engine *engine, struct entry *entry)
         spill_timer(engine, NULL, entry);
 }
 
-void dispatch_requeue(struct engine *engine, struct entry *entry)
+void dispatch_requeue(struct engine *engine, struct entry *entry, struct wall due)
 {
     struct timer *timer = entry->timer;
 
@@ -163,6 +163,7 @@ void dispatch_requeue(struct engine *engine, struct entry *entry)
     assert(entry->timer->state == TIMER_DELIVERING);
     assert(entry->phase == ENTRY_INFLIGHT);
     timer->state = entry->flags & ENTRY_WAS_RETRYING ? TIMER_RETRYING : TIMER_SCHEDULED;
+    timer->due = due;
     if (!position_is_due(engine, timer) && !position_is_spilled(engine, timer)) {
         spill_reschedule(engine, entry); /* the clock stepped back meanwhile */
         return;
@@ -367,10 +368,15 @@ bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
     assert(engine->is_in_turn);
     assert(entry->phase == ENTRY_QUEUED);
     assert(entry->row_at.ms == timer->at.ms);
-    if (outcome_is_too_late(engine, timer)) {
+    struct wall due;
+    const enum outcome_firing firing = outcome_firing(engine, timer, &due);
+    if (firing != OUTCOME_FIRES) {
         dispatch_count_out(engine, queue, entry);
         dispatch_queue_update(engine, queue);
-        outcome_dropped(engine, entry);
+        if (firing == OUTCOME_WAITS)
+            outcome_waits(engine, entry);
+        else
+            outcome_dropped(engine, entry);
         *ret_delivery = NULL;
         return true;
     }
@@ -378,7 +384,10 @@ bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
     struct delivery *delivery = calloc(1, sizeof(*delivery));
     if (!delivery)
         return false;
-    assert(timer->due.ms <= engine->now.ms); /* never early */
+    assert(due.ms <= engine->now.ms); /* never early */
+    delivery->row_due = timer->due;
+    timer->due = due;
+    entry->found_due = wall_max(entry->found_due, due);
     lateness_of_delivery(engine, queue, entry);
     dispatch_count_out(engine, queue, entry);
     if (rate)

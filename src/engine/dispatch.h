@@ -42,8 +42,9 @@ void dispatch_send(struct engine *engine);
 void dispatch_returned(struct engine *engine, struct entry *entry,
                        const struct delivery_outcome *outcome);
 
-/* Its target never saw it: it is queued again, in front, as if it had never been handed out. */
-void dispatch_requeue(struct engine *engine, struct entry *entry);
+/* Its target never saw it: it is queued again, in front, as if it had never been handed out, with
+ * the due time of its row. */
+void dispatch_requeue(struct engine *engine, struct entry *entry, struct wall due);
 
 /* Takes in the places that other engines of the budget have left to this one; and whether there are
  * any. */

@@ -291,7 +291,7 @@ void engine_delivered(struct engine *engine, struct delivery *delivery)
     history_returned(engine->history, delivery, engine->now);
     dispatch_returned(engine, entry, &delivery->outcome);
     if (delivery->outcome.result == DELIVERY_RETURNED) {
-        dispatch_requeue(engine, entry);
+        dispatch_requeue(engine, entry, delivery->row_due);
         free(delivery);
     } else {
         outcome_apply(engine, entry, delivery);

@@ -510,8 +510,8 @@ static enum error_code fault_find_zone(void *context, struct bytes name,
 }
 
 /* Goal: what recurs goes on, also when there is no memory for its time zone, or no descriptor to
- * read it with, just when it has fired. Method: daily in a zone; the first time its zone cannot be
- * read, so it comes again, and then it can. */
+ * read it with, just when it has fired. Method: daily in a zone; its zone cannot be read when
+ * it has fired, so it waits until it can, and comes again. */
 static void test_a_zone_that_cannot_be_read(void **state)
 {
     static const enum error_code codes[] = {ERROR_NO_MEMORY, ERROR_IO};
@@ -539,8 +539,10 @@ static void test_a_zone_that_cannot_be_read(void **state)
         shelf.code = codes[i];
         fixture_answer_all(&fixture, DELIVERY_DONE);
         fixture_advance_to(&fixture, 5000);
-        assert_int_equal(fixture.delivered_count, 2);
+        assert_int_equal(fixture.delivered_count, 1);
         shelf.code = ERROR_NONE;
+        fixture_advance_to(&fixture, 20000);
+        assert_int_equal(fixture.delivered_count, 2);
         fixture_answer_all(&fixture, DELIVERY_DONE);
         assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &created.id, 0, NULL), ERROR_NONE);
         fixture_advance_to(&fixture, 25 * HOUR_MS);

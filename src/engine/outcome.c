@@ -18,6 +18,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Bounds of the pause after which a firing whose schedule cannot be derived is looked at again. */
+#define OUTCOME_WAIT_SHORT_MS UINT64_C(10000)
+#define OUTCOME_WAIT_LONG_MS  UINT64_C(60000)
+
 /* Puts a copy with these texts in place of the timer, as the texts of a timer never change and an
  * answer that was not yet taken may show it as it was. Out of memory the old texts stay, which is
  * better than none of them. */
@@ -155,18 +159,22 @@ static bool outcome_report(struct engine *engine, struct entry *entry, const str
     return true;
 }
 
-/* When a timer that recurs fires next, seen from `now`; WALL_NEVER when it does not. False when
- * that cannot be told just now, for want of memory or because a time zone cannot be read. */
+/* When a timer that recurs fires next, seen from `now`; WALL_NEVER when it does not recur, or has
+ * fired for the last time. False when that cannot be derived: its time zone is not on this machine,
+ * or memory is short. */
 static bool outcome_next_due(const struct engine *engine, const struct timer *timer,
                              struct wall now, struct wall *ret_due)
 {
+    struct schedule schedule;
+
     assert(!timer_is_final(timer->state) || timer->state == TIMER_DEAD);
-    struct schedule schedule = {0};
-    enum error_code code = ERROR_INVALID;
-    if (timer->texts.schedule.size)
-        code = schedule_of(timer, &engine->options.zones, &schedule, NULL);
-    *ret_due = code ? WALL_NEVER : schedule_next(&schedule, timer->due, now);
-    return code != ERROR_NO_MEMORY && code != ERROR_IO;
+    *ret_due = WALL_NEVER;
+    if (!timer->texts.schedule.size)
+        return true;
+    if (schedule_of(timer, &engine->options.zones, &schedule, NULL))
+        return false;
+    *ret_due = schedule_next(&schedule, timer->due, now);
+    return true;
 }
 
 /* Not before the due time either: the clock may have stepped back since it was reached. */
@@ -328,6 +336,57 @@ void outcome_exhausted(struct engine *engine, struct entry *entry)
     assert(entry->phase == ENTRY_WRITING);
 }
 
+enum outcome_firing outcome_firing(const struct engine *engine, const struct timer *timer,
+                                   struct wall *ret_due)
+{
+    struct schedule schedule;
+
+    assert(engine->is_in_turn && !timer_is_final(timer->state));
+    *ret_due = timer->due;
+    if (!timer->texts.schedule.size)
+        return OUTCOME_FIRES;
+    if (schedule_of(timer, &engine->options.zones, &schedule, NULL))
+        return OUTCOME_WAITS;
+    if (schedule_drops(&schedule, timer->due, engine->now))
+        return OUTCOME_TOO_LATE;
+    if (timer->attempts == 0)
+        *ret_due = schedule_latest(&schedule, timer->due, engine->now);
+    return OUTCOME_FIRES;
+}
+
+/* The pause grows with the lateness, so that many timers cost few writes. Half of it is random, so
+ * that they do not return together. */
+static uint64_t outcome_wait_ms(struct engine *engine, const struct timer *timer)
+{
+    uint64_t pause_ms = wall_since(timer->due, engine->now) / 8;
+
+    if (pause_ms < OUTCOME_WAIT_SHORT_MS)
+        pause_ms = OUTCOME_WAIT_SHORT_MS;
+    else if (pause_ms > OUTCOME_WAIT_LONG_MS)
+        pause_ms = OUTCOME_WAIT_LONG_MS;
+    return pause_ms / 2 + random_below(&engine->random, pause_ms / 2 + 1);
+}
+
+void outcome_waits(struct engine *engine, struct entry *entry)
+{
+    struct schedule schedule;
+    struct error error = {.text = ""};
+
+    assert(engine->is_in_turn && !timer_is_final(entry->timer->state));
+    schedule_of(entry->timer, &engine->options.zones, &schedule, &error);
+    char text[sizeof(error.text) + 16];
+    snprintf(text, sizeof(text), "waits: %s", error.text);
+    if (!bytes_equal(entry->timer->texts.last_error, bytes_of(text))) {
+        outcome_set_error(engine, entry, text);
+        entry->timer->version++;
+    }
+    engine->stats.schedule_waits++;
+    entry->timer->state = TIMER_RETRYING;
+    entry->timer->at = outcome_put_off(engine, entry->timer, outcome_wait_ms(engine, entry->timer));
+    watermark_write_own(engine, entry);
+    assert(entry->phase == ENTRY_WRITING);
+}
+
 static bool outcome_is_too_late_at(const struct engine *engine, const struct timer *timer,
                                    struct wall at)
 {
@@ -338,14 +397,9 @@ static bool outcome_is_too_late_at(const struct engine *engine, const struct tim
            schedule_drops(&schedule, timer->due, at);
 }
 
-bool outcome_is_too_late(const struct engine *engine, const struct timer *timer)
-{
-    return outcome_is_too_late_at(engine, timer, engine->now);
-}
-
 void outcome_dropped(struct engine *engine, struct entry *entry)
 {
-    assert(outcome_is_too_late(engine, entry->timer));
+    assert(outcome_is_too_late_at(engine, entry->timer, engine->now));
     assert(engine->is_in_turn);
     assert(!timer_is_final(entry->timer->state));
     char late[DURATION_TEXT_SIZE];

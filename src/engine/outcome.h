@@ -24,9 +24,19 @@ struct wall outcome_paused_again(struct engine *engine, const struct timer *time
 /* A timer is due that has no attempt left: a patch took them away. */
 void outcome_exhausted(struct engine *engine, struct entry *entry);
 
-/* Whether a firing is later than its timer allows; then it is dropped. */
-bool outcome_is_too_late(const struct engine *engine, const struct timer *timer);
+enum outcome_firing {
+    OUTCOME_FIRES,
+    OUTCOME_TOO_LATE, /* it is later than its timer allows: outcome_dropped */
+    OUTCOME_WAITS,    /* its schedule cannot be derived on this machine: outcome_waits */
+};
+
+/* Decides on the firing of a timer that could be delivered now. With OUTCOME_FIRES `ret_due` is
+ * when it was due: of several missed firings the last takes the place of the first, unless an
+ * attempt of the first was made or the timer wants each. */
+enum outcome_firing outcome_firing(const struct engine *engine, const struct timer *timer,
+                                   struct wall *ret_due);
 void outcome_dropped(struct engine *engine, struct entry *entry);
+void outcome_waits(struct engine *engine, struct entry *entry);
 
 /* When a dead letter is due that is redriven and may act from `from` on: as it was, unless that is
  * too late by then; then with its next firing, or at `from` when there is none. */

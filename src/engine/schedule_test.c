@@ -133,23 +133,198 @@ static void test_fires_each_as_planned_and_ends(void **state)
     fixture_deinit(&fixture);
 }
 
-/* An outage of an hour: only the last one missed is fired, and then as planned. */
-/* proves: missed */
-static void test_after_an_outage_the_last_missed_fires(void **state)
+/* How three days pass in which nothing can fire. */
+enum way {
+    WAY_DOWN,        /* the service does not run: an outage, a clean stop */
+    WAY_STOPPED,     /* the process stands still: SIGSTOP, a machine that sleeps */
+    WAY_PAUSED,      /* the timer is paused */
+    WAY_MAINTENANCE, /* deliveries are held; a paused queue or target waits at the same place */
+    WAY_NO_WORKER,   /* nobody pulls from its queue */
+    WAY_BREAKER,     /* the delivery was postponed before an attempt was made */
+    WAY_COUNT,
+};
+
+static struct delivery *schedule_pull(struct engine_fixture *fixture)
 {
+    struct delivery *delivery = turn_pull(fixture->engine, fixture->now, BYTES("q"), 5);
+
+    fixture_carry_out(fixture);
+    if (!delivery) /* the first was too late, and another took its place */
+        delivery = turn_pull(fixture->engine, fixture->now, BYTES("q"), 5);
+    if (delivery)
+        list_init(&delivery->link); /* fixture_answer() takes it off a list */
+    fixture_carry_out(fixture);
+    return delivery;
+}
+
+/* Lets time pass up to `ms` and returns the number of firings, with the due time of the last. */
+static size_t schedule_fire_until(struct engine_fixture *fixture, enum way way, uint64_t ms,
+                                  uint64_t *ret_due_ms)
+{
+    size_t count = 0;
+    struct delivery *delivery;
+
+    fixture_advance_to(fixture, ms);
+    while (
+        (delivery = way == WAY_NO_WORKER ? schedule_pull(fixture) : fixture_first_out(fixture))) {
+        count++;
+        *ret_due_ms = delivery->timer->due.ms - START.ms;
+        fixture_answer(fixture, delivery, (struct delivery_outcome){.result = DELIVERY_DONE});
+        fixture_advance_to(fixture, ms);
+    }
+    return count;
+}
+
+static void schedule_pause(struct engine_fixture *fixture, const struct timer_id *id)
+{
+    const struct timer_texts texts = {.target = BYTES("queue:unused")};
+    struct command command = {.kind = COMMAND_PAUSE, .id = *id, .patch = timer_alloc(&texts)};
+
+    assert_non_null(command.patch);
+    command.patch->at = STORAGE_PAUSED_AT;
+    fixture_command(fixture, &command);
+    assert_int_equal(command.error, ERROR_NONE);
+    fixture_carry_out(fixture);
+}
+
+static void schedule_pass_days(struct engine_fixture *fixture, enum way way, atomic_bool *is_held,
+                               const struct timer_id *id)
+{
+    const uint64_t back_ms = 4 * 24 * HOUR_MS + HOUR_MS;
+
+    if (way == WAY_DOWN)
+        fixture_close(fixture);
+    if (way == WAY_PAUSED)
+        schedule_pause(fixture, id);
+    atomic_store(is_held, way == WAY_MAINTENANCE);
+    if (way == WAY_MAINTENANCE || way == WAY_NO_WORKER)
+        for (uint64_t day = 1; day <= 4; day++)
+            fixture_advance_to(fixture, day * 24 * HOUR_MS);
+    if (way == WAY_BREAKER) {
+        fixture_advance_to(fixture, 24 * HOUR_MS);
+        fixture_answer(fixture, fixture_first_out(fixture),
+                       (struct delivery_outcome){.result = DELIVERY_POSTPONED});
+    }
+    fixture->now.ms = START.ms + back_ms;
+    atomic_store(is_held, false);
+    if (way == WAY_DOWN)
+        fixture_open(fixture);
+    if (way == WAY_PAUSED)
+        assert_int_equal(fixture_ask(fixture, COMMAND_RESUME, id, 0, NULL), ERROR_NONE);
+}
+
+/* Of the firings that were missed in three days the last comes, once, whatever held them up; then
+ * it goes on as planned. */
+/* proves: missed, target-pause, resume */
+static void test_the_last_missed_fires_alone(void **state)
+{
+    static const char *const schedules[] = {
+        "{\"every\":\"1d\"}",
+        "{\"cron\":\"0 8 * * *\",\"timezone\":\"UTC\",\"dst\":\"shift\"}",
+        "{\"every\":\"1d\",\"late\":{\"drop_after\":\"2h\"}}",
+    };
+    const uint64_t day_ms = 24 * HOUR_MS;
+
+    (void)state;
+    for (unsigned i = 0; i < 3 * WAY_COUNT; i++) {
+        const enum way way = (enum way)(i % WAY_COUNT);
+        struct engine_fixture fixture;
+        atomic_bool is_held = false;
+        uint64_t due_ms = 0;
+
+        fixture_prepare(&fixture);
+        fixture.options.is_held = &is_held;
+        fixture_open(&fixture);
+        struct timer_id id = create_timer(
+            &fixture, recurring_at(way == WAY_NO_WORKER ? "queue:q" : "http://a.example/",
+                                   schedules[i / WAY_COUNT], day_ms));
+        schedule_pass_days(&fixture, way, &is_held, &id);
+        assert_int_equal(schedule_fire_until(&fixture, way, 4 * day_ms + 2 * HOUR_MS, &due_ms), 1);
+        assert_int_equal(due_ms, 4 * day_ms);
+        assert_int_equal(schedule_fire_until(&fixture, way, 5 * day_ms - 1, &due_ms), 0);
+        assert_int_equal(schedule_fire_until(&fixture, way, 5 * day_ms, &due_ms), 1);
+        assert_int_equal(due_ms, 5 * day_ms);
+        struct engine_stats stats;
+        engine_stats(fixture.engine, &stats);
+        assert_int_equal(stats.given_up, stats.dropped); /* the first, where it was too late */
+        fixture_deinit(&fixture);
+    }
+}
+
+/* A firing of which an attempt was made is not replaced by a later one: it is retried. */
+static void test_a_firing_that_began_is_retried(void **state)
+{
+    uint64_t due_ms = 0;
+
     (void)state;
     struct engine_fixture fixture;
     fixture_init(&fixture);
     create_recurring(&fixture, "{\"every\":\"10s\"}", 10000);
-    fixture_close(&fixture);
-    fixture.now.ms = START.ms + HOUR_MS + 1000;
-    fixture_open(&fixture);
-    uint64_t due_ms[400];
-    assert_int_equal(deliver_until(&fixture, HOUR_MS + 21000, due_ms, 400), 4);
-    assert_int_equal(due_ms[0], 10000); /* what it was waiting for */
-    assert_int_equal(due_ms[1], HOUR_MS);
-    assert_int_equal(due_ms[2], HOUR_MS + 10000);
+    fixture_advance_to(&fixture, 10000);
+    fixture_answer(&fixture, fixture_first_out(&fixture),
+                   (struct delivery_outcome){.result = DELIVERY_FAILED});
+    fixture_advance_to(&fixture, 35000);
+    assert_int_equal(fixture_first_out(&fixture)->attempt, 2);
+    assert_int_equal(fixture_first_out(&fixture)->timer->due.ms - START.ms, 10000);
+    assert_int_equal(schedule_fire_until(&fixture, WAY_STOPPED, 35000, &due_ms), 2);
+    assert_int_equal(due_ms, 30000);
     fixture_deinit(&fixture);
+}
+
+static bool schedule_has_zone;
+
+static enum error_code schedule_find_zone(void *context, struct bytes name,
+                                          const struct zone **ret_zone)
+{
+    (void)context;
+    assert_true(bytes_equal(name, BYTES("US/Pacific")));
+    *ret_zone = zone_utc();
+    return schedule_has_zone ? ERROR_NONE : ERROR_NOT_FOUND;
+}
+
+/* The time zone of a timer is not on the machine: it waits, says why, and goes on when the zone is
+ * there, also over restarts, with the last firing that it missed. */
+/* proves: zone-missing */
+static void test_waits_for_its_zone(void **state)
+{
+    const char *const text =
+        "{\"cron\":\"0 8 * * *\",\"timezone\":\"US/Pacific\",\"dst\":\"shift\"}";
+    const uint64_t day_ms = 24 * HOUR_MS;
+    uint64_t due_ms = 0;
+
+    (void)state;
+    for (int way = 0; way < WAY_COUNT; way += WAY_NO_WORKER) {
+        struct engine_fixture fixture;
+        fixture_prepare(&fixture);
+        fixture.options.zones.find = schedule_find_zone;
+        schedule_has_zone = true;
+        fixture_open(&fixture);
+        struct timer_id id = create_timer(
+            &fixture, recurring_at(way ? "queue:q" : "http://a.example/", text, day_ms));
+        fixture_close(&fixture);
+        schedule_has_zone = false;
+        fixture_open(&fixture);
+        for (uint64_t hours = 24; hours < 72; hours += 8)
+            assert_int_equal(schedule_fire_until(&fixture, (enum way)way, hours * HOUR_MS, &due_ms),
+                             0);
+        fixture_close(&fixture);
+        fixture_open(&fixture);
+        struct command get = {.kind = COMMAND_GET, .id = id};
+        fixture_command(&fixture, &get);
+        assert_int_equal(get.error, ERROR_NONE);
+        assert_true(bytes_equal(get.timer->texts.last_error,
+                                BYTES("waits: There is no time zone \"US/Pacific\"")));
+        assert_int_equal(get.timer->attempts, 0);
+        assert_int_equal(get.timer->version, 2); /* once, however often it is looked at */
+        fixture_carry_out(&fixture);
+        schedule_has_zone = true;
+        fixture_advance_to(&fixture, 3 * day_ms);
+        assert_int_equal(schedule_fire_until(&fixture, (enum way)way, 3 * day_ms + 120000, &due_ms),
+                         1);
+        assert_int_equal(due_ms, 3 * day_ms);
+        assert_int_equal(schedule_fire_until(&fixture, (enum way)way, 4 * day_ms, &due_ms), 1);
+        fixture_deinit(&fixture);
+    }
 }
 
 /* proves: missed */
@@ -233,16 +408,6 @@ static void test_failed_firings(void **state)
     assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &created.id, 0, &shown), ERROR_GONE);
     assert_int_equal(shown, TIMER_DEAD);
     fixture_deinit(&fixture);
-}
-
-static struct delivery *schedule_pull(struct engine_fixture *fixture)
-{
-    struct delivery *delivery = turn_pull(fixture->engine, fixture->now, BYTES("q"), 5);
-
-    if (delivery)
-        list_init(&delivery->link); /* fixture_answer() takes it off a list */
-    fixture_carry_out(fixture);
-    return delivery;
 }
 
 /* A timer of a queue goes on when it is acknowledged and when it runs out of attempts; what was
@@ -341,7 +506,9 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_text_says_what_was_asked),
         cmocka_unit_test(test_fires_each_as_planned_and_ends),
-        cmocka_unit_test(test_after_an_outage_the_last_missed_fires),
+        cmocka_unit_test(test_the_last_missed_fires_alone),
+        cmocka_unit_test(test_a_firing_that_began_is_retried),
+        cmocka_unit_test(test_waits_for_its_zone),
         cmocka_unit_test(test_each_missed_fires_unless_too_late),
         cmocka_unit_test(test_one_that_is_too_late_is_dropped),
         cmocka_unit_test(test_failed_firings),

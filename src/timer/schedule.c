@@ -216,7 +216,7 @@ static enum error_code make_cron(const struct schedule_spec *spec, const struct 
                        : ERROR_NOT_FOUND;
     if (code == ERROR_NO_MEMORY || code == ERROR_IO)
         return error_set(ret_error, code, "The time zone cannot be read now");
-    return code ? error_set(ret_error, ERROR_INVALID, "There is no time zone \"%.*s\"",
+    return code ? error_set(ret_error, ERROR_NOT_FOUND, "There is no time zone \"%.*s\"",
                             (int)(spec->timezone.size < 64 ? spec->timezone.size : 64),
                             spec->timezone.data)
                 : ERROR_NONE;
@@ -293,6 +293,15 @@ struct wall schedule_next(const struct schedule *schedule, struct wall due, stru
     return fires_at(schedule, recurrence_resume(&schedule->recurrence, &schedule->late,
                                                 without_spread(schedule, due),
                                                 without_spread(schedule, now)));
+}
+
+struct wall schedule_latest(const struct schedule *schedule, struct wall due, struct wall now)
+{
+    if (!schedule->recurs || schedule->late.missed != RECURRENCE_MISSED_LAST)
+        return due;
+    struct wall last =
+        fires_at(schedule, recurrence_last(&schedule->recurrence, without_spread(schedule, now)));
+    return last.ms != WALL_NEVER.ms && last.ms > due.ms && last.ms <= now.ms ? last : due;
 }
 
 bool schedule_drops(const struct schedule *schedule, struct wall due, struct wall now)

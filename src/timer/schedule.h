@@ -8,9 +8,9 @@
  * A timer that fires once has only `late`, or no text at all. Each firing is `spread` behind its
  * planned instant.
  *
- * Errors     ERROR_INVALID with the reason: an expression, a zone that is not there; ERROR_CORRUPT
- *            for a text that schedule_write would not write; ERROR_NO_MEMORY and ERROR_IO when a
- *            zone cannot be read just now.
+ * Errors     ERROR_INVALID with the reason: an expression; ERROR_NOT_FOUND: a zone that is not on
+ *            this machine; ERROR_CORRUPT for a text that schedule_write would not write;
+ *            ERROR_NO_MEMORY and ERROR_IO when a zone cannot be read just now.
  * Ownership  A spec points into its text; a schedule to a zone of the source's.
  * Threads    Any: pure functions.
  */
@@ -73,6 +73,10 @@ struct wall schedule_first(const struct schedule *schedule, struct wall created)
 /* When it fires next, after the firing due at `due` is over; in the past when at once. WALL_NEVER:
  * the timer is over. */
 struct wall schedule_next(const struct schedule *schedule, struct wall due, struct wall now);
+
+/* Which firing counts when the one due at `due` was not begun by `now`: the last that was missed,
+ * or the one at `due` if the schedule wants each. */
+struct wall schedule_latest(const struct schedule *schedule, struct wall due, struct wall now);
 
 /* Whether a firing due at `due` is dropped by now. */
 bool schedule_drops(const struct schedule *schedule, struct wall due, struct wall now);

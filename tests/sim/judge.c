@@ -103,7 +103,12 @@ struct twin *judge_delivery(struct world *world, struct sim_partition *partition
     check_due(world, twin, world_now(world));
     if (twin->is_in_doubt)
         world_fail(world, twin->number, "what is durable is delivered", "its row is in doubt");
-    if (timer->version != row->version || !content_matches(&row->content, timer))
+    struct content content = row->content;
+    if (row->attempts == 0)
+        content.due =
+            rhythm_latest(&content.rhythm, content.due, world->model.now_last[partition->index]);
+    twin->out_due = content.due;
+    if (timer->version != row->version || !content_matches(&content, timer))
         world_fail(world, twin->number, "what is durable is delivered",
                    "version %u is delivered, %u is durable", timer->version, row->version);
     if (delivery->attempt != row->attempts + 1)
@@ -153,6 +158,16 @@ void judge_outcome(struct world *world, struct twin *twin, const struct delivery
 
 /* ---- what an answer shows ---- */
 
+/* While the last of several missed firings is under way, its due time is shown. */
+static bool judge_matches(const struct content *content, const struct timer *timer)
+{
+    struct content shown = *content;
+
+    if (timer->state == TIMER_DELIVERING)
+        shown.due = rhythm_latest(&shown.rhythm, shown.due, timer->due);
+    return content_matches(&shown, timer);
+}
+
 void judge_shown(struct world *world, const struct op *op, const struct twin *twin,
                  const struct timer *timer)
 {
@@ -167,7 +182,7 @@ void judge_shown(struct world *world, const struct op *op, const struct twin *tw
     if (twin->is_in_doubt && !op->walk) /* listings show what can be read */
         world_fail(world, twin->number, DURABLE, "version %u may be lost in a crash",
                    timer->version);
-    if (!content_matches(&version->content, timer))
+    if (!judge_matches(&version->content, timer))
         world_fail(world, twin->number, ANSWER, "version %u was something else", timer->version);
     if (version->firings_sum != firings_sum_shown(timer))
         world_fail(world, twin->number, ANSWER, "version %u had other runs", timer->version);
@@ -326,7 +341,7 @@ static void judge_changed(struct world *world, struct op *op)
         return;
     struct content patched = model_version(twin, command->timer->version)->content;
     content_patch(&patched, op->change.fields, &op->change.content);
-    if (!content_matches(&patched, command->timer))
+    if (!judge_matches(&patched, command->timer))
         world_fail(world, twin->number, ANSWER, "the patch is not in its answer");
 }
 

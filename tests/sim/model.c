@@ -449,6 +449,8 @@ static void check_next(struct world *world, struct twin *twin, const struct time
     const struct sim_row *row = &twin->row;
 
     twin->is_spilled = false;
+    if (twin->has_outcome)
+        twin->row.content.due = twin->out_due;
     struct content content;
     if (is_postponed(twin, timer)) {
         check_postponed(world, twin, timer);

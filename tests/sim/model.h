@@ -90,6 +90,7 @@ struct twin {
     bool is_out;
     uint64_t out_step;   /* the step at which it went out last, */
     struct wall out_at;  /* the time then by its engine, */
+    struct wall out_due; /* when it was due as it was delivered, */
     uint64_t out_epoch;  /* and whose life that was */
     bool was_given_back; /* and then it came back unseen */
     bool has_outcome;    /* handed to the engine, not yet durable */

@@ -70,6 +70,21 @@ bool rhythm_follows(const struct rhythm *rhythm, struct wall due, struct wall no
     return next.ms >= spread_ms && follows(rhythm, previous, at, next.ms - spread_ms);
 }
 
+struct wall rhythm_latest(const struct rhythm *rhythm, struct wall due, struct wall now)
+{
+    const uint64_t period = rhythm->period_ms, spread_ms = rhythm->spread_ms;
+
+    if (!rhythm_recurs(rhythm) || rhythm->is_each || now.ms < spread_ms + base_ms(rhythm))
+        return due;
+    uint64_t at = now.ms - spread_ms;
+    at -= (at - base_ms(rhythm)) % period;
+    if (at > rhythm->until.ms)
+        at = rhythm->until.ms - (rhythm->until.ms - base_ms(rhythm)) % period;
+    if (rhythm->count && (at - base_ms(rhythm)) / period >= rhythm->count)
+        at = base_ms(rhythm) + (rhythm->count - 1) * period;
+    return wall_max(due, (struct wall){at + spread_ms});
+}
+
 /* ---- requested schedules ---- */
 
 static void draw_end(struct world *world, struct rhythm *rhythm, uint64_t first)

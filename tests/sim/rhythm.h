@@ -52,6 +52,10 @@ struct bytes rhythm_text(const struct rhythm *rhythm, char ret_text[RHYTHM_TEXT_
 bool rhythm_follows(const struct rhythm *rhythm, struct wall due, struct wall now,
                     struct wall next);
 
+/* The firing that is delivered in place of the one due at `due`, of which no attempt was made by
+ * `now`: the last that was missed, unless each is wanted. */
+struct wall rhythm_latest(const struct rhythm *rhythm, struct wall due, struct wall now);
+
 /* Whether a firing due at `due` is dropped by now. */
 static inline bool rhythm_drops(const struct rhythm *rhythm, struct wall due, struct wall now)
 {

@@ -127,7 +127,11 @@ void touches_judge(struct world *world, struct op *op)
     if (timer->due.ms < due.ms)
         world_fail(world, twin->number, "a touched timer is not due before", "%llu, not %llu",
                    (unsigned long long)timer->due.ms, (unsigned long long)due.ms);
-    if (timer->due.ms == due.ms && cause_claim(world, op, twin, timer->version)) {
+    const struct wall shown =
+        timer->state == TIMER_DELIVERING /* maybe a later one that it missed */
+            ? rhythm_latest(&twin->row.content.rhythm, due, timer->due)
+            : due;
+    if (timer->due.ms == shown.ms && cause_claim(world, op, twin, timer->version)) {
         if (op->change.if_version && timer->version != op->change.if_version + 1)
             world_fail(world, twin->number, "a stale version changes nothing",
                        "version %u was touched into %u", op->change.if_version, timer->version);
