@@ -36,7 +36,7 @@ enum {
 static void replica_fail(struct replica *replica, const struct error *error)
 {
     replica->error = *error;
-    replica->is_failing = true;
+    replica->is_failing = replica->has_failed = true;
 }
 
 /* All rows are there: from the end of the log on it is a standby. */
@@ -554,13 +554,14 @@ static void replica_mend(struct replica *replica, struct instant now)
     replica->retry_at = instant_add_ms(now, STORAGE_PAUSE_MS);
     if (replica_load(replica, &place, &error)) {
         replica->error = error;
+        replica->has_failed = true;
         return;
     }
     replica->stats.restarts += replica->reading == REPLICA_EMPTIES && replica->first.next;
     replica_begin_ownership(replica, &place, now);
     if (replica->is_planned)
         ownership_plan(&replica->own, replica->planned, now);
-    replica->is_failing = false;
+    replica->is_failing = replica->has_failed = false;
     replica->is_rewound = true;
 }
 
@@ -897,6 +898,11 @@ uint64_t replica_refused(const struct replica *replica)
 bool replica_is_failing(const struct replica *replica)
 {
     return replica->is_failing;
+}
+
+bool replica_storage_fails(const struct replica *replica)
+{
+    return replica->has_failed;
 }
 
 const struct error *replica_error(const struct replica *replica)

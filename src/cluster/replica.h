@@ -204,6 +204,9 @@ uint64_t replica_refused(const struct replica *replica);
 /* The storage failed, and its place is not loaded yet. */
 bool replica_is_failing(const struct replica *replica);
 
+/* The storage failed when it was asked last; replica_error says why. */
+bool replica_storage_fails(const struct replica *replica);
+
 /* Why the storage or the log failed last; empty text: they did not. */
 const struct error *replica_error(const struct replica *replica);
 

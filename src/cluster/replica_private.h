@@ -52,6 +52,7 @@ struct replica {
 
     /* A storage that failed: nothing more is read before its place is loaded. */
     bool is_failing, is_rewound;
+    bool has_failed; /* by the storage, and not only because the partition is to be emptied */
     struct instant retry_at;
 
     /* The append in flight. Tickets rise for ever, so that an answer to one of an ownership before

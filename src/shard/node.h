@@ -302,7 +302,7 @@ bool node_target_status(const struct node *node, const struct timer *timer,
 
 struct node_health {
     bool is_ready;    /* recovered, storage works, not stopping */
-    char reason[128]; /* why not */
+    char reason[256]; /* why not */
 };
 
 /* Dead letters that were dropped because of dead_bytes_max. */

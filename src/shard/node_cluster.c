@@ -225,12 +225,33 @@ static void replica_publish_stats(struct node_replica *replica)
     replica->counted = stats;
 }
 
+/* A replica whose storage fails owns nothing, although its ownership is as it was until the place
+ * of the storage is loaded. */
+static enum ownership_state replica_shown_state(const struct replica *replica)
+{
+    const enum ownership_state state = replica_state(replica);
+
+    return replica_storage_fails(replica) && state != OWNERSHIP_BROKEN ? OWNERSHIP_RESTORING
+                                                                       : state;
+}
+
+static void replica_publish_failure(struct node_replica *replica)
+{
+    const bool fails = replica_storage_fails(replica->replica);
+
+    if (atomic_exchange(&replica->storage_fails, fails) || !fails)
+        return;
+    atomic_fetch_add(&replica->node->health.failures, 1);
+    replica_report(replica, ERROR_IO, "the storage", replica_error(replica->replica)->text);
+    storage_look(replica->node);
+}
+
 /* Tells other threads how it stands. */
 static void replica_publish(struct node_replica *replica, struct instant now)
 {
     const struct instant until = replica_acts_until(replica->replica);
     const bool is_acting = now.ns < until.ns;
-    const enum ownership_state state = replica_state(replica->replica);
+    const enum ownership_state state = replica_shown_state(replica->replica);
     const struct ownership_place *place = replica_place(replica->replica);
 
     atomic_store(&replica->owner, place->is_released ? NO_NODE : place->owner);
@@ -239,6 +260,7 @@ static void replica_publish(struct node_replica *replica, struct instant now)
     atomic_store(&replica->refused, replica_refused(replica->replica));
     atomic_store(&replica->acts_until_ns, until.ns);
     replica_publish_stats(replica);
+    replica_publish_failure(replica);
     const bool is_news = atomic_exchange(&replica->state, (int)state) != (int)state;
     if (is_acting != replica->was_acting || is_news)
         shard_wake(replica->shard);
@@ -513,6 +535,7 @@ static void *replica_run(void *argument)
         struct error error = {.text = ""};
         enum error_code code = replica->must_clear ? replica_clear(replica, &error) : ERROR_NONE;
 
+        atomic_store(&replica->storage_fails, replica->must_clear);
         if (!code && atomic_load(&replica->is_wanted)) {
             code = replica_open(replica, &error);
             if (!code)

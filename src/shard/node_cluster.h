@@ -69,15 +69,16 @@ struct node_replica {
     struct tenant_counts tenants; /* live timers of that engine */
     atomic_uint orders;           /* of enum node_replica_order */
     _Atomic uint64_t
-        acts_until_ns;        /* on CLOCK_BOOTTIME: deliveries begin, and reads are answered */
-    atomic_bool is_wanted;    /* this node has a part in it; at first, it has a copy */
-    atomic_bool is_followed;  /* the log is read; if not, state to next are 0 */
-    atomic_int state;         /* enum ownership_state */
-    _Atomic uint32_t owner;   /* by the log; 0: none */
-    _Atomic uint64_t epoch;   /* of that owner */
-    _Atomic uint64_t next;    /* the offset of the record that is read next */
-    _Atomic uint32_t planned; /* the node that is to own it; 0: none, or not known yet */
-    _Atomic uint32_t coming;  /* that is to own it when it has read it; 0: none */
+        acts_until_ns;         /* on CLOCK_BOOTTIME: deliveries begin, and reads are answered */
+    atomic_bool is_wanted;     /* this node has a part in it; at first, it has a copy */
+    atomic_bool is_followed;   /* the log is read; if not, state to next are 0 */
+    atomic_bool storage_fails; /* replica_storage_fails */
+    atomic_int state;          /* enum ownership_state */
+    _Atomic uint32_t owner;    /* by the log; 0: none */
+    _Atomic uint64_t epoch;    /* of that owner */
+    _Atomic uint64_t next;     /* the offset of the record that is read next */
+    _Atomic uint32_t planned;  /* the node that is to own it; 0: none, or not known yet */
+    _Atomic uint32_t coming;   /* that is to own it when it has read it; 0: none */
     _Atomic uint32_t standbys[PLAN_STANDBYS_MAX]; /* 0 behind the last one */
     _Atomic uint32_t told_owner;                  /* by the notes of members; 0: none */
     _Atomic uint64_t end;                         /* of the log, by the last note of the owner */

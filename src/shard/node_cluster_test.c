@@ -118,6 +118,40 @@ static void test_three_hosts_share(void **state)
     assert_cluster_has_all(fixture);
 }
 
+/* A disk that takes no writes: the host is not ready and says why, others own its partitions, and
+ * it gets its part when the disk works again. */
+/* proves: dead-disk */
+static void test_a_disk_is_dead(void **state)
+{
+    struct cluster_fixture *fixture = *state;
+    struct cluster_host *host = &fixture->hosts[0];
+    const struct instant until = instant_add_ms(instant_now(), CLUSTER_WAIT_MS);
+    struct node_health health;
+    char path[300];
+
+    snprintf(path, sizeof(path), "%s/probe", host->folder.path);
+    for (size_t i = 0; i < CLUSTER_NODES; i++)
+        cluster_boot(&fixture->hosts[i]);
+    cluster_await_shares(fixture);
+    cluster_fill(fixture, 30);
+    assert_int_equal(mkdir(path, 0700), 0); /* no file can be written there */
+    cluster_await(host, false);
+    while (cluster_share(host) > 0 ||
+           cluster_share(&fixture->hosts[1]) + cluster_share(&fixture->hosts[2]) <
+               CLUSTER_PARTITIONS) {
+        assert_true(instant_now().ns < until.ns);
+        poll(NULL, 0, 10);
+    }
+    node_health(host->node, &health);
+    assert_non_null(strstr(health.reason, "the storage fails, and other nodes own"));
+    assert_non_null(strstr(health.reason, path));
+    node_refresh_metrics(host->node);
+    assert_true(metrics_get(host->metrics, METRIC_STORAGE_FAILURES) >= 1);
+    assert_int_equal(rmdir(path), 0);
+    cluster_await_shares(fixture);
+    assert_cluster_has_all(fixture);
+}
+
 /* Until each partition has begun with a copy, or with the log. */
 static struct node_cluster_stats cluster_await_begun(struct cluster_host *host)
 {
@@ -619,6 +653,7 @@ static void test_exactly_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(test_a_disk_is_dead),
         TEST(test_the_disk_is_lost),
         TEST(test_the_log_is_swept),
         TEST(test_the_next_owner),

@@ -89,7 +89,9 @@ static void node_control_on_note(void *context, struct roster_note *note)
     note->internal_address = bytes_of(control->note_address);
     note->clock_offset_ms = control->clock_offset_ms;
     note->zone = bytes_of(node->config->cluster_zone);
-    note->weight = (uint16_t)node->config->cluster_weight;
+    note->weight = storage_health_gives_up(node, instant_boot_now())
+                       ? 0
+                       : (uint16_t)node->config->cluster_weight;
     note->load = node_control_load(control);
     for (uint16_t i = 0; i < node->partition_count; i++)
         if (atomic_load(&node->replicas[i].is_followed))

@@ -120,6 +120,7 @@ static bool node_is_recovered(struct node *node)
 void node_health(struct node *node, struct node_health *ret_health)
 {
     const char *reason = "", *trouble = node_control_trouble(node);
+    char failure[sizeof(ret_health->reason)];
     struct node_cluster_stats cluster;
 
     storage_look(node);
@@ -128,8 +129,8 @@ void node_health(struct node *node, struct node_health *ret_health)
         reason = "stopping";
     else if (atomic_load(&node->is_lost))
         reason = "the data folder was removed or replaced";
-    else if (atomic_load(&node->is_failing))
-        reason = "the storage fails";
+    else if (storage_health_fails(node, failure, sizeof(failure)))
+        reason = failure;
     else if (atomic_load(&node->is_damaged))
         reason = "damaged: a partition cannot be read";
     else if (trouble)
@@ -237,6 +238,7 @@ void node_refresh_metrics(struct node *node)
         engine_stats_add(&stats, &node->shards[i].report.stats);
         queue_stats_add(&queue, &node->shards[i].report.queue);
     }
+    stats.storage_failures += atomic_load(&node->health.failures);
     struct storage_stats storage = node->storage_stats;
     pthread_mutex_unlock(&node->report_lock);
     queue.waiting += queue_board_waiting(node->board);

@@ -426,6 +426,33 @@ static void test_start_says_what_is_wrong(void **state)
     node_stop(fixture->node);
 }
 
+/* A disk that takes no writes is noticed without a timer that is created. */
+/* proves: dead-disk */
+static void test_dead_disk_is_not_ready(void **state)
+{
+    struct fixture *fixture = *state;
+    struct node_health health;
+    char path[300];
+
+    start(fixture);
+    do
+        node_health(fixture->node, &health);
+    while (!health.is_ready);
+    snprintf(path, sizeof(path), "%s/probe", fixture->folder.path);
+    assert_int_equal(mkdir(path, 0700), 0);
+    do
+        node_health(fixture->node, &health);
+    while (health.is_ready);
+    assert_non_null(strstr(health.reason, "the storage fails: write "));
+    node_refresh_metrics(fixture->node);
+    assert_true(metrics_get(fixture->metrics, METRIC_STORAGE_FAILURES) >= 1);
+    assert_int_equal(rmdir(path), 0);
+    do
+        node_health(fixture->node, &health);
+    while (!health.is_ready);
+    node_stop(fixture->node);
+}
+
 /* A group of batches is bounded, and takes every small one that is the first of its partition; the
  * batches of a partition keep their order, and all come at last. */
 static void test_small_batches_overtake(void **state)
@@ -550,6 +577,7 @@ int main(void)
         TEST(test_new_timers_stay_near),
         TEST(test_workers_are_told_to_their_tenant),
         TEST(test_start_says_what_is_wrong),
+        TEST(test_dead_disk_is_not_ready),
         cmocka_unit_test(test_small_batches_overtake),
     };
 

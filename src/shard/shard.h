@@ -80,6 +80,16 @@ struct shard {
     struct wall alarm_at; /* that it is set to; 0: none */
 };
 
+/* Whether the storage works. Times are nanoseconds of CLOCK_BOOTTIME. */
+struct storage_health {
+    _Atomic uint64_t probed_ns;      /* begin of the probe that is under way; 0: none is */
+    _Atomic uint64_t read_failed_ns; /* the last read that failed; 0: none did */
+    _Atomic uint64_t since_ns;       /* since when it fails; 0: it works */
+    _Atomic uint64_t worked_ns;      /* since when it works again */
+    _Atomic uint64_t failures;       /* of probes and replicas: how often it began to fail */
+    atomic_bool gives_up;            /* storage_health_gives_up */
+};
+
 struct node {
     const struct config *config;
     struct metrics *metrics;
@@ -127,9 +137,10 @@ struct node {
     _Atomic uint64_t placed; /* timers given to partitions by node_partition_next */
     atomic_uint next_partition; /* of those that no shard keeps */
     atomic_bool is_failing;     /* the last commit failed */
-    atomic_bool is_damaged;     /* a partition cannot be read */
-    atomic_bool is_lost;        /* the data folder was removed or replaced */
-    atomic_bool is_disk_full;   /* free disk is below the reserve */
+    struct storage_health health;
+    atomic_bool is_damaged;    /* a partition cannot be read */
+    atomic_bool is_lost;       /* the data folder was removed or replaced */
+    atomic_bool is_disk_full;  /* free disk is below the reserve */
     atomic_bool is_choked;     /* timers in doubt after failed commits have their share of memory */
     atomic_bool is_stopping;   /* nothing more is admitted */
     atomic_bool is_held;       /* maintenance: no delivery begins */
@@ -149,6 +160,24 @@ struct node {
     struct storage_stats storage_stats;
     struct error storage_error; /* of the last read or commit that failed; text empty: none did */
 };
+
+/* ---- storage_health.c ---- */
+
+/* On the read thread, each second: notes whether the storage works. */
+void storage_health_look(struct node *node);
+
+/* A read of a partition failed. */
+void storage_health_read_failed(struct node *node);
+
+/* Whether others are to own the partitions of this node: its storage has failed for a lease, or has
+ * not answered for two. It stays so until the storage has worked for two leases. On the thread of
+ * the control topic. */
+bool storage_health_gives_up(struct node *node, struct instant now);
+
+/* Whether the storage fails, and why. */
+bool storage_health_fails(struct node *node, char *ret_reason, size_t size);
+
+/* ---- storage_loops.c ---- */
 
 void *commit_loop(void *node);
 

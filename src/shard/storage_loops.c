@@ -218,8 +218,10 @@ static void read_all(struct node *node, struct list *waiting)
             done_count = 0;
         }
         engine_read_perform(read, node->storage);
-        if (read->result == ERROR_IO)
+        if (read->result == ERROR_IO) {
             note_failure(node, &read->error);
+            storage_health_read_failed(node);
+        }
         list_push(&done, &read->link);
         done_count++;
     }
@@ -233,6 +235,7 @@ static void look_after_disk(struct node *node)
     storage_stats(node->storage, &stats);
     atomic_store(&node->is_disk_full, stats.disk_free_bytes < node->config->disk_reserve_bytes);
     atomic_store(&node->is_lost, stats.is_lost);
+    storage_health_look(node);
     if (stats.is_lost) {
         struct error error;
 
@@ -248,13 +251,14 @@ static void look_after_disk(struct node *node)
         mailbox_wake(&node->news);
 }
 
-/* While writes are refused only the looks show that all is well again. */
+/* While writes are refused only the looks show that all is well again. Other nodes wait for a node
+ * of a cluster whose disk is dead, so it looks always. */
 static uint64_t look_interval_ns(struct node *node)
 {
     bool is_in_trouble = atomic_load(&node->is_lost) || atomic_load(&node->is_disk_full) ||
-                         atomic_load(&node->is_failing);
+                         atomic_load(&node->is_failing) || atomic_load(&node->health.since_ns);
 
-    return is_in_trouble ? SECOND_NS : IDLE_LOOK_NS;
+    return is_in_trouble || node->replicas ? SECOND_NS : IDLE_LOOK_NS;
 }
 
 /* Returns how long it is until the next look. */

@@ -106,7 +106,7 @@ static enum error_code rocksdb_make_writable(struct rocksdb_store *store, struct
         (files_free_bytes(store->folder, &free_bytes, NULL) || free_bytes < needed))
         return error_set(ret_error, ERROR_DISK_FULL, "%s: %llu bytes free, %llu needed",
                          store->folder, (unsigned long long)free_bytes, (unsigned long long)needed);
-    enum error_code code = files_probe(store->folder, ret_error);
+    enum error_code code = files_probe(store->folder, SIZE_MAX, ret_error);
     if (code)
         return code;
     pthread_rwlock_wrlock(&store->open_lock);

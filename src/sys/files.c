@@ -449,7 +449,7 @@ void files_unlock(int lock)
     close(lock);
 }
 
-enum error_code files_probe(const char *folder, struct error *ret_error)
+enum error_code files_probe(const char *folder, size_t size, struct error *ret_error)
 {
     static const char zeros[PROBE_BYTES];
     char path[PATH_MAX];
@@ -460,7 +460,8 @@ enum error_code files_probe(const char *folder, struct error *ret_error)
     if (fd < 0)
         return files_failed(ret_error, "write", path);
     enum error_code code = ERROR_NONE;
-    if (!files_write_all(fd, (struct bytes){zeros, sizeof(zeros)}) || fsync(fd) != 0)
+    if (!files_write_all(fd, (struct bytes){zeros, size < PROBE_BYTES ? size : PROBE_BYTES}) ||
+        fsync(fd) != 0)
         code = errno == ENOSPC || errno == EDQUOT
                    ? error_set(ret_error, ERROR_DISK_FULL, "write %s: the disk is full", path)
                    : files_failed(ret_error, "write", path);

@@ -89,9 +89,9 @@ void files_unlock(int lock);
 /* Whether the locked folder still is where it was: neither removed nor moved nor replaced. */
 bool files_is_locked_folder(const char *path, int lock);
 
-/* Whether the disk accepts writes into the folder: writes and syncs a file of 256 KiB there,
- * and removes it. ERROR_DISK_FULL when there is no room. */
-enum error_code files_probe(const char *folder, struct error *ret_error);
+/* Whether the disk accepts writes into the folder: writes and syncs a file of `size` bytes there,
+ * 256 KiB at most, and removes it. ERROR_DISK_FULL when there is no room. */
+enum error_code files_probe(const char *folder, size_t size, struct error *ret_error);
 
 /* Writes a block of 4 KiB in place and makes it durable, `count` times, as the log does: the times
  * go to `ret_ns`. The file is gone afterwards. */

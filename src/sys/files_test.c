@@ -358,12 +358,12 @@ static void probes_the_disk(void **state)
     struct files_fixture *fixture = *state;
     struct error error;
 
-    assert_int_equal(files_probe(fixture->folder, &error), ERROR_NONE);
+    assert_int_equal(files_probe(fixture->folder, 1, &error), ERROR_NONE);
     sync_error = EIO;
-    assert_int_equal(files_probe(fixture->folder, &error), ERROR_IO);
+    assert_int_equal(files_probe(fixture->folder, 1, &error), ERROR_IO);
     sync_error = 0;
     assert_int_not_equal(access(files_test_path(fixture, "probe"), F_OK), 0); /* nothing is left */
-    assert_int_equal(files_probe(files_test_path(fixture, "missing"), &error), ERROR_IO);
+    assert_int_equal(files_probe(files_test_path(fixture, "missing"), 1, &error), ERROR_IO);
 }
 
 static void measures_syncs(void **state)
