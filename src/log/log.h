@@ -35,13 +35,16 @@ struct log_record {
     uint64_t offset;   /* set by log_append and log_read */
 };
 
+enum { LOG_ID_SIZE = 16 };
+
 struct log_stats {
-    uint64_t first, end; /* as log_first and log_end */
-    uint64_t bytes;      /* that the records to be kept take */
-    uint64_t reserved;   /* bytes that the log takes on the disk */
-    uint64_t torn;       /* appends that a crash cut: dropped when the log was opened */
-    uint64_t lost;       /* records that were found missing or damaged, and passed over */
-    bool is_in_doubt;    /* an append failed, and none has succeeded since */
+    uint64_t first, end;     /* as log_first and log_end */
+    uint8_t id[LOG_ID_SIZE]; /* random, drawn when the log was made */
+    uint64_t bytes;          /* that the records to be kept take */
+    uint64_t reserved;       /* bytes that the log takes on the disk */
+    uint64_t torn;           /* appends that a crash cut: dropped when the log was opened */
+    uint64_t lost;           /* records that were found missing or damaged, and passed over */
+    bool is_in_doubt;        /* an append failed, and none has succeeded since */
 };
 
 /* Reads a record; its body is valid during the call. Another code than ERROR_NONE ends the reading,

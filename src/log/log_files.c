@@ -558,13 +558,14 @@ static void log_files_stats(struct log *log, struct log_stats *ret_stats)
     pthread_mutex_lock(&files->lock);
     stats.first = files->part_count ? files->parts[0].first : files->next;
     stats.end = files->next;
+    memcpy(stats.id, files->chain.id, sizeof(stats.id));
     for (size_t i = 0; i < files->part_count; i++) {
         stats.bytes += files->parts[i].end;
         stats.reserved += files->parts[i].bytes;
     }
     stats.reserved += files->spare_bytes;
     stats.torn = files->torn;
-    stats.lost = files->lost;
+    stats.lost = files->lost + files->lost_at_end;
     stats.is_in_doubt = files->is_in_doubt;
     pthread_mutex_unlock(&files->lock);
     *ret_stats = stats;

@@ -40,6 +40,10 @@ struct log_files_options {
     uint64_t begin;    /* the caller needs all records from here on: a log that begins later or ends
                        before it has lost some. A log that is made begins here. 0: the caller needs
                        none; a log that is made begins with 1 */
+    const uint8_t *id; /* LOG_ID_SIZE bytes: another log is ERROR_CORRUPT, whatever `damage` is.
+                          NULL: any log will do, and one that is made */
+    uint64_t reached;  /* lower bound of log_end: the log of an older copy ends before it. 0: none.
+                          A log that is not synced may have lost its end with the power */
     enum log_files_mode mode;
     enum log_files_sync sync;
     enum log_files_damage damage;

@@ -180,6 +180,15 @@ static enum error_code log_open_chain(struct log_files *files, const struct log_
     return code ? code : log_open_guess_chain(files, found, ret_error);
 }
 
+/* Two logs have one format, and both may be whole: only the id tells them apart. */
+static enum error_code log_open_check_id(const struct log_files *files, struct error *ret_error)
+{
+    if (!files->options.id || memcmp(files->chain.id, files->options.id, SEGMENT_ID_SIZE) == 0)
+        return ERROR_NONE;
+    return error_set(ret_error, ERROR_CORRUPT, "%.200s is the log of another data folder",
+                     files->folder);
+}
+
 /* ---- segments ---- */
 
 /* The header of a segment, if it is that of this number and its file is as large as it says;
@@ -410,29 +419,32 @@ static enum error_code log_open_ends(struct log_files *files, uint64_t *ret_last
     return code;
 }
 
-/* The log must hold the offset that the caller needs next, or end just before it. A log that is not
- * synced may end before it, when the caller's own state was: nothing is missing then. */
+/* The log must hold the offset that the caller needs next, or end just before it, and reach as far
+ * as it had come. A log that is not synced may end before: a power cut took the rest of it. */
 static enum error_code log_open_check_begin(struct log_files *files, struct error *ret_error)
 {
+    const struct log_files_options *options = &files->options;
     const struct log_part *last = log_files_last(files);
-    uint64_t begin = files->options.begin;
+    const uint64_t needed = options->begin > options->reached ? options->begin : options->reached;
 
-    if (!begin || !last)
-        return ERROR_NONE;
-    uint64_t first = files->parts[0].first;
-    if (begin < first && files->options.damage == LOG_FILES_DAMAGE_REFUSE)
+    if (last && options->begin && options->begin < files->parts[0].first &&
+        options->damage == LOG_FILES_DAMAGE_REFUSE)
         return error_set(ret_error, ERROR_CORRUPT,
                          "the log in %s begins with record %" PRIu64 ", but record %" PRIu64
                          " is needed",
-                         files->folder, first, begin);
-    if (begin <= files->next)
+                         files->folder, files->parts[0].first, options->begin);
+    if (needed <= files->next)
         return ERROR_NONE;
-    if (files->options.damage == LOG_FILES_DAMAGE_REFUSE && !last->is_unsynced)
+    const bool is_synced = !last || !last->is_unsynced;
+    if (options->damage == LOG_FILES_DAMAGE_REFUSE && is_synced)
         return error_set(ret_error, ERROR_CORRUPT,
                          "the log in %s ends before record %" PRIu64 ", but records up to %" PRIu64
                          " were in it",
-                         files->folder, files->next, begin - 1);
-    files->next = begin;
+                         files->folder, files->next, needed - 1);
+    const uint64_t held = options->begin > files->next ? options->begin : files->next;
+    if (is_synced)
+        files->lost_at_end = needed - held;
+    files->next = needed;
     files->must_begin = true;
     return ERROR_NONE;
 }
@@ -521,6 +533,8 @@ static enum error_code log_open_all(struct log_files *files, struct error *ret_e
     enum error_code code = log_open_look(files, &found, ret_error);
     if (!code)
         code = log_open_chain(files, &found, ret_error);
+    if (!code)
+        code = log_open_check_id(files, ret_error);
     if (!code)
         code = log_open_parts(files, &found, ret_error);
     if (!code)

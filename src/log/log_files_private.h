@@ -44,6 +44,7 @@ struct log_files {
     uint32_t reader_count;                  /* segments stay while they are read */
     uint64_t next;                          /* the offset that the next append takes */
     uint64_t torn, lost;
+    uint64_t lost_at_end; /* records that the log had, and that no segment has */
 
     /* The appending thread's. */
     int file;         /* of the last segment; -1: none */

@@ -339,6 +339,39 @@ static void test_older_copy(void **state)
     logs_free(&logs);
 }
 
+/* Another log with equal records is known by its id, whatever damage is skipped. A log that ends
+ * before the offset that it had reached lacks its end, also without a record. */
+static void test_identity(void **state)
+{
+    struct logs logs = logs_make(), other = logs_make();
+    struct log_stats stats;
+    uint8_t id[LOG_ID_SIZE];
+
+    (void)state;
+    logs_open(&logs);
+    log_get_stats(logs.log, &stats);
+    logs_kill(&logs);
+    memcpy(id, stats.id, sizeof(id));
+    logs.options.id = other.options.id = id;
+    assert_refused(&other, "is the log of another data folder");
+    other.options.damage = LOG_FILES_DAMAGE_SKIP;
+    assert_int_equal(log_files_open(&other.options, &other.log, NULL), ERROR_CORRUPT);
+    logs.options.reached = LOGS_RECORDS + 1;
+    logs_open(&logs);
+    logs_kill(&logs);
+    logs.options.reached = LOGS_RECORDS + 5;
+    assert_refused(&logs, "ends before record 41, but records up to 44 were in it");
+    logs.options.damage = LOG_FILES_DAMAGE_SKIP;
+    logs_open(&logs);
+    log_get_stats(logs.log, &stats);
+    assert_int_equal(stats.lost, 4);
+    assert_int_equal(stats.end, LOGS_RECORDS + 5);
+    logs_kill(&logs);
+    other.log = NULL;
+    logs_free(&logs);
+    logs_free(&other);
+}
+
 /* After a clean stop even the last record is known. */
 static void test_clean_stop(void **state)
 {
@@ -705,18 +738,31 @@ static void test_trim_beside_appends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kept),           cmocka_unit_test(test_visitor_ends),
-        cmocka_unit_test(test_large_append),   cmocka_unit_test(test_trim_recycles),
-        cmocka_unit_test(test_trim_keeps),     cmocka_unit_test(test_trim_all),
-        cmocka_unit_test(test_fence),          cmocka_unit_test(test_missing),
-        cmocka_unit_test(test_shortened),      cmocka_unit_test(test_exchanged),
-        cmocka_unit_test(test_of_another_log), cmocka_unit_test(test_older_copy),
-        cmocka_unit_test(test_clean_stop),     cmocka_unit_test(test_flipped_header),
-        cmocka_unit_test(test_flipped_frame),  cmocka_unit_test(test_torn_end),
-        cmocka_unit_test(test_flipped_chain),  cmocka_unit_test(test_begin),
-        cmocka_unit_test(test_failed_append),  cmocka_unit_test(test_full_disk),
-        cmocka_unit_test(test_reading_only),   cmocka_unit_test(test_unsynced),
-        cmocka_unit_test(test_real_disk),      cmocka_unit_test(test_trim_beside_appends),
+        cmocka_unit_test(test_kept),
+        cmocka_unit_test(test_visitor_ends),
+        cmocka_unit_test(test_large_append),
+        cmocka_unit_test(test_trim_recycles),
+        cmocka_unit_test(test_trim_keeps),
+        cmocka_unit_test(test_trim_all),
+        cmocka_unit_test(test_fence),
+        cmocka_unit_test(test_missing),
+        cmocka_unit_test(test_shortened),
+        cmocka_unit_test(test_exchanged),
+        cmocka_unit_test(test_of_another_log),
+        cmocka_unit_test(test_older_copy),
+        cmocka_unit_test(test_identity),
+        cmocka_unit_test(test_clean_stop),
+        cmocka_unit_test(test_flipped_header),
+        cmocka_unit_test(test_flipped_frame),
+        cmocka_unit_test(test_torn_end),
+        cmocka_unit_test(test_flipped_chain),
+        cmocka_unit_test(test_begin),
+        cmocka_unit_test(test_failed_append),
+        cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_reading_only),
+        cmocka_unit_test(test_unsynced),
+        cmocka_unit_test(test_real_disk),
+        cmocka_unit_test(test_trim_beside_appends),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

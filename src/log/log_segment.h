@@ -14,7 +14,7 @@
 #include "log/log.h"
 
 enum {
-    SEGMENT_ID_SIZE = 16,
+    SEGMENT_ID_SIZE = LOG_ID_SIZE,
     SEGMENT_HEADER_SIZE = 80, /* and 8 for each fence */
     SEGMENT_FRAME_HEADER_SIZE = 24,
     SEGMENT_RECORD_HEADER_SIZE = 14,

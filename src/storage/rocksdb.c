@@ -1,6 +1,7 @@
 /* rocksdb.c - the storage on RocksDB: commits, failures and reopening. */
 #include "storage/rocksdb_store.h"
 #include "sys/clock.h"
+#include "sys/disk.h"
 #include "sys/files.h"
 
 #include <assert.h>
@@ -419,6 +420,8 @@ void store_close(struct rocksdb_store *store)
     is_whole = is_whole && !store->faults;
     store_close_database(store);
     log_close(store->log);
+    if (store->reached >= 0)
+        disk_system()->close(disk_system(), store->reached);
     if (store->has_shadow)
         files_remove_folder(store->folder);
     if (is_whole && folder_is_there(store->folder, store->folder_lock))

@@ -51,6 +51,10 @@ enum error_code store_backup(struct storage *storage, const char *folder,
         return code;
     code = rocksdb_backup_make_checkpoint(store, folder, ret_error);
     store_leave(store);
+    struct folder_identity identity = store->identity;
+    identity.has_log = false; /* the first start on the copy makes one */
+    if (!code)
+        code = folder_write_identity(folder, &identity, ret_error);
     if (!code)
         code = folder_seal(folder, ret_error);
     if (!code)

@@ -4,6 +4,7 @@
 #include "base/checksum.h"
 #include "base/number.h"
 #include "storage/logfile.h"
+#include "storage/record.h"
 #include "sys/files.h"
 
 #include <limits.h>
@@ -13,8 +14,13 @@
 enum {
     CLOSED_BYTES_MAX = 64 << 20, /* a million files */
     CURRENT_BYTES_MAX = 4096,
+    IDENTITY_BYTES_MAX = 4096,
     READ_BYTES = 1 << 20,
 };
+
+/* The number of the format stands between this and the next line feed, in every version: all else
+ * of the file may change. */
+#define IDENTITY_HEAD "tickwheel folder\nformat "
 
 #define CLOSED_HEAD "tickwheel closed 1\n"
 #define LIVE_HEAD   "tickwheel live 1\n"
@@ -72,8 +78,45 @@ struct listing {
     size_t count, capacity;
     uint64_t bytes;
     bool has_log_folder;
+    bool has_stranger;
+    char stranger[FOLDER_NAME_SIZE];
     bool is_out_of_memory;
 };
+
+/* Files that a version of tickwheeld, RocksDB in it, or the file system makes. An entry that ends
+ * with a star stands for all names that begin so. */
+static bool rocksdb_folder_is_known(const char *name)
+{
+    static const char *const names[] = {
+        FOLDER_IDENTITY_NAME "*",
+        FOLDER_REACHED_NAME "*",
+        FOLDER_CLOSED_NAME "*",
+        FOLDER_LIVE_NAME "*",
+        FOLDER_LOG_NAME,
+        FOLDER_DAMAGED_NAME,
+        "CURRENT*",
+        "MANIFEST-*",
+        "IDENTITY*",
+        "OPTIONS-*",
+        "LOG*",
+        "LOCK",
+        "PAUSES*",
+        "MAINTENANCE*",
+        "RESTORING*",
+        "probe*",
+        "lost+found",
+    };
+    const size_t size = strlen(name);
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        const size_t known = strlen(names[i]);
+        const bool is_prefix = names[i][known - 1] == '*';
+
+        if (is_prefix ? strncmp(name, names[i], known - 1) == 0 : strcmp(name, names[i]) == 0)
+            return true;
+    }
+    return size > 7 && strcmp(name + size - 7, ".dbtmp") == 0;
+}
 
 static bool rocksdb_folder_add_file(struct listing *listing, const char *name, uint64_t size)
 {
@@ -98,6 +141,11 @@ static bool rocksdb_folder_list_one(void *context, const struct files_entry *ent
     struct listing *listing = context;
 
     listing->bytes += entry->is_folder ? 0 : entry->bytes;
+    if (!listing->has_stranger && !rocksdb_folder_is_known(entry->name) &&
+        (entry->is_folder || rocksdb_folder_kind_of(entry->name) == FILE_OTHER)) {
+        listing->has_stranger = true;
+        snprintf(listing->stranger, sizeof(listing->stranger), "%.63s", entry->name);
+    }
     listing->has_log_folder |= entry->is_folder && strcmp(entry->name, FOLDER_LOG_NAME) == 0;
     return entry->is_folder || rocksdb_folder_kind_of(entry->name) == FILE_OTHER ||
            rocksdb_folder_add_file(listing, entry->name, entry->bytes);
@@ -270,6 +318,121 @@ static enum error_code rocksdb_folder_write_list(const char *path, struct buffer
     return buffer_failed(text) ? error_set(ret_error, ERROR_NO_MEMORY, "out of memory")
                                : files_write(path, buffer_bytes(text), ret_error);
 }
+
+/* ---- FOLDER ---- */
+
+void folder_identity_encode(const struct folder_identity *identity, struct buffer *to)
+{
+    const size_t begin = to->size;
+
+    buffer_printf(to, IDENTITY_HEAD "%d\n", RECORD_FORMAT);
+    if (identity->has_log) {
+        buffer_append_text(to, "log ");
+        for (size_t i = 0; i < LOG_ID_SIZE; i++)
+            buffer_printf(to, "%02x", identity->log_id[i]);
+        buffer_append_text(to, "\n");
+    }
+    if (identity->cluster)
+        buffer_printf(to, "cluster %016llx\n", (unsigned long long)identity->cluster);
+    if (!buffer_failed(to))
+        buffer_printf(to, "sum %08x\n", checksum_crc32c(0, to->data + begin, to->size - begin));
+}
+
+static bool rocksdb_folder_parse_log_id(struct bytes hex, uint8_t ret_id[LOG_ID_SIZE])
+{
+    uint64_t high, low;
+
+    if (hex.size != 2 * LOG_ID_SIZE || !number_parse((struct bytes){hex.data, 16}, 16, &high) ||
+        !number_parse((struct bytes){hex.data + 16, 16}, 16, &low))
+        return false;
+    for (size_t i = 0; i < 8; i++) {
+        ret_id[i] = (uint8_t)(high >> (56 - 8 * i));
+        ret_id[8 + i] = (uint8_t)(low >> (56 - 8 * i));
+    }
+    return true;
+}
+
+enum error_code folder_identity_decode(struct bytes text, struct folder_identity *ret_identity,
+                                       uint64_t *ret_format)
+{
+    struct folder_identity identity = {.is_known = true};
+    const struct bytes head = BYTES(IDENTITY_HEAD);
+    struct bytes rest = text, line;
+
+    if (!bytes_has_prefix(text, head))
+        return ERROR_CORRUPT;
+    rest = (struct bytes){text.data + head.size, text.size - head.size};
+    if (!rocksdb_folder_next_line(&rest, &line) || !number_parse(line, 10, ret_format))
+        return ERROR_CORRUPT;
+    if (*ret_format > RECORD_FORMAT)
+        return ERROR_INVALID;
+    if (!rocksdb_folder_open_list(&text, head))
+        return ERROR_CORRUPT;
+    rocksdb_folder_next_line(&text, &line);
+    while (rocksdb_folder_next_line(&text, &line)) {
+        const struct bytes key = rocksdb_folder_next_word(&line);
+
+        const bool is_log = bytes_equal(key, BYTES("log")) && !identity.has_log &&
+                            rocksdb_folder_parse_log_id(line, identity.log_id);
+        const bool is_cluster = bytes_equal(key, BYTES("cluster")) && !identity.cluster &&
+                                line.size == 16 && number_parse(line, 16, &identity.cluster) &&
+                                identity.cluster;
+        if (!is_log && !is_cluster)
+            return ERROR_CORRUPT;
+        identity.has_log |= is_log;
+    }
+    *ret_identity = identity;
+    return ERROR_NONE;
+}
+
+enum error_code folder_identify(const char *folder, struct folder_identity *ret_identity,
+                                struct error *ret_error)
+{
+    char path[PATH_MAX];
+    enum error_code code = rocksdb_folder_path_of(folder, FOLDER_IDENTITY_NAME, path, ret_error);
+    struct buffer text;
+    uint64_t format = 0;
+
+    *ret_identity = (struct folder_identity){.is_known = false};
+    if (code || !files_exists(path))
+        return code;
+    buffer_init(&text);
+    code = files_read(path, IDENTITY_BYTES_MAX, &text, ret_error);
+    if (code == ERROR_TOO_LARGE)
+        code = ERROR_CORRUPT;
+    else if (!code)
+        code = folder_identity_decode(buffer_bytes(&text), ret_identity, &format);
+    buffer_deinit(&text);
+    if (code == ERROR_INVALID)
+        return error_set(ret_error, code,
+                         "%s was made by a newer version: its format is %llu, ours %d", folder,
+                         (unsigned long long)format, RECORD_FORMAT);
+    if (code == ERROR_CORRUPT)
+        return error_set(ret_error, code,
+                         "%s is damaged; restore a backup, or remove it to start without knowing "
+                         "whether the log is that of this folder",
+                         path);
+    return code;
+}
+
+enum error_code folder_write_identity(const char *folder, const struct folder_identity *identity,
+                                      struct error *ret_error)
+{
+    char path[PATH_MAX];
+    enum error_code code = rocksdb_folder_path_of(folder, FOLDER_IDENTITY_NAME, path, ret_error);
+    struct buffer text;
+
+    if (code)
+        return code;
+    buffer_init(&text);
+    folder_identity_encode(identity, &text);
+    code = buffer_failed(&text) ? error_set(ret_error, ERROR_NO_MEMORY, "out of memory")
+                                : files_write(path, buffer_bytes(&text), ret_error);
+    buffer_deinit(&text);
+    return code;
+}
+
+/* ---- CLOSED, written ---- */
 
 enum error_code folder_seal(const char *folder, struct error *ret_error)
 {
@@ -625,6 +788,8 @@ enum error_code folder_look(const char *folder, struct folder_state *ret_state,
     if (code)
         return code;
     ret_state->bytes = listing.bytes;
+    ret_state->has_strangers = listing.has_stranger;
+    memcpy(ret_state->stranger, listing.stranger, sizeof(ret_state->stranger));
     code = rocksdb_folder_compare_closed(folder, &listing, ret_state, ret_error);
     ret_state->was_closed = !code;
     if (!code || code == ERROR_NOT_FOUND)

@@ -1,6 +1,6 @@
-/* Goal: no bytes in a CLOSED or LIVE make reading it go out of bounds, and no line gives a name
- * that leads out of the folder and that of its log. Method: the input with and without a head and a
- * sum that fit. */
+/* Goal: no bytes in a FOLDER, CLOSED or LIVE make reading it go out of bounds, no line gives a
+ * name that leads out of the folder and that of its log, and a FOLDER has one encoding. Method: the
+ * input with and without a head and a sum that fit. */
 #include "base/checksum.h"
 #include "storage/rocksdb_folder.h"
 
@@ -41,6 +41,23 @@ static struct bytes folder_seal_list(struct buffer *sealed, const char *head, st
     return buffer_bytes(sealed);
 }
 
+static void folder_read_identity(struct bytes text)
+{
+    struct folder_identity identity;
+    struct buffer again;
+    uint64_t format;
+
+    if (folder_identity_decode(text, &identity, &format))
+        return;
+    buffer_init(&again);
+    folder_identity_encode(&identity, &again);
+    struct folder_identity read;
+    assert(!folder_identity_decode(buffer_bytes(&again), &read, &format));
+    assert(read.has_log == identity.has_log && read.cluster == identity.cluster &&
+           memcmp(read.log_id, identity.log_id, LOG_ID_SIZE) == 0);
+    buffer_deinit(&again);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     const struct bytes lines = {size ? (const char *)data : NULL, size};
@@ -61,6 +78,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     text = folder_seal_list(&sealed, "tickwheel live 1\n", lines);
     assert(!folder_closed_open(&text) && folder_live_open(&text) && text.size == size);
     folder_read_logs(text);
+    folder_read_identity(lines);
+    folder_read_identity(folder_seal_list(&sealed, "tickwheel folder\nformat 6\n", lines));
     buffer_deinit(&sealed);
     return 0;
 }

@@ -123,6 +123,17 @@ static void assert_live_refused(struct live_fixture *fixture, const char *part)
         fail_msg("\"%s\" says nothing of \"%s\"", error.text, part);
 }
 
+static void assert_live_check_refused(struct live_fixture *fixture, const char *part)
+{
+    struct rocksdb_check check = {.told = NULL};
+    struct error error = {.text = ""};
+
+    assert_int_equal(rocksdb_check(fixture->killed.path, &check, &error), ERROR_CORRUPT);
+    if (!strstr(error.text, part))
+        fail_msg("\"%s\" says nothing of \"%s\"", error.text, part);
+    rocksdb_check_deinit(&check);
+}
+
 static void assert_live_timers(struct live_fixture *fixture, size_t count)
 {
     struct storage *storage = testing_open(&fixture->options);
@@ -240,12 +251,133 @@ static void test_live_log_of_another(void **state)
     live_kill(fixture);
     files_remove_folder(live_log_of(&fixture->killed, to));
     live_copy_folder(fixture, live_log_of(&other->folder, from), to);
+    assert_live_refused(fixture, "is the log of another data folder");
+    snprintf(from, sizeof(from), "%s/" FOLDER_IDENTITY_NAME, fixture->killed.path);
+    assert_int_equal(unlink(from), 0); /* as in a folder of an older version: the mark shows it */
     assert_live_refused(fixture, "is not the log of these tables");
     fixture->options.damage = ROCKSDB_DAMAGE_SKIP;
     assert_live_timers(fixture, 10);
     fixture->options.damage = ROCKSDB_DAMAGE_REFUSE;
     assert_live_timers(fixture, 10);
     live_tear_down(&other_state);
+}
+
+/* No table was written yet, so nothing in the tables shows whose log it is. proves: missing-log */
+static void test_live_young_folder(void **state)
+{
+    struct live_fixture *fixture = *state, *other;
+    void *other_state;
+    char from[600], to[600];
+
+    live_set_up(&other_state);
+    other = other_state;
+    live_write(fixture, 1, 10);
+    live_write(other, 101, 20);
+    live_kill(fixture);
+    files_remove_folder(live_log_of(&fixture->killed, to));
+    live_copy_folder(fixture, live_log_of(&other->folder, from), to);
+    assert_live_refused(fixture, "is the log of another data folder");
+    assert_live_check_refused(fixture, "is the log of another data folder");
+    fixture->options.damage = ROCKSDB_DAMAGE_SKIP;
+    struct storage *storage = testing_open(&fixture->options);
+    struct storage_stats stats;
+    storage_stats(storage, &stats);
+    assert_int_equal(stats.lost_writes, 10);
+    assert_non_null(strstr(stats.found, "another data folder"));
+    storage_close(storage);
+    fixture->options.damage = ROCKSDB_DAMAGE_REFUSE; /* once is enough */
+    assert_live_timers(fixture, 0);
+    live_tear_down(&other_state);
+}
+
+/* How far the log had come is known without a table: an older copy of it ends before. So does a
+ * copy from before the first record. proves: missing-log */
+static void test_live_young_older_log(void **state)
+{
+    struct live_fixture *fixture = *state;
+    struct testing_folder copies[2];
+    char log[600];
+
+    for (uint64_t i = 0; i < 2; i++) {
+        testing_folder_make(&copies[i]);
+        live_copy_folder(fixture, live_log_of(&fixture->folder, log), copies[i].path);
+        live_write(fixture, 10 * i + 1, 10);
+    }
+    for (uint64_t i = 0; i < 2; i++) {
+        struct storage_stats stats;
+
+        live_kill(fixture);
+        files_remove_folder(live_log_of(&fixture->killed, log));
+        live_copy_folder(fixture, copies[i].path, log);
+        assert_live_refused(fixture, "records up to 20 were in it");
+        assert_live_check_refused(fixture, "records up to 20 were in it");
+        fixture->options.damage = ROCKSDB_DAMAGE_SKIP;
+        struct storage *storage = testing_open(&fixture->options);
+        storage_stats(storage, &stats);
+        assert_int_equal(stats.lost_writes, 20 - 10 * i);
+        storage_close(storage);
+        fixture->options.damage = ROCKSDB_DAMAGE_REFUSE;
+        assert_live_timers(fixture, 10 * i);
+        testing_folder_remove(&copies[i]);
+    }
+}
+
+/* REACHED that a power cut has torn, or that is gone, holds up no start. */
+static void test_live_reached_torn(void **state)
+{
+    struct live_fixture *fixture = *state;
+    char path[600];
+
+    live_write(fixture, 1, 10);
+    for (int is_gone = 0; is_gone <= 1; is_gone++) {
+        live_kill(fixture);
+        snprintf(path, sizeof(path), "%s/" FOLDER_REACHED_NAME, fixture->killed.path);
+        assert_int_equal(is_gone ? unlink(path) : truncate(path, 20), 0);
+        assert_live_timers(fixture, 10);
+        assert_live_timers(fixture, 10);
+        fixture->options.folder = fixture->folder.path;
+    }
+}
+
+/* A log that is not synced may end before, for the power took its end; it is known by its id. */
+static void test_live_unsynced(void **state)
+{
+    struct live_fixture *fixture = *state;
+    struct testing_folder away;
+    char log[600];
+
+    testing_folder_make(&away);
+    storage_close(fixture->storage);
+    fixture->options.sync = ROCKSDB_SYNC_NEVER;
+    fixture->storage = testing_open(&fixture->options);
+    live_write(fixture, 1, 10);
+    live_copy_folder(fixture, live_log_of(&fixture->folder, log), away.path);
+    live_write(fixture, 11, 10);
+    live_kill(fixture);
+    files_remove_folder(live_log_of(&fixture->killed, log));
+    live_copy_folder(fixture, away.path, log);
+    assert_live_timers(fixture, 10);
+    testing_folder_remove(&away);
+}
+
+/* A folder of a version before FOLDER is taken as it is, and knows its log from then on. */
+static void test_live_without_identity(void **state)
+{
+    struct live_fixture *fixture = *state;
+    char path[600];
+
+    live_write(fixture, 1, 10);
+    live_kill(fixture);
+    snprintf(path, sizeof(path), "%s/" FOLDER_IDENTITY_NAME, fixture->killed.path);
+    assert_int_equal(unlink(path), 0);
+    assert_live_timers(fixture, 10);
+    assert_true(files_exists(path));
+    snprintf(path, sizeof(path), "%s/" FOLDER_CLOSED_NAME, fixture->killed.path);
+    assert_int_equal(unlink(path), 0);
+    char from[600], to[600];
+    files_remove_folder(live_log_of(&fixture->killed, to));
+    live_copy_folder(fixture, live_log_of(&fixture->folder, from), to);
+    assert_live_timers(fixture, 10);
 }
 
 /* The log does not grow for ever: it drops the records that files of tables hold. */
@@ -376,7 +508,7 @@ static void live_make_old(struct live_fixture *fixture, const char *live_size)
     testing_settle(fixture->storage);
     rocksdb_writeoptions_set_sync(options, 1);
     buffer_init(&value);
-    record_number_encode(&value, STORE_KEY_FORMAT, RECORD_FORMAT - 1);
+    record_number_encode(&value, STORE_KEY_FORMAT, 4);
     rocksdb_put_cf(store->db, options, store->tables[STORE_META], STORE_KEY_FORMAT.data,
                    STORE_KEY_FORMAT.size, value.data, value.size, &text);
     assert_null(text);
@@ -390,6 +522,8 @@ static void live_make_old(struct live_fixture *fixture, const char *live_size)
     live_kill(fixture);
     char path[600];
     files_remove_folder(live_log_of(&fixture->killed, path));
+    snprintf(path, sizeof(path), "%s/" FOLDER_IDENTITY_NAME, fixture->killed.path);
+    assert_int_equal(unlink(path), 0);
     buffer_clear(&value);
     buffer_printf(&value, "tickwheel live 1\nlog %s\n", live_size);
     buffer_printf(&value, "sum %08x\n", checksum_crc32c(0, value.data, value.size));
@@ -416,6 +550,31 @@ static void test_live_taken_over(void **state)
     assert_int_equal(unlink(path), -1);
 }
 
+/* A folder of format 5 has a log, and the start that raises the format needs its records. */
+static void test_live_raised_with_its_log(void **state)
+{
+    struct live_fixture *fixture = *state;
+    struct rocksdb_store *store = store_of(fixture->storage);
+    rocksdb_writeoptions_t *options = rocksdb_writeoptions_create();
+    struct buffer value;
+    char *text = NULL;
+
+    buffer_init(&value);
+    record_number_encode(&value, STORE_KEY_FORMAT, 5);
+    rocksdb_put_cf(store->db, options, store->tables[STORE_META], STORE_KEY_FORMAT.data,
+                   STORE_KEY_FORMAT.size, value.data, value.size, &text);
+    assert_null(text);
+    live_write(fixture, 1, 10);
+    storage_close(fixture->storage); /* brings the number into the tables */
+    fixture->options.damage = ROCKSDB_DAMAGE_REFUSE;
+    fixture->storage = testing_open(&fixture->options);
+    live_write(fixture, 11, 10);
+    live_kill(fixture);
+    assert_live_timers(fixture, 20);
+    rocksdb_writeoptions_destroy(options);
+    buffer_deinit(&value);
+}
+
 /* proves: missing-log */
 static void test_live_old_log_missing(void **state)
 {
@@ -438,6 +597,11 @@ int main(void)
         TEST(test_live_segment_cut),
         TEST(test_live_older_log),
         TEST(test_live_log_of_another),
+        TEST(test_live_young_folder),
+        TEST(test_live_young_older_log),
+        TEST(test_live_reached_torn),
+        TEST(test_live_unsynced),
+        TEST(test_live_without_identity),
         TEST(test_live_trimmed),
         TEST(test_live_older_tables),
         TEST(test_live_acknowledged_before_the_tables),
@@ -445,6 +609,7 @@ int main(void)
         TEST(test_live_killed_between_two_writes),
         TEST(test_live_queue_is_bounded),
         TEST(test_live_taken_over),
+        TEST(test_live_raised_with_its_log),
         TEST(test_live_old_log_missing),
     };
 

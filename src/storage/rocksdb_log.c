@@ -5,8 +5,10 @@
  * files together. So the files that a crash leaves hold the log up to their mark, and a start
  * applies the records behind it. */
 #include "log/log_files.h"
+#include "base/checksum.h"
 #include "storage/rowop.h"
 #include "storage/rocksdb_store.h"
+#include "sys/disk.h"
 #include "sys/files.h"
 
 #include <assert.h>
@@ -18,7 +20,10 @@ enum {
     APPLY_BYTES = 1 << 20, /* of the log, in one write of a start */
     SEGMENTS_KEPT = 8,     /* about as many as a flush of the tables frees */
     TIER_PERSISTED = 2,    /* kPersistedTier: without the memtables */
+    REACHED_SIZE = 36,
 };
+
+#define REACHED_MARK BYTES("tickreac")
 
 /* ---- the mark ---- */
 
@@ -68,6 +73,103 @@ void store_log_trim(struct rocksdb_store *store)
     /* The record of the mark stays: it shows a start that this log is the one of the tables. The
      * call also makes a spare file, with which an append that fails on a full disk can be ended. */
     log_trim(store->log, mark.offset, NULL);
+}
+
+/* ---- how far the log had come ---- */
+
+/* The file REACHED is written in place, and not synced, after each append: so it never says more
+ * than the log has, and after the end of a process it says as much. It lies beside the folder of
+ * the log, so an older copy of the log does not bring it along. A damaged file says nothing. */
+
+static void rocksdb_log_encode_reached(const struct rocksdb_store *store, uint64_t end,
+                                       char to[REACHED_SIZE])
+{
+    memcpy(to, REACHED_MARK.data, 8);
+    memcpy(to + 8, store->identity.log_id, LOG_ID_SIZE);
+    put_le(to + 24, end, 8);
+    put_le(to + 32, checksum_crc32c(0, to, 32), 4);
+}
+
+static enum error_code rocksdb_log_reached_path(const struct rocksdb_store *store,
+                                                char ret_path[PATH_MAX], struct error *ret_error)
+{
+    if ((size_t)snprintf(ret_path, PATH_MAX, "%s/" FOLDER_REACHED_NAME, store->home) >= PATH_MAX)
+        return error_set(ret_error, ERROR_IO, "a path of %zu bytes", strlen(store->home));
+    return ERROR_NONE;
+}
+
+/* The offset that the log of this folder had reached; 0 if it is unknown. */
+static uint64_t rocksdb_log_read_reached(const struct rocksdb_store *store)
+{
+    char path[PATH_MAX];
+    struct buffer text;
+    uint64_t end = 0;
+
+    if (!store->identity.has_log || rocksdb_log_reached_path(store, path, NULL))
+        return 0;
+    buffer_init(&text);
+    if (!files_read(path, REACHED_SIZE, &text, NULL) && text.size == REACHED_SIZE &&
+        bytes_has_prefix(buffer_bytes(&text), REACHED_MARK) &&
+        get_le(text.data + 32, 4) == checksum_crc32c(0, text.data, 32) &&
+        memcmp(text.data + 8, store->identity.log_id, LOG_ID_SIZE) == 0)
+        end = get_le(text.data + 24, 8);
+    buffer_deinit(&text);
+    return end;
+}
+
+static void rocksdb_log_write_reached(struct rocksdb_store *store, uint64_t end)
+{
+    char text[REACHED_SIZE];
+
+    if (store->reached < 0)
+        return;
+    rocksdb_log_encode_reached(store, end, text);
+    disk_system()->write(disk_system(), store->reached, 0, (struct bytes){text, sizeof(text)});
+}
+
+/* Opens REACHED, in place if it is there: a full disk has no room for another one. Without it less
+ * is known at the next start. */
+static void rocksdb_log_open_reached(struct rocksdb_store *store, uint64_t end)
+{
+    const struct disk_calls *disk = disk_system();
+    char path[PATH_MAX], text[REACHED_SIZE];
+    uint64_t size = 0;
+
+    if (store->reached >= 0)
+        disk->close(disk, store->reached);
+    store->reached = -1;
+    if (rocksdb_log_reached_path(store, path, NULL))
+        return;
+    rocksdb_log_encode_reached(store, end, text);
+    for (int tries = 0; tries < 2 && store->reached < 0; tries++) {
+        if (tries > 0 && files_write(path, (struct bytes){text, sizeof(text)}, NULL))
+            return;
+        if (disk->open(disk, path, DISK_WRITE, &store->reached))
+            store->reached = -1;
+        else if (disk->size(disk, store->reached, &size) || size != REACHED_SIZE) {
+            disk->close(disk, store->reached);
+            store->reached = -1;
+        }
+    }
+    rocksdb_log_write_reached(store, end);
+}
+
+/* Makes the open log the log of this folder. A folder of an older version goes on without
+ * FOLDER if that cannot be written. */
+static enum error_code rocksdb_log_adopt(struct rocksdb_store *store, struct error *ret_error)
+{
+    const struct folder_identity before = store->identity;
+    struct log_stats stats;
+
+    log_get_stats(store->log, &stats);
+    store->identity.is_known = store->identity.has_log = true;
+    memcpy(store->identity.log_id, stats.id, sizeof(stats.id));
+    /* A log without a record does not know its own begin. */
+    rocksdb_log_open_reached(store, stats.end > stats.first ? stats.end : 0);
+    if (before.has_log && memcmp(before.log_id, stats.id, sizeof(stats.id)) == 0)
+        return ERROR_NONE;
+    const enum error_code code = folder_write_identity(store->home, &store->identity, ret_error);
+    return before.has_log ? code : ERROR_NONE;
 }
 
 /* ---- a start ---- */
@@ -153,6 +255,8 @@ static enum error_code rocksdb_log_open(struct rocksdb_store *store, enum log_fi
         .segment_bytes = store->options.segment_bytes,
         .segments_kept = SEGMENTS_KEPT,
         .begin = begin,
+        .id = mode != LOG_FILES_MAKE && store->identity.has_log ? store->identity.log_id : NULL,
+        .reached = mode != LOG_FILES_MAKE ? rocksdb_log_read_reached(store) : 0,
         .mode = mode,
         .sync = store->options.sync == ROCKSDB_SYNC_ALWAYS ? LOG_FILES_SYNC_ALWAYS
                                                            : LOG_FILES_SYNC_NEVER,
@@ -191,10 +295,11 @@ enum error_code store_log_make(struct rocksdb_store *store, uint64_t begin, stru
     if (code)
         return code;
     files_remove_folder(path); /* of a start that was killed before the tables knew it */
-    return rocksdb_log_open(store, LOG_FILES_MAKE, begin, ret_error);
+    const enum error_code made = rocksdb_log_open(store, LOG_FILES_MAKE, begin, ret_error);
+    return made ? made : rocksdb_log_adopt(store, ret_error);
 }
 
-/* Whether a log holds a record. One that cannot be opened is taken for half made. */
+/* Whether a log holds a record. A log that cannot be opened is taken for half made. */
 static bool rocksdb_log_is_used(const char *path)
 {
     const struct log_files_options options = {.folder = path, .mode = LOG_FILES_READ};
@@ -221,23 +326,44 @@ enum error_code store_log_begin(struct rocksdb_store *store, uint64_t begin,
     return store_log_make(store, begin, ret_error);
 }
 
-/* It may be gone altogether. */
+/* Begins a log in place of a lost log, and counts the records that only that log had. */
+static enum error_code rocksdb_log_replace(struct rocksdb_store *store, uint64_t begin,
+                                           struct error *ret_error)
+{
+    const uint64_t reached = rocksdb_log_read_reached(store);
+
+    if (reached > begin)
+        store->folder_state.lost += reached - begin;
+    return store_log_make(store, begin, ret_error);
+}
+
+/* It may be gone altogether, or be that of another folder, none of whose records are taken. */
 static enum error_code rocksdb_log_open_old(struct rocksdb_store *store, uint64_t begin,
                                             struct error *ret_error)
 {
     struct folder_state *state = &store->folder_state;
+    struct error cause = {.text = ""};
     char path[PATH_MAX];
-    const enum error_code code = rocksdb_log_path(store, path, ret_error);
+    enum error_code code = rocksdb_log_path(store, path, ret_error);
 
-    if (code || files_exists(path))
-        return code ? code
-                    : rocksdb_log_open(store, store->is_reader ? LOG_FILES_READ : LOG_FILES_OPEN,
-                                       begin, ret_error);
+    if (code)
+        return code;
+    if (files_exists(path)) {
+        code = rocksdb_log_open(store, store->is_reader ? LOG_FILES_READ : LOG_FILES_OPEN, begin,
+                                &cause);
+        if (!code || code != ERROR_CORRUPT || store->options.damage != ROCKSDB_DAMAGE_SKIP) {
+            if (code && ret_error)
+                *ret_error = cause;
+            return code;
+        }
+    } else {
+        error_set(&cause, ERROR_CORRUPT, "%.150s is missing: it held writes that were acknowledged",
+                  path);
+    }
     state->has_loss = true;
-    error_set(&state->loss, ERROR_CORRUPT,
-              "%.150s is missing: it held writes that were acknowledged", path);
+    state->loss = cause;
     return store->options.damage == ROCKSDB_DAMAGE_SKIP
-               ? rocksdb_log_open(store, LOG_FILES_MAKE, begin, ret_error)
+               ? rocksdb_log_replace(store, begin, ret_error)
                : rocksdb_log_refuse(&state->loss, ret_error);
 }
 
@@ -288,19 +414,18 @@ enum error_code store_log_follow(struct rocksdb_store *store, struct error *ret_
     if (!was_open)
         store->folder_state.lost += stats.lost;
     store->appended = store->applied;
-    return ERROR_NONE;
+    return was_open || store->is_reader ? ERROR_NONE : rocksdb_log_adopt(store, ret_error);
 }
 
 enum error_code store_log_renew(struct rocksdb_store *store, struct error *ret_error)
 {
     struct record_mark mark;
-    const uint64_t end = log_end(store->log);
 
-    if (rocksdb_log_load_persisted(store, &mark, NULL) || mark.offset + 1 < end)
+    if (rocksdb_log_load_persisted(store, &mark, NULL) || mark.offset < store->applied)
         return ERROR_NONE;
     log_close(store->log);
     store->log = NULL;
-    return store_log_make(store, end, ret_error);
+    return store_log_make(store, mark.offset + 1, ret_error);
 }
 
 /* ---- commits ---- */
@@ -366,6 +491,8 @@ enum error_code store_log_append(struct rocksdb_store *store, struct storage_bat
     enum error_code code = log_append(store->log, store->records, count, ret_error);
     if (code)
         rocksdb_log_take_back(store, batches, count);
+    else
+        rocksdb_log_write_reached(store, store->records[count - 1].offset + 1);
     char *head = store->scratch.data;
     for (size_t i = 0; i < count; i++) {
         const struct log_record *record = &store->records[i];

@@ -407,8 +407,6 @@ static enum error_code rocksdb_open_check_format(struct rocksdb_store *store,
                          "%s was made with %llu partitions and cannot be opened with %u",
                          store->folder, (unsigned long long)partitions, store->partition_count);
     atomic_store_explicit(&store->corrupt_count, corrupt, memory_order_relaxed);
-    if (!code && store->format < RECORD_FORMAT && !store->is_reader && !store->is_looking)
-        code = rocksdb_open_raise_format(store, ret_error);
     return code;
 }
 
@@ -530,8 +528,13 @@ enum error_code store_open_database(struct rocksdb_store *store, struct error *r
 
     if (!code)
         code = rocksdb_open_check_format(store, ret_error);
+    const bool may_raise = !store->is_reader && !store->is_looking;
+    if (!code && may_raise && store->format < FORMAT_WITH_LOG)
+        code = rocksdb_open_raise_format(store, ret_error); /* it makes the log */
     if (!code && store->format >= FORMAT_WITH_LOG)
         code = store_log_follow(store, ret_error);
+    if (!code && may_raise && store->format < RECORD_FORMAT)
+        code = rocksdb_open_raise_format(store, ret_error);
     if (!code)
         code = rocksdb_open_load_trims(store, ret_error);
     if (!code)
@@ -592,7 +595,7 @@ static bool rocksdb_open_store_init(struct rocksdb_store *store,
                                     const struct rocksdb_options *options)
 {
     store->storage.ops = &store_ops;
-    store->folder_lock = -1;
+    store->folder_lock = store->reached = -1;
     store->options = *options;
     if (!options->memtable_bytes)
         store->options.memtable_bytes = MEMTABLE_BYTES;
@@ -628,8 +631,55 @@ static enum error_code rocksdb_open_begin_log(struct rocksdb_store *store, struc
     return code;
 }
 
-/* Makes the folder, locks it, and looks at it before RocksDB does. Damage is refused before
- * anything is changed. */
+/* A database that has no FOLDER and no table of ours is that of another program: an open would add
+ * tables to it. */
+static enum error_code rocksdb_open_check_owner(struct rocksdb_store *store,
+                                                struct error *ret_error)
+{
+    const struct folder_state *state = &store->folder_state;
+    rocksdb_options_t *options;
+    bool is_ours = store->identity.is_known;
+    char *text = NULL;
+    size_t count = 0;
+
+    if (!is_ours && !state->is_new) {
+        options = rocksdb_options_create();
+        char **names = rocksdb_list_column_families(options, store->folder, &count, &text);
+        is_ours = text != NULL; /* it is damaged, as opening it says better */
+        for (size_t i = 0; i < count; i++)
+            is_ours |= strcmp(names[i], store_table_names[STORE_TIMERS]) == 0;
+        if (names)
+            rocksdb_list_column_families_destroy(names, count);
+        rocksdb_free(text);
+        rocksdb_options_destroy(options);
+        return is_ours ? ERROR_NONE
+                       : error_set(ret_error, ERROR_INVALID,
+                                   "%.200s holds the database of another program, and is left as "
+                                   "it is: set data_folder to an empty folder or a new one",
+                                   store->folder);
+    }
+    if (is_ours || !state->has_strangers)
+        return ERROR_NONE;
+    return error_set(ret_error, ERROR_INVALID,
+                     "%.200s holds other files, such as %s, and is left as it is: set data_folder "
+                     "to an empty folder or a new one",
+                     store->folder, state->stranger);
+}
+
+/* From here on the folder is ours, whatever interrupts the start. */
+static enum error_code rocksdb_open_take_folder(struct rocksdb_store *store,
+                                                struct error *ret_error)
+{
+    const enum error_code code = files_make_private(store->folder, ret_error);
+
+    if (code || !store->folder_state.is_new)
+        return code;
+    store->identity = (struct folder_identity){.is_known = true};
+    return folder_write_identity(store->folder, &store->identity, ret_error);
+}
+
+/* Makes the folder, locks it, and looks at it before RocksDB does. A damaged folder, or a folder
+ * of others, is refused before anything is changed. */
 static enum error_code rocksdb_open_prepare_folder(struct rocksdb_store *store,
                                                    struct error *ret_error)
 {
@@ -640,14 +690,18 @@ static enum error_code rocksdb_open_prepare_folder(struct rocksdb_store *store,
         code =
             files_lock_folder(store->folder, FILES_LOCK_EXCLUSIVE, &store->folder_lock, ret_error);
     if (!code)
-        code = files_make_private(store->folder, ret_error);
+        code = folder_identify(store->folder, &store->identity, ret_error);
     if (!code)
         code = folder_look(store->folder, state, ret_error);
+    if (!code)
+        code = rocksdb_open_check_owner(store, ret_error);
     if (!code && state->has_loss && store->options.damage == ROCKSDB_DAMAGE_REFUSE)
         code = error_set(ret_error, ERROR_CORRUPT,
                          "%s; restore a backup, or set storage_damage = skip to start without what "
                          "it cost",
                          state->loss.text);
+    if (!code)
+        code = rocksdb_open_take_folder(store, ret_error);
     if (!code && state->has_no_log)
         code = rocksdb_open_begin_log(store, ret_error);
     return code ? code : folder_unseal(store->folder, ret_error);
@@ -678,10 +732,14 @@ enum error_code store_open_to_read(const char *folder, struct rocksdb_store **re
     enum error_code code =
         files_lock_folder(folder, FILES_LOCK_SHARED, &store->folder_lock, ret_error);
     if (!code)
+        code = folder_identify(folder, &store->identity, ret_error);
+    if (!code)
         code = folder_look(folder, &store->folder_state, ret_error);
     if (!code && store->folder_state.is_new)
         code = error_set(ret_error, ERROR_INVALID, "%s is no data folder: there is no database",
                          folder);
+    if (!code)
+        code = rocksdb_open_check_owner(store, ret_error);
     if (!code) {
         code = rocksdb_open_first(store, ret_error);
         if (!code && store->faults & STORE_BEHIND)

@@ -119,6 +119,7 @@ struct rocksdb_store {
     bool has_mended;                  /* a damaged table */
     int folder_lock;                  /* from files_lock_folder; -1: none */
     struct folder_state folder_state; /* as it was found */
+    struct folder_identity identity;  /* as FOLDER has it */
     uint16_t partition_count;
     uint64_t format; /* of the folder; 0: it is new */
     _Atomic uint64_t corrupt_count;
@@ -147,6 +148,7 @@ struct rocksdb_store {
     struct prepare_counts *counts; /* [partition_count]: as the log has them */
     struct store_follow *follows;  /* [partition_count] */
     struct log *log;
+    int reached; /* descriptor of REACHED; -1: none */
     struct log_record *records;
     size_t record_capacity;
     struct prepare_rows rows;

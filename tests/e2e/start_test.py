@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What a start notices of a data folder, refuses, and leaves as it was: four scenes, each with its goal and method."""
+"""What a start notices of a data folder, refuses, and leaves as it was: six scenes, each with its goal and method."""
 
 import glob
 import json
@@ -9,6 +9,7 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
@@ -140,6 +141,100 @@ class MissingLogTest(DaemonCase):
             self.kill()
             self.daemon = self.start()
         self.assertEqual(len(self.listed("limit=1000")), 160)
+
+
+class OtherLogTest(DaemonCase):
+    """Goal: a folder whose tables have nothing yet knows its own log, and how far it had come. Method: hundreds of
+    timers, kill -9, and `log` exchanged for that of another folder, for an older copy, and for one from before the
+    first timer; --check and a start must refuse, and with the right log no timer is missing."""
+
+    def batch(self, daemon, count):
+        line = json.dumps({"after": "10h", "target": self.receiver.url()}) + "\n"
+        self.assertEqual(daemon.call("POST", "/v1/timers/batch", line * count,
+                                     {"Content-Type": "application/x-ndjson"})[0], 200)
+
+    def copy_log(self, name):
+        shutil.copytree(os.path.join(self.data, "log"), os.path.join(self.room, name))
+
+    def put_log(self, name):
+        shutil.rmtree(os.path.join(self.data, "log"))
+        shutil.copytree(os.path.join(self.room, name), os.path.join(self.data, "log"))
+
+    def assert_refused(self, part):
+        done = subprocess.run([harness.find("tickwheeld"), "--check", self.data], capture_output=True, text=True)
+        self.assertEqual(done.returncode, 1, done.stdout)
+        self.assertRegex(done.stderr, part)
+        with self.assertRaisesRegex(RuntimeError, part + ".*restore a backup.*storage_damage = skip"):
+            harness.Daemon(self.data)
+
+    # proves: missing-log
+    def test_exchanged(self):
+        self.room = tempfile.mkdtemp(prefix="tickwheel-e2e-")
+        self.addCleanup(shutil.rmtree, self.room)
+        self.copy_log("first")
+        self.batch(self.daemon, 200)
+        self.copy_log("older")
+        self.batch(self.daemon, 200)
+        with harness.Daemon(os.path.join(self.room, "other")) as other:
+            harness.wait_until(other.is_ready, 20, "ready")
+            self.batch(other, 900)
+            other.signal(signal.SIGKILL)
+        self.daemon.signal(signal.SIGKILL)
+        self.copy_log("right")
+        for name, part in (("other/log", "log is the log of another data folder"),
+                           ("older", "the log in .* ends before record"), ("first", "the log in .* ends before record")):
+            self.put_log(name)
+            self.assert_refused(part)
+        self.put_log("right")
+        self.daemon = self.start()
+        self.assertEqual(len(self.listed("limit=1000")), 400)
+        self.daemon.signal(signal.SIGKILL)
+        self.put_log("older")
+        self.assert_refused("the log in .* ends before record")
+        self.daemon = self.start("--storage-damage", "skip")
+        self.daemon.find_in_output("event=storage_damaged found=.*changes are lost")
+        self.restart()  # once is enough
+
+
+class OthersFolderTest(unittest.TestCase):
+    """Goal: a folder that holds the files of others, or that a newer version made, is refused and stays as it is.
+    Method: such folders, before and after a start and --check."""
+
+    def setUp(self):
+        self.data = tempfile.mkdtemp(prefix="tickwheel-e2e-")
+        self.addCleanup(shutil.rmtree, self.data)
+
+    def look(self):
+        return sorted((path, os.stat(path).st_mode, os.path.getsize(path)) for path in glob.glob(self.data + "/**", recursive=True))
+
+    def assert_refused(self, cause):
+        before = self.look()
+        with self.assertRaisesRegex(RuntimeError, r"ended with 1:(.|\n)*" + cause):
+            harness.Daemon(self.data)
+        self.assertEqual(self.look(), before)
+
+    def put(self, name, text):
+        with open(os.path.join(self.data, name), "w", encoding="utf-8") as file:
+            file.write(text)
+
+    # proves: folder-of-others
+    def test_a_home(self):
+        os.chmod(self.data, 0o2775)
+        self.put("letter.txt", "dear all")
+        self.assert_refused("holds other files, such as letter.txt")
+        done = subprocess.run([harness.find("tickwheeld"), "--check", self.data], capture_output=True, text=True)
+        self.assertEqual((done.returncode, "no data folder" in done.stderr), (2, True), done.stderr)
+
+    # proves: newer-folder
+    def test_made_by_a_newer_version(self):
+        with harness.Daemon(self.data) as daemon:
+            harness.wait_until(daemon.is_ready, 20, "ready")
+            daemon.signal(signal.SIGTERM)
+        self.put("FOLDER", "tickwheel folder\nformat 12\nsomething that is not known yet\n")
+        self.put("CLOSED", "tickwheel closed 12\nnew/kind of/line\n")
+        self.assert_refused("was made by a newer version: its format is 12, ours 6")
+        done = subprocess.run([harness.find("tickwheeld"), "--check", self.data], capture_output=True, text=True)
+        self.assertEqual((done.returncode, "newer version" in done.stderr), (2, True), done.stderr)
 
 
 class TornLogTest(DaemonCase):
