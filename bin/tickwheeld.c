@@ -206,6 +206,13 @@ static void log_target(void *context, const struct target_status *status)
     snprintf(origin, sizeof(origin), "%.*s", (int)status->origin.size, status->origin.data);
     event_log_text(&line, "origin", origin);
     event_log_text(&line, "scope", status->scope == TARGET_ORIGIN ? "origin" : "path");
+    if (status->scope == TARGET_PATH) {
+        char path[TARGETS_PATH_SIZE];
+        const int size = (int)(status->path.size - status->origin.size);
+
+        snprintf(path, sizeof(path), "%.*s", size, status->path.data + status->origin.size);
+        event_log_text(&line, "path", path);
+    }
     event_log_end(&line);
 }
 

@@ -226,10 +226,23 @@
 /* X(ID, name, labels, help) */
 #define HISTOGRAM_LIST(X)                                                                        \
     X(LATENESS_SCHEDULE, "tickwheel_lateness_seconds", "stage=\"schedule\"",                     \
-      "Lateness of deliveries by stage: from due to taken from the wheel (schedule), to handed " \
-      "to the sender (queue), to the start of the request (transfer).")                          \
+      "Lateness of first attempts by stage. The daemon's own: to take the timer from the wheel " \
+      "(schedule), to hand it to the sender (queue), to start the request (transfer). The "      \
+      "others are what held it back meanwhile, as in explain, and are in none of these.")        \
     X(LATENESS_QUEUE, "tickwheel_lateness_seconds", "stage=\"queue\"", "")                       \
     X(LATENESS_TRANSFER, "tickwheel_lateness_seconds", "stage=\"transfer\"", "")                 \
+    X(LATENESS_RETRIES, "tickwheel_lateness_seconds", "stage=\"retries\"", "")                   \
+    X(LATENESS_SET_LATE, "tickwheel_lateness_seconds", "stage=\"set_late\"", "")                 \
+    X(LATENESS_DOWN, "tickwheel_lateness_seconds", "stage=\"down\"", "")                         \
+    X(LATENESS_PUT_BACK, "tickwheel_lateness_seconds", "stage=\"put_back\"", "")                 \
+    X(LATENESS_CATCH_UP, "tickwheel_lateness_seconds", "stage=\"catch_up\"", "")                 \
+    X(LATENESS_ROOM, "tickwheel_lateness_seconds", "stage=\"room\"", "")                         \
+    X(LATENESS_TARGET_LIMIT, "tickwheel_lateness_seconds", "stage=\"target_limit\"", "")         \
+    X(LATENESS_BREAKER, "tickwheel_lateness_seconds", "stage=\"breaker\"", "")                   \
+    X(LATENESS_RATE, "tickwheel_lateness_seconds", "stage=\"rate\"", "")                         \
+    X(LATENESS_WORKER, "tickwheel_lateness_seconds", "stage=\"worker\"", "")                     \
+    X(LATENESS_PAUSED, "tickwheel_lateness_seconds", "stage=\"paused\"", "")                     \
+    X(LATENESS_MAINTENANCE, "tickwheel_lateness_seconds", "stage=\"maintenance\"", "")           \
     X(DELIVERY_LATENESS, "tickwheel_delivery_lateness_seconds", "",                              \
       "From the due time of a timer to the start of its request.")                               \
     X(ANSWER_WEBHOOK, "tickwheel_answer_seconds", "kind=\"webhook\"",                            \

@@ -3,6 +3,10 @@
 #include "cli/value.h"
 #include "cli/verbs.h"
 
+#include <assert.h>
+
+enum { OVERVIEW_COLUMN_ROOM = 16 };
+
 struct overview_column {
     const char *head, *name; /* of the member */
 };
@@ -31,32 +35,48 @@ static void overview_say_paused(struct bytes row, struct buffer *text)
     }
 }
 
-/* Appends a row for each element of the answer's list. */
+static void overview_add_row(struct screen_table *table, struct bytes row,
+                             const struct overview_column *columns, size_t count)
+{
+    struct buffer text;
+
+    buffer_init(&text);
+    for (size_t i = 0; i < count; i++) {
+        buffer_clear(&text);
+        if (strcmp(columns[i].name, "paused") == 0)
+            overview_say_paused(row, &text);
+        else
+            cli_append_value(&text, cli_member(row, columns[i].name));
+        screen_table_add(table, overview_colour(columns[i].name, buffer_bytes(&text)),
+                         buffer_bytes(&text));
+    }
+    buffer_deinit(&text);
+}
+
+/* Appends a row for each element of the answer's list, and for each path of a target, which has a
+ * breaker of its own. */
 static void overview_show(struct cli *cli, struct bytes answer, const char *list,
                           const struct overview_column *columns, size_t count)
 {
     struct screen_table table;
-    struct cli_list rows;
+    struct overview_column of_path[OVERVIEW_COLUMN_ROOM];
+    struct cli_list rows, paths;
     struct bytes row;
-    struct buffer text;
 
+    assert(count <= OVERVIEW_COLUMN_ROOM);
+    for (size_t i = 0; i < count; i++)
+        of_path[i] = (struct overview_column){columns[i].head, i == 0 ? "path" : columns[i].name};
     screen_table_init(&table, count);
-    buffer_init(&text);
     for (size_t i = 0; i < count; i++)
         screen_table_add(&table, SCREEN_BOLD, bytes_of(columns[i].head));
     cli_list_init(&rows, cli_member(answer, list));
-    while (cli_list_next(&rows, &row))
-        for (size_t i = 0; i < count; i++) {
-            buffer_clear(&text);
-            if (strcmp(columns[i].name, "paused") == 0)
-                overview_say_paused(row, &text);
-            else
-                cli_append_value(&text, cli_member(row, columns[i].name));
-            screen_table_add(&table, overview_colour(columns[i].name, buffer_bytes(&text)),
-                             buffer_bytes(&text));
-        }
+    while (cli_list_next(&rows, &row)) {
+        overview_add_row(&table, row, columns, count);
+        cli_list_init(&paths, cli_member(row, "paths"));
+        while (cli_list_next(&paths, &row))
+            overview_add_row(&table, row, of_path, count);
+    }
     screen_table_append(&table, cli_style(cli), &cli->out);
-    buffer_deinit(&text);
     screen_table_deinit(&table);
     const struct bytes complete = cli_member(answer, "complete");
     if (complete.size && !cli_is_true(complete))

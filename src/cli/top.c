@@ -5,8 +5,11 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-#define TOP_BUCKETS_MAX 64
+#define TOP_BUCKETS_MAX      64
+#define TOP_TIMES_FIXED      4     /* of the times, those that are always shown */
+#define TOP_HELD_SECONDS_MIN 0.001 /* below this nothing is held back */
 
 /* Two looks at /metrics. */
 struct top {
@@ -138,19 +141,43 @@ static void top_append_rates(const struct top *top, enum screen_style style, str
     screen_table_deinit(&table);
 }
 
+/* What held deliveries back is shown while it does. */
+static bool top_is_shown(const struct top *top, size_t row, const char *series)
+{
+    return row < TOP_TIMES_FIXED || !strstr(series, "stage=") ||
+           top_percentile(top, series, 0.99) > TOP_HELD_SECONDS_MIN;
+}
+
 static void top_append_times(const struct top *top, enum screen_style style, struct buffer *out)
 {
+#define TOP_STAGE(name, stage)                                              \
+    {                                                                       \
+        name, "tickwheel_lateness_seconds_bucket{stage=\"" stage "\",le=\"" \
+    }
     static const struct {
         const char *name, *series;
     } times[] = {
         {"late", "tickwheel_delivery_lateness_seconds_bucket{le=\""},
-        {"  in the wheel", "tickwheel_lateness_seconds_bucket{stage=\"schedule\",le=\""},
-        {"  in the queue", "tickwheel_lateness_seconds_bucket{stage=\"queue\",le=\""},
-        {"  to the network", "tickwheel_lateness_seconds_bucket{stage=\"transfer\",le=\""},
+        TOP_STAGE("  in the wheel", "schedule"),
+        TOP_STAGE("  in the queue", "queue"),
+        TOP_STAGE("  to the network", "transfer"),
+        TOP_STAGE("  retries", "retries"),
+        TOP_STAGE("  set late", "set_late"),
+        TOP_STAGE("  not running", "down"),
+        TOP_STAGE("  put back to disk", "put_back"),
+        TOP_STAGE("  catching up", "catch_up"),
+        TOP_STAGE("  deliveries_max", "room"),
+        TOP_STAGE("  target's limit", "target_limit"),
+        TOP_STAGE("  breaker", "breaker"),
+        TOP_STAGE("  target's rate", "rate"),
+        TOP_STAGE("  no worker", "worker"),
+        TOP_STAGE("  paused", "paused"),
+        TOP_STAGE("  maintenance", "maintenance"),
         {"commit", "tickwheel_commit_seconds_bucket{le=\""},
         {"acknowledge", "tickwheel_acknowledge_seconds_bucket{le=\""},
         {"request", "tickwheel_http_request_seconds_bucket{le=\""},
     };
+#undef TOP_STAGE
     struct screen_table table;
 
     screen_table_init(&table, 3);
@@ -158,6 +185,8 @@ static void top_append_times(const struct top *top, enum screen_style style, str
     screen_table_add(&table, SCREEN_BOLD, BYTES("P50"));
     screen_table_add(&table, SCREEN_BOLD, BYTES("P99"));
     for (size_t i = 0; i < sizeof(times) / sizeof(*times); i++) {
+        if (!top_is_shown(top, i, times[i].series))
+            continue;
         screen_table_add(&table, SCREEN_DIM, bytes_of(times[i].name));
         for (unsigned each = 0; each < 2; each++) {
             double seconds = top_percentile(top, times[i].series, each ? 0.99 : 0.5);

@@ -8,7 +8,7 @@
 _Static_assert(PLACE_FINAL == 0 && PLACE_INFLIGHT == 4, "places are sent as numbers");
 _Static_assert(WAIT_ROOM == 0 && WAIT_LEASES == 9 && WAIT_REASONS == 11,
                "reasons to wait are sent as numbers");
-_Static_assert(LATENESS_COMMIT == 13 && LATENESS_STAGES == 14, "stages are sent in order");
+_Static_assert(LATENESS_COMMIT == 16 && LATENESS_STAGES == 17, "stages are sent in order");
 
 enum { WIRE_EXISTED = 1, WIRE_REPEATED = 2, WIRE_SUM_ROOM = 4, WIRE_STATES = 3 /* of a breaker */ };
 

@@ -95,6 +95,8 @@ static struct target_status status_of(const struct targets *targets,
 
     if (target) {
         status.scope = target->scope;
+        if (target->scope == TARGET_PATH)
+            status.path = targets_path(timer);
         status.state = target->breaker.state;
         status.failures = target->breaker.failures;
         status.wait_ms = breaker_wait_ms(&target->breaker, &targets->options.breaker, now);

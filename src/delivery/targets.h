@@ -38,6 +38,7 @@ struct target_verdict {
 struct target_status {
     struct bytes origin;
     enum target_scope scope; /* of what the rest is: TARGET_ORIGIN unless only the path fails */
+    struct bytes path;       /* with TARGET_PATH: the URL without its query; otherwise empty */
     enum breaker_state state;
     uint32_t failures; /* in a row */
     uint64_t wait_ms;  /* until it is tried again; 0 when closed */

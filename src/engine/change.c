@@ -5,6 +5,7 @@
 #include "engine/dead.h"
 #include "engine/dispatch.h"
 #include "engine/engine_core.h"
+#include "engine/history.h"
 #include "engine/outcome.h"
 #include "engine/position.h"
 #include "engine/tenant.h"
@@ -92,6 +93,7 @@ static void change_appoint(const struct engine *engine, struct timer *timer, str
         return;
     timer->at = wall_max(due, engine->now);
     timer->state = TIMER_SCHEDULED;
+    history_wait(engine->history, timer, LATENESS_SET_LATE, due);
 }
 
 static void change_patch(struct engine *engine, struct entry *entry, struct command *command)
@@ -226,9 +228,13 @@ static void change_resume(struct engine *engine, struct entry *entry, struct com
 {
     const struct timer *timer = entry->timer;
 
-    if (timer->state == TIMER_PAUSED)
-        change_write(engine, entry, timer_resumed(timer, engine->now), command, WRITE_PATCH);
-    else if (command->parent_) /* of one by an event, which counts what it changes */
+    if (timer->state == TIMER_PAUSED) {
+        struct timer *copy = timer_resumed(timer, engine->now);
+
+        if (copy)
+            history_wait(engine->history, copy, LATENESS_PAUSED, timer->paused);
+        change_write(engine, entry, copy, command, WRITE_PATCH);
+    } else if (command->parent_) /* of one by an event, which counts what it changes */
         commands_reply(engine, command, ERROR_NOT_FOUND, NULL);
     else
         commands_reply(engine, command, ERROR_NONE, timer);
@@ -300,6 +306,8 @@ void change_redrive(struct engine *engine, struct entry *entry, struct command *
         /* A SCHEDULED one that waits behind its due time would count as spilled. */
         copy->state =
             copy->at.ms > wall_max(copy->due, engine->now).ms ? TIMER_RETRYING : TIMER_SCHEDULED;
+        history_forget(engine->history, copy->id.serial);
+        history_wait(engine->history, copy, LATENESS_SET_LATE, copy->due);
     }
     if (copy && change_is_too_much(engine, entry, copy)) {
         timer_free(copy);

@@ -8,6 +8,7 @@
 #ifndef TICKWHEEL_ENGINE_DELIVERY_H
 #define TICKWHEEL_ENGINE_DELIVERY_H
 
+#include "engine/explain.h"
 #include "timer/timer.h"
 
 #include <stdatomic.h>
@@ -53,6 +54,7 @@ struct delivery {
     struct wall found_due; /* when the engine found it due */
     struct wall row_due; /* due time in its row: of the first firing missed, if this is the last */
     bool is_unproven;    /* its target did not answer lately: others may go first */
+    struct lateness lateness; /* what made it late until it left the engine */
     /* Stamped on the way, for lateness by stage; wall clock, microseconds. */
     uint64_t handed_us;  /* left the engine */
     uint64_t started_us; /* the request was handed to the network */

@@ -201,6 +201,7 @@ static void dispatch_resume(struct engine *engine, struct entry *entry)
         window_park_without_memory(engine, entry);
         return;
     }
+    history_wait(engine->history, copy, LATENESS_PAUSED, entry->timer->paused);
     entries_replace(engine->entries, entry, copy); /* a reply may show it paused */
     engine->stats.resumed++;
     entry->outcome = FEED_RESUMED;
@@ -388,7 +389,7 @@ bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
     delivery->row_due = timer->due;
     timer->due = due;
     entry->found_due = wall_max(entry->found_due, due);
-    lateness_of_delivery(engine, queue, entry);
+    lateness_of_delivery(engine, queue, entry, &delivery->lateness);
     dispatch_count_out(engine, queue, entry);
     if (rate)
         pace_take(&queue->pace, rate, engine->now);

@@ -216,8 +216,8 @@ void connections_check(const struct engine *engine);
 
 /* ---- lateness.c ---- */
 
-/* A delivery begins: what made it late is kept. */
+/* A delivery begins: what made it late is kept, and returned. */
 void lateness_of_delivery(struct engine *engine, const struct dispatch_queue *queue,
-                          const struct entry *entry);
+                          const struct entry *entry, struct lateness *ret_lateness);
 
 #endif

@@ -133,8 +133,12 @@ void engine_begin(struct engine *engine, struct wall now)
     dispatch_take_places(engine);
     const bool was_held = engine->is_held;
     engine->is_held = engine_is_to_be_held(engine);
-    if (was_held && !engine->is_held)
+    if (!was_held && engine->is_held)
+        engine->held_began = now;
+    if (was_held && !engine->is_held) {
+        engine->held_ended = now;
         leases_wake_all(engine);
+    }
 }
 
 static void engine_raise_watermark(struct engine *engine)

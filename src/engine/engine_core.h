@@ -33,8 +33,9 @@ struct engine {
     struct wall now;     /* of this turn, or of the last */
     struct wall started; /* when it was created */
     bool is_in_turn;
-    bool is_draining; /* begins no delivery and no read ahead */
-    bool is_held;     /* of this turn, or of the last: begins no delivery */
+    bool is_draining;                   /* begins no delivery and no read ahead */
+    bool is_held;                       /* of this turn, or of the last: begins no delivery */
+    struct wall held_began, held_ended; /* when that was so last; 0: never */
     bool is_released;
     bool was_dead_scan;     /* the last scan was for dead letters */
     uint64_t epoch;         /* of ids and deliveries */

@@ -33,20 +33,23 @@ enum wait_reason {
 #define WAIT_SUMMED (WAIT_RATE + 1)
 
 /* What a firing's lateness is made of, in order. X(NAME, text) */
-#define LATENESS_LIST(X)                                                                          \
-    X(RETRIES, "retries")           /* attempts before this one, and the pauses after them */     \
-    X(DOWN, "down")                 /* the service was not running */                             \
-    X(DISK, "disk")                 /* it was on disk: read late, or put back for want of room */ \
-    X(WHEEL, "wheel")               /* it was in memory: the engine was late */                   \
-    X(CATCH_UP, "catch_up")         /* it was overdue, and those have a rate */                   \
-    X(ROOM, "room")                 /* as many webhooks were under way as may be */               \
-    X(TARGET_LIMIT, "target_limit") /* its target's limit was reached; or its turn in a queue */  \
-    X(BREAKER, "breaker")           /* its target was left alone */                               \
-    X(RATE, "rate")                 /* its target's rate */                                       \
-    X(WORKER, "worker")             /* no worker pulled it */                                     \
-    X(PAUSED, "paused")             /* its queue or its target was paused */                      \
-    X(HANDOFF, "handoff")           /* from the engine to the first byte of the request */        \
-    X(DELIVERY, "delivery")         /* from there to the outcome */                               \
+#define LATENESS_LIST(X)                                                                         \
+    X(RETRIES, "retries")           /* attempts before this one, and the pauses after them */    \
+    X(SET_LATE, "set_late")         /* its due time was past when it got it */                   \
+    X(DOWN, "down")                 /* the service was not running */                            \
+    X(PUT_BACK, "put_back")         /* it was due, and put back to disk for want of memory */    \
+    X(DISK, "disk")                 /* it was on disk: the engine read it late */                \
+    X(WHEEL, "wheel")               /* it was in memory: the engine was late */                  \
+    X(CATCH_UP, "catch_up")         /* it was overdue, and those have a rate */                  \
+    X(ROOM, "room")                 /* as many webhooks were under way as may be */              \
+    X(TARGET_LIMIT, "target_limit") /* its target's limit was reached; or its turn in a queue */ \
+    X(BREAKER, "breaker")           /* its target was left alone */                              \
+    X(RATE, "rate")                 /* its target's rate */                                      \
+    X(WORKER, "worker")             /* no worker pulled it */                                    \
+    X(PAUSED, "paused")             /* it was paused, or its queue or its target */              \
+    X(MAINTENANCE, "maintenance")   /* the operator held all deliveries back */                  \
+    X(HANDOFF, "handoff")           /* from the engine to the first byte of the request */       \
+    X(DELIVERY, "delivery")         /* from there to the outcome */                              \
     X(COMMIT, "commit")             /* until the outcome was durable */
 
 enum lateness_stage {

@@ -188,6 +188,122 @@ static void test_commit_and_retries(void **state)
     fixture_deinit(&fixture);
 }
 
+static struct explained explain_waited(struct engine_fixture *fixture, const struct timer_id *id,
+                                       enum lateness_stage stage, uint32_t ms)
+{
+    struct explained explained = explain(fixture, id, ERROR_NONE);
+
+    assert_int_equal(explained.place, PLACE_INFLIGHT);
+    for (enum lateness_stage i = 0; i <= LATENESS_HANDOFF; i++)
+        assert_int_equal(explained.lateness.ms[i], i == stage ? ms : 0);
+    const struct delivery *delivery = fixture_first_out(fixture);
+    assert_memory_equal(&delivery->lateness, &explained.lateness, sizeof(delivery->lateness));
+    return explained;
+}
+
+/* A path that fails holds back its timers one by one: that is the breaker's time, however often
+ * each is put off, and attempts between count as what they are. */
+/* proves: explain-lateness */
+static void test_path_is_left_alone(void **state)
+{
+    (void)state;
+    struct engine_fixture fixture;
+    fixture_init(&fixture);
+    struct timer_id id;
+    fixture_create(&fixture, "http://a.example/x", 1000, &id);
+    fixture_advance_to(&fixture, 1000);
+    for (int i = 0; i < 3; i++) {
+        struct delivery *delivery = fixture_first_out(&fixture);
+
+        fixture_answer(&fixture, delivery,
+                       (struct delivery_outcome){.result = DELIVERY_POSTPONED,
+                                                 .holds = DELIVERY_HOLDS_TIMER,
+                                                 .retry_after_ms = 2000});
+        struct explained explained = explain(&fixture, &id, ERROR_NONE);
+        assert_int_equal(explained.place, PLACE_WHEEL);
+        struct command get = {.kind = COMMAND_GET, .id = id};
+        fixture_command(&fixture, &get);
+        const uint64_t next_ms = get.timer->at.ms - START.ms;
+        fixture_carry_out(&fixture);
+        fixture_advance_to(&fixture, next_ms);
+        explain_waited(&fixture, &id, LATENESS_BREAKER, (uint32_t)(next_ms - 1000));
+    }
+    const uint64_t held_ms = fixture.now.ms - START.ms - 1000;
+    fixture_answer(&fixture, fixture_first_out(&fixture),
+                   (struct delivery_outcome){.result = DELIVERY_FAILED,
+                                             .pause = DELIVERY_PAUSE_EXACT,
+                                             .retry_after_ms = 700});
+    fixture_advance_to(&fixture, 1000 + held_ms + 700);
+    struct explained explained = explain(&fixture, &id, ERROR_NONE);
+    assert_int_equal(explained.lateness.attempt, 2);
+    assert_int_equal(explained.lateness.ms[LATENESS_BREAKER], held_ms);
+    assert_int_equal(explained.lateness.ms[LATENESS_RETRIES], 700);
+    assert_int_equal(explained.lateness.ms[LATENESS_WHEEL], 0);
+    fixture_deinit(&fixture);
+}
+
+/* The next firing is late because the one before it was not over. */
+/* proves: explain-lateness */
+static void test_firing_before_it(void **state)
+{
+    (void)state;
+    struct engine_fixture fixture;
+    fixture_init(&fixture);
+    struct timer_id id;
+    struct timer_texts texts = {.target = BYTES("http://a.example/"),
+                                .schedule = BYTES("{\"every\":\"1s\"}")};
+    struct timer *timer = timer_alloc(&texts);
+    timer->due.ms = START.ms + 1000;
+    struct command_created created;
+    struct command command = {
+        .kind = COMMAND_CREATE, .timers = &timer, .results = &created, .timer_count = 1};
+    fixture_command(&fixture, &command);
+    fixture_carry_out(&fixture);
+    id = created.id;
+    fixture_advance_to(&fixture, 1000);
+    fixture_advance_to(&fixture, 3400); /* those of 2000 and 3000 are missed; one of them comes */
+    fixture_answer(&fixture, fixture_first_out(&fixture),
+                   (struct delivery_outcome){.result = DELIVERY_DONE});
+    fixture_advance_to(&fixture, 3400);
+    assert_non_null(fixture_first_out(&fixture));
+    const uint64_t late_ms = fixture.now.ms - fixture_first_out(&fixture)->timer->due.ms;
+    assert_true(late_ms > 0);
+    explain_waited(&fixture, &id, LATENESS_SET_LATE, (uint32_t)late_ms);
+    fixture_deinit(&fixture);
+}
+
+/* A pause of the timer, by which its due time passes, and one of all deliveries. */
+/* proves: explain-lateness */
+static void test_paused_and_held(void **state)
+{
+    (void)state;
+    struct engine_fixture fixture;
+    atomic_bool is_held;
+    fixture_init(&fixture);
+    atomic_init(&is_held, false);
+    fixture.options.is_held = &is_held;
+    explain_reopen(&fixture);
+    struct timer_id id;
+    fixture_create(&fixture, "http://a.example/", 1000, &id);
+    struct timer_texts no_texts = {.note = {NULL, 0}};
+    struct command pause = {.kind = COMMAND_PAUSE, .id = id, .patch = timer_alloc(&no_texts)};
+    pause.patch->at = (struct wall){START.ms + 4000};
+    fixture_command(&fixture, &pause);
+    assert_int_equal(pause.error, ERROR_NONE);
+    fixture_carry_out(&fixture);
+    fixture_advance_to(&fixture, 4000);
+    explain_waited(&fixture, &id, LATENESS_PAUSED, 3000);
+    fixture_answer_all(&fixture, DELIVERY_DONE);
+    fixture_create(&fixture, "http://b.example/", 5000, &id);
+    atomic_store(&is_held, true);
+    fixture_advance_to(&fixture, 5000);
+    fixture_advance_to(&fixture, 6500);
+    atomic_store(&is_held, false);
+    fixture_advance_to(&fixture, 7300);
+    explain_waited(&fixture, &id, LATENESS_MAINTENANCE, 2300);
+    fixture_deinit(&fixture);
+}
+
 /* No more is kept than may be, the latest. */
 /* proves: explain-lateness */
 static void test_history_keeps_the_last(void **state)
@@ -217,7 +333,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_from_disk_to_over),      cmocka_unit_test(test_reasons_to_wait),
         cmocka_unit_test(test_stages_of_an_outage),    cmocka_unit_test(test_commit_and_retries),
-        cmocka_unit_test(test_history_keeps_the_last),
+        cmocka_unit_test(test_history_keeps_the_last), cmocka_unit_test(test_path_is_left_alone),
+        cmocka_unit_test(test_firing_before_it),       cmocka_unit_test(test_paused_and_held),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -80,8 +80,54 @@ struct history_entry *history_begin(struct history *history, uint64_t serial)
     if (!entry)
         entry = history_next(history, serial);
     if (entry)
-        *entry = (struct history_entry){.serial = serial};
+        *entry = (struct history_entry){.serial = serial,
+                                        .carry = entry->serial == serial
+                                                     ? entry->carry
+                                                     : (struct history_carry){{0}, {0}, {0}}};
     return entry;
+}
+
+static void history_carry_to(struct history_carry *carry, enum lateness_stage stage, struct wall to)
+{
+    const uint64_t ms = wall_since(carry->to, to);
+    const uint64_t sum = carry->ms[stage] + (ms < UINT32_MAX ? ms : UINT32_MAX);
+
+    assert(stage < LATENESS_HANDOFF);
+    carry->ms[stage] = sum < UINT32_MAX ? (uint32_t)sum : UINT32_MAX;
+    carry->to = wall_max(carry->to, to);
+}
+
+void history_put_off(struct history *history, const struct timer *timer, enum lateness_stage stage)
+{
+    struct history_entry *entry = history_find(history, timer->id.serial);
+
+    if (!entry || entry->lateness.attempt == 0)
+        return;
+    entry->carry.base = entry->carry.to = history_base(timer);
+    for (size_t i = 0; i < LATENESS_HANDOFF; i++) {
+        entry->carry.ms[i] = entry->lateness.ms[i];
+        entry->carry.to = wall_add(entry->carry.to, entry->lateness.ms[i]);
+    }
+    history_carry_to(&entry->carry, stage, timer->at);
+}
+
+void history_wait(struct history *history, const struct timer *timer, enum lateness_stage stage,
+                  struct wall since)
+{
+    const struct wall base = history_base(timer);
+    struct history_entry *entry = history_find(history, timer->id.serial);
+
+    if (timer->at.ms <= base.ms)
+        return; /* it is not late by it */
+    if (!entry)
+        entry = history_begin(history, timer->id.serial);
+    if (!entry)
+        return;
+    if (entry->carry.base.ms != base.ms || entry->carry.to.ms > timer->at.ms)
+        entry->carry = (struct history_carry){.base = base, .to = base};
+    history_carry_to(&entry->carry, timer->attempts ? LATENESS_RETRIES : LATENESS_SET_LATE,
+                     wall_min(since, timer->at));
+    history_carry_to(&entry->carry, stage, timer->at);
 }
 
 static uint64_t history_span_ms(uint64_t from_us, uint64_t to_us)
@@ -99,7 +145,7 @@ void history_returned(struct history *history, const struct delivery *delivery, 
         return;
     assert(entry->ended_at.ms == 0 && entry->lateness.attempt == delivery->attempt);
     if (delivery->outcome.result == DELIVERY_RETURNED) {
-        history_forget(history, serial);
+        entry->lateness = (struct lateness){0};
         return;
     }
     lateness_add(&entry->lateness, LATENESS_HANDOFF,

@@ -14,10 +14,17 @@
 
 struct history;
 
+/* What a firing was late by, and why, from its base (history_base) to a place of its row. */
+struct history_carry {
+    struct wall base, to;
+    uint32_t ms[LATENESS_HANDOFF]; /* by stage; they add up to the whole */
+};
+
 struct history_entry {
     uint64_t serial;      /* of the timer */
     struct wall ended_at; /* when the outcome came; 0: it is in flight, or all is known */
     struct lateness lateness;
+    struct history_carry carry;
 };
 
 struct history *history_create(size_t count_max); /* NULL when out of memory */
@@ -26,8 +33,8 @@ void history_destroy(struct history *history);
 /* NULL: nothing is known. */
 struct history_entry *history_find(const struct history *history, uint64_t serial);
 
-/* The entry of a timer, all zero; the one it had, or the oldest of all, is lost. NULL when there is
- * no memory, or none is kept. */
+/* The entry of a timer without lateness, which keeps its carry; the oldest entry may be lost. NULL
+ * when there is no memory, or none is kept. */
 struct history_entry *history_begin(struct history *history, uint64_t serial);
 
 void history_forget(struct history *history, uint64_t serial);
@@ -35,6 +42,20 @@ void history_forget(struct history *history, uint64_t serial);
 /* A delivery is back; and its outcome is durable. */
 void history_returned(struct history *history, const struct delivery *delivery, struct wall now);
 void history_committed(struct history *history, uint64_t serial, struct wall now);
+
+/* The time from which a firing is late. */
+static inline struct wall history_base(const struct timer *timer)
+{
+    return wall_max(timer->due, timer->created);
+}
+
+/* A delivery ended without an end of its firing, and the timer has its next place: what made it
+ * late is carried to there, with `stage` as the cause of the time since it left the engine. */
+void history_put_off(struct history *history, const struct timer *timer, enum lateness_stage stage);
+
+/* The timer got its place at `timer->at`, for which it waits because of `stage` since `since`. */
+void history_wait(struct history *history, const struct timer *timer, enum lateness_stage stage,
+                  struct wall since);
 
 /* For tests: aborts unless every invariant holds. O(entries). */
 void history_check(const struct history *history);

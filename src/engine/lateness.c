@@ -4,24 +4,75 @@
 
 #include <assert.h>
 
-/* The time from when the timer should have acted to when it was queued. */
-static void lateness_before_queue(const struct engine *engine, const struct entry *entry,
-                                  bool is_retry, struct lateness *lateness)
+/* Adds to the stage what is left of the time, at most. Returns the rest. */
+static uint64_t lateness_take(struct lateness *lateness, enum lateness_stage stage, uint64_t ms,
+                              uint64_t left_ms)
+{
+    ms = ms < left_ms ? ms : left_ms;
+    lateness_add(lateness, stage, ms);
+    return left_ms - ms;
+}
+
+/* The time from `base` on that was carried. A recurring timer's firings that are missed are passed
+ * over, by which the base moves on: then the last cause counts first, most often a breaker.
+ * Returns the end of the time. */
+static struct wall lateness_carried(const struct history_carry *carry, struct wall base,
+                                    struct lateness *lateness)
+{
+    uint64_t left_ms = wall_since(base, carry->to);
+
+    if (carry->base.ms > base.ms)
+        return base; /* of another due time */
+    left_ms = lateness_take(lateness, LATENESS_BREAKER, carry->ms[LATENESS_BREAKER], left_ms);
+    for (enum lateness_stage i = 0; i < LATENESS_HANDOFF; i++)
+        if (i != LATENESS_BREAKER)
+            left_ms = lateness_take(lateness, i, carry->ms[i], left_ms);
+    return wall_max(base, (struct wall){carry->to.ms - left_ms});
+}
+
+/* The time until the timer came to the place of its row, which is after its due time if it was put
+ * off. Returns when that was. Without a memory of the causes it was for retries, or it got its due
+ * time when that was past. */
+static struct wall lateness_before_place(const struct engine *engine, const struct entry *entry,
+                                         struct lateness *lateness)
 {
     const struct timer *timer = entry->timer;
-    struct wall base = wall_max(timer->due, timer->created), at = base;
+    const struct history_entry *kept = history_find(engine->history, timer->id.serial);
+    const struct wall base = history_base(timer);
+    struct wall at = base;
+
+    if (timer->at.ms <= base.ms)
+        return base;
+    if (kept && kept->carry.to.ms <= timer->at.ms && kept->carry.to.ms <= engine->now.ms)
+        at = lateness_carried(&kept->carry, base, lateness);
+    const bool is_retry = timer->state == TIMER_RETRYING;
+    if (!is_retry && entry->loaded.ms > at.ms) /* put back: its place says how long at most */
+        return at;
+    if (timer->at.ms > at.ms && timer->at.ms <= engine->now.ms) {
+        lateness_add(lateness, is_retry ? LATENESS_RETRIES : LATENESS_SET_LATE,
+                     wall_since(at, timer->at));
+        at = timer->at;
+    }
+    return at;
+}
+
+/* The time from when the timer should have acted to when it was queued. */
+static void lateness_before_queue(const struct engine *engine, const struct entry *entry,
+                                  struct lateness *lateness)
+{
+    const struct timer *timer = entry->timer;
+    const bool was_put_back =
+        timer->state == TIMER_SCHEDULED && timer->at.ms > history_base(timer).ms;
+    struct wall at = lateness_before_place(engine, entry, lateness);
 
     assert(entry->found_due.ms > 0);
-    if (is_retry) {
-        lateness_add(lateness, LATENESS_RETRIES, wall_since(base, timer->at));
-        at = wall_max(base, timer->at);
-    }
     if (engine->started.ms > at.ms) {
         lateness_add(lateness, LATENESS_DOWN, wall_since(at, engine->started));
         at = engine->started;
     }
     if (entry->loaded.ms > at.ms) {
-        lateness_add(lateness, LATENESS_DISK, wall_since(at, entry->loaded));
+        lateness_add(lateness, was_put_back ? LATENESS_PUT_BACK : LATENESS_DISK,
+                     wall_since(at, entry->loaded));
         at = entry->loaded;
     }
     lateness_add(lateness, LATENESS_WHEEL, wall_since(at, entry->found_due));
@@ -34,6 +85,15 @@ static uint64_t lateness_paused_ms(const struct engine *engine, const struct dis
     const struct wall end = queue->reason == WAIT_PAUSED ? engine->now : queue->pause_ended;
 
     return queue->pause_began.ms ? wall_since(wall_max(queue->pause_began, entry->found_due), end)
+                                 : 0;
+}
+
+/* How long maintenance held the timer back, as far as it is known: of the last one. */
+static uint64_t lateness_held_ms(const struct engine *engine, const struct entry *entry)
+{
+    const struct wall end = engine->is_held ? engine->now : engine->held_ended;
+
+    return engine->held_began.ms ? wall_since(wall_max(engine->held_began, entry->found_due), end)
                                  : 0;
 }
 
@@ -51,10 +111,11 @@ static void lateness_in_queue(const struct engine *engine, const struct dispatch
         [WAIT_RATE] = LATENESS_RATE,
     };
     uint64_t left_ms = wall_since(entry->found_due, engine->now);
-    const uint64_t paused_ms = lateness_paused_ms(engine, queue, entry);
 
-    lateness_add(lateness, LATENESS_PAUSED, paused_ms < left_ms ? paused_ms : left_ms);
-    left_ms -= paused_ms < left_ms ? paused_ms : left_ms;
+    left_ms =
+        lateness_take(lateness, LATENESS_PAUSED, lateness_paused_ms(engine, queue, entry), left_ms);
+    left_ms =
+        lateness_take(lateness, LATENESS_MAINTENANCE, lateness_held_ms(engine, entry), left_ms);
     if (queue->kind == DISPATCH_PULLED) {
         lateness_add(lateness, LATENESS_WORKER, left_ms);
         return;
@@ -64,10 +125,7 @@ static void lateness_in_queue(const struct engine *engine, const struct dispatch
 
         if (queue->reason == i)
             ms += (uint32_t)wall_since(queue->reason_since, engine->now);
-        if (ms > left_ms)
-            ms = (uint32_t)left_ms; /* the clock has stepped */
-        lateness_add(lateness, stages[i], ms);
-        left_ms -= ms;
+        left_ms = lateness_take(lateness, stages[i], ms, left_ms);
     }
     /* Or it was in flight, and given back unseen. */
     lateness_add(lateness, engine->options.catch_up_rate ? LATENESS_CATCH_UP : LATENESS_HANDOFF,
@@ -79,18 +137,18 @@ static void lateness_so_far(const struct engine *engine, const struct dispatch_q
 {
     assert(entry->phase == ENTRY_QUEUED && entry->queue == queue->key);
     *ret_lateness = (struct lateness){.attempt = entry->timer->attempts + 1};
-    lateness_before_queue(engine, entry, entry->timer->state == TIMER_RETRYING, ret_lateness);
+    lateness_before_queue(engine, entry, ret_lateness);
     lateness_in_queue(engine, queue, entry, ret_lateness);
 }
 
 void lateness_of_delivery(struct engine *engine, const struct dispatch_queue *queue,
-                          const struct entry *entry)
+                          const struct entry *entry, struct lateness *ret_lateness)
 {
-    struct history_entry *kept = history_begin(engine->history, entry->timer->id.serial);
-
     assert(entry->phase == ENTRY_QUEUED && entry->timer->due.ms <= engine->now.ms);
+    lateness_so_far(engine, queue, entry, ret_lateness);
+    struct history_entry *kept = history_begin(engine->history, entry->timer->id.serial);
     if (kept)
-        lateness_so_far(engine, queue, entry, &kept->lateness);
+        kept->lateness = *ret_lateness;
 }
 
 void dispatch_explain(struct engine *engine, const struct entry *entry, struct explained *explained)

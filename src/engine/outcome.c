@@ -5,6 +5,7 @@
 #include "engine/dead.h"
 #include "engine/effects.h"
 #include "engine/engine_core.h"
+#include "engine/history.h"
 #include "engine/position.h"
 #include "engine/tenant.h"
 #include "engine/watermark.h"
@@ -243,6 +244,7 @@ static void outcome_finish(struct engine *engine, struct entry *entry, const str
     entry->timer->attempts = 0;
     entry->timer->due = next;
     entry->timer->at = wall_max(next, engine->now);
+    history_wait(engine->history, entry->timer, LATENESS_SET_LATE, entry->timer->due);
 }
 
 uint64_t outcome_postpone_ms(const struct delivery_outcome *outcome)
@@ -265,6 +267,7 @@ static void outcome_postpone(struct engine *engine, struct entry *entry,
         TIMER_RETRYING; /* a SCHEDULED one that is overdue would count as spilled */
     entry->timer->at = outcome_put_off(engine, entry->timer,
                                        1 + least_ms + random_below(&engine->random, least_ms + 1));
+    history_put_off(engine->history, entry->timer, LATENESS_BREAKER);
     watermark_write_own(engine, entry);
 }
 
@@ -305,6 +308,7 @@ static void outcome_take(struct engine *engine, struct entry *entry,
         entry->timer->state = TIMER_RETRYING;
         entry->timer->at = outcome_put_off(
             engine, entry->timer, outcome_pause_ms(engine, entry->timer, attempt, outcome));
+        history_put_off(engine->history, entry->timer, LATENESS_RETRIES);
     }
     watermark_write_own(engine, entry);
 }
@@ -383,6 +387,7 @@ void outcome_waits(struct engine *engine, struct entry *entry)
     engine->stats.schedule_waits++;
     entry->timer->state = TIMER_RETRYING;
     entry->timer->at = outcome_put_off(engine, entry->timer, outcome_wait_ms(engine, entry->timer));
+    history_wait(engine->history, entry->timer, LATENESS_RETRIES, engine->now);
     watermark_write_own(engine, entry);
     assert(entry->phase == ENTRY_WRITING);
 }

@@ -95,8 +95,9 @@ void metrics_observe_us(struct metrics *metrics, enum histogram histogram, uint6
 {
     struct metrics_series *series = &metrics->histograms[histogram];
 
-    metrics_add_to(&series->buckets[metrics_bucket_of(us)], 1);
-    metrics_add_to(&series->sum_us, us);
+    metrics_add_to(&series->buckets[us ? metrics_bucket_of(us) : 0], 1);
+    if (us)
+        metrics_add_to(&series->sum_us, us);
 }
 
 /* A thread that meets another one at the exemplar goes on without: any traced observation will do.

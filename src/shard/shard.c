@@ -55,18 +55,45 @@ static uint64_t shard_span_us(uint64_t from_us, uint64_t to_us)
     return to_us > from_us ? to_us - from_us : 0;
 }
 
+/* The stages of deliveries that were held back. The rest of the lateness is the daemon's. */
+static const struct {
+    enum lateness_stage stage;
+    enum histogram histogram;
+} shard_held_stages[] = {
+    {LATENESS_RETRIES, HISTOGRAM_LATENESS_RETRIES},
+    {LATENESS_SET_LATE, HISTOGRAM_LATENESS_SET_LATE},
+    {LATENESS_DOWN, HISTOGRAM_LATENESS_DOWN},
+    {LATENESS_PUT_BACK, HISTOGRAM_LATENESS_PUT_BACK},
+    {LATENESS_CATCH_UP, HISTOGRAM_LATENESS_CATCH_UP},
+    {LATENESS_ROOM, HISTOGRAM_LATENESS_ROOM},
+    {LATENESS_TARGET_LIMIT, HISTOGRAM_LATENESS_TARGET_LIMIT},
+    {LATENESS_BREAKER, HISTOGRAM_LATENESS_BREAKER},
+    {LATENESS_RATE, HISTOGRAM_LATENESS_RATE},
+    {LATENESS_WORKER, HISTOGRAM_LATENESS_WORKER},
+    {LATENESS_PAUSED, HISTOGRAM_LATENESS_PAUSED},
+    {LATENESS_MAINTENANCE, HISTOGRAM_LATENESS_MAINTENANCE},
+};
+
 /* Not of a retry, which is late by intention, nor of what never began and has no start. */
 static void shard_measure_lateness(struct metrics *metrics, const struct delivery *delivery,
                                    const struct trace_parent *trace)
 {
     const uint64_t due_us = wall_max(delivery->timer->due, delivery->timer->created).ms * 1000;
-    const uint64_t found_due_us = delivery->found_due.ms * 1000;
     const uint64_t handed_us = delivery->handed_us, started_us = delivery->started_us;
+    const uint32_t *ms = delivery->lateness.ms;
+    const uint64_t schedule_us =
+        1000 * ((uint64_t)ms[LATENESS_WHEEL] + (uint64_t)ms[LATENESS_DISK]);
+    uint64_t known_us = schedule_us;
 
-    metrics_observe_traced_us(metrics, HISTOGRAM_LATENESS_SCHEDULE,
-                              shard_span_us(due_us, found_due_us), trace);
+    for (size_t i = 0; i < sizeof(shard_held_stages) / sizeof(*shard_held_stages); i++) {
+        const uint64_t us = 1000 * (uint64_t)ms[shard_held_stages[i].stage];
+
+        metrics_observe_traced_us(metrics, shard_held_stages[i].histogram, us, trace);
+        known_us += us;
+    }
+    metrics_observe_traced_us(metrics, HISTOGRAM_LATENESS_SCHEDULE, schedule_us, trace);
     metrics_observe_traced_us(metrics, HISTOGRAM_LATENESS_QUEUE,
-                              shard_span_us(found_due_us, handed_us), trace);
+                              shard_span_us(due_us + known_us, handed_us), trace);
     metrics_observe_traced_us(metrics, HISTOGRAM_LATENESS_TRANSFER,
                               shard_span_us(handed_us, started_us), trace);
     metrics_observe_traced_us(metrics, HISTOGRAM_DELIVERY_LATENESS,

@@ -10,6 +10,7 @@ import re
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import tempfile
 import threading
@@ -119,6 +120,35 @@ class TargetsTest(unittest.TestCase):
         self.assertGreater(daemon.metric("tickwheel_attempts_postponed_total"), 0)
         attempts = daemon.metric("tickwheel_attempts_total")
         self.assertLessEqual(attempts, 41 + 128)
+
+    # proves: breaker, explain-lateness, targets-list
+    def test_a_failing_path_is_told_from_a_busy_engine(self):
+        """One path answers 500 beside a healthy one: whatever shows lateness names the breaker of that path."""
+        daemon = self.start("--target-breaker-failures", "3", "--target-breaker-pause", "1500ms")
+        alive, bad = self.target(), self.target(500)
+        first = self.create(after=0, target=bad.url("/bad?order=1"), retry={"max_attempts": 50, "base": "1ms", "cap": "2ms"})
+        harness.wait_until(lambda: daemon.metric("tickwheel_breakers_open") == 1, 20, "an open breaker")
+        late = self.create(after=0, target=bad.url("/bad?order=2"))
+        self.create(after=0, target=alive.url())
+        self.wait_for(alive, 1)
+        held = harness.wait_until(lambda: self.explain(late)["state"] == "retrying" and self.explain(late), 10, "it to be put off")
+        self.assertIn("The breaker of its path is open after 3 failures in a row: it is tried again in ", held["explanation"])
+        harness.wait_until(lambda: "event=target_failing" in daemon.output(), 5, "the log")
+        line = next(line for line in daemon.output().splitlines() if "event=target_failing" in line)
+        self.assertIn("scope=path path=/bad", line)
+        self.assertNotIn("order", line)
+        shown = subprocess.run([harness.find("tickwheel"), "targets", "--url", f"http://127.0.0.1:{daemon.port}"], check=True,
+                               capture_output=True, text=True).stdout
+        self.assertRegex(shown, rf"(?m)^{re.escape(bad.url('/bad'))} .*open +3 ")
+        bad.status = 200
+        for timer in (first, late):
+            harness.wait_until(lambda: self.explain(timer)["state"] == "fired", 30, "the end")
+            stages = self.explain(timer)["lateness"]["stages_ms"]
+            self.assertGreater(stages["breaker"], 1400)
+            self.assertLess(stages.get("wheel", 0) + stages.get("disk", 0), 1000)
+        sums = {stage: daemon.metric(f'tickwheel_lateness_seconds_sum{{stage="{stage}"}}') for stage in ("schedule", "queue", "breaker")}
+        self.assertGreater(sums["breaker"], 1.4)
+        self.assertLess(sums["schedule"] + sums["queue"], 1.4)
 
     # proves: target-reset
     def test_a_target_that_was_reset_is_tried_at_once(self):

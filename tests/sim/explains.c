@@ -130,6 +130,9 @@ static void judge_stages(struct world *world, const struct sim_partition *partit
 {
     const bool has[LATENESS_STAGES] = {
         [LATENESS_RETRIES] = true,
+        [LATENESS_SET_LATE] = true,
+        [LATENESS_PUT_BACK] = true,
+        [LATENESS_MAINTENANCE] = true,
         [LATENESS_DOWN] = partition->epoch > partition->first_epoch,
         [LATENESS_DISK] = true,
         [LATENESS_WHEEL] = true,

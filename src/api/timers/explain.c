@@ -178,13 +178,32 @@ static void say_time(struct buffer *out, const struct timer *timer,
     buffer_append_text(out, ".");
 }
 
+/* What keeps a timer from its next attempt beside its time. */
+static void say_breaker(struct buffer *out, const struct target_status *target,
+                        const struct explained *explained)
+{
+    char text[DURATION_TEXT_SIZE];
+
+    if (!target || target->state == BREAKER_CLOSED || explained->place == PLACE_FINAL ||
+        explained->place == PLACE_INFLIGHT)
+        return;
+    duration_format(target->wait_ms, text);
+    buffer_printf(out, " The breaker of its %s is %s after %u failures in a row: it is tried %s%s.",
+                  target->scope == TARGET_PATH ? "path" : "target",
+                  breaker_state_text(target->state), (unsigned)target->failures,
+                  target->wait_ms ? "again in " : "again now", target->wait_ms ? text : "");
+}
+
 /* The stage that took the longest, of those that made the timer late. */
-static void say_late(struct buffer *out, const struct explained *explained)
+static void say_late(struct buffer *out, const struct timer *timer,
+                     const struct explained *explained)
 {
     static const char *const what[LATENESS_STAGES] = {
         [LATENESS_RETRIES] = "earlier attempts",
+        [LATENESS_SET_LATE] = "a due time that was past when it was set",
         [LATENESS_DOWN] = "the service not running",
-        [LATENESS_DISK] = "being on disk",
+        [LATENESS_PUT_BACK] = "want of room in memory",
+        [LATENESS_DISK] = "being read late from disk",
         [LATENESS_WHEEL] = "a busy engine",
         [LATENESS_CATCH_UP] = "the rate for what is overdue",
         [LATENESS_ROOM] = "all places for webhooks being taken",
@@ -192,7 +211,8 @@ static void say_late(struct buffer *out, const struct explained *explained)
         [LATENESS_BREAKER] = "its target being left alone",
         [LATENESS_RATE] = "its target's rate",
         [LATENESS_WORKER] = "no worker asking for it",
-        [LATENESS_PAUSED] = "its queue or its target being paused",
+        [LATENESS_PAUSED] = "a pause of it, its queue or its target",
+        [LATENESS_MAINTENANCE] = "the operator holding all deliveries back",
         [LATENESS_HANDOFF] = "the way from the engine to the network",
     };
     const struct lateness *lateness = &explained->lateness;
@@ -211,20 +231,24 @@ static void say_late(struct buffer *out, const struct explained *explained)
     duration_format(lateness->ms[worst], most);
     const bool has_no_lease = explained->place == PLACE_QUEUED && worst == LATENESS_WORKER &&
                               explained->reason != WAIT_WORKER;
+    const bool is_next = worst == LATENESS_SET_LATE && timer->texts.schedule.size > 0;
     buffer_printf(out, " Attempt %u %s %s late; most of it, %s, came from %s.", lateness->attempt,
                   explained->place == PLACE_QUEUED ? "is" : "was", late, most,
-                  has_no_lease ? "no lease being free or asked for" : what[worst]);
+                  has_no_lease ? "no lease being free or asked for"
+                  : is_next    ? "the firing before it, which was not over"
+                               : what[worst]);
 }
 
 static void append_sentence(const struct timer *timer, const struct explained *explained,
-                            struct buffer *out)
+                            const struct target_status *target, struct buffer *out)
 {
     struct buffer text;
 
     buffer_init(&text);
     say_where(&text, timer, explained);
     say_time(&text, timer, explained);
-    say_late(&text, explained);
+    say_breaker(&text, target, explained);
+    say_late(&text, timer, explained);
     if (buffer_failed(&text))
         out->failed = true;
     else
@@ -311,7 +335,7 @@ void explain_format(const struct timer *timer, const struct explained *explained
     timer_id_format(&timer->id, id);
     buffer_printf(out, "{\"id\":\"%s\",\"state\":\"%s\",\"where\":\"%s\",\"explanation\":", id,
                   timer_state_text(timer->state), place_text(explained, timer));
-    append_sentence(timer, explained, out);
+    append_sentence(timer, explained, target, out);
     append_number(out, "partition", timer->id.partition);
     append_time(out, "now", explained->now);
     append_time(out, "due", timer->due);

@@ -78,6 +78,12 @@ function breakerOf({breaker, failures, tried_at}) {
   return h("span", {class: "bad"}, `${breaker}, ${number(failures)} failed in a row; tried again `, when(tried_at));
 }
 
+/** The paths of a host that are left alone, while the host itself is called. */
+function openPathsOf({paths = []}) {
+  const count = paths.filter(({breaker}) => breaker !== "closed").length;
+  return count ? h("span", {class: "bad"}, `; ${number(count)} of its paths ${count === 1 ? "is" : "are"} left alone`) : "";
+}
+
 const connection = ({connected}) => (connected === undefined ? undefined : connected ? "connected" : "not connected");
 
 export async function targets(context) {
@@ -94,7 +100,7 @@ export async function targets(context) {
                               (rate ? `, and ${number(rate)} a second begin.` : ".")),
       table("Hosts and connections with deliveries or failures", [
         {name: "Target", kind: "break", of: ({target}) => target},
-        {name: "State", kind: "state", of: (row) => [pausedOf(row) ?? "", breakerOf(row) ?? connection(row) ?? (row.paused ? "" : "–")]},
+        {name: "State", kind: "state", of: (row) => [pausedOf(row) ?? "", breakerOf(row) ?? connection(row) ?? (row.paused ? "" : "–"), openPathsOf(row)]},
         {name: "Waiting", kind: "number", of: (row) => more(row.waiting, row.more_on_disk)},
         {name: "In flight", kind: "number", of: (row) => number(row.in_flight)},
         {name: "Oldest", of: ({oldest}) => oldest && when(oldest)},

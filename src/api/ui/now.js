@@ -50,8 +50,16 @@ const levels = [
   ["Breakers open", "tickwheel_breakers_open", "targets"], ["Memory", "process_resident_memory_bytes"],
   ["Disk", "tickwheel_disk_bytes"], ["Free disk", "tickwheel_disk_free_bytes"],
 ];
+// The daemon's own, and what holds deliveries back, which is shown while it does.
 const stages = [["schedule", "to take it from the wheel"], ["queue", "to hand it to its sender"],
                 ["transfer", "to start the request"]];
+const held = [["retries", "held back by earlier attempts"], ["set_late", "due in the past when it was set"],
+              ["down", "the daemon was not running"], ["put_back", "put back to disk for want of memory"],
+              ["catch_up", "held back by the rate for what is overdue"], ["room", "held back by deliveries_max"],
+              ["target_limit", "held back by the limit of its target"], ["breaker", "held back by a breaker"],
+              ["rate", "held back by the rate of its target"], ["worker", "until a worker asked for it"],
+              ["paused", "paused"], ["maintenance", "held back by maintenance"]];
+const HELD_S = 0.001; // below this, nothing held it back
 
 function card(name, page) {
   const value = h("div", {class: "value"}, "–");
@@ -91,8 +99,8 @@ const bound = (seconds) => (seconds === null ? "–" : seconds === Infinity ? "o
 /** Shows the lateness of the last minute by stage, and how its p99 moved. */
 function lateness(place) {
   const rows = [["in all", "tickwheel_delivery_lateness_seconds", ""],
-                ...stages.map(([stage, what]) => [what, "tickwheel_lateness_seconds", `stage="${stage}"`])]
-    .map(([what, name, labels]) => ({what, name, labels, values: []}));
+                ...[...stages, ...held].map(([stage, what]) => [what, "tickwheel_lateness_seconds", `stage="${stage}"`])]
+    .map(([what, name, labels], at) => ({what, name, labels, values: [], isHeld: at > stages.length}));
   return (history) => {
     const after = history.at(-1).samples;
     const lately = history.at(-1 - LATELY) ?? history[0];
@@ -105,7 +113,7 @@ function lateness(place) {
       ...[0.5, 0.99].map((share) => ({name: `p${100 * share}`, kind: "number",
         of: ({name, labels}) => bound(quantile(name, labels, share, history[0].samples, after))})),
       {name: "p99, the last 2 minutes", kind: "line", of: ({what, values}) => line(`p99 ${what}, the last ${values.length} seconds`, values)},
-    ], rows, {keyOf: ({what}) => what})]);
+    ], rows.filter(({isHeld, values}) => !isHeld || values.some((value) => value > HELD_S)), {keyOf: ({what}) => what})]);
   };
 }
 
