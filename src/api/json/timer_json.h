@@ -19,6 +19,7 @@ struct timer_json_limits {
     size_t labels_max;        /* number of labels; each key and value at most 256 bytes */
     size_t headers_bytes_max; /* all extra headers together */
     struct bytes tenant;      /* the tenant of the timers */
+    struct bytes key;         /* of a create: its key unless the body has one; empty: none */
     /* Checks whether a timer may go to this target, whose syntax is valid: NONE, or INVALID with
      * the reason. NULL: every target is allowed. */
     enum error_code (*target_check)(void *context, struct bytes tenant, struct bytes text,

@@ -483,6 +483,7 @@ enum error_code timer_json_parse_create(struct bytes json, const struct timer_js
     char local[TIMER_JSON_SCRATCH_SIZE];
 
     timer_parse_init(&parse, json, limits, now, ret_problem, local);
+    parse.texts.key = limits->key;
     enum error_code code = timer_parse_read_fields(&parse);
     if (!code && !(parse.seen & (BIT(after) | BIT(at) | BIT(every) | BIT(cron))))
         code =

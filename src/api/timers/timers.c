@@ -68,7 +68,7 @@ static bool read_request(struct call *call, char ret_text[REQUEST_TEXT_SIZE],
 /* Refuses a key in the body that differs from the key in the path. */
 static bool contradicts(struct call *call, const struct timer *timer, struct bytes key)
 {
-    if (!key.size || !timer->texts.key.size || bytes_equal(timer->texts.key, key))
+    if (!key.size || bytes_equal(timer->texts.key, key))
         return false;
     struct problem problem;
     problem_set(&problem, ERROR_INVALID, "#/key", "%s", "The path has another key");
@@ -86,6 +86,7 @@ struct timer *timers_read_create(struct call *call, struct bytes key)
         return NULL;
     char trace[TRACE_PARENT_SIZE + 1];
     limits.trace = call_trace(call, trace);
+    limits.key = key;
     struct problem problem;
     struct timer *timer;
     if (timer_json_parse_create(buffer_bytes(&call->body), &limits, wall_coming(), &timer,
@@ -97,9 +98,9 @@ struct timer *timers_read_create(struct call *call, struct bytes key)
         timer_free(timer);
         return NULL;
     }
-    if (!key.size && !request.size)
+    if (!request.size)
         return timer;
-    timer = name_timer(timer, key.size ? key : timer->texts.key, request);
+    timer = name_timer(timer, timer->texts.key, request);
     if (!timer)
         call_answer_error(call, ERROR_NO_MEMORY, "");
     return timer;
