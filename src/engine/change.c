@@ -11,6 +11,7 @@
 #include "engine/tenant.h"
 #include "engine/watermark.h"
 #include "engine/window.h"
+#include "timer/schedule.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -83,6 +84,21 @@ static void change_write_small(struct engine *engine, struct entry *entry, struc
     change_write(engine, entry, copy, command, WRITE_PATCH);
 }
 
+/* Whether a change of the schedule or of the due time leaves the next firing as it is, with its
+ * attempts: it has the same due time, or the timer recurs and the firing is due already, so that a
+ * new schedule begins after it. A new time for the same schedule moves the firing. */
+static bool change_keeps_firing(const struct engine *engine, const struct timer *timer,
+                                struct bytes schedule, struct wall due)
+{
+    const bool recurs = schedule_recurs(schedule);
+
+    assert(!timer_is_final(timer->state));
+    if (!recurs || !schedule_recurs(timer->texts.schedule) ||
+        schedule_plans_same(timer->texts.schedule, schedule))
+        return due.ms == timer->due.ms && recurs == schedule_recurs(timer->texts.schedule);
+    return timer->due.ms <= engine->now.ms;
+}
+
 /* A new appointment begins anew, but for a pause, which a client ends. */
 static void change_appoint(const struct engine *engine, struct timer *timer, struct wall due)
 {
@@ -107,6 +123,8 @@ static void change_patch(struct engine *engine, struct entry *entry, struct comm
     assert(asked->patch_fields != 0);
     assert((command->parent_ ? command->parent_ : command)->patch);
     timer_texts_patch(&texts, fields, &values->texts);
+    if (fields & PATCH_DUE && change_keeps_firing(engine, timer, texts.schedule, values->due))
+        fields &= ~(uint32_t)PATCH_DUE;
     if (fields & PATCH_DUE)
         texts.last_error = (struct bytes){0};
     struct timer *copy = change_successor(timer, &texts);
@@ -147,6 +165,17 @@ static void change_touch(struct engine *engine, struct entry *entry, struct comm
     change_write(engine, entry, copy, command, WRITE_TOUCH);
 }
 
+/* When the timer of a put is due: as it was, if its schedule plans the same instants. */
+static struct wall change_put_due(const struct timer *timer, const struct timer *asked)
+{
+    struct schedule_spec spec;
+
+    if (!schedule_plans_same(timer->texts.schedule, asked->texts.schedule) ||
+        schedule_read(asked->texts.schedule, &spec, NULL) || timer->due.ms > spec.until.ms)
+        return asked->due;
+    return timer->due;
+}
+
 /* The timer that has the key is replaced by the new one, under its id. */
 void change_put(struct engine *engine, struct entry *entry, struct command *command)
 {
@@ -160,12 +189,18 @@ void change_put(struct engine *engine, struct entry *entry, struct command *comm
     texts.request = timer->texts.request; /* a name, which stays for life */
     texts.runs = timer->texts.runs;       /* so that a schedule can be put again at each start */
     texts.note = timer->texts.note;       /* likewise: it stays paused */
+    const struct wall due = change_put_due(timer, asked);
+    const bool is_kept = change_keeps_firing(engine, timer, texts.schedule, due);
+    if (is_kept)
+        texts.last_error = timer->texts.last_error;
     struct timer *copy = change_successor(timer, &texts);
     if (copy) {
-        copy->created =
-            asked->created.ms ? asked->created : engine->now; /* `every` counts from it */
         copy->retry = asked->retry;
-        change_appoint(engine, copy, asked->due);
+        /* `every` counts from it. */
+        if (!schedule_plans_same(timer->texts.schedule, texts.schedule))
+            copy->created = asked->created.ms ? asked->created : engine->now;
+        if (!is_kept)
+            change_appoint(engine, copy, due);
     }
     if (copy && change_is_too_much(engine, entry, copy)) {
         timer_free(copy);

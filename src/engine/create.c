@@ -149,10 +149,11 @@ static void create_existed(struct engine *engine, struct command *command,
     commands_refuse(engine, command, error, timer);
 }
 
-static void create_answer_taken(struct engine *engine, const struct timer *timer,
+static void create_answer_taken(struct engine *engine, const struct entry *entry,
                                 struct command *command)
 {
-    const struct timer *asked = command->timers[0];
+    const struct timer *timer = entry->timer, *asked = command->timers[0];
+    const bool is_inflight = entry->phase == ENTRY_INFLIGHT;
 
     assert(command->timer_count == 1);
     assert(command->names_.is_searching);
@@ -166,7 +167,11 @@ static void create_answer_taken(struct engine *engine, const struct timer *timer
     } else {
         bool is_same = create_asks_equal(timer, asked);
 
-        create_existed(engine, command, timer, is_same ? ERROR_NONE : ERROR_KEY_IN_USE);
+        /* Whom this delivery wakes may have looked before the client's change: as a put. */
+        if (is_same && is_inflight)
+            commands_refuse(engine, command, ERROR_ALREADY_FIRING, timer);
+        else
+            create_existed(engine, command, timer, is_same ? ERROR_NONE : ERROR_KEY_IN_USE);
     }
 }
 
@@ -182,7 +187,7 @@ void create_taken(struct engine *engine, struct entry *entry, struct command *co
     if (timer_is_final(timer->state) && !(is_repetition && change_is_named(engine, timer)))
         commands_step(engine, command, lookup_next(engine, command));
     else if (command->kind == COMMAND_CREATE || is_repetition)
-        create_answer_taken(engine, timer, command);
+        create_answer_taken(engine, entry, command);
     else if (entry->phase == ENTRY_INFLIGHT)
         commands_refuse(engine, command, ERROR_ALREADY_FIRING, timer);
     else if (command->if_version && command->if_version != timer->version)

@@ -337,6 +337,51 @@ static void test_put_begins_a_schedule_anew(void **state)
     fixture_deinit(&fixture);
 }
 
+/* Goal: a put that asks for the schedule that is there leaves its phase and its firing. Method: the
+ * put of a deploy every two seconds, over a timer that fires every three; then while its firing
+ * waits for another attempt, with another payload and with another period. */
+/* proves: put-equal */
+static void test_an_equal_put_moves_nothing(void **state)
+{
+    struct names_asked asked = {
+        .key = "k", .schedule = "{\"every\":\"3s\"}", .due_ms = 3000, .payload = "1"};
+
+    (void)state;
+    struct engine_fixture fixture;
+    fixture_init(&fixture);
+    names_make(&fixture, COMMAND_PUT, &asked);
+    for (uint64_t ms = 1000; ms <= 12000; ms += 1000) {
+        fixture_advance_to(&fixture, ms);
+        assert_int_equal(fixture.delivered_count, ms / 3000);
+        fixture_answer_all(&fixture, DELIVERY_DONE);
+        asked.due_ms = ms + 3000;
+        if (ms % 2000 == 0)
+            assert_true(names_make(&fixture, COMMAND_PUT, &asked).existed);
+    }
+    fixture_advance_to(&fixture, 15000);
+    struct timer_id id = fixture_first_out(&fixture)->timer->id;
+    fixture_answer(&fixture, fixture_first_out(&fixture),
+                   (struct delivery_outcome){.result = DELIVERY_FAILED, .error = "down"});
+    static const char *const schedules[] = {"{\"every\":\"3s\"}", "{\"every\":\"5s\"}"};
+    for (size_t i = 0; i < 2; i++) {
+        asked = (struct names_asked){
+            .key = "k", .schedule = schedules[i], .due_ms = 30000, .payload = i ? "2" : "1"};
+        names_make(&fixture, COMMAND_PUT, &asked);
+        struct command get = {.kind = COMMAND_GET, .id = id};
+        fixture_command(&fixture, &get);
+        assert_int_equal(get.timer->due.ms, START.ms + 15000);
+        assert_int_equal(get.timer->state, TIMER_RETRYING);
+        assert_int_equal(get.timer->attempts, 1);
+        assert_true(bytes_equal(get.timer->texts.last_error, BYTES("down")));
+        fixture_carry_out(&fixture);
+    }
+    fixture_advance_to(&fixture, 40000);
+    assert_int_equal(fixture_first_out(&fixture)->timer->due.ms, START.ms + 15000);
+    assert_true(bytes_equal(fixture_first_out(&fixture)->timer->texts.payload, BYTES("2")));
+    fixture_answer_all(&fixture, DELIVERY_DONE);
+    fixture_deinit(&fixture);
+}
+
 /* Goal: a patch of all that have a label reaches those that are due at its time already. Method: of
  * two timers one is; and once more, when there is nothing left to change. */
 /* proves: bulk-reschedule */
@@ -623,6 +668,7 @@ int main(void)
         cmocka_unit_test(test_put_replaces_only_what_lives),
         cmocka_unit_test(test_a_repetition_is_told_apart),
         cmocka_unit_test(test_put_begins_a_schedule_anew),
+        cmocka_unit_test(test_an_equal_put_moves_nothing),
         cmocka_unit_test(test_labels_are_patched_whenever_due),
         cmocka_unit_test(test_two_sweeps_come_to_an_end),
         cmocka_unit_test(test_an_event_completes_all_that_watch),

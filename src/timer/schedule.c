@@ -229,6 +229,18 @@ bool schedule_recurs(struct bytes text)
     return text.size && !schedule_read(text, &spec, NULL) && (spec.every_ms || spec.cron.size);
 }
 
+bool schedule_plans_same(struct bytes a, struct bytes b)
+{
+    struct schedule_spec left, right;
+
+    if (!a.size || !b.size || schedule_read(a, &left, NULL) || schedule_read(b, &right, NULL))
+        return false;
+    return (left.every_ms || left.cron.size) && left.every_ms == right.every_ms &&
+           left.from.ms == right.from.ms && left.count == right.count &&
+           bytes_equal(left.cron, right.cron) && bytes_equal(left.timezone, right.timezone) &&
+           left.dst == right.dst && left.spread_ms == right.spread_ms;
+}
+
 enum error_code schedule_make(const struct schedule_spec *spec, struct wall created,
                               const struct zone_source *zones, struct schedule *ret_schedule,
                               struct error *ret_error)

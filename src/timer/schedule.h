@@ -58,6 +58,9 @@ enum error_code schedule_read(struct bytes text, struct schedule_spec *ret_spec,
 /* Whether a timer with this text fires again and again. */
 bool schedule_recurs(struct bytes text);
 
+/* Whether both recur and plan the same instants: they differ in `until` and `late` at most. */
+bool schedule_plans_same(struct bytes a, struct bytes b);
+
 /* `created` is the timer's. */
 enum error_code schedule_make(const struct schedule_spec *spec, struct wall created,
                               const struct zone_source *zones, struct schedule *ret_schedule,

@@ -62,6 +62,57 @@ static bool stays(const struct twin *twin, const struct timer *timer)
     return timer->attempts == twin->row.attempts && timer->at.ms == twin->row.at.ms;
 }
 
+enum firing_change { FIRING_MOVES, FIRING_MAY_STAY, FIRING_STAYS };
+
+/* What a change to this content means for the next firing. One that is due stays, with a schedule
+ * that begins after it; whether it is due is a matter of the time that the engine was told. */
+static enum firing_change firing_after(const struct world *world, const struct op *op,
+                                       const struct twin *twin, const struct content *content)
+{
+    const struct rhythm *old = &twin->row.content.rhythm, *new = &content->rhythm;
+    const struct wall due = twin->row.content.due;
+    const struct told *told = &world->model.told[op->partition];
+
+    if (!rhythm_recurs(old) || !rhythm_recurs(new) || rhythm_plans_same(old, new))
+        return content->due.ms == due.ms && rhythm_recurs(old) == rhythm_recurs(new) ? FIRING_STAYS
+                                                                                     : FIRING_MOVES;
+    for (size_t i = told->count; i-- > op->told_index;)
+        if (told->nows[i].ms >= due.ms)
+            return FIRING_MAY_STAY;
+    return FIRING_MOVES;
+}
+
+/* Whether the timer has the next firing that such a change leaves; `content` gets its due time. */
+static bool has_firing(const struct world *world, const struct op *op, const struct twin *twin,
+                       const struct timer *timer, struct content *content)
+{
+    const enum firing_change firing = firing_after(world, op, twin, content);
+    const struct wall due = twin->row.content.due;
+
+    if (firing == FIRING_STAYS || (firing == FIRING_MAY_STAY && timer->due.ms == due.ms)) {
+        content->due = due;
+        return stays(twin, timer) && pauses_stay(twin, timer) && !timer_is_final(timer->state);
+    }
+    return begins_anew(world, twin, timer);
+}
+
+/* What a put leaves. A timer whose schedule plans equal instants keeps its phase and its firing. */
+static struct content put_content(const struct twin *twin, const struct content *asked)
+{
+    struct content content = *asked;
+    const struct content *old = &twin->row.content;
+
+    content.request = old->request;
+    content.variant = old->variant;
+    if (!rhythm_plans_same(&old->rhythm, &asked->rhythm))
+        return content;
+    content.created = old->created;
+    content.rhythm.from = old->rhythm.from;
+    if (old->due.ms <= asked->rhythm.until.ms)
+        content.due = old->due;
+    return content;
+}
+
 /* Whether the engine was told this time since the request came. */
 static bool was_told(const struct world *world, const struct op *op, struct wall now)
 {
@@ -150,7 +201,7 @@ static bool could(const struct world *world, const struct op *op, const struct t
         break;
     case COMMAND_PATCH:
         content_patch(content, change->fields, &change->content);
-        is_right = change->fields & PATCH_DUE ? begins_anew(world, twin, timer)
+        is_right = change->fields & PATCH_DUE ? has_firing(world, op, twin, timer, content)
                                               : stays(twin, timer) && pauses_stay(twin, timer) &&
                                                     !timer_is_final(timer->state);
         break;
@@ -159,10 +210,8 @@ static bool could(const struct world *world, const struct op *op, const struct t
         is_right = touches_could(world, op, twin, timer);
         break;
     case COMMAND_PUT:
-        *content = change->content;
-        content->request = twin->row.content.request;
-        content->variant = twin->row.content.variant;
-        is_right = begins_anew(world, twin, timer);
+        *content = put_content(twin, &change->content);
+        is_right = has_firing(world, op, twin, timer, content);
         break;
     case COMMAND_FIRE:
         content->due = timer->due;

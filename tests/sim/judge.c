@@ -340,7 +340,8 @@ static void judge_changed(struct world *world, struct op *op)
     if (command->kind != COMMAND_PATCH)
         return;
     struct content patched = model_version(twin, command->timer->version)->content;
-    content_patch(&patched, op->change.fields, &op->change.content);
+    content_patch(&patched, op->change.fields & ~(uint32_t)PATCH_DUE, /* the cause has judged it */
+                  &op->change.content);
     if (!judge_matches(&patched, command->timer))
         world_fail(world, twin->number, ANSWER, "the patch is not in its answer");
 }

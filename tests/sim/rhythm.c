@@ -85,6 +85,15 @@ struct wall rhythm_latest(const struct rhythm *rhythm, struct wall due, struct w
     return wall_max(due, (struct wall){at + spread_ms});
 }
 
+bool rhythm_plans_same(const struct rhythm *a, const struct rhythm *b)
+{
+    if (!rhythm_recurs(a) || !rhythm_recurs(b) || a->cron != b->cron ||
+        a->spread_ms != b->spread_ms || a->is_from_named != b->is_from_named)
+        return false;
+    return a->cron || (a->period_ms == b->period_ms && a->count == b->count &&
+                       (!a->is_from_named || a->from.ms == b->from.ms));
+}
+
 /* ---- requested schedules ---- */
 
 static void draw_end(struct world *world, struct rhythm *rhythm, uint64_t first)

@@ -47,6 +47,9 @@ struct rhythm rhythm_draw(struct world *world, struct wall created, struct wall 
 /* As the timer carries it; empty when there is nothing to say. */
 struct bytes rhythm_text(const struct rhythm *rhythm, char ret_text[RHYTHM_TEXT_SIZE]);
 
+/* Whether two schedules that recur plan the same instants, but for their `until`. */
+bool rhythm_plans_same(const struct rhythm *a, const struct rhythm *b);
+
 /* Whether the firing due at `due` is followed by the one due at `next`, when it was over at `now`.
  * WALL_NEVER: by none. */
 bool rhythm_follows(const struct rhythm *rhythm, struct wall due, struct wall now,

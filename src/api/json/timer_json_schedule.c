@@ -282,7 +282,8 @@ static bool timer_schedule_restarts(const struct timer_parse *parse,
     const struct bytes utc = BYTES("UTC");
 
     if (HAS(parse, every))
-        return new->every_ms != old->every_ms || (named & TIMER_FIELD_BIT(every) && HAS(parse, at));
+        return new->every_ms != old->every_ms ||
+               (named & TIMER_FIELD_BIT(every) && HAS(parse, at) && parse->due.ms != old->from.ms);
     return HAS(parse, cron) && (!bytes_equal(new->cron, old->cron) || new->dst != old->dst ||
                                 !bytes_equal(new->timezone.size ? new->timezone : utc,
                                              old->timezone.size ? old->timezone : utc));
@@ -379,6 +380,9 @@ enum error_code timer_parse_when_changed(struct timer_parse *parse, const struct
         *fields |= PATCH_DUE;
     } else if (!has_time) {
         parse->due = timer->due;
+    } else if (named & TIMER_FIELD_BIT(every) && HAS(parse, at)) { /* the phase that it has */
+        parse->due = timer->due;
+        *fields &= ~(uint32_t)PATCH_DUE;
     }
     return timer_schedule_check_end(parse, &schedule, named);
 }
