@@ -113,7 +113,7 @@ class OneTimerTest(daemon_case.DaemonCase):
     # proves: patch-schedule
     def test_a_patched_timer_fires_by_its_new_schedule(self):
         timer = self.create(after="1h")
-        self.call(200, "PATCH", f"/v1/timers/{timer['id']}", {"every": "50ms", "count": 3})
+        self.call(200, "PATCH", f"/v1/timers/{timer['id']}", {"every": "50ms", "count": 3, "late": {"missed": "each"}})
         self.assertEqual(len(self.wait_for_arrivals(timer, 3)), 3)
         self.await_state(timer, "fired")
 
