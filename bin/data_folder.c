@@ -1,6 +1,7 @@
 /* data_folder.c - the place of the data folder, and a restore into it. */
 #include "steps.h"
 
+#include "storage/rocksdb_folder.h"
 #include "sys/files.h"
 
 #include <limits.h>
@@ -81,8 +82,15 @@ enum error_code data_folder_check(const char *folder, struct error *ret_error)
                          "%s: a restore into it did not end; repeat it: --restore BACKUP", folder);
     if (data_folder_is_database(folder))
         return ERROR_NONE;
+    if (files_look_for(mark) == FILES_HIDDEN)
+        return error_set(ret_error, ERROR_IO,
+                         "data_folder: this user may not look into %.150s: run tickwheeld as the "
+                         "owner of the folder",
+                         folder);
     data_folder_split(folder, above, name);
-    files_list(folder, data_folder_look, &within, NULL);
+    code = files_list(folder, data_folder_look, &within, ret_error);
+    if (code && files_look_for(folder) != FILES_ABSENT)
+        return code;
     if (!*found)
         files_list(above, data_folder_look, &beside, NULL);
     if (!*found)
@@ -108,12 +116,24 @@ static bool data_folder_clear_one(void *context, const struct files_entry *entry
 {
     struct data_folder_copy *copy = context;
 
-    if (strcmp(entry->name, DATA_FOLDER_MARK) == 0)
+    if (strcmp(entry->name, DATA_FOLDER_MARK) == 0 || entry->is_folder)
         return true;
     char path[PATH_MAX];
     copy->code = data_folder_join(copy->folder, entry->name, path, copy->error);
     if (!copy->code)
         copy->code = files_remove(path, copy->error);
+    return !copy->code;
+}
+
+/* A backup has files alone: a folder with a log is a data folder. */
+static bool data_folder_refuse_folder(void *context, const struct files_entry *entry)
+{
+    struct data_folder_copy *copy = context;
+
+    if (entry->is_folder && strcmp(entry->name, "lost+found") != 0)
+        copy->code = error_set(copy->error, ERROR_INVALID,
+                               "%s/%s is a folder, and a backup has none; copy this one by hand",
+                               copy->backup, entry->name);
     return !copy->code;
 }
 
@@ -123,21 +143,21 @@ static bool data_folder_copy_one(void *context, const struct files_entry *entry)
     char from[PATH_MAX], to[PATH_MAX];
 
     if (entry->is_folder)
-        copy->code = error_set(copy->error, ERROR_INVALID,
-                               "%s/%s is a folder, and a backup has none; copy this one by hand",
-                               copy->backup, entry->name);
-    else if (!(copy->code = data_folder_join(copy->backup, entry->name, from, copy->error)) &&
-             !(copy->code = data_folder_join(copy->folder, entry->name, to, copy->error)))
+        return true; /* lost+found */
+    if (!(copy->code = data_folder_join(copy->backup, entry->name, from, copy->error)) &&
+        !(copy->code = data_folder_join(copy->folder, entry->name, to, copy->error)))
         copy->code = files_copy(from, to, copy->error);
     copy->bytes += entry->bytes;
     return !copy->code;
 }
 
+/* An empty file system has the folder lost+found. */
 static bool data_folder_see_one(void *context, const struct files_entry *entry)
 {
     bool *has_files = context;
 
-    *has_files = strncmp(entry->name, DATA_FOLDER_MARK, strlen(DATA_FOLDER_MARK)) != 0;
+    *has_files = strncmp(entry->name, DATA_FOLDER_MARK, strlen(DATA_FOLDER_MARK)) != 0 &&
+                 strcmp(entry->name, "lost+found") != 0;
     return !*has_files;
 }
 
@@ -171,6 +191,13 @@ static enum error_code data_folder_copy_files(struct data_folder_copy *copy, con
         return code;
     if (!data_folder_is_database(copy->backup))
         code = error_set(copy->error, ERROR_INVALID, "%s is no data folder", copy->backup);
+    struct folder_identity identity;
+    if (!code)
+        code = folder_identify(copy->backup, &identity, copy->error);
+    if (!code) /* before a byte is written */
+        code = files_list(copy->backup, data_folder_refuse_folder, copy, copy->error);
+    if (!code)
+        code = copy->code;
     if (!code)
         code = data_folder_begin(copy->folder, mark, copy->error);
     int lock;

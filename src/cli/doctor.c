@@ -19,12 +19,14 @@
 
 #define DOCTOR_FILE_BYTES_MAX \
     (UINT64_C(1) << 20) /* of the daemon's config file, as the daemon takes it */
-#define DOCTOR_CONNECT_MS   3000
-#define DOCTOR_SYNCS        64
-#define DOCTOR_SYNC_MS_SLOW 20.0 /* the median beyond which each create waits noticeably */
-#define DOCTOR_FREE_MIB_MIN 256  /* disk_reserve_bytes by default: creates get 503 below it */
-#define DOCTOR_OTHER_FILES  2048 /* that the daemon keeps for its storage */
-#define DOCTOR_CONNECTIONS  4096 /* connections_max and webhook_connections_max by default */
+#define DOCTOR_FOLDER         "./data"
+#define DOCTOR_FOLDER_PACKAGE "/var/lib/tickwheel/data"
+#define DOCTOR_CONNECT_MS     3000
+#define DOCTOR_SYNCS          64
+#define DOCTOR_SYNC_MS_SLOW   20.0 /* the median beyond which each create waits noticeably */
+#define DOCTOR_FREE_MIB_MIN   256  /* disk_reserve_bytes by default: creates get 503 below it */
+#define DOCTOR_OTHER_FILES    2048 /* that the daemon keeps for its storage */
+#define DOCTOR_CONNECTIONS    4096 /* connections_max and webhook_connections_max by default */
 
 enum doctor_result {
     DOCTOR_OK,
@@ -116,9 +118,13 @@ static void doctor_read_settings(struct doctor *doctor)
     doctor_read_brokers(doctor);
     struct bytes named = daemon_settings_get(&doctor->settings, DAEMON_SETTING_DATA);
     doctor->is_folder_named = data || named.size;
+    /* The unit of the packages has the folder in its environment, which is not that of a shell. */
+    const bool is_package = files_look_for(DOCTOR_FOLDER) == FILES_ABSENT &&
+                            files_look_for(DOCTOR_FOLDER_PACKAGE) != FILES_ABSENT;
     buffer_append_bytes(&doctor->folder, data         ? bytes_of(data)
                                          : named.size ? named
-                                                      : BYTES("./data"));
+                                         : is_package ? BYTES(DOCTOR_FOLDER_PACKAGE)
+                                                      : BYTES(DOCTOR_FOLDER));
     cli_text(&doctor->folder);
 }
 
@@ -206,10 +212,22 @@ static bool doctor_check_files(struct doctor *doctor)
     struct doctor_files files = {.folder = doctor->folder.data};
     struct error error;
 
-    if (!files_exists(files.folder)) {
-        doctor_tell(doctor, DOCTOR_WARN, "files", "there is no %s%s", files.folder,
-                    doctor->is_folder_named ? " yet: the daemon makes it at its start"
-                                            : ": name the data folder by --data or --config");
+    switch (files_look_for(files.folder)) {
+    case FILES_THERE:
+        break;
+    case FILES_HIDDEN:
+        doctor_tell(doctor, DOCTOR_FAIL, "files",
+                    "this user may not see %s: run doctor as root, or as the user of the daemon",
+                    files.folder);
+        return false;
+    case FILES_ABSENT:
+        if (doctor->is_folder_named)
+            doctor_tell(doctor, DOCTOR_WARN, "files",
+                        "there is no %s yet: the daemon makes it at its start", files.folder);
+        else
+            doctor_tell(doctor, DOCTOR_FAIL, "files",
+                        "there is neither " DOCTOR_FOLDER " nor " DOCTOR_FOLDER_PACKAGE
+                        ": name the data folder by --data or --config");
         return false;
     }
     if (files_owner(files.folder, &files.owner, &error) ||

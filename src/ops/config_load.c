@@ -490,6 +490,10 @@ enum error_code config_load(int argc, char *const argv[], char *const environmen
     enum error_code code = config_load_walk_flags(argc, argv, NULL, ret_request, &path, ret_error);
     if (!code && !config_load_needs_settings(ret_request->action))
         return ERROR_NONE;
+    /* A restore into the preset would be one into whatever folder the shell is in. */
+    const bool must_name_folder = ret_request->action == CONFIG_ACTION_RESTORE;
+    if (must_name_folder)
+        ret_config->data_folder[0] = '\0';
     if (!code && path)
         code = config_load_file(ret_config, path, ret_error);
     if (!code)
@@ -500,5 +504,10 @@ enum error_code config_load(int argc, char *const argv[], char *const environmen
         code = config_load_settle_secrets(&flags, ret_error);
     if (!code)
         code = config_load_secrets(ret_config, ret_error);
+    if (!code && must_name_folder && !*ret_config->data_folder)
+        code =
+            error_set(ret_error, ERROR_INVALID,
+                      "--restore: name the folder to restore into: --data-folder FOLDER (with the "
+                      "package /var/lib/tickwheel/data)");
     return code;
 }

@@ -374,6 +374,26 @@ static void refuses_flags_that_it_does_not_know(void **state)
                      ERROR_INVALID);
 }
 
+/* Without a name a restore would go into the folder of the shell. */
+static void restores_into_a_named_folder(void **state)
+{
+    char *unnamed[] = {TEXT("tickwheeld"), TEXT("--restore"), TEXT("b"), NULL};
+    char *named[] = {TEXT("tickwheeld"),    TEXT("--restore"), TEXT("b"),
+                     TEXT("--data-folder"), TEXT("./data"),    NULL};
+    char *variable[] = {TEXT("TICKWHEEL_DATA_FOLDER=/srv/data"), NULL}, *none[] = {NULL};
+    struct config_request request;
+    struct config config;
+    struct error error = {.text = ""};
+
+    (void)state;
+    assert_int_equal(config_load(3, unnamed, none, &config, &request, &error), ERROR_INVALID);
+    assert_non_null(strstr(error.text, "--data-folder"));
+    assert_int_equal(config_load(3, unnamed, variable, &config, &request, &error), ERROR_NONE);
+    assert_string_equal(config.data_folder, "/srv/data");
+    assert_int_equal(config_load(5, named, none, &config, &request, &error), ERROR_NONE);
+    assert_string_equal(config.data_folder, "./data");
+}
+
 /* Only --cluster-import takes several folders; of others the last one counts. */
 static void takes_folders(void **state)
 {
@@ -726,6 +746,7 @@ int main(void)
         cmocka_unit_test(the_stronger_source_wins),
         cmocka_unit_test(refuses_flags_that_it_does_not_know),
         cmocka_unit_test(takes_folders),
+        cmocka_unit_test(restores_into_a_named_folder),
         cmocka_unit_test(refuses_the_environment_that_it_does_not_know),
         cmocka_unit_test(refuses_wrong_files_by_their_line),
         cmocka_unit_test(actions_are_asked_for_by_flags),

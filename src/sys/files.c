@@ -387,6 +387,15 @@ bool files_exists(const char *path)
     return access(path, F_OK) == 0;
 }
 
+enum files_presence files_look_for(const char *path)
+{
+    struct stat info;
+
+    if (stat(path, &info) == 0)
+        return FILES_THERE;
+    return errno == ENOENT || errno == ENOTDIR ? FILES_ABSENT : FILES_HIDDEN;
+}
+
 bool files_is_private(const char *path)
 {
     struct stat info;

@@ -47,7 +47,7 @@ enum error_code files_make_private(const char *folder, struct error *ret_error);
  * on disk when this returns, a new name only once its folder is synced. */
 enum error_code files_copy(const char *from, const char *to, struct error *ret_error);
 
-/* Gives a file a second name; one that exists stays as it is. */
+/* Gives a file a second name; a file of that name stays as it is. */
 enum error_code files_link(const char *path, const char *second, struct error *ret_error);
 
 /* Opens a folder and the files in it to their owner only, and syncs the folder. Run by root, it
@@ -62,6 +62,15 @@ enum error_code files_make_shadow(const char *folder, char **ret_path, struct er
 void files_remove_folder(const char *path);
 
 bool files_exists(const char *path);
+
+enum files_presence {
+    FILES_ABSENT,
+    FILES_THERE,
+    FILES_HIDDEN, /* this user may not search a folder above it, or the disk does not answer */
+};
+
+/* Tells an absent file from a file that this user cannot see. */
+enum files_presence files_look_for(const char *path);
 
 /* Whether only its owner may read the file. */
 bool files_is_private(const char *path);

@@ -534,6 +534,14 @@ class Doctor(CommandLine):
         self.assertNotIn("secret", found["config"][1])
         self.assertEqual(self.doctor("--config", "/nonexistent/file", code=FAILED)["config"][0], "fail")
 
+    def test_a_folder_that_is_not_named(self):
+        """Nothing was looked at, so it is no success; ./data of the shell is found."""
+        if os.path.exists("data") or os.path.lexists("/var/lib/tickwheel"):
+            self.skipTest("this machine has a data folder")
+        found = self.doctor(code=FAILED)
+        self.assertEqual(found["files"][0], "fail")
+        self.assertIn("neither ./data nor /var/lib/tickwheel/data", found["files"][1])
+
     # proves: cli-daemon-config
     def test_a_config_file_at_its_limit(self):
         text = "#\n" * (1 << 19)

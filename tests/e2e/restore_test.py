@@ -163,6 +163,31 @@ class RestoreTest(Room):
             self.assertEqual(self.restore(backup, data)[0], 0)
         self.assertEqual(self.ids(self.start(data)), ids)
 
+    # proves: restore-named
+    def test_a_folder_that_is_not_named(self):
+        backup, _ = self.make_backup(1)
+        done = subprocess.run([harness.find("tickwheeld"), "--restore", backup], capture_output=True, text=True,
+                              cwd=self.path(), check=False)
+        self.assertEqual(done.returncode, 2, done.stdout)
+        self.assertIn("--data-folder", done.stderr)
+        self.assertFalse(os.path.exists(self.path("data", "CURRENT")))
+
+    # proves: data-folder-elsewhere
+    def test_a_folder_that_cannot_be_read(self):
+        """It is not empty, whatever lies beside it."""
+        if os.getuid():
+            self.skipTest("another user is needed")
+        backup, _ = self.make_backup(1)
+        shutil.copytree(backup, self.path("state", "data"))
+        shutil.copytree(backup, self.path("state", "data.old"))
+        for folder in (self.path(), self.path("state")):
+            os.chmod(folder, 0o755)
+        os.chmod(self.path("state", "data"), 0o700)
+        done = subprocess.run([harness.find("tickwheeld"), "--listen-port", "0", "--data-folder", self.path("state", "data")],
+                              capture_output=True, text=True, timeout=60, check=False, user=65534)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("this user may not look into", done.stderr)
+
     # proves: data-folder-elsewhere
     def test_a_database_in_another_place(self):
         backup, _ = self.make_backup(1)
