@@ -23,8 +23,9 @@ enum error_code import_folders_open(struct import_folders *ret_folders, const ch
     while (folders->count < count) {
         const size_t i = folders->count;
         uint16_t partition_count;
-        const enum error_code code = rocksdb_storage_open_to_export(names[i], &folders->storages[i],
-                                                                    &partition_count, ret_error);
+        uint64_t cluster;
+        const enum error_code code = rocksdb_storage_open_to_export(
+            names[i], &folders->storages[i], &partition_count, &cluster, ret_error);
 
         if (code)
             return code;
@@ -35,6 +36,13 @@ enum error_code import_folders_open(struct import_folders *ret_folders, const ch
                              FOLDER_NAME_SHOWN, names[0], folders->partition_count,
                              FOLDER_NAME_SHOWN, names[i], partition_count);
         folders->partition_count = partition_count;
+        if (cluster && folders->cluster && cluster != folders->cluster)
+            return error_set(ret_error, ERROR_INVALID,
+                             "%.*s is of the cluster %016" PRIx64 ", and others are of the cluster "
+                             "%016" PRIx64 ": give the folders of one cluster",
+                             FOLDER_NAME_SHOWN, names[i], cluster, folders->cluster);
+        if (cluster)
+            folders->cluster = cluster;
     }
     folders->choices = calloc(folders->partition_count, sizeof(*folders->choices));
     return folders->choices ? ERROR_NONE : error_set(ret_error, ERROR_NO_MEMORY, "folders");

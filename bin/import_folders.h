@@ -22,6 +22,7 @@ struct import_folders {
     size_t count;
     struct storage *storages[CONFIG_FOLDERS_MAX]; /* [count] */
     uint16_t partition_count;                     /* of each of them */
+    uint64_t cluster;                             /* id, of those that name one; 0: none does */
     struct import_choice *choices;                /* [partition_count] */
 };
 

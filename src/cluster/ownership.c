@@ -95,6 +95,17 @@ void ownership_break(struct ownership *ownership)
     ownership->state_ = OWNERSHIP_BROKEN;
 }
 
+static void ownership_break_by_log(struct ownership *ownership, const char *why)
+{
+    ownership->why_ = why;
+    ownership_break(ownership);
+}
+
+const char *ownership_why(const struct ownership *ownership)
+{
+    return ownership->why_ ? ownership->why_ : "";
+}
+
 /* The append lies at its offset, and every reader takes it. */
 static void ownership_succeed(struct ownership *ownership)
 {
@@ -140,13 +151,17 @@ static void ownership_settle(struct ownership *ownership, struct instant now)
     uint64_t offset = ownership->sent_offset_;
 
     if (ownership_is_owner(ownership) && offset <= ownership->last_)
-        ownership_break(ownership); /* the log has lost records since */
+        ownership_break_by_log(ownership,
+                               "it gave an append the place of an acknowledged record: it has "
+                               "lost records since");
     else if (ownership_is_owner(ownership) && ownership_follows_on(ownership, offset))
         ownership_succeed(ownership);
     else if (ownership->place_.next <= offset)
         return;
     else if (!ownership->is_met_)
-        ownership_break(ownership); /* another record was read there: it is another log now */
+        ownership_break_by_log(ownership,
+                               "another record was read at the place of an own one: it is "
+                               "another log now");
     else if (ownership->met_offset_ != offset)
         ownership_lose(ownership, OWNERSHIP_IN_DOUBT, now); /* it landed twice */
     else if (ownership->is_met_valid_)
@@ -181,16 +196,22 @@ enum ownership_result ownership_take_result(struct ownership *ownership)
 
 /* ---- reading ---- */
 
-/* Whether the log has lost records before this one: its sender had read or appended more. */
-static bool ownership_is_hole(const struct ownership_place *place, const struct frame *frame)
+/* Why the log cannot be the one that was read so far; NULL: it can. It has lost records before a
+ * frame whose sender had read or appended more. An epoch has one claim that is valid, and its node
+ * alone appends in it: so another node or incarnation has read another claim, in another log. */
+static const char *ownership_contradiction(const struct ownership_place *place,
+                                           const struct frame *frame)
 {
     if (frame->kind == FRAME_CLAIM)
-        return frame->epoch > place->epoch + 1;
-    if (frame->seq == 0)
-        return false; /* a note outside of the sequence */
-    return frame->epoch > place->epoch ||
-           (frame->epoch == place->epoch && frame->incarnation == place->incarnation &&
-            frame->seq > place->seq + 1);
+        return frame->epoch > place->epoch + 1 ? "it has lost records before a claim" : NULL;
+    if (frame->seq == 0 || frame->epoch < place->epoch)
+        return NULL; /* a note outside of the sequence; a late record */
+    if (frame->epoch > place->epoch)
+        return "it has lost the claim of an owner";
+    if (frame->incarnation != place->incarnation || frame->node != place->owner)
+        return "it has records of the present epoch that another owner appended: it is not the log "
+               "that this copy followed";
+    return frame->seq > place->seq + 1 ? "it has lost records of its owner" : NULL;
 }
 
 static enum ownership_verdict ownership_judge(const struct ownership_place *place,
@@ -275,8 +296,11 @@ enum ownership_verdict ownership_read(struct ownership *ownership, uint64_t offs
         return OWNERSHIP_REFUSED;
     if (offset < place->next)
         return OWNERSHIP_REPEATED;
-    if (ownership_is_lost(ownership, offset) || ownership_is_hole(place, frame)) {
-        ownership_break(ownership);
+    const char *why = ownership_is_lost(ownership, offset)
+                          ? "it has lost a record that was acknowledged to this node"
+                          : ownership_contradiction(place, frame);
+    if (why) {
+        ownership_break_by_log(ownership, why);
         return OWNERSHIP_REFUSED;
     }
     enum ownership_verdict verdict = ownership_judge(place, frame);
@@ -287,7 +311,8 @@ enum ownership_verdict ownership_read(struct ownership *ownership, uint64_t offs
     if (!ownership->is_landed_ || ownership->sent_offset_ != offset)
         return verdict;
     if (!ownership->is_met_ || ownership->met_offset_ != offset)
-        ownership_break(ownership); /* another record lies at the place of the own one */
+        ownership_break_by_log(ownership, "another record lies at the place of an own one: it is "
+                                          "another log now");
     else
         ownership_settle(ownership, now);
     return verdict;

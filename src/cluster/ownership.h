@@ -87,6 +87,7 @@ struct ownership {
     struct ownership_options options_;
     struct random random_;
     enum ownership_state state_;
+    const char *why_;  /* the log broke it; NULL: it did not */
     uint32_t planned_; /* the node that is to own the partition */
     bool is_planned_;
 
@@ -130,6 +131,9 @@ void ownership_restored(struct ownership *ownership);
 
 /* A record is damaged: nothing behind it can be judged. */
 void ownership_break(struct ownership *ownership);
+
+/* Why the log broke the machine, in words; empty if ownership_break did, or nothing. */
+const char *ownership_why(const struct ownership *ownership);
 
 /* The node that is to own the partition, by the plan. */
 void ownership_plan(struct ownership *ownership, uint32_t node, struct instant now);

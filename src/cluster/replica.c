@@ -507,6 +507,8 @@ static void replica_note_state(struct replica *replica)
     if (state == replica->told)
         return;
     replica->told = state;
+    if (state == OWNERSHIP_BROKEN && *ownership_why(&replica->own))
+        error_set(&replica->error, ERROR_CORRUPT, "%s", ownership_why(&replica->own));
     if (state == OWNERSHIP_RECOVERING)
         replica_tell_begin(replica);
     else if (state == OWNERSHIP_DRAINING && replica->has_engine)
@@ -666,8 +668,10 @@ void replica_read(struct replica *replica, uint64_t offset, struct bytes bytes, 
 
     if (!replica_reads(replica))
         return;
-    if (frame_decode(bytes, replica->options.cluster, &frame, &error) ||
-        frame.partition != replica->options.partition) {
+    enum error_code code = frame_decode(bytes, replica->options.cluster, &frame, &error);
+    if (!code && frame.partition != replica->options.partition)
+        code = error_set(&error, ERROR_CORRUPT, "it has a record of partition %u", frame.partition);
+    if (code) {
         replica->error = error;
         ownership_break(&replica->own);
         replica_note_state(replica);

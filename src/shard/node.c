@@ -176,6 +176,7 @@ static enum error_code node_open_storage(struct node *node, struct error *ret_er
     struct rocksdb_options options = {
         .folder = config->data_folder,
         .partition_count = node->partition_count,
+        .cluster = node_cluster_id(node),
         .retain_ms = config->retain_ms,
         .cache_bytes = config->storage_cache_bytes,
         .memtable_bytes = config->storage_memtable_bytes,
@@ -419,6 +420,9 @@ enum error_code node_start(const struct config *config, struct metrics *metrics,
     node->feed = feed_create();
     if (!node->feed && code == ERROR_NONE)
         code = error_set(ret_error, ERROR_NO_MEMORY, "no memory for the feed");
+    const bool is_cluster = *config->cluster_brokers;
+    if (code == ERROR_NONE && is_cluster) /* the folder must be one of this cluster */
+        code = node_control_init(node, ret_error);
     if (code == ERROR_NONE)
         code = node_open_storage(node, ret_error);
     if (code == ERROR_NONE)
@@ -431,7 +435,6 @@ enum error_code node_start(const struct config *config, struct metrics *metrics,
         code = maintenance_load(node, ret_error);
     if (code == ERROR_NONE)
         code = node_create_budget(node, ret_error);
-    const bool is_cluster = *config->cluster_brokers;
     if (code == ERROR_NONE)
         code = pauses_load(node, ret_error);
     if (code == ERROR_NONE)

@@ -203,7 +203,7 @@ static void replica_report(struct node_replica *replica, enum error_code code, c
 
     pthread_mutex_lock(&node->report_lock);
     error_set(&node->storage_error, code, "partition %u: %s: %.150s", replica->partition->index,
-              what, text);
+              what, *text ? text : error_title(code));
     pthread_mutex_unlock(&node->report_lock);
     mailbox_wake(&node->news);
 }
@@ -667,10 +667,8 @@ static enum error_code node_cluster_prepare(struct node *node, uint16_t index,
 
 enum error_code node_cluster_init(struct node *node, struct error *ret_error)
 {
-    enum error_code code = node_control_init(node, ret_error);
+    enum error_code code = ERROR_NONE;
 
-    if (code)
-        return code;
     node->delivers_once = brokers_has_exactly_once(senders_find(node->senders, TARGET_KAFKA));
     node->replicas = calloc(node->partition_count, sizeof(*node->replicas));
     if (!node->replicas)

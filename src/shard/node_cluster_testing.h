@@ -204,6 +204,7 @@ static inline void assert_cluster_disk_has(struct cluster_host *host, size_t cou
     const struct rocksdb_options options = {
         .folder = host->folder.path,
         .partition_count = CLUSTER_PARTITIONS,
+        .cluster = CLUSTER_ID,
     };
     struct storage *storage;
     size_t found = 0;

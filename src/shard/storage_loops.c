@@ -88,6 +88,8 @@ static void note_failure(struct node *node, const struct error *error)
 {
     pthread_mutex_lock(&node->report_lock);
     node->storage_error = *error;
+    if (!*error->text)
+        error_set(&node->storage_error, ERROR_IO, "%s", error_title(ERROR_IO));
     pthread_mutex_unlock(&node->report_lock);
 }
 

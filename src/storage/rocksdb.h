@@ -24,6 +24,8 @@ struct rocksdb_options {
     const char *folder; /* made when missing */
     uint16_t
         partition_count;  /* fixed when the folder is made; another value later is ERROR_INVALID */
+    uint64_t cluster;     /* id of the cluster whose log the partitions follow; 0: a single node. A
+                             folder of another kind, or of another cluster, is ERROR_INVALID */
     uint64_t retain_ms;   /* final records older than this are gone */
     uint64_t cache_bytes; /* block cache; 0: 64 MiB */
     uint64_t memtable_bytes; /* of one of four; 0: 32 MiB */
@@ -39,9 +41,10 @@ enum error_code rocksdb_storage_open(const struct rocksdb_options *options,
                                      struct storage **ret_storage, struct error *ret_error);
 
 /* Opens a folder that no process has open, to read and export it: nothing in it changes. Answers
- * its partition count. */
+ * its partition count, and the id of its cluster; 0: it is a single node's, or of a version that
+ * did not write the id. */
 enum error_code rocksdb_storage_open_to_export(const char *folder, struct storage **ret_storage,
-                                               uint16_t *ret_partition_count,
+                                               uint16_t *ret_partition_count, uint64_t *ret_cluster,
                                                struct error *ret_error);
 
 #endif

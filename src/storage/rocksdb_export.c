@@ -159,7 +159,7 @@ enum error_code store_export(struct storage *storage, struct storage_export *exp
 }
 
 enum error_code rocksdb_storage_open_to_export(const char *folder, struct storage **ret_storage,
-                                               uint16_t *ret_partition_count,
+                                               uint16_t *ret_partition_count, uint64_t *ret_cluster,
                                                struct error *ret_error)
 {
     struct rocksdb_store *store;
@@ -168,6 +168,7 @@ enum error_code rocksdb_storage_open_to_export(const char *folder, struct storag
     if (code)
         return code;
     *ret_storage = &store->storage;
+    *ret_cluster = store->identity.cluster;
     *ret_partition_count = store->partition_count;
     return ERROR_NONE;
 }

@@ -76,6 +76,79 @@ enum error_code store_load_place(struct storage *storage, uint16_t partition,
     return code;
 }
 
+/* ---- the cluster ---- */
+
+enum error_code store_follow_check(const struct rocksdb_store *store, struct error *ret_error)
+{
+    const uint64_t own = store->identity.cluster, wanted = store->options.cluster;
+
+    if (own == 0 || own == wanted)
+        return ERROR_NONE;
+    if (wanted == 0)
+        return error_set(
+            ret_error, ERROR_INVALID,
+            "%.150s follows the log of a cluster, %016llx: start it with the cluster_* "
+            "settings of its node",
+            store->home, (unsigned long long)own);
+    return error_set(
+        ret_error, ERROR_INVALID,
+        "%.150s is of the cluster %016llx, and cluster_name is that of the cluster "
+        "%016llx: move it away, an empty folder gets its copies from the log; or make a "
+        "new cluster of it with --cluster-import",
+        store->home, (unsigned long long)own, (unsigned long long)wanted);
+}
+
+/* Whether the partition has a row; a damaged block counts as one. */
+static bool rocksdb_follow_has_rows(struct rocksdb_store *store, uint16_t partition)
+{
+    const struct store_key from =
+        store_row_key(record_row_key(partition, (struct storage_position){0}));
+    rocksdb_iterator_t *rows =
+        rocksdb_create_iterator_cf(store->db, store->point_options, store->tables[STORE_TIMERS]);
+    struct record_key key;
+    struct bytes at;
+    char *text = NULL;
+
+    rocksdb_iter_seek(rows, from.data, from.size);
+    bool has_rows = rocksdb_iter_valid(rows);
+    if (has_rows) {
+        at.data = rocksdb_iter_key(rows, &at.size);
+        has_rows = store_row_key_parse(at, &key) && key.high >> 48 == partition;
+    } else {
+        rocksdb_iter_get_error(rows, &text);
+        has_rows = text != NULL;
+        rocksdb_free(text);
+    }
+    rocksdb_iter_destroy(rows);
+    return has_rows;
+}
+
+enum error_code store_follow_join(struct rocksdb_store *store, struct error *ret_error)
+{
+    const uint64_t cluster = store->options.cluster;
+
+    for (uint32_t i = 0; i < store->partition_count; i++) {
+        const bool follows = store->follows[i].place.next > 0;
+
+        if (follows && !cluster)
+            return error_set(ret_error, ERROR_INVALID,
+                             "%.150s follows the log of a cluster: start it with the cluster_* "
+                             "settings of its node",
+                             store->home);
+        if (cluster && !follows && rocksdb_follow_has_rows(store, (uint16_t)i))
+            return error_set(
+                ret_error, ERROR_INVALID,
+                "%.150s has timers of a single node, which no cluster reads: put them into "
+                "the log of a new cluster with tickwheeld --cluster-import %.150s, and "
+                "start with an empty data_folder",
+                store->home, store->home);
+    }
+    if (store->identity.cluster == cluster)
+        return ERROR_NONE;
+    store->identity.cluster = cluster;
+    return folder_write_identity(store->home, &store->identity, ret_error);
+}
+
 enum error_code store_follow_refuse(struct rocksdb_store *store,
                                     struct storage_batch *const *batches, size_t count,
                                     struct error *ret_error)

@@ -674,7 +674,7 @@ static enum error_code rocksdb_open_take_folder(struct rocksdb_store *store,
 
     if (code || !store->folder_state.is_new)
         return code;
-    store->identity = (struct folder_identity){.is_known = true};
+    store->identity = (struct folder_identity){.is_known = true, .cluster = store->options.cluster};
     return folder_write_identity(store->folder, &store->identity, ret_error);
 }
 
@@ -695,6 +695,8 @@ static enum error_code rocksdb_open_prepare_folder(struct rocksdb_store *store,
         code = folder_look(store->folder, state, ret_error);
     if (!code)
         code = rocksdb_open_check_owner(store, ret_error);
+    if (!code)
+        code = store_follow_check(store, ret_error);
     if (!code && state->has_loss && store->options.damage == ROCKSDB_DAMAGE_REFUSE)
         code = error_set(ret_error, ERROR_CORRUPT,
                          "%s; restore a backup, or set storage_damage = skip to start without what "
@@ -786,6 +788,8 @@ enum error_code rocksdb_storage_open(const struct rocksdb_options *options,
         code = rocksdb_open_first(store, ret_error);
         if (!code && store->folder_state.has_loss)
             code = rocksdb_open_renew_log(store, ret_error);
+        if (!code)
+            code = store_follow_join(store, ret_error);
         if (!code) /* of the log of an older version */
             code = folder_unmark_live(store->folder, ret_error);
         if (!code)

@@ -292,6 +292,13 @@ enum error_code store_read_place(struct rocksdb_store *store, uint16_t partition
 /* Reads the places, when the database is opened. */
 enum error_code store_follow_load(struct rocksdb_store *store, struct error *ret_error);
 
+/* Refuses a folder of another kind than the options say: rows of a single node in a cluster,
+ * partitions that follow a log in a single node. Then it is one of the cluster of the options. */
+enum error_code store_follow_join(struct rocksdb_store *store, struct error *ret_error);
+
+/* Refuses a folder of another cluster, or of another kind, as FOLDER tells it. */
+enum error_code store_follow_check(const struct rocksdb_store *store, struct error *ret_error);
+
 /* Refuses what storage_apply alone may change. */
 enum error_code store_follow_refuse(struct rocksdb_store *store,
                                     struct storage_batch *const *batches, size_t count,
