@@ -57,6 +57,13 @@ enum error_code cluster_topics_check(const struct config *config, const struct e
  * files left, the storage fails as if the disk did. */
 void file_limit_fit(struct config *config, const struct event_log *log);
 
+/* ---- memory_limit.c: threads and memory, before libraries need them ---- */
+
+/* Starts as many threads as the settings need, and maps as much memory, and gives both back.
+ * ERROR_NO_MEMORY with the limit that may be the cause. Reason: a C++ library that gets no thread
+ * or no memory ends the process. */
+enum error_code memory_limit_check(const struct config *config, struct error *ret_error);
+
 /* ---- secrets.c: the tokens file, the certificate and its key, at the start and at SIGHUP ---- */
 
 /* Checks that the settings of access agree, and that a daemon without tokens listens on loopback

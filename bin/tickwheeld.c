@@ -385,6 +385,7 @@ static int serve(struct service *service, bool wants_banner, struct instant star
         return fail(service, "listen_failed", &error);
 
     char address[80];
+    process_let_abort();
     format_address(service, address);
     log_started(service, address);
     if (wants_banner)
@@ -430,12 +431,14 @@ static int run(struct config *config, bool wants_banner, char *environment[])
     if (signals_open(&service.signals, &error))
         return fail(&service, "start_failed", &error);
     file_limit_fit(config, &service.log);
+    process_catch_abort();
     service.metrics = metrics_create(TICKWHEEL_VERSION, wall_now());
     int exit_code;
     if (!service.metrics) {
         error_set(&error, ERROR_NO_MEMORY, "out of memory");
         exit_code = fail(&service, "start_failed", &error);
-    } else if (data_folder_check(config->data_folder, &error)) {
+    } else if (memory_limit_check(config, &error) ||
+               data_folder_check(config->data_folder, &error)) {
         exit_code = fail(&service, "start_failed", &error);
     } else if (*config->cluster_brokers && cluster_topics_check(config, &service.log, &error)) {
         exit_code = fail(&service, "start_failed", &error);
@@ -533,7 +536,7 @@ int main(int argc, char *argv[])
 {
     if (!process_hold_standard_files())
         return EXIT_FAILED;
-    process_keep_files_private();
+    process_settle_files();
     if (argc > 1 && strcmp(argv[1], "--make-token") == 0)
         return make_token(argc, argv);
 

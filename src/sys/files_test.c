@@ -241,6 +241,9 @@ static void lists_and_removes(void **state)
     assert_int_equal(files_list(fixture->folder, see, &seen, NULL), ERROR_NONE);
     assert_true(seen.count == 1 && seen.bytes == 7);
     assert_true(files_exists(files_test_path(fixture, "file")));
+    assert_int_equal(files_look_for(files_test_path(fixture, "file")), FILES_THERE);
+    assert_int_equal(files_look_for(files_test_path(fixture, "file/in-it")), FILES_ABSENT);
+    assert_int_equal(files_look_for(files_test_path(fixture, "other")), FILES_ABSENT);
     assert_int_equal(files_remove(files_test_path(fixture, "file"), NULL), ERROR_NONE);
     assert_int_equal(files_remove(files_test_path(fixture, "file"), NULL), ERROR_NONE);
     assert_false(files_exists(files_test_path(fixture, "file")));

@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
@@ -13,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/pidfd.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -85,9 +87,12 @@ uint64_t process_raise_file_limit(uint64_t wanted)
     return setrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : before;
 }
 
-void process_keep_files_private(void)
+void process_settle_files(void)
 {
+    const struct sigaction ignore = {.sa_handler = SIG_IGN};
+
     umask(S_IRWXG | S_IRWXO);
+    sigaction(SIGXFSZ, &ignore, NULL);
 }
 
 uint64_t process_file_limit_max(void)
@@ -125,6 +130,102 @@ int thread_start(pthread_t *ret_thread, void *(*run)(void *argument), void *argu
     if (!error) /* the name serves people alone: without it the thread works as well */
         (void)pthread_setname_np(*ret_thread, name);
     return error;
+}
+
+/* ---- limits ---- */
+
+/* Threads that are held until all of them run. */
+struct process_trial {
+    pthread_mutex_t lock;
+    pthread_cond_t ends;
+    bool is_over; /* guarded by lock */
+};
+
+static void *process_trial_run(void *argument)
+{
+    struct process_trial *trial = argument;
+
+    pthread_mutex_lock(&trial->lock);
+    while (!trial->is_over)
+        pthread_cond_wait(&trial->ends, &trial->lock);
+    pthread_mutex_unlock(&trial->lock);
+    return NULL;
+}
+
+static void process_say_limit(int resource, const char *name, char *text, size_t size)
+{
+    struct rlimit limit;
+    const size_t used = strlen(text);
+
+    if (getrlimit(resource, &limit) == 0 && limit.rlim_cur != RLIM_INFINITY)
+        snprintf(text + used, size - used, ", %s is %llu", name,
+                 (unsigned long long)limit.rlim_cur);
+}
+
+enum error_code process_try(size_t threads, uint64_t bytes, struct error *ret_error)
+{
+    struct process_trial trial = {PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false};
+    pthread_t *started = calloc(threads, sizeof(*started));
+    struct rlimit addresses;
+    size_t count = 0;
+
+    /* malloc reserves up to 128 MiB of addresses for each thread, which stacks would lack. */
+    if (getrlimit(RLIMIT_AS, &addresses) == 0 && addresses.rlim_cur != RLIM_INFINITY)
+        mallopt(M_ARENA_MAX, 1);
+    while (started && count < threads &&
+           thread_start(&started[count], process_trial_run, &trial, "trial") == 0)
+        count++;
+    void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    const bool has_memory = memory != MAP_FAILED;
+    if (has_memory)
+        munmap(memory, bytes);
+    pthread_mutex_lock(&trial.lock);
+    trial.is_over = true;
+    pthread_cond_broadcast(&trial.ends);
+    pthread_mutex_unlock(&trial.lock);
+    for (size_t i = 0; i < count; i++)
+        pthread_join(started[i], NULL);
+    free(started);
+    if (count == threads && has_memory)
+        return ERROR_NONE;
+    char limits[200] = "";
+    if (count < threads)
+        process_say_limit(RLIMIT_NPROC, "RLIMIT_NPROC", limits, sizeof(limits));
+    process_say_limit(RLIMIT_AS, "RLIMIT_AS", limits, sizeof(limits));
+    process_say_limit(RLIMIT_DATA, "RLIMIT_DATA", limits, sizeof(limits));
+    if (count < threads)
+        return error_set(ret_error, ERROR_NO_MEMORY,
+                         "the system allows %zu of the %zu threads that are needed (ulimit, "
+                         "TasksMax=)%s",
+                         count, threads, limits);
+    return error_set(ret_error, ERROR_NO_MEMORY,
+                     "the system does not allow the %llu MiB of memory that are needed%s",
+                     (unsigned long long)(bytes >> 20), limits);
+}
+
+static void process_on_abort(int signal)
+{
+    static const char text[] =
+        "level=error event=start_failed cause=\"a library could not get a thread or memory: raise "
+        "the limits of this user (ulimit -u, -v, -d; TasksMax=, MemoryMax=)\"\n";
+
+    (void)signal;
+    _exit(write(STDERR_FILENO, text, sizeof(text) - 1) < 0 ? 2 : 1);
+}
+
+void process_catch_abort(void)
+{
+    const struct sigaction catch = {.sa_handler = process_on_abort};
+
+    sigaction(SIGABRT, &catch, NULL);
+}
+
+void process_let_abort(void)
+{
+    const struct sigaction preset = {.sa_handler = SIG_DFL};
+
+    sigaction(SIGABRT, &preset, NULL);
 }
 
 uint64_t thread_used_ns(void)

@@ -35,12 +35,24 @@ uint64_t process_raise_file_limit(uint64_t wanted);
 uint64_t process_file_limit_max(void);
 
 /* Opens each of the descriptors 0 to 2 that is closed, on /dev/null for reading: otherwise a file
- * of the storage would get its number, and what is printed would be written into it. To print fails
+ * of the storage would get its number, and the output would be written into it. To print fails
  * then, as on a closed descriptor. False when one stays closed. */
 bool process_hold_standard_files(void);
 
-/* From now on files and folders that any part of the process makes are open to its user only. */
-void process_keep_files_private(void);
+/* From now on files and folders that any part of the process makes are open to its user only; and
+ * a write beyond the greatest size of files (RLIMIT_FSIZE) fails with EFBIG, where by default a
+ * signal ends the process. */
+void process_settle_files(void);
+
+/* Whether the process can start that many more threads, and map that much more memory beside them:
+ * it does so, and gives all of it back. ERROR_NO_MEMORY with the limits that may be the
+ * cause. */
+enum error_code process_try(size_t threads, uint64_t bytes, struct error *ret_error);
+
+/* Until process_let_abort, a library that aborts, because its C++ exception was not caught, ends
+ * the process with exit code 1 and a line that names the cause. */
+void process_catch_abort(void);
+void process_let_abort(void);
 
 /* Whether the descriptor is a terminal. */
 bool process_is_terminal(int fd);

@@ -226,9 +226,29 @@ static void a_program_that_is_not_there_is_an_error(void **state)
     assert_non_null(strstr(error.text, "/nonexistent/program"));
 }
 
+static void tries_threads_and_memory(void **state)
+{
+    const rlim_t little = 64 << 20;
+    struct rlimit before, few;
+    struct error error = {.text = ""};
+
+    (void)state;
+    assert_int_equal(process_try(8, 1 << 20, &error), ERROR_NONE);
+    assert_int_equal(getrlimit(RLIMIT_DATA, &before), 0);
+    few = (struct rlimit){little, before.rlim_max};
+    assert_int_equal(setrlimit(RLIMIT_DATA, &few), 0);
+    assert_int_equal(process_try(1, 2 * little, &error), ERROR_NO_MEMORY);
+    assert_non_null(
+        strstr(error.text, "128 MiB of memory that are needed, RLIMIT_DATA is 67108864"));
+    assert_int_equal(process_try(100, 1, &error), ERROR_NO_MEMORY);
+    assert_non_null(strstr(error.text, "of the 100 threads that are needed"));
+    assert_int_equal(setrlimit(RLIMIT_DATA, &before), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(tries_threads_and_memory),
         cmocka_unit_test(sees_memory_that_was_touched),
         cmocka_unit_test(counts_its_files_and_its_processor_time),
         cmocka_unit_test(raises_the_limit_of_files_and_never_lowers_it),

@@ -1,0 +1,19 @@
+/* memory_limit.c - tries whether a start gets the threads and the memory that it will need. */
+#include "steps.h"
+
+#include "sys/process.h"
+
+enum {
+    MEMORY_LIMIT_THREADS = 14,         /* of the daemon and of RocksDB, beside the shards */
+    MEMORY_LIMIT_THREADS_CLUSTER = 12, /* of the control topic and its client of Kafka */
+    MEMORY_LIMIT_BYTES = 32 << 20,     /* of a start, beside the stacks; caches fill later */
+};
+
+enum error_code memory_limit_check(const struct config *config, struct error *ret_error)
+{
+    size_t threads = MEMORY_LIMIT_THREADS + (config->shards ? config->shards : process_cores());
+
+    if (*config->cluster_brokers)
+        threads += MEMORY_LIMIT_THREADS_CLUSTER + config->partitions;
+    return process_try(threads, MEMORY_LIMIT_BYTES, ret_error);
+}
