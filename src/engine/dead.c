@@ -1,10 +1,12 @@
-/* Counts dead letters, and lets the oldest go. */
+/* Counts dead letters, and lets the oldest go, and those of the tenants that hold the most. */
 #include "engine/dead.h"
 
 #include "base/check.h"
+#include "base/map.h"
 #include "engine/commit.h"
 #include "engine/effects.h"
 #include "engine/engine_core.h"
+#include "timer/tenant.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -14,17 +16,29 @@ enum {
     READ_BYTES = 1 << 20,
 };
 
+/* What a tenant's letters take. */
+struct dead_tenant {
+    uint64_t key; /* hash of its name */
+    uint64_t bytes, count;
+    bool is_level; /* scratch field of dead_level: the tenant holds less than the level */
+};
+
 struct dead {
     bool is_counted; /* all that an earlier engine left were read */
     bool is_reading;
     bool sees_all;                /* the read that is out meets every letter behind its beginning */
     bool is_relieving;            /* letters go until there is some room again */
+    bool is_pass;                 /* the read that is out is one of a pass that relieves */
+    bool has_dropped;             /* this pass has let a letter go */
+    struct storage_position pass; /* where the pass goes on */
     struct storage_position from; /* where the first letter is, or where counting goes on */
     struct storage_position first; /* while counting: the first that stays */
     struct wall last;              /* the place of the last that died */
     struct wall oldest;     /* when the first one died, or earlier; WALL_NEVER: none is left */
     struct wall not_before; /* of the next read, after one that failed */
     uint64_t bytes, count;
+    struct map tenants;        /* key -> dead_tenant */
+    struct dead_tenant others; /* those for which there was no memory */
 };
 
 struct dead *dead_create(struct wall now)
@@ -37,30 +51,91 @@ struct dead *dead_create(struct wall now)
     dead->first.at = WALL_NEVER;
     dead->last = storage_dead_at(now);
     dead->oldest = WALL_NEVER;
+    dead->pass.at = STORAGE_DEAD_FROM;
+    map_init(&dead->tenants);
     return dead;
+}
+
+/* ---- counts ---- */
+
+static void dead_clear(struct dead *dead)
+{
+    size_t cursor = 0;
+
+    for (struct dead_tenant *tenant; (tenant = map_next(&dead->tenants, &cursor));)
+        free(tenant);
+    map_deinit(&dead->tenants);
+    map_init(&dead->tenants);
+    dead->others = (struct dead_tenant){0};
+    dead->bytes = dead->count = 0;
+    dead->oldest = WALL_NEVER;
 }
 
 void dead_destroy(struct dead *dead)
 {
+    if (!dead)
+        return;
+    dead_clear(dead);
+    map_deinit(&dead->tenants);
     free(dead);
+}
+
+static struct dead_tenant *dead_tenant_of(struct dead *dead, const struct timer *timer)
+{
+    struct dead_tenant *tenant = map_get(&dead->tenants, tenant_key(timer->texts.tenant));
+
+    return tenant ? tenant : &dead->others;
+}
+
+/* As above, for a tenant that may have no letter yet. */
+static struct dead_tenant *dead_tenant_get(struct dead *dead, const struct timer *timer)
+{
+    struct dead_tenant *tenant = dead_tenant_of(dead, timer);
+
+    if (tenant != &dead->others)
+        return tenant;
+    tenant = calloc(1, sizeof(*tenant));
+    if (!tenant)
+        return &dead->others;
+    tenant->key = tenant_key(timer->texts.tenant);
+    if (map_put(&dead->tenants, tenant->key, tenant))
+        return tenant;
+    free(tenant);
+    return &dead->others;
 }
 
 static void dead_add(struct dead *dead, const struct timer *timer)
 {
+    struct dead_tenant *tenant = dead_tenant_get(dead, timer);
+
     assert(timer->state == TIMER_DEAD && timer->footprint > 0);
+    tenant->bytes += timer->footprint;
+    tenant->count++;
     dead->bytes += timer->footprint;
     dead->count++;
     dead->oldest = wall_min(dead->oldest, timer->ended);
 }
 
+static void dead_subtract_from(uint64_t *count, uint64_t *bytes, uint64_t footprint)
+{
+    assert(*count > 0 || *bytes == 0);
+    *count -= *count > 0;
+    *bytes -= footprint < *bytes ? footprint : *bytes;
+    if (*count == 0)
+        *bytes = 0;
+}
+
 /* Timers of which one was not counted, or twice, must not make the counts negative. */
 static void dead_subtract(struct dead *dead, const struct timer *timer)
 {
-    assert(dead->count > 0 || dead->bytes == 0);
-    dead->count -= dead->count > 0;
-    dead->bytes -= timer->footprint < dead->bytes ? timer->footprint : dead->bytes;
-    if (dead->count == 0)
-        dead->bytes = 0;
+    struct dead_tenant *tenant = dead_tenant_of(dead, timer);
+
+    dead_subtract_from(&dead->count, &dead->bytes, timer->footprint);
+    dead_subtract_from(&tenant->count, &tenant->bytes, timer->footprint);
+    if (tenant->count == 0 && tenant != &dead->others) {
+        map_remove(&dead->tenants, tenant->key);
+        free(tenant);
+    }
 }
 
 struct wall dead_place(struct engine *engine, const struct timer *timer)
@@ -126,6 +201,30 @@ static bool dead_is_too_much(struct engine *engine)
     return dead->is_relieving;
 }
 
+/* The tenants that hold less than the level keep what they have; if the others come down to it, all
+ * together hold `max`. O(tenants) for each round, of which there are few. */
+static uint64_t dead_level(struct dead *dead, uint64_t max)
+{
+    uint64_t rest = max, sharing = map_count(&dead->tenants), level = 0;
+    bool has_less = true;
+    size_t cursor = 0;
+
+    for (struct dead_tenant *tenant; (tenant = map_next(&dead->tenants, &cursor));)
+        tenant->is_level = false;
+    while (has_less && sharing > 0) {
+        has_less = false;
+        level = rest / sharing;
+        cursor = 0;
+        for (struct dead_tenant *tenant; (tenant = map_next(&dead->tenants, &cursor));)
+            if (!tenant->is_level && tenant->bytes <= level) {
+                tenant->is_level = has_less = true;
+                rest -= tenant->bytes;
+                sharing--;
+            }
+    }
+    return level;
+}
+
 enum dead_step {
     DEAD_GOES,  /* or it is not there any more */
     DEAD_STAYS, /* and so do all behind it */
@@ -172,13 +271,7 @@ static enum dead_step dead_meet(struct engine *engine, struct timer **timer)
     assert(storage_is_dead_letter(*timer));
     if (!dead->is_counted)
         dead_add(dead, *timer);
-    if (!dead_is_kept(engine, *timer))
-        return dead_let_go(engine, timer);
-    if (dead_is_too_much(engine)) {
-        engine->stats.dead_dropped++;
-        return dead_let_go(engine, timer);
-    }
-    return DEAD_STAYS;
+    return dead_is_kept(engine, *timer) ? DEAD_STAYS : dead_let_go(engine, timer);
 }
 
 static void dead_pause(struct engine *engine)
@@ -211,6 +304,50 @@ static void dead_count_page(struct engine *engine, struct storage_page *page)
     dead->from = dead->first;
 }
 
+/* A pass has gone through all letters. One that has found nothing to drop, although there is too
+ * much, was misled by the counts. */
+static void dead_end_pass(struct engine *engine)
+{
+    struct dead *dead = engine->dead;
+
+    dead->pass = (struct storage_position){STORAGE_DEAD_FROM, 0};
+    dead_pause(engine);
+    if (!dead->has_dropped && dead->sees_all) {
+        dead_clear(dead);
+        dead->is_counted = dead->is_relieving = false;
+        dead->from = dead->pass;
+        dead->first.at = WALL_NEVER;
+    }
+    dead->has_dropped = false;
+}
+
+/* A page of a pass over all letters, while they take too much. */
+static void dead_relieve_page(struct engine *engine, struct storage_page *page)
+{
+    struct dead *dead = engine->dead;
+    const uint64_t max = engine->options.dead_bytes_max, level = dead_level(dead, max - max / 16);
+
+    assert(dead->is_counted && dead->is_reading);
+    for (size_t i = 0; i < page->count; i++) {
+        struct timer *timer = page->timers[i];
+
+        dead->pass = position_of(timer);
+        if (!dead_is_too_much(engine))
+            return;
+        if (!storage_is_dead_letter(timer) || dead_tenant_of(dead, timer)->bytes <= level)
+            continue;
+        if (dead_let_go(engine, &page->timers[i]) == DEAD_WAITS) {
+            dead_pause(engine);
+            return;
+        }
+        engine->stats.dead_dropped++;
+        dead->has_dropped = true;
+    }
+    dead->pass = page->next;
+    if (!storage_position_before(dead->pass, (struct storage_position){WALL_NEVER, 0}))
+        dead_end_pass(engine);
+}
+
 /* A page to let the first go. When none is met that stays, others are being written, or were
  * passed over: the next read begins at the front. */
 static void dead_shed_page(struct engine *engine, struct storage_page *page,
@@ -239,10 +376,8 @@ static void dead_shed_page(struct engine *engine, struct storage_page *page,
         return;
     dead->from = (struct storage_position){STORAGE_DEAD_FROM, 0};
     dead_pause(engine);
-    if (!has_any && dead->sees_all) {
-        dead->bytes = dead->count = 0;
-        dead->oldest = WALL_NEVER;
-    }
+    if (!has_any && dead->sees_all)
+        dead_clear(dead);
 }
 
 /* When there is something to read for; WALL_NEVER: there is not. */
@@ -272,11 +407,13 @@ void dead_read(struct engine *engine)
         dead_pause(engine);
         return;
     }
+    dead->is_pass = dead_is_too_much(engine) &&
+                    wall_since(dead->oldest, engine->now) <= engine->options.dead_retain_ms;
     read->kind = ENGINE_READ_SCAN;
     read->scan = (struct storage_scan){
         .partition = engine->options.partition,
         .kind = STORAGE_SCAN_ALL,
-        .from = dead->from,
+        .from = dead->is_pass ? dead->pass : dead->from,
         .to = {WALL_NEVER, 0},
         .rows_max = rows_max < READ_ROWS ? rows_max : READ_ROWS,
         .bytes_max = READ_BYTES,
@@ -305,6 +442,8 @@ void dead_read_back(struct engine *engine, struct engine_read *read)
     assert(dead->is_reading && dead_has_read(engine, read));
     if (read->result != ERROR_NONE)
         dead_pause(engine);
+    else if (dead->is_pass)
+        dead_relieve_page(engine, &read->page);
     else if (dead->is_counted)
         dead_shed_page(engine, &read->page, &read->scan);
     else
@@ -344,5 +483,13 @@ void dead_check(const struct engine *engine)
     CHECK(dead->count > 0 || dead->bytes == 0);
     CHECK(dead->count == 0 || dead->oldest.ms != WALL_NEVER.ms);
     CHECK(!dead->is_relieving || dead->is_counted);
+    uint64_t bytes = dead->others.bytes, count = dead->others.count;
+    size_t cursor = 0;
+    for (const struct dead_tenant *tenant; (tenant = map_next(&dead->tenants, &cursor));) {
+        CHECK(tenant->count > 0);
+        bytes += tenant->bytes;
+        count += tenant->count;
+    }
+    CHECK(dead->others.count > 0 || (bytes == dead->bytes && count == dead->count));
     CHECK(dead->last.ms >= STORAGE_DEAD_FROM.ms && dead->from.at.ms >= STORAGE_DEAD_FROM.ms);
 }

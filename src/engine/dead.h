@@ -2,9 +2,11 @@
  * dead.h - dead letters: where their rows lie, how much they take, and when they go.
  *
  * A timer that dies moves to a stretch of positions of its own (storage_dead_at), in the order in
- * which timers die. There it stays for dead_retain_ms, or until its like take more than
- * dead_bytes_max: then the oldest goes first. A new engine reads all of them once, to count them;
- * after that it reads the first ones alone, when they are to go.
+ * which timers die. There it stays for dead_retain_ms, or until all of them take more than
+ * dead_bytes_max. Then the tenants that hold the most lose their oldest ones, down to one level for
+ * all of them (max-min fairness): a tenant that holds no more than an equal share loses none. A new
+ * engine reads all of them once, to count them. After that it reads the first ones alone, when they
+ * are too old, and goes through all of them when they take too much.
  *
  * The counts may be off by a timer that is redriven or forgotten while they are read; the next
  * engine counts anew.

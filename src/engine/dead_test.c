@@ -110,6 +110,69 @@ static void test_the_oldest_go_beyond_the_bound(void **state)
     fixture_deinit(&fixture);
 }
 
+/* A timer of the tenant with a payload of this size, which dies at once. */
+static struct timer_id dead_letter_of(struct engine_fixture *fixture, const char *tenant,
+                                      size_t payload_size)
+{
+    static char payload[1 << 16];
+    struct timer_texts texts = {.target = BYTES("http://a.example/"),
+                                .payload = {payload, payload_size},
+                                .tenant = bytes_of(tenant)};
+    struct timer *timer = timer_alloc(&texts);
+    struct command_created created;
+    struct command command = {
+        .kind = COMMAND_CREATE, .timers = &timer, .results = &created, .timer_count = 1};
+
+    timer->due = fixture->now;
+    fixture_command(fixture, &command);
+    dead_sleep(fixture, 1);
+    fixture_answer(fixture, fixture_first_out(fixture),
+                   (struct delivery_outcome){.result = DELIVERY_ENDED, .error = "HTTP 410"});
+    return created.id;
+}
+
+static bool dead_is_there(struct engine_fixture *fixture, const struct timer_id *id,
+                          const char *tenant)
+{
+    struct command command = {.kind = COMMAND_GET, .id = *id, .tenant = bytes_of(tenant)};
+
+    fixture_command(fixture, &command);
+    return command.error == ERROR_GONE;
+}
+
+/* Goal: tenants that fill the pot many times over, before and after a restart, lose their own
+ * letters. Those of a tenant that has less than an equal share stay, though they are the oldest. */
+/* proves: tenant-shares */
+static void test_a_tenant_loses_no_more_than_it_has_too_much(void **state)
+{
+    enum { QUIET = 10, GREEDY = 120, LARGE = 1 << 14 };
+    static const char *const greedy[] = {"greedy", "greedier"};
+    struct timer_id quiet[QUIET], last = {0};
+    struct engine_fixture fixture;
+
+    (void)state;
+    fixture_prepare(&fixture);
+    fixture.options.dead_bytes_max = 40 * LARGE;
+    fixture_open(&fixture);
+    for (int i = 0; i < QUIET; i++)
+        quiet[i] = dead_letter_of(&fixture, "quiet", 100);
+    for (int i = 0; i < GREEDY; i++) {
+        last = dead_letter_of(&fixture, greedy[i % 2], LARGE);
+        if (i == GREEDY / 2) {
+            fixture_close(&fixture);
+            fixture_open(&fixture);
+        }
+    }
+    dead_sleep(&fixture, HOUR_MS);
+    const struct engine_stats stats = dead_fixture_stats(&fixture);
+    assert_true(stats.dead_bytes <= fixture.options.dead_bytes_max);
+    assert_in_range(stats.dead_letters, QUIET + 30, QUIET + 40);
+    assert_true(dead_is_there(&fixture, &last, greedy[(GREEDY - 1) % 2]));
+    for (int i = 0; i < QUIET; i++)
+        assert_true(dead_is_there(&fixture, &quiet[i], "quiet"));
+    fixture_deinit(&fixture);
+}
+
 static void test_it_is_forgotten_on_request(void **state)
 {
     (void)state;
@@ -340,6 +403,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_it_outlives_other_final_timers),
         cmocka_unit_test(test_the_oldest_go_beyond_the_bound),
+        cmocka_unit_test(test_a_tenant_loses_no_more_than_it_has_too_much),
         cmocka_unit_test(test_it_is_forgotten_on_request),
         cmocka_unit_test(test_it_lives_again),
         cmocka_unit_test(test_it_lives_again_elsewhere),

@@ -8,6 +8,7 @@
 #define TICKWHEEL_TIMER_TENANT_H
 
 #include "base/bytes.h"
+#include "base/random.h"
 
 #define TENANT_SIZE_MAX 64
 
@@ -22,6 +23,12 @@ static inline bool tenant_is_valid(struct bytes name)
             return false;
     }
     return name.size > 0 && name.size <= TENANT_SIZE_MAX;
+}
+
+/* The key by which tenants take turns and hold shares. */
+static inline uint64_t tenant_key(struct bytes name)
+{
+    return random_mix(bytes_hash(0, name));
 }
 
 #endif
