@@ -43,6 +43,8 @@ static const struct command no_command = {
     {PLACE_FINAL, {0}, 0, 0, false, {0}, WAIT_ROOM, {0}, 0, 0, {0}, {0, {0}}}, /* explained */
     0, /* pending_: the engine's own, as all behind it */
     0,
+    {{NULL, NULL}, {NULL, NULL}, 0},
+    false,
     {false, false, 0, 0, NULL, 0, 0},
     NULL,
     {NULL, NULL},

@@ -9,6 +9,7 @@
 #ifndef TICKWHEEL_ENGINE_COMMAND_H
 #define TICKWHEEL_ENGINE_COMMAND_H
 
+#include "base/turns.h"
 #include "engine/explain.h"
 #include "engine/forecast.h"
 #include "engine/survey.h"
@@ -145,8 +146,10 @@ struct command {
     struct explained explained;         /* EXPLAIN, with GONE too */
 
     /* The engine's own. */
-    size_t pending_;    /* CREATE: timers without an answer; COMPLETE: parts without one */
-    size_t event_next_; /* COMPLETE: those before it have been begun */
+    size_t pending_;         /* CREATE: timers without an answer; COMPLETE: parts without one */
+    size_t event_next_;      /* COMPLETE: those before it have been begun */
+    struct turn_link sweep_; /* COMPLETE by labels: its place among the others */
+    bool is_sweeping_;       /* and a page of it is read, or worked at */
     struct command_names names_;
     struct command *parent_; /* it is a part of this one */
     struct list part_link_;  /* on the engine's list of parts */

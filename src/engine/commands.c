@@ -20,7 +20,7 @@ struct commands *commands_create(void)
     if (!commands)
         return NULL;
     list_init(&commands->parts);
-    list_init(&commands->sweeps);
+    turns_init(&commands->sweeps);
     return commands;
 }
 
@@ -219,7 +219,7 @@ static bool commands_find(struct engine *engine, struct command *command)
         timer_free(timer);
         return false;
     }
-    if (!effects_find(engine, placeholder)) {
+    if (!effects_find(engine, placeholder, command)) {
         entries_set_phase(engine->entries, placeholder, ENTRY_ABSENT);
         return false;
     }
@@ -250,21 +250,20 @@ void commands_visit(struct engine *engine, struct command *command)
     }
 }
 
-void commands_scan(struct engine *engine, struct command *command)
+bool commands_scan(struct engine *engine, struct command *command)
 {
     struct engine_read *read = calloc(1, sizeof(*read));
 
     assert(command->scan.rows_max > 0);
     assert(engine->is_in_turn);
-    if (!read) {
-        commands_reply(engine, command, ERROR_NO_MEMORY, NULL);
-        return;
-    }
+    if (!read)
+        return false;
     read->kind = ENGINE_READ_SCAN;
     read->scan = command->scan;
     read->scan.partition = engine->options.partition;
     read->command_ = command;
     effects_read(engine, read);
+    return true;
 }
 
 /* A timer that was named before and left memory since is as it was. */
@@ -304,7 +303,8 @@ void commands_start(struct engine *engine, struct command *command)
         complete_start(engine, command);
         break;
     case COMMAND_LIST:
-        commands_scan(engine, command);
+        if (!commands_scan(engine, command))
+            commands_reply(engine, command, ERROR_NO_MEMORY, NULL);
         break;
     case COMMAND_FORECAST:
         forecast_start(engine, command);

@@ -20,8 +20,11 @@
 #include "engine/lookup.h"
 
 struct commands {
-    struct list parts;  /* commands of its own, each a part of a client's */
-    struct list sweeps; /* commands by labels: the first goes through all, the others wait */
+    struct list parts; /* commands of its own, each a part of a client's */
+    struct turns
+        sweeps;      /* commands by labels, by tenant: the first of each goes through all timers,
+                            a page a turn; the others of the tenant wait */
+    size_t sweeping; /* those of which a page is read or worked at */
 };
 
 struct commands *commands_create(void); /* NULL when out of memory */
@@ -59,8 +62,8 @@ void commands_step(struct engine *engine, struct command *command, enum lookup_s
 /* The command visits its timer, `command->id`: now, or when it is found and settled. */
 void commands_visit(struct engine *engine, struct command *command);
 
-/* Reads the next rows of the command's own scan. */
-void commands_scan(struct engine *engine, struct command *command);
+/* Reads the next rows of the command's own scan. Returns false if out of memory. */
+bool commands_scan(struct engine *engine, struct command *command);
 
 /* create.c */
 void create_start(struct engine *engine, struct command *command);

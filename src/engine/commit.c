@@ -357,7 +357,7 @@ static void commit_ask(struct engine *engine)
 
         assert(entry->flags & ENTRY_IN_DOUBT);
         list_remove(link);
-        if (effects_find(engine, entry))
+        if (effects_find(engine, entry, NULL))
             entries_set_phase(engine->entries, entry, (enum entry_phase)entry->phase); /* busy */
         else
             list_push(&engine->commit->doubts, link);

@@ -12,6 +12,7 @@
 #include "engine/tenant.h"
 #include "engine/watermark.h"
 #include "timer/labels.h"
+#include "timer/tenant.h"
 #include "timer/timer.h"
 
 #include <assert.h>
@@ -22,6 +23,7 @@ enum {
     EVENTS_AT_ONCE = 512,    /* of a command's events, each a part */
     SWEPT_AT_ONCE = 1024,    /* rows of a page that are looked at for their labels; likewise */
     SWEPT_BYTES = 1 << 20,   /* and their memory */
+    SWEEPS_AT_ONCE = 8,      /* pages of them, each of another tenant */
 };
 
 struct command *complete_part(struct engine *engine, struct command *command,
@@ -60,14 +62,35 @@ static void complete_next_watchers(struct engine *engine, struct command *comman
         commands_reply(engine, command, ERROR_NO_MEMORY, NULL);
 }
 
-/* One at a time: two that each move timers to now would find what the other moved, without end. */
-static void complete_begin_sweep(struct engine *engine)
+/* Reads pages of the commands whose turn it is. One command of a tenant at a time: two that each
+ * move timers to now would find what the other moved, without end. */
+static void complete_next_sweeps(struct engine *engine)
 {
-    struct command *command = list_item(engine->commands->sweeps.next, struct command, link);
+    struct commands *commands = engine->commands;
+
+    LIST_FOR_EACH (&commands->sweeps.firsts, link) {
+        struct command *command =
+            list_item(list_item(link, struct turn_link, link), struct command, sweep_);
+
+        if (commands->sweeping >= SWEEPS_AT_ONCE)
+            return;
+        if (command->is_sweeping_)
+            continue;
+        command->is_sweeping_ = true;
+        commands->sweeping++;
+        if (!commands_scan(engine, command)) {
+            commands_reply(engine, command, ERROR_NO_MEMORY, NULL);
+            return; /* which has begun the next ones */
+        }
+    }
+}
+
+static void complete_begin_sweep(struct engine *engine, struct command *command)
+{
     const uint32_t rows_max = engine->options.scan_rows_max;
 
     assert(engine->is_in_turn);
-    assert(!list_is_empty(&engine->commands->sweeps));
+    command->is_sweeping_ = false;
     command->scan = (struct storage_scan){
         .partition = engine->options.partition,
         .kind = STORAGE_SCAN_LIVE,
@@ -76,16 +99,28 @@ static void complete_begin_sweep(struct engine *engine)
         .rows_max = rows_max < SWEPT_AT_ONCE ? rows_max : SWEPT_AT_ONCE,
         .bytes_max = SWEPT_BYTES,
     };
-    commands_scan(engine, command);
 }
 
 static void complete_end_sweep(struct engine *engine, struct command *command)
 {
-    assert(engine->commands->sweeps.next == &command->link);
-    assert(command->pending_ == 0);
-    list_remove(&command->link);
-    if (!list_is_empty(&engine->commands->sweeps))
-        complete_begin_sweep(engine);
+    struct commands *commands = engine->commands;
+
+    assert(command->pending_ == 0 && command->is_sweeping_ && commands->sweeping > 0);
+    commands->sweeping--;
+    struct turn_link *next = turns_remove(&commands->sweeps, &command->sweep_);
+    if (next)
+        complete_begin_sweep(engine, list_item(next, struct command, sweep_));
+    complete_next_sweeps(engine);
+}
+
+/* A page is done; the tenants that wait for a place come first. */
+static void complete_next_page(struct engine *engine, struct command *command)
+{
+    assert(command->is_sweeping_ && engine->commands->sweeping > 0);
+    command->is_sweeping_ = false;
+    engine->commands->sweeping--;
+    turns_rotate(&engine->commands->sweeps, &command->sweep_);
+    complete_next_sweeps(engine);
 }
 
 /* Goes on where the last page ended, or answers. */
@@ -98,7 +133,7 @@ static void complete_more(struct engine *engine, struct command *command)
     if (command->error)
         commands_reply(engine, command, command->error, NULL);
     else if (!command->name.size && storage_position_before(command->scan.from, command->scan.to))
-        commands_scan(engine, command);
+        complete_next_page(engine, command);
     else if (command->name.size && names->count == complete_at_once(engine))
         complete_next_watchers(engine, command, names->ids[names->count - 1].serial);
     else
@@ -223,8 +258,6 @@ void complete_part_done(struct engine *engine, struct command *part)
 
 void complete_start(struct engine *engine, struct command *command)
 {
-    struct list *sweeps = &engine->commands->sweeps;
-
     assert(engine->is_in_turn);
     assert(!command->parent_ || command->name.size > 0);
     assert(command->kind == COMMAND_COMPLETE);
@@ -237,9 +270,9 @@ void complete_start(struct engine *engine, struct command *command)
     } else if (command->name.size) {
         complete_next_watchers(engine, command, UINT64_MAX);
     } else {
-        list_push(sweeps, &command->link);
-        if (sweeps->next == &command->link)
-            complete_begin_sweep(engine);
+        if (turns_push(&engine->commands->sweeps, &command->sweep_, tenant_key(command->tenant)))
+            complete_begin_sweep(engine, command);
+        complete_next_sweeps(engine);
     }
 }
 

@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "engine/engine_core.h"
+#include "timer/tenant.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -81,16 +82,24 @@ void effects_destroy(struct effects *effects)
     free(effects);
 }
 
+static uint64_t effects_tenant(const struct command *command)
+{
+    return tenant_key(command->timer_count > 0 ? command->timers[0]->texts.tenant
+                                               : command->tenant);
+}
+
 void effects_read(struct engine *engine, struct engine_read *read)
 {
     assert(engine->is_in_turn);
     assert(read->result == ERROR_NONE);
     assert(!read->timer && !read->page.timers && !read->names.ids);
     assert(engine_read_partition(read) == engine->options.partition);
+    if (read->command_)
+        read->tenant = effects_tenant(read->command_);
     list_push(&engine->effects->reads, &read->link);
 }
 
-bool effects_find(struct engine *engine, struct entry *entry)
+bool effects_find(struct engine *engine, struct entry *entry, const struct command *command)
 {
     assert(entry->timer->id.partition == engine->options.partition);
     assert(engine->is_in_turn);
@@ -101,6 +110,7 @@ bool effects_find(struct engine *engine, struct entry *entry)
         return false;
     read->kind = ENGINE_READ_FIND;
     read->id = entry->timer->id;
+    read->tenant = command ? effects_tenant(command) : 0;
     read->ticket_ = entry->ticket = ++engine->effects->tickets;
     list_push(&engine->effects->reads, &read->link);
     return true;

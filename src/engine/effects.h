@@ -24,8 +24,8 @@ void effects_free_gone(struct effects *effects);
 void effects_read(struct engine *engine, struct engine_read *read);
 
 /* Asks for the row of a timer that is LOADING, or in doubt, and notes the ticket by which its
- * answer is known. False: no memory. */
-bool effects_find(struct engine *engine, struct entry *entry);
+ * answer is known. `command` is the one that needs it, or NULL. Returns false if out of memory. */
+bool effects_find(struct engine *engine, struct entry *entry, const struct command *command);
 
 /* A read is back; it stays valid until effects_free_gone. */
 void effects_read_back(struct engine *engine, struct engine_read *read);

@@ -40,6 +40,7 @@
 #ifndef TICKWHEEL_ENGINE_ENGINE_H
 #define TICKWHEEL_ENGINE_ENGINE_H
 
+#include "base/turns.h"
 #include "engine/command.h"
 #include "engine/delivery.h"
 #include "engine/engine_stats.h"
@@ -135,7 +136,9 @@ enum engine_read_kind {
 };
 
 struct engine_read {
-    struct list link; /* the holder's */
+    struct list link;      /* the holder's */
+    struct turn_link turn; /* the reader's */
+    uint64_t tenant; /* whose reads it takes turns with: a tenant_key; 0 for the engine's own */
     enum engine_read_kind kind;
     struct timer_id id;
     struct storage_scan scan;

@@ -24,7 +24,8 @@ static void forecast_next_page(struct engine *engine, struct command *command)
     assert(storage_position_before(command->scan.from, command->scan.to));
     assert(forecast->rows < forecast->rows_max);
     command->scan.rows_max = rows_left < PAGE_ROWS ? (size_t)rows_left : PAGE_ROWS;
-    commands_scan(engine, command);
+    if (!commands_scan(engine, command))
+        commands_reply(engine, command, ERROR_NO_MEMORY, NULL);
 }
 
 void forecast_start(struct engine *engine, struct command *command)

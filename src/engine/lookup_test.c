@@ -459,6 +459,44 @@ static void test_two_sweeps_come_to_an_end(void **state)
     fixture_deinit(&fixture);
 }
 
+/* Goal: a call by label of one tenant does not wait until those of another have gone through all
+ * timers. Method: ten calls of one and then one of the other, over pages of one row. */
+/* proves: tenant-shares */
+static void test_tenants_sweep_in_turn(void **state)
+{
+    enum { GREEDY = 10, TIMERS = 20 };
+    struct command commands[GREEDY + 1];
+    struct engine_fixture fixture;
+
+    (void)state;
+    fixture_init(&fixture);
+    fixture_close(&fixture);
+    fixture.options.scan_rows_max = 1;
+    fixture_open(&fixture);
+    for (uint64_t i = 0; i < TIMERS; i++)
+        names_make(&fixture, COMMAND_CREATE, &(struct names_asked){.due_ms = HOUR_MS + i});
+    for (size_t i = 0; i <= GREEDY; i++) {
+        commands[i] = (struct command){.kind = COMMAND_COMPLETE,
+                                       .labels = BYTES("{\"no\":\"timer\"}"),
+                                       .tenant = i < GREEDY ? BYTES("greedy") : BYTES("quiet"),
+                                       .each = COMMAND_CANCEL};
+        turn_submit(fixture.engine, fixture.now, &commands[i]);
+    }
+    size_t before = 0, answered = 0, reads = 0;
+    for (struct engine_read *read; (read = engine_take_read(fixture.engine)); reads++) {
+        engine_read_perform(read, fixture.storage);
+        turn_read_done(fixture.engine, fixture.now, read);
+        for (struct command *reply; (reply = engine_take_reply(fixture.engine)); answered++)
+            if (reply == &commands[GREEDY])
+                before = answered;
+        engine_check(fixture.engine);
+    }
+    assert_int_equal(answered, GREEDY + 1);
+    assert_true(reads >= (GREEDY + 1) * TIMERS);
+    assert_true(before <= 1); /* the two that began go through all at the same pace */
+    fixture_deinit(&fixture);
+}
+
 /* Goal: an event ends all that watch it, near and far, and nothing else. Method: more watchers than
  * one page of them holds, some far ahead, some that watch other events; then time goes past all. */
 /* proves: complete, complete-fire */
@@ -671,6 +709,7 @@ int main(void)
         cmocka_unit_test(test_an_equal_put_moves_nothing),
         cmocka_unit_test(test_labels_are_patched_whenever_due),
         cmocka_unit_test(test_two_sweeps_come_to_an_end),
+        cmocka_unit_test(test_tenants_sweep_in_turn),
         cmocka_unit_test(test_an_event_completes_all_that_watch),
         cmocka_unit_test(test_many_events_are_each_answered),
         cmocka_unit_test(test_one_of_many_events_may_fail),

@@ -124,7 +124,7 @@ enum config_log_level {
     FIELD(DURATION, dead_retain, "30d", 0, 3650 * DAY_MS,                                         \
           "how long a dead letter is kept, shown and can be redriven")                            \
     FIELD(BYTES, dead_bytes_max, "256M", 0, 1024 * GIB,                                           \
-          "limit of the dead letters that are kept, divided among partitions and tenants; the "    \
+          "limit of the dead letters that are kept, divided among partitions and tenants; the "   \
           "oldest go")                                                                            \
     FIELD(U32, partitions, "4", 1, 256,                                                           \
           "partitions that share the timers; fixed when the data folder is created")              \

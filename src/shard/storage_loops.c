@@ -203,30 +203,69 @@ static void post_reads(struct node *node, struct list *reads)
     partition_post_all(node->partitions, PARTITION_READS, reads, read_partition);
 }
 
-/* Finds take microseconds, less than a wake-up of the shard for each, so their results go back
- * together. A scan may take longer, and the finds before it do not wait for it. */
-static void read_all(struct node *node, struct list *waiting)
+/* Reads that wait for the read thread. Tenants take turns. */
+struct read_queue {
+    struct turns finds;    /* finds and look-ups */
+    struct list own_scans; /* scans of the engines, for no tenant */
+    struct turns scans;    /* scans for tenants */
+};
+
+static void read_queue_init(struct read_queue *queue)
 {
-    struct list done;
+    turns_init(&queue->finds);
+    list_init(&queue->own_scans);
+    turns_init(&queue->scans);
+}
+
+static void read_queue_add(struct read_queue *queue, struct engine_read *read)
+{
+    if (read->kind != ENGINE_READ_SCAN)
+        turns_push(&queue->finds, &read->turn, read->tenant);
+    else if (read->tenant)
+        turns_push(&queue->scans, &read->turn, read->tenant);
+    else
+        list_push(&queue->own_scans, &read->link);
+}
+
+static bool read_queue_is_empty(const struct read_queue *queue)
+{
+    return turns_is_empty(&queue->finds) && list_is_empty(&queue->own_scans) &&
+           turns_is_empty(&queue->scans);
+}
+
+static struct engine_read *read_of(struct turn_link *turn)
+{
+    return turn ? list_item(turn, struct engine_read, turn) : NULL;
+}
+
+/* NULL does nothing. */
+static void read_perform(struct node *node, struct engine_read *read, struct list *done)
+{
+    if (!read)
+        return;
+    engine_read_perform(read, node->storage);
+    if (read->result == ERROR_IO) {
+        note_failure(node, &read->error);
+        storage_health_read_failed(node);
+    }
+    list_init(&read->link);
+    list_push(done, &read->link);
+}
+
+/* Finds take microseconds, less than a wake-up of the shard for each, so their results go back
+ * together. A scan may take longer: after some finds at most one of the engines and one of a tenant
+ * follow, and then the finds that came meanwhile. */
+static void read_some(struct node *node, struct read_queue *queue)
+{
+    struct list done, *link;
 
     list_init(&done);
-    struct list *link;
-    size_t done_count = 0;
-    while ((link = list_pop(waiting))) {
-        struct engine_read *read = list_item(link, struct engine_read, link);
-
-        if (done_count == READS_POSTED_MAX || read->kind == ENGINE_READ_SCAN) {
-            post_reads(node, &done);
-            done_count = 0;
-        }
-        engine_read_perform(read, node->storage);
-        if (read->result == ERROR_IO) {
-            note_failure(node, &read->error);
-            storage_health_read_failed(node);
-        }
-        list_push(&done, &read->link);
-        done_count++;
-    }
+    for (int i = 0; i < READS_POSTED_MAX && !turns_is_empty(&queue->finds); i++)
+        read_perform(node, read_of(turns_pop(&queue->finds)), &done);
+    post_reads(node, &done);
+    if ((link = list_pop(&queue->own_scans)))
+        read_perform(node, list_item(link, struct engine_read, link), &done);
+    read_perform(node, read_of(turns_pop(&queue->scans)), &done);
     post_reads(node, &done);
 }
 
@@ -281,18 +320,22 @@ static uint64_t look_when_due(struct node *node)
 void *read_loop(void *argument)
 {
     struct node *node = argument;
+    struct read_queue queue;
 
+    read_queue_init(&queue);
     atomic_store(&node->wants_look, true);
     for (;;) {
         uint64_t look_ns = look_when_due(node);
-        struct list waiting;
-        list_init(&waiting);
-        mailbox_take(&node->to_read, &waiting);
-        if (list_is_empty(&waiting)) {
+        struct list come, *link;
+        list_init(&come);
+        mailbox_take(&node->to_read, &come);
+        while ((link = list_pop(&come)))
+            read_queue_add(&queue, list_item(link, struct engine_read, link));
+        if (read_queue_is_empty(&queue)) {
             if (atomic_load(&node->storage_ends))
                 return NULL;
             mailbox_wait(&node->to_read, look_ns);
         }
-        read_all(node, &waiting);
+        read_some(node, &queue);
     }
 }

@@ -14,6 +14,7 @@
 
 #include "base/time.h"
 #include "ops/tokens.h"
+#include "timer/tenant.h"
 
 /* The scope that a route needs. */
 enum access_need {
@@ -42,6 +43,12 @@ struct caller {
 static inline struct bytes caller_tenant(const struct caller *caller)
 {
     return (struct bytes){caller->tenant, caller->tenant_size};
+}
+
+/* The key by which it takes turns with others and holds shares. */
+static inline uint64_t caller_key(const struct caller *caller)
+{
+    return tenant_key(caller_tenant(caller));
 }
 
 /* The smaller of a setting and of the tenant's limit, where 0 means no limit. */

@@ -1,4 +1,4 @@
-/* concurrency.c - a counting semaphore whose waiters are callbacks in FIFO order. */
+/* concurrency.c - a counting semaphore whose waiters are callbacks, by tenant in turn. */
 #include "api/core/concurrency.h"
 
 /* Begins waiting requests while there is room. Under the lock. Does nothing while another call of
@@ -9,9 +9,9 @@ static void concurrency_begin_waiting(struct concurrency *limit)
     if (limit->is_starting_)
         return;
     limit->is_starting_ = true;
-    while (limit->free_ > 0 && !list_is_empty(&limit->waiting_)) {
+    while (limit->free_ > 0 && !turns_is_empty(&limit->waiting_)) {
         struct concurrency_start *start =
-            list_item(list_pop(&limit->waiting_), struct concurrency_start, link_);
+            list_item(turns_pop(&limit->waiting_), struct concurrency_start, turn_);
 
         limit->free_--;
         pthread_mutex_unlock(&limit->lock_);
@@ -25,7 +25,7 @@ static void concurrency_begin_waiting(struct concurrency *limit)
 void concurrency_init(struct concurrency *limit, size_t at_once)
 {
     pthread_mutex_init(&limit->lock_, NULL);
-    list_init(&limit->waiting_);
+    turns_init(&limit->waiting_);
     limit->free_ = at_once;
     limit->is_starting_ = false;
     pthread_cond_init(&limit->started_, NULL);
@@ -41,11 +41,10 @@ void concurrency_deinit(struct concurrency *limit)
     pthread_mutex_destroy(&limit->lock_);
 }
 
-void concurrency_enter(struct concurrency *limit, struct concurrency_start *start)
+void concurrency_enter(struct concurrency *limit, struct concurrency_start *start, uint64_t tenant)
 {
     pthread_mutex_lock(&limit->lock_);
-    list_init(&start->link_);
-    list_push(&limit->waiting_, &start->link_);
+    turns_push(&limit->waiting_, &start->turn_, tenant);
     concurrency_begin_waiting(limit);
     pthread_mutex_unlock(&limit->lock_);
 }

@@ -1,8 +1,9 @@
 /*
- * concurrency.h - limits how many expensive requests run at once; the rest wait in FIFO order.
+ * concurrency.h - limits how many expensive requests run at once; the rest wait, first come first
+ * served for each tenant, and the tenants take turns.
  *
- *     concurrency_enter(&limit, &job->start)   calls job->start.begin, now or later
- *     concurrency_leave(&limit)                the request is over: the next one begins
+ *     concurrency_enter(&limit, &job->start, tenant)   calls job->start.begin, now or later
+ *     concurrency_leave(&limit)                        the request is over: the next one begins
  *
  * Ownership  A start is the caller's, and in use until its `begin` is called.
  * Threads    Any. `begin` runs on a thread that enters or leaves, one at a time and never within
@@ -11,7 +12,7 @@
 #ifndef TICKWHEEL_API_CORE_CONCURRENCY_H
 #define TICKWHEEL_API_CORE_CONCURRENCY_H
 
-#include "base/list.h"
+#include "base/turns.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -19,15 +20,15 @@
 
 /* A request that wants to run. */
 struct concurrency_start {
-    struct list link_;
+    struct turn_link turn_;
     void (*begin)(struct concurrency_start *start);
 };
 
 struct concurrency {
     pthread_mutex_t lock_;
-    struct list waiting_; /* starts, oldest first; guarded by lock_ */
-    size_t free_;         /* how many more may run; guarded by lock_ */
-    bool is_starting_;    /* a thread calls `begin`; guarded by lock_ */
+    struct turns waiting_; /* starts, by tenant; guarded by lock_ */
+    size_t free_;          /* how many more may run; guarded by lock_ */
+    bool is_starting_;     /* a thread calls `begin`; guarded by lock_ */
     pthread_cond_t started_;
 };
 
@@ -37,7 +38,8 @@ void concurrency_init(struct concurrency *limit, size_t at_once);
  */
 void concurrency_deinit(struct concurrency *limit);
 
-void concurrency_enter(struct concurrency *limit, struct concurrency_start *start);
+/* `tenant` is the tenant_key of the caller. */
+void concurrency_enter(struct concurrency *limit, struct concurrency_start *start, uint64_t tenant);
 void concurrency_leave(struct concurrency *limit);
 
 #endif

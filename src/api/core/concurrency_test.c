@@ -55,7 +55,7 @@ static void begins_in_order_as_others_leave(void **state)
     struct work works[10];
     for (int i = 0; i < 10; i++) {
         works[i] = (struct work){{.begin = begin_slowly}, &fixture, i};
-        concurrency_enter(&fixture.limit, &works[i].start);
+        concurrency_enter(&fixture.limit, &works[i].start, 1);
         assert_int_equal(fixture.begun, i < AT_A_TIME ? i + 1 : AT_A_TIME);
     }
     for (int i = 0; i < 10; i++) {
@@ -63,6 +63,28 @@ static void begins_in_order_as_others_leave(void **state)
         concurrency_leave(&fixture.limit);
         assert_int_equal(fixture.begun, i + 1 + AT_A_TIME < 10 ? i + 1 + AT_A_TIME : 10);
     }
+    concurrency_deinit(&fixture.limit);
+}
+
+/* Ten requests of one tenant wait when another one comes: it is the next to begin. */
+static void tenants_take_turns(void **state)
+{
+    (void)state;
+    struct concurrency_fixture fixture = {0};
+    struct work works[11];
+
+    concurrency_init(&fixture.limit, 1);
+    for (int i = 0; i < 10; i++) {
+        works[i] = (struct work){{.begin = begin_slowly}, &fixture, i < 2 ? i : i + 1};
+        concurrency_enter(&fixture.limit, &works[i].start, 1);
+    }
+    works[10] = (struct work){{.begin = begin_slowly}, &fixture, 2};
+    concurrency_enter(&fixture.limit, &works[10].start, 2);
+    for (int i = 0; i < 11; i++) {
+        atomic_fetch_sub(&fixture.at_work, 1);
+        concurrency_leave(&fixture.limit);
+    }
+    assert_int_equal(fixture.begun, 11);
     concurrency_deinit(&fixture.limit);
 }
 
@@ -87,10 +109,10 @@ static void many_that_end_at_once_need_no_stack(void **state)
     (void)state;
     assert_non_null(works);
     concurrency_init(&fixture.limit, 1);
-    concurrency_enter(&fixture.limit, &first.start);
+    concurrency_enter(&fixture.limit, &first.start, 1);
     for (int i = 0; i < QUICK_COUNT; i++) {
         works[i] = (struct work){{.begin = begin_quickly}, &fixture, i};
-        concurrency_enter(&fixture.limit, &works[i].start);
+        concurrency_enter(&fixture.limit, &works[i].start, 1);
     }
     assert_int_equal(fixture.begun, 1);
     concurrency_leave(&fixture.limit);
@@ -123,7 +145,7 @@ static void *visit(void *argument)
     for (int i = 0; i < EACH; i++) {
         struct visitor visitor = {.work = {{.begin = begin_visit}, fixture, i}};
 
-        concurrency_enter(&fixture->limit, &visitor.work.start);
+        concurrency_enter(&fixture->limit, &visitor.work.start, 1);
         while (!atomic_load(&visitor.has_begun))
             sched_yield();
         atomic_fetch_sub(&fixture->at_work, 1);
@@ -151,6 +173,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(begins_in_order_as_others_leave),
+        cmocka_unit_test(tenants_take_turns),
         cmocka_unit_test(many_that_end_at_once_need_no_stack),
         cmocka_unit_test(threads_take_turns),
     };

@@ -232,7 +232,7 @@ void tally_ask(struct call *call, enum survey_kind kind, struct bytes queue, siz
     tally->start_.begin = tally_begin;
     tally->is_limited_ = partition_count > 0;
     if (tally->is_limited_)
-        concurrency_enter(&call->api->tallies, &tally->start_);
+        concurrency_enter(&call->api->tallies, &tally->start_, caller_key(&call->caller));
     else
         scatter_submit(tally->scatter_);
 }

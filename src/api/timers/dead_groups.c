@@ -222,7 +222,7 @@ static void dead_groups_next(struct dead_groups *groups, uint16_t partition,
                                                      .to = {WALL_NEVER, 0},
                                                      .rows_max = PAGE_ROWS,
                                                      .bytes_max = PAGE_BYTES}};
-    concurrency_enter(&groups->call->api->lists, &groups->start);
+    concurrency_enter(&groups->call->api->lists, &groups->start, caller_key(&groups->call->caller));
 }
 
 static void dead_groups_resume(struct call *call)

@@ -375,7 +375,7 @@ static void list_end_of(struct call *call, enum list_form form)
     if (list_query_parse(call->query, form, job->room, &job->query, &problem))
         call_answer_problem(call, &problem);
     else
-        concurrency_enter(&call->api->lists, &job->start);
+        concurrency_enter(&call->api->lists, &job->start, caller_key(&call->caller));
 }
 
 void list_end(struct call *call)
@@ -396,7 +396,7 @@ struct list_job *list_find(struct call *call, const struct list_query *query,
     if (!job)
         return NULL;
     job->query = *query;
-    concurrency_enter(&call->api->lists, &job->start);
+    concurrency_enter(&call->api->lists, &job->start, caller_key(&call->caller));
     return job;
 }
 

@@ -1,0 +1,57 @@
+/*
+ * turns.h - things that wait for a worker, first come first served for each key, and the keys take
+ * turns: one that brings many things waits behind itself alone.
+ *
+ *     turns_push(&turns, &job->turn, tenant)
+ *     while ((turn = turns_pop(&turns))) work(list_item(turn, struct job, turn));
+ *
+ * Where a thing is worked at in steps, it keeps the first place of its key meanwhile:
+ *
+ *     if (turns_push(&turns, &job->turn, tenant)) start(job);
+ *     turns_rotate(&turns, &job->turn)            after a step: the next step of others comes first
+ *     next = turns_remove(&turns, &job->turn)     it has ended; the next of its key, or NULL
+ *
+ * Time       O(keys that wait) to push, O(1) otherwise.
+ * Memory     None of its own: the links lie in the things.
+ * Threads    None: its owner's.
+ */
+#ifndef TICKWHEEL_BASE_TURNS_H
+#define TICKWHEEL_BASE_TURNS_H
+
+#include "base/list.h"
+
+#include <stdint.h>
+
+struct turn_link {
+    struct list link;   /* on the list of the first of each key, or on `behind` of its first */
+    struct list behind; /* the others of its key, oldest first, while it is the first of it */
+    uint64_t key;
+};
+
+struct turns {
+    struct list firsts; /* the first of each key, in the order of their turns */
+};
+
+static inline void turns_init(struct turns *turns)
+{
+    list_init(&turns->firsts);
+}
+
+static inline bool turns_is_empty(const struct turns *turns)
+{
+    return list_is_empty(&turns->firsts);
+}
+
+/* Adds a thing. Returns true if it is the first of its key. */
+bool turns_push(struct turns *turns, struct turn_link *turn, uint64_t key);
+
+/* Moves the first of a key behind those of all others. */
+void turns_rotate(struct turns *turns, struct turn_link *turn);
+
+/* Takes the first of a key away. Returns the next of the key, which gets the last turn; or NULL. */
+struct turn_link *turns_remove(struct turns *turns, struct turn_link *turn);
+
+/* Takes away the thing whose turn it is. NULL when there is none. */
+struct turn_link *turns_pop(struct turns *turns);
+
+#endif
