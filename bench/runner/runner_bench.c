@@ -1,7 +1,7 @@
 /*
  * runner_bench.c - schedule+cancel pairs from many threads; idle wake-ups; lateness.
  *
- *     runner_bench pairs WINDOWS newest|random THREADS runner|mutex   rows for pairs.py
+ *     runner_bench pairs WINDOWS newest|random THREADS runner|inherit|mutex   rows for pairs.py
  *     runner_bench idle [seconds]    wake-ups with 1,000,000 timers an hour off, default 10 s
  *     runner_bench late [seconds]    lateness of 10,000 timers a second beside timerfd, default 5 s
  *     runner_bench burst [rounds]    100,000 timers due at once beside busy threads, 5 rounds
@@ -185,17 +185,22 @@ static void *require(void *made)
     return made;
 }
 
-static void subject_init(struct runner_bench_subject *subject, int is_locked)
+/* The runner waits as one that a thread of an ordinary policy creates, also when the benchmark has
+ * a realtime one; "inherit" measures the other way. */
+static void subject_init(struct runner_bench_subject *subject, const char *name)
 {
+    struct tw_runner_options how = {.wait = TW_RUNNER_YIELD};
     memset(subject, 0, sizeof(*subject));
-    if (is_locked) {
+    if (strcmp(name, "inherit") == 0)
+        how.wait = TW_RUNNER_INHERIT;
+    if (strcmp(name, "mutex") == 0) {
         struct tw_wheel_options options = {.start = now_ns() / MS};
         subject->locked = require(tw_wheel_create(&options));
         pthread_mutex_init(&subject->lock, NULL);
         return;
     }
     struct tw_runner_wheel_options options = {.handler = ignore};
-    subject->runner = require(tw_runner_create(NULL));
+    subject->runner = require(tw_runner_create(&how));
     subject->wheel = require(tw_runner_add(subject->runner, &options));
     if (!tw_runner_start(subject->runner))
         (void)require(NULL);
@@ -242,12 +247,12 @@ static void worker_print(struct runner_bench_worker *worker, unsigned number)
 
 /* Prints a row for each window of each thread: thread, window, pairs, ns, ns waited; and last the
  * processor time of the process from the first window on. */
-static void pairs(size_t windows, int is_random, unsigned threads, int is_locked)
+static void pairs(size_t windows, int is_random, unsigned threads, const char *name)
 {
     struct runner_bench_subject subject;
     struct runner_bench_worker workers[THREADS_MAX];
     pthread_barrier_t start;
-    subject_init(&subject, is_locked);
+    subject_init(&subject, name);
     pthread_barrier_init(&start, NULL, threads + 1);
     for (unsigned i = 0; i < threads; i++) {
         workers[i] = (struct runner_bench_worker){
@@ -331,7 +336,8 @@ static void late_by_runner(struct late_record *record, size_t count, uint64_t ti
 {
     struct tw_runner_wheel_options options = {
         .handler = on_late, .context = record, .tick_ns = tick_ns};
-    struct tw_runner *runner = require(tw_runner_create(NULL));
+    struct tw_runner *runner =
+        require(tw_runner_create(&(struct tw_runner_options){.wait = TW_RUNNER_YIELD}));
     struct tw_runner_wheel *wheel = require(tw_runner_add(runner, &options));
     if (!tw_runner_start(runner))
         (void)require(NULL);
@@ -482,7 +488,8 @@ static double burst_once(enum burst_load load, unsigned threads, double *ret_far
     enum { BURST = 100000 };
     struct burst burst = {.load = load, .threads = threads};
     struct tw_runner_wheel_options options = {.handler = on_burst, .context = &burst};
-    struct tw_runner *runner = require(tw_runner_create(NULL));
+    struct tw_runner *runner =
+        require(tw_runner_create(&(struct tw_runner_options){.wait = TW_RUNNER_YIELD}));
     pthread_t beside[THREADS_MAX];
     burst.wheel = require(tw_runner_add(runner, &options));
     burst.due_ns = (now_ns() / MS + 600) * MS;
@@ -541,8 +548,7 @@ int main(int argc, char **argv)
         long threads = strtol(argv[4], NULL, 10);
         if (threads < 1 || threads > THREADS_MAX)
             return usage();
-        pairs((size_t)number, strcmp(argv[3], "random") == 0, (unsigned)threads,
-              strcmp(argv[5], "mutex") == 0);
+        pairs((size_t)number, strcmp(argv[3], "random") == 0, (unsigned)threads, argv[5]);
     } else if (strcmp(what, "idle") == 0) {
         idle(number ? (unsigned)number : 10);
     } else if (strcmp(what, "burst") == 0) {

@@ -1,5 +1,6 @@
 /* clock.c - the system's clocks, waiting on them, and the virtual clock. */
 #include "clock_private.h"
+#include "thread.h"
 
 #include <tickwheel/clock.h>
 
@@ -88,6 +89,12 @@ void tw__clock_sharpen(void)
 #endif
 }
 
+void tw__clock_pause(uint64_t ns)
+{
+    struct timespec time = tw__clock_timespec((struct tw_instant){ns});
+    (void)nanosleep(&time, NULL);
+}
+
 bool tw_waiter_init(struct tw_waiter *waiter)
 {
     pthread_condattr_t attributes;
@@ -101,7 +108,7 @@ bool tw_waiter_init(struct tw_waiter *waiter)
 #endif
     bool is_made = pthread_cond_init(&waiter->changed_, &attributes) == 0;
     pthread_condattr_destroy(&attributes);
-    if (is_made && pthread_mutex_init(&waiter->lock_, NULL) != 0) {
+    if (is_made && !thread_mutex_init(&waiter->lock_)) {
         pthread_cond_destroy(&waiter->changed_);
         is_made = false;
     }

@@ -14,4 +14,7 @@ struct timespec tw__clock_timespec(struct tw_instant instant);
  * by 50 us to join it with others. */
 void tw__clock_sharpen(void);
 
+/* Takes the calling thread off its processor for `ns`, or less if a signal ends that. */
+void tw__clock_pause(uint64_t ns);
+
 #endif

@@ -18,6 +18,9 @@ struct tw_runner *tw_runner_create(const struct tw_runner_options *options)
     memset(runner, 0, sizeof(*runner));
     runner->clock = with.clock ? with.clock : tw_clock_monotonic();
     runner->memory = source;
+    runner->wait = with.wait;
+    if (with.wait == TW_RUNNER_WAIT_BY_POLICY)
+        runner->wait = thread_is_realtime() ? TW_RUNNER_INHERIT : TW_RUNNER_YIELD;
     runner->owner = getpid();
     runner->fd = runner->fd_write = -1;
     atomic_init(&runner->latest_ns, tw__runner_now_ns(runner));

@@ -7,6 +7,7 @@
  * its lane. A lane that needs more gets it while all lanes together have less than twice what the
  * most timers ever held at once need; otherwise the thread moves to a lane with memory left.
  */
+#include "clock_private.h"
 #include "runner_private.h"
 #include "wheel_runner.h"
 
@@ -17,6 +18,8 @@
 
 enum {
     SPINS = 64,          /* tries between two turns for other threads */
+    YIELDS = 16,         /* turns before the thread sleeps */
+    SLEEP_NS = 50000,    /* between two tries then */
     SPARE_MIN = STEP_MAX /* timers for which another lane must have memory to be moved to */
 };
 
@@ -54,14 +57,22 @@ static void runner_release(void *context, void *memory, size_t size)
 
 /* Locks. */
 
-/* The lock is held for a short time unless its holder has been preempted. */
+/* The lock is held for a short time unless its holder has been preempted. A thread that yields
+ * gives its processor only to threads of its own priority or above, so under a realtime policy the
+ * holder may run only while this thread sleeps. */
 void tw__runner_lane_wait(struct runner_lane *lane)
 {
+    if (lane->mutex) {
+        pthread_mutex_lock(lane->mutex);
+        return;
+    }
     for (unsigned tries = 1; atomic_load_explicit(&lane->lock, memory_order_relaxed) != 0 ||
                              !tw__runner_lane_try_lock(lane);
          tries++) {
         TW_RUNNER_HOOK("spin");
-        if (tries % SPINS == 0)
+        if (tries > SPINS * YIELDS)
+            tw__clock_pause(SLEEP_NS);
+        else if (tries % SPINS == 0)
             (void)sched_yield();
     }
 }
@@ -290,12 +301,35 @@ struct runner_lane *tw__runner_lane_find_room(struct tw_runner_wheel *wheel, _At
     return lane->held < lane->granted ? lane : runner_make_room(wheel, home, lane);
 }
 
+static void runner_lanes_deinit_mutexes(struct tw_runner_wheel *wheel)
+{
+    for (unsigned i = 0; i < LANES && wheel->lanes[i].mutex; i++)
+        pthread_mutex_destroy(wheel->lanes[i].mutex);
+    pthread_mutex_destroy(&wheel->memory_lock);
+}
+
+static bool runner_lanes_init_mutexes(struct tw_runner_wheel *wheel)
+{
+    if (!thread_mutex_init(&wheel->memory_lock))
+        return false;
+    if (wheel->runner->wait != TW_RUNNER_INHERIT)
+        return true;
+    for (unsigned i = 0; i < LANES; i++) {
+        if (!thread_mutex_init(&wheel->mutexes[i].mutex)) {
+            runner_lanes_deinit_mutexes(wheel);
+            return false;
+        }
+        wheel->lanes[i].mutex = &wheel->mutexes[i].mutex;
+    }
+    return true;
+}
+
 bool tw__runner_lanes_init(struct tw_runner_wheel *wheel)
 {
     size_t batch_size = wheel->batch_count_max * sizeof(struct tw_expired);
     if (batch_size / sizeof(struct tw_expired) != wheel->batch_count_max)
         return false;
-    if (pthread_mutex_init(&wheel->memory_lock, NULL) != 0)
+    if (!runner_lanes_init_mutexes(wheel))
         return false;
     for (unsigned i = 0; i < LANES; i++)
         atomic_init(&wheel->lanes[i].wake_ns, NEVER_NS);
@@ -304,7 +338,7 @@ bool tw__runner_lanes_init(struct tw_runner_wheel *wheel)
     wheel->batch = runner_allocate(wheel, _Alignof(struct tw_expired), batch_size);
     if (wheel->batch)
         return true;
-    pthread_mutex_destroy(&wheel->memory_lock);
+    runner_lanes_deinit_mutexes(wheel);
     return false;
 }
 
@@ -317,7 +351,7 @@ void tw__runner_lanes_deinit(struct tw_runner_wheel *wheel)
         runner_lane_free_pieces(wheel, lane);
     }
     runner_release(wheel, wheel->batch, wheel->batch_count_max * sizeof(struct tw_expired));
-    pthread_mutex_destroy(&wheel->memory_lock);
+    runner_lanes_deinit_mutexes(wheel);
 }
 
 /* The check, for tests. */

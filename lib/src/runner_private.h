@@ -7,8 +7,9 @@
  * the caller's data and the deadline in nanoseconds.
  *
  * A lane's lock guards the whole lane, and decides every race for its timers: the thread that holds
- * it fires, cancels or moves them. One atomic exchange takes it and one store releases it; it is
- * held for one verb, or by the runner for one batch. What remains without a lock is the sleep:
+ * it fires, cancels or moves them. One atomic exchange takes it and one store releases it, unless
+ * threads inherit priorities: then it is a mutex with that protocol. It is held for one verb, or by
+ * the runner for one batch. What remains without a lock is the sleep:
  *
  * The runner never sleeps too long. A thread puts its timer into the lane, unlocks the lane, and
  * then reads `sleep_until_ns`. The runner writes `sleep_until_ns`, and then locks each lane to read
@@ -105,9 +106,14 @@ struct runner_directory {
     } places[];
 };
 
-/* Guarded by `lock`; what is atomic is also read without it. */
+/* A lane's lock in TW_RUNNER_INHERIT, in lines of its own. */
+struct runner_mutex {
+    _Alignas(LINE) pthread_mutex_t mutex;
+};
+
+/* Guarded by its lock; what is atomic is also read without it. */
 struct runner_lane {
-    _Alignas(LINE) _Atomic uint32_t lock;
+    _Alignas(LINE) _Atomic uint32_t lock; /* 1 while locked; not used with `mutex` */
     uint32_t held;               /* timers: valid handles, and those that the handler has */
     uint32_t granted;            /* the most timers without asking for more of the limit */
     _Atomic uint32_t slot_count; /* slots with a place in `pieces` */
@@ -122,6 +128,7 @@ struct runner_lane {
     uint64_t batch_made;     /* scheduled and opened by then */
     uint32_t closed_running; /* timers closed while the handler has them */
     uint32_t reserved;       /* timers for which there is memory */
+    pthread_mutex_t *mutex;  /* in place of `lock`; NULL unless TW_RUNNER_INHERIT */
 };
 
 struct runner_histogram {
@@ -157,12 +164,14 @@ struct tw_runner_wheel {
     _Atomic uint64_t callback_ns_max;
     struct runner_histogram late;
 
+    struct runner_mutex mutexes[LANES]; /* initialised in TW_RUNNER_INHERIT */
     struct runner_lane lanes[LANES];
 };
 
 struct tw_runner {
     const struct tw_clock *clock;
     struct memory_source memory;
+    enum tw_runner_wait wait;               /* YIELD or INHERIT */
     struct tw_runner_wheel *_Atomic wheels; /* wheels are added in front and never removed */
     pid_t owner;                            /* the process with the thread */
     pthread_t thread;
@@ -188,6 +197,8 @@ void tw__runner_lane_wait(struct runner_lane *lane);
 
 static inline bool tw__runner_lane_try_lock(struct runner_lane *lane)
 {
+    if (UNLIKELY(lane->mutex != NULL))
+        return pthread_mutex_trylock(lane->mutex) == 0;
     return atomic_exchange_explicit(&lane->lock, 1, memory_order_acquire) == 0;
 }
 
@@ -200,7 +211,10 @@ static inline void tw__runner_lane_lock(struct runner_lane *lane)
 
 static inline void tw__runner_lane_unlock(struct runner_lane *lane)
 {
-    atomic_store_explicit(&lane->lock, 0, memory_order_release);
+    if (UNLIKELY(lane->mutex != NULL))
+        pthread_mutex_unlock(lane->mutex);
+    else
+        atomic_store_explicit(&lane->lock, 0, memory_order_release);
     TW_RUNNER_HOOK("unlocked");
 }
 

@@ -85,7 +85,7 @@ void tw_runner_wheel_occupancy(struct tw_runner_wheel *wheel,
         struct runner_lane *lane = tw__runner_lane_next(wheel, &bits);
         struct tw_wheel_occupancy one;
         tw__runner_lane_lock(lane);
-        tw_wheel_occupancy(lane->wheel, &one);
+        tw_wheel_get_occupancy(lane->wheel, &one);
         tw__runner_lane_unlock(lane);
         sum.bucket_count += one.bucket_count;
         sum.entry_count += one.entry_count;

@@ -1,11 +1,12 @@
 /*
- * thread.h - the threads of runners and executors: how they start, and whether fork left them
- * behind.
+ * thread.h - the threads of runners and executors: how they start, how they wait for one another,
+ * and whether fork left them behind.
  */
 #ifndef TICKWHEEL_THREAD_H
 #define TICKWHEEL_THREAD_H
 
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <unistd.h>
@@ -20,6 +21,34 @@ static inline bool thread_start(pthread_t *ret_thread, void *(*run)(void *argume
     bool is_made = pthread_create(ret_thread, NULL, run, argument) == 0;
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return is_made;
+}
+
+/* Initialises a mutex whose holder inherits the priority of the threads that wait for it, where the
+ * system has that, or else a plain one. False when the system cannot create a mutex. */
+static inline bool thread_mutex_init(pthread_mutex_t *mutex)
+{
+    bool is_made = false;
+#ifdef _POSIX_THREAD_PRIO_INHERIT
+    pthread_mutexattr_t attributes;
+
+    if (pthread_mutexattr_init(&attributes) == 0) {
+        is_made = pthread_mutexattr_setprotocol(&attributes, PTHREAD_PRIO_INHERIT) == 0 &&
+                  pthread_mutex_init(mutex, &attributes) == 0;
+        pthread_mutexattr_destroy(&attributes);
+    }
+#endif
+    return is_made || pthread_mutex_init(mutex, NULL) == 0;
+}
+
+/* Whether the calling thread has a realtime policy, under which threads of lower priority do not
+ * run while it does. */
+static inline bool thread_is_realtime(void)
+{
+    struct sched_param parameters;
+    int policy;
+
+    return pthread_getschedparam(pthread_self(), &policy, &parameters) == 0 &&
+           (policy == SCHED_FIFO || policy == SCHED_RR);
 }
 
 /* Whether this process was forked from the one with number `owner`, whose threads do not run here.

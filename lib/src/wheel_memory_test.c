@@ -186,7 +186,7 @@ static void check_entries_are_bounded(uint64_t timers, bool is_behind_the_sweep)
         assert_true(tw_wheel_reschedule(wheel, timer, TW_NEVER - 1));
         struct tw_wheel_occupancy occupancy;
         if (i % 64 == 0) {
-            tw_wheel_occupancy(wheel, &occupancy);
+            tw_wheel_get_occupancy(wheel, &occupancy);
             assert_true(occupancy.entry_count <= bound);
         }
     }

@@ -17,7 +17,7 @@ static size_t wheel_bucket_count(const struct wheel_bucket *bucket)
     return BUCKET_INLINED + wheel_chain_count(&bucket->chain);
 }
 
-void tw_wheel_occupancy(const struct tw_wheel *wheel, struct tw_wheel_occupancy *ret_occupancy)
+void tw_wheel_get_occupancy(const struct tw_wheel *wheel, struct tw_wheel_occupancy *ret_occupancy)
 {
     struct tw_wheel_occupancy occupancy = {0, 0, 0};
     for (unsigned i = 0; i < LEVELS * BUCKETS; i++) {

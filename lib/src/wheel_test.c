@@ -538,7 +538,7 @@ static void occupancy_counts_what_lies_in_buckets(void **state)
     (void)state;
     struct tw_wheel *wheel = tw_wheel_create(NULL);
     struct tw_wheel_occupancy occupancy;
-    tw_wheel_occupancy(wheel, &occupancy);
+    tw_wheel_get_occupancy(wheel, &occupancy);
     assert_true(!occupancy.bucket_count && !occupancy.entry_count && !occupancy.entry_count_max);
     tw_handle first = tw_wheel_schedule(wheel, 7, 0);
     for (unsigned i = 1; i < 1000; i++)
@@ -547,12 +547,12 @@ static void occupancy_counts_what_lies_in_buckets(void **state)
         for (unsigned i = 0; i < shift; i++)
             tw_wheel_schedule(wheel, UINT64_C(3) << shift, i);
     tw_wheel_cancel(wheel, first);
-    tw_wheel_occupancy(wheel, &occupancy);
+    tw_wheel_get_occupancy(wheel, &occupancy);
     assert_int_equal(occupancy.bucket_count, 8);
     assert_int_equal(occupancy.entry_count, 1000 + 8 + 16 + 24 + 32 + 40 + 48 + 56);
     assert_int_equal(occupancy.entry_count_max, 1000);
     assert_int_equal(drain_count(wheel, 7), 999);
-    tw_wheel_occupancy(wheel, &occupancy);
+    tw_wheel_get_occupancy(wheel, &occupancy);
     assert_int_equal(occupancy.bucket_count, 7);
     assert_int_equal(occupancy.entry_count_max, 56);
     tw_wheel_destroy(wheel);

@@ -21,7 +21,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests", "support"))
 import pages
 
 CONSUMER = os.path.join(HERE, "consumer.c")
-WARNINGS = ["-Wall", "-Wextra", "-pedantic", "-Werror"]
+WARNINGS = ["-Wall", "-Wextra", "-Wshadow", "-Wpedantic", "-Wconversion", "-Werror"]
 
 CMAKE_CONSUMER = """
 cmake_minimum_required(VERSION 3.16)
@@ -141,9 +141,15 @@ class Installed(unittest.TestCase):
                           stderr=subprocess.DEVNULL).returncode:
             names.remove("uv.h")
             print("left out: uv.h, as libuv is not installed")
+        compilers = [["cc", "-std=c99", "-xc"], ["cc", "-std=c11", "-xc"], ["c++", "-std=c++11", "-xc++"],
+                     ["c++", "-std=c++20", "-xc++"]]
+        for other in (["clang", "-std=c11", "-xc"], ["clang++", "-std=c++17", "-xc++"]):
+            if shutil.which(other[0]):
+                compilers.append(other)
+            else:
+                print(f"left out: {other[0]}, which is not installed")
         for name in names:
-            for compiler in (["cc", "-std=c99", "-xc"], ["cc", "-std=c11", "-xc"], ["c++", "-std=c++11", "-xc++"],
-                             ["c++", "-std=c++20", "-xc++"]):
+            for compiler in compilers:
                 with self.subTest(name=name, compiler=compiler):
                     libuv = ["-D_GNU_SOURCE"] if name == "uv.h" else []  # its header needs it
                     run(*compiler, *WARNINGS, *libuv, "-fsyntax-only", "-I", include,

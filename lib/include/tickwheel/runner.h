@@ -49,7 +49,8 @@
  * Threads    Any thread and every handler may call the functions from schedule to close, and the
  *            queries, at any time. Create, add, start, stop, take_left and destroy belong to the
  *            owner, one call at a time. Handlers run without a lock, one at a time, in the runner's
- *            thread, which blocks all signals, or in dispatch. After fork the child may only
+ *            thread, which blocks all signals and has the scheduling policy of the thread that
+ *            called start, or in dispatch. After fork the child may only
  *            destroy a runner, whose thread runs in the parent; that frees the memory and calls
  *            nothing.
  */
@@ -80,10 +81,26 @@ enum tw_runner_answer {
     TW_RUNNER_OK        /* done as asked */
 };
 
+/* How threads wait for one another. A call that uses a timer, and the runner for a batch, holds a
+ * lock for less than a microsecond, but it may lose its processor meanwhile. */
+enum tw_runner_wait {
+    TW_RUNNER_WAIT_BY_POLICY = 0, /* TW_RUNNER_INHERIT if the thread that creates the runner has the
+                                     policy SCHED_FIFO or SCHED_RR, otherwise TW_RUNNER_YIELD */
+    TW_RUNNER_YIELD,  /* tries 1,024 times and yields, then sleeps 50 us between tries. A realtime
+                         thread of middle priority can keep the holder from running, and so delay
+                         those that wait */
+    TW_RUNNER_INHERIT /* the holder runs with the priority of those that wait (a mutex with
+                         PTHREAD_PRIO_INHERIT): twice the cost of a lock that is free */
+};
+
 /* Zero means the default in every field, so `(struct tw_runner_options){0}` is a good start. */
 struct tw_runner_options {
     /* The clock to read and to wait on. Default tw_clock_monotonic(). */
     const struct tw_clock *clock;
+
+    /* Choose TW_RUNNER_INHERIT if threads with a realtime policy use the runner. Default
+     * TW_RUNNER_WAIT_BY_POLICY. */
+    enum tw_runner_wait wait;
 
     /* The source of memory, as for wheel.h; called from any thread, one call at a time for each
      * wheel. Set both or neither. Default: the C library. */
@@ -215,9 +232,9 @@ struct tw_runner_stats {
 /* Reads the statistics of a wheel. */
 void tw_runner_wheel_stats(struct tw_runner_wheel *wheel, struct tw_runner_stats *ret_stats);
 
-/* Reads how full the buckets of the runner's inner wheels are, as tw_wheel_occupancy does: their
- * sum, with the fullest bucket of all. There is a wheel for each thread that schedules, up to 32;
- * other functions on its timers wait while it is read, a millisecond for a million timers. */
+/* Reads how full the buckets of the runner's inner wheels are, as tw_wheel_get_occupancy does:
+ * their sum, with the fullest bucket of all. There is a wheel for each thread that schedules, up to
+ * 32; other functions on its timers wait while it is read, a millisecond for a million timers. */
 void tw_runner_wheel_occupancy(struct tw_runner_wheel *wheel,
                                struct tw_wheel_occupancy *ret_occupancy);
 

@@ -199,7 +199,7 @@ struct tw_wheel_occupancy {
 
 /* Counts the entries of every bucket of `wheel` into `ret_occupancy`, without those of a bucket
  * that expire is opening. O(buckets + entries / 62). */
-void tw_wheel_occupancy(const struct tw_wheel *wheel, struct tw_wheel_occupancy *ret_occupancy);
+void tw_wheel_get_occupancy(const struct tw_wheel *wheel, struct tw_wheel_occupancy *ret_occupancy);
 
 /* The place of a timer in a wheel. */
 struct tw_wheel_place {
