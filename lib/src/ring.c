@@ -60,6 +60,16 @@ static uint32_t ring_sector_at(const struct tw_ring *ring, uint32_t sector, int6
     return (uint32_t)((sector + step + size) % size);
 }
 
+static struct tw_ring_item ring_item_copy(const struct ring_item *item)
+{
+    return (struct tw_ring_item){
+        .data = item->data,
+        .item = slab_handle(&item->slot),
+        .tick = item->sector,
+        .interval = item->interval,
+    };
+}
+
 static bool ring_interval_fits(const struct tw_ring *ring, int64_t interval)
 {
     return interval >= -(int64_t)ring->size && interval <= (int64_t)ring->size;
@@ -145,6 +155,59 @@ struct tw_ring *tw_ring_create_dealt(const struct tw_ring_options *options, cons
             ret_items[i] = item;
     }
     return ring;
+}
+
+/* Adds an item for which memory is reserved, unless its interval is too large. */
+static bool ring_fill(struct tw_ring *ring, uint32_t sector, const struct tw_ring_entry *entry,
+                      tw_handle *ret_item)
+{
+    tw_handle item = tw_ring_add_moving(ring, (int64_t)sector, entry->interval, entry->data);
+
+    if (ret_item)
+        *ret_item = item;
+    return item != TW_NONE;
+}
+
+struct tw_ring *tw_ring_create_dealt_moving(const struct tw_ring_options *options,
+                                            const struct tw_ring_entry *entries, size_t count,
+                                            tw_handle *ret_items)
+{
+    struct tw_ring *ring = tw_ring_create(options);
+    bool is_good = ring && tw_ring_reserve(ring, count);
+
+    for (size_t i = 0; i < count && is_good; i++)
+        is_good = ring_fill(ring, (uint32_t)(i % ring->size), &entries[i],
+                            ret_items ? &ret_items[i] : NULL);
+    if (is_good)
+        return ring;
+    tw_ring_destroy(ring);
+    return NULL;
+}
+
+struct tw_ring *tw_ring_create_from_lists(const struct tw_ring_options *options,
+                                          const struct tw_ring_list *lists, size_t list_count,
+                                          tw_handle *ret_items)
+{
+    struct tw_ring_options with = options ? *options : (struct tw_ring_options){0};
+    size_t count = 0;
+    bool is_good = list_count > 0 && list_count <= TW_RING_SIZE_MAX;
+
+    for (size_t i = 0; i < list_count && is_good; i++)
+        is_good = !__builtin_add_overflow(count, lists[i].count, &count);
+    if (!is_good)
+        return NULL;
+    with.size = (uint32_t)list_count;
+    struct tw_ring *ring = tw_ring_create(&with);
+    is_good = ring && tw_ring_reserve(ring, count);
+    count = 0;
+    for (size_t i = 0; i < list_count && is_good; i++)
+        for (size_t j = 0; j < lists[i].count && is_good; j++, count++)
+            is_good = ring_fill(ring, (uint32_t)i, &lists[i].entries[j],
+                                ret_items ? &ret_items[count] : NULL);
+    if (is_good)
+        return ring;
+    tw_ring_destroy(ring);
+    return NULL;
 }
 
 void tw_ring_destroy(struct tw_ring *ring)
@@ -268,12 +331,7 @@ size_t tw_ring_take(struct tw_ring *ring, struct tw_ring_item *ret_items, size_t
     struct ring_item *item;
 
     while (taken_count < limit && (item = ring_item_next(ring)) != NULL) {
-        ret_items[taken_count++] = (struct tw_ring_item){
-            .data = item->data,
-            .item = slab_handle(&item->slot),
-            .tick = item->sector,
-            .interval = item->interval,
-        };
+        ret_items[taken_count++] = ring_item_copy(item);
         /* Before the caller handles it, so that the handler's own changes are not undone. */
         ring_item_lift(ring, item);
         ring_item_put(ring, item, ring_sector_at(ring, item->sector, item->interval));
@@ -317,9 +375,20 @@ bool tw_ring_find(const struct tw_ring *ring, tw_handle handle, struct tw_ring_i
 
     if (!item)
         return false;
-    *ret_item = (struct tw_ring_item){
-        .data = item->data, .item = handle, .tick = item->sector, .interval = item->interval};
+    *ret_item = ring_item_copy(item);
     return true;
+}
+
+size_t tw_ring_read_at(const struct tw_ring *ring, int64_t offset, struct tw_ring_item *ret_items,
+                       size_t limit)
+{
+    const struct tw_link *root =
+        &ring->sectors[ring_sector_at(ring, ring->tick, offset)].items.root;
+    size_t count = 0;
+
+    for (struct tw_link *link = root->next_; link != root && count < limit; link = link->next_)
+        ret_items[count++] = ring_item_copy(ring_item_of(link));
+    return count;
 }
 
 uint32_t tw_ring_size(const struct tw_ring *ring)

@@ -60,6 +60,25 @@ static size_t count_all(const struct ring_run *run)
     return count;
 }
 
+/* Reads one sector, another at each step, and finds each of its items in the model once. */
+static void run_read(struct ring_run *run)
+{
+    struct tw_ring_item items[ITEMS];
+    int64_t offset = (int64_t)(run->tally.steps % (3 * (uint64_t)run->size)) - run->size;
+    uint32_t sector = sector_at(run, run->tick, offset);
+    size_t count = tw_ring_read_at(run->ring, offset, items, ITEMS);
+    bool is_seen[ITEMS] = {false};
+
+    REQUIRE(count == count_where(run, sector));
+    REQUIRE(tw_ring_read_at(run->ring, offset, items, count / 2) == count / 2);
+    for (size_t i = 0; i < count; i++) {
+        const struct ring_entry *entry = &run->entries[items[i].data];
+        REQUIRE(entry->is_used && !is_seen[items[i].data] && entry->handle == items[i].item);
+        REQUIRE(items[i].tick == sector && items[i].interval == entry->interval);
+        is_seen[items[i].data] = true;
+    }
+}
+
 static void run_compare(struct ring_run *run)
 {
     uint64_t wake_in = TW_NEVER;
@@ -68,6 +87,7 @@ static void run_compare(struct ring_run *run)
     REQUIRE(tw_ring_size(run->ring) == run->size);
     REQUIRE(tw_ring_tick(run->ring) == run->tick);
     REQUIRE(tw_ring_count(run->ring) == count_all(run));
+    run_read(run);
     for (int64_t offset = run->size; offset > 0; offset--)
         if (count_where(run, sector_at(run, run->tick, offset)))
             wake_in = (uint64_t)offset;
@@ -282,6 +302,27 @@ static void run_set_tick(struct ring_run *run)
 }
 
 /* A ring, perhaps of items dealt out. */
+/* Rescheduling items, dealt round, or as a list for each sector. */
+static void run_create_moving(struct ring_run *run, const struct tw_ring_options *options,
+                              size_t count, bool is_by_lists)
+{
+    struct tw_ring_entry entries[ITEMS];
+    struct tw_ring_list lists[70];
+    tw_handle handles[ITEMS];
+    size_t done = 0, each = count / run->size + 1;
+
+    for (size_t i = 0; i < count; i++)
+        entries[i] = (struct tw_ring_entry){i, (int64_t)(i % (2 * run->size + 1)) - run->size};
+    for (uint32_t i = 0; i < run->size; i++, done += lists[i - 1].count)
+        lists[i] = (struct tw_ring_list){entries + done, count - done < each ? count - done : each};
+    run->ring = is_by_lists ? tw_ring_create_from_lists(NULL, lists, run->size, handles)
+                            : tw_ring_create_dealt_moving(options, entries, count, handles);
+    for (size_t i = 0; i < count; i++) {
+        size_t sector = is_by_lists ? i / each : i % run->size;
+        entry_add(run, i, handles[i], (int64_t)sector, entries[i].interval);
+    }
+}
+
 static void run_create(struct ring_run *run)
 {
     uint64_t data[ITEMS];
@@ -297,6 +338,8 @@ static void run_create(struct ring_run *run)
     }
     if (conformance_below(run->source, 2)) {
         run->ring = tw_ring_create(&options);
+    } else if (count % 3) {
+        run_create_moving(run, &options, count, count % 3 == 1);
     } else {
         run->ring = tw_ring_create_dealt(&options, data, count, handles);
         for (size_t i = 0; i < count; i++)

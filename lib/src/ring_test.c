@@ -414,6 +414,77 @@ static void random_operations_agree_with_a_table(void **state)
     assert_true(tally.taken > 10000);
 }
 
+/* Goal: a rescheduling ring begins with items in its sectors. Method: dealt round, and a list for
+ * each sector; then where they are, when they come, and what is refused. */
+static void a_rescheduling_ring_is_built_at_once(void **state)
+{
+    const struct tw_ring_entry entries[] = {{10, 1}, {11, -2}, {12, 0}, {13, 5}, {14, -5}, {15, 3}};
+    const struct tw_ring_entry wide[] = {{1, 6}}, narrow[] = {{1, -6}};
+    const struct tw_ring_list lists[5] = {
+        {entries, 2}, {NULL, 0}, {entries + 2, 1}, {NULL, 0}, {entries + 3, 3}};
+    const struct tw_ring_list bad[5] = {{entries, 2}, {wide, 1}};
+    struct tw_ring_options five = {.size = 5}, few = {.size = 5, .item_count_max = 5};
+    struct tw_ring_item items[ITEMS_MAX];
+    tw_handle handles[6];
+    (void)state;
+
+    struct tw_ring *ring = tw_ring_create_dealt_moving(&five, entries, 6, handles);
+    for (uint32_t i = 0; i < 6; i++) {
+        assert_true(tw_ring_find(ring, handles[i], &items[0]));
+        assert_int_equal(items[0].tick, i % 5);
+        assert_int_equal(items[0].data, entries[i].data);
+        assert_int_equal(items[0].interval, entries[i].interval);
+    }
+    assert_int_equal(turn(ring, items), 1);
+    assert_int_equal(items[0].data, 11); /* of sector 1; now 2 sectors back, in 4 */
+    assert_true(tw_ring_find(ring, handles[1], &items[0]) && items[0].tick == 4);
+    tw_ring_destroy(ring);
+    assert_null(tw_ring_create_dealt_moving(&five, wide, 1, NULL));
+    assert_null(tw_ring_create_dealt_moving(&five, narrow, 1, NULL));
+    assert_null(tw_ring_create_dealt_moving(&few, entries, 6, NULL));
+
+    ring = tw_ring_create_from_lists(&(struct tw_ring_options){.size = 60}, lists, 5, handles);
+    assert_int_equal(tw_ring_size(ring), 5);
+    assert_int_equal(tw_ring_count_at(ring, 0), 2);
+    assert_int_equal(tw_ring_count_at(ring, 2), 1);
+    assert_int_equal(tw_ring_count_at(ring, -1), 3);
+    assert_true(tw_ring_find(ring, handles[5], &items[0]) && items[0].data == 15);
+    tw_ring_check(ring);
+    tw_ring_destroy(ring);
+    assert_null(tw_ring_create_from_lists(NULL, bad, 5, NULL));
+    assert_null(tw_ring_create_from_lists(&few, lists, 5, NULL));
+    assert_null(tw_ring_create_from_lists(NULL, lists, 0, NULL));
+    assert_null(tw_ring_create_from_lists(NULL, lists, (size_t)INT32_MAX + 1, NULL));
+}
+
+/* Goal: reading a sector takes nothing out of it. Method: read it before it is due, while it is
+ * taken, and after that. */
+static void a_sector_is_read_without_taking(void **state)
+{
+    struct tw_ring *ring = tw_ring_create(&(struct tw_ring_options){.size = 5});
+    struct tw_ring_item items[ITEMS_MAX];
+    (void)state;
+
+    for (uint64_t i = 0; i < 3; i++)
+        assert_true(tw_ring_add_moving(ring, 2, 1, i) != TW_NONE);
+    for (int round = 0; round < 2; round++) {
+        assert_int_equal(tw_ring_read_at(ring, 2, items, ITEMS_MAX), 3);
+        assert_int_equal(tw_ring_read_at(ring, -3, items, 2), 2);
+        assert_true(items[0].data == 0 && items[1].data == 1 && items[0].tick == 2);
+    }
+    assert_int_equal(tw_ring_read_at(ring, 2, NULL, 0), 0);
+    assert_int_equal(tw_ring_read_at(ring, 1, items, ITEMS_MAX), 0);
+    assert_int_equal(tw_ring_advance(ring, 5), 2);
+    assert_int_equal(tw_ring_take(ring, items, 1), 1);
+    assert_int_equal(tw_ring_read_at(ring, 0, items, ITEMS_MAX), 2);
+    assert_int_equal(items[0].data, 1);
+    assert_int_equal(tw_ring_read_at(ring, 1, items, ITEMS_MAX), 1);
+    assert_int_equal(tw_ring_take(ring, items, ITEMS_MAX), 2);
+    assert_int_equal(tw_ring_read_at(ring, 1, items, ITEMS_MAX), 3);
+    tw_ring_check(ring);
+    tw_ring_destroy(ring);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -424,6 +495,8 @@ int main(void)
         cmocka_unit_test(an_interval_larger_than_the_ring_is_refused),
         cmocka_unit_test(the_current_tick_is_read_set_and_reset),
         cmocka_unit_test(a_list_is_dealt_out_sector_by_sector),
+        cmocka_unit_test(a_rescheduling_ring_is_built_at_once),
+        cmocka_unit_test(a_sector_is_read_without_taking),
         cmocka_unit_test(many_are_added_and_removed_at_an_offset),
         cmocka_unit_test(the_ring_waits_until_a_sector_is_taken),
         cmocka_unit_test(missed_ticks_are_caught_up_with),

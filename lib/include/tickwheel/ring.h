@@ -73,8 +73,21 @@ struct tw_ring_options {
 struct tw_ring_item {
     uint64_t data;    /* as given to add */
     tw_handle item;   /* still good: the item stays in the ring */
-    uint32_t tick;    /* from take: the sector from which it was taken; from find: its sector now */
+    uint32_t tick;    /* from take: the sector from which it was taken; otherwise its sector now */
     int32_t interval; /* 0 for a plain item */
+};
+
+/* An item of a new ring: `data` and `interval` as for tw_ring_add_moving, where an interval of 0 is
+ * that of a plain item. */
+struct tw_ring_entry {
+    uint64_t data;
+    int64_t interval;
+};
+
+/* The items of one sector of a new ring. */
+struct tw_ring_list {
+    const struct tw_ring_entry *entries;
+    size_t count;
 };
 
 /* An empty ring. `options` may be NULL for all defaults and is copied. NULL when out of memory. */
@@ -85,6 +98,21 @@ struct tw_ring *tw_ring_create(const struct tw_ring_options *options);
  * handles in the order of `data`. NULL when out of memory or over the limit. */
 struct tw_ring *tw_ring_create_dealt(const struct tw_ring_options *options, const uint64_t *data,
                                      size_t count, tw_handle *ret_items);
+
+/* A ring of `count` items with intervals of their own, dealt to the sectors as
+ * tw_ring_create_dealt does. `ret_items`, unless NULL, receives their handles in the order of
+ * `entries`. NULL when an interval is larger than the ring, too. */
+struct tw_ring *tw_ring_create_dealt_moving(const struct tw_ring_options *options,
+                                            const struct tw_ring_entry *entries, size_t count,
+                                            tw_handle *ret_items);
+
+/* A ring of `list_count` sectors, whatever the size in `options`: sector i begins with the items of
+ * `lists` at i. `ret_items`, unless NULL, receives the handles, those of the first list first. NULL
+ * when out of memory or over the limit, when an interval is larger than the ring, or when
+ * `list_count` is 0 or more than TW_RING_SIZE_MAX. */
+struct tw_ring *tw_ring_create_from_lists(const struct tw_ring_options *options,
+                                          const struct tw_ring_list *lists, size_t list_count,
+                                          tw_handle *ret_items);
 
 /* Frees the ring and its items; NULL is fine. */
 void tw_ring_destroy(struct tw_ring *ring);
@@ -163,6 +191,12 @@ size_t tw_ring_count(const struct tw_ring *ring);
 
 /* The number of items in the sector at `offset`. O(1). */
 size_t tw_ring_count_at(const struct tw_ring *ring, int64_t offset);
+
+/* Copies up to `limit` items of the sector at `offset`, without taking them: nothing moves, and no
+ * item has had its turn. They are in the order in which they will be taken. Returns their number;
+ * tw_ring_count_at tells how many there are. O(items copied). */
+size_t tw_ring_read_at(const struct tw_ring *ring, int64_t offset, struct tw_ring_item *ret_items,
+                       size_t limit);
 
 /* All bytes allocated for this ring. */
 size_t tw_ring_memory(const struct tw_ring *ring);
