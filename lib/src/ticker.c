@@ -1,5 +1,6 @@
 /*
- * ticker.c - ticks at absolute times: tick n is due at start + n periods, whenever it is taken.
+ * ticker.c - ticks at absolute times: each tick is due one period after the one before it, whenever
+ * that was taken.
  */
 #include <tickwheel/clock.h>
 
@@ -13,7 +14,8 @@ void tw_ticker_init(struct tw_ticker *ticker, uint64_t period_ns, enum tw_ticker
 
 void tw_ticker_start(struct tw_ticker *ticker, struct tw_instant now)
 {
-    ticker->next_ns_ = tw_instant_add(now, ticker->period_ns_).ns;
+    ticker->last_ns_ = now.ns;
+    ticker->missed_ = 0;
     ticker->state_ = TW_TICKER_RUNNING_;
 }
 
@@ -22,27 +24,45 @@ void tw_ticker_stop(struct tw_ticker *ticker)
     ticker->state_ = TW_TICKER_STOPPED_;
 }
 
-/* Ticks due by `now` and not taken yet. None at the end of the range of instants. */
-static uint64_t ticker_missed(const struct tw_ticker *ticker, struct tw_instant now)
+/* The instant of the tick after the last one. */
+static uint64_t ticker_next_ns(const struct tw_ticker *ticker)
 {
-    if (now.ns < ticker->next_ns_ || ticker->next_ns_ == UINT64_MAX)
-        return 0;
-    return (now.ns - ticker->next_ns_) / ticker->period_ns_ + 1;
+    return tw_instant_add((struct tw_instant){ticker->last_ns_}, ticker->period_ns_).ns;
 }
 
+/* Ticks due by `now` by the present period and not taken yet. None at the end of the range of
+ * instants. */
+static uint64_t ticker_due(const struct tw_ticker *ticker, struct tw_instant now)
+{
+    uint64_t next_ns = ticker_next_ns(ticker);
+    if (now.ns < next_ns || next_ns == TW_INSTANT_NEVER_NS)
+        return 0;
+    return (now.ns - ticker->last_ns_) / ticker->period_ns_;
+}
+
+/* Takes `count` ticks, which are due, missed ones first. */
 static void ticker_move_on(struct tw_ticker *ticker, uint64_t count)
 {
-    uint64_t gone = ticker->next_ns_ + (count - 1) * ticker->period_ns_; /* not after now */
-    ticker->next_ns_ = tw_instant_add((struct tw_instant){gone}, ticker->period_ns_).ns;
+    uint64_t missed = count < ticker->missed_ ? count : ticker->missed_;
+    ticker->missed_ -= missed;
+    ticker->last_ns_ += (count - missed) * ticker->period_ns_;
     ticker->tick_ += count;
+}
+
+/* Counts the ticks due by `now` as missed, so that the period and the instants may change. */
+static void ticker_settle(struct tw_ticker *ticker, struct tw_instant now)
+{
+    uint64_t due = ticker_due(ticker, now);
+    ticker->missed_ += due;
+    ticker->last_ns_ += due * ticker->period_ns_;
 }
 
 void tw_ticker_pause(struct tw_ticker *ticker, struct tw_instant now)
 {
     if (ticker->state_ != TW_TICKER_RUNNING_)
         return;
-    /* If ticks were missed, the next tick is before `now` and the difference is above INT64_MAX. */
-    ticker->next_ns_ -= now.ns;
+    ticker_settle(ticker, now);
+    ticker->last_ns_ = tw_instant_since((struct tw_instant){ticker->last_ns_}, now);
     ticker->state_ = TW_TICKER_PAUSED_;
 }
 
@@ -50,26 +70,47 @@ void tw_ticker_resume(struct tw_ticker *ticker, struct tw_instant now)
 {
     if (ticker->state_ != TW_TICKER_PAUSED_)
         return;
-    if (ticker->next_ns_ <= INT64_MAX)
-        ticker->next_ns_ = tw_instant_add(now, ticker->next_ns_).ns;
-    else
-        ticker->next_ns_ += now.ns;
+    uint64_t since_ns =
+        ticker->last_ns_ < ticker->period_ns_ ? ticker->last_ns_ : ticker->period_ns_;
+    ticker->last_ns_ = now.ns > since_ns ? now.ns - since_ns : 0;
     ticker->state_ = TW_TICKER_RUNNING_;
+}
+
+uint64_t tw_ticker_period(const struct tw_ticker *ticker)
+{
+    return ticker->period_ns_;
+}
+
+void tw_ticker_set_period(struct tw_ticker *ticker, uint64_t period_ns, struct tw_instant now)
+{
+    assert(period_ns > 0 && period_ns <= INT64_MAX);
+    bool is_running = ticker->state_ == TW_TICKER_RUNNING_;
+    if (is_running)
+        ticker_settle(ticker, now);
+    ticker->period_ns_ = period_ns;
+    if (is_running && ticker_next_ns(ticker) < now.ns)
+        ticker->last_ns_ = now.ns - period_ns;
+}
+
+bool tw_ticker_is_running(const struct tw_ticker *ticker)
+{
+    return ticker->state_ == TW_TICKER_RUNNING_;
 }
 
 void tw_ticker_reset(struct tw_ticker *ticker, struct tw_instant now)
 {
+    bool is_running = ticker->state_ == TW_TICKER_RUNNING_;
     ticker->tick_ = 0;
     ticker->skipped_ = 0;
-    if (ticker->state_ == TW_TICKER_RUNNING_)
-        tw_ticker_start(ticker, now);
-    else
-        ticker->next_ns_ = ticker->period_ns_;
+    ticker->missed_ = 0;
+    ticker->last_ns_ = is_running ? now.ns : 0;
 }
 
 struct tw_ticks tw_ticker_take(struct tw_ticker *ticker, struct tw_instant now)
 {
-    uint64_t count = ticker->state_ == TW_TICKER_RUNNING_ ? ticker_missed(ticker, now) : 0;
+    if (ticker->state_ != TW_TICKER_RUNNING_)
+        return (struct tw_ticks){0, 0};
+    uint64_t count = ticker->missed_ + ticker_due(ticker, now);
     if (count == 0)
         return (struct tw_ticks){0, 0};
     uint64_t before = ticker->tick_;
@@ -89,8 +130,10 @@ struct tw_ticks tw_ticker_take(struct tw_ticker *ticker, struct tw_instant now)
 
 struct tw_instant tw_ticker_next_at(const struct tw_ticker *ticker)
 {
-    bool is_running = ticker->state_ == TW_TICKER_RUNNING_;
-    return (struct tw_instant){is_running ? ticker->next_ns_ : TW_INSTANT_NEVER_NS};
+    if (ticker->state_ != TW_TICKER_RUNNING_)
+        return (struct tw_instant){TW_INSTANT_NEVER_NS};
+    /* The instants of missed ticks are not known; the last tick was not later. */
+    return (struct tw_instant){ticker->missed_ > 0 ? ticker->last_ns_ : ticker_next_ns(ticker)};
 }
 
 struct tw_ticks tw_ticker_wait(struct tw_ticker *ticker, const struct tw_clock *clock,

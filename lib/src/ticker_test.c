@@ -214,8 +214,110 @@ static void walk(uint64_t seed)
         if (ticks.count)
             assert_int_equal(ticks.first + ticks.count - 1, taken);
         assert_int_equal(tw_ticker_tick(&ticker), taken);
-        if (!is_paused)
+        if (!is_paused && lived / period > taken)
+            assert_true(tw_ticker_next_at(&ticker).ns <= now);
+        else if (!is_paused)
             assert_int_equal(tw_ticker_next_at(&ticker).ns, now - lived + (taken + 1) * period);
+    }
+}
+
+/* Goal: the period changes without drift, and no tick is lost or doubled. Method: named instants.
+ */
+static void the_period_changes_while_it_runs(void **state)
+{
+    (void)state;
+    struct tw_ticker ticker;
+    tw_ticker_init(&ticker, 100, TW_TICKER_EACH);
+    assert_int_equal(tw_ticker_period(&ticker), 100);
+    assert_false(tw_ticker_is_running(&ticker));
+    tw_ticker_start(&ticker, at(1000));
+    assert_true(tw_ticker_is_running(&ticker));
+    tw_ticker_set_period(&ticker, 250, at(1050)); /* counted from 1000 */
+    assert_int_equal(tw_ticker_period(&ticker), 250);
+    assert_int_equal(tw_ticker_next_at(&ticker).ns, 1250);
+    assert_ticks(tw_ticker_take(&ticker, at(1260)), 1, 1);
+    tw_ticker_set_period(&ticker, 10, at(1263)); /* late as it is */
+    assert_int_equal(tw_ticker_next_at(&ticker).ns, 1263);
+    assert_ticks(tw_ticker_take(&ticker, at(1263)), 2, 1);
+    assert_int_equal(tw_ticker_next_at(&ticker).ns, 1273);
+    tw_ticker_set_period(&ticker, 1000, at(1295)); /* 1273, 1283 and 1293 were missed */
+    assert_true(tw_ticker_next_at(&ticker).ns <= 1295);
+    for (uint64_t tick = 3; tick <= 5; tick++)
+        assert_ticks(tw_ticker_take(&ticker, at(1295)), tick, 1);
+    assert_ticks(tw_ticker_take(&ticker, at(1295)), 0, 0);
+    assert_int_equal(tw_ticker_next_at(&ticker).ns, 2293);
+    tw_ticker_pause(&ticker, at(1393)); /* 100 after the last */
+    assert_false(tw_ticker_is_running(&ticker));
+    tw_ticker_set_period(&ticker, 300, at(1400));
+    tw_ticker_resume(&ticker, at(5000));
+    assert_int_equal(tw_ticker_next_at(&ticker).ns, 5200);
+    tw_ticker_pause(&ticker, at(5100));
+    tw_ticker_set_period(&ticker, 50, at(5100));
+    tw_ticker_resume(&ticker, at(6000));
+    assert_ticks(tw_ticker_take(&ticker, at(6000)), 6, 1);
+    assert_int_equal(tw_ticker_next_at(&ticker).ns, 6050);
+    tw_ticker_stop(&ticker);
+    tw_ticker_set_period(&ticker, 7, at(6010));
+    tw_ticker_start(&ticker, at(7000));
+    assert_int_equal(tw_ticker_next_at(&ticker).ns, 7007);
+}
+
+/* Goal: a pause after more missed time than half of the range keeps the missed ticks. */
+static void a_pause_after_centuries_keeps_what_was_missed(void **state)
+{
+    (void)state;
+    struct tw_ticker ticker;
+    uint64_t now = (UINT64_C(1) << 63) + 10;
+    tw_ticker_init(&ticker, 1, TW_TICKER_COALESCE);
+    tw_ticker_start(&ticker, at(0));
+    tw_ticker_pause(&ticker, at(now));
+    tw_ticker_resume(&ticker, at(now));
+    assert_ticks(tw_ticker_take(&ticker, at(now)), 1, now);
+}
+
+/* The model: time passes a nanosecond at a time, and a tick is due when a period has passed since
+ * the one before. */
+static void walk_with_periods(uint64_t seed)
+{
+    uint64_t random = seed, now = draw(&random) % 1000, period = 1 + draw(&random) % 100;
+    uint64_t since = 0, pending = 0, taken = 0;
+    enum tw_ticker_policy policy = (enum tw_ticker_policy)(draw(&random) % 3);
+    bool is_paused = false;
+    struct tw_ticker ticker;
+    tw_ticker_init(&ticker, period, policy);
+    tw_ticker_start(&ticker, at(now));
+    for (int i = 0; i < 500; i++) {
+        for (uint64_t step = draw(&random) % 200; step > 0; step--, now++) {
+            since += !is_paused;
+            pending += !is_paused && since >= period;
+            since = !is_paused && since >= period ? 0 : since;
+        }
+        if (draw(&random) % 8 == 0) {
+            is_paused ? tw_ticker_resume(&ticker, at(now)) : tw_ticker_pause(&ticker, at(now));
+            is_paused = !is_paused;
+        } else if (draw(&random) % 4 == 0) {
+            period = 1 + draw(&random) % 100;
+            tw_ticker_set_period(&ticker, period, at(now));
+        }
+        if (!is_paused && since >= period) { /* changed, also while it was paused */
+            pending++;
+            since = 0;
+        }
+        assert_int_equal(tw_ticker_is_running(&ticker), !is_paused);
+        if (!is_paused && pending > 0)
+            assert_true(tw_ticker_next_at(&ticker).ns <= now);
+        else
+            assert_int_equal(tw_ticker_next_at(&ticker).ns,
+                             is_paused ? TW_INSTANT_NEVER_NS : now - since + period);
+        if (draw(&random) % 3 == 0)
+            continue; /* late */
+        struct tw_ticks ticks = tw_ticker_take(&ticker, at(now));
+        uint64_t due = is_paused ? 0 : pending;
+        uint64_t passed = policy == TW_TICKER_EACH && due ? 1 : due;
+        assert_int_equal(ticks.count, policy == TW_TICKER_COALESCE ? due : due > 0);
+        taken += passed;
+        pending -= passed;
+        assert_int_equal(tw_ticker_tick(&ticker), taken);
     }
 }
 
@@ -229,6 +331,8 @@ static void random_walks(void **state)
     printf("ticker: 1000 walks from TEST_SEED=%" PRIu64 "\n", seed);
     for (uint64_t i = 0; i < 1000; i++)
         walk(seed + i);
+    for (uint64_t i = 0; i < 200; i++)
+        walk_with_periods(seed + i);
 }
 
 int main(void)
@@ -241,6 +345,8 @@ int main(void)
         cmocka_unit_test(a_day_asleep_is_no_storm),
         cmocka_unit_test(a_clock_set_back_repeats_nothing),
         cmocka_unit_test(waiting_follows_the_clock),
+        cmocka_unit_test(the_period_changes_while_it_runs),
+        cmocka_unit_test(a_pause_after_centuries_keeps_what_was_missed),
         cmocka_unit_test(random_walks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -183,9 +183,9 @@ struct tw_ticks {
 /* Read with the functions below. */
 struct tw_ticker {
     uint64_t period_ns_;
-    uint64_t
-        next_ns_;   /* instant of the next tick; while paused, its distance from the resumption */
-    uint64_t tick_; /* the current tick */
+    uint64_t last_ns_; /* instant of the last tick or start; while paused, the time since then */
+    uint64_t missed_;  /* ticks to take that were due before the last pause or change of period */
+    uint64_t tick_;    /* the current tick */
     uint64_t skipped_; /* dropped since the last reset */
     enum tw_ticker_policy policy_;
     enum tw_ticker_state_ { TW_TICKER_STOPPED_, TW_TICKER_RUNNING_, TW_TICKER_PAUSED_ } state_;
@@ -229,6 +229,18 @@ struct tw_ticks tw_ticker_wait(struct tw_ticker *ticker, const struct tw_clock *
  * it the next tick is `tick + 1`, at its old instant. */
 uint64_t tw_ticker_tick(const struct tw_ticker *ticker);
 void tw_ticker_set_tick(struct tw_ticker *ticker, uint64_t tick);
+
+/* The period. */
+uint64_t tw_ticker_period(const struct tw_ticker *ticker);
+
+/* Changes the period to `period_ns`, 1 to INT64_MAX, at `now`. No tick is lost or doubled: the next
+ * tick is one new period after the last one, or at `now` if that instant has passed, and ticks
+ * missed by `now` are handed out as they would have been. A paused ticker continues likewise; a
+ * stopped one uses the new period when it is started. */
+void tw_ticker_set_period(struct tw_ticker *ticker, uint64_t period_ns, struct tw_instant now);
+
+/* Whether the ticker is started, and neither paused nor stopped since then. */
+bool tw_ticker_is_running(const struct tw_ticker *ticker);
 
 /* Ticks dropped by TW_TICKER_SKIP since the last reset. */
 uint64_t tw_ticker_skipped(const struct tw_ticker *ticker);
