@@ -35,6 +35,16 @@ static void overview_say_paused(struct bytes row, struct buffer *text)
     }
 }
 
+/* Whether a node lives. One that was stopped is drained, and not dead. */
+static const char *overview_state_of_node(struct bytes row)
+{
+    const bool is_stopping = cli_is_true(cli_member(row, "stopping"));
+
+    if (cli_is_true(cli_member(row, "alive")))
+        return is_stopping ? "stops" : "alive";
+    return is_stopping ? "drained" : "dead";
+}
+
 static void overview_add_row(struct screen_table *table, struct bytes row,
                              const struct overview_column *columns, size_t count)
 {
@@ -45,6 +55,8 @@ static void overview_add_row(struct screen_table *table, struct bytes row,
         buffer_clear(&text);
         if (strcmp(columns[i].name, "paused") == 0)
             overview_say_paused(row, &text);
+        else if (strcmp(columns[i].name, "alive") == 0)
+            buffer_append_text(&text, overview_state_of_node(row));
         else
             cli_append_value(&text, cli_member(row, columns[i].name));
         screen_table_add(table, overview_colour(columns[i].name, buffer_bytes(&text)),
@@ -106,10 +118,9 @@ static void overview_show_targets(struct cli *cli, struct bytes answer)
 static void overview_show_cluster(struct cli *cli, struct bytes answer)
 {
     static const struct overview_column nodes[] = {
-        {"NODE", "node"},       {"ALIVE", "alive"},     {"STOPPING", "stopping"},
-        {"PLANNER", "planner"}, {"ADDRESS", "address"}, {"PEERS", "peer_address"},
-        {"ZONE", "zone"},       {"WEIGHT", "weight"},   {"LOAD", "load"},
-        {"SEEN", "seen"}};
+        {"NODE", "node"},       {"STATE", "alive"},        {"PLANNER", "planner"},
+        {"ADDRESS", "address"}, {"PEERS", "peer_address"}, {"ZONE", "zone"},
+        {"WEIGHT", "weight"},   {"LOAD", "load"},          {"SEEN", "seen"}};
     static const struct overview_column partitions[] = {
         {"PARTITION", "partition"}, {"OWNER", "owner"},       {"PLANNED", "planned"},
         {"NEXT", "next"},           {"STANDBYS", "standbys"}, {"EPOCH", "epoch"},

@@ -87,17 +87,17 @@ static struct run outcome_run_without(const struct timer *timer, enum run_outcom
     };
 }
 
-/* A firing is over: the timer shows why it failed, and a timer that repeats keeps its run. */
+/* A firing is over: the timer shows why it failed, or nothing after a success; a timer that repeats
+ * keeps its run. */
 static void outcome_set_run(struct engine *engine, struct entry *entry, const struct run *run)
 {
     struct timer_texts texts = entry->timer->texts;
     const bool recurs = schedule_recurs(texts.schedule);
 
     assert(run->planned.ms == entry->timer->due.ms);
-    if (!recurs && run->outcome == RUN_DONE)
+    if (!recurs && run->outcome == RUN_DONE && !texts.last_error.size)
         return;
-    if (run->outcome != RUN_DONE)
-        texts.last_error = run->error;
+    texts.last_error = run->error;
     char room[RUNS_BYTES_MAX];
     if (recurs)
         texts.runs = runs_add(texts.runs, run, room);
@@ -215,7 +215,7 @@ static void outcome_again(struct engine *engine, struct entry *entry, const stru
 }
 
 /* One firing is over. A timer that recurs goes on with the next, unless the target wants no more of
- * them; any other is final. The last error of a firing that failed stays to be seen. */
+ * them; any other is final. The last error of a firing that failed stays until one succeeds. */
 static void outcome_finish(struct engine *engine, struct entry *entry, const struct run *run)
 {
     const enum timer_state state = run->outcome == RUN_DONE ? TIMER_FIRED : TIMER_DEAD;

@@ -417,10 +417,55 @@ static void test_reports_are_counted_and_never_refused(void **state)
     fixture_deinit(&fixture);
 }
 
+static size_t outcome_error_size(struct engine_fixture *fixture, const struct timer_id *id)
+{
+    struct command command = {.kind = COMMAND_GET, .id = *id};
+
+    fixture_command(fixture, &command);
+    assert_non_null(command.timer);
+    const size_t size = command.timer->texts.last_error.size;
+    fixture_carry_out(fixture);
+    return size;
+}
+
+/* The error of an attempt, and that of a firing, last until a success. */
+/* proves: timer-attempts */
+static void test_a_success_ends_the_error(void **state)
+{
+    (void)state;
+    struct engine_fixture fixture;
+    fixture_init(&fixture);
+    const struct timer_id often = outcome_create(&fixture, "{\"every\":\"1s\"}");
+    struct timer_id once;
+    fixture_advance_to(&fixture, 1000);
+    outcome_answer(&fixture, 1, FAILED);
+    fixture_advance_to(&fixture, 1100);
+    outcome_answer(&fixture, 1, FAILED);
+    assert_int_equal(outcome_error_size(&fixture, &often), 3); /* the firing is given up */
+    fixture_advance_to(&fixture, 2000);
+    assert_int_equal(outcome_error_size(&fixture, &often), 3);
+    outcome_answer(&fixture, 1, DONE);
+    assert_int_equal(outcome_error_size(&fixture, &often), 0);
+    fixture_ask(&fixture, COMMAND_CANCEL, &often, 0, NULL);
+    fixture_create(&fixture, "http://a.example/", 3000, &once);
+    fixture_advance_to(&fixture, 3000);
+    outcome_answer(&fixture, 1,
+                   (struct delivery_outcome){.result = DELIVERY_FAILED,
+                                             .pause = DELIVERY_PAUSE_EXACT,
+                                             .retry_after_ms = 100,
+                                             .error = "500"});
+    assert_int_equal(outcome_error_size(&fixture, &once), 3);
+    fixture_advance_to(&fixture, 3200);
+    outcome_answer(&fixture, 1, DONE);
+    assert_int_equal(outcome_error_size(&fixture, &once), 0);
+    fixture_deinit(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_each_firing_is_a_run),
+        cmocka_unit_test(test_a_success_ends_the_error),
         cmocka_unit_test(test_a_run_without_an_end_ends_now),
         cmocka_unit_test(test_the_last_twenty_stay),
         cmocka_unit_test(test_a_firing_without_an_attempt_is_a_run),

@@ -3,6 +3,7 @@
 delivery carries its trace and is a CloudEvent when that is asked for; and explain and forecast say what is
 going on. The receivers are threads of this test, so that every header is seen."""
 
+import datetime
 import http.server
 import json
 import os
@@ -61,6 +62,10 @@ def free_port():
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
         return one.getsockname()[1]
+
+
+def seconds_of(text):
+    return datetime.datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
 
 
 class TargetsTest(unittest.TestCase):
@@ -149,6 +154,31 @@ class TargetsTest(unittest.TestCase):
         sums = {stage: daemon.metric(f'tickwheel_lateness_seconds_sum{{stage="{stage}"}}') for stage in ("schedule", "queue", "breaker")}
         self.assertGreater(sums["breaker"], 1.4)
         self.assertLess(sums["schedule"] + sums["queue"], 1.4)
+
+    # proves: explain-next, pause-state
+    def test_next_is_when_it_can_be_tried(self):
+        """A timer that is due soon, while the breaker of its target waits for an hour, or its target is paused."""
+        daemon = self.start("--target-breaker-failures", "3", "--target-breaker-pause", "1h", "--target-breaker-pause-max", "1h")
+        origin, alive = f"http://127.0.0.1:{free_port()}", self.target()
+        for _ in range(3):
+            self.create(after=0, target=origin + "/", retry={"max_attempts": 1})
+        harness.wait_until(lambda: daemon.metric("tickwheel_breakers_open") == 1, 20, "an open breaker")
+        next_of = lambda answer: seconds_of(answer["next"]) - seconds_of(answer["now"])
+        soon, due = self.explain(self.create(after="20s", target=origin + "/")), self.create(after=0, target=origin + "/")
+        self.assertGreater(next_of(soon), 3000)
+        self.assertRegex(soon["explanation"], r"It is due in 1\d.*The breaker of its target is open after 3 failures in a row")
+        harness.wait_until(lambda: next_of(self.explain(due)) > 3000, 10, "it to be put off")
+        name = "http%3A%2F%2F127.0.0.1%3A" + str(alive.port)
+        self.assertEqual(daemon.call("POST", f"/v1/targets/{name}/pause", {"until": "2030-01-01T00:00:00Z"})[0], 200)
+        held = self.explain(self.create(after="20s", target=alive.url()))
+        self.assertEqual(held["next"], "2030-01-01T00:00:00.000Z")
+        self.assertIn("Its queue or its target is paused, and resumes by itself in ", held["explanation"])
+        self.assertEqual(daemon.call("POST", f"/v1/targets/{name}/pause", {})[0], 200)
+        held = self.explain(self.create(after="20s", target=alive.url()))
+        self.assertNotIn("next", held)
+        self.assertIn("paused, until it is resumed.", held["explanation"])
+        daemon.call("POST", f"/v1/targets/{name}/resume", {})
+        self.assertLess(next_of(self.explain(self.create(after="20s", target=alive.url()))), 21)
 
     # proves: target-reset
     def test_a_target_that_was_reset_is_tried_at_once(self):

@@ -162,9 +162,36 @@ static void say_where(struct buffer *out, const struct timer *timer,
     }
 }
 
-static void say_time(struct buffer *out, const struct timer *timer,
-                     const struct explained *explained)
+/* The earliest time of the next attempt, as far as it is known. False while a pause or maintenance
+ * without an end holds the timer back. */
+static bool explain_next(const struct timer *timer, const struct explained *explained,
+                         const struct target_status *target, const struct target_pause *pause,
+                         struct wall *ret_next)
 {
+    struct wall next = timer->at;
+
+    if (explained->place == PLACE_INFLIGHT) {
+        *ret_next = next;
+        return true;
+    }
+    if (explained->place == PLACE_QUEUED && explained->until.ms <= WALL_MS_MAX)
+        next = wall_max(next, explained->until);
+    if (target && target->state != BREAKER_CLOSED)
+        next = wall_max(next, wall_add(explained->now, target->wait_ms));
+    if (target_pause_is_in_force(pause, explained->now))
+        next = wall_max(next, pause->until);
+    *ret_next = next;
+    return next.ms <= WALL_MS_MAX &&
+           !(explained->place == PLACE_QUEUED && explained->reason == WAIT_MAINTENANCE);
+}
+
+static void say_time(struct buffer *out, const struct timer *timer,
+                     const struct explained *explained, const struct target_status *target,
+                     const struct target_pause *pause)
+{
+    struct wall next;
+    const bool is_held =
+        !explain_next(timer, explained, target, pause, &next) || next.ms > timer->at.ms;
     bool is_retry = timer->state == TIMER_RETRYING && !explained->is_spilled;
 
     if (explained->place != PLACE_WHEEL && explained->place != PLACE_DISK)
@@ -172,9 +199,20 @@ static void say_time(struct buffer *out, const struct timer *timer,
     buffer_append_text(out, is_retry ? " Its next attempt is " : " It was to fire ");
     if (!is_retry && timer->due.ms > explained->now.ms) {
         out->size -= sizeof("was to fire ") - 1;
-        buffer_append_text(out, "fires ");
+        buffer_append_text(out, is_held ? "is due " : "fires ");
     }
-    say_when(out, explained->now, is_retry ? timer->at : timer->due);
+    say_when(out, explained->now,
+             is_retry ? (is_held && next.ms <= WALL_MS_MAX ? next : timer->at) : timer->due);
+    buffer_append_text(out, is_retry && is_held ? " at the earliest." : ".");
+    if (!target_pause_is_in_force(pause, explained->now))
+        return;
+    buffer_append_text(out, " Its queue or its target is paused");
+    if (pause->until.ms <= WALL_MS_MAX) {
+        buffer_append_text(out, ", and resumes by itself ");
+        say_when(out, explained->now, pause->until);
+    } else {
+        buffer_append_text(out, ", until it is resumed");
+    }
     buffer_append_text(out, ".");
 }
 
@@ -240,13 +278,14 @@ static void say_late(struct buffer *out, const struct timer *timer,
 }
 
 static void append_sentence(const struct timer *timer, const struct explained *explained,
-                            const struct target_status *target, struct buffer *out)
+                            const struct target_status *target, const struct target_pause *pause,
+                            struct buffer *out)
 {
     struct buffer text;
 
     buffer_init(&text);
     say_where(&text, timer, explained);
-    say_time(&text, timer, explained);
+    say_time(&text, timer, explained, target, pause);
     say_breaker(&text, target, explained);
     say_late(&text, timer, explained);
     if (buffer_failed(&text))
@@ -294,7 +333,7 @@ static void append_place(const struct timer *timer, const struct explained *expl
         buffer_append_text(out, ",\"waiting\":{\"for\":");
         json_append_string(out, bytes_of(reason_text(explained->reason)));
         append_time(out, "since", explained->since);
-        if (explained->until.ms != WALL_NEVER.ms)
+        if (explained->until.ms <= WALL_MS_MAX)
             append_time(out, "until", explained->until);
         buffer_append_text(out, "}");
     }
@@ -331,11 +370,12 @@ void explain_format(const struct timer *timer, const struct explained *explained
                     struct buffer *out)
 {
     char id[TIMER_ID_TEXT_SIZE];
+    struct wall next;
 
     timer_id_format(&timer->id, id);
     buffer_printf(out, "{\"id\":\"%s\",\"state\":\"%s\",\"where\":\"%s\",\"explanation\":", id,
                   timer_state_text(timer->state), place_text(explained, timer));
-    append_sentence(timer, explained, target, out);
+    append_sentence(timer, explained, target, pause, out);
     append_number(out, "partition", timer->id.partition);
     append_time(out, "now", explained->now);
     append_time(out, "due", timer->due);
@@ -343,8 +383,8 @@ void explain_format(const struct timer *timer, const struct explained *explained
         append_time(out, "ended", timer->ended);
     else if (timer->state == TIMER_PAUSED)
         timer_json_format_paused(timer, out);
-    else
-        append_time(out, "next", timer->at);
+    else if (explain_next(timer, explained, target, pause, &next))
+        append_time(out, "next", next);
     append_number(out, "version", timer->version);
     append_number(out, "attempts", timer->attempts);
     append_number(out, "attempts_max", timer->retry.attempts_max);

@@ -6,7 +6,13 @@ import {h, number, table, when} from "./parts.js";
 
 const PERIOD_MS = 2000;
 
-const stateOf = ({alive, stopping}) => (!alive ? "dead" : stopping ? "stops" : "alive");
+/** A node that was stopped has given up its partitions before: it is drained, and not dead. */
+function stateOf({alive, stopping, owns}) {
+  if (alive) return stopping ? "stops" : "alive";
+  return stopping && !owns ? "drained" : "dead";
+}
+
+const looks = {alive: "good", stops: "warn", drained: "dim", dead: "bad"};
 
 /** Each node with its partitions: those that it owns, and those of which it keeps a copy. */
 function rowsOf({nodes, partitions}) {
@@ -19,7 +25,7 @@ function show(place, found) {
   const waiting = found.partitions.filter(({owner, planned}) => owner !== planned).length;
   patch(place, [h("h2", {}, "Cluster"), table(`Nodes of ${found.name}, seen from node ${found.node}`, [
     {name: "Node", kind: "number", of: ({node}) => node},
-    {name: "State", of: (node) => h("span", {class: stateOf(node) === "alive" ? "good" : "bad"},
+    {name: "State", of: (node) => h("span", {class: looks[stateOf(node)]},
                                     stateOf(node), node.planner ? ", makes the plan" : "")},
     {name: "Address", kind: "break", of: ({address}) => address},
     {name: "Zone", of: ({zone}) => zone},
