@@ -1,15 +1,20 @@
 // The calls of the API. The token is asked for once, and kept in memory only: it is gone with the page.
 
+import {parse, stringify} from "./exact.js";
+
+// The dashboard may be published below a path: the API of /timers/ui is /timers/v1.
+const root = new URL("..", import.meta.url).pathname.slice(0, -1);
 let token = "";
 let askToken = null; // shows the form; resolves when there is a new token
 let may = null; // what mayChange promises for the token
 
 export class ProblemError extends Error {
-  constructor(status, problem) {
+  constructor(status, problem, source = "") {
     const first = problem.errors?.[0];
     super(first ? `${first.pointer ?? first.parameter ?? ""} ${first.detail}`.trim() : problem.detail || problem.title);
     this.status = status;
     this.problem = problem;
+    this.source = source;
     this.type = (problem.type ?? "").split("/").pop();
   }
 }
@@ -17,6 +22,9 @@ export class ProblemError extends Error {
 export function onTokenNeeded(ask) {
   askToken = ask;
 }
+
+/** The path of a call in this page's site. */
+export const urlOf = (path) => root + path;
 
 export function setToken(text) {
   token = text.trim();
@@ -32,9 +40,9 @@ function headersOf(body, more) {
 
 async function send(method, path, {body, headers, signal} = {}) {
   for (;;) {
-    const response = await fetch(path, {
+    const response = await fetch(urlOf(path), {
       method, signal, headers: headersOf(body, headers), cache: "no-store", credentials: "omit",
-      body: body === undefined ? undefined : JSON.stringify(body),
+      body: body === undefined ? undefined : stringify(body),
     });
     if (response.status !== 401) return response;
     await askToken(token !== "");
@@ -46,7 +54,7 @@ async function send(method, path, {body, headers, signal} = {}) {
 export async function problemOf(response) {
   const text = await response.text();
   try {
-    return new ProblemError(response.status, JSON.parse(text));
+    return new ProblemError(response.status, JSON.parse(text), text);
   } catch {
     return new ProblemError(response.status, {title: `The answer has status ${response.status}`});
   }
@@ -61,6 +69,17 @@ export async function call(method, path, options = {}) {
   throw error;
 }
 
+/** A timer, live or over; its payload as exact.js reads it. */
+export async function getTimer(path, options = {}) {
+  const response = await send("GET", path, options);
+  const error = response.ok ? null : await problemOf(response);
+  if (error && !(error.type === "gone" && error.problem.timer)) throw error;
+  const source = error ? error.source : await response.text();
+  const timer = error ? error.problem.timer : JSON.parse(source);
+  const exact = error ? parse(source).get("timer") : parse(source);
+  return {...timer, ...(exact.has("payload") && {payload: exact.get("payload")})};
+}
+
 /** An answer that is text. */
 export async function text(path, options = {}) {
   const response = await send("GET", path, options);
@@ -71,14 +90,14 @@ export async function text(path, options = {}) {
 /** The answer of GET /v1/events behind the event `last`, as it is; it asks for no token. */
 export function listen(parameters, last, signal) {
   const headers = headersOf(undefined, last ? {"Last-Event-ID": last} : {});
-  return fetch(`/v1/events${query(parameters ?? {})}`, {signal, headers, cache: "no-store", credentials: "omit"});
+  return fetch(urlOf(`/v1/events${query(parameters ?? {})}`), {signal, headers, cache: "no-store", credentials: "omit"});
 }
 
 async function askWhetherMayChange() {
   try {
     // A cancel that names no timer is refused in any case; for want of the scope, with this status.
-    const response = await fetch("/v1/timers/cancel", {method: "POST", headers: headersOf("{}"), body: "{}",
-                                                       cache: "no-store", credentials: "omit"});
+    const response = await fetch(urlOf("/v1/timers/cancel"), {method: "POST", headers: headersOf("{}"), body: "{}",
+                                                              cache: "no-store", credentials: "omit"});
     return response.status !== 403;
   } catch {
     may = null;
@@ -108,8 +127,8 @@ export function query(parameters) {
 /** The command that makes the same call; the token stays a variable of the shell. */
 export function curlOf(method, path, body) {
   const quote = (text) => `'${text.replaceAll("'", "'\\''")}'`;
-  const parts = ["curl", ...(method === "GET" ? [] : ["-X", method]), quote(location.origin + path)];
+  const parts = ["curl", ...(method === "GET" ? [] : ["-X", method]), quote(location.origin + urlOf(path))];
   if (token) parts.push("-H", '"Authorization: Bearer $TICKWHEEL_TOKEN"');
-  if (body !== undefined) parts.push("-H", quote("Content-Type: application/json"), "-d", quote(JSON.stringify(body)));
+  if (body !== undefined) parts.push("-H", quote("Content-Type: application/json"), "-d", quote(stringify(body)));
   return parts.join(" ");
 }

@@ -1,6 +1,6 @@
 // The frame: which page is shown, the token, and the health in the header.
 
-import {onTokenNeeded, setToken} from "./api.js";
+import {ProblemError, onTokenNeeded, setToken, urlOf} from "./api.js";
 import {age, form, field, h, message} from "./parts.js";
 import {coming} from "./coming.js";
 import {create} from "./create.js";
@@ -22,6 +22,8 @@ const pages = [
 const main = document.getElementById("main");
 const nav = document.getElementById("nav");
 const health = document.getElementById("health");
+const AGAIN_MS_MIN = 1000; // before a page that could not be read is tried again; doubled each time, up to AGAIN_MS_MAX
+const AGAIN_MS_MAX = 15000;
 let leave = new AbortController(); // aborts what the shown page does in the background
 
 /** What is behind #: a page, a name within it, and parameters, as in #/timers/ID?label=team:checkout. */
@@ -31,7 +33,11 @@ function place() {
   return {page: page || "now", rest: rest.map(decodeURIComponent), parameters: new URLSearchParams(query)};
 }
 
-async function show() {
+/** The daemon did not answer, or is not ready: it may, later. */
+const isPassing = (error) => !(error instanceof ProblemError) || error.status === 429 || error.status >= 500;
+
+/** Shows the page that the address names; again after `againMs` if the daemon was not ready, or as soon as it answers. */
+async function show(againMs = AGAIN_MS_MIN) {
   leave.abort();
   leave = new AbortController();
   const {page, rest, parameters} = place();
@@ -48,8 +54,26 @@ async function show() {
   try {
     await (rest.length && known.showOne ? known.showOne : known.show)(context);
   } catch (error) {
-    if (!context.signal.aborted) content.append(message(error.message));
+    if (context.signal.aborted) return;
+    const isAbsent = !(error instanceof ProblemError);
+    content.append(message(isAbsent ? "The daemon is not reachable. This page tries again." : error.message));
+    if (isAbsent) console.warn(error);
+    if (isPassing(error)) showAgain(context.signal, againMs, isAbsent);
   }
+}
+
+/** Shows the page again later; one whose daemon is absent once it answers, so that the message stays until then. */
+function showAgain(signal, ms, isAbsent) {
+  const next = Math.min(2 * ms, AGAIN_MS_MAX);
+  setTimeout(async () => {
+    try {
+      if (isAbsent && !signal.aborted) await fetch(urlOf("/healthz"), {cache: "no-store", signal});
+    } catch {
+      showAgain(signal, next, isAbsent);
+      return;
+    }
+    if (!signal.aborted) show(next);
+  }, ms);
 }
 
 /** Asks for the token in place of the page; one question for all calls that wait for it, in whatever page they were. */
@@ -74,7 +98,7 @@ onTokenNeeded((wasWrong) => {
 async function watchHealth() {
   let text = "ready", kind = "good";
   try {
-    const response = await fetch("/readyz", {cache: "no-store"});
+    const response = await fetch(urlOf("/readyz"), {cache: "no-store"});
     if (!response.ok) [text, kind] = [(await response.json()).detail || "not ready", "bad"];
   } catch {
     [text, kind] = ["not reachable", "bad"];
@@ -84,7 +108,7 @@ async function watchHealth() {
   setTimeout(watchHealth, 2000);
 }
 
-addEventListener("hashchange", show);
+addEventListener("hashchange", () => show());
 setInterval(() => { if (!document.hidden) age(); }, 1000);
 watchHealth();
 show();

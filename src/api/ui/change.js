@@ -1,28 +1,60 @@
 // What a form has of a timer, as the fields of a call: the body of a create, and the merge patch of a change.
 
+import {parse, stringify} from "./exact.js";
+
 function jsonOf(text) {
   try {
-    return JSON.parse(text);
+    return parse(text);
   } catch (error) {
     throw new Error(`The payload is no JSON: ${error.message}`);
   }
 }
 
+/** A part of a line of labels or events. It is in quotes, as a string of JSON, where it would be read as another. */
+function part(text, separators) {
+  const isPlain = text && text === text.trim() && ![...text].some((one) => one < " " || one === '"' || separators.includes(one));
+  return isPlain ? text : JSON.stringify(text);
+}
+
+/** The parts of a line: of each item a list, which `inner` separates; items are separated by a comma. */
+function partsIn(line, inner) {
+  const items = [[]];
+  let rest = line.trimStart();
+  while (rest) {
+    const item = items.at(-1), ends = item.length || !inner ? "," : `${inner},`;
+    const quoted = /^"[^"\\]*(?:\\.[^"\\]*)*"\s*/.exec(rest);
+    let size = 0;
+    if (quoted) size = quoted[0].length;
+    else while (size < rest.length && !ends.includes(rest[size])) size++;
+    if (size < rest.length && !ends.includes(rest[size])) throw new Error(`There is more behind ${quoted[0].trim()}.`);
+    try {
+      item.push(quoted ? JSON.parse(quoted[0]) : rest.slice(0, size).trim());
+    } catch {
+      throw new Error(`${quoted[0].trim()} is no string of JSON.`);
+    }
+    if (rest[size] === ",") items.push([]);
+    rest = rest.slice(size + 1).trimStart();
+  }
+  return items.filter((item) => item.length && item.some((one) => one !== ""));
+}
+
 /** Labels in one line, as labelsIn reads them. */
 export function labelsOf(timer) {
-  return Object.entries(timer.labels ?? {}).map(([name, value]) => `${name}:${value}`).join(", ");
+  return Object.entries(timer.labels ?? {}).map(([name, value]) => `${part(name, ",:")}:${part(value, ",")}`).join(", ");
 }
 
 function labelsIn(text) {
-  return Object.fromEntries(text.split(",").filter((one) => one.trim()).map((one) => {
-    const [name, ...value] = one.trim().split(":");
-    return [name, value.join(":")];
-  }));
+  return new Map(partsIn(text, ":").map(([name, value]) => [name, value ?? ""]));
 }
 
-/** The payload as one edits it. */
+/** Events in one line, as bodyOf reads them. */
+export function eventsOf(timer) {
+  return (timer.watch ?? []).map((event) => part(event, ",")).join(", ");
+}
+
+/** The payload as one edits it; that of `timer` is as parse reads it. */
 export function payloadText(timer) {
-  return timer.payload === undefined ? "" : JSON.stringify(timer.payload, null, 2);
+  return timer.payload === undefined ? "" : stringify(timer.payload, "  ");
 }
 
 /** The body of POST /v1/timers for what the form holds. */
@@ -33,22 +65,20 @@ export function bodyOf(given) {
   if (given.key) body.key = given.key;
   if (given.payload.trim()) body.payload = jsonOf(given.payload);
   if (given.labels.trim()) body.labels = labelsIn(given.labels);
-  if (given.watch.trim()) body.watch = given.watch.split(",").map((one) => one.trim());
+  if (given.watch.trim()) body.watch = partsIn(given.watch, "").map(([event]) => event);
   return body;
 }
 
-const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
-
-/** The merge patch (RFC 7396) that makes `to` of `from`; undefined when they are equal. */
+/** The merge patch (RFC 7396) that makes `to` of `from`, both as parse reads them; undefined when they are equal. */
 export function mergePatch(from, to) {
-  if (JSON.stringify(from) === JSON.stringify(to)) return undefined;
-  if (!isObject(to)) return to;
-  const before = isObject(from) ? from : {}, patch = {};
-  for (const name of Object.keys(before)) if (!(name in to)) patch[name] = null;
-  for (const [name, value] of Object.entries(to)) {
-    if (value === null && before[name] !== null) throw new Error(`A change cannot set ${name} to null: that removes it.`);
-    const one = mergePatch(before[name], value);
-    if (one !== undefined) patch[name] = one;
+  if (stringify(from) === stringify(to)) return undefined;
+  if (!(to instanceof Map)) return to;
+  const before = from instanceof Map ? from : new Map(), patch = new Map();
+  for (const name of before.keys()) if (!to.has(name)) patch.set(name, null);
+  for (const [name, value] of to) {
+    if (value === null && before.get(name) !== null) throw new Error(`A change cannot set ${name} to null: that removes it.`);
+    const one = mergePatch(before.get(name), value);
+    if (one !== undefined) patch.set(name, one);
   }
   return patch;
 }
@@ -56,7 +86,7 @@ export function mergePatch(from, to) {
 /** The patch for what a form has of a timer: its fields that differ. */
 export function changed(timer, {target, labels, payload}) {
   const patch = {target: mergePatch(timer.target, target.trim())};
-  if (labels !== labelsOf(timer)) patch.labels = mergePatch(timer.labels ?? {}, labelsIn(labels));
+  if (labels !== labelsOf(timer)) patch.labels = mergePatch(new Map(Object.entries(timer.labels ?? {})), labelsIn(labels));
   if (payload !== undefined && payload !== payloadText(timer))
     patch.payload = payload.trim() ? mergePatch(timer.payload, jsonOf(payload)) : null;
   const fields = Object.fromEntries(Object.entries(patch).filter(([, value]) => value !== undefined));

@@ -1,7 +1,7 @@
 // What is due when: the forecast as bars, and the busiest times.
 
 import {get, query} from "./api.js";
-import {bars, field, form, h, number, table, when} from "./parts.js";
+import {bars, field, form, h, number, table, when, zone} from "./parts.js";
 
 const ranges = {
   "minute": {unit: "second", count: 60, name: "the next minute"},
@@ -37,7 +37,8 @@ export async function coming({content, parameters, signal}) {
   const total = forecast.due.reduce((sum, count) => sum + count, 0);
   content.append(
     h("p", {}, `${number(total)} timers are due in ${range.name}; ${number(forecast.overdue)} are overdue now.`,
-      forecast.complete ? "" : ` More than ${number(forecast.rows_max)} rows lie ahead, so the forecast ends early.`),
+      forecast.complete ? "" : ` More than ${number(forecast.rows_max)} rows lie ahead, so the forecast ends early.`,
+      ` Times are those of ${zone}.`),
     bars(`Timers due in ${range.name}: ${number(total)}`, sums, (i) => clock(startOf(i), range.unit)));
   const peaks = sums.map((count, i) => ({count, at: startOf(i)})).filter(({count}) => count)
     .sort((a, b) => b.count - a.count).slice(0, 5);

@@ -1,7 +1,7 @@
 // A new timer: the form shows when it would fire, and the call that makes it, while one types.
 
-import {call, curlOf, get, mayChange, post, query} from "./api.js";
-import {bodyOf, labelsOf, payloadText} from "./change.js";
+import {call, curlOf, get, getTimer, mayChange, post, query} from "./api.js";
+import {bodyOf, eventsOf, labelsOf, payloadText} from "./change.js";
 import {patch} from "./morph.js";
 import {action, curl, field, form, h, tell, when} from "./parts.js";
 
@@ -11,7 +11,7 @@ const CARRIED = ["headers", "retry", "body_base64", "content_type", "on_dead", "
 /** The timer that a new one is made from, such as a dead letter. */
 async function sourceOf(parameters, signal) {
   const id = parameters.get("from");
-  return id ? get(`/v1/timers/${encodeURIComponent(id)}`, {signal}) : {};
+  return id ? getTimer(`/v1/timers/${encodeURIComponent(id)}`, {signal}) : {};
 }
 
 const carriedOf = (timer) => Object.fromEntries(CARRIED.filter((name) => timer[name] !== undefined).map((name) => [name, timer[name]]));
@@ -51,7 +51,7 @@ export async function create({content, parameters, signal}) {
                                value: source.target}),
     field("Key", "key", {value: source.key}),
     field("Labels", "labels", {placeholder: "team:checkout, order:42", value: labelsOf(source)}),
-    field("Events that end it", "watch", {placeholder: "order:42", value: source.watch?.join(", ")}),
+    field("Events that end it", "watch", {placeholder: "order:42", value: eventsOf(source)}),
     field("Payload, JSON", "payload", {rows: 4, wide: true, spellcheck: "false", value: payloadText(source)})),
   may ? h("button", {}, "Make the timer")
       : h("p", {class: "hint"}, "The token may read, not create: it lacks the scope schedule."));

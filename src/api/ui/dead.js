@@ -3,7 +3,7 @@
 import {call, curlOf, get, mayChange, post, query} from "./api.js";
 import {follow} from "./live.js";
 import {patch} from "./morph.js";
-import {action, ask, confirmed, curl, field, form, h, number, table, tell, when} from "./parts.js";
+import {action, ask, confirmed, curl, field, form, h, number, table, tell, when, words} from "./parts.js";
 import {paged} from "./timers.js";
 
 async function allPages(step) {
@@ -33,7 +33,7 @@ function groupActions({origin, error, count}, done) {
 async function readGroups(place, may, done, signal) {
   const {groups, others} = await get("/v1/dead/groups?limit=20", {signal});
   patch(place, [table("What failed, and why", [
-    {name: "Origin", kind: "break", of: ({origin, error}) => h("a", {href: `#/dead${query({origin, error})}`}, origin)},
+    {name: "Origin", kind: "break", of: ({origin, error}) => h("a", {href: `#/dead${query({origin, error})}`}, words(origin))},
     {name: "Error", kind: "break", of: ({error}) => error},
     {name: "Letters", kind: "number", of: ({count}) => number(count)},
     {name: "Last", of: ({last}) => when(last)},
@@ -91,7 +91,7 @@ export async function dead(context) {
     await load();
     tell(content, told);
   }
-  content.append(groups, h("h2", {}, filter.origin ? `Letters of ${filter.origin}` : "All letters"), list.place);
+  content.append(groups, h("h2", {}, words(filter.origin ? `Letters of ${filter.origin}` : "All letters")), list.place);
   if (filter.origin && may) content.append(...redriveAtRate(filter, done));
   await load();
   follow(context, {load, parameters: {type: ["dead", "redriven", "deleted"]}});

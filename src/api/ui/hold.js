@@ -1,7 +1,7 @@
 // Pauses and resumes queues and targets, and closes breakers: each in a dialog that says what it does and shows its command.
 
 import {curlOf, post} from "./api.js";
-import {action, ask, field, h, number, when} from "./parts.js";
+import {action, ask, field, h, number, when, words, zone} from "./parts.js";
 
 /** In words, whether a queue or a target is paused: since when, until when, and the note. */
 export function pausedOf({paused}) {
@@ -9,7 +9,7 @@ export function pausedOf({paused}) {
   return h("div", {class: "paused"},
     h("div", {}, h("strong", {class: "warn"}, "Paused"), " since ", when(paused.since)),
     paused.until ? h("div", {}, "until ", when(paused.until)) : "",
-    paused.note ? h("div", {class: "break"}, `“${paused.note}”`) : "");
+    paused.note ? h("div", {class: "break"}, words(`“${paused.note}”`)) : "");
 }
 
 function bodyOf({note, until}) {
@@ -20,7 +20,7 @@ function pause(path, what, text, done) {
   ask({
     title: `Pause ${what}`, text, label: "Pause it",
     fields: [field("Note: why it is paused", "note", {maxlength: 256, placeholder: "until the deploy is over"}),
-             field("Until (left empty: until it is resumed)", "until", {type: "datetime-local"})],
+             field(`Until, in ${zone} (left empty: until it is resumed)`, "until", {type: "datetime-local"})],
     command: (given) => curlOf("POST", `${path}/pause`, bodyOf(given)),
     run: (given) => post(`${path}/pause`, bodyOf(given)).then(() => done(`Paused ${what}.`)),
   });

@@ -85,10 +85,12 @@ function overdueMs(samples) {
 }
 
 function verdict(place, samples) {
-  const lateMs = overdueMs(samples);
-  const isGood = samples.get("tickwheel_ready") === 1 && lateMs <= LATE_MS;
-  const shown = isGood ? "On time" : samples.get("tickwheel_ready") === 1 ? `Late: a due timer waits for ${duration(lateMs)}`
-                                                                           : "Not ready";
+  const lateMs = overdueMs(samples), open = samples.get("tickwheel_breakers_open") ?? 0;
+  const isReady = samples.get("tickwheel_ready") === 1;
+  const isGood = isReady && lateMs <= LATE_MS;
+  const because = samples.get("tickwheel_maintenance") === 1 ? ": maintenance holds deliveries back"
+    : open ? `: ${number(open)} ${open === 1 ? "breaker is" : "breakers are"} open` : "";
+  const shown = isGood ? "On time" : isReady ? `Late: a due timer waits for ${duration(lateMs)}${because}` : "Not ready";
   if (place.textContent !== shown) place.textContent = shown; // a screen reader tells changes only
   place.className = `value ${isGood ? "good" : "bad"}`;
 }
@@ -169,7 +171,7 @@ export async function now(context) {
   try {
     await look();
   } catch (error) {
-    if (signal.aborted || !(error instanceof ProblemError)) throw error;
+    if (signal.aborted || !(error instanceof ProblemError) || error.status >= 500) throw error; // the frame tries again
     content.append(message(error.message), events); // the token may see no figures, but events perhaps
     return;
   }

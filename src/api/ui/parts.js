@@ -43,7 +43,10 @@ export function duration(ms) {
   return `${sign}${whole} ${unit}${rest ? ` ${rest} ${next}` : ""}`;
 }
 
-const format = new Intl.DateTimeFormat("en-GB", {dateStyle: "medium", timeStyle: "medium"});
+/** The time zone in which the pages show and read times. */
+export const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
+const format = new Intl.DateTimeFormat("en-GB", {day: "numeric", month: "short", year: "numeric", hour: "2-digit",
+                                                 minute: "2-digit", second: "2-digit", timeZoneName: "short"});
 
 function far(at) {
   const ms = at - Date.now();
@@ -55,7 +58,7 @@ function far(at) {
 export function when(text) {
   if (!text) return "–";
   const at = new Date(text);
-  return h("time", {datetime: text, title: text}, format.format(at), " ", h("span", {class: "dim"}, far(at)));
+  return h("time", {datetime: text, title: text}, h("span", {class: "date"}, format.format(at)), " ", h("span", {class: "dim"}, far(at)));
 }
 
 /** How far all shown points in time are from now. */
@@ -66,6 +69,13 @@ export function age() {
   }
 }
 
+/** A text that breaks behind its separators, such as those of a URL, rather than within a word. */
+export function words(text) {
+  return String(text).split(/(?<=[/?&=@,;_-])(?=[^/.:?&=@,;_-])|(?<=[.:])(?=[^\d\s/.:?&=@,;_-])/).flatMap((one, at) => (at ? [h("wbr"), one] : [one]));
+}
+
+const broken = (value) => (typeof value === "string" ? words(value) : value);
+
 /** A table; `keyOf` names a row, so that it is found again when the table is patched. */
 export function table(caption, columns, rows, {empty = "None", keyOf = ({id, name}) => id ?? name} = {}) {
   const shown = columns.filter(Boolean);
@@ -74,17 +84,17 @@ export function table(caption, columns, rows, {empty = "None", keyOf = ({id, nam
       h("caption", {}, rows.length ? caption : `${caption}: ${empty}`),
       h("thead", {}, h("tr", {}, shown.map(({name, kind}) => h("th", {scope: "col", class: kind}, name)))),
       h("tbody", {}, rows.map((row) => h("tr", {"data-key": keyOf(row)},
-        shown.map(({of, kind}) => h("td", {class: kind}, of(row) ?? "–")))))));
+        shown.map(({of, kind}) => h("td", {class: kind}, kind === "break" ? broken(of(row) ?? "–") : of(row) ?? "–")))))));
 }
 
 export function definitions(pairs) {
   return h("dl", {}, pairs.filter(([, value]) => value !== undefined && value !== null && value !== "")
-    .flatMap(([name, value]) => [h("dt", {"data-key": `name ${name}`}, name), h("dd", {"data-key": name}, value)]));
+    .flatMap(([name, value]) => [h("dt", {"data-key": `name ${name}`}, name), h("dd", {"data-key": name}, broken(value))]));
 }
 
 /** A message; it stays when what is around it is patched. */
 export function message(text, kind = "") {
-  return h("p", {class: `message ${kind}`, role: kind === "done" ? "status" : "alert", "data-kept": true}, text);
+  return h("p", {class: `message ${kind}`, role: kind === "done" ? "status" : "alert", "data-kept": true}, words(text));
 }
 
 /** Tells below the head of a page what was done, in place of what was told before. */
@@ -127,7 +137,7 @@ function modal(dialog) {
 export function confirmed(text, label) {
   return new Promise((resolve) => {
     const dialog = h("dialog", {"aria-label": label},
-      h("p", {}, text),
+      h("p", {}, words(text)),
       h("div", {class: "buttons"},
         h("button", {type: "button", class: "danger", onclick: () => dialog.close("yes")}, label),
         h("button", {type: "button", class: "plain", onclick: () => dialog.close("")}, "Leave it")));
@@ -145,7 +155,7 @@ export function ask({title, text, label, kind, fields = [], command, run}) {
   const made = form({}, async (given) => {
     await run(given);
     dialog.close();
-  }, h("h2", {}, title), h("p", {}, text), fields, shown,
+  }, h("h2", {}, words(title)), h("p", {}, words(text)), fields, shown,
      h("div", {class: "buttons"}, h("button", {class: kind}, label),
        h("button", {type: "button", class: "plain", onclick: () => dialog.close()}, "Leave it")));
   const dialog = h("dialog", {"aria-label": title}, made);

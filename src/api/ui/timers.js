@@ -1,7 +1,7 @@
 // Timers: search, one timer with its history, and what can be done with it.
 
-import {call, curlOf, get, mayChange, post, query} from "./api.js";
-import {changed, labelsOf, payloadText} from "./change.js";
+import {call, curlOf, get, getTimer, mayChange, post, query} from "./api.js";
+import {changed, eventsOf, labelsOf, payloadText} from "./change.js";
 import {follow} from "./live.js";
 import {patch} from "./morph.js";
 import {action, ask, confirmed, curl, definitions, duration, field, form, h, number, table, tell, when} from "./parts.js";
@@ -17,21 +17,34 @@ const columns = [
   {name: "Labels", kind: "break", of: (timer) => labelsOf(timer)},
 ];
 
-/** The rows of a list, a page at a time: a hundred thousand timers are never in the page at once. */
+const PAGE_ROWS = 50;
+
+/**
+ * The rows of a list, a page at a time: a hundred thousand timers are never in the page at once. A page of the API that is
+ * short of rows, or has none, says only how far the daemon looked: the next ones are read until the page is full.
+ */
 export function paged(path, parameters, caption, shown, signal) {
   const place = h("div", {});
   const cursors = [""];
   let page, readings = 0;
+  const show = (index, rows, next, isSearching) => patch(place, [
+    table(`${caption}, page ${index}`, shown, rows, {empty: isSearching ? "none so far" : "none"}),
+    isSearching ? h("p", {class: "hint", role: "status"}, "Searching…") : "",
+    h("div", {class: "buttons"},
+      index === 1 ? "" : action("Previous page", () => turn(cursors.slice(0, -1)), "plain"),
+      next && !isSearching ? action("Next page", () => turn([...cursors, next]), "plain") : "")]);
   async function load() {
-    const reading = ++readings, index = cursors.length;
-    const read = await get(`${path}${query({...parameters, cursor: cursors.at(-1), limit: 50})}`, {signal});
-    if (reading !== readings) return; // a later one is on its way
-    page = {next: read.next, rows: read.timers ?? read.tenants};
-    patch(place, [
-      table(`${caption}, page ${index}`, shown, page.rows, {empty: page.next ? "none yet, see the next page" : "none"}),
-      h("div", {class: "buttons"},
-        index === 1 ? "" : action("Previous page", () => turn(cursors.slice(0, -1)), "plain"),
-        page.next ? action("Next page", () => turn([...cursors, page.next]), "plain") : "")]);
+    const reading = ++readings, index = cursors.length, rows = [];
+    let next = cursors.at(-1);
+    do {
+      const read = await get(`${path}${query({...parameters, cursor: next, limit: PAGE_ROWS - rows.length})}`, {signal});
+      if (reading !== readings) return; // a later one is on its way
+      rows.push(...(read.timers ?? read.tenants));
+      next = read.next;
+      if (next && rows.length < PAGE_ROWS && page?.index !== index) show(index, rows, next, true);
+    } while (next && rows.length < PAGE_ROWS);
+    page = {index, next, rows};
+    show(index, rows, next, false);
   }
   async function turn(to) {
     const from = cursors.splice(0, cursors.length, ...to);
@@ -105,7 +118,7 @@ function change(timer, path, done) {
 
 function actions(timer, done) {
   const path = `/v1/timers/${timer.id}`;
-  const isFinal = ["fired", "cancelled", "dead"].includes(timer.state);
+  const isFinal = isOver(timer);
   const buttons = h("div", {class: "buttons"});
   const add = (...them) => buttons.append(...them);
   if (timer.state === "dead") {
@@ -138,18 +151,37 @@ function actions(timer, done) {
 }
 
 function payloadOf(timer) {
-  if (timer.payload !== undefined) return h("pre", {tabindex: "0"}, JSON.stringify(timer.payload, null, 2));
+  if (timer.payload !== undefined) return h("pre", {tabindex: "0"}, payloadText(timer));
   if (timer.body_base64 !== undefined) return h("pre", {tabindex: "0"}, timer.body_base64);
   return h("p", {class: "dim"}, "none");
 }
 
-async function nextFirings(timer, signal) {
+const isOver = ({state}) => ["fired", "cancelled", "dead"].includes(state);
+
+/** In words, what holds a timer back, from its explanation; undefined: nothing does. */
+function heldBy(timer, {waiting, target}) {
+  if (timer.state === "paused") return "it is paused";
+  if (waiting?.for === "maintenance") return "maintenance holds deliveries back";
+  if (target?.paused) return "its queue or its target is paused";
+  if ((target?.breaker ?? "closed") !== "closed") return "its target is left alone, because deliveries failed";
+  return timer.state === "retrying" ? "its last attempt failed" : undefined;
+}
+
+/** The next firings of a timer that repeats. What holds it back holds them back as well; `why` is its explanation. */
+async function nextFirings(timer, why, signal) {
   const schedule = timer.schedule;
-  if (!schedule || !(schedule.cron || schedule.every)) return "";
+  if (!schedule || !(schedule.cron || schedule.every) || isOver(timer)) return "";
+  const place = (shown) => h("div", {}, h("h2", {}, "Next firings"), shown);
+  const reason = heldBy(timer, why);
+  const first = timer.state === "paused" ? timer.paused.until : why.next;
+  if (reason && !first) return place(h("p", {}, `None while ${reason}.`));
+  const isHeld = reason && Date.parse(first) > Math.max(Date.parse(timer.due), Date.now()) + 1000;
   const given = schedule.cron ? {cron: schedule.cron, timezone: schedule.timezone, dst: schedule.dst}
                               : {every: schedule.every, at: timer.due};
-  const {instants} = await get(`/v1/schedule/preview${query({...given, n: 5})}`, {signal}).catch(() => ({instants: []}));
-  return h("div", {}, h("h2", {}, "Next firings"), h("ol", {}, instants.map((at) => h("li", {}, when(at)))));
+  const asked = query({...given, until: schedule.until, after: isHeld ? first : undefined, n: isHeld ? 4 : 5});
+  const {instants} = await get(`/v1/schedule/preview${asked}`, {signal}).catch(() => ({instants: []}));
+  return place(h("ol", {}, isHeld ? h("li", {}, when(first), ` at the earliest: ${reason}`) : [],
+                 instants.map((at) => h("li", {}, when(at)))));
 }
 
 function pastFirings(timer) {
@@ -173,8 +205,8 @@ export async function timer(context) {
   async function load() {
     const reading = ++readings;
     const [found, why] = await Promise.all([
-      get(path, {signal}), get(`${path}/explain`, {signal}).catch(() => ({}))]);
-    const next = await nextFirings(found, signal);
+      getTimer(path, {signal}), get(`${path}/explain`, {signal}).catch(() => ({}))]);
+    const next = await nextFirings(found, why, signal);
     if (reading !== readings) return; // a later one is on its way
     shown = found;
     patch(place, [
@@ -182,7 +214,7 @@ export async function timer(context) {
       why.explanation ? h("p", {}, why.explanation) : "",
       definitions([
         ["State", found.state], ["Due", when(found.due)], ["Key", found.key], ["Target", found.target],
-        ["Labels", labelsOf(found)], ["Watches", (found.watch ?? []).join(", ")],
+        ["Labels", labelsOf(found)], ["Watches", eventsOf(found)],
         ["Schedule", found.schedule ? JSON.stringify(found.schedule) : ""],
         ["Attempts", number(found.attempts)], ["Last error", found.last_error], ["Version", found.version],
         ["Created", when(found.created)],
