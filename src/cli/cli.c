@@ -147,6 +147,25 @@ static enum error_code cli_read_timeout(struct cli *cli, struct error *ret_error
     return ERROR_NONE;
 }
 
+/* The authorities to trust: by the flag, or the variables by which curl and OpenSSL know them. */
+static enum error_code cli_read_ca_file(struct cli *cli, struct error *ret_error)
+{
+    struct cli_settings *settings = &cli->settings;
+    const char *const names[] = {cli_flag(cli, CLI_FLAG_CA_FILE), getenv("CURL_CA_BUNDLE"),
+                                 getenv("SSL_CERT_FILE")};
+    enum error_code code = ERROR_NONE;
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
+        if (names[i] && *names[i]) {
+            code = cli_settings_set_ca_file(settings, bytes_of(names[i]), ret_error);
+            break;
+        }
+    if (!code && cli_flag(cli, CLI_FLAG_CA_FILE) && !files_exists(settings->ca_file))
+        return error_set(ret_error, ERROR_INVALID, "--ca-file: there is no file %s",
+                         settings->ca_file);
+    return code;
+}
+
 /* The stronger source is read later. The token of a flag is wiped from the arguments, which other
  * users of the machine can list. */
 static enum error_code cli_read_settings(struct cli *cli, struct error *ret_error)
@@ -171,6 +190,8 @@ static enum error_code cli_read_settings(struct cli *cli, struct error *ret_erro
     for (size_t i = 0; i < cli->options.given_count; i++)
         if (cli->options.given[i].flag == CLI_FLAG_TOKEN)
             memset(cli->options.given[i].value, 'x', strlen(cli->options.given[i].value));
+    if (!code)
+        code = cli_read_ca_file(cli, ret_error);
     return code ? code : cli_read_timeout(cli, ret_error);
 }
 

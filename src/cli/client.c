@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 #define CLIENT_CONNECT_TIMEOUT_MS 10000L
+#define CLIENT_PROBE_TIMEOUT_MS   3000L
 
 struct client_transfer {
     struct cli *cli;
@@ -20,6 +21,7 @@ struct client_transfer {
     bool was_sent;   /* libcurl began to send the request */
     bool is_cut_off; /* the connection was closed after that */
     CURL *curl;
+    char why[CURL_ERROR_SIZE]; /* the words of libcurl for what went wrong; "" if it has none */
 };
 
 static size_t client_on_body(char *data, size_t size, size_t count, void *context)
@@ -106,6 +108,9 @@ static bool client_set(CURL *curl, struct client_transfer *transfer, const char 
         SET(CURLOPT_POSTFIELDS, request->body.data);
         SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)request->body.size);
     }
+    if (*cli->settings.ca_file && !request->url)
+        SET(CURLOPT_CAINFO, cli->settings.ca_file);
+    SET(CURLOPT_ERRORBUFFER, transfer->why);
     SET(CURLOPT_HTTPHEADER, headers);
     SET(CURLOPT_USERAGENT, "tickwheel/" TICKWHEEL_VERSION);
     SET(CURLOPT_CONNECTTIMEOUT_MS, CLIENT_CONNECT_TIMEOUT_MS);
@@ -161,6 +166,92 @@ static struct curl_slist *client_headers(const struct cli *cli, const struct cli
     return list;
 }
 
+static size_t client_drop_body(char *data, size_t size, size_t count, void *context)
+{
+    (void)data, (void)context;
+    return size * count;
+}
+
+/* Whether the port of the daemon speaks this protocol, in spite of the scheme of the URL. Nothing
+ * secret is sent. */
+static bool client_speaks(const struct cli *cli, const char *scheme)
+{
+    const char *rest = strstr(cli->settings.url, "://");
+    CURL *curl = curl_easy_init();
+    struct buffer url;
+
+    buffer_init(&url);
+    buffer_append_text(&url, scheme);
+    buffer_append_text(&url, rest ? rest : "");
+    buffer_append_text(&url, "/healthz");
+    bool speaks = curl && rest && curl_easy_setopt(curl, CURLOPT_URL, cli_text(&url)) == CURLE_OK;
+    if (speaks) {
+        const bool is_tls = strcmp(scheme, "https") == 0;
+
+        curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
+        curl_easy_setopt(curl, CURLOPT_TIMEOUT_MS, CLIENT_PROBE_TIMEOUT_MS);
+        curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+        curl_easy_setopt(curl, CURLOPT_CONNECT_ONLY, is_tls ? 1L : 0L);
+        curl_easy_setopt(curl, CURLOPT_SSL_VERIFYPEER, 0L);
+        curl_easy_setopt(curl, CURLOPT_SSL_VERIFYHOST, 0L);
+        curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, client_drop_body);
+        speaks = curl_easy_perform(curl) == CURLE_OK;
+    }
+    curl_easy_cleanup(curl);
+    buffer_deinit(&url);
+    return speaks;
+}
+
+/* Complains of a certificate in the words of OpenSSL, and says what helps. */
+static enum cli_exit client_distrusts(const struct client_transfer *transfer)
+{
+    static const char prefix[] = "SSL certificate problem: ";
+    const char *url = transfer->cli->settings.url, *why = transfer->why;
+    long result = 0;
+
+    if (strncmp(why, prefix, sizeof(prefix) - 1) == 0)
+        why += sizeof(prefix) - 1;
+    curl_easy_getinfo(transfer->curl, CURLINFO_SSL_VERIFYRESULT, &result);
+    const bool is_unknown = result == 18 || result == 19 || result == 20 || result == 21;
+    return cli_complain(
+        CLI_EXIT_UNAVAILABLE, "%s: its certificate is not trusted: %s%s", url,
+        *why ? why : "it is for another host",
+        is_unknown ? ". Name the file of its authority by --ca-file or SSL_CERT_FILE" : "");
+}
+
+/* Complains of a failure that has to do with TLS, or with the want of it. CLI_EXIT_DONE if it is
+ * another one. */
+static enum cli_exit client_failed_tls(struct cli *cli, const struct client_transfer *transfer,
+                                       CURLcode code)
+{
+    const char *url = cli->settings.url;
+    const bool is_tls = strncmp(url, "https:", 6) == 0;
+
+    if (code == CURLE_PEER_FAILED_VERIFICATION)
+        return client_distrusts(transfer);
+    if (code == CURLE_SSL_CACERT_BADFILE)
+        return cli_complain(CLI_EXIT_UNAVAILABLE,
+                            "there are no certificates in %s, which --ca-file, CURL_CA_BUNDLE, "
+                            "SSL_CERT_FILE or the config file names",
+                            cli->settings.ca_file);
+    if (is_tls && code == CURLE_SSL_CONNECT_ERROR) {
+        if (client_speaks(cli, "http"))
+            return cli_complain(CLI_EXIT_UNAVAILABLE,
+                                "%s: this port speaks plain HTTP, not TLS: write http://%s", url,
+                                strstr(url, "://") + 3);
+        return cli_complain(CLI_EXIT_UNAVAILABLE, "%s: TLS failed: %s", url,
+                            *transfer->why ? transfer->why : curl_easy_strerror(code));
+    }
+    const bool may_want_tls = code == CURLE_GOT_NOTHING || code == CURLE_RECV_ERROR ||
+                              code == CURLE_SEND_ERROR || code == CURLE_WEIRD_SERVER_REPLY ||
+                              code == CURLE_UNSUPPORTED_PROTOCOL;
+    if (!is_tls && may_want_tls && client_speaks(cli, "https"))
+        return cli_complain(CLI_EXIT_UNAVAILABLE,
+                            "%s: this port speaks TLS, not plain HTTP: write https://%s", url,
+                            strstr(url, "://") + 3);
+    return CLI_EXIT_DONE;
+}
+
 static enum cli_exit client_failed(struct cli *cli, const struct client_transfer *transfer,
                                    CURLcode code)
 {
@@ -190,7 +281,13 @@ static enum cli_exit client_failed(struct cli *cli, const struct client_transfer
         return cli_complain(CLI_EXIT_UNAVAILABLE,
                             "%s did not answer in time (--timeout); a change may have taken effect",
                             url);
-    return cli_complain(CLI_EXIT_UNAVAILABLE, "%s: %s", url, curl_easy_strerror(code));
+    if (code == CURLE_COULDNT_RESOLVE_HOST)
+        return cli_complain(CLI_EXIT_UNAVAILABLE, "%s: there is no host of this name", url);
+    const enum cli_exit told =
+        transfer->request->url ? CLI_EXIT_DONE : client_failed_tls(cli, transfer, code);
+    return told ? told
+                : cli_complain(CLI_EXIT_UNAVAILABLE, "%s: %s", url,
+                               *transfer->why ? transfer->why : curl_easy_strerror(code));
 }
 
 struct cli_call {
@@ -237,6 +334,8 @@ static enum cli_exit client_end(struct cli *cli, struct cli_call *call, CURLcode
     answer->is_json = cli_is_json(buffer_bytes(&answer->body), NULL, NULL);
     curl_slist_free_all(call->headers);
     buffer_deinit(&call->url);
+    if (call->curl)
+        curl_easy_setopt(call->curl, CURLOPT_ERRORBUFFER, NULL);
     return code ? client_failed(cli, &call->transfer, code) : CLI_EXIT_DONE;
 }
 
@@ -389,6 +488,10 @@ enum cli_exit cli_complain_of(const struct cli_answer *answer)
     struct bytes problem = buffer_bytes(&answer->body);
     enum cli_exit code = cli_exit_of(answer->status);
 
+    if (answer->status == 400 && !answer->is_json && problem.size &&
+        memmem(problem.data, problem.size, "HTTPS", 5)) /* as nginx and Go say it */
+        return cli_complain(CLI_EXIT_UNAVAILABLE,
+                            "the port speaks TLS, not plain HTTP: write https:// in the URL");
     if (!answer->is_json || cli_member(problem, "title").size == 0)
         return cli_complain(CLI_EXIT_UNAVAILABLE,
                             "the answer has status %d and is not of tickwheeld: is the URL right?",

@@ -12,6 +12,8 @@ static const struct cli_flag CLI_FLAGS[] = {
 const struct cli_flag_use CLI_FLAGS_COMMON[] = {
     {CLI_FLAG_URL, "the daemon, http://127.0.0.1:8463 by default"},
     {CLI_FLAG_TOKEN, "the token; better in TICKWHEEL_TOKEN or the config file"},
+    {CLI_FLAG_CA_FILE,
+     "PEM file of the authorities to trust, for https; those of the system by default"},
     {CLI_FLAG_OUTPUT, "how results are printed; json is a document on each line"},
     {CLI_FLAG_COLOR, "colours; auto is on a terminal without NO_COLOR"},
     {CLI_FLAG_TIMEOUT, "how long to wait for an answer, 60s by default"},

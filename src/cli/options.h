@@ -23,6 +23,7 @@
 #define CLI_FLAG_LIST(X)                                                                         \
     X(URL, "url", 0, "URL", NULL)                                                                \
     X(TOKEN, "token", 0, "TOKEN", NULL)                                                          \
+    X(CA_FILE, "ca-file", 0, "FILE", NULL)                                                       \
     X(OUTPUT, "output", 'o', "FORM", "table json ids")                                           \
     X(COLOR, "color", 0, "WHEN", "auto always never")                                            \
     X(TIMEOUT, "timeout", 0, "DURATION", NULL)                                                   \

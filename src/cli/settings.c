@@ -53,6 +53,18 @@ enum error_code cli_settings_set_token(struct cli_settings *settings, struct byt
     return ERROR_NONE;
 }
 
+enum error_code cli_settings_set_ca_file(struct cli_settings *settings, struct bytes text,
+                                         struct error *ret_error)
+{
+    if (text.size == 0 || text.size >= sizeof(settings->ca_file) ||
+        memchr(text.data, '\0', text.size))
+        return error_set(ret_error, ERROR_INVALID, "the name of a CA file has up to %zu bytes",
+                         sizeof(settings->ca_file) - 1);
+    memcpy(settings->ca_file, text.data, text.size);
+    settings->ca_file[text.size] = '\0';
+    return ERROR_NONE;
+}
+
 enum error_code cli_settings_set_form(struct cli_settings *settings, struct bytes text,
                                       struct error *ret_error)
 {
@@ -76,6 +88,7 @@ enum error_code cli_settings_read(struct cli_settings *settings, struct bytes te
     } lines[] = {
         {"url", cli_settings_set_url},
         {"token", cli_settings_set_token},
+        {"ca_file", cli_settings_set_ca_file},
         {"output", cli_settings_set_form},
     };
 
@@ -84,7 +97,8 @@ enum error_code cli_settings_read(struct cli_settings *settings, struct bytes te
         if (rest.size == 0 || rest.data[0] == '#')
             continue;
         struct bytes word = bytes_trim(bytes_cut(&rest, '='));
-        struct error error = {.text = "a line is: url, token or output, an =, and the value"};
+        struct error error = {.text =
+                                  "a line is: url, token, ca_file or output, an =, and the value"};
         enum error_code code = ERROR_INVALID;
         for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
             if (bytes_equal(word, bytes_of(lines[i].name)))

@@ -17,6 +17,7 @@
 #include "base/error.h"
 
 #define CLI_CONFIG_BYTES_MAX (64 * 1024)
+#define CLI_CA_FILE_SIZE     4096
 
 enum cli_form {
     CLI_FORM_TABLE,
@@ -26,7 +27,9 @@ enum cli_form {
 
 struct cli_settings {
     char url[512]; /* with http:// or https://, without a slash at its end; "" when it is not set */
-    char token[256]; /* visible ASCII; "" when it is not set */
+    char token[256];                /* visible ASCII; "" when it is not set */
+    char ca_file[CLI_CA_FILE_SIZE]; /* PEM file of the authorities that are trusted; "": those of
+                                       the system */
     enum cli_form form;
     uint64_t timeout_ms;
 };
@@ -37,6 +40,10 @@ enum error_code cli_settings_set_url(struct cli_settings *settings, struct bytes
 
 enum error_code cli_settings_set_token(struct cli_settings *settings, struct bytes text,
                                        struct error *ret_error);
+
+/* The name of a file that exists. */
+enum error_code cli_settings_set_ca_file(struct cli_settings *settings, struct bytes text,
+                                         struct error *ret_error);
 
 enum error_code cli_settings_set_form(struct cli_settings *settings, struct bytes text,
                                       struct error *ret_error);

@@ -4,6 +4,7 @@ route, limits at and one beyond, TLS, and what is read again at SIGHUP. The rout
 that a new one cannot be forgotten: a route that this test has no request for fails it."""
 
 import http.client
+import http.server
 import json
 import os
 import re
@@ -732,6 +733,56 @@ class TlsTest(TokensCase):
         answer = json.loads(response.read())
         self.assertEqual(response.status, expected, answer)
         return answer
+
+    # proves: tls
+    def test_the_command_line_and_certificates(self):
+        """A private authority is trusted by the flag, by the variables of curl and OpenSSL and by the config file; and each
+        thing that can be wrong with the connection is told by its name."""
+        self.token("shop", "shop")
+        self.write_tokens()
+        self.certificate("own")
+        self.certificate("other")
+        self.use("own")
+        daemon = self.start(*self.flags())
+        quiet = type("Quiet", (http.server.BaseHTTPRequestHandler,), {"log_message": lambda *_: None})
+        plain = http.server.ThreadingHTTPServer(("127.0.0.1", 0), quiet)
+        threading.Thread(target=plain.serve_forever, args=(0.05,), daemon=True).start()
+        self.addCleanup(plain.server_close)
+        self.addCleanup(plain.shutdown)
+        url, home = f"https://127.0.0.1:{daemon.port}", self.path("home")
+        os.makedirs(os.path.join(home, "tickwheel"))
+
+        def run(*arguments, **more):
+            env = {name: value for name, value in os.environ.items() if name not in ("CURL_CA_BUNDLE", "SSL_CERT_FILE")}
+            env.update(XDG_CONFIG_HOME=home, TICKWHEEL_TOKEN=self.tokens["shop"], **more)
+            done = subprocess.run([harness.find("tickwheel"), "list", *arguments], capture_output=True, text=True, env=env)
+            return done.returncode, done.stderr.strip()
+
+        own, other = self.path("own.pem"), self.path("other.pem")
+        self.assertEqual(run("--url", url, "--ca-file", own), (0, ""))
+        self.assertEqual(run("--url", url, SSL_CERT_FILE=own), (0, ""))
+        self.assertEqual(run("--url", url, CURL_CA_BUNDLE=own, SSL_CERT_FILE=other), (0, ""))
+        self.assertEqual(run("--url", url, "--ca-file", own, CURL_CA_BUNDLE=other), (0, ""))
+        for wrong in ((), ("--ca-file", other)):
+            code, told = run("--url", url, *wrong)
+            self.assertEqual(code, 6)
+            self.assertRegex(told, r"its certificate is not trusted: self.signed certificate.*--ca-file or SSL_CERT_FILE")
+        with open(os.path.join(home, "tickwheel", "config"), "w") as file:
+            file.write(f"url = {url}\nca_file = {own}\n")
+        self.assertEqual(run(), (0, ""))
+        self.assertIn("its certificate is not trusted", run(SSL_CERT_FILE=other)[1])
+        named = f"localhost:{daemon.port}"
+        self.assertIn("localhost", run("--url", f"https://{named}")[1].split("not trusted:")[1])
+        self.assertEqual(run("--url", f"http://127.0.0.1:{daemon.port}")[1],
+                         f"tickwheel: http://127.0.0.1:{daemon.port}: this port speaks TLS, not plain HTTP: "
+                         f"write https://127.0.0.1:{daemon.port}")
+        self.assertEqual(run("--url", f"https://127.0.0.1:{plain.server_port}")[1],
+                         f"tickwheel: https://127.0.0.1:{plain.server_port}: this port speaks plain HTTP, not TLS: "
+                         f"write http://127.0.0.1:{plain.server_port}")
+        self.assertIn("is the URL right?", run("--url", f"http://127.0.0.1:{plain.server_port}")[1])
+        self.assertIn("no daemon answers at https://127.0.0.1:1", run("--url", "https://127.0.0.1:1")[1])
+        self.assertIn("there are no certificates in", run("--ca-file", self.path("own.key"))[1])
+        self.assertEqual(run("--ca-file", self.path("none"))[0], 2)
 
     # proves: tls
     def test_suites_of_tls_1_2(self):
