@@ -304,24 +304,24 @@ static int wait_for_news(struct service *service, uint64_t pause_ms, uint64_t wa
 static int run_until_signal(struct service *service, struct instant started)
 {
     uint64_t watchdog_ms = notify_watchdog_interval_ms(&service->notify);
-    bool was_ready = false, has_been_ready = false;
+    bool was_ready = false, has_started = false;
     struct broker_logged logged[BROKERS_MAX] = {{0}};
     struct node_damage damage_logged = {.found = ""};
     uint64_t dropped_logged = 0;
 
     for (;;) {
-        uint64_t poll_ms = has_been_ready ? RUNNING_POLL_MS : RECOVERING_POLL_MS;
+        uint64_t poll_ms = has_started ? RUNNING_POLL_MS : RECOVERING_POLL_MS;
         struct node_health health;
 
         node_take_news(service->node);
         node_health(service->node, &health);
-        if (health.is_ready != was_ready) {
+        const bool starts = health.is_recovered && !has_started;
+        if (health.is_ready != was_ready || starts)
             log_health(service, &health, started);
-            if (!has_been_ready)
-                notify_send(&service->notify, "READY=1");
-            was_ready = health.is_ready;
-            has_been_ready = true;
-        }
+        if (starts) /* also on a full disk: what is due is delivered */
+            notify_send(&service->notify, "READY=1");
+        was_ready = health.is_ready;
+        has_started |= starts;
         log_brokers(service, logged);
         log_damage(service, &damage_logged);
         log_dead_dropped(service, &dropped_logged);

@@ -149,7 +149,7 @@ enum config_log_level {
     FIELD(BYTES, storage_memtable_bytes, "32M", MIB, 4 * GIB,                                     \
           "size of a write buffer of the storage; up to four exist")                              \
     FIELD(BYTES, disk_reserve_bytes, "256M", 0, 1024 * GIB,                                       \
-          "free disk space below which creates get 503")                                          \
+          "free disk below which creates get 503, at least what the storage needs (160M)")        \
     FIELD(CHOICE, storage_damage, "refuse|skip", 0, 0,                                            \
           "if the log lost acknowledged writes: refuse to start, or start without those writes")  \
     FIELD(TEXT, backup_folder, "", 0, 4000,                                                       \

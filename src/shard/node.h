@@ -301,8 +301,9 @@ bool node_target_status(const struct node *node, const struct timer *timer,
                         struct target_status *ret_status);
 
 struct node_health {
-    bool is_ready;    /* recovered, storage works, not stopping */
-    char reason[256]; /* why not */
+    bool is_ready;     /* recovered, storage works, takes creates, not stopping */
+    bool is_recovered; /* all partitions have been read: what is due is delivered */
+    char reason[256];  /* why it is not ready */
 };
 
 /* Dead letters that were dropped because of dead_bytes_max. */

@@ -68,7 +68,7 @@ void node_limits_tell(struct node_control *control, struct roster_note *note)
                                                  .count = atomic_load(&told[i]->count)};
 }
 
-/* ---- what it hears ---- */
+/* ---- notes of other nodes ---- */
 
 /* Live timers of partitions that are not counted here, of which the last owner was this member;
  * NULL: any. */

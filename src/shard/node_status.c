@@ -117,6 +117,17 @@ static bool node_is_recovered(struct node *node)
     return is_ready;
 }
 
+static void node_describe_full_disk(struct node *node, struct node_health *ret_health)
+{
+    pthread_mutex_lock(&node->report_lock);
+    const struct storage_stats stats = node->storage_stats;
+    pthread_mutex_unlock(&node->report_lock);
+    snprintf(ret_health->reason, sizeof(ret_health->reason),
+             "the disk is nearly full: %llu MiB free, creates need %llu MiB",
+             (unsigned long long)(stats.disk_free_bytes >> 20),
+             (unsigned long long)(stats.disk_floor_bytes >> 20));
+}
+
 void node_health(struct node *node, struct node_health *ret_health)
 {
     const char *reason = "", *trouble = node_control_trouble(node);
@@ -125,6 +136,7 @@ void node_health(struct node *node, struct node_health *ret_health)
 
     storage_look(node);
     node_cluster_stats(node, &cluster);
+    ret_health->is_recovered = node_is_recovered(node);
     if (atomic_load(&node->is_stopping))
         reason = "stopping";
     else if (atomic_load(&node->is_lost))
@@ -137,10 +149,13 @@ void node_health(struct node *node, struct node_health *ret_health)
         reason = trouble;
     else if (cluster.broken > 0)
         reason = "broken: the log of a partition has lost records, or is damaged";
-    else if (!node_is_recovered(node))
+    else if (!ret_health->is_recovered)
         reason = "recovering";
-    ret_health->is_ready = *reason == '\0';
-    snprintf(ret_health->reason, sizeof(ret_health->reason), "%s", reason);
+    ret_health->is_ready = *reason == '\0' && !atomic_load(&node->is_disk_full);
+    if (*reason == '\0' && !ret_health->is_ready)
+        node_describe_full_disk(node, ret_health);
+    else
+        snprintf(ret_health->reason, sizeof(ret_health->reason), "%s", reason);
 }
 
 uint64_t node_dead_dropped(struct node *node)

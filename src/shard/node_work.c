@@ -5,8 +5,8 @@
  * of this node first; if that has nothing, of one other node after the other, until one has items.
  * A worker that waits does so at this node, and the others are asked again each GATHER_MS.
  *
- * What is lost on the way costs nothing but time: leases that no worker knows of end by themselves,
- * and a report without an answer is UNKNOWN.
+ * A lost message costs time only: a lease whose answer was lost ends when its time is over, and
+ * a report without an answer is UNKNOWN.
  */
 #include "shard/shard.h"
 

@@ -153,6 +153,7 @@ struct node {
     atomic_bool shards_give_up;       /* ... or at once */
     atomic_bool wants_look;           /* the read thread is to look after the disk */
     _Atomic uint64_t looked_ns;       /* when it did last, an instant */
+    _Atomic uint64_t unlooked_bytes;  /* committed since */
     atomic_bool storage_ends; /* the commit and read threads end when their mailboxes are empty */
 
     pthread_mutex_t report_lock;   /* guards what follows, and the reports of the shards */
@@ -181,14 +182,14 @@ bool storage_health_fails(struct node *node, char *ret_reason, size_t size);
 
 void *commit_loop(void *node);
 
-/* Commits on the thread of a shard what is small, if the disk is quick and no commit is under way.
+/* Commits small batches on the thread of a shard if the disk is quick and no commit is under way.
  * False: it is for the commit thread. */
 bool commit_here(struct node *node, struct list *batches);
 
 void *read_loop(void *node);
 
 #define STORAGE_GROUP_MAX        1024 /* batches in one commit */
-#define STORAGE_GROUP_WRITES_MAX 1024 /* a commit with so many takes small batches only */
+#define STORAGE_GROUP_WRITES_MAX 1024 /* from here on a commit takes small batches only */
 
 /* What one commit makes durable. */
 struct storage_group {

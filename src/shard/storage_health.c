@@ -1,7 +1,7 @@
 /*
  * storage_health.c - whether the storage of a node works; see shard.h.
  *
- * Commits, reads and replicas tell when it fails them. A dead disk may fail nobody for long: memory
+ * Commits, reads and replicas tell when it fails them. A dead disk may fail no call: memory
  * takes the changes of partitions that follow a log, and an idle node writes nothing. So each look
  * writes and syncs a small file in the data folder.
  */

@@ -17,6 +17,7 @@
 
 #define SECOND_NS    UINT64_C(1000000000)
 #define IDLE_LOOK_NS (5 * SECOND_NS)
+#define LOOK_BYTES   (UINT64_C(4) << 20)
 
 /* Fewer unanswered timers than this do not linger: a client that sends one at a time waits for one
  * sync. */
@@ -107,6 +108,26 @@ void storage_look(struct node *node)
         mailbox_wake(&node->to_read);
 }
 
+/* A disk can fill within a second: the room on it is looked at after each LOOK_BYTES. */
+static void storage_look_after(struct node *node, size_t bytes)
+{
+    const uint64_t before = atomic_fetch_add(&node->unlooked_bytes, bytes);
+
+    if (before < LOOK_BYTES && before + bytes >= LOOK_BYTES)
+        mailbox_wake(&node->to_read);
+    storage_look(node);
+}
+
+static size_t group_bytes(const struct storage_group *group)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < group->count; i++)
+        for (size_t j = 0; j < group->batches[i]->write_count; j++)
+            bytes += group->batches[i]->writes[j].timer->footprint;
+    return bytes;
+}
+
 static void commit_note_time(struct node *node, uint64_t commit_ns)
 {
     const uint64_t before_ns = atomic_load(&node->commit_ns);
@@ -118,6 +139,7 @@ static void commit_note_time(struct node *node, uint64_t commit_ns)
 /* Under commit_lock. Moves the batches to `ret_done`. */
 static void commit_group(struct node *node, struct storage_group *group, struct list *ret_done)
 {
+    const size_t bytes = group_bytes(group);
     struct instant began = instant_now();
     struct error error = {.text = ""};
     enum error_code result = storage_commit(node->storage, group->batches, group->count, &error);
@@ -133,7 +155,7 @@ static void commit_group(struct node *node, struct storage_group *group, struct 
         group->batches[i]->result = result;
         list_push(ret_done, &group->batches[i]->link);
     }
-    storage_look(node);
+    storage_look_after(node, result == ERROR_DISK_FULL ? LOOK_BYTES : bytes);
 }
 
 static bool commit_is_small(const struct list *batches)
@@ -269,14 +291,17 @@ static void read_some(struct node *node, struct read_queue *queue)
     post_reads(node, &done);
 }
 
-static void look_after_disk(struct node *node)
+static void look_at_room(struct node *node)
 {
     struct storage_stats stats;
 
+    atomic_store(&node->unlooked_bytes, 0);
     storage_stats(node->storage, &stats);
-    atomic_store(&node->is_disk_full, stats.disk_free_bytes < node->config->disk_reserve_bytes);
+    if (stats.disk_floor_bytes < node->config->disk_reserve_bytes)
+        stats.disk_floor_bytes = node->config->disk_reserve_bytes;
+    const bool is_full = stats.disk_free_bytes < stats.disk_floor_bytes;
+    bool is_news = atomic_exchange(&node->is_disk_full, is_full) != is_full;
     atomic_store(&node->is_lost, stats.is_lost);
-    storage_health_look(node);
     if (stats.is_lost) {
         struct error error;
 
@@ -284,12 +309,18 @@ static void look_after_disk(struct node *node)
         note_failure(node, &error);
     }
     pthread_mutex_lock(&node->report_lock);
-    bool is_news = stats.is_lost != node->storage_stats.is_lost ||
-                   strcmp(stats.found, node->storage_stats.found) != 0;
+    is_news = is_news || stats.is_lost != node->storage_stats.is_lost ||
+              strcmp(stats.found, node->storage_stats.found) != 0;
     node->storage_stats = stats;
     pthread_mutex_unlock(&node->report_lock);
     if (is_news)
         mailbox_wake(&node->news);
+}
+
+static void look_after_disk(struct node *node)
+{
+    look_at_room(node);
+    storage_health_look(node);
 }
 
 /* While writes are refused only the looks show that all is well again. Other nodes wait for a node
@@ -312,6 +343,8 @@ static uint64_t look_when_due(struct node *node)
         look_after_disk(node);
         atomic_store(&node->looked_ns, now.ns);
         since_ns = 0;
+    } else if (atomic_load(&node->unlooked_bytes) >= LOOK_BYTES) {
+        look_at_room(node);
     }
     uint64_t interval_ns = look_interval_ns(node);
     return since_ns < interval_ns ? interval_ns - since_ns : 0;

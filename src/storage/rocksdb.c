@@ -81,6 +81,7 @@ enum error_code store_open_again(struct rocksdb_store *store, struct error *ret_
 {
     const unsigned closed = STORE_REFUSING | STORE_BEHIND;
 
+    store->merges_wait = store->faults & STORE_FULL;
     store->faults |= closed;
     store_close_database(store);
     store_queue_drop(store);
@@ -103,6 +104,8 @@ static enum error_code rocksdb_make_writable(struct rocksdb_store *store, struct
     if (!(store->faults & STORE_REFUSING))
         return ERROR_NONE;
     uint64_t free_bytes = 0;
+    if (store->faults & STORE_FULL)
+        ballast_release(&store->ballast);
     if ((store->faults & STORE_FULL) &&
         (files_free_bytes(store->folder, &free_bytes, NULL) || free_bytes < needed))
         return error_set(ret_error, ERROR_DISK_FULL, "%s: %llu bytes free, %llu needed",
@@ -239,8 +242,11 @@ static enum error_code rocksdb_commit_locked(struct rocksdb_store *store,
                                              struct storage_batch *const *batches, size_t count,
                                              struct error *ret_error)
 {
-    const enum error_code code = store_log_append(store, batches, count, ret_error);
+    enum error_code code = store_log_append(store, batches, count, ret_error);
 
+    /* Nothing was written: the log found no room for its next file. */
+    if (code == ERROR_DISK_FULL && ballast_release(&store->ballast))
+        code = store_log_append(store, batches, count, ret_error);
     if (code) {
         struct log_stats stats;
 
@@ -278,6 +284,8 @@ static enum error_code rocksdb_commit_all(struct rocksdb_store *store,
                                           struct error *ret_error)
 {
     enum error_code code = store_begin_write(store, ret_error);
+    if (code == ERROR_DISK_FULL && ballast_held(&store->ballast))
+        code = store_begin_write(store, ret_error); /* which gives up the ballast */
     if (code)
         return code;
     code = store_queue_make_room(store, ret_error);
@@ -376,6 +384,42 @@ static uint64_t rocksdb_property_sum(struct rocksdb_store *store, const char *na
     return sum;
 }
 
+/* With commit_lock. */
+static void rocksdb_resume_merges(struct rocksdb_store *store)
+{
+    static const char *const names[] = {"disable_auto_compactions"}, *const values[] = {"false"};
+
+    if (!store->merges_wait || store->faults || !store->db)
+        return;
+    store->merges_wait = false;
+    for (size_t i = 0; i < STORE_TABLE_COUNT; i++) {
+        char *text = NULL;
+
+        rocksdb_set_options_cf(store->db, store->tables[i], 1, names, values, &text);
+        store->merges_wait |= text != NULL;
+        rocksdb_free(text);
+    }
+}
+
+/* The ballast counts as free: it is there for what the caller asks. */
+static void rocksdb_stats_disk(struct rocksdb_store *store, struct storage_stats *ret_stats)
+{
+    uint64_t free_bytes;
+
+    if (files_free_bytes(store->folder, &free_bytes, NULL))
+        free_bytes = 0; /* a disk that does not answer takes no more */
+    else if (!store->is_reader && pthread_mutex_trylock(&store->commit_lock) == 0) {
+        if (!(store->faults & STORE_FULL))
+            ballast_fill(&store->ballast, free_bytes);
+        if (free_bytes >= store->ballast.bytes)
+            rocksdb_resume_merges(store);
+        pthread_mutex_unlock(&store->commit_lock);
+        files_free_bytes(store->folder, &free_bytes, NULL);
+    }
+    ret_stats->disk_free_bytes = free_bytes + ballast_held(&store->ballast);
+    ret_stats->disk_floor_bytes = ballast_floor(&store->ballast);
+}
+
 static void rocksdb_stats(struct storage *storage, struct storage_stats *ret_stats)
 {
     struct rocksdb_store *store = store_of(storage);
@@ -394,8 +438,7 @@ static void rocksdb_stats(struct storage *storage, struct storage_stats *ret_sta
     if (store->blocks_aside)
         snprintf(ret_stats->found, sizeof(ret_stats->found), "%s", store->block_found);
     pthread_mutex_unlock(&store->block_lock);
-    if (files_free_bytes(store->folder, &ret_stats->disk_free_bytes, NULL))
-        ret_stats->disk_free_bytes = 0; /* a disk that does not answer takes no more */
+    rocksdb_stats_disk(store, ret_stats);
     struct log_stats log;
     log_get_stats(store->log, &log);
     ret_stats->disk_bytes = log.reserved;
@@ -435,6 +478,7 @@ void store_close(struct rocksdb_store *store)
     rocksdb_compactionfilter_destroy(store->pointer_filter);
     rocksdb_compactionfilter_destroy(store->name_filter);
     rocksdb_cache_destroy(store->cache);
+    ballast_deinit(&store->ballast);
     pthread_mutex_destroy(&store->commit_lock);
     pthread_mutex_destroy(&store->write_lock);
     pthread_mutex_destroy(&store->apply_lock);

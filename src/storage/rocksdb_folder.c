@@ -481,6 +481,9 @@ static enum error_code rocksdb_folder_compare_file(const char *folder,
 {
     const struct folder_file *found = rocksdb_folder_find(listing, closed->name);
 
+    /* The next file of the log has no content yet. A start on a full disk removes it. */
+    if (!found && strcmp(closed->name, FOLDER_SPARE_NAME) == 0)
+        return ERROR_NONE;
     if (!found)
         return error_set(ret_error, ERROR_CORRUPT, "%s/%s is missing since the last stop" ADVICE,
                          folder, closed->name, folder);

@@ -24,7 +24,8 @@
 #define FOLDER_REACHED_NAME  "REACHED" /* how far the log had come: rocksdb_log.c */
 #define FOLDER_CLOSED_NAME   "CLOSED"
 #define FOLDER_LIVE_NAME     "LIVE"
-#define FOLDER_LOG_NAME      "log"     /* the folder of our log */
+#define FOLDER_LOG_NAME      "log" /* the folder of our log */
+#define FOLDER_SPARE_NAME    "log/spare"
 #define FOLDER_DAMAGED_NAME  "damaged" /* tables with damaged blocks, as they were */
 
 #define FOLDER_NAME_SIZE 64 /* of a file of RocksDB, with its end */

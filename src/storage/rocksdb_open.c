@@ -2,6 +2,8 @@
 #include "storage/rocksdb_store.h"
 #include "sys/files.h"
 
+#include <limits.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 /* The sizes that fit a machine with a gigabyte to spare; docs/storage.md gives the reasons. */
@@ -29,6 +31,9 @@ enum {
     EVENT_LOG_BYTES = 1 << 20,
     EVENT_LOG_COUNT = 3,
     EVENT_LOG_FATAL = 4,
+    FREE_BYTES_MIN =
+        1 << 20, /* on the disk, to open: this library aborts when a write fails then */
+    SEGMENT_BYTES = 16 << 20,
 };
 
 #define NAME_FILTER_SHARE 0.05 /* of a memtable */
@@ -129,7 +134,7 @@ static rocksdb_options_t *rocksdb_open_table_options(const struct rocksdb_store 
     rocksdb_open_set_blocks(options, store->cache,
                             table != STORE_META && table != STORE_QUARANTINE);
     rocksdb_open_set_levels(options);
-    rocksdb_options_set_disable_auto_compactions(options, store->is_reader);
+    rocksdb_options_set_disable_auto_compactions(options, store->is_reader || store->merges_wait);
     if (table == STORE_TIMERS) {
         rocksdb_options_set_write_buffer_size(options, memtable_bytes);
         rocksdb_options_set_max_write_buffer_number(options, MEMTABLE_COUNT);
@@ -599,6 +604,8 @@ static bool rocksdb_open_store_init(struct rocksdb_store *store,
     store->options = *options;
     if (!options->memtable_bytes)
         store->options.memtable_bytes = MEMTABLE_BYTES;
+    if (!options->segment_bytes)
+        store->options.segment_bytes = SEGMENT_BYTES;
     store->retention.retain_ms = options->retain_ms;
     rocksdb_open_store_init_locks(store);
     buffer_init(&store->scratch);
@@ -678,6 +685,37 @@ static enum error_code rocksdb_open_take_folder(struct rocksdb_store *store,
     return folder_write_identity(store->folder, &store->identity, ret_error);
 }
 
+/* Fits the sizes to the disk, and gives up the ballast if that is what opening needs. */
+static enum error_code rocksdb_open_prepare_disk(struct rocksdb_store *store,
+                                                 struct error *ret_error)
+{
+    struct ballast_sizes sizes = {store->options.memtable_bytes, store->options.segment_bytes};
+    uint64_t disk_bytes = UINT64_MAX, free_bytes = UINT64_MAX;
+    char spare[PATH_MAX];
+
+    if ((size_t)snprintf(spare, sizeof(spare), "%s/" FOLDER_SPARE_NAME, store->home) >=
+        sizeof(spare))
+        return error_set(ret_error, ERROR_IO, "a path of %zu bytes", strlen(store->home));
+
+    files_disk_bytes(store->home, &disk_bytes, NULL);
+    files_free_bytes(store->home, &free_bytes, NULL);
+    sizes = ballast_fit(sizes, disk_bytes);
+    store->options.memtable_bytes = sizes.memtable_bytes;
+    store->options.segment_bytes = sizes.segment_bytes;
+    if (!ballast_init(&store->ballast, store->home, sizes))
+        return error_set(ret_error, ERROR_NO_MEMORY, "open");
+    if (free_bytes < ballast_floor(&store->ballast))
+        free_bytes += ballast_release(&store->ballast);
+    /* The next file of the log can be made again when there is room. */
+    if (free_bytes < FREE_BYTES_MIN && !files_remove(spare, NULL))
+        files_free_bytes(store->home, &free_bytes, NULL);
+    if (free_bytes >= FREE_BYTES_MIN)
+        return ERROR_NONE;
+    return error_set(ret_error, ERROR_DISK_FULL,
+                     "%s: the disk is full: %llu bytes are free, a start needs %d", store->home,
+                     (unsigned long long)free_bytes, FREE_BYTES_MIN);
+}
+
 /* Makes the folder, locks it, and looks at it before RocksDB does. A damaged folder, or a folder
  * of others, is refused before anything is changed. */
 static enum error_code rocksdb_open_prepare_folder(struct rocksdb_store *store,
@@ -702,6 +740,8 @@ static enum error_code rocksdb_open_prepare_folder(struct rocksdb_store *store,
                          "%s; restore a backup, or set storage_damage = skip to start without what "
                          "it cost",
                          state->loss.text);
+    if (!code)
+        code = rocksdb_open_prepare_disk(store, ret_error);
     if (!code)
         code = rocksdb_open_take_folder(store, ret_error);
     if (!code && state->has_no_log)
@@ -801,6 +841,8 @@ enum error_code rocksdb_storage_open(const struct rocksdb_options *options,
         store_close(store);
         return code;
     }
+    struct storage_stats stats;
+    storage_stats(&store->storage, &stats); /* makes the ballast */
     *ret_storage = &store->storage;
     return ERROR_NONE;
 }

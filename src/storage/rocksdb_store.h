@@ -8,6 +8,7 @@
  *   rocksdb_open.c     options, the data folder and its format
  *   rocksdb_read.c     scans, finding one, and setting damaged records aside
  *   rocksdb_block.c    mending damaged tables
+ *   ballast.c          disk space that is held back
  *   rocksdb_filter.c   which records a compaction drops, and touches
  *   rocksdb_folder.c   the files, before the database is opened
  *   rocksdb_backup.c   copies while it runs
@@ -17,6 +18,7 @@
 #define TICKWHEEL_STORAGE_ROCKSDB_STORE_H
 
 #include "log/log.h"
+#include "storage/ballast.h"
 #include "storage/prepare.h"
 #include "storage/rocksdb.h"
 #include "storage/rocksdb_folder.h"
@@ -120,6 +122,8 @@ struct rocksdb_store {
     int folder_lock;                  /* from files_lock_folder; -1: none */
     struct folder_state folder_state; /* as it was found */
     struct folder_identity identity;  /* as FOLDER has it */
+    bool merges_wait; /* opened while the disk was full: a merge would take what flushes need */
+    struct ballast ballast; /* changed with commit_lock, or before the threads start */
     uint16_t partition_count;
     uint64_t format; /* of the folder; 0: it is new */
     _Atomic uint64_t corrupt_count;

@@ -156,6 +156,7 @@ struct storage_stats {
     uint64_t lost_writes;           /* that a damaged log cost at the last start */
     uint64_t disk_bytes;            /* estimate of what the backend's files take */
     uint64_t disk_free_bytes;       /* on its file system; UINT64_MAX when there is none */
+    uint64_t disk_floor_bytes;      /* of free bytes, which the backend needs for what it has */
     uint64_t memory_bytes;          /* estimate: caches and write buffers */
 };
 

@@ -504,12 +504,54 @@ enum error_code files_measure_syncs(const char *folder, uint64_t *ret_ns, size_t
     return code;
 }
 
+static enum error_code files_ask_disk(const char *path, struct statvfs *ret_info,
+                                      struct error *ret_error)
+{
+    return statvfs(path, ret_info) == 0 ? ERROR_NONE
+                                        : files_failed(ret_error, "ask for the disk of", path);
+}
+
 enum error_code files_free_bytes(const char *path, uint64_t *ret_bytes, struct error *ret_error)
 {
     struct statvfs info;
+    const enum error_code code = files_ask_disk(path, &info, ret_error);
 
-    if (statvfs(path, &info) != 0)
-        return files_failed(ret_error, "ask for the free disk of", path);
-    *ret_bytes = (uint64_t)info.f_bavail * info.f_frsize;
+    if (!code)
+        *ret_bytes = (uint64_t)info.f_bavail * info.f_frsize;
+    return code;
+}
+
+enum error_code files_disk_bytes(const char *path, uint64_t *ret_bytes, struct error *ret_error)
+{
+    struct statvfs info;
+    const enum error_code code = files_ask_disk(path, &info, ret_error);
+
+    if (!code)
+        *ret_bytes = (uint64_t)info.f_blocks * info.f_frsize;
+    return code;
+}
+
+enum error_code files_size(const char *path, uint64_t *ret_bytes, struct error *ret_error)
+{
+    struct stat info;
+
+    if (stat(path, &info) != 0)
+        return files_failed(ret_error, "look at", path);
+    *ret_bytes = (uint64_t)info.st_size;
     return ERROR_NONE;
+}
+
+enum error_code files_reserve(const char *path, uint64_t bytes, struct error *ret_error)
+{
+    const int file = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+
+    if (file < 0)
+        return files_failed(ret_error, "make", path);
+    enum error_code code = ERROR_NONE;
+    if (fallocate(file, 0, 0, (off_t)bytes) != 0 || fsync(file) != 0)
+        code = errno == ENOSPC || errno == EDQUOT
+                   ? error_set(ret_error, ERROR_DISK_FULL, "reserve %s: the disk is full", path)
+                   : files_failed(ret_error, "reserve", path);
+    close(file);
+    return code;
 }

@@ -18,7 +18,7 @@ class LostFolderTest(DaemonCase):
     def assert_lost(self):
         self.assertEqual(self.daemon.call("POST", "/v1/timers", {"after": "1h", "target": self.receiver.url()})[0], 503)
         harness.wait_until(lambda: "removed or replaced" in str(self.daemon.call("GET", "/readyz")), 3, "said")
-        self.assertEqual(self.daemon.metric("tickwheel_storage_lost"), 1)
+        harness.wait_until(lambda: self.daemon.metric("tickwheel_storage_lost") == 1, 3, "counted")
         self.daemon.find_in_output(r"event=storage_failed cause=.*was removed or replaced")
 
     def take_away(self):

@@ -532,7 +532,7 @@ uint16_t node_partition_next(struct node *node, unsigned shard, size_t count)
 void node_health(struct node *node, struct node_health *ret_health)
 {
     pthread_mutex_lock(&node->lock);
-    *ret_health = (struct node_health){.is_ready = !node->not_ready};
+    *ret_health = (struct node_health){.is_ready = !node->not_ready, .is_recovered = true};
     if (node->not_ready)
         strncpy(ret_health->reason, node->not_ready, sizeof(ret_health->reason) - 1);
     pthread_mutex_unlock(&node->lock);
