@@ -257,6 +257,8 @@ static void test_a_follower_is_rewound(void **state)
     struct rlimit limit;
     enum error_code code;
 
+    fixture->options.cluster = 1;
+    disk_reopen(fixture);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
     struct rlimit none = limit;
     none.rlim_cur = 1;
