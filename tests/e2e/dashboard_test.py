@@ -36,7 +36,7 @@ WATCHED = """(() => {
   window.fetch = async (path, options = {}) => {
     if (!path.startsWith("/v1/events")) {
       asked.push(`${options.method ?? "GET"} ${path}`);
-      if (path.startsWith("/v1/timers?")) readAt.push(performance.now());
+      if (path.startsWith("/v1/timers?") && !path.includes("cursor=")) readAt.push(performance.now());
       return ask(path, options);
     }
     const stream = {path, last: options.headers["Last-Event-ID"], isOpen: true, broken: new AbortController()};
@@ -752,7 +752,7 @@ class DashboardTest(DaemonCase):
         for path in found:
             text = self.daemon.call("GET", path)[2]
             found += [file for file in dict.fromkeys(
-                re.findall(r'"(/ui/[^"]+)"', text) + [f"/ui/{name}" for name in re.findall(r'from "\./([^"]+)"', text)])
+                [f"/{name}" for name in re.findall(r'"(ui/[^"]+)"', text)] + [f"/ui/{name}" for name in re.findall(r'from "\./([^"]+)"', text)])
                 if file not in found]
         return found
 
