@@ -252,6 +252,26 @@ static void test_every_pair(void **state)
     }
 }
 
+/* A folder of a version that wrote no FOLDER is known by its places. proves: folder-kinds */
+static void test_without_identity(void **state)
+{
+    struct error error = {.text = ""};
+    char path[PATH_SIZE], name[PATH_SIZE + 10];
+
+    (void)state;
+    folders_fresh(KIND_CLUSTER, path);
+    snprintf(name, sizeof(name), "%s/" FOLDER_IDENTITY_NAME, path);
+    assert_int_equal(unlink(name), 0);
+    assert_false(folders_start(folders_host(1, path, NULL), &error));
+    assert_non_null(strstr(error.text, OF_CLUSTER));
+    struct cluster_host *host = folders_host(0, path, "test");
+    assert_true(folders_start(host, &error));
+    cluster_await(host, true);
+    cluster_halt(host);
+    assert_false(folders_start(folders_host(0, path, "other"), &error)); /* it knows now */
+    assert_non_null(strstr(error.text, "is of the cluster"));
+}
+
 /* The log is older than the folder: it was made again under its id, or put back.
  * proves: folder-kinds */
 static void test_newer_than_its_log(void **state)
@@ -390,6 +410,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_pair),
+        cmocka_unit_test(test_without_identity),
         cmocka_unit_test(test_newer_than_its_log),
         cmocka_unit_test(test_two_at_a_time),
     };

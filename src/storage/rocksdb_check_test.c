@@ -322,8 +322,12 @@ static void test_metas(void **state)
 static void test_restoring(void **state)
 {
     struct check_fixture *fixture = *state;
-    struct storage_place place = {.next = 7, .epoch = 1, .sweep_end = 7};
+    struct storage_place place = {.next = 7, .epoch = 1};
 
+    fixture->options.cluster = TESTING_CLUSTER;
+    assert_int_equal(storage_apply(fixture->storage, 0, (struct bytes){0}, &place, NULL),
+                     ERROR_NONE);
+    place.sweep_end = 7;
     assert_int_equal(storage_apply(fixture->storage, 1, (struct bytes){0}, &place, NULL),
                      ERROR_NONE);
     assert_finds(fixture, 1, "partition 1 was being restored from the log of its cluster");

@@ -98,6 +98,7 @@ static int be_follower(char **arguments)
 
     snprintf(folder.path, sizeof(folder.path), "%s", arguments[0]);
     struct rocksdb_options options = testing_options(&folder, MODEL_PARTITIONS);
+    options.cluster = TESTING_CLUSTER;
     struct storage *storage;
     if (rocksdb_storage_open(&options, &storage, NULL))
         return 1;
@@ -260,6 +261,7 @@ static void assert_follower(const struct testing_folder *folder, uint64_t seed,
                             uint64_t *ret_applied)
 {
     struct rocksdb_options options = testing_options(folder, MODEL_PARTITIONS);
+    options.cluster = TESTING_CLUSTER;
     struct storage *storage = testing_open(&options), *copy;
     struct testing_folder backup;
     struct storage_backup ignored;

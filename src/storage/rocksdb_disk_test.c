@@ -273,6 +273,7 @@ static void test_a_follower_is_rewound(void **state)
     assert_true(place.next < next && place.seq == place.next);
     assert_true(follow_until(fixture, place.next, next + 1, &code) == next + 1);
     assert_disk_count(fixture, next + 1);
+    fixture->options.cluster = TESTING_CLUSTER;
     disk_reopen(fixture);
     assert_disk_count(fixture, next + 1);
 }

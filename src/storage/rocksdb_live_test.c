@@ -322,6 +322,26 @@ static void test_live_young_older_log(void **state)
     }
 }
 
+/* A backup has no log, so a log beside it is that of another folder. proves: missing-log */
+static void test_live_backup_with_a_log(void **state)
+{
+    struct live_fixture *fixture = *state;
+    struct storage_backup backup;
+    char from[600], to[600];
+
+    live_write(fixture, 1, 10);
+    testing_folder_remove(&fixture->killed);
+    assert_int_equal(storage_backup(fixture->storage, fixture->killed.path, &backup, NULL),
+                     ERROR_NONE);
+    live_copy_folder(fixture, live_log_of(&fixture->folder, from),
+                     live_log_of(&fixture->killed, to));
+    fixture->options.folder = fixture->killed.path;
+    assert_live_refused(fixture, "holds writes of tables that are not here");
+    assert_live_check_refused(fixture, "holds writes of tables that are not here");
+    files_remove_folder(to);
+    assert_live_timers(fixture, 10);
+}
+
 /* REACHED that a power cut has torn, or that is gone, holds up no start. */
 static void test_live_reached_torn(void **state)
 {
@@ -599,6 +619,7 @@ int main(void)
         TEST(test_live_log_of_another),
         TEST(test_live_young_folder),
         TEST(test_live_young_older_log),
+        TEST(test_live_backup_with_a_log),
         TEST(test_live_reached_torn),
         TEST(test_live_unsynced),
         TEST(test_live_without_identity),

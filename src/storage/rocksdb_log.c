@@ -312,18 +312,25 @@ static bool rocksdb_log_is_used(const char *path)
     return is_used;
 }
 
-enum error_code store_log_begin(struct rocksdb_store *store, uint64_t begin,
-                                struct error *ret_error)
+/* Tables that have no log, as those of a backup, with a log of others beside them. */
+static enum error_code rocksdb_log_check_unused(const struct rocksdb_store *store,
+                                                struct error *ret_error)
 {
     char path[PATH_MAX];
     const enum error_code code = rocksdb_log_path(store, path, ret_error);
 
-    if (code)
+    if (code || !rocksdb_log_is_used(path))
         return code;
-    if (rocksdb_log_is_used(path))
-        return error_set(ret_error, ERROR_CORRUPT,
-                         "%.150s holds writes of tables that are not here; restore a backup", path);
-    return store_log_make(store, begin, ret_error);
+    return error_set(ret_error, ERROR_CORRUPT,
+                     "%.150s holds writes of tables that are not here; restore a backup", path);
+}
+
+enum error_code store_log_begin(struct rocksdb_store *store, uint64_t begin,
+                                struct error *ret_error)
+{
+    const enum error_code code = rocksdb_log_check_unused(store, ret_error);
+
+    return code ? code : store_log_make(store, begin, ret_error);
 }
 
 /* Begins a log in place of a lost log, and counts the records that only that log had. */
@@ -397,8 +404,10 @@ enum error_code store_log_follow(struct rocksdb_store *store, struct error *ret_
     if (code)
         return code;
     store->applied = mark.offset;
-    if (store->is_looking || (store->is_reader && store->folder_state.has_no_log))
+    if (store->is_looking)
         return ERROR_NONE;
+    if (store->is_reader && store->folder_state.has_no_log)
+        return rocksdb_log_check_unused(store, ret_error);
     if (!was_open && (code = rocksdb_log_open_old(store, mark.offset + 1, ret_error)))
         return code;
     code = rocksdb_log_replay(store, mark, &cause);

@@ -197,6 +197,7 @@ static void follower_open(struct follower *follower)
 {
     struct rocksdb_options options = testing_options(&follower->folder, MODEL_PARTITIONS);
 
+    options.cluster = TESTING_CLUSTER;
     follower->storage =
         *follower->folder.path ? testing_open(&options) : memory_storage_create(MODEL_PARTITIONS);
     assert_non_null(follower->storage);

@@ -51,6 +51,7 @@ static inline void testing_folder_remove(const struct testing_folder *folder)
 /* ---- opening ---- */
 
 #define TESTING_FOREVER UINT64_MAX
+#define TESTING_CLUSTER 5 /* of options, where partitions follow a log */
 
 static inline struct rocksdb_options testing_options(const struct testing_folder *folder,
                                                      uint16_t partition_count)
