@@ -1,0 +1,67 @@
+#!/usr/bin/env python3
+"""Goal: the last line of scripts/test counts what passed and what was skipped apart. Method: the script in a tree of its
+own, whose tests pass, skip as a whole, skip some of their cases, and fail; only cmake, which would build, has a stand-in.
+"""
+
+import os
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+TESTS = """cmake_minimum_required(VERSION 3.16)
+project(summary NONE)
+enable_testing()
+add_test(NAME good COMMAND sh -c "echo '[       OK ] a'; echo '[       OK ] b'")
+add_test(NAME partly COMMAND sh -c "echo '[  SKIPPED ] c'; echo '[  SKIPPED ] 2 test(s), listed below:'")
+add_test(NAME python COMMAND sh -c "echo 'OK (skipped=3)'")
+add_test(NAME none_here COMMAND sh -c "exit 77")
+add_test(NAME none_either COMMAND sh -c "exit 77")
+set_tests_properties(none_here none_either PROPERTIES SKIP_RETURN_CODE 77)
+add_test(NAME bad COMMAND sh -c "exit 1")
+"""
+
+
+class Summary(unittest.TestCase):
+    def setUp(self):
+        self.folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, self.folder)
+        os.makedirs(os.path.join(self.folder, "scripts"))
+        os.makedirs(os.path.join(self.folder, "bin"))
+        shutil.copy(os.path.join(ROOT, "scripts", "test"), os.path.join(self.folder, "scripts"))
+        with open(os.path.join(self.folder, "CMakeLists.txt"), "w", encoding="utf-8") as file:
+            file.write(TESTS)
+        subprocess.run(["cmake", "-S", self.folder, "-B", os.path.join(self.folder, "build/dev")], check=True,
+                       capture_output=True)
+        cmake = os.path.join(self.folder, "bin/cmake")
+        with open(cmake, "w", encoding="utf-8") as file:
+            file.write("#!/bin/sh\n")
+        os.chmod(cmake, 0o755)
+
+    def run_script(self, *arguments):
+        path = os.path.join(self.folder, "bin") + os.pathsep + os.environ["PATH"]
+        return subprocess.run([os.path.join(self.folder, "scripts/test"), "dev", *arguments], capture_output=True,
+                              text=True, check=False, env=dict(os.environ, PATH=path))
+
+    def test_what_was_skipped_has_not_passed(self):
+        done = self.run_script("-E", "bad")
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+        last = done.stdout.splitlines()[-1]
+        self.assertRegex(last, r"^dev: 3 test programs passed, 2 unit tests among them, in \d+ s; "
+                               r"2 skipped \(none_here none_either\), and 5 tests of those that passed$")
+
+    def test_a_failure_is_a_failure(self):
+        done = self.run_script()
+        self.assertNotEqual(done.returncode, 0)
+        self.assertIn("dev: FAILED, see above (3 test programs passed; 2 skipped (none_here none_either), and 5 tests "
+                      "of those that passed)", done.stderr)
+
+    def test_nothing_was_skipped(self):
+        done = self.run_script("-R", "good")
+        self.assertTrue(done.stdout.splitlines()[-1].endswith("; 0 skipped, and 0 tests of those that passed"))
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)
