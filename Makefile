@@ -31,7 +31,7 @@ run: build ## install missing packages, build, and start tickwheeld on 127.0.0.1
 		--webhook-allow "127.0.0.0/8,::1/128" $(FLAGS)
 
 cluster: ## three Kafka brokers and three nodes on this machine, to try a cluster; prints a curl, and a kill to survive
-	@scripts/install-deps brokers
+	@scripts/install-deps kafka
 	@tests/brokers/kafka/fetch
 	@$(MAKE) --no-print-directory build
 	@exec scripts/cluster $(FLAGS)
@@ -91,7 +91,7 @@ test-brokers: ## the tests of Kafka (the cluster's log too) and RabbitMQ against
 	@TEST_BROKERS=all scripts/test dev -R 'broker_(kafka|kafka_log|cluster|compose|copies|import|once|pass|rabbitmq|sweep)_test|cluster_script_test'
 
 test-cluster: ## a cluster on three Kafka brokers, some of which are killed, and nodes too; ten minutes
-	@scripts/install-deps brokers
+	@scripts/install-deps cluster-test
 	@tests/brokers/kafka/fetch
 	@cmake --preset dev --log-level=WARNING >/dev/null
 	@cmake --build build/dev -j $(JOBS) --target tickwheeld receiver log_tool kafka_tool >/dev/null
@@ -99,7 +99,7 @@ test-cluster: ## a cluster on three Kafka brokers, some of which are killed, and
 		PYTHONDONTWRITEBYTECODE=1 TEST_BUILD=build/dev TEST_ROUNDS=3 python3 $$each -v || [ $$? -eq 77 ] || exit 1; done
 
 test-cluster-long: ## faults of nodes, brokers, network, clocks and disks under load, hours; ROWS="kill stop" ROUNDS=10 for less
-	@scripts/install-deps brokers
+	@scripts/install-deps cluster-test
 	@tests/brokers/kafka/fetch
 	@scripts/rocksdb --hint
 	@cmake --preset release --log-level=WARNING -DTICKWHEEL_TESTS=ON >/dev/null
