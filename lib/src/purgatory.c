@@ -62,7 +62,7 @@ static void purgatory_operation_close(struct tw_purgatory *purgatory,
 
     struct purgatory_watch_list *list = operation->first->list;
 
-    tw_wheel_disarm(home->wheel, operation->timer);
+    tw_hierarchy_cancel(home->wheel, &operation->timer);
     tw__watch_drop(purgatory, home, operation->first);
     tw__watch_list_settle(home, list);
     atomic_store(&operation->state, (generation + 1) << 4);
@@ -74,24 +74,40 @@ static void purgatory_operation_close(struct tw_purgatory *purgatory,
         home->retired_count++;
 }
 
-/* Ends a claimed operation and completes it. `watch`, unless NULL, is the watch in a list of
- * `shard` by which it was found, and is removed at once. */
+/* Removes the watches of a claimed operation but the first: all of them in TW_UNLINK_AT_ONCE, where
+ * the chain behind the first has them; otherwise only `found`, which may be NULL or the first. A
+ * list of another key is freed when it is empty. */
+static void purgatory_operation_unwatch(struct tw_purgatory *purgatory,
+                                        struct purgatory_operation *operation,
+                                        struct purgatory_watch *found)
+{
+    bool is_all = purgatory->unlink == TW_UNLINK_AT_ONCE;
+    struct purgatory_watch *watch = is_all ? operation->first->sibling : found;
+
+    while (watch && watch != operation->first) {
+        struct purgatory_watch *next = is_all ? watch->sibling : NULL;
+        struct purgatory_watch_list *list = watch->list;
+        /* A list of a living watch stays, and so does its key. */
+        struct purgatory_shard *shard = shard_of(purgatory, list->key);
+        pthread_mutex_lock(&shard->lock);
+        tw__watch_drop(purgatory, shard, watch);
+        tw__watch_list_settle(shard, list);
+        pthread_mutex_unlock(&shard->lock);
+        watch = next;
+    }
+}
+
+/* Ends a claimed operation and completes it. `found`, unless NULL, is the watch by which it was
+ * found, and is removed at once. */
 static void purgatory_operation_end(struct tw_purgatory *purgatory,
                                     struct purgatory_operation *operation, uint32_t generation,
-                                    enum tw_completion why, struct purgatory_shard *shard,
-                                    struct purgatory_watch *watch)
+                                    enum tw_completion why, struct purgatory_watch *found)
 {
     struct purgatory_shard *home = operation->home;
     void *callers = operation->operation;
 
-    if (watch && watch != operation->first && shard != home) {
-        pthread_mutex_lock(&shard->lock);
-        tw__watch_drop(purgatory, shard, watch);
-        pthread_mutex_unlock(&shard->lock);
-    }
+    purgatory_operation_unwatch(purgatory, operation, found);
     pthread_mutex_lock(&home->lock);
-    if (watch && watch != operation->first && shard == home)
-        tw__watch_drop(purgatory, shard, watch);
     purgatory_operation_close(purgatory, operation, generation);
     if (why == TW_COMPLETED_BY_EVENT)
         home->by_event_count++;
@@ -116,23 +132,21 @@ static struct purgatory_operation *purgatory_operation_open(struct tw_purgatory 
     if (operation->slot.generation == 1) { /* used for the first time */
         atomic_init(&operation->state, 0);
         operation->home = home;
-        operation->timer = TW_NONE;
+        operation->timer = (struct tw_task){.deadline_ = 0};
     }
-    if (operation->timer == TW_NONE)
-        operation->timer = tw_wheel_open(home->wheel, (uintptr_t)operation);
 
     uint32_t generation = (uint32_t)atomic_load(&operation->state) >> 4;
-    operation->first = operation->timer == TW_NONE
-                           ? NULL
-                           : tw__watch_add(purgatory, home, keys[0], operation, generation);
+    operation->first = tw__watch_add(purgatory, home, keys[0], operation, generation);
     if (!operation->first) {
         tw__slab_give(&home->operations, &operation->slot);
         return NULL;
     }
+    if (purgatory->unlink == TW_UNLINK_AT_ONCE)
+        operation->first->sibling = NULL;
     operation->operation = callers;
     operation->key_count = key_count;
     atomic_store(&operation->state, generation << 4 | STATE_TRYING);
-    tw_wheel_arm(home->wheel, operation->timer, deadline);
+    tw_hierarchy_schedule(home->wheel, &operation->timer, deadline);
     return operation;
 }
 
@@ -141,15 +155,19 @@ static bool purgatory_operation_watch(struct tw_purgatory *purgatory,
                                       struct purgatory_operation *operation, uint32_t generation,
                                       const uint64_t *keys, size_t key_count)
 {
-    bool is_watched = true;
+    struct purgatory_watch *watch = operation->first;
 
-    for (size_t i = 1; i < key_count && is_watched; i++) {
+    for (size_t i = 1; i < key_count && watch; i++) {
         struct purgatory_shard *shard = shard_of(purgatory, keys[i]);
         pthread_mutex_lock(&shard->lock);
-        is_watched = tw__watch_add(purgatory, shard, keys[i], operation, generation) != NULL;
+        watch = tw__watch_add(purgatory, shard, keys[i], operation, generation);
         pthread_mutex_unlock(&shard->lock);
+        if (watch && purgatory->unlink == TW_UNLINK_AT_ONCE) {
+            watch->sibling = operation->first->sibling;
+            operation->first->sibling = watch;
+        }
     }
-    return is_watched;
+    return watch != NULL;
 }
 
 /* Adds to a counter unless the sum would exceed its limit. */
@@ -164,15 +182,28 @@ static bool purgatory_counter_take(atomic_size_t *counter, size_t count, size_t 
     return true;
 }
 
-/* Whether `deadline` is earlier than the reported wake-up time and must be reported. Each shard has
- * an estimate of that time, so that the common lock is taken only for deadlines earlier than the
+/* When expire completes an operation with this deadline: at the first tick that is not before it,
+ * or at once if it is reached already. Called under its home's lock. */
+static uint64_t purgatory_wake_at_of(const struct tw_purgatory *purgatory,
+                                     const struct purgatory_shard *home, uint64_t deadline)
+{
+    uint64_t over = deadline % purgatory->tick;
+
+    if (over == 0 || deadline <= tw_hierarchy_now(home->wheel) || deadline == TW_NEVER)
+        return deadline;
+    uint64_t begun = deadline - over;
+    return begun < TW_NEVER - 1 - purgatory->tick ? begun + purgatory->tick : TW_NEVER - 1;
+}
+
+/* Whether `wake_at` is earlier than the reported wake-up time and must be reported. Each shard has
+ * an estimate of that time, so that the common lock is taken only for times earlier than the
  * estimate. */
-static bool purgatory_wake_is_sooner(struct tw_purgatory *purgatory, uint64_t deadline)
+static bool purgatory_wake_is_sooner(struct tw_purgatory *purgatory, uint64_t wake_at)
 {
     pthread_mutex_lock(&purgatory->wake_lock);
-    bool is_sooner = deadline < purgatory->wake_told;
+    bool is_sooner = wake_at < purgatory->wake_told;
     if (is_sooner)
-        purgatory->wake_told = deadline;
+        purgatory->wake_told = wake_at;
     pthread_mutex_unlock(&purgatory->wake_lock);
     return is_sooner;
 }
@@ -199,9 +230,10 @@ bool tw_purgatory_submit(struct tw_purgatory *purgatory, void *operation, const 
     struct purgatory_operation *opened =
         purgatory_operation_open(purgatory, home, operation, keys, key_count, deadline);
     uint32_t generation = opened ? (uint32_t)atomic_load(&opened->state) >> 4 : 0;
-    bool is_sooner = opened && deadline < home->wake_told;
+    uint64_t wake_at = purgatory_wake_at_of(purgatory, home, deadline);
+    bool is_sooner = opened && wake_at < home->wake_told;
     if (is_sooner)
-        home->wake_told = deadline;
+        home->wake_told = wake_at;
     pthread_mutex_unlock(&home->lock);
     if (!opened) {
         atomic_fetch_sub(&purgatory->operation_count, 1);
@@ -209,17 +241,18 @@ bool tw_purgatory_submit(struct tw_purgatory *purgatory, void *operation, const 
         return false;
     }
     /* Also when it is refused below: its shard's estimate assumes the report. */
-    if (is_sooner && purgatory_wake_is_sooner(purgatory, deadline) && purgatory->on_sooner)
-        purgatory->on_sooner(purgatory->context, deadline);
+    if (is_sooner && purgatory_wake_is_sooner(purgatory, wake_at) && purgatory->on_sooner)
+        purgatory->on_sooner(purgatory->context, wake_at);
     bool is_watched = purgatory_operation_watch(purgatory, opened, generation, keys, key_count);
     if (!is_watched) {
+        purgatory_operation_unwatch(purgatory, opened, NULL);
         pthread_mutex_lock(&home->lock);
         purgatory_operation_close(purgatory, opened, generation);
         pthread_mutex_unlock(&home->lock);
     } else {
         enum tw_completion why;
         if (purgatory_operation_try(purgatory, opened, generation, &why))
-            purgatory_operation_end(purgatory, opened, generation, why, NULL, NULL);
+            purgatory_operation_end(purgatory, opened, generation, why, NULL);
     }
     tw__purge_pay(purgatory, key_count);
     return is_watched;
@@ -285,7 +318,7 @@ static size_t purgatory_key_walk(struct tw_purgatory *purgatory, uint64_t key, u
                 continue;
             died_count += operation->key_count - 1;
             completed_count++;
-            purgatory_operation_end(purgatory, operation, watch->generation, why, shard, watch);
+            purgatory_operation_end(purgatory, operation, watch->generation, why, watch);
         }
         pthread_mutex_lock(&shard->lock);
     }
@@ -307,48 +340,63 @@ size_t tw_purgatory_complete_key(struct tw_purgatory *purgatory, uint64_t key)
     return purgatory_key_walk(purgatory, key, STATE_FORCED);
 }
 
-/* Ends an operation whose time-out is due, unless a thread is trying it. Called under its home's
- * lock. */
-static bool purgatory_operation_time_out(struct tw_purgatory *purgatory,
-                                         struct purgatory_operation *operation)
+/* Operations of one shard whose time-out is due and which this thread has claimed. */
+struct purgatory_ending {
+    struct purgatory_operation *operations[BATCH];
+    uint32_t generations[BATCH];
+    void *callers[BATCH];
+    unsigned count;
+};
+
+/* Claims an operation whose time-out is due, unless a thread is trying it, and ends it where its
+ * other watches may stay. Called under its home's lock. */
+static void purgatory_operation_time_out(struct tw_purgatory *purgatory,
+                                         struct purgatory_operation *operation,
+                                         struct purgatory_ending *ending)
 {
     uint32_t generation = (uint32_t)atomic_load(&operation->state) >> 4;
 
     if (purgatory_operation_claim(operation, generation, STATE_LATE) != CLAIM_MINE)
-        return false;
+        return;
+    ending->operations[ending->count] = operation;
+    ending->generations[ending->count] = generation;
+    ending->callers[ending->count++] = operation->operation;
+    if (purgatory->unlink == TW_UNLINK_AT_ONCE)
+        return; /* its watches first, and for them this lock is in the way */
     purgatory_operation_close(purgatory, operation, generation);
     operation->home->by_timeout_count++;
-    return true;
 }
 
 /* Completes up to `limit` operations of one shard. */
 static size_t purgatory_shard_expire(struct tw_purgatory *purgatory, struct purgatory_shard *shard,
                                      uint64_t now, size_t limit)
 {
-    struct tw_expired due[BATCH];
-    void *ended[BATCH];
+    struct tw_task *due[BATCH];
     size_t count = 0, died_count = 0;
     bool is_behind;
 
     do {
         size_t asked = limit - count < BATCH ? limit - count : BATCH;
-        unsigned ended_count = 0;
+        struct purgatory_ending ending = {.count = 0};
         pthread_mutex_lock(&shard->lock);
-        size_t due_count = tw_wheel_expire(shard->wheel, now, due, asked);
+        size_t due_count = tw_hierarchy_expire(shard->wheel, now, due, asked);
         for (size_t i = 0; i < due_count; i++) {
             struct purgatory_operation *operation =
-                (struct purgatory_operation *)(uintptr_t)due[i].data;
-            if (!purgatory_operation_time_out(purgatory, operation))
-                continue;
-            /* The lock is still held, so the slot has not been reused. */
-            died_count += operation->key_count - 1;
-            ended[ended_count++] = operation->operation;
+                tw_task_item(due[i], struct purgatory_operation, timer);
+            size_t key_count = operation->key_count;
+            unsigned before = ending.count;
+            purgatory_operation_time_out(purgatory, operation, &ending);
+            died_count += ending.count > before ? key_count - 1 : 0;
         }
-        is_behind = due_count == asked || tw_wheel_is_behind(shard->wheel);
+        is_behind = due_count == asked || tw_hierarchy_is_behind(shard->wheel);
         pthread_mutex_unlock(&shard->lock);
-        for (unsigned i = 0; i < ended_count; i++)
-            purgatory->complete(purgatory->context, ended[i], TW_COMPLETED_BY_TIMEOUT);
-        count += ended_count;
+        for (unsigned i = 0; i < ending.count; i++)
+            if (purgatory->unlink == TW_UNLINK_AT_ONCE)
+                purgatory_operation_end(purgatory, ending.operations[i], ending.generations[i],
+                                        TW_COMPLETED_BY_TIMEOUT, NULL);
+            else
+                purgatory->complete(purgatory->context, ending.callers[i], TW_COMPLETED_BY_TIMEOUT);
+        count += ending.count;
     } while (is_behind && count < limit);
     if (died_count > 0)
         tw__purge_pay(purgatory, died_count);
@@ -380,7 +428,7 @@ uint64_t tw_purgatory_wake_at(struct tw_purgatory *purgatory)
     for (unsigned i = 0; i < purgatory->shard_count; i++) {
         struct purgatory_shard *shard = &purgatory->shards[i];
         pthread_mutex_lock(&shard->lock);
-        shard->wake_told = tw_wheel_wake_at(shard->wheel);
+        shard->wake_told = tw_hierarchy_wake_at(shard->wheel);
         if (shard->wake_told < wake_at)
             wake_at = shard->wake_told;
         pthread_mutex_unlock(&shard->lock);

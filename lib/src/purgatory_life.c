@@ -15,18 +15,25 @@ static size_t purgatory_count_or_most(size_t count)
 }
 
 static bool purgatory_shard_init(struct purgatory_shard *shard, struct memory_source source,
-                                 uint64_t start)
+                                 const struct tw_purgatory_options *options)
 {
-    *shard = (struct purgatory_shard){.memory = memory_from(source), .wake_told = start};
-    shard->wheel = tw_wheel_create(&(struct tw_wheel_options){.start = start,
-                                                              .allocate = source.allocate,
-                                                              .release = source.release,
-                                                              .context = source.context});
+    size_t watch_size = options->unlink == TW_UNLINK_AT_ONCE
+                            ? sizeof(struct purgatory_watch)
+                            : offsetof(struct purgatory_watch, sibling);
+
+    *shard = (struct purgatory_shard){.memory = memory_from(source), .wake_told = options->start};
+    shard->wheel =
+        tw_hierarchy_create(&(struct tw_hierarchy_options){.start = options->start,
+                                                           .tick = options->tick,
+                                                           .wheel_size = options->wheel_size,
+                                                           .allocate = source.allocate,
+                                                           .release = source.release,
+                                                           .context = source.context});
     if (!shard->wheel)
         return false;
     pthread_mutex_init(&shard->lock, NULL);
     tw__slab_init(&shard->operations, sizeof(struct purgatory_operation), 0, &shard->memory);
-    tw__slab_init(&shard->watches, sizeof(struct purgatory_watch), 0, &shard->memory);
+    tw__slab_init(&shard->watches, watch_size, 0, &shard->memory);
     tw__slab_init(&shard->lists, sizeof(struct purgatory_watch_list), 0, &shard->memory);
     bucket_init(&shard->ring, 0, BUCKET_NONE);
     return true;
@@ -39,7 +46,7 @@ static void purgatory_shard_deinit(struct purgatory_shard *shard)
     tw__slab_deinit(&shard->watches);
     tw__slab_deinit(&shard->operations);
     pthread_mutex_destroy(&shard->lock);
-    tw_wheel_destroy(shard->wheel);
+    tw_hierarchy_destroy(shard->wheel);
 }
 
 static void purgatory_free(struct tw_purgatory *purgatory, unsigned shard_count)
@@ -63,6 +70,7 @@ struct tw_purgatory *tw_purgatory_create(const struct tw_purgatory_options *opti
     assert(options->try_complete && options->complete);
     assert(shard_count <= TW_PURGATORY_SHARDS_MAX && (shard_count & (shard_count - 1)) == 0);
     assert(percent >= 10 && percent <= 90);
+    assert(options->wheel_size != 1);
 
     struct tw_purgatory *purgatory = memory_take(&memory, 1, sizeof *purgatory);
     if (!purgatory)
@@ -76,6 +84,8 @@ struct tw_purgatory *tw_purgatory_create(const struct tw_purgatory_options *opti
         .watch_count_max = purgatory_count_or_most(options->watch_count_max),
         .dead_percent_max = percent,
         .shard_count = shard_count,
+        .tick = options->tick ? options->tick : 1,
+        .unlink = options->unlink,
         .wake_told = options->start, /* wake_at was not called yet, so no thread sleeps */
     };
     pthread_mutex_init(&purgatory->wake_lock, NULL);
@@ -84,7 +94,7 @@ struct tw_purgatory *tw_purgatory_create(const struct tw_purgatory_options *opti
     purgatory->memory = memory;
     for (unsigned i = 0; i < shard_count; i++)
         if (!purgatory->shards ||
-            !purgatory_shard_init(&purgatory->shards[i], memory.source, options->start)) {
+            !purgatory_shard_init(&purgatory->shards[i], memory.source, options)) {
             purgatory_free(purgatory, i);
             return NULL;
         }
@@ -132,7 +142,7 @@ void tw_purgatory_get_stats(struct tw_purgatory *purgatory, struct tw_purgatory_
         struct purgatory_shard *shard = &purgatory->shards[i];
         pthread_mutex_lock(&shard->lock);
         stats.keys += shard->lists.used_count;
-        stats.memory += shard->memory.bytes + tw_wheel_memory(shard->wheel);
+        stats.memory += shard->memory.bytes + tw_hierarchy_memory(shard->wheel);
         stats.by_event_count += shard->by_event_count;
         stats.by_timeout_count += shard->by_timeout_count;
         stats.purged_count += shard->purged_count;
@@ -209,11 +219,11 @@ void tw_purgatory_check(struct tw_purgatory *purgatory)
              link = link->next_)
             purgatory_check_list(purgatory, shard, (struct purgatory_watch_list *)link, &tally);
         purgatory_check_table(shard);
-        tw_wheel_check(shard->wheel);
+        tw_hierarchy_check(shard->wheel);
         operation_count += tw__slab_check(&shard->operations) - shard->retired_count;
         REQUIRE(tw__slab_check(&shard->watches) == tally.watches);
         REQUIRE(tw__slab_check(&shard->lists) == tally.lists);
-        REQUIRE(tw_wheel_count(shard->wheel) <=
+        REQUIRE(tw_hierarchy_count(shard->wheel) <=
                 shard->operations.used_count - shard->retired_count);
         pthread_mutex_unlock(&shard->lock);
         all.watches += tally.watches;

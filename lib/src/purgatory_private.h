@@ -13,6 +13,10 @@
  * operation in one step. Raising the generation ends an operation; the thread that raises it calls
  * complete(), so it is called once.
  *
+ * In TW_UNLINK_AT_ONCE the claimant removes the watches of an operation before it ends it: a watch
+ * that is alive is removed by no other thread, and so the chain of an operation's watches belongs
+ * to its claimant.
+ *
  * Locks: purge_lock is taken before a shard's lock; never two shard locks at once; none is held
  * while a callback runs.
  */
@@ -39,9 +43,9 @@ enum { SEGMENT_FIRST = 64, SEGMENTS_MAX = 26 };
 struct purgatory_operation {
     struct slab_slot slot;
     struct purgatory_shard *home;
-    void *operation;  /* the caller's */
-    tw_handle timer;  /* timer of the home's wheel, opened when the slot was first used */
-    size_t key_count; /* number of its watches when all are made */
+    void *operation;               /* the caller's */
+    struct tw_task timer;          /* in the home's wheel while it waits */
+    size_t key_count;              /* number of its watches when all are made */
     struct purgatory_watch *first; /* the watch at home, removed with the operation */
     atomic_uint_least32_t state;
 };
@@ -52,6 +56,8 @@ struct purgatory_watch {
     struct purgatory_operation *operation;
     struct purgatory_watch_list *list;
     uint32_t generation;
+    struct purgatory_watch *sibling; /* next watch of the operation; the slot has this field only in
+                                        TW_UNLINK_AT_ONCE */
 };
 
 /* A position in a list that stays valid while the lock is not held: removing a watch moves the
@@ -82,7 +88,7 @@ struct purgatory_key_table {
 struct purgatory_shard {
     pthread_mutex_t lock; /* guards all below */
     struct memory memory;
-    struct tw_wheel *wheel;
+    struct tw_hierarchy *wheel;
     uint64_t wake_told; /* a deadline from here on needs no report, as far as this shard knows */
     struct slab operations;
     struct slab watches;
@@ -117,6 +123,8 @@ struct tw_purgatory {
     size_t watch_count_max;
     unsigned dead_percent_max;
     unsigned shard_count;
+    uint64_t tick;
+    enum tw_purgatory_unlink unlink;
     bool is_closing;
     struct purgatory_shard *shards;
 

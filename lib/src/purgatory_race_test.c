@@ -158,14 +158,16 @@ static void play_sooner(void *context, uint64_t wake_at)
 }
 
 /* Submits two operations and tries a key; returns how many callbacks there were. */
-static unsigned script_run(struct script *script, unsigned shard_count)
+static unsigned script_run(struct script *script, unsigned shard_count,
+                           enum tw_purgatory_unlink unlink)
 {
     script->purgatory =
         tw_purgatory_create(&(struct tw_purgatory_options){.try_complete = play_try,
                                                            .complete = play_complete,
                                                            .on_sooner = play_sooner,
                                                            .context = script,
-                                                           .shard_count = shard_count});
+                                                           .shard_count = shard_count,
+                                                           .unlink = unlink});
     REQUIRE(script->purgatory);
     tw_purgatory_wake_at(script->purgatory);
     play_submit(script);
@@ -197,13 +199,15 @@ static bool event_came_told(const struct script *script)
     return false;
 }
 
-static void no_event_is_missed_in_any_interleaving(struct script *script, unsigned shard_count)
+static void no_event_is_missed_in_any_interleaving(struct script *script, unsigned shard_count,
+                                                   enum tw_purgatory_unlink unlink)
 {
     script->purgatory =
         tw_purgatory_create(&(struct tw_purgatory_options){.try_complete = play_try,
                                                            .complete = play_complete,
                                                            .context = script,
-                                                           .shard_count = shard_count});
+                                                           .shard_count = shard_count,
+                                                           .unlink = unlink});
     REQUIRE(script->purgatory);
     play_submit(script);
     play_submit(script);
@@ -218,7 +222,7 @@ static void no_event_is_missed_in_any_interleaving(struct script *script, unsign
 
 /* All pairs of moments for one pair of actions; returns how many there were. */
 static unsigned interleave(enum purgatory_race_action first, enum purgatory_race_action second,
-                           unsigned shard_count)
+                           unsigned shard_count, enum tw_purgatory_unlink unlink)
 {
     unsigned run_count = 0, callbacks = 1;
 
@@ -226,9 +230,9 @@ static unsigned interleave(enum purgatory_race_action first, enum purgatory_race
         for (unsigned j = i; j <= callbacks; j++) { /* the last never comes */
             struct script script = {.at = {i, j}, .what = {first, second}};
             struct script same = script;
-            callbacks = script_run(&script, shard_count);
+            callbacks = script_run(&script, shard_count, unlink);
             same.is_forced = true; /* complete_key at its end */
-            no_event_is_missed_in_any_interleaving(&same, shard_count);
+            no_event_is_missed_in_any_interleaving(&same, shard_count, unlink);
             run_count++;
         }
     return run_count;
@@ -242,8 +246,10 @@ static void each_callback_is_interrupted_by_each_call(void **state)
     for (unsigned shard_count = 1; shard_count <= 2; shard_count++)
         for (int first = 0; first < ACTION_COUNT; first++)
             for (int second = 0; second < ACTION_COUNT; second++)
-                run_count += interleave((enum purgatory_race_action)first,
-                                        (enum purgatory_race_action)second, shard_count);
+                for (int unlink = TW_UNLINK_BY_PURGE; unlink <= TW_UNLINK_AT_ONCE; unlink++)
+                    run_count += interleave((enum purgatory_race_action)first,
+                                            (enum purgatory_race_action)second, shard_count,
+                                            (enum tw_purgatory_unlink)unlink);
     print_message("%u interleavings\n", run_count);
     assert_true(run_count > 1000);
 }
@@ -394,18 +400,20 @@ static void *force_now_and_then(void *argument)
     return NULL;
 }
 
-static void threads_race_and_each_life_ends_once(void **state)
+static void race_of_threads(enum tw_purgatory_unlink unlink)
 {
     struct arena *arena = calloc(1, sizeof *arena);
     struct submitter submitters[SUBMITTERS];
     pthread_t others[3];
     void *(*const roles[3])(void *) = {bring_events, pass_time, force_now_and_then};
-    (void)state;
 
     assert_non_null(arena);
     arena->seed = conformance_seed();
-    arena->purgatory = tw_purgatory_create(&(struct tw_purgatory_options){
-        .try_complete = life_try, .complete = life_complete, .context = arena, .shard_count = 4});
+    arena->purgatory = tw_purgatory_create(&(struct tw_purgatory_options){.try_complete = life_try,
+                                                                          .complete = life_complete,
+                                                                          .context = arena,
+                                                                          .shard_count = 4,
+                                                                          .unlink = unlink});
     assert_non_null(arena->purgatory);
     for (unsigned i = 0; i < 3; i++)
         assert_int_equal(pthread_create(&others[i], NULL, roles[i], arena), 0);
@@ -424,6 +432,8 @@ static void threads_race_and_each_life_ends_once(void **state)
 
     struct tw_purgatory_stats stats;
     tw_purgatory_get_stats(arena->purgatory, &stats);
+    if (unlink == TW_UNLINK_AT_ONCE)
+        assert_int_equal(stats.watched + stats.purged_count, 0);
     assert_int_equal(stats.delayed, 0); /* also those that only their event could complete */
     assert_int_equal(arena->submitted, LIVES * SUBMITTERS);
     unsigned ended = arena->completed[0] + arena->completed[1] + arena->completed[2];
@@ -436,6 +446,13 @@ static void threads_race_and_each_life_ends_once(void **state)
     tw_purgatory_destroy(arena->purgatory);
     assert_int_equal(arena->completed[TW_COMPLETED_BY_DESTROY], 0);
     free(arena);
+}
+
+static void threads_race_and_each_life_ends_once(void **state)
+{
+    (void)state;
+    race_of_threads(TW_UNLINK_BY_PURGE);
+    race_of_threads(TW_UNLINK_AT_ONCE);
 }
 
 int main(void)

@@ -490,6 +490,64 @@ static void finds_each_of_many_keys(void **state)
     free(probes);
 }
 
+/* Goal: time-outs come at ticks, never early. Method: a coarse tick, a wheel so small that
+ * operations wait in overflow wheels. */
+static void time_outs_follow_the_tick(void **state)
+{
+    struct purgatory_log log = {0};
+    struct probe probes[4] = {probe_new(), probe_new(), probe_new(), probe_new()};
+    const uint64_t key = 1, deadlines[4] = {150, 200, 201, 123456};
+    struct tw_purgatory *purgatory = purgatory_new(
+        &log, (struct tw_purgatory_options){.start = 10, .tick = 100, .wheel_size = 2});
+    (void)state;
+
+    assert_true(tw_purgatory_wake_at(purgatory) == TW_NEVER);
+    for (int i = 0; i < 4; i++)
+        assert_true(tw_purgatory_submit(purgatory, &probes[i], &key, 1, deadlines[i]));
+    assert_int_equal(log.tellings, 1);
+    assert_int_equal(log.told, 200);
+    assert_int_equal(tw_purgatory_expire(purgatory, 199, 10), 0);
+    assert_int_equal(tw_purgatory_expire(purgatory, 200, 10), 2);
+    assert_int_equal(tw_purgatory_expire(purgatory, 299, 10), 0);
+    assert_int_equal(tw_purgatory_expire(purgatory, 300, 10), 1);
+    assert_int_equal(tw_purgatory_expire(purgatory, 123499, 10), 0);
+    assert_int_equal(tw_purgatory_expire(purgatory, 123500, 10), 1);
+    tw_purgatory_check(purgatory);
+    tw_purgatory_destroy(purgatory);
+}
+
+/* Goal: with TW_UNLINK_AT_ONCE a completed operation leaves no watch and no list. Method: complete
+ * operations of five keys, one of them twice, in each way, and look at the gauges. */
+static void unlinking_leaves_no_watch(void **state)
+{
+    struct purgatory_log log = {0};
+    struct probe probe;
+    const uint64_t keys[5] = {1, 2, 3, 2, 99};
+    struct tw_purgatory *purgatory =
+        purgatory_new(&log, (struct tw_purgatory_options){.unlink = TW_UNLINK_AT_ONCE});
+    (void)state;
+
+    for (unsigned way = 0; way < 7; way++) {
+        probe = probe_new();
+        assert_true(tw_purgatory_submit(purgatory, &probe, keys, 5, 100 + way));
+        assert_int_equal(stats_of(purgatory).watched, 5);
+        if (way < 5) {
+            assert_int_equal(tw_purgatory_complete_key(purgatory, keys[way]), 1);
+        } else if (way == 5) {
+            probe.is_ready = true;
+            assert_int_equal(tw_purgatory_try_key(purgatory, 2), 1);
+        } else {
+            assert_int_equal(tw_purgatory_expire(purgatory, 200, 10), 1);
+        }
+        assert_int_equal(probe.completions, 1);
+        assert_int_equal(stats_of(purgatory).watched, 0);
+        assert_int_equal(stats_of(purgatory).keys, 0);
+        tw_purgatory_check(purgatory);
+    }
+    assert_int_equal(stats_of(purgatory).purged_count, 0);
+    tw_purgatory_destroy(purgatory);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -507,6 +565,8 @@ int main(void)
         cmocka_unit_test(destroy_completes_what_waits_and_refuses_more),
         cmocka_unit_test(a_slot_is_retired_when_its_generations_are_used_up),
         cmocka_unit_test(finds_each_of_many_keys),
+        cmocka_unit_test(time_outs_follow_the_tick),
+        cmocka_unit_test(unlinking_leaves_no_watch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -46,8 +46,8 @@
  *            of bytes. Two things with equal keys cost needless tries, but complete_key completes
  *            the operations of both. Hash names that strangers choose with a secret, or they can
  *            choose names whose keys collide.
- * Time       Absolute ticks since any epoch, 64 bits, passed in; no clock is read. No operation
- *            times out before its deadline.
+ * Time       Absolute, 64 bits, in a unit of the caller's, passed in; no clock is read. No
+ *            operation times out before its deadline, or a `tick` after it.
  * Errors     Only create and submit can fail, when memory is short or over a limit. Misuse is a bug
  *            in the caller, which assert() reports.
  * Ownership  A submitted operation belongs to the purgatory until complete() is called for it,
@@ -57,8 +57,9 @@
  * Memory     When an operation is completed, its watch under the first key is freed at once, and so
  *            is the watch by which it was found. Its other watches stay in their lists until a walk
  *            or a purge finds them, at 48 bytes each, and never refer to the operation itself. A
- *            purge keeps such dead watches at about half of all, see `dead_percent_max`. Memory
- *            follows the most held at once; destroy frees it.
+ *            purge keeps such dead watches at about half of all, see `dead_percent_max`; with
+ *            TW_UNLINK_AT_ONCE there are none. Memory follows the most held at once; destroy frees
+ *            it.
  * Threads    Any thread may call any function at any time, except create, destroy and check (no
  *            other call at the same time). Callbacks run in the calling thread without a lock, and
  *            the callbacks of one operation never overlap. They may call any function but destroy;
@@ -97,6 +98,13 @@ enum tw_completion {
     TW_COMPLETED_BY_DESTROY  /* it was still waiting when the purgatory was destroyed */
 };
 
+/* When the watches of a completed operation leave the lists of their keys. */
+enum tw_purgatory_unlink {
+    TW_UNLINK_BY_PURGE = 0, /* when a walk or a purge finds them, see Memory above */
+    TW_UNLINK_AT_ONCE /* before complete() is called; takes a lock for each key, and 8 bytes more
+                               for each watch */
+};
+
 /* Zero means the default in every field but the first two. */
 struct tw_purgatory_options {
     /* Returns whether the operation can be completed. It may be called any number of times, so it
@@ -117,13 +125,24 @@ struct tw_purgatory_options {
     /* The time at which the purgatory starts. Default 0. */
     uint64_t start;
 
+    /* How long a tick is: an operation times out at the first multiple of it that is not before its
+     * deadline. Default 1. */
+    uint64_t tick;
+
+    /* Buckets of each wheel of a part's hierarchy (hierarchy.h): any number of at least 2. A wheel
+     * that spans the usual time-out saves moves. Default 256. */
+    uint32_t wheel_size;
+
+    /* Default TW_UNLINK_BY_PURGE. */
+    enum tw_purgatory_unlink unlink;
+
     /* The most operations, and the most watches of operations, held at once: over either submit
      * refuses. Default, and most: 2^31 - 1 each. */
     size_t operation_count_max;
     size_t watch_count_max;
 
     /* The number of parts, each with a lock and a wheel, into which the keys are divided: a power
-     * of two of at most TW_PURGATORY_SHARDS_MAX. Each part takes at least 130 KB. Default 16. */
+     * of two of at most TW_PURGATORY_SHARDS_MAX. Each part takes at least 7 KB. Default 16. */
     unsigned shard_count;
 
     /* The percentage of watches that may be dead, that is of completed operations, before a purge
@@ -184,8 +203,9 @@ size_t tw_purgatory_complete_key(struct tw_purgatory *purgatory, uint64_t key);
  * none was left. */
 size_t tw_purgatory_expire(struct tw_purgatory *purgatory, uint64_t now, size_t limit);
 
-/* When to call expire again: never later than the earliest deadline, possibly sooner. TW_NEVER if
- * no operation has a deadline. From this call on, on_sooner() reports earlier times. O(shards). */
+/* When to call expire again: never later than the tick of the earliest deadline, possibly sooner.
+ * TW_NEVER if no operation has a deadline. From this call on, on_sooner() reports earlier times.
+ * O(shards). */
 uint64_t tw_purgatory_wake_at(struct tw_purgatory *purgatory);
 
 /* Reads gauges and counts. Each is exact, but they are not read at one instant. O(shards). */
