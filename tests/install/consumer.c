@@ -1,7 +1,7 @@
 /*
  * Goal: what is installed can be used, from C and from C++. Method: a timer on each wheel comes out
- * when it is due, a runner handles one, a purgatory completes an operation, an executor runs a
- * job; in what the two languages share, as install_test.py compiles it as both.
+ * when it is due, a runner handles one, a driver turns a ring, a purgatory completes an operation,
+ * an executor runs a job; in what the two languages share, as install_test.py compiles it as both.
  */
 #include <tickwheel/executor.h>
 #include <tickwheel/purgatory.h>
@@ -71,6 +71,37 @@ static void use_ring(void)
     EXPECT(tw_ring_take(ring, &item, 1) == 1 && item.data == 42);
     EXPECT(tw_ring_wake_in(ring) == 15);
     tw_ring_destroy(ring);
+}
+
+static void on_driven(void *context, const struct tw_driver_item *items, size_t count)
+{
+    EXPECT(count == 1 && items[0].data == 42);
+    tw_waiter_wake((struct tw_waiter *)context);
+}
+
+static void use_driver(void)
+{
+    struct tw_waiter waiter;
+    struct tw_driver_options options;
+    struct tw_runner *runner = tw_runner_create(NULL);
+    struct tw_ring *ring = tw_ring_create(NULL);
+    struct tw_instant never = {TW_INSTANT_NEVER_NS};
+    memset(&options, 0, sizeof(options));
+    options.handler = on_driven;
+    options.context = &waiter;
+    options.period_ns = 1000000;
+    struct tw_driver *driver = tw_driver_create_ring(runner, ring, &options);
+    EXPECT(driver && tw_waiter_init(&waiter) && tw_runner_start(runner));
+    tw_driver_start(driver);
+    tw_driver_enter(driver);
+    EXPECT(tw_ring_add(ring, 2, 42) != TW_NONE);
+    tw_driver_leave(driver);
+    EXPECT(!tw_clock_wait(tw_clock_monotonic(), &waiter, never));
+    tw_runner_stop(runner);
+    tw_driver_destroy(driver);
+    tw_runner_destroy(runner);
+    tw_ring_destroy(ring);
+    tw_waiter_deinit(&waiter);
 }
 
 static bool is_complete(void *context, void *operation)
@@ -151,6 +182,7 @@ int main(void)
     use_hashed();
     use_hierarchy();
     use_ring();
+    use_driver();
     use_purgatory();
     use_runner();
     use_executor();

@@ -7,6 +7,7 @@
 #define TICKWHEEL_TICKWHEEL_H
 
 #include <tickwheel/clock.h>
+#include <tickwheel/driver.h>
 #include <tickwheel/executor.h>
 #include <tickwheel/fifo.h>
 #include <tickwheel/hashed.h>
