@@ -1,9 +1,11 @@
 /*
  * transfer.c - the verbs import and export.
  *
- * Lines with a key go in batches. A line without one has nothing by which the daemon knows it
- * again, so it is a request of its own, with an Idempotency-Key made of its number and its text:
- * importing a file again creates nothing twice. A busy daemon (429, 503) is asked again.
+ * A line of an export is a timer as the API shows it; the daemon knows it again by its key or its
+ * id. Other lines are requests. Lines with a key are sent in batches. A request without a key has
+ * nothing by which the daemon knows it again, so it is sent alone, with an Idempotency-Key made of
+ * its number and its text: importing a file again creates nothing twice. A busy daemon (429, 503)
+ * is asked again.
  */
 #include "cli/transfer.h"
 
@@ -81,9 +83,10 @@ static void transfer_draw(struct transfer_progress *progress, const char *final)
 struct transfer_import {
     struct cli *cli;
     struct transfer_progress progress;
-    struct buffer batch;                        /* lines with a key */
+    struct buffer batch;                        /* lines with a key, or of an export */
     uint64_t numbers[TRANSFER_BATCH_LINES_MAX]; /* of the lines of the batch, from 1 */
     size_t count;
+    bool restores; /* the batch has lines of an export, which are timers and not requests */
     uint64_t created, existed, failed;
     uint64_t line;  /* the number of the last line that was read */
     uint64_t first; /* lines before it are skipped */
@@ -157,7 +160,6 @@ static void transfer_take_failures(struct transfer_import *import, struct bytes 
 static void transfer_send_batch(struct transfer_import *import)
 {
     struct cli_request request = {.method = "POST",
-                                  .path = "/v1/timers/batch",
                                   .content_type = "application/x-ndjson",
                                   .header = "Prefer: return=minimal"};
 
@@ -165,6 +167,7 @@ static void transfer_send_batch(struct transfer_import *import)
         struct cli_answer answer;
 
         request.body = buffer_bytes(&import->batch);
+        request.path = import->restores ? "/v1/timers/batch?restore=true" : "/v1/timers/batch";
         import->code = cli_send(import->cli, &request, &answer);
         if (!import->code && answer.status == 200)
             transfer_take_failures(import, buffer_bytes(&answer.body));
@@ -221,9 +224,14 @@ static void transfer_take_line(struct transfer_import *import, struct bytes line
         import->failed++;
         cli_complain(CLI_EXIT_DONE, "line %llu is no JSON: %s, at byte %zu",
                      (unsigned long long)import->line, why, offset);
-    } else if (!cli_member(line, "key").size) {
+    } else if (!cli_member(line, "version").size && !cli_member(line, "key").size) {
         transfer_send_one(import, line);
     } else {
+        const bool restores = cli_member(line, "version").size > 0;
+
+        if (restores != import->restores)
+            transfer_send_batch(import);
+        import->restores = restores;
         buffer_append_bytes(&import->batch, line);
         buffer_append_text(&import->batch, "\n");
         import->numbers[import->count++] = import->line;
@@ -379,7 +387,6 @@ enum cli_exit transfer_import(struct cli *cli)
 enum cli_exit transfer_export(struct cli *cli)
 {
     struct transfer_progress progress;
-    struct transfer_losses losses = {0};
     struct lists_pages pages;
     struct cli_list timers;
     struct bytes page, timer;
@@ -392,15 +399,11 @@ enum cli_exit transfer_export(struct cli *cli)
         code = lists_pages_next(cli, &pages, &page);
         cli_list_init(&timers, page);
         while (!code && cli_list_next(&timers, &timer)) {
-            struct buffer line;
-
-            buffer_init(&line);
-            if (transfer_append_create(timer, &line, &losses)) {
-                screen_append_json(&cli->out, buffer_bytes(&line));
-                buffer_append_text(&cli->out, "\n");
-                progress.lines++;
-            }
-            buffer_deinit(&line);
+            if (!cli_member(timer, "due").size || cli_member(timer, "ended").size)
+                continue; /* not a timer that lives */
+            screen_append_json(&cli->out, timer);
+            buffer_append_text(&cli->out, "\n");
+            progress.lines++;
         }
         if (!code && !cli_flush(cli))
             code = CLI_EXIT_FAILED;
@@ -408,11 +411,5 @@ enum cli_exit transfer_export(struct cli *cli)
     }
     lists_pages_deinit(&pages);
     transfer_draw(&progress, "\n");
-    if (losses.paused)
-        cli_complain(CLI_EXIT_DONE, "%llu of the timers %s paused, which their lines do not say",
-                     (unsigned long long)losses.paused, losses.paused == 1 ? "is" : "are");
-    if (losses.spread)
-        cli_complain(CLI_EXIT_DONE, "%llu lines are without the `spread` of their timers",
-                     (unsigned long long)losses.spread);
     return code;
 }

@@ -401,7 +401,7 @@ const struct cli_verb CLI_VERBS[] = {
      "tickwheel export --url http://old:8463 | tickwheel import - --url http://new:8463",
      verbs_import, transfer_import},
     {"export", "", 0, 0, "Write live timers as lines that import takes",
-     "Ids, attempts and past firings stay behind; a count of firings begins anew.",
+     "Each line is a timer as it is, which import makes again; only its id is another.",
      "tickwheel export > timers.ndjson\n"
      "tickwheel export --label team:checkout | gzip > checkout.ndjson.gz",
      verbs_export, transfer_export},

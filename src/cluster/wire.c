@@ -422,7 +422,9 @@ static void wire_take_timers(struct wire_reader *reader, struct command *command
         if (!timer)
             break;
         command->timers[command->timer_count++] = timer;
-        if (timer->state != TIMER_SCHEDULED)
+        if (timer->state != TIMER_SCHEDULED &&
+            (command->kind == COMMAND_PUT ||
+             (timer->state != TIMER_RETRYING && timer->state != TIMER_PAUSED)))
             reader->failed_ = true;
     }
 }

@@ -14,15 +14,13 @@ bool position_first(struct engine *engine, struct timer *timer)
     assert(engine->is_in_turn);
     if (engine->serials > TIMER_COUNTER_MAX)
         return false;
-    timer->at = wall_max(timer->due, engine->now);
+    timer->at = wall_max(timer->state == TIMER_PAUSED ? timer->at : timer->due, engine->now);
     timer->id = (struct timer_id){timer->at, engine->options.partition,
                                   TIMER_SERIAL(engine->epoch, engine->serials++)};
     if (!timer->created.ms)
         timer->created = engine->now;
-    timer->version = 1;
-    timer->attempts = 0;
-    timer->state = TIMER_SCHEDULED;
-    assert(timer->at.ms >= timer->due.ms && timer->at.ms >= engine->now.ms);
+    assert(!timer_is_final(timer->state) && timer->state != TIMER_DELIVERING);
+    assert(timer->version > 0 && timer->at.ms >= engine->now.ms);
     return true;
 }
 

@@ -501,6 +501,54 @@ static void test_spread_and_far_clock(void **state)
                      START.ms + 365 * 24 * HOUR_MS - 700);
 }
 
+/* Goal: a timer that another daemon had is made as it was. Method: a paused one, one that was
+ * tried, and one that is due; then a new engine, and what each of them does. */
+/* proves: import-restore */
+static void test_a_timer_is_made_as_it_was(void **state)
+{
+    struct timer_id ids[3];
+
+    (void)state;
+    struct engine_fixture fixture;
+    fixture_init(&fixture);
+    for (size_t i = 0; i < 3; i++) {
+        struct timer *timer = recurring("{\"every\":\"10s\"}", 0);
+
+        timer->created = (struct wall){START.ms - 25000};
+        timer->due = (struct wall){START.ms - 5000};
+        timer->version = 7;
+        timer->attempts = i == 1 ? 3 : 0;
+        timer->state = i == 0 ? TIMER_PAUSED : i == 1 ? TIMER_RETRYING : TIMER_SCHEDULED;
+        timer->at = i == 0 ? STORAGE_PAUSED_AT : (struct wall){0};
+        timer->paused = (struct wall){i == 0 ? START.ms - 6000 : 0};
+        ids[i] = create_timer(&fixture, timer);
+        fixture_close(&fixture);
+        fixture_open(&fixture);
+    }
+    fixture_advance_to(&fixture, 1000);
+    for (size_t i = 0; i < 3; i++) {
+        struct command get = {.kind = COMMAND_GET, .id = ids[i]};
+
+        fixture_command(&fixture, &get);
+        fixture_carry_out(&fixture);
+        assert_int_equal(get.error, ERROR_NONE);
+        assert_int_equal(get.timer->created.ms, START.ms - 25000);
+        if (i == 0) {
+            assert_int_equal(get.timer->version, 7);
+            assert_int_equal(get.timer->state, TIMER_PAUSED);
+            assert_int_equal(get.timer->due.ms, START.ms - 5000);
+        }
+    }
+    assert_int_equal(fixture_ask(&fixture, COMMAND_RESUME, &ids[0], 0, NULL), ERROR_NONE);
+    fixture_advance_to(&fixture, 2000);
+    assert_int_equal(fixture_first_out(&fixture)->timer->due.ms, START.ms - 5000);
+    fixture_answer_all(&fixture, DELIVERY_DONE);
+    fixture_advance_to(&fixture, 5000); /* in its phase */
+    assert_int_equal(fixture_first_out(&fixture)->timer->due.ms, START.ms + 5000);
+    fixture_answer_all(&fixture, DELIVERY_DONE);
+    fixture_deinit(&fixture);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -514,6 +562,7 @@ int main(void)
         cmocka_unit_test(test_failed_firings),
         cmocka_unit_test(test_recurring_in_a_queue),
         cmocka_unit_test(test_too_late_for_its_worker),
+        cmocka_unit_test(test_a_timer_is_made_as_it_was),
         cmocka_unit_test(test_spread_and_far_clock),
     };
 

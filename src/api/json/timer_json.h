@@ -37,6 +37,13 @@ enum error_code timer_json_parse_create(struct bytes json, const struct timer_js
                                         struct wall now, struct timer **ret_timer,
                                         struct problem *ret_problem);
 
+/* Reads a live timer as timer_json_format shows it, to make it again with its times, its state, its
+ * version, its attempts and its runs. Without a key it gets a request name that follows from its
+ * id. Otherwise as timer_json_parse_create. */
+enum error_code timer_json_parse_restore(struct bytes json, const struct timer_json_limits *limits,
+                                         struct wall now, struct timer **ret_timer,
+                                         struct problem *ret_problem);
+
 /* Reads fields of a timer, each with its whole value, for calls on many timers and for touch:
  * `ret_fields` gets bits of enum timer_patch_field, `ret_timer` the values. An empty object is
  * INVALID. */

@@ -340,7 +340,7 @@ static enum error_code timer_parse_remove_field(struct timer_parse *parse, enum 
     return timer_parse_skip(parse);
 }
 
-static enum error_code timer_parse_read_field(void *reading, struct bytes name)
+enum error_code timer_parse_read_field(void *reading, struct bytes name)
 {
     struct timer_parse *parse = reading;
     enum timer_field field = timer_field_find(name);
@@ -404,8 +404,7 @@ static enum error_code timer_parse_read_field(void *reading, struct bytes name)
     }
 }
 
-/* Checks the combinations of fields. */
-static enum error_code timer_parse_check_together(struct timer_parse *parse)
+enum error_code timer_parse_check_together(struct timer_parse *parse)
 {
     uint32_t seen = parse->seen;
 

@@ -157,6 +157,12 @@ void timer_parse_init(struct timer_parse *parse, struct bytes json,
                       const struct timer_json_limits *limits, struct wall now,
                       struct problem *problem, char *local);
 
+/* Reads the value of the field with this name; `reading` is a struct timer_parse. */
+enum error_code timer_parse_read_field(void *reading, struct bytes name);
+
+/* Checks the combinations of fields. */
+enum error_code timer_parse_check_together(struct timer_parse *parse);
+
 /* Reads all fields, and checks those that go together. */
 enum error_code timer_parse_read_fields(struct timer_parse *parse);
 

@@ -47,6 +47,10 @@ struct batch {
     bool is_waiting;             /* the request sleeps; guarded by lock */
     size_t wake_below;           /* wake it when asked_count is less; guarded by lock */
     enum batch_style style;
+    /* Reads a line: timer_json_parse_create or timer_json_parse_restore. */
+    enum error_code (*parse)(struct bytes json, const struct timer_json_limits *limits,
+                             struct wall now, struct timer **ret_timer,
+                             struct problem *ret_problem);
     struct buffer out;      /* results so far */
     size_t answers_counted; /* how much of it stands in api.answers_bytes */
     struct batch_totals totals;
@@ -236,7 +240,7 @@ static void batch_take_line(struct batch *batch, enum lines_result result, struc
         problem_set(&problem, result == LINES_TOO_LONG ? ERROR_TOO_LARGE : ERROR_NO_MEMORY, "",
                     "%s", result == LINES_TOO_LONG ? "The line is too long" : "");
         batch_chunk_add_problem(chunk, number, &problem);
-    } else if (timer_json_parse_create(line, &batch->limits, now, &timer, &problem)) {
+    } else if (batch->parse(line, &batch->limits, now, &timer, &problem)) {
         batch_chunk_add_problem(chunk, number, &problem);
     } else if (access_spend(batch->api->access, &batch->caller, instant_now())) {
         timer_free(timer);
@@ -289,6 +293,8 @@ void batch_begin(struct call *call)
     batch->parent = call->trace;
     batch->limits.trace = call_trace(call, batch->trace);
     batch->style = style_of(call);
+    batch->parse = bytes_equal(call->query, BYTES("restore=true")) ? timer_json_parse_restore
+                                                                   : timer_json_parse_create;
     batch->answer_bytes_max = (uint64_t)config->batch_lines_max * 64;
     if (batch->answer_bytes_max < ANSWER_BYTES_MIN)
         batch->answer_bytes_max = ANSWER_BYTES_MIN;

@@ -103,8 +103,11 @@ static size_t choose_partitions(struct batch_chunk *chunk, struct node *node, un
     size_t count = 0;
 
     for (size_t i = 0; i < chunk->timer_count; i++) {
-        const struct bytes key = chunk->timers[i]->texts.key;
-        const uint16_t partition = key.size ? name_partition(node, key) : next;
+        const struct timer_texts *texts = &chunk->timers[i]->texts;
+        const uint16_t partition = texts->key.size ? name_partition(node, texts->key)
+                                   : texts->request.size
+                                       ? name_partition(node, name_of_request(texts->request))
+                                       : next;
 
         chunk->partitions[i] = partition;
         count += ends[partition]++ % part_max == 0;

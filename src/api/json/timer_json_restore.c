@@ -1,0 +1,341 @@
+/*
+ * timer_json_restore.c - reads a timer as the API shows it, to make it again as it was: due what is
+ * due, in the phase of its schedule, with its attempts, its pause, its version and its runs.
+ *
+ * The time of the next attempt is not shown, so a timer that is retried is tried at once.
+ */
+#include "api/json/timer_json_parse.h"
+
+#include "api/json/names.h"
+#include "api/json/strict.h"
+#include "timer/runs.h"
+
+#include <stdio.h>
+
+#define EVERY_MS_MIN 10
+#define REQUEST_SIZE (NAME_FINGERPRINT_SIZE + 8 + TIMER_ID_TEXT_SIZE)
+
+/* X(name): what the server sets, and a timer shows. */
+#define RESTORE_FIELD_LIST(X) \
+    X(id)                     \
+    X(due)                    \
+    X(state)                  \
+    X(version) X(attempts) X(created) X(last_error) X(schedule) X(report_of) X(paused) X(runs)
+
+enum restore_field {
+#define X(name) RESTORE_##name,
+    RESTORE_FIELD_LIST(X)
+#undef X
+        RESTORE_FIELD_COUNT,
+};
+
+struct restore_reading {
+    struct timer_parse parse;
+    unsigned seen; /* bits of enum restore_field */
+    struct wall due, created, since, until;
+    uint64_t version, attempts;
+    enum timer_state state;
+    char request[REQUEST_SIZE];
+    char runs[2][RUNS_BYTES_MAX];
+};
+
+#define SEEN(reading, field) ((reading)->seen & 1u << RESTORE_##field)
+
+static enum error_code restore_read_id(struct restore_reading *reading, struct bytes *ret_text)
+{
+    struct timer_id id;
+    enum error_code code = timer_parse_string(&reading->parse, "#/id", ret_text);
+
+    if (!code && timer_id_parse(*ret_text, &id))
+        code = timer_parse_invalid(&reading->parse, "#/id", "It is not the id of a timer");
+    return code;
+}
+
+/* A timer without a key is known again by its id, so that it is not made twice. */
+static enum error_code restore_take_id(struct restore_reading *reading)
+{
+    struct bytes id;
+    enum error_code code = restore_read_id(reading, &id);
+
+    if (code)
+        return code;
+    const int size = snprintf(reading->request, sizeof(reading->request), "%016llximport-%.*s",
+                              (unsigned long long)bytes_hash(0, id), (int)id.size, id.data);
+    reading->parse.texts.request = (struct bytes){reading->request, (size_t)size};
+    return ERROR_NONE;
+}
+
+/* A delivery that has begun on the daemon that shows the timer is begun again. */
+static enum error_code restore_read_state(struct restore_reading *reading)
+{
+    struct bytes text;
+    enum error_code code = timer_parse_string(&reading->parse, "#/state", &text);
+
+    for (enum timer_state state = TIMER_SCHEDULED; !code && state <= TIMER_PAUSED; state++)
+        if (!timer_is_final(state) && bytes_equal(text, bytes_of(timer_state_text(state)))) {
+            reading->state = state;
+            return ERROR_NONE;
+        }
+    return code ? code
+                : timer_parse_invalid(&reading->parse, "#/state",
+                                      "It must be the state of a timer that lives");
+}
+
+static enum error_code restore_read_error(struct restore_reading *reading)
+{
+    struct timer_parse *parse = &reading->parse;
+    enum error_code code = timer_parse_string(parse, "#/last_error", &parse->texts.last_error);
+
+    if (!code && parse->texts.last_error.size > TIMER_NOTE_SIZE_MAX)
+        code = timer_parse_invalid(parse, "#/last_error", "It may have at most %d bytes",
+                                   TIMER_NOTE_SIZE_MAX);
+    return code;
+}
+
+static enum error_code restore_read_schedule(struct restore_reading *reading)
+{
+    struct timer_parse *parse = &reading->parse;
+    struct bytes text;
+
+    if (json_peek(&parse->reader) == JSON_NONE || !json_skip(&parse->reader, &text))
+        return timer_parse_not_json(parse);
+    if (schedule_read(text, &parse->schedule, NULL) ||
+        (parse->schedule.every_ms && parse->schedule.every_ms < EVERY_MS_MIN))
+        return timer_parse_invalid(parse, "#/schedule", "It is not the schedule of a timer");
+    return ERROR_NONE;
+}
+
+/* ---- members of objects ---- */
+
+static enum error_code restore_read_pause(struct restore_reading *reading, struct bytes name)
+{
+    struct timer_parse *parse = &reading->parse;
+
+    if (bytes_equal(name, BYTES("since")))
+        return timer_parse_wall(parse, "#/paused/since", &reading->since);
+    if (bytes_equal(name, BYTES("until")))
+        return timer_parse_wall(parse, "#/paused/until", &reading->until);
+    if (!bytes_equal(name, BYTES("note")))
+        return timer_parse_invalid(parse, "#/paused", "It has `since`, `until` and `note`");
+    enum error_code code = timer_parse_string(parse, "#/paused/note", &parse->texts.note);
+    if (!code && parse->texts.note.size > TIMER_NOTE_SIZE_MAX)
+        code = timer_parse_invalid(parse, "#/paused/note", "It may have at most %d bytes",
+                                   TIMER_NOTE_SIZE_MAX);
+    return code;
+}
+
+static enum error_code restore_read_paused(struct restore_reading *reading)
+{
+    struct timer_parse *parse = &reading->parse;
+    enum error_code code = timer_parse_enter_object(parse, "#/paused");
+    struct json_string name;
+
+    while (!code && json_next_member(&parse->reader, &name)) {
+        char local[32];
+        code = restore_read_pause(reading, timer_member_name(&name, local, sizeof(local)));
+    }
+    return code ? code : json_error(&parse->reader) ? timer_parse_not_json(parse) : ERROR_NONE;
+}
+
+static enum error_code restore_read_outcome(struct timer_parse *parse,
+                                            enum run_outcome *ret_outcome)
+{
+    struct bytes text;
+    enum error_code code = timer_parse_string(parse, "#/runs", &text);
+
+    for (enum run_outcome outcome = 0; !code && outcome < RUN_OUTCOME_COUNT; outcome++)
+        if (bytes_equal(text, bytes_of(run_outcome_text(outcome)))) {
+            *ret_outcome = outcome;
+            return ERROR_NONE;
+        }
+    return code ? code : timer_parse_invalid(parse, "#/runs", "A run has another `outcome`");
+}
+
+static enum error_code restore_read_run_field(struct timer_parse *parse, struct bytes name,
+                                              struct run *run)
+{
+    uint64_t number = 0;
+    enum error_code code;
+
+    if (bytes_equal(name, BYTES("planned")))
+        return timer_parse_wall(parse, "#/runs", &run->planned);
+    if (bytes_equal(name, BYTES("started")))
+        return timer_parse_wall(parse, "#/runs", &run->started);
+    if (bytes_equal(name, BYTES("outcome")))
+        return restore_read_outcome(parse, &run->outcome);
+    if (bytes_equal(name, BYTES("error")))
+        return timer_parse_string(parse, "#/runs", &run->error);
+    if (bytes_equal(name, BYTES("duration_ms"))) {
+        code = strict_integer(parse, "#/runs", 0, UINT32_MAX, &number);
+        run->duration_ms = (uint32_t)number;
+    } else if (bytes_equal(name, BYTES("attempts"))) {
+        code = strict_integer(parse, "#/runs", 0, UINT8_MAX, &number);
+        run->attempts = (uint8_t)number;
+    } else if (bytes_equal(name, BYTES("status"))) {
+        code = strict_integer(parse, "#/runs", 0, UINT16_MAX, &number);
+        run->status = (uint16_t)number;
+    } else {
+        code = timer_parse_invalid(parse, "#/runs", "A run has another field");
+    }
+    return code;
+}
+
+static enum error_code restore_read_run(struct timer_parse *parse, struct run *run)
+{
+    enum error_code code = timer_parse_enter_object(parse, "#/runs");
+    struct json_string name;
+
+    *run = (struct run){.outcome = RUN_DONE};
+    while (!code && json_next_member(&parse->reader, &name)) {
+        char local[32];
+        code = restore_read_run_field(parse, timer_member_name(&name, local, sizeof(local)), run);
+    }
+    return code;
+}
+
+/* The newest is the first of the array, and the last to be added. */
+static enum error_code restore_read_runs(struct restore_reading *reading)
+{
+    struct timer_parse *parse = &reading->parse;
+    struct run runs[RUNS_MAX];
+    size_t count = 0;
+    enum error_code code = ERROR_NONE;
+
+    if (json_peek(&parse->reader) != JSON_ARRAY || !json_enter_array(&parse->reader))
+        return timer_parse_invalid(parse, "#/runs", "It must be an array");
+    for (; !code && json_next_element(&parse->reader); count++)
+        code = count < RUNS_MAX
+                   ? restore_read_run(parse, &runs[count])
+                   : timer_parse_invalid(parse, "#/runs", "There may be at most %d", RUNS_MAX);
+    if (code || json_error(&parse->reader))
+        return code ? code : timer_parse_not_json(parse);
+    for (size_t i = count; i-- > 0;)
+        parse->texts.runs = runs_add(parse->texts.runs, &runs[i], reading->runs[i % 2]);
+    return ERROR_NONE;
+}
+
+/* ---- all of it ---- */
+
+static enum error_code restore_take(struct restore_reading *reading, enum restore_field field)
+{
+    struct timer_parse *parse = &reading->parse;
+
+    switch (field) {
+    case RESTORE_id:
+        return restore_take_id(reading);
+    case RESTORE_due:
+        return timer_parse_wall(parse, "#/due", &reading->due);
+    case RESTORE_state:
+        return restore_read_state(reading);
+    case RESTORE_version:
+        return strict_integer(parse, "#/version", 1, UINT32_MAX / 2, &reading->version);
+    case RESTORE_attempts:
+        return strict_integer(parse, "#/attempts", 0, UINT8_MAX, &reading->attempts);
+    case RESTORE_created:
+        return timer_parse_wall(parse, "#/created", &reading->created);
+    case RESTORE_last_error:
+        return restore_read_error(reading);
+    case RESTORE_schedule:
+        return restore_read_schedule(reading);
+    case RESTORE_report_of:
+        return restore_read_id(reading, &parse->texts.report_of);
+    case RESTORE_paused:
+        return restore_read_paused(reading);
+    default:
+        return restore_read_runs(reading);
+    }
+}
+
+static enum error_code restore_read_field(void *context, struct bytes name)
+{
+    static const char *const names[] = {
+#define X(name) #name,
+        RESTORE_FIELD_LIST(X)
+#undef X
+    };
+    struct restore_reading *reading = context;
+
+    for (enum restore_field field = 0; field < RESTORE_FIELD_COUNT; field++) {
+        if (!bytes_equal(name, bytes_of(names[field])))
+            continue;
+        if (reading->seen & 1u << field)
+            return strict_twice(&reading->parse, "#", name);
+        reading->seen |= 1u << field;
+        return restore_take(reading, field);
+    }
+    return timer_parse_read_field(&reading->parse, name);
+}
+
+/* What must be there, and goes together. */
+static enum error_code restore_check(struct restore_reading *reading)
+{
+    struct timer_parse *parse = &reading->parse;
+    const unsigned needed = 1u << RESTORE_due | 1u << RESTORE_state | 1u << RESTORE_version |
+                            1u << RESTORE_attempts | 1u << RESTORE_created;
+    const uint32_t times = TIMER_FIELD_BIT(after) | TIMER_FIELD_BIT(at) | TIMER_FIELDS_SCHEDULE;
+    struct schedule schedule;
+    struct error error;
+
+    if ((reading->seen & needed) != needed || !(parse->seen & TIMER_FIELD_BIT(target)))
+        return timer_parse_invalid(
+            parse, "#", "`target`, `due`, `state`, `version`, `attempts` and `created` are needed");
+    if (parse->seen & times)
+        return timer_parse_invalid(parse, "#",
+                                   "`due` and `schedule` take the place of other times");
+    if (!parse->texts.key.size && !SEEN(reading, id))
+        return timer_parse_invalid(parse, "#", "A `key` or an `id` is needed");
+    if ((reading->state == TIMER_PAUSED) != !!SEEN(reading, paused))
+        return timer_parse_invalid(parse, "#/paused", "It goes with the state `paused`");
+    switch (schedule_make(&parse->schedule, reading->created, &parse->limits->zones, &schedule,
+                          &error)) {
+    case ERROR_NONE:
+    case ERROR_NOT_FOUND: /* it waits until the machine has its zone */
+        return ERROR_NONE;
+    case ERROR_INVALID:
+        return timer_parse_invalid_error(parse, "#/schedule", &error);
+    default:
+        return problem_set(parse->problem, error.code, "", "%s", error.text);
+    }
+}
+
+static enum error_code restore_make(struct restore_reading *reading, struct timer **ret_timer)
+{
+    struct timer *timer;
+
+    if (reading->parse.texts.key.size)
+        reading->parse.texts.request = (struct bytes){0};
+    enum error_code code = timer_parse_make(&reading->parse, &timer);
+    if (code)
+        return code;
+    const bool was_tried = reading->state == TIMER_RETRYING || reading->attempts > 0;
+    timer->due = reading->due;
+    timer->created = reading->created;
+    timer->version = (uint32_t)reading->version;
+    timer->attempts = (uint32_t)reading->attempts;
+    timer->state = was_tried ? TIMER_RETRYING : TIMER_SCHEDULED;
+    if (reading->state == TIMER_PAUSED) {
+        timer->state = TIMER_PAUSED;
+        timer->paused = reading->since;
+        timer->at = reading->until;
+    }
+    *ret_timer = timer;
+    return ERROR_NONE;
+}
+
+enum error_code timer_json_parse_restore(struct bytes json, const struct timer_json_limits *limits,
+                                         struct wall now, struct timer **ret_timer,
+                                         struct problem *ret_problem)
+{
+    struct restore_reading reading = {.until = STORAGE_PAUSED_AT, .since = now};
+    char local[TIMER_JSON_SCRATCH_SIZE];
+
+    timer_parse_init(&reading.parse, json, limits, now, ret_problem, local);
+    enum error_code code = timer_parse_body(&reading.parse, restore_read_field, &reading);
+    if (!code)
+        code = timer_parse_check_together(&reading.parse);
+    if (!code)
+        code = restore_check(&reading);
+    if (!code)
+        code = restore_make(&reading, ret_timer);
+    return timer_parse_end(&reading.parse, code);
+}

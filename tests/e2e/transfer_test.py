@@ -1,0 +1,138 @@
+#!/usr/bin/env python3
+"""Goal: `export | import` brings every live timer to another daemon as it is. Method: timers in every state that one can
+have, on a real daemon; what a second one shows after the import, also over a kill -9, and which firings are due there."""
+
+import json
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
+import command_line
+import daemon_case
+import harness
+from daemon_case import ms_of
+
+HOUR = {"max_attempts": 5, "base": "1h", "cap": "1h"}
+NDJSON = {"Content-Type": "application/x-ndjson"}
+
+
+class TransferTest(daemon_case.DaemonCase):
+    def cli(self, daemon, *arguments, stdin=""):
+        done = command_line.run(*arguments, env=command_line.environment(f"http://127.0.0.1:{daemon.port}"), stdin=stdin)
+        self.assertEqual(done.code, 0, done.err)
+        return done.out
+
+    def second(self):
+        """Another daemon, with a folder of its own."""
+        folder = tempfile.mkdtemp(prefix="tickwheel-e2e-")
+        self.addCleanup(shutil.rmtree, folder)
+        return self.other(folder)
+
+    def other(self, folder):
+        daemon = harness.Daemon(folder)
+        self.addCleanup(daemon.close)
+        harness.wait_until(daemon.is_ready, 20, "ready")
+        return folder, daemon
+
+    def made(self, key, path="/ok", **fields):
+        """Without a key in the request when the name begins with a dash."""
+        if not key.startswith("-"):
+            fields["key"] = key
+        return self.create(path, **fields)
+
+    def fired(self, key, **fields):
+        timer = self.made(key, **fields)
+        self.call(200, "POST", f"/v1/timers/{timer['id']}/fire")
+        return timer
+
+    def fill(self):
+        daily = {"every": "1d", "at": "2026-01-01T03:00:00Z"}
+        nightly = {"cron": "0 3 * * *", "timezone": "Europe/Berlin"}
+        queue = {"target": "queue:jobs"}
+        last = self.made("last", cron="* * * * * *", until=int(time.time() * 1000) + 1500, **queue)
+        failed = [self.made(key, "/status/500", retry=HOUR, **when)
+                  for key, when in (("retried", {"after": 0}), ("-retried", {"at": 10**12}))]
+        failed += [self.fired("retried-daily", target=self.receiver.url("/status/500"), retry=HOUR, **daily)]
+        for number, when in enumerate((daily, {**nightly, "spread": {"window": "1h"}}, {"every": "3h", "count": 3},
+                                       {"after": 0}, {**nightly, "late": {"drop_after": "2h", "missed": "each"}})):
+            self.fired(f"due-{number}", payload=number, **queue, **when)
+        self.made("-plain", body_base64="AAEC/w==", content_type="a/b", headers={"X-A": "1"}, labels={"urn:team": "a,b"})
+        self.made("full", watch=["e", "f"], on_dead={"target": "queue:dead"}, on_success={"target": "queue:done"},
+                  every="10m", until="2099-01-01T00:00:00Z", payload={"n": 12345678901234567890})
+        done = self.fired("done", **daily)  # fired once by hand: the phase stays
+        harness.wait_until(lambda: self.get(done)[2].get("runs"), 20, "a run")
+        moved = self.made("moved", **nightly)
+        self.call(200, "PATCH", f"/v1/timers/{moved['id']}", {"at": int(time.time() * 1000) + 7200000})
+        for key, pause in (("paused", {"note": "n\u00f6"}), ("paused-until", {"until": int(time.time() * 1000) + 10**8})):
+            self.call(200, "POST", f"/v1/timers/{self.made(key, **nightly)['id']}/pause", pause)
+        held = self.fired("paused-due", target="queue:jobs", **daily)
+        self.call(200, "POST", f"/v1/timers/{held['id']}/pause", {})
+        touched = self.made("touched", after="1h")
+        self.call(200, "POST", f"/v1/timers/{touched['id']}/touch", {"after": "5h"})
+        for timer in failed:
+            self.await_state(timer, "retrying")
+        harness.wait_until(lambda: ms_of(last["due"]) + 2500 < time.time() * 1000, 10, "the last instant is over")
+
+    def shown(self, daemon):
+        """All live timers, without their ids; those without a key by their place."""
+        timers = daemon.call("GET", "/v1/timers?limit=1000")[2]["timers"]
+        return sorted((timer.get("key", timer["target"]), {**timer, "id": None}) for timer in timers)
+
+    def leased(self, daemon):
+        answer = daemon.call("POST", "/v1/queues/jobs/lease", {"max": 100})[2]
+        return sorted((str(item.get("payload")), item["due"], item["attempt"]) for item in answer["items"])
+
+    # proves: import-restore
+    def test_every_live_timer_comes_back_as_it_is(self):
+        self.fill()
+        before = self.shown(self.daemon)
+        self.assertEqual(len(before), 17)
+        lines = self.cli(self.daemon, "export")
+        folder, new = self.second()
+        self.assertEqual(self.cli(new, "import", "-", stdin=lines), "created 17, existed 0, failed 0\n")
+        harness.wait_until(lambda: all(timer["attempts"] for key, timer in self.shown(new) if "retried" in key), 20, "tried")
+        again = self.cli(new, "import", "-", stdin=lines)
+        new.signal(signal.SIGKILL)
+        new = self.other(folder)[1]
+        after = dict(self.shown(new))
+        for key, timer in before:
+            if timer["state"] == "retrying":  # at once: the time of the next attempt is not shown
+                continue
+            self.assertEqual(after[key], timer, key)
+        self.assertEqual(again, "created 0, existed 17, failed 0\n")
+        self.assertEqual(self.leased(new), self.leased(self.daemon))
+        self.assertEqual(len(self.leased(new)), 0)
+
+    def restore(self, line, query="?restore=true"):
+        return json.loads(self.call(200, "POST", f"/v1/timers/batch{query}", json.dumps(line), NDJSON)[1])
+
+    # proves: import-restore
+    def test_wrong_timers_are_refused(self):
+        right = {"id": self.create()["id"], "due": "2031-01-01T00:00:00.000Z", "state": "scheduled", "version": 3,
+                 "attempts": 0, "created": "2026-01-01T00:00:00.000Z", "target": "queue:a"}
+        for wrong in ({"state": "fired"}, {"state": "dead"}, {"version": 0}, {"attempts": 256}, {"after": "1h"},
+                      {"every": "1h"}, {"schedule": {"every": "1ms"}}, {"schedule": {"every": "1h", "x": 1}},
+                      {"schedule": {"cron": "* * * *", "timezone": "UTC", "dst": "shift"}}, {"schedule": "x"},
+                      {"paused": {"since": "2026-01-01T00:00:00.000Z"}}, {"state": "paused"}, {"id": "x"}, {"due": None},
+                      {"runs": [{"outcome": "x"}] * 2}, {"id": None}, {"target": "queue:.."},
+                      {"ended": "2026-01-01T00:00:00.000Z"}, {"report_of": "x"}, {"paused": {"note": "n" * 257}}):
+            line = {name: value for name, value in {**right, **wrong}.items() if value is not None}
+            answer = self.restore(line)
+            self.assertEqual((answer["type"], answer["status"]), ("/problems/invalid", 422), line)
+        for key in (None, "k"):
+            line = {**right, **({"key": key} if key else {})}
+            first, second = (self.restore(line) for _ in range(2))
+            self.assertEqual(second, {"id": first["id"], "existed": True})
+            self.assertEqual(self.get(first)[2]["version"], 3)
+        self.assertEqual(self.restore(line, "")["status"], 422)
+        nowhere = {"cron": "0 3 * * *", "timezone": "Europe/Nowhere", "dst": "shift"}  # it waits for its zone
+        self.assertEqual(self.get(self.restore({**right, "key": "nowhere", "schedule": nowhere}))[2]["schedule"], nowhere)
+
+
+if __name__ == "__main__":
+    unittest.main()
