@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/url"
 	"strconv"
+	"strings"
 )
 
 // Ref names a timer, by ID or by Key.
@@ -26,6 +27,9 @@ func (r Ref) path(verb string) string {
 	}
 	if verb == "" {
 		verb = "/timer"
+	}
+	if strings.ContainsAny(r.key, `/\%;`) || r.key == "." || r.key == ".." { // a proxy may decode it
+		return "/v1/key" + verb + "?key=" + url.QueryEscape(r.key)
 	}
 	return "/v1/keys/" + url.PathEscape(r.key) + verb
 }
@@ -176,13 +180,21 @@ type Filter struct {
 	PageSize            int
 }
 
+// labelFilter writes a name that has a colon in quotes.
+func labelFilter(name, value string) string {
+	if strings.ContainsRune(name, ':') || strings.HasPrefix(name, `"`) {
+		name = `"` + strings.ReplaceAll(name, `"`, `""`) + `"`
+	}
+	return name + ":" + value
+}
+
 func (f Filter) query() url.Values {
 	query := url.Values{}
 	for _, state := range f.States {
 		query.Add("state", state)
 	}
 	for name, value := range f.Labels {
-		query.Add("label", name+":"+value)
+		query.Add("label", labelFilter(name, value))
 	}
 	for name, value := range map[string]string{"target": f.Target, "origin": f.Origin, "error": f.Error} {
 		if value != "" {

@@ -183,11 +183,13 @@ static void api_begin(void *context, struct http_request *request)
         return;
     }
     struct route_match match;
+    char path[ROUTE_PATH_SIZE];
+    route_take_key(&target.path, &target.query, path);
     route_find(call->api->routes, call->api->route_count, http_request_method(request), target.path,
                call->parameter_text, &match);
     call->route = match.route;
     call->parameter = match.parameter;
-    call->query = target.query;
+    call->query = target.query.size ? target.query : (struct bytes){0};
     if (!call->route)
         answer_no_route(call, match.allow);
     else if (admit_site(call, target.authority) && admit(call) && !api_refuses_coding(call) &&

@@ -68,6 +68,40 @@ struct bytes bytes_cut(struct bytes *text, char mark)
     return piece;
 }
 
+/* The quoted name at the front of a text; false if it has no end. */
+static bool bytes_cut_quoted(struct bytes *text, struct bytes *ret_name)
+{
+    char *to = (char *)(uintptr_t)text->data;
+    size_t at = 1;
+
+    *ret_name = (struct bytes){to, 0};
+    for (; at < text->size; at++) {
+        if (text->data[at] == '"' && (++at == text->size || text->data[at] != '"'))
+            break;
+        to[ret_name->size++] = text->data[at];
+    }
+    if (at >= text->size)
+        return false;
+    *text = (struct bytes){text->data + at, text->size - at};
+    return true;
+}
+
+bool bytes_cut_name(struct bytes *text, char mark, struct bytes *ret_name)
+{
+    if (!text->size)
+        return false;
+    if (text->data[0] != '"') {
+        const bool has_mark = memchr(text->data, mark, text->size);
+
+        *ret_name = bytes_cut(text, mark);
+        return has_mark && ret_name->size > 0;
+    }
+    if (!bytes_cut_quoted(text, ret_name) || text->data[0] != mark)
+        return false;
+    *text = (struct bytes){text->data + 1, text->size - 1};
+    return ret_name->size > 0;
+}
+
 void buffer_deinit(struct buffer *buffer)
 {
     free(buffer->data);

@@ -68,6 +68,11 @@ bool bytes_next_word(struct bytes *text, struct bytes *ret_word);
 /* Cuts off the text before the next `mark`, and the mark; or the whole text when it has none. */
 struct bytes bytes_cut(struct bytes *text, char mark);
 
+/* Cuts a name off a text such as team:checkout, with the `mark` after it. A name in quotes may
+ * have the mark, and "" for a quote: "urn:team":checkout. The quotes are removed in place, so the
+ * text must be writable. False without a mark, or if the name is empty or its quotes do not end. */
+bool bytes_cut_name(struct bytes *text, char mark, struct bytes *ret_name);
+
 /* A hash that may be stored: every version computes equal values. Not for secrets. */
 uint64_t bytes_hash(uint64_t seed, struct bytes bytes);
 

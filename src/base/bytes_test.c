@@ -196,6 +196,44 @@ static void test_bytes_too_large(void **state)
     buffer_deinit(&buffer);
 }
 
+static void test_cut_names(void **state)
+{
+    static const struct {
+        const char *text, *name, *rest;
+    } cases[] = {
+        {"team:checkout", "team", "checkout"},
+        {"a:b:c", "a", "b:c"},
+        {"a:", "a", ""},
+        {"\"urn:team\":a", "urn:team", "a"},
+        {"\"a\"\"b\":\"c\"", "a\"b", "\"c\""},
+        {"\"a\":b", "a", "b"},
+        {"a\":b", "a\"", "b"},
+        {"", NULL, NULL},
+        {"a", NULL, NULL},
+        {":a", NULL, NULL},
+        {"\"", NULL, NULL},
+        {"\"a", NULL, NULL},
+        {"\"a\"", NULL, NULL},
+        {"\"\":a", NULL, NULL},
+        {"\"a\"b:c", NULL, NULL},
+        {"\"a:b", NULL, NULL},
+        {"\"a\"\":b", NULL, NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char room[32];
+        struct bytes text = {room, strlen(cases[i].text)}, name;
+
+        memcpy(room, cases[i].text, text.size);
+        assert_int_equal(bytes_cut_name(&text, ':', &name), cases[i].name != NULL);
+        if (!cases[i].name)
+            continue;
+        assert_true(bytes_equal(name, bytes_of(cases[i].name)));
+        assert_true(bytes_equal(text, bytes_of(cases[i].rest)));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -203,7 +241,8 @@ int main(void)
         cmocka_unit_test(test_bytes_words),      cmocka_unit_test(test_bytes_cut),
         cmocka_unit_test(test_compare),          cmocka_unit_test(test_bytes_numbers),
         cmocka_unit_test(test_big_endian_sorts), cmocka_unit_test(test_append),
-        cmocka_unit_test(test_append_kinds),     cmocka_unit_test(test_bytes_too_large),
+        cmocka_unit_test(test_append_kinds),     cmocka_unit_test(test_cut_names),
+        cmocka_unit_test(test_bytes_too_large),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -86,16 +86,22 @@ enum cli_exit fields_append_pairs(struct cli *cli, enum cli_flag_id flag, const 
         return CLI_EXIT_DONE;
     cli_append_raw(body, name, BYTES("{"));
     while ((text = cli_options_next(&cli->options, flag, &cursor))) {
-        struct bytes value = bytes_of(text), key = bytes_cut(&value, ':');
-        struct buffer member;
+        struct buffer pair, member;
+        struct bytes value, key;
 
-        if (key.size == strlen(text))
+        buffer_init(&pair); /* a copy, in which quotes are removed */
+        buffer_append_text(&pair, text);
+        value = buffer_bytes(&pair);
+        if (!bytes_cut_name(&value, ':', &key)) {
+            buffer_deinit(&pair);
             return cli_complain(CLI_EXIT_USAGE, "--%s takes %s", cli_flag_row(flag)->name,
                                 cli_flag_row(flag)->value);
+        }
         buffer_init(&member);
         buffer_append_bytes(&member, bytes_trim(key));
         cli_append_member(body, cli_text(&member), bytes_trim(value));
         buffer_deinit(&member);
+        buffer_deinit(&pair);
     }
     buffer_append_text(body, "}");
     return CLI_EXIT_DONE;
@@ -211,6 +217,22 @@ enum cli_exit fields_append_flags(struct cli *cli, struct buffer *body)
     return code ? code : fields_append_sets(cli, body);
 }
 
+void fields_append_key_path(struct buffer *path, struct bytes key, const char *suffix)
+{
+    /* A touch by key has no "/timer". */
+    const char *verb = *suffix ? suffix : "/timer";
+    bool is_safe = !bytes_equal(key, BYTES(".")) && !bytes_equal(key, BYTES(".."));
+
+    for (size_t i = 0; i < key.size; i++)
+        is_safe = is_safe && !strchr("/\\%;", key.data[i]);
+    buffer_append_text(path, is_safe ? "/v1/keys/" : "/v1/key");
+    if (is_safe)
+        cli_append_path(path, key);
+    buffer_append_text(path, verb);
+    if (!is_safe)
+        cli_append_query(path, "key", key);
+}
+
 enum cli_exit fields_append_place(struct cli *cli, struct buffer *path, size_t arguments_behind,
                                   const char *suffix)
 {
@@ -222,9 +244,12 @@ enum cli_exit fields_append_place(struct cli *cli, struct buffer *path, size_t a
                             "name the timer by its id, or by --key KEY; tickwheel %s --help has "
                             "examples",
                             cli->verb->name);
-    buffer_append_text(path, key ? "/v1/keys/" : "/v1/timers/");
-    cli_append_path(path, bytes_of(key ? key : cli->options.arguments[0]));
-    /* A touch by key has no "/timer". */
-    buffer_append_text(path, key && !*suffix ? "/timer" : suffix);
+    if (key) {
+        fields_append_key_path(path, bytes_of(key), suffix);
+        return CLI_EXIT_DONE;
+    }
+    buffer_append_text(path, "/v1/timers/");
+    cli_append_path(path, bytes_of(cli->options.arguments[0]));
+    buffer_append_text(path, suffix);
     return CLI_EXIT_DONE;
 }

@@ -29,4 +29,8 @@ enum cli_exit fields_read(const char *text, struct buffer *contents);
 enum cli_exit fields_append_place(struct cli *cli, struct buffer *path, size_t arguments_behind,
                                   const char *suffix);
 
+/* Appends the path of a call by key: "/v1/keys/KEY/timer", or with a suffix such as "/fire". A key
+ * with a character that a proxy may decode is in the query. */
+void fields_append_key_path(struct buffer *path, struct bytes key, const char *suffix);
+
 #endif

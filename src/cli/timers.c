@@ -78,9 +78,7 @@ enum cli_exit timers_add(struct cli *cli)
     code = code ? code : timers_header(cli, CLI_FLAG_IDEMPOTENCY_KEY, "Idempotency-Key", &header);
     buffer_append_text(&body, "}");
     if (is_put) {
-        buffer_append_text(&path, "/v1/keys/");
-        cli_append_path(&path, bytes_of(key));
-        buffer_append_text(&path, "/timer");
+        fields_append_key_path(&path, bytes_of(key), "");
     } else {
         buffer_append_text(&path, "/v1/timers");
     }

@@ -8,6 +8,8 @@ bool queue_name_is_valid(struct bytes name)
 {
     if (name.size == 0 || name.size > QUEUE_NAME_SIZE_MAX)
         return false;
+    if (bytes_equal(name, BYTES(".")) || bytes_equal(name, BYTES(".."))) /* no segment of a URL */
+        return false;
     for (size_t i = 0; i < name.size; i++) {
         char c = name.data[i], letter = (char)(c | 0x20);
 

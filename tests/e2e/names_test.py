@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 import unittest
+import urllib.parse
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 import harness
@@ -41,6 +42,45 @@ class NamesTest(unittest.TestCase):
         when = {} if "at" in fields else {"after": "1h"}
         fields = {**when, "target": TARGET, **fields}
         return self.call(expected, "POST", "/v1/timers", fields, headers)[1]
+
+    # proves: key-dots
+    def test_dots_are_no_names(self):
+        for name in (".", ".."):
+            for fields in ({"key": name}, {"watch": [name]}, {"target": f"queue:{name}"}, {"on_dead": {"target": f"queue:{name}"}}):
+                self.create(422, **fields)
+            self.call(422, "PUT", f"/v1/key/timer?key={name}", {"after": "1h", "target": TARGET})
+            answer = self.call(200, "POST", "/v1/timers/batch", json.dumps({"after": "1h", "target": TARGET, "key": name}), NDJSON)
+            self.assertEqual(json.loads(answer[1])["status"], 422)
+            self.call(404, "GET", f"/v1/key/timer?key={name}")
+        self.create(key="...", watch=["a..b"], target="queue:a.")
+
+    # proves: key-query
+    def test_a_key_in_the_query(self):
+        """Each call by key, with keys that a proxy would change in a path."""
+        for key in ("a/b", "a%2Fb", "a/../b", "a+b c", "\u00fc;x\\", "-", "k" * 256):
+            query = urllib.parse.urlencode({"key": key})
+            timer = self.call(201, "PUT", f"/v1/key/timer?{query}", {"after": "1h", "target": TARGET})[1]
+            self.assertEqual(timer["key"], key)
+            self.assertEqual(self.call(200, "GET", f"/v1/keys/{urllib.parse.quote(key, safe='')}/timer")[1], timer)
+            for method, call, body in (("GET", "timer", None), ("PATCH", "timer", {"payload": 1}), ("POST", "touch", {"after": "2h"}),
+                                       ("POST", "pause", {}), ("POST", "resume", None), ("POST", "fire", None)):
+                self.assertEqual(self.call(200, method, f"/v1/key/{call}?{query}", body)[1]["id"], timer["id"], call)
+        timer = self.create(key="/", target="queue:a")
+        self.call(200, "DELETE", "/v1/key/timer?key=%2F")
+        for wrong in ("timer", "timer?key=", "timer?id=a", "timer?key=a&key=b", "other?key=a", "timer?key=%zz"):
+            self.assertIn(self.daemon.call("GET", f"/v1/key/{wrong}")[0], (400, 404), wrong)
+
+    # proves: list-label
+    def test_labels_with_colons(self):
+        """The first colon ends the name; a name in quotes may have any."""
+        labels = ({"urn:team": "a"}, {"urn": "team:a"}, {"a,b": "c,d"}, {"q\"": "x"}, {"\":": "x"}, {"urn:team": "b:c"})
+        ids = [self.create(labels=each)["id"] for each in labels]
+        for text, found in (('"urn:team":a', [0]), ("urn:team:a", [1]), ("a,b:c,d", [2]), ('q":x', [3]), ('"q""":x', [3]),
+                            ('""":":x', [4]), ('"urn:team":b:c', [5]), ('"urn":team:a', [1])):
+            listed = self.call(200, "GET", "/v1/timers?" + urllib.parse.urlencode({"label": text}))[1]["timers"]
+            self.assertEqual([each["id"] for each in listed], [ids[i] for i in found], text)
+        for wrong in ("urn", '"urn:team"', '"urn:team', '"":a', '"a"b:c'):
+            self.call(422, "GET", "/v1/timers?" + urllib.parse.urlencode({"label": wrong}))
 
     # proves: key, create-repeated, create-conflict, get, if-match, key-path, final-key, key-in-use
     def test_a_key_is_one_live_timer(self):

@@ -58,12 +58,19 @@ function fields(given: Create | Patch | Time): Record<string, unknown> {
 
 function pathOf(ref: Ref, verb = ""): string {
   if (ref.id !== undefined) return `/v1/timers/${encodeURIComponent(ref.id)}${verb}`;
-  return `/v1/keys/${encodeURIComponent(ref.key)}${verb || "/timer"}`;
+  const key = encodeURIComponent(ref.key);
+  if (/[/\\%;]|^\.\.?$/.test(ref.key)) return `/v1/key${verb || "/timer"}?key=${key}`; // a proxy may decode it
+  return `/v1/keys/${key}${verb || "/timer"}`;
+}
+
+/** A name that has a colon is written in quotes. */
+function labelFilter(name: string, value: string): string {
+  return (name.includes(":") || name.startsWith('"') ? `"${name.replaceAll('"', '""')}"` : name) + ":" + value;
 }
 
 function filters(filter: Filter & DeadFilter): [string, string][] {
   const query: [string, string][] = (filter.states ?? []).map((state) => ["state", state]);
-  for (const [name, value] of Object.entries(filter.labels ?? {})) query.push(["label", `${name}:${value}`]);
+  for (const [name, value] of Object.entries(filter.labels ?? {})) query.push(["label", labelFilter(name, value)]);
   for (const name of ["target", "origin", "error"] as const)
     if (filter[name] !== undefined) query.push([name, filter[name]]);
   for (const name of ["due_after", "due_before"] as const)

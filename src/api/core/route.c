@@ -81,6 +81,29 @@ static const struct route *route_search(const struct route *routes, size_t count
     return NULL;
 }
 
+void route_take_key(struct bytes *path, struct bytes *query, char room[ROUTE_PATH_SIZE])
+{
+    const struct bytes prefix = BYTES("/v1/key/");
+    const struct bytes verb = {path->data + prefix.size, path->size - prefix.size};
+    struct http_parameter parameter;
+    char decoded[3 * ROUTE_PARAMETER_SIZE];
+    size_t count, size;
+
+    if (!bytes_has_prefix(*path, prefix) || verb.size > 16 || query->size > sizeof(decoded) ||
+        http_query_parse(*query, decoded, &parameter, 1, &count) || count != 1 ||
+        !bytes_equal(parameter.name, BYTES("key")) || parameter.value.size > ROUTE_PARAMETER_SIZE)
+        return;
+    size = (size_t)snprintf(room, ROUTE_PATH_SIZE, "/v1/keys/");
+    for (size_t i = 0; i < parameter.value.size; i++)
+        size += (size_t)snprintf(room + size, ROUTE_PATH_SIZE - size, "%%%02X",
+                                 (unsigned)(unsigned char)parameter.value.data[i]);
+    size +=
+        (size_t)snprintf(room + size, ROUTE_PATH_SIZE - size, "/%.*s", (int)verb.size, verb.data);
+    assert(size < ROUTE_PATH_SIZE);
+    *path = (struct bytes){room, size};
+    *query = (struct bytes){room, 0};
+}
+
 void route_find(const struct route *routes, size_t count, struct bytes method, struct bytes path,
                 char room[ROUTE_PARAMETER_SIZE], struct route_match *ret_match)
 {

@@ -59,6 +59,11 @@ struct route_match {
                                      empty: no such path */
 };
 
+/* "/v1/key/fire?key=a/b" is "/v1/keys/a%2Fb/fire": a key in the query passes a proxy that decodes
+ * the path. Puts the path into `room` and takes the query away; any other target stays as it is. */
+#define ROUTE_PATH_SIZE 1024
+void route_take_key(struct bytes *path, struct bytes *query, char room[ROUTE_PATH_SIZE]);
+
 /* The first route in the table whose path fits; HEAD counts as GET. `room` takes the parameter;
  * a longer one fits no path. */
 void route_find(const struct route *routes, size_t count, struct bytes method, struct bytes path,

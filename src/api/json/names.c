@@ -11,6 +11,14 @@ enum error_code name_check(struct bytes name, struct error *ret_error)
     return ERROR_NONE;
 }
 
+enum error_code name_check_new(struct bytes name, struct error *ret_error)
+{
+    if (bytes_equal(name, BYTES(".")) || bytes_equal(name, BYTES("..")))
+        return error_set(ret_error, ERROR_INVALID,
+                         "It must not be . or .., which programs take out of the path of a URL");
+    return name_check(name, ret_error);
+}
+
 uint16_t name_partition(const struct node *node, struct bytes key)
 {
     return (uint16_t)(bytes_hash(0, key) % node_partition_count(node));

@@ -14,6 +14,10 @@
 /* A name has 1 to 256 bytes and no control character. */
 enum error_code name_check(struct bytes name, struct error *ret_error);
 
+/* Checks a name that a timer is given: as name_check, and it is neither `.` nor `..`, which
+ * programs take out of the path of a URL. */
+enum error_code name_check_new(struct bytes name, struct error *ret_error);
+
 /* The partition of a new timer: by its key, so that timers with one key meet; without a key by its
  * request name; without both, the next one in turn for the thread of this shard. */
 uint16_t name_partition_of(struct node *node, unsigned shard, const struct timer *timer);

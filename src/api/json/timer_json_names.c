@@ -10,7 +10,7 @@ enum error_code timer_parse_key(struct timer_parse *parse)
     struct error error;
     enum error_code code = timer_parse_string(parse, "#/key", &parse->texts.key);
 
-    if (!code && name_check(parse->texts.key, &error))
+    if (!code && name_check_new(parse->texts.key, &error))
         code = timer_parse_invalid_error(parse, "#/key", &error);
     return code;
 }
@@ -40,7 +40,7 @@ static enum error_code timer_names_read_event(struct timer_parse *parse, size_t 
     if (code)
         return code;
     struct error error;
-    if (name_check(name, &error))
+    if (name_check_new(name, &error))
         return timer_parse_invalid_error(parse, pointer, &error);
     if (has_name(timer_parse_kept(parse, start), name))
         return timer_parse_invalid(parse, pointer, "It is given twice");

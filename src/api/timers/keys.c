@@ -74,7 +74,7 @@ void keys_put(struct call *call)
     struct command *command = &call->node.command;
     struct error error;
 
-    if (name_check(call->parameter, &error)) {
+    if (name_check_new(call->parameter, &error)) {
         struct problem problem;
         problem_set(&problem, ERROR_INVALID, "", "The key: %s", error.text);
         call_answer_problem(call, &problem);

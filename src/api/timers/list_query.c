@@ -25,13 +25,12 @@ static bool parse_state(struct bytes text, uint32_t *states)
 
 static bool parse_label(struct bytes text, struct list_query *query)
 {
-    const char *colon = text.size ? memchr(text.data, ':', text.size) : NULL;
-    size_t key_size = colon ? (size_t)(colon - text.data) : 0;
+    struct bytes name;
 
-    if (key_size == 0 || query->label_count == LIST_LABELS_MAX)
+    if (query->label_count == LIST_LABELS_MAX || !bytes_cut_name(&text, ':', &name))
         return false;
-    query->labels[query->label_count].key = (struct bytes){text.data, key_size};
-    query->labels[query->label_count++].value = (struct bytes){colon + 1, text.size - key_size - 1};
+    query->labels[query->label_count].key = name;
+    query->labels[query->label_count++].value = text;
     return true;
 }
 
@@ -76,7 +75,8 @@ static void list_query_take(void *context, size_t index, struct bytes value,
         break;
     case LIST_LABEL:
         if (!parse_label(value, query))
-            query_fault(problem, name, "It takes the form name:value, at most %d times",
+            query_fault(problem, name,
+                        "It takes the form name:value, or \"name\":value, at most %d times",
                         LIST_LABELS_MAX);
         break;
     case LIST_TARGET:

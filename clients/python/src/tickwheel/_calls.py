@@ -106,6 +106,8 @@ def by(id: Optional[str], key: Optional[str], call: str = "") -> str:
     if id is not None:
         return f"/v1/timers/{quote(id, safe='')}{call}"
     assert key is not None
+    if key in (".", "..") or any(each in key for each in "/\\%;"):  # a proxy may decode it
+        return f"/v1/key{call or '/timer'}?key={quote(key, safe='')}"
     return f"/v1/keys/{quote(key, safe='')}{call or '/timer'}"
 
 
@@ -164,10 +166,17 @@ def page(path: str, query: list[tuple[str, str]], cursor: Optional[str]) -> Call
                 query=query + ([("cursor", cursor)] if cursor else []))
 
 
+def label_filter(name: str, value: str) -> str:
+    """A name that has a colon is written in quotes."""
+    if ":" in name or name.startswith('"'):
+        name = '"' + name.replace('"', '""') + '"'
+    return f"{name}:{value}"
+
+
 def filters(*, states: Iterable[str] = (), labels: Mapping[str, str] = {}, target: Optional[str] = None,
             origin: Optional[str] = None, error: Optional[str] = None, due_after: Optional[Instant] = None,
             due_before: Optional[Instant] = None, page_size: Optional[int] = None) -> list[tuple[str, str]]:
-    query = [("state", state) for state in states] + [("label", f"{name}:{value}") for name, value in labels.items()]
+    query = [("state", state) for state in states] + [("label", label_filter(name, value)) for name, value in labels.items()]
     for name, value in (("target", target), ("origin", origin), ("error", error)):
         if value is not None:
             query.append((name, value))

@@ -86,13 +86,15 @@ public final class Client {
     }
 
     /** Which timer: by its id, or by its key. */
-    public record Ref(String base, String path) {
+    public record Ref(String path, String touch) {
         public static Ref id(String id) {
-            return new Ref("/v1/timers/" + encode(id), "/v1/timers/" + encode(id));
+            return new Ref("/v1/timers/" + encode(id), "/v1/timers/" + encode(id) + "/touch");
         }
 
         public static Ref key(String key) {
-            return new Ref("/v1/keys/" + encode(key), "/v1/keys/" + encode(key) + "/timer");
+            if (key.equals(".") || key.equals("..") || key.matches("(?s).*[/\\\\%;].*")) // a proxy may decode it
+                return new Ref("/v1/key/timer?key=" + encode(key), "/v1/key/touch?key=" + encode(key));
+            return new Ref("/v1/keys/" + encode(key) + "/timer", "/v1/keys/" + encode(key) + "/touch");
         }
     }
 
@@ -193,11 +195,11 @@ public final class Client {
 
     /** Puts the timer off; never makes it earlier. */
     public Timer touch(Ref ref, Duration after) {
-        return timer(new Call("POST", ref.base + "/touch").json(Map.of("after", Json.milliseconds(after))));
+        return timer(new Call("POST", ref.touch).json(Map.of("after", Json.milliseconds(after))));
     }
 
     public Timer touch(Ref ref, Instant at) {
-        return timer(new Call("POST", ref.base + "/touch").json(Map.of("at", at.toString())));
+        return timer(new Call("POST", ref.touch).json(Map.of("at", at.toString())));
     }
 
     /** After it returns no delivery begins. Throws {@link Problem.AlreadyFiring} or {@link Problem.Gone}. */

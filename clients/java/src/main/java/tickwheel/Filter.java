@@ -20,7 +20,8 @@ public final class Filter {
     }
 
     public Filter label(String name, String value) {
-        return add("label", name + ":" + value);
+        boolean isQuoted = name.contains(":") || name.startsWith("\""); // a name that has a colon
+        return add("label", (isQuoted ? '"' + name.replace("\"", "\"\"") + '"' : name) + ":" + value);
     }
 
     public Filter target(String target) {
