@@ -7,12 +7,14 @@
 #include "delivery/guard.h"
 #include "delivery/signature.h"
 #include "given_up_log.h"
+#include "target_log.h"
 #include "http/server.h"
 #include "shard/node.h"
 #include "ops/config.h"
 #include "ops/metrics.h"
 #include "sys/clock.h"
 #include "sys/notify.h"
+#include "sys/output.h"
 #include "sys/process.h"
 #include "sys/signals.h"
 
@@ -36,6 +38,7 @@ struct service {
     const struct config *config;
     struct event_log log;
     struct given_up_log given_up_log;
+    struct target_log target_log;
     struct notify notify;
     struct signals signals;
     struct metrics *metrics;
@@ -72,21 +75,36 @@ static void print_banner(const struct service *service, const char *address)
     const char *name = program_invocation_name, *slash = strrchr(name, '/');
     int folder_size = slash ? (int)(slash + 1 - name) : 0;
 
-    printf("\n  tickwheeld %s listens on %s://%s and stores its timers in %s\n", TICKWHEEL_VERSION,
-           scheme, address, config->data_folder);
-    printf("  The dashboard is at %s://%s/ui\n", scheme, address);
+    struct buffer text;
+    buffer_init(&text);
+    buffer_printf(&text, "\n  tickwheeld %s listens on %s://%s and stores its timers in %s\n",
+                  TICKWHEEL_VERSION, scheme, address, config->data_folder);
+    buffer_printf(&text, "  The dashboard is at %s://%s/ui\n", scheme, address);
     if (*config->webhook_allow)
-        printf("  Webhooks may also call these private networks: %s\n", config->webhook_allow);
-    printf("\n  To try it, receive webhooks in a second terminal:\n\n"
-           "      %.*stickwheel receive\n\n"
-           "  and schedule a timer in a third:\n\n"
-           "      curl -i %s://%s/v1/timers%s -H 'Content-Type: application/json' \\\n"
-           "           -d '{\"after\": \"3s\", \"target\": \"http://127.0.0.1:9000/hello\", "
-           "\"payload\": {\"order\": 42}}'\n\n"
-           "  Ctrl-C stops the daemon. After kill -9, no acknowledged timer is lost.\n\n",
-           folder_size, name, scheme, address,
-           *config->tokens_file ? " -H 'Authorization: Bearer TOKEN'" : "");
-    fflush(stdout);
+        buffer_printf(&text, "  Webhooks may also call these private networks: %s\n",
+                      config->webhook_allow);
+    buffer_printf(&text,
+                  "\n  To try it, receive webhooks in a second terminal:\n\n"
+                  "      %.*stickwheel receive\n\n"
+                  "  and schedule a timer in a third:\n\n"
+                  "      curl -i %s://%s/v1/timers%s -H 'Content-Type: application/json' \\\n"
+                  "           -d '{\"after\": \"3s\", \"target\": \"http://127.0.0.1:9000/hello\", "
+                  "\"payload\": {\"order\": 42}}'\n\n"
+                  "  Ctrl-C stops the daemon. After kill -9, no acknowledged timer is lost.\n\n",
+                  folder_size, name, scheme, address,
+                  *config->tokens_file ? " -H 'Authorization: Bearer TOKEN'" : "");
+    struct output output; /* a terminal that is stopped does not hold up the start */
+    output_open(&output, STDOUT_FILENO);
+    for (size_t at = 0; at < text.size;) {
+        const size_t left = text.size - at;
+        const size_t size = left < OUTPUT_ATOMIC_MAX ? left : OUTPUT_ATOMIC_MAX;
+        const ssize_t written = output_write(&output, text.data + at, size);
+        if (written <= 0)
+            break;
+        at += (size_t)written;
+    }
+    output_close(&output);
+    buffer_deinit(&text);
 }
 
 static void log_started(const struct service *service, const char *address)
@@ -185,35 +203,11 @@ static void log_health(const struct service *service, const struct node_health *
     event_log_end(&line);
 }
 
-/* Logs when a breaker opens and when it closes; not each failed probe in between. */
 static void log_target(void *context, const struct target_status *status)
 {
-    const struct service *service = context;
-    const uint32_t failures_max = service->config->target_breaker_failures;
-    struct event_log_line line;
+    struct service *service = context;
 
-    if (status->state == BREAKER_CLOSED) {
-        event_log_begin(&line, &service->log, EVENT_LOG_INFO, "target_back");
-    } else if (status->failures == failures_max) {
-        event_log_begin(&line, &service->log, EVENT_LOG_WARN, "target_failing");
-        event_log_number(&line, "failures", status->failures);
-        event_log_number(&line, "pause_ms", status->wait_ms);
-    } else {
-        return;
-    }
-
-    char origin[256];
-    snprintf(origin, sizeof(origin), "%.*s", (int)status->origin.size, status->origin.data);
-    event_log_text(&line, "origin", origin);
-    event_log_text(&line, "scope", status->scope == TARGET_ORIGIN ? "origin" : "path");
-    if (status->scope == TARGET_PATH) {
-        char path[TARGETS_PATH_SIZE];
-        const int size = (int)(status->path.size - status->origin.size);
-
-        snprintf(path, sizeof(path), "%.*s", size, status->path.data + status->origin.size);
-        event_log_text(&line, "path", path);
-    }
-    event_log_end(&line);
+    target_log_write(&service->target_log, status, instant_now());
 }
 
 /* The state of a broker connection that was logged last. */
@@ -326,6 +320,8 @@ static int run_until_signal(struct service *service, struct instant started)
         log_damage(service, &damage_logged);
         log_dead_dropped(service, &dropped_logged);
         given_up_log_write(&service->given_up_log, instant_now());
+        if (target_log_write_omitted(&service->target_log, instant_now()) && has_started)
+            poll_ms = RUNNING_POLL_MS / 2;
         if (watchdog_ms != UINT64_MAX)
             notify_send(&service->notify, "WATCHDOG=1");
 
@@ -427,18 +423,18 @@ static int run(struct config *config, bool wants_banner, char *environment[])
                    config->log_level == CONFIG_LOG_LEVEL_DEBUG ? EVENT_LOG_DEBUG : EVENT_LOG_INFO,
                    wall_now);
     given_up_log_init(&service.given_up_log, &service.log);
+    target_log_init(&service.target_log, &service.log, config->target_breaker_failures);
     notify_init(&service.notify, environment);
     if (signals_open(&service.signals, &error))
         return fail(&service, "start_failed", &error);
-    file_limit_fit(config, &service.log);
     process_catch_abort();
+    error_set(&error, ERROR_NO_MEMORY, "out of memory");
     service.metrics = metrics_create(TICKWHEEL_VERSION, wall_now());
+    if (!service.metrics || event_log_start(&service.log, service.metrics, &error))
+        return fail(&service, "start_failed", &error);
+    file_limit_fit(config, &service.log);
     int exit_code;
-    if (!service.metrics) {
-        error_set(&error, ERROR_NO_MEMORY, "out of memory");
-        exit_code = fail(&service, "start_failed", &error);
-    } else if (memory_limit_check(config, &error) ||
-               data_folder_check(config->data_folder, &error)) {
+    if (memory_limit_check(config, &error) || data_folder_check(config->data_folder, &error)) {
         exit_code = fail(&service, "start_failed", &error);
     } else if (*config->cluster_brokers && cluster_topics_check(config, &service.log, &error)) {
         exit_code = fail(&service, "start_failed", &error);
@@ -452,7 +448,9 @@ static int run(struct config *config, bool wants_banner, char *environment[])
         if (exit_code == EXIT_CLEAN)
             log_stop(&service, "stopped", "exit", "clean");
     }
+    event_log_stop(&service.log);
     metrics_destroy(service.metrics);
+    target_log_deinit(&service.target_log);
     given_up_log_deinit(&service.given_up_log);
     signals_close(&service.signals);
     return exit_code;

@@ -197,6 +197,8 @@
     X(MAINTENANCE, _, GAUGE, "tickwheel_maintenance", "", 1,                                       \
       "1 while maintenance holds all deliveries back.")                                            \
     X(PAUSES, _, GAUGE, "tickwheel_pauses", "", 1, "Queues and targets that are paused.")          \
+    X(LOG_LINES_DROPPED, _, COUNTER, "tickwheel_log_lines_dropped_total", "", 1,                   \
+      "Lines of the log that were dropped, because the reader of standard error was too slow.")    \
     X(COMMIT_WRITES, _, COUNTER, "tickwheel_commit_writes_total", "", 1,                           \
       "Rows written; divide by tickwheel_commit_seconds_count for the size of a commit.")          \
     X(BACKUPS, _, COUNTER, "tickwheel_backups_total", "", 1, "Backups finished.")                  \

@@ -14,7 +14,7 @@
  * - How many are on the way, and how many a second, is bounded for each origin as for a webhook's.
  *
  * A thread of its own waits for the output, so a reader that stops reading holds up nothing else.
- * It writes only when poll says that there is room. A delivery that finds none within the time-out
+ * No write waits for the reader. A delivery that finds none within the time-out
  * of its timer has failed, and so has one whose write fails.
  */
 #include "delivery/sender.h"
@@ -25,27 +25,25 @@
 #include "calendar/rfc3339.h"
 #include "sys/clock.h"
 #include "sys/mailbox.h"
+#include "sys/output.h"
 #include "sys/process.h"
 
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-#define LINE_SIZE_MAX  4096 /* PIPE_BUF of Linux: a larger write is not atomic */
-#define LINE_END_SIZE  80   /* room for the sizes of omitted parts, and the end */
-#define TURN_LINES_MAX 64   /* between two looks at the mailbox */
-
-_Static_assert(LINE_SIZE_MAX <= PIPE_BUF, "a line must be atomic in a pipe");
+#define LINE_SIZE_MAX  OUTPUT_ATOMIC_MAX
+#define LINE_END_SIZE  80 /* room for the sizes of omitted parts, and the end */
+#define TURN_LINES_MAX 64 /* between two looks at the mailbox */
 
 struct log_sender {
     struct sender_options options;
     pthread_t thread;
     struct mailbox mailbox; /* deliveries, and `stop` */
     struct list stop;
+    struct output output;
     /* Of the log thread. */
     struct list waiting, ended; /* deliveries */
     struct buffer line;
@@ -190,6 +188,7 @@ static void log_write(struct log_sender *log, struct delivery *delivery)
         list_push(&log->ended, &delivery->link);
         return;
     }
+    const uint64_t waits_since_us = delivery->started_us;
     delivery->started_us = now_us;
     log_format(&log->line, delivery, now_us);
     if (buffer_failed(&log->line)) {
@@ -197,7 +196,11 @@ static void log_write(struct log_sender *log, struct delivery *delivery)
         return;
     }
     const size_t skipped = log->is_torn ? 0 : 1, size = log->line.size - skipped;
-    const ssize_t written = write(STDOUT_FILENO, log->line.data + skipped, size);
+    const ssize_t written = output_write(&log->output, log->line.data + skipped, size);
+    if (written < 0 && errno == EAGAIN) { /* another process writes there too */
+        delivery->started_us = waits_since_us;
+        return;
+    }
     if (written == (ssize_t)size) {
         log->is_torn = false;
         log_sender_end(log, delivery, DELIVERY_DONE, "");
@@ -208,15 +211,6 @@ static void log_write(struct log_sender *log, struct delivery *delivery)
     snprintf(error, sizeof(error), "the standard output takes no line: %s",
              written < 0 ? strerrordesc_np(errno) : "it is full");
     log_sender_end(log, delivery, DELIVERY_FAILED, error);
-}
-
-/* Whether to write to the output can be tried, for it has room or is broken. */
-static bool log_is_ready(int timeout_ms, int mailbox_fd)
-{
-    struct pollfd fds[] = {{.fd = STDOUT_FILENO, .events = POLLOUT},
-                           {.fd = mailbox_fd, .events = POLLIN}};
-
-    return poll(fds, mailbox_fd < 0 ? 1 : 2, timeout_ms) > 0 && fds[0].revents != 0;
 }
 
 /* Those that found no room for as long as an attempt may take have failed. Returns when the next
@@ -273,7 +267,7 @@ static void *log_run(void *context)
 
     while (!log->is_stopping) {
         for (int i = 0; i < TURN_LINES_MAX && !list_is_empty(&log->waiting); i++) {
-            if (!log_is_ready(0, -1))
+            if (!output_wait(&log->output, 0, -1))
                 break;
             log_write(log, log_delivery(log->waiting.next));
         }
@@ -282,7 +276,7 @@ static void *log_run(void *context)
         if (timeout_ms < 0)
             mailbox_wait(&log->mailbox, UINT64_MAX);
         else
-            log_is_ready(timeout_ms, mailbox_fd(&log->mailbox));
+            output_wait(&log->output, timeout_ms, mailbox_fd(&log->mailbox));
         log_take(log);
     }
     return NULL;
@@ -306,7 +300,9 @@ static enum error_code log_start(const struct sender_options *options, void **re
         free(log);
         return error_set(ret_error, ERROR_IO, "no descriptor left for log: targets");
     }
+    output_open(&log->output, STDOUT_FILENO);
     if (thread_start(&log->thread, log_run, log, "log") != 0) {
+        output_close(&log->output);
         mailbox_deinit(&log->mailbox);
         free(log);
         return error_set(ret_error, ERROR_IO, "no thread left for log: targets");
@@ -350,6 +346,7 @@ static void log_stop(void *self)
     } while (!list_is_empty(&log->waiting));
     mailbox_deinit(&log->mailbox);
     buffer_deinit(&log->line);
+    output_close(&log->output);
     free(log);
 }
 

@@ -61,6 +61,16 @@ static void log_fixture_deinit(struct log_fixture *fixture)
     mailbox_deinit(&fixture->back);
 }
 
+/* Gives the sender another standard output. */
+static void log_fixture_redirect(struct log_fixture *fixture, int file)
+{
+    const struct sender_options options = {.done = log_fixture_done, .context = &fixture->back};
+
+    sender_log.stop(fixture->log);
+    assert_int_equal(dup2(file, STDOUT_FILENO), STDOUT_FILENO);
+    assert_int_equal(sender_log.start(&options, &fixture->log, NULL), ERROR_NONE);
+}
+
 static struct delivery *log_delivery_create(const struct timer_texts *texts)
 {
     struct delivery *delivery = calloc(1, sizeof(*delivery));
@@ -255,14 +265,14 @@ static void test_log_output_is_gone(void **state)
     assert_int_equal(outcome.result, DELIVERY_FAILED);
     assert_string_equal(outcome.error, "the standard output takes no line: Broken pipe");
     int file = open("/dev/null", O_RDONLY); /* as of a daemon that was started without an output */
-    dup2(file, STDOUT_FILENO);
+    log_fixture_redirect(&fixture, file);
     close(file);
     log_fixture_post(&fixture, log_delivery_create(&texts));
     outcome = log_fixture_take(&fixture);
     assert_int_equal(outcome.result, DELIVERY_FAILED);
     assert_string_equal(outcome.error, "the standard output takes no line: Bad file descriptor");
     file = open("/dev/full", O_WRONLY);
-    dup2(file, STDOUT_FILENO);
+    log_fixture_redirect(&fixture, file);
     close(file);
     log_fixture_post(&fixture, log_delivery_create(&texts));
     outcome = log_fixture_take(&fixture);
@@ -284,7 +294,7 @@ static void test_log_torn_line(void **state)
     unlink(path);
     struct log_fixture fixture;
     log_fixture_init(&fixture);
-    dup2(file, STDOUT_FILENO);
+    log_fixture_redirect(&fixture, file);
     struct rlimit before;
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
     struct rlimit limit = before;

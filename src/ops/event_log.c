@@ -2,6 +2,7 @@
 #include "ops/event_log.h"
 
 #include "calendar/rfc3339.h"
+#include "ops/event_log_queue.h"
 
 #include <inttypes.h>
 #include <string.h>
@@ -19,7 +20,7 @@ static const char cut_mark[] = " cut=1\n";
 void event_log_init(struct event_log *log, FILE *file, enum event_log_level level_max,
                     struct wall (*now)(void))
 {
-    *log = (struct event_log){file, level_max, now};
+    *log = (struct event_log){.file_ = file, .level_max_ = level_max, .now_ = now};
 }
 
 static void event_log_append(struct event_log_line *line, const char *text, size_t size)
@@ -119,8 +120,43 @@ void event_log_end(struct event_log_line *line)
         return;
     memcpy(line->text_ + line->size_, end, strlen(end));
     line->size_ += strlen(end);
+    if (line->log_->queue_)
+        event_log_queue_add(line->log_->queue_, line->text_, line->size_);
     /* One call: stdio's lock keeps lines of different threads apart. */
-    if (fwrite(line->text_, 1, line->size_, line->log_->file_) == line->size_)
+    else if (fwrite(line->text_, 1, line->size_, line->log_->file_) == line->size_)
         fflush(line->log_->file_);
     line->log_ = NULL;
+}
+
+/* The line that tells of dropped ones. */
+static size_t event_log_format_dropped(void *context, uint64_t count, char ret_text[])
+{
+    const struct event_log *log = context;
+    struct event_log_line line;
+
+    event_log_begin(&line, log, EVENT_LOG_WARN, "log_lines_dropped");
+    event_log_number(&line, "count", count);
+    event_log_append(&line, "\n", 1);
+    memcpy(ret_text, line.text_, line.size_);
+    return line.size_;
+}
+
+enum error_code event_log_start(struct event_log *log, struct metrics *metrics,
+                                struct error *ret_error)
+{
+    const struct event_log_queue_options options = {.fd = fileno(log->file_),
+                                                    .metrics = metrics,
+                                                    .format_dropped = event_log_format_dropped,
+                                                    .context = log};
+
+    fflush(log->file_);
+    return event_log_queue_start(&options, &log->queue_, ret_error);
+}
+
+void event_log_stop(struct event_log *log)
+{
+    struct event_log_queue *queue = log->queue_;
+
+    log->queue_ = NULL;
+    event_log_queue_stop(queue);
 }

@@ -12,12 +12,17 @@
  * A value with a space, a quote, an equals sign or a control character is quoted and escaped, so
  * that one event is always one line. Never log a payload, a header or a secret.
  *
+ * After event_log_start a thread writes the lines, from a queue of EVENT_LOG_QUEUE_BYTES. No other
+ * thread waits for the reader of the log: a line for which the queue has no room is dropped and
+ * counted, and "event=log_lines_dropped count=N" follows when there is room again.
+ *
  * Errors     None: a line that cannot be written is lost. A line that is too long ends in " cut=1".
- * Threads    Any; a line goes out whole.
+ * Threads    Any, except start and stop, which belong to the owner; a line is written whole.
  */
 #ifndef TICKWHEEL_OPS_EVENT_LOG_H
 #define TICKWHEEL_OPS_EVENT_LOG_H
 
+#include "base/error.h"
 #include "base/time.h"
 
 #include <stddef.h>
@@ -30,13 +35,19 @@ enum event_log_level {
     EVENT_LOG_DEBUG,
 };
 
+struct event_log_queue;
+struct metrics;
+
 struct event_log {
-    FILE *file_; /* borrowed */
+    FILE *file_;                    /* borrowed */
+    struct event_log_queue *queue_; /* NULL: each thread writes its own lines */
     enum event_log_level level_max_;
     struct wall (*now_)(void);
 };
 
-#define EVENT_LOG_LINE_SIZE 1024
+#define EVENT_LOG_LINE_SIZE   1024
+#define EVENT_LOG_QUEUE_BYTES (256 << 10)
+#define EVENT_LOG_STOP_MS     1000 /* how long a stop waits for the reader of the log */
 
 struct event_log_line {
     const struct event_log *log_; /* NULL: below the level, nothing is written */
@@ -48,6 +59,15 @@ struct event_log_line {
 /* Events above `level_max` are dropped. `now` tells the time, such as wall_now. */
 void event_log_init(struct event_log *log, FILE *file, enum event_log_level level_max,
                     struct wall (*now)(void));
+
+/* Starts the thread that writes the lines to the file's descriptor. `metrics` (borrowed) count the
+ * lines that are dropped. ERROR_IO if the system refuses: then each thread writes its own lines. */
+enum error_code event_log_start(struct event_log *log, struct metrics *metrics,
+                                struct error *ret_error);
+
+/* Ends the thread. Lines in the queue are written; those that the reader does not take within
+ * EVENT_LOG_STOP_MS are lost. */
+void event_log_stop(struct event_log *log);
 
 /* Begins a line; `event` is one word. */
 void event_log_begin(struct event_log_line *line, const struct event_log *log,

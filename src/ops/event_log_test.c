@@ -5,10 +5,13 @@
  */
 #include "ops/event_log.h"
 
+#include "ops/metrics.h"
+
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -146,6 +149,56 @@ static void survives_a_file_that_takes_nothing(void **state)
     fclose(full);
 }
 
+/* A pipe that nobody reads: lines that do not fit are dropped at once and counted, a stop ends.
+ * When it is read again, all lines but those come, and one that gives their count. */
+/* proves: log-never-waits */
+static void waits_for_no_reader(void **state)
+{
+    enum { LINES = 10000 };
+    struct metrics *metrics = metrics_create("test", still());
+    struct event_log log;
+    int ends[2];
+
+    (void)state;
+    assert_non_null(metrics);
+    for (int is_read = 0; is_read < 2; is_read++) {
+        assert_int_equal(pipe(ends), 0);
+        FILE *file = fdopen(ends[1], "w");
+        FILE *reader = fdopen(ends[0], "r");
+        event_log_init(&log, file, EVENT_LOG_INFO, still);
+        assert_int_equal(event_log_start(&log, metrics, NULL), ERROR_NONE);
+        const uint64_t before = metrics_get(metrics, METRIC_LOG_LINES_DROPPED);
+        for (uint64_t i = 0; i < LINES; i++) {
+            struct event_log_line line;
+
+            event_log_begin(&line, &log, EVENT_LOG_INFO, "e");
+            event_log_number(&line, "i", i);
+            event_log_end(&line);
+        }
+        const uint64_t dropped = metrics_get(metrics, METRIC_LOG_LINES_DROPPED) - before;
+        assert_in_range(dropped, 1, LINES - 3000);
+        if (is_read) {
+            char text[EVENT_LOG_LINE_SIZE];
+            uint64_t told = 0;
+            for (uint64_t next = 0; next < LINES;) {
+                assert_non_null(fgets(text, sizeof(text), reader));
+                const char *number = strrchr(text, '=');
+                const uint64_t value = strtoull(number + 1, NULL, 10);
+                const bool is_told = strstr(text, " event=log_lines_dropped count=") != NULL;
+
+                assert_true(is_told || value == next);
+                told += is_told ? value : 0;
+                next += is_told ? value : 1;
+            }
+            assert_int_equal(told, dropped);
+        }
+        event_log_stop(&log);
+        fclose(file);
+        fclose(reader);
+    }
+    metrics_destroy(metrics);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -158,6 +211,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(leaves_out_whole_pairs_of_a_line_that_is_too_long,
                                         event_log_setup, event_log_teardown),
         cmocka_unit_test(survives_a_file_that_takes_nothing),
+        cmocka_unit_test(waits_for_no_reader),
     };
 
     return cmocka_run_group_tests_name("log", tests, NULL, NULL);

@@ -1,0 +1,205 @@
+/* event_log_queue.c - a ring of bytes, and the thread that writes its lines one by one. */
+#include "ops/event_log_queue.h"
+
+#include "ops/metrics.h"
+#include "sys/clock.h"
+#include "sys/output.h"
+#include "sys/process.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define STUCK_MS 100 /* between two looks at an output without room */
+
+_Static_assert(EVENT_LOG_LINE_SIZE <= OUTPUT_ATOMIC_MAX, "a line is written whole");
+
+struct event_log_queue {
+    struct event_log_queue_options options;
+    struct output output; /* the thread's own */
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* by the monotonic clock */
+    /* What follows is guarded by lock. */
+    char text[EVENT_LOG_QUEUE_BYTES];
+    size_t begin, size; /* of the lines that wait */
+    uint64_t dropped;   /* lines that no line has told of */
+    bool is_stopping, is_over;
+    struct instant give_up_at; /* when stopping */
+};
+
+/* ---- the ring ---- */
+
+static bool event_log_queue_has_room(const struct event_log_queue *queue, size_t size)
+{
+    return queue->size + size <= sizeof(queue->text);
+}
+
+static void event_log_queue_put(struct event_log_queue *queue, const char *line, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        queue->text[(queue->begin + queue->size + i) % sizeof(queue->text)] = line[i];
+    queue->size += size;
+}
+
+/* Takes out the first line. Returns its size; 0: there is none. */
+static size_t event_log_queue_pop(struct event_log_queue *queue, char ret_line[EVENT_LOG_LINE_SIZE])
+{
+    size_t size = 0;
+
+    while (size < queue->size && size < EVENT_LOG_LINE_SIZE) {
+        ret_line[size] = queue->text[(queue->begin + size) % sizeof(queue->text)];
+        if (ret_line[size++] == '\n')
+            break;
+    }
+    queue->begin = (queue->begin + size) % sizeof(queue->text);
+    queue->size -= size;
+    return size;
+}
+
+/* Tells of the lines that were dropped before this point of the log, if there is room for that. */
+static void event_log_queue_tell_dropped(struct event_log_queue *queue)
+{
+    char line[EVENT_LOG_LINE_SIZE];
+
+    if (!queue->dropped || !event_log_queue_has_room(queue, 2 * sizeof(line)))
+        return;
+    const size_t size = queue->options.format_dropped(queue->options.context, queue->dropped, line);
+    event_log_queue_put(queue, line, size);
+    queue->dropped = 0;
+}
+
+void event_log_queue_add(struct event_log_queue *queue, const char *line, size_t size)
+{
+    assert(size <= EVENT_LOG_LINE_SIZE);
+    pthread_mutex_lock(&queue->lock);
+    event_log_queue_tell_dropped(queue);
+    if (!queue->dropped && event_log_queue_has_room(queue, size)) {
+        event_log_queue_put(queue, line, size);
+        pthread_cond_broadcast(&queue->changed);
+    } else {
+        queue->dropped++;
+        metrics_add(queue->options.metrics, METRIC_LOG_LINES_DROPPED, 1);
+    }
+    pthread_mutex_unlock(&queue->lock);
+}
+
+/* ---- the thread ---- */
+
+/* Waits for the next line. Returns its size; 0: the queue is stopping, and there is none. */
+static size_t event_log_queue_next(struct event_log_queue *queue,
+                                   char ret_line[EVENT_LOG_LINE_SIZE])
+{
+    pthread_mutex_lock(&queue->lock);
+    for (;;) {
+        if (queue->size == 0)
+            event_log_queue_tell_dropped(queue);
+        if (queue->size > 0 || queue->is_stopping)
+            break;
+        pthread_cond_wait(&queue->changed, &queue->lock);
+    }
+    const size_t size = event_log_queue_pop(queue, ret_line);
+    pthread_mutex_unlock(&queue->lock);
+    return size;
+}
+
+static bool event_log_queue_gives_up(struct event_log_queue *queue)
+{
+    pthread_mutex_lock(&queue->lock);
+    const bool gives_up = queue->is_stopping && instant_now().ns >= queue->give_up_at.ns;
+    pthread_mutex_unlock(&queue->lock);
+    return gives_up;
+}
+
+/* Writes the line, or gives it up: when the output is broken, and when the queue stops. */
+static bool event_log_queue_write(struct event_log_queue *queue, const char *line, size_t size)
+{
+    for (size_t sent = 0; sent < size;) {
+        const ssize_t written = output_write(&queue->output, line + sent, size - sent);
+
+        if (written >= 0)
+            sent += (size_t)written;
+        else if (errno != EAGAIN && errno != EINTR)
+            return true;
+        else if (event_log_queue_gives_up(queue))
+            return false;
+        else
+            output_wait(&queue->output, STUCK_MS, -1);
+    }
+    return true;
+}
+
+static void *event_log_queue_run(void *context)
+{
+    struct event_log_queue *queue = context;
+    char line[EVENT_LOG_LINE_SIZE];
+
+    for (size_t size; (size = event_log_queue_next(queue, line)) > 0;)
+        if (!event_log_queue_write(queue, line, size))
+            break;
+    pthread_mutex_lock(&queue->lock);
+    queue->is_over = true;
+    pthread_cond_broadcast(&queue->changed);
+    pthread_mutex_unlock(&queue->lock);
+    return NULL;
+}
+
+/* ---- start and stop ---- */
+
+static void event_log_queue_free(struct event_log_queue *queue)
+{
+    output_close(&queue->output);
+    pthread_cond_destroy(&queue->changed);
+    pthread_mutex_destroy(&queue->lock);
+    free(queue);
+}
+
+enum error_code event_log_queue_start(const struct event_log_queue_options *options,
+                                      struct event_log_queue **ret_queue, struct error *ret_error)
+{
+    struct event_log_queue *queue = calloc(1, sizeof(*queue));
+
+    if (!queue)
+        return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    queue->options = *options;
+    output_open(&queue->output, options->fd);
+    pthread_condattr_t by_monotonic_clock;
+    pthread_condattr_init(&by_monotonic_clock);
+    pthread_condattr_setclock(&by_monotonic_clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&queue->changed, &by_monotonic_clock);
+    pthread_condattr_destroy(&by_monotonic_clock);
+    pthread_mutex_init(&queue->lock, NULL);
+    if (thread_start(&queue->thread, event_log_queue_run, queue, "event_log") != 0) {
+        event_log_queue_free(queue);
+        return error_set(ret_error, ERROR_IO, "no thread left for the log");
+    }
+    *ret_queue = queue;
+    return ERROR_NONE;
+}
+
+/* A write to an output that is a file may hang in the system: then the thread is left behind, with
+ * the queue. */
+void event_log_queue_stop(struct event_log_queue *queue)
+{
+    if (!queue)
+        return;
+    const struct instant now = instant_now();
+    const uint64_t until_ns = instant_add_ms(now, 2 * EVENT_LOG_STOP_MS).ns;
+    const struct timespec until = {(time_t)(until_ns / 1000000000), (long)(until_ns % 1000000000)};
+    pthread_mutex_lock(&queue->lock);
+    queue->is_stopping = true;
+    queue->give_up_at = instant_add_ms(now, EVENT_LOG_STOP_MS);
+    pthread_cond_broadcast(&queue->changed);
+    while (!queue->is_over && pthread_cond_timedwait(&queue->changed, &queue->lock, &until) == 0)
+        ;
+    const bool is_over = queue->is_over;
+    pthread_mutex_unlock(&queue->lock);
+    if (!is_over) {
+        pthread_detach(queue->thread);
+        return;
+    }
+    pthread_join(queue->thread, NULL);
+    event_log_queue_free(queue);
+}
