@@ -41,7 +41,7 @@ type Worker struct {
 	Log         *log.Logger   // nil: the standard one
 
 	lock     sync.Mutex
-	underWay map[string]struct{}
+	underWay map[string]string // receipts, with the ids of their items
 }
 
 func (w *Worker) logf(format string, arguments ...any) {
@@ -53,7 +53,8 @@ func (w *Worker) logf(format string, arguments ...any) {
 }
 
 // Run works until ctx is done; then it finishes what was begun, within Drain, and returns nil. The
-// context of the functions ends when Drain is over. Items left then come again when their lease ends.
+// context of the functions ends when Drain is over. Items left then are named in the log, and come
+// again when their lease ends.
 func (w *Worker) Run(ctx context.Context) error {
 	if w.Concurrency == 0 {
 		w.Concurrency = 1
@@ -68,7 +69,7 @@ func (w *Worker) Run(ctx context.Context) error {
 		return errors.New("tickwheel: a worker needs a client, a function, a concurrency of 1 or more, and a lease " +
 			"of a second or more")
 	}
-	w.underWay = map[string]struct{}{}
+	w.underWay = map[string]string{}
 	work, endWork := context.WithCancel(context.Background())
 	defer endWork()
 	go w.extend(work)
@@ -98,8 +99,18 @@ func (w *Worker) Run(ctx context.Context) error {
 	select {
 	case <-done:
 	case <-time.After(w.Drain):
+		w.nameLeft()
 	}
 	return nil
+}
+
+// nameLeft logs the items whose functions still run when Drain is over.
+func (w *Worker) nameLeft() {
+	w.lock.Lock()
+	defer w.lock.Unlock()
+	for _, id := range w.underWay {
+		w.logf("item %s still runs after %v: it comes again when its lease ends", id, w.Drain)
+	}
 }
 
 // takePlaces waits for a free place, and takes all that are free; 0 when ctx is done.
@@ -135,7 +146,7 @@ func (w *Worker) leaseItems(ctx context.Context, max int) []Item {
 	w.lock.Lock()
 	defer w.lock.Unlock()
 	for i := range items {
-		w.underWay[items[i].Receipt] = struct{}{}
+		w.underWay[items[i].Receipt] = items[i].ID
 	}
 	return items
 }

@@ -133,6 +133,34 @@ func TestWorkerExtendsLeasesAndSurvivesPanics(t *testing.T) {
 	}
 }
 
+// A function that ends neither by itself nor with its context does not keep Run: the log names its
+// item, which comes again when its lease ends.
+func TestWorkerThatHangsIsNamed(t *testing.T) {
+	c := testClient(t)
+	queue, ids := makeItems(t, c, 1)
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	var text strings.Builder
+	over := make(chan struct{})
+	defer close(over)
+	worker := Worker{Client: c, Queue: queue, LeaseTime: time.Second, Drain: 200 * time.Millisecond,
+		Log: log.New(&text, "", 0), Function: func(context.Context, *Item) error {
+			stop()
+			<-over
+			return nil
+		}}
+	if err := worker.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(text.String(), "item "+ids[0]+" still runs after 200ms") {
+		t.Error(text.String())
+	}
+	items, err := c.Lease(context.Background(), queue, 1, 20*time.Second, 30*time.Second)
+	if err != nil || len(items) != 1 || items[0].ID != ids[0] {
+		t.Fatal(items, err)
+	}
+}
+
 func TestWorkerRefusesWhatCannotWork(t *testing.T) {
 	c, err := New("http://127.0.0.1:1")
 	if err != nil {

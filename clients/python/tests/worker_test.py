@@ -4,6 +4,9 @@ import asyncio
 import collections
 import http.client
 import os
+import signal
+import subprocess
+import sys
 import threading
 import unittest
 import uuid
@@ -14,6 +17,27 @@ from tickwheel import AsyncClient, AsyncWorker, Client, Dead, Gone, Retry, Worke
 from tickwheel.webhooks import verified, verified_asgi
 
 ITEMS = 60
+
+HANGS = {"": """
+import datetime, sys, threading
+from tickwheel import Client, Worker
+def work(item):
+    print("began", flush=True)
+    threading.Event().wait()
+Worker(Client(), sys.argv[1], work, lease=datetime.timedelta(seconds=1), drain=0.2).run()
+print("returned")
+""", "Async": """
+import asyncio, datetime, sys
+from tickwheel import AsyncClient, AsyncWorker
+async def work(item):
+    print("began", flush=True)
+    await asyncio.Event().wait()
+async def run():
+    async with AsyncClient() as client:
+        await AsyncWorker(client, sys.argv[1], work, lease=datetime.timedelta(seconds=1), drain=0.2).run()
+asyncio.run(run())
+print("returned")
+"""}
 
 
 class Quiet(wsgiref.simple_server.WSGIRequestHandler):
@@ -118,6 +142,23 @@ class WorkerTest(unittest.TestCase):
         thread.join(120)
         self.assertEqual(attempts, [1])
         self.assertEqual(self.final_state(id), "fired")
+
+    def test_a_function_that_hangs_keeps_no_process(self):
+        """Goal: after SIGTERM and `drain` a process ends whose function does not; the log names the item, which comes
+        again when its lease ends. Method: a process of its own for each of the two workers."""
+        for kind in ("", "Async"):
+            [id] = self.create(1)
+            program = subprocess.Popen([sys.executable, "-c", HANGS[kind], self.queue], stdout=subprocess.PIPE,
+                                       stderr=subprocess.PIPE, text=True)
+            self.addCleanup(program.kill)
+            self.assertEqual(program.stdout.readline(), "began\n")
+            program.send_signal(signal.SIGTERM)
+            out, errors = program.communicate(timeout=60)
+            self.assertEqual((program.returncode, out), (0, "returned\n"), errors)
+            self.assertIn(f"item {id} still runs after 0.2 s", errors)
+            [item] = self.client.lease(self.queue, wait=20, lease=timedelta(seconds=30))
+            self.assertEqual((item.id, item.attempt), (id, 2))
+            self.client.ack(self.queue, [item])
 
     def test_refuses_a_lease_that_it_cannot_extend(self):
         with self.assertRaises(ValueError):

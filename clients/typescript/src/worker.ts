@@ -32,18 +32,25 @@ const errorBytesMax = 159; // of the reason of a failure, which the service stor
  * resolves is done; one whose function throws is given back, and comes again as the timer's `retry`
  * says. Leases are extended meanwhile. An item comes at least once: drop known ids in the transaction
  * of the work.
+ *
+ * `stop` lets what was begun end, for `drain`. Items left then are named by `warn`, and come again when
+ * their lease ends; the signal that their functions got is aborted, so that what they wait for does not
+ * keep the process from ending.
  */
 export class Worker {
   readonly #concurrency: number;
   readonly #lease: number;
   readonly #drain: number;
   readonly #warn: (text: string) => void;
-  readonly #underWay = new Set<string>();
+  readonly #underWay = new Map<string, string>(); // receipts, with the ids of their items
   readonly #running = new Set<Promise<void>>();
   readonly #stop = new AbortController();
+  readonly #stopped: Promise<void>;
+  readonly #over = new AbortController();
 
   constructor(readonly client: Client, readonly queue: string,
-              readonly work: (item: Item) => unknown, options: WorkerOptions = {}) {
+              readonly work: (item: Item, signal: AbortSignal) => unknown, options: WorkerOptions = {}) {
+    this.#stopped = new Promise((resolve) => this.#stop.signal.addEventListener("abort", () => resolve()));
     this.#concurrency = options.concurrency ?? 1;
     this.#lease = options.lease ?? 30_000;
     this.#drain = options.drain ?? 30_000;
@@ -63,7 +70,7 @@ export class Worker {
     try {
       while (!this.#stop.signal.aborted) {
         if (this.#running.size >= this.#concurrency) {
-          await Promise.race(this.#running);
+          await Promise.race([...this.#running, this.#stopped]);
           continue;
         }
         for (const item of await this.#leaseItems(this.#concurrency - this.#running.size)) {
@@ -74,7 +81,10 @@ export class Worker {
       const given = new AbortController();
       await Promise.race([Promise.all(this.#running), sleep(this.#drain, undefined, given).catch(() => undefined)]);
       given.abort();
+      for (const id of this.#underWay.values())
+        this.#warn(`item ${id} still runs after ${this.#drain} ms: it comes again when its lease ends`);
     } finally {
+      this.#over.abort();
       clearInterval(heart);
     }
   }
@@ -82,7 +92,7 @@ export class Worker {
   async #leaseItems(max: number): Promise<Item[]> {
     try {
       const items = await this.client.lease(this.queue, {max, wait: waitMs, lease: this.#lease});
-      for (const item of items) this.#underWay.add(item.receipt);
+      for (const item of items) this.#underWay.set(item.receipt, item.id);
       return items;
     } catch (error) {
       this.#warn(`lease of ${this.queue}: ${String(error)}`);
@@ -93,7 +103,7 @@ export class Worker {
 
   async #settle(item: Item): Promise<AckResult[]> {
     try {
-      await this.work(item);
+      await this.work(item, this.#over.signal);
     } catch (error) {
       const reason = error instanceof Error ? error.message || error.name : String(error);
       return this.client.nack(this.queue, [item], {
@@ -116,7 +126,7 @@ export class Worker {
   }
 
   async #extend(): Promise<void> {
-    const receipts = [...this.#underWay];
+    const receipts = [...this.#underWay.keys()];
     for (let i = 0; i < receipts.length; i += 1000)
       await this.client.extend(this.queue, receipts.slice(i, i + 1000), this.#lease).catch(
         (error: unknown) => this.#warn(`leases could not be extended: ${String(error)}`));

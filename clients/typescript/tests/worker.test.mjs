@@ -61,6 +61,22 @@ test("a lease is extended while its function runs", async () => {
   assert.equal(await finalState(ids[0]), "fired");
 });
 
+test("a function that hangs does not keep a worker, is named and told; its item comes again", async () => {
+  const {queue, ids} = await makeItems(1);
+  const warnings = [];
+  let given;
+  const worker = new Worker(client, queue, (_, signal) => {
+    given = signal;
+    setTimeout(() => worker.stop(), 10); // noticed although no place is free
+    return new Promise(() => {});
+  }, {lease: 1000, drain: 200, warn: (text) => warnings.push(text)});
+  await worker.run();
+  assert.ok(given.aborted);
+  assert.deepEqual(warnings, [`item ${ids[0]} still runs after 200 ms: it comes again when its lease ends`]);
+  const [item] = await client.lease(queue, {max: 1, wait: 20_000, lease: 30_000});
+  assert.deepEqual([item.id, item.attempt], [ids[0], 2]);
+});
+
 test("what cannot work is refused", () => {
   assert.throws(() => new Worker(client, "q", () => {}, {lease: 10}), RangeError);
   assert.throws(() => new Worker(client, "q", () => {}, {concurrency: 0}), RangeError);

@@ -10,20 +10,21 @@ says. `raise Retry(delay)` sets the pause, `raise Dead(reason)` makes a dead let
 function runs. An item comes at least once: drop known ids in the transaction of the work.
 
 `run` ends after `stop`, or with SIGTERM or SIGINT when it is called in the main thread: items under way are finished,
-no new ones are leased. After `drain` seconds it returns all the same; the items left then come again when their lease
-ends.
+no new ones are leased. After `drain` seconds it returns all the same, and the log names the items that are left. Their
+leases are not extended any more, so they come again. What still runs then does not keep the process from ending: threads
+are daemon threads, and coroutines are cancelled.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import queue
 import signal
 import threading
 import time
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from datetime import timedelta
-from typing import Any, Awaitable, Callable, Optional
+from typing import Any, Awaitable, Callable, Iterable, Optional
 
 from .async_client import AsyncClient
 from .client import Client
@@ -66,6 +67,11 @@ def _refusal(error: BaseException) -> dict[str, Any]:
     return refusal
 
 
+def _name_left(items: Iterable[Item], drain: float) -> None:
+    for item in items:
+        log.warning("item %s still runs after %g s: it comes again when its lease ends", item.id, drain)
+
+
 def _check(concurrency: int, lease: timedelta) -> None:
     if concurrency < 1:
         raise ValueError("concurrency must be at least 1")
@@ -83,7 +89,7 @@ class Worker:
         self._concurrency, self._lease, self._drain = concurrency, lease, drain
         self._stop = threading.Event()
         self._under_way: dict[str, Item] = {}
-        self._lock = threading.Lock()
+        self._changed = threading.Condition()
 
     def stop(self) -> None:
         """Any thread, and signal handlers."""
@@ -97,21 +103,33 @@ class Worker:
         ended = threading.Event()
         heart = threading.Thread(target=self._extend, args=(ended,), name="tickwheel-extend", daemon=True)
         heart.start()
-        pool = ThreadPoolExecutor(self._concurrency, thread_name_prefix="tickwheel-worker")
-        running: set[Future[None]] = set()
+        items: queue.SimpleQueue[Optional[Item]] = queue.SimpleQueue()
+        for n in range(self._concurrency):  # not a pool: Python joins the threads of one when it ends
+            threading.Thread(target=self._serve, args=(items,), name=f"tickwheel-worker-{n}", daemon=True).start()
         try:
             while not self._stop.is_set():
-                running = {future for future in running if not future.done()}
-                if len(running) == self._concurrency:
-                    wait(running, timeout=WAIT_S, return_when=FIRST_COMPLETED)
-                    continue
-                for item in self._lease_items(self._concurrency - len(running)):
-                    running.add(pool.submit(self._handle, item))
-            wait(running, timeout=self._drain)
+                with self._changed:
+                    places = self._concurrency - len(self._under_way)
+                    if places == 0:
+                        self._changed.wait(WAIT_S)
+                        continue
+                for item in self._lease_items(places):
+                    items.put(item)
+            with self._changed:
+                self._changed.wait_for(lambda: not self._under_way, self._drain)
         finally:
-            pool.shutdown(wait=False, cancel_futures=True)
+            with self._changed:
+                left = list(self._under_way.values())
+                self._under_way.clear()
             ended.set()
+            for _ in range(self._concurrency):
+                items.put(None)
+            _name_left(left, self._drain)
             heart.join()
+
+    def _serve(self, items: queue.SimpleQueue[Optional[Item]]) -> None:
+        while (item := items.get()) is not None:
+            self._handle(item)
 
     def _lease_items(self, count: int) -> list[Item]:
         try:
@@ -120,7 +138,7 @@ class Worker:
             log.warning("lease of %s: %s", self._queue, error)
             self._stop.wait(PAUSE_S)
             return []
-        with self._lock:
+        with self._changed:
             self._under_way.update((item.receipt, item) for item in items)
         return items
 
@@ -138,12 +156,13 @@ class Worker:
         except TickwheelError as error:
             log.warning("item %s: its end could not be told, so it comes again: %s", item.id, error)
         finally:
-            with self._lock:
+            with self._changed:
                 self._under_way.pop(item.receipt, None)
+                self._changed.notify()
 
     def _extend(self, ended: threading.Event) -> None:
         while not ended.wait(self._lease.total_seconds() / 3):
-            with self._lock:
+            with self._changed:
                 receipts = list(self._under_way)
             for begin in range(0, len(receipts), 1000):
                 try:
@@ -161,7 +180,7 @@ class AsyncWorker:
         self._client, self._queue, self._function = client, queue, function
         self._concurrency, self._lease, self._drain = concurrency, lease, drain
         self._stop = asyncio.Event()
-        self._under_way: set[str] = set()
+        self._under_way: dict[str, Item] = {}
 
     def stop(self) -> None:
         """From the thread of the event loop."""
@@ -186,6 +205,7 @@ class AsyncWorker:
                     running.add(asyncio.ensure_future(self._handle(item)))
             if running:
                 await asyncio.wait(running, timeout=self._drain)
+            _name_left(self._under_way.values(), self._drain)
         finally:
             for task in (heart, stopped, *running):
                 task.cancel()
@@ -200,7 +220,7 @@ class AsyncWorker:
             except asyncio.TimeoutError:
                 pass
             return []
-        self._under_way.update(item.receipt for item in items)
+        self._under_way.update((item.receipt, item) for item in items)
         return items
 
     async def _handle(self, item: Item) -> None:
@@ -217,7 +237,7 @@ class AsyncWorker:
         except TickwheelError as error:
             log.warning("item %s: its end could not be told, so it comes again: %s", item.id, error)
         finally:
-            self._under_way.discard(item.receipt)
+            self._under_way.pop(item.receipt, None)
 
     async def _extend(self) -> None:
         while True:

@@ -6,7 +6,7 @@ import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.Set;
+import java.util.Map;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
@@ -17,6 +17,10 @@ import java.util.concurrent.TimeUnit;
  * Leases the items of a queue, runs a function for each on threads of its own, and acknowledges: an item whose function
  * returns is done; one whose function throws is given back, and comes again as the timer's retry says. Leases are
  * extended meanwhile. An item comes at least once: drop known ids in the transaction of the work.
+ *
+ * A stop lets what was begun end, for the time of `drain`. Then the functions that still run are interrupted, and their
+ * items are named in the log and come again when their lease ends. The threads are daemons: what ignores the interrupt
+ * does not keep the process from ending.
  */
 public final class Worker {
     private static final System.Logger LOG = System.getLogger(Worker.class.getName());
@@ -30,7 +34,7 @@ public final class Worker {
     private final int concurrency;
     private final Duration lease;
     private final Duration drain;
-    private final Set<String> underWay = ConcurrentHashMap.newKeySet();
+    private final Map<String, String> underWay = new ConcurrentHashMap<>(); // receipts, with the ids of their items
     private volatile boolean isStopping;
 
     /** What is done with an item. */
@@ -83,12 +87,8 @@ public final class Worker {
 
     /** Works until stopped or interrupted. */
     public void run() throws InterruptedException {
-        ExecutorService threads = Executors.newFixedThreadPool(concurrency);
-        var heart = Executors.newSingleThreadScheduledExecutor(task -> {
-            Thread thread = new Thread(task, "tickwheel-extend");
-            thread.setDaemon(true);
-            return thread;
-        });
+        ExecutorService threads = Executors.newFixedThreadPool(concurrency, task -> daemon(task, "tickwheel-worker"));
+        var heart = Executors.newSingleThreadScheduledExecutor(task -> daemon(task, "tickwheel-extend"));
         heart.scheduleAtFixedRate(this::extend, lease.toMillis() / 3, lease.toMillis() / 3, TimeUnit.MILLISECONDS);
         Semaphore free = new Semaphore(concurrency);
         try {
@@ -108,17 +108,30 @@ public final class Worker {
                 free.release(places - items.size());
             }
             threads.shutdown();
-            threads.awaitTermination(drain.toMillis(), TimeUnit.MILLISECONDS);
+            if (!threads.awaitTermination(drain.toMillis(), TimeUnit.MILLISECONDS))
+                nameLeft();
         } finally {
             threads.shutdownNow();
             heart.shutdownNow();
         }
     }
 
+    private static Thread daemon(Runnable task, String name) {
+        Thread thread = new Thread(task, name);
+        thread.setDaemon(true);
+        return thread;
+    }
+
+    private void nameLeft() {
+        for (String id : underWay.values())
+            LOG.log(System.Logger.Level.WARNING,
+                    "item " + id + " still runs after " + drain + ": it comes again when its lease ends");
+    }
+
     private List<Item> leaseItems(int max) throws InterruptedException {
         try {
             List<Item> items = client.lease(queue, max, WAIT, lease);
-            items.forEach(item -> underWay.add(item.receipt()));
+            items.forEach(item -> underWay.put(item.receipt(), item.id()));
             return items;
         } catch (TickwheelException error) {
             LOG.log(System.Logger.Level.WARNING, "lease of " + queue + ": " + error.getMessage());
@@ -163,7 +176,7 @@ public final class Worker {
     }
 
     private void extend() {
-        List<String> receipts = new ArrayList<>(underWay);
+        List<String> receipts = new ArrayList<>(underWay.keySet());
         for (int begin = 0; begin < receipts.size(); begin += 1000)
             try {
                 client.extend(queue, receipts.subList(begin, Math.min(begin + 1000, receipts.size())), lease);

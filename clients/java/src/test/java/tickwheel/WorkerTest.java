@@ -19,9 +19,11 @@ import java.util.UUID;
 import java.util.concurrent.ArrayBlockingQueue;
 import java.util.concurrent.BlockingQueue;
 import java.util.concurrent.CopyOnWriteArrayList;
+import java.util.concurrent.CountDownLatch;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.concurrent.atomic.AtomicIntegerArray;
+import java.util.concurrent.atomic.AtomicReference;
 import java.util.stream.IntStream;
 import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
@@ -94,6 +96,29 @@ class WorkerTest {
         worker.run();
         assertEquals(List.of(1), attempts);
         assertEquals("fired", finalState(ids.get(0)));
+    }
+
+    /** A function that ignores its interrupt does not keep `run`, nor the process; its item comes again. */
+    @Test
+    void hangs() throws Exception {
+        List<String> ids = makeItems(1);
+        AtomicReference<Thread> thread = new AtomicReference<>();
+        CountDownLatch over = new CountDownLatch(1);
+        worker = new Worker(client, queue, 1, Duration.ofSeconds(1), Duration.ofMillis(200), item -> {
+            thread.set(Thread.currentThread());
+            worker.stop();
+            while (over.getCount() > 0)
+                try {
+                    over.await();
+                } catch (InterruptedException ignored) {
+                    Thread.onSpinWait();
+                }
+        });
+        worker.run();
+        assertTrue(thread.get().isAlive() && thread.get().isDaemon());
+        List<Item> items = client.lease(queue, 1, Duration.ofSeconds(20), Duration.ofSeconds(30));
+        over.countDown();
+        assertEquals(ids, items.stream().map(Item::id).toList());
     }
 
     @Test
