@@ -2,6 +2,7 @@ import {randomUUID} from "node:crypto";
 import {setTimeout as sleep} from "node:timers/promises";
 import {BadAnswer, Gone, Problem, type ProblemBody, problemOf, Unreachable, UnknownOutcome, VersionMismatch}
   from "./errors.js";
+import {formatJson, parseJson} from "./json.js";
 import type {
   AckResult, Completion, Completions, Create, DeadFilter, DeadGroup, Duration, Filter, Forecast, Instant, Item, Json,
   ManyResult, Patch, Redrive, Ref, Run, Selection, Time, Timer,
@@ -81,7 +82,7 @@ function filters(filter: Filter & DeadFilter): [string, string][] {
 
 function parse(text: string, status: number): unknown {
   try {
-    return JSON.parse(text);
+    return parseJson(text);
   } catch {
     throw new BadAnswer(`status ${status} with a body that is no JSON`);
   }
@@ -109,7 +110,7 @@ function passes(answer: Answer): boolean {
 
 async function* ndjson(timers: Iterable<Create> | AsyncIterable<Create>): AsyncIterable<Uint8Array> {
   const encoder = new TextEncoder();
-  for await (const one of timers) yield encoder.encode(JSON.stringify(fields(one)) + "\n");
+  for await (const one of timers) yield encoder.encode(formatJson(fields(one)) + "\n");
 }
 
 /**
@@ -189,7 +190,7 @@ export class Client {
 
   #json<T>(method: string, path: string, body: unknown, rest: Partial<Call> = {}): Promise<T> {
     const headers = {"Content-Type": "application/json", ...rest.headers};
-    return this.#send<T>({...rest, method, path, body: JSON.stringify(body), headers});
+    return this.#send<T>({...rest, method, path, body: formatJson(body), headers});
   }
 
   // ---- one timer ----

@@ -4,7 +4,8 @@
 export type Duration = string | number;
 /** RFC 3339, milliseconds since 1970, or a Date. */
 export type Instant = string | number | Date;
-export type Json = null | boolean | number | string | Json[] | {[name: string]: Json};
+/** An integer beyond Number.MAX_SAFE_INTEGER (2^53 - 1) is a bigint, so that it keeps its digits. */
+export type Json = null | boolean | number | bigint | string | Json[] | {[name: string]: Json};
 export type State = "scheduled" | "delivering" | "retrying" | "fired" | "cancelled" | "dead" | (string & {});
 
 export interface Retry {

@@ -77,6 +77,22 @@ test("a function that hangs does not keep a worker, is named and told; its item 
   assert.deepEqual([item.id, item.attempt], [ids[0], 2]);
 });
 
+test("integers of payloads keep their digits, also beside texts that look like them", async () => {
+  const {queue} = await makeItems(0);
+  const payload = {
+    least: 9007199254740993n, most: 18446744073709551615n, negative: -9007199254740993n, exact: 9007199254740991,
+    list: [1e300, 0.1, 12345678901234567890123n], "12345678901234567890": "12345678901234567890",
+    text: 'a "12345678901234567890" \\',
+  };
+  const {id} = await client.create({target: `queue:${queue}`, after: 0, payload});
+  assert.deepEqual((await client.get({id})).payload, payload);
+  const [item] = await client.lease(queue, {max: 1, wait: 20_000, lease: 30_000});
+  assert.deepEqual(item.payload, payload);
+  await client.ack(queue, [item]);
+  const [made] = await client.batch([{target: `queue:${queue}`, after: "1h", payload}]);
+  assert.deepEqual((await client.get({id: made.id})).payload, payload);
+});
+
 test("what cannot work is refused", () => {
   assert.throws(() => new Worker(client, "q", () => {}, {lease: 10}), RangeError);
   assert.throws(() => new Worker(client, "q", () => {}, {concurrency: 0}), RangeError);
