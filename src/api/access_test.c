@@ -151,6 +151,8 @@ static void test_replaced(void **state)
     uint64_t wait_ns;
     assert_int_equal(access_test_check(access, "r", ACCESS_READ, NS_PER_S, &caller, &wait_ns),
                      ERROR_NONE);
+    struct caller before = caller;
+    assert_int_equal(access_recheck(access, &before), ERROR_NONE);
     assert_int_equal(access_replace(access, tokens_of("limit ops rate=9\nlimit shop rate=1\n")),
                      ERROR_NONE);
     assert_int_equal(access_test_check(access, "r", ACCESS_READ, NS_PER_S, &caller, &wait_ns),
@@ -160,7 +162,10 @@ static void test_replaced(void **state)
                                         "abef52055e4964b82fb213f593a1\n"),
                                   "tokens", &tokens, NULL),
                      ERROR_NONE);
+    assert_int_equal(access_recheck(access, &before), ERROR_NONE); /* the token is still there */
+    assert_int_equal(before.limits.rate, 1);
     assert_int_equal(access_replace(access, tokens), ERROR_NONE);
+    assert_int_equal(access_recheck(access, &before), ERROR_UNAUTHENTICATED); /* another tenant's */
     assert_int_equal(access_test_check(access, "s", ACCESS_SCHEDULE, NS_PER_S, &caller, &wait_ns),
                      ERROR_UNAUTHENTICATED);
     caller = (struct caller){.limits = {.rate = 1}, .tenant_size = 4, .tenant = "shop"};

@@ -23,6 +23,7 @@ static struct call *call_create(struct api *api, struct http_request *request)
         return NULL;
     call->api = api;
     call->http = request;
+    list_init(&call->held_link);
     http_request_set_user(request, call);
     return call;
 }
@@ -91,6 +92,11 @@ static void answer_no_access(struct call *call, enum error_code error, uint64_t 
         challenge(call, &response, error);
     }
     call_answer_refusal(call, &problem, &response);
+}
+
+void call_answer_no_access(struct call *call, enum error_code error)
+{
+    answer_no_access(call, error, 0);
 }
 
 /* A header as site.h wants it. */
@@ -208,7 +214,14 @@ static void api_end(struct http_request *request)
 {
     struct call *call = http_request_user(request);
 
-    call->route->end(call);
+    /* A body that is not collected but read as it comes is checked by its route. */
+    const bool is_whole = !call->route->body || call->route->body == call_collect;
+    const enum error_code error =
+        is_whole ? access_recheck(call->api->access, &call->caller) : ERROR_NONE;
+    if (error)
+        answer_no_access(call, error, 0);
+    else
+        call->route->end(call);
 }
 
 static void api_resumed(struct http_request *request)
@@ -241,6 +254,9 @@ static void api_closed(struct http_request *request)
 
     if (!call)
         return;
+    pthread_mutex_lock(&call->api->lock);
+    list_remove(&call->held_link);
+    pthread_mutex_unlock(&call->api->lock);
     if (call->route && call->route->closed)
         call->route->closed(call);
     atomic_fetch_sub(&call->api->bodies_bytes, call->body_counted);
@@ -367,7 +383,18 @@ void api_stop(struct api *api)
 
 enum error_code api_replace_tokens(struct api *api, struct tokens *tokens)
 {
-    return access_replace(api->access, tokens);
+    const enum error_code error = access_replace(api->access, tokens);
+
+    if (error)
+        return error;
+    pthread_mutex_lock(&api->lock);
+    LIST_FOR_EACH (&api->held, link) {
+        struct call *call = list_item(link, struct call, held_link);
+
+        call->recheck(call);
+    }
+    pthread_mutex_unlock(&api->lock);
+    return ERROR_NONE;
 }
 
 void api_replace_identity(struct api *api, struct tls_identity *identity)

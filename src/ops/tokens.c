@@ -281,6 +281,12 @@ const struct token *tokens_find(const struct tokens *tokens, struct bytes text)
     uint8_t hash[TOKEN_HASH_SIZE];
 
     SHA256((const unsigned char *)text.data, text.size, hash);
+    return tokens_find_hash(tokens, hash);
+}
+
+const struct token *tokens_find_hash(const struct tokens *tokens,
+                                     const uint8_t hash[TOKEN_HASH_SIZE])
+{
     size_t found = 0; /* its index, from 1 */
     for (size_t i = 0; i < tokens->count; i++)
         found |= (i + 1) & -tokens_hash_equal(hash, tokens->tokens[i].hash);

@@ -93,6 +93,10 @@ void tokens_free(struct tokens *tokens);
  * number of tokens in the file. */
 const struct token *tokens_find(const struct tokens *tokens, struct bytes text);
 
+/* Likewise by its hash. */
+const struct token *tokens_find_hash(const struct tokens *tokens,
+                                     const uint8_t hash[TOKEN_HASH_SIZE]);
+
 /* "schedule,read": each at most once, at least one. */
 bool token_scopes_parse(struct bytes text, unsigned *ret_scopes);
 

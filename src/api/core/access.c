@@ -23,8 +23,9 @@ struct access_use {
 struct access {
     bool is_open; /* without tokens: each caller may do everything */
     pthread_rwlock_t lock;
-    struct tokens *tokens;   /* guarded by lock; NULL: is_open */
-    struct access_use *uses; /* of each tenant; the array is guarded by lock */
+    struct tokens *tokens;       /* guarded by lock; NULL: is_open */
+    struct access_use *uses;     /* of each tenant; the array is guarded by lock */
+    _Atomic uint64_t generation; /* of the tokens; changed under the lock */
 };
 
 static struct access_use *access_create_uses(const struct tokens *tokens)
@@ -93,6 +94,7 @@ enum error_code access_replace(struct access *access, struct tokens *tokens)
     }
     access->tokens = tokens;
     access->uses = uses;
+    atomic_fetch_add(&access->generation, 1);
     pthread_rwlock_unlock(&access->lock);
     tokens_free(old);
     free(old_uses);
@@ -133,6 +135,21 @@ static struct bytes bearer_of(struct bytes field)
     return (struct bytes){field.data + at, field.size - at};
 }
 
+static void caller_set(struct access *access, const struct token *token, enum access_need need,
+                       struct caller *ret_caller)
+{
+    const struct token_tenant *tenant = &access->tokens->tenants[token->tenant];
+
+    *ret_caller = (struct caller){.limits = tenant->limits,
+                                  .scopes = token->scopes,
+                                  .index_ = token->tenant,
+                                  .generation_ = atomic_load(&access->generation),
+                                  .need_ = need,
+                                  .tenant_size = tenant->name_size};
+    memcpy(ret_caller->hash_, token->hash, TOKEN_HASH_SIZE);
+    memcpy(ret_caller->tenant, tenant->name, tenant->name_size);
+}
+
 static enum error_code check_locked(struct access *access, struct bytes authorization,
                                     enum access_need need, struct instant now,
                                     struct caller *ret_caller, uint64_t *ret_wait_ns)
@@ -145,11 +162,7 @@ static enum error_code check_locked(struct access *access, struct bytes authoriz
     if (!(token->scopes & (unsigned)need >> 8))
         return ERROR_FORBIDDEN;
     const struct token_tenant *tenant = &access->tokens->tenants[token->tenant];
-    *ret_caller = (struct caller){.limits = tenant->limits,
-                                  .scopes = token->scopes,
-                                  .index_ = token->tenant,
-                                  .tenant_size = tenant->name_size};
-    memcpy(ret_caller->tenant, tenant->name, tenant->name_size);
+    caller_set(access, token, need, ret_caller);
     *ret_wait_ns = spend(&access->uses[token->tenant], &tenant->limits, now.ns);
     return *ret_wait_ns ? ERROR_RATE_EXCEEDED : ERROR_NONE;
 }
@@ -164,6 +177,26 @@ enum error_code access_check(struct access *access, struct bytes authorization,
     }
     pthread_rwlock_rdlock(&access->lock);
     enum error_code error = check_locked(access, authorization, need, now, ret_caller, ret_wait_ns);
+    pthread_rwlock_unlock(&access->lock);
+    return error;
+}
+
+enum error_code access_recheck(struct access *access, struct caller *caller)
+{
+    enum error_code error = ERROR_NONE;
+
+    if (access->is_open || !caller->need_ || /* it needed no token */
+        caller->generation_ == atomic_load(&access->generation))
+        return ERROR_NONE;
+    pthread_rwlock_rdlock(&access->lock);
+    const struct token *token = tokens_find_hash(access->tokens, caller->hash_);
+    if (!token || !bytes_equal(token_tenant_name(&access->tokens->tenants[token->tenant]),
+                               caller_tenant(caller)))
+        error = ERROR_UNAUTHENTICATED;
+    else if (!(token->scopes & (unsigned)caller->need_ >> 8))
+        error = ERROR_FORBIDDEN;
+    else
+        caller_set(access, token, caller->need_, caller);
     pthread_rwlock_unlock(&access->lock);
     return error;
 }

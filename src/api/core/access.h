@@ -34,9 +34,12 @@ static inline const char *access_need_word(enum access_need need)
 
 struct caller {
     struct tenant_limits limits;
-    unsigned scopes;     /* of the token; all of them without tokens */
-    size_t index_;       /* index of the tenant when the token was checked */
-    uint8_t tenant_size; /* 0: the unnamed tenant */
+    unsigned scopes;      /* of the token; all of them without tokens */
+    size_t index_;        /* index of the tenant when the token was checked */
+    uint64_t generation_; /* of the tokens by which it was checked */
+    enum access_need need_;
+    uint8_t hash_[TOKEN_HASH_SIZE]; /* of the token */
+    uint8_t tenant_size;            /* 0: the unnamed tenant */
     char tenant[TENANT_SIZE_MAX];
 };
 
@@ -87,6 +90,11 @@ bool access_is_open(const struct access *access);
 enum error_code access_check(struct access *access, struct bytes authorization,
                              enum access_need need, struct instant now, struct caller *ret_caller,
                              uint64_t *ret_wait_ns);
+
+/* Checks the token of a caller again, if tokens were replaced since it was checked. Returns
+ * UNAUTHENTICATED if it was removed or moved to another tenant, and FORBIDDEN if it lost the scope.
+ * Otherwise the caller takes over the present scopes and limits of the token. */
+enum error_code access_recheck(struct access *access, struct caller *caller);
 
 /* Counts one more timer against the rate. RATE_EXCEEDED: over the rate now. */
 enum error_code access_spend(struct access *access, const struct caller *caller,

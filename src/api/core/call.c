@@ -343,6 +343,17 @@ static void call_name_caller(const struct call *call, struct node_request *reque
     request->trace = call->trace;
 }
 
+enum error_code call_hold(struct call *call, void (*recheck)(struct call *call))
+{
+    struct caller caller = call->caller;
+
+    call->recheck = recheck;
+    pthread_mutex_lock(&call->api->lock);
+    list_push(&call->api->held, &call->held_link);
+    pthread_mutex_unlock(&call->api->lock);
+    return access_recheck(call->api->access, &caller);
+}
+
 enum error_code call_ask(struct call *call, struct node_request *request)
 {
     call_name_caller(call, request);

@@ -32,7 +32,9 @@ struct call {
     size_t body_counted;       /* bytes of the body that are counted in api.bodies_bytes */
     size_t answer_counted;     /* bytes of the answer that are counted in api.answers_bytes */
     void *state;               /* the route's own */
-    void (*resume)(struct call *call); /* set by call_resume: how the worker goes on; or NULL */
+    struct list held_link;     /* in api.held: long-lived calls; alone in a list if it is none */
+    void (*recheck)(struct call *call); /* set by call_hold */
+    void (*resume)(struct call *call);  /* set by call_resume: how the worker goes on; or NULL */
 
     /* For routes that ask the node one thing. */
     struct node_request node;
@@ -83,6 +85,16 @@ void call_describe_error(const struct api *api, const struct caller *caller, enu
  * timer that has the key. */
 void call_answer_timer(struct call *call, int status, enum error_code error,
                        const struct timer *timer);
+
+/* ---- waiting ---- */
+
+/* The caller's token was checked when the request began. From now on until the call is closed,
+ * `recheck` is called when the tokens are replaced, on another thread and under a lock: it makes
+ * the route go on, and call access_recheck. Returns the result of access_recheck. */
+enum error_code call_hold(struct call *call, void (*recheck)(struct call *call));
+
+/* Answers a request whose token is not valid any more. */
+void call_answer_no_access(struct call *call, enum error_code error);
 
 /* ---- bodies ---- */
 

@@ -51,6 +51,7 @@ enum error_code shared_init(struct api *api, const struct api_options *options)
     for (unsigned i = 0; i < thread_count; i++)
         list_init(&api->outboxes[i]);
     pthread_mutex_init(&api->lock, NULL);
+    list_init(&api->held);
     pthread_cond_init(&api->batch_ended, NULL);
     concurrency_init(&api->lists, LIST_SCANS_AT_ONCE);
     concurrency_init(&api->tallies, TALLIES_AT_ONCE);

@@ -39,6 +39,7 @@ struct api {
     _Atomic size_t bodies_bytes, answers_bytes; /* against the budget */
     pthread_mutex_t lock;
     pthread_cond_t batch_ended;
+    struct list held;           /* calls, by held_link; guarded by lock */
     _Atomic unsigned forecasts; /* under way */
     struct concurrency lists;   /* that are read */
     struct concurrency tallies; /* surveys of all partitions */

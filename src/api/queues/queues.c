@@ -93,6 +93,12 @@ static void lease_answer(struct call *call)
     const struct queue_request *request = &worker->node.queue;
     const char *separator = "";
 
+    struct caller caller = call->caller;
+    const enum error_code no_access = access_recheck(call->api->access, &caller);
+    if (no_access && worker->item_count == 0) {
+        call_answer_no_access(call, no_access);
+        return;
+    }
     if (request->error) { /* out of memory: the leases made so far end by themselves */
         call_answer_error(call, request->error, "");
         return;
@@ -244,12 +250,24 @@ static struct worker *worker_create(struct call *call, enum queue_kind kind)
     return worker;
 }
 
-static void queues_submit(struct worker *worker, void (*done)(struct node_queue_request *request))
+/* False: answered. */
+static bool queues_submit(struct worker *worker, void (*done)(struct node_queue_request *request))
 {
     worker->node.done = done;
     enum error_code error = node_queue_submit(worker->call->api->options.node, &worker->node);
     if (error)
         call_answer_error(worker->call, error, "");
+    return !error;
+}
+
+/* Ends the wait of a worker whose token was removed. */
+static void lease_recheck(struct call *call)
+{
+    struct worker *worker = call->state;
+    struct caller caller = call->caller; /* the call's own is its thread's */
+
+    if (access_recheck(call->api->access, &caller))
+        node_queue_give_up(call->api->options.node, &worker->node);
 }
 
 void queues_lease(struct call *call)
@@ -262,7 +280,9 @@ void queues_lease(struct call *call)
     worker->node.queue.bytes_max = call->api->options.config->queue_bytes_max;
     worker->node.leased = lease_keep;
     worker->node.queue.wait_until = instant_add_ms(instant_now(), worker->ask.wait_ms);
-    queues_submit(worker, lease_done);
+    if (queues_submit(worker, lease_done) && worker->ask.wait_ms > 0 &&
+        call_hold(call, lease_recheck))
+        lease_recheck(call);
 }
 
 /* Its worker would not get the items. */

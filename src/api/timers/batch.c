@@ -234,6 +234,8 @@ static void batch_take_line(struct batch *batch, enum lines_result result, struc
         end_early(batch, ERROR_TOO_LARGE, number, "The answer to the batch is too large");
     } else if (atomic_load(&batch->api->answers_bytes) > batch->api->budget.answers_bytes_max) {
         end_early(batch, ERROR_OVERLOADED, number, "There is no memory left for the answer");
+    } else if (access_recheck(batch->api->access, &batch->caller)) {
+        end_early(batch, ERROR_UNAUTHENTICATED, number, "The token is not valid any more");
     } else if (!chunk) {
         batch->out.failed = batch->is_over = true;
     } else if (result != LINES_LINE) {

@@ -56,6 +56,11 @@ static void events_append_hold(const struct feed_event *event, struct buffer *ou
         buffer_printf(out, ",\"reset\":%zu", event->reset_count);
 }
 
+static void events_recheck(struct call *call)
+{
+    http_request_wake(call->http);
+}
+
 static bool events_take(void *context, const struct feed_event *event, const char *name)
 {
     struct events_reading *reading = context;
@@ -87,6 +92,8 @@ bool events_streamed(struct call *call, bool is_idle, struct buffer *out)
     struct events_reading reading = {.events = events, .out = out, .size = out->size};
     enum feed_result result;
 
+    if (access_recheck(call->api->access, &call->caller))
+        return false;
     do {
         result =
             feed_read(node_feed(call->api->options.node), &events->listener, events_take, &reading);
@@ -141,6 +148,11 @@ void events_end(struct call *call)
     struct problem problem;
     if (events_listen(call, events, &problem)) {
         call_answer_problem(call, &problem);
+        return;
+    }
+    const enum error_code error = call_hold(call, events_recheck);
+    if (error) {
+        call_answer_no_access(call, error);
         return;
     }
     struct http_response response = {.status = 200, .content_type = "text/event-stream"};
