@@ -5,8 +5,12 @@ a client that is slow, tenants that see nothing of each other, and a stop."""
 import http.client
 import json
 import os
+import shutil
 import signal
+import socket
+import subprocess
 import sys
+import tempfile
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
@@ -49,6 +53,50 @@ class Stream:
     def close(self):
         self.response.close()
         self.connection.close()
+
+
+NGINX = """
+daemon off; pid {folder}/pid; error_log {folder}/error.log;
+events {{}}
+http {{
+    access_log off; gzip on;
+    client_body_temp_path {folder}/1; proxy_temp_path {folder}/2; fastcgi_temp_path {folder}/3;
+    uwsgi_temp_path {folder}/4; scgi_temp_path {folder}/5;
+    server {{ listen unix:{folder}/socket; location / {{ proxy_pass http://127.0.0.1:{port}; }} }}
+}}
+"""
+
+
+class BehindNginx(DaemonCase):
+    # proves: events-proxy
+    def test_each_event_is_passed_on_at_once(self):
+        """nginx with its defaults, as Debian sets them."""
+        if not shutil.which("nginx", path=os.environ["PATH"] + ":/usr/sbin"):
+            self.skipTest("nginx is not installed")
+        folder = tempfile.mkdtemp(prefix="tickwheel-nginx-")
+        self.addCleanup(shutil.rmtree, folder)
+        with open(os.path.join(folder, "nginx.conf"), "w", encoding="utf-8") as file:
+            file.write(NGINX.format(folder=folder, port=self.daemon.port))
+        proxy = subprocess.Popen(["nginx", "-p", folder, "-c", "nginx.conf", "-e", os.path.join(folder, "error.log")],
+                                 env={**os.environ, "PATH": os.environ["PATH"] + ":/usr/sbin"})
+        self.addCleanup(proxy.wait)
+        self.addCleanup(proxy.terminate)
+        path = os.path.join(folder, "socket")
+        harness.wait_until(lambda: os.path.exists(path), 20, "nginx")
+        client = socket.socket(socket.AF_UNIX)
+        self.addCleanup(client.close)
+        client.settimeout(20)
+        client.connect(path)
+        client.sendall(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n\r\n")
+        head = client.recv(65536)
+        while b"retry: 1000" not in head:
+            head += client.recv(65536)
+        self.assertIn(b"no-transform", head)
+        for _ in range(3):
+            timer = self.create(target="queue:q", after="1h")
+            text = b""
+            while timer["id"].encode() not in text:
+                text += client.recv(65536)
 
 
 class EventsTest(DaemonCase):

@@ -175,7 +175,8 @@ static size_t header_index(struct bytes line, struct bytes *ret_value)
                                         "Cache-Control",
                                         "Vary",
                                         "WWW-Authenticate",
-                                        "Preference-Applied"};
+                                        "Preference-Applied",
+                                        "X-Accel-Buffering"};
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         size_t size = strlen(known[i]);

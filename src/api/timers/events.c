@@ -156,7 +156,8 @@ void events_end(struct call *call)
         return;
     }
     struct http_response response = {.status = 200, .content_type = "text/event-stream"};
-    http_response_header(&response, "Cache-Control", "no-store");
+    http_response_header(&response, "Cache-Control", "no-store, no-transform");
+    http_response_header(&response, "X-Accel-Buffering", "no"); /* nginx would gather events */
     buffer_append_text(&response.body, "retry: 1000\n\n");
     call_stream(call, &response);
 }
