@@ -9,8 +9,8 @@
  *     webhook_post(webhook, &deliveries);       they come back through options.done
  *     webhook_stop(webhook);
  *
- * Outcome    2xx is DONE. 410 is ENDED, so is a target that is no http or https URL. 429 and 503
- *            are FAILED and carry their Retry-After; any other is FAILED. A status counts as
+ * Outcome    2xx is DONE. 410 is ENDED, so is a target that is no http or https URL. Any other
+ *            is FAILED and carries its Retry-After. A status counts as
  *            soon as the headers are complete: what happens to the body after that changes nothing.
  * Attempts   An attempt is at most one request on the wire. When a kept connection is closed after
  *            the request was sent on it, the attempt has failed: the receiver may have read it.

@@ -29,22 +29,51 @@ static void format_ms(uint64_t ms, char ret_text[32])
         snprintf(ret_text, 32, "%" PRIu64 " ms", ms);
 }
 
-/* Seconds, or a date; seconds that do not fit mean a long time. */
+static bool webhook_outcome_is_digits(struct bytes text)
+{
+    return text.size > 0 && strspn(text.data, "0123456789") >= text.size;
+}
+
+/* Reads seconds with or without a fraction. Seconds that do not fit are UINT64_MAX. False: the text
+ * is something else. */
+static bool webhook_outcome_read_seconds(struct bytes text, uint64_t *ret_ms)
+{
+    const char *point = text.size ? memchr(text.data, '.', text.size) : NULL;
+    const struct bytes whole = {text.data, point ? (size_t)(point - text.data) : text.size};
+    const struct bytes fraction = {point ? point + 1 : NULL,
+                                   point ? text.size - whole.size - 1 : 0};
+    uint64_t seconds = 0, ms = 0;
+
+    if (!webhook_outcome_is_digits(whole) || (point && !webhook_outcome_is_digits(fraction)))
+        return false;
+    for (size_t i = 0; i < 3; i++)
+        ms = ms * 10 + (i < fraction.size ? (uint64_t)(fraction.data[i] - '0') : 0);
+    for (size_t i = 3; i < fraction.size; i++) /* never early */
+        if (fraction.data[i] != '0') {
+            ms++;
+            break;
+        }
+    *ret_ms = number_parse(whole, 10, &seconds) && seconds <= UINT64_MAX / 1001
+                  ? seconds * 1000 + ms
+                  : UINT64_MAX;
+    return true;
+}
+
+/* Seconds or a date (RFC 9110, 10.2.3). Fractions are none of HTTP's, yet some services send them.
+ */
 static uint64_t retry_after_ms(const char *text)
 {
+    uint64_t ms = 0;
+
     if (!text)
         return 0;
-    struct bytes value = bytes_trim(bytes_of(text));
-    uint64_t seconds = UINT64_MAX;
-    if (!number_parse(value, 10, &seconds) &&
-        (!value.size || strspn(value.data, "0123456789") < value.size)) {
-        time_t date = curl_getdate(text, NULL);
-        uint64_t now = wall_now().ms / 1000;
-        seconds = date > 0 && (uint64_t)date > now ? (uint64_t)date - now : 0;
+    if (!webhook_outcome_read_seconds(bytes_trim(bytes_of(text)), &ms)) {
+        const time_t date = curl_getdate(text, NULL);
+        const uint64_t now = wall_now().ms / 1000;
+
+        ms = date > 0 && (uint64_t)date > now ? ((uint64_t)date - now) * 1000 : 0;
     }
-    if (seconds == 0)
-        return 0;
-    return seconds > UINT64_MAX / 1001 ? UINT64_MAX : seconds * 1000 + 1; /* see wall_coming() */
+    return ms == 0 || ms == UINT64_MAX ? ms : ms + 1; /* see wall_coming() */
 }
 
 static void set_by_status(struct delivery_outcome *ret_outcome,
@@ -62,9 +91,8 @@ static void set_by_status(struct delivery_outcome *ret_outcome,
     webhook_outcome_fail(ret_outcome, status == 410 ? DELIVERY_ENDED : DELIVERY_FAILED, error);
     ret_outcome->is_answer = true;
     ret_outcome->status = status;
-    if (status != 429 && status != 503)
-        return;
-    ret_outcome->retry_after_ms = retry_after_ms(attempt->retry_after);
+    if (status != 410)
+        ret_outcome->retry_after_ms = retry_after_ms(attempt->retry_after);
 }
 
 static void set_timed_out(struct delivery_outcome *ret_outcome,

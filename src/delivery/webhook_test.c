@@ -261,7 +261,11 @@ static void test_retry_after(void **state)
     assert_int_equal(retry_after("503 Service Unavailable", "0"), 0);
     assert_int_equal(retry_after("503 Service Unavailable", "-5"), 0);
     assert_int_equal(retry_after("503 Service Unavailable", "soon"), 0);
-    assert_int_equal(retry_after("500 Error", "7"), 0);
+    assert_int_equal(retry_after("500 Error", "7"), 7001);
+    assert_int_equal(retry_after("403 Forbidden", "7"), 7001); /* as GitHub limits rates */
+    assert_int_equal(retry_after("429 Too Many Requests", "30.5"), 30501);
+    assert_int_equal(retry_after("429 Too Many Requests", "1.2340"), 1235);
+    assert_int_equal(retry_after("410 Gone", "7"), 0);
     assert_int_equal(retry_after("200 OK", "7"), 0);
     assert_true(retry_after("503 Unavailable", "9223372036854775807") >=
                 UINT64_C(9223372036854775807));
@@ -277,10 +281,8 @@ static void test_retry_after(void **state)
 static void test_absurd_retry_after(void **state)
 {
     static const char *const none[] = {
-        "",     "-1",   "- 1",
-
-        "soon", "NaN",  "0x10", "99999999999999999999999999 years", "Fri",
-        "0",    "-999", "\xff", "Thu, 01 Jan 1970 00:00:00 GMT",    "Mon, 32 Foo 2030 99:99:99 GMT",
+        "",   "-1", "- 1", "soon",  "NaN", "0x10", "Fri",  "99999999999999999999999999 years",
+        "7.", ".5", "1.x", "1.2.3", "0",   "-999", "\xff", "Mon, 32 Foo 2030 99:99:99 GMT",
     };
     static const char *const endless[] = {
         "9223372036854775808",           "18446744073709551616",
