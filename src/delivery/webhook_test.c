@@ -259,13 +259,11 @@ static void test_retry_after(void **state)
     (void)state;
     assert_int_equal(retry_after("429 Too Many Requests", "7"), 7001);
     assert_int_equal(retry_after("503 Service Unavailable", "0"), 0);
-    assert_int_equal(retry_after("503 Service Unavailable", "-5"), 0);
     assert_int_equal(retry_after("503 Service Unavailable", "soon"), 0);
     assert_int_equal(retry_after("500 Error", "7"), 7001);
     assert_int_equal(retry_after("403 Forbidden", "7"), 7001); /* as GitHub limits rates */
     assert_int_equal(retry_after("429 Too Many Requests", "30.5"), 30501);
     assert_int_equal(retry_after("429 Too Many Requests", "1.2340"), 1235);
-    assert_int_equal(retry_after("410 Gone", "7"), 0);
     assert_int_equal(retry_after("200 OK", "7"), 0);
     assert_true(retry_after("503 Unavailable", "9223372036854775807") >=
                 UINT64_C(9223372036854775807));
@@ -624,6 +622,8 @@ static void test_keep_alive(void **state)
 
             if (outcome.result != DELIVERY_DONE)
                 fail_msg("manner %d, number %d: %s", (int)manner, i, outcome.error);
+            if (manner == PEER_HANGS_UP)
+                peer_wait_closed(&peer);
         }
         webhook_fixture_stop(&fixture);
         peer_stop(&peer);

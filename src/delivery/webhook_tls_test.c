@@ -159,6 +159,8 @@ static void test_one_request_over_tls(void **state)
 
             assert_string_equal(outcome.error, fails ? "connection closed without an answer" : "");
             assert_int_equal(outcome.result, fails ? DELIVERY_FAILED : DELIVERY_DONE);
+            if (manner == PEER_HANGS_UP)
+                peer_wait_closed(&peer);
         }
         webhook_fixture_stop(&fixture);
         peer_stop(&peer);
