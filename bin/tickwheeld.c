@@ -20,6 +20,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -148,7 +149,7 @@ static void log_reload(const struct service *service, const char *what, enum err
     event_log_end(&line);
 }
 
-/* New connections read cluster_ca_file by themselves. */
+/* Connections to other nodes are made anew, and read cluster_ca_file. */
 static void reload_peer_identity(struct service *service)
 {
     struct error error = {.text = "out of memory"};
@@ -159,6 +160,40 @@ static void reload_peer_identity(struct service *service)
         passing_set_identity(&service->passing, identity);
     tls_identity_release(identity);
     log_reload(service, "cluster_tls_certificate", code, &error);
+}
+
+/* Tells that a file has another secret, which needs a restart. */
+static void log_not_reloaded(const struct service *service, const char *what, bool has_changed)
+{
+    struct error error;
+
+    if (has_changed)
+        log_reload(service, what,
+                   error_set(&error, ERROR_INVALID, "it has changed: a restart applies it"),
+                   &error);
+}
+
+/* The secrets of webhooks, and the authorities that they trust. */
+static void reload_webhooks(struct service *service)
+{
+    const struct config *config = service->config;
+    struct error error = {.text = "out of memory"};
+    struct config *fresh = malloc(sizeof(*fresh));
+    enum error_code code = fresh ? config_reload_secrets(config, fresh, &error) : ERROR_NO_MEMORY;
+
+    if (!code)
+        code = node_reload(service->node, fresh, &error);
+    if (code || *config->webhook_secret_file || *config->webhook_ca_file)
+        log_reload(service, "webhooks", code, &error);
+    if (!code) {
+        log_not_reloaded(service, "broker_connections_file",
+                         strcmp(fresh->broker_connections, config->broker_connections) != 0);
+        log_not_reloaded(service, "cluster_secret_file",
+                         strcmp(fresh->cluster_secret, config->cluster_secret) != 0);
+    }
+    if (fresh)
+        explicit_bzero(fresh, sizeof(*fresh));
+    free(fresh);
 }
 
 /* Reloads tokens and certificates independently: a broken certificate must not keep a token from
@@ -175,6 +210,7 @@ static void reload(struct service *service)
             tokens_free(tokens);
     }
     log_reload(service, *service->config->tokens_file ? "tokens_file" : "nothing", code, &error);
+    reload_webhooks(service);
     if (*service->config->cluster_listen && *service->config->cluster_tls_certificate)
         reload_peer_identity(service);
     if (!*service->config->tls_certificate)

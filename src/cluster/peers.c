@@ -459,6 +459,7 @@ uint16_t peers_port(const struct peers *peers)
 void peers_set_identity(struct peers *peers, struct tls_identity *identity)
 {
     http_server_set_identity(peers->server, identity);
+    atomic_fetch_add(&peers->trust, 1); /* lanes connect anew, by the present ca_file */
 }
 
 void peers_stats(struct peers *peers, struct peers_stats *ret_stats)

@@ -66,7 +66,7 @@ static bool lane_is_usable(struct peers_lane *lane)
     char byte;
     size_t size;
 
-    return lane->curl &&
+    return lane->curl && lane->trust == atomic_load(&lane->node->peers->trust) &&
            instant_since_ns(lane->used, instant_now()) < LANE_IDLE_MS * UINT64_C(1000000) &&
            curl_easy_recv(lane->curl, &byte, 1, &size) == CURLE_AGAIN;
 }
@@ -91,6 +91,8 @@ static bool lane_connect(struct peers_lane *lane, const char *address, struct in
                      (long)(left < LANE_CONNECT_MS ? left : LANE_CONNECT_MS));
     if (peers->ca_file)
         curl_easy_setopt(curl, CURLOPT_CAINFO, peers->ca_file);
+    curl_easy_setopt(curl, CURLOPT_CAPATH, NULL); /* not the authorities of the system, too */
+    lane->trust = atomic_load(&peers->trust);
     if (left > 0 && curl_easy_perform(curl) == CURLE_OK)
         return true;
     peers_lane_close(lane);

@@ -35,6 +35,7 @@ struct peers_lane {
     pthread_t thread;
     void *curl; /* the connection; NULL: none. The thread's own, as is the next */
     struct instant used;
+    unsigned trust; /* peers' when it was connected */
 };
 
 /* Another node. Guarded by peers->lock, but `peers` and `id`. */
@@ -71,6 +72,7 @@ struct peers {
     pthread_t giver; /* answers them */
     bool has_giver;
     atomic_bool is_stopping;
+    atomic_uint trust; /* raised when the certificates are read anew */
 
     atomic_uint_fast64_t sent, answered, received, refused, moved, failed, doubtful;
 };

@@ -149,6 +149,24 @@ bool senders_status(const struct senders *senders, const struct timer *timer,
     return true;
 }
 
+enum error_code senders_reload(struct senders *senders, const struct config *config,
+                               struct error *ret_error)
+{
+    enum error_code first = ERROR_NONE;
+
+    for (size_t i = 0; i < senders->count; i++) {
+        const struct sender_running *running = &senders->running[i];
+        struct error error;
+        const enum error_code code = running->sender->reload
+                                         ? running->sender->reload(running->self, config, &error)
+                                         : ERROR_NONE;
+
+        if (code && !first)
+            first = error_set(ret_error, code, "%s", error.text);
+    }
+    return first;
+}
+
 void senders_drain(struct senders *senders)
 {
     for (size_t i = 0; i < senders->count; i++)

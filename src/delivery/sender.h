@@ -46,6 +46,10 @@ struct sender {
     /* How the target stands. NULL: the kind has no breaker. */
     void (*status)(void *self, const struct timer *timer, struct target_status *ret_status);
 
+    /* Takes over the secrets and the trusted certificates of these settings, whose other values are
+     * those of the start. On an error the former ones stay in use. */
+    enum error_code (*reload)(void *self, const struct config *config, struct error *ret_error);
+
     /* Gives back soon whatever cannot leave now. */
     void (*drain)(void *self);
 
@@ -68,6 +72,10 @@ void senders_post(const struct senders *senders, struct list *deliveries);
 /* How the target of the timer stands; false when its kind has no breaker. */
 bool senders_status(const struct senders *senders, const struct timer *timer,
                     struct target_status *ret_status);
+
+/* Reloads all; the first error is returned. */
+enum error_code senders_reload(struct senders *senders, const struct config *config,
+                               struct error *ret_error);
 
 void senders_drain(struct senders *senders);
 void senders_stop(struct senders *senders);

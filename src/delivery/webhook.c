@@ -7,6 +7,7 @@
 #include "delivery/webhook_transfer.h"
 #include "sys/clock.h"
 #include "sys/entropy.h"
+#include "sys/files.h"
 #include "sys/mailbox.h"
 #include "sys/process.h"
 
@@ -16,7 +17,9 @@
 #include <openssl/x509.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /*
  * One turn of the loop: wait; act on the sockets that are ready, or let libcurl; take posted
@@ -43,12 +46,19 @@
  * (ENGINE_OPTIONS_DEFAULT). */
 #define STREAMS_MAX 128L
 
+/* What a reload changes. */
+struct webhook_trust {
+    struct signature *signature; /* NULL: unsigned */
+    int ca_fd;                   /* a copy of the file of certificates; -1: the system's */
+};
+
 struct webhook {
     struct webhook_options options;
     struct webhook_settings settings;
     pthread_t thread;
     struct mailbox mailbox; /* deliveries, and stop_message */
     struct list stop_message;
+    struct webhook_trust *_Atomic reload; /* to be taken over by the thread; or NULL */
     /* The webhook thread's own, up to the end. */
     CURLM *multi;
     struct webhook_direct *direct;
@@ -64,11 +74,15 @@ struct webhook {
     bool has_more;          /* some could begin at once, but for the limits of a turn */
     bool is_stopping;
     struct random trace_high, trace_low;
+    int ca_fds[2]; /* the present copy, and the one before, which libcurl may still open; or -1 */
     struct webhook_connection_use uses[UINT16_MAX + 1];
     struct webhook_generation generations[WEBHOOK_GENERATIONS];
 };
 
 #define NEVER ((struct instant){UINT64_MAX})
+
+#define CA_BYTES_MAX (16u << 20)
+#define CA_PATH_SIZE 40
 
 static const char stopping[] = "the service is stopping";
 
@@ -361,6 +375,94 @@ static void free_transfers(struct webhook *webhook)
     webhook->direct = NULL;
 }
 
+/* ---- certificates and secrets ---- */
+
+/* The path by which libcurl reads the copy. */
+static const char *webhook_ca_path(int fd, char ret_path[CA_PATH_SIZE])
+{
+    snprintf(ret_path, CA_PATH_SIZE, "/proc/self/fd/%d", fd);
+    return ret_path;
+}
+
+/* A file without certificates would show only when every delivery fails. */
+static bool has_certificates(const char *file)
+{
+    X509_STORE *store = X509_STORE_new();
+    bool has = store && X509_STORE_load_file(store, file) == 1;
+
+    X509_STORE_free(store);
+    ERR_clear_error();
+    return has;
+}
+
+static void webhook_trust_free(struct webhook_trust *trust)
+{
+    if (!trust)
+        return;
+    signature_destroy(trust->signature);
+    if (trust->ca_fd >= 0)
+        close(trust->ca_fd);
+    free(trust);
+}
+
+static enum error_code webhook_trust_load(const char *secrets, const char *ca_file,
+                                          struct webhook_trust **ret_trust, struct error *ret_error)
+{
+    struct webhook_trust *trust = calloc(1, sizeof(*trust));
+    enum error_code code = ERROR_NONE;
+    char copy[CA_PATH_SIZE];
+
+    if (!trust)
+        return error_set(ret_error, ERROR_NO_MEMORY, "no memory for webhooks");
+    trust->ca_fd = -1;
+    if (ca_file && (files_snapshot(ca_file, CA_BYTES_MAX, &trust->ca_fd, ret_error) ||
+                    !has_certificates(webhook_ca_path(trust->ca_fd, copy))))
+        code = error_set(ret_error, ERROR_INVALID, "%s: no certificates in it, or not readable",
+                         ca_file);
+    if (!code && secrets && *secrets)
+        code = signature_create(secrets, &trust->signature, ret_error);
+    if (code)
+        webhook_trust_free(trust);
+    else
+        *ret_trust = trust;
+    return code;
+}
+
+/* Takes it over. The path of the certificates differs from that of the copy before, so libcurl uses
+ * none of the connections that were made with that one. */
+static bool webhook_trust_take(struct webhook *webhook, struct webhook_trust *trust)
+{
+    struct webhook_settings *settings = &webhook->settings;
+    char copy[CA_PATH_SIZE];
+    char *path = trust->ca_fd < 0 ? NULL : strdup(webhook_ca_path(trust->ca_fd, copy));
+
+    if (trust->ca_fd >= 0 && !path) {
+        webhook_trust_free(trust);
+        return false;
+    }
+    signature_destroy(settings->signature);
+    settings->signature = trust->signature;
+    free(settings->ca_file);
+    settings->ca_file = path;
+    settings->trust++;
+    for (size_t i = 0; i < WEBHOOK_GENERATIONS; i++)
+        webhook->generations[i].current += 2; /* one may be about to be opened */
+    if (webhook->ca_fds[1] >= 0)
+        close(webhook->ca_fds[1]);
+    webhook->ca_fds[1] = webhook->ca_fds[0];
+    webhook->ca_fds[0] = trust->ca_fd;
+    free(trust);
+    return true;
+}
+
+static void webhook_take_reload(struct webhook *webhook)
+{
+    struct webhook_trust *trust = atomic_exchange(&webhook->reload, NULL);
+
+    if (trust)
+        webhook_trust_take(webhook, trust);
+}
+
 static void *webhook_run(void *context)
 {
     struct webhook *webhook = context;
@@ -369,6 +471,7 @@ static void *webhook_run(void *context)
         act_on_sockets(webhook, webhook_wait_ms(webhook));
         if (webhook->is_stopping)
             break;
+        webhook_take_reload(webhook);
         run_timer(webhook);
         webhook_direct_turn(webhook->direct, instant_now());
         end_finished(webhook);
@@ -398,17 +501,9 @@ static void free_settings(struct webhook *webhook)
     free(webhook->settings.ca_file);
     free(webhook->settings.user_agent);
     free(webhook->settings.event_source);
-}
-
-/* A file without certificates would show only when every delivery fails. */
-static bool has_certificates(const char *file)
-{
-    X509_STORE *store = X509_STORE_new();
-    bool has = store && X509_STORE_load_file(store, file) == 1;
-
-    X509_STORE_free(store);
-    ERR_clear_error();
-    return has;
+    for (size_t i = 0; i < 2; i++)
+        if (webhook->ca_fds[i] >= 0)
+            close(webhook->ca_fds[i]);
 }
 
 /* NULL is. */
@@ -430,7 +525,6 @@ static enum error_code copy_settings(struct webhook *webhook, struct error *ret_
         .poller = &webhook->poller,
         .socket_count = &webhook->socket_count,
         .user_agent = strdup(options->user_agent),
-        .ca_file = options->ca_file ? strdup(options->ca_file) : NULL,
         .event_source = options->event_source ? strdup(options->event_source) : NULL,
         .trace_high = &webhook->trace_high,
         .trace_low = &webhook->trace_low,
@@ -441,19 +535,18 @@ static enum error_code copy_settings(struct webhook *webhook, struct error *ret_
         .uses = webhook->uses,
         .generations = webhook->generations,
     };
-    if (!settings->user_agent || (options->ca_file && !settings->ca_file) ||
-        (options->event_source && !settings->event_source))
+    if (!settings->user_agent || (options->event_source && !settings->event_source))
         return error_set(ret_error, ERROR_NO_MEMORY, "no memory for webhooks");
     if (!is_visible(options->event_source))
         return error_set(ret_error, ERROR_INVALID, "a ce-source is visible characters of ASCII");
-    if (options->ca_file && !has_certificates(options->ca_file))
-        return error_set(ret_error, ERROR_INVALID, "%s: no certificates in it, or not readable",
-                         options->ca_file);
     if (entropy_u64(&webhook->trace_high.state_) || entropy_u64(&webhook->trace_low.state_))
         return error_set(ret_error, ERROR_IO, "the system gives no entropy");
-    if (options->secrets && *options->secrets)
-        return signature_create(options->secrets, &settings->signature, ret_error);
-    return ERROR_NONE;
+    struct webhook_trust *trust;
+    const enum error_code code =
+        webhook_trust_load(options->secrets, options->ca_file, &trust, ret_error);
+    if (!code && !webhook_trust_take(webhook, trust))
+        return error_set(ret_error, ERROR_NO_MEMORY, "no memory for webhooks");
+    return code;
 }
 
 static enum error_code set_up_multi(struct webhook *webhook, struct error *ret_error)
@@ -518,6 +611,7 @@ enum error_code webhook_start(const struct webhook_options *options, struct webh
     error_set(ret_error, code, "no descriptor or thread left for webhooks");
     webhook->options = *options;
     webhook->wake_at = NEVER;
+    webhook->ca_fds[0] = webhook->ca_fds[1] = -1;
     list_init(&webhook->stop_message);
     list_init(&webhook->waiting);
     list_init(&webhook->unproven);
@@ -563,6 +657,19 @@ void webhook_post(struct webhook *webhook, struct list *deliveries)
     mailbox_post_all(&webhook->mailbox, deliveries);
 }
 
+enum error_code webhook_reload(struct webhook *webhook, const char *secrets, const char *ca_file,
+                               struct error *ret_error)
+{
+    struct webhook_trust *trust;
+    const enum error_code code = webhook_trust_load(secrets, ca_file, &trust, ret_error);
+
+    if (code)
+        return code;
+    webhook_trust_free(atomic_exchange(&webhook->reload, trust));
+    mailbox_wake(&webhook->mailbox);
+    return ERROR_NONE;
+}
+
 void webhook_stop(struct webhook *webhook)
 {
     mailbox_post(&webhook->mailbox, &webhook->stop_message);
@@ -575,6 +682,7 @@ void webhook_stop(struct webhook *webhook)
         fail_waiting(webhook, &webhook->waiting, stopping);
         webhook_hand_back(webhook);
     }
+    webhook_trust_free(atomic_exchange(&webhook->reload, NULL));
     free_settings(webhook);
     curl_global_cleanup();
     poller_close(&webhook->poller);

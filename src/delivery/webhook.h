@@ -59,6 +59,11 @@ enum error_code webhook_start(const struct webhook_options *options, struct webh
 /* Takes every delivery of the list, which is empty afterwards. Does not wait. */
 void webhook_post(struct webhook *webhook, struct list *deliveries);
 
+/* Reads the file of certificates again, and takes over the secrets. Webhooks that begin later are
+ * signed with them and have new connections. On an error nothing changes. From any thread. */
+enum error_code webhook_reload(struct webhook *webhook, const char *secrets, const char *ca_file,
+                               struct error *ret_error);
+
 /* Ends the thread. Transfers in flight are broken off, waiting deliveries do not begin, and all
  * come back as FAILED before this returns. */
 void webhook_stop(struct webhook *webhook);

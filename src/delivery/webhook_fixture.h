@@ -214,6 +214,7 @@ struct webhook_peer {
     size_t response_size;
     SSL_CTX *tls; /* NULL: plain */
     enum peer_manner manner;
+    bool is_parallel; /* a thread for each connection; set before the first one */
     unsigned port;
     int listen_fd;
     pthread_t thread;
@@ -323,6 +324,34 @@ static inline void peer_wait_closed(struct webhook_peer *peer)
     }
 }
 
+struct peer_connection {
+    struct webhook_peer *peer;
+    int fd;
+};
+
+static inline void *peer_run_one(void *context)
+{
+    struct peer_connection *connection = context;
+    char *data = malloc(PEER_REQUEST_MAX + 1);
+
+    assert_non_null(data);
+    peer_serve(connection->peer, connection->fd, data);
+    free(data);
+    free(connection);
+    return NULL;
+}
+
+static inline void peer_serve_beside(struct webhook_peer *peer, int fd)
+{
+    struct peer_connection *connection = malloc(sizeof(*connection));
+    pthread_t thread;
+
+    assert_non_null(connection);
+    *connection = (struct peer_connection){peer, fd};
+    assert_int_equal(pthread_create(&thread, NULL, peer_run_one, connection), 0);
+    pthread_detach(thread);
+}
+
 static inline void *peer_run(void *context)
 {
     struct webhook_peer *peer = context;
@@ -335,7 +364,10 @@ static inline void *peer_run(void *context)
               SIGPIPE); /* for OpenSSL; in this thread only, lest it hide others' mistakes */
     pthread_sigmask(SIG_BLOCK, &signals, NULL);
     while (data && (fd = accept(peer->listen_fd, NULL, NULL)) >= 0) /* until peer_stop */
-        peer_serve(peer, fd, data);
+        if (peer->is_parallel)
+            peer_serve_beside(peer, fd);
+        else
+            peer_serve(peer, fd, data);
     free(data);
     return NULL;
 }
@@ -371,6 +403,8 @@ static inline void peer_stop(struct webhook_peer *peer)
 {
     shutdown(peer->listen_fd, SHUT_RDWR);
     pthread_join(peer->thread, NULL);
+    if (peer->is_parallel)
+        peer_wait_closed(peer);
     close(peer->listen_fd);
     pthread_mutex_destroy(&peer->lock);
     free(peer->request);

@@ -79,6 +79,15 @@ static void webhook_sender_status(void *context, const struct timer *timer,
     targets_status(self->targets, timer, instant_now(), ret_status);
 }
 
+static enum error_code webhook_sender_reload(void *context, const struct config *config,
+                                             struct error *ret_error)
+{
+    struct webhook_sender *self = context;
+
+    return webhook_reload(self->webhook, config->webhook_secret,
+                          *config->webhook_ca_file ? config->webhook_ca_file : NULL, ret_error);
+}
+
 static void webhook_sender_stop(void *context)
 {
     struct webhook_sender *self = context;
@@ -92,5 +101,6 @@ const struct sender sender_webhook = {
     .check = webhook_sender_check,
     .post = webhook_sender_post,
     .status = webhook_sender_status,
+    .reload = webhook_sender_reload,
     .stop = webhook_sender_stop,
 };

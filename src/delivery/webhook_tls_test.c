@@ -172,6 +172,63 @@ static void test_one_request_over_tls(void **state)
     SSL_CTX_free(context);
 }
 
+static void copy_certificates(const char *from, const char *to)
+{
+    char command[300];
+
+    snprintf(command, sizeof(command), "cat '%s' > '%s'", from, to);
+    assert_int_equal(run_shell(command), 0);
+}
+
+static void reload_with(struct webhook_fixture *fixture, const char *secret, const char *file)
+{
+    copy_certificates(file, fixture->options.ca_file);
+    assert_int_equal(webhook_reload(fixture->webhook, secret, fixture->options.ca_file, NULL),
+                     ERROR_NONE);
+}
+
+/* The file of authorities and the secret are exchanged while it runs: later ones are judged and
+ * signed by the new ones alone, also where a connection is kept. A file that is wrong changes
+ * nothing. */
+/* proves: trust-reload */
+static void test_reload(void **state)
+{
+    static const char untrusted[] = "certificate of the target not trusted";
+    const struct files *files = *state;
+    SSL_CTX *context = server_context(files, files->ip_certificate);
+    struct webhook_fixture fixture;
+    char trusted[96], target[128];
+
+    snprintf(trusted, sizeof(trusted), "%s/trusted.pem", files->folder);
+    copy_certificates(files->expired, trusted);
+    webhook_fixture_init(&fixture, "127.0.0.0/8");
+    fixture.options.ca_file = trusted;
+    webhook_fixture_start(&fixture);
+    struct webhook_peer peer;
+    peer_start(&peer, "127.0.0.1", OK_RESPONSE, context);
+    peer.is_parallel = true; /* a connection that is kept does not hold up the next */
+    snprintf(target, sizeof(target), "https://127.0.0.1:%u/hook", peer.port);
+    for (int turn = 0; turn < 3; turn++) {
+        assert_string_equal(webhook_fixture_outcome(&fixture, target).error, untrusted);
+        copy_certificates(files->ca, trusted); /* nobody told */
+        assert_string_equal(webhook_fixture_outcome(&fixture, target).error, untrusted);
+        reload_with(&fixture, FIXTURE_SECRET, files->ca);
+        assert_string_equal(webhook_fixture_outcome(&fixture, target).error, "");
+        assert_non_null(strstr(peer.request, "webhook-signature: v1,"));
+        copy_certificates("/dev/null", trusted);
+        assert_int_equal(webhook_reload(fixture.webhook, NULL, trusted, NULL), ERROR_INVALID);
+        assert_string_equal(webhook_fixture_outcome(&fixture, target).error, "");
+        assert_non_null(strstr(peer.request, "webhook-signature: v1,"));
+        reload_with(&fixture, NULL, files->ca);
+        assert_string_equal(webhook_fixture_outcome(&fixture, target).error, "");
+        assert_null(strstr(peer.request, "webhook-signature"));
+        reload_with(&fixture, FIXTURE_SECRET, files->expired);
+    }
+    webhook_fixture_stop(&fixture);
+    peer_stop(&peer);
+    SSL_CTX_free(context);
+}
+
 static void test_old_tls(void **state)
 {
     const struct files *files = *state;
@@ -324,9 +381,9 @@ static void test_http2(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_trust),   cmocka_unit_test(test_one_request_over_tls),
-        cmocka_unit_test(test_old_tls), cmocka_unit_test(test_no_tls),
-        cmocka_unit_test(test_http2),
+        cmocka_unit_test(test_trust),  cmocka_unit_test(test_one_request_over_tls),
+        cmocka_unit_test(test_reload), cmocka_unit_test(test_old_tls),
+        cmocka_unit_test(test_no_tls), cmocka_unit_test(test_http2),
     };
 
     return cmocka_run_group_tests(tests, webhook_tls_test_set_up, webhook_tls_test_tear_down);

@@ -186,6 +186,7 @@ static bool set_common(struct webhook_transfer *transfer)
     CURL *easy = transfer->easy;
     CURLcode bad = CURLE_OK;
 
+    transfer->trust_ = settings->trust;
     bad |= curl_easy_setopt(easy, CURLOPT_PRIVATE, transfer);
     bad |= curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     bad |= curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L); /* do not wait for a hung name server */
@@ -394,7 +395,8 @@ bool webhook_transfer_begin(struct webhook_transfer *transfer, struct delivery *
     delivery->started_us = delivery->ended_us = wall_now_us();
     delivery->outcome.error[0] = '\0';
     bool is_ready = false;
-    if (!transfer->is_worn_ || webhook_transfer_renew(transfer))
+    const bool is_fit = !transfer->is_worn_ && transfer->trust_ == transfer->settings_->trust;
+    if (is_fit || webhook_transfer_renew(transfer))
         is_ready = set_target(transfer, timer, &delivery->outcome) &&
                    set_request(transfer, delivery, timeout_ms);
     if (!is_ready) {

@@ -39,7 +39,8 @@ struct webhook_settings {
     struct signature *signature; /* NULL: unsigned */
     struct poller *poller;       /* learns which sockets are opened and closed */
     size_t *socket_count;        /* libcurl's open ones; the webhook thread's */
-    char *ca_file;               /* NULL: the system's */
+    char *ca_file;               /* a copy of it in memory; NULL: the system's */
+    uint32_t trust;              /* number of `ca_file`, raised with each change */
     char *user_agent;
     char *event_source;                    /* of CloudEvents; NULL: none are sent */
     struct random *trace_high, *trace_low; /* for the ids of traces; the webhook thread's */
@@ -69,6 +70,7 @@ struct webhook_transfer {
     struct webhook_generation *origin_;  /* of the target; NULL: none yet */
     uint32_t generation_; /* of the connections that `easy` may use, if `has_generation_` */
     bool has_generation_, is_scout_;
+    uint32_t trust_;  /* settings' when `easy` was made */
     bool is_cut_off_; /* the connection was closed after the request was sent */
     bool is_worn_;    /* `easy` must be made new before it is used again */
 };

@@ -298,6 +298,11 @@ enum error_code config_load(int argc, char *const argv[], char *const environmen
                             struct config *ret_config, struct config_request *ret_request,
                             struct error *ret_error);
 
+/* Copies the settings, and reads the files of secrets again: webhook_secret_file,
+ * broker_connections_file and cluster_secret_file. */
+enum error_code config_reload_secrets(const struct config *config, struct config *ret_fresh,
+                                      struct error *ret_error);
+
 /* Overwrites the secrets among the arguments, which every user of the machine sees in the list of
  * processes. For the arguments of main, after config_load. */
 void config_hide_secrets(int argc, char *const argv[]);

@@ -470,6 +470,13 @@ static enum error_code config_load_secrets(struct config *config, struct error *
     return code;
 }
 
+enum error_code config_reload_secrets(const struct config *config, struct config *ret_fresh,
+                                      struct error *ret_error)
+{
+    *ret_fresh = *config;
+    return config_load_secrets(ret_fresh, ret_error);
+}
+
 /* Help must come whatever is wrong with the settings. */
 static bool config_load_needs_settings(enum config_action action)
 {

@@ -290,6 +290,11 @@ struct zone_source node_zones(struct node *node);
 enum error_code node_check_target(const struct node *node, struct bytes tenant, struct bytes text,
                                   const struct target *target, struct error *ret_error);
 
+/* The senders take over the secrets and certificates of these settings. All others are as at the
+ * start. */
+enum error_code node_reload(struct node *node, const struct config *config,
+                            struct error *ret_error);
+
 /* The changes of timers, for the clients that watch. */
 struct feed *node_feed(struct node *node);
 

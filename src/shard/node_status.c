@@ -68,6 +68,11 @@ enum error_code node_check_target(const struct node *node, struct bytes tenant, 
     return senders_check(node->senders, tenant, text, target, ret_error);
 }
 
+enum error_code node_reload(struct node *node, const struct config *config, struct error *ret_error)
+{
+    return senders_reload(node->senders, config, ret_error);
+}
+
 struct feed *node_feed(struct node *node)
 {
     return node->feed;

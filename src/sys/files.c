@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
@@ -136,6 +137,25 @@ static bool files_write_all(int fd, struct bytes contents)
         contents.size -= (size_t)done;
     }
     return true;
+}
+
+enum error_code files_snapshot(const char *path, size_t size_max, int *ret_fd,
+                               struct error *ret_error)
+{
+    struct buffer contents;
+
+    buffer_init(&contents);
+    enum error_code code = files_read(path, size_max, &contents, ret_error);
+    int fd = code ? -1 : memfd_create("snapshot", MFD_CLOEXEC);
+    if (!code && (fd < 0 || !files_write_all(fd, buffer_bytes(&contents)))) {
+        code = files_failed(ret_error, "copy", path);
+        if (fd >= 0)
+            close(fd);
+    }
+    buffer_deinit(&contents);
+    if (!code)
+        *ret_fd = fd;
+    return code;
 }
 
 enum error_code files_write(const char *path, struct bytes contents, struct error *ret_error)

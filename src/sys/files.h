@@ -19,6 +19,11 @@ enum error_code files_make_folder(const char *path, struct error *ret_error);
 enum error_code files_read(const char *path, size_t size_max, struct buffer *buffer,
                            struct error *ret_error);
 
+/* Copies the file into memory. `ret_fd` is a descriptor of the copy, which "/proc/self/fd/N" names;
+ * the caller closes it. */
+enum error_code files_snapshot(const char *path, size_t size_max, int *ret_fd,
+                               struct error *ret_error);
+
 /* Replaces the file in one step: a reader, and a crash, sees the old contents or the new, never a
  * part. The new contents are on disk when this returns. Only the owner may read them. */
 enum error_code files_write(const char *path, struct bytes contents, struct error *ret_error);
