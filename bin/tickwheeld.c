@@ -463,6 +463,7 @@ static int run(struct config *config, bool wants_banner, char *environment[])
     notify_init(&service.notify, environment);
     if (signals_open(&service.signals, &error))
         return fail(&service, "start_failed", &error);
+    process_return_memory();
     process_catch_abort();
     error_set(&error, ERROR_NO_MEMORY, "out of memory");
     service.metrics = metrics_create(TICKWHEEL_VERSION, wall_now());

@@ -22,6 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define LARGE_BLOCK_BYTES (256 << 10) /* a block of this size or more is returned when freed */
+
 uint64_t process_memory_bytes(void)
 {
     struct buffer text;
@@ -85,6 +87,13 @@ uint64_t process_raise_file_limit(uint64_t wanted)
         return before;
     limit.rlim_cur = limit.rlim_max < wanted ? limit.rlim_max : wanted;
     return setrlimit(RLIMIT_NOFILE, &limit) == 0 ? limit.rlim_cur : before;
+}
+
+void process_return_memory(void)
+{
+#ifdef M_MMAP_THRESHOLD
+    mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES);
+#endif
 }
 
 void process_settle_files(void)

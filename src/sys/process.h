@@ -39,6 +39,11 @@ uint64_t process_file_limit_max(void);
  * then, as on a closed descriptor. False when one stays closed. */
 bool process_hold_standard_files(void);
 
+/* From now on memory of large blocks returns to the system when they are freed. By default the
+ * allocator of glibc stops that as soon as one such block was freed: it takes further ones from its
+ * arenas, where a small block that lives on keeps the memory in front of it. Before threads. */
+void process_return_memory(void);
+
 /* From now on files and folders that any part of the process makes are open to its user only; and
  * a write beyond the greatest size of files (RLIMIT_FSIZE) fails with EFBIG, where by default a
  * signal ends the process. */

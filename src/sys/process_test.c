@@ -36,6 +36,35 @@ static void sees_memory_that_was_touched(void **state)
     assert_true(after >= before + SIZE / 2);
 }
 
+/* Large blocks are freed, and small ones between them live on, as answers that clients read slowly
+ * leave them: the memory of the large ones returns, although such a block was freed before. */
+static void returns_the_memory_of_large_blocks(void **state)
+{
+    enum { COUNT = 64, SIZE = 2 << 20 };
+    char *large[COUNT], *small[COUNT];
+
+    (void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    skip(); /* another allocator */
+#endif
+    process_return_memory();
+    free(memset(malloc(2 * SIZE), 1, 2 * SIZE));
+    const uint64_t before = process_memory_bytes();
+    for (size_t i = 0; i < COUNT; i++) {
+        large[i] = malloc(SIZE);
+        small[i] = malloc(64);
+        assert_non_null(large[i]);
+        assert_non_null(small[i]);
+        memset(large[i], 1, SIZE);
+    }
+    assert_true(process_memory_bytes() >= before + COUNT / 2 * (uint64_t)SIZE);
+    for (size_t i = 0; i < COUNT; i++)
+        free(large[i]);
+    assert_true(process_memory_bytes() <= before + COUNT / 16 * (uint64_t)SIZE);
+    for (size_t i = 0; i < COUNT; i++)
+        free(small[i]);
+}
+
 static void counts_its_files_and_its_processor_time(void **state)
 {
     (void)state;
@@ -250,6 +279,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tries_threads_and_memory),
         cmocka_unit_test(sees_memory_that_was_touched),
+        cmocka_unit_test(returns_the_memory_of_large_blocks),
         cmocka_unit_test(counts_its_files_and_its_processor_time),
         cmocka_unit_test(raises_the_limit_of_files_and_never_lowers_it),
         cmocka_unit_test(holds_the_standard_files),
