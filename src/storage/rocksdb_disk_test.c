@@ -257,7 +257,7 @@ static void test_a_follower_is_rewound(void **state)
     struct rlimit limit;
     enum error_code code;
 
-    fixture->options.cluster = 1;
+    fixture->options.cluster = TESTING_CLUSTER;
     disk_reopen(fixture);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
     struct rlimit none = limit;
@@ -273,7 +273,6 @@ static void test_a_follower_is_rewound(void **state)
     assert_true(place.next < next && place.seq == place.next);
     assert_true(follow_until(fixture, place.next, next + 1, &code) == next + 1);
     assert_disk_count(fixture, next + 1);
-    fixture->options.cluster = TESTING_CLUSTER;
     disk_reopen(fixture);
     assert_disk_count(fixture, next + 1);
 }
