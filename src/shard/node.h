@@ -228,6 +228,10 @@ unsigned node_shard_count(const struct node *node);
 /* The id of the cluster, from the first record of its control topic; 0 without a cluster. */
 uint64_t node_cluster_id(const struct node *node);
 
+/* The wall time by which the node acts, rounded up to the next millisecond. In a cluster it does not
+ * step before the brokers' clock confirms it. */
+struct wall node_wall_coming(struct node *node);
+
 /* Whether the partition is this node's, and its lease holds. If not, `ret_node` is its owner as far
  * as this node knows: by the log, or else by the plan; 0: unknown. From any thread, as the next
  * two; they do not wait. */

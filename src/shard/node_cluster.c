@@ -106,7 +106,7 @@ static void replica_make_engine(struct node_replica *replica)
     entropy_u64(&seed); /* of the jitter of retries alone */
     struct engine_options options = node_engine_options(node, index, seed);
     options.tenant_counts_own = &replica->tenants;
-    replica->engine = engine_create(&options, meta, wall_now());
+    replica->engine = engine_create(&options, meta, node_wall(node));
     replica->wants_engine = !replica->engine;
     if (replica->wants_engine)
         return;

@@ -18,7 +18,6 @@ enum {
     TAIL_RECORDS = 16384,                /* where reading begins: a plan is repeated each minute */
     FOUNDING_RECORDS = 2 * TAIL_RECORDS, /* that the log has at least: all a start reads */
     JOIN_MS = 60000,                     /* of waiting for the brokers */
-    CLOCK_SKEW_MS_MAX = 500,
 };
 
 /* ---- what the control has others do ---- */
@@ -27,6 +26,7 @@ static void node_control_on_append(void *context, uint64_t ticket, struct bytes 
 {
     struct node_control *control = context;
 
+    control->sent_difference_us = node_clock_difference_us();
     control->sent = wall_now();
     if (log_kafka_append(control->log, ticket, bytes, NULL))
         control->refused_ticket = ticket;
@@ -87,7 +87,7 @@ static void node_control_on_note(void *context, struct roster_note *note)
     pthread_mutex_unlock(&control->lock);
     note->address = bytes_of(control->address);
     note->internal_address = bytes_of(control->note_address);
-    note->clock_offset_ms = control->clock_offset_ms;
+    note->clock_offset_ms = atomic_load(&node->clock.offset_ms);
     note->zone = bytes_of(node->config->cluster_zone);
     note->weight = storage_health_gives_up(node, instant_boot_now())
                        ? 0
@@ -148,17 +148,20 @@ static void node_control_tell_owners(struct node_control *control)
     }
 }
 
-/* A node that is refused owns nothing, whatever the plan says of its number. */
+/* A node that is refused owns nothing, whatever the plan says of its number. Nor does one whose clock
+ * is wrong, or was not compared with the brokers' yet. */
 static void node_control_tell_plan(struct node_control *control)
 {
     const struct plan *plan = control_plan(control->control);
     const enum control_state state = control_state(control->control);
     struct node *node = control->node;
 
-    if (state == CONTROL_READING || state == CONTROL_PROBING || plan->version == 0)
+    if (state == CONTROL_READING || state == CONTROL_PROBING || plan->version == 0 ||
+        !control->has_landed)
         return;
+    const bool is_refused = state == CONTROL_REFUSED || node_clock_is_wrong(&node->clock);
     for (uint16_t i = 0; i < node->partition_count; i++)
-        if (state == CONTROL_REFUSED)
+        if (is_refused)
             node_replica_refuse(&node->replicas[i]);
         else
             node_replica_plan(&node->replicas[i], &plan->entries[i]);
@@ -186,6 +189,20 @@ static void node_control_publish(struct node_control *control)
 
 /* ---- the thread ---- */
 
+/* The brokers have appended a record of this node at `appended`, by their clock. */
+static void node_control_compare_clocks(struct node_control *control, struct wall appended)
+{
+    const int32_t offset_ms = control_clock_offset_ms(control->sent, appended, wall_now());
+    struct node_clock *clock = &control->node->clock;
+
+    const bool was_wrong = node_clock_is_wrong(clock), was_held = atomic_load(&clock->is_held);
+    node_clock_measure(clock, control->sent_difference_us, node_clock_difference_us(), offset_ms);
+    for (unsigned i = 0; was_held && i < control->node->shard_count; i++)
+        shard_wake(&control->node->shards[i]);
+    if (node_clock_is_wrong(clock) != was_wrong)
+        mailbox_wake(&control->node->news);
+}
+
 static void node_control_handle(struct node_control *control, const struct log_kafka_event *event,
                                 struct instant now)
 {
@@ -197,9 +214,9 @@ static void node_control_handle(struct node_control *control, const struct log_k
         control_restored(control->control, now);
         break;
     case LOG_KAFKA_LANDED:
+        control->has_landed = true;
         if (event->appended.ms)
-            control->clock_offset_ms =
-                control_clock_offset_ms(control->sent, event->appended, wall_now());
+            node_control_compare_clocks(control, event->appended);
         control_landed(control->control, event->ticket, event->offset, now);
         break;
     case LOG_KAFKA_FAILED:
@@ -312,6 +329,7 @@ static struct node_control *node_control_alloc(struct node *node)
 
 enum error_code node_control_init(struct node *node, struct error *ret_error)
 {
+    node_clock_init(&node->clock);
     node->control = node_control_alloc(node);
     return node->control ? node_control_identify(node, &node->control->cluster, ret_error)
                          : error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
@@ -333,7 +351,7 @@ static enum error_code node_control_open(struct node_control *control, struct er
         .lease_ms = config->cluster_lease_ms,
         .records = FOUNDING_RECORDS,
         .plan = {.standby_count = (uint8_t)config->cluster_standbys,
-                 .clock_skew_ms_max = CLOCK_SKEW_MS_MAX},
+                 .clock_skew_ms_max = NODE_CLOCK_SKEW_MS_MAX},
     };
     const struct control_events events = {
         .context = control,
@@ -426,6 +444,8 @@ void node_control_free(struct node *node)
 
 const char *node_control_trouble(const struct node *node)
 {
+    if (node_clock_is_wrong(&node->clock))
+        return "the clock of this node differs from that of the brokers by more than 500 ms";
     switch (node->control ? atomic_load(&node->control->state) : CONTROL_JOINED) {
     case CONTROL_REFUSED:
         return "another process of the cluster has the number of this node";

@@ -51,11 +51,12 @@ struct node_control {
     /* The thread's. */
     uint64_t refused_ticket; /* an append that was not sent; 0: none */
     struct instant end_until;
-    struct wall sent; /* when the append in flight was */
-    int32_t clock_offset_ms;
-    struct instant load_at;               /* since when the load of the next note is measured */
-    uint64_t load_ns;                     /* the time that the shards had used then */
-    struct instant counted_at;            /* the timers of all nodes were */
+    struct wall sent;           /* when the append in flight was */
+    int64_t sent_difference_us; /* node_clock_difference_us then */
+    bool has_landed;            /* an append has: the clock was compared with the brokers' */
+    struct instant load_at;     /* since when the load of the next note is measured */
+    uint64_t load_ns;           /* the time that the shards had used then */
+    struct instant counted_at;  /* the timers of all nodes were */
     char note_address[NODE_ADDRESS_SIZE]; /* of the note */
 
     struct node_hold *asked; /* whose change is under way; NULL: none */

@@ -133,6 +133,11 @@ static void node_describe_full_disk(struct node *node, struct node_health *ret_h
              (unsigned long long)(stats.disk_floor_bytes >> 20));
 }
 
+struct wall node_wall_coming(struct node *node)
+{
+    return (struct wall){node_wall_us(node) / 1000 + 1};
+}
+
 void node_health(struct node *node, struct node_health *ret_health)
 {
     const char *reason = "", *trouble = node_control_trouble(node);

@@ -33,6 +33,7 @@
 #include "engine/budget.h"
 #include "shard/census.h"
 #include "shard/node.h"
+#include "shard/node_clock.h"
 #include "shard/partition.h"
 #include "shard/queue_board.h"
 #include "sys/clock.h"
@@ -115,6 +116,7 @@ struct node {
     atomic_uint copies;            /* of other nodes that are under way */
     bool delivers_once;            /* a connection does, in transactions of the log; node_once.h */
     struct node_control *control;  /* node_control.h; NULL: no cluster */
+    struct node_clock clock;       /* of a cluster */
     struct shard *shards;
     struct event_loop *loops[SHARDS_MAX]; /* of the shards */
 
@@ -161,6 +163,17 @@ struct node {
     struct storage_stats storage_stats;
     struct error storage_error; /* of the last read or commit that failed; text empty: none did */
 };
+
+/* The wall time by which the node acts, in microseconds (node_clock.h). */
+static inline uint64_t node_wall_us(struct node *node)
+{
+    return node->replicas ? node_clock_now_us(&node->clock) : wall_now_us();
+}
+
+static inline struct wall node_wall(struct node *node)
+{
+    return (struct wall){node_wall_us(node) / 1000};
+}
 
 /* ---- storage_health.c ---- */
 

@@ -336,6 +336,11 @@ struct timer_json_limits call_timer_limits(const struct call *call)
     return limits;
 }
 
+struct wall call_wall_coming(const struct call *call)
+{
+    return node_wall_coming(call->api->options.node);
+}
+
 static void call_name_caller(const struct call *call, struct node_request *request)
 {
     request->command.tenant = caller_tenant(&call->caller);

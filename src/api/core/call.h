@@ -127,6 +127,9 @@ struct bytes call_trace(const struct call *call, char ret_text[TRACE_PARENT_SIZE
 /* The limits of timers that the caller creates, with those of its tenant. */
 struct timer_json_limits call_timer_limits(const struct call *call);
 
+/* The wall time from which delays "from now" count: node_wall_coming. */
+struct wall call_wall_coming(const struct call *call);
+
 /* Submits a request to the node for the caller's tenant; timers of other tenants do not exist for
  * it. Returns the errors of node_submit, which no other function of src/api calls. */
 enum error_code call_ask(struct call *call, struct node_request *request);

@@ -754,6 +754,12 @@ bool node_broker_status(const struct node *node, size_t index, struct broker_sta
     return false;
 }
 
+struct wall node_wall_coming(struct node *node)
+{
+    (void)node;
+    return wall_coming();
+}
+
 uint64_t node_cluster_id(const struct node *node)
 {
     (void)node;

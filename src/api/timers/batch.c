@@ -306,7 +306,7 @@ void batch_begin(struct call *call)
 size_t batch_body(struct call *call, struct bytes chunk)
 {
     struct batch *batch = call->state;
-    struct wall now = wall_coming();
+    struct wall now = call_wall_coming(call);
     /* Bytes beyond the limit are not read, wherever the body was cut. */
     uint64_t room = batch->is_over ? 0 : batch->bytes_max - batch->body_bytes;
     struct bytes rest = {chunk.data, chunk.size < room ? chunk.size : (size_t)room};
@@ -382,7 +382,7 @@ void batch_end(struct call *call)
         struct bytes line;
         enum lines_result result = lines_last(&batch->lines, &line);
         if (result != LINES_MORE)
-            batch_take_line(batch, result, line, wall_coming());
+            batch_take_line(batch, result, line, call_wall_coming(call));
     }
     batch_resumed(call);
 }

@@ -217,8 +217,8 @@ static struct timer *bulk_read_value(struct call *call, const char *name, struct
     uint32_t fields;
     if (buffer_failed(&json))
         call_answer_error(call, ERROR_NO_MEMORY, "");
-    else if (timer_json_parse_values(buffer_bytes(&json), &limits, wall_coming(), &fields, &timer,
-                                     &problem))
+    else if (timer_json_parse_values(buffer_bytes(&json), &limits, call_wall_coming(call), &fields,
+                                     &timer, &problem))
         call_answer_problem(call, &problem);
     buffer_deinit(&json);
     return timer;
@@ -364,7 +364,7 @@ static struct timer *bulk_read_pause(struct call *call, const struct selection *
     struct problem problem;
     if (buffer_failed(&json))
         call_answer_error(call, ERROR_NO_MEMORY, "");
-    else if (pause_parse(buffer_bytes(&json), wall_coming(), &patch, &problem))
+    else if (pause_parse(buffer_bytes(&json), call_wall_coming(call), &patch, &problem))
         call_answer_problem(call, &problem);
     buffer_deinit(&json);
     return patch;

@@ -38,8 +38,8 @@ static void patch_merge(struct call *call)
     struct timer *values = NULL;
     struct problem problem;
     uint32_t fields;
-    if (timer_json_merge_patch(buffer_bytes(&call->body), timer, &limits, wall_coming(), &fields,
-                               &values, &problem)) {
+    if (timer_json_merge_patch(buffer_bytes(&call->body), timer, &limits, call_wall_coming(call),
+                               &fields, &values, &problem)) {
         call_answer_problem(call, &problem);
     } else if (!fields) { /* only the key, which is the same */
         call_answer_timer(call, 200, ERROR_NONE, timer);
@@ -84,7 +84,7 @@ static void patch_submit(struct call *call, bool (*address)(struct call *, enum 
     struct timer *values = NULL;
     struct problem problem;
 
-    if (timer_json_check_patch(buffer_bytes(&call->body), &limits, wall_coming(),
+    if (timer_json_check_patch(buffer_bytes(&call->body), &limits, call_wall_coming(call),
                                &command->patch_fields, &values, &problem)) {
         call_answer_problem(call, &problem);
         return;

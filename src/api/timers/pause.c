@@ -92,7 +92,7 @@ static void pause_submit(struct call *call, bool (*address)(struct call *, enum 
     struct timer *patch;
     struct problem problem;
 
-    if (pause_parse(body, wall_coming(), &patch, &problem)) {
+    if (pause_parse(body, call_wall_coming(call), &patch, &problem)) {
         call_answer_problem(call, &problem);
         return;
     }

@@ -58,7 +58,7 @@ static void hold_answer(struct call *call, const struct hold_name *name)
     buffer_append_text(&body, "{\"name\":");
     json_append_string(&body, name->shown);
     timer_json_append_pause(target_pauses_find(pauses, caller_tenant(&call->caller), name->name),
-                            wall_coming(), &body);
+                            call_wall_coming(call), &body);
     buffer_append_text(&body, "}");
     target_pauses_leave(pauses);
     call_answer_json(call, 200, &body);
@@ -134,7 +134,7 @@ static struct hold_call *hold_create(struct call *call, enum node_hold_kind kind
         return NULL;
     }
     hold->call = call;
-    hold->node = (struct node_hold){.kind = kind, .at = wall_coming(), .done = hold_done};
+    hold->node = (struct node_hold){.kind = kind, .at = call_wall_coming(call), .done = hold_done};
     call->state = hold;
     if (strstr(call->route->path, "/queues/"))
         hold_name_queue(call, &hold->name);

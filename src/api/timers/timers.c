@@ -89,7 +89,7 @@ struct timer *timers_read_create(struct call *call, struct bytes key)
     limits.key = key;
     struct problem problem;
     struct timer *timer;
-    if (timer_json_parse_create(buffer_bytes(&call->body), &limits, wall_coming(), &timer,
+    if (timer_json_parse_create(buffer_bytes(&call->body), &limits, call_wall_coming(call), &timer,
                                 &problem)) {
         call_answer_problem(call, &problem);
         return NULL;
@@ -285,7 +285,7 @@ bool timers_read_touch(struct call *call)
     struct command *command = &call->node.command;
 
     struct problem problem;
-    if (!timer_json_parse_values(buffer_bytes(&call->body), &limits, wall_coming(),
+    if (!timer_json_parse_values(buffer_bytes(&call->body), &limits, call_wall_coming(call),
                                  &command->patch_fields, &command->patch, &problem)) {
         if (command->patch_fields == PATCH_DUE)
             return true;
