@@ -14,14 +14,32 @@ static struct topics_kafka_options cluster_topics_options(const struct config *c
         .brokers = config->cluster_brokers,
         .name = config->cluster_name,
         .partition_count = (uint16_t)config->partitions,
+        .replica_count = config->cluster_replicas,
     };
+}
+
+static void cluster_topics_print(const void *context, const char *reason)
+{
+    (void)context;
+    fprintf(stderr, "tickwheeld: waiting: %s\n", reason);
+}
+
+static void cluster_topics_log(const void *log, const char *reason)
+{
+    struct event_log_line line;
+
+    event_log_begin(&line, log, EVENT_LOG_WARN, "cluster_waits");
+    event_log_text(&line, "reason", reason);
+    event_log_end(&line);
 }
 
 int cluster_topics_create(const struct config *config)
 {
-    const struct topics_kafka_options options = cluster_topics_options(config);
+    struct topics_kafka_options options = cluster_topics_options(config);
     struct topics_kafka_report report;
     struct error error = {.text = ""};
+
+    options.waits = cluster_topics_print;
 
     if (!*config->cluster_brokers) {
         fprintf(stderr, "tickwheeld: --cluster-create needs cluster_brokers\n");
@@ -44,8 +62,11 @@ int cluster_topics_create(const struct config *config)
 enum error_code cluster_topics_check(const struct config *config, const struct event_log *log,
                                      struct error *ret_error)
 {
-    const struct topics_kafka_options options = cluster_topics_options(config);
+    struct topics_kafka_options options = cluster_topics_options(config);
     struct topics_kafka_report report;
+
+    options.waits = cluster_topics_log;
+    options.context = log;
     const enum error_code code = topics_kafka_check(&options, &report, ret_error);
 
     if (code)

@@ -329,12 +329,21 @@ static int wait_for_news(struct service *service, uint64_t pause_ms, uint64_t wa
     return signals_wait(&service->signals, node_news_fd(service->node), watchdog_ms);
 }
 
+/* Whether two reasons differ before their colon: what follows may change each second. */
+static bool reason_differs(const char *one, const char *other)
+{
+    const size_t size = strcspn(one, ":");
+
+    return size != strcspn(other, ":") || memcmp(one, other, size) != 0;
+}
+
 /* Reports health to the service manager and the log, and reloads at SIGHUP, until a signal asks to
  * stop. Returns that signal. */
 static int run_until_signal(struct service *service, struct instant started)
 {
     uint64_t watchdog_ms = notify_watchdog_interval_ms(&service->notify);
     bool was_ready = false, has_started = false;
+    char reason_logged[sizeof(((struct node_health *)NULL)->reason)] = "recovering";
     struct broker_logged logged[BROKERS_MAX] = {{0}};
     struct node_damage damage_logged = {.found = ""};
     uint64_t dropped_logged = 0;
@@ -346,8 +355,11 @@ static int run_until_signal(struct service *service, struct instant started)
         node_take_news(service->node);
         node_health(service->node, &health);
         const bool starts = health.is_recovered && !has_started;
-        if (health.is_ready != was_ready || starts)
+        const bool is_news = reason_differs(health.reason, reason_logged);
+        if (health.is_ready != was_ready || starts || is_news) {
             log_health(service, &health, started);
+            snprintf(reason_logged, sizeof(reason_logged), "%s", health.reason);
+        }
         if (starts) /* also on a full disk: what is due is delivered */
             notify_send(&service->notify, "READY=1");
         was_ready = health.is_ready;

@@ -267,7 +267,7 @@ static void shares_memory_for_bodies(void **state)
 }
 
 /* Whatever the node says, in its refusal or its answer, is passed on with its Retry-After. */
-/* proves: too-many, internal, unavailable, io, in-doubt, pending_max (beyond) */
+/* proves: too-many, internal, unavailable, io, no-brokers, in-doubt, pending_max (beyond) */
 static void passes_on_what_the_node_says(void **state)
 {
     static const struct {
@@ -279,6 +279,7 @@ static void passes_on_what_the_node_says(void **state)
         {ERROR_DISK_FULL, 503, "disk-full", "30"},  {ERROR_TOO_MANY, 429, "too-many", "1"},
         {ERROR_NO_MEMORY, 503, "no-memory", "1"},   {ERROR_IO, 503, "io", "1"},
         {ERROR_CORRUPT, 500, "corrupt", NULL},      {ERROR_IN_DOUBT, 503, "in-doubt", "1"},
+        {ERROR_NO_BROKERS, 503, "no-brokers", "1"},
     };
     struct api_fixture *fixture = *state;
     char path[FIXTURE_PATH_SIZE];

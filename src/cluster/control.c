@@ -230,9 +230,9 @@ static bool control_tells_epoch(const struct frame *frame)
     return frame->kind == FRAME_CLAIM || (frame->kind != FRAME_NOTE && frame->seq > 0);
 }
 
-/* Judges a record. Where reading begins, the first record may be one that a former planner had
- * appended late: then a record with a later epoch seems to stand behind a hole, and is the right
- * one to begin with. */
+/* Judges a record. Where reading begins, the first record may be a late one of a former planner:
+ * then a record with a later epoch seems to stand behind a hole, and is the right one to begin
+ * with. */
 static enum ownership_verdict control_judge(struct cluster_control *control, uint64_t offset,
                                             const struct frame *frame, struct instant now)
 {

@@ -18,8 +18,8 @@
  * process that finds such notes, or that is replaced by another one later, is refused for good.
  *
  * Reading may begin anywhere: the first record of a planner that is read tells the epoch. A wrong
- * plan costs moves, and no timers, for the logs of partitions alone say who owns them. So the
- * planner has the log drop old records. The first record that is left is the founding of the
+ * plan costs moves, and no timers, for the logs of partitions alone say which nodes own them. So
+ * the planner has the log drop old records. The first record that is left is the founding of the
  * cluster, which the planner repeats for that.
  * The holds begin with a copy, which planners append; without one, the log is read from its first
  * record. No node joins before it has the holds.

@@ -29,7 +29,7 @@ static bool import_choice_is_one_log(const struct storage_place *a, const struct
     return offsets == import_choice_compare(a, b) && (a->epoch != b->epoch || is_one_owner);
 }
 
-/* Whether the copy is not an earlier state of the one that is taken. A part is not compared. */
+/* Whether the copy is not an earlier state of the chosen copy. A part is not compared. */
 static bool import_choice_is_strange(const struct import_copy *taken,
                                      const struct import_copy *copy)
 {

@@ -258,7 +258,7 @@ static enum peers_outcome lane_talk(struct peers_lane *lane, const char *address
 }
 
 /* Greets the other node on a new connection. Without its answer the connection is closed: it may
- * be one that the other side never serves, and bytes that were sent on it would be in doubt. */
+ * wait in the backlog of the other side for ever, and bytes sent on it would be in doubt. */
 static bool lane_greet(struct peers_lane *lane, const char *address, struct instant until)
 {
     const struct peers *peers = lane->node->peers;

@@ -130,8 +130,8 @@ static bool planner_is_idler(const struct plan_node *a, const struct plan_node *
            (uint64_t)b->loads[PLAN_OWNS].count * a->member->weight;
 }
 
-/* The node that takes over a partition without an owner: one that owns it already, as it says;
- * then by how far it has read; then the idlest. */
+/* The node that takes over a partition without an owner: a node that owns it already, as its notes
+ * say; then by how far it has read; then the idlest. */
 static struct plan_node *planner_heir(struct planning *planning, uint16_t partition)
 {
     struct plan_node *best = NULL;
@@ -251,8 +251,8 @@ static uint32_t planner_suits(struct planning *planning, uint16_t partition,
     return to->member->standings[partition].role != ROSTER_ABSENT ? 2 : 1;
 }
 
-/* The partition that suits the node best, by `suits`, which is 0 for one that does not. False: none
- * does. */
+/* The partition that suits the node best, by `suits`, which is 0 for a partition that does not.
+ * False: none does. */
 static bool planner_best(struct planning *planning,
                          uint32_t (*suits)(struct planning *, uint16_t, const struct plan_node *),
                          const struct plan_node *to, uint16_t *ret_partition)

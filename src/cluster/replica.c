@@ -25,7 +25,7 @@ enum {
     COMMIT_BATCHES = 1024,  /* of one commit, at most */
     COMMIT_WRITES = 1024,   /* with these, no more batches join a commit */
     STORAGE_PAUSE_MS = 100, /* between looks at a storage that fails */
-    SWEEP_PAUSE_MS = 60000, /* before the next sweep, behind one that failed */
+    SWEEP_PAUSE_MS = 60000, /* before the next sweep, after a failed one */
     SWEEP_RESTS = 9,        /* times that a part of a sweep took, until the next part */
     SWEEP_REST_MS_MAX = 1000,
 };

@@ -111,7 +111,7 @@ struct roster_member {
     uint64_t pending;
 };
 
-/* What the last note of an owner of the partition said, whoever owns it now. */
+/* The last note of an owner of the partition, also of a former one. */
 struct roster_owned {
     uint32_t node; /* 0: there was none */
     uint64_t pending;

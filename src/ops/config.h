@@ -213,6 +213,8 @@ enum config_log_level {
     FIELD(DURATION, cluster_lease, "2s", 500, 30 * SECOND_MS,                                     \
           "how long an owner of a partition may act without an append to the log; equal on all "  \
           "nodes")                                                                                \
+    FIELD(U32, cluster_replicas, "3", 1, 15,                                                      \
+          "brokers that keep each record; --cluster-create waits for as many")                    \
     FIELD(U32, cluster_standbys, "1", 0, 3,                                                       \
           "copies of a partition beside that of its owner; equal on all nodes")                   \
     FIELD(TEXT, cluster_zone, "", 0, 64,                                                          \

@@ -228,8 +228,11 @@ unsigned node_shard_count(const struct node *node);
 /* The id of the cluster, from the first record of its control topic; 0 without a cluster. */
 uint64_t node_cluster_id(const struct node *node);
 
-/* The wall time by which the node acts, rounded up to the next millisecond. In a cluster it does not
- * step before the brokers' clock confirms it. */
+/* Whether the brokers of the cluster take no appends, and why. */
+bool node_brokers_trouble(struct node *node, char *ret_reason, size_t size);
+
+/* The wall time by which the node acts, rounded up to the next millisecond. In a cluster it does
+ * not step before the brokers' clock confirms it. */
 struct wall node_wall_coming(struct node *node);
 
 /* Whether the partition is this node's, and its lease holds. If not, `ret_node` is its owner as far

@@ -2,11 +2,11 @@
  * node_clock.h - the wall time by which a node acts: that of the machine, unless its clock stepped.
  *
  * The machine's clock can be set while the node runs. The difference between it and CLOCK_BOOTTIME,
- * which nobody sets, tells a step; a clock that is slewed changes both. A node of a cluster goes on
- * by the time before the step, until the clock of the brokers confirms the new one:
+ * which cannot be set, tells a step; a clock that is slewed changes both. A node of a cluster goes
+ * on by the time before the step, until the clock of the brokers confirms the new one:
  *
  *     node_clock_init(&clock);
- *     now = node_clock_now(&clock);              any thread, each time
+ *     now = node_clock_now_us(&clock);           any thread, each time
  *     sent = node_clock_difference_us();         with an append to the log
  *     node_clock_measure(&clock, sent, offset_ms);  when it has landed
  *
@@ -44,7 +44,8 @@ uint64_t node_clock_now_us(struct node_clock *clock);
 uint64_t node_clock_at_us(struct node_clock *clock, uint64_t wall_us, uint64_t boot_us);
 
 /* An append was sent at the difference `sent_us` and landed at `landed_us`. It shows that the clock
- * is ahead of the brokers' by offset_ms. False: the clock stepped in between, so it shows nothing. */
+ * is ahead of the brokers' by offset_ms. False: the clock stepped in between, so it shows nothing.
+ * */
 bool node_clock_measure(struct node_clock *clock, int64_t sent_us, int64_t landed_us,
                         int32_t offset_ms);
 

@@ -33,7 +33,8 @@ static int64_t now_us(struct node_clock *clock, int64_t passed_us, int64_t step_
 }
 
 /* A step changes nothing before it is confirmed; one that is out of bounds never does, and the time
- * goes on meanwhile. proves: cluster-clock-step */
+ * goes on meanwhile. */
+/* proves: cluster-clock-step */
 static void test_steps(void **state)
 {
     (void)state;

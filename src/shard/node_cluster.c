@@ -270,7 +270,8 @@ static void replica_publish(struct node_replica *replica, struct instant now)
                        replica_error(replica->replica)->text);
 }
 
-/* Any node may drop what a sweep has made needless, so a failure is repeated whoever owns it. */
+/* Any node may drop what a sweep has made needless, so a failure is repeated by owners and others.
+ * */
 static void replica_trim_log(struct node_replica *replica, struct instant now)
 {
     if (!replica->trim_to || now.ns < replica->trim_at.ns)

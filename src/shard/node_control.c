@@ -148,8 +148,8 @@ static void node_control_tell_owners(struct node_control *control)
     }
 }
 
-/* A node that is refused owns nothing, whatever the plan says of its number. Nor does one whose clock
- * is wrong, or was not compared with the brokers' yet. */
+/* A node that is refused owns nothing, whatever the plan says of its number. Nor does one whose
+ * clock is wrong, or was not compared with the brokers' yet. */
 static void node_control_tell_plan(struct node_control *control)
 {
     const struct plan *plan = control_plan(control->control);
@@ -172,7 +172,13 @@ static void node_control_publish(struct node_control *control)
 {
     const enum control_state state = control_state(control->control);
 
+    char text[sizeof(control->trouble_text)] = "";
+    const enum log_kafka_trouble trouble = log_kafka_trouble(control->log, text, sizeof(text));
+
     pthread_mutex_lock(&control->lock);
+    const bool has_changed = trouble != control->trouble;
+    control->trouble = trouble;
+    memcpy(control->trouble_text, text, sizeof(text));
     node_control_copy(control);
     const bool is_news = atomic_exchange(&control->state, (int)state) != (int)state;
     if (is_news && (state == CONTROL_REFUSED || state == CONTROL_BROKEN))
@@ -180,10 +186,10 @@ static void node_control_publish(struct node_control *control)
     if (is_news)
         pthread_cond_broadcast(&control->changed);
     pthread_mutex_unlock(&control->lock);
-    node_control_tell_owners(control); /* who gives copies is known before a copy is wanted */
+    node_control_tell_owners(control); /* givers of copies are known before a copy is wanted */
     node_control_tell_plan(control);
     node_limits_hear(control);
-    if (is_news)
+    if (is_news || has_changed)
         mailbox_wake(&control->node->news);
 }
 
@@ -442,18 +448,42 @@ void node_control_free(struct node *node)
 
 /* ---- queries ---- */
 
-const char *node_control_trouble(const struct node *node)
+bool node_brokers_trouble(struct node *node, char *ret_reason, size_t size)
 {
-    if (node_clock_is_wrong(&node->clock))
-        return "the clock of this node differs from that of the brokers by more than 500 ms";
-    switch (node->control ? atomic_load(&node->control->state) : CONTROL_JOINED) {
+    struct node_control *control = node->control;
+
+    if (!control)
+        return false;
+    pthread_mutex_lock(&control->lock);
+    const bool has_trouble = control->trouble != LOG_KAFKA_FINE;
+    if (has_trouble)
+        snprintf(ret_reason, size, "%s", control->trouble_text);
+    pthread_mutex_unlock(&control->lock);
+    return has_trouble;
+}
+
+bool node_control_trouble(struct node *node, char *ret_reason, size_t size)
+{
+    struct node_control *control = node->control;
+    const char *reason = NULL;
+
+    if (!control)
+        return false;
+    switch (atomic_load(&control->state)) {
     case CONTROL_REFUSED:
-        return "another process of the cluster has the number of this node";
+        reason = "another process of the cluster has the number of this node";
+        break;
     case CONTROL_BROKEN:
-        return "the control topic of the cluster cannot be read";
+        reason = "the control topic of the cluster cannot be read";
+        break;
     default:
-        return NULL;
+        break;
     }
+    if (node_clock_is_wrong(&node->clock))
+        reason = "the clock of this node differs from that of the brokers by more than 500 ms";
+    if (reason)
+        snprintf(ret_reason, size, "%s", reason);
+    return reason || node_brokers_trouble(node, ret_reason, size);
 }
 
 uint64_t node_cluster_id(const struct node *node)

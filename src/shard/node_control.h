@@ -9,7 +9,7 @@
  * Pauses and maintenance of the cluster are in that topic as well (cluster/holds.h): a change is
  * answered when this node has read it.
  *
- * Threads    node_control_start, _leave and _stop: the one that starts and stops the node. Queries:
+ * Threads    node_control_start, _leave, _stop: the thread that starts and stops the node. Queries:
  *            any; they hold a lock for a copy.
  */
 #ifndef TICKWHEEL_SHARD_NODE_CONTROL_H
@@ -67,6 +67,8 @@ struct node_control {
     bool has_ended;       /* it takes no more of them */
     pthread_cond_t changed;
     struct error error;
+    _Atomic enum log_kafka_trouble trouble;
+    char trouble_text[200];               /* unless that is FINE */
     char peer_address[NODE_ADDRESS_SIZE]; /* of this node, as it was told */
     uint32_t planner;
     size_t member_count;
@@ -90,8 +92,8 @@ void node_control_ask(struct node_control *control, unsigned asks);
 void node_control_stop(struct node *node);
 void node_control_free(struct node *node);
 
-/* Why the node serves nothing, or takes no new plans; NULL: neither. */
-const char *node_control_trouble(const struct node *node);
+/* Whether the node serves nothing, or takes no new plans, and why. */
+bool node_control_trouble(struct node *node, char *ret_reason, size_t size);
 
 /* ---- node_hold.c, on the thread of the control topic ---- */
 

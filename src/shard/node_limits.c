@@ -40,7 +40,7 @@ void node_limits_uncount(struct node_replica *replica, uint64_t pending)
     node_control_ask(node->control, NODE_CONTROL_COUNT);
 }
 
-/* ---- what it tells ---- */
+/* ---- counts for other nodes ---- */
 
 /* A partition whose engine is not there yet has the timers that its owner before had. */
 static void node_limits_tell_pending(struct node_control *control, struct roster_place *place)

@@ -33,7 +33,7 @@ static struct partition *node_partition_near(struct shard *shard, uint64_t mean)
     return atomic_load(&partition->placed) <= mean + PLACED_AHEAD ? partition : NULL;
 }
 
-/* The partition, or the next one that is this node's. */
+/* The partition, or the next partition of this node. */
 static struct partition *node_partition_here(struct node *node, struct partition *wanted)
 {
     const struct node_route *route = &node->route;
@@ -140,8 +140,8 @@ struct wall node_wall_coming(struct node *node)
 
 void node_health(struct node *node, struct node_health *ret_health)
 {
-    const char *reason = "", *trouble = node_control_trouble(node);
-    char failure[sizeof(ret_health->reason)];
+    char trouble[sizeof(ret_health->reason)];
+    const char *reason = "";
     struct node_cluster_stats cluster;
 
     storage_look(node);
@@ -151,11 +151,11 @@ void node_health(struct node *node, struct node_health *ret_health)
         reason = "stopping";
     else if (atomic_load(&node->is_lost))
         reason = "the data folder was removed or replaced";
-    else if (storage_health_fails(node, failure, sizeof(failure)))
-        reason = failure;
+    else if (storage_health_fails(node, trouble, sizeof(trouble)))
+        reason = trouble;
     else if (atomic_load(&node->is_damaged))
         reason = "damaged: a partition cannot be read";
-    else if (trouble)
+    else if (node_control_trouble(node, trouble, sizeof(trouble)))
         reason = trouble;
     else if (cluster.broken > 0)
         reason = "broken: the log of a partition has lost records, or is damaged";

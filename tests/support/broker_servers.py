@@ -298,6 +298,8 @@ class Kafka(Server):
         super().__init__()
         self.controller_port = free_port()
         self.is_formatted = False
+        if type(self) is Kafka:  # one broker keeps each record alone
+            os.environ["TICKWHEEL_CLUSTER_REPLICAS"] = "1"
 
     @staticmethod
     def missing():

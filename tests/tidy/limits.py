@@ -29,8 +29,8 @@ TOKENS = "src/ops/tokens.h"
 # tested with all others: src/ops/config_test.c.
 NOT_LIMITS = {"listen_port", "shards", "window", "commit_linger", "watermark_interval", "storage_cache_bytes",
               "storage_memtable_bytes", "target_breaker_pause", "cluster_node_id", "cluster_lease",
-              "cluster_wait", "cluster_standbys", "cluster_weight", "cluster_sweep_bytes_min", "cluster_sweep_factor",
-              "cluster_copy_records_min"}
+              "cluster_wait", "cluster_standbys", "cluster_replicas", "cluster_weight", "cluster_sweep_bytes_min",
+              "cluster_sweep_factor", "cluster_copy_records_min"}
 AS_WIDE_AS_IT_IS = {"Problem.status", "Timer.version", "Explanation.wheel.level", "Explanation.wheel.bucket",
                     "ClusterNode.weight", "ClusterPartition.standbys"}  # of answers
 WORDS = ("maximum", "maxLength", "maxItems", "maxProperties")

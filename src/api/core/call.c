@@ -23,6 +23,7 @@ static unsigned retry_after_s(enum error_code code)
     case ERROR_NO_MEMORY:
     case ERROR_IO:
     case ERROR_IN_DOUBT:
+    case ERROR_NO_BROKERS:
         return 1;
     case ERROR_STOPPING:
         return 5;
@@ -54,6 +55,7 @@ static void count_refusal(struct metrics *metrics, enum error_code code)
 {
     switch (code) {
     case ERROR_OVERLOADED:
+    case ERROR_NO_BROKERS:
     case ERROR_NO_MEMORY:
         metrics_add(metrics, METRIC_REFUSED_OVERLOADED, 1);
         break;
@@ -164,8 +166,13 @@ void call_describe_error(const struct api *api, const struct caller *caller, enu
 {
     unsigned long long all = api->options.config->pending_max;
     unsigned long long own = caller->limits.pending_max;
+    const bool is_of_log = code == ERROR_OVERLOADED || code == ERROR_IN_DOUBT;
+    char trouble[200];
 
-    if (code == ERROR_TOO_MANY && own && all)
+    if (is_of_log && node_brokers_trouble(api->options.node, trouble, sizeof(trouble)))
+        problem_set(ret_problem, code == ERROR_OVERLOADED ? ERROR_NO_BROKERS : code, "", "%s",
+                    trouble);
+    else if (code == ERROR_TOO_MANY && own && all)
         problem_set(ret_problem, code, "",
                     "pending_max is %llu live timers of the tenant, and %llu in all; there is room "
                     "when one of them ends",

@@ -754,6 +754,12 @@ bool node_broker_status(const struct node *node, size_t index, struct broker_sta
     return false;
 }
 
+bool node_brokers_trouble(struct node *node, char *ret_reason, size_t size)
+{
+    (void)node, (void)ret_reason, (void)size;
+    return false;
+}
+
 struct wall node_wall_coming(struct node *node)
 {
     (void)node;

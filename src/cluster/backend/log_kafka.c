@@ -28,10 +28,13 @@ enum {
     LATE_MS = 500,   /* from then on the leader is asked for, and as often: of an append, ... */
     QUIET_MS = 1000, /* and of the next record, which mostly comes sooner, for an owner appends */
     LEADER_MS = 200, /* for the answer, on which the caller waits */
+    ALONE_MS = 1000, /* without a landed append, while no broker can be reached */
+    SLOW_MS = 1700,  /* without a landed append: a living broker answers sooner */
+    DOWN_MS = 3000,  /* of an append while no broker can be reached: it is in doubt then */
 };
 
-/* Within which a broker answers a request, or takes a connection. One that stands still has its
- * requests sent again, to the new leader once there is one. librdkafka looks once a second. */
+/* Within which a broker answers a request, or takes a connection. A broker that stands still has
+ * its requests sent again, to the new leader once there is one. librdkafka looks once a second. */
 #define ANSWER_MS "1500"
 
 /* Of 2001: the broker in memory of librdkafka says less, and means none. */
@@ -53,9 +56,13 @@ struct log_kafka {
     /* No broker has the next record since then, and it is asked for again at; {0}: it is there. */
     struct instant lost_since, again_at;
     bool is_sent;                /* an append has no report yet */
+    uint64_t sent_ticket;        /* of that append */
     struct instant sent_at;      /* that append */
     struct instant heard_at;     /* the last record, or the begin of the reading */
     struct instant asked_at;     /* for the leader */
+    struct instant unlanded_at;  /* when the first append after the last landed one was sent */
+    bool are_all_down;           /* no broker can be reached, as librdkafka says */
+    char error[160];             /* that librdkafka told last since an append landed; or empty */
     struct log_kafka_event done; /* LANDED or FAILED, not told yet; NOTHING: none */
     rd_kafka_queue_t *trims;
     bool is_trimming; /* a trim has no answer yet */
@@ -72,6 +79,19 @@ enum error_code log_kafka_set(rd_kafka_conf_t *conf, const struct log_kafka_prop
         if (rd_kafka_conf_set(conf, properties[i].name, properties[i].value, text, sizeof(text)))
             return error_set(ret_error, ERROR_INVALID, "%.60s: %.90s", properties[i].name, text);
     return ERROR_NONE;
+}
+
+void log_kafka_reason(const char *reason, char *ret_text, size_t size)
+{
+    if (strstr(reason, "ApiVersionRequest failed")) { /* librdkafka suspects an old broker */
+        snprintf(ret_text, size, "it takes connections and is silent");
+        return;
+    }
+    const char *end = strstr(reason, " (after "); /* how long it took changes each time */
+    const char *begin = strstr(reason, ": Connect to ");
+
+    begin = begin ? begin + 2 : reason;
+    snprintf(ret_text, size, "%.*s", end ? (int)(end - begin) : (int)strlen(begin), begin);
 }
 
 /* Its errors come by reports and records; the rest is dropped. */
@@ -130,6 +150,18 @@ static enum error_code log_kafka_configure(const struct log_kafka *log, rd_kafka
                : log_kafka_set(conf, consumer, sizeof(consumer) / sizeof(consumer[0]), ret_error);
 }
 
+/* Errors of connections, as they come. */
+static void log_kafka_hear(rd_kafka_t *producer, int error, const char *reason, void *context)
+{
+    struct log_kafka *log = context;
+
+    (void)producer;
+    if (error == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN)
+        log->are_all_down = true;
+    else
+        log_kafka_reason(reason, log->error, sizeof(log->error));
+}
+
 static void log_kafka_report(rd_kafka_t *producer, const rd_kafka_message_t *message, void *context)
 {
     struct log_kafka *log = context;
@@ -144,8 +176,12 @@ static void log_kafka_report(rd_kafka_t *producer, const rd_kafka_message_t *mes
                                       .offset = (uint64_t)message->offset};
     if (type == RD_KAFKA_TIMESTAMP_LOG_APPEND_TIME && appended_ms > APPENDED_MS_MIN)
         event->appended.ms = (uint64_t)appended_ms;
-    if (!message->err && message->offset >= 0)
+    if (!message->err && message->offset >= 0) {
+        log->unlanded_at = (struct instant){0};
+        log->are_all_down = false;
+        log->error[0] = '\0';
         return;
+    }
     event->kind = LOG_KAFKA_FAILED;
     event->offset = 0;
     event->reason = rd_kafka_err2str(message->err);
@@ -162,6 +198,8 @@ static enum error_code log_kafka_make(struct log_kafka *log, rd_kafka_type_t typ
     rd_kafka_conf_set_opaque(conf, log);
     if (type == RD_KAFKA_PRODUCER)
         rd_kafka_conf_set_dr_msg_cb(conf, log_kafka_report);
+    if (type == RD_KAFKA_PRODUCER)
+        rd_kafka_conf_set_error_cb(conf, log_kafka_hear);
     if (!code) {
         *ret_client = rd_kafka_new(type, conf, text, sizeof(text));
         if (*ret_client)
@@ -220,7 +258,10 @@ enum error_code log_kafka_append(struct log_kafka *log, uint64_t ticket, struct 
         return error_set(ret_error, ERROR_IO, "append: %.140s", rd_kafka_err2str(error));
     }
     log->is_sent = true;
+    log->sent_ticket = ticket;
     log->sent_at = instant_now();
+    if (!log->unlanded_at.ns)
+        log->unlanded_at = log->sent_at;
     return ERROR_NONE;
 }
 
@@ -450,12 +491,41 @@ static enum log_kafka_kind log_kafka_take_trim(struct log_kafka *log,
     return ret_event->kind;
 }
 
+/* ---- trouble ---- */
+
+/* An append for which no broker can be reached is in doubt sooner than one that a broker may still
+ * acknowledge: whoever waits for it has an answer. */
+static void log_kafka_give_up(struct log_kafka *log)
+{
+    if (!log->is_sent || !log->are_all_down ||
+        instant_now().ns < instant_add_ms(log->sent_at, DOWN_MS).ns)
+        return;
+    const rd_kafka_resp_err_t error = RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN;
+    log->done = (struct log_kafka_event){
+        .kind = LOG_KAFKA_FAILED, .ticket = log->sent_ticket, .reason = rd_kafka_err2str(error)};
+    log->is_sent = false;
+    log_kafka_end_producer(log);
+}
+
+enum log_kafka_trouble log_kafka_trouble(const struct log_kafka *log, char *ret_text, size_t size)
+{
+    const uint64_t patience_ms = log->are_all_down ? ALONE_MS : SLOW_MS;
+
+    if (!log->unlanded_at.ns || instant_now().ns < instant_add_ms(log->unlanded_at, patience_ms).ns)
+        return LOG_KAFKA_FINE;
+    snprintf(ret_text, size, "%s at %.80s: %s",
+             log->are_all_down ? "no broker answers" : "no append is acknowledged by the brokers",
+             log->options.brokers, *log->error ? log->error : "they are silent");
+    return log->are_all_down ? LOG_KAFKA_ALONE : LOG_KAFKA_SLOW;
+}
+
 /* ---- both ---- */
 
 static enum log_kafka_kind log_kafka_take(struct log_kafka *log, struct log_kafka_event *ret_event)
 {
     if (log->producer)
         rd_kafka_poll(log->producer, 0);
+    log_kafka_give_up(log);
     if (!log->done.kind)
         return log_kafka_take_trim(log, ret_event) ? ret_event->kind
                                                    : log_kafka_take_record(log, ret_event);

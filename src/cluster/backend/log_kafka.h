@@ -86,6 +86,15 @@ enum error_code log_kafka_append(struct log_kafka *log, uint64_t ticket, struct 
  * until then ERROR_OVERLOADED refuses the next. */
 enum error_code log_kafka_trim(struct log_kafka *log, uint64_t before, struct error *ret_error);
 
+enum log_kafka_trouble {
+    LOG_KAFKA_FINE,
+    LOG_KAFKA_SLOW,  /* no append has landed for a second */
+    LOG_KAFKA_ALONE, /* and no broker can be reached */
+};
+
+/* Whether appends land, and if not, why, in words. */
+enum log_kafka_trouble log_kafka_trouble(const struct log_kafka *log, char *ret_text, size_t size);
+
 /* Ends the wait of log_kafka_wait, or the next one. */
 void log_kafka_wake(struct log_kafka *log);
 

@@ -17,4 +17,7 @@ enum error_code log_kafka_set(rd_kafka_conf_t *conf, const struct log_kafka_prop
 enum error_code log_kafka_set_common(rd_kafka_conf_t *conf, const struct log_kafka_options *options,
                                      struct error *ret_error);
 
+/* What librdkafka says of an error, without the parts that change each time. */
+void log_kafka_reason(const char *reason, char *ret_text, size_t size);
+
 #endif

@@ -216,6 +216,38 @@ static void test_an_append_in_doubt(void **state)
     assert_lands(fixture->log, 6, "known", 0);
 }
 
+/* An append for which no broker can be reached is given up long before its time-out, and the cause
+ * is told before that. */
+static void test_no_broker_is_there(void **state)
+{
+    struct log_kafka_fixture *fixture = *state;
+    char text[200] = "";
+
+    if (!fixture->cluster)
+        skip();
+    fixture->options.append_timeout_ms = WAIT_MS;
+    struct log_kafka *log = log_kafka_open_one(fixture);
+    assert_int_equal(log_kafka_trouble(log, text, sizeof(text)), LOG_KAFKA_FINE);
+    assert_int_equal(rd_kafka_mock_broker_set_down(fixture->cluster, 1), 0);
+    const struct instant begun = instant_now();
+    log_kafka_send(log, 5, "unknown");
+    struct log_kafka_event event = {.kind = LOG_KAFKA_NOTHING};
+    while (log_kafka_trouble(log, text, sizeof(text)) != LOG_KAFKA_ALONE) {
+        log_kafka_wait(log, 50, &event);
+        assert_int_equal(event.kind, LOG_KAFKA_NOTHING);
+    }
+    assert_non_null(strstr(text, "no broker answers at "));
+    assert_non_null(strstr(text, fixture->options.brokers));
+    event = log_kafka_next(log);
+    assert_int_equal(event.kind, LOG_KAFKA_FAILED);
+    assert_int_equal(event.ticket, 5);
+    assert_true(instant_since_ns(begun, instant_now()) < WAIT_MS / 2 * UINT64_C(1000000));
+    assert_int_equal(rd_kafka_mock_broker_set_up(fixture->cluster, 1), 0);
+    assert_lands(log, 6, "known", 0);
+    assert_int_equal(log_kafka_trouble(log, text, sizeof(text)), LOG_KAFKA_FINE);
+    log_kafka_close(log);
+}
+
 /* The leader takes requests and connections, and answers none of them; later the brokers agree on
  * another one. The append that it has goes to that one, and so does the reader. */
 static void test_a_leader_that_stands_still(void **state)
@@ -367,15 +399,11 @@ static void test_properties(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_one_order),
-        TEST(test_a_large_frame),
-        TEST(test_a_failed_append),
-        TEST(test_an_append_in_doubt),
-        TEST(test_a_cut_log),
-        TEST(test_a_trimmed_log),
-        TEST(test_a_leader_that_stands_still),
-        TEST(test_an_old_end),
-        TEST(test_an_end_that_stays),
+        TEST(test_one_order),          TEST(test_a_large_frame),
+        TEST(test_a_failed_append),    TEST(test_an_append_in_doubt),
+        TEST(test_no_broker_is_there), TEST(test_a_cut_log),
+        TEST(test_a_trimmed_log),      TEST(test_a_leader_that_stands_still),
+        TEST(test_an_old_end),         TEST(test_an_end_that_stays),
         TEST(test_properties),
     };
 

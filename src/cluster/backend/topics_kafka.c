@@ -4,6 +4,7 @@
  */
 #include "cluster/backend/topics_kafka.h"
 
+#include "cluster/backend/log_kafka_conf.h"
 #include "cluster/frame.h"
 #include "sys/clock.h"
 #include "sys/entropy.h"
@@ -12,7 +13,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { TOPICS_KAFKA_POLL_MS = 100, TOPICS_KAFKA_REPLICAS = 3, TOPICS_KAFKA_NAME_SIZE = 250 };
+enum {
+    TOPICS_KAFKA_POLL_MS = 100,
+    TOPICS_KAFKA_LOOK_MS = 1500, /* for an answer; then the cause is told, and it is tried again */
+    TOPICS_KAFKA_NAME_SIZE = 250,
+};
 
 /* What a topic needs; `at_least`: a larger number is fine too. */
 static const struct topics_kafka_setting {
@@ -48,6 +53,8 @@ struct topics_kafka {
     uint16_t counts[2];
     bool is_there[2];
     uint32_t replicas[2];
+    char cause[160];  /* of the last error of a connection; or empty */
+    char reason[300]; /* told last by options->waits */
 };
 
 static void topics_kafka_need(const struct topics_kafka_setting *setting, uint32_t replica_count,
@@ -86,6 +93,30 @@ static void topics_kafka_drop(const rd_kafka_t *client, int level, const char *f
     (void)client, (void)level, (void)facility, (void)text;
 }
 
+static void topics_kafka_hear(rd_kafka_t *client, int error, const char *reason, void *context)
+{
+    struct topics_kafka *topics = context;
+
+    (void)client;
+    if (error != RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN)
+        log_kafka_reason(reason, topics->cause, sizeof(topics->cause));
+}
+
+static void topics_kafka_tell(struct topics_kafka *topics, const char *reason)
+{
+    if (!topics->options->waits || strcmp(topics->reason, reason) == 0)
+        return;
+    snprintf(topics->reason, sizeof(topics->reason), "%s", reason);
+    topics->options->waits(topics->options->context, reason);
+}
+
+static uint32_t topics_kafka_wanted(const struct topics_kafka *topics)
+{
+    const uint32_t count = topics->options->replica_count;
+
+    return count ? count : TOPICS_KAFKA_REPLICAS;
+}
+
 static enum error_code topics_kafka_open(struct topics_kafka *topics, struct error *ret_error)
 {
     const struct topics_kafka_options *options = topics->options;
@@ -98,6 +129,8 @@ static enum error_code topics_kafka_open(struct topics_kafka *topics, struct err
         is_set = !rd_kafka_conf_set(conf, options->properties[i].name, options->properties[i].value,
                                     text, sizeof(text));
     rd_kafka_conf_set_log_cb(conf, topics_kafka_drop);
+    rd_kafka_conf_set_error_cb(conf, topics_kafka_hear);
+    rd_kafka_conf_set_opaque(conf, topics);
     if (is_set)
         topics->client = rd_kafka_new(RD_KAFKA_PRODUCER, conf, text, sizeof(text));
     if (!topics->client) {
@@ -156,17 +189,35 @@ static enum error_code topics_kafka_take_topic(struct topics_kafka *topics, size
     return ERROR_NONE;
 }
 
-/* A list of all topics makes none, as a question for one by its name may. */
+/* Asks until the step's time is over. A list of all topics makes none, as a question for one by its
+ * name may. */
+static enum error_code topics_kafka_ask(struct topics_kafka *topics,
+                                        const struct rd_kafka_metadata **ret_metadata,
+                                        struct error *ret_error)
+{
+    for (;;) {
+        const rd_kafka_resp_err_t failure =
+            rd_kafka_metadata(topics->client, 1, NULL, ret_metadata, TOPICS_KAFKA_LOOK_MS);
+        struct error error;
+
+        if (!failure)
+            return ERROR_NONE;
+        rd_kafka_poll(topics->client, 0);
+        error_set(&error, ERROR_IO, "no broker answers at %.80s: %.120s", topics->options->brokers,
+                  *topics->cause ? topics->cause : rd_kafka_err2str(failure));
+        topics_kafka_tell(topics, error.text);
+        if (!topics_kafka_try_again(topics))
+            return error_set(ret_error, ERROR_IO, "%s", error.text);
+    }
+}
+
 static enum error_code topics_kafka_look(struct topics_kafka *topics, struct error *ret_error)
 {
     const struct rd_kafka_metadata *metadata;
-    const rd_kafka_resp_err_t failure =
-        rd_kafka_metadata(topics->client, 1, NULL, &metadata, TOPICS_KAFKA_WAIT_MS);
-    enum error_code code = ERROR_NONE;
+    enum error_code code = topics_kafka_ask(topics, &metadata, ret_error);
 
-    if (failure)
-        return error_set(ret_error, ERROR_IO, "the brokers do not answer: %.100s",
-                         rd_kafka_err2str(failure));
+    if (code)
+        return code;
     topics->report.broker_count = (uint32_t)metadata->broker_cnt;
     for (size_t which = 0; which < 2; which++) {
         topics->is_there[which] = false;
@@ -176,6 +227,31 @@ static enum error_code topics_kafka_look(struct topics_kafka *topics, struct err
     }
     rd_kafka_metadata_destroy(metadata);
     return code;
+}
+
+/* Waits for as many brokers as the replicas need. */
+static enum error_code topics_kafka_await_brokers(struct topics_kafka *topics,
+                                                  struct error *ret_error)
+{
+    const uint32_t wanted = topics_kafka_wanted(topics);
+
+    topics->until = instant_add_ms(instant_now(), TOPICS_KAFKA_BROKERS_MS);
+    for (;;) {
+        const enum error_code code = topics_kafka_look(topics, ret_error);
+        struct error error;
+
+        if (code != ERROR_IO && (code || topics->report.broker_count >= wanted))
+            return code;
+        error_set(
+            &error, ERROR_IO,
+            "%u of the %u brokers that cluster_replicas needs are there: start the others, or "
+            "set cluster_replicas",
+            topics->report.broker_count, wanted);
+        if (!code)
+            topics_kafka_tell(topics, error.text);
+        if (!topics_kafka_try_again(topics))
+            return code ? code : error_set(ret_error, ERROR_IO, "%s", error.text);
+    }
 }
 
 /* Topics that are just made have no leaders yet. */
@@ -201,8 +277,7 @@ static enum error_code topics_kafka_await(struct topics_kafka *topics, struct er
 static enum error_code topics_kafka_make(struct topics_kafka *topics, size_t which,
                                          struct error *ret_error)
 {
-    const uint32_t brokers = topics->report.broker_count;
-    const uint32_t replicas = brokers < TOPICS_KAFKA_REPLICAS ? brokers : TOPICS_KAFKA_REPLICAS;
+    const uint32_t replicas = topics_kafka_wanted(topics);
     char text[160] = "";
     rd_kafka_NewTopic_t *topic = rd_kafka_NewTopic_new(topics->names[which], topics->counts[which],
                                                        (int)replicas, text, sizeof(text));
@@ -299,8 +374,8 @@ static enum error_code topics_kafka_check_replicas(struct topics_kafka *topics,
                                                    struct error *ret_error)
 {
     struct topics_kafka_report *report = &topics->report;
-    const uint32_t wanted =
-        report->broker_count < TOPICS_KAFKA_REPLICAS ? report->broker_count : TOPICS_KAFKA_REPLICAS;
+    const uint32_t needed = topics_kafka_wanted(topics);
+    const uint32_t wanted = report->broker_count < needed ? report->broker_count : needed;
 
     report->replica_count =
         topics->replicas[0] < topics->replicas[1] ? topics->replicas[0] : topics->replicas[1];
@@ -419,6 +494,105 @@ static enum error_code topics_kafka_founding(struct topics_kafka *topics,
     return code;
 }
 
+/* ---- topics that are short ---- */
+
+enum topics_kafka_use { TOPICS_KAFKA_UNUSED, TOPICS_KAFKA_USED, TOPICS_KAFKA_UNKNOWN };
+
+/* Reads a log from its first record to its end, or to a record that is no founding. */
+static enum topics_kafka_use topics_kafka_read_use(struct log_kafka *log, struct instant until)
+{
+    while (instant_now().ns < until.ns) {
+        struct log_kafka_event event;
+        struct frame frame;
+
+        switch (log_kafka_wait(log, TOPICS_KAFKA_POLL_MS, &event)) {
+        case LOG_KAFKA_RECORD:
+            if (frame_decode(event.bytes, frame_cluster(event.bytes), &frame, NULL) ||
+                frame.kind != FRAME_NOTE || frame.node != 0)
+                return TOPICS_KAFKA_USED;
+            break;
+        case LOG_KAFKA_END:
+            return TOPICS_KAFKA_UNUSED;
+        case LOG_KAFKA_LOST:
+            return TOPICS_KAFKA_UNKNOWN;
+        default:
+            break;
+        }
+    }
+    return TOPICS_KAFKA_UNKNOWN;
+}
+
+/* Whether nothing was appended to any partition of the topic, but foundings. */
+static bool topics_kafka_is_unused(const struct topics_kafka *topics, size_t which)
+{
+    for (uint16_t i = 0; i < topics->counts[which]; i++) {
+        const struct log_kafka_options options = {
+            .brokers = topics->options->brokers,
+            .topic = topics->names[which],
+            .partition = i,
+            .append_timeout_ms = TOPICS_KAFKA_WAIT_MS,
+            .properties = topics->options->properties,
+            .property_count = topics->options->property_count,
+        };
+        enum topics_kafka_use use = TOPICS_KAFKA_UNKNOWN;
+        struct log_kafka *log;
+
+        if (log_kafka_open(&options, &log, NULL))
+            return false;
+        if (!log_kafka_follow_begin(log, NULL))
+            use = topics_kafka_read_use(log, topics->until);
+        log_kafka_close(log);
+        if (use != TOPICS_KAFKA_UNUSED)
+            return false;
+    }
+    return true;
+}
+
+static enum error_code topics_kafka_delete(struct topics_kafka *topics, size_t which,
+                                           struct error *ret_error)
+{
+    rd_kafka_DeleteTopic_t *topic = rd_kafka_DeleteTopic_new(topics->names[which]);
+    rd_kafka_DeleteTopics(topics->client, &topic, 1, NULL, topics->queue);
+    rd_kafka_event_t *event = rd_kafka_queue_poll(topics->queue, 2 * TOPICS_KAFKA_WAIT_MS);
+    const rd_kafka_resp_err_t failure =
+        event ? rd_kafka_event_error(event) : RD_KAFKA_RESP_ERR__TIMED_OUT;
+
+    rd_kafka_DeleteTopic_destroy(topic);
+    if (event)
+        rd_kafka_event_destroy(event);
+    while (!failure && topics->is_there[which]) {
+        const enum error_code code = topics_kafka_look(topics, ret_error);
+
+        if (code && code != ERROR_IO)
+            return code;
+        if (topics->is_there[which] && !topics_kafka_try_again(topics))
+            break;
+    }
+    return topics->is_there[which]
+               ? error_set(ret_error, ERROR_IO, "topic %.60s was not deleted: %.100s",
+                           topics->names[which], rd_kafka_err2str(failure))
+               : ERROR_NONE;
+}
+
+/* Topics that were made while brokers were starting have fewer replicas than they need. Both are
+ * made anew if neither has ever been used, for they found one cluster. */
+static enum error_code topics_kafka_drop_short(struct topics_kafka *topics, struct error *ret_error)
+{
+    const uint32_t wanted = topics_kafka_wanted(topics);
+    bool is_short = false;
+    enum error_code code = ERROR_NONE;
+
+    for (size_t which = 0; which < 2; which++)
+        is_short |= topics->is_there[which] && topics->replicas[which] < wanted;
+    topics_kafka_begin_step(topics);
+    for (size_t which = 0; which < 2 && is_short; which++)
+        is_short = !topics->is_there[which] || topics_kafka_is_unused(topics, which);
+    for (size_t which = 0; which < 2 && is_short && !code; which++)
+        if (topics->is_there[which])
+            code = topics_kafka_delete(topics, which, ret_error);
+    return code;
+}
+
 static void topics_kafka_name(struct topics_kafka *topics)
 {
     snprintf(topics->names[0], sizeof(topics->names[0]), "%s.log", topics->options->name);
@@ -434,8 +608,12 @@ static enum error_code topics_kafka_run(const struct topics_kafka_options *optio
 
     topics_kafka_name(&topics);
     enum error_code code = topics_kafka_open(&topics, ret_error);
+    topics_kafka_begin_step(&topics);
     if (!code)
-        code = topics_kafka_look(&topics, ret_error);
+        code = step == TOPICS_KAFKA_CREATE ? topics_kafka_await_brokers(&topics, ret_error)
+                                           : topics_kafka_look(&topics, ret_error);
+    if (!code && step == TOPICS_KAFKA_CREATE)
+        code = topics_kafka_drop_short(&topics, ret_error);
     for (size_t which = 0; step == TOPICS_KAFKA_CREATE && which < 2 && !code; which++)
         if (!topics.is_there[which])
             code = topics_kafka_make(&topics, which, ret_error);

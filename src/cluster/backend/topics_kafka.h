@@ -21,12 +21,20 @@
 
 #include "cluster/backend/log_kafka.h"
 
-enum { TOPICS_KAFKA_WAIT_MS = 30000 };
+enum {
+    TOPICS_KAFKA_WAIT_MS = 30000,
+    TOPICS_KAFKA_BROKERS_MS = 60000, /* the creation waits for enough brokers */
+    TOPICS_KAFKA_REPLICAS = 3,
+};
 
 struct topics_kafka_options {
     const char *brokers; /* host:port, with commas between them */
     const char *name;    /* of the cluster */
     uint16_t partition_count;
+    uint32_t replica_count; /* of each record; 0: TOPICS_KAFKA_REPLICAS */
+    /* The brokers are waited for, for this reason; each reason comes once. May be NULL. */
+    void (*waits)(const void *context, const char *reason);
+    const void *context;
     const struct log_kafka_property *properties; /* of librdkafka; NULL: none */
     size_t property_count;
 };
@@ -38,7 +46,9 @@ struct topics_kafka_report {
     char warning[200];                    /* what fewer than three replicas lose; or empty */
 };
 
-/* Makes what is missing, and checks all. A second call changes nothing. */
+/* Makes the topics that are missing, and checks all. A second call changes nothing. It waits until
+ * there are replica_count brokers. Topics with fewer replicas are made anew if nothing was ever
+ * appended to them but the founding; otherwise they are refused. */
 enum error_code topics_kafka_create(const struct topics_kafka_options *options,
                                     struct topics_kafka_report *ret_report,
                                     struct error *ret_error);
