@@ -15,6 +15,7 @@ static struct topics_kafka_options cluster_topics_options(const struct config *c
         .name = config->cluster_name,
         .partition_count = (uint16_t)config->partitions,
         .replica_count = config->cluster_replicas,
+        .secret = bytes_of(config->cluster_secret),
     };
 }
 
@@ -56,6 +57,24 @@ int cluster_topics_create(const struct config *config)
            report.broker_count);
     if (*report.warning)
         fprintf(stderr, "tickwheeld: warning: %s\n", report.warning);
+    return fflush(stdout) == 0 ? CLUSTER_TOPICS_RIGHT : CLUSTER_TOPICS_WRONG;
+}
+
+int cluster_topics_change_secret(const struct config *config)
+{
+    const struct topics_kafka_options options = cluster_topics_options(config);
+    struct error error = {.text = ""};
+
+    if (!*config->cluster_brokers || !*config->cluster_secret) {
+        fprintf(stderr, "tickwheeld: --cluster-change-secret needs cluster_brokers and "
+                        "cluster_secret\n");
+        return CLUSTER_TOPICS_USAGE;
+    }
+    if (topics_kafka_change_secret(&options, &error)) {
+        fprintf(stderr, "tickwheeld: %s\n", error.text);
+        return CLUSTER_TOPICS_WRONG;
+    }
+    printf("The cluster %s has this secret now: start all nodes with it.\n", options.name);
     return fflush(stdout) == 0 ? CLUSTER_TOPICS_RIGHT : CLUSTER_TOPICS_WRONG;
 }
 

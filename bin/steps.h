@@ -38,6 +38,9 @@ int data_folder_restore(const char *backup, const char *folder);
  * are no cluster_brokers. */
 int cluster_topics_create(const struct config *config);
 
+/* Runs `tickwheeld --cluster-change-secret`. Returns its exit code. */
+int cluster_topics_change_secret(const struct config *config);
+
 /* Runs `tickwheeld --cluster-import FOLDER` (cluster_import.c): appends the timers of a single
  * node's folder, or those of the folders of all nodes of another cluster, to the log of a cluster
  * in which no node has started. Returns the exit code: 0 all are there; 1 not: repeat it; 2 the

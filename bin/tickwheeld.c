@@ -579,6 +579,25 @@ static int make_token(int argc, char *argv[])
     return code == EXIT_CLEAN ? print(&line) : (buffer_deinit(&line), code);
 }
 
+static bool is_cluster_action(enum config_action action)
+{
+    return action == CONFIG_ACTION_CLUSTER_CREATE || action == CONFIG_ACTION_CLUSTER_SECRET ||
+           action == CONFIG_ACTION_CLUSTER_IMPORT;
+}
+
+/* Returns the exit code. */
+static int run_cluster_action(const struct config_request *request, const struct config *config)
+{
+    switch (request->action) {
+    case CONFIG_ACTION_CLUSTER_CREATE:
+        return cluster_topics_create(config);
+    case CONFIG_ACTION_CLUSTER_SECRET:
+        return cluster_topics_change_secret(config);
+    default:
+        return cluster_import(config, request->folders, request->folder_count);
+    }
+}
+
 int main(int argc, char *argv[])
 {
     if (!process_hold_standard_files())
@@ -600,10 +619,8 @@ int main(int argc, char *argv[])
         return check_data(request.folders[0]);
     if (request.action == CONFIG_ACTION_RESTORE)
         return data_folder_restore(request.folders[0], config.data_folder);
-    if (request.action == CONFIG_ACTION_CLUSTER_CREATE)
-        return cluster_topics_create(&config);
-    if (request.action == CONFIG_ACTION_CLUSTER_IMPORT)
-        return cluster_import(&config, request.folders, request.folder_count);
+    if (is_cluster_action(request.action))
+        return run_cluster_action(&request, &config);
 
     struct buffer text;
     buffer_init(&text);
@@ -612,6 +629,7 @@ int main(int argc, char *argv[])
     case CONFIG_ACTION_CHECK_DATA:
     case CONFIG_ACTION_RESTORE:
     case CONFIG_ACTION_CLUSTER_CREATE:
+    case CONFIG_ACTION_CLUSTER_SECRET:
     case CONFIG_ACTION_CLUSTER_IMPORT:
         break;
     case CONFIG_ACTION_HELP:

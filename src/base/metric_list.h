@@ -124,6 +124,9 @@
       "1 while this node makes the plan of the cluster.")                                          \
     X(CLUSTER_PLANNED, planned, GAUGE, "tickwheel_cluster_partitions_planned", "", 1,              \
       "Partitions that the plan gives to this node.")                                              \
+    X(CLUSTER_TOPICS_WRONG, topics_wrong, GAUGE, "tickwheel_cluster_topics_wrong", "", 1,          \
+      "1 while a topic of the cluster has a setting that endangers timers, as a look each "        \
+      "minute finds.")                                                                             \
     X(CLUSTER_OWNED, owned, GAUGE, "tickwheel_cluster_partitions_owned", "", 1,                    \
       "Partitions that this node owns and serves.")                                                \
     X(CLUSTER_FOLLOWED, followed, GAUGE, "tickwheel_cluster_partitions_followed", "", 1,           \

@@ -33,7 +33,8 @@ struct cluster_control {
     bool is_from_first; /* reading began with the first record that there is */
     unsigned losses;    /* while it was read, and since a record was */
     bool has_founding;
-    uint64_t founding; /* offset of the last founding, or else of the first record read */
+    struct founding founded; /* with the digest that the cluster has */
+    uint64_t founding;       /* offset of the last founding, or else of the first record read */
     struct instant found_at;
     struct roster *roster;
     struct roster_note note;
@@ -83,6 +84,16 @@ static void control_refuse(struct cluster_control *control)
               "cluster_node_id: another process of the cluster has the number %u, and the address "
               "\"%.80s\"",
               control->options.node, other->internal_address);
+}
+
+/* A node that has read the log learns whether its secret is that of the cluster. */
+static void control_check_secret(struct cluster_control *control)
+{
+    if (control_has_ended(control) || founding_agrees(&control->founded, &control->options.secret))
+        return;
+    control->state = CONTROL_REFUSED;
+    error_set(&control->error, ERROR_INVALID,
+              "cluster_secret: the cluster was founded with another secret");
 }
 
 static void control_break(struct cluster_control *control, const char *reason)
@@ -147,6 +158,9 @@ void control_restored(struct cluster_control *control, struct instant now)
         return;
     }
     control->has_holds = true; /* or no node has ever told of any */
+    control_check_secret(control);
+    if (control_has_ended(control))
+        return;
     ownership_restored(&control->own);
     if (!other || !roster_is_alive(control->roster, other)) {
         control_join(control, now);
@@ -353,12 +367,25 @@ static void control_take_holds(struct cluster_control *control, const struct fra
     control->events.held(control->events.context, &control->holds, NULL, 0, ERROR_NONE);
 }
 
+static void control_take_founding(struct cluster_control *control, uint64_t offset,
+                                  const struct frame *frame)
+{
+    struct founding founding;
+
+    control->has_founding = true;
+    control->founding = offset;
+    if (!founding_decode(frame->body, &founding) || !founding.has_digest)
+        return;
+    control->founded = founding;
+    if (control->state != CONTROL_READING)
+        control_check_secret(control);
+}
+
 static void control_take_note(struct cluster_control *control, uint64_t offset,
                               const struct frame *frame, struct instant now)
 {
-    if (frame->node == 0) { /* the founding of the cluster */
-        control->has_founding = true;
-        control->founding = offset;
+    if (frame->node == 0) {
+        control_take_founding(control, offset, frame);
         return;
     }
     if (holds_is_form(frame->body, HOLDS_CHANGE)) {
@@ -507,20 +534,25 @@ static void control_send_note(struct cluster_control *control, struct instant no
 }
 
 /* The planner repeats the founding of the cluster when many records lie behind the last one, and
- * has the log drop the records before that. */
+ * has the log drop the records before that. It adds the digest of its secret if there is none. */
 static bool control_send_founding(struct cluster_control *control, struct instant now,
                                   struct wall wall)
 {
     const uint64_t next = ownership_place(&control->own)->next;
-    char body[2];
-    const struct frame frame = {.kind = FRAME_NOTE, .sent = wall, .body = {body, sizeof(body)}};
+    struct founding founding =
+        control->founded.has_digest ? control->founded : control->options.secret;
+    char body[FOUNDING_SIZE_LARGEST];
+    struct frame frame = {.kind = FRAME_NOTE, .sent = wall};
+    const bool is_due =
+        control->options.records && next >= control->founding + control->options.records;
+    const bool is_new = founding.has_digest && !control->founded.has_digest;
 
-    if (!control->options.records || !control_is_planner(control) ||
-        next < control->founding + control->options.records || now.ns < control->found_at.ns)
+    if ((!is_due && !is_new) || !control_is_planner(control) || now.ns < control->found_at.ns)
         return false;
-    put_le(body, control->options.partition_count, sizeof(body));
+    founding.partition_count = control->options.partition_count;
+    frame.body = (struct bytes){body, founding_encode(&founding, body)};
     control->found_at = instant_add_ms(now, CONTROL_FOUND_MS);
-    if (control->has_founding)
+    if (is_due && control->has_founding)
         control->events.trim(control->events.context, control->founding);
     control->holds_at = now; /* for those that will begin with this founding */
     control_send(control, CONTROL_APPEND_NOTE, &frame, now);
@@ -686,6 +718,7 @@ enum error_code control_create(const struct control_options *options,
         return error_set(ret_error, ERROR_NO_MEMORY, "control");
     }
     control->plan.partition_count = options->partition_count;
+    control->is_from_first = options->reads_all;
     control_begin(control, &start, now);
     *ret_control = control;
     return ERROR_NONE;

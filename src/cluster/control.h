@@ -32,6 +32,7 @@
 #ifndef TICKWHEEL_CLUSTER_CONTROL_H
 #define TICKWHEEL_CLUSTER_CONTROL_H
 
+#include "cluster/founding.h"
 #include "cluster/holds.h"
 #include "cluster/ownership.h"
 #include "cluster/planner.h"
@@ -51,7 +52,7 @@ enum control_state {
     CONTROL_JOINED,
     CONTROL_LEAVING, /* the next note says that this node is to own nothing */
     CONTROL_LEFT,    /* its last note was read, and it is not the planner */
-    CONTROL_REFUSED, /* another process has the number of this node */
+    CONTROL_REFUSED, /* another process has this number, or the cluster another secret */
     CONTROL_BROKEN,  /* a record cannot be read */
 };
 
@@ -60,9 +61,11 @@ struct control_options {
     uint16_t partition_count;
     uint64_t cluster; /* id of the cluster, in each frame */
     uint64_t incarnation;
-    uint64_t lease_ms; /* of the planner */
-    uint64_t seed;     /* random: of pauses between claims */
-    uint64_t records;  /* between two foundings: the log has up to two times as many; 0: all */
+    uint64_t lease_ms;      /* of the planner */
+    uint64_t seed;          /* random: of pauses between claims */
+    uint64_t records;       /* between two foundings: the log has up to two times as many; 0: all */
+    struct founding secret; /* the digest of this node's secret */
+    bool reads_all;         /* reading begins with the first record that there is */
     struct plan_options plan;
 };
 

@@ -48,6 +48,7 @@ struct council {
     struct buffer log[COUNCIL_RECORDS_MAX];
     size_t begin, count; /* records before `begin` are dropped */
     bool drops;
+    const char *secret; /* of nodes that are booted; NULL: none */
     unsigned trims;
     struct instant now;
     struct random random;
@@ -137,7 +138,7 @@ static struct council_node *council_boot(struct council *council, size_t index, 
                                          size_t from)
 {
     struct council_node *node = &council->nodes[index];
-    const struct control_options options = {
+    struct control_options options = {
         .node = number,
         .partition_count = COUNCIL_PARTITIONS,
         .cluster = COUNCIL_CLUSTER,
@@ -155,6 +156,8 @@ static struct council_node *council_boot(struct council *council, size_t index, 
                                           council_on_unheld};
     struct holds none;
 
+    if (council->secret)
+        assert_true(founding_set_secret(&options.secret, bytes_of(council->secret)));
     assert_null(node->control);
     *node = (struct council_node){.council = council, .number = number, .next = from};
     buffer_init(&node->pending);
@@ -435,6 +438,50 @@ static void test_an_empty_rest(void **state)
     node->next = council->begin;
     council_pass(council, 2000);
     assert_int_equal(control_state(node->control), CONTROL_BROKEN);
+}
+
+/* A node with another secret does not join, also when no other node runs; the digest is in the log
+ * from the first planner on. Another founding changes it. */
+/* proves: cluster-secret */
+static void test_a_secret_of_its_own(void **state)
+{
+    struct council *council = *state;
+    struct founding changed = {.partition_count = COUNCIL_PARTITIONS};
+    char body[FOUNDING_SIZE_LARGEST];
+    struct buffer record;
+
+    council->secret = "a secret of the cluster";
+    council_boot_three(council);
+    council_pass(council, 3000);
+    council_kill(&council->nodes[2]);
+    council->secret = "another secret";
+    struct council_node *stranger = council_boot(council, 2, 9, 0);
+    council_pass(council, 5000);
+    assert_int_equal(control_state(stranger->control), CONTROL_REFUSED);
+    assert_non_null(strstr(control_error(stranger->control)->text, "another secret"));
+    for (size_t i = 0; i < 3; i++)
+        council_kill(&council->nodes[i]);
+    stranger = council_boot(council, 2, 9, 0);
+    council_pass(council, 10000);
+    assert_int_equal(control_state(stranger->control), CONTROL_REFUSED);
+    council->secret = "a secret of the cluster";
+    struct council_node *node = council_boot(council, 0, 1, 0);
+    council_pass(council, 10000);
+    assert_int_equal(control_state(node->control), CONTROL_JOINED);
+    assert_true(founding_set_secret(&changed, BYTES("another secret")));
+    const struct frame founding = {.kind = FRAME_NOTE,
+                                   .body = {body, founding_encode(&changed, body)}};
+    buffer_init(&record);
+    frame_encode(&founding, COUNCIL_CLUSTER, &record);
+    council_add(council, buffer_bytes(&record));
+    buffer_deinit(&record);
+    council_pass(council, 1000);
+    assert_int_equal(control_state(node->control), CONTROL_REFUSED);
+    council_kill(stranger);
+    council->secret = "another secret";
+    stranger = council_boot(council, 2, 9, 0);
+    council_pass(council, 10000);
+    assert_int_equal(control_state(stranger->control), CONTROL_JOINED);
 }
 
 /* And then nothing moves any more, and no other plan is made. */
@@ -883,6 +930,7 @@ int main(void)
         TEST(test_a_short_log),
         TEST(test_a_log_that_is_lost_again),
         TEST(test_an_empty_rest),
+        TEST(test_a_secret_of_its_own),
         cmocka_unit_test(test_clock_offset),
     };
 

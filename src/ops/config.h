@@ -272,6 +272,7 @@ enum config_action {
     CONFIG_ACTION_CHECK_DATA,     /* --check FOLDER: verify a data folder */
     CONFIG_ACTION_RESTORE,        /* --restore BACKUP: copy a backup into the data folder */
     CONFIG_ACTION_CLUSTER_CREATE, /* --cluster-create: make the topics of the cluster */
+    CONFIG_ACTION_CLUSTER_SECRET, /* --cluster-change-secret: found it again with cluster_secret */
     CONFIG_ACTION_CLUSTER_IMPORT, /* --cluster-import FOLDER: put folders into its log */
     CONFIG_ACTION_PRINT_DOCS,     /* --print-config-docs: docs/configuration.md */
     CONFIG_ACTION_PRINT_METRICS,  /* --print-metrics-docs: docs/metrics.md */

@@ -298,6 +298,7 @@ static const struct {
     {"print-config", CONFIG_ACTION_PRINT},
     {"check-config", CONFIG_ACTION_CHECK},
     {"cluster-create", CONFIG_ACTION_CLUSTER_CREATE},
+    {"cluster-change-secret", CONFIG_ACTION_CLUSTER_SECRET},
     {"print-config-docs", CONFIG_ACTION_PRINT_DOCS},
     {"print-config-example", CONFIG_ACTION_PRINT_EXAMPLE},
     {"print-metrics-docs", CONFIG_ACTION_PRINT_METRICS},
@@ -482,7 +483,8 @@ static bool config_load_needs_settings(enum config_action action)
 {
     return action == CONFIG_ACTION_RUN || action == CONFIG_ACTION_PRINT ||
            action == CONFIG_ACTION_CHECK || action == CONFIG_ACTION_RESTORE ||
-           action == CONFIG_ACTION_CLUSTER_CREATE || action == CONFIG_ACTION_CLUSTER_IMPORT;
+           action == CONFIG_ACTION_CLUSTER_CREATE || action == CONFIG_ACTION_CLUSTER_SECRET ||
+           action == CONFIG_ACTION_CLUSTER_IMPORT;
 }
 
 enum error_code config_load(int argc, char *const argv[], char *const environment[],

@@ -503,6 +503,7 @@ static void actions_are_asked_for_by_flags(void **state)
         {"--print-config", CONFIG_ACTION_PRINT},
         {"--check-config", CONFIG_ACTION_CHECK},
         {"--cluster-create", CONFIG_ACTION_CLUSTER_CREATE},
+        {"--cluster-change-secret", CONFIG_ACTION_CLUSTER_SECRET},
         {"--print-config-docs", CONFIG_ACTION_PRINT_DOCS},
         {"--print-config-example", CONFIG_ACTION_PRINT_EXAMPLE},
         {"--print-openapi", CONFIG_ACTION_PRINT_OPENAPI},

@@ -18,6 +18,7 @@ enum {
     TAIL_RECORDS = 16384,                /* where reading begins: a plan is repeated each minute */
     FOUNDING_RECORDS = 2 * TAIL_RECORDS, /* that the log has at least: all a start reads */
     JOIN_MS = 60000,                     /* of waiting for the brokers */
+    TOPICS_LOOK_MS = 60000,              /* between two looks at the settings of the topics */
 };
 
 /* ---- what the control has others do ---- */
@@ -181,8 +182,10 @@ static void node_control_publish(struct node_control *control)
     memcpy(control->trouble_text, text, sizeof(text));
     node_control_copy(control);
     const bool is_news = atomic_exchange(&control->state, (int)state) != (int)state;
-    if (is_news && (state == CONTROL_REFUSED || state == CONTROL_BROKEN))
+    if (is_news && (state == CONTROL_REFUSED || state == CONTROL_BROKEN)) {
         control->error = *control_error(control->control);
+        atomic_store(&control->is_foreign, strstr(control->error.text, "cluster_secret") != NULL);
+    }
     if (is_news)
         pthread_cond_broadcast(&control->changed);
     pthread_mutex_unlock(&control->lock);
@@ -289,25 +292,81 @@ static void *node_control_run(void *argument)
 {
     struct node_control *control = argument;
 
-    log_kafka_follow_end(control->log, TAIL_RECORDS, NULL);
+    if (control->reads_all)
+        log_kafka_follow_begin(control->log, NULL);
+    else
+        log_kafka_follow_end(control->log, TAIL_RECORDS, NULL);
     while (!node_control_has_ended(control))
         node_control_go(control);
     node_hold_end_all(control);
     return NULL;
 }
 
-/* ---- start and stop ---- */
+/* ---- the topics ---- */
 
-static enum error_code node_control_identify(const struct node *node, uint64_t *ret_cluster,
-                                             struct error *ret_error)
+/* Waits for a minute; false: the node stops. */
+static bool node_control_await_look(struct node_control *control)
 {
+    const struct timespec until = instant_timespec(instant_add_ms(instant_now(), TOPICS_LOOK_MS));
+    int timed_out = 0;
+
+    pthread_mutex_lock(&control->lock);
+    while (!atomic_load(&control->topics_end) && !timed_out)
+        timed_out = pthread_cond_timedwait(&control->changed, &control->lock, &until);
+    pthread_mutex_unlock(&control->lock);
+    return !atomic_load(&control->topics_end);
+}
+
+/* Settings of a topic can be changed while nodes run, and then brokers delete live timers. */
+static void *node_control_watch_topics(void *argument)
+{
+    struct node_control *control = argument;
+    const struct config *config = control->node->config;
     const struct topics_kafka_options options = {
-        .brokers = node->config->cluster_brokers,
-        .name = node->config->cluster_name,
-        .partition_count = node->partition_count,
+        .brokers = config->cluster_brokers,
+        .name = config->cluster_name,
+        .partition_count = control->node->partition_count,
+        .replica_count = config->cluster_replicas,
+        .stops = &control->topics_end,
     };
 
-    return topics_kafka_identify(&options, ret_cluster, ret_error);
+    while (node_control_await_look(control)) {
+        struct topics_kafka_report report;
+        struct error error = {.text = ""};
+        const enum error_code code = topics_kafka_check(&options, &report, &error);
+
+        if (code == ERROR_IO)
+            continue; /* nothing is known */
+        pthread_mutex_lock(&control->lock);
+        snprintf(control->topics_text, sizeof(control->topics_text), "%.199s", error.text);
+        pthread_mutex_unlock(&control->lock);
+        if (atomic_exchange(&control->topics_wrong, code != ERROR_NONE) != (code != ERROR_NONE))
+            mailbox_wake(&control->node->news);
+    }
+    return NULL;
+}
+
+/* ---- start and stop ---- */
+
+static enum error_code node_control_identify(struct node_control *control, struct error *ret_error)
+{
+    const struct config *config = control->node->config;
+    const struct topics_kafka_options options = {
+        .brokers = config->cluster_brokers,
+        .name = config->cluster_name,
+        .partition_count = control->node->partition_count,
+    };
+    struct founding founding = {0};
+    const enum error_code code =
+        topics_kafka_identify(&options, &control->cluster, &founding, ret_error);
+
+    /* A node that listens to no other node proves nothing. */
+    if (*config->cluster_listen &&
+        !founding_set_secret(&control->secret, bytes_of(config->cluster_secret)))
+        return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    control->reads_all = control->secret.has_digest &&
+                         (!founding.has_digest || !founding_agrees(&founding, &control->secret));
+    return code;
 }
 
 static struct node_control *node_control_alloc(struct node *node)
@@ -337,7 +396,7 @@ enum error_code node_control_init(struct node *node, struct error *ret_error)
 {
     node_clock_init(&node->clock);
     node->control = node_control_alloc(node);
-    return node->control ? node_control_identify(node, &node->control->cluster, ret_error)
+    return node->control ? node_control_identify(node->control, ret_error)
                          : error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
 }
 
@@ -356,6 +415,8 @@ static enum error_code node_control_open(struct node_control *control, struct er
         .cluster = control->cluster,
         .lease_ms = config->cluster_lease_ms,
         .records = FOUNDING_RECORDS,
+        .secret = control->secret,
+        .reads_all = control->reads_all,
         .plan = {.standby_count = (uint8_t)config->cluster_standbys,
                  .clock_skew_ms_max = NODE_CLOCK_SKEW_MS_MAX},
     };
@@ -402,9 +463,16 @@ static enum error_code node_control_await(struct node_control *control, struct e
 
 enum error_code node_control_start(struct node *node, struct error *ret_error)
 {
-    enum error_code code = node_control_open(node->control, ret_error);
+    struct node_control *control = node->control;
+    enum error_code code = node_control_open(control, ret_error);
 
-    return code ? code : node_control_await(node->control, ret_error);
+    if (!code)
+        code = node_control_await(control, ret_error);
+    if (!code &&
+        thread_start(&control->topics_thread, node_control_watch_topics, control, "tw-topics"))
+        code = error_set(ret_error, ERROR_IO, "no thread for the topics");
+    control->has_topics_thread = !code;
+    return code;
 }
 
 void node_control_ask(struct node_control *control, unsigned asks)
@@ -424,7 +492,16 @@ void node_control_stop(struct node *node)
 {
     struct node_control *control = node->control;
 
-    if (!control || !control->is_running)
+    if (!control)
+        return;
+    pthread_mutex_lock(&control->lock);
+    atomic_store(&control->topics_end, true);
+    pthread_cond_broadcast(&control->changed);
+    pthread_mutex_unlock(&control->lock);
+    if (control->has_topics_thread)
+        pthread_join(control->topics_thread, NULL);
+    control->has_topics_thread = false;
+    if (!control->is_running)
         return;
     node_control_ask(control, NODE_CONTROL_LEAVE | NODE_CONTROL_END);
     pthread_join(control->thread, NULL);
@@ -471,7 +548,8 @@ bool node_control_trouble(struct node *node, char *ret_reason, size_t size)
         return false;
     switch (atomic_load(&control->state)) {
     case CONTROL_REFUSED:
-        reason = "another process of the cluster has the number of this node";
+        reason = control->is_foreign ? "the cluster was founded with another cluster_secret"
+                                     : "another process of the cluster has the number of this node";
         break;
     case CONTROL_BROKEN:
         reason = "the control topic of the cluster cannot be read";
@@ -483,7 +561,14 @@ bool node_control_trouble(struct node *node, char *ret_reason, size_t size)
         reason = "the clock of this node differs from that of the brokers by more than 500 ms";
     if (reason)
         snprintf(ret_reason, size, "%s", reason);
-    return reason || node_brokers_trouble(node, ret_reason, size);
+    if (reason || node_brokers_trouble(node, ret_reason, size))
+        return true;
+    const bool is_wrong = atomic_load(&control->topics_wrong);
+    pthread_mutex_lock(&control->lock);
+    if (is_wrong)
+        snprintf(ret_reason, size, "%s", control->topics_text);
+    pthread_mutex_unlock(&control->lock);
+    return is_wrong;
 }
 
 uint64_t node_cluster_id(const struct node *node)
@@ -588,6 +673,7 @@ void node_cluster_stats(struct node *node, struct node_cluster_stats *ret_stats)
     if (!node->control)
         return;
     node_control_count(node->control, ret_stats);
+    ret_stats->topics_wrong = atomic_load(&node->control->topics_wrong);
     for (uint16_t i = 0; i < node->partition_count; i++) {
         const struct node_replica *replica = &node->replicas[i];
         const struct instant until = {atomic_load(&replica->acts_until_ns)};

@@ -38,15 +38,22 @@ struct node_control_member {
 struct node_control {
     struct node *node;
     uint64_t cluster;
+    struct founding secret; /* the digest of this node's */
+    bool reads_all;         /* the first record has another digest, or none: a later one may */
     char topic[80];
     char address[ROSTER_ADDRESS_SIZE_MAX + 1]; /* for clients */
     struct log_kafka *log;
     struct cluster_control *control;
     pthread_t thread;
     bool is_running;
-    atomic_uint asks;  /* of enum node_control_ask */
-    atomic_int state;  /* enum control_state */
-    atomic_bool plans; /* there is a plan */
+    pthread_t topics_thread; /* looks at the settings of the topics */
+    bool has_topics_thread;
+    atomic_bool topics_end;
+    atomic_bool topics_wrong;
+    atomic_uint asks;       /* of enum node_control_ask */
+    atomic_int state;       /* enum control_state */
+    atomic_bool plans;      /* there is a plan */
+    atomic_bool is_foreign; /* it is refused for its secret */
 
     /* The thread's. */
     uint64_t refused_ticket; /* an append that was not sent; 0: none */
@@ -69,6 +76,7 @@ struct node_control {
     struct error error;
     _Atomic enum log_kafka_trouble trouble;
     char trouble_text[200];               /* unless that is FINE */
+    char topics_text[200];                /* while topics_wrong */
     char peer_address[NODE_ADDRESS_SIZE]; /* of this node, as it was told */
     uint32_t planner;
     size_t member_count;
@@ -110,8 +118,8 @@ void node_hold_end_all(struct node_control *control);
 
 /* Of METRIC_CLUSTER_LIST. */
 struct node_cluster_stats {
-    uint64_t nodes, is_planner, planned, owned, followed, restoring, broken, lease_ms, epoch,
-        behind, claims, refused;
+    uint64_t nodes, is_planner, topics_wrong, planned, owned, followed, restoring, broken, lease_ms,
+        epoch, behind, claims, refused;
     uint64_t log_bytes, sweeps, sweep_rows, sweep_failures, trims, trim_failures, restarts;
     uint64_t copies, copy_rows, copy_failures, copies_given;
 };

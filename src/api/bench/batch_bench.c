@@ -136,6 +136,18 @@ uint16_t node_partition_next(struct node *node, unsigned shard, size_t count)
     return node->counter % 4;
 }
 
+bool node_brokers_trouble(struct node *node, char *ret_reason, size_t size)
+{
+    (void)node, (void)ret_reason, (void)size;
+    return false;
+}
+
+struct wall node_wall_coming(struct node *node)
+{
+    (void)node;
+    return wall_coming();
+}
+
 void node_set_refusals(struct node *node, const struct node_refusals *refusals)
 {
     (void)node, (void)refusals;

@@ -22,10 +22,18 @@ enum error_code topics_kafka_check(const struct topics_kafka_options *options,
     return log_none_refuse(ret_error);
 }
 
-enum error_code topics_kafka_identify(const struct topics_kafka_options *options,
-                                      uint64_t *ret_cluster, struct error *ret_error)
+enum error_code topics_kafka_change_secret(const struct topics_kafka_options *options,
+                                           struct error *ret_error)
 {
-    (void)options, (void)ret_cluster;
+    (void)options;
+    return log_none_refuse(ret_error);
+}
+
+enum error_code topics_kafka_identify(const struct topics_kafka_options *options,
+                                      uint64_t *ret_cluster, struct founding *ret_founding,
+                                      struct error *ret_error)
+{
+    (void)options, (void)ret_cluster, (void)ret_founding;
     return log_none_refuse(ret_error);
 }
 

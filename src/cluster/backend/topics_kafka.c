@@ -53,8 +53,9 @@ struct topics_kafka {
     uint16_t counts[2];
     bool is_there[2];
     uint32_t replicas[2];
-    char cause[160];  /* of the last error of a connection; or empty */
-    char reason[300]; /* told last by options->waits */
+    struct founding founding; /* as the log has it first */
+    char cause[160];          /* of the last error of a connection; or empty */
+    char reason[300];         /* told last by options->waits */
 };
 
 static void topics_kafka_need(const struct topics_kafka_setting *setting, uint32_t replica_count,
@@ -154,11 +155,27 @@ static void topics_kafka_begin_step(struct topics_kafka *topics)
     topics->until = instant_add_ms(instant_now(), TOPICS_KAFKA_WAIT_MS);
 }
 
+static bool topics_kafka_stops(const struct topics_kafka *topics)
+{
+    return topics->options->stops && atomic_load(topics->options->stops);
+}
+
+/* The answer to a request of an administrator; NULL: none came in time. */
+static rd_kafka_event_t *topics_kafka_answer(struct topics_kafka *topics)
+{
+    const struct instant until = instant_add_ms(instant_now(), 2 * TOPICS_KAFKA_WAIT_MS);
+    rd_kafka_event_t *event = NULL;
+
+    while (!event && !topics_kafka_stops(topics) && instant_now().ns < until.ns)
+        event = rd_kafka_queue_poll(topics->queue, TOPICS_KAFKA_POLL_MS);
+    return event;
+}
+
 /* Whether another attempt is due, after a pause. */
 static bool topics_kafka_try_again(struct topics_kafka *topics)
 {
     rd_kafka_poll(topics->client, TOPICS_KAFKA_POLL_MS);
-    return instant_now().ns < topics->until.ns;
+    return instant_now().ns < topics->until.ns && !topics_kafka_stops(topics);
 }
 
 /* ---- which topics there are ---- */
@@ -293,7 +310,7 @@ static enum error_code topics_kafka_make(struct topics_kafka *topics, size_t whi
     }
     rd_kafka_NewTopic_set_config(topic, "segment.bytes", TOPICS_KAFKA_SEGMENT_BYTES);
     rd_kafka_CreateTopics(topics->client, &topic, 1, NULL, topics->queue);
-    rd_kafka_event_t *event = rd_kafka_queue_poll(topics->queue, 2 * TOPICS_KAFKA_WAIT_MS);
+    rd_kafka_event_t *event = topics_kafka_answer(topics);
     rd_kafka_NewTopic_destroy(topic);
     rd_kafka_resp_err_t failure =
         event ? rd_kafka_event_error(event) : RD_KAFKA_RESP_ERR__TIMED_OUT;
@@ -356,7 +373,7 @@ static enum error_code topics_kafka_describe(struct topics_kafka *topics, size_t
         rd_kafka_ConfigResource_t *resource =
             rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, topics->names[which]);
         rd_kafka_DescribeConfigs(topics->client, &resource, 1, NULL, topics->queue);
-        rd_kafka_event_t *event = rd_kafka_queue_poll(topics->queue, 2 * TOPICS_KAFKA_WAIT_MS);
+        rd_kafka_event_t *event = topics_kafka_answer(topics);
         rd_kafka_ConfigResource_destroy(resource);
         if (!event || rd_kafka_event_error(event))
             code = error_set(ret_error, ERROR_IO, "topic %.60s: %.100s", topics->names[which],
@@ -397,22 +414,33 @@ static enum error_code topics_kafka_check_replicas(struct topics_kafka *topics,
 
 /* ---- the founding record ---- */
 
-static enum error_code topics_kafka_found(struct topics_kafka *topics, struct log_kafka *log,
-                                          struct error *ret_error)
+static enum error_code topics_kafka_found(struct topics_kafka *topics, uint64_t cluster,
+                                          struct log_kafka *log, struct error *ret_error)
 {
-    char body[2];
-    struct frame frame = {.kind = FRAME_NOTE, .sent = wall_now(), .body = {body, sizeof(body)}};
+    struct founding founding = {.partition_count = topics->options->partition_count};
+    char body[FOUNDING_SIZE_LARGEST];
+    struct frame frame = {.kind = FRAME_NOTE, .sent = wall_now()};
     struct buffer buffer;
-    uint64_t cluster;
-    enum error_code code = entropy_u64(&cluster);
+    enum error_code code = ERROR_NONE;
 
-    put_le(body, topics->options->partition_count, sizeof(body));
+    if (!founding_set_secret(&founding, topics->options->secret))
+        return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    frame.body = (struct bytes){body, founding_encode(&founding, body)};
     buffer_init(&buffer);
     frame_encode(&frame, cluster, &buffer);
     if (!code)
         code = log_kafka_append(log, 1, buffer_bytes(&buffer), ret_error);
     buffer_deinit(&buffer);
     return code;
+}
+
+static enum error_code topics_kafka_found_new(struct topics_kafka *topics, struct log_kafka *log,
+                                              struct error *ret_error)
+{
+    uint64_t cluster;
+    const enum error_code code = entropy_u64(&cluster);
+
+    return code ? code : topics_kafka_found(topics, cluster, log, ret_error);
 }
 
 static enum error_code topics_kafka_take_founding(struct topics_kafka *topics, struct bytes bytes,
@@ -424,14 +452,15 @@ static enum error_code topics_kafka_take_founding(struct topics_kafka *topics, s
 
     if (code)
         return code;
-    if (frame.kind != FRAME_NOTE || frame.node != 0 || frame.body.size != 2)
+    if (frame.kind != FRAME_NOTE || frame.node != 0 ||
+        !founding_decode(frame.body, &topics->founding))
         return error_set(ret_error, ERROR_INVALID,
                          "topic %.60s does not begin with the founding of a cluster",
                          topics->names[1]);
-    const uint64_t count = get_le(frame.body.data, 2);
+    const unsigned count = topics->founding.partition_count;
     if (count != topics->options->partition_count)
         return error_set(ret_error, ERROR_INVALID,
-                         "the cluster was founded with %u partitions, not %u", (unsigned)count,
+                         "the cluster was founded with %u partitions, not %u", count,
                          topics->options->partition_count);
     topics->report.cluster = cluster;
     return ERROR_NONE;
@@ -446,7 +475,7 @@ static enum error_code topics_kafka_read_founding(struct topics_kafka *topics,
     enum error_code code = log_kafka_follow_begin(log, ret_error);
 
     topics_kafka_begin_step(topics);
-    while (!code && instant_now().ns < topics->until.ns) {
+    while (!code && instant_now().ns < topics->until.ns && !topics_kafka_stops(topics)) {
         struct log_kafka_event event;
 
         switch (log_kafka_wait(log, TOPICS_KAFKA_POLL_MS, &event)) {
@@ -457,7 +486,7 @@ static enum error_code topics_kafka_read_founding(struct topics_kafka *topics,
                 return error_set(ret_error, ERROR_NOT_FOUND,
                                  "the cluster is not founded: tickwheeld --cluster-create does it");
             if (!topics->report.is_founded)
-                code = topics_kafka_found(topics, log, ret_error);
+                code = topics_kafka_found_new(topics, log, ret_error);
             topics->report.is_founded = true;
             break;
         case LOG_KAFKA_LOST:
@@ -474,16 +503,21 @@ static enum error_code topics_kafka_read_founding(struct topics_kafka *topics,
                 : error_set(ret_error, ERROR_IO, "topic %.60s cannot be read", topics->names[1]);
 }
 
-static enum error_code topics_kafka_founding(struct topics_kafka *topics,
-                                             enum topics_kafka_step step, struct error *ret_error)
+static struct log_kafka_options topics_kafka_control(const struct topics_kafka *topics)
 {
-    const struct log_kafka_options options = {
+    return (struct log_kafka_options){
         .brokers = topics->options->brokers,
         .topic = topics->names[1],
         .append_timeout_ms = TOPICS_KAFKA_WAIT_MS,
         .properties = topics->options->properties,
         .property_count = topics->options->property_count,
     };
+}
+
+static enum error_code topics_kafka_founding(struct topics_kafka *topics,
+                                             enum topics_kafka_step step, struct error *ret_error)
+{
+    const struct log_kafka_options options = topics_kafka_control(topics);
     struct log_kafka *log;
     enum error_code code = log_kafka_open(&options, &log, ret_error);
 
@@ -553,7 +587,7 @@ static enum error_code topics_kafka_delete(struct topics_kafka *topics, size_t w
 {
     rd_kafka_DeleteTopic_t *topic = rd_kafka_DeleteTopic_new(topics->names[which]);
     rd_kafka_DeleteTopics(topics->client, &topic, 1, NULL, topics->queue);
-    rd_kafka_event_t *event = rd_kafka_queue_poll(topics->queue, 2 * TOPICS_KAFKA_WAIT_MS);
+    rd_kafka_event_t *event = topics_kafka_answer(topics);
     const rd_kafka_resp_err_t failure =
         event ? rd_kafka_event_error(event) : RD_KAFKA_RESP_ERR__TIMED_OUT;
 
@@ -637,14 +671,42 @@ static enum error_code topics_kafka_run(const struct topics_kafka_options *optio
 }
 
 enum error_code topics_kafka_identify(const struct topics_kafka_options *options,
-                                      uint64_t *ret_cluster, struct error *ret_error)
+                                      uint64_t *ret_cluster, struct founding *ret_founding,
+                                      struct error *ret_error)
 {
     struct topics_kafka topics = {.options = options};
 
     topics_kafka_name(&topics);
     const enum error_code code = topics_kafka_founding(&topics, TOPICS_KAFKA_CHECK, ret_error);
-    if (!code)
+    if (!code) {
         *ret_cluster = topics.report.cluster;
+        *ret_founding = topics.founding;
+    }
+    return code;
+}
+
+enum error_code topics_kafka_change_secret(const struct topics_kafka_options *options,
+                                           struct error *ret_error)
+{
+    struct topics_kafka topics = {.options = options};
+    struct log_kafka_event event = {.kind = LOG_KAFKA_NOTHING};
+    struct log_kafka *log;
+
+    topics_kafka_name(&topics);
+    enum error_code code = topics_kafka_founding(&topics, TOPICS_KAFKA_CHECK, ret_error);
+    if (code)
+        return code;
+    const struct log_kafka_options log_options = topics_kafka_control(&topics);
+    code = log_kafka_open(&log_options, &log, ret_error);
+    if (code)
+        return code;
+    topics_kafka_begin_step(&topics);
+    code = topics_kafka_found(&topics, topics.report.cluster, log, ret_error);
+    while (!code && event.kind == LOG_KAFKA_NOTHING && instant_now().ns < topics.until.ns)
+        log_kafka_wait(log, TOPICS_KAFKA_POLL_MS, &event);
+    log_kafka_close(log);
+    if (!code && event.kind != LOG_KAFKA_LANDED)
+        code = error_set(ret_error, ERROR_IO, "topic %.60s took no record", topics.names[1]);
     return code;
 }
 

@@ -20,6 +20,9 @@
 #define TICKWHEEL_CLUSTER_TOPICS_KAFKA_H
 
 #include "cluster/backend/log_kafka.h"
+#include "cluster/founding.h"
+
+#include <stdatomic.h>
 
 enum {
     TOPICS_KAFKA_WAIT_MS = 30000,
@@ -32,9 +35,11 @@ struct topics_kafka_options {
     const char *name;    /* of the cluster */
     uint16_t partition_count;
     uint32_t replica_count; /* of each record; 0: TOPICS_KAFKA_REPLICAS */
+    struct bytes secret;    /* of the nodes, for the founding; may be empty */
     /* The brokers are waited for, for this reason; each reason comes once. May be NULL. */
     void (*waits)(const void *context, const char *reason);
     const void *context;
+    const atomic_bool *stops; /* true: it ends soon, with ERROR_IO; NULL: never */
     const struct log_kafka_property *properties; /* of librdkafka; NULL: none */
     size_t property_count;
 };
@@ -57,9 +62,14 @@ enum error_code topics_kafka_create(const struct topics_kafka_options *options,
 enum error_code topics_kafka_check(const struct topics_kafka_options *options,
                                    struct topics_kafka_report *ret_report, struct error *ret_error);
 
-/* The id of the cluster alone, from the first record of its control topic. */
+/* The id of the cluster alone, and its founding, from the first record of its control topic. */
 enum error_code topics_kafka_identify(const struct topics_kafka_options *options,
-                                      uint64_t *ret_cluster, struct error *ret_error);
+                                      uint64_t *ret_cluster, struct founding *ret_founding,
+                                      struct error *ret_error);
+
+/* Founds the cluster again, with another secret: nodes that have the one before are refused. */
+enum error_code topics_kafka_change_secret(const struct topics_kafka_options *options,
+                                           struct error *ret_error);
 
 /* Whether a topic with this many replicas may have this setting; others than the ones that the
  * promises need are passed over. */
