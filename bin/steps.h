@@ -31,6 +31,15 @@ enum error_code data_folder_check(const char *folder, struct error *ret_error);
  * 2 it cannot be read or the folder cannot be written, otherwise that of --check for the copy. */
 int data_folder_restore(const char *backup, const char *folder);
 
+/* ---- cluster_number.c: a number for a node whose cluster_node_id is auto ---- */
+
+/* Sets cluster_node_id to the number that the data folder has, or else to one that it claims in the
+ * control topic. Waits for the brokers. */
+enum error_code cluster_number_find(struct config *config, struct error *ret_error);
+
+/* Keeps the number in the data folder, once the node runs on it. */
+enum error_code cluster_number_keep(const struct config *config, struct error *ret_error);
+
 /* ---- cluster_topics.c: the topics of a cluster on its brokers ---- */
 
 /* Runs `tickwheeld --cluster-create`: makes the topics that are missing, checks all, prints what

@@ -46,6 +46,7 @@ struct service {
     struct passing passing; /* to other nodes of the cluster */
     struct node *node;
     struct api *api;
+    bool has_auto_number; /* cluster_node_id is auto */
 };
 
 static int fail(const struct service *service, const char *event, const struct error *error)
@@ -453,11 +454,33 @@ static enum error_code open_node(struct service *service, struct error *ret_erro
     passing_init(&service->passing, NULL);
     enum error_code code =
         node_start(config, service->metrics, &events, route, &service->node, ret_error);
-    if (code || !route)
+    if (code)
         return code;
-    code = cluster_open(config, &service->log, &service->passing, service->node, ret_error);
+    if (service->has_auto_number)
+        code = cluster_number_keep(config, ret_error);
+    if (!code && route)
+        code = cluster_open(config, &service->log, &service->passing, service->node, ret_error);
     if (code)
         node_stop(service->node);
+    return code;
+}
+
+/* The topics, and the number of the node. */
+static enum error_code prepare_cluster(struct service *service, struct config *config,
+                                       struct error *ret_error)
+{
+    const struct event_log *log = &service->log;
+    enum error_code code = cluster_topics_check(config, log, ret_error);
+
+    service->has_auto_number = config->cluster_node_id == 0;
+    if (!code && service->has_auto_number)
+        code = cluster_number_find(config, ret_error);
+    if (code || !service->has_auto_number)
+        return code;
+    struct event_log_line line;
+    event_log_begin(&line, log, EVENT_LOG_INFO, "cluster_number");
+    event_log_number(&line, "node", config->cluster_node_id);
+    event_log_end(&line);
     return code;
 }
 
@@ -485,7 +508,7 @@ static int run(struct config *config, bool wants_banner, char *environment[])
     int exit_code;
     if (memory_limit_check(config, &error) || data_folder_check(config->data_folder, &error)) {
         exit_code = fail(&service, "start_failed", &error);
-    } else if (*config->cluster_brokers && cluster_topics_check(config, &service.log, &error)) {
+    } else if (*config->cluster_brokers && prepare_cluster(&service, config, &error)) {
         exit_code = fail(&service, "start_failed", &error);
     } else if (open_node(&service, &error)) {
         exit_code = fail(&service, "start_failed", &error);

@@ -50,6 +50,8 @@ static bool config_set_number(const struct config_row *row, char *at, const char
 {
     uint64_t number;
 
+    if (strcmp(row->name, "cluster_node_id") == 0 && strcmp(value, "auto") == 0)
+        value = "0";
     if (!config_parse_number(row, value, &number) || number < row->min || number > row->max)
         return false;
     uint32_t narrow = (uint32_t)number;

@@ -208,8 +208,9 @@ enum config_log_level {
           "Kafka brokers as host:port, with commas; empty: a single node")                        \
     FIELD(TEXT, cluster_name, "tickwheel", 1, 64,                                                 \
           "name of the cluster; its log is the topic NAME.log, with `partitions` partitions")     \
-    FIELD(U32, cluster_node_id, "1", 1, UINT32_MAX,                                               \
-          "number of this node, another one for each node of the cluster")                        \
+    FIELD(U32, cluster_node_id, "1", 0, UINT32_MAX,                                               \
+          "number of this node, another one for each; 0 or auto: a free one, kept in "            \
+          "data_folder")                                                                          \
     FIELD(DURATION, cluster_lease, "2s", 500, 30 * SECOND_MS,                                     \
           "how long an owner of a partition may act without an append to the log; equal on all "  \
           "nodes")                                                                                \
