@@ -158,8 +158,9 @@ class Installed(unittest.TestCase):
     def test_it_exports_what_the_headers_declare_and_nothing_else(self):
         listed = run("nm", "-D", "--defined-only", self.find("libtickwheel.so"))
         exported = {match[1] for match in re.finditer(r" [A-Z] (\w+)@@TICKWHEEL_0$", listed, flags=re.M)}
-        # The only other line is the version's own.
-        self.assertEqual(len(listed.splitlines()), len(exported) + 1, listed)
+        # The only other line is the version's own, which not every linker writes.
+        others = [line for line in listed.splitlines() if not line.endswith(" TICKWHEEL_0")]
+        self.assertEqual(len(others), len(exported), listed)
         self.assertGreater(len(exported), 50)
         self.assertEqual(exported ^ declared(), set(), "in the one or the other; `make docs` lists them")
 
