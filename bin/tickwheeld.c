@@ -33,7 +33,7 @@ enum exit_code {
 
 /* How often the health of the service is polled while it recovers; and afterwards, while there is
  * news. */
-enum { RECOVERING_POLL_MS = 5, RUNNING_POLL_MS = 1000 };
+enum { RECOVERING_POLL_MS = 5, RUNNING_POLL_MS = 1000, ZONES_LOOK_MS = 60000 };
 
 struct service {
     const struct config *config;
@@ -319,15 +319,59 @@ static void log_dead_dropped(const struct service *service, uint64_t *logged)
     *logged = dropped; /* less when a partition has got another engine */
 }
 
+/* Logs each time zone that timers need and that is not on the machine, and each that is there again
+ * or not needed any more. */
+static void log_zones(const struct service *service, struct zones_missing *logged)
+{
+    struct zones_missing missing;
+    struct event_log_line line;
+
+    node_missing_zones(service->node, &missing);
+    for (size_t i = 0, k = 0; i < missing.count || k < logged->count;) {
+        const int order = i == missing.count   ? 1
+                          : k == logged->count ? -1
+                                               : strcmp(missing.names[i], logged->names[k]);
+
+        if (order < 0) {
+            event_log_begin(&line, &service->log, EVENT_LOG_WARN, "zone_missing");
+            event_log_text(&line, "zone", missing.names[i]);
+            event_log_text(&line, "folder", service->config->zoneinfo_folder);
+            event_log_end(&line);
+        } else if (order > 0) {
+            event_log_begin(&line, &service->log, EVENT_LOG_INFO, "zone_back");
+            event_log_text(&line, "zone", logged->names[k]);
+            event_log_end(&line);
+        }
+        i += order <= 0;
+        k += order >= 0;
+    }
+    *logged = missing;
+}
+
+/* Looks at the tz database each minute. Returns how long the next look may wait. */
+static uint64_t look_at_zones(const struct service *service, struct instant *looked,
+                              struct zones_missing *logged)
+{
+    uint64_t passed_ms = instant_since_ns(*looked, instant_now()) / 1000000;
+
+    if (passed_ms >= ZONES_LOOK_MS) {
+        node_refresh_zones(service->node);
+        *looked = instant_now();
+        passed_ms = 0;
+    }
+    log_zones(service, logged);
+    return ZONES_LOOK_MS - passed_ms;
+}
+
 /* Brokers do not tell of news, so with them it looks again after each pause. */
-static int wait_for_news(struct service *service, uint64_t pause_ms, uint64_t watchdog_ms)
+static int wait_for_news(struct service *service, uint64_t pause_ms, uint64_t pause_ms_max)
 {
     struct broker_status status;
     int signal = signals_wait(&service->signals, -1, pause_ms);
 
     if (signal || pause_ms != RUNNING_POLL_MS || node_broker_status(service->node, 0, &status))
         return signal;
-    return signals_wait(&service->signals, node_news_fd(service->node), watchdog_ms);
+    return signals_wait(&service->signals, node_news_fd(service->node), pause_ms_max);
 }
 
 /* Whether two reasons differ before their colon: what follows may change each second. */
@@ -348,6 +392,8 @@ static int run_until_signal(struct service *service, struct instant started)
     struct broker_logged logged[BROKERS_MAX] = {{0}};
     struct node_damage damage_logged = {.found = ""};
     uint64_t dropped_logged = 0;
+    struct zones_missing zones_logged = {.count = 0};
+    struct instant zones_looked = instant_now();
 
     for (;;) {
         uint64_t poll_ms = has_started ? RUNNING_POLL_MS : RECOVERING_POLL_MS;
@@ -371,11 +417,13 @@ static int run_until_signal(struct service *service, struct instant started)
         given_up_log_write(&service->given_up_log, instant_now());
         if (target_log_write_omitted(&service->target_log, instant_now()) && has_started)
             poll_ms = RUNNING_POLL_MS / 2;
+        uint64_t pause_ms = look_at_zones(service, &zones_looked, &zones_logged);
         if (watchdog_ms != UINT64_MAX)
             notify_send(&service->notify, "WATCHDOG=1");
 
-        int signal =
-            wait_for_news(service, watchdog_ms < poll_ms ? watchdog_ms : poll_ms, watchdog_ms);
+        if (watchdog_ms < pause_ms)
+            pause_ms = watchdog_ms;
+        int signal = wait_for_news(service, pause_ms < poll_ms ? pause_ms : poll_ms, pause_ms);
         if (signal == SIGHUP)
             reload(service);
         else if (signal)

@@ -282,6 +282,8 @@
     X(FILES_MAX, GAUGE, "process_max_fds", "", "How many may be open.")                           \
     X(BUILD_INFO, INFO, "tickwheel_build_info", "version", "The version that runs; always 1.")    \
     X(TZDATA_INFO, INFO, "tickwheel_tzdata_info", "version",                                      \
-      "The version of the tz database that was installed at the start; always 1.")
+      "The version of the tz database of the machine; always 1.")                                 \
+    X(ZONES_MISSING, GAUGE, "tickwheel_zone_missing", "zone",                                     \
+      "1 for each time zone that timers need and that is not on the machine: their firings wait.")
 
 #endif

@@ -1,6 +1,7 @@
 /* zones.c - time zones by name, read from the tz database and kept. */
 #include "calendar/zones.h"
 
+#include "calendar/zone_links.h"
 #include "sys/files.h"
 
 #include <errno.h>
@@ -10,20 +11,44 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
+/* Tells whether a file is another one than before. */
+struct zones_file {
+    dev_t device;
+    ino_t number;
+    off_t size;
+    struct timespec changed;
+};
+
 struct zones_entry {
     char name[ZONE_NAME_SIZE_MAX + 1];
     struct zone *zone;
+    struct zones_file file; /* that it was read from */
 };
 
-#define ZONES_VERSION_SIZE 16
+/* A zone that was replaced. Others may use it still. */
+struct zones_retired {
+    struct zone *zone;
+    struct zones_retired *next;
+};
+
+struct zones_absent {
+    char name[ZONE_NAME_SIZE_MAX + 1];
+    unsigned idle; /* calls of zones_refresh since it was asked for */
+};
 
 struct zones {
     char folder[PATH_MAX / 2];
-    char version[ZONES_VERSION_SIZE];
+    _Atomic uint64_t generation;
 
-    pthread_mutex_t lock;        /* of what follows */
+    pthread_mutex_t lock; /* of what follows */
+    char version[ZONES_VERSION_SIZE];
     struct zones_entry *entries; /* in order of name */
     size_t count, capacity;
+    struct zones_retired *retired;
+    struct zones_absent absent[ZONES_MISSING_KEPT]; /* in order of name */
+    size_t absent_count;
+    unsigned overflow_idle; /* as `idle`, of names for which `absent` has no room */
+    bool has_overflow;
 };
 
 static void zones_destroy_entries(struct zones *zones)
@@ -31,6 +56,11 @@ static void zones_destroy_entries(struct zones *zones)
     for (size_t i = 0; i < zones->count; i++)
         zone_destroy(zones->entries[i].zone);
     free(zones->entries);
+    for (struct zones_retired *retired; (retired = zones->retired);) {
+        zones->retired = retired->next;
+        zone_destroy(retired->zone);
+        free(retired);
+    }
 }
 
 void zones_destroy(struct zones *zones)
@@ -43,11 +73,11 @@ void zones_destroy(struct zones *zones)
 }
 
 /* "# version 2025b" begins tzdata.zi, the text that the database is made of. */
-static void zones_find_version(struct zones *zones)
+static void zones_read_version(const struct zones *zones, char ret_version[ZONES_VERSION_SIZE])
 {
     char path[PATH_MAX], line[32] = "";
 
-    snprintf(zones->version, sizeof(zones->version), "unknown");
+    snprintf(ret_version, ZONES_VERSION_SIZE, "unknown");
     snprintf(path, sizeof(path), "%s/tzdata.zi", zones->folder);
     struct stat info;
     FILE *file = stat(path, &info) == 0 && S_ISREG(info.st_mode) ? fopen(path, "re") : NULL;
@@ -55,16 +85,24 @@ static void zones_find_version(struct zones *zones)
         return;
     char version[ZONES_VERSION_SIZE];
     if (fgets(line, sizeof(line), file) && sscanf(line, "# version %15[0-9a-z-]", version) == 1)
-        memcpy(zones->version, version, sizeof(version));
+        memcpy(ret_version, version, sizeof(version));
     fclose(file);
 }
 
-const char *zones_version(const struct zones *zones)
+void zones_version(struct zones *zones, char ret_version[ZONES_VERSION_SIZE])
 {
-    return zones->version;
+    pthread_mutex_lock(&zones->lock);
+    memcpy(ret_version, zones->version, ZONES_VERSION_SIZE);
+    pthread_mutex_unlock(&zones->lock);
 }
 
-enum error_code zones_create(const char *folder, struct zones **ret_zones, struct error *ret_error)
+const _Atomic uint64_t *zones_generation(const struct zones *zones)
+{
+    return &zones->generation;
+}
+
+enum error_code zones_create_anyway(const char *folder, struct zones **ret_zones,
+                                    struct error *ret_error)
 {
     struct zones *zones = calloc(1, sizeof(*zones));
 
@@ -76,14 +114,25 @@ enum error_code zones_create(const char *folder, struct zones **ret_zones, struc
         zones_destroy(zones);
         return error_set(ret_error, ERROR_IO, "the folder of the tz database has too long a name");
     }
+    zones_read_version(zones, zones->version);
+    *ret_zones = zones;
+    return ERROR_NONE;
+}
+
+enum error_code zones_create(const char *folder, struct zones **ret_zones, struct error *ret_error)
+{
+    struct zones *zones;
     const struct zone *zone;
     struct error error;
+    enum error_code code = zones_create_anyway(folder, &zones, ret_error);
+
+    if (code)
+        return code;
     if (zones_get(zones, BYTES("UTC"), &zone, &error)) {
         zones_destroy(zones);
         return error_set(ret_error, error.code == ERROR_INVALID ? ERROR_NOT_FOUND : error.code,
                          "no tz database in %s (is tzdata installed?): %s", folder, error.text);
     }
-    zones_find_version(zones);
     *ret_zones = zones;
     return ERROR_NONE;
 }
@@ -110,22 +159,32 @@ static bool zones_find(const struct zones *zones, const char *name, size_t *ret_
     return false;
 }
 
-static enum error_code zones_load(const struct zones *zones, const char *name,
-                                  struct zone **ret_zone, struct error *ret_error)
+/* Finds the file of a name: its own, or that of the present name of an old one. */
+static enum error_code zones_locate(const struct zones *zones, const char *name, char *ret_path,
+                                    struct zones_file *ret_file, struct error *ret_error)
 {
-    char path[PATH_MAX];
+    const char *const names[] = {name, zone_link_target(name)};
+    struct stat info = {0};
 
-    snprintf(path, sizeof(path), "%s/%s", zones->folder, name);
-    struct stat info;
-    /* Not a folder ("Europe"), and nothing that reading could wait for or that never ends. */
-    if (stat(path, &info) != 0) {
-        if (errno == ENOENT || errno == ENOTDIR)
-            return error_set(ret_error, ERROR_INVALID, "there is no time zone %s", name);
-        return error_set(ret_error, ERROR_IO, "read %s: %s", path, strerror(errno));
+    for (size_t i = 0; i < 2 && names[i]; i++) {
+        snprintf(ret_path, PATH_MAX, "%s/%s", zones->folder, names[i]);
+        if (stat(ret_path, &info) != 0) {
+            if (errno != ENOENT && errno != ENOTDIR)
+                return error_set(ret_error, ERROR_IO, "read %s: %s", ret_path, strerror(errno));
+        } else if (S_ISREG(info.st_mode)) {
+            *ret_file = (struct zones_file){info.st_dev, info.st_ino, info.st_size, info.st_mtim};
+            return ERROR_NONE;
+        }
+        /* A folder ("Europe"), or what reading could wait for, is no zone either. */
     }
-    if (!S_ISREG(info.st_mode))
-        return error_set(ret_error, ERROR_INVALID, "there is no time zone %s", name);
+    return error_set(ret_error, ERROR_INVALID, "there is no time zone %s", name);
+}
+
+static enum error_code zones_read(const char *path, const char *name, struct zone **ret_zone,
+                                  struct error *ret_error)
+{
     struct buffer buffer;
+
     buffer_init(&buffer);
     enum error_code code = files_read(path, ZONE_FILE_SIZE_MAX, &buffer, ret_error);
     if (!code)
@@ -135,6 +194,16 @@ static enum error_code zones_load(const struct zones *zones, const char *name,
             error_set(ret_error, ERROR_INVALID, "the file of the time zone %s is too long", name);
     buffer_deinit(&buffer);
     return code;
+}
+
+static enum error_code zones_load(const struct zones *zones, const char *name,
+                                  struct zones_file *ret_file, struct zone **ret_zone,
+                                  struct error *ret_error)
+{
+    char path[PATH_MAX];
+    enum error_code code = zones_locate(zones, name, path, ret_file, ret_error);
+
+    return code ? code : zones_read(path, name, ret_zone, ret_error);
 }
 
 static bool zones_grow(struct zones *zones)
@@ -153,7 +222,8 @@ static bool zones_grow(struct zones *zones)
 
 /* Takes `zone`, unless another thread was first. Under the lock. */
 static enum error_code zones_insert(struct zones *zones, const char *name, struct zone *zone,
-                                    const struct zone **ret_zone, struct error *ret_error)
+                                    const struct zones_file *file, const struct zone **ret_zone,
+                                    struct error *ret_error)
 {
     size_t place;
 
@@ -175,9 +245,27 @@ static enum error_code zones_insert(struct zones *zones, const char *name, struc
             (zones->count - place) * sizeof(zones->entries[0]));
     zones->count++;
     zones->entries[place].zone = zone;
+    zones->entries[place].file = *file;
     snprintf(zones->entries[place].name, sizeof(zones->entries[place].name), "%s", name);
     *ret_zone = zone;
     return ERROR_NONE;
+}
+
+static void zones_remove_absent(struct zones *zones, size_t place)
+{
+    zones->absent_count--;
+    memmove(&zones->absent[place], &zones->absent[place + 1],
+            (zones->absent_count - place) * sizeof(zones->absent[0]));
+}
+
+/* The name is not missing any more. Under the lock. */
+static void zones_forget_absent(struct zones *zones, const char *name)
+{
+    for (size_t i = zones->absent_count; i-- > 0;)
+        if (strcmp(zones->absent[i].name, name) == 0) {
+            zones_remove_absent(zones, i);
+            atomic_fetch_add(&zones->generation, 1);
+        }
 }
 
 enum error_code zones_get(struct zones *zones, struct bytes name, const struct zone **ret_zone,
@@ -200,11 +288,146 @@ enum error_code zones_get(struct zones *zones, struct bytes name, const struct z
         return ERROR_NONE;
 
     struct zone *zone;
-    code = zones_load(zones, text, &zone, ret_error);
+    struct zones_file file;
+    code = zones_load(zones, text, &file, &zone, ret_error);
     if (code)
         return code;
     pthread_mutex_lock(&zones->lock);
-    code = zones_insert(zones, text, zone, ret_zone, ret_error);
+    code = zones_insert(zones, text, zone, &file, ret_zone, ret_error);
+    zones_forget_absent(zones, text);
     pthread_mutex_unlock(&zones->lock);
     return code;
+}
+
+/* Remembers that a name is missing. Under the lock. */
+static void zones_note_absent(struct zones *zones, struct bytes name)
+{
+    char text[ZONE_NAME_SIZE_MAX + 1];
+    size_t place = 0;
+
+    snprintf(text, sizeof(text), "%.*s", (int)name.size, name.data);
+    while (place < zones->absent_count && strcmp(zones->absent[place].name, text) < 0)
+        place++;
+    struct zones_absent *absent = &zones->absent[place];
+    if (place < zones->absent_count && strcmp(absent->name, text) == 0) {
+        absent->idle = 0;
+        return;
+    }
+    if (zones->absent_count == ZONES_MISSING_KEPT) {
+        zones->has_overflow = true;
+        zones->overflow_idle = 0;
+        return;
+    }
+    memmove(absent + 1, absent, (zones->absent_count - place) * sizeof(*absent));
+    zones->absent_count++;
+    absent->idle = 0;
+    memcpy(absent->name, text, sizeof(text));
+}
+
+enum error_code zones_get_used(struct zones *zones, struct bytes name, const struct zone **ret_zone,
+                               struct error *ret_error)
+{
+    enum error_code code = zones_get(zones, name, ret_zone, ret_error);
+
+    if (code != ERROR_INVALID || zone_name_check(name, NULL))
+        return code;
+    pthread_mutex_lock(&zones->lock);
+    zones_note_absent(zones, name);
+    pthread_mutex_unlock(&zones->lock);
+    return code;
+}
+
+void zones_missing(struct zones *zones, struct zones_missing *ret_missing)
+{
+    pthread_mutex_lock(&zones->lock);
+    ret_missing->count = zones->absent_count;
+    ret_missing->has_more = zones->has_overflow;
+    for (size_t i = 0; i < zones->absent_count; i++)
+        memcpy(ret_missing->names[i], zones->absent[i].name, sizeof(zones->absent[i].name));
+    pthread_mutex_unlock(&zones->lock);
+}
+
+/* ---- files that change ---- */
+
+static bool zones_is_file_equal(const struct zones_file *a, const struct zones_file *b)
+{
+    return a->device == b->device && a->number == b->number && a->size == b->size &&
+           a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
+}
+
+/* Takes the entry at `index`; false at the end. */
+static bool zones_entry_at(struct zones *zones, size_t index, struct zones_entry *ret_entry)
+{
+    pthread_mutex_lock(&zones->lock);
+    const bool is_there = index < zones->count;
+    if (is_there)
+        *ret_entry = zones->entries[index];
+    pthread_mutex_unlock(&zones->lock);
+    return is_there;
+}
+
+/* Puts another zone in place of the name's, if there is memory for the old one to be kept. */
+static void zones_replace(struct zones *zones, const char *name, struct zone *zone,
+                          const struct zones_file *file)
+{
+    struct zones_retired *retired = malloc(sizeof(*retired));
+    size_t place;
+
+    pthread_mutex_lock(&zones->lock);
+    if (retired && zones_find(zones, name, &place)) {
+        struct zones_entry *entry = &zones->entries[place];
+
+        *retired = (struct zones_retired){entry->zone, zones->retired};
+        zones->retired = retired;
+        entry->zone = zone;
+        entry->file = *file;
+        atomic_fetch_add(&zones->generation, 1);
+        zone = NULL;
+        retired = NULL;
+    }
+    pthread_mutex_unlock(&zones->lock);
+    zone_destroy(zone);
+    free(retired);
+}
+
+/* Looks for the names that were missing, and forgets those that nothing asks for any more. */
+static void zones_refresh_absent(struct zones *zones)
+{
+    struct zones_missing *missing = malloc(sizeof(*missing));
+
+    if (!missing)
+        return;
+    zones_missing(zones, missing);
+    for (size_t i = 0; i < missing->count; i++) {
+        const struct zone *zone;
+
+        zones_get(zones, bytes_of(missing->names[i]), &zone, NULL);
+    }
+    free(missing);
+    pthread_mutex_lock(&zones->lock);
+    for (size_t i = zones->absent_count; i-- > 0;)
+        if (++zones->absent[i].idle >= ZONES_MISSING_REFRESHES)
+            zones_remove_absent(zones, i);
+    zones->has_overflow = zones->has_overflow && ++zones->overflow_idle < ZONES_MISSING_REFRESHES;
+    pthread_mutex_unlock(&zones->lock);
+}
+
+void zones_refresh(struct zones *zones)
+{
+    struct zones_entry entry;
+    char path[PATH_MAX], version[ZONES_VERSION_SIZE];
+
+    for (size_t i = 0; zones_entry_at(zones, i, &entry); i++) {
+        struct zones_file file;
+        struct zone *zone;
+
+        if (!zones_locate(zones, entry.name, path, &file, NULL) &&
+            !zones_is_file_equal(&file, &entry.file) && !zones_read(path, entry.name, &zone, NULL))
+            zones_replace(zones, entry.name, zone, &file);
+    }
+    zones_refresh_absent(zones);
+    zones_read_version(zones, version);
+    pthread_mutex_lock(&zones->lock);
+    memcpy(zones->version, version, sizeof(version));
+    pthread_mutex_unlock(&zones->lock);
 }

@@ -1,16 +1,18 @@
 /*
- * zones.h - time zones by name, from the tz database that is installed.
+ * zones.h - time zones by name, from the tz database that is installed. An old name (US/Pacific)
+ * whose file is missing is read from the file of the present name.
  *
  *     struct zones *zones;
  *     if (zones_create(ZONES_FOLDER, &zones, &error) == ERROR_NONE)
  *         code = zones_get(zones, BYTES("Europe/Berlin"), &zone, &error);
  *
- * A zone is read when it is first asked for and kept until zones_destroy; a newer database is seen
- * after a restart. Neither TZ nor any other variable of the environment is looked at.
+ * A zone is read when it is first asked for, and again by zones_refresh after its file changed. A
+ * zone whose file goes away stays as it was. Neither TZ nor any other variable of the environment
+ * is looked at.
  *
  * Errors     ERROR_INVALID for a name that cannot be one, is not installed, or whose file is none;
  *            ERROR_TOO_MANY over ZONES_COUNT_MAX; ERROR_IO; ERROR_NO_MEMORY.
- * Ownership  A zone lives as long as its zones.
+ * Ownership  A zone lives as long as its zones, also after zones_refresh has read another.
  * Threads    Any. The first to ask for a zone waits for the disk, with no lock held.
  */
 #ifndef TICKWHEEL_CALENDAR_ZONES_H
@@ -18,8 +20,16 @@
 
 #include "calendar/zone.h"
 
+#include <stdatomic.h>
+
 #define ZONES_FOLDER    "/usr/share/zoneinfo"
 #define ZONES_COUNT_MAX 1024 /* the database has about 600 names */
+
+/* Missing names that are remembered; the names beyond are counted. */
+#define ZONES_MISSING_KEPT 64
+
+/* Calls of zones_refresh after which a missing name that nothing asked for is forgotten. */
+#define ZONES_MISSING_REFRESHES 20
 
 struct zones;
 
@@ -27,14 +37,39 @@ struct zones;
  * without the database is noticed at the start. */
 enum error_code zones_create(const char *folder, struct zones **ret_zones, struct error *ret_error);
 
+/* Likewise, also if the database is missing: it may come later. Fails for want of memory only. */
+enum error_code zones_create_anyway(const char *folder, struct zones **ret_zones,
+                                    struct error *ret_error);
+
 /* Frees the zones too; NULL is fine. */
 void zones_destroy(struct zones *zones);
 
 /* The version of the database, such as "2025b"; "unknown" when its files do not tell. */
-const char *zones_version(const struct zones *zones);
+#define ZONES_VERSION_SIZE 16
+void zones_version(struct zones *zones, char ret_version[ZONES_VERSION_SIZE]);
 
 /* The zone of that very name, upper and lower case as IANA has them. */
 enum error_code zones_get(struct zones *zones, struct bytes name, const struct zone **ret_zone,
                           struct error *ret_error);
+
+/* zones_get for something that exists and needs the zone: a name that is missing is remembered. */
+enum error_code zones_get_used(struct zones *zones, struct bytes name, const struct zone **ret_zone,
+                               struct error *ret_error);
+
+/* The missing names that were asked for by zones_get_used and are missing still. */
+struct zones_missing {
+    size_t count; /* of `names` */
+    bool has_more;
+    char names[ZONES_MISSING_KEPT][ZONE_NAME_SIZE_MAX + 1]; /* in order */
+};
+
+void zones_missing(struct zones *zones, struct zones_missing *ret_missing);
+
+/* Looks whether the files changed: reads the zones of changed files again, and looks for missing
+ * names. Reads the disk. */
+void zones_refresh(struct zones *zones);
+
+/* Changes whenever zones_refresh, or a name that was missing, has brought other data. */
+const _Atomic uint64_t *zones_generation(const struct zones *zones);
 
 #endif

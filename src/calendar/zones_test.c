@@ -140,7 +140,9 @@ static void tells_the_version_of_the_database(void **state)
         assert_non_null(fgets(line, sizeof(line), file));
         fclose(file);
     }
-    snprintf(expected, sizeof(expected), "# version %s\n", zones_version(*state));
+    char version[ZONES_VERSION_SIZE];
+    zones_version(*state, version);
+    snprintf(expected, sizeof(expected), "# version %s\n", version);
     assert_string_equal(expected, file ? line : "# version unknown\n");
 }
 
@@ -204,6 +206,110 @@ static void holds_so_many_and_no_more(void **state)
     zones_destroy(zones);
     snprintf(path, sizeof(path), "%s/UTC", folder);
     unlink(path);
+    rmdir(folder);
+}
+
+static void zones_test_put(const char *folder, const char *name, const char *from)
+{
+    char path[128], source[128];
+    struct buffer text;
+
+    buffer_init(&text);
+    snprintf(source, sizeof(source), ZONES_FOLDER "/%s", from);
+    assert_int_equal(files_read(source, ZONE_FILE_SIZE_MAX, &text, NULL), ERROR_NONE);
+    snprintf(path, sizeof(path), "%s/%s", folder, name);
+    unlink(path);
+    assert_int_equal(files_write(path, buffer_bytes(&text), NULL), ERROR_NONE);
+    buffer_deinit(&text);
+}
+
+static int32_t zones_test_offset(struct zones *zones, const char *name)
+{
+    const struct zone *zone;
+
+    return zones_get_used(zones, bytes_of(name), &zone, NULL)
+               ? -1
+               : zone_stretch_at(zone, 1782864000).offset_s;
+}
+
+/* A database that comes, changes and loses zones while it is in use: what is missing has a name, a
+ * file that changed is read again, and a zone whose file goes away stays. */
+/* proves: zone-missing */
+static void follows_the_database(void **state)
+{
+    char folder[] = "/tmp/tickwheel-zones-XXXXXX", path[64];
+    struct zones *zones;
+    struct zones_missing missing;
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    assert_int_equal(zones_create_anyway(folder, &zones, NULL), ERROR_NONE);
+    const _Atomic uint64_t *generation = zones_generation(zones);
+    const uint64_t first = atomic_load(generation);
+    const struct zone *zone;
+    assert_int_equal(zones_get(zones, BYTES("CET"), &zone, NULL), ERROR_INVALID); /* a request */
+    assert_int_equal(zones_test_offset(zones, "ZULU/B"), -1);
+    assert_int_equal(zones_test_offset(zones, "ZULU/A"), -1);
+    assert_int_equal(zones_test_offset(zones, "ZULU/A"), -1);
+    zones_missing(zones, &missing);
+    assert_int_equal(missing.count, 2);
+    assert_string_equal(missing.names[0], "ZULU/A");
+    assert_string_equal(missing.names[1], "ZULU/B");
+    assert_int_equal(atomic_load(generation), first);
+
+    snprintf(path, sizeof(path), "%s/ZULU", folder);
+    assert_int_equal(mkdir(path, 0700), 0);
+    zones_test_put(folder, "ZULU/A", "Asia/Tokyo");
+    zones_refresh(zones);
+    assert_int_equal(atomic_load(generation), first + 1);
+    assert_int_equal(zones_test_offset(zones, "ZULU/A"), 9 * 3600);
+    zones_refresh(zones);
+    assert_int_equal(atomic_load(generation), first + 1);
+    zones_test_put(folder, "ZULU/A", "Europe/Berlin");
+    assert_int_equal(zones_test_offset(zones, "ZULU/A"), 9 * 3600);
+    zones_refresh(zones);
+    assert_int_equal(atomic_load(generation), first + 2);
+    assert_int_equal(zones_test_offset(zones, "ZULU/A"), 2 * 3600);
+    snprintf(path, sizeof(path), "%s/ZULU/A", folder);
+    unlink(path);
+    zones_refresh(zones);
+    assert_int_equal(zones_test_offset(zones, "ZULU/A"), 2 * 3600);
+
+    for (int i = 5; i < ZONES_MISSING_REFRESHES; i++)
+        zones_refresh(zones);
+    zones_missing(zones, &missing);
+    assert_int_equal(missing.count, 1);
+    zones_refresh(zones); /* nothing needs it any more */
+    zones_refresh(zones);
+    zones_missing(zones, &missing);
+    assert_int_equal(missing.count, 0);
+    zones_destroy(zones);
+    snprintf(path, sizeof(path), "%s/ZULU", folder);
+    rmdir(path);
+    rmdir(folder);
+}
+
+/* An old name without a file of its own is the zone of its present name. */
+/* proves: zone-names */
+static void reads_old_names_by_present_ones(void **state)
+{
+    char folder[] = "/tmp/tickwheel-zones-XXXXXX", path[64];
+    struct zones *zones;
+
+    (void)state;
+    assert_non_null(mkdtemp(folder));
+    snprintf(path, sizeof(path), "%s/America", folder);
+    assert_int_equal(mkdir(path, 0700), 0);
+    zones_test_put(folder, "America/Los_Angeles", "America/Los_Angeles");
+    assert_int_equal(zones_create_anyway(folder, &zones, NULL), ERROR_NONE);
+    assert_int_equal(zones_test_offset(zones, "US/Pacific"), -7 * 3600);
+    assert_int_equal(zones_test_offset(zones, "US/Pacific-New"), -1);
+    assert_int_equal(zones_test_offset(zones, "US/Eastern"), -1);
+    zones_destroy(zones);
+    snprintf(path, sizeof(path), "%s/America/Los_Angeles", folder);
+    unlink(path);
+    snprintf(path, sizeof(path), "%s/America", folder);
+    rmdir(path);
     rmdir(folder);
 }
 
@@ -283,6 +389,8 @@ static void survives_want_of_memory_at_every_point(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(follows_the_database),
+        cmocka_unit_test(reads_old_names_by_present_ones),
         cmocka_unit_test_setup_teardown(finds_zones_and_keeps_them, zones_setup, zones_teardown),
         cmocka_unit_test(does_not_look_at_the_environment),
         cmocka_unit_test_setup_teardown(refuses_what_is_no_zone, zones_setup, zones_teardown),

@@ -301,6 +301,9 @@ static void doctor_check_daemon(struct doctor *doctor)
     if (code)
         doctor_tell(doctor, DOCTOR_FAIL, "daemon",
                     "none answers at %s: start tickwheeld, or name it by --url", cli->settings.url);
+    else if (answer.status == 200 && detail.size)
+        doctor_tell(doctor, DOCTOR_WARN, "daemon", "%s is ready, but %.*s", cli->settings.url,
+                    (int)(detail.size < 500 ? detail.size : 500), detail.data);
     else if (answer.status == 200 && cli_is_text(cli_member(body, "status"), "ready"))
         doctor_tell(doctor, DOCTOR_OK, "daemon", "%s is ready and answers in %.1f ms",
                     cli->settings.url, ms);

@@ -529,7 +529,7 @@ static void test_a_zone_that_cannot_be_read(void **state)
 
         fixture_init(&fixture);
         engine_destroy(fixture.engine);
-        fixture.options.zones = (struct zone_source){fault_find_zone, &shelf};
+        fixture.options.zones = (struct zone_source){.find = fault_find_zone, .context = &shelf};
         fixture_open(&fixture);
         timer->due = (struct wall){START.ms + 1000};
         fixture_command(&fixture, &command);

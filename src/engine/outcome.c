@@ -23,6 +23,8 @@
 #define OUTCOME_WAIT_SHORT_MS UINT64_C(10000)
 #define OUTCOME_WAIT_LONG_MS  UINT64_C(60000)
 
+#define OUTCOME_WAITS_TEXT "waits: " /* begins the last_error of such a firing */
+
 /* Puts a copy with these texts in place of the timer, as the texts of a timer never change and an
  * answer that was not yet taken may show it as it was. Out of memory the old texts stay, which is
  * better than none of them. */
@@ -378,8 +380,8 @@ void outcome_waits(struct engine *engine, struct entry *entry)
 
     assert(engine->is_in_turn && !timer_is_final(entry->timer->state));
     schedule_of(entry->timer, &engine->options.zones, &schedule, &error);
-    char text[sizeof(error.text) + 16];
-    snprintf(text, sizeof(text), "waits: %s", error.text);
+    char text[sizeof(error.text) + sizeof(OUTCOME_WAITS_TEXT)];
+    snprintf(text, sizeof(text), OUTCOME_WAITS_TEXT "%s", error.text);
     if (!bytes_equal(entry->timer->texts.last_error, bytes_of(text))) {
         outcome_set_error(engine, entry, text);
         entry->timer->version++;

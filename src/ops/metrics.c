@@ -30,7 +30,6 @@ struct metrics *metrics_create(const char *version, struct wall started)
     memset(metrics, 0, size);
     metrics->route_labels[METRIC_ROUTE_OTHER] = "other";
     metrics->version = version;
-    metrics_name_tzdata(metrics, "unknown");
     metrics->started = started;
     return metrics;
 }
@@ -53,11 +52,6 @@ void metrics_set(struct metrics *metrics, enum metric metric, uint64_t value)
 uint64_t metrics_get(const struct metrics *metrics, enum metric metric)
 {
     return metrics_load(&metrics->counters[metric].value);
-}
-
-void metrics_name_tzdata(struct metrics *metrics, const char *version)
-{
-    snprintf(metrics->tzdata, sizeof(metrics->tzdata), "%s", version);
 }
 
 void metrics_label_route(struct metrics *metrics, size_t route, const char *label)

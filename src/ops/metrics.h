@@ -18,6 +18,7 @@
 #include "base/metric_list.h"
 #include "base/time.h"
 #include "base/trace.h"
+#include "calendar/zones.h"
 
 #define METRIC_ROUTES      96            /* routes with a label */
 #define METRIC_ROUTE_OTHER METRIC_ROUTES /* requests that no route takes */
@@ -48,9 +49,6 @@ void metrics_add(struct metrics *metrics, enum metric metric, uint64_t count);
 void metrics_set(struct metrics *metrics, enum metric metric, uint64_t value);
 
 uint64_t metrics_get(const struct metrics *metrics, enum metric metric);
-
-/* The version of the tz database, which is shown. Before the page is. */
-void metrics_name_tzdata(struct metrics *metrics, const char *version);
 
 /* Labels the requests of a route, from 0 on, with a text (borrowed) in place of its number. Before
  * requests are counted. */
@@ -93,6 +91,8 @@ struct metrics_waiting_row {
 };
 
 struct metrics_waiting {
+    char tzdata[ZONES_VERSION_SIZE]; /* the version of the tz database */
+    struct zones_missing zones;      /* that timers need */
     size_t queue_count, tenant_count;
     struct metrics_waiting_row queues[METRICS_WAITING_ROWS], tenants[METRICS_WAITING_ROWS];
 };

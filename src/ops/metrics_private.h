@@ -44,7 +44,6 @@ struct metrics {
     const char *route_labels[METRIC_ROUTES + 1]; /* NULL: no such route */
     struct metrics_series histograms[HISTOGRAM_COUNT];
     const char *version;
-    char tzdata[16];
     struct wall started;
 };
 

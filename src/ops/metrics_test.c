@@ -30,6 +30,8 @@ static struct metrics *metrics_test_create(void)
 static char *metrics_test_format_as(struct metrics *metrics, enum metrics_format format)
 {
     static const struct metrics_waiting waiting = {
+        .tzdata = "2025b",
+        .zones = {.count = 1, .has_more = true, .names = {"US/Pacific"}},
         .queue_count = 2,
         .tenant_count = 1,
         .queues = {{"", "mail", 3, 1500}, {METRICS_OTHERS, METRICS_OTHERS, 0, 0}},
@@ -77,13 +79,13 @@ static void counts_and_gauges_show(void **state)
     check_has(metrics, "\ntickwheel_refused_total{reason=\"overloaded\"} 0\n");
     check_has(metrics, "\nprocess_start_time_seconds 1795219199.25\n");
     check_has(metrics, "\ntickwheel_build_info{version=\"1.2.3\"} 1\n");
-    check_has(metrics, "\ntickwheel_tzdata_info{version=\"unknown\"} 1\n");
     check_has(metrics, "\ntickwheel_queue_ready{tenant=\"\",queue=\"mail\"} 3\n");
     check_has(metrics, "\ntickwheel_queue_oldest_seconds{tenant=\"\",queue=\"mail\"} 1.5\n");
     check_has(metrics, "\ntickwheel_queue_ready{tenant=\"(others)\",queue=\"(others)\"} 0\n");
     check_has(metrics, "\ntickwheel_tenant_oldest_seconds{tenant=\"shop\"} 12\n");
-    metrics_name_tzdata(metrics, "2025b");
     check_has(metrics, "\ntickwheel_tzdata_info{version=\"2025b\"} 1\n");
+    check_has(metrics, "\ntickwheel_zone_missing{zone=\"US/Pacific\"} 1\n"
+                       "tickwheel_zone_missing{zone=\"(others)\"} 1\n");
     metrics_destroy(metrics);
 }
 

@@ -164,6 +164,18 @@ static void metrics_append_waiting(struct metrics_page *page, enum metric_found 
         metrics_append_waiting_row(page, found, &rows[i]);
 }
 
+/* Zones beyond those with a name make one row. No character of a name needs an escape. */
+static void metrics_append_zones(struct metrics_page *page, const struct zones_missing *zones)
+{
+    const char *name = found_rows[FOUND_ZONES_MISSING].name;
+
+    metrics_append_found_head(page, FOUND_ZONES_MISSING);
+    for (size_t i = 0; i < zones->count; i++)
+        buffer_printf(page->to, "%s{zone=\"%s\"} 1\n", name, zones->names[i]);
+    if (zones->has_more)
+        buffer_printf(page->to, "%s{zone=\"%s\"} 1\n", name, METRICS_OTHERS);
+}
+
 /* ---- histograms ---- */
 
 /* One line of a histogram, its end excepted: name + suffix, the labels and, for a bucket, its
@@ -262,7 +274,8 @@ void metrics_format(struct metrics *metrics, enum metrics_format format,
     metrics_append_found(&page, FOUND_OPEN_FILES, process_file_count(), 1);
     metrics_append_found(&page, FOUND_FILES_MAX, process_file_limit(), 1);
     metrics_append_info(&page, FOUND_BUILD_INFO, metrics->version);
-    metrics_append_info(&page, FOUND_TZDATA_INFO, metrics->tzdata);
+    metrics_append_info(&page, FOUND_TZDATA_INFO, waiting->tzdata);
+    metrics_append_zones(&page, &waiting->zones);
     if (format == METRICS_OPENMETRICS)
         buffer_append_text(buffer, "# EOF\n");
 }

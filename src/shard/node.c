@@ -33,19 +33,6 @@ void node_post_outcomes(void *context, struct list *deliveries)
     partition_post_all(node->partitions, PARTITION_OUTCOMES, deliveries, node_outcome_partition);
 }
 
-static enum error_code node_find_zone(void *context, struct bytes name,
-                                      const struct zone **ret_zone)
-{
-    struct node *node = context;
-
-    return node->zones ? zones_get(node->zones, name, ret_zone, NULL) : ERROR_NOT_FOUND;
-}
-
-struct zone_source node_zones(struct node *node)
-{
-    return (struct zone_source){node_find_zone, node};
-}
-
 /* The part of a number that one partition has: together they have all of it. */
 static uint64_t node_part(const struct node *node, uint16_t partition, uint64_t number)
 {
@@ -112,7 +99,7 @@ struct engine_options node_engine_options(struct node *node, uint16_t partition,
     options.watermark_interval_ms = config->watermark_interval_ms;
     options.ends_pace_ms = *config->cluster_brokers ? CLUSTER_ENDS_PACE_MS : 0;
     options.seed = seed;
-    options.zones = node_zones(node);
+    options.zones = node_zones_used(node);
     options.tenant_counts = &node->tenant_counts;
     options.is_watched = feed_is_watched(node->feed);
     return options;
@@ -412,11 +399,7 @@ enum error_code node_start(const struct config *config, struct metrics *metrics,
         node->events = *events;
     if (route)
         node->route = *route;
-    enum error_code code = zones_create(ZONES_FOLDER, &node->zones, ret_error);
-    if (!code)
-        metrics_name_tzdata(node->metrics, zones_version(node->zones));
-    if (code == ERROR_NOT_FOUND) /* cron then knows UTC alone, and says so of any other zone */
-        code = ERROR_NONE;
+    enum error_code code = zones_create_anyway(config->zoneinfo_folder, &node->zones, ret_error);
     node->feed = feed_create();
     if (!node->feed && code == ERROR_NONE)
         code = error_set(ret_error, ERROR_NO_MEMORY, "no memory for the feed");

@@ -26,6 +26,7 @@
 #include "shard/feed.h"
 #include "timer/schedule.h"
 #include "timer/target_pauses.h"
+#include "calendar/zones.h"
 #include "ops/config.h"
 #include "ops/metrics.h"
 #include "sys/event_loop.h"
@@ -290,8 +291,14 @@ uint16_t node_partition_next(struct node *node, unsigned shard, size_t count);
  * wake-up. They run until node_stop. */
 struct event_loop *const *node_loops(struct node *node);
 
-/* Time zones by name. */
+/* Time zones by name, for requests. */
 struct zone_source node_zones(struct node *node);
+
+/* Looks whether the tz database of the machine changed. Reads the disk. */
+void node_refresh_zones(struct node *node);
+
+/* Time zones that timers need and that are not on this machine. */
+void node_missing_zones(struct node *node, struct zones_missing *ret_missing);
 
 /* Whether a timer may be created with this target: INVALID says why not. From any thread. */
 enum error_code node_check_target(const struct node *node, struct bytes tenant, struct bytes text,
@@ -316,6 +323,7 @@ struct node_health {
     bool is_ready;     /* recovered, storage works, takes creates, not stopping */
     bool is_recovered; /* all partitions have been read: what is due is delivered */
     char reason[256];  /* why it is not ready */
+    char detail[256];  /* a fault although it is ready; empty: none */
 };
 
 /* Dead letters that were dropped because of dead_bytes_max. */

@@ -19,6 +19,9 @@
 #include "cluster/control.h"
 #include "shard/shard.h"
 
+/* Time zones by name, for timers: those that are missing are remembered. */
+struct zone_source node_zones_used(struct node *node);
+
 enum node_control_ask {
     NODE_CONTROL_LEAVE = 1,
     NODE_CONTROL_END = 2,   /* when it has left, or after two leases */

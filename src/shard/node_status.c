@@ -138,6 +138,24 @@ struct wall node_wall_coming(struct node *node)
     return (struct wall){node_wall_us(node) / 1000 + 1};
 }
 
+/* "2 time zones that timers need are not on this machine: Asia/Beijing US/Pacific"; cut if it is
+ * long. */
+static void node_tell_missing_zones(struct node *node, char *ret_text, size_t size)
+{
+    struct zones_missing missing;
+
+    zones_missing(node->zones, &missing);
+    *ret_text = '\0';
+    if (!missing.count)
+        return;
+    size_t at = (size_t)snprintf(
+        ret_text, size, "%zu%s time zone%s that timers need %s not on this machine:", missing.count,
+        missing.has_more ? " and more" : "", missing.count == 1 ? "" : "s",
+        missing.count == 1 ? "is" : "are");
+    for (size_t i = 0; i < missing.count && at + strlen(missing.names[i]) + 2 < size; i++)
+        at += (size_t)snprintf(ret_text + at, size - at, " %s", missing.names[i]);
+}
+
 void node_health(struct node *node, struct node_health *ret_health)
 {
     char trouble[sizeof(ret_health->reason)];
@@ -166,6 +184,7 @@ void node_health(struct node *node, struct node_health *ret_health)
         node_describe_full_disk(node, ret_health);
     else
         snprintf(ret_health->reason, sizeof(ret_health->reason), "%s", reason);
+    node_tell_missing_zones(node, ret_health->detail, sizeof(ret_health->detail));
 }
 
 uint64_t node_dead_dropped(struct node *node)
@@ -236,6 +255,8 @@ void node_waiting(struct node *node, struct metrics_waiting *ret_waiting)
 {
     ret_waiting->queue_count = node_show_census(node->queues, ret_waiting->queues);
     ret_waiting->tenant_count = node_show_census(node->tenants, ret_waiting->tenants);
+    zones_missing(node->zones, &ret_waiting->zones);
+    zones_version(node->zones, ret_waiting->tzdata);
 }
 
 static uint64_t node_count_pauses(struct node *node)

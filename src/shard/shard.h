@@ -108,7 +108,7 @@ struct node {
     struct budget *budget;              /* places in flight, which the engines share */
     _Atomic uint64_t pending_all;       /* live timers */
     _Atomic uint64_t pending_others;    /* of partitions of other nodes, by their notes */
-    struct zones *zones;                /* NULL: the tz database is not installed */
+    struct zones *zones;
     uint16_t partition_count;
     unsigned shard_count, shards_running;
     struct partition *partitions;

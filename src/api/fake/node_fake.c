@@ -541,6 +541,8 @@ void node_health(struct node *node, struct node_health *ret_health)
 void node_waiting(struct node *node, struct metrics_waiting *ret_waiting)
 {
     (void)node;
+    ret_waiting->zones = (struct zones_missing){.count = 0};
+    memcpy(ret_waiting->tzdata, "unknown", sizeof("unknown"));
     ret_waiting->queue_count = ret_waiting->tenant_count = 0;
 }
 

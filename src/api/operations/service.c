@@ -22,7 +22,12 @@ void service_readyz(struct call *call)
 
     node_health(call->api->options.node, &health);
     if (health.is_ready) {
-        buffer_append_text(&response.body, "{\"status\":\"ready\"}\n");
+        buffer_append_text(&response.body, "{\"status\":\"ready\"");
+        if (*health.detail) {
+            buffer_append_text(&response.body, ",\"detail\":");
+            json_append_string(&response.body, bytes_of(health.detail));
+        }
+        buffer_append_text(&response.body, "}\n");
     } else {
         /* Not one of the service's errors, so the type is HTTP's own (RFC 9457, 4.2.1). */
         response.status = 503;
