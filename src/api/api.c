@@ -213,7 +213,12 @@ static size_t api_body(struct http_request *request, struct bytes chunk)
 static void api_end(struct http_request *request)
 {
     struct call *call = http_request_user(request);
+    const struct bytes mark = BYTES("\xef\xbb\xbf"); /* a byte order mark, as Windows writes */
 
+    if (bytes_has_prefix(buffer_bytes(&call->body), mark)) {
+        call->body.size -= mark.size;
+        memmove(call->body.data, call->body.data + mark.size, call->body.size);
+    }
     /* A body that is not collected but read as it comes is checked by its route. */
     const bool is_whole = !call->route->body || call->route->body == call_collect;
     const enum error_code error =

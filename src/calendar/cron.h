@@ -92,4 +92,9 @@ struct wall cron_last(const struct cron *cron, const struct zone *zone, enum cro
 int64_t cron_reading_next(const struct cron *cron, int64_t reading);
 int64_t cron_reading_last(const struct cron *cron, int64_t reading);
 
+/* Refuses days of the week that are numbers beside a day of month `?`, which Quartz counts from
+ * SUN = 1 and cron from SUN = 0: ERROR_INVALID, with the names to write. cron_parse has taken
+ * `text`. */
+enum error_code cron_check_weekdays(struct bytes text, struct error *ret_error);
+
 #endif

@@ -372,3 +372,53 @@ enum error_code cron_parse(struct bytes text, struct cron *ret_cron, struct erro
     *ret_cron = cron;
     return ERROR_NONE;
 }
+
+/* ---- numbers of days ---- */
+
+/* Writes the field with names for the numbers of its days; `first` is the number of Sunday. */
+static void cron_name_weekdays(struct bytes field, unsigned first, struct buffer *to)
+{
+    const char *words = fields[WEEKDAY].words;
+
+    for (size_t i = 0; i < field.size; i++) {
+        const char c = field.data[i];
+
+        if (cron_parse_is_digit(c) && (i == 0 || memchr(",-", field.data[i - 1], 2)))
+            buffer_append(to, words + 3 * (((unsigned)(c - '0') + 7 - first) % 7), 3);
+        else
+            buffer_append(to, &c, 1);
+    }
+}
+
+enum error_code cron_check_weekdays(struct bytes text, struct error *ret_error)
+{
+    struct bytes words[FIELD_COUNT], rest = text;
+    size_t count = 0;
+
+    while (count < FIELD_COUNT && bytes_next_word(&rest, &words[count]))
+        count++;
+    if (count < 5 || !bytes_equal(words[count - 3], BYTES("?")))
+        return ERROR_NONE;
+    const struct bytes field = words[count - 1];
+    bool has_number = false;
+    for (size_t i = 0; i < field.size; i++)
+        has_number = has_number || (cron_parse_is_digit(field.data[i]) &&
+                                    (i == 0 || memchr(",-", field.data[i - 1], 2)));
+    if (!has_number)
+        return ERROR_NONE;
+    struct buffer here, quartz;
+    buffer_init(&here);
+    buffer_init(&quartz);
+    cron_name_weekdays(field, 0, &here);
+    cron_name_weekdays(field, 1, &quartz);
+    error_set(
+        ret_error, ERROR_INVALID,
+        "day of week, character %zu: beside ? write names: %.*s, if SUN is 1 as in Quartz, or "
+        "%.*s, if SUN is 0 as in cron",
+        (size_t)(field.data - text.data) + 1, (int)(quartz.size < 60 ? quartz.size : 60),
+        quartz.size ? quartz.data : "", (int)(here.size < 60 ? here.size : 60),
+        here.size ? here.data : "");
+    buffer_deinit(&here);
+    buffer_deinit(&quartz);
+    return ERROR_INVALID;
+}

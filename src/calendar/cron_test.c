@@ -577,11 +577,57 @@ static void agrees_with_the_oracle_on_expressions_by_chance(void **state)
     assert_true(refused < 100);
 }
 
+/* A day of the week as a number beside `?` is Quartz's, or cron's: the names for both are told. */
+/* proves: cron-quartz */
+static void tells_the_names_of_numbers_beside_a_question_mark(void **state)
+{
+    static const struct {
+        const char *text, *reason;
+    } cases[] = {
+        {"0 0 9 ? * 2-6",
+         "day of week, character 11: beside ? write names: MON-FRI, if SUN is 1 as "
+         "in Quartz, or TUE-SAT, if SUN is 0 as in cron"},
+        {"0 9 ? * 1",
+         "day of week, character 9: beside ? write names: SUN, if SUN is 1 as in Quartz, "
+         "or MON, if SUN is 0 as in cron"},
+        {"0 0 9 ? * MON,7",
+         "day of week, character 11: beside ? write names: MON,SAT, if SUN is 1 as "
+         "in Quartz, or MON,SUN, if SUN is 0 as in cron"},
+        {"0 0 9 ? * 6L", "day of week, character 11: beside ? write names: FRIL, if SUN is 1 as in "
+                         "Quartz, or SATL, if SUN is 0 as in cron"},
+        {"0 0 9 ? * 6#3",
+         "day of week, character 11: beside ? write names: FRI#3, if SUN is 1 as in "
+         "Quartz, or SAT#3, if SUN is 0 as in cron"},
+        {"0\t0 9 ? * 2/2",
+         "day of week, character 11: beside ? write names: MON/2, if SUN is 1 as in "
+         "Quartz, or TUE/2, if SUN is 0 as in cron"},
+        {"0 0 9 ? * MON-FRI", NULL},
+        {"0 0 9 ? * MON#2", NULL},
+        {"0 0 9 ? * */2", NULL},
+        {"0 0 9 ? * ?", NULL},
+        {"0 0 9 * * 2-6", NULL},
+        {"0 0 9 15 * ?", NULL},
+        {"@daily", NULL},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        struct error error = {.text = ""};
+        struct cron cron;
+
+        assert_int_equal(cron_parse(bytes_of(cases[i].text), &cron, NULL), ERROR_NONE); /* stored */
+        const enum error_code code = cron_check_weekdays(bytes_of(cases[i].text), &error);
+        assert_int_equal(code, cases[i].reason ? ERROR_INVALID : ERROR_NONE);
+        assert_string_equal(error.text, cases[i].reason ? cases[i].reason : "");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(fires_when_a_calendar_says),
         cmocka_unit_test(refuses_nonsense_with_its_place),
+        cmocka_unit_test(tells_the_names_of_numbers_beside_a_question_mark),
         cmocka_unit_test(reads_the_words_of_dst),
         cmocka_unit_test(lesson_a_job_in_the_skipped_hour_is_not_lost),
         cmocka_unit_test(lesson_a_job_in_the_repeated_hour_runs_once),

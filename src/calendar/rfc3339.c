@@ -140,6 +140,10 @@ enum error_code rfc3339_parse(struct bytes text, struct wall *ret_wall, struct e
         return error_set(ret_error, ERROR_INVALID, "a fraction has 1 to 9 digits");
     if (!rfc3339_read_offset(at, end, &f.offset_minutes))
         return error_set(ret_error, ERROR_INVALID, "it must end in Z or an offset such as +01:00");
+    if (f.year <= 1)
+        return error_set(ret_error, ERROR_INVALID,
+                         "it is in the year %u, the zero time of a program that set no time",
+                         f.year);
     if (f.month < 1 || f.month > 12)
         return error_set(ret_error, ERROR_INVALID, "there is no month %02u", f.month);
     if (f.day < 1 || f.day > rfc3339_days_in_month(f.year, f.month))

@@ -51,8 +51,8 @@ static bool is_time(const char *text)
 {
     int month = rfc3339_fuzz_number_at(text + 5, 2), seconds = rfc3339_fuzz_number_at(text + 17, 2);
 
-    if (!has_form(text, "0000-00-00T00:00:00") || month < 1 || month > 12 ||
-        rfc3339_fuzz_number_at(text + 8, 2) < 1 ||
+    if (!has_form(text, "0000-00-00T00:00:00") || rfc3339_fuzz_number_at(text, 4) < 2 ||
+        month < 1 || month > 12 || rfc3339_fuzz_number_at(text + 8, 2) < 1 ||
         rfc3339_fuzz_number_at(text + 8, 2) > days_of(rfc3339_fuzz_number_at(text, 4), month) ||
         rfc3339_fuzz_number_at(text + 11, 2) > 23 || rfc3339_fuzz_number_at(text + 14, 2) > 59 ||
         seconds > 59)

@@ -83,7 +83,8 @@
     X(CONFIG, "config", 0, "FILE", NULL)                                                         \
     X(FORWARD, "forward", 0, "URL", NULL)                                                        \
     X(SYSTEM, "system", 0, NULL, NULL)                                                           \
-    X(DRY_RUN, "dry-run", 0, NULL, NULL)
+    X(DRY_RUN, "dry-run", 0, NULL, NULL)                                                         \
+    X(MILLISECONDS, "milliseconds", 0, NULL, NULL)
 
 enum cli_flag_id {
 #define X(name, text, letter, value, choices) CLI_FLAG_##name,

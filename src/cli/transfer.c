@@ -90,6 +90,7 @@ struct transfer_import {
     uint64_t created, existed, failed;
     uint64_t line;  /* the number of the last line that was read */
     uint64_t first; /* lines before it are skipped */
+    bool takes_milliseconds;
     enum cli_exit code;
 };
 
@@ -161,7 +162,9 @@ static void transfer_send_batch(struct transfer_import *import)
 {
     struct cli_request request = {.method = "POST",
                                   .content_type = "application/x-ndjson",
-                                  .header = "Prefer: return=minimal"};
+                                  .header = import->takes_milliseconds
+                                                ? "Prefer: return=minimal, after=milliseconds"
+                                                : "Prefer: return=minimal"};
 
     while (import->count && !import->code) {
         struct cli_answer answer;
@@ -183,13 +186,14 @@ static void transfer_send_batch(struct transfer_import *import)
 
 static void transfer_send_one(struct transfer_import *import, struct bytes line)
 {
-    char name[64];
+    char name[128];
     struct cli_request request = {
         .method = "POST", .path = "/v1/timers", .body = line, .header = name};
     bool is_over = false;
 
-    snprintf(name, sizeof(name), "Idempotency-Key: import-%llu-%016llx",
-             (unsigned long long)import->line, (unsigned long long)bytes_hash(0, line));
+    snprintf(name, sizeof(name), "Prefer: after=%s\nIdempotency-Key: import-%llu-%016llx",
+             import->takes_milliseconds ? "milliseconds" : "unit", (unsigned long long)import->line,
+             (unsigned long long)bytes_hash(0, line));
     while (!is_over && !import->code) {
         struct cli_answer answer;
 
@@ -312,7 +316,8 @@ static uint64_t transfer_next_line(const struct transfer_import *import)
 /* Creates the timers of the lines in a file. */
 static enum cli_exit transfer_run(struct cli *cli, FILE *file)
 {
-    struct transfer_import import = {.cli = cli};
+    struct transfer_import import = {.cli = cli,
+                                     .takes_milliseconds = cli_flag(cli, CLI_FLAG_MILLISECONDS)};
 
     import.code = cli_flag_number(cli, CLI_FLAG_FROM, 1, UINT64_C(1) << 53, 1, &import.first);
     if (!import.code)

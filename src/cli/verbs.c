@@ -165,6 +165,7 @@ static const struct cli_flag_use verbs_listen[] = {
 
 static const struct cli_flag_use verbs_import[] = {
     {CLI_FLAG_FROM, "skip the lines before this one, as a stopped import says"},
+    {CLI_FLAG_MILLISECONDS, "take numbers of after below 60,000 as milliseconds"},
     {CLI_FLAG_TARGET, "crontab: the target of the timers, as queue:cron or a URL"},
     {CLI_FLAG_ZONE, "crontab: its time zone, unless a line sets CRON_TZ"},
     {CLI_FLAG_SYSTEM, "crontab: lines name a user, as in /etc/crontab"},

@@ -15,7 +15,8 @@ static struct schedule_spec random_spec(struct random *random)
 
     if (random_below(random, 2)) {
         spec.every_ms = 1 + random_below(random, UINT64_C(1) << random_below(random, 36));
-        spec.from.ms = random_below(random, 2) ? 1 + random_below(random, WALL_MS_MAX) : 0;
+        if (random_below(random, 2))
+            spec.from.ms = random_below(random, 8) ? random_below(random, WALL_MS_MAX) : 0;
         spec.count = random_below(random, 2) ? 1 + random_below(random, 1000) : 0;
     } else if (random_below(random, 3)) {
         spec.cron = BYTES("0 9 * JAN,MAR MON#2");
@@ -323,6 +324,10 @@ static void test_waits_for_its_zone(void **state)
                          1);
         assert_int_equal(due_ms, 3 * day_ms);
         assert_int_equal(schedule_fire_until(&fixture, (enum way)way, 4 * day_ms, &due_ms), 1);
+        get = (struct command){.kind = COMMAND_GET, .id = id};
+        fixture_command(&fixture, &get);
+        assert_int_equal(get.timer->texts.last_error.size, 0);
+        fixture_carry_out(&fixture);
         fixture_deinit(&fixture);
     }
 }
@@ -486,8 +491,11 @@ static void test_too_late_for_its_worker(void **state)
 /* proves: spread */
 static void test_spread_and_far_clock(void **state)
 {
-    const struct schedule_spec spec = {
-        .every_ms = 1000, .until = WALL_NEVER, .drop_after_ms = UINT64_MAX, .spread_ms = 300};
+    const struct schedule_spec spec = {.every_ms = 1000,
+                                       .from = WALL_NEVER,
+                                       .until = WALL_NEVER,
+                                       .drop_after_ms = UINT64_MAX,
+                                       .spread_ms = 300};
 
     (void)state;
     struct schedule schedule;
@@ -549,6 +557,31 @@ static void test_a_timer_is_made_as_it_was(void **state)
     fixture_deinit(&fixture);
 }
 
+/* 1970 is an instant as any other: `every` from there is aligned to it, and the text says so. */
+/* proves: every-start */
+static void test_from_1970(void **state)
+{
+    struct schedule_spec spec = SCHEDULE_SPEC_DEFAULT, read;
+    struct schedule schedule;
+    struct buffer text;
+
+    (void)state;
+    buffer_init(&text);
+    spec.every_ms = HOUR_MS;
+    spec.from.ms = 0;
+    schedule_write(&spec, &text);
+    assert_true(bytes_equal(buffer_bytes(&text),
+                            BYTES("{\"every\":\"1h\",\"from\":\"1970-01-01T00:00:00.000Z\"}")));
+    assert_int_equal(schedule_read(buffer_bytes(&text), &read, NULL), ERROR_NONE);
+    assert_int_equal(
+        schedule_make(&read, (struct wall){START.ms + 1234567}, &utc_only, &schedule, NULL),
+        ERROR_NONE);
+    assert_int_equal(schedule_first(&schedule, (struct wall){START.ms + 1234567}).ms,
+                     START.ms + HOUR_MS);
+    assert_int_equal(schedule_next(&schedule, (struct wall){0}, (struct wall){0}).ms, HOUR_MS);
+    buffer_deinit(&text);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -564,6 +597,7 @@ int main(void)
         cmocka_unit_test(test_too_late_for_its_worker),
         cmocka_unit_test(test_a_timer_is_made_as_it_was),
         cmocka_unit_test(test_spread_and_far_clock),
+        cmocka_unit_test(test_from_1970),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

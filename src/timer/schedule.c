@@ -66,7 +66,7 @@ void schedule_write(const struct schedule_spec *spec, struct buffer *to)
     buffer_append_text(to, "{");
     if (spec->every_ms)
         write_duration(to, "every", spec->every_ms);
-    if (spec->from.ms)
+    if (spec->from.ms != WALL_NEVER.ms)
         write_wall(to, "from", spec->from);
     if (spec->count) {
         write_name(to, "count");
@@ -258,8 +258,8 @@ enum error_code schedule_make(const struct schedule_spec *spec, struct wall crea
         code = make_cron(spec, zones, &schedule.recurrence.cron, ret_error);
     else
         schedule.recurrence.every = (struct recurrence_every){
-            spec->from.ms ? spec->from : wall_add(created, spec->every_ms), spec->every_ms,
-            spec->count};
+            spec->from.ms != WALL_NEVER.ms ? spec->from : wall_add(created, spec->every_ms),
+            spec->every_ms, spec->count};
     if (!code)
         *ret_schedule = schedule;
     return code;

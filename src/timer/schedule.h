@@ -22,7 +22,7 @@
 /* The fields of the request. */
 struct schedule_spec {
     uint64_t every_ms;     /* 0: not every */
-    struct wall from;      /* every: the first; 0: one period after the timer was made */
+    struct wall from;      /* every: the first; WALL_NEVER: one period after it was made */
     uint64_t count;        /* every: how many in all; 0: no end */
     struct wall until;     /* the last instant; WALL_NEVER: no end */
     struct bytes cron;     /* empty: not cron */
@@ -34,13 +34,14 @@ struct schedule_spec {
 };
 
 #define SCHEDULE_SPEC_DEFAULT \
-    ((struct schedule_spec){.until = WALL_NEVER, .drop_after_ms = UINT64_MAX})
+    ((struct schedule_spec){.from = WALL_NEVER, .until = WALL_NEVER, .drop_after_ms = UINT64_MAX})
 
 /* Where zones come from. `find` may be NULL: then there is only UTC. It says NO_MEMORY or IO when
  * it cannot tell just now; any other error is that there is no such zone. */
 struct zone_source {
     enum error_code (*find)(void *context, struct bytes name, const struct zone **ret_zone);
     void *context;
+    const _Atomic uint64_t *generation; /* changes with the data of zones, on any thread; or NULL */
 };
 
 struct schedule {

@@ -214,7 +214,7 @@ class ReportsTest(FiringCase):
     def test_one_report_for_each_end_through_kills(self):
         """Timers end while the daemon is killed again and again: each of them has one report, and each report its timer."""
         count = 600
-        lines = "".join(json.dumps({"after": 40 * (i % 50), "target": self.receiver.url("/gone" if i % 2 else "/ok"),
+        lines = "".join(json.dumps({"after": f"{40 * (i % 50)}ms", "target": self.receiver.url("/gone" if i % 2 else "/ok"),
                                     "on_dead": {"target": "queue:ends"}, "on_success": {"target": "queue:ends"}}) + "\n"
                         for i in range(count))
         _, answer = self.call(200, "POST", "/v1/timers/batch", lines, {"Content-Type": "application/x-ndjson"})

@@ -245,7 +245,7 @@ export class Client {
   /** Makes many timers from a stream. Each has a result, in order: its id, or its problem. */
   async batch(timers: Iterable<Create> | AsyncIterable<Create>):
       Promise<({id: string; existed: boolean; error?: never} | {id?: never; error: Problem})[]> {
-    const headers = {"Content-Type": "application/x-ndjson"};
+    const headers = {"Content-Type": "application/x-ndjson", Prefer: "after=milliseconds"}; // numbers of Duration
     const {answer} = await this.#exchange({method: "POST", path: "/v1/timers/batch", headers, body: ndjson(timers)});
     if (answer.status !== 200) throw decode(answer);
     return answer.text.split("\n").filter((line) => line).map((text) => {

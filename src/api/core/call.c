@@ -226,6 +226,9 @@ void call_answer_timer(struct call *call, int status, enum error_code error,
         call_answer_error(call, error, "");
         return;
     }
+    if (call->is_after_bare)
+        http_response_header(&response, "Tickwheel-Warning",
+                             "a number of `after` is milliseconds; write a unit, as in \"30m\"");
     buffer_reserve(&response.body, TIMER_JSON_BYTES);
     timer_json_format(timer, &response.body);
     buffer_append_text(&response.body, "\n");
@@ -335,11 +338,24 @@ struct bytes call_trace(const struct call *call, char ret_text[TRACE_PARENT_SIZE
 
 /* ---- the node ---- */
 
-struct timer_json_limits call_timer_limits(const struct call *call)
+/* With `Prefer: after=milliseconds` numbers are meant as milliseconds; with `Prefer: after=unit`
+ * numbers that look like seconds are refused. */
+static enum timer_json_bare call_bare_after(const struct call *call)
+{
+    const struct bytes prefer = http_request_header(call->http, "Prefer");
+
+    if (http_prefers(prefer, "after", "milliseconds"))
+        return TIMER_JSON_BARE_TAKEN;
+    return http_prefers(prefer, "after", "unit") ? TIMER_JSON_BARE_REFUSED : TIMER_JSON_BARE_NOTED;
+}
+
+struct timer_json_limits call_timer_limits(struct call *call)
 {
     struct timer_json_limits limits = call->api->limits;
 
     limits.tenant = caller_tenant(&call->caller);
+    limits.bare_after = call_bare_after(call);
+    limits.is_after_bare = &call->is_after_bare;
     return limits;
 }
 

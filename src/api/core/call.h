@@ -43,6 +43,7 @@ struct call {
     struct timer_id id;
     struct timer *timer;
     struct command_created created;
+    bool is_after_bare;   /* `after` was a number that looks like seconds */
     uint32_t if_version;  /* a PATCH that depends on its timer: the version of If-Match, or 0 */
     unsigned patch_tries; /* and how often another request changed the timer meanwhile */
 };
@@ -125,7 +126,7 @@ struct bytes call_trace(const struct call *call, char ret_text[TRACE_PARENT_SIZE
 /* ---- the node ---- */
 
 /* The limits of timers that the caller creates, with those of its tenant. */
-struct timer_json_limits call_timer_limits(const struct call *call);
+struct timer_json_limits call_timer_limits(struct call *call);
 
 /* The wall time from which delays "from now" count: node_wall_coming. */
 struct wall call_wall_coming(const struct call *call);

@@ -27,7 +27,7 @@ static enum error_code members_read_members(struct timer_parse *parse, const cha
             code = timer_parse_unknown(parse, "#", name, names, count);
         else if (ret_values[field].data)
             code = strict_twice(parse, "#", name);
-        else
+        else if (!bytes_equal(value, BYTES("null"))) /* as if it were left out */
             ret_values[field] = value;
         if (parse->problem->fault_count == PROBLEM_FAULTS)
             break;

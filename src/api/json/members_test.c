@@ -32,7 +32,7 @@ static void test_found(void **state)
         {" { } ", NULL, NULL},
         {"{\"fire\":true}", NULL, "true"},
         {"{\"fire\" : [ 1 ] ,\"watch\":{\"fire\":1}}", "{\"fire\":1}", "[ 1 ]"},
-        {"{\"w\\u0061tch\":\"a\",\"\\u0066ire\":null}", "\"a\"", "null"},
+        {"{\"w\\u0061tch\":\"a\",\"\\u0066ire\":null}", "\"a\"", NULL},
     };
 
     (void)state;

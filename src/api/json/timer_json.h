@@ -12,6 +12,14 @@
 #include "timer/schedule.h"
 #include "timer/target_pauses.h"
 
+/* What to do with an `after` that is a number from 1 to 59,999: milliseconds, which many tools mean
+ * as seconds. */
+enum timer_json_bare {
+    TIMER_JSON_BARE_NOTED,   /* it is taken, and the caller is told */
+    TIMER_JSON_BARE_TAKEN,   /* the client says that it counts in milliseconds */
+    TIMER_JSON_BARE_REFUSED, /* it needs a unit */
+};
+
 /* Limits of a request, from the settings and the tenant. */
 struct timer_json_limits {
     size_t payload_bytes_max;
@@ -26,7 +34,9 @@ struct timer_json_limits {
                                     const struct target *target, struct error *ret_error);
     void *target_context;
     struct zone_source zones;
-    struct bytes trace; /* the traceparent of the request; kept with what it creates */
+    enum timer_json_bare bare_after;
+    bool *is_after_bare; /* is set with BARE_NOTED; NULL: the caller does not want to know */
+    struct bytes trace;  /* the traceparent of the request; kept with what it creates */
 };
 
 /* Reads the body of a create. `now` is the coming millisecond (wall_coming). `due` becomes

@@ -10,6 +10,8 @@
 
 #define BIT(field) TIMER_FIELD_BIT(field)
 
+#define AFTER_NUMBER_LEAST UINT64_C(60000) /* a smaller number looks like seconds */
+
 #define AT_NUMBER_LEAST UINT64_C(100000000000) /* in 1973; as seconds, in the year 5138 */
 
 /* Limits of `retry`. */
@@ -89,6 +91,11 @@ bool timer_parse_removes(struct timer_parse *parse)
     return parse->is_patch && json_peek(&parse->reader) == JSON_NULL;
 }
 
+bool timer_parse_is_absent(struct timer_parse *parse)
+{
+    return !parse->is_patch && json_peek(&parse->reader) == JSON_NULL;
+}
+
 enum error_code timer_parse_skip(struct timer_parse *parse)
 {
     return json_skip(&parse->reader, NULL) ? ERROR_NONE : timer_parse_not_json(parse);
@@ -161,11 +168,31 @@ enum error_code timer_parse_duration_in(struct timer_parse *parse, const char *p
 
 /* ---- when ---- */
 
+/* Tells the caller of a number that looks like seconds, or refuses it. */
+static enum error_code check_bare_after(struct timer_parse *parse, uint64_t after_ms)
+{
+    const struct timer_json_limits *limits = parse->limits;
+
+    if (after_ms == 0 || after_ms >= AFTER_NUMBER_LEAST)
+        return ERROR_NONE;
+    if (limits->bare_after == TIMER_JSON_BARE_REFUSED)
+        return timer_parse_invalid(
+            parse, "#/after",
+            "A number is milliseconds: give a unit, as in \"%llums\" or \"%llus\"",
+            (unsigned long long)after_ms, (unsigned long long)after_ms);
+    if (limits->bare_after == TIMER_JSON_BARE_NOTED && limits->is_after_bare)
+        *limits->is_after_bare = true;
+    return ERROR_NONE;
+}
+
 static enum error_code read_after(struct timer_parse *parse)
 {
+    const bool is_number = json_peek(&parse->reader) == JSON_NUMBER;
     uint64_t after_ms;
     enum error_code code = timer_parse_read_duration(parse, "#/after", &after_ms);
 
+    if (!code && is_number)
+        code = check_bare_after(parse, after_ms);
     if (code)
         return code;
     if (after_ms == 0)
@@ -256,6 +283,8 @@ static enum error_code read_retry_field(struct timer_parse *parse, struct bytes 
             break;
     if (field == RETRY_FIELD_COUNT)
         return timer_parse_unknown(parse, "#/retry", name, retry_fields, RETRY_FIELD_COUNT);
+    if (timer_parse_is_absent(parse))
+        return timer_parse_skip(parse);
     if (*seen & 1u << field) {
         char pointer[32];
         timer_pointer("#/retry", name, pointer, sizeof(pointer));
@@ -347,6 +376,8 @@ enum error_code timer_parse_read_field(void *reading, struct bytes name)
 
     if (field == FIELD_COUNT)
         return timer_parse_unknown_field(parse, name);
+    if (field != FIELD_payload && timer_parse_is_absent(parse))
+        return timer_parse_skip(parse); /* a payload may be null */
     if (fields[field].use != FIELD_SETTABLE || parse->seen & UINT32_C(1) << field) {
         char pointer[32];
         timer_pointer("#", name, pointer, sizeof(pointer));

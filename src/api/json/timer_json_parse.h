@@ -140,6 +140,9 @@ enum timer_field timer_field_find(struct bytes name);
 /* Whether the next value is a null that removes a member: in a patch. */
 bool timer_parse_removes(struct timer_parse *parse);
 
+/* Whether the next value is a null that stands for a field that is left out: outside a patch. */
+bool timer_parse_is_absent(struct timer_parse *parse);
+
 /* Passes over the next value. */
 enum error_code timer_parse_skip(struct timer_parse *parse);
 

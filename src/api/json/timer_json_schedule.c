@@ -29,25 +29,45 @@ enum error_code timer_parse_until(struct timer_parse *parse)
 }
 
 /* Texts that are stored as they are: nothing in them is ever escaped. */
+static enum error_code check_plain(struct timer_parse *parse, const char *pointer,
+                                   struct bytes text)
+{
+    for (size_t i = 0; i < text.size; i++)
+        if (text.data[i] < ' ' || text.data[i] > '~' || memchr("\"\\", text.data[i], 2))
+            return timer_parse_invalid(parse, pointer, "It has a character that does not belong");
+    return ERROR_NONE;
+}
+
 static enum error_code read_plain(struct timer_parse *parse, const char *pointer,
                                   struct bytes *ret_text)
 {
-    enum error_code code = timer_parse_string(parse, pointer, ret_text);
+    const enum error_code code = timer_parse_string(parse, pointer, ret_text);
 
-    for (size_t i = 0; !code && i < ret_text->size; i++)
-        if (ret_text->data[i] < ' ' || ret_text->data[i] > '~' ||
-            memchr("\"\\", ret_text->data[i], 2))
-            code = timer_parse_invalid(parse, pointer, "It has a character that does not belong");
-    return code;
+    return code ? code : check_plain(parse, pointer, *ret_text);
+}
+
+/* A tab between fields becomes a blank, as crontabs have both. In JSON it is an escape, so the text
+ * lies in the scratch. */
+static void cron_replace_tabs(struct timer_parse *parse, struct bytes text)
+{
+    for (size_t i = 0; i < text.size; i++)
+        if (text.data[i] == '\t')
+            parse->scratch.data[(size_t)(text.data - parse->scratch.data) + i] = ' ';
 }
 
 enum error_code timer_parse_cron(struct timer_parse *parse)
 {
     struct error error;
     struct cron cron;
-    enum error_code code = read_plain(parse, "#/cron", &parse->schedule.cron);
+    struct bytes text;
+    enum error_code code = timer_parse_string(parse, "#/cron", &text);
 
-    if (!code && cron_parse(parse->schedule.cron, &cron, &error))
+    if (code)
+        return code;
+    cron_replace_tabs(parse, text);
+    parse->schedule.cron = text;
+    code = check_plain(parse, "#/cron", text);
+    if (!code && (cron_parse(text, &cron, &error) || cron_check_weekdays(text, &error)))
         code = timer_parse_invalid_error(parse, "#/cron", &error);
     return code;
 }
@@ -101,6 +121,8 @@ static enum error_code read_late_member(struct timer_parse *parse, struct bytes 
 
     if (!is_missed && !bytes_equal(name, BYTES("drop_after")))
         return timer_parse_unknown(parse, "#/late", name, known, 2);
+    if (timer_parse_is_absent(parse))
+        return timer_parse_skip(parse);
     if (*seen & 1u << is_missed)
         return timer_parse_invalid(parse, pointer, "It is given twice");
     *seen |= 1u << is_missed;
@@ -144,7 +166,7 @@ enum error_code timer_parse_spread(struct timer_parse *parse)
             code = timer_parse_unknown(parse, "#/spread", name, known, 1);
         else if (parse->spread_window_ms)
             code = timer_parse_invalid(parse, "#/spread/window", "It is given twice");
-        else if (timer_parse_removes(parse))
+        else if (timer_parse_removes(parse) || timer_parse_is_absent(parse))
             code = timer_parse_skip(parse);
         else
             code = timer_parse_duration_in(parse, "#/spread/window", 1, SPREAD_MS_MAX,
@@ -256,7 +278,7 @@ enum error_code timer_schedule_keep(const struct timer *timer, uint32_t given, u
     if (recurs && spec.until.ms != WALL_NEVER.ms)
         buffer_printf(out, ",\"until\":%llu", (unsigned long long)spec.until.ms);
     spec.until = WALL_NEVER;
-    spec.from = (struct wall){0}; /* timer_parse_when_changed keeps it, and the spread */
+    spec.from = WALL_NEVER; /* timer_parse_when_changed keeps it, and the spread */
     spec.spread_ms = 0;
     if (!every)
         spec.every_ms = spec.count = 0;

@@ -90,6 +90,17 @@ static void document_append_response(enum error_code error, struct buffer *out)
     }
 }
 
+/* Whether the body of the call may have `after`, which can be a number that looks like seconds. */
+static bool document_takes_after(const struct route *route)
+{
+    const struct bytes path = bytes_of(route->path), touch = BYTES("/touch");
+
+    return strcmp(route->method, "PUT") == 0 || strcmp(route->method, "PATCH") == 0 ||
+           bytes_equal(path, BYTES("/v1/timers")) ||
+           (path.size > touch.size &&
+            memcmp(path.data + path.size - touch.size, touch.data, touch.size) == 0);
+}
+
 /* The headers that core/call.c adds to an answer of this kind. */
 static void document_append_headers(const struct route *route, int status, struct buffer *out)
 {
@@ -97,11 +108,15 @@ static void document_append_headers(const struct route *route, int status, struc
         status < 400 && route->docs.response && strcmp(route->docs.response, "Timer") == 0;
 
     if (is_timer)
-        buffer_printf(out, ",\"headers\":{\"ETag\":{\"$ref\":\"#/components/headers/ETag\"}%s}",
+        buffer_printf(out, ",\"headers\":{\"ETag\":{\"$ref\":\"#/components/headers/ETag\"}%s%s}",
                       status == 201 ? ",\"Location\":{\"$ref\":\"#/components/headers/Location\"},"
                                       "\"Idempotent-Replayed\":"
                                       "{\"$ref\":\"#/components/headers/Idempotent-Replayed\"}"
-                                    : "");
+                                    : "",
+                      document_takes_after(route)
+                          ? ",\"Tickwheel-Warning\":"
+                            "{\"$ref\":\"#/components/headers/Tickwheel-Warning\"}"
+                          : "");
     else if (status == 503)
         buffer_append_text(
             out, ",\"headers\":{\"Retry-After\":{\"$ref\":\"#/components/headers/Retry-After\"}}");

@@ -129,6 +129,8 @@ static enum error_code queues_json_read_field(void *context, struct bytes name)
             break;
     if (field == ASK_FIELD_COUNT)
         return queues_json_unknown_field(reading, name);
+    if (timer_parse_is_absent(&reading->parse))
+        return timer_parse_skip(&reading->parse);
     if (reading->seen & 1u << field)
         return strict_twice(&reading->parse, "#", name);
     reading->seen |= 1u << field;

@@ -157,7 +157,7 @@ static void queues_test_refuses(void **state)
         {LEASE, "{\"wait\":true}", "#/wait", 422},
         {LEASE, "{\"lease\":99}", "#/lease", 422},
         {LEASE, "{\"lease\":\"13h\"}", "#/lease", 422},
-        {LEASE, "{\"lease\":null}", "#/lease", 422},
+        {LEASE, "{\"lease\":[]}", "#/lease", 422},
         {LEASE, "{\"receipts\":[\"a\"]}", "#/receipts", 422},
         {LEASE, "{\"delay\":1}", "#/delay", 422},
         {ACK, "{}", "\"#\"", 422},

@@ -176,7 +176,8 @@ static size_t header_index(struct bytes line, struct bytes *ret_value)
                                         "Vary",
                                         "WWW-Authenticate",
                                         "Preference-Applied",
-                                        "X-Accel-Buffering"};
+                                        "X-Accel-Buffering",
+                                        "Tickwheel-Warning"};
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++) {
         size_t size = strlen(known[i]);

@@ -291,6 +291,9 @@ void batch_begin(struct call *call)
     batch->bytes_max = bytes_max;
     lines_init(&batch->lines, call->body_bytes_max);
     batch->limits = call_timer_limits(call);
+    batch->limits.is_after_bare = NULL;
+    if (batch->limits.bare_after == TIMER_JSON_BARE_NOTED)
+        batch->limits.bare_after = TIMER_JSON_BARE_REFUSED;
     batch->limits.tenant = caller_tenant(&batch->caller);
     batch->parent = call->trace;
     batch->limits.trace = call_trace(call, batch->trace);

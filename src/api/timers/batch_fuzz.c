@@ -50,7 +50,8 @@ static void expect_line(struct expected *expected, struct bytes line)
     const struct timer_json_limits limits = {.payload_bytes_max = config->payload_bytes_max,
                                              .target_bytes_max = config->target_bytes_max,
                                              .labels_max = config->labels_max,
-                                             .headers_bytes_max = config->headers_bytes_max};
+                                             .headers_bytes_max = config->headers_bytes_max,
+                                             .bare_after = TIMER_JSON_BARE_REFUSED};
 
     expected->number++;
     line.size -= line.size > 0 && line.data[line.size - 1] == '\r';

@@ -255,7 +255,7 @@ static void creates_what_came_before_the_client_left(void **state)
 
         buffer_init(&body);
         lines_append(&body, 0, lines);
-        buffer_append_text(&body, "{\"after\":1,\"target\":\"http://a.example/\"}");
+        buffer_append_text(&body, "{\"after\":\"1ms\",\"target\":\"http://a.example/\"}");
         struct client client;
         client_open(&client, api_port(fixture->api));
         client_printf(&client,

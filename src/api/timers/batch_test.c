@@ -95,7 +95,7 @@ static void takes_any_cut(void **state)
     struct client *client = &fixture->client;
     struct bytes body =
         BYTES("{\"after\":\"1h\",\"target\":\"http://a.example/\",\"payload\":0}\n\r\n"
-              "x\n{\"after\":1000,\"target\":\"http://a.example/\",\"payload\":\"\xc3\xa4\"}");
+              "x\n{\"after\":60000,\"target\":\"http://a.example/\",\"payload\":\"\xc3\xa4\"}");
 
     for (size_t cut = 1; cut < body.size; cut++) {
         for (int is_chunked = 0; is_chunked < 2; is_chunked++) {
@@ -273,7 +273,8 @@ static void bounds_commands_by_bytes(void **state)
     struct buffer body;
     buffer_init(&body);
     for (int i = 0; i < 3000; i++)
-        buffer_printf(&body, "{\"after\":1,\"target\":\"http://a.example/\",\"payload\":\"%s\"}\n",
+        buffer_printf(&body,
+                      "{\"after\":\"1ms\",\"target\":\"http://a.example/\",\"payload\":\"%s\"}\n",
                       pad);
     fixture_ask(fixture, "POST", NDJSON_PATH, NDJSON_MINIMAL, buffer_bytes(&body), 200, NULL);
     assert_true(
@@ -282,9 +283,49 @@ static void bounds_commands_by_bytes(void **state)
     buffer_deinit(&body);
 }
 
+/* A number of `after` that looks like seconds needs a unit, unless the client says that it counts
+ * in milliseconds. One timer alone is created, with a warning. A byte order mark is skipped. */
+/* proves: after-bare, batch */
+static void numbers_need_a_unit(void **state)
+{
+    struct api_fixture *fixture = *state;
+    static const char body[] = "\xef\xbb\xbf{\"after\":1800,\"target\":\"http://a.example/\"}\n"
+                               "{\"after\":59999,\"target\":\"http://a.example/\"}\n"
+                               "{\"after\":60000,\"target\":\"http://a.example/\"}\n"
+                               "{\"after\":0,\"target\":\"http://a.example/\"}\n"
+                               "{\"after\":\"1800ms\",\"target\":\"http://a.example/\"}\n";
+
+    fixture_ask(fixture, "POST", "/v1/timers/batch", "Content-Type: application/x-ndjson\r\n",
+                bytes_of(body), 200, NULL);
+    assert_true(reply_body_contains(&fixture->reply, "{\"line\":1,"));
+    assert_true(reply_body_contains(
+        &fixture->reply,
+        "A number is milliseconds: give a unit, as in \\\"1800ms\\\" or \\\"1800s\\\""));
+    assert_true(reply_body_contains(&fixture->reply, "{\"line\":2,"));
+    assert_false(reply_body_contains(&fixture->reply, "{\"line\":3,"));
+    fixture_ask(fixture, "POST", "/v1/timers/batch",
+                "Content-Type: application/x-ndjson\r\n"
+                "Prefer: return=minimal, after=milliseconds\r\n",
+                bytes_of(body), 200, NULL);
+    assert_true(reply_body_contains(&fixture->reply, "\"created\":5"));
+
+    const struct bytes one = BYTES("\xef\xbb\xbf{\"after\":1800,\"target\":\"http://a.example/\"}");
+    fixture_ask(fixture, "POST", "/v1/timers", FIXTURE_JSON, one, 201, NULL);
+    assert_non_null(reply_header(&fixture->reply, "Tickwheel-Warning").data);
+    fixture_ask(fixture, "POST", "/v1/timers", FIXTURE_JSON "Prefer: after=milliseconds\r\n", one,
+                201, NULL);
+    assert_null(reply_header(&fixture->reply, "Tickwheel-Warning").data);
+    fixture_ask(fixture, "POST", "/v1/timers", FIXTURE_JSON "Prefer: after=unit\r\n", one, 422,
+                "invalid");
+    fixture_ask(fixture, "POST", "/v1/timers", FIXTURE_JSON,
+                BYTES("{\"after\":60000,\"target\":\"http://a.example/\"}"), 201, NULL);
+    assert_null(reply_header(&fixture->reply, "Tickwheel-Warning").data);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(numbers_need_a_unit, batch_test_setup, batch_test_teardown),
         cmocka_unit_test_setup_teardown(answers_each_line, batch_test_setup, batch_test_teardown),
         cmocka_unit_test_setup_teardown(answers_batches_of_nothing, batch_test_setup,
                                         batch_test_teardown),

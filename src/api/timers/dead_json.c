@@ -217,6 +217,8 @@ static enum error_code dead_json_read_field(void *context, struct bytes name)
             break;
     if (field == DEAD_FIELD_COUNT)
         return timer_parse_unknown(&reading->parse, "#", name, fields, DEAD_FIELD_COUNT);
+    if (timer_parse_is_absent(&reading->parse))
+        return timer_parse_skip(&reading->parse);
     if (reading->seen & 1u << field)
         return strict_twice(&reading->parse, "#", name);
     reading->seen |= 1u << field;

@@ -524,7 +524,7 @@ static void dead_test_refuses(void **state)
         {"{\"new_target\":\"queue:a\"}", "\"#\"", 422},
         {"{\"all\":true,\"new_target\":\"gopher://a\"}", "#/new_target", 422},
         {"{\"all\":true,\"new_target\":\"\"}", "#/new_target", 422},
-        {"{\"all\":true,\"new_target\":null}", "#/new_target", 422},
+        {"{\"all\":null,\"new_target\":\"queue:a\"}", "#", 422},
         {"{\"all\":true,\"all\":true}", "#/all", 422},
         {"{\"everything\":true}", "#/everything", 422},
     };

@@ -45,6 +45,8 @@ static enum error_code pause_read_field(void *context, struct bytes name)
 
     if (!is_note && !bytes_equal(name, BYTES("until")))
         return timer_parse_unknown(&reading->parse, "#", name, known, 2);
+    if (timer_parse_is_absent(&reading->parse))
+        return timer_parse_skip(&reading->parse);
     if (*has)
         return strict_twice(&reading->parse, "#", name);
     *has = true;

@@ -34,7 +34,7 @@ def instant(value: Instant) -> Union[str, int]:
 
 def duration(value: Duration) -> Union[str, int]:
     """A timedelta is rounded up to the millisecond, as the service rounds."""
-    return -(-value // timedelta(milliseconds=1)) if isinstance(value, timedelta) else value
+    return f"{-(-value // timedelta(milliseconds=1))}ms" if isinstance(value, timedelta) else value
 
 
 def _data(json: Json) -> Optional[bytes]:

@@ -36,8 +36,8 @@ final class Json {
     }
 
     /** Rounded up to the millisecond, as the service rounds. */
-    static long milliseconds(Duration duration) {
-        return duration.plusNanos(999_999).toMillis();
+    static String milliseconds(Duration duration) {
+        return duration.plusNanos(999_999).toMillis() + "ms";
     }
 
     static byte[] bytes(Object value) {
