@@ -319,6 +319,20 @@ static void log_dead_dropped(const struct service *service, uint64_t *logged)
     *logged = dropped; /* less when a partition has got another engine */
 }
 
+/* Logs timers that should have fired over ten minutes ago and that no phase knew: a bug. */
+static void log_missed_found(const struct service *service, uint64_t *logged)
+{
+    const uint64_t found = node_missed_found(service->node);
+
+    if (found > *logged) {
+        struct event_log_line line;
+        event_log_begin(&line, &service->log, EVENT_LOG_ERROR, "missed_found");
+        event_log_number(&line, "count", found - *logged);
+        event_log_end(&line);
+    }
+    *logged = found; /* less when a partition has got another engine */
+}
+
 /* Logs each time zone that timers need and that is not on the machine, and each that is there again
  * or not needed any more. */
 static void log_zones(const struct service *service, struct zones_missing *logged)
@@ -391,7 +405,7 @@ static int run_until_signal(struct service *service, struct instant started)
     char reason_logged[sizeof(((struct node_health *)NULL)->reason)] = "recovering";
     struct broker_logged logged[BROKERS_MAX] = {{0}};
     struct node_damage damage_logged = {.found = ""};
-    uint64_t dropped_logged = 0;
+    uint64_t dropped_logged = 0, missed_logged = 0;
     struct zones_missing zones_logged = {.count = 0};
     struct instant zones_looked = instant_now();
 
@@ -414,6 +428,7 @@ static int run_until_signal(struct service *service, struct instant started)
         log_brokers(service, logged);
         log_damage(service, &damage_logged);
         log_dead_dropped(service, &dropped_logged);
+        log_missed_found(service, &missed_logged);
         given_up_log_write(&service->given_up_log, instant_now());
         if (target_log_write_omitted(&service->target_log, instant_now()) && has_started)
             poll_ms = RUNNING_POLL_MS / 2;

@@ -13,65 +13,69 @@
 
 /* struct engine_stats: a COUNTER counts since the engine was created, a GAUGE is the present value.
  * Both are summed over engines. */
-#define METRIC_ENGINE_LIST(X)                                                                   \
-    X(TIMERS_PENDING, pending, GAUGE, "tickwheel_timers_pending", "", 1,                        \
-      "Live timers, on disk and in memory.")                                                    \
-    X(TIMERS_CREATED, created, COUNTER, "tickwheel_timers_created_total", "", 1,                \
-      "Timers created, reports included.")                                                      \
-    X(TIMERS_FIRED, fired, COUNTER, "tickwheel_timers_fired_total", "", 1,                      \
-      "Firings delivered with success.")                                                        \
-    X(TIMERS_CANCELLED, cancelled, COUNTER, "tickwheel_timers_cancelled_total", "", 1,          \
-      "Timers cancelled.")                                                                      \
-    X(TIMERS_DEAD, dead, COUNTER, "tickwheel_timers_dead_total", "", 1,                         \
-      "Timers that became dead: out of attempts, or refused for good.")                         \
-    X(FIRINGS_GIVEN_UP, given_up, COUNTER, "tickwheel_firings_given_up_total", "", 1,           \
-      "Firings that ended without success; a timer that repeats goes on with its next.")        \
-    X(DEAD_LETTERS, dead_letters, GAUGE, "tickwheel_dead_letters", "", 1,                       \
-      "Dead letters that are kept.")                                                            \
-    X(DEAD_BYTES, dead_bytes, GAUGE, "tickwheel_dead_bytes", "", 1,                             \
-      "Size of the dead letters that are kept.")                                                \
-    X(DEAD_DROPPED, dead_dropped, COUNTER, "tickwheel_dead_dropped_total", "", 1,               \
-      "Dead letters dropped before their time because of dead_bytes_max.")                      \
-    X(TIMERS_PAUSED, paused, COUNTER, "tickwheel_timers_paused_total", "", 1, "Timers paused.") \
-    X(TIMERS_RESUMED, resumed, COUNTER, "tickwheel_timers_resumed_total", "", 1,                \
-      "Timers resumed, by a call or at the time until which they were paused.")                 \
-    X(TIMERS_DROPPED, dropped, COUNTER, "tickwheel_timers_dropped_total", "", 1,                \
-      "Firings dropped because they were later than their timer allows.")                       \
-    X(SCHEDULE_WAITS, schedule_waits, COUNTER, "tickwheel_schedule_waits_total", "", 1,         \
-      "Times that a due firing was put off because its time zone is not on this machine.")      \
-    X(TIMERS_TOUCHED, touched, COUNTER, "tickwheel_timers_touched_total", "", 1,                \
-      "Due times extended by a short record beside the timer's row.")                           \
-    X(TIMERS_MOVED_ON, rows_moved, COUNTER, "tickwheel_timers_moved_on_total", "", 1,           \
-      "Rows of touched timers moved to their new time when the old time came.")                 \
-    X(TIMERS_SPILLED, spilled, COUNTER, "tickwheel_timers_spilled_total", "", 1,                \
-      "Due timers spilled to the storage because their dispatch queue had no room.")            \
-    X(TIMERS_RELOADED, reloaded, COUNTER, "tickwheel_timers_reloaded_total", "", 1,             \
-      "Spilled timers read back into memory when their dispatch queue had room.")               \
-    X(TIMERS_IN_MEMORY, in_memory, GAUGE, "tickwheel_timers_in_memory", "", 1,                  \
-      "Timers in memory.")                                                                      \
-    X(NEAR_BYTES, near_bytes, GAUGE, "tickwheel_near_bytes", "", 1,                             \
-      "Memory of the timers in memory.")                                                        \
-    X(TIMERS_IN_DOUBT, in_doubt, GAUGE, "tickwheel_timers_in_doubt", "", 1,                     \
-      "Timers with a failed write that the disk may hold or not.")                              \
-    X(IN_DOUBT_BYTES, in_doubt_bytes, GAUGE, "tickwheel_in_doubt_bytes", "", 1,                 \
-      "Memory of the timers in doubt, not in tickwheel_near_bytes.")                            \
-    X(ATTEMPTS, attempts, COUNTER, "tickwheel_attempts_total", "", 1,                           \
-      "Delivery attempts that were answered or timed out.")                                     \
-    X(ATTEMPTS_FAILED, attempts_failed, COUNTER, "tickwheel_attempts_failed_total", "", 1,      \
-      "Delivery attempts that failed and may be repeated.")                                     \
-    X(DELIVERIES_INFLIGHT, inflight, GAUGE, "tickwheel_deliveries_inflight", "", 1,             \
-      "Deliveries without an outcome yet.")                                                     \
-    X(DELIVERIES_UNPROVEN, unproven, GAUGE, "tickwheel_deliveries_unproven", "", 1,             \
-      "Of them, webhooks to targets that did not answer lately.")                               \
-    X(DELIVERIES_LEASED, pulled, GAUGE, "tickwheel_deliveries_leased", "", 1,                   \
-      "Deliveries in flight that workers have leased.")                                         \
-    X(DELIVERIES_WAITING, waiting, GAUGE, "tickwheel_deliveries_waiting", "", 1,                \
-      "Due timers that wait in a dispatch queue for room at their target, or for a worker.")    \
-    X(TIMERS_CATCHING_UP, catching_up, GAUGE, "tickwheel_timers_catching_up", "", 1,            \
-      "Overdue timers that wait because of catch_up_rate_max.")                                 \
-    X(PARTITIONS_UNREADABLE, unreadable, GAUGE, "tickwheel_partitions_unreadable", "", 1,       \
-      "Partitions that cannot be read and refuse creates.")                                     \
-    X(STORAGE_FAILURES, storage_failures, COUNTER, "tickwheel_storage_failures_total", "", 1,   \
+#define METRIC_ENGINE_LIST(X)                                                                     \
+    X(TIMERS_PENDING, pending, GAUGE, "tickwheel_timers_pending", "", 1,                          \
+      "Live timers, on disk and in memory.")                                                      \
+    X(TIMERS_CREATED, created, COUNTER, "tickwheel_timers_created_total", "", 1,                  \
+      "Timers created, reports included.")                                                        \
+    X(TIMERS_FIRED, fired, COUNTER, "tickwheel_timers_fired_total", "", 1,                        \
+      "Firings delivered with success.")                                                          \
+    X(TIMERS_CANCELLED, cancelled, COUNTER, "tickwheel_timers_cancelled_total", "", 1,            \
+      "Timers cancelled.")                                                                        \
+    X(TIMERS_DEAD, dead, COUNTER, "tickwheel_timers_dead_total", "", 1,                           \
+      "Timers that became dead: out of attempts, or refused for good.")                           \
+    X(FIRINGS_GIVEN_UP, given_up, COUNTER, "tickwheel_firings_given_up_total", "", 1,             \
+      "Firings that ended without success; a timer that repeats goes on with its next.")          \
+    X(DEAD_LETTERS, dead_letters, GAUGE, "tickwheel_dead_letters", "", 1,                         \
+      "Dead letters that are kept.")                                                              \
+    X(DEAD_BYTES, dead_bytes, GAUGE, "tickwheel_dead_bytes", "", 1,                               \
+      "Size of the dead letters that are kept.")                                                  \
+    X(DEAD_DROPPED, dead_dropped, COUNTER, "tickwheel_dead_dropped_total", "", 1,                 \
+      "Dead letters dropped before their time because of dead_bytes_max.")                        \
+    X(TIMERS_PAUSED, paused, COUNTER, "tickwheel_timers_paused_total", "", 1, "Timers paused.")   \
+    X(TIMERS_RESUMED, resumed, COUNTER, "tickwheel_timers_resumed_total", "", 1,                  \
+      "Timers resumed, by a call or at the time until which they were paused.")                   \
+    X(TIMERS_DROPPED, dropped, COUNTER, "tickwheel_timers_dropped_total", "", 1,                  \
+      "Firings dropped because they were later than their timer allows.")                         \
+    X(SCHEDULE_WAITS, schedule_waits, COUNTER, "tickwheel_schedule_waits_total", "", 1,           \
+      "Times that a due firing was put off because its time zone is not on this machine.")        \
+    X(TIMERS_ZONELESS, zoneless, GAUGE, "tickwheel_timers_zoneless", "", 1,                       \
+      "Live timers whose time zone is not on this machine, as of the last scan of all rows.")     \
+    X(MISSED_FOUND, missed_found, COUNTER, "tickwheel_missed_found_total", "", 1,                 \
+      "Timers over ten minutes overdue that no phase of the engine knew; 0 unless it has a bug.") \
+    X(TIMERS_TOUCHED, touched, COUNTER, "tickwheel_timers_touched_total", "", 1,                  \
+      "Due times extended by a short record beside the timer's row.")                             \
+    X(TIMERS_MOVED_ON, rows_moved, COUNTER, "tickwheel_timers_moved_on_total", "", 1,             \
+      "Rows of touched timers moved to their new time when the old time came.")                   \
+    X(TIMERS_SPILLED, spilled, COUNTER, "tickwheel_timers_spilled_total", "", 1,                  \
+      "Due timers spilled to the storage because their dispatch queue had no room.")              \
+    X(TIMERS_RELOADED, reloaded, COUNTER, "tickwheel_timers_reloaded_total", "", 1,               \
+      "Spilled timers read back into memory when their dispatch queue had room.")                 \
+    X(TIMERS_IN_MEMORY, in_memory, GAUGE, "tickwheel_timers_in_memory", "", 1,                    \
+      "Timers in memory.")                                                                        \
+    X(NEAR_BYTES, near_bytes, GAUGE, "tickwheel_near_bytes", "", 1,                               \
+      "Memory of the timers in memory.")                                                          \
+    X(TIMERS_IN_DOUBT, in_doubt, GAUGE, "tickwheel_timers_in_doubt", "", 1,                       \
+      "Timers with a failed write that the disk may hold or not.")                                \
+    X(IN_DOUBT_BYTES, in_doubt_bytes, GAUGE, "tickwheel_in_doubt_bytes", "", 1,                   \
+      "Memory of the timers in doubt, not in tickwheel_near_bytes.")                              \
+    X(ATTEMPTS, attempts, COUNTER, "tickwheel_attempts_total", "", 1,                             \
+      "Delivery attempts that were answered or timed out.")                                       \
+    X(ATTEMPTS_FAILED, attempts_failed, COUNTER, "tickwheel_attempts_failed_total", "", 1,        \
+      "Delivery attempts that failed and may be repeated.")                                       \
+    X(DELIVERIES_INFLIGHT, inflight, GAUGE, "tickwheel_deliveries_inflight", "", 1,               \
+      "Deliveries without an outcome yet.")                                                       \
+    X(DELIVERIES_UNPROVEN, unproven, GAUGE, "tickwheel_deliveries_unproven", "", 1,               \
+      "Of them, webhooks to targets that did not answer lately.")                                 \
+    X(DELIVERIES_LEASED, pulled, GAUGE, "tickwheel_deliveries_leased", "", 1,                     \
+      "Deliveries in flight that workers have leased.")                                           \
+    X(DELIVERIES_WAITING, waiting, GAUGE, "tickwheel_deliveries_waiting", "", 1,                  \
+      "Due timers that wait in a dispatch queue for room at their target, or for a worker.")      \
+    X(TIMERS_CATCHING_UP, catching_up, GAUGE, "tickwheel_timers_catching_up", "", 1,              \
+      "Overdue timers that wait because of catch_up_rate_max.")                                   \
+    X(PARTITIONS_UNREADABLE, unreadable, GAUGE, "tickwheel_partitions_unreadable", "", 1,         \
+      "Partitions that cannot be read and refuse creates.")                                       \
+    X(STORAGE_FAILURES, storage_failures, COUNTER, "tickwheel_storage_failures_total", "", 1,     \
       "Reads and commits that failed.")
 
 /* struct targets_stats. */

@@ -10,6 +10,7 @@
 #include "engine/lookup.h"
 #include "engine/outcome.h"
 #include "engine/reload.h"
+#include "engine/second_scan.h"
 #include "engine/spill.h"
 #include "engine/watermark.h"
 #include "engine/window.h"
@@ -28,14 +29,16 @@ static bool engine_create_modules(struct engine *engine, const struct storage_me
     engine->spill = spill_create();
     engine->window = window_create(meta->watermark, engine->now);
     engine->dead = dead_create(engine->now);
+    engine->second_scan = second_scan_create();
     engine->watermark = watermark_create(meta, engine->now);
     engine->commit = commit_create();
     engine->entries = entries_create(engine->options.near_bytes_max / RECENT_SHARE);
     engine->effects = effects_create();
     engine->history = history_create(engine->options.history_max);
     return engine->commands && engine->lookup && engine->reload && engine->dispatch &&
-           engine->spill && engine->window && engine->dead && engine->watermark && engine->commit &&
-           engine->entries && engine->effects && engine->history;
+           engine->spill && engine->window && engine->dead && engine->second_scan &&
+           engine->watermark && engine->commit && engine->entries && engine->effects &&
+           engine->history;
 }
 
 struct engine *engine_create(const struct engine_options *options, const struct storage_meta *meta,
@@ -74,6 +77,7 @@ void engine_destroy(struct engine *engine)
     spill_destroy(engine->spill);
     window_destroy(engine->window);
     dead_destroy(engine->dead);
+    second_scan_destroy(engine->second_scan);
     watermark_destroy(engine->watermark);
     commit_destroy(engine->commit);
     entries_destroy(engine->entries);
@@ -100,6 +104,7 @@ static void engine_clock_went_back(struct engine *engine)
     dispatch_clock_went_back(engine, wheel);
     reload_clock_went_back(engine);
     dead_clock_went_back(engine);
+    second_scan_clock_went_back(engine);
     watermark_clock_went_back(engine);
     commit_clock_went_back(engine);
 }
@@ -163,6 +168,8 @@ static void engine_scan(struct engine *engine)
     if (window_is_ready(engine) && !window_is_reading(engine))
         dead_read(engine);
     engine->was_dead_scan = dead_is_reading(engine);
+    if (window_is_ready(engine) && !window_is_reading(engine))
+        second_scan_read(engine);
 }
 
 void engine_end(struct engine *engine)
@@ -265,6 +272,21 @@ static void engine_take_page(struct engine *engine, struct engine_read *read)
     }
 }
 
+/* Takes in the rows that the second scan found: they are due. */
+static void engine_take_missed(struct engine *engine, struct engine_read *read)
+{
+    struct storage_page *page = &read->page;
+
+    assert(engine->is_in_turn);
+    second_scan_read_back(engine, read, window_frontier(engine));
+    for (size_t i = 0; read->result == ERROR_NONE && i < page->count; i++) {
+        watermark_found(engine, page->timers[i]);
+        reload_row(engine, page->timers[i]);
+    }
+    if (read->result == ERROR_NONE)
+        page->count = 0; /* the timers are taken; the array goes with the read */
+}
+
 void engine_read_done(struct engine *engine, struct engine_read *read)
 {
     assert(engine_read_partition(read) == engine->options.partition);
@@ -279,6 +301,8 @@ void engine_read_done(struct engine *engine, struct engine_read *read)
         commands_page(engine, read);
     else if (dead_has_read(engine, read))
         dead_read_back(engine, read);
+    else if (second_scan_has_read(engine, read))
+        engine_take_missed(engine, read);
     else
         engine_take_page(engine, read);
     effects_read_back(engine, read);
@@ -371,7 +395,7 @@ struct wall engine_wake_at(const struct engine *engine)
     if (!engine->is_held && !engine->is_draining && dispatch_has_places(engine))
         return engine->now;
     if (window_is_ready(engine) && !window_is_reading(engine))
-        at = wall_min(at, dead_wake_at(engine));
+        at = wall_min(at, wall_min(dead_wake_at(engine), second_scan_wake_at(engine)));
     at = wall_min(at, commit_due_at(engine));
     return wall_min(wall_min(at, reload_wake_at(engine)), commit_wake_at(engine));
 }

@@ -87,6 +87,7 @@ struct engine_options {
     uint64_t dead_bytes_max;      /* footprint of dead letters; beyond it the oldest go */
     uint64_t watermark_interval_ms; /* how often the watermark is written when it moved */
     uint64_t storage_retry_ms;      /* pause after a failed batch or read */
+    uint64_t second_scan_ms;        /* between two walks of second_scan.h; 0: there are none */
     uint64_t ends_pace_ms;          /* ends of timers gather behind a batch, unless something waits
                                        for them; 0: they do not */
     size_t history_max;             /* deliveries of which is known what made them late */

@@ -11,6 +11,7 @@
  *   outcome     what an answer of a target means for the timer, and the report of it
  *   window      the wheel over the near future and the frontier of reading ahead
  *   dead        dead letters: where they lie, how much they take, and when they go
+ *   second_scan overdue rows that no phase knows, and rows whose time zone is missing
  *   watermark   where rows lie: the bounds that each batch carries
  *   commit      batches of changes, and timers in doubt
  *   entries     the timers in memory and their phases
@@ -56,6 +57,7 @@ struct engine {
     struct spill *spill;
     struct window *window;
     struct dead *dead;
+    struct second_scan *second_scan;
     struct watermark *watermark;
     struct commit *commit;
     struct entries *entries;

@@ -56,6 +56,15 @@ static void watermark_note_placed(struct engine *engine, const struct timer *tim
     assert(watermark->placed.ms >= watermark->placed_unsettled.ms);
 }
 
+/* A clock that stepped back can put a timer behind the watermark: then that goes back too. */
+static void watermark_keep_before(struct watermark *watermark, const struct timer *timer)
+{
+    watermark->at = wall_min(watermark->at, timer->at);
+    watermark->sample = wall_min(watermark->sample, timer->at);
+    watermark->trim = wall_min(watermark->trim, timer->at);
+    assert(watermark->sample.ms <= watermark->at.ms && watermark->trim.ms <= watermark->at.ms);
+}
+
 /* A timer is written: keeps watermark and trim at or before its row. */
 static void watermark_note(struct engine *engine, const struct entry *entry)
 {
@@ -74,11 +83,7 @@ static void watermark_note(struct engine *engine, const struct entry *entry)
         return;
     }
     watermark_note_placed(engine, timer);
-    /* A clock that stepped back can put a timer behind the watermark: then that goes back too. */
-    watermark->at = wall_min(watermark->at, timer->at);
-    watermark->sample = wall_min(watermark->sample, timer->at);
-    watermark->trim = wall_min(watermark->trim, timer->at);
-    assert(watermark->sample.ms <= watermark->at.ms && watermark->trim.ms <= watermark->at.ms);
+    watermark_keep_before(watermark, timer);
 }
 
 void watermark_write(struct engine *engine, struct write_note note)
@@ -183,6 +188,13 @@ void watermark_raise(struct engine *engine, struct wall oldest, size_t queued)
         watermark->trim.ms != watermark->meta_taken.trim.ms)
         commit_want_meta(engine);
     assert(watermark->sample.ms <= watermark->at.ms);
+}
+
+void watermark_found(struct engine *engine, const struct timer *timer)
+{
+    assert(engine->is_in_turn && !timer_is_final(timer->state));
+    watermark_keep_before(engine->watermark, timer);
+    engine->watermark->is_stale = true;
 }
 
 void watermark_mark_stale(struct engine *engine)

@@ -42,6 +42,9 @@ void watermark_raise(struct engine *engine, struct wall oldest, size_t queued);
 /* Rows have changed since it was written. */
 void watermark_mark_stale(struct engine *engine);
 
+/* A live row was found that may lie before the watermark: that goes back to it. */
+void watermark_found(struct engine *engine, const struct timer *timer);
+
 /* The meta of a batch that is taken; and that such a batch failed, with its meta. */
 void watermark_fill_meta(struct engine *engine, struct storage_meta *ret_meta);
 void watermark_meta_failed(struct engine *engine);

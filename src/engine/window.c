@@ -6,6 +6,7 @@
 #include "engine/effects.h"
 #include "engine/engine_core.h"
 #include "engine/position.h"
+#include "engine/second_scan.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -410,7 +411,7 @@ bool window_is_reading(const struct engine *engine)
 {
     assert(engine->window->is_reading || !engine->window->is_reading_behind);
     assert(!engine->window->is_reading || !dead_is_reading(engine));
-    return engine->window->is_reading || dead_is_reading(engine);
+    return engine->window->is_reading || dead_is_reading(engine) || second_scan_is_reading(engine);
 }
 
 struct wall window_read_not_before(const struct engine *engine)

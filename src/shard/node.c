@@ -19,6 +19,9 @@
  * webhooks of the last CLUSTER_ENDS_PACE_MS are repeated, beside those in flight. */
 #define CLUSTER_ENDS_PACE_MS 200
 
+/* Between two looks for timers that the engine lost. */
+#define SECOND_SCAN_MS 60000
+
 #define NODE_USER_AGENT "tickwheel/" TICKWHEEL_VERSION
 
 static uint16_t node_outcome_partition(struct list *message)
@@ -97,6 +100,7 @@ struct engine_options node_engine_options(struct node *node, uint16_t partition,
     options.dead_retain_ms = config->dead_retain_ms;
     options.dead_bytes_max = config->dead_bytes_max / count;
     options.watermark_interval_ms = config->watermark_interval_ms;
+    options.second_scan_ms = SECOND_SCAN_MS;
     options.ends_pace_ms = *config->cluster_brokers ? CLUSTER_ENDS_PACE_MS : 0;
     options.seed = seed;
     options.zones = node_zones_used(node);

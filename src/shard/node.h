@@ -329,6 +329,9 @@ struct node_health {
 /* Dead letters that were dropped because of dead_bytes_max. */
 uint64_t node_dead_dropped(struct node *node);
 
+/* Timers that the second scan found overdue and in no phase (engine/second_scan.h). */
+uint64_t node_missed_found(struct node *node);
+
 /* What the storage found wrong when it was opened, and how the last read or commit failed, for the
  * log; empty: nothing. */
 struct node_damage {

@@ -197,6 +197,16 @@ uint64_t node_dead_dropped(struct node *node)
     return dropped;
 }
 
+uint64_t node_missed_found(struct node *node)
+{
+    pthread_mutex_lock(&node->report_lock);
+    uint64_t found = 0;
+    for (size_t i = 0; i < node->shard_count; i++)
+        found += node->shards[i].report.stats.missed_found;
+    pthread_mutex_unlock(&node->report_lock);
+    return found;
+}
+
 void node_damage(struct node *node, struct node_damage *ret_damage)
 {
     pthread_mutex_lock(&node->report_lock);

@@ -254,6 +254,9 @@ static void check_pending(struct world *world)
         if (stats.pending > damaged || meta.pending > damaged)
             world_fail(world, 0, "pending is counted", "%llu timers, %llu on disk, at the end",
                        (unsigned long long)stats.pending, (unsigned long long)meta.pending);
+        if (stats.missed_found)
+            world_fail(world, 0, LOST, "%llu timers in memory, but in no phase",
+                       (unsigned long long)stats.missed_found);
         engine_check(world->host.partitions[p].engine);
     }
 }

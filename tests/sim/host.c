@@ -266,6 +266,9 @@ static void end_life(struct world *world, struct sim_partition *partition)
 
     engine_stats(partition->engine, &stats);
     world->totals->reloaded += stats.reloaded;
+    if (stats.missed_found)
+        world_fail(world, 0, "acknowledged is never lost", "%llu timers were in no phase",
+                   (unsigned long long)stats.missed_found);
     workers_end(world, partition->index);
     engine_destroy(partition->engine);
     partition->engine = NULL;

@@ -66,6 +66,7 @@ static void draw_engine(struct sim_plan *plan, struct random *random)
         .retain_ms = CHOOSE(random, 0, 1, 50, 1000, 10000, 3600 * 1000),
         .watermark_interval_ms = CHOOSE(random, 1, 20, 100, 1000),
         .storage_retry_ms = CHOOSE(random, 1, 10, 100),
+        .second_scan_ms = CHOOSE(random, 0, 1000, 60000),
         .seed = random_next(random),
     };
     /* Otherwise a run is mostly watermarks: it waits for the window many times. */

@@ -152,6 +152,7 @@ ENGINE_MODULES = {
     "outcome": ("outcome",),
     "window": ("window",),
     "dead": ("dead",),
+    "second_scan": ("second_scan",),
     "watermark": ("watermark",),
     "commit": ("commit",),
     "effects": ("effects", "given_up", "feed_event"),

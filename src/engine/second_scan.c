@@ -1,0 +1,192 @@
+/* second_scan.c - finds overdue rows that no phase knows, and rows whose time zone is missing. */
+#include "engine/second_scan.h"
+
+#include "engine/effects.h"
+#include "engine/engine_core.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum {
+    SECOND_SCAN_ROWS = 512, /* of a page */
+    SECOND_SCAN_BYTES = 1 << 20,
+    SECOND_SCAN_PAUSE_MS = 20,    /* between two pages */
+    SECOND_SCAN_FULL_MS = 600000, /* between two walks over all rows while a zone is missing */
+};
+
+struct second_scan {
+    const struct engine_read *out; /* the read that is out, or NULL */
+    bool is_walking;
+    bool is_full;        /* this walk is over all rows */
+    bool was_full;       /* there was such a walk */
+    uint64_t generation; /* of the data of time zones when the last full walk began */
+    struct wall full_at; /* when that began */
+    struct storage_position at, to;
+    struct wall not_before; /* of the next page */
+    uint64_t zoneless;      /* rows without their zone, in this walk */
+};
+
+struct second_scan *second_scan_create(void)
+{
+    return calloc(1, sizeof(struct second_scan));
+}
+
+void second_scan_destroy(struct second_scan *second_scan)
+{
+    free(second_scan);
+}
+
+static uint64_t second_scan_generation(const struct engine *engine)
+{
+    const _Atomic uint64_t *generation = engine->options.zones.generation;
+
+    return generation ? atomic_load(generation) : 0;
+}
+
+static void second_scan_begin(struct engine *engine)
+{
+    struct second_scan *scan = engine->second_scan;
+    const uint64_t generation = second_scan_generation(engine);
+
+    assert(!scan->is_walking);
+    scan->is_full = !scan->was_full || generation != scan->generation ||
+                    (engine->stats.zoneless > 0 &&
+                     wall_since(scan->full_at, engine->now) >= SECOND_SCAN_FULL_MS);
+    scan->is_walking = true;
+    scan->zoneless = 0;
+    scan->at = (struct storage_position){0};
+    scan->to.at.ms =
+        engine->now.ms > SECOND_SCAN_LATE_MS ? engine->now.ms - SECOND_SCAN_LATE_MS : 0;
+    if (!scan->is_full)
+        return;
+    scan->to.at = STORAGE_DEAD_FROM;
+    scan->was_full = true;
+    scan->generation = generation;
+    scan->full_at = engine->now;
+}
+
+static void second_scan_end(struct engine *engine)
+{
+    struct second_scan *scan = engine->second_scan;
+
+    assert(scan->is_walking && !scan->out);
+    if (scan->is_full)
+        engine->stats.zoneless = scan->zoneless;
+    scan->is_walking = false;
+    scan->not_before = wall_add(engine->now, engine->options.second_scan_ms);
+}
+
+static void second_scan_pause(struct engine *engine, uint64_t ms)
+{
+    assert(engine->is_in_turn);
+    engine->second_scan->not_before = wall_add(engine->now, ms);
+}
+
+void second_scan_read(struct engine *engine)
+{
+    struct second_scan *scan = engine->second_scan;
+    const uint32_t rows_max = engine->options.scan_rows_max;
+
+    assert(engine->is_in_turn && !scan->out);
+    if (!engine->options.second_scan_ms || engine->is_draining ||
+        engine->now.ms < scan->not_before.ms)
+        return;
+    if (!scan->is_walking)
+        second_scan_begin(engine);
+    if (!storage_position_before(scan->at, scan->to)) {
+        second_scan_end(engine);
+        return;
+    }
+    struct engine_read *read = calloc(1, sizeof(*read));
+    if (!read) {
+        second_scan_pause(engine, engine->options.storage_retry_ms);
+        return;
+    }
+    read->kind = ENGINE_READ_SCAN;
+    read->scan = (struct storage_scan){
+        .partition = engine->options.partition,
+        .kind = STORAGE_SCAN_LIVE,
+        .from = scan->at,
+        .to = scan->to,
+        .rows_max = rows_max < SECOND_SCAN_ROWS ? rows_max : SECOND_SCAN_ROWS,
+        .bytes_max = SECOND_SCAN_BYTES,
+    };
+    scan->out = read;
+    effects_read(engine, read);
+}
+
+bool second_scan_is_reading(const struct engine *engine)
+{
+    return engine->second_scan->out;
+}
+
+bool second_scan_has_read(const struct engine *engine, const struct engine_read *read)
+{
+    assert(engine->is_in_turn);
+    return read == engine->second_scan->out;
+}
+
+/* A timer in memory is newer than its row; a row behind the frontier has not been read yet. */
+static bool second_scan_is_missed(const struct engine *engine, const struct timer *timer,
+                                  struct storage_position frontier)
+{
+    const struct wall due = wall_max(timer->at, timer->due);
+
+    return timer->state != TIMER_PAUSED && due.ms + SECOND_SCAN_LATE_MS <= engine->now.ms &&
+           storage_position_before(position_of(timer), frontier) &&
+           !entries_find(engine->entries, timer->id.serial);
+}
+
+static bool second_scan_lacks_zone(const struct engine *engine, const struct timer *timer)
+{
+    struct schedule schedule;
+
+    return timer->texts.schedule.size &&
+           schedule_of(timer, &engine->options.zones, &schedule, NULL) == ERROR_NOT_FOUND;
+}
+
+void second_scan_read_back(struct engine *engine, struct engine_read *read,
+                           struct storage_position frontier)
+{
+    struct second_scan *scan = engine->second_scan;
+    struct storage_page *page = &read->page;
+    size_t kept = 0;
+
+    assert(engine->is_in_turn && scan->out == read);
+    scan->out = NULL;
+    second_scan_pause(engine,
+                      read->result ? engine->options.storage_retry_ms : SECOND_SCAN_PAUSE_MS);
+    if (read->result)
+        return;
+    for (size_t i = 0; i < page->count; i++) {
+        struct timer *timer = page->timers[i];
+
+        scan->zoneless += scan->is_full && second_scan_lacks_zone(engine, timer);
+        if (second_scan_is_missed(engine, timer, frontier))
+            page->timers[kept++] = timer;
+        else
+            timer_free(timer);
+    }
+    page->count = kept;
+    scan->at = page->next;
+    engine->stats.missed_found += kept;
+    if (!storage_position_before(scan->at, scan->to))
+        second_scan_end(engine);
+}
+
+struct wall second_scan_wake_at(const struct engine *engine)
+{
+    if (!engine->options.second_scan_ms || engine->second_scan->out || engine->is_draining)
+        return WALL_NEVER;
+    return engine->second_scan->not_before;
+}
+
+void second_scan_clock_went_back(struct engine *engine)
+{
+    struct second_scan *scan = engine->second_scan;
+
+    assert(engine->is_in_turn);
+    scan->not_before =
+        wall_min(scan->not_before, wall_add(engine->now, engine->options.second_scan_ms));
+    scan->full_at = wall_min(scan->full_at, engine->now);
+}
