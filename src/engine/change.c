@@ -193,6 +193,8 @@ void change_put(struct engine *engine, struct entry *entry, struct command *comm
     const bool is_kept = change_keeps_firing(engine, timer, texts.schedule, due);
     if (is_kept)
         texts.last_error = timer->texts.last_error;
+    if (is_kept || due.ms == timer->due.ms)
+        texts.zoned = timer->texts.zoned;
     struct timer *copy = change_successor(timer, &texts);
     if (copy) {
         copy->retry = asked->retry;

@@ -376,6 +376,8 @@ bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
         dispatch_queue_update(engine, queue);
         if (firing == OUTCOME_WAITS)
             outcome_waits(engine, entry);
+        else if (firing == OUTCOME_MOVES)
+            outcome_moves(engine, entry, due);
         else
             outcome_dropped(engine, entry);
         *ret_delivery = NULL;

@@ -272,7 +272,7 @@ static void engine_take_page(struct engine *engine, struct engine_read *read)
     }
 }
 
-/* Takes in the rows that the second scan found: they are due. */
+/* Takes in the rows that the second scan found: they are due, or their zone has other rules. */
 static void engine_take_missed(struct engine *engine, struct engine_read *read)
 {
     struct storage_page *page = &read->page;
@@ -280,8 +280,19 @@ static void engine_take_missed(struct engine *engine, struct engine_read *read)
     assert(engine->is_in_turn);
     second_scan_read_back(engine, read, window_frontier(engine));
     for (size_t i = 0; read->result == ERROR_NONE && i < page->count; i++) {
-        watermark_found(engine, page->timers[i]);
-        reload_row(engine, page->timers[i]);
+        struct timer *timer = page->timers[i];
+        struct wall due;
+
+        watermark_found(engine, timer);
+        if (!outcome_rederive(engine, timer, &due)) {
+            reload_row(engine, timer);
+            continue;
+        }
+        struct entry *entry = reload_take_in(engine, timer);
+        if (entry)
+            outcome_moves(engine, entry, due);
+        else
+            timer_free(timer); /* dispatch looks at it again */
     }
     if (read->result == ERROR_NONE)
         page->count = 0; /* the timers are taken; the array goes with the read */

@@ -90,8 +90,9 @@ static struct run outcome_run_without(const struct timer *timer, enum run_outcom
 }
 
 /* A firing is over: the timer shows why it failed, or nothing after a success; a timer that repeats
- * keeps its run. */
-static void outcome_set_run(struct engine *engine, struct entry *entry, const struct run *run)
+ * keeps its run, and `zoned`, the mark of its next firing. */
+static void outcome_set_run(struct engine *engine, struct entry *entry, const struct run *run,
+                            struct bytes zoned)
 {
     struct timer_texts texts = entry->timer->texts;
     const bool recurs = schedule_recurs(texts.schedule);
@@ -103,6 +104,7 @@ static void outcome_set_run(struct engine *engine, struct entry *entry, const st
     char room[RUNS_BYTES_MAX];
     if (recurs)
         texts.runs = runs_add(texts.runs, run, room);
+    texts.zoned = zoned;
     outcome_set_texts(engine, entry, &texts);
 }
 
@@ -162,21 +164,29 @@ static bool outcome_report(struct engine *engine, struct entry *entry, const str
     return true;
 }
 
+struct outcome_next {
+    struct wall due;
+    struct bytes zoned; /* its mark (timer/schedule.h), in `room` */
+    char room[SCHEDULE_MARK_SIZE];
+};
+
 /* When a timer that recurs fires next, seen from `now`; WALL_NEVER when it does not recur, or has
  * fired for the last time. False when that cannot be derived: its time zone is not on this machine,
  * or memory is short. */
 static bool outcome_next_due(const struct engine *engine, const struct timer *timer,
-                             struct wall now, struct wall *ret_due)
+                             struct wall now, struct outcome_next *ret_next)
 {
     struct schedule schedule;
 
     assert(!timer_is_final(timer->state) || timer->state == TIMER_DEAD);
-    *ret_due = WALL_NEVER;
+    ret_next->due = WALL_NEVER;
+    ret_next->zoned = (struct bytes){0};
     if (!timer->texts.schedule.size)
         return true;
     if (schedule_of(timer, &engine->options.zones, &schedule, NULL))
         return false;
-    *ret_due = schedule_next(&schedule, timer->due, now);
+    ret_next->due = schedule_next(&schedule, timer->due, now);
+    ret_next->zoned = schedule_mark(&schedule, ret_next->due, ret_next->room);
     return true;
 }
 
@@ -221,17 +231,18 @@ static void outcome_again(struct engine *engine, struct entry *entry, const stru
 static void outcome_finish(struct engine *engine, struct entry *entry, const struct run *run)
 {
     const enum timer_state state = run->outcome == RUN_DONE ? TIMER_FIRED : TIMER_DEAD;
-    struct wall next = WALL_NEVER;
+    struct outcome_next next_firing = {.due = WALL_NEVER};
 
     assert(engine->is_in_turn && entry->phase != ENTRY_WRITING);
     assert(!timer_is_final(entry->timer->state));
     if ((run->outcome != RUN_ENDED &&
-         !outcome_next_due(engine, entry->timer, engine->now, &next)) ||
+         !outcome_next_due(engine, entry->timer, engine->now, &next_firing)) ||
         !outcome_report(engine, entry, run)) {
         outcome_again(engine, entry, run);
         return;
     }
-    outcome_set_run(engine, entry, run);
+    const struct wall next = next_firing.due;
+    outcome_set_run(engine, entry, run, next_firing.zoned);
     const bool is_over = next.ms == WALL_NEVER.ms;
     entry->outcome = state == TIMER_FIRED ? FEED_FIRED : is_over ? FEED_DEAD : FEED_FAILED;
     if (state == TIMER_DEAD)
@@ -353,10 +364,14 @@ enum outcome_firing outcome_firing(const struct engine *engine, const struct tim
         return OUTCOME_FIRES;
     if (schedule_of(timer, &engine->options.zones, &schedule, NULL))
         return OUTCOME_WAITS;
+    if (timer->attempts == 0)
+        *ret_due = schedule_rederive(&schedule, timer->texts.zoned, timer->due);
+    if (ret_due->ms > engine->now.ms)
+        return OUTCOME_MOVES;
     if (schedule_drops(&schedule, timer->due, engine->now))
         return OUTCOME_TOO_LATE;
     if (timer->attempts == 0)
-        *ret_due = schedule_latest(&schedule, timer->due, engine->now);
+        *ret_due = schedule_latest(&schedule, *ret_due, engine->now);
     return OUTCOME_FIRES;
 }
 
@@ -371,6 +386,37 @@ static uint64_t outcome_wait_ms(struct engine *engine, const struct timer *timer
     else if (pause_ms > OUTCOME_WAIT_LONG_MS)
         pause_ms = OUTCOME_WAIT_LONG_MS;
     return pause_ms / 2 + random_below(&engine->random, pause_ms / 2 + 1);
+}
+
+bool outcome_rederive(const struct engine *engine, const struct timer *timer, struct wall *ret_due)
+{
+    struct schedule schedule;
+
+    *ret_due = timer->due;
+    if (timer->attempts == 0 && timer->texts.zoned.size &&
+        !schedule_of(timer, &engine->options.zones, &schedule, NULL))
+        *ret_due = schedule_rederive(&schedule, timer->texts.zoned, timer->due);
+    return ret_due->ms != timer->due.ms;
+}
+
+void outcome_moves(struct engine *engine, struct entry *entry, struct wall due)
+{
+    struct timer_texts texts = entry->timer->texts;
+    struct schedule schedule;
+    char room[SCHEDULE_MARK_SIZE];
+
+    assert(engine->is_in_turn && entry->timer->attempts == 0);
+    if (!schedule_of(entry->timer, &engine->options.zones, &schedule, NULL))
+        texts.zoned = schedule_mark(&schedule, due, room);
+    outcome_set_texts(engine, entry, &texts);
+    entry->timer->due = due;
+    entry->timer->version++;
+    if (entry->timer->state != TIMER_PAUSED) {
+        entry->timer->state = TIMER_SCHEDULED;
+        entry->timer->at = wall_max(due, engine->now);
+    }
+    watermark_write_own(engine, entry);
+    assert(entry->phase == ENTRY_WRITING);
 }
 
 void outcome_waits(struct engine *engine, struct entry *entry)
@@ -429,6 +475,7 @@ struct wall outcome_redriven_due(const struct engine *engine, const struct timer
     assert(timer->ended.ms == 0 && from.ms >= engine->now.ms);
     if (!outcome_is_too_late_at(engine, timer, from))
         return timer->due;
-    struct wall next;
-    return outcome_next_due(engine, timer, from, &next) && next.ms != WALL_NEVER.ms ? next : from;
+    struct outcome_next next;
+    return outcome_next_due(engine, timer, from, &next) && next.due.ms != WALL_NEVER.ms ? next.due
+                                                                                        : from;
 }

@@ -27,6 +27,7 @@ void outcome_exhausted(struct engine *engine, struct entry *entry);
 enum outcome_firing {
     OUTCOME_FIRES,
     OUTCOME_TOO_LATE, /* it is later than its timer allows: outcome_dropped */
+    OUTCOME_MOVES,    /* the rules of its zone changed, and it is due later: outcome_moves */
     OUTCOME_WAITS,    /* its schedule cannot be derived on this machine: outcome_waits */
 };
 
@@ -35,6 +36,13 @@ enum outcome_firing {
  * attempt of the first was made or the timer wants each. */
 enum outcome_firing outcome_firing(const struct engine *engine, const struct timer *timer,
                                    struct wall *ret_due);
+
+/* Whether the rules of the timer's zone changed since its due time was derived; `ret_due` is when
+ * it is due by the present ones. */
+bool outcome_rederive(const struct engine *engine, const struct timer *timer, struct wall *ret_due);
+
+/* Writes the timer with this due time. */
+void outcome_moves(struct engine *engine, struct entry *entry, struct wall due);
 void outcome_dropped(struct engine *engine, struct entry *entry);
 void outcome_waits(struct engine *engine, struct entry *entry);
 

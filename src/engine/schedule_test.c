@@ -6,6 +6,7 @@
 #include "engine/engine_testing.h"
 
 #include "base/random.h"
+#include "calendar/zones.h"
 
 static const struct zone_source utc_only = {0};
 
@@ -582,6 +583,101 @@ static void test_from_1970(void **state)
     buffer_deinit(&text);
 }
 
+struct schedule_rules {
+    struct zones *zones;
+    const char *like; /* the zone whose rules Test/Zone has now */
+};
+
+static enum error_code schedule_find_rules(void *context, struct bytes name,
+                                           const struct zone **ret_zone)
+{
+    const struct schedule_rules *rules = context;
+
+    assert_true(bytes_equal(name, BYTES("Test/Zone")));
+    return zones_get(rules->zones, bytes_of(rules->like), ret_zone, NULL);
+}
+
+static struct wall schedule_due(struct engine_fixture *fixture, const struct timer_id *id)
+{
+    struct command get = {.kind = COMMAND_GET, .id = *id};
+
+    fixture_command(fixture, &get);
+    assert_int_equal(get.error, ERROR_NONE);
+    const struct wall due = get.timer->due;
+    fixture_carry_out(fixture);
+    return due;
+}
+
+/* The rules of a zone change between two runs, with the second scan and without it: noon is noon by
+ * the new rules, once a day. A time that a client set stays. */
+/* proves: zone-rules */
+static void test_follows_the_rules_of_its_zone(void **state)
+{
+    const char *const text =
+        "{\"cron\":\"0 12 * * *\",\"timezone\":\"Test/Zone\",\"dst\":\"shift\"}";
+    struct schedule_rules rules = {.like = ""};
+
+    (void)state;
+    assert_int_equal(zones_create(ZONES_FOLDER, &rules.zones, NULL), ERROR_NONE);
+    for (int i = 0; i < 8; i++) {
+        const bool is_later = i & 1, is_scanned = i & 2, is_by_hand = i & 4;
+        const uint64_t before_h = is_later ? 3 : 4, after_h = is_later ? 4 : 3; /* START is 08:00 */
+        struct engine_fixture fixture;
+        struct schedule schedule;
+        struct schedule_spec spec;
+        char room[SCHEDULE_MARK_SIZE];
+
+        if (!is_later && !is_scanned)
+            continue; /* what is due earlier only the scan can know */
+        fixture_prepare(&fixture);
+        fixture.options.zones =
+            (struct zone_source){.find = schedule_find_rules, .context = &rules};
+        fixture.options.second_scan_ms = is_scanned ? 60000 : 0;
+        rules.like = is_later ? "Europe/Berlin" : "Europe/London";
+        fixture_open(&fixture);
+        assert_int_equal(schedule_read(bytes_of(text), &spec, NULL), ERROR_NONE);
+        assert_int_equal(schedule_make(&spec, START, &fixture.options.zones, &schedule, NULL),
+                         ERROR_NONE);
+        const struct wall due = schedule_first(&schedule, START);
+        assert_int_equal(due.ms - START.ms, before_h * HOUR_MS);
+        struct timer_texts texts = {.target = BYTES("http://a.example/"),
+                                    .schedule = bytes_of(text),
+                                    .zoned = schedule_mark(&schedule, due, room)};
+        struct timer *timer = timer_alloc(&texts);
+        timer->created = START;
+        timer->due.ms = due.ms + is_by_hand * 600000;
+        struct timer_id id = create_timer(&fixture, timer);
+        fixture_close(&fixture);
+
+        rules.like = is_later ? "Europe/London" : "Europe/Berlin";
+        fixture_open(&fixture);
+        fixture_advance_to(&fixture, 1000);
+        if (is_by_hand || is_scanned)
+            assert_int_equal(schedule_due(&fixture, &id).ms - START.ms,
+                             is_by_hand ? before_h * HOUR_MS + 600000 : after_h * HOUR_MS);
+        uint64_t due_ms[8];
+        size_t count = 0;
+        for (uint64_t ms = 1000; ms <= 53 * HOUR_MS; ms += 300000) {
+            fixture_advance_to(&fixture, ms);
+            for (struct delivery *out; (out = fixture_first_out(&fixture)); count++) {
+                assert_true(count < 8);
+                due_ms[count] = out->timer->due.ms - START.ms;
+                fixture_answer(&fixture, out, (struct delivery_outcome){.result = DELIVERY_DONE});
+            }
+        }
+        size_t at = 0;
+        if (is_by_hand)
+            assert_int_equal(due_ms[at++], before_h * HOUR_MS + 600000);
+        if (!is_by_hand || is_later) /* noon by the new rules comes after the time set by hand */
+            assert_int_equal(due_ms[at++], after_h * HOUR_MS);
+        assert_int_equal(due_ms[at++], (24 + after_h) * HOUR_MS);
+        assert_int_equal(due_ms[at++], (48 + after_h) * HOUR_MS);
+        assert_int_equal(count, at);
+        fixture_deinit(&fixture);
+    }
+    zones_destroy(rules.zones);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -598,6 +694,7 @@ int main(void)
         cmocka_unit_test(test_a_timer_is_made_as_it_was),
         cmocka_unit_test(test_spread_and_far_clock),
         cmocka_unit_test(test_from_1970),
+        cmocka_unit_test(test_follows_the_rules_of_its_zone),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

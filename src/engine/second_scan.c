@@ -145,6 +145,17 @@ static bool second_scan_lacks_zone(const struct engine *engine, const struct tim
            schedule_of(timer, &engine->options.zones, &schedule, NULL) == ERROR_NOT_FOUND;
 }
 
+/* Whether the rules of its zone changed. A timer in memory is looked at when it is due. */
+static bool second_scan_is_moved(const struct engine *engine, const struct timer *timer)
+{
+    struct schedule schedule;
+
+    return timer->texts.zoned.size && timer->attempts == 0 &&
+           !entries_find(engine->entries, timer->id.serial) &&
+           !schedule_of(timer, &engine->options.zones, &schedule, NULL) &&
+           schedule_rederive(&schedule, timer->texts.zoned, timer->due).ms != timer->due.ms;
+}
+
 void second_scan_read_back(struct engine *engine, struct engine_read *read,
                            struct storage_position frontier)
 {
@@ -162,14 +173,16 @@ void second_scan_read_back(struct engine *engine, struct engine_read *read,
         struct timer *timer = page->timers[i];
 
         scan->zoneless += scan->is_full && second_scan_lacks_zone(engine, timer);
-        if (second_scan_is_missed(engine, timer, frontier))
+        const bool is_missed = second_scan_is_missed(engine, timer, frontier);
+
+        engine->stats.missed_found += is_missed;
+        if (is_missed || (scan->is_full && second_scan_is_moved(engine, timer)))
             page->timers[kept++] = timer;
         else
             timer_free(timer);
     }
     page->count = kept;
     scan->at = page->next;
-    engine->stats.missed_found += kept;
     if (!storage_position_before(scan->at, scan->to))
         second_scan_end(engine);
 }

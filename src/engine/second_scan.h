@@ -30,8 +30,9 @@ bool second_scan_is_reading(const struct engine *engine);
 /* Whether a read is of second_scan_read. */
 bool second_scan_has_read(const struct engine *engine, const struct engine_read *read);
 
-/* It is back. Leaves the timers in the page that were overlooked: overdue, before `frontier`, and
- * not in memory. They are the caller's; all others are freed. */
+/* It is back. Leaves the timers in the page that were overlooked (overdue, before `frontier`, and
+ * not in memory) or whose zone has other rules than when they were written. They are the caller's;
+ * all others are freed. */
 void second_scan_read_back(struct engine *engine, struct engine_read *read,
                            struct storage_position frontier);
 

@@ -136,7 +136,7 @@ enum config_log_level {
     FIELD(BYTES, near_bytes_max, "256M", MIB, 1024 * GIB,                                         \
           "limit of memory for timers; beyond it timers within the window stay on disk")          \
     FIELD(TEXT, zoneinfo_folder, "/usr/share/zoneinfo", 1, 1000,                                  \
-          "folder of the tz database. A change in it counts within a minute")                     \
+          "folder of the tz database. A change in it counts within two minutes")                  \
     SECTION("storage", "Where timers are stored.")                                                \
     FIELD(TEXT, data_folder, "./data", 1, 4000,                                                   \
           "folder of the embedded storage; created if missing")                                   \

@@ -23,7 +23,8 @@ _Static_assert(TEXT_target == 1 && TEXT_payload == 2 && TEXT_content_type == 3 &
                    TEXT_headers == 4 && TEXT_labels == 5 && TEXT_last_error == 6 && TEXT_key == 7 &&
                    TEXT_watch == 8 && TEXT_request == 9 && TEXT_schedule == 10 &&
                    TEXT_tenant == 11 && TEXT_trace == 12 && TEXT_runs == 13 && TEXT_on_dead == 14 &&
-                   TEXT_on_success == 15 && TEXT_report_of == 16 && TEXT_note == 17,
+                   TEXT_on_success == 15 && TEXT_report_of == 16 && TEXT_note == 17 &&
+                   TEXT_zoned == 18,
                "texts are stored by number");
 
 enum {
@@ -184,6 +185,8 @@ void record_row_encode(struct buffer *to, struct record_key key, const struct ti
     at = record_write_text(at, TEXT_report_of, texts->report_of);
     if (timer->state == TIMER_PAUSED)
         at = record_write_text(at, TEXT_note, texts->note);
+    if (timer_keeps_content(timer->state))
+        at = record_write_text(at, TEXT_zoned, texts->zoned);
     record_seal(to, key, begin, at);
 }
 
@@ -246,6 +249,8 @@ static struct bytes *record_text_of(struct timer_texts *texts, unsigned tag, enu
         return &texts->report_of;
     case TEXT_note:
         return state == TIMER_PAUSED ? &texts->note : NULL;
+    case TEXT_zoned:
+        return has_content ? &texts->zoned : NULL;
     }
     return NULL;
 }

@@ -5,6 +5,8 @@
 #include "base/json.h"
 #include "calendar/rfc3339.h"
 
+#include <stdio.h>
+
 static const char *const missed_texts[] = {
 #define X(name, text) text,
     RECURRENCE_MISSED_LIST(X)
@@ -314,6 +316,67 @@ struct wall schedule_latest(const struct schedule *schedule, struct wall due, st
     struct wall last =
         fires_at(schedule, recurrence_last(&schedule->recurrence, without_spread(schedule, now)));
     return last.ms != WALL_NEVER.ms && last.ms > due.ms && last.ms <= now.ms ? last : due;
+}
+
+/* ---- other rules of a zone ---- */
+
+/* Steps over planned instants that show an earlier time, within an hour that is shown twice. */
+#define SCHEDULE_STEPS 10000
+
+static int64_t offset_ms_at(const struct schedule *schedule, int64_t at_ms)
+{
+    return INT64_C(1000) * zone_stretch_at(schedule->recurrence.cron.zone, at_ms / 1000).offset_s;
+}
+
+static bool is_zoned(const struct schedule *schedule)
+{
+    return schedule->recurs && schedule->recurrence.kind == RECURRENCE_CRON &&
+           schedule->recurrence.cron.zone != zone_utc();
+}
+
+struct bytes schedule_mark(const struct schedule *schedule, struct wall due,
+                           char room[SCHEDULE_MARK_SIZE])
+{
+    if (!is_zoned(schedule) || due.ms > WALL_MS_MAX)
+        return (struct bytes){0};
+    const int64_t planned_ms = (int64_t)without_spread(schedule, due).ms;
+    const int size = snprintf(room, SCHEDULE_MARK_SIZE, "%llu%+lld", (unsigned long long)due.ms,
+                              (long long)offset_ms_at(schedule, planned_ms) / 1000);
+
+    return (struct bytes){room, (size_t)size};
+}
+
+struct wall schedule_rederive(const struct schedule *schedule, struct bytes mark, struct wall due)
+{
+    char text[SCHEDULE_MARK_SIZE];
+    unsigned long long marked_ms;
+    long long offset_s;
+
+    if (!is_zoned(schedule) || !mark.size || mark.size >= sizeof(text))
+        return due;
+    memcpy(text, mark.data, mark.size);
+    text[mark.size] = '\0';
+    if (sscanf(text, "%llu%lld", &marked_ms, &offset_s) != 2 || marked_ms != due.ms)
+        return due;
+    const int64_t planned_ms = (int64_t)without_spread(schedule, due).ms;
+    const int64_t now_ms = offset_ms_at(schedule, planned_ms), was_ms = offset_s * 1000;
+    if (now_ms == was_ms)
+        return due;
+    /* Where the clocks are changed near it, either offset may be the one: the earlier instant. */
+    const int64_t shown_ms = planned_ms + was_ms, near_ms = shown_ms - now_ms;
+    const int64_t other_ms = shown_ms - offset_ms_at(schedule, near_ms);
+    int64_t from_ms = near_ms < other_ms ? near_ms : other_ms;
+    if (from_ms < 1)
+        from_ms = 1;
+    struct wall at = {(uint64_t)from_ms - 1};
+    for (int i = 0; i < SCHEDULE_STEPS; i++) {
+        at = recurrence_next(&schedule->recurrence, at);
+        if (at.ms == WALL_NEVER.ms)
+            return due;
+        if ((int64_t)at.ms + offset_ms_at(schedule, (int64_t)at.ms) >= shown_ms)
+            return fires_at(schedule, at);
+    }
+    return due;
 }
 
 bool schedule_drops(const struct schedule *schedule, struct wall due, struct wall now)

@@ -82,6 +82,17 @@ struct wall schedule_next(const struct schedule *schedule, struct wall due, stru
  * or the one at `due` if the schedule wants each. */
 struct wall schedule_latest(const struct schedule *schedule, struct wall due, struct wall now);
 
+/* The mark of a due time that a cron expression gave in a time zone: that time, and the offset of
+ * the zone then. Empty for other schedules. It lies in `room`. */
+#define SCHEDULE_MARK_SIZE 40
+struct bytes schedule_mark(const struct schedule *schedule, struct wall due,
+                           char room[SCHEDULE_MARK_SIZE]);
+
+/* When the firing due at `due` is due by the rules that the zone has now: at the first planned
+ * instant that does not show an earlier local time than `due` did. Equal to `due` when the rules
+ * are the same there, or when somebody moved it since the mark was made. */
+struct wall schedule_rederive(const struct schedule *schedule, struct bytes mark, struct wall due);
+
 /* Whether a firing due at `due` is dropped by now. */
 bool schedule_drops(const struct schedule *schedule, struct wall due, struct wall now);
 

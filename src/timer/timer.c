@@ -212,6 +212,8 @@ void timer_texts_patch(struct timer_texts *texts, uint32_t fields, const struct 
         texts->text = values->text;
     PATCH_TEXT_LIST(X)
 #undef X
+    if (fields & PATCH_SCHEDULE)
+        texts->zoned = values->zoned;
 }
 
 bool timer_texts_have(const struct timer_texts *texts, uint32_t fields,

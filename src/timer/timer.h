@@ -104,7 +104,8 @@ struct retry_policy {
     X(on_dead)      /* a target for the report of a firing given up, or empty */             \
     X(on_success)   /* a target for the report of a firing with success, or empty */         \
     X(report_of)    /* of a report (timer/report.h): the id of its timer, or empty */        \
-    X(note)         /* PAUSED: why, in the client's words, or empty */
+    X(note)         /* PAUSED: why, in the client's words, or empty */                       \
+    X(zoned)        /* the offset of its zone at its due time: schedule_mark, or empty */
 
 #define TIMER_NOTE_SIZE_MAX 256
 

@@ -92,6 +92,7 @@ struct timer_parse {
     struct wall due;
     struct retry_policy retry;
     struct schedule_spec schedule;
+    char zoned[SCHEDULE_MARK_SIZE]; /* texts.zoned */
     uint64_t spread_window_ms;
     struct timer_texts texts;
     struct target target; /* texts.target, parsed */

@@ -248,6 +248,7 @@ enum error_code timer_parse_when(struct timer_parse *parse)
     if (parse->due.ms == WALL_NEVER.ms)
         return timer_parse_invalid(parse, HAS(parse, every) ? "#/every" : "#/cron",
                                    "It would never fire");
+    parse->texts.zoned = schedule_mark(&schedule, parse->due, parse->zoned);
     return ERROR_NONE;
 }
 
@@ -396,12 +397,14 @@ enum error_code timer_parse_when_changed(struct timer_parse *parse, const struct
         return code;
     if (restarts && (HAS(parse, every) || !has_time)) {
         parse->due = schedule_first(&schedule, parse->now);
+        parse->texts.zoned = schedule_mark(&schedule, parse->due, parse->zoned);
         *fields |= PATCH_DUE;
     } else if (!has_time && spec->spread_ms != old.spread_ms) {
         parse->due = timer_schedule_respread(timer->due, old.spread_ms, spec->spread_ms);
         *fields |= PATCH_DUE;
     } else if (!has_time) {
         parse->due = timer->due;
+        parse->texts.zoned = timer->texts.zoned;
     } else if (named & TIMER_FIELD_BIT(every) && HAS(parse, at)) { /* the phase that it has */
         parse->due = timer->due;
         *fields &= ~(uint32_t)PATCH_DUE;
