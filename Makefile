@@ -19,7 +19,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: help run cluster example build rocksdb lib test test-bounds test-brokers test-clients test-cluster test-cluster-long test-generators test-debian test-systemd test-packages packages dist formal sim soak soak-cluster bench bench-service bench-brokers asan \
+.PHONY: help run cluster example build rocksdb lib test test-bounds test-crowd test-brokers test-clients test-cluster test-cluster-long test-generators test-debian test-systemd test-packages packages dist formal sim soak soak-cluster bench bench-service bench-brokers asan \
 	tsan fuzz fuzz-long coverage lint analyze fmt docs install install-lib clean
 .DEFAULT_GOAL := help
 
@@ -65,6 +65,12 @@ test-bounds: ## limits of memory at full size: ten million timers, bursts, 10,00
 	@cmake --build build/release -j $(JOBS) --target tickwheeld receiver
 	@for each in tests/bounds/*_test.py; do \
 		TEST_SIZE=full TEST_BUILD=build/release python3 $$each || exit 1; done
+
+test-crowd: ## one tenant fills each pot that tenants share, at full size, beside a quiet one; ten minutes
+	@scripts/install-deps test
+	@cmake --preset release --log-level=WARNING -DTICKWHEEL_TESTS=ON >/dev/null
+	@cmake --build build/release -j $(JOBS) --target tickwheeld receiver
+	@TEST_SIZE=full TEST_BUILD=build/release python3 tests/e2e/crowd_test.py
 
 bench: ## the benchmarks: the wheels, then the service, each beside its peers
 	@scripts/install-deps bench

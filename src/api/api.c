@@ -134,6 +134,30 @@ static bool admit_site(struct call *call, struct bytes authority)
     return true;
 }
 
+/* Connections without a token end when others take their places, and not for their age. */
+#define STRANGER_MS (UINT64_C(24) * 3600 * 1000)
+
+/* The connection is the tenant's from now on. Returns false if that has too many of them. */
+static bool api_vouch(struct call *call)
+{
+    struct tenant_pot *connections = &call->api->connections;
+
+    if (http_request_is_vouched(call->http))
+        return true;
+    struct tenant_pot_share *share = tenant_pot_take(connections, caller_key(&call->caller), 1);
+    if (share && http_request_vouch(call->http, share))
+        return true;
+    tenant_pot_give(connections, share, share ? 1 : 0);
+    return false;
+}
+
+static void api_parted(void *context, void *sponsor)
+{
+    struct api *api = context;
+
+    tenant_pot_give(&api->connections, sponsor, 1);
+}
+
 /* Sets call->caller from the token. False: answered with a refusal. */
 static bool admit(struct call *call)
 {
@@ -153,7 +177,10 @@ static bool admit(struct call *call)
         return false;
     }
     call->body_bytes_max = caller_limit(config->body_bytes_max, call->caller.limits.body_bytes_max);
-    return true;
+    if (need == ACCESS_OPEN || access_is_open(call->api->access) || api_vouch(call))
+        return true;
+    call_answer_error(call, ERROR_OVERLOADED, "The tenant has too many connections open");
+    return false;
 }
 
 /* Bodies are read as they are sent: a coded one is refused with the codings that are accepted (RFC
@@ -264,8 +291,8 @@ static void api_closed(struct http_request *request)
     pthread_mutex_unlock(&call->api->lock);
     if (call->route && call->route->closed)
         call->route->closed(call);
-    atomic_fetch_sub(&call->api->bodies_bytes, call->body_counted);
-    atomic_fetch_sub(&call->api->answers_bytes, call->answer_counted);
+    tenant_pot_give(&call->api->bodies, call->body_share, call->body_counted);
+    tenant_pot_give(&call->api->answers, call->answer_share, call->answer_counted);
     buffer_deinit(&call->body);
     timer_free(call->shown);
     free(call);
@@ -307,6 +334,7 @@ static void api_refuse(void *context, struct http_request *request, enum http_re
 }
 
 static const struct http_handler api_handler = {
+    .parted = api_parted,
     .begin = api_begin,
     .body = api_body,
     .end = api_end,
@@ -350,6 +378,7 @@ enum error_code api_start(const struct api_options *options, struct api **ret_ap
         .handler = &api_handler,
         .context = api,
         .identity = options->identity,
+        .stranger_ms = STRANGER_MS,
     };
 
     if (!api)
@@ -358,6 +387,8 @@ enum error_code api_start(const struct api_options *options, struct api **ret_ap
         free(api);
         return error_set(ret_error, ERROR_NO_MEMORY, "start the API");
     }
+    http.strangers_max = shared_strangers_max(api, config);
+    http.connections_max -= http.strangers_max;
     enum error_code error = api_add_routes(api);
     error = error ? error_set(ret_error, error, "start the API")
                   : http_server_start(&http, &api->server, ret_error);

@@ -230,7 +230,7 @@ static void send_part_of_body(struct api_fixture *fixture, struct client *client
                           "Expect: 100-continue\r\nContent-Length: 30001\r\n\r\n");
     assert_true(client_receive(client, "POST", &fixture->reply));
     client_printf(client, "%*s", size, "");
-    while (atomic_load(&fixture->api->bodies_bytes) < bytes)
+    while (atomic_load(&fixture->api->bodies.held) < bytes)
         fixture_ask(fixture, "GET", "/healthz", "", NOTHING, 200, NULL);
 }
 
@@ -242,7 +242,7 @@ static void shares_memory_for_bodies(void **state)
     struct api_fixture *fixture = fixture_start(settings);
 
     (void)state;
-    fixture->api->budget.bodies_bytes_max = 50000;
+    fixture->api->bodies.max = 50000;
     struct client first, second;
     send_part_of_body(fixture, &first, 30000, 30000);
     /* There is room for 20,000 bytes, and not for one more. */
@@ -260,7 +260,7 @@ static void shares_memory_for_bodies(void **state)
     fixture_ask(fixture, "POST", "/v1/timers", FIXTURE_JSON, BYTES(FIXTURE_TIMER), 201, NULL);
     client_close(&first);
     client_close(&second);
-    while (atomic_load(&fixture->api->bodies_bytes) > 0)
+    while (atomic_load(&fixture->api->bodies.held) > 0)
         fixture_ask(fixture, "GET", "/healthz", "", NOTHING, 200, NULL);
     fixture_ask(fixture, "POST", "/v1/timers", FIXTURE_JSON, BYTES(FIXTURE_TIMER), 201, NULL);
     fixture_stop(fixture);

@@ -273,7 +273,7 @@ static void listen_end(struct http_request *request)
         status = 400;
     else if (reader.head.cluster != peers->cluster)
         status = 409;
-    else if (!http_request_vouch(request))
+    else if (!http_request_vouch(request, NULL))
         status = 503;
     else if (reader.head.kind == WIRE_GREETING)
         status = wire_is_over(&reader) ? 0 : 400;

@@ -3,6 +3,8 @@
 
 #include "base/map.h"
 #include "base/random.h"
+#include "base/share.h"
+#include "timer/tenant_tallies.h"
 
 #include "timer/target_pauses.h"
 
@@ -26,6 +28,7 @@ struct targets {
     pthread_mutex_t lock; /* guards what follows */
     struct map map;       /* key -> target_breaker */
     size_t counts[TARGET_SCOPES];
+    struct tenant_tallies tenants[TARGET_SCOPES]; /* how many each tenant has */
     struct instant swept_at;
     struct targets_stats stats;
 };
@@ -44,6 +47,8 @@ struct targets *targets_create(const struct targets_options *options)
         targets->options.count_max = TARGETS_MAX;
     pthread_mutex_init(&targets->lock, NULL);
     map_init(&targets->map);
+    for (size_t i = 0; i < TARGET_SCOPES; i++)
+        tenant_tallies_init(&targets->tenants[i]);
     return targets;
 }
 
@@ -56,6 +61,8 @@ void targets_destroy(struct targets *targets)
     while ((target = map_next(&targets->map, &cursor)))
         free(target);
     map_deinit(&targets->map);
+    for (size_t i = 0; i < TARGET_SCOPES; i++)
+        tenant_tallies_clear(&targets->tenants[i]);
     pthread_mutex_destroy(&targets->lock);
     free(targets);
 }
@@ -107,15 +114,25 @@ static struct target_status status_of(const struct targets *targets,
 static void forget(struct targets *targets, struct target_breaker *target)
 {
     targets->counts[target->scope]--;
+    tenant_tallies_subtract(&targets->tenants[target->scope],
+                            (struct bytes){target->text, target->tenant_size}, 1);
     map_remove(&targets->map, target->key);
     free(target);
 }
 
+static bool targets_may_add(const struct targets *targets, enum target_scope scope,
+                            struct bytes tenant)
+{
+    return share_allows(targets->options.count_max, targets->counts[scope],
+                        tenant_tallies_bytes(&targets->tenants[scope], tenant), 1);
+}
+
 /* Makes room by forgetting those that recovered. A breaker that opened once is kept until then, so
  * that deliveries from before are told apart. */
-static bool targets_has_room(struct targets *targets, enum target_scope scope, struct instant now)
+static bool targets_has_room(struct targets *targets, enum target_scope scope, struct bytes tenant,
+                             struct instant now)
 {
-    if (targets->counts[scope] < targets->options.count_max)
+    if (targets_may_add(targets, scope, tenant))
         return true;
     if (targets->swept_at.ns && instant_since_ns(targets->swept_at, now) < SWEEP_NS)
         return false;
@@ -131,7 +148,7 @@ static bool targets_has_room(struct targets *targets, enum target_scope scope, s
     for (size_t i = 0; i < count; i++)
         forget(targets, map_get(&targets->map, keys[i]));
     free(keys);
-    return targets->counts[scope] < targets->options.count_max;
+    return targets_may_add(targets, scope, tenant);
 }
 
 static struct target_breaker *target_breaker_create(const struct timer *timer,
@@ -160,7 +177,7 @@ static struct target_breaker *target_breaker_create(const struct timer *timer,
 static struct target_breaker *targets_add(struct targets *targets, const struct timer *timer,
                                           enum target_scope scope, struct instant now)
 {
-    if (!targets_has_room(targets, scope, now))
+    if (!targets_has_room(targets, scope, timer->texts.tenant, now))
         return NULL;
     struct target_breaker *target = target_breaker_create(timer, scope);
     if (!target)
@@ -171,6 +188,7 @@ static struct target_breaker *targets_add(struct targets *targets, const struct 
         return NULL;
     }
     targets->counts[scope]++;
+    tenant_tallies_add(&targets->tenants[scope], timer->texts.tenant, 1);
     return target;
 }
 

@@ -69,10 +69,11 @@ static bool change_is_too_much(const struct engine *engine, const struct entry *
     assert(copy->id.serial == entry->timer->id.serial);
     assert(copy != entry->timer);
     return window_is_near(engine, copy) && needed > held &&
-           entries_near_bytes(engine->entries) - held + needed > engine->options.near_bytes_max;
+           !entries_have_room(engine->entries, copy->texts.tenant, engine->options.near_bytes_max,
+                              held, needed);
 }
 
-/* Writes what was changed, unless it takes more memory than there is. */
+/* Writes the changed timer, unless it takes more memory than there is. */
 static void change_write_small(struct engine *engine, struct entry *entry, struct timer *copy,
                                struct command *command)
 {
@@ -85,7 +86,7 @@ static void change_write_small(struct engine *engine, struct entry *entry, struc
 }
 
 /* Whether a change of the schedule or of the due time leaves the next firing as it is, with its
- * attempts: it has the same due time, or the timer recurs and the firing is due already, so that a
+ * attempts: its due time is equal, or the timer recurs and the firing is due already, so that a
  * new schedule begins after it. A new time for the same schedule moves the firing. */
 static bool change_keeps_firing(const struct engine *engine, const struct timer *timer,
                                 struct bytes schedule, struct wall due)
@@ -271,7 +272,7 @@ static void change_resume(struct engine *engine, struct entry *entry, struct com
         if (copy)
             history_wait(engine->history, copy, LATENESS_PAUSED, timer->paused);
         change_write(engine, entry, copy, command, WRITE_PATCH);
-    } else if (command->parent_) /* of one by an event, which counts what it changes */
+    } else if (command->parent_) /* of one by an event, which counts its changes */
         commands_reply(engine, command, ERROR_NOT_FOUND, NULL);
     else
         commands_reply(engine, command, ERROR_NONE, timer);
@@ -340,7 +341,7 @@ void change_redrive(struct engine *engine, struct entry *entry, struct command *
         copy->ended = (struct wall){0};
         copy->due = outcome_redriven_due(engine, copy, from);
         copy->at = wall_max(copy->due, from);
-        /* A SCHEDULED one that waits behind its due time would count as spilled. */
+        /* A SCHEDULED timer that waits behind its due time would count as spilled. */
         copy->state =
             copy->at.ms > wall_max(copy->due, engine->now).ms ? TIMER_RETRYING : TIMER_SCHEDULED;
         history_forget(engine->history, copy->id.serial);

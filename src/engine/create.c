@@ -16,14 +16,13 @@
 static enum error_code create_admitted(struct engine *engine, struct timer *timer,
                                        struct command *command)
 {
-    const struct engine_options *options = &engine->options;
-
     assert(command_is_create(command));
     assert(engine->is_in_turn);
     if (!position_first(engine, timer))
         return ERROR_OVERLOADED;
     if (window_is_near(engine, timer) &&
-        entries_near_bytes(engine->entries) + entry_footprint_of(timer) > options->near_bytes_max)
+        !entries_have_room(engine->entries, timer->texts.tenant, engine->options.near_bytes_max, 0,
+                           entry_footprint_of(timer)))
         return ERROR_OVERLOADED;
     enum error_code error = tenant_admit(engine, command, timer);
     if (error)

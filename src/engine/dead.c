@@ -2,11 +2,10 @@
 #include "engine/dead.h"
 
 #include "base/check.h"
-#include "base/map.h"
 #include "engine/commit.h"
 #include "engine/effects.h"
 #include "engine/engine_core.h"
-#include "timer/tenant.h"
+#include "timer/tenant_tallies.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -16,15 +15,8 @@ enum {
     READ_BYTES = 1 << 20,
 };
 
-/* What a tenant's letters take. */
-struct dead_tenant {
-    uint64_t key; /* hash of its name */
-    uint64_t bytes, count;
-    bool is_level; /* scratch field of dead_level: the tenant holds less than the level */
-};
-
 struct dead {
-    bool is_counted; /* all that an earlier engine left were read */
+    bool is_counted; /* all letters of earlier engines were read */
     bool is_reading;
     bool sees_all;                /* the read that is out meets every letter behind its beginning */
     bool is_relieving;            /* letters go until there is some room again */
@@ -35,10 +27,8 @@ struct dead {
     struct storage_position first; /* while counting: the first that stays */
     struct wall last;              /* the place of the last that died */
     struct wall oldest;     /* when the first one died, or earlier; WALL_NEVER: none is left */
-    struct wall not_before; /* of the next read, after one that failed */
-    uint64_t bytes, count;
-    struct map tenants;        /* key -> dead_tenant */
-    struct dead_tenant others; /* those for which there was no memory */
+    struct wall not_before; /* of the next read, after a failure */
+    struct tenant_tallies tenants;
 };
 
 struct dead *dead_create(struct wall now)
@@ -52,7 +42,7 @@ struct dead *dead_create(struct wall now)
     dead->last = storage_dead_at(now);
     dead->oldest = WALL_NEVER;
     dead->pass.at = STORAGE_DEAD_FROM;
-    map_init(&dead->tenants);
+    tenant_tallies_init(&dead->tenants);
     return dead;
 }
 
@@ -60,82 +50,27 @@ struct dead *dead_create(struct wall now)
 
 static void dead_clear(struct dead *dead)
 {
-    size_t cursor = 0;
-
-    for (struct dead_tenant *tenant; (tenant = map_next(&dead->tenants, &cursor));)
-        free(tenant);
-    map_deinit(&dead->tenants);
-    map_init(&dead->tenants);
-    dead->others = (struct dead_tenant){0};
-    dead->bytes = dead->count = 0;
+    tenant_tallies_clear(&dead->tenants);
     dead->oldest = WALL_NEVER;
 }
 
 void dead_destroy(struct dead *dead)
 {
-    if (!dead)
-        return;
-    dead_clear(dead);
-    map_deinit(&dead->tenants);
+    if (dead)
+        tenant_tallies_clear(&dead->tenants);
     free(dead);
-}
-
-static struct dead_tenant *dead_tenant_of(struct dead *dead, const struct timer *timer)
-{
-    struct dead_tenant *tenant = map_get(&dead->tenants, tenant_key(timer->texts.tenant));
-
-    return tenant ? tenant : &dead->others;
-}
-
-/* As above, for a tenant that may have no letter yet. */
-static struct dead_tenant *dead_tenant_get(struct dead *dead, const struct timer *timer)
-{
-    struct dead_tenant *tenant = dead_tenant_of(dead, timer);
-
-    if (tenant != &dead->others)
-        return tenant;
-    tenant = calloc(1, sizeof(*tenant));
-    if (!tenant)
-        return &dead->others;
-    tenant->key = tenant_key(timer->texts.tenant);
-    if (map_put(&dead->tenants, tenant->key, tenant))
-        return tenant;
-    free(tenant);
-    return &dead->others;
 }
 
 static void dead_add(struct dead *dead, const struct timer *timer)
 {
-    struct dead_tenant *tenant = dead_tenant_get(dead, timer);
-
     assert(timer->state == TIMER_DEAD && timer->footprint > 0);
-    tenant->bytes += timer->footprint;
-    tenant->count++;
-    dead->bytes += timer->footprint;
-    dead->count++;
+    tenant_tallies_add(&dead->tenants, timer->texts.tenant, timer->footprint);
     dead->oldest = wall_min(dead->oldest, timer->ended);
 }
 
-static void dead_subtract_from(uint64_t *count, uint64_t *bytes, uint64_t footprint)
-{
-    assert(*count > 0 || *bytes == 0);
-    *count -= *count > 0;
-    *bytes -= footprint < *bytes ? footprint : *bytes;
-    if (*count == 0)
-        *bytes = 0;
-}
-
-/* Timers of which one was not counted, or twice, must not make the counts negative. */
 static void dead_subtract(struct dead *dead, const struct timer *timer)
 {
-    struct dead_tenant *tenant = dead_tenant_of(dead, timer);
-
-    dead_subtract_from(&dead->count, &dead->bytes, timer->footprint);
-    dead_subtract_from(&tenant->count, &tenant->bytes, timer->footprint);
-    if (tenant->count == 0 && tenant != &dead->others) {
-        map_remove(&dead->tenants, tenant->key);
-        free(tenant);
-    }
+    tenant_tallies_subtract(&dead->tenants, timer->texts.tenant, timer->footprint);
 }
 
 struct wall dead_place(struct engine *engine, const struct timer *timer)
@@ -194,35 +129,11 @@ static bool dead_is_too_much(struct engine *engine)
 
     assert(engine->is_in_turn);
     assert(!dead->is_relieving || dead->is_counted);
-    if (!dead->is_counted || dead->bytes <= max - max / 16)
+    if (!dead->is_counted || dead->tenants.bytes <= max - max / 16)
         dead->is_relieving = false;
-    else if (dead->bytes > max)
+    else if (dead->tenants.bytes > max)
         dead->is_relieving = true;
     return dead->is_relieving;
-}
-
-/* The tenants that hold less than the level keep what they have; if the others come down to it, all
- * together hold `max`. O(tenants) for each round, of which there are few. */
-static uint64_t dead_level(struct dead *dead, uint64_t max)
-{
-    uint64_t rest = max, sharing = map_count(&dead->tenants), level = 0;
-    bool has_less = true;
-    size_t cursor = 0;
-
-    for (struct dead_tenant *tenant; (tenant = map_next(&dead->tenants, &cursor));)
-        tenant->is_level = false;
-    while (has_less && sharing > 0) {
-        has_less = false;
-        level = rest / sharing;
-        cursor = 0;
-        for (struct dead_tenant *tenant; (tenant = map_next(&dead->tenants, &cursor));)
-            if (!tenant->is_level && tenant->bytes <= level) {
-                tenant->is_level = has_less = true;
-                rest -= tenant->bytes;
-                sharing--;
-            }
-    }
-    return level;
 }
 
 enum dead_step {
@@ -325,7 +236,8 @@ static void dead_end_pass(struct engine *engine)
 static void dead_relieve_page(struct engine *engine, struct storage_page *page)
 {
     struct dead *dead = engine->dead;
-    const uint64_t max = engine->options.dead_bytes_max, level = dead_level(dead, max - max / 16);
+    const uint64_t max = engine->options.dead_bytes_max;
+    const uint64_t level = tenant_tallies_level(&dead->tenants, max - max / 16);
 
     assert(dead->is_counted && dead->is_reading);
     for (size_t i = 0; i < page->count; i++) {
@@ -334,7 +246,8 @@ static void dead_relieve_page(struct engine *engine, struct storage_page *page)
         dead->pass = position_of(timer);
         if (!dead_is_too_much(engine))
             return;
-        if (!storage_is_dead_letter(timer) || dead_tenant_of(dead, timer)->bytes <= level)
+        if (!storage_is_dead_letter(timer) ||
+            tenant_tallies_bytes(&dead->tenants, timer->texts.tenant) <= level)
             continue;
         if (dead_let_go(engine, &page->timers[i]) == DEAD_WAITS) {
             dead_pause(engine);
@@ -385,8 +298,8 @@ static struct wall dead_wanted_at(const struct engine *engine)
 {
     const struct dead *dead = engine->dead;
 
-    if (!dead->is_counted || (dead->is_relieving && dead->count > 0) ||
-        dead->bytes > engine->options.dead_bytes_max)
+    if (!dead->is_counted || (dead->is_relieving && dead->tenants.count > 0) ||
+        dead->tenants.bytes > engine->options.dead_bytes_max)
         return dead->not_before;
     if (dead->oldest.ms == WALL_NEVER.ms)
         return WALL_NEVER;
@@ -471,25 +384,17 @@ void dead_clock_went_back(struct engine *engine)
 
 void dead_stats(const struct engine *engine, struct engine_stats *stats)
 {
-    assert(engine->dead->count > 0 || engine->dead->bytes == 0);
-    stats->dead_letters = engine->dead->count;
-    stats->dead_bytes = engine->dead->bytes;
+    assert(engine->dead->tenants.count > 0 || engine->dead->tenants.bytes == 0);
+    stats->dead_letters = engine->dead->tenants.count;
+    stats->dead_bytes = engine->dead->tenants.bytes;
 }
 
 void dead_check(const struct engine *engine)
 {
     const struct dead *dead = engine->dead;
 
-    CHECK(dead->count > 0 || dead->bytes == 0);
-    CHECK(dead->count == 0 || dead->oldest.ms != WALL_NEVER.ms);
+    CHECK(dead->tenants.count > 0 || dead->tenants.bytes == 0);
+    CHECK(dead->tenants.count == 0 || dead->oldest.ms != WALL_NEVER.ms);
     CHECK(!dead->is_relieving || dead->is_counted);
-    uint64_t bytes = dead->others.bytes, count = dead->others.count;
-    size_t cursor = 0;
-    for (const struct dead_tenant *tenant; (tenant = map_next(&dead->tenants, &cursor));) {
-        CHECK(tenant->count > 0);
-        bytes += tenant->bytes;
-        count += tenant->count;
-    }
-    CHECK(dead->others.count > 0 || (bytes == dead->bytes && count == dead->count));
-    CHECK(dead->last.ms >= STORAGE_DEAD_FROM.ms && dead->from.at.ms >= STORAGE_DEAD_FROM.ms);
+    tenant_tallies_check(&dead->tenants);
 }

@@ -35,6 +35,8 @@ static bool engine_create_modules(struct engine *engine, const struct storage_me
     engine->entries = entries_create(engine->options.near_bytes_max / RECENT_SHARE);
     engine->effects = effects_create();
     engine->history = history_create(engine->options.history_max);
+    if (engine->entries && engine->options.is_divided)
+        entries_count_tenants(engine->entries);
     return engine->commands && engine->lookup && engine->reload && engine->dispatch &&
            engine->spill && engine->window && engine->dead && engine->second_scan &&
            engine->watermark && engine->commit && engine->entries && engine->effects &&

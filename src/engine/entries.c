@@ -2,6 +2,8 @@
 #include "engine/entries.h"
 
 #include "base/check.h"
+#include "base/share.h"
+#include "timer/tenant_tallies.h"
 #include "base/map.h"
 #include "engine/recent.h"
 
@@ -15,7 +17,9 @@ struct entries {
     struct list gone;      /* ABSENT, to be freed */
     struct timer *retired; /* a chain by `next`, to be freed */
     size_t near_bytes;
-    struct recent *recent; /* timers that left, as the storage has them */
+    bool counts_tenants;
+    struct tenant_tallies tenants; /* near_bytes of each; if counts_tenants */
+    struct recent *recent;         /* timers that left, as the storage has them */
 };
 
 #define TO(phase) (1u << ENTRY_##phase)
@@ -44,6 +48,7 @@ struct entries *entries_create(size_t recent_bytes_max)
         return NULL;
     }
     map_init(&entries->map);
+    tenant_tallies_init(&entries->tenants);
     list_init(&entries->busy);
     list_init(&entries->evictable);
     list_init(&entries->gone);
@@ -67,6 +72,7 @@ void entries_destroy(struct entries *entries)
     for (struct entry *entry; (entry = map_next(&entries->map, &cursor));)
         entry_free(entry);
     map_deinit(&entries->map);
+    tenant_tallies_clear(&entries->tenants);
     recent_destroy(entries->recent);
     free(entries);
 }
@@ -181,6 +187,8 @@ void entries_count(struct entries *entries, struct entry *entry)
         return;
     entry->flags |= ENTRY_IS_COUNTED;
     entries->near_bytes += entry_footprint(entry);
+    if (entries->counts_tenants)
+        tenant_tallies_add(&entries->tenants, entry->timer->texts.tenant, entry_footprint(entry));
     assert(entries->near_bytes >= entry_footprint(entry));
 }
 
@@ -191,6 +199,9 @@ void entries_uncount(struct entries *entries, struct entry *entry)
     assert(entries->near_bytes >= entry_footprint(entry));
     entry->flags &= ~(uint32_t)ENTRY_IS_COUNTED;
     entries->near_bytes -= entry_footprint(entry);
+    if (entries->counts_tenants)
+        tenant_tallies_subtract(&entries->tenants, entry->timer->texts.tenant,
+                                entry_footprint(entry));
     assert(entries->near_bytes == 0 || map_count(&entries->map) > 0);
 }
 
@@ -237,6 +248,24 @@ size_t entries_near_bytes(const struct entries *entries)
     return entries->near_bytes;
 }
 
+bool entries_have_room(const struct entries *entries, struct bytes tenant, size_t max, size_t held,
+                       size_t needed)
+{
+    const size_t others = entries->near_bytes - held;
+
+    assert(entries->near_bytes >= held);
+    if (!entries->counts_tenants)
+        return others <= max && needed <= max - others;
+    const uint64_t own = tenant_tallies_bytes(&entries->tenants, tenant);
+    return share_allows(max, others, own > held ? own - held : 0, needed);
+}
+
+void entries_count_tenants(struct entries *entries)
+{
+    assert(map_count(&entries->map) == 0);
+    entries->counts_tenants = true;
+}
+
 size_t entries_size(const struct entries *entries)
 {
     return map_count(&entries->map);
@@ -274,4 +303,6 @@ void entries_check(const struct entries *entries)
             near_bytes += entry_footprint(entry);
     }
     CHECK(near_bytes == entries->near_bytes);
+    if (entries->counts_tenants)
+        tenant_tallies_check(&entries->tenants);
 }

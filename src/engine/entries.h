@@ -79,6 +79,9 @@ struct entries;
 /* `recent_bytes_max` is for timers that left memory (recent.h). NULL when out of memory. */
 struct entries *entries_create(size_t recent_bytes_max);
 
+/* From now on the memory of each tenant is counted, too. Before the first entry. */
+void entries_count_tenants(struct entries *entries);
+
 /* Frees every entry with its timers and its recorded delivery. */
 void entries_destroy(struct entries *entries);
 
@@ -116,6 +119,11 @@ void entries_free_gone(struct entries *entries);
 
 /* The bytes of memory of all entries that are counted. */
 size_t entries_near_bytes(const struct entries *entries);
+
+/* True if a timer of the tenant may take so many bytes more, of `max` for all of them, where `held`
+ * bytes of it are counted already. */
+bool entries_have_room(const struct entries *entries, struct bytes tenant, size_t max, size_t held,
+                       size_t needed);
 
 size_t entries_size(const struct entries *entries);
 bool entries_has_evictable(const struct entries *entries);

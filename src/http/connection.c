@@ -177,6 +177,9 @@ static bool connection_reap(struct connection *connection)
     list_remove(&connection->work);
     atomic_fetch_sub(&connection->loop->server->connection_count, 1);
     atomic_fetch_sub(&connection->loop->server->vouched_count, connection->is_vouched);
+    if (connection->sponsor && connection->loop->server->options.handler->parted)
+        connection->loop->server->options.handler->parted(connection->loop->server->options.context,
+                                                          connection->sponsor);
     free(connection);
     return true;
 }

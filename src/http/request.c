@@ -133,7 +133,7 @@ void http_request_wake(struct http_request *request)
 
 /* ---- queries ---- */
 
-bool http_request_vouch(struct http_request *request)
+bool http_request_vouch(struct http_request *request, void *sponsor)
 {
     struct connection *connection = request->connection;
     struct http_server *server = connection->loop->server;
@@ -145,6 +145,7 @@ bool http_request_vouch(struct http_request *request)
         return false;
     }
     connection->is_vouched = true;
+    connection->sponsor = sponsor;
     loop_drop_stranger(connection);
     return true;
 }

@@ -94,6 +94,8 @@ struct http_handler {
     void (*closed)(struct http_request *request); /* if `begin` or `refuse` was called */
     /* In place of `begin`: answers at once. */
     void (*refuse)(void *context, struct http_request *request, enum http_refusal refusal);
+    /* A connection with this sponsor (http_request_vouch) has ended. May be NULL. */
+    void (*parted)(void *context, void *sponsor);
     /* On thread 0 .. threads-1, after these calls for all requests that were ready: hands over what
      * they gathered for others. May be NULL. */
     void (*turned)(void *context, unsigned thread);
@@ -164,8 +166,9 @@ void http_request_resume(struct http_request *request);
 void http_request_hang_up(struct http_request *request);
 
 /* The peer has proved who it is: its connection is no stranger any more. False if connections_max
- * of them are open already. Within `begin`, `body` and `end`. */
-bool http_request_vouch(struct http_request *request);
+ * of them are open already. `sponsor` is for `parted`; NULL: it is not called. Within `begin`,
+ * `body` and `end`. */
+bool http_request_vouch(struct http_request *request, void *sponsor);
 bool http_request_is_vouched(const struct http_request *request);
 
 /* A pointer of the handler's own, NULL at first. */

@@ -72,6 +72,7 @@ struct connection {
     struct instant accepted_at; /* of a stranger */
     struct in6_addr peer;       /* of a stranger; IPv4 is mapped */
     bool is_vouched;            /* counted in server.vouched_count */
+    void *sponsor;              /* the handler's; or NULL */
     struct http_loop *loop;
     struct event_source source;
     int socket;              /* -1: broken */

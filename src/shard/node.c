@@ -85,6 +85,7 @@ struct engine_options node_engine_options(struct node *node, uint16_t partition,
     options.partition = partition;
     options.window_ms = config->window_ms;
     options.near_bytes_max = config->near_bytes_max / count;
+    options.is_divided = *config->tokens_file;
     options.pending_max = config->pending_max;
     options.pending_all = &node->pending_all;
     options.pending_others = &node->pending_others;
@@ -247,6 +248,7 @@ static void node_free(struct node *node)
     mailbox_deinit(&node->news);
     pthread_cond_destroy(&node->report_changed);
     pthread_mutex_destroy(&node->report_lock);
+    tenant_pot_deinit(&node->inflight);
     pthread_mutex_destroy(&node->commit_lock);
     pthread_mutex_destroy(&node->backup_lock);
     pthread_mutex_destroy(&node->move_lock);
@@ -291,6 +293,8 @@ static struct node *node_alloc(const struct config *config, struct metrics *metr
     atomic_init(&node->commit_ns, UINT64_C(1000000000)); /* until the disk has shown better */
     pthread_mutex_init(&node->commit_lock, NULL);
     pthread_mutex_init(&node->report_lock, NULL);
+    tenant_pot_init(&node->inflight, node->config->inflight_max,
+                    *node->config->tokens_file ? TENANT_POT_DIVIDED : TENANT_POT_WHOLE);
     pthread_mutex_init(&node->backup_lock, NULL);
     pthread_mutex_init(&node->move_lock, NULL);
     pthread_mutex_init(&node->hold_lock, NULL);
@@ -528,6 +532,12 @@ static enum error_code node_admit_here(struct node *node, const struct node_requ
     return ERROR_NONE;
 }
 
+static uint64_t node_tenant_of(const struct command *command)
+{
+    return tenant_key(command->timer_count > 0 ? command->timers[0]->texts.tenant
+                                               : command->tenant);
+}
+
 /* Counts the request as in flight, unless it is refused. */
 static enum error_code node_admit(struct node *node, struct node_request *request,
                                   enum node_way way)
@@ -539,10 +549,9 @@ static enum error_code node_admit(struct node *node, struct node_request *reques
     const enum error_code error = way == NODE_HERE ? node_admit_here(node, request) : ERROR_NONE;
     if (error)
         return error;
-    if (atomic_fetch_add(&node->inflight, count) + count > node->config->inflight_max) {
-        atomic_fetch_sub(&node->inflight, count);
+    request->share_ = tenant_pot_take(&node->inflight, node_tenant_of(&request->command), count);
+    if (!request->share_)
         return node_refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
-    }
     request->submitted_ = instant_now();
     list_init(&request->link_);
     list_init(&request->command.link);
@@ -560,9 +569,14 @@ void node_take_back(struct node *node, struct node_request *request)
                    &request->link_);
 }
 
+void node_leave_flight(struct node *node, struct node_request *request)
+{
+    tenant_pot_give(&node->inflight, request->share_, command_weight(&request->command));
+}
+
 void node_answered(struct node *node, struct node_request *request)
 {
-    atomic_fetch_sub(&node->inflight, command_weight(&request->command));
+    node_leave_flight(node, request);
     request->done(request);
 }
 

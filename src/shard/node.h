@@ -42,6 +42,7 @@ struct node_request {
     void (*done)(
         struct node_request *request); /* command.timer and .page are valid only during it */
     struct instant submitted_;
+    struct tenant_pot_share *share_; /* where it is counted while it is in flight */
 };
 
 /* What the node tells of itself as it happens, for the log. From any thread; soon. */
@@ -108,6 +109,9 @@ bool node_give_copy(struct node *node, struct copy_page *page, struct buffer *to
 /* A request that the route took has its answer: calls `done`. From any thread. */
 void node_answered(struct node *node, struct node_request *request);
 
+/* Gives back the request's part of the requests in flight, before `done`. */
+void node_leave_flight(struct node *node, struct node_request *request);
+
 /* Its partition has come here: the engine takes it. From any thread. */
 void node_take_back(struct node *node, struct node_request *request);
 
@@ -122,12 +126,13 @@ struct node_queue_request {
     /* The node's own. */
     struct instant wait_until_; /* the queue's; a shard answers at once */
     uint64_t wait_timer_;
-    unsigned visited_;       /* shards that were asked although they have nothing */
-    bool has_items_;         /* `leased` was called */
-    bool is_waiting_;        /* on the board; guarded by its lock, like the next */
-    bool is_given_up_;       /* it does not wait any more */
-    struct node_acks *acks_; /* it is a part of these, or NULL */
-    bool is_here_;           /* it is not passed to other nodes */
+    unsigned visited_;               /* shards that were asked although they have nothing */
+    bool has_items_;                 /* `leased` was called */
+    bool is_waiting_;                /* on the board; guarded by its lock, like the next */
+    bool is_given_up_;               /* it does not wait any more */
+    struct node_acks *acks_;         /* it is a part of these, or NULL */
+    bool is_here_;                   /* it is not passed to other nodes */
+    struct tenant_pot_share *share_; /* where its receipts are counted */
 };
 
 /* Hands it to the queue; in a cluster, to the queues of other nodes where theirs are the items.

@@ -5,6 +5,7 @@
 #include "shard/shard.h"
 
 #include "sys/clock.h"
+#include "timer/queue_target.h"
 
 #include <stdlib.h>
 
@@ -117,7 +118,7 @@ void node_queue_acks_done(struct node_queue_request *request)
 {
     struct node_acks *acks = request->acks_;
 
-    atomic_fetch_sub(&acks->node->inflight, request->queue.receipt_count);
+    tenant_pot_give(&acks->node->inflight, acks->whole->share_, request->queue.receipt_count);
     acks_leave(acks);
 }
 
@@ -254,12 +255,12 @@ enum error_code node_queue_submit(struct node *node, struct node_queue_request *
         node_queue_route(node, request);
         return ERROR_NONE;
     }
-    if (atomic_fetch_add(&node->inflight, count) + count > node->config->inflight_max) {
-        atomic_fetch_sub(&node->inflight, count);
+    request->share_ =
+        tenant_pot_take(&node->inflight, tenant_key(queue_tenant(request->queue.queue)), count);
+    if (!request->share_)
         return node_queue_refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
-    }
     enum error_code code = acks_submit(node, request);
     if (code)
-        atomic_fetch_sub(&node->inflight, count);
+        tenant_pot_give(&node->inflight, request->share_, count);
     return code;
 }

@@ -204,10 +204,13 @@ static void test_the_door_refuses(void **state)
     struct asked asked;
     asked_init(&asked);
     struct command_created results[2];
-    struct timer *timers[2] = {0};
+    struct timer *timers[2] = {timer_alloc(&(struct timer_texts){.payload = BYTES("{}")}),
+                               timer_alloc(&(struct timer_texts){.payload = BYTES("{}")})};
     asked.request.command = (struct command){
         .kind = COMMAND_CREATE, .timers = timers, .results = results, .timer_count = 2};
     assert_int_equal(node_submit(fixture->node, &asked.request), ERROR_OVERLOADED);
+    timer_free(timers[0]);
+    timer_free(timers[1]);
     assert_int_equal(metrics_get(fixture->metrics, METRIC_REFUSED_OVERLOADED), 1);
     assert_int_equal(submit_create(fixture->node, &asked, wall_add(wall_now(), FAR_MS)),
                      ERROR_NONE);

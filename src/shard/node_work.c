@@ -41,7 +41,7 @@ struct work_here {
 static void work_answer(struct node *node, struct node_request *request, enum error_code error)
 {
     request->command.error = error;
-    atomic_fetch_sub(&node->inflight, command_weight(&request->command));
+    node_leave_flight(node, request);
     request->done(request);
 }
 

@@ -41,7 +41,7 @@ void shard_answer(struct shard *shard, struct engine *engine)
 
         if (node->replicas)
             shard_cluster_answer(node, request);
-        atomic_fetch_sub(&node->inflight, command_weight(command));
+        node_leave_flight(node, request);
         if (!command_is_read(command->kind))
             metrics_observe_traced_us(node->metrics, HISTOGRAM_ACKNOWLEDGE,
                                       instant_since_ns(request->submitted_, now) / 1000,

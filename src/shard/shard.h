@@ -38,6 +38,7 @@
 #include "shard/queue_board.h"
 #include "sys/clock.h"
 #include "sys/mailbox.h"
+#include "timer/tenant_pot.h"
 
 #include <stdatomic.h>
 
@@ -134,7 +135,7 @@ struct node {
     bool has_backup_thread; /* to be joined */
     atomic_bool backs_up;   /* one is under way */
 
-    atomic_size_t inflight;  /* timers in requests not yet answered */
+    struct tenant_pot inflight; /* timers in requests not yet answered, shared among tenants */
     atomic_uint gathers;     /* leases that were taken to other nodes, to begin with each of them */
     _Atomic uint64_t placed; /* timers given to partitions by node_partition_next */
     atomic_uint next_partition; /* of those that no shard keeps */

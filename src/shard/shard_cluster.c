@@ -68,7 +68,7 @@ static void cluster_end_request(struct node *node, struct node_request *request,
                                 enum error_code error)
 {
     cluster_fail(&request->command, error);
-    atomic_fetch_sub(&node->inflight, command_weight(&request->command));
+    node_leave_flight(node, request);
     request->done(request);
 }
 

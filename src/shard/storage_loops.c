@@ -73,7 +73,7 @@ static void commit_linger(struct node *node, struct storage_group *group, struct
     uint64_t spent_ns = 0;
 
     while (spent_ns < linger_ns && list_is_empty(waiting)) {
-        size_t inflight = atomic_load(&node->inflight);
+        size_t inflight = atomic_load(&node->inflight.held);
 
         if (inflight < LINGER_INFLIGHT_MIN || group->write_count >= inflight / 2)
             return;

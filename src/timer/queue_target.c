@@ -31,6 +31,13 @@ struct bytes queue_full_name(struct bytes tenant, struct bytes name,
     return (struct bytes){room, tenant.size + 1 + name.size};
 }
 
+struct bytes queue_tenant(struct bytes full)
+{
+    const char *slash = full.size ? memchr(full.data, '/', full.size) : NULL;
+
+    return slash ? (struct bytes){full.data, (size_t)(slash - full.data)} : (struct bytes){0};
+}
+
 /* Cuts "?priority=N" off the name. False when a '?' begins something else. */
 static bool queue_cut_priority(struct bytes *name, uint8_t *ret_priority)
 {

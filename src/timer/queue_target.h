@@ -24,6 +24,9 @@ bool queue_name_is_valid(struct bytes name);
 struct bytes queue_full_name(struct bytes tenant, struct bytes name,
                              char room[QUEUE_FULL_NAME_SIZE_MAX]);
 
+/* Returns the tenant of a full name; empty for the unnamed tenant. */
+struct bytes queue_tenant(struct bytes full);
+
 /* The name at its tenant, of a full name; empty: the queue is another tenant's. */
 struct bytes queue_own_name(struct bytes tenant, struct bytes full);
 

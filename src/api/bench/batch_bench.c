@@ -231,7 +231,8 @@ int main(int argc, char **argv)
 
     config_init(&config);
     bench.api.options.config = &config;
-    bench.api.budget = API_BUDGET_DEFAULT;
+    tenant_pot_init(&bench.api.answers, config.answers_bytes_max, TENANT_POT_WHOLE);
+    tenant_pot_init(&bench.api.batches, config.batches_max, TENANT_POT_WHOLE);
     bench.api.options.node = &bench.node;
     bench.api.options.metrics = metrics_create("bench", wall_now());
     bench.api.limits = (struct timer_json_limits){.payload_bytes_max = config.payload_bytes_max,

@@ -97,7 +97,8 @@ static void call_count_answer(struct call *call, const struct http_response *res
         metrics, HISTOGRAM_HTTP_REQUEST,
         instant_since_ns(http_request_begun_at(call->http), instant_now()) / 1000, &call->trace);
     call->answer_counted = response->body.capacity;
-    atomic_fetch_add(&call->api->answers_bytes, call->answer_counted);
+    call->answer_share =
+        tenant_pot_force(&call->api->answers, caller_key(&call->caller), call->answer_counted);
 }
 
 void call_answer(struct call *call, struct http_response *response)
@@ -131,7 +132,7 @@ void call_answer_json(struct call *call, int status, struct buffer *body)
 
 bool call_refuses_large_answer(struct call *call)
 {
-    if (atomic_load(&call->api->answers_bytes) <= call->api->budget.answers_bytes_max)
+    if (tenant_pot_has_room(&call->api->answers, caller_key(&call->caller)))
         return false;
     call_answer_error(call, ERROR_OVERLOADED, "Too many answers wait to be read");
     return true;
@@ -285,9 +286,13 @@ static bool count_body(struct call *call, size_t size)
 
     if (size <= CALL_SMALL_BODY_BYTES)
         return true;
+    struct tenant_pot_share *share =
+        tenant_pot_take(&call->api->bodies, caller_key(&call->caller), more);
+    if (!share)
+        return false;
+    call->body_share = share;
     call->body_counted = size;
-    return atomic_fetch_add(&call->api->bodies_bytes, more) + more <=
-           call->api->budget.bodies_bytes_max;
+    return true;
 }
 
 void call_begin_json(struct call *call)

@@ -29,10 +29,11 @@ struct call {
     struct bytes query;        /* as sent */
     struct trace_parent trace; /* of the request; all 0: none */
     struct buffer body;        /* collected by call_collect */
-    size_t body_counted;       /* bytes of the body that are counted in api.bodies_bytes */
-    size_t answer_counted;     /* bytes of the answer that are counted in api.answers_bytes */
-    void *state;               /* the route's own */
-    struct list held_link;     /* in api.held: long-lived calls; alone in a list if it is none */
+    size_t body_counted;       /* bytes of the body that are counted in api.bodies */
+    size_t answer_counted;     /* bytes of the answer that are counted in api.answers */
+    struct tenant_pot_share *body_share, *answer_share; /* where; NULL if nothing is counted */
+    void *state;                                        /* the route's own */
+    struct list held_link; /* in api.held: long-lived calls; alone in a list if it is none */
     void (*recheck)(struct call *call); /* set by call_hold */
     void (*resume)(struct call *call);  /* set by call_resume: how the worker goes on; or NULL */
 

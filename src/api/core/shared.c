@@ -11,6 +11,9 @@ enum { LIST_SCANS_AT_ONCE = 4 };
  * keeps no shard busy for longer. */
 enum { TALLIES_AT_ONCE = 2 };
 
+/* The part of all connections that may have shown no token. */
+#define STRANGERS_PART 8
+
 struct shared_listener {
     void (*tell)(void *to, struct bytes tenant, uint64_t refused);
     void *to;
@@ -31,6 +34,11 @@ static void shared_each_refused(void *context,
     struct shared_listener listener = {tell, to};
 
     access_tell_tenants(context, shared_tell_refused, &listener);
+}
+
+uint32_t shared_strangers_max(const struct api *api, const struct config *config)
+{
+    return access_is_open(api->access) ? 0 : config->connections_max / STRANGERS_PART;
 }
 
 enum error_code shared_init(struct api *api, const struct api_options *options)
@@ -55,8 +63,14 @@ enum error_code shared_init(struct api *api, const struct api_options *options)
     pthread_cond_init(&api->batch_ended, NULL);
     concurrency_init(&api->lists, LIST_SCANS_AT_ONCE);
     concurrency_init(&api->tallies, TALLIES_AT_ONCE);
-    api->budget = (struct api_budget){config->bodies_bytes_max, config->answers_bytes_max,
-                                      config->batches_max};
+    concurrency_init(&api->forecasts, FORECASTS_MAX);
+    const enum tenant_pot_division division =
+        access_is_open(api->access) ? TENANT_POT_WHOLE : TENANT_POT_DIVIDED;
+    tenant_pot_init(&api->bodies, config->bodies_bytes_max, division);
+    tenant_pot_init(&api->answers, config->answers_bytes_max, division);
+    tenant_pot_init(&api->batches, config->batches_max, division);
+    tenant_pot_init(&api->connections, config->connections_max - shared_strangers_max(api, config),
+                    division);
     api->options = *options;
     api->limits = (struct timer_json_limits){
         .payload_bytes_max = config->payload_bytes_max,
@@ -75,7 +89,7 @@ enum error_code shared_init(struct api *api, const struct api_options *options)
 static void shared_await_batches(struct api *api)
 {
     pthread_mutex_lock(&api->lock);
-    while (api->batches > 0)
+    while (atomic_load(&api->batches.held) > 0)
         pthread_cond_wait(&api->batch_ended, &api->lock);
     pthread_mutex_unlock(&api->lock);
 }
@@ -86,25 +100,21 @@ void shared_deinit(struct api *api)
     node_set_refusals(api->options.node, NULL);
     concurrency_deinit(&api->lists);
     concurrency_deinit(&api->tallies);
+    concurrency_deinit(&api->forecasts);
+    tenant_pot_deinit(&api->bodies);
+    tenant_pot_deinit(&api->answers);
+    tenant_pot_deinit(&api->batches);
+    tenant_pot_deinit(&api->connections);
     pthread_cond_destroy(&api->batch_ended);
     pthread_mutex_destroy(&api->lock);
     access_destroy(api->access);
     free(api->outboxes);
 }
 
-bool shared_enter_batch(struct api *api)
+void shared_leave_batch(struct api *api, struct tenant_pot_share *share)
 {
     pthread_mutex_lock(&api->lock);
-    bool has_room = api->batches < api->budget.batches_max;
-    api->batches += has_room;
-    pthread_mutex_unlock(&api->lock);
-    return has_room;
-}
-
-void shared_leave_batch(struct api *api)
-{
-    pthread_mutex_lock(&api->lock);
-    api->batches--;
+    tenant_pot_give(&api->batches, share, 1);
     pthread_cond_signal(&api->batch_ended);
     pthread_mutex_unlock(&api->lock);
 }

@@ -11,18 +11,13 @@
 #include "api/core/concurrency.h"
 #include "api/core/options.h"
 #include "api/json/timer_json.h"
+#include "timer/tenant_pot.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-/* The memory and the batches that all requests in flight may take together. */
-struct api_budget {
-    size_t bodies_bytes_max;  /* memory for bodies, but small ones and those of batches */
-    size_t answers_bytes_max; /* memory for answers, until they are sent */
-    size_t batches_max;       /* batches at a time */
-};
-
-#define API_BUDGET_DEFAULT ((struct api_budget){256 << 20, 512 << 20, 256})
+/* Forecasts that run at once: each reads up to some hundred thousand rows. */
+enum { FORECASTS_MAX = 4 };
 
 struct api {
     struct api_options options;
@@ -35,25 +30,29 @@ struct api {
      * shard's thread and only touched by it. */
     struct list *outboxes;
     struct access *access;
-    struct api_budget budget;
-    _Atomic size_t bodies_bytes, answers_bytes; /* against the budget */
+    /* What requests in flight take, shared among tenants. */
+    struct tenant_pot bodies;      /* bytes of bodies, but small ones and those of batches */
+    struct tenant_pot answers;     /* bytes of answers, until they are sent */
+    struct tenant_pot batches;     /* they may outlive their requests */
+    struct tenant_pot connections; /* that have shown a token */
     pthread_mutex_t lock;
     pthread_cond_t batch_ended;
-    struct list held;           /* calls, by held_link; guarded by lock */
-    _Atomic unsigned forecasts; /* under way */
-    struct concurrency lists;   /* that are read */
-    struct concurrency tallies; /* surveys of all partitions */
-    size_t batches;             /* guarded by lock; they may outlive their requests */
+    struct list held;             /* calls, by held_link; guarded by lock */
+    struct concurrency lists;     /* that are read */
+    struct concurrency tallies;   /* surveys of all partitions */
+    struct concurrency forecasts; /* under way */
 };
 
 /* Takes the tokens in the options, in any case. ERROR_NO_MEMORY: nothing to undo. */
 enum error_code shared_init(struct api *api, const struct api_options *options);
 
+/* Returns how many connections may be open that have shown no token; 0 without tokens. */
+uint32_t shared_strangers_max(const struct api *api, const struct config *config);
+
 /* Waits for the last batch. */
 void shared_deinit(struct api *api);
 
-/* Reserves a place for one more batch. False: batches_max are under way. */
-bool shared_enter_batch(struct api *api);
-void shared_leave_batch(struct api *api);
+/* Gives back the place of a batch that has ended. */
+void shared_leave_batch(struct api *api, struct tenant_pot_share *share);
 
 #endif

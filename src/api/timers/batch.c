@@ -51,8 +51,9 @@ struct batch {
     enum error_code (*parse)(struct bytes json, const struct timer_json_limits *limits,
                              struct wall now, struct timer **ret_timer,
                              struct problem *ret_problem);
-    struct buffer out;      /* results so far */
-    size_t answers_counted; /* how much of it stands in api.answers_bytes */
+    struct buffer out;                             /* results so far */
+    size_t answers_counted;                        /* how much of it is counted in api.answers */
+    struct tenant_pot_share *share, *answer_share; /* of batches; of answers, or NULL */
     struct batch_totals totals;
     uint64_t line_count, body_bytes, bytes_max, answer_bytes_max;
     bool is_ended; /* the upload; from here on the request sleeps unless it is answered */
@@ -68,8 +69,8 @@ static void batch_free(struct batch *batch)
     lines_deinit(&batch->lines);
     buffer_deinit(&batch->out);
     pthread_mutex_destroy(&batch->lock);
-    atomic_fetch_sub(&batch->api->answers_bytes, batch->answers_counted);
-    shared_leave_batch(batch->api);
+    tenant_pot_give(&batch->api->answers, batch->answer_share, batch->answers_counted);
+    shared_leave_batch(batch->api, batch->share);
     free(batch);
 }
 
@@ -117,7 +118,8 @@ static void harvest(struct batch *batch)
         pthread_mutex_lock(&batch->lock);
     }
     pthread_mutex_unlock(&batch->lock);
-    atomic_fetch_add(&batch->api->answers_bytes, batch->out.size - batch->answers_counted);
+    batch->answer_share = tenant_pot_force(&batch->api->answers, caller_key(&batch->caller),
+                                           batch->out.size - batch->answers_counted);
     batch->answers_counted = batch->out.size;
 }
 
@@ -232,7 +234,7 @@ static void batch_take_line(struct batch *batch, enum lines_result result, struc
         end_early(batch, ERROR_TOO_LARGE, number, "The batch has more lines than are allowed");
     } else if (batch->out.size > batch->answer_bytes_max) {
         end_early(batch, ERROR_TOO_LARGE, number, "The answer to the batch is too large");
-    } else if (atomic_load(&batch->api->answers_bytes) > batch->api->budget.answers_bytes_max) {
+    } else if (!tenant_pot_has_room(&batch->api->answers, caller_key(&batch->caller))) {
         end_early(batch, ERROR_OVERLOADED, number, "There is no memory left for the answer");
     } else if (access_recheck(batch->api->access, &batch->caller)) {
         end_early(batch, ERROR_UNAUTHENTICATED, number, "The token is not valid any more");
@@ -277,7 +279,8 @@ void batch_begin(struct call *call)
         call_answer_error(call, ERROR_NO_MEMORY, "");
         return;
     }
-    if (!shared_enter_batch(call->api)) {
+    batch->share = tenant_pot_take(&call->api->batches, caller_key(&call->caller), 1);
+    if (!batch->share) {
         free(batch);
         call_answer_error(call, ERROR_OVERLOADED, "Too many batches are under way");
         return;
@@ -353,7 +356,7 @@ static void batch_answer(struct call *call)
         response.body = batch->out;
         buffer_init(&batch->out);
     }
-    atomic_fetch_sub(&batch->api->answers_bytes, batch->answers_counted);
+    tenant_pot_give(&batch->api->answers, batch->answer_share, batch->answers_counted);
     batch->answers_counted = 0; /* the call counts the memory of the answer from here on */
     call_answer(call, &response);
 }

@@ -136,7 +136,7 @@ static void batch_life_test_shares_memory_for_answers(void **state)
 {
     struct api_fixture *fixture = *state;
 
-    fixture->api->budget.answers_bytes_max = 100000;
+    fixture->api->answers.max = 100000;
     struct buffer body;
     buffer_init(&body);
     lines_append(&body, 0, 20000);

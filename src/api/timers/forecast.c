@@ -19,6 +19,8 @@ enum { FORECAST_PARAMETERS_MAX = 8 };
 /* The job, its partitions' forecasts and their counts are one allocation, in this order. */
 struct job {
     struct api *api;
+    struct concurrency_start start;
+    struct scatter *scatter;
     const char *unit;
     uint64_t unit_ms;
     uint64_t count;
@@ -132,6 +134,7 @@ static void forecast_format(const struct job *job, struct buffer *body)
 
 static void forecast_finish(struct scatter *scatter)
 {
+    concurrency_leave(&scatter->call->api->forecasts);
     for (size_t i = 0; i < scatter->count; i++)
         if (scatter->parts[i].error) {
             call_answer_error(scatter->call, scatter->parts[i].error, "");
@@ -165,12 +168,9 @@ static struct job *forecast_job_create(const struct job *settings)
     return job;
 }
 
-static bool enter(struct api *api)
+static void forecast_begin(struct concurrency_start *start)
 {
-    if (atomic_fetch_add(&api->forecasts, 1) < FORECASTS_MAX)
-        return true;
-    atomic_fetch_sub(&api->forecasts, 1);
-    return false;
+    scatter_submit(list_item(start, struct job, start)->scatter);
 }
 
 void forecast_end_of(struct call *call)
@@ -189,14 +189,9 @@ void forecast_end_of(struct call *call)
         settings.rows_max = settings.parts * FORECAST_ROWS_MIN;
     if (!forecast_read_query(call, &settings))
         return;
-    if (!enter(call->api)) {
-        call_answer_error(call, ERROR_OVERLOADED, "Too many forecasts are under way");
-        return;
-    }
     struct job *job = forecast_job_create(&settings);
     struct scatter *scatter = job ? scatter_create(call, job->parts) : NULL;
     if (!scatter) {
-        atomic_fetch_sub(&call->api->forecasts, 1);
         if (!job)
             call_answer_error(call, ERROR_NO_MEMORY, "");
         free(job);
@@ -209,12 +204,12 @@ void forecast_end_of(struct call *call)
         scatter->parts[i].node.command.partition = i;
         scatter->parts[i].node.command.forecast = &job->forecasts[i];
     }
-    scatter_submit(scatter);
+    job->scatter = scatter;
+    job->start.begin = forecast_begin;
+    concurrency_enter(&call->api->forecasts, &job->start, caller_key(&call->caller));
 }
 
 void forecast_closed(struct call *call)
 {
-    if (call->state)
-        atomic_fetch_sub(&call->api->forecasts, 1);
     scatter_closed(call);
 }

@@ -286,16 +286,17 @@ static void list_test_shares_memory_for_answers(void **state)
     struct api *api = fixture->api;
 
     fixture_ask(fixture, "GET", "/v1/timers?limit=1000", "", BYTES(""), 200, NULL);
-    while (atomic_load(&api->answers_bytes) > 0) /* what was sent is not counted any more */
+    while (atomic_load(&api->answers.held) > 0) /* what was sent is not counted any more */
         assert_true(http_server_connections(api->server) > 0);
-    api->budget.answers_bytes_max = 1000;
-    atomic_fetch_add(&api->answers_bytes, 1001); /* somebody does not read */
+    api->answers.max = 1000;
+    struct tenant_pot_share *share = /* somebody does not read */
+        tenant_pot_force(&api->answers, 7, 1001);
     fixture_ask(fixture, "GET", "/v1/timers", "", BYTES(""), 503, "overloaded");
     assert_true(reply_has_header(&fixture->reply, "Retry-After", "1"));
     fixture_ask(fixture, "POST", "/v1/queues/mail/lease", FIXTURE_JSON, BYTES("{}"), 503,
                 "overloaded");
     fixture_ask(fixture, "POST", "/v1/timers", FIXTURE_JSON, BYTES(FIXTURE_TIMER), 201, NULL);
-    atomic_fetch_sub(&api->answers_bytes, 1001);
+    tenant_pot_give(&api->answers, share, 1001);
     fixture_ask(fixture, "GET", "/v1/timers", "", BYTES(""), 200, NULL);
     fixture_ask(fixture, "POST", "/v1/queues/mail/lease", FIXTURE_JSON, BYTES("{}"), 200, NULL);
 }

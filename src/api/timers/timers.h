@@ -152,7 +152,6 @@ enum {
     FORECAST_COUNT_MAX = 1440,
     FORECAST_ROWS_MAX = 200000, /* read for one forecast, from all partitions together */
     FORECAST_ROWS_MIN = 1000,   /* but from each at least */
-    FORECASTS_MAX = 4,          /* under way at a time */
 };
 
 void forecast_end_of(struct call *call);

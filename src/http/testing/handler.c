@@ -143,7 +143,7 @@ static void on_end(struct http_request *request)
         response.body.failed = true;
         http_request_answer(request, &response);
     } else if (is_path(request, "/vouch")) {
-        say(request, http_request_vouch(request) ? 200 : 503, BYTES("vouch"));
+        say(request, http_request_vouch(request, NULL) ? 200 : 503, BYTES("vouch"));
     } else if (is_path(request, "/hello")) {
         say(request, 200, BYTES("hello"));
     } else {

@@ -1,0 +1,56 @@
+/*
+ * tenant_pot.h - something of which tenants hold parts for a while, each its share (base/share.h):
+ * requests in flight, memory for bodies and answers.
+ *
+ *     share = tenant_pot_take(&pot, tenant_key(tenant), 1);   NULL: it would be more than its share
+ *     tenant_pot_give(&pot, share, 1);
+ *
+ * A pot that is not divided has the limit alone: where there are no tokens, all is one tenant's.
+ *
+ * Errors     Tenants for which there is no memory share one share.
+ * Threads    Any: counts are atomic, and what is taken is counted before it is judged. A lock is
+ *            held to add a tenant, which then stays. init and deinit are for one owner.
+ */
+#ifndef TICKWHEEL_TIMER_TENANT_POT_H
+#define TICKWHEEL_TIMER_TENANT_POT_H
+
+#include "timer/tenant.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#define TENANT_POT_BUCKETS 256
+
+struct tenant_pot_share {
+    struct tenant_pot_share *next_; /* in its bucket; does not change */
+    uint64_t key;
+    _Atomic uint64_t held;
+};
+
+struct tenant_pot {
+    uint64_t max;
+    bool is_divided;
+    _Atomic uint64_t held; /* by all */
+    pthread_mutex_t lock_; /* held to add a tenant */
+    struct tenant_pot_share others_;
+    struct tenant_pot_share *_Atomic buckets_[TENANT_POT_BUCKETS];
+};
+
+enum tenant_pot_division { TENANT_POT_WHOLE, TENANT_POT_DIVIDED };
+
+void tenant_pot_init(struct tenant_pot *pot, uint64_t max, enum tenant_pot_division division);
+void tenant_pot_deinit(struct tenant_pot *pot);
+
+/* Takes so much, and returns where it is counted; NULL if the tenant may not have it. */
+struct tenant_pot_share *tenant_pot_take(struct tenant_pot *pot, uint64_t tenant, uint64_t amount);
+
+/* Takes so much in any case, for what cannot be refused. */
+struct tenant_pot_share *tenant_pot_force(struct tenant_pot *pot, uint64_t tenant, uint64_t amount);
+
+/* Gives back what was taken. `share` may be NULL if `amount` is 0. */
+void tenant_pot_give(struct tenant_pot *pot, struct tenant_pot_share *share, uint64_t amount);
+
+/* True if the tenant holds no more than it may. */
+bool tenant_pot_has_room(struct tenant_pot *pot, uint64_t tenant);
+
+#endif
