@@ -102,6 +102,9 @@ static void wire_put_explained(struct buffer *to, const struct explained *explai
     wire_put(to, explained->lateness.attempt, 4);
     for (size_t i = 0; i < LATENESS_STAGES; i++)
         wire_put(to, explained->lateness.ms[i], 4);
+    wire_put(to, explained->lease.since.ms, 8);
+    wire_put(to, explained->lease.until.ms, 8);
+    wire_put_text(to, (struct bytes){explained->lease.worker, explained->lease.worker_size});
 }
 
 static void wire_take_explained(struct wire_reader *reader, struct explained *explained)
@@ -120,6 +123,12 @@ static void wire_take_explained(struct wire_reader *reader, struct explained *ex
     explained->lateness.attempt = (uint32_t)wire_take(reader, 4);
     for (size_t i = 0; i < LATENESS_STAGES; i++)
         explained->lateness.ms[i] = (uint32_t)wire_take(reader, 4);
+    explained->lease.since.ms = wire_take(reader, 8);
+    explained->lease.until.ms = wire_take(reader, 8);
+    const struct bytes worker = wire_take_text(reader, sizeof(explained->lease.worker));
+    if (worker.size > 0)
+        memcpy(explained->lease.worker, worker.data, worker.size);
+    explained->lease.worker_size = (uint8_t)worker.size;
 }
 
 static void wire_put_forecast(struct buffer *to, const struct forecast *forecast)

@@ -40,7 +40,7 @@ static const struct command no_command = {
     NULL,                                                /* timer */
     {NULL, 0, {{0}, 0}},                                 /* page */
     {0, 0},                                              /* completed */
-    {PLACE_FINAL, {0}, 0, 0, false, {0}, WAIT_ROOM, {0}, 0, 0, {0}, {0, {0}}}, /* explained */
+    {PLACE_FINAL, {0}, 0, 0, false, {0}, WAIT_ROOM, {0}, 0, 0, {0}, {0, {0}}, {{0}, {0}, 0, {0}}},
     0, /* pending_: the engine's own, as all behind it */
     0,
     {{NULL, NULL}, {NULL, NULL}, 0},
@@ -716,6 +716,7 @@ static void random_explained(struct random *random, struct explained *explained)
         (uint32_t)random_next(random),
         random_wall(random),
         {(uint32_t)random_next(random), {0}},
+        {random_wall(random), random_wall(random), 3, {'a', ' ', 'b'}},
     };
     for (size_t i = 0; i < LATENESS_STAGES; i++)
         explained->lateness.ms[i] = (uint32_t)random_next(random);

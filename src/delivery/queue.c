@@ -40,6 +40,7 @@ struct queue {
     uint64_t hash_seed;      /* of the names of lines */
     struct map lines;        /* hash of the name -> line */
     struct map leases;       /* number -> lease */
+    struct map timers;       /* hash of the timer's id -> lease; it may lack some */
     struct list wanting;
     struct list ended;   /* deliveries */
     struct list replies; /* requests */
@@ -171,6 +172,25 @@ static void answer_waiting(struct queue *queue, struct line *line, struct queue_
 
 /* ---- leases ---- */
 
+static uint64_t queue_timer_hash(const struct timer_id *timer)
+{
+    return random_mix(random_mix(timer->partition) ^ timer->serial);
+}
+
+/* Without memory the holder of the timer is not known. */
+static void queue_name_timer(struct queue *queue, struct queue_lease *lease)
+{
+    map_put(&queue->timers, queue_timer_hash(&lease->delivery->timer->id), lease);
+}
+
+static void queue_forget_timer(struct queue *queue, const struct queue_lease *lease)
+{
+    const uint64_t hash = queue_timer_hash(&lease->delivery->timer->id);
+
+    if (map_get(&queue->timers, hash) == lease)
+        map_remove(&queue->timers, hash);
+}
+
 static void free_gone(struct queue *queue)
 {
     while (list_pop(&queue->shown))
@@ -222,6 +242,12 @@ static void lease_begin(struct queue *queue, struct instant now, struct line *li
     lease->receipt.number = lease->number_ | (uint64_t)delivery->timer->id.partition
                                                  << QUEUE_NUMBER_BITS;
     map_put(&queue->leases, lease->number_, lease); /* need_spare made room */
+    queue_name_timer(queue, lease);
+    lease->begun_ = now;
+    lease->worker_size_ = (uint8_t)(request->worker.size < QUEUE_WORKER_SIZE ? request->worker.size
+                                                                             : QUEUE_WORKER_SIZE);
+    if (lease->worker_size_)
+        memcpy(lease->worker_, request->worker.data, lease->worker_size_);
     arm(queue, lease, now, request->lease_ms);
     if (request->items_ == 0)
         request->leased_until = instant_add_ms(now, request->lease_ms);
@@ -239,6 +265,7 @@ static void lease_end(struct queue *queue, struct queue_lease *lease)
     struct line *line = lease->line_;
 
     map_remove(&queue->leases, lease->number_);
+    queue_forget_timer(queue, lease);
     tw_wheel_close(queue->lease_wheel, lease->timer_);
     list_remove(&lease->link);
     list_init(&lease->delivery_->link);
@@ -574,6 +601,7 @@ void queue_release(struct queue *queue, uint16_t partition, struct list *ret_lea
         struct line *line = lease->line_;
 
         map_remove(&queue->leases, lease->number_);
+        queue_forget_timer(queue, lease);
         tw_wheel_close(queue->lease_wheel, lease->timer_);
         lease->line_ = NULL;
         queue->stats.leased--;
@@ -600,6 +628,7 @@ static bool queue_adopt_one(struct queue *queue, struct queue_lease *lease)
         return false;
     }
     tw_wheel_arm(queue->lease_wheel, lease->timer_, lease->end_);
+    queue_name_timer(queue, lease);
     lease->line_ = line;
     line->lease_count++;
     queue->stats.leased++;
@@ -638,6 +667,7 @@ struct queue *queue_create(const uint8_t secret[QUEUE_SECRET_SIZE], unsigned ind
     queue->number = (uint64_t)index << QUEUE_INDEX_SHIFT;
     map_init(&queue->lines);
     map_init(&queue->leases);
+    map_init(&queue->timers);
     list_init(&queue->wanting);
     list_init(&queue->ended);
     list_init(&queue->replies);
@@ -679,6 +709,7 @@ void queue_destroy(struct queue *queue)
     free(queue->spare);
     map_deinit(&queue->lines);
     map_deinit(&queue->leases);
+    map_deinit(&queue->timers);
     tw_wheel_destroy(queue->lease_wheel);
     tw_wheel_destroy(queue->wait_wheel);
     siphash_destroy(queue->siphash);
@@ -690,6 +721,19 @@ void queue_destroy(struct queue *queue)
 void queue_stats(const struct queue *queue, struct queue_stats *ret_stats)
 {
     *ret_stats = queue->stats;
+}
+
+bool queue_find_holder(const struct queue *queue, const struct timer_id *timer,
+                       struct queue_holder *ret_holder)
+{
+    const struct queue_lease *lease = map_get(&queue->timers, queue_timer_hash(timer));
+
+    if (!lease || !timer_id_equal(&lease->delivery->timer->id, timer))
+        return false;
+    *ret_holder = (struct queue_holder){.since = lease->begun_,
+                                        .until = {lease->end_ * NS_PER_MS},
+                                        .worker = {lease->worker_, lease->worker_size_}};
+    return true;
 }
 
 void queue_stats_add(struct queue_stats *sum, const struct queue_stats *more)

@@ -52,6 +52,9 @@ void queue_receipt_format(struct queue_receipt receipt, char ret_text[QUEUE_RECE
 /* False for everything else than what queue_receipt_format writes. */
 bool queue_receipt_parse(struct bytes text, struct queue_receipt *ret_receipt);
 
+/* Largest description of a worker, in bytes. */
+#define QUEUE_WORKER_SIZE 96
+
 enum queue_kind {
     QUEUE_LEASE,
     QUEUE_ACK,    /* done: the timer has fired */
@@ -74,6 +77,7 @@ struct queue_request {
     uint32_t items_max; /* 1 .. */
     size_t bytes_max;   /* no further item when those so far have as many bytes of footprint */
     struct instant wait_until; /* when to answer although there is nothing */
+    struct bytes worker;       /* its description, for queue_find_holder; borrowed likewise */
 
     uint64_t lease_ms; /* LEASE, EXTEND */
 
@@ -106,6 +110,9 @@ struct queue_lease {
     struct queue_request *request_; /* that waits for its outcome to be recorded, or NULL */
     size_t index_;                  /* of its verdict */
     uint64_t timer_;
+    struct instant begun_;
+    uint8_t worker_size_;
+    char worker_[QUEUE_WORKER_SIZE];
     uint64_t number_, end_; /* the key in the queue's map; the tick at which it ends */
 };
 
@@ -185,6 +192,16 @@ struct instant queue_wake_at(const struct queue *queue);
 /* ---- questions ---- */
 
 void queue_stats(const struct queue *queue, struct queue_stats *ret_stats);
+
+/* The worker that has leased a timer, and the time of its lease. */
+struct queue_holder {
+    struct instant since, until;
+    struct bytes worker; /* valid until the next call that changes the queue */
+};
+
+/* False if it is not leased. */
+bool queue_find_holder(const struct queue *queue, const struct timer_id *timer,
+                       struct queue_holder *ret_holder);
 
 /* Adds those of another queue. */
 void queue_stats_add(struct queue_stats *sum, const struct queue_stats *more);

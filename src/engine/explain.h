@@ -73,6 +73,16 @@ enum explain_place {
     PLACE_INFLIGHT, /* being delivered */
 };
 
+/* Largest description of a worker, its address and its program, in bytes. */
+#define EXPLAIN_WORKER_SIZE 96
+
+/* A lease of a timer of a queue. */
+struct explained_lease {
+    struct wall since, until; /* 0: it is not leased */
+    uint8_t worker_size;      /* 0: the worker is at another node */
+    char worker[EXPLAIN_WORKER_SIZE];
+};
+
 struct explained {
     enum explain_place place;
     struct wall now;      /* the engine's */
@@ -85,6 +95,7 @@ struct explained {
     uint32_t inflight, inflight_max; /* QUEUED, INFLIGHT: of its target */
     struct wall since;               /* QUEUED, INFLIGHT: when it was found due */
     struct lateness lateness;        /* of this attempt so far, or of the last known one */
+    struct explained_lease lease;    /* INFLIGHT; filled in by the shard, which has the leases */
 };
 
 #endif

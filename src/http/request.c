@@ -1,6 +1,7 @@
 /* request.c - one request: made of its head, handed to the handler, answered, closed. */
 #include "http/server_private.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -153,6 +154,17 @@ bool http_request_vouch(struct http_request *request, void *sponsor)
 bool http_request_is_vouched(const struct http_request *request)
 {
     return request->connection->is_vouched;
+}
+
+void http_request_peer(const struct http_request *request, char ret_text[HTTP_PEER_SIZE])
+{
+    const struct in6_addr *peer = &request->connection->peer;
+
+    *ret_text = '\0';
+    if (IN6_IS_ADDR_V4MAPPED(peer))
+        inet_ntop(AF_INET, &peer->s6_addr[12], ret_text, HTTP_PEER_SIZE);
+    else
+        inet_ntop(AF_INET6, peer, ret_text, HTTP_PEER_SIZE);
 }
 
 void http_request_set_user(struct http_request *request, void *user)

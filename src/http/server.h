@@ -101,6 +101,9 @@ struct http_handler {
     void (*turned)(void *context, unsigned thread);
 };
 
+/* Bytes of a numeric address, with the NUL. */
+#define HTTP_PEER_SIZE 46
+
 struct http_options {
     const char *address; /* numeric, IPv4 or IPv6 */
     uint16_t port;       /* 0: any free one */
@@ -170,6 +173,9 @@ void http_request_hang_up(struct http_request *request);
  * `body` and `end`. */
 bool http_request_vouch(struct http_request *request, void *sponsor);
 bool http_request_is_vouched(const struct http_request *request);
+
+/* Writes the numeric address of the client, or of the proxy in front of it. */
+void http_request_peer(const struct http_request *request, char ret_text[HTTP_PEER_SIZE]);
 
 /* A pointer of the handler's own, NULL at first. */
 void http_request_set_user(struct http_request *request, void *user);

@@ -70,7 +70,7 @@ struct connection {
                             loop.incoming */
     struct list stranger; /* of loop.strangers, until it is vouched for */
     struct instant accepted_at; /* of a stranger */
-    struct in6_addr peer;       /* of a stranger; IPv4 is mapped */
+    struct in6_addr peer;       /* IPv4 is mapped */
     bool is_vouched;            /* counted in server.vouched_count */
     void *sponsor;              /* the handler's; or NULL */
     struct http_loop *loop;

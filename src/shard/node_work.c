@@ -332,6 +332,7 @@ static enum error_code gather_ask_here(struct work_gather *gather, struct instan
                   .items_max = queue->items_max,
                   .bytes_max = queue->bytes_max,
                   .lease_ms = queue->lease_ms,
+                  .worker = queue->worker,
                   .wait_until = until},
         .leased = gather_here_leased,
         .done = gather_here_done,

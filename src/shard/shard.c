@@ -39,6 +39,8 @@ void shard_answer(struct shard *shard, struct engine *engine)
     for (; command; command = engine_take_reply(engine)) {
         struct node_request *request = list_item(command, struct node_request, command);
 
+        if (command->kind == COMMAND_EXPLAIN && command->explained.place == PLACE_INFLIGHT)
+            shard_queue_explain(shard, command);
         if (node->replicas)
             shard_cluster_answer(node, request);
         node_leave_flight(node, request);

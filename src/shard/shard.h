@@ -308,6 +308,9 @@ void node_queue_acks_done(struct node_queue_request *request);
  * it. It is counted as in flight. */
 void node_work_begin(struct node *node, struct node_request *request);
 
+/* Adds to the explanation of a timer that is in flight which worker has leased it. */
+void shard_queue_explain(const struct shard *shard, struct command *command);
+
 /* Passes the receipts of one partition, which another node owns, to that node. In any case
  * node_queue_acks_done follows. */
 void node_work_report(struct node *node, uint16_t partition, struct node_queue_request *part);

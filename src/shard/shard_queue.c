@@ -167,6 +167,20 @@ static struct delivery *shard_queue_pull(struct shard *shard, struct bytes name)
     return NULL;
 }
 
+void shard_queue_explain(const struct shard *shard, struct command *command)
+{
+    struct explained_lease *lease = &command->explained.lease;
+    struct queue_holder holder;
+
+    if (command->error || !command->timer ||
+        !queue_find_holder(shard->queue, &command->timer->id, &holder))
+        return;
+    lease->since = instant_wall(holder.since);
+    lease->until = instant_wall(holder.until);
+    lease->worker_size = (uint8_t)holder.worker.size;
+    memcpy(lease->worker, holder.worker.data, holder.worker.size);
+}
+
 /* ---- one turn ---- */
 
 static void shard_queue_take_woken(struct shard *shard)

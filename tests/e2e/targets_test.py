@@ -20,6 +20,7 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 import harness
+from daemon_case import ms_of
 
 LINK = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 TRACE = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-01")
@@ -314,6 +315,13 @@ class TargetsTest(unittest.TestCase):
             lambda: (a := self.explain(queued))["where"] == "waiting" and a, 5, "it to wait")
         self.assertEqual(answer["waiting"]["for"], "worker")
         self.assertNotIn("breaker", answer["target"])
+        lease = self.daemon.call("POST", "/v1/queues/jobs/lease", {"lease": "12h"}, {"User-Agent": "worker-7/1.0"})[2]
+        answer = self.explain(queued)
+        self.assertEqual(answer["where"], "delivering")
+        self.assertEqual(answer["delivery"]["lease"]["worker"], "127.0.0.1 worker-7/1.0")
+        self.assertLess(abs(ms_of(answer["delivery"]["lease"]["until"]) - ms_of(lease["leased_until"])), 100)
+        self.assertEqual(round((ms_of(answer["delivery"]["lease"]["until"]) - ms_of(answer["delivery"]["lease"]["since"])) / 3600e3), 12)
+        self.assertIn("A worker has leased it (127.0.0.1 worker-7/1.0), as attempt 1: the lease began ", answer["explanation"])
         self.daemon.call("DELETE", f"/v1/timers/{far}")
         answer = self.explain(far)
         self.assertEqual((answer["where"], answer["state"]), ("over", "cancelled"))

@@ -20,6 +20,7 @@ struct queues_item {
 struct worker {
     struct node_queue_request node;
     char queue[QUEUE_FULL_NAME_SIZE_MAX];
+    char name[QUEUE_WORKER_SIZE]; /* its address and program */
     struct call *call;
     struct queues_ask ask;
     enum queue_verdict *verdicts;
@@ -270,6 +271,24 @@ static void lease_recheck(struct call *call)
         node_queue_give_up(call->api->options.node, &worker->node);
 }
 
+/* Fills in what the request says of its worker: its address, and the program that it names, without
+ * characters that a terminal would obey. */
+static struct bytes worker_name(struct worker *worker)
+{
+    const struct bytes program = http_request_header(worker->call->http, "User-Agent");
+    char peer[HTTP_PEER_SIZE];
+
+    http_request_peer(worker->call->http, peer);
+    size_t size = strlen(peer);
+    memcpy(worker->name, peer, size);
+    if (program.size > 0)
+        worker->name[size++] = ' ';
+    for (size_t i = 0; i < program.size && size < sizeof(worker->name); i++)
+        worker->name[size++] =
+            program.data[i] >= ' ' && program.data[i] <= '~' ? program.data[i] : '?';
+    return (struct bytes){worker->name, size};
+}
+
 void queues_lease(struct call *call)
 {
     struct worker *worker = worker_create(call, QUEUE_LEASE);
@@ -278,6 +297,7 @@ void queues_lease(struct call *call)
         return;
     worker->node.queue.items_max = worker->ask.items_max;
     worker->node.queue.bytes_max = call->api->options.config->queue_bytes_max;
+    worker->node.queue.worker = worker_name(worker);
     worker->node.leased = lease_keep;
     worker->node.queue.wait_until = instant_add_ms(instant_now(), worker->ask.wait_ms);
     if (queues_submit(worker, lease_done) && worker->ask.wait_ms > 0 &&

@@ -127,6 +127,21 @@ static void say_paused(struct buffer *out, const struct timer *timer, struct wal
     }
 }
 
+static void say_leased(struct buffer *out, const struct timer *timer,
+                       const struct explained *explained)
+{
+    const struct explained_lease *lease = &explained->lease;
+
+    buffer_append_text(out, "A worker has leased it");
+    if (lease->worker_size > 0)
+        buffer_printf(out, " (%.*s)", (int)lease->worker_size, lease->worker);
+    buffer_printf(out, ", as attempt %u: the lease began ", timer->attempts + 1);
+    say_when(out, explained->now, lease->since);
+    buffer_append_text(out, " and ends ");
+    say_when(out, explained->now, lease->until);
+    buffer_append_text(out, ", unless the worker answers before.");
+}
+
 static void say_where(struct buffer *out, const struct timer *timer,
                       const struct explained *explained)
 {
@@ -157,7 +172,10 @@ static void say_where(struct buffer *out, const struct timer *timer,
         say_why_waiting(out, explained);
         break;
     case PLACE_INFLIGHT:
-        buffer_printf(out, "It is being delivered: attempt %u.", timer->attempts + 1);
+        if (explained->lease.until.ms > 0)
+            say_leased(out, timer, explained);
+        else
+            buffer_printf(out, "It is being delivered: attempt %u.", timer->attempts + 1);
         break;
     }
 }
@@ -316,6 +334,21 @@ static void append_lateness(const struct lateness *lateness, struct buffer *out)
     buffer_append_text(out, "}}");
 }
 
+static void append_lease(const struct explained_lease *lease, struct buffer *out)
+{
+    if (lease->until.ms == 0)
+        return;
+    char since[RFC3339_TEXT_SIZE];
+    rfc3339_format(lease->since, since);
+    buffer_printf(out, ",\"lease\":{\"since\":\"%s\"", since);
+    append_time(out, "until", lease->until);
+    if (lease->worker_size > 0) {
+        buffer_append_text(out, ",\"worker\":");
+        json_append_string(out, (struct bytes){lease->worker, lease->worker_size});
+    }
+    buffer_append_text(out, "}");
+}
+
 static void append_place(const struct timer *timer, const struct explained *explained,
                          struct buffer *out)
 {
@@ -340,6 +373,7 @@ static void append_place(const struct timer *timer, const struct explained *expl
     if (explained->place == PLACE_INFLIGHT) {
         buffer_printf(out, ",\"delivery\":{\"attempt\":%u", timer->attempts + 1);
         append_time(out, "since", explained->since);
+        append_lease(&explained->lease, out);
         buffer_append_text(out, "}");
     }
 }
