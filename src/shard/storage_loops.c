@@ -225,15 +225,25 @@ static void post_reads(struct node *node, struct list *reads)
     partition_post_all(node->partitions, PARTITION_READS, reads, read_partition);
 }
 
-/* Reads that wait for the read thread. Tenants take turns. */
+/* Times that tenants use the read thread for are kept in so many slots, by their keys, and halved
+ * in such intervals. */
+#define READ_SLOTS    256
+#define READ_FADES_NS SECOND_NS
+
+/* Reads that wait for the read thread. Tenants take turns at finds; the scan of the tenant that used
+ * the thread the least of late comes first, so that one which scans now and then does not wait for
+ * others that never stop. */
 struct read_queue {
     struct turns finds;    /* finds and look-ups */
     struct list own_scans; /* scans of the engines, for no tenant */
     struct turns scans;    /* scans for tenants */
+    uint64_t used_ns[READ_SLOTS];
+    struct instant faded_at;
 };
 
 static void read_queue_init(struct read_queue *queue)
 {
+    *queue = (struct read_queue){.faded_at = instant_now()};
     turns_init(&queue->finds);
     list_init(&queue->own_scans);
     turns_init(&queue->scans);
@@ -258,6 +268,36 @@ static bool read_queue_is_empty(const struct read_queue *queue)
 static struct engine_read *read_of(struct turn_link *turn)
 {
     return turn ? list_item(turn, struct engine_read, turn) : NULL;
+}
+
+/* Takes the scan of the tenant that comes next; NULL when there is none. */
+static struct engine_read *read_queue_take_scan(struct read_queue *queue)
+{
+    struct turn_link *next = NULL;
+
+    LIST_FOR_EACH (&queue->scans.firsts, link) {
+        struct turn_link *turn = list_item(link, struct turn_link, link);
+
+        if (!next ||
+            queue->used_ns[turn->key % READ_SLOTS] < queue->used_ns[next->key % READ_SLOTS])
+            next = turn;
+    }
+    if (next)
+        turns_remove(&queue->scans, next);
+    return read_of(next);
+}
+
+/* A scan of the tenant took so long. */
+static void read_queue_count(struct read_queue *queue, uint64_t tenant, struct instant began)
+{
+    const struct instant now = instant_now();
+
+    queue->used_ns[tenant % READ_SLOTS] += instant_since_ns(began, now);
+    if (instant_since_ns(queue->faded_at, now) < READ_FADES_NS)
+        return;
+    queue->faded_at = now;
+    for (size_t i = 0; i < READ_SLOTS; i++)
+        queue->used_ns[i] /= 2;
 }
 
 /* NULL does nothing. */
@@ -287,7 +327,12 @@ static void read_some(struct node *node, struct read_queue *queue)
     post_reads(node, &done);
     if ((link = list_pop(&queue->own_scans)))
         read_perform(node, list_item(link, struct engine_read, link), &done);
-    read_perform(node, read_of(turns_pop(&queue->scans)), &done);
+    const struct instant began = instant_now();
+    struct engine_read *scan = read_queue_take_scan(queue);
+    if (scan) {
+        read_perform(node, scan, &done);
+        read_queue_count(queue, scan->tenant, began);
+    }
     post_reads(node, &done);
 }
 
