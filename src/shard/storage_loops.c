@@ -225,14 +225,14 @@ static void post_reads(struct node *node, struct list *reads)
     partition_post_all(node->partitions, PARTITION_READS, reads, read_partition);
 }
 
-/* Times that tenants use the read thread for are kept in so many slots, by their keys, and halved
- * in such intervals. */
+/* Times that tenants use the read thread for are kept in slots, by their keys, and halved
+ * in this interval. */
 #define READ_SLOTS    256
 #define READ_FADES_NS SECOND_NS
 
-/* Reads that wait for the read thread. Tenants take turns at finds; the scan of the tenant that used
- * the thread the least of late comes first, so that one which scans now and then does not wait for
- * others that never stop. */
+/* Reads that wait for the read thread. Tenants take turns at finds. The scan of the tenant that
+ * used the thread the least of late comes first, so that a tenant which scans now and then does not
+ * wait for others that never stop. */
 struct read_queue {
     struct turns finds;    /* finds and look-ups */
     struct list own_scans; /* scans of the engines, for no tenant */

@@ -8,7 +8,7 @@
  * A pot that is not divided has the limit alone: where there are no tokens, all is one tenant's.
  *
  * Errors     Tenants for which there is no memory share one share.
- * Threads    Any: counts are atomic, and what is taken is counted before it is judged. A lock is
+ * Threads    Any: counts are atomic, and an amount is counted before it is judged. A lock is
  *            held to add a tenant, which then stays. init and deinit are for one owner.
  */
 #ifndef TICKWHEEL_TIMER_TENANT_POT_H
@@ -41,13 +41,13 @@ enum tenant_pot_division { TENANT_POT_WHOLE, TENANT_POT_DIVIDED };
 void tenant_pot_init(struct tenant_pot *pot, uint64_t max, enum tenant_pot_division division);
 void tenant_pot_deinit(struct tenant_pot *pot);
 
-/* Takes so much, and returns where it is counted; NULL if the tenant may not have it. */
+/* Takes the amount, and returns where it is counted; NULL if the tenant may not have it. */
 struct tenant_pot_share *tenant_pot_take(struct tenant_pot *pot, uint64_t tenant, uint64_t amount);
 
-/* Takes so much in any case, for what cannot be refused. */
+/* Takes the amount in any case, for things that cannot be refused. */
 struct tenant_pot_share *tenant_pot_force(struct tenant_pot *pot, uint64_t tenant, uint64_t amount);
 
-/* Gives back what was taken. `share` may be NULL if `amount` is 0. */
+/* Gives back an amount. `share` may be NULL if `amount` is 0. */
 void tenant_pot_give(struct tenant_pot *pot, struct tenant_pot_share *share, uint64_t amount);
 
 /* True if the tenant holds no more than it may. */
