@@ -38,7 +38,7 @@ bool ballast_init(struct ballast *ballast, const char *folder, struct ballast_si
     snprintf(ballast->path, size, "%s/" BALLAST_NAME, folder);
     /* Room for two flushes and a file of the log. */
     ballast->bytes = 2 * sizes.memtable_bytes + sizes.segment_bytes;
-    if (files_size(ballast->path, &held, NULL))
+    if (files_taken_bytes(ballast->path, &held, NULL))
         held = 0;
     atomic_store(&ballast->held, held);
     return true;

@@ -19,8 +19,8 @@
 
 struct ballast {
     char *path;            /* of the file; NULL: there is no ballast */
-    uint64_t bytes;        /* size of the file when it is whole */
-    _Atomic uint64_t held; /* size of the file now; 0: it was removed */
+    uint64_t bytes;        /* bytes that the file takes when it is whole */
+    _Atomic uint64_t held; /* bytes that it takes now; 0 if it was removed */
 };
 
 /* The sizes of a store that fit its disk. */

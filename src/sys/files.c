@@ -15,7 +15,12 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-enum { READ_CHUNK = 16 * 1024, PROBE_BYTES = 256 * 1024, SYNC_BYTES = 4096 };
+enum {
+    READ_CHUNK = 16 * 1024,
+    PROBE_BYTES = 256 * 1024,
+    SYNC_BYTES = 4096,
+    STAT_BLOCK_BYTES = 512
+};
 
 static enum error_code files_failed(struct error *ret_error, const char *verb, const char *path)
 {
@@ -551,13 +556,13 @@ enum error_code files_disk_bytes(const char *path, uint64_t *ret_bytes, struct e
     return code;
 }
 
-enum error_code files_size(const char *path, uint64_t *ret_bytes, struct error *ret_error)
+enum error_code files_taken_bytes(const char *path, uint64_t *ret_bytes, struct error *ret_error)
 {
     struct stat info;
 
     if (stat(path, &info) != 0)
         return files_failed(ret_error, "look at", path);
-    *ret_bytes = (uint64_t)info.st_size;
+    *ret_bytes = (uint64_t)info.st_blocks * STAT_BLOCK_BYTES;
     return ERROR_NONE;
 }
 
@@ -568,7 +573,7 @@ enum error_code files_reserve(const char *path, uint64_t bytes, struct error *re
     if (file < 0)
         return files_failed(ret_error, "make", path);
     enum error_code code = ERROR_NONE;
-    if (fallocate(file, 0, 0, (off_t)bytes) != 0 || fsync(file) != 0)
+    if (fallocate(file, FALLOC_FL_KEEP_SIZE, 0, (off_t)bytes) != 0 || fsync(file) != 0)
         code = errno == ENOSPC || errno == EDQUOT
                    ? error_set(ret_error, ERROR_DISK_FULL, "reserve %s: the disk is full", path)
                    : files_failed(ret_error, "reserve", path);

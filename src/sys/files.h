@@ -118,12 +118,12 @@ enum error_code files_free_bytes(const char *path, uint64_t *ret_bytes, struct e
 /* Size of the file system of `path`, in bytes. */
 enum error_code files_disk_bytes(const char *path, uint64_t *ret_bytes, struct error *ret_error);
 
-/* Size of a file, in bytes. */
-enum error_code files_size(const char *path, uint64_t *ret_bytes, struct error *ret_error);
+/* Bytes of the disk that a file takes, whatever its size. */
+enum error_code files_taken_bytes(const char *path, uint64_t *ret_bytes, struct error *ret_error);
 
-/* Makes a file that takes `bytes` of the disk, or lengthens it. Nothing is written: its content is
- * not defined. ERROR_DISK_FULL if there is no room; ERROR_IO if the file system cannot reserve
- * space. A file that failed may be there with a part of the space. */
+/* Makes a file of size 0 that takes at least `bytes` of the disk. ERROR_DISK_FULL if there is no
+ * room; ERROR_IO if the file system cannot reserve space. A file that failed may be there with a
+ * part of the space. */
 enum error_code files_reserve(const char *path, uint64_t bytes, struct error *ret_error);
 
 #endif

@@ -3,6 +3,7 @@
 
 import os
 import sys
+import tempfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 import broker_scenario
@@ -75,7 +76,8 @@ class RabbitmqTest(broker_scenario.Scenario):
 
     def test_tls(self):
         """Goal: see check_tls. Not trusted: another authority, and a name that is not in the certificate."""
-        server, other = broker_servers.RabbitmqTls(), broker_servers.Certificates(self.data)
+        server = broker_servers.RabbitmqTls()
+        other = broker_servers.Certificates(self.enterContext(tempfile.TemporaryDirectory()))
         self.check_tls(server, server.target(), f"amqps://localhost:{server.tls_port}?cacert={other.authority}",
                        server.url().replace("localhost", "127.0.0.1"))
 

@@ -8,6 +8,7 @@ import concurrent.futures
 import http.server
 import json
 import os
+import signal
 import sys
 import threading
 import time
@@ -726,14 +727,17 @@ class DiskTest(daemon_case.DaemonCase):
     def test_a_disk_that_is_nearly_full(self):
         """Creates are refused with 503 and Retry-After; what is there is still served, cancelled and delivered."""
         timer, soon = self.create(), self.create(after="300ms")
-        self.restart("--disk-reserve-bytes", "1T")
+        self.daemon.signal(signal.SIGKILL)
+        self.daemon = harness.Daemon(self.data, "--disk-reserve-bytes", "1T")
+        self.addCleanup(self.daemon.close)
+        harness.wait_until(lambda: "the disk is nearly full" in str(self.daemon.call("GET", "/readyz")[2]), 20, "said")
         for method, path in (("POST", "/v1/timers"), ("PUT", "/v1/keys/k/timer")):
             fields, problem = harness.wait_until(
                 lambda: (answer := self.daemon.call(method, path, {"after": 1, "target": self.receiver.url()}))[0] == 503
                 and answer[1:], 10, "503")
             self.assertEqual(problem["type"], "/problems/disk-full")
             self.assertGreaterEqual(int(fields["Retry-After"]), 1)
-        body = json.dumps({"after": 1, "target": self.receiver.url()}) + "\n"
+        body = json.dumps({"after": "1ms", "target": self.receiver.url()}) + "\n"
         answer = self.call(200, "POST", "/v1/timers/batch", body, NDJSON)[1]
         self.assertEqual(json.loads(answer.splitlines()[0])["status"], 503)
         self.wait_for_arrivals(soon)

@@ -199,7 +199,8 @@ class FormsTest(Document):
 
     # proves: invalid
     def test_a_value_has_its_type(self):
-        values = {"string": '"x"', "integer": "7", "boolean": "true", "object": "{}", "array": "[]", "null": "null"}
+        values = {"string": '"x"', "integer": "7", "boolean": "true", "object": "{}", "array": "[]"}
+        # Null is as if the field were left out.
         tried = 0
         for method, path, kind, schema in self.bodies():
             for where, types in self.leaves(schema):

@@ -167,6 +167,8 @@ static void judge_lateness_of(struct world *world, const struct sim_partition *p
     judge_stages(world, partition, twin, lateness);
     uint64_t late_ms;
     if (explained->place == PLACE_QUEUED) {
+        if (timer->state == TIMER_DELIVERING)
+            return; /* its delivery began later in the same turn, perhaps with a later firing */
         late_ms = wall_since(base_of(timer), explained->now);
     } else if (timer->state == TIMER_FIRED && is_this_life && !twin->was_given_back &&
                partition->options.history_max >= HISTORY_ALL &&

@@ -10,6 +10,7 @@
  */
 #include "api/timers/timers.h"
 
+#include "api/core/query.h"
 #include "api/timers/batch_chunk.h"
 #include "api/timers/lines.h"
 #include "http/field.h"
@@ -265,13 +266,46 @@ static enum batch_style style_of(struct call *call)
     return http_prefers(prefer, "return", "minimal") ? BATCH_MINIMAL : BATCH_FULL;
 }
 
+static const char *const batch_parameters[] = {"restore"};
+
+static void batch_take_parameter(void *context, size_t index, struct bytes value,
+                                 struct problem *problem)
+{
+    bool *restores = context;
+
+    *restores = bytes_equal(value, BYTES("true"));
+    if (!*restores)
+        query_fault(problem, batch_parameters[index], "It must be true");
+}
+
+/* False: answered. */
+static bool batch_read_query(struct call *call, bool *ret_restores)
+{
+    static const struct query_form form = {batch_parameters, 1, .parameters_max = 8,
+                                           .take = batch_take_parameter};
+    char *room = malloc(call->query.size + 1);
+
+    if (!room) {
+        call_answer_error(call, ERROR_NO_MEMORY, "");
+        return false;
+    }
+    struct problem problem;
+    const enum error_code code = query_read(call->query, room, &form, ret_restores, &problem);
+    free(room);
+    if (code)
+        call_answer_problem(call, &problem);
+    return code == ERROR_NONE;
+}
+
 void batch_begin(struct call *call)
 {
     const struct config *config = call->api->options.config;
     const uint64_t bytes_max =
         caller_limit(config->batch_bytes_max, call->caller.limits.batch_bytes_max);
 
-    if (call_refuses_type(call, NDJSON, "application/jsonl") ||
+    bool restores = false;
+    if (!batch_read_query(call, &restores) ||
+        call_refuses_type(call, NDJSON, "application/jsonl") ||
         call_refuses_length(call, bytes_max))
         return;
     struct batch *batch = calloc(1, sizeof(*batch));
@@ -301,8 +335,7 @@ void batch_begin(struct call *call)
     batch->parent = call->trace;
     batch->limits.trace = call_trace(call, batch->trace);
     batch->style = style_of(call);
-    batch->parse = bytes_equal(call->query, BYTES("restore=true")) ? timer_json_parse_restore
-                                                                   : timer_json_parse_create;
+    batch->parse = restores ? timer_json_parse_restore : timer_json_parse_create;
     batch->answer_bytes_max = (uint64_t)config->batch_lines_max * 64;
     if (batch->answer_bytes_max < ANSWER_BYTES_MIN)
         batch->answer_bytes_max = ANSWER_BYTES_MIN;

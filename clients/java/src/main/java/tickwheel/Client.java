@@ -215,12 +215,12 @@ public final class Client {
 
     /** Where the timer is, what it waits for, and why it was late. */
     public JsonNode explain(String id) {
-        return transport.tree(new Call("GET", Ref.id(id).base + "/explain"));
+        return transport.tree(new Call("GET", Ref.id(id).path + "/explain"));
     }
 
     /** The last firings of a timer that repeats, the newest first. */
     public List<Answers.Run> runs(String id) {
-        return Json.list(transport.tree(new Call("GET", Ref.id(id).base + "/runs")).get("runs"), Answers.Run.class);
+        return Json.list(transport.tree(new Call("GET", Ref.id(id).path + "/runs")).get("runs"), Answers.Run.class);
     }
 
     // ---- many timers ----
