@@ -19,7 +19,8 @@ static bool queue_target_reference(const char *text, char ret_name[80], unsigned
     int end = -1;
 
     if (sscanf(text, "queue:%79[A-Za-z0-9._-]%n", ret_name, &end) != 1 ||
-        strlen(ret_name) > QUEUE_NAME_SIZE_MAX)
+        strlen(ret_name) > QUEUE_NAME_SIZE_MAX || strcmp(ret_name, ".") == 0 ||
+        strcmp(ret_name, "..") == 0)
         return false;
     if (text[end]) {
         int more = -1;

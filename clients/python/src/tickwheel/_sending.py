@@ -37,7 +37,7 @@ class Settings:
             self.headers["Authorization"] = f"Bearer {token}"
 
     def arguments(self, call: Call[Any]) -> dict[str, Any]:
-        return {"method": call.method, "url": self.url + call.path, "content": call.body, "params": call.query,
+        return {"method": call.method, "url": self.url + call.path, "content": call.body, "params": call.query or None,
                 "headers": {**self.headers, **call.headers},
                 "timeout": httpx.Timeout(self.timeout, read=self.timeout + call.wait)}
 
