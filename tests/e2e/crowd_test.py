@@ -210,6 +210,8 @@ class CrowdTest(TokensCase):
     def create_anew(self, _):
         connection = self.daemon.connect()
         self.create(connection)
+        connection.sock.shutdown(socket.SHUT_WR)
+        self.assertEqual(connection.sock.recv(1), b"")  # the daemon has closed it, too: it counts no longer
         connection.close()
 
     # proves: tenant-shares

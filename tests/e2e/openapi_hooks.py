@@ -111,8 +111,8 @@ def filter_case(context, case):
         return False  # as text, anything is lines
     if not names_are_short(case):
         return False
-    if case.method == "PUT" and isinstance(case.body, dict) and "spread" in case.body and "key" not in case.body:
-        return False  # the key is in the path, which the document does not say
+    if case.method == "PUT" and isinstance(case.body, dict) and "spread" in case.body:
+        return False  # it goes with the key in the path, which the document does not say
     if has_null(case.body):
         return False  # as if the field were left out, which the document does not say
     return not isinstance(case.body, dict) or holds_together(case.body)
