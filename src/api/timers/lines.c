@@ -46,12 +46,12 @@ static enum lines_result lines_finish(struct lines *lines, struct bytes line,
     lines->number_++;
     if (result != LINES_MORE)
         return result;
-    if (lines->number_ == 1 && bytes_has_prefix(line, BYTES("\xef\xbb\xbf")))
-        line = (struct bytes){line.data + 3, line.size - 3}; /* a byte order mark */
     if (line.size && line.data[line.size - 1] == '\r')
         line.size--;
     if (line.size > lines->line_max_)
         return LINES_TOO_LONG;
+    if (lines->number_ == 1 && bytes_has_prefix(line, BYTES("\xef\xbb\xbf")))
+        line = (struct bytes){line.data + 3, line.size - 3}; /* a byte order mark */
     for (size_t i = 0; i < line.size; i++) {
         if (line.data[i] == ' ' || line.data[i] == '\t' || line.data[i] == '\r')
             continue;

@@ -25,6 +25,8 @@ static enum lines_result whole_next(struct bytes *rest, size_t line_max, uint64_
         line.size -= line.size > 0 && line.data[line.size - 1] == '\r';
         if (line.size > line_max)
             return LINES_TOO_LONG;
+        if (*number == 1 && line.size >= 3 && memcmp(line.data, "\xef\xbb\xbf", 3) == 0)
+            line = (struct bytes){line.data + 3, line.size - 3}; /* a byte order mark */
         for (size_t i = 0; i < line.size; i++)
             if (!strchr(" \t\r", line.data[i]) || !line.data[i]) {
                 *ret_line = line;
