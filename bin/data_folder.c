@@ -125,7 +125,7 @@ static bool data_folder_clear_one(void *context, const struct files_entry *entry
     return !copy->code;
 }
 
-/* A backup has files alone: a folder with a log is a data folder. */
+/* Refuses a backup that contains a folder: only a data folder has one, for its log. */
 static bool data_folder_refuse_folder(void *context, const struct files_entry *entry)
 {
     struct data_folder_copy *copy = context;

@@ -24,7 +24,7 @@ struct target_log {
     /* Guarded by lock. */
     struct instant window_at; /* begin of the window */
     uint32_t lines;           /* written in the window */
-    uint64_t omitted;         /* left out since the last line that gave a count */
+    uint64_t omitted;         /* lines left out; reset when a line states their number */
 };
 
 void target_log_init(struct target_log *self, const struct event_log *log, uint32_t failures_max);

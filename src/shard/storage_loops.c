@@ -230,9 +230,9 @@ static void post_reads(struct node *node, struct list *reads)
 #define READ_SLOTS    256
 #define READ_FADES_NS SECOND_NS
 
-/* Reads that wait for the read thread. Tenants take turns at finds. The scan of the tenant that
- * used the thread the least of late comes first, so that a tenant which scans now and then does not
- * wait for others that never stop. */
+/* Reads that wait for the read thread. Tenants take turns at finds. Among scans, the tenant that
+ * used the thread least in the last seconds comes first: a tenant that rarely scans does not wait
+ * for tenants that scan all the time. */
 struct read_queue {
     struct turns finds;    /* finds and look-ups */
     struct list own_scans; /* scans of the engines, for no tenant */

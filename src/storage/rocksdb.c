@@ -401,7 +401,8 @@ static void rocksdb_resume_merges(struct rocksdb_store *store)
     }
 }
 
-/* The ballast counts as free: it is there for what the caller asks. */
+/* Makes the ballast again if the disk has room for it. The ballast counts as free space: it is held
+ * back for the storage itself. */
 static void rocksdb_stats_disk(struct rocksdb_store *store, struct storage_stats *ret_stats)
 {
     uint64_t free_bytes;

@@ -82,7 +82,8 @@ static enum firing_change firing_after(const struct world *world, const struct o
     return FIRING_MOVES;
 }
 
-/* Whether the timer has the next firing that such a change leaves; `content` gets its due time. */
+/* True if the timer, as it is now, has the next firing that a change of its schedule allows. Writes
+ * the due time of that firing into `content`. */
 static bool has_firing(const struct world *world, const struct op *op, const struct twin *twin,
                        const struct timer *timer, struct content *content)
 {

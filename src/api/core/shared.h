@@ -30,11 +30,11 @@ struct api {
      * shard's thread and only touched by it. */
     struct list *outboxes;
     struct access *access;
-    /* What requests in flight take, shared among tenants. */
+    /* Limits of all requests in flight; each tenant has a share. */
     struct tenant_pot bodies;      /* bytes of bodies, but small ones and those of batches */
-    struct tenant_pot answers;     /* bytes of answers, until they are sent */
-    struct tenant_pot batches;     /* they may outlive their requests */
-    struct tenant_pot connections; /* that have shown a token */
+    struct tenant_pot answers;     /* bytes of answers not yet sent */
+    struct tenant_pot batches;     /* batches under way, which may outlive their requests */
+    struct tenant_pot connections; /* open connections on which a token was accepted */
     pthread_mutex_t lock;
     pthread_cond_t batch_ended;
     struct list held;             /* calls, by held_link; guarded by lock */

@@ -81,13 +81,14 @@ static enum error_code restore_read_state(struct restore_reading *reading)
                                       "It must be the state of a timer that lives");
 }
 
-static enum error_code restore_read_error(struct restore_reading *reading)
+/* Reads a text that may have as many bytes as a note. */
+static enum error_code restore_read_note(struct timer_parse *parse, const char *pointer,
+                                         struct bytes *ret_text)
 {
-    struct timer_parse *parse = &reading->parse;
-    enum error_code code = timer_parse_string(parse, "#/last_error", &parse->texts.last_error);
+    enum error_code code = timer_parse_string(parse, pointer, ret_text);
 
-    if (!code && parse->texts.last_error.size > TIMER_NOTE_SIZE_MAX)
-        code = timer_parse_invalid(parse, "#/last_error", "It may have at most %d bytes",
+    if (!code && ret_text->size > TIMER_NOTE_SIZE_MAX)
+        code = timer_parse_invalid(parse, pointer, "It may have at most %d bytes",
                                    TIMER_NOTE_SIZE_MAX);
     return code;
 }
@@ -117,11 +118,7 @@ static enum error_code restore_read_pause(struct restore_reading *reading, struc
         return timer_parse_wall(parse, "#/paused/until", &reading->until);
     if (!bytes_equal(name, BYTES("note")))
         return timer_parse_invalid(parse, "#/paused", "It has `since`, `until` and `note`");
-    enum error_code code = timer_parse_string(parse, "#/paused/note", &parse->texts.note);
-    if (!code && parse->texts.note.size > TIMER_NOTE_SIZE_MAX)
-        code = timer_parse_invalid(parse, "#/paused/note", "It may have at most %d bytes",
-                                   TIMER_NOTE_SIZE_MAX);
-    return code;
+    return restore_read_note(parse, "#/paused/note", &parse->texts.note);
 }
 
 static enum error_code restore_read_paused(struct restore_reading *reading)
@@ -234,7 +231,7 @@ static enum error_code restore_take(struct restore_reading *reading, enum restor
     case RESTORE_created:
         return timer_parse_wall(parse, "#/created", &reading->created);
     case RESTORE_last_error:
-        return restore_read_error(reading);
+        return restore_read_note(&reading->parse, "#/last_error", &reading->parse.texts.last_error);
     case RESTORE_schedule:
         return restore_read_schedule(reading);
     case RESTORE_report_of:
