@@ -206,7 +206,8 @@ static void loop_give_socket(struct http_loop *loop, int socket,
         atomic_fetch_sub(&server->connection_count, 1);
         return;
     }
-    connection->is_excess = count > max;
+    /* Strangers make room for a new one, which counts before the oldest has left. */
+    connection->is_excess = count > max && server->options.strangers_max == 0;
     connection->peer = loop_peer(peer);
     if (owner == loop)
         loop_adopt(loop, connection);

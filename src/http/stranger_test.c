@@ -102,12 +102,35 @@ static void places_of_the_known_are_their_own(void **state)
     handler_destroy(handler);
 }
 
+/* Where all places are taken, a new connection is one stranger more for a moment: it is answered. */
+static void new_one_is_answered_when_all_is_full(void **state)
+{
+    struct handler *handler = handler_start(&(struct http_options){
+        .threads = 1, .connections_max = 1, .strangers_max = 2, .stranger_ms = LONG_MS});
+    struct client known, strangers[4];
+    struct reply reply;
+
+    (void)state;
+    client_open(&known, handler_port(handler));
+    vouch(&known, 200);
+    for (int i = 0; i < 4; i++) {
+        client_open(&strangers[i], handler_port(handler));
+        client_ask(&strangers[i], "GET", "/hello", "", BYTES(""), &reply);
+        assert_int_equal(reply.status, 200);
+    }
+    client_close(&known);
+    for (int i = 0; i < 4; i++)
+        client_close(&strangers[i]);
+    handler_destroy(handler);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(oldest_makes_room),
         cmocka_unit_test(stranger_has_its_time),
         cmocka_unit_test(places_of_the_known_are_their_own),
+        cmocka_unit_test(new_one_is_answered_when_all_is_full),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
