@@ -102,7 +102,7 @@ static void places_of_the_known_are_their_own(void **state)
     handler_destroy(handler);
 }
 
-/* Where all places are taken, a new connection is one stranger more for a moment: it is answered. */
+/* Where all places are taken, a new one is one stranger more for a moment: it is answered. */
 static void new_one_is_answered_when_all_is_full(void **state)
 {
     struct handler *handler = handler_start(&(struct http_options){
