@@ -2,8 +2,8 @@
 #include "steps.h"
 
 #include "calendar/rfc3339.h"
-#include "shard/node.h"
-#include "storage/rocksdb_check.h"
+#include "node/node.h"
+#include "store/rocksdb_check.h"
 
 #include <inttypes.h>
 #include <stdio.h>

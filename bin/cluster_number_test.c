@@ -3,7 +3,7 @@
  * its own. */
 #ifdef TICKWHEEL_WITH_LOG_KAFKA
 
-#include "shard/node_cluster_testing.h"
+#include "node/node_cluster_testing.h"
 #include "steps.h"
 
 enum { NUMBERS = 6 };

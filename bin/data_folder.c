@@ -1,7 +1,7 @@
 /* data_folder.c - the place of the data folder, and a restore into it. */
 #include "steps.h"
 
-#include "storage/rocksdb_folder.h"
+#include "store/rocksdb_folder.h"
 #include "sys/files.h"
 
 #include <limits.h>

@@ -6,10 +6,10 @@
 #ifdef TICKWHEEL_WITH_LOG_KAFKA
 
 #include "import_folders.h"
-#include "shard/node_cluster_testing.h"
+#include "node/node_cluster_testing.h"
 #include "steps.h"
 
-#include "storage/rocksdb_folder.h"
+#include "store/rocksdb_folder.h"
 #include "sys/files.h"
 
 enum { FOLDERS_EACH = 12, OTHER_ID = 78, PATH_SIZE = 600 };

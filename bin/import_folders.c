@@ -1,7 +1,7 @@
 /* import_folders.c - the data folders of --cluster-import; see import_folders.h. */
 #include "import_folders.h"
 
-#include "storage/rocksdb.h"
+#include "store/rocksdb.h"
 #include "sys/process.h"
 
 #include <inttypes.h>

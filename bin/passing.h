@@ -17,7 +17,7 @@
 #define TICKWHEEL_BIN_PASSING_H
 
 #include "cluster/peers.h"
-#include "shard/node.h"
+#include "node/node.h"
 
 /* The owners of partitions, and the addresses of nodes. From any thread; the calls do not wait. */
 struct passing_map {

@@ -5,7 +5,7 @@
 #include "passing.h"
 
 #include "ops/stats.h"
-#include "storage/storage_testing.h"
+#include "store/storage_testing.h"
 #include "sys/clock.h"
 
 #include <poll.h>

@@ -9,7 +9,7 @@
 #include "given_up_log.h"
 #include "target_log.h"
 #include "http/server.h"
-#include "shard/node.h"
+#include "node/node.h"
 #include "ops/config.h"
 #include "ops/metrics.h"
 #include "sys/clock.h"

@@ -1,7 +1,7 @@
 /*
  * metric_list.h - every metric of the service, in one table. It makes the enum and the text of
  * /metrics (ops/metrics.h), the counters of an engine and their sum (engine/engine_stats.h), the
- * reading of all parts (shard/node.c), and docs/metrics.md.
+ * reading of all parts (node/node.c), and docs/metrics.md.
  *
  * X(ID, field, kind, name, labels, scale, help): `field` is the member of the part's statistics
  * that holds the value; _ when metrics_add or metrics_set is called instead. Rows of one name stand

@@ -3,9 +3,9 @@
 
 #include "base/random.h"
 #include "cluster/sweep.h"
-#include "storage/record.h"
-#include "storage/rowop.h"
-#include "storage/store_key.h"
+#include "store/record.h"
+#include "store/rowop.h"
+#include "store/store_key.h"
 
 #include <stdlib.h>
 

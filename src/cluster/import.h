@@ -18,7 +18,7 @@
 #define TICKWHEEL_CLUSTER_IMPORT_H
 
 #include "cluster/frame.h"
-#include "storage/storage.h"
+#include "store/storage.h"
 
 struct import;
 

@@ -16,7 +16,7 @@
 #ifndef TICKWHEEL_CLUSTER_IMPORT_CHOICE_H
 #define TICKWHEEL_CLUSTER_IMPORT_CHOICE_H
 
-#include "storage/storage.h"
+#include "store/storage.h"
 
 #define IMPORT_NO_COPY SIZE_MAX
 

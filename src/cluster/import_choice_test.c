@@ -2,7 +2,7 @@
  * logs, and begins above every epoch. Method: copies by hand; and random copies of one log, of
  * which the best one is known. */
 #include "cluster/import_choice.h"
-#include "storage/storage_model.h"
+#include "store/storage_model.h"
 
 enum { CHOICE_COPIES = 4, CHOICE_RUNS = 1000 };
 

@@ -5,7 +5,7 @@
 #include "cluster/import.h"
 #include "cluster/import_choice.h"
 #include "cluster/replica.h"
-#include "storage/storage_model.h"
+#include "store/storage_model.h"
 
 #define IMPORT_CLUSTER UINT64_C(9)
 

@@ -2,7 +2,7 @@
  * storages in memory, and a clock that the test sets; the simulated cluster (tests/cluster) does
  * the rest. */
 #include "cluster/replica.h"
-#include "storage/storage_testing.h"
+#include "store/storage_testing.h"
 
 #define CLUSTER  UINT64_C(7)
 #define LEASE_MS 1000

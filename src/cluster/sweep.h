@@ -23,7 +23,7 @@
 #ifndef TICKWHEEL_CLUSTER_SWEEP_H
 #define TICKWHEEL_CLUSTER_SWEEP_H
 
-#include "storage/storage.h"
+#include "store/storage.h"
 
 enum {
     SWEEP_ROWS_MAX = 512,

@@ -2,7 +2,7 @@
 #include "cluster/wire_part.h"
 
 #include "base/checksum.h"
-#include "storage/record.h"
+#include "store/record.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -7,7 +7,7 @@
 
 #include "engine/engine_turn_testing.h"
 #include "timer/queue_target.h"
-#include "storage/memory.h"
+#include "store/memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

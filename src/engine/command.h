@@ -15,7 +15,7 @@
 #include "engine/survey.h"
 #include "engine/work.h"
 #include "timer/name.h"
-#include "storage/storage.h"
+#include "store/storage.h"
 
 enum command_kind {
     COMMAND_CREATE,

@@ -48,7 +48,7 @@
 #include "engine/given_up.h"
 #include "timer/schedule.h"
 #include "timer/target_pauses.h"
-#include "storage/storage.h"
+#include "store/storage.h"
 
 #include <stdatomic.h>
 

@@ -5,7 +5,7 @@
 #define TICKWHEEL_ENGINE_ENGINE_TESTING_H
 
 #include "engine/engine_turn_testing.h"
-#include "storage/memory.h"
+#include "store/memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

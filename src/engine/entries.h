@@ -22,7 +22,7 @@
 #define TICKWHEEL_ENGINE_ENTRIES_H
 
 #include "base/footprint.h"
-#include "storage/storage.h"
+#include "store/storage.h"
 #include "timer/name.h"
 #include "timer/timer.h"
 

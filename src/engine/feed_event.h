@@ -3,7 +3,7 @@
  *
  * An engine tells of changes that are durable, in their order, while engine_options.is_watched is
  * true; otherwise it costs the look at that flag. After a failed write an event may be missing.
- * Pauses of queues and targets, resets and maintenance are told by the node (shard/feed.h).
+ * Pauses of queues and targets, resets and maintenance are told by the node (node/feed.h).
  */
 #ifndef TICKWHEEL_ENGINE_FEED_EVENT_H
 #define TICKWHEEL_ENGINE_FEED_EVENT_H

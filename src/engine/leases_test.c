@@ -4,7 +4,7 @@
  * in memory.
  */
 #include "engine/engine_turn_testing.h"
-#include "storage/memory.h"
+#include "store/memory.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

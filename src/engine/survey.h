@@ -23,7 +23,7 @@ enum survey_kind {
     SURVEY_QUEUES,  /* a row for each built-in queue, by its full name */
     SURVEY_TARGETS, /* a row for each origin and broker connection */
     SURVEY_ITEMS,   /* the items of one queue, in the order in which workers get them */
-    /* Of a node, in place of a partition: the node answers them (shard/node_survey.c). */
+    /* Of a node, in place of a partition: the node answers them (node/node_survey.c). */
     SURVEY_WORKERS,  /* a row for each queue for which workers wait there */
     SURVEY_TENANTS,  /* of all tenants: a row for each that has timers which wait there, and another
                        one for each of which its rate refused requests there */

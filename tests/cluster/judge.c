@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 #include "base/random.h"
-#include "storage/memory.h"
+#include "store/memory.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

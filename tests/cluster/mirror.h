@@ -6,7 +6,7 @@
 #define TICKWHEEL_CLUSTER_SIM_MIRROR_H
 
 #include "cluster/frame.h"
-#include "storage/storage.h"
+#include "store/storage.h"
 
 struct mirror {
     struct storage *storage;

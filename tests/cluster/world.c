@@ -2,7 +2,7 @@
 #include "world_private.h"
 
 #include "base/check.h"
-#include "storage/memory.h"
+#include "store/memory.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -10,7 +10,7 @@
 
 #include "engine/engine.h"
 #include "events.h"
-#include "storage/memory.h"
+#include "store/memory.h"
 
 struct world;
 

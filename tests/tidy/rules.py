@@ -21,13 +21,13 @@ BELOW = {
     "timer": {"base", "sys", "calendar"},
     "ops": {"base", "sys", "calendar", "timer"},
     "http": {"base", "sys"},
-    "storage": {"base", "sys", "log", "timer"},
-    "engine": {"base", "calendar", "timer", "storage", "tickwheel"},  # no clock, no I/O: nothing of sys
-    "cluster": {"base", "sys", "timer", "http", "storage", "engine"},
-    "delivery": {"tickwheel", "base", "sys", "calendar", "ops", "timer", "storage", "engine"},
-    "shard": {"tickwheel", "base", "sys", "calendar", "timer", "ops", "storage", "engine", "cluster",
+    "store": {"base", "sys", "log", "timer"},
+    "engine": {"base", "calendar", "timer", "store", "tickwheel"},  # no clock, no I/O: nothing of sys
+    "cluster": {"base", "sys", "timer", "http", "store", "engine"},
+    "delivery": {"tickwheel", "base", "sys", "calendar", "ops", "timer", "store", "engine"},
+    "node": {"tickwheel", "base", "sys", "calendar", "timer", "ops", "store", "engine", "cluster",
               "delivery"},
-    "api": {"base", "sys", "calendar", "timer", "ops", "http", "storage", "engine", "delivery", "shard"},
+    "api": {"base", "sys", "calendar", "timer", "ops", "http", "store", "engine", "delivery", "node"},
 }
 
 # The rooms of src/api: what each may include of src/api besides itself. Files beside the rooms (the table of routes)

@@ -10,7 +10,7 @@
 #ifndef TICKWHEEL_API_CORE_CURSOR_H
 #define TICKWHEEL_API_CORE_CURSOR_H
 
-#include "storage/storage.h"
+#include "store/storage.h"
 
 #define CURSOR_TEXT_SIZE 47 /* 46 hexadecimal digits and the NUL */
 

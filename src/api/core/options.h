@@ -6,7 +6,7 @@
 
 #include "http/tls.h"
 #include "ops/tokens.h"
-#include "shard/node.h"
+#include "node/node.h"
 
 struct api_options {
     const struct config *config; /* borrowed until api_stop, as are metrics and node */

@@ -9,7 +9,7 @@
 #ifndef TICKWHEEL_API_FAKE_NODE_FAKE_H
 #define TICKWHEEL_API_FAKE_NODE_FAKE_H
 
-#include "shard/node.h"
+#include "node/node.h"
 
 /* The server has `threads` threads of its own. */
 struct node *node_fake_start(uint16_t partition_count, unsigned threads);

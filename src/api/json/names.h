@@ -7,7 +7,7 @@
 #ifndef TICKWHEEL_API_JSON_NAMES_H
 #define TICKWHEEL_API_JSON_NAMES_H
 
-#include "shard/node.h"
+#include "node/node.h"
 
 #define NAME_SIZE_MAX 256
 

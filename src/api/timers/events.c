@@ -2,7 +2,7 @@
  * events.c - GET /v1/events: changes of the caller's timers, and of what holds them back, as
  * server-sent events.
  *
- * A stream reads the feed (shard/feed.h) whenever its client has taken everything before, so a slow
+ * A stream reads the feed (node/feed.h) whenever its client has taken everything before, so a slow
  * client costs no memory: it falls behind the feed's buffer, is told so, and the stream ends.
  */
 #include "api/core/call.h"

@@ -6,7 +6,7 @@
 
 #include "cluster/backend/log_kafka.h"
 #include "cluster/frame.h"
-#include "storage/storage_testing.h"
+#include "store/storage_testing.h"
 #include "sys/clock.h"
 
 #define LOG_KAFKA_TESTING_MS UINT64_C(120000)

@@ -1,0 +1,94 @@
+/*
+ * Backups, on their own thread: RocksDB copies every commit that ended before the backup began, so
+ * every acknowledged change is in it. On the commit thread every request would wait while memory is
+ * written out, and while files are copied to another disk.
+ */
+#include "node/shard.h"
+
+#include "sys/clock.h"
+#include "sys/files.h"
+#include "sys/process.h"
+
+#include <stdio.h>
+#include <time.h>
+
+static void backup_name(struct node_backup *backup)
+{
+    const time_t now = (time_t)(wall_now().ms / 1000);
+    struct tm parts;
+
+    gmtime_r(&now, &parts);
+    strftime(backup->name, sizeof(backup->name), "%Y%m%dT%H%M%SZ", &parts);
+}
+
+static enum error_code backup_copy(struct node *node, struct node_backup *backup)
+{
+    const char *parent = node->config->backup_folder;
+    enum error_code code = files_make_folder(parent, &backup->error);
+
+    if (code)
+        return code;
+    backup_name(backup);
+    if ((size_t)snprintf(backup->folder, sizeof(backup->folder), "%s/%s", parent, backup->name) >=
+        sizeof(backup->folder))
+        return error_set(&backup->error, ERROR_IO, "backup_folder is too long");
+    code = storage_backup(node->storage, backup->folder, &backup->copy, &backup->error);
+    if (code)
+        return code;
+    code = pauses_back_up(node, backup->folder, &backup->error);
+    if (code)
+        files_remove_folder(backup->folder);
+    return code;
+}
+
+static void *backup_run(void *argument)
+{
+    struct node_backup *backup = argument;
+    struct node *node = backup->node_;
+
+    backup->result = backup_copy(node, backup);
+    backup->finished = wall_now();
+    metrics_add(node->metrics, backup->result ? METRIC_BACKUPS_FAILED : METRIC_BACKUPS, 1);
+    if (!backup->result) {
+        metrics_set(node->metrics, METRIC_BACKUP_LAST_MS, backup->finished.ms);
+        metrics_set(node->metrics, METRIC_BACKUP_LAST_BYTES, backup->copy.bytes);
+    }
+    atomic_store(&node->backs_up, false); /* the receiver of the answer may start the next */
+    backup->done(backup);
+    return NULL;
+}
+
+enum error_code node_backup_start(struct node *node, struct node_backup *backup)
+{
+    if (!*node->config->backup_folder)
+        return ERROR_BACKUP_OFF;
+    if (atomic_load(&node->is_disk_full))
+        return ERROR_DISK_FULL;
+    if (atomic_exchange(&node->backs_up, true))
+        return ERROR_BACKUP_RUNS;
+    backup->node_ = node;
+    backup_join(node);
+    pthread_mutex_lock(&node->backup_lock);
+    enum error_code code = ERROR_NONE;
+    if (atomic_load(&node->is_stopping))
+        code = ERROR_STOPPING;
+    else if (thread_start(&node->backup_thread, backup_run, backup, "backup") != 0)
+        code = ERROR_NO_MEMORY;
+    else
+        node->has_backup_thread = true;
+    pthread_mutex_unlock(&node->backup_lock);
+    if (code)
+        atomic_store(&node->backs_up, false);
+    return code;
+}
+
+void backup_join(struct node *node)
+{
+    pthread_mutex_lock(&node->backup_lock);
+    bool has_thread = node->has_backup_thread;
+    pthread_t thread = node->backup_thread;
+    node->has_backup_thread = false;
+    pthread_mutex_unlock(&node->backup_lock);
+    if (has_thread)
+        pthread_join(thread, NULL);
+}

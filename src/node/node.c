@@ -1,0 +1,654 @@
+/* Start and stop in order, the door, health and metrics. */
+#include "node/node_cluster.h"
+#include "node/node_control.h"
+
+#include "store/rocksdb.h"
+#include "sys/clock.h"
+#include "sys/entropy.h"
+#include "sys/process.h"
+#include "calendar/zones.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Deliveries of which explain knows what made them late, about 100 bytes each. */
+#define HISTORY_MAX 65536
+
+/* Each append costs the brokers milliseconds of processor, also a small one. After a crash the
+ * webhooks of the last CLUSTER_ENDS_PACE_MS are repeated, beside those in flight. */
+#define CLUSTER_ENDS_PACE_MS 200
+
+/* Between two looks for timers that the engine lost. */
+#define SECOND_SCAN_MS 60000
+
+#define NODE_USER_AGENT "tickwheel/" TICKWHEEL_VERSION
+
+static uint16_t node_outcome_partition(struct list *message)
+{
+    return list_item(message, struct delivery, link)->timer->id.partition;
+}
+
+void node_post_outcomes(void *context, struct list *deliveries)
+{
+    struct node *node = context;
+
+    partition_post_all(node->partitions, PARTITION_OUTCOMES, deliveries, node_outcome_partition);
+}
+
+/* The part of a number that one partition has: together they have all of it. */
+static uint64_t node_part(const struct node *node, uint16_t partition, uint64_t number)
+{
+    return number / node->partition_count + (partition < number % node->partition_count);
+}
+
+/* The part of a rate, which an engine counts in thousandths: one or more, for partitions are fewer.
+ * 0 stays no limit. */
+static uint64_t node_rate_part(const struct node *node, uint16_t partition, uint32_t rate)
+{
+    return node_part(node, partition, (uint64_t)rate * 1000);
+}
+
+static enum error_code node_create_budget(struct node *node, struct error *ret_error)
+{
+    const struct config *config = node->config;
+    const struct budget_limits limits = {.webhooks = config->deliveries_max,
+                                         .each = {
+                                             [BUDGET_TARGET] = config->target_deliveries_max,
+                                             [BUDGET_CONNECTION] = config->broker_inflight_max,
+                                             [BUDGET_LEASES] = config->queue_leases_max,
+                                         }};
+    uint64_t seed;
+
+    if (entropy_u64(&seed) != ERROR_NONE)
+        return error_set(ret_error, ERROR_IO, "the system gives no entropy");
+    node->budget = budget_create(&limits, node->partition_count, seed);
+    return node->budget ? ERROR_NONE : error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+}
+
+/* The engine of the partition has got a place. While it moves no shard is woken: the next owner
+ * looks anyway. */
+static void node_wake_partition(void *partition)
+{
+    struct shard *shard = partition_owner(partition);
+
+    if (shard)
+        shard_wake(shard);
+}
+
+struct engine_options node_engine_options(struct node *node, uint16_t partition, uint64_t seed)
+{
+    const struct config *config = node->config;
+    struct engine_options options = ENGINE_OPTIONS_DEFAULT;
+    uint64_t count = node->partition_count;
+
+    options.partition = partition;
+    options.window_ms = config->window_ms;
+    options.near_bytes_max = config->near_bytes_max / count;
+    options.is_divided = *config->tokens_file;
+    options.pending_max = config->pending_max;
+    options.pending_all = &node->pending_all;
+    options.pending_others = &node->pending_others;
+    options.is_held = &node->is_held;
+    options.pauses = &node->pauses;
+    options.budget = node->budget;
+    options.wake = node_wake_partition;
+    options.wake_context = &node->partitions[partition];
+    options.target_rate = node_rate_part(node, partition, config->target_rate_max);
+    options.catch_up_rate = node_rate_part(node, partition, config->catch_up_rate_max);
+    options.history_max = node_part(node, partition, HISTORY_MAX);
+    options.retain_ms = config->retain_ms;
+    options.dead_retain_ms = config->dead_retain_ms;
+    options.dead_bytes_max = config->dead_bytes_max / count;
+    options.watermark_interval_ms = config->watermark_interval_ms;
+    options.second_scan_ms = SECOND_SCAN_MS;
+    options.ends_pace_ms = *config->cluster_brokers ? CLUSTER_ENDS_PACE_MS : 0;
+    options.seed = seed;
+    options.zones = node_zones_used(node);
+    options.tenant_counts = &node->tenant_counts;
+    options.is_watched = feed_is_watched(node->feed);
+    return options;
+}
+
+/* Reads each partition's meta record and writes it back with the next epoch: from then on every id
+ * and every delivery of this process can be told from those of an earlier one. */
+static enum error_code node_begin_epochs(struct node *node, struct storage_batch *batches,
+                                         struct error *ret_error)
+{
+    struct storage_batch **pointers = calloc(node->partition_count, sizeof(struct storage_batch *));
+
+    if (!pointers)
+        return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    enum error_code code = ERROR_NONE;
+    for (uint16_t i = 0; i < node->partition_count && code == ERROR_NONE; i++) {
+        batches[i].partition = i;
+        pointers[i] = &batches[i];
+        code = storage_load_meta(node->storage, i, &batches[i].meta, ret_error);
+        if (code == ERROR_NONE && batches[i].meta.epoch++ >= TIMER_EPOCH_MAX)
+            code = error_set(ret_error, ERROR_INVALID, "the data folder was opened too often");
+        if (code == ERROR_NONE)
+            code = storage_load_tenant_counts(node->storage, i, &node->tenant_counts, ret_error);
+        if (code == ERROR_NONE)
+            atomic_fetch_add(&node->pending_all, batches[i].meta.pending);
+    }
+    if (code == ERROR_NONE)
+        code = storage_commit(node->storage, pointers, node->partition_count, ret_error);
+    free(pointers);
+    return code;
+}
+
+static enum error_code node_start_engines(struct node *node, struct error *ret_error)
+{
+    struct storage_batch *batches = calloc(node->partition_count, sizeof(*batches));
+    struct list no_leases;
+
+    list_init(&no_leases);
+    if (!batches)
+        return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    enum error_code code = node_begin_epochs(node, batches, ret_error);
+    uint64_t seed;
+    if (code == ERROR_NONE && entropy_u64(&seed) != ERROR_NONE)
+        code = error_set(ret_error, ERROR_IO, "the system gives no entropy");
+    for (uint16_t i = 0; i < node->partition_count && code == ERROR_NONE; i++) {
+        struct engine_options options = node_engine_options(node, i, seed + i);
+
+        node->partitions[i].engine = engine_create(&options, &batches[i].meta, wall_now());
+        if (node->partitions[i].engine)
+            shard_adopt(&node->shards[i % node->shard_count], &node->partitions[i], &no_leases);
+        else
+            code = error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    }
+    free(batches);
+    return code;
+}
+
+static enum error_code node_open_storage(struct node *node, struct error *ret_error)
+{
+    const struct config *config = node->config;
+    struct rocksdb_options options = {
+        .folder = config->data_folder,
+        .partition_count = node->partition_count,
+        .cluster = node_cluster_id(node),
+        .retain_ms = config->retain_ms,
+        .cache_bytes = config->storage_cache_bytes,
+        .memtable_bytes = config->storage_memtable_bytes,
+        .sync = config->storage_sync == CONFIG_STORAGE_SYNC_ALWAYS ? ROCKSDB_SYNC_ALWAYS
+                                                                   : ROCKSDB_SYNC_NEVER,
+        .damage = config->storage_damage == CONFIG_STORAGE_DAMAGE_SKIP ? ROCKSDB_DAMAGE_SKIP
+                                                                       : ROCKSDB_DAMAGE_REFUSE,
+    };
+    enum error_code code = rocksdb_storage_open(&options, &node->storage, ret_error);
+
+    if (!code)
+        storage_stats(node->storage, &node->storage_stats);
+    return code;
+}
+
+static void node_target_changed(void *context, const struct target_status *status)
+{
+    struct node *node = context;
+
+    if (node->events.target_changed)
+        node->events.target_changed(node->events.context, status);
+}
+
+static enum error_code node_create_targets(struct node *node, struct error *ret_error)
+{
+    const struct config *config = node->config;
+    struct targets_options options = {
+        .breaker = {config->target_breaker_failures, config->target_breaker_pause_ms,
+                    config->target_breaker_pause_max_ms},
+        .changed = node_target_changed,
+        .context = node,
+    };
+
+    if (entropy_u64(&options.seed) != ERROR_NONE)
+        return error_set(ret_error, ERROR_IO, "the system gives no entropy");
+    node->targets = targets_create(&options);
+    return node->targets ? ERROR_NONE : error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+}
+
+static enum error_code node_start_senders(struct node *node, struct error *ret_error)
+{
+    const struct sender_options options = {
+        .config = node->config,
+        .user_agent = NODE_USER_AGENT,
+        .targets = node->targets,
+        .done = node_post_outcomes,
+        .context = node,
+    };
+
+    return senders_start(&options, &node->senders, ret_error);
+}
+
+static void node_free(struct node *node)
+{
+    node_cluster_free(node);
+    for (uint16_t i = 0; i < node->partition_count; i++)
+        partition_set_owner(&node->partitions[i], NULL); /* no shard is woken any more */
+    if (node->senders)
+        senders_stop(node->senders);
+    targets_destroy(node->targets);
+    for (unsigned i = 0; i < node->shard_count; i++)
+        shard_deinit(&node->shards[i]);
+    free(node->shards);
+    queue_board_destroy(node->board);
+    feed_destroy(node->feed);
+    census_destroy(node->queues);
+    census_destroy(node->tenants);
+    for (uint16_t i = 0; i < node->partition_count; i++)
+        partition_deinit(&node->partitions[i]);
+    free(node->partitions);
+    budget_destroy(node->budget);
+    tenant_counts_deinit(&node->tenant_counts);
+    zones_destroy(node->zones);
+    storage_close(node->storage);
+    mailbox_deinit(&node->to_commit);
+    mailbox_deinit(&node->to_read);
+    mailbox_deinit(&node->news);
+    pthread_cond_destroy(&node->report_changed);
+    pthread_mutex_destroy(&node->report_lock);
+    tenant_pot_deinit(&node->inflight);
+    pthread_mutex_destroy(&node->commit_lock);
+    pthread_mutex_destroy(&node->backup_lock);
+    pthread_mutex_destroy(&node->move_lock);
+    pthread_mutex_destroy(&node->hold_lock);
+    pthread_mutex_destroy(&node->pause_lock);
+    pthread_mutex_destroy(&node->refusals_lock);
+    target_pause_board_deinit(&node->pauses);
+    free(node);
+}
+
+static bool node_init_mailboxes(struct node *node)
+{
+    if (mailbox_init(&node->to_commit) != ERROR_NONE)
+        return false;
+    if (mailbox_init(&node->to_read) == ERROR_NONE) {
+        if (mailbox_init(&node->news) == ERROR_NONE)
+            return true;
+        mailbox_deinit(&node->to_read);
+    }
+    mailbox_deinit(&node->to_commit);
+    return false;
+}
+
+static struct node *node_alloc(const struct config *config, struct metrics *metrics)
+{
+    struct node *node = calloc(1, sizeof(*node));
+
+    if (!node)
+        return NULL;
+    node->partitions = calloc(config->partitions, sizeof(*node->partitions));
+    if (!node->partitions || !node_init_mailboxes(node)) {
+        free(node->partitions);
+        free(node);
+        return NULL;
+    }
+    node->config = config;
+    node->metrics = metrics;
+    node->partition_count = (uint16_t)config->partitions;
+    for (uint16_t i = 0; i < node->partition_count; i++)
+        partition_init(&node->partitions[i], i);
+    tenant_counts_init(&node->tenant_counts);
+    atomic_init(&node->commit_ns, UINT64_C(1000000000)); /* until the disk has shown better */
+    pthread_mutex_init(&node->commit_lock, NULL);
+    pthread_mutex_init(&node->report_lock, NULL);
+    tenant_pot_init(&node->inflight, node->config->inflight_max,
+                    *node->config->tokens_file ? TENANT_POT_DIVIDED : TENANT_POT_WHOLE);
+    pthread_mutex_init(&node->backup_lock, NULL);
+    pthread_mutex_init(&node->move_lock, NULL);
+    pthread_mutex_init(&node->hold_lock, NULL);
+    pthread_mutex_init(&node->pause_lock, NULL);
+    pthread_mutex_init(&node->refusals_lock, NULL);
+    target_pause_board_init(&node->pauses);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&node->report_changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    node->storage_stats.disk_free_bytes = UINT64_MAX;
+    return node;
+}
+
+static unsigned node_count_shards(const struct config *config)
+{
+    unsigned count = config->shards ? config->shards : process_cores();
+
+    if (count > config->partitions)
+        count = config->partitions;
+    return count < SHARDS_MAX ? count : SHARDS_MAX;
+}
+
+static enum error_code node_create_shards(struct node *node, struct error *ret_error)
+{
+    const unsigned count = node_count_shards(node->config);
+    uint8_t secret[QUEUE_SECRET_SIZE];
+    uint64_t seed;
+
+    if (entropy_fill(secret, sizeof(secret)) != ERROR_NONE || entropy_u64(&seed) != ERROR_NONE)
+        return error_set(ret_error, ERROR_IO, "the system gives no entropy");
+    node->shards = calloc(count, sizeof(*node->shards));
+    node->board = queue_board_create(count, seed, instant_now());
+    node->queues = census_create(count, NODE_QUEUE_ROWS_MAX, seed);
+    node->tenants = census_create(count, CENSUS_ROWS_MAX, seed);
+    bool is_done = node->shards && node->board && node->queues && node->tenants;
+    while (is_done && node->shard_count < count) {
+        node->loops[node->shard_count] = &node->shards[node->shard_count].loop;
+        is_done = shard_init(&node->shards[node->shard_count], node, node->shard_count, secret);
+        node->shard_count += is_done;
+    }
+    explicit_bzero(secret, sizeof(secret));
+    return is_done ? ERROR_NONE
+                   : error_set(ret_error, ERROR_NO_MEMORY, "no memory or files for the shards");
+}
+
+void node_wake_shards(struct node *node)
+{
+    for (unsigned i = 0; i < node->shard_count; i++)
+        shard_wake(&node->shards[i]);
+}
+
+static void node_end_storage_threads(struct node *node)
+{
+    atomic_store(&node->storage_ends, true);
+    mailbox_wake(&node->to_commit);
+    mailbox_wake(&node->to_read);
+    pthread_join(node->commit_thread, NULL);
+    pthread_join(node->read_thread, NULL);
+}
+
+/* Waits for the threads of the shards that run, which must have been told to end. */
+static void node_join_shards(struct node *node)
+{
+    node_wake_shards(node);
+    while (node->shards_running > 0)
+        pthread_join(node->shards[--node->shards_running].thread, NULL);
+}
+
+static void node_end_threads(struct node *node)
+{
+    atomic_store(&node->shards_give_up, true);
+    node_join_shards(node);
+    node_end_storage_threads(node);
+}
+
+static enum error_code node_start_threads(struct node *node, struct error *ret_error)
+{
+    if (thread_start(&node->commit_thread, commit_loop, node, "commit") != 0)
+        return error_set(ret_error, ERROR_IO, "no thread for commits");
+    if (thread_start(&node->read_thread, read_loop, node, "read") != 0) {
+        atomic_store(&node->storage_ends, true);
+        mailbox_wake(&node->to_commit);
+        pthread_join(node->commit_thread, NULL);
+        return error_set(ret_error, ERROR_IO, "no thread for reads");
+    }
+    while (node->shards_running < node->shard_count) {
+        struct shard *shard = &node->shards[node->shards_running];
+
+        if (thread_start(&shard->thread, shard_run, shard, "tw-shard-%u", shard->index) != 0)
+            break;
+        node->shards_running++;
+    }
+    if (node->shards_running == node->shard_count)
+        return ERROR_NONE;
+    node_end_threads(node);
+    return error_set(ret_error, ERROR_IO, "no thread for a shard");
+}
+
+enum error_code node_start(const struct config *config, struct metrics *metrics,
+                           const struct node_events *events, const struct node_route *route,
+                           struct node **ret_node, struct error *ret_error)
+{
+    struct node *node = node_alloc(config, metrics);
+
+    if (!node)
+        return error_set(ret_error, ERROR_NO_MEMORY, "out of memory or file descriptors");
+    if (events)
+        node->events = *events;
+    if (route)
+        node->route = *route;
+    enum error_code code = zones_create_anyway(config->zoneinfo_folder, &node->zones, ret_error);
+    node->feed = feed_create();
+    if (!node->feed && code == ERROR_NONE)
+        code = error_set(ret_error, ERROR_NO_MEMORY, "no memory for the feed");
+    const bool is_cluster = *config->cluster_brokers;
+    if (code == ERROR_NONE && is_cluster) /* the folder must be one of this cluster */
+        code = node_control_init(node, ret_error);
+    if (code == ERROR_NONE)
+        code = node_open_storage(node, ret_error);
+    if (code == ERROR_NONE)
+        code = node_create_shards(node, ret_error);
+    if (code == ERROR_NONE)
+        code = node_create_targets(node, ret_error);
+    if (code == ERROR_NONE)
+        code = node_start_senders(node, ret_error);
+    if (code == ERROR_NONE)
+        code = maintenance_load(node, ret_error);
+    if (code == ERROR_NONE)
+        code = node_create_budget(node, ret_error);
+    if (code == ERROR_NONE)
+        code = pauses_load(node, ret_error);
+    if (code == ERROR_NONE)
+        code =
+            is_cluster ? node_cluster_init(node, ret_error) : node_start_engines(node, ret_error);
+    if (code == ERROR_NONE)
+        code = node_start_threads(node, ret_error);
+    if (code == ERROR_NONE && is_cluster && (code = node_cluster_start(node, ret_error)))
+        node_end_threads(node);
+    if (code != ERROR_NONE) {
+        node_free(node);
+        return code;
+    }
+    *ret_node = node;
+    return ERROR_NONE;
+}
+
+static bool node_is_drained(const struct node *node)
+{
+    for (unsigned i = 0; i < node->shard_count; i++)
+        if (!node->shards[i].report.is_drained)
+            return false;
+    return true;
+}
+
+static bool node_is_finished(const struct node *node)
+{
+    for (unsigned i = 0; i < node->shard_count; i++)
+        if (!node->shards[i].report.is_finished)
+            return false;
+    return true;
+}
+
+/* Waits until the reports of all shards say so, at most `timeout_ms`. */
+static void node_wait_for(struct node *node, bool (*has_come)(const struct node *node),
+                          uint64_t timeout_ms)
+{
+    struct timespec until = instant_timespec(instant_add_ms(instant_now(), timeout_ms));
+
+    node_wake_shards(node);
+    pthread_mutex_lock(&node->report_lock);
+    int timed_out = 0;
+    while (!has_come(node) && !timed_out)
+        timed_out = pthread_cond_timedwait(&node->report_changed, &node->report_lock, &until);
+    pthread_mutex_unlock(&node->report_lock);
+}
+
+void node_stop(struct node *node)
+{
+    uint64_t drain_ms = node->config->drain_ms;
+
+    atomic_store(&node->is_stopping, true);
+    node_queue_stop_waiting(node);
+    backup_join(node);
+    senders_drain(node->senders);
+    node_wait_for(node, node_is_drained, drain_ms);
+    node_control_leave(node);
+    senders_stop(node->senders); /* deliveries in flight come back as failed, to be tried again */
+    node->senders = NULL;
+    atomic_store(&node->shards_end, true);
+    node_wait_for(node, node_is_finished, drain_ms + 1000);
+    atomic_store(&node->shards_give_up, true); /* only a storage that fails gets so far */
+    node_join_shards(node);
+    node_cluster_stop(node);
+    node_end_storage_threads(node);
+    for (unsigned i = 0; i < node->shard_count; i++)
+        shard_move_end(&node->shards[i]);
+    for (unsigned i = 0; i < node->shard_count; i++)
+        shard_fail_rest(&node->shards[i]);
+    pthread_mutex_lock(&node->move_lock); /* the last node_move has returned */
+    pthread_mutex_unlock(&node->move_lock);
+    node_free(node);
+}
+
+static enum error_code node_refuse(struct node *node, enum error_code code, enum metric reason)
+{
+    metrics_add(node->metrics, reason, 1);
+    return code;
+}
+
+enum node_way { NODE_HERE, NODE_PASSED };
+
+/* Whether the request goes to an engine of this node. */
+static bool node_is_here(const struct node *node, const struct node_request *request)
+{
+    const struct node_route *route = &node->route;
+
+    return !route->is_here || route->is_here(route->context, request->command.partition);
+}
+
+/* What only an engine of this node needs. */
+static enum error_code node_admit_here(struct node *node, const struct node_request *request)
+{
+    const enum command_kind kind = request->command.kind;
+    const bool creates = kind == COMMAND_CREATE || kind == COMMAND_PUT;
+
+    if (!node_cluster_may_act(node, request->command.partition))
+        return node_refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
+    if (creates && atomic_load(&node->is_disk_full))
+        return node_refuse(node, ERROR_DISK_FULL, METRIC_REFUSED_DISK_FULL);
+    /* What a write that fails was about stays in memory until one succeeds. */
+    if (!command_is_read(kind) && atomic_load(&node->is_failing) && atomic_load(&node->is_choked))
+        return node_refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
+    return ERROR_NONE;
+}
+
+static uint64_t node_tenant_of(const struct command *command)
+{
+    return tenant_key(command->timer_count > 0 ? command->timers[0]->texts.tenant
+                                               : command->tenant);
+}
+
+/* Counts the request as in flight, unless it is refused. */
+static enum error_code node_admit(struct node *node, struct node_request *request,
+                                  enum node_way way)
+{
+    const size_t count = command_weight(&request->command);
+
+    if (atomic_load(&node->is_stopping))
+        return node_refuse(node, ERROR_STOPPING, METRIC_REFUSED_STOPPING);
+    const enum error_code error = way == NODE_HERE ? node_admit_here(node, request) : ERROR_NONE;
+    if (error)
+        return error;
+    request->share_ = tenant_pot_take(&node->inflight, node_tenant_of(&request->command), count);
+    if (!request->share_)
+        return node_refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
+    request->submitted_ = instant_now();
+    list_init(&request->link_);
+    list_init(&request->command.link);
+    return ERROR_NONE;
+}
+
+void node_take_back(struct node *node, struct node_request *request)
+{
+    if (command_is_work(request->command.kind)) {
+        node_work_begin(node, request);
+        return;
+    }
+    list_init(&request->link_);
+    partition_post(&node->partitions[request->command.partition], PARTITION_REQUESTS,
+                   &request->link_);
+}
+
+void node_leave_flight(struct node *node, struct node_request *request)
+{
+    tenant_pot_give(&node->inflight, request->share_, command_weight(&request->command));
+}
+
+void node_answered(struct node *node, struct node_request *request)
+{
+    node_leave_flight(node, request);
+    request->done(request);
+}
+
+enum error_code node_submit_here(struct node *node, struct node_request *request)
+{
+    if (command_is_of_node(&request->command))
+        return node_survey_answer(node, request);
+    enum error_code error = node_admit(node, request, NODE_HERE);
+
+    if (!error)
+        node_take_back(node, request);
+    return error;
+}
+
+enum error_code node_submit(struct node *node, struct node_request *request)
+{
+    const bool is_of_node = command_is_of_node(&request->command);
+
+    if (is_of_node && !request->command.survey->node)
+        return node_survey_answer(node, request);
+    if (is_of_node && !node->route.pass)
+        return node_refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
+    const bool is_here = !is_of_node && node_is_here(node, request);
+    enum error_code error = node_admit(node, request, is_here ? NODE_HERE : NODE_PASSED);
+    struct list others;
+
+    if (error)
+        return error;
+    if (is_here) {
+        node_take_back(node, request);
+        return ERROR_NONE;
+    }
+    list_init(&others);
+    list_push(&others, &request->link_);
+    node->route.pass(node->route.context, &others);
+    return ERROR_NONE;
+}
+
+enum error_code node_submit_later(struct node *node, struct node_request *request,
+                                  struct list *outbox)
+{
+    enum error_code error =
+        node_admit(node, request, node_is_here(node, request) ? NODE_HERE : NODE_PASSED);
+
+    if (!error)
+        list_push(outbox, &request->link_);
+    return error;
+}
+
+static uint16_t node_request_partition(struct list *message)
+{
+    return list_item(message, struct node_request, link_)->command.partition;
+}
+
+static void node_pass_others(struct node *node, struct list *outbox)
+{
+    struct list others;
+
+    list_init(&others);
+    LIST_FOR_EACH (outbox, link) {
+        if (node_is_here(node, list_item(link, struct node_request, link_)))
+            continue;
+        list_remove(link);
+        list_push(&others, link);
+    }
+    if (!list_is_empty(&others))
+        node->route.pass(node->route.context, &others);
+}
+
+void node_send(struct node *node, struct list *outbox)
+{
+    if (node->route.is_here)
+        node_pass_others(node, outbox);
+    partition_post_all(node->partitions, PARTITION_REQUESTS, outbox, node_request_partition);
+}

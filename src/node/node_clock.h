@@ -1,0 +1,55 @@
+/*
+ * node_clock.h - the wall time by which a node acts: that of the machine, unless its clock stepped.
+ *
+ * The machine's clock can be set while the node runs. The difference between it and CLOCK_BOOTTIME,
+ * which cannot be set, tells a step; a clock that is slewed changes both. A node of a cluster goes
+ * on by the time before the step, until the clock of the brokers confirms the new one:
+ *
+ *     node_clock_init(&clock);
+ *     now = node_clock_now_us(&clock);           any thread, each time
+ *     sent = node_clock_difference_us();         with an append to the log
+ *     node_clock_measure(&clock, sent, offset_ms);  when it has landed
+ *
+ * Threads    Any; node_clock_measure one at a time.
+ */
+#ifndef TICKWHEEL_NODE_NODE_CLOCK_H
+#define TICKWHEEL_NODE_NODE_CLOCK_H
+
+#include "base/time.h"
+
+#include <stdatomic.h>
+
+enum {
+    NODE_CLOCK_STEP_US = 100000,  /* a larger change of the difference is a step */
+    NODE_CLOCK_SKEW_MS_MAX = 500, /* between the node and the brokers */
+};
+
+struct node_clock {
+    _Atomic int64_t trusted_us; /* the difference of the time by which the node acts */
+    _Atomic int32_t offset_ms;  /* of the machine's clock from that of the brokers */
+    atomic_bool is_measured;    /* offset_ms was measured */
+    atomic_bool is_held;        /* the clock stepped, and the new time is not confirmed */
+};
+
+/* Trusts the machine's clock, until it steps. */
+void node_clock_init(struct node_clock *clock);
+
+/* The machine's wall time less its time since boot, in microseconds. */
+int64_t node_clock_difference_us(void);
+
+/* The wall time by which the node acts, in microseconds. */
+uint64_t node_clock_now_us(struct node_clock *clock);
+
+/* That time when the machine's clocks show these times. */
+uint64_t node_clock_at_us(struct node_clock *clock, uint64_t wall_us, uint64_t boot_us);
+
+/* An append was sent at the difference `sent_us` and landed at `landed_us`. It shows that the clock
+ * is ahead of the brokers' by offset_ms. False: the clock stepped in between, so it shows nothing.
+ * */
+bool node_clock_measure(struct node_clock *clock, int64_t sent_us, int64_t landed_us,
+                        int32_t offset_ms);
+
+/* Whether the machine's clock is known to differ too much from the brokers'. */
+bool node_clock_is_wrong(const struct node_clock *clock);
+
+#endif

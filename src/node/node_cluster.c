@@ -1,0 +1,729 @@
+/* node_cluster.c - the threads of a node's replicas; see node_cluster.h. */
+#include "node/node_cluster.h"
+
+#include "delivery/brokers.h"
+#include "node/node_control.h"
+#include "node/node_limits.h"
+#include "sys/clock.h"
+#include "sys/entropy.h"
+#include "sys/process.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    EVENTS_EACH_TURN = 256, /* records that are read before the replica has its turn */
+    HANDOVER_MS = 500,
+    COPY_WAIT_MS = 100, /* of NODE_COPY_WAITS */
+    RETRY_MS = 1000,    /* of what a full memory or a failing storage refused */
+    TRIM_LEASES = 30,   /* that a reader may be behind when records are dropped */
+    TRIM_AGAIN = 60000, /* milliseconds, behind a failure */
+    NO_NODE = 0,        /* whose number is none */
+};
+
+/* ---- what a replica has others do ---- */
+
+static void replica_order(struct node_replica *replica, enum node_replica_order order)
+{
+    atomic_fetch_or(&replica->orders, order);
+    shard_wake(replica->shard);
+}
+
+static void replica_log(struct node_replica *replica, uint64_t ticket, struct bytes bytes)
+{
+    if (log_kafka_append(replica->log, ticket, bytes, NULL))
+        replica->refused_ticket = ticket;
+}
+
+/* A transaction that an owner before has open would keep all readers from the claim. */
+static void replica_on_append(void *context, uint64_t ticket, struct bytes bytes)
+{
+    struct node_replica *replica = context;
+
+    if (!replica->once || replica_state(replica->replica) != OWNERSHIP_CLAIMING) {
+        replica_log(replica, ticket, bytes);
+        return;
+    }
+    buffer_clear(&replica->claim);
+    buffer_append_bytes(&replica->claim, bytes);
+    replica->claim_ticket = ticket;
+    node_once_claim(replica->once);
+}
+
+static void replica_on_transact(void *context, const struct replica_transaction *transaction)
+{
+    node_once_commit(((struct node_replica *)context)->once, transaction);
+}
+
+/* What the thread of the transactions tells. */
+static void replica_hear_once(struct node_replica *replica, struct instant now)
+{
+    for (;;) {
+        const struct node_once_event event = node_once_take(replica->once);
+        const uint64_t claim_ticket = replica->claim_ticket;
+
+        switch (event.kind) {
+        case ONCE_NOTHING:
+            return;
+        case ONCE_READY:
+        case ONCE_REFUSED:
+            replica->claim_ticket = 0;
+            if (event.kind == ONCE_REFUSED || buffer_failed(&replica->claim))
+                replica_failed(replica->replica, claim_ticket, now);
+            else
+                replica_log(replica, claim_ticket, buffer_bytes(&replica->claim));
+            break;
+        case ONCE_STAGED:
+            replica_stage(replica->replica, event.count);
+            break;
+        case ONCE_LANDED:
+            replica_landed(replica->replica, event.ticket, event.offset, now);
+            break;
+        case ONCE_FAILED:
+            replica_failed(replica->replica, event.ticket, now);
+            break;
+        case ONCE_GONE:
+            replica_give_up(replica->replica, now);
+            break;
+        }
+    }
+}
+
+static void replica_on_told(void *context)
+{
+    log_kafka_wake(((struct node_replica *)context)->log);
+}
+
+/* Without memory there is no engine, and the thread tries again. */
+static void replica_make_engine(struct node_replica *replica)
+{
+    const struct storage_meta *meta = &replica->meta;
+    struct node *node = replica->node;
+    const uint16_t index = replica->partition->index;
+    uint64_t seed = 0;
+
+    entropy_u64(&seed); /* of the jitter of retries alone */
+    struct engine_options options = node_engine_options(node, index, seed);
+    options.tenant_counts_own = &replica->tenants;
+    replica->engine = engine_create(&options, meta, node_wall(node));
+    replica->wants_engine = !replica->engine;
+    if (replica->wants_engine)
+        return;
+    node_limits_count(replica, meta->pending);
+    replica_order(replica, REPLICA_BEGIN);
+}
+
+static void replica_on_begin(void *context, const struct storage_meta *meta)
+{
+    struct node_replica *replica = context;
+
+    replica->meta = *meta;
+    atomic_fetch_add(&replica->claims, 1);
+    replica_make_engine(replica);
+}
+
+static void replica_on_drain(void *context)
+{
+    struct node_replica *replica = context;
+
+    replica_order(replica, REPLICA_DRAIN);
+    if (replica->once)
+        node_once_drain(replica->once);
+}
+
+static void replica_on_leave(void *context)
+{
+    struct node_replica *replica = context;
+
+    replica->wants_engine = false;
+    if (replica->once)
+        node_once_leave(replica->once);
+    atomic_store(&replica->acts_until_ns, 0);
+    replica_order(replica, REPLICA_LEAVE);
+}
+
+static void replica_on_committed(void *context, struct storage_batch *batch)
+{
+    struct node_replica *replica = context;
+
+    list_init(&batch->link);
+    partition_post(replica->partition, PARTITION_COMMITS, &batch->link);
+}
+
+static void replica_on_trim(void *context, uint64_t before)
+{
+    struct node_replica *replica = context;
+
+    replica->trim_to = before;
+    replica->trim_at = (struct instant){0};
+}
+
+/* ---- the thread ---- */
+
+static unsigned replica_take_in(struct node_replica *replica)
+{
+    struct list batches;
+
+    list_init(&batches);
+    pthread_mutex_lock(&replica->lock);
+    list_join(&batches, &replica->batches);
+    const unsigned news = replica->news;
+    replica->news = 0;
+    pthread_mutex_unlock(&replica->lock);
+    for (struct list *link; (link = list_pop(&batches));)
+        replica_commit(replica->replica, list_item(link, struct storage_batch, link));
+    return news;
+}
+
+static void replica_hear(struct node_replica *replica, unsigned news, struct instant now)
+{
+    if (news & REPLICA_RECOVERED)
+        replica_recovered(replica->replica);
+    if (news & REPLICA_LEFT)
+        replica_left(replica->replica);
+    if (news & REPLICA_RELEASE) {
+        replica->is_releasing = true;
+        replica->release_until = instant_add_ms(now, 2 * replica->node->config->cluster_lease_ms);
+        replica_plan(replica->replica, NO_NODE, now);
+    }
+    if ((news & REPLICA_PLANNED) && !replica->is_releasing)
+        replica_plan(replica->replica, atomic_load(&replica->planned), now);
+    if (news & REPLICA_PAGE)
+        node_copy_hear(replica, now);
+    if (news & (REPLICA_DRAINED | REPLICA_RELEASE)) /* the shards have ended: nothing is out */
+        replica_drained(replica->replica);
+}
+
+/* For the log of the daemon. */
+static void replica_report(struct node_replica *replica, enum error_code code, const char *what,
+                           const char *text)
+{
+    struct node *node = replica->node;
+
+    pthread_mutex_lock(&node->report_lock);
+    error_set(&node->storage_error, code, "partition %u: %s: %.150s", replica->partition->index,
+              what, *text ? text : error_title(code));
+    pthread_mutex_unlock(&node->report_lock);
+    mailbox_wake(&node->news);
+}
+
+static void replica_publish_stats(struct node_replica *replica)
+{
+    struct replica_stats stats;
+
+    replica_get_stats(replica->replica, &stats);
+    atomic_store(&replica->log_bytes, stats.log_bytes);
+    atomic_fetch_add(&replica->sweeps, stats.sweeps - replica->counted.sweeps);
+    atomic_fetch_add(&replica->sweep_rows, stats.rows - replica->counted.rows);
+    atomic_fetch_add(&replica->sweep_failures,
+                     stats.sweep_failures - replica->counted.sweep_failures);
+    atomic_fetch_add(&replica->restarts, stats.restarts - replica->counted.restarts);
+    atomic_fetch_add(&replica->copies, stats.copies - replica->counted.copies);
+    atomic_fetch_add(&replica->copy_rows, stats.copy_rows - replica->counted.copy_rows);
+    atomic_fetch_add(&replica->copy_failures, stats.copy_failures - replica->counted.copy_failures);
+    replica->counted = stats;
+}
+
+/* A replica whose storage fails owns nothing, although its ownership is as it was until the place
+ * of the storage is loaded. */
+static enum ownership_state replica_shown_state(const struct replica *replica)
+{
+    const enum ownership_state state = replica_state(replica);
+
+    return replica_storage_fails(replica) && state != OWNERSHIP_BROKEN ? OWNERSHIP_RESTORING
+                                                                       : state;
+}
+
+static void replica_publish_failure(struct node_replica *replica)
+{
+    const bool fails = replica_storage_fails(replica->replica);
+
+    if (atomic_exchange(&replica->storage_fails, fails) || !fails)
+        return;
+    atomic_fetch_add(&replica->node->health.failures, 1);
+    replica_report(replica, ERROR_IO, "the storage", replica_error(replica->replica)->text);
+    storage_look(replica->node);
+}
+
+/* Tells other threads how it stands. */
+static void replica_publish(struct node_replica *replica, struct instant now)
+{
+    const struct instant until = replica_acts_until(replica->replica);
+    const bool is_acting = now.ns < until.ns;
+    const enum ownership_state state = replica_shown_state(replica->replica);
+    const struct ownership_place *place = replica_place(replica->replica);
+
+    atomic_store(&replica->owner, place->is_released ? NO_NODE : place->owner);
+    atomic_store(&replica->epoch, place->epoch);
+    atomic_store(&replica->next, place->next);
+    atomic_store(&replica->refused, replica_refused(replica->replica));
+    atomic_store(&replica->acts_until_ns, until.ns);
+    replica_publish_stats(replica);
+    replica_publish_failure(replica);
+    const bool is_news = atomic_exchange(&replica->state, (int)state) != (int)state;
+    if (is_acting != replica->was_acting || is_news)
+        shard_wake(replica->shard);
+    replica->was_acting = is_acting;
+    if (is_news && state == OWNERSHIP_BROKEN)
+        replica_report(replica, ERROR_CORRUPT, "the log of the cluster",
+                       replica_error(replica->replica)->text);
+}
+
+/* Any node may drop what a sweep has made needless, so a failure is repeated by owners and others.
+ * */
+static void replica_trim_log(struct node_replica *replica, struct instant now)
+{
+    if (!replica->trim_to || now.ns < replica->trim_at.ns)
+        return;
+    replica->trim_at = instant_add_ms(now, TRIM_AGAIN);
+    log_kafka_trim(replica->log, replica->trim_to, NULL); /* or it is in flight */
+}
+
+static void replica_handle(struct node_replica *replica, const struct log_kafka_event *event,
+                           struct instant now)
+{
+    switch (event->kind) {
+    case LOG_KAFKA_RECORD:
+        replica_read(replica->replica, event->offset, event->bytes, now);
+        break;
+    case LOG_KAFKA_END:
+        replica_restored(replica->replica);
+        break;
+    case LOG_KAFKA_LANDED:
+        replica_landed(replica->replica, event->ticket, event->offset, now);
+        break;
+    case LOG_KAFKA_FAILED:
+        replica_failed(replica->replica, event->ticket, now);
+        break;
+    case LOG_KAFKA_LOST:
+        replica_lost(replica->replica);
+        break;
+    case LOG_KAFKA_TRIMMED:
+        atomic_fetch_add(&replica->trims, 1);
+        if (event->offset >= replica->trim_to)
+            replica->trim_to = 0;
+        break;
+    case LOG_KAFKA_TRIM_FAILED:
+        atomic_fetch_add(&replica->trim_failures, 1);
+        break;
+    case LOG_KAFKA_NOTHING:
+        break;
+    }
+}
+
+/* Follows the log from where the replica wants to read on, unless a copy of another node comes
+ * first. */
+static void replica_follow_log(struct node_replica *replica)
+{
+    const enum node_copy_step step = node_copy_begin(replica);
+
+    replica->awaits_copy = step == NODE_COPY_WAITS;
+    if (step != NODE_COPY_NONE)
+        return;
+    if (replica_seeks(replica->replica))
+        log_kafka_follow_begin(replica->log, NULL);
+    else
+        log_kafka_follow(replica->log, replica_next(replica->replica), NULL);
+}
+
+/* One turn: messages of the shard, the replica, and then events of the log. */
+static void replica_go(struct node_replica *replica)
+{
+    struct instant now = instant_boot_now();
+
+    if (replica->once)
+        replica_hear_once(replica, now);
+    replica_hear(replica, replica_take_in(replica), now);
+    replica_turn(replica->replica, now, wall_now());
+    if (replica->refused_ticket)
+        replica_failed(replica->replica, replica->refused_ticket, now);
+    replica->refused_ticket = 0;
+    if (replica->wants_engine)
+        replica_make_engine(replica);
+    if (replica_take_rewind(replica->replica) || replica->awaits_copy)
+        replica_follow_log(replica);
+    replica_trim_log(replica, now);
+    replica_publish(replica, now);
+    const struct instant wake_at = replica_wake_at(replica->replica, now);
+    uint64_t wait_ms =
+        wake_at.ns == UINT64_MAX ? 1000 : instant_since_ns(now, wake_at) / 1000000 + 1;
+    if (replica->awaits_copy && wait_ms > COPY_WAIT_MS)
+        wait_ms = COPY_WAIT_MS;
+    for (int i = 0; i < EVENTS_EACH_TURN; i++) {
+        struct log_kafka_event event;
+
+        if (log_kafka_wait(replica->log, wait_ms, &event) == LOG_KAFKA_NOTHING)
+            return;
+        replica_handle(replica, &event, instant_boot_now());
+        wait_ms = 0;
+    }
+}
+
+/* Whether a stop waits for its release. */
+static bool replica_owns(const struct node_replica *replica)
+{
+    const enum ownership_state state = replica_state(replica->replica);
+
+    return state == OWNERSHIP_RECOVERING || state == OWNERSHIP_ACTIVE ||
+           state == OWNERSHIP_DRAINING;
+}
+
+/* Whether the copy is to be dropped: this node has had no part in the partition for a while. */
+static bool replica_is_over(struct node_replica *replica)
+{
+    const struct instant now = instant_boot_now();
+    const uint64_t keep_ms = REPLICA_KEEP_LEASES * replica->node->config->cluster_lease_ms;
+
+    if (atomic_load(&replica->is_wanted) || !replica_is_idle(replica->replica))
+        replica->unwanted_at = (struct instant){0};
+    else if (replica->unwanted_at.ns == 0)
+        replica->unwanted_at = now;
+    return replica->unwanted_at.ns && now.ns >= instant_add_ms(replica->unwanted_at, keep_ms).ns;
+}
+
+static enum error_code replica_open_once(struct node_replica *replica, struct error *ret_error)
+{
+    const struct node_once_options options = {
+        .node = replica->node,
+        .log = &replica->log_options,
+        .told = replica_on_told,
+        .context = replica,
+    };
+
+    return node_once_start(&options, &replica->once, ret_error);
+}
+
+static enum error_code replica_open(struct node_replica *replica, struct error *ret_error)
+{
+    struct node *node = replica->node;
+    const struct config *config = node->config;
+    replica->log_options = (struct log_kafka_options){
+        .brokers = config->cluster_brokers,
+        .topic = replica->topic,
+        .partition = replica->partition->index,
+        .append_timeout_ms = OWNERSHIP_APPEND_LEASES * config->cluster_lease_ms,
+        .lost_ms = REPLICA_LOST_LEASES * config->cluster_lease_ms,
+    };
+    struct replica_options options = {
+        .node = config->cluster_node_id,
+        .partition = replica->partition->index,
+        .cluster = node->control->cluster,
+        .lease_ms = config->cluster_lease_ms,
+        .handover_ms = HANDOVER_MS,
+        .sweep = {config->cluster_sweep_bytes_min, config->cluster_sweep_factor, 0},
+        .copy_records_min = config->cluster_copy_records_min,
+        .trim_delay_ms = TRIM_LEASES * config->cluster_lease_ms,
+        .storage = node->storage,
+    };
+    const struct replica_events events = {
+        .context = replica,
+        .append = replica_on_append,
+        .transact = replica_on_transact,
+        .begin = replica_on_begin,
+        .drain = replica_on_drain,
+        .leave = replica_on_leave,
+        .committed = replica_on_committed,
+        .trim = replica_on_trim,
+    };
+    struct log_kafka *log;
+
+    if (entropy_u64(&options.seed) != ERROR_NONE)
+        return error_set(ret_error, ERROR_IO, "the system gives no entropy");
+    enum error_code code = log_kafka_open(&replica->log_options, &log, ret_error);
+    if (code)
+        return code;
+    code = replica_create(&options, &events, instant_boot_now(), &replica->replica, ret_error);
+    if (!code && node->delivers_once)
+        code = replica_open_once(replica, ret_error);
+    if (code) {
+        replica_destroy(replica->replica);
+        replica->replica = NULL;
+        log_kafka_close(log);
+        return code;
+    }
+    pthread_mutex_lock(&replica->lock);
+    replica->log = log;
+    if (atomic_load(&replica->planned))
+        replica->news |= REPLICA_PLANNED;
+    pthread_mutex_unlock(&replica->lock);
+    replica->trim_to = 0;
+    replica->counted = (struct replica_stats){0};
+    replica_follow_log(replica);
+    return ERROR_NONE;
+}
+
+/* Batches that wait go back. */
+static void replica_close(struct node_replica *replica)
+{
+    struct log_kafka *log = replica->log;
+
+    node_copy_end(replica);
+    replica_take_in(replica);
+    replica_stop(replica->replica);
+    node_once_stop(replica->once);
+    replica->once = NULL;
+    pthread_mutex_lock(&replica->lock);
+    replica->log = NULL;
+    pthread_mutex_unlock(&replica->lock);
+    log_kafka_close(log);
+    replica_destroy(replica->replica);
+    replica->replica = NULL;
+}
+
+static enum error_code replica_clear(struct node_replica *replica, struct error *ret_error)
+{
+    const struct storage_place nothing = {0};
+    const enum error_code code = storage_partition_clear(
+        replica->node->storage, replica->partition->index, &nothing, ret_error);
+
+    replica->must_clear = code != ERROR_NONE;
+    return code;
+}
+
+static void replica_vanish(struct node_replica *replica)
+{
+    atomic_store(&replica->is_followed, false);
+    atomic_store(&replica->state, OWNERSHIP_RESTORING);
+    atomic_store(&replica->owner, NO_NODE);
+    atomic_store(&replica->epoch, 0);
+    atomic_store(&replica->next, 0);
+    atomic_store(&replica->log_bytes, 0);
+}
+
+/* Until the copy is dropped, or the node stops. */
+static enum error_code replica_follow(struct node_replica *replica, struct error *ret_error)
+{
+    enum error_code code = ERROR_NONE;
+
+    replica->unwanted_at = (struct instant){0};
+    atomic_store(&replica->is_followed, true);
+    while (!replica_is_over(replica) &&
+           (!replica->is_releasing ||
+            (replica_owns(replica) && instant_boot_now().ns < replica->release_until.ns)))
+        replica_go(replica);
+    const bool is_dropped = !replica->is_releasing;
+    replica_close(replica);
+    if (is_dropped)
+        code = replica_clear(replica, ret_error);
+    replica_vanish(replica);
+    return code;
+}
+
+/* Waits for a part in the partition; at most for a while when something is to be tried again.
+ * False: the node stops. */
+static bool replica_await(struct node_replica *replica, bool is_retry)
+{
+    const struct timespec until = instant_timespec(instant_add_ms(instant_now(), RETRY_MS));
+    int timed_out = 0;
+
+    pthread_mutex_lock(&replica->lock);
+    while (!(replica->news & REPLICA_RELEASE) && !timed_out &&
+           (is_retry || !atomic_load(&replica->is_wanted)))
+        timed_out = is_retry ? pthread_cond_timedwait(&replica->changed, &replica->lock, &until)
+                             : pthread_cond_wait(&replica->changed, &replica->lock);
+    const bool is_over = replica->news & REPLICA_RELEASE;
+    pthread_mutex_unlock(&replica->lock);
+    return !is_over;
+}
+
+static void *replica_run(void *argument)
+{
+    struct node_replica *replica = argument;
+    bool is_retry = false;
+
+    while (!replica->is_releasing && replica_await(replica, is_retry)) {
+        struct error error = {.text = ""};
+        enum error_code code = replica->must_clear ? replica_clear(replica, &error) : ERROR_NONE;
+
+        atomic_store(&replica->storage_fails, replica->must_clear);
+        if (!code && atomic_load(&replica->is_wanted)) {
+            code = replica_open(replica, &error);
+            if (!code)
+                code = replica_follow(replica, &error);
+        }
+        if (code)
+            replica_report(replica, code, "a copy", error.text);
+        is_retry = code != ERROR_NONE;
+    }
+    return NULL;
+}
+
+/* With the lock. */
+static void replica_wake(struct node_replica *replica, unsigned news)
+{
+    replica->news |= news;
+    if (replica->log)
+        log_kafka_wake(replica->log);
+    pthread_cond_signal(&replica->changed);
+}
+
+void node_replica_tell(struct node_replica *replica, enum node_replica_news news)
+{
+    pthread_mutex_lock(&replica->lock);
+    replica_wake(replica, news);
+    pthread_mutex_unlock(&replica->lock);
+}
+
+/* `is_wanted` is changed with the lock, so that no wait misses it. */
+static void replica_give(struct node_replica *replica, uint32_t owner, bool is_wanted)
+{
+    pthread_mutex_lock(&replica->lock);
+    bool is_news = atomic_exchange(&replica->planned, owner) != owner;
+    is_news |= atomic_exchange(&replica->is_wanted, is_wanted) != is_wanted;
+    if (is_news)
+        replica_wake(replica, REPLICA_PLANNED);
+    pthread_mutex_unlock(&replica->lock);
+    if (is_news)
+        shard_wake(replica->shard);
+}
+
+void node_replica_plan(struct node_replica *replica, const struct plan_entry *entry)
+{
+    const uint32_t self = replica->node->config->cluster_node_id;
+    bool is_wanted = entry->owner == self || entry->next == self;
+
+    atomic_store(&replica->coming, entry->next);
+    for (size_t i = 0; i < PLAN_STANDBYS_MAX; i++) {
+        atomic_store(&replica->standbys[i], entry->standbys[i]);
+        is_wanted = is_wanted || entry->standbys[i] == self;
+    }
+    replica_give(replica, entry->owner, is_wanted);
+}
+
+void node_replica_refuse(struct node_replica *replica)
+{
+    replica_give(replica, NO_NODE, atomic_load(&replica->is_wanted));
+}
+
+/* ---- calls ---- */
+
+bool node_cluster_may_act(const struct node *node, uint16_t partition)
+{
+    return !node->replicas || instant_boot_now().ns < node->replicas[partition].acts_until_ns;
+}
+
+const _Atomic uint64_t *node_cluster_valid_until(const struct node *node, uint16_t partition)
+{
+    return node->replicas ? &node->replicas[partition].acts_until_ns : NULL;
+}
+
+void node_cluster_commit(struct node *node, struct list *batches)
+{
+    for (struct list *link; (link = list_pop(batches));) {
+        const struct storage_batch *batch = list_item(link, struct storage_batch, link);
+        struct node_replica *replica = &node->replicas[batch->partition];
+
+        pthread_mutex_lock(&replica->lock);
+        list_push(&replica->batches, link);
+        log_kafka_wake(replica->log);
+        pthread_mutex_unlock(&replica->lock);
+    }
+}
+
+bool node_cluster_takes(const struct node *node, const struct delivery *delivery)
+{
+    const struct timer *timer = delivery->timer;
+
+    return node->delivers_once && timer->target.kind == TARGET_KAFKA &&
+           brokers_is_exactly_once(senders_find(node->senders, TARGET_KAFKA), timer->texts.target,
+                                   &timer->target);
+}
+
+void node_cluster_post(struct node *node, uint16_t partition, struct list *deliveries)
+{
+    if (!list_is_empty(deliveries))
+        node_once_post(node->replicas[partition].once, deliveries);
+}
+
+/* A copy of before is followed. */
+static enum error_code node_cluster_prepare(struct node *node, uint16_t index,
+                                            struct error *ret_error)
+{
+    struct node_replica *replica = &node->replicas[index];
+    struct storage_place place;
+    pthread_condattr_t monotonic;
+
+    replica->node = node;
+    replica->partition = &node->partitions[index];
+    replica->shard = &node->shards[index % node->shard_count];
+    pthread_mutex_init(&replica->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&replica->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    list_init(&replica->batches);
+    list_init(&replica->asked);
+    buffer_init(&replica->claim);
+    tenant_counts_init(&replica->tenants);
+    buffer_init(&replica->page_rows);
+    snprintf(replica->topic, sizeof(replica->topic), "%s.log", node->config->cluster_name);
+    partition_set_owner(replica->partition, replica->shard);
+    const enum error_code code = storage_load_place(node->storage, index, &place, ret_error);
+    if (code)
+        return code;
+    atomic_store(&replica->is_wanted, place.next > 0);
+    return ERROR_NONE;
+}
+
+enum error_code node_cluster_init(struct node *node, struct error *ret_error)
+{
+    enum error_code code = ERROR_NONE;
+
+    node->delivers_once = brokers_has_exactly_once(senders_find(node->senders, TARGET_KAFKA));
+    node->replicas = calloc(node->partition_count, sizeof(*node->replicas));
+    if (!node->replicas)
+        return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    for (uint16_t i = 0; i < node->partition_count; i++) {
+        const enum error_code failed = node_cluster_prepare(node, i, code ? NULL : ret_error);
+
+        code = code ? code : failed;
+    }
+    return code;
+}
+
+enum error_code node_cluster_start(struct node *node, struct error *ret_error)
+{
+    for (uint16_t i = 0; i < node->partition_count; i++) {
+        struct node_replica *replica = &node->replicas[i];
+
+        if (thread_start(&replica->thread, replica_run, replica, "tw-replica-%u", i))
+            return error_set(ret_error, ERROR_IO, "no thread for a replica");
+        replica->is_running = true;
+    }
+    return node_control_start(node, ret_error);
+}
+
+void node_cluster_stop(struct node *node)
+{
+    for (uint16_t i = 0; node->replicas && i < node->partition_count; i++)
+        if (node->replicas[i].is_running)
+            node_replica_tell(&node->replicas[i], REPLICA_RELEASE);
+    for (uint16_t i = 0; node->replicas && i < node->partition_count; i++) {
+        struct node_replica *replica = &node->replicas[i];
+
+        if (replica->is_running)
+            pthread_join(replica->thread, NULL);
+        replica->is_running = false;
+    }
+    node_control_stop(node);
+}
+
+void node_cluster_free(struct node *node)
+{
+    node_cluster_stop(node);
+    for (uint16_t i = 0; node->replicas && i < node->partition_count; i++) {
+        struct node_replica *replica = &node->replicas[i];
+
+        if (atomic_load(&replica->orders) & REPLICA_BEGIN)
+            engine_destroy(replica->engine); /* no shard has taken it */
+        buffer_deinit(&replica->claim);
+        tenant_counts_deinit(&replica->tenants);
+        buffer_deinit(&replica->page_rows);
+        pthread_cond_destroy(&replica->changed);
+        pthread_mutex_destroy(&replica->lock);
+    }
+    node_control_free(node);
+    free(node->replicas);
+    node->replicas = NULL;
+}

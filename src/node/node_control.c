@@ -1,0 +1,758 @@
+/* node_control.c - the thread for the control topic; see node_control.h. */
+#include "node/node_control.h"
+
+#include "cluster/backend/topics_kafka.h"
+#include "node/node_cluster.h"
+#include "node/node_limits.h"
+#include "sys/clock.h"
+#include "sys/entropy.h"
+#include "sys/process.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    EVENTS_EACH_TURN = 1024,             /* records that are read before the control has its turn */
+    TAIL_RECORDS = 16384,                /* where reading begins: a plan is repeated each minute */
+    FOUNDING_RECORDS = 2 * TAIL_RECORDS, /* that the log has at least: all a start reads */
+    JOIN_MS = 60000,                     /* of waiting for the brokers */
+    TOPICS_LOOK_MS = 60000,              /* between two looks at the settings of the topics */
+};
+
+/* ---- what the control has others do ---- */
+
+static void node_control_on_append(void *context, uint64_t ticket, struct bytes bytes)
+{
+    struct node_control *control = context;
+
+    control->sent_difference_us = node_clock_difference_us();
+    control->sent = wall_now();
+    if (log_kafka_append(control->log, ticket, bytes, NULL))
+        control->refused_ticket = ticket;
+}
+
+static enum roster_role node_control_role(enum ownership_state state)
+{
+    switch (state) {
+    case OWNERSHIP_RESTORING:
+        return ROSTER_RESTORING;
+    case OWNERSHIP_STANDBY:
+    case OWNERSHIP_CLAIMING:
+    case OWNERSHIP_LEAVING:
+        return ROSTER_STANDBY;
+    case OWNERSHIP_RECOVERING:
+    case OWNERSHIP_ACTIVE:
+    case OWNERSHIP_DRAINING:
+        return ROSTER_OWNER;
+    case OWNERSHIP_BROKEN:
+        return ROSTER_BROKEN;
+    }
+    return ROSTER_ABSENT;
+}
+
+/* Parts in 1,000 of the time since the last note that the threads of the shards have used. */
+static uint16_t node_control_load(struct node_control *control)
+{
+    struct node *node = control->node;
+    const struct instant now = instant_now();
+    const uint64_t time_ns = instant_since_ns(control->load_at, now) * node->shard_count;
+    uint64_t used_ns = 0;
+
+    pthread_mutex_lock(&node->report_lock);
+    for (unsigned i = 0; i < node->shard_count; i++)
+        used_ns += node->shards[i].report.used_ns;
+    pthread_mutex_unlock(&node->report_lock);
+    const uint64_t load = time_ns ? (used_ns - control->load_ns) * 1000 / time_ns : 0;
+    const bool is_first = control->load_at.ns == 0;
+    control->load_at = now;
+    control->load_ns = used_ns;
+    return is_first ? 0 : (uint16_t)(load < 1000 ? load : 1000);
+}
+
+static void node_control_on_trim(void *context, uint64_t before)
+{
+    struct node_control *control = context;
+
+    log_kafka_trim(control->log, before, NULL); /* when it fails, the next one drops more */
+}
+
+static void node_control_on_note(void *context, struct roster_note *note)
+{
+    struct node_control *control = context;
+    struct node *node = control->node;
+
+    pthread_mutex_lock(&control->lock);
+    memcpy(control->note_address, control->peer_address, sizeof(control->note_address));
+    pthread_mutex_unlock(&control->lock);
+    note->address = bytes_of(control->address);
+    note->internal_address = bytes_of(control->note_address);
+    note->clock_offset_ms = atomic_load(&node->clock.offset_ms);
+    note->zone = bytes_of(node->config->cluster_zone);
+    note->weight = storage_health_gives_up(node, instant_boot_now())
+                       ? 0
+                       : (uint16_t)node->config->cluster_weight;
+    note->load = node_control_load(control);
+    for (uint16_t i = 0; i < node->partition_count; i++)
+        if (atomic_load(&node->replicas[i].is_followed))
+            note->places[note->place_count++] = (struct roster_place){
+                .partition = i,
+                .role = node_control_role(atomic_load(&node->replicas[i].state)),
+                .next = atomic_load(&node->replicas[i].next),
+            };
+    node_limits_tell(control, note);
+}
+
+/* ---- what others learn ---- */
+
+static void node_control_copy(struct node_control *control)
+{
+    const struct roster *roster = control_roster(control->control);
+
+    control->planner = control_planner(control->control);
+    control->member_count = roster_count(roster);
+    for (size_t i = 0; i < control->member_count; i++) {
+        const struct roster_member *member = roster_at(roster, i);
+        struct node_control_member *copy = &control->members[i];
+
+        copy->node = member->node;
+        copy->is_alive = roster_is_alive(roster, member);
+        copy->weight = member->weight;
+        copy->load = member->load;
+        copy->heard_at = control_heard_at(control->control, member->node);
+        memcpy(copy->address, member->address, sizeof(copy->address));
+        memcpy(copy->peer_address, member->internal_address, sizeof(copy->peer_address));
+        memcpy(copy->zone, member->zone, sizeof(copy->zone));
+    }
+}
+
+/* The owner of each partition, and how far its log is, as the owner says. */
+static void node_control_tell_owners(struct node_control *control)
+{
+    const struct roster *roster = control_roster(control->control);
+    struct node *node = control->node;
+
+    for (uint16_t p = 0; p < node->partition_count; p++) {
+        uint32_t owner = 0;
+
+        for (size_t i = 0; i < roster_count(roster); i++) {
+            const struct roster_member *member = roster_at(roster, i);
+
+            if (member->standings[p].role != ROSTER_OWNER || !roster_is_alive(roster, member))
+                continue;
+            owner = member->node;
+            atomic_store(&node->replicas[p].end, member->standings[p].next);
+        }
+        atomic_store(&node->replicas[p].told_owner, owner);
+        node_copy_find_givers(node, roster, p);
+    }
+}
+
+/* A node that is refused owns nothing, whatever the plan says of its number. Nor does one whose
+ * clock is wrong, or was not compared with the brokers' yet. */
+static void node_control_tell_plan(struct node_control *control)
+{
+    const struct plan *plan = control_plan(control->control);
+    const enum control_state state = control_state(control->control);
+    struct node *node = control->node;
+
+    if (state == CONTROL_READING || state == CONTROL_PROBING || plan->version == 0 ||
+        !control->has_landed)
+        return;
+    const bool is_refused = state == CONTROL_REFUSED || node_clock_is_wrong(&node->clock);
+    for (uint16_t i = 0; i < node->partition_count; i++)
+        if (is_refused)
+            node_replica_refuse(&node->replicas[i]);
+        else
+            node_replica_plan(&node->replicas[i], &plan->entries[i]);
+    atomic_store(&control->plans, true);
+}
+
+static void node_control_publish(struct node_control *control)
+{
+    const enum control_state state = control_state(control->control);
+
+    char text[sizeof(control->trouble_text)] = "";
+    const enum log_kafka_trouble trouble = log_kafka_trouble(control->log, text, sizeof(text));
+
+    pthread_mutex_lock(&control->lock);
+    const bool has_changed = trouble != control->trouble;
+    control->trouble = trouble;
+    memcpy(control->trouble_text, text, sizeof(text));
+    node_control_copy(control);
+    const bool is_news = atomic_exchange(&control->state, (int)state) != (int)state;
+    if (is_news && (state == CONTROL_REFUSED || state == CONTROL_BROKEN)) {
+        control->error = *control_error(control->control);
+        atomic_store(&control->is_foreign, strstr(control->error.text, "cluster_secret") != NULL);
+    }
+    if (is_news)
+        pthread_cond_broadcast(&control->changed);
+    pthread_mutex_unlock(&control->lock);
+    node_control_tell_owners(control); /* givers of copies are known before a copy is wanted */
+    node_control_tell_plan(control);
+    node_limits_hear(control);
+    if (is_news || has_changed)
+        mailbox_wake(&control->node->news);
+}
+
+/* ---- the thread ---- */
+
+/* The brokers have appended a record of this node at `appended`, by their clock. */
+static void node_control_compare_clocks(struct node_control *control, struct wall appended)
+{
+    const int32_t offset_ms = control_clock_offset_ms(control->sent, appended, wall_now());
+    struct node_clock *clock = &control->node->clock;
+
+    const bool was_wrong = node_clock_is_wrong(clock), was_held = atomic_load(&clock->is_held);
+    node_clock_measure(clock, control->sent_difference_us, node_clock_difference_us(), offset_ms);
+    for (unsigned i = 0; was_held && i < control->node->shard_count; i++)
+        shard_wake(&control->node->shards[i]);
+    if (node_clock_is_wrong(clock) != was_wrong)
+        mailbox_wake(&control->node->news);
+}
+
+static void node_control_handle(struct node_control *control, const struct log_kafka_event *event,
+                                struct instant now)
+{
+    switch (event->kind) {
+    case LOG_KAFKA_RECORD:
+        control_read(control->control, event->offset, event->bytes, now);
+        break;
+    case LOG_KAFKA_END:
+        control_restored(control->control, now);
+        break;
+    case LOG_KAFKA_LANDED:
+        control->has_landed = true;
+        if (event->appended.ms)
+            node_control_compare_clocks(control, event->appended);
+        control_landed(control->control, event->ticket, event->offset, now);
+        break;
+    case LOG_KAFKA_FAILED:
+        control_failed(control->control, event->ticket, now);
+        break;
+    case LOG_KAFKA_LOST:
+        control_lost(control->control, event->reason);
+        break;
+    case LOG_KAFKA_TRIMMED:
+    case LOG_KAFKA_TRIM_FAILED:
+    case LOG_KAFKA_NOTHING:
+        break;
+    }
+}
+
+static void node_control_hear(struct node_control *control, struct instant now)
+{
+    const unsigned asks = atomic_load(&control->asks);
+
+    if (asks & NODE_CONTROL_LEAVE)
+        control_leave(control->control, now);
+    if ((asks & NODE_CONTROL_END) && control->end_until.ns == 0)
+        control->end_until = instant_add_ms(now, 2 * control->node->config->cluster_lease_ms);
+    node_hold_ask(control, now);
+}
+
+/* One turn: what the node asks, the control, and then events of the log. */
+static void node_control_go(struct node_control *control)
+{
+    struct instant now = instant_boot_now();
+
+    node_control_hear(control, now);
+    control_turn(control->control, now, wall_now());
+    if (control->refused_ticket)
+        control_failed(control->control, control->refused_ticket, now);
+    control->refused_ticket = 0;
+    if (control_take_rewind(control->control))
+        log_kafka_follow_begin(control->log, NULL);
+    node_control_publish(control);
+    const struct instant wake_at = control_wake_at(control->control, now);
+    uint64_t wait_ms =
+        wake_at.ns == UINT64_MAX ? 1000 : instant_since_ns(now, wake_at) / 1000000 + 1;
+    for (int i = 0; i < EVENTS_EACH_TURN; i++) {
+        struct log_kafka_event event;
+
+        if (log_kafka_wait(control->log, wait_ms, &event) == LOG_KAFKA_NOTHING)
+            return;
+        node_control_handle(control, &event, instant_boot_now());
+        wait_ms = 0;
+    }
+}
+
+static bool node_control_has_ended(const struct node_control *control)
+{
+    const enum control_state state = control_state(control->control);
+
+    if (control->end_until.ns == 0)
+        return false;
+    return state == CONTROL_LEFT || state == CONTROL_REFUSED || state == CONTROL_BROKEN ||
+           instant_boot_now().ns >= control->end_until.ns;
+}
+
+static void *node_control_run(void *argument)
+{
+    struct node_control *control = argument;
+
+    if (control->reads_all)
+        log_kafka_follow_begin(control->log, NULL);
+    else
+        log_kafka_follow_end(control->log, TAIL_RECORDS, NULL);
+    while (!node_control_has_ended(control))
+        node_control_go(control);
+    node_hold_end_all(control);
+    return NULL;
+}
+
+/* ---- the topics ---- */
+
+/* Waits for a minute; false: the node stops. */
+static bool node_control_await_look(struct node_control *control)
+{
+    const struct timespec until = instant_timespec(instant_add_ms(instant_now(), TOPICS_LOOK_MS));
+    int timed_out = 0;
+
+    pthread_mutex_lock(&control->lock);
+    while (!atomic_load(&control->topics_end) && !timed_out)
+        timed_out = pthread_cond_timedwait(&control->changed, &control->lock, &until);
+    pthread_mutex_unlock(&control->lock);
+    return !atomic_load(&control->topics_end);
+}
+
+/* Settings of a topic can be changed while nodes run, and then brokers delete live timers. */
+static void *node_control_watch_topics(void *argument)
+{
+    struct node_control *control = argument;
+    const struct config *config = control->node->config;
+    const struct topics_kafka_options options = {
+        .brokers = config->cluster_brokers,
+        .name = config->cluster_name,
+        .partition_count = control->node->partition_count,
+        .replica_count = config->cluster_replicas,
+        .stops = &control->topics_end,
+    };
+
+    while (node_control_await_look(control)) {
+        struct topics_kafka_report report;
+        struct error error = {.text = ""};
+        const enum error_code code = topics_kafka_check(&options, &report, &error);
+
+        if (code == ERROR_IO)
+            continue; /* nothing is known */
+        pthread_mutex_lock(&control->lock);
+        snprintf(control->topics_text, sizeof(control->topics_text), "%.199s", error.text);
+        pthread_mutex_unlock(&control->lock);
+        if (atomic_exchange(&control->topics_wrong, code != ERROR_NONE) != (code != ERROR_NONE))
+            mailbox_wake(&control->node->news);
+    }
+    return NULL;
+}
+
+/* ---- start and stop ---- */
+
+static enum error_code node_control_identify(struct node_control *control, struct error *ret_error)
+{
+    const struct config *config = control->node->config;
+    const struct topics_kafka_options options = {
+        .brokers = config->cluster_brokers,
+        .name = config->cluster_name,
+        .partition_count = control->node->partition_count,
+    };
+    struct founding founding = {0};
+    const enum error_code code =
+        topics_kafka_identify(&options, &control->cluster, &founding, ret_error);
+
+    /* A node that listens to no other node proves nothing. */
+    if (*config->cluster_listen &&
+        !founding_set_secret(&control->secret, bytes_of(config->cluster_secret)))
+        return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    control->reads_all = control->secret.has_digest &&
+                         (!founding.has_digest || !founding_agrees(&founding, &control->secret));
+    return code;
+}
+
+static struct node_control *node_control_alloc(struct node *node)
+{
+    const struct config *config = node->config;
+    const bool is_ipv6 = strchr(config->listen_address, ':');
+    struct node_control *control = calloc(1, sizeof(*control));
+    pthread_condattr_t monotonic;
+
+    if (!control)
+        return NULL;
+    control->node = node;
+    snprintf(control->topic, sizeof(control->topic), "%s.control", config->cluster_name);
+    if (config->listen_port)
+        snprintf(control->address, sizeof(control->address), "%s%s%s:%u", is_ipv6 ? "[" : "",
+                 config->listen_address, is_ipv6 ? "]" : "", config->listen_port);
+    list_init(&control->holds);
+    pthread_mutex_init(&control->lock, NULL);
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&control->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    return control;
+}
+
+enum error_code node_control_init(struct node *node, struct error *ret_error)
+{
+    node_clock_init(&node->clock);
+    node->control = node_control_alloc(node);
+    return node->control ? node_control_identify(node->control, ret_error)
+                         : error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+}
+
+static enum error_code node_control_open(struct node_control *control, struct error *ret_error)
+{
+    const struct config *config = control->node->config;
+    const struct log_kafka_options log_options = {
+        .brokers = config->cluster_brokers,
+        .topic = control->topic,
+        .append_timeout_ms = OWNERSHIP_APPEND_LEASES * config->cluster_lease_ms,
+        .lost_ms = REPLICA_LOST_LEASES * config->cluster_lease_ms,
+    };
+    struct control_options options = {
+        .node = config->cluster_node_id,
+        .partition_count = control->node->partition_count,
+        .cluster = control->cluster,
+        .lease_ms = config->cluster_lease_ms,
+        .records = FOUNDING_RECORDS,
+        .secret = control->secret,
+        .reads_all = control->reads_all,
+        .plan = {.standby_count = (uint8_t)config->cluster_standbys,
+                 .clock_skew_ms_max = NODE_CLOCK_SKEW_MS_MAX},
+    };
+    const struct control_events events = {
+        .context = control,
+        .append = node_control_on_append,
+        .note = node_control_on_note,
+        .trim = node_control_on_trim,
+        .held = node_hold_on_held,
+        .unheld = node_hold_on_unheld,
+    };
+
+    if (entropy_u64(&options.seed) || entropy_u64(&options.incarnation))
+        return error_set(ret_error, ERROR_IO, "the system gives no entropy");
+    enum error_code code = log_kafka_open(&log_options, &control->log, ret_error);
+    if (!code)
+        code = control_create(&options, &events, instant_boot_now(), &control->control, ret_error);
+    if (!code && thread_start(&control->thread, node_control_run, control, "tw-control"))
+        code = error_set(ret_error, ERROR_IO, "no thread for the control topic");
+    control->is_running = !code;
+    return code;
+}
+
+/* Waits until it is known whether the node joins. */
+static enum error_code node_control_await(struct node_control *control, struct error *ret_error)
+{
+    const struct timespec until = instant_timespec(instant_add_ms(instant_now(), JOIN_MS));
+    enum error_code code = ERROR_NONE;
+    int timed_out = 0;
+
+    pthread_mutex_lock(&control->lock);
+    while (atomic_load(&control->state) <= CONTROL_PROBING && !timed_out)
+        timed_out = pthread_cond_timedwait(&control->changed, &control->lock, &until);
+    if (atomic_load(&control->state) <= CONTROL_PROBING) {
+        code = error_set(ret_error, ERROR_IO, "topic %.100s cannot be read", control->topic);
+    } else if (control->error.code) {
+        code = control->error.code;
+        if (ret_error)
+            *ret_error = control->error;
+    }
+    pthread_mutex_unlock(&control->lock);
+    return code;
+}
+
+enum error_code node_control_start(struct node *node, struct error *ret_error)
+{
+    struct node_control *control = node->control;
+    enum error_code code = node_control_open(control, ret_error);
+
+    if (!code)
+        code = node_control_await(control, ret_error);
+    if (!code &&
+        thread_start(&control->topics_thread, node_control_watch_topics, control, "tw-topics"))
+        code = error_set(ret_error, ERROR_IO, "no thread for the topics");
+    control->has_topics_thread = !code;
+    return code;
+}
+
+void node_control_ask(struct node_control *control, unsigned asks)
+{
+    atomic_fetch_or(&control->asks, asks);
+    if (control->log)
+        log_kafka_wake(control->log);
+}
+
+void node_control_leave(struct node *node)
+{
+    if (node->control)
+        node_control_ask(node->control, NODE_CONTROL_LEAVE);
+}
+
+void node_control_stop(struct node *node)
+{
+    struct node_control *control = node->control;
+
+    if (!control)
+        return;
+    pthread_mutex_lock(&control->lock);
+    atomic_store(&control->topics_end, true);
+    pthread_cond_broadcast(&control->changed);
+    pthread_mutex_unlock(&control->lock);
+    if (control->has_topics_thread)
+        pthread_join(control->topics_thread, NULL);
+    control->has_topics_thread = false;
+    if (!control->is_running)
+        return;
+    node_control_ask(control, NODE_CONTROL_LEAVE | NODE_CONTROL_END);
+    pthread_join(control->thread, NULL);
+    control->is_running = false;
+}
+
+void node_control_free(struct node *node)
+{
+    struct node_control *control = node->control;
+
+    if (!control)
+        return;
+    node_control_stop(node);
+    log_kafka_close(control->log);
+    control_destroy(control->control);
+    pthread_cond_destroy(&control->changed);
+    pthread_mutex_destroy(&control->lock);
+    free(control);
+    node->control = NULL;
+}
+
+/* ---- queries ---- */
+
+bool node_brokers_trouble(struct node *node, char *ret_reason, size_t size)
+{
+    struct node_control *control = node->control;
+
+    if (!control)
+        return false;
+    pthread_mutex_lock(&control->lock);
+    const bool has_trouble = control->trouble != LOG_KAFKA_FINE;
+    if (has_trouble)
+        snprintf(ret_reason, size, "%s", control->trouble_text);
+    pthread_mutex_unlock(&control->lock);
+    return has_trouble;
+}
+
+bool node_control_trouble(struct node *node, char *ret_reason, size_t size)
+{
+    struct node_control *control = node->control;
+    const char *reason = NULL;
+
+    if (!control)
+        return false;
+    switch (atomic_load(&control->state)) {
+    case CONTROL_REFUSED:
+        reason = control->is_foreign ? "the cluster was founded with another cluster_secret"
+                                     : "another process of the cluster has the number of this node";
+        break;
+    case CONTROL_BROKEN:
+        reason = "the control topic of the cluster cannot be read";
+        break;
+    default:
+        break;
+    }
+    if (node_clock_is_wrong(&node->clock))
+        reason = "the clock of this node differs from that of the brokers by more than 500 ms";
+    if (reason)
+        snprintf(ret_reason, size, "%s", reason);
+    if (reason || node_brokers_trouble(node, ret_reason, size))
+        return true;
+    const bool is_wrong = atomic_load(&control->topics_wrong);
+    pthread_mutex_lock(&control->lock);
+    if (is_wrong)
+        snprintf(ret_reason, size, "%s", control->topics_text);
+    pthread_mutex_unlock(&control->lock);
+    return is_wrong;
+}
+
+uint64_t node_cluster_id(const struct node *node)
+{
+    return node->control ? node->control->cluster : 0;
+}
+
+/* A reader of the log does not know the present owner before the end. */
+static uint32_t node_control_owner(const struct node_replica *replica)
+{
+    return atomic_load(&replica->state) == OWNERSHIP_RESTORING ? atomic_load(&replica->told_owner)
+                                                               : atomic_load(&replica->owner);
+}
+
+bool node_owns(struct node *node, uint16_t partition, uint32_t *ret_node)
+{
+    const uint32_t self = node->config->cluster_node_id;
+
+    *ret_node = 0;
+    if (!node->replicas || node_cluster_may_act(node, partition)) {
+        *ret_node = self;
+        return true;
+    }
+    const struct node_replica *replica = &node->replicas[partition];
+    const uint32_t owner = node_control_owner(replica), planned = atomic_load(&replica->planned);
+    if (owner != 0 && owner != self)
+        *ret_node = owner;
+    else if (planned != self)
+        *ret_node = planned;
+    return false;
+}
+
+bool node_peer_address(struct node *node, uint32_t member, char ret_address[NODE_ADDRESS_SIZE])
+{
+    struct node_control *control = node->control;
+    bool is_found = false;
+
+    if (!control)
+        return false;
+    pthread_mutex_lock(&control->lock);
+    for (size_t i = 0; i < control->member_count && !is_found; i++) {
+        const struct node_control_member *found = &control->members[i];
+
+        if (found->node != member || !*found->peer_address)
+            continue;
+        memcpy(ret_address, found->peer_address, NODE_ADDRESS_SIZE);
+        is_found = true;
+    }
+    pthread_mutex_unlock(&control->lock);
+    return is_found;
+}
+
+void node_tell_address(struct node *node, const char *address)
+{
+    struct node_control *control = node->control;
+
+    if (!control)
+        return;
+    pthread_mutex_lock(&control->lock);
+    snprintf(control->peer_address, sizeof(control->peer_address), "%s", address);
+    pthread_mutex_unlock(&control->lock);
+}
+
+static void node_control_count(struct node_control *control, struct node_cluster_stats *stats)
+{
+    pthread_mutex_lock(&control->lock);
+    for (size_t i = 0; i < control->member_count; i++)
+        stats->nodes += control->members[i].is_alive;
+    stats->is_planner = control->planner == control->node->config->cluster_node_id;
+    pthread_mutex_unlock(&control->lock);
+}
+
+/* Records of a log that is followed which are not read, by the last note of its owner. */
+static uint64_t node_control_behind(const struct node_replica *replica)
+{
+    const uint64_t next = atomic_load(&replica->next), end = atomic_load(&replica->end);
+
+    return atomic_load(&replica->is_followed) && end > next ? end - next : 0;
+}
+
+static void node_control_count_sweeps(const struct node_replica *replica,
+                                      struct node_cluster_stats *stats)
+{
+    stats->log_bytes += atomic_load(&replica->log_bytes);
+    stats->sweeps += atomic_load(&replica->sweeps);
+    stats->sweep_rows += atomic_load(&replica->sweep_rows);
+    stats->sweep_failures += atomic_load(&replica->sweep_failures);
+    stats->trims += atomic_load(&replica->trims);
+    stats->trim_failures += atomic_load(&replica->trim_failures);
+    stats->restarts += atomic_load(&replica->restarts);
+    stats->copies += atomic_load(&replica->copies);
+    stats->copy_rows += atomic_load(&replica->copy_rows);
+    stats->copy_failures += atomic_load(&replica->copy_failures);
+    stats->copies_given += atomic_load(&replica->copies_given);
+}
+
+void node_cluster_stats(struct node *node, struct node_cluster_stats *ret_stats)
+{
+    const struct instant now = instant_boot_now();
+
+    *ret_stats = (struct node_cluster_stats){0};
+    if (!node->control)
+        return;
+    node_control_count(node->control, ret_stats);
+    ret_stats->topics_wrong = atomic_load(&node->control->topics_wrong);
+    for (uint16_t i = 0; i < node->partition_count; i++) {
+        const struct node_replica *replica = &node->replicas[i];
+        const struct instant until = {atomic_load(&replica->acts_until_ns)};
+        const uint64_t left_ms = instant_since_ns(now, until) / 1000000;
+        const uint64_t epoch = atomic_load(&replica->epoch);
+        const uint64_t behind = node_control_behind(replica);
+
+        ret_stats->planned += atomic_load(&replica->planned) == node->config->cluster_node_id;
+        ret_stats->owned += until.ns > now.ns;
+        if (until.ns > now.ns && (ret_stats->owned == 1 || left_ms < ret_stats->lease_ms))
+            ret_stats->lease_ms = left_ms;
+        if (epoch > ret_stats->epoch)
+            ret_stats->epoch = epoch;
+        if (behind > ret_stats->behind)
+            ret_stats->behind = behind;
+        ret_stats->followed += atomic_load(&replica->is_followed);
+        ret_stats->restoring += atomic_load(&replica->is_followed) &&
+                                atomic_load(&replica->state) == OWNERSHIP_RESTORING;
+        ret_stats->broken += atomic_load(&replica->state) == OWNERSHIP_BROKEN;
+        ret_stats->claims += atomic_load(&replica->claims);
+        ret_stats->refused += atomic_load(&replica->refused);
+        node_control_count_sweeps(replica, ret_stats);
+    }
+}
+
+void node_members(struct node *node,
+                  void (*tell)(void *context, const struct node_member_view *member), void *context)
+{
+    struct node_control *control = node->control;
+    const struct instant now = instant_boot_now();
+    const struct wall wall = wall_now();
+
+    if (!control)
+        return;
+    pthread_mutex_lock(&control->lock);
+    for (size_t i = 0; i < control->member_count; i++) {
+        const struct node_control_member *member = &control->members[i];
+        const uint64_t silent_ms = instant_since_ns(member->heard_at, now) / 1000000;
+        const struct node_member_view view = {
+            .node = member->node,
+            .is_alive = member->is_alive,
+            .is_planner = member->node == control->planner,
+            .is_stopping = member->weight == 0,
+            .weight = member->weight,
+            .load = member->load,
+            .seen = {member->heard_at.ns && silent_ms < wall.ms ? wall.ms - silent_ms : 0},
+            .address = bytes_of(member->address),
+            .peer_address = bytes_of(member->peer_address),
+            .zone = bytes_of(member->zone),
+        };
+
+        tell(context, &view);
+    }
+    pthread_mutex_unlock(&control->lock);
+}
+
+bool node_partition(struct node *node, uint16_t partition, struct node_partition_view *ret_view)
+{
+    static const char *const words[] = {
+        [OWNERSHIP_RESTORING] = "restoring", [OWNERSHIP_STANDBY] = "standby",
+        [OWNERSHIP_CLAIMING] = "claiming",   [OWNERSHIP_RECOVERING] = "recovering",
+        [OWNERSHIP_ACTIVE] = "active",       [OWNERSHIP_DRAINING] = "draining",
+        [OWNERSHIP_LEAVING] = "leaving",     [OWNERSHIP_BROKEN] = "broken",
+    };
+
+    if (!node->replicas)
+        return false;
+    const struct node_replica *replica = &node->replicas[partition];
+    *ret_view = (struct node_partition_view){
+        .owner = node_control_owner(replica),
+        .planned = atomic_load(&replica->planned),
+        .next = atomic_load(&replica->coming),
+        .epoch = atomic_load(&replica->epoch),
+        .behind = node_control_behind(replica),
+        .state =
+            atomic_load(&replica->is_followed) ? words[atomic_load(&replica->state)] : "absent",
+    };
+    static_assert((int)NODE_STANDBYS_MAX == (int)PLAN_STANDBYS_MAX, "a view has all of them");
+    for (size_t i = 0; i < NODE_STANDBYS_MAX; i++)
+        ret_view->standbys[i] = atomic_load(&replica->standbys[i]);
+    return true;
+}

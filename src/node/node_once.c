@@ -1,0 +1,528 @@
+/* node_once.c - the thread that makes transactions of a partition; see node_once.h. */
+#include "node/node_once.h"
+
+#include "delivery/broker_message.h"
+#include "delivery/lapse.h"
+#include "node/shard.h"
+#include "sys/process.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    ONCE_ROUND_MESSAGES = 10000, /* of a transaction */
+    ONCE_SETTLE_MS = 5000,       /* for the brokers to take its messages */
+    ONCE_POSTPONE_MS = 1000,
+    ONCE_EVENTS = 4, /* at a time: of a claim, of a commit, and what was staged; and it is gone */
+};
+
+/* With which others a message may be staged after a transaction had no success. */
+enum once_company { ONCE_WITH_ALL, ONCE_WITH_ITS_TOPIC, ONCE_ALONE };
+
+struct node_once {
+    struct node_once_options options;
+    struct log_kafka_once_options producer_options;
+    char id[96];
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+
+    /* Guarded by lock. */
+    struct list queue; /* deliveries that wait */
+    bool is_ending, is_claiming, is_taking;
+    struct node_once_event events[ONCE_EVENTS]; /* oldest first */
+    size_t event_count;
+    bool is_staged;       /* a commit, or the end, of what is staged is awaited */
+    struct bytes *frames; /* of the commit; NULL: none is to be made */
+    struct buffer frame_text;
+    struct log_kafka_commit commit;
+    uint64_t ticket;
+
+    /* The thread's. */
+    struct log_kafka_once *producer;
+    struct broker_builder builder;
+    struct delivery *round[ONCE_ROUND_MESSAGES];
+    struct log_kafka_report reports[ONCE_ROUND_MESSAGES];
+    size_t count;
+};
+
+/* ---- events ---- */
+
+/* Under the lock. */
+static void once_tell(struct node_once *once, struct node_once_event event)
+{
+    assert(once->event_count < ONCE_EVENTS);
+    once->events[once->event_count++] = event;
+    once->options.told(once->options.context);
+}
+
+struct node_once_event node_once_take(struct node_once *once)
+{
+    struct node_once_event event = {.kind = ONCE_NOTHING};
+
+    pthread_mutex_lock(&once->lock);
+    if (once->event_count > 0) {
+        event = once->events[0];
+        once->event_count--;
+        memmove(once->events, once->events + 1, once->event_count * sizeof(event));
+    }
+    pthread_mutex_unlock(&once->lock);
+    return event;
+}
+
+/* ---- deliveries ---- */
+
+static enum once_company once_company_of(const struct delivery *delivery)
+{
+    return (enum once_company)(uintptr_t)delivery->holder;
+}
+
+static struct bytes once_topic_of(const struct delivery *delivery)
+{
+    const struct timer *timer = delivery->timer;
+
+    return target_slice(timer->texts.target, timer->target.paths[0]);
+}
+
+static void once_end(struct list *ended, struct delivery *delivery, enum delivery_result result,
+                     const char *reason)
+{
+    delivery->outcome = (struct delivery_outcome){
+        .result = result, .retry_after_ms = result == DELIVERY_POSTPONED ? ONCE_POSTPONE_MS : 0};
+    snprintf(delivery->outcome.error, sizeof(delivery->outcome.error), "%.*s",
+             (int)sizeof(delivery->outcome.error) - 1, reason);
+    if (result == DELIVERY_POSTPONED)
+        delivery->started_us = 0;
+    delivery->ended_us = wall_now_us();
+    list_push(ended, &delivery->link);
+}
+
+static void once_post_ended(struct node_once *once, struct list *ended)
+{
+    if (!list_is_empty(ended))
+        node_post_outcomes(once->options.node, ended);
+}
+
+static void once_return_all(struct node_once *once, struct list *deliveries)
+{
+    LIST_FOR_EACH (deliveries, link)
+        delivery_return(list_item(link, struct delivery, link));
+    once_post_ended(once, deliveries);
+}
+
+/* ---- a round: one transaction ---- */
+
+static bool once_may_join(const struct node_once *once, const struct delivery *delivery)
+{
+    if (once->count == 0)
+        return true;
+    const enum once_company first = once_company_of(once->round[0]);
+    if (first == ONCE_ALONE || first != once_company_of(delivery))
+        return false;
+    return first == ONCE_WITH_ALL ||
+           bytes_equal(once_topic_of(once->round[0]), once_topic_of(delivery));
+}
+
+/* Takes deliveries that may go together, under the lock; lapsed ones go to `returned`. */
+static void once_gather(struct node_once *once, struct list *returned)
+{
+    const uint64_t bytes_max = once->options.node->config->broker_inflight_bytes_max;
+    uint64_t bytes = 0;
+
+    once->count = 0;
+    LIST_FOR_EACH (&once->queue, link) {
+        struct delivery *delivery = list_item(link, struct delivery, link);
+
+        if (once->count == ONCE_ROUND_MESSAGES || bytes >= bytes_max)
+            return;
+        if (delivery_has_lapsed(delivery)) {
+            list_remove(link);
+            list_push(returned, link);
+        } else if (once_may_join(once, delivery)) {
+            list_remove(link);
+            bytes += delivery->timer->texts.payload.size;
+            once->round[once->count++] = delivery;
+        }
+    }
+}
+
+static void once_put(struct node_once *once, size_t index)
+{
+    struct delivery *delivery = once->round[index];
+    struct broker_message message;
+    struct log_kafka_header *headers = NULL;
+    struct error error;
+
+    delivery->started_us = wall_now_us();
+    if (!broker_message_build(&once->builder, delivery, &message, &error))
+        headers = malloc(message.field_count * sizeof(*headers));
+    if (!headers)
+        return; /* the settling misses it */
+    for (size_t i = 0; i < message.field_count; i++)
+        headers[i] = (struct log_kafka_header){message.fields[i].name, message.fields[i].value};
+    const struct log_kafka_message to = {
+        .topic = message.names[0].data,
+        .key = message.key,
+        .value = message.payload,
+        .headers = headers,
+        .header_count = message.field_count,
+    };
+    log_kafka_once_put(once->producer, index, &to);
+    free(headers);
+}
+
+static void once_close_producer(struct node_once *once)
+{
+    log_kafka_once_close(once->producer);
+    once->producer = NULL;
+}
+
+static enum error_code once_open_producer(struct node_once *once, struct error *ret_error)
+{
+    return once->producer
+               ? ERROR_NONE
+               : log_kafka_once_open(&once->producer_options, &once->producer, ret_error);
+}
+
+/* Whether the brokers have all messages. Otherwise the reports say why, or `error`. */
+static bool once_stage(struct node_once *once, struct error *error)
+{
+    enum error_code code = once_open_producer(once, error);
+
+    for (size_t i = 0; i < once->count; i++)
+        once->reports[i] = (struct log_kafka_report){LOG_KAFKA_UNKNOWN, error->text};
+    if (!code)
+        code = log_kafka_once_begin(once->producer, error);
+    for (size_t i = 0; i < once->count && !code; i++)
+        once_put(once, i);
+    return !code && log_kafka_once_settle(once->producer, once->reports, once->count);
+}
+
+/* A transaction without success has no effect. Gives the delivery its outcome; false: its message
+ * is staged again, in smaller company if the refusal may be of this message. */
+static bool once_judge(struct node_once *once, size_t index, bool is_refused, struct list *ended)
+{
+    struct delivery *delivery = once->round[index];
+    const struct log_kafka_report *report = &once->reports[index];
+    enum once_company company = ONCE_WITH_ALL;
+
+    switch (report->fate) {
+    case LOG_KAFKA_NEVER:
+        once_end(ended, delivery, DELIVERY_ENDED, report->reason);
+        return true;
+    case LOG_KAFKA_REFUSED:
+        once_end(ended, delivery, DELIVERY_FAILED, report->reason);
+        return true;
+    case LOG_KAFKA_SUSPECT:
+        company = ONCE_WITH_ITS_TOPIC;
+        break;
+    case LOG_KAFKA_TOO_LARGE:
+        company = ONCE_ALONE;
+        break;
+    case LOG_KAFKA_UNKNOWN:
+        if (is_refused)
+            return false; /* because of another one */
+        once_end(ended, delivery, DELIVERY_POSTPONED, report->reason);
+        return true;
+    case LOG_KAFKA_TAKEN:
+        return false;
+    }
+    if (once->count > 1 && once_company_of(delivery) < company) {
+        delivery->holder = (void *)(uintptr_t)company;
+        return false;
+    }
+    once_end(ended, delivery, DELIVERY_FAILED, report->reason);
+    return true;
+}
+
+static void once_sort_out(struct node_once *once)
+{
+    struct list ended, again;
+    bool is_refused = false;
+
+    list_init(&ended);
+    list_init(&again);
+    for (size_t i = 0; i < once->count; i++)
+        is_refused |= once->reports[i].fate > LOG_KAFKA_TAKEN;
+    for (size_t i = 0; i < once->count; i++)
+        if (!once_judge(once, i, is_refused, &ended))
+            list_push(&again, &once->round[i]->link);
+    pthread_mutex_lock(&once->lock);
+    const bool is_taking = once->is_taking;
+    if (is_taking) {
+        list_join(&again, &once->queue);
+        list_join(&once->queue, &again);
+    }
+    pthread_mutex_unlock(&once->lock);
+    once_post_ended(once, &ended);
+    once_return_all(once, &again);
+}
+
+/* ---- the end of a transaction ---- */
+
+/* Tells of the messages, and only then gives their deliveries back: so the replica knows of them
+ * before the outcomes. False: this node owns the partition no more. */
+static bool once_tell_staged(struct node_once *once)
+{
+    struct list done;
+
+    list_init(&done);
+    for (size_t i = 0; i < once->count; i++)
+        list_push(&done, &once->round[i]->link);
+    pthread_mutex_lock(&once->lock);
+    const bool is_taking = once->is_taking;
+    once->is_staged = is_taking;
+    if (is_taking)
+        once_tell(once, (struct node_once_event){.kind = ONCE_STAGED, .count = once->count});
+    pthread_mutex_unlock(&once->lock);
+    if (!is_taking) {
+        once_return_all(once, &done);
+        return false;
+    }
+    LIST_FOR_EACH (&done, link) {
+        struct delivery *delivery = list_item(link, struct delivery, link);
+
+        delivery->outcome = (struct delivery_outcome){.result = DELIVERY_DONE};
+        delivery->is_in_transaction = true;
+        delivery->ended_us = wall_now_us();
+    }
+    once_post_ended(once, &done);
+    return true;
+}
+
+/* Whether a commit has come. Under the lock. */
+static bool once_await_commit(struct node_once *once)
+{
+    const uint64_t wait_ms = 2 * once->options.node->config->cluster_lease_ms;
+    struct timespec until = instant_timespec(instant_add_ms(instant_now(), wait_ms));
+    int timed_out = 0;
+
+    while (once->is_staged && !once->frames && !timed_out)
+        timed_out = pthread_cond_timedwait(&once->changed, &once->lock, &until);
+    if (once->frames)
+        return true;
+    if (once->is_staged)
+        once_tell(once, (struct node_once_event){.kind = ONCE_GONE});
+    once->is_staged = once->is_taking = false; /* until the next claim */
+    return false;
+}
+
+static void once_finish(struct node_once *once)
+{
+    struct node_once_event event = {.kind = ONCE_FAILED};
+    struct error error;
+
+    pthread_mutex_lock(&once->lock);
+    const bool is_wanted = once_await_commit(once);
+    pthread_mutex_unlock(&once->lock);
+    if (is_wanted && !log_kafka_once_commit(once->producer, &once->commit, &event.offset, &error))
+        event.kind = ONCE_LANDED;
+    if (event.kind == ONCE_FAILED)
+        once_close_producer(once);
+    if (!is_wanted)
+        return;
+    pthread_mutex_lock(&once->lock);
+    event.ticket = once->ticket;
+    once->is_taking &= event.kind == ONCE_LANDED;
+    free(once->frames);
+    once->frames = NULL;
+    once_tell(once, event);
+    pthread_mutex_unlock(&once->lock);
+}
+
+/* ---- the thread ---- */
+
+static void once_stage_round(struct node_once *once)
+{
+    struct error error = {.text = ""};
+
+    if (!once_stage(once, &error)) {
+        once_close_producer(once);
+        once_sort_out(once);
+    } else if (once_tell_staged(once)) {
+        once_finish(once);
+    } else {
+        once_close_producer(once);
+    }
+}
+
+/* Ends what an owner before has open. The own producer would be fenced by it, too. */
+static void once_open_for_claim(struct node_once *once)
+{
+    struct error error;
+
+    once_close_producer(once);
+    const enum error_code code = once_open_producer(once, &error);
+    pthread_mutex_lock(&once->lock);
+    once->is_taking = !code;
+    once_tell(once, (struct node_once_event){.kind = code ? ONCE_REFUSED : ONCE_READY});
+    pthread_mutex_unlock(&once->lock);
+}
+
+/* Waits for work; false at the end. */
+static bool once_await_work(struct node_once *once, bool *ret_is_claim, struct list *returned)
+{
+    pthread_mutex_lock(&once->lock);
+    while (!once->is_ending && !once->is_claiming && list_is_empty(&once->queue))
+        pthread_cond_wait(&once->changed, &once->lock);
+    const bool is_ending = once->is_ending;
+    *ret_is_claim = once->is_claiming;
+    once->is_claiming = false;
+    once->count = 0;
+    if (is_ending || !once->is_taking)
+        list_join(returned, &once->queue);
+    else if (!*ret_is_claim)
+        once_gather(once, returned);
+    pthread_mutex_unlock(&once->lock);
+    return !is_ending;
+}
+
+static void *once_run(void *argument)
+{
+    struct node_once *once = argument;
+    bool is_claim;
+
+    for (bool goes_on = true; goes_on;) {
+        struct list returned;
+
+        list_init(&returned);
+        goes_on = once_await_work(once, &is_claim, &returned);
+        once_return_all(once, &returned);
+        if (goes_on && is_claim)
+            once_open_for_claim(once);
+        else if (goes_on && once->count > 0)
+            once_stage_round(once);
+    }
+    once_close_producer(once);
+    return NULL;
+}
+
+/* ---- calls ---- */
+
+void node_once_claim(struct node_once *once)
+{
+    pthread_mutex_lock(&once->lock);
+    once->is_claiming = true;
+    once->is_staged = false;
+    once->event_count = 0;
+    pthread_cond_broadcast(&once->changed);
+    pthread_mutex_unlock(&once->lock);
+}
+
+void node_once_post(struct node_once *once, struct list *deliveries)
+{
+    pthread_mutex_lock(&once->lock);
+    list_join(&once->queue, deliveries);
+    pthread_cond_broadcast(&once->changed);
+    pthread_mutex_unlock(&once->lock);
+}
+
+void node_once_drain(struct node_once *once)
+{
+    struct list waiting;
+
+    list_init(&waiting);
+    pthread_mutex_lock(&once->lock);
+    list_join(&waiting, &once->queue);
+    pthread_mutex_unlock(&once->lock);
+    once_return_all(once, &waiting);
+}
+
+/* Without memory the transaction is gone, and the commit in doubt until its time is over. */
+void node_once_commit(struct node_once *once, const struct replica_transaction *transaction)
+{
+    struct bytes *frames = calloc(transaction->frame_count, sizeof(*frames));
+
+    pthread_mutex_lock(&once->lock);
+    buffer_clear(&once->frame_text);
+    for (size_t i = 0; i < transaction->frame_count; i++)
+        buffer_append_bytes(&once->frame_text, transaction->frames[i]);
+    once->ticket = transaction->ticket;
+    if (!frames || !once->is_staged || buffer_failed(&once->frame_text)) {
+        once_tell(once, (struct node_once_event){.kind = ONCE_FAILED, .ticket = once->ticket});
+        free(frames);
+        frames = NULL;
+    }
+    for (size_t i = 0, at = 0; frames && i < transaction->frame_count; i++) {
+        frames[i] = (struct bytes){once->frame_text.data + at, transaction->frames[i].size};
+        at += frames[i].size;
+    }
+    once->frames = frames;
+    once->is_staged = false;
+    once->commit = (struct log_kafka_commit){
+        .frames = frames,
+        .frame_count = transaction->frame_count,
+        .from = transaction->from,
+        .to = transaction->to,
+        .timeout_ms = 2 * once->options.node->config->cluster_lease_ms,
+    };
+    pthread_cond_broadcast(&once->changed);
+    pthread_mutex_unlock(&once->lock);
+}
+
+void node_once_leave(struct node_once *once)
+{
+    pthread_mutex_lock(&once->lock);
+    once->is_taking = once->is_staged = false;
+    pthread_cond_broadcast(&once->changed);
+    pthread_mutex_unlock(&once->lock);
+    node_once_drain(once);
+}
+
+static void once_free(struct node_once *once)
+{
+    pthread_cond_destroy(&once->changed);
+    pthread_mutex_destroy(&once->lock);
+    broker_builder_deinit(&once->builder);
+    buffer_deinit(&once->frame_text);
+    free(once->frames);
+    free(once);
+}
+
+enum error_code node_once_start(const struct node_once_options *options,
+                                struct node_once **ret_once, struct error *ret_error)
+{
+    struct node_once *once = calloc(1, sizeof(*once));
+
+    if (!once)
+        return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    once->options = *options;
+    snprintf(once->id, sizeof(once->id), "%s.%u", options->node->config->cluster_name,
+             options->log->partition);
+    once->producer_options = (struct log_kafka_once_options){
+        .log = options->log,
+        .id = once->id,
+        .open_timeout_ms = options->node->config->cluster_lease_ms,
+        .settle_timeout_ms = ONCE_SETTLE_MS,
+    };
+    list_init(&once->queue);
+    buffer_init(&once->frame_text);
+    broker_builder_init(&once->builder);
+    pthread_mutex_init(&once->lock, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&once->changed, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    if (!thread_start(&once->thread, once_run, once, "tw-once-%u", options->log->partition)) {
+        *ret_once = once;
+        return ERROR_NONE;
+    }
+    once_free(once);
+    return error_set(ret_error, ERROR_IO, "no thread for transactions");
+}
+
+void node_once_stop(struct node_once *once)
+{
+    if (!once)
+        return;
+    pthread_mutex_lock(&once->lock);
+    once->is_ending = true;
+    once->is_taking = once->is_staged = false;
+    pthread_cond_broadcast(&once->changed);
+    pthread_mutex_unlock(&once->lock);
+    pthread_join(once->thread, NULL);
+    node_once_drain(once);
+    once_free(once);
+}

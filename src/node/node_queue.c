@@ -1,0 +1,266 @@
+/*
+ * Requests of workers, on their way to a shard: a lease goes where the first item is, receipts go
+ * to the partitions of their timers.
+ */
+#include "node/shard.h"
+
+#include "sys/clock.h"
+#include "timer/queue_target.h"
+
+#include <stdlib.h>
+
+/* ---- leases ---- */
+
+void node_queue_answer_empty(struct node_queue_request *request)
+{
+    struct list none;
+
+    list_init(&none);
+    request->queue.error = ERROR_NONE;
+    request->queue.leases = &none;
+    request->queue.leased_until = instant_add_ms(instant_now(), request->queue.lease_ms);
+    request->done(request);
+}
+
+/* Lowers the limits by the items that it has. False: a limit is reached. */
+static bool lease_goes_on(struct queue_request *lease)
+{
+    if (lease->items_ >= lease->items_max || lease->bytes_ >= lease->bytes_max)
+        return false;
+    lease->items_max -= (uint32_t)lease->items_;
+    lease->bytes_max -= lease->bytes_;
+    lease->items_ = lease->bytes_ = 0;
+    return true;
+}
+
+void node_queue_route(struct node *node, struct node_queue_request *request)
+{
+    bool is_first = false;
+    int shard;
+
+    if (!request->has_items_)
+        shard = queue_board_route(node->board, request, instant_now(), &is_first);
+    else
+        shard = lease_goes_on(&request->queue) ? queue_board_more(node->board, request->queue.queue)
+                                               : QUEUE_BOARD_ANSWERED;
+    if (shard == QUEUE_BOARD_ANSWERED && request->has_items_)
+        request->done(request);
+    else if (shard == QUEUE_BOARD_ANSWERED)
+        node_queue_answer_empty(request);
+    else if (shard != QUEUE_BOARD_WAITS)
+        mailbox_post(&node->shards[shard].workers, &request->link_);
+    else if (is_first)
+        mailbox_wake(&node->shards[0].workers); /* which ends the waits */
+}
+
+void node_queue_give_up(struct node *node, struct node_queue_request *request)
+{
+    if (!queue_board_give_up(node->board, request))
+        return;
+    list_init(&request->link_);
+    node_queue_answer_empty(request);
+}
+
+void node_queue_stop_waiting(struct node *node)
+{
+    struct node_queue_request *request;
+
+    while ((request = queue_board_stop(node->board)))
+        node_queue_answer_empty(request);
+}
+
+/* ---- receipts ---- */
+
+/* The receipts of one partition. */
+struct node_ack {
+    struct node_queue_request request;
+    size_t *indexes; /* of each in the request of the worker */
+};
+
+struct node_acks {
+    struct node *node;
+    struct node_queue_request *whole;
+    atomic_size_t missing; /* parts without an answer, and one until all are submitted */
+    size_t part_count;
+    struct node_ack parts[];
+};
+
+static uint16_t acks_partition(const struct node *node, struct queue_receipt receipt)
+{
+    uint16_t partition = queue_receipt_partition(receipt);
+
+    return partition < node->partition_count ? partition : 0; /* a forged one is found nowhere */
+}
+
+static void acks_finish(struct node_acks *acks)
+{
+    struct node_queue_request *whole = acks->whole;
+
+    for (size_t i = 0; i < acks->part_count; i++) {
+        const struct node_ack *part = &acks->parts[i];
+
+        if (part->request.queue.error)
+            whole->queue.error = part->request.queue.error;
+        for (size_t j = 0; j < part->request.queue.receipt_count; j++)
+            whole->queue.verdicts[part->indexes[j]] = part->request.queue.verdicts[j];
+    }
+    free(acks);
+    whole->done(whole);
+}
+
+static void acks_leave(struct node_acks *acks)
+{
+    if (atomic_fetch_sub(&acks->missing, 1) == 1)
+        acks_finish(acks);
+}
+
+void node_queue_acks_done(struct node_queue_request *request)
+{
+    struct node_acks *acks = request->acks_;
+
+    tenant_pot_give(&acks->node->inflight, acks->whole->share_, request->queue.receipt_count);
+    acks_leave(acks);
+}
+
+/* One block for all parts: each has room for its receipts, their verdicts and indexes. */
+static struct node_acks *acks_create(struct node *node, struct node_queue_request *whole,
+                                     const size_t counts[])
+{
+    const size_t receipt_count = whole->queue.receipt_count;
+    const size_t item_bytes =
+        sizeof(struct queue_receipt) + sizeof(enum queue_verdict) + sizeof(size_t);
+    size_t part_count = 0;
+
+    for (uint16_t i = 0; i < node->partition_count; i++)
+        part_count += counts[i] > 0;
+
+    struct node_acks *acks =
+        calloc(1, sizeof(*acks) + part_count * sizeof(acks->parts[0]) + receipt_count * item_bytes);
+    if (!acks)
+        return NULL;
+    acks->node = node;
+    acks->whole = whole;
+    acks->part_count = part_count;
+    atomic_init(&acks->missing, part_count + 1);
+    return acks;
+}
+
+/* Gives each receipt to the part of its partition; `parts_of` says which part that is. */
+static void acks_divide(struct node_acks *acks, const size_t counts[], size_t parts_of[])
+{
+    const struct queue_request *whole = &acks->whole->queue;
+    struct node *node = acks->node;
+    struct queue_receipt *receipts = (void *)&acks->parts[acks->part_count];
+    size_t *indexes = (void *)(receipts + whole->receipt_count);
+    enum queue_verdict *verdicts = (void *)(indexes + whole->receipt_count);
+    size_t part_count = 0;
+
+    for (uint16_t i = 0; i < node->partition_count; i++) {
+        struct node_ack *part = &acks->parts[part_count];
+
+        if (counts[i] == 0)
+            continue;
+        parts_of[i] = part_count++;
+        part->request.queue = *whole;
+        part->request.acks_ = acks;
+        part->request.is_here_ = acks->whole->is_here_;
+        part->request.queue.receipts = receipts;
+        part->request.queue.verdicts = verdicts;
+        part->request.queue.receipt_count = 0;
+        part->indexes = indexes;
+        receipts += counts[i];
+        verdicts += counts[i];
+        indexes += counts[i];
+        list_init(&part->request.link_);
+    }
+    for (size_t i = 0; i < whole->receipt_count; i++) {
+        struct node_ack *part = &acks->parts[parts_of[acks_partition(node, whole->receipts[i])]];
+        const size_t at = part->request.queue.receipt_count++;
+
+        ((struct queue_receipt *)(uintptr_t)part->request.queue.receipts)[at] = whole->receipts[i];
+        part->indexes[at] = i;
+    }
+}
+
+static uint16_t acks_message_partition(struct list *message)
+{
+    const struct node_queue_request *part = list_item(message, struct node_queue_request, link_);
+
+    return acks_partition(part->acks_->node, part->queue.receipts[0]);
+}
+
+/* Whether another node has the leases of this part. */
+static bool acks_is_elsewhere(const struct node *node, const struct node_queue_request *part,
+                              uint16_t partition)
+{
+    const struct node_route *route = &node->route;
+
+    return !part->is_here_ && route->is_here && !route->is_here(route->context, partition);
+}
+
+static enum error_code acks_submit(struct node *node, struct node_queue_request *whole)
+{
+    size_t *counts = calloc(2u * node->partition_count, sizeof(*counts));
+
+    for (size_t i = 0; counts && i < whole->queue.receipt_count; i++)
+        counts[acks_partition(node, whole->queue.receipts[i])]++;
+    struct node_acks *acks = NULL;
+    if (counts)
+        acks = acks_create(node, whole, counts);
+    if (!acks) {
+        free(counts);
+        return ERROR_NO_MEMORY;
+    }
+    acks_divide(acks, counts, counts + node->partition_count);
+    free(counts);
+    struct list messages;
+    list_init(&messages);
+    for (size_t i = 0; i < acks->part_count; i++) {
+        struct node_queue_request *part = &acks->parts[i].request;
+        const uint16_t partition = acks_partition(node, part->queue.receipts[0]);
+
+        if (acks_is_elsewhere(node, part, partition))
+            node_work_report(node, partition, part);
+        else
+            list_push(&messages, &part->link_);
+    }
+    partition_post_all(node->partitions, PARTITION_ACKS, &messages, acks_message_partition);
+    acks_leave(acks);
+    return ERROR_NONE;
+}
+
+/* ---- the door ---- */
+
+static enum error_code node_queue_refuse(struct node *node, enum error_code code,
+                                         enum metric reason)
+{
+    metrics_add(node->metrics, reason, 1);
+    return code;
+}
+
+enum error_code node_queue_submit(struct node *node, struct node_queue_request *request)
+{
+    const size_t count = request->queue.receipt_count;
+
+    if (atomic_load(&node->is_stopping))
+        return node_queue_refuse(node, ERROR_STOPPING, METRIC_REFUSED_STOPPING);
+    list_init(&request->link_);
+    if (request->queue.kind == QUEUE_LEASE && !request->is_here_ && node_work_is_elsewhere(node))
+        return node_work_gather(node, request);
+    if (request->queue.kind == QUEUE_LEASE) {
+        request->wait_until_ = request->queue.wait_until;
+        request->queue.wait_until = (struct instant){0};
+        request->visited_ = 0;
+        request->has_items_ = request->is_waiting_ = request->is_given_up_ = false;
+        node_queue_route(node, request);
+        return ERROR_NONE;
+    }
+    request->share_ =
+        tenant_pot_take(&node->inflight, tenant_key(queue_tenant(request->queue.queue)), count);
+    if (!request->share_)
+        return node_queue_refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
+    enum error_code code = acks_submit(node, request);
+    if (code)
+        tenant_pot_give(&node->inflight, request->share_, count);
+    return code;
+}

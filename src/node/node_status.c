@@ -1,0 +1,330 @@
+/* Health, metrics, and the state of targets and brokers. */
+#include "node/node_control.h"
+
+#include "sys/clock.h"
+
+#include <assert.h>
+#include <stdio.h>
+
+/* By how many timers a partition may be ahead of the mean: limits are divided among partitions. */
+#define PLACED_AHEAD 1024
+
+uint16_t node_partition_count(const struct node *node)
+{
+    return node->partition_count;
+}
+
+unsigned node_shard_count(const struct node *node)
+{
+    return node->shard_count;
+}
+
+struct event_loop *const *node_loops(struct node *node)
+{
+    return node->loops;
+}
+
+/* The shard's own partitions in turn. NULL: none of them, or this one is far ahead of the mean. */
+static struct partition *node_partition_near(struct shard *shard, uint64_t mean)
+{
+    if (shard->partition_count == 0)
+        return NULL;
+    struct partition *partition = shard->partitions[shard->placed++ % shard->partition_count];
+    return atomic_load(&partition->placed) <= mean + PLACED_AHEAD ? partition : NULL;
+}
+
+/* The partition, or the next partition of this node. */
+static struct partition *node_partition_here(struct node *node, struct partition *wanted)
+{
+    const struct node_route *route = &node->route;
+
+    for (uint16_t i = 0; i < node->partition_count; i++) {
+        const uint16_t index = (uint16_t)((wanted->index + i) % node->partition_count);
+
+        if (route->is_here(route->context, index))
+            return &node->partitions[index];
+    }
+    return wanted;
+}
+
+uint16_t node_partition_next(struct node *node, unsigned shard, size_t count)
+{
+    const uint64_t placed = atomic_fetch_add(&node->placed, count);
+    struct partition *partition =
+        node_partition_near(&node->shards[shard], placed / node->partition_count);
+
+    if (!partition)
+        partition =
+            &node->partitions[atomic_fetch_add(&node->next_partition, 1) % node->partition_count];
+    if (node->route.is_here)
+        partition = node_partition_here(node, partition);
+    atomic_fetch_add(&partition->placed, count);
+    return partition->index;
+}
+
+enum error_code node_check_target(const struct node *node, struct bytes tenant, struct bytes text,
+                                  const struct target *target, struct error *ret_error)
+{
+    return senders_check(node->senders, tenant, text, target, ret_error);
+}
+
+enum error_code node_reload(struct node *node, const struct config *config, struct error *ret_error)
+{
+    return senders_reload(node->senders, config, ret_error);
+}
+
+struct feed *node_feed(struct node *node)
+{
+    return node->feed;
+}
+
+bool node_broker_status(const struct node *node, size_t index, struct broker_status *ret_status)
+{
+    struct brokers *brokers = senders_find(node->senders, TARGET_REDIS);
+
+    if (index >= brokers_count(brokers))
+        return false;
+    brokers_status(brokers, index, ret_status);
+    return true;
+}
+
+bool node_target_status(const struct node *node, const struct timer *timer,
+                        struct target_status *ret_status)
+{
+    return senders_status(node->senders, timer, ret_status);
+}
+
+void node_tenants(struct node *node,
+                  void (*tell)(void *context, struct bytes tenant, uint64_t pending), void *context)
+{
+    const uint64_t all = atomic_load(&node->pending_all) + atomic_load(&node->pending_others);
+    uint64_t named = 0;
+    size_t cursor = 0;
+
+    for (const struct tenant_counts_tenant *tenant;
+         (tenant = tenant_counts_next(&node->tenant_counts, &cursor));) {
+        const uint64_t pending = tenant_counts_everywhere(tenant);
+
+        named += pending;
+        tell(context, (struct bytes){tenant->name, tenant->name_size}, pending);
+    }
+    /* The counts are read one after the other: while timers come and go the rest may be off. */
+    tell(context, (struct bytes){0}, all > named ? all - named : 0);
+}
+
+static bool node_is_recovered(struct node *node)
+{
+    pthread_mutex_lock(&node->report_lock);
+    bool is_ready = true;
+    for (unsigned i = 0; i < node->shard_count; i++)
+        is_ready = is_ready && node->shards[i].report.is_ready;
+    pthread_mutex_unlock(&node->report_lock);
+    return is_ready;
+}
+
+static void node_describe_full_disk(struct node *node, struct node_health *ret_health)
+{
+    pthread_mutex_lock(&node->report_lock);
+    const struct storage_stats stats = node->storage_stats;
+    pthread_mutex_unlock(&node->report_lock);
+    snprintf(ret_health->reason, sizeof(ret_health->reason),
+             "the disk is nearly full: %llu MiB free, creates need %llu MiB",
+             (unsigned long long)(stats.disk_free_bytes >> 20),
+             (unsigned long long)(stats.disk_floor_bytes >> 20));
+}
+
+struct wall node_wall_coming(struct node *node)
+{
+    return (struct wall){node_wall_us(node) / 1000 + 1};
+}
+
+/* "2 time zones that timers need are not on this machine: Asia/Beijing US/Pacific"; cut if it is
+ * long. */
+static void node_tell_missing_zones(struct node *node, char *ret_text, size_t size)
+{
+    struct zones_missing missing;
+
+    zones_missing(node->zones, &missing);
+    *ret_text = '\0';
+    if (!missing.count)
+        return;
+    size_t at = (size_t)snprintf(
+        ret_text, size, "%zu%s time zone%s that timers need %s not on this machine:", missing.count,
+        missing.has_more ? " and more" : "", missing.count == 1 ? "" : "s",
+        missing.count == 1 ? "is" : "are");
+    for (size_t i = 0; i < missing.count && at + strlen(missing.names[i]) + 2 < size; i++)
+        at += (size_t)snprintf(ret_text + at, size - at, " %s", missing.names[i]);
+}
+
+void node_health(struct node *node, struct node_health *ret_health)
+{
+    char trouble[sizeof(ret_health->reason)];
+    const char *reason = "";
+    struct node_cluster_stats cluster;
+
+    storage_look(node);
+    node_cluster_stats(node, &cluster);
+    ret_health->is_recovered = node_is_recovered(node);
+    if (atomic_load(&node->is_stopping))
+        reason = "stopping";
+    else if (atomic_load(&node->is_lost))
+        reason = "the data folder was removed or replaced";
+    else if (storage_health_fails(node, trouble, sizeof(trouble)))
+        reason = trouble;
+    else if (atomic_load(&node->is_damaged))
+        reason = "damaged: a partition cannot be read";
+    else if (node_control_trouble(node, trouble, sizeof(trouble)))
+        reason = trouble;
+    else if (cluster.broken > 0)
+        reason = "broken: the log of a partition has lost records, or is damaged";
+    else if (!ret_health->is_recovered)
+        reason = "recovering";
+    ret_health->is_ready = *reason == '\0' && !atomic_load(&node->is_disk_full);
+    if (*reason == '\0' && !ret_health->is_ready)
+        node_describe_full_disk(node, ret_health);
+    else
+        snprintf(ret_health->reason, sizeof(ret_health->reason), "%s", reason);
+    node_tell_missing_zones(node, ret_health->detail, sizeof(ret_health->detail));
+}
+
+uint64_t node_dead_dropped(struct node *node)
+{
+    pthread_mutex_lock(&node->report_lock);
+    uint64_t dropped = 0;
+    for (size_t i = 0; i < node->shard_count; i++)
+        dropped += node->shards[i].report.stats.dead_dropped;
+    pthread_mutex_unlock(&node->report_lock);
+    return dropped;
+}
+
+uint64_t node_missed_found(struct node *node)
+{
+    pthread_mutex_lock(&node->report_lock);
+    uint64_t found = 0;
+    for (size_t i = 0; i < node->shard_count; i++)
+        found += node->shards[i].report.stats.missed_found;
+    pthread_mutex_unlock(&node->report_lock);
+    return found;
+}
+
+void node_damage(struct node *node, struct node_damage *ret_damage)
+{
+    pthread_mutex_lock(&node->report_lock);
+    ret_damage->failed = node->storage_error;
+    snprintf(ret_damage->found, sizeof(ret_damage->found), "%s", node->storage_stats.found);
+    pthread_mutex_unlock(&node->report_lock);
+}
+
+int node_news_fd(const struct node *node)
+{
+    return mailbox_fd(&node->news);
+}
+
+void node_take_news(struct node *node)
+{
+    struct list none;
+
+    list_init(&none);
+    mailbox_take(&node->news, &none);
+}
+
+static uint64_t node_waited_ms(const struct census_count *count, struct wall now)
+{
+    return count->oldest.ms ? wall_since(count->oldest, now) : 0;
+}
+
+/* The rows of a census, and behind them the one of the others. Returns how many. */
+static size_t node_show_census(struct census *census, struct metrics_waiting_row *ret_rows)
+{
+    struct census_row rows[CENSUS_ROWS_MAX];
+    struct census_count others;
+    const struct wall now = wall_now();
+
+    static_assert(METRICS_WAITING_ROWS == CENSUS_ROWS_MAX + 1, "one for the others");
+    const size_t count = census_read(census, rows, &others);
+    for (size_t i = 0; i < count; i++) {
+        /* A slash stands between the two of a queue, where there is a tenant. */
+        const bool has_slash = rows[i].group_size > 0 && rows[i].group_size < rows[i].name_size;
+        const size_t cut = rows[i].group_size + (size_t)has_slash;
+
+        snprintf(ret_rows[i].tenant, sizeof(ret_rows[i].tenant), "%.*s", (int)rows[i].group_size,
+                 rows[i].name);
+        snprintf(ret_rows[i].queue, sizeof(ret_rows[i].queue), "%.*s",
+                 (int)(rows[i].name_size - cut), rows[i].name + cut);
+        ret_rows[i].ready = rows[i].count.ready;
+        ret_rows[i].oldest_ms = node_waited_ms(&rows[i].count, now);
+    }
+    ret_rows[count] = (struct metrics_waiting_row){.tenant = METRICS_OTHERS,
+                                                   .queue = METRICS_OTHERS,
+                                                   .ready = others.ready,
+                                                   .oldest_ms = node_waited_ms(&others, now)};
+    return count + 1;
+}
+
+void node_waiting(struct node *node, struct metrics_waiting *ret_waiting)
+{
+    ret_waiting->queue_count = node_show_census(node->queues, ret_waiting->queues);
+    ret_waiting->tenant_count = node_show_census(node->tenants, ret_waiting->tenants);
+    zones_missing(node->zones, &ret_waiting->zones);
+    zones_version(node->zones, ret_waiting->tzdata);
+}
+
+static uint64_t node_count_pauses(struct node *node)
+{
+    struct target_pauses *pauses = node_pauses(node);
+    const struct wall now = wall_now();
+    uint64_t count = 0;
+
+    for (size_t i = 0; i < pauses->count; i++)
+        count += target_pause_is_in_force(&pauses->rows[i], now);
+    target_pauses_leave(pauses);
+    return count;
+}
+
+void node_refresh_metrics(struct node *node)
+{
+    struct metrics *metrics = node->metrics;
+    struct targets_stats targets;
+
+    targets_stats(node->targets, &targets);
+    pthread_mutex_lock(&node->report_lock);
+    struct engine_stats stats = {0};
+    struct queue_stats queue = {0};
+    for (unsigned i = 0; i < node->shard_count; i++) {
+        engine_stats_add(&stats, &node->shards[i].report.stats);
+        queue_stats_add(&queue, &node->shards[i].report.queue);
+    }
+    stats.storage_failures += atomic_load(&node->health.failures);
+    struct storage_stats storage = node->storage_stats;
+    pthread_mutex_unlock(&node->report_lock);
+    queue.waiting += queue_board_waiting(node->board);
+    struct node_cluster_stats cluster;
+    node_cluster_stats(node, &cluster);
+    struct node_health health;
+    node_health(node, &health);
+#define X(id, field, ...) metrics_set(metrics, METRIC_##id, stats.field);
+    METRIC_ENGINE_LIST(X)
+#undef X
+#define X(id, field, ...) metrics_set(metrics, METRIC_##id, targets.field);
+    METRIC_TARGETS_LIST(X)
+#undef X
+#define X(id, field, ...) metrics_set(metrics, METRIC_##id, queue.field);
+    METRIC_QUEUE_LIST(X)
+#undef X
+#define X(id, field, ...) metrics_set(metrics, METRIC_##id, storage.field);
+    METRIC_STORAGE_LIST(X)
+#undef X
+#define X(id, field, ...) metrics_set(metrics, METRIC_##id, cluster.field);
+    METRIC_CLUSTER_LIST(X)
+#undef X
+    for (unsigned i = 0; i < OVERDUE_KIND_COUNT; i++) {
+        const struct wall oldest = stats.oldest_overdue[i];
+
+        metrics_set(metrics, METRIC_READY_WEBHOOK + i, stats.ready[i]);
+        metrics_set(metrics, METRIC_OLDEST_WEBHOOK_MS + i,
+                    oldest.ms ? wall_since(oldest, wall_now()) : 0);
+    }
+    metrics_set(metrics, METRIC_READY, health.is_ready);
+    metrics_set(metrics, METRIC_MAINTENANCE, atomic_load(&node->is_held));
+    metrics_set(metrics, METRIC_PAUSES, node_count_pauses(node));
+}

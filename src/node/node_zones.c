@@ -1,0 +1,43 @@
+/* node_zones.c - the time zones of the node, and the missing ones that its timers need. */
+#include "node/node_control.h"
+
+#include "calendar/zones.h"
+
+static enum error_code node_find_zone(void *context, struct bytes name,
+                                      const struct zone **ret_zone)
+{
+    struct node *node = context;
+
+    return zones_get(node->zones, name, ret_zone, NULL);
+}
+
+static enum error_code node_use_zone(void *context, struct bytes name, const struct zone **ret_zone)
+{
+    struct node *node = context;
+
+    const enum error_code code = zones_get_used(node->zones, name, ret_zone, NULL);
+
+    if (code == ERROR_INVALID)
+        mailbox_wake(&node->news); /* the log names it */
+    return code;
+}
+
+struct zone_source node_zones(struct node *node)
+{
+    return (struct zone_source){node_find_zone, node, zones_generation(node->zones)};
+}
+
+struct zone_source node_zones_used(struct node *node)
+{
+    return (struct zone_source){node_use_zone, node, zones_generation(node->zones)};
+}
+
+void node_refresh_zones(struct node *node)
+{
+    zones_refresh(node->zones);
+}
+
+void node_missing_zones(struct node *node, struct zones_missing *ret_missing)
+{
+    zones_missing(node->zones, ret_missing);
+}

@@ -1,0 +1,117 @@
+/* Inboxes of partitions, and the rings by which a shard learns of them. */
+#include "node/partition.h"
+
+#include "node/shard.h"
+
+void partition_init(struct partition *partition, uint16_t index)
+{
+    *partition = (struct partition){.index = index};
+    list_init(&partition->link);
+    pthread_mutex_init(&partition->lock, NULL);
+    for (int i = 0; i < PARTITION_MESSAGE_COUNT; i++)
+        list_init(&partition->inbox[i]);
+}
+
+void partition_deinit(struct partition *partition)
+{
+    engine_destroy(partition->engine);
+    pthread_mutex_destroy(&partition->lock);
+}
+
+static bool partition_has_messages(const struct partition *partition)
+{
+    for (int i = 0; i < PARTITION_MESSAGE_COUNT; i++)
+        if (!list_is_empty(&partition->inbox[i]))
+            return true;
+    return false;
+}
+
+/* Under the lock: the shard to ring, with the partition's link, which is then the caller's; or NULL
+ * when a ring is on its way. */
+static struct shard *partition_ring(struct partition *partition)
+{
+    if (partition->is_rung || !partition->owner)
+        return NULL;
+    partition->is_rung = true;
+    return partition->owner;
+}
+
+static struct shard *partition_put(struct partition *partition, enum partition_message kind,
+                                   struct list *message)
+{
+    pthread_mutex_lock(&partition->lock);
+    list_push(&partition->inbox[kind], message);
+    struct shard *rung = partition_ring(partition);
+    pthread_mutex_unlock(&partition->lock);
+    return rung;
+}
+
+void partition_post(struct partition *partition, enum partition_message kind, struct list *message)
+{
+    struct shard *rung = partition_put(partition, kind, message);
+
+    if (rung)
+        mailbox_post(&rung->rings, &partition->link);
+}
+
+/* All messages are in their inboxes before the first shard wakes: otherwise it would begin a turn,
+ * and a commit, for a part of them. */
+void partition_post_all(struct partition partitions[], enum partition_message kind,
+                        struct list *messages, uint16_t (*index_of)(struct list *message))
+{
+    struct list rings[SHARDS_MAX];
+    struct shard *rung[SHARDS_MAX];
+    size_t rung_count = 0;
+
+    for (struct list *message; (message = list_pop(messages));) {
+        struct partition *partition = &partitions[index_of(message)];
+        struct shard *shard = partition_put(partition, kind, message);
+
+        if (!shard)
+            continue;
+        size_t i = 0;
+        while (i < rung_count && rung[i] != shard)
+            i++;
+        if (i == rung_count) {
+            rung[rung_count++] = shard;
+            list_init(&rings[i]);
+        }
+        list_push(&rings[i], &partition->link);
+    }
+    for (size_t i = 0; i < rung_count; i++)
+        mailbox_post_all(&rung[i]->rings, &rings[i]);
+}
+
+bool partition_take(struct partition *partition, struct shard *shard,
+                    struct list ret_inbox[PARTITION_MESSAGE_COUNT])
+{
+    pthread_mutex_lock(&partition->lock);
+    struct shard *owner = partition->owner;
+    partition->is_rung = owner && owner != shard; /* the ring goes on to the owner */
+    for (int i = 0; i < PARTITION_MESSAGE_COUNT && owner == shard; i++)
+        list_join(&ret_inbox[i], &partition->inbox[i]);
+    pthread_mutex_unlock(&partition->lock);
+    if (owner && owner != shard)
+        mailbox_post(&owner->rings, &partition->link);
+    return owner == shard;
+}
+
+void partition_set_owner(struct partition *partition, struct shard *owner)
+{
+    pthread_mutex_lock(&partition->lock);
+    partition->owner = owner;
+    struct shard *rung = NULL;
+    if (partition_has_messages(partition))
+        rung = partition_ring(partition);
+    pthread_mutex_unlock(&partition->lock);
+    if (rung)
+        mailbox_post(&rung->rings, &partition->link);
+}
+
+struct shard *partition_owner(struct partition *partition)
+{
+    pthread_mutex_lock(&partition->lock);
+    struct shard *owner = partition->owner;
+    pthread_mutex_unlock(&partition->lock);
+    return owner;
+}

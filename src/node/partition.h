@@ -1,0 +1,63 @@
+/*
+ * partition.h - a partition of a running node: its engine, its inbox, and the shard that owns it.
+ *
+ * Messages for a partition wait in its inbox, not with a shard: a partition that moves takes them
+ * along in their order, and messages that come while no shard owns it wait there. The first rings
+ * the owner, which takes the whole inbox in its next turn.
+ *
+ * Threads    partition_post and partition_post_all from any thread. The engine is the owner's; all
+ *            other calls are too.
+ */
+#ifndef TICKWHEEL_NODE_PARTITION_H
+#define TICKWHEEL_NODE_PARTITION_H
+
+#include "engine/engine.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+struct shard;
+
+enum partition_message {
+    PARTITION_COMMITS,  /* struct storage_batch, back from the commit thread */
+    PARTITION_OUTCOMES, /* struct delivery, back from a sender */
+    PARTITION_READS,    /* struct engine_read, back from the read thread */
+    PARTITION_REQUESTS, /* struct node_request */
+    PARTITION_ACKS,     /* struct node_queue_request with receipts */
+    PARTITION_MESSAGE_COUNT,
+};
+
+struct partition {
+    struct list link; /* is_rung: in the mailbox of its owner, or on the way to it */
+    struct engine *engine;
+    uint16_t index;
+    size_t commits_out;      /* batches on their way to the commit thread and back; the owner's */
+    _Atomic uint64_t placed; /* timers that node_partition_next has given it */
+    pthread_mutex_t lock;
+    struct shard *owner; /* NULL while it moves; guarded by lock, as are the next two */
+    bool is_rung;
+    struct list inbox[PARTITION_MESSAGE_COUNT];
+};
+
+void partition_init(struct partition *partition, uint16_t index);
+void partition_deinit(struct partition *partition); /* with its engine */
+
+void partition_post(struct partition *partition, enum partition_message kind, struct list *message);
+
+/* Posts messages for several partitions, and rings each shard once. `index_of` says whose one is.
+ * The list is empty afterwards. */
+void partition_post_all(struct partition partitions[], enum partition_message kind,
+                        struct list *messages, uint16_t (*index_of)(struct list *message));
+
+/* A ring has arrived at `shard`: moves the inbox to `ret_inbox`. False: the partition has moved,
+ * and its owner is rung instead. */
+bool partition_take(struct partition *partition, struct shard *shard,
+                    struct list ret_inbox[PARTITION_MESSAGE_COUNT]);
+
+/* From now on `owner` is rung, at once if messages wait; NULL: messages wait. */
+void partition_set_owner(struct partition *partition, struct shard *owner);
+
+/* The shard that owns it now; it may move meanwhile. NULL: it is moving. */
+struct shard *partition_owner(struct partition *partition);
+
+#endif

@@ -1,0 +1,613 @@
+/*
+ * The thread of a shard: takes the inboxes of its partitions, hands the messages to their engines,
+ * and sends off what the engines want done. It is the first task of the thread's loop; connections
+ * of clients may be others.
+ */
+#include "node/node_cluster.h"
+
+#include "sys/clock.h"
+#include "sys/process.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* How old the statistics may be that other threads see. */
+#define REPORT_NS UINT64_C(100000000)
+
+/* How long a step of the wall clock may go unnoticed. Longer waits set the alarm, which costs a
+ * system call. */
+#define CLOCK_STEP_US UINT64_C(100000)
+
+/* A shard commits by itself only if it has nothing to do for so long otherwise. */
+#define COMMIT_HERE_QUIET_MS 20
+
+void shard_wake(struct shard *shard)
+{
+    mailbox_wake(&shard->rings);
+}
+
+/* ---- replies ---- */
+
+void shard_answer(struct shard *shard, struct engine *engine)
+{
+    struct node *node = shard->node;
+    struct command *command = engine_take_reply(engine);
+
+    if (!command)
+        return;
+    const struct instant now = instant_now();
+    for (; command; command = engine_take_reply(engine)) {
+        struct node_request *request = list_item(command, struct node_request, command);
+
+        if (command->kind == COMMAND_EXPLAIN && command->explained.place == PLACE_INFLIGHT)
+            shard_queue_explain(shard, command);
+        if (node->replicas)
+            shard_cluster_answer(node, request);
+        node_leave_flight(node, request);
+        if (!command_is_read(command->kind))
+            metrics_observe_traced_us(node->metrics, HISTOGRAM_ACKNOWLEDGE,
+                                      instant_since_ns(request->submitted_, now) / 1000,
+                                      &request->trace);
+        request->done(request);
+    }
+}
+
+static uint64_t shard_span_us(uint64_t from_us, uint64_t to_us)
+{
+    return to_us > from_us ? to_us - from_us : 0;
+}
+
+/* The stages of deliveries that were held back. The rest of the lateness is the daemon's. */
+static const struct {
+    enum lateness_stage stage;
+    enum histogram histogram;
+} shard_held_stages[] = {
+    {LATENESS_RETRIES, HISTOGRAM_LATENESS_RETRIES},
+    {LATENESS_SET_LATE, HISTOGRAM_LATENESS_SET_LATE},
+    {LATENESS_DOWN, HISTOGRAM_LATENESS_DOWN},
+    {LATENESS_PUT_BACK, HISTOGRAM_LATENESS_PUT_BACK},
+    {LATENESS_CATCH_UP, HISTOGRAM_LATENESS_CATCH_UP},
+    {LATENESS_ROOM, HISTOGRAM_LATENESS_ROOM},
+    {LATENESS_TARGET_LIMIT, HISTOGRAM_LATENESS_TARGET_LIMIT},
+    {LATENESS_BREAKER, HISTOGRAM_LATENESS_BREAKER},
+    {LATENESS_RATE, HISTOGRAM_LATENESS_RATE},
+    {LATENESS_WORKER, HISTOGRAM_LATENESS_WORKER},
+    {LATENESS_PAUSED, HISTOGRAM_LATENESS_PAUSED},
+    {LATENESS_MAINTENANCE, HISTOGRAM_LATENESS_MAINTENANCE},
+};
+
+/* Not of a retry, which is late by intention, nor of what never began and has no start. */
+static void shard_measure_lateness(struct metrics *metrics, const struct delivery *delivery,
+                                   const struct trace_parent *trace)
+{
+    const uint64_t due_us = wall_max(delivery->timer->due, delivery->timer->created).ms * 1000;
+    const uint64_t handed_us = delivery->handed_us, started_us = delivery->started_us;
+    const uint32_t *ms = delivery->lateness.ms;
+    const uint64_t schedule_us =
+        1000 * ((uint64_t)ms[LATENESS_WHEEL] + (uint64_t)ms[LATENESS_DISK]);
+    uint64_t known_us = schedule_us;
+
+    for (size_t i = 0; i < sizeof(shard_held_stages) / sizeof(*shard_held_stages); i++) {
+        const uint64_t us = 1000 * (uint64_t)ms[shard_held_stages[i].stage];
+
+        metrics_observe_traced_us(metrics, shard_held_stages[i].histogram, us, trace);
+        known_us += us;
+    }
+    metrics_observe_traced_us(metrics, HISTOGRAM_LATENESS_SCHEDULE, schedule_us, trace);
+    metrics_observe_traced_us(metrics, HISTOGRAM_LATENESS_QUEUE,
+                              shard_span_us(due_us + known_us, handed_us), trace);
+    metrics_observe_traced_us(metrics, HISTOGRAM_LATENESS_TRANSFER,
+                              shard_span_us(handed_us, started_us), trace);
+    metrics_observe_traced_us(metrics, HISTOGRAM_DELIVERY_LATENESS,
+                              shard_span_us(due_us, started_us), trace);
+}
+
+static enum metric shard_metric_of_status(unsigned status)
+{
+    static const enum metric metrics[] = {METRIC_WEBHOOKS_2XX, METRIC_WEBHOOKS_3XX,
+                                          METRIC_WEBHOOKS_4XX, METRIC_WEBHOOKS_5XX};
+
+    return status == 0                    ? METRIC_WEBHOOKS_NONE
+           : status < 200 || status > 599 ? METRIC_WEBHOOKS_OTHER
+                                          : metrics[status / 100 - 2];
+}
+
+/* How the target answered, and after how long. */
+static void shard_measure_answer(struct metrics *metrics, const struct delivery *delivery,
+                                 const struct trace_parent *trace)
+{
+    const struct delivery_outcome *outcome = &delivery->outcome;
+    const struct target *target = &delivery->timer->target;
+    const bool is_webhook = target->kind == TARGET_HTTP || target->kind == TARGET_HTTPS;
+    const bool is_broker = target_sharing(target) == TARGET_SHARES_CONNECTION;
+
+    if (outcome->result == DELIVERY_POSTPONED || outcome->result == DELIVERY_RETURNED)
+        return;
+    if (is_webhook)
+        metrics_add(metrics, shard_metric_of_status(outcome->status), 1);
+    if ((is_webhook || is_broker) && delivery->started_us > 0 &&
+        (outcome->result == DELIVERY_DONE || outcome->is_answer))
+        metrics_observe_traced_us(metrics,
+                                  is_webhook ? HISTOGRAM_ANSWER_WEBHOOK : HISTOGRAM_ANSWER_BROKER,
+                                  shard_span_us(delivery->started_us, delivery->ended_us), trace);
+}
+
+void shard_measure(struct shard *shard, const struct delivery *delivery)
+{
+    const struct timer *timer = delivery->timer;
+    struct trace_parent trace = {0};
+
+    if (timer->texts.trace.size)
+        trace_parent_parse(timer->texts.trace, &trace);
+    shard_measure_answer(shard->node->metrics, delivery, &trace);
+    if (delivery->started_us > 0 && delivery->attempt == 1)
+        shard_measure_lateness(shard->node->metrics, delivery, &trace);
+}
+
+/* ---- messages ---- */
+
+struct engine *shard_engine(struct shard *shard, struct partition *partition)
+{
+    struct engine *engine = partition->engine;
+
+    if (!engine_is_in_turn(engine))
+        engine_begin(engine, shard->now);
+    return engine;
+}
+
+void shard_end_turns(struct shard *shard)
+{
+    for (size_t i = 0; i < shard->partition_count; i++) {
+        struct engine *engine = shard->partitions[i]->engine;
+
+        if (!engine_is_in_turn(engine))
+            continue;
+        engine_end(engine);
+        shard_answer(shard, engine);
+    }
+}
+
+/* Receipts alone may be for a partition without an engine: the queue knows none of them. */
+static void shard_handle(struct shard *shard, struct partition *partition,
+                         enum partition_message kind, struct list *message)
+{
+    struct engine *engine = partition->engine ? shard_engine(shard, partition) : NULL;
+    struct delivery *delivery;
+
+    switch (kind) {
+    case PARTITION_COMMITS:
+        engine_committed(engine, list_item(message, struct storage_batch, link));
+        break;
+    case PARTITION_OUTCOMES:
+        delivery = list_item(message, struct delivery, link);
+        shard_measure(shard, delivery);
+        engine_delivered(engine, delivery);
+        break;
+    case PARTITION_READS:
+        shard_cluster_count_read(shard->node, list_item(message, struct engine_read, link), -1);
+        engine_read_done(engine, list_item(message, struct engine_read, link));
+        break;
+    case PARTITION_REQUESTS:
+        if (shard->node->replicas)
+            shard_cluster_ask(shard->node, list_item(message, struct node_request, link_));
+        engine_submit(engine, &list_item(message, struct node_request, link_)->command);
+        break;
+    case PARTITION_ACKS:
+        shard_queue_submit(shard, list_item(message, struct node_queue_request, link_));
+        break;
+    case PARTITION_MESSAGE_COUNT:
+        break;
+    }
+    if (engine)
+        shard_answer(shard, engine);
+}
+
+static void shard_take_inbox(struct shard *shard, struct partition *partition)
+{
+    struct list inbox[PARTITION_MESSAGE_COUNT];
+
+    for (int i = 0; i < PARTITION_MESSAGE_COUNT; i++)
+        list_init(&inbox[i]);
+    if (!partition_take(partition, shard, inbox))
+        return;
+    if (!partition->engine)
+        shard_cluster_refuse(shard->node, &inbox[PARTITION_REQUESTS]);
+    LIST_FOR_EACH (&inbox[PARTITION_COMMITS], link)
+        partition->commits_out--;
+    for (enum partition_message kind = 0; kind < PARTITION_MESSAGE_COUNT; kind++)
+        for (struct list *link; (link = list_pop(&inbox[kind]));)
+            shard_handle(shard, partition, kind, link);
+}
+
+static void shard_take_in(struct shard *shard)
+{
+    shard->now = node_wall(shard->node);
+    shard->turn_at = instant_now();
+    struct list rings;
+    list_init(&rings);
+    mailbox_take(&shard->rings, &rings);
+    for (struct list *link; (link = list_pop(&rings));)
+        shard_take_inbox(shard, list_item(link, struct partition, link));
+    shard_queue_take_in(shard);
+}
+
+/* Ends the turn of every engine that got something, and lets time pass for those that wait for it;
+ * for all of them when the clock went back: their pauses end by a time that is far off now. */
+static void shard_advance(struct shard *shard)
+{
+    bool went_back = shard->now.ms < shard->advanced_at.ms;
+
+    shard->advanced_at = shard->now;
+    for (size_t i = 0; i < shard->partition_count; i++)
+        if (went_back || engine_wake_at(shard->partitions[i]->engine).ms <= shard->now.ms)
+            shard_engine(shard, shard->partitions[i]);
+    shard_end_turns(shard);
+}
+
+static void shard_tell_given_up(struct node *node, struct engine *engine)
+{
+    for (struct given_up *given_up; (given_up = engine_take_given_up(engine));)
+        if (node->events.given_up)
+            node->events.given_up(node->events.context, given_up);
+        else
+            free(given_up);
+}
+
+/* The lease is looked at before each delivery: the thread may have stood still since the last. */
+static bool shard_may_deliver(const struct node *node, const struct partition *partition)
+{
+    return !node->replicas || node_cluster_may_act(node, partition->index);
+}
+
+/* Sends off what the engines want done, but the batches. */
+static void shard_gather(struct shard *shard, struct list *ret_batches)
+{
+    struct node *node = shard->node;
+    uint64_t now_us = node_wall_us(node);
+
+    struct list reads;
+    list_init(&reads);
+    struct list deliveries, once;
+    list_init(&deliveries);
+    list_init(&once);
+    for (size_t i = 0; i < shard->partition_count; i++) {
+        struct engine *engine = shard->partitions[i]->engine;
+        struct storage_batch *batch;
+
+        if (shard_cluster_is_leaving(node, shard->partitions[i]))
+            continue;
+        while ((batch = engine_take_batch(engine))) {
+            list_init(&batch->link);
+            list_push(ret_batches, &batch->link);
+        }
+        struct engine_read *read;
+        while ((read = engine_take_read(engine))) {
+            shard_cluster_count_read(node, read, 1);
+            list_push(&reads, &read->link);
+        }
+        struct delivery *delivery;
+        while (shard_may_deliver(node, shard->partitions[i]) &&
+               (delivery = engine_take_delivery(engine))) {
+            delivery->handed_us = now_us;
+            delivery->valid_until_ns = node_cluster_valid_until(node, shard->partitions[i]->index);
+            list_push(node_cluster_takes(node, delivery) ? &once : &deliveries, &delivery->link);
+        }
+        node_cluster_post(node, shard->partitions[i]->index, &once);
+        shard_tell_given_up(node, engine);
+        struct list events;
+        list_init(&events);
+        const uint64_t lost = engine_take_events(engine, &events);
+        feed_post(node->feed, &events, lost);
+    }
+    mailbox_post_all(&node->to_read, &reads);
+    if (!list_is_empty(&deliveries)) /* while stopping there are no senders, and no deliveries */
+        senders_post(node->senders, &deliveries);
+}
+
+static struct partition *shard_partition_of(struct shard *shard, struct list *batch)
+{
+    return &shard->node->partitions[list_item(batch, struct storage_batch, link)->partition];
+}
+
+static void shard_post_batches(struct shard *shard, struct list *batches)
+{
+    LIST_FOR_EACH (batches, link)
+        shard_partition_of(shard, link)->commits_out++;
+    if (shard->node->replicas)
+        node_cluster_commit(shard->node, batches);
+    else
+        mailbox_post_all(&shard->node->to_commit, batches);
+}
+
+void shard_send_off(struct shard *shard)
+{
+    struct list batches;
+
+    list_init(&batches);
+    shard_gather(shard, &batches);
+    shard_post_batches(shard, &batches);
+}
+
+static struct wall shard_wake_at(const struct shard *shard)
+{
+    struct wall at = WALL_NEVER;
+
+    for (size_t i = 0; i < shard->partition_count; i++)
+        at = wall_min(at, engine_wake_at(shard->partitions[i]->engine));
+    return at;
+}
+
+/* Commits the batches on this thread if that is quick: two changes of threads would take longer
+ * than the disk. A disk may take long nevertheless, so not while a timer is due soon. Batches of
+ * one partition become durable in order, so not while an earlier one is with the commit thread.
+ * False: nothing was committed. */
+static bool shard_commit_here(struct shard *shard, struct list *batches)
+{
+    if (list_is_empty(batches) || shard->node->replicas ||
+        shard_wake_at(shard).ms < shard->now.ms + COMMIT_HERE_QUIET_MS)
+        return false;
+    LIST_FOR_EACH (batches, link)
+        if (shard_partition_of(shard, link)->commits_out > 0)
+            return false;
+    if (!commit_here(shard->node, batches))
+        return false;
+    for (struct list *link; (link = list_pop(batches));) {
+        struct engine *engine = shard_engine(shard, shard_partition_of(shard, link));
+
+        engine_committed(engine, list_item(link, struct storage_batch, link));
+        shard_answer(shard, engine);
+    }
+    shard_end_turns(shard);
+    return true;
+}
+
+/* What follows from a commit on this thread goes to the commit thread: a turn has one sync. */
+static void shard_send_off_and_commit(struct shard *shard)
+{
+    struct list batches;
+
+    list_init(&batches);
+    shard_gather(shard, &batches);
+    if (!shard_commit_here(shard, &batches)) {
+        shard_post_batches(shard, &batches);
+        return;
+    }
+    shard_queue_turn(shard); /* acknowledgements may be durable, and items new */
+    shard_send_off(shard);
+}
+
+/* ---- reports ---- */
+
+static void shard_count_waiting(void *context, const struct engine_waiting *waiting)
+{
+    const struct shard *shard = context;
+    const struct census_count count = {waiting->count, waiting->oldest};
+
+    if (waiting->queue.size)
+        census_add(shard->node->queues, shard->index, waiting->tenant, waiting->queue, &count);
+    census_add(shard->node->tenants, shard->index, waiting->tenant, waiting->tenant, &count);
+}
+
+static void shard_take_census(struct shard *shard)
+{
+    struct node *node = shard->node;
+
+    census_begin(node->queues, shard->index);
+    census_begin(node->tenants, shard->index);
+    for (size_t i = 0; i < shard->partition_count; i++)
+        engine_tell_waiting(shard->partitions[i]->engine, shard_count_waiting, shard);
+    census_end(node->tenants);
+    census_end(node->queues);
+}
+
+static void shard_report(struct shard *shard, bool is_draining)
+{
+    struct node *node = shard->node;
+    struct shard_report report = {.is_ready = true};
+
+    for (size_t i = 0; i < shard->partition_count; i++) {
+        const struct engine *engine = shard->partitions[i]->engine;
+        struct engine_stats stats;
+
+        engine_stats(engine, &stats);
+        engine_stats_add(&report.stats, &stats);
+        if (node->replicas)
+            atomic_store(&node->replicas[shard->partitions[i]->index].pending, stats.pending);
+        report.is_ready = report.is_ready && engine_is_ready(engine);
+    }
+    if (node->replicas)
+        report.is_ready = report.is_ready && shard_cluster_is_ready(shard);
+    shard_take_census(shard);
+    queue_stats(shard->queue, &report.queue);
+    report.used_ns = thread_used_ns();
+    report.is_drained = is_draining && report.stats.inflight == 0;
+    pthread_mutex_lock(&node->report_lock);
+    shard->report = report;
+    uint64_t in_doubt_bytes = 0, unreadable = 0;
+    for (unsigned i = 0; i < node->shard_count; i++) {
+        in_doubt_bytes += node->shards[i].report.stats.in_doubt_bytes;
+        unreadable += node->shards[i].report.stats.unreadable;
+    }
+    pthread_cond_broadcast(&node->report_changed);
+    pthread_mutex_unlock(&node->report_lock);
+    atomic_store(&node->is_damaged, unreadable > 0);
+    atomic_store(&node->is_choked, in_doubt_bytes > node->config->near_bytes_max / 16);
+    mailbox_wake(&node->news);
+    shard->reported = shard->turn_at;
+    shard->is_stale = !report.is_ready;
+}
+
+static void shard_finish(struct shard *shard)
+{
+    struct node *node = shard->node;
+
+    pthread_mutex_lock(&node->report_lock);
+    shard->report.is_finished = true;
+    pthread_cond_broadcast(&node->report_changed);
+    pthread_mutex_unlock(&node->report_lock);
+}
+
+/* ---- turns ---- */
+
+static bool shard_is_idle(const struct shard *shard)
+{
+    for (size_t i = 0; i < shard->partition_count; i++)
+        if (!engine_is_idle(shard->partitions[i]->engine))
+            return false;
+    return atomic_load(&shard->node->moving) == 0;
+}
+
+static bool shard_drain(struct shard *shard)
+{
+    bool is_stopping = atomic_load(&shard->node->is_stopping);
+
+    for (size_t i = 0; is_stopping && i < shard->partition_count; i++)
+        engine_drain(shard->partitions[i]->engine);
+    if (is_stopping)
+        shard_queue_drain(shard);
+    return is_stopping;
+}
+
+/* How long it sleeps unless a message comes: until an engine has something to do, or the report is
+ * to be told. */
+static uint64_t shard_wait_ns(struct event_task *task)
+{
+    struct shard *shard = list_item(task, struct shard, task);
+
+    if (shard->reported.ns == 0 || mailbox_has_news(&shard->rings) ||
+        mailbox_has_news(&shard->workers) || mailbox_has_news(&shard->moves))
+        return 0;
+    const struct wall wake_at = shard_wake_at(shard);
+    uint64_t wait_ns = shard_queue_wait_ns(shard, instant_now());
+    if (shard->is_stale && wait_ns > REPORT_NS)
+        wait_ns = REPORT_NS;
+    uint64_t now_us = node_wall_us(shard->node);
+    /* The alarm is on the machine's clock. */
+    const bool has_alarm =
+        wake_at.ms > (now_us + CLOCK_STEP_US) / 1000 && !atomic_load(&shard->node->clock.is_held);
+    if (has_alarm && shard->alarm_at.ms != wake_at.ms) {
+        clock_alarm_set(&shard->alarm, wake_at);
+        shard->alarm_at = wake_at;
+        now_us = node_wall_us(shard->node);
+    }
+    if (wake_at.ms <= now_us / 1000 || now_us / 1000 < shard->now.ms)
+        return 0; /* it is time, or the clock went back before the alarm was set */
+    if (!has_alarm && (wake_at.ms * 1000 - now_us) * 1000 < wait_ns)
+        wait_ns = (wake_at.ms * 1000 - now_us) * 1000;
+    return wait_ns;
+}
+
+/* The tasks that joined the loop later, such as connections, have taken their input before, and
+ * send what comes of it afterwards. */
+static void shard_turn(struct event_task *task)
+{
+    struct shard *shard = list_item(task, struct shard, task);
+    bool is_draining = shard_drain(shard);
+
+    shard_take_in(shard);
+    shard_advance(shard);
+    shard_queue_turn(shard);
+    shard_send_off_and_commit(shard);
+    shard_move_turn(shard);
+    if (shard->node->replicas)
+        shard_cluster_turn(shard);
+    if (instant_since_ns(shard->reported, shard->turn_at) >= REPORT_NS || is_draining ||
+        shard->reported.ns == 0)
+        shard_report(shard, is_draining);
+    else
+        shard->is_stale = true;
+}
+
+/* ---- the thread ---- */
+
+/* The alarm has fired, or the clock was set: the next wait sets it anew. */
+static void shard_alarm_ready(struct event_source *source, uint32_t events)
+{
+    (void)events;
+    list_item(source, struct shard, alarm_source)->alarm_at = (struct wall){0};
+}
+
+static bool shard_open_loop(struct shard *shard)
+{
+    if (event_loop_init(&shard->loop) != ERROR_NONE)
+        return false;
+    if (clock_alarm_open(&shard->alarm) != ERROR_NONE) {
+        event_loop_deinit(&shard->loop);
+        return false;
+    }
+    shard->alarm_source.ready = shard_alarm_ready;
+    if (event_loop_watch(&shard->loop, clock_alarm_fd(&shard->alarm), &shard->alarm_source,
+                         EPOLLIN | EPOLLET))
+        return true;
+    clock_alarm_close(&shard->alarm);
+    event_loop_deinit(&shard->loop);
+    return false;
+}
+
+bool shard_init(struct shard *shard, struct node *node, unsigned index, const uint8_t *secret)
+{
+    *shard = (struct shard){.node = node, .index = index};
+    list_init(&shard->leaving);
+    if (!shard_open_loop(shard))
+        return false;
+    mailbox_init_in(&shard->rings, &shard->loop);
+    mailbox_init_in(&shard->workers, &shard->loop);
+    mailbox_init_in(&shard->moves, &shard->loop);
+    shard->task = (struct event_task){.end = shard_turn, .wait_ns = shard_wait_ns};
+    event_loop_join(&shard->loop, &shard->task);
+    shard->partitions = calloc(node->partition_count, sizeof(struct partition *));
+    if (shard_queue_create(shard, secret) && shard->partitions)
+        return true;
+    shard_deinit(shard);
+    return false;
+}
+
+void shard_deinit(struct shard *shard)
+{
+    shard_queue_destroy(shard);
+    free(shard->partitions);
+    mailbox_deinit(&shard->rings);
+    mailbox_deinit(&shard->workers);
+    mailbox_deinit(&shard->moves);
+    clock_alarm_close(&shard->alarm);
+    event_loop_deinit(&shard->loop);
+}
+
+void *shard_run(void *argument)
+{
+    struct shard *shard = argument;
+    struct node *node = shard->node;
+
+    while (!atomic_load(&node->shards_give_up)) {
+        event_loop_turn(&shard->loop);
+        if (atomic_load(&node->shards_end) && shard_is_idle(shard))
+            break;
+    }
+    shard_finish(shard);
+    return NULL;
+}
+
+/* Fails what the engines still wait for, so that every request is answered. */
+void shard_fail_rest(struct shard *shard)
+{
+    shard_take_in(shard);
+    for (size_t i = 0; i < shard->partition_count; i++) {
+        struct engine *engine = shard_engine(shard, shard->partitions[i]);
+        struct engine_read *read;
+
+        while ((read = engine_take_read(engine))) {
+            read->result = ERROR_STOPPING;
+            engine_read_done(engine, read);
+            shard_answer(shard, engine);
+        }
+        /* Once only: the engine's own writes would come back for ever. */
+        struct storage_batch *batch = engine_take_batch(engine);
+        if (batch) {
+            batch->result = ERROR_STOPPING;
+            engine_committed(engine, batch);
+            shard_answer(shard, engine);
+        }
+    }
+    shard_end_turns(shard);
+    shard_queue_turn(shard);
+}

@@ -1,0 +1,224 @@
+/*
+ * Engines of partitions that this node owns in a cluster come to their shard, and go when another
+ * node may own the partition.
+ *
+ * An engine that goes answers no one any more. It stays until its batches, reads and deliveries are
+ * back, for other threads have pointers into it: batches come back from its replica as failed,
+ * deliveries with any outcome. Then the commands that it still has are refused, and it is freed.
+ */
+#include "node/node_cluster.h"
+
+#include "node/node_limits.h"
+#include "sys/clock.h"
+
+#include <assert.h>
+
+/* ---- answers ---- */
+
+void shard_cluster_ask(struct node *node, struct node_request *request)
+{
+    list_push(&node->replicas[request->command.partition].asked, &request->link_);
+}
+
+static void cluster_fail(struct command *command, enum error_code error)
+{
+    command->error = error;
+    command->timer = NULL;
+    for (size_t i = 0; i < command->timer_count; i++)
+        command->results[i] = (struct command_created){.error = error};
+    for (size_t i = 0; i < command->event_count; i++)
+        command->events[i].error = error;
+}
+
+static void cluster_doubt(enum error_code *error)
+{
+    if (*error == ERROR_IO)
+        *error = ERROR_IN_DOUBT;
+}
+
+/* A commit that came back without success may be read as valid later. */
+static void cluster_doubt_changes(struct command *command)
+{
+    cluster_doubt(&command->error);
+    for (size_t i = 0; i < command->timer_count; i++)
+        cluster_doubt(&command->results[i].error);
+    for (size_t i = 0; i < command->event_count; i++)
+        cluster_doubt(&command->events[i].error);
+}
+
+/* Whether a durable commit proves it: its record is valid with any later owner too. */
+static bool cluster_is_proven(const struct command *command)
+{
+    return !command_is_read(command->kind) && command->error == ERROR_NONE;
+}
+
+void shard_cluster_answer(struct node *node, struct node_request *request)
+{
+    struct command *command = &request->command;
+
+    list_remove(&request->link_);
+    if (!command_is_read(command->kind))
+        cluster_doubt_changes(command);
+    if (command->error != ERROR_IN_DOUBT && !cluster_is_proven(command) &&
+        !node_cluster_may_act(node, command->partition))
+        cluster_fail(command, ERROR_OVERLOADED);
+}
+
+static void cluster_end_request(struct node *node, struct node_request *request,
+                                enum error_code error)
+{
+    cluster_fail(&request->command, error);
+    node_leave_flight(node, request);
+    request->done(request);
+}
+
+void shard_cluster_refuse(struct node *node, struct list *requests)
+{
+    for (struct list *link; (link = list_pop(requests));)
+        cluster_end_request(node, list_item(link, struct node_request, link_), ERROR_OVERLOADED);
+}
+
+/* Those that the engine of a lost partition has not answered: a part of a change may be made. */
+static void cluster_doubt_rest(struct node *node, struct list *requests)
+{
+    for (struct list *link; (link = list_pop(requests));) {
+        struct node_request *request = list_item(link, struct node_request, link_);
+        const bool is_read = command_is_read(request->command.kind);
+
+        cluster_end_request(node, request, is_read ? ERROR_OVERLOADED : ERROR_IN_DOUBT);
+    }
+}
+
+/* ---- engines ---- */
+
+static void cluster_begin(struct shard *shard, struct node_replica *replica)
+{
+    replica->is_ready = replica->is_draining = replica->is_drained = replica->is_leaving = false;
+    replica->partition->engine = replica->engine;
+    shard->partitions[shard->partition_count++] = replica->partition;
+}
+
+static void cluster_end(struct shard *shard, struct node_replica *replica)
+{
+    struct partition *partition = replica->partition;
+    struct engine_stats stats;
+    size_t i = 0;
+
+    shard_queue_settle(shard);
+    while (shard->partitions[i] != partition)
+        i++;
+    shard->partitions[i] = shard->partitions[--shard->partition_count];
+    engine_stats(partition->engine, &stats);
+    node_limits_uncount(replica, stats.pending);
+    engine_destroy(partition->engine);
+    partition->engine = replica->engine = NULL;
+    replica->is_leaving = false;
+    cluster_doubt_rest(shard->node, &replica->asked);
+    node_replica_tell(replica, REPLICA_LEFT);
+}
+
+static void cluster_obey(struct shard *shard, struct node_replica *replica)
+{
+    const unsigned orders = atomic_exchange(&replica->orders, 0);
+
+    if (orders & REPLICA_BEGIN)
+        cluster_begin(shard, replica);
+    if ((orders & REPLICA_DRAIN) && replica->partition->engine) {
+        replica->is_draining = true;
+        engine_drain(replica->partition->engine);
+        queue_return(shard->queue, replica->partition->index);
+    }
+    if (!(orders & REPLICA_LEAVE))
+        return;
+    if (!replica->partition->engine) {
+        node_replica_tell(replica, REPLICA_LEFT);
+        return;
+    }
+    replica->is_leaving = true;
+    engine_drain(replica->partition->engine);
+    queue_return(shard->queue, replica->partition->index);
+}
+
+void shard_cluster_count_read(struct node *node, const struct engine_read *read, int change)
+{
+    if (node->replicas)
+        node->replicas[engine_read_partition(read)].reads_out += (size_t)change;
+}
+
+bool shard_cluster_is_leaving(const struct node *node, const struct partition *partition)
+{
+    return node->replicas && node->replicas[partition->index].is_leaving;
+}
+
+/* No batch, read or delivery of an engine that leaves is out. */
+static bool cluster_is_back(const struct node_replica *replica)
+{
+    struct engine_stats stats;
+
+    engine_stats(replica->partition->engine, &stats);
+    return !replica->partition->commits_out && !replica->reads_out && !stats.inflight;
+}
+
+/* Deliveries that wait for a lease which is over are not sent: they come back at once. */
+static void cluster_return_deliveries(struct shard *shard, struct partition *partition)
+{
+    struct delivery *delivery;
+    bool has_returned = false;
+
+    while ((delivery = engine_take_delivery(partition->engine))) {
+        delivery->outcome = (struct delivery_outcome){.result = DELIVERY_RETURNED};
+        engine_delivered(shard_engine(shard, partition), delivery);
+        has_returned = true;
+    }
+    if (has_returned)
+        shard_end_turns(shard);
+}
+
+void shard_cluster_turn(struct shard *shard)
+{
+    struct node *node = shard->node;
+    bool has_left = false;
+
+    for (size_t i = shard->index; i < node->partition_count; i += node->shard_count) {
+        struct node_replica *replica = &node->replicas[i];
+        struct engine *engine = replica->partition->engine;
+
+        if (engine && (replica->is_leaving || replica->is_draining))
+            cluster_return_deliveries(shard, replica->partition);
+        if (engine && replica->is_leaving && cluster_is_back(replica)) {
+            cluster_end(shard, replica);
+            has_left = true;
+        } else if (engine && !replica->is_ready && engine_is_ready(engine)) {
+            replica->is_ready = true;
+            node_replica_tell(replica, REPLICA_RECOVERED);
+        }
+        if (engine && replica->is_draining && !replica->is_drained && !replica->is_leaving &&
+            engine_is_idle(engine)) {
+            replica->is_drained = true;
+            node_replica_tell(replica, REPLICA_DRAINED);
+        }
+        cluster_obey(shard, replica);
+    }
+    if (has_left)
+        shard_end_turns(shard);
+}
+
+bool shard_cluster_is_ready(struct shard *shard)
+{
+    const struct node *node = shard->node;
+    bool has_read = true;
+
+    for (size_t i = shard->index; i < node->partition_count; i += node->shard_count) {
+        const struct node_replica *replica = &node->replicas[i];
+        const uint32_t planned = atomic_load(&replica->planned);
+        const int state = atomic_load(&replica->state);
+
+        if (planned == 0 || state == OWNERSHIP_BROKEN ||
+            (planned == node->config->cluster_node_id && state != OWNERSHIP_ACTIVE))
+            return false;
+        has_read =
+            has_read && !(atomic_load(&replica->is_followed) && state == OWNERSHIP_RESTORING);
+    }
+    shard->has_read = shard->has_read || has_read;
+    return shard->has_read;
+}

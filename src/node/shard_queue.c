@@ -1,0 +1,327 @@
+/*
+ * A shard's part of the queues: leases and receipts go to its queue (delivery/queue.h), and what
+ * the queue wants is pulled from its engines, the highest priority first and then in order of due
+ * times, across partitions. The first item left is published on the board, for other workers.
+ */
+#include "node/node_cluster.h"
+
+#include "sys/clock.h"
+#include "timer/queue_target.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Items handed out in one turn, so that commits and requests are not kept waiting. */
+#define GIVE_MAX 1000
+
+/* The first due time of one queue and priority in each partition of the shard: looked up once, and
+ * then only where one was taken. */
+struct queue_heads {
+    char name[QUEUE_FULL_NAME_SIZE_MAX];
+    size_t name_size; /* 0: of no queue */
+    unsigned priority;
+    bool has_given;     /* an item of it since the board was told */
+    struct wall dues[]; /* in the order of shard->partitions; WALL_NEVER: none */
+};
+
+bool shard_queue_create(struct shard *shard, const uint8_t *secret)
+{
+    const size_t count = shard->node->partition_count;
+
+    shard->queue = queue_create(secret, shard->index, instant_now());
+    shard->heads = calloc(1, sizeof(*shard->heads) + count * sizeof(struct wall));
+    return shard->queue && shard->heads;
+}
+
+void shard_queue_destroy(struct shard *shard)
+{
+    queue_destroy(shard->queue);
+    free(shard->heads);
+}
+
+void shard_queue_submit(struct shard *shard, struct node_queue_request *request)
+{
+    queue_submit(shard->queue, shard->turn_at, &request->queue);
+}
+
+void shard_queue_take_in(struct shard *shard)
+{
+    struct list messages;
+
+    list_init(&messages);
+    mailbox_take(&shard->workers, &messages);
+    for (struct list *link; (link = list_pop(&messages));)
+        shard_queue_submit(shard, list_item(link, struct node_queue_request, link_));
+}
+
+/* ---- pulling ---- */
+
+static struct bytes heads_name(const struct queue_heads *heads)
+{
+    return (struct bytes){heads->name, heads->name_size};
+}
+
+static void heads_look(struct shard *shard, size_t index)
+{
+    struct queue_heads *heads = shard->heads;
+
+    if (!engine_peek(shard->partitions[index]->engine, heads_name(heads), heads->priority,
+                     &heads->dues[index]))
+        heads->dues[index] = WALL_NEVER;
+}
+
+static void heads_look_at_all(struct shard *shard, unsigned priority)
+{
+    shard->heads->priority = priority;
+    for (size_t i = 0; i < shard->partition_count; i++)
+        heads_look(shard, i);
+}
+
+static void heads_set(struct shard *shard, struct bytes name)
+{
+    struct queue_heads *heads = shard->heads;
+
+    if (bytes_equal(name, heads_name(heads)))
+        return;
+    memcpy(heads->name, name.data, name.size);
+    heads->name_size = name.size;
+    heads_look_at_all(shard, QUEUE_PRIORITY_COUNT - 1);
+}
+
+/* The partition to take the next from; -1 when there is nothing at all. */
+static int heads_first(struct shard *shard)
+{
+    struct queue_heads *heads = shard->heads;
+
+    for (;;) {
+        int first = -1;
+
+        for (size_t i = 0; i < shard->partition_count; i++)
+            if (heads->dues[i].ms != UINT64_MAX &&
+                (first < 0 || heads->dues[i].ms < heads->dues[first].ms))
+                first = (int)i;
+        if (first >= 0 || heads->priority == 0)
+            return first;
+        heads_look_at_all(shard, heads->priority - 1);
+    }
+}
+
+static void heads_publish(struct shard *shard)
+{
+    const struct queue_heads *heads = shard->heads;
+    int first = heads_first(shard);
+
+    queue_board_publish(shard->node->board, shard->index, heads_name(heads),
+                        first < 0 ? QUEUE_BOARD_NONE
+                                  : queue_board_first(heads->priority, heads->dues[first]));
+}
+
+/* The heads may be wrong from now on. If items were taken, the board is told the new first one. */
+static void heads_forget(struct shard *shard)
+{
+    if (shard->heads->has_given)
+        heads_publish(shard);
+    shard->heads->has_given = false;
+    shard->heads->name_size = 0;
+}
+
+static struct delivery *shard_queue_pull_from(struct shard *shard, size_t index)
+{
+    struct queue_heads *heads = shard->heads;
+    if (!node_cluster_may_act(shard->node, shard->partitions[index]->index))
+        return NULL;
+    struct engine *engine = shard_engine(shard, shard->partitions[index]);
+    struct delivery *delivery = engine_pull(engine, heads_name(heads), heads->priority);
+
+    shard_answer(shard, engine);
+    return delivery;
+}
+
+/* NULL: another shard is next; or nothing is there, or as much is out as may be. Then the board
+ * knows that there is nothing, until the engine names the queue again. */
+static struct delivery *shard_queue_pull(struct shard *shard, struct bytes name)
+{
+    struct queue_heads *heads = shard->heads;
+
+    if (!bytes_equal(name, heads_name(heads)))
+        heads_forget(shard);
+    heads_set(shard, name);
+    int first;
+    while ((first = heads_first(shard)) >= 0) {
+        if (queue_has_given(shard->queue) &&
+            queue_board_goes_before(shard->node->board, shard->index, name,
+                                    queue_board_first(heads->priority, heads->dues[first])))
+            return NULL;
+        struct delivery *delivery = shard_queue_pull_from(shard, (size_t)first);
+
+        if (delivery) {
+            heads_look(shard, (size_t)first);
+            heads->has_given = true;
+            delivery->handed_us = delivery->started_us = wall_now_us();
+            return delivery;
+        }
+        heads->dues[first] = WALL_NEVER; /* as many are out as may be */
+    }
+    heads->has_given = false;
+    queue_board_publish(shard->node->board, shard->index, name, QUEUE_BOARD_NONE);
+    return NULL;
+}
+
+void shard_queue_explain(const struct shard *shard, struct command *command)
+{
+    struct explained_lease *lease = &command->explained.lease;
+    struct queue_holder holder;
+
+    if (command->error || !command->timer ||
+        !queue_find_holder(shard->queue, &command->timer->id, &holder))
+        return;
+    lease->since = instant_wall(holder.since);
+    lease->until = instant_wall(holder.until);
+    lease->worker_size = (uint8_t)holder.worker.size;
+    memcpy(lease->worker, holder.worker.data, holder.worker.size);
+}
+
+/* ---- one turn ---- */
+
+static void shard_queue_take_woken(struct shard *shard)
+{
+    struct bytes name;
+
+    for (size_t i = 0; i < shard->partition_count; i++)
+        while (engine_take_woken(shard->partitions[i]->engine, &name)) {
+            heads_forget(shard); /* they do not know of this item */
+            heads_set(shard, name);
+            heads_publish(shard);
+            heads_forget(shard);
+            queue_wake(shard->queue, name);
+        }
+}
+
+static void shard_queue_take_ended(struct shard *shard)
+{
+    struct delivery *delivery;
+
+    while ((delivery = queue_take_ended(shard->queue))) {
+        struct partition *partition = &shard->node->partitions[delivery->timer->id.partition];
+        struct engine *engine = shard_engine(shard, partition);
+
+        if (delivery->outcome.result != DELIVERY_RETURNED)
+            shard_measure(shard, delivery);
+        engine_delivered(engine, delivery);
+        shard_answer(shard, engine);
+    }
+}
+
+static void shard_queue_take_recorded(struct shard *shard)
+{
+    struct delivery *delivery;
+
+    for (size_t i = 0; i < shard->partition_count; i++)
+        while ((delivery = engine_take_recorded(shard->partitions[i]->engine)))
+            queue_recorded(shard->queue, delivery);
+}
+
+static void shard_queue_reply(struct shard *shard, struct node_queue_request *request)
+{
+    struct node *node = shard->node;
+    struct queue_request *reply = &request->queue;
+
+    if (reply->kind != QUEUE_LEASE) {
+        node_queue_acks_done(request);
+    } else if (reply->error) {
+        request->done(request);
+    } else {
+        if (!list_is_empty(reply->leases)) {
+            request->leased(request);
+            request->has_items_ = true;
+        }
+        list_init(&request->link_);
+        node_queue_route(node, request);
+    }
+}
+
+static void shard_queue_take_replies(struct shard *shard)
+{
+    struct queue_request *reply;
+
+    while ((reply = queue_take_reply(shard->queue)))
+        shard_queue_reply(shard, list_item(reply, struct node_queue_request, queue));
+}
+
+/* Serves a worker that waits on the board, when no other is being served. */
+static bool shard_queue_serve_next(struct shard *shard)
+{
+    struct node_queue_request *request = queue_board_take(shard->node->board, shard->index);
+
+    if (!request)
+        return false;
+    list_init(&request->link_);
+    shard_queue_submit(shard, request);
+    return true;
+}
+
+static void shard_queue_give(struct shard *shard, int items_max)
+{
+    struct bytes name;
+
+    while (items_max-- > 0 && (queue_wants(shard->queue, &name) || shard_queue_serve_next(shard))) {
+        if (!queue_wants(shard->queue, &name))
+            continue;
+        queue_give(shard->queue, shard->turn_at, shard_queue_pull(shard, name));
+    }
+    heads_forget(shard);
+    shard_queue_take_replies(shard);
+}
+
+void shard_queue_turn(struct shard *shard)
+{
+    queue_advance(shard->queue, shard->turn_at);
+    shard_queue_take_ended(shard);
+    shard_queue_take_recorded(shard);
+    shard_queue_take_woken(shard);
+    shard_queue_give(shard, GIVE_MAX);
+    shard_end_turns(shard);
+    for (size_t i = 0; i < shard->partition_count; i++)
+        engine_end_pulls(shard->partitions[i]->engine);
+    shard_queue_take_woken(shard);
+    struct node_queue_request *late;
+    if (shard->index == 0)
+        while ((late = queue_board_take_late(shard->node->board, shard->turn_at)))
+            node_queue_answer_empty(late);
+}
+
+void shard_queue_settle(struct shard *shard)
+{
+    struct bytes name;
+
+    while (queue_wants(shard->queue, &name))
+        queue_give(shard->queue, shard->turn_at, shard_queue_pull(shard, name));
+    heads_forget(shard);
+    shard_queue_take_ended(shard);
+    shard_end_turns(shard);
+    shard_queue_take_recorded(shard);
+    shard_queue_take_replies(shard);
+}
+
+void shard_queue_drain(struct shard *shard)
+{
+    queue_stop_waiting(shard->queue);
+    queue_return_all(shard->queue);
+}
+
+uint64_t shard_queue_wait_ns(struct shard *shard, struct instant now)
+{
+    struct node *node = shard->node;
+    struct instant at = queue_wake_at(shard->queue);
+    struct bytes name;
+
+    if (queue_wants(shard->queue, &name) || queue_board_has_work(node->board, shard->index))
+        return 0;
+    if (shard->index == 0) {
+        struct instant late = queue_board_wake_at(node->board);
+
+        if (late.ns < at.ns)
+            at = late;
+    }
+    return at.ns == UINT64_MAX ? UINT64_MAX : instant_since_ns(now, at);
+}

@@ -1,0 +1,115 @@
+/*
+ * storage_health.c - whether the storage of a node works; see shard.h.
+ *
+ * Commits, reads and replicas tell when it fails them. A dead disk may fail no call: memory
+ * takes the changes of partitions that follow a log, and an idle node writes nothing. So each look
+ * writes and syncs a small file in the data folder.
+ */
+#include "node/node_cluster.h"
+
+#include "sys/clock.h"
+#include "sys/files.h"
+
+#include <stdio.h>
+
+enum {
+    HEALTH_PROBE_BYTES = 4096,
+    HEALTH_READ_MS = 2000, /* for which a read that failed counts: it is repeated sooner */
+    HEALTH_HANGS_LEASES = 2,
+    HEALTH_WORKS_LEASES = 2,
+};
+
+void storage_health_read_failed(struct node *node)
+{
+    atomic_store(&node->health.read_failed_ns, instant_boot_now().ns);
+}
+
+static bool health_replica_fails(const struct node *node)
+{
+    for (uint16_t i = 0; node->replicas && i < node->partition_count; i++)
+        if (atomic_load(&node->replicas[i].storage_fails))
+            return true;
+    return false;
+}
+
+static bool health_read_fails(const struct node *node, struct instant now)
+{
+    const uint64_t failed_ns = atomic_load(&node->health.read_failed_ns);
+
+    return failed_ns && now.ns - failed_ns < HEALTH_READ_MS * UINT64_C(1000000);
+}
+
+/* A full disk of a single node is the business of its reserve. */
+static bool health_probe_fails(struct node *node, struct error *ret_error)
+{
+    struct storage_health *health = &node->health;
+
+    atomic_store(&health->probed_ns, instant_boot_now().ns);
+    const enum error_code code =
+        files_probe(node->config->data_folder, HEALTH_PROBE_BYTES, ret_error);
+    atomic_store(&health->probed_ns, 0);
+    return code && (node->replicas || code != ERROR_DISK_FULL);
+}
+
+void storage_health_look(struct node *node)
+{
+    struct storage_health *health = &node->health;
+    struct error error = {.text = ""};
+    const bool has_failed = health_probe_fails(node, &error);
+    const struct instant now = instant_boot_now();
+    const bool fails = has_failed || atomic_load(&node->is_failing) ||
+                       health_read_fails(node, now) || health_replica_fails(node);
+
+    if (has_failed) {
+        pthread_mutex_lock(&node->report_lock);
+        node->storage_error = error;
+        pthread_mutex_unlock(&node->report_lock);
+    }
+    if (fails == (atomic_load(&health->since_ns) != 0))
+        return;
+    atomic_store(&health->since_ns, fails ? now.ns : 0);
+    if (!fails)
+        atomic_store(&health->worked_ns, now.ns);
+    atomic_fetch_add(&health->failures, has_failed);
+    mailbox_wake(&node->news);
+}
+
+static bool health_is_past(uint64_t since_ns, uint64_t ms, struct instant now)
+{
+    return since_ns && now.ns > since_ns && now.ns - since_ns >= ms * UINT64_C(1000000);
+}
+
+bool storage_health_gives_up(struct node *node, struct instant now)
+{
+    struct storage_health *health = &node->health;
+    const uint64_t lease_ms = node->config->cluster_lease_ms;
+    const uint64_t since_ns = atomic_load(&health->since_ns);
+    const bool was_given_up = atomic_load(&health->gives_up);
+    bool gives_up = was_given_up;
+
+    if (health_is_past(since_ns, lease_ms, now) ||
+        health_is_past(atomic_load(&health->probed_ns), HEALTH_HANGS_LEASES * lease_ms, now))
+        gives_up = true;
+    else if (!since_ns &&
+             health_is_past(atomic_load(&health->worked_ns), HEALTH_WORKS_LEASES * lease_ms, now))
+        gives_up = false;
+    if (gives_up != was_given_up) {
+        atomic_store(&health->gives_up, gives_up);
+        mailbox_wake(&node->news);
+    }
+    return gives_up;
+}
+
+bool storage_health_fails(struct node *node, char *ret_reason, size_t size)
+{
+    const bool gives_up = atomic_load(&node->health.gives_up);
+
+    if (!gives_up && !atomic_load(&node->is_failing) && !atomic_load(&node->health.since_ns))
+        return false;
+    pthread_mutex_lock(&node->report_lock);
+    snprintf(ret_reason, size, "the storage fails%s%s%.160s",
+             gives_up ? ", and other nodes own the partitions" : "",
+             *node->storage_error.text ? ": " : "", node->storage_error.text);
+    pthread_mutex_unlock(&node->report_lock);
+    return true;
+}

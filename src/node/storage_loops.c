@@ -1,0 +1,419 @@
+/*
+ * Commits, and the two threads that all shards share. The commit thread makes as many batches
+ * durable as are waiting with one sync; a shard that has only a few rows commits them by itself.
+ * The read thread finds and scans, and looks after the disk: at most once a second, and seldom
+ * while nothing is written and nothing asks for the node's health.
+ */
+#include "node/shard.h"
+
+#include "sys/clock.h"
+
+#include <string.h>
+
+/* Batches of no more writes do not wait behind larger ones. */
+#define SMALL_WRITES_MAX 16
+
+#define READS_POSTED_MAX 64 /* finds that are told of together */
+
+#define SECOND_NS    UINT64_C(1000000000)
+#define IDLE_LOOK_NS (5 * SECOND_NS)
+#define LOOK_BYTES   (UINT64_C(4) << 20)
+
+/* Fewer unanswered timers than this do not linger: a client that sends one at a time waits for one
+ * sync. */
+#define LINGER_INFLIGHT_MIN 128
+
+/* What a shard commits by itself, if the commits of late took less than COMMIT_HERE_NS. The longest
+ * of them counts, and fades by such a part with each later one. */
+#define COMMIT_HERE_WRITES 64
+#define COMMIT_HERE_BYTES  65536
+#define COMMIT_HERE_NS     UINT64_C(1000000)
+#define COMMIT_FADES       16
+
+static void group_add(struct storage_group *group, struct storage_batch *batch)
+{
+    list_remove(&batch->link);
+    group->batches[group->count++] = batch;
+    group->write_count += batch->write_count;
+}
+
+/* The small batches that are left, but for those of a partition of which one is left before: its
+ * batches take effect in order. */
+static void group_add_small(struct storage_group *group, struct list *waiting)
+{
+    bool is_left[UINT16_MAX + 1] = {false};
+
+    for (struct list *link = waiting->next, *next;
+         link != waiting && group->count < STORAGE_GROUP_MAX; link = next) {
+        struct storage_batch *batch = list_item(link, struct storage_batch, link);
+
+        next = link->next;
+        if (batch->write_count <= SMALL_WRITES_MAX && !is_left[batch->partition])
+            group_add(group, batch);
+        else
+            is_left[batch->partition] = true;
+    }
+}
+
+void storage_gather(struct storage_group *group, struct list *waiting)
+{
+    while (group->count < STORAGE_GROUP_MAX && group->write_count < STORAGE_GROUP_WRITES_MAX &&
+           !list_is_empty(waiting))
+        group_add(group, list_item(waiting->next, struct storage_batch, link));
+    if (!list_is_empty(waiting))
+        group_add_small(group, waiting);
+}
+
+/* While many requests are on their way, a commit of a few of them waits a moment for more: a sync
+ * costs as much for one as for a thousand. */
+static void commit_linger(struct node *node, struct storage_group *group, struct list *waiting)
+{
+    uint64_t linger_ns = node->config->commit_linger_ms * 1000000;
+    struct instant began = instant_now();
+    uint64_t spent_ns = 0;
+
+    while (spent_ns < linger_ns && list_is_empty(waiting)) {
+        size_t inflight = atomic_load(&node->inflight.held);
+
+        if (inflight < LINGER_INFLIGHT_MIN || group->write_count >= inflight / 2)
+            return;
+        mailbox_wait(&node->to_commit, linger_ns - spent_ns);
+        mailbox_take(&node->to_commit, waiting);
+        storage_gather(group, waiting);
+        spent_ns = instant_since_ns(began, instant_now());
+    }
+}
+
+/* Remembers what the log is to say. */
+static void note_failure(struct node *node, const struct error *error)
+{
+    pthread_mutex_lock(&node->report_lock);
+    node->storage_error = *error;
+    if (!*error->text)
+        error_set(&node->storage_error, ERROR_IO, "%s", error_title(ERROR_IO));
+    pthread_mutex_unlock(&node->report_lock);
+}
+
+static uint16_t batch_partition(struct list *message)
+{
+    return list_item(message, struct storage_batch, link)->partition;
+}
+
+void storage_look(struct node *node)
+{
+    struct instant looked = {atomic_load(&node->looked_ns)};
+
+    if (instant_since_ns(looked, instant_now()) >= SECOND_NS &&
+        !atomic_exchange(&node->wants_look, true))
+        mailbox_wake(&node->to_read);
+}
+
+/* A disk can fill within a second: the room on it is looked at after each LOOK_BYTES. */
+static void storage_look_after(struct node *node, size_t bytes)
+{
+    const uint64_t before = atomic_fetch_add(&node->unlooked_bytes, bytes);
+
+    if (before < LOOK_BYTES && before + bytes >= LOOK_BYTES)
+        mailbox_wake(&node->to_read);
+    storage_look(node);
+}
+
+static size_t group_bytes(const struct storage_group *group)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < group->count; i++)
+        for (size_t j = 0; j < group->batches[i]->write_count; j++)
+            bytes += group->batches[i]->writes[j].timer->footprint;
+    return bytes;
+}
+
+static void commit_note_time(struct node *node, uint64_t commit_ns)
+{
+    const uint64_t before_ns = atomic_load(&node->commit_ns);
+    const uint64_t faded_ns = before_ns - before_ns / COMMIT_FADES;
+
+    atomic_store(&node->commit_ns, commit_ns > faded_ns ? commit_ns : faded_ns);
+}
+
+/* Under commit_lock. Moves the batches to `ret_done`. */
+static void commit_group(struct node *node, struct storage_group *group, struct list *ret_done)
+{
+    const size_t bytes = group_bytes(group);
+    struct instant began = instant_now();
+    struct error error = {.text = ""};
+    enum error_code result = storage_commit(node->storage, group->batches, group->count, &error);
+    const uint64_t commit_ns = instant_since_ns(began, instant_now());
+
+    commit_note_time(node, commit_ns);
+    metrics_observe_us(node->metrics, HISTOGRAM_COMMIT, commit_ns / 1000);
+    metrics_add(node->metrics, METRIC_COMMIT_WRITES, group->write_count);
+    if (result)
+        note_failure(node, &error);
+    atomic_store(&node->is_failing, result != ERROR_NONE);
+    for (size_t i = 0; i < group->count; i++) {
+        group->batches[i]->result = result;
+        list_push(ret_done, &group->batches[i]->link);
+    }
+    storage_look_after(node, result == ERROR_DISK_FULL ? LOOK_BYTES : bytes);
+}
+
+static bool commit_is_small(const struct list *batches)
+{
+    size_t count = 0, write_count = 0, bytes = 0;
+
+    LIST_FOR_EACH (batches, link) {
+        const struct storage_batch *batch = list_item(link, struct storage_batch, link);
+
+        write_count += batch->write_count;
+        if (++count > STORAGE_GROUP_MAX || write_count > COMMIT_HERE_WRITES)
+            return false;
+        for (size_t i = 0; i < batch->write_count; i++)
+            bytes += batch->writes[i].timer->footprint;
+    }
+    return bytes <= COMMIT_HERE_BYTES;
+}
+
+bool commit_here(struct node *node, struct list *batches)
+{
+    if (atomic_load(&node->commit_ns) > COMMIT_HERE_NS || !commit_is_small(batches) ||
+        pthread_mutex_trylock(&node->commit_lock) != 0)
+        return false;
+    struct storage_group group;
+    group.count = group.write_count = 0;
+    storage_gather(&group, batches);
+    commit_group(node, &group, batches);
+    pthread_mutex_unlock(&node->commit_lock);
+    return true;
+}
+
+void *commit_loop(void *argument)
+{
+    struct node *node = argument;
+    struct list waiting;
+
+    list_init(&waiting);
+    for (;;) {
+        struct storage_group group;
+
+        group.count = group.write_count = 0;
+        mailbox_take(&node->to_commit, &waiting);
+        storage_gather(&group, &waiting);
+        if (group.count == 0) {
+            if (atomic_load(&node->storage_ends))
+                return NULL;
+            mailbox_wait(&node->to_commit, UINT64_MAX);
+            continue;
+        }
+        commit_linger(node, &group, &waiting);
+        struct list done;
+        list_init(&done);
+        pthread_mutex_lock(&node->commit_lock);
+        commit_group(node, &group, &done);
+        pthread_mutex_unlock(&node->commit_lock);
+        partition_post_all(node->partitions, PARTITION_COMMITS, &done, batch_partition);
+    }
+}
+
+static uint16_t read_partition(struct list *message)
+{
+    return engine_read_partition(list_item(message, struct engine_read, link));
+}
+
+static void post_reads(struct node *node, struct list *reads)
+{
+    partition_post_all(node->partitions, PARTITION_READS, reads, read_partition);
+}
+
+/* Times that tenants use the read thread for are kept in slots, by their keys, and halved
+ * in this interval. */
+#define READ_SLOTS    256
+#define READ_FADES_NS SECOND_NS
+
+/* Reads that wait for the read thread. Tenants take turns at finds. Among scans, the tenant that
+ * used the thread least in the last seconds comes first: a tenant that rarely scans does not wait
+ * for tenants that scan all the time. */
+struct read_queue {
+    struct turns finds;    /* finds and look-ups */
+    struct list own_scans; /* scans of the engines, for no tenant */
+    struct turns scans;    /* scans for tenants */
+    uint64_t used_ns[READ_SLOTS];
+    struct instant faded_at;
+};
+
+static void read_queue_init(struct read_queue *queue)
+{
+    *queue = (struct read_queue){.faded_at = instant_now()};
+    turns_init(&queue->finds);
+    list_init(&queue->own_scans);
+    turns_init(&queue->scans);
+}
+
+static void read_queue_add(struct read_queue *queue, struct engine_read *read)
+{
+    if (read->kind != ENGINE_READ_SCAN)
+        turns_push(&queue->finds, &read->turn, read->tenant);
+    else if (read->tenant)
+        turns_push(&queue->scans, &read->turn, read->tenant);
+    else
+        list_push(&queue->own_scans, &read->link);
+}
+
+static bool read_queue_is_empty(const struct read_queue *queue)
+{
+    return turns_is_empty(&queue->finds) && list_is_empty(&queue->own_scans) &&
+           turns_is_empty(&queue->scans);
+}
+
+static struct engine_read *read_of(struct turn_link *turn)
+{
+    return turn ? list_item(turn, struct engine_read, turn) : NULL;
+}
+
+/* Takes the scan of the tenant that comes next; NULL when there is none. */
+static struct engine_read *read_queue_take_scan(struct read_queue *queue)
+{
+    struct turn_link *next = NULL;
+
+    LIST_FOR_EACH (&queue->scans.firsts, link) {
+        struct turn_link *turn = list_item(link, struct turn_link, link);
+
+        if (!next ||
+            queue->used_ns[turn->key % READ_SLOTS] < queue->used_ns[next->key % READ_SLOTS])
+            next = turn;
+    }
+    if (next)
+        turns_remove(&queue->scans, next);
+    return read_of(next);
+}
+
+/* A scan of the tenant took so long. */
+static void read_queue_count(struct read_queue *queue, uint64_t tenant, struct instant began)
+{
+    const struct instant now = instant_now();
+
+    queue->used_ns[tenant % READ_SLOTS] += instant_since_ns(began, now);
+    if (instant_since_ns(queue->faded_at, now) < READ_FADES_NS)
+        return;
+    queue->faded_at = now;
+    for (size_t i = 0; i < READ_SLOTS; i++)
+        queue->used_ns[i] /= 2;
+}
+
+/* NULL does nothing. */
+static void read_perform(struct node *node, struct engine_read *read, struct list *done)
+{
+    if (!read)
+        return;
+    engine_read_perform(read, node->storage);
+    if (read->result == ERROR_IO) {
+        note_failure(node, &read->error);
+        storage_health_read_failed(node);
+    }
+    list_init(&read->link);
+    list_push(done, &read->link);
+}
+
+/* Finds take microseconds, less than a wake-up of the shard for each, so their results go back
+ * together. A scan may take longer: after some finds at most one of the engines and one of a tenant
+ * follow, and then the finds that came meanwhile. */
+static void read_some(struct node *node, struct read_queue *queue)
+{
+    struct list done, *link;
+
+    list_init(&done);
+    for (int i = 0; i < READS_POSTED_MAX && !turns_is_empty(&queue->finds); i++)
+        read_perform(node, read_of(turns_pop(&queue->finds)), &done);
+    post_reads(node, &done);
+    if ((link = list_pop(&queue->own_scans)))
+        read_perform(node, list_item(link, struct engine_read, link), &done);
+    const struct instant began = instant_now();
+    struct engine_read *scan = read_queue_take_scan(queue);
+    if (scan) {
+        read_perform(node, scan, &done);
+        read_queue_count(queue, scan->tenant, began);
+    }
+    post_reads(node, &done);
+}
+
+static void look_at_room(struct node *node)
+{
+    struct storage_stats stats;
+
+    atomic_store(&node->unlooked_bytes, 0);
+    storage_stats(node->storage, &stats);
+    if (stats.disk_floor_bytes < node->config->disk_reserve_bytes)
+        stats.disk_floor_bytes = node->config->disk_reserve_bytes;
+    const bool is_full = stats.disk_free_bytes < stats.disk_floor_bytes;
+    bool is_news = atomic_exchange(&node->is_disk_full, is_full) != is_full;
+    atomic_store(&node->is_lost, stats.is_lost);
+    if (stats.is_lost) {
+        struct error error;
+
+        error_set(&error, ERROR_IO, "%s was removed or replaced", node->config->data_folder);
+        note_failure(node, &error);
+    }
+    pthread_mutex_lock(&node->report_lock);
+    is_news = is_news || stats.is_lost != node->storage_stats.is_lost ||
+              strcmp(stats.found, node->storage_stats.found) != 0;
+    node->storage_stats = stats;
+    pthread_mutex_unlock(&node->report_lock);
+    if (is_news)
+        mailbox_wake(&node->news);
+}
+
+static void look_after_disk(struct node *node)
+{
+    look_at_room(node);
+    storage_health_look(node);
+}
+
+/* While writes are refused only the looks show that all is well again. Other nodes wait for a node
+ * of a cluster whose disk is dead, so it looks always. */
+static uint64_t look_interval_ns(struct node *node)
+{
+    bool is_in_trouble = atomic_load(&node->is_lost) || atomic_load(&node->is_disk_full) ||
+                         atomic_load(&node->is_failing) || atomic_load(&node->health.since_ns);
+
+    return is_in_trouble || node->replicas ? SECOND_NS : IDLE_LOOK_NS;
+}
+
+/* Returns how long it is until the next look. */
+static uint64_t look_when_due(struct node *node)
+{
+    struct instant now = instant_now(), looked = {atomic_load(&node->looked_ns)};
+    uint64_t since_ns = instant_since_ns(looked, now);
+
+    if (atomic_exchange(&node->wants_look, false) || since_ns >= look_interval_ns(node)) {
+        look_after_disk(node);
+        atomic_store(&node->looked_ns, now.ns);
+        since_ns = 0;
+    } else if (atomic_load(&node->unlooked_bytes) >= LOOK_BYTES) {
+        look_at_room(node);
+    }
+    uint64_t interval_ns = look_interval_ns(node);
+    return since_ns < interval_ns ? interval_ns - since_ns : 0;
+}
+
+void *read_loop(void *argument)
+{
+    struct node *node = argument;
+    struct read_queue queue;
+
+    read_queue_init(&queue);
+    atomic_store(&node->wants_look, true);
+    for (;;) {
+        uint64_t look_ns = look_when_due(node);
+        struct list come, *link;
+        list_init(&come);
+        mailbox_take(&node->to_read, &come);
+        while ((link = list_pop(&come)))
+            read_queue_add(&queue, list_item(link, struct engine_read, link));
+        if (read_queue_is_empty(&queue)) {
+            if (atomic_load(&node->storage_ends))
+                return NULL;
+            mailbox_wait(&node->to_read, look_ns);
+        }
+        read_some(node, &queue);
+    }
+}

@@ -1,0 +1,173 @@
+/* export.c - copies of records as a body; see export.h. */
+#include "store/export.h"
+
+#include "store/store_key.h"
+
+#include <assert.h>
+
+/* A part ends after as many times its rows: those of other partitions cost a look too. */
+enum { EXPORT_LOOKS = 16 };
+
+static const enum rowop_table export_tables[] = {ROWOP_TIMERS, ROWOP_MOVED, ROWOP_NAMES,
+                                                 ROWOP_META};
+
+enum { EXPORT_STEPS = sizeof(export_tables) / sizeof(export_tables[0]) };
+
+_Static_assert((int)EXPORT_STEPS == (int)STORAGE_EXPORT_TABLES, "a cursor names a step");
+
+void export_begin(struct export_part *part, struct storage_export *export,
+                  struct wall forgotten_before, struct buffer *to)
+{
+    *part = (struct export_part){.export = export, .forgotten_before = forgotten_before, .to = to};
+    part->begin = rowop_begin(to);
+}
+
+enum rowop_table export_table(const struct storage_export *export)
+{
+    assert(export->step_ < EXPORT_STEPS);
+    return export_tables[export->step_];
+}
+
+struct bytes export_key(const struct storage_export *export)
+{
+    return (struct bytes){export->key_, export->key_size_};
+}
+
+void export_end_table(struct storage_export *export)
+{
+    export->key_size_ = 0;
+    export->is_done = ++export->step_ == EXPORT_STEPS;
+}
+
+bool export_is_full(const struct export_part *part)
+{
+    const struct storage_export *export = part->export;
+
+    return part->rows >= export->rows_max || part->looks >= EXPORT_LOOKS * export->rows_max ||
+           (part->rows && part->to->size - part->begin >= export->bytes_max);
+}
+
+/* ---- which records belong to the copy ---- */
+
+static bool export_is_forgotten(const struct export_part *part, struct wall ended)
+{
+    return ended.ms && ended.ms < part->forgotten_before.ms;
+}
+
+/* Each of these: whether the record is copied, if it is not damaged. */
+
+static enum error_code export_look_at_row(const struct export_part *part, struct bytes key,
+                                          struct bytes value, bool *ret_is_wanted,
+                                          struct error *ret_error)
+{
+    struct record_key at;
+    struct timer view;
+
+    if (!store_row_key_parse(key, &at))
+        return error_set(ret_error, ERROR_CORRUPT, "a key of %zu bytes", key.size);
+    const enum error_code code = record_row_decode(at, value, &view, ret_error);
+    *ret_is_wanted = !code && at.high >> 48 == part->export->partition &&
+                     (!timer_is_final(view.state) || storage_is_dead_letter(&view) ||
+                      !export_is_forgotten(part, view.ended));
+    return code;
+}
+
+static enum error_code export_look_at_pointer(const struct export_part *part, struct bytes key,
+                                              struct bytes value, bool *ret_is_wanted,
+                                              struct error *ret_error)
+{
+    struct record_key at;
+    struct record_pointer pointer = {.at = {0}};
+
+    if (!store_pointer_key_parse(key, &at))
+        return error_set(ret_error, ERROR_CORRUPT, "a key of %zu bytes", key.size);
+    const enum error_code code = record_pointer_decode(at, value, &pointer, ret_error);
+    *ret_is_wanted =
+        at.high == part->export->partition &&
+        (pointer.at.ms >= STORAGE_DEAD_FROM.ms || !export_is_forgotten(part, pointer.ended));
+    return code;
+}
+
+static enum error_code export_look_at_name(const struct export_part *part, struct bytes key,
+                                           struct bytes value, bool *ret_is_wanted,
+                                           struct error *ret_error)
+{
+    struct record_key at;
+    struct record_name name = {.ended = {0}};
+
+    if (!store_row_key_parse(key, &at))
+        return error_set(ret_error, ERROR_CORRUPT, "a key of %zu bytes", key.size);
+    const enum error_code code = record_name_decode(at, value, &name, ret_error);
+    *ret_is_wanted =
+        name.id.partition == part->export->partition && !export_is_forgotten(part, name.ended);
+    return code;
+}
+
+static enum error_code export_look_at_meta(const struct export_part *part, struct bytes key,
+                                           struct bytes value, bool *ret_is_wanted,
+                                           struct error *ret_error)
+{
+    struct storage_meta meta;
+    struct bytes tenant;
+    uint16_t partition;
+    uint64_t count;
+
+    if (store_meta_key_parse(key, &partition) && partition == part->export->partition) {
+        *ret_is_wanted = true;
+        return record_meta_decode(partition, value, &meta, ret_error);
+    }
+    if (store_tenant_key_parse(key, &partition, &tenant) && partition == part->export->partition) {
+        *ret_is_wanted = true;
+        return record_number_decode(key, value, &count, ret_error);
+    }
+    *ret_is_wanted = false; /* of another partition, or of the folder */
+    return ERROR_NONE;
+}
+
+static enum error_code export_look(const struct export_part *part, struct bytes key,
+                                   struct bytes value, bool *ret_is_wanted, struct error *ret_error)
+{
+    switch (export_table(part->export)) {
+    case ROWOP_TIMERS:
+        return export_look_at_row(part, key, value, ret_is_wanted, ret_error);
+    case ROWOP_MOVED:
+        return export_look_at_pointer(part, key, value, ret_is_wanted, ret_error);
+    case ROWOP_NAMES:
+        return export_look_at_name(part, key, value, ret_is_wanted, ret_error);
+    default:
+        return export_look_at_meta(part, key, value, ret_is_wanted, ret_error);
+    }
+}
+
+enum error_code export_add(struct export_part *part, struct bytes key, struct bytes value,
+                           struct error *ret_error)
+{
+    struct storage_export *export = part->export;
+    bool is_wanted = false;
+    const enum error_code code =
+        key.size > sizeof(export->key_)
+            ? error_set(ret_error, ERROR_CORRUPT, "a key of %zu bytes", key.size)
+            : export_look(part, key, value, &is_wanted, ret_error);
+
+    if (code)
+        return code;
+    part->looks++;
+    if (is_wanted) {
+        const size_t at = rowop_put(part->to, ROWOP_PUT, export_table(export), key);
+        buffer_append_bytes(part->to, value);
+        rowop_put_end(part->to, at);
+        part->rows++;
+        export->rows++;
+    }
+    export->key_size_ = (uint8_t)key.size;
+    memcpy(export->key_, key.data, key.size);
+    return ERROR_NONE;
+}
+
+void export_end(struct export_part *part)
+{
+    if (part->rows)
+        rowop_end(part->to, part->begin);
+    else if (!buffer_failed(part->to))
+        part->to->size = part->begin;
+}

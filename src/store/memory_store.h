@@ -1,0 +1,85 @@
+/*
+ * memory_store.h - the inside of the storage in memory, shared by its files.
+ */
+#ifndef TICKWHEEL_STORE_MEMORY_STORE_H
+#define TICKWHEEL_STORE_MEMORY_STORE_H
+
+#include "store/memory.h"
+#include "store/prepare.h"
+#include "store/tree.h"
+
+#include <pthread.h>
+
+/* Every change of a tree is logged with the node that stood there before. A commit is undone by
+ * putting the old nodes back, which allocates nothing and so cannot fail. */
+
+struct undo {
+    struct tree *tree;
+    struct record_key key;
+    struct tree_node *old; /* NULL: there was none */
+};
+
+struct memory_commit {
+    struct list link;
+    struct undo *undos;
+    size_t count, capacity;
+    struct storage_place *place, old_place; /* NULL: it has none */
+};
+
+/* An injected fault: the `in`-th call from now fails; 0: none. */
+struct fault {
+    size_t in;
+    enum error_code code;
+};
+
+struct memory_storage {
+    struct storage storage; /* first: the caller's view of it */
+    uint16_t partition_count;
+    pthread_mutex_t lock;         /* guards all below */
+    struct tree rows;             /* the encoded timers, by position */
+    struct tree pointers;         /* the encoded positions of timers away from id.first */
+    struct tree names;            /* the encoded entries of names */
+    struct tree metas;            /* by (0, partition) */
+    struct tree tenants;          /* counts of live timers, by (partition, hash): memory_count */
+    struct tree quarantine;       /* damaged rows */
+    struct storage_place *places; /* [partition_count] */
+    struct prepare_rows scratch;
+    uint64_t corrupt_count; /* rows that were ever set aside */
+    struct list commits;    /* held, oldest first */
+    size_t commit_count;    /* how many are held */
+    bool is_holding;
+    struct fault commit_fault, read_fault;
+};
+
+static inline struct memory_storage *memory_of(const struct storage *storage)
+{
+    return (struct memory_storage *)(uintptr_t)storage; /* its first member */
+}
+
+/* ---- memory.c ---- */
+
+/* Puts `node` at `key`, or nothing when it is NULL. False when out of memory: nothing changed. */
+bool memory_set(struct memory_commit *commit, struct tree *tree, struct record_key key,
+                struct tree_node *node);
+
+/* Keeps the commit, or takes it back. */
+void memory_end_commit(struct memory_storage *memory, struct memory_commit *commit,
+                       enum error_code code);
+
+enum error_code memory_fault_hits(struct fault *fault);
+
+enum { MEMORY_NUMBER_SIZE = 13 }; /* docs/storage.md; the tenant's name follows in `tenants` */
+
+/* ---- memory_export.c ---- */
+
+enum error_code memory_export(struct storage *storage, struct storage_export *export,
+                              struct buffer *to, struct error *ret_error);
+enum error_code memory_clear(struct storage *storage, uint16_t partition,
+                             const struct storage_place *place, struct error *ret_error);
+
+static inline struct record_key memory_meta_key(uint16_t partition)
+{
+    return (struct record_key){0, partition};
+}
+
+#endif

@@ -1,0 +1,43 @@
+/*
+ * page.h - the rows of one scan, gathered from whatever order a backend keeps them in.
+ *
+ * Ownership  The builder owns the page until page_builder_finish or page_builder_drop.
+ * Threads    None: one owner.
+ */
+#ifndef TICKWHEEL_STORE_PAGE_H
+#define TICKWHEEL_STORE_PAGE_H
+
+#include "store/record.h"
+
+struct page_builder {
+    const struct storage_scan *scan;
+    struct storage_page page;
+    size_t capacity, bytes;
+    struct wall over_before; /* timers that ended before it are skipped, but for dead letters */
+};
+
+static inline void page_builder_init(struct page_builder *builder, const struct storage_scan *scan,
+                                     struct wall over_before)
+{
+    *builder = (struct page_builder){.scan = scan, .over_before = over_before};
+}
+
+/* The next row, in order; those that the scan does not ask for are passed by. ERROR_CORRUPT when
+ * the row is damaged: the scan goes on without it. ERROR_NO_MEMORY ends the scan. */
+enum error_code page_builder_add(struct page_builder *builder, struct record_key key,
+                                 struct bytes value);
+
+/* The limits of the scan are reached: add no more. */
+static inline bool page_builder_is_full(const struct page_builder *builder)
+{
+    return builder->page.count >= builder->scan->rows_max ||
+           (builder->page.count && builder->bytes >= builder->scan->bytes_max);
+}
+
+/* Hands out the page. When it is full the scan goes on right after its last row. */
+void page_builder_finish(struct page_builder *builder, struct storage_page *ret_page);
+
+/* Frees it after an error. */
+void page_builder_drop(struct page_builder *builder);
+
+#endif

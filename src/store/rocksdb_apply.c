@@ -1,0 +1,381 @@
+/* rocksdb_apply.c - records of the log on their way into the tables.
+ *
+ * A commit is acknowledged when the log has it. Its records wait here, in memory, until they are
+ * written into the tables: by the apply thread after a moment, together with those of the next
+ * commits; by a read, which must see every commit that returned before it began; or by a commit
+ * that finds too much waiting. All write the oldest first, one at a time.
+ *
+ * Invariant  The tables hold the log up to `applied`, and the queue holds what follows up to
+ *            `appended`, without a gap, unless the store is STORE_BEHIND. Then the queue is not
+ *            used any more: the database is opened again, which applies the log. */
+#include "store/rowop.h"
+#include "store/rocksdb_store.h"
+#include "sys/clock.h"
+#include "sys/process.h"
+
+enum {
+    APPLY_BYTES = 256 << 10,    /* of the queue, in one write */
+    HURRY_BYTES = 64 << 10,     /* waiting: the apply thread lingers no longer */
+    LINGER_US = 1000,           /* of the apply thread, for more to write together */
+    QUEUE_SHARE = 8,            /* a queue has the bytes of a memtable, divided by this */
+    QUEUE_BYTES_KEPT = 1 << 20, /* of an empty buffer */
+    TRIM_BYTES = 4 << 20,       /* appended between two trims */
+    MARK_AT_END = 4,            /* bytes of a body's own checksum */
+};
+
+#define SAME_TABLE(id) _Static_assert((int)STORE_##id == (int)ROWOP_##id, #id)
+SAME_TABLE(META);
+SAME_TABLE(TIMERS);
+SAME_TABLE(MOVED);
+SAME_TABLE(NAMES);
+
+/* ---- writing into the tables ---- */
+
+struct record_mark store_apply_mark_of(const struct log_record *record)
+{
+    const struct bytes body = record->body;
+
+    return (struct record_mark){
+        record->offset, body.size < MARK_AT_END
+                            ? 0
+                            : (uint32_t)get_le(body.data + body.size - MARK_AT_END, MARK_AT_END)};
+}
+
+static void rocksdb_apply_add_op(struct rocksdb_store *store, const struct rowop *op)
+{
+    rocksdb_column_family_handle_t *table = store->tables[op->table];
+    const struct bytes key = op->key, value = op->value;
+
+    switch (op->kind) {
+    case ROWOP_PUT:
+        rocksdb_writebatch_put_cf(store->batch, table, key.data, key.size, value.data, value.size);
+        return;
+    case ROWOP_DELETE:
+        rocksdb_writebatch_delete_cf(store->batch, table, key.data, key.size);
+        return;
+    case ROWOP_TOUCH:
+        rocksdb_writebatch_merge_cf(store->batch, table, key.data, key.size, value.data,
+                                    value.size);
+        return;
+    case ROWOP_DELETE_RANGE:
+        rocksdb_writebatch_delete_range_cf(store->batch, table, key.data, key.size, value.data,
+                                           value.size);
+        return;
+    case ROWOP_KIND_COUNT:
+        return;
+    }
+}
+
+void store_apply_add_ops(struct rocksdb_store *store, struct bytes ops)
+{
+    struct rowop op;
+
+    while (rowop_next(&ops, &op))
+        rocksdb_apply_add_op(store, &op);
+}
+
+enum error_code store_apply_add(struct rocksdb_store *store, const struct log_record *record,
+                                struct error *ret_error)
+{
+    struct bytes body = record->body;
+
+    if (!rowop_open(&body))
+        return error_set(ret_error, ERROR_CORRUPT, "%s: the record %llu of the log is damaged",
+                         store->home, (unsigned long long)record->offset);
+    store_apply_add_ops(store, body);
+    return ERROR_NONE;
+}
+
+enum error_code store_apply_write(struct rocksdb_store *store, struct record_mark mark,
+                                  struct error *ret_error)
+{
+    struct buffer value;
+
+    buffer_init(&value);
+    record_mark_encode(&value, mark);
+    enum error_code code = ERROR_NO_MEMORY;
+    if (!buffer_failed(&value)) {
+        store_batch_put(store->batch, store, STORE_META, STORE_KEY_APPLIED, buffer_bytes(&value));
+        code = store_write(store, store->batch, ret_error);
+    } else {
+        error_set(ret_error, code, "apply");
+    }
+    rocksdb_writebatch_clear(store->batch);
+    if (!code)
+        store->applied = mark.offset;
+    buffer_deinit(&value);
+    return code;
+}
+
+/* ---- the queue ---- */
+
+void store_queue_init(struct store_queue *queue)
+{
+    pthread_condattr_t clock;
+
+    pthread_mutex_init(&queue->lock, NULL);
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&queue->wakes, &clock);
+    pthread_cond_init(&queue->trims, &clock);
+    pthread_condattr_destroy(&clock);
+    buffer_init(&queue->waiting);
+    buffer_init(&queue->taken);
+    queue->wake_bytes = SIZE_MAX;
+    queue->untrimmed_bytes = TRIM_BYTES; /* the first append takes the spare file */
+    queue->wants_trim = true;            /* which is made meanwhile */
+}
+
+void store_queue_deinit(struct store_queue *queue)
+{
+    buffer_deinit(&queue->taken);
+    buffer_deinit(&queue->waiting);
+    pthread_cond_destroy(&queue->trims);
+    pthread_cond_destroy(&queue->wakes);
+    pthread_mutex_destroy(&queue->lock);
+}
+
+static void rocksdb_apply_empty(struct buffer *buffer)
+{
+    buffer_clear(buffer);
+    if (buffer->capacity > QUEUE_BYTES_KEPT)
+        buffer_deinit(buffer), buffer_init(buffer);
+}
+
+/* What cannot be kept in memory is in the log. */
+static void rocksdb_apply_keep(struct rocksdb_store *store)
+{
+    struct store_queue *queue = &store->queue;
+    const struct buffer empty = queue->waiting;
+    const size_t size = store->scratch.size;
+
+    if (!queue->waiting.size) {
+        queue->waiting = store->scratch;
+        store->scratch = empty;
+    } else {
+        buffer_append_bytes(&queue->waiting, buffer_bytes(&store->scratch));
+    }
+    if (buffer_failed(&queue->waiting))
+        store->faults |= STORE_BEHIND | STORE_REFUSING;
+    else
+        queue->bytes += size;
+    rocksdb_apply_empty(&store->scratch);
+}
+
+void store_queue_push(struct rocksdb_store *store)
+{
+    struct store_queue *queue = &store->queue;
+    const uint64_t segment_bytes = store->options.segment_bytes;
+
+    pthread_mutex_lock(&queue->lock);
+    queue->untrimmed_bytes += store->scratch.size;
+    rocksdb_apply_keep(store);
+    if (queue->waiting.size >= queue->wake_bytes) {
+        queue->wake_bytes = SIZE_MAX;
+        pthread_cond_signal(&queue->wakes);
+    }
+    if (queue->untrimmed_bytes >= TRIM_BYTES ||
+        (segment_bytes && queue->untrimmed_bytes >= segment_bytes)) {
+        queue->untrimmed_bytes = 0;
+        queue->wants_trim = true;
+        pthread_cond_signal(&queue->trims);
+    }
+    pthread_mutex_unlock(&queue->lock);
+}
+
+void store_queue_drop(struct rocksdb_store *store)
+{
+    struct store_queue *queue = &store->queue;
+
+    rocksdb_apply_empty(&queue->taken);
+    queue->taken_done = 0;
+    pthread_mutex_lock(&queue->lock);
+    rocksdb_apply_empty(&queue->waiting);
+    queue->bytes = 0;
+    pthread_mutex_unlock(&queue->lock);
+}
+
+/* False: nothing waits. */
+static bool rocksdb_apply_take(struct store_queue *queue)
+{
+    if (queue->taken_done < queue->taken.size)
+        return true;
+    rocksdb_apply_empty(&queue->taken);
+    queue->taken_done = 0;
+    pthread_mutex_lock(&queue->lock);
+    const struct buffer empty = queue->taken;
+    queue->taken = queue->waiting;
+    queue->waiting = empty;
+    pthread_mutex_unlock(&queue->lock);
+    return queue->taken.size > 0;
+}
+
+/* Writes the oldest that waits, some of it, with the mark of its last record. With apply_lock. */
+static enum error_code rocksdb_apply_next(struct rocksdb_store *store, struct error *ret_error)
+{
+    struct store_queue *queue = &store->queue;
+    struct log_record record = {.offset = 0};
+    enum error_code code = ERROR_NONE;
+    size_t size = 0;
+
+    if (!rocksdb_apply_take(queue))
+        return ERROR_NONE;
+    rocksdb_writebatch_clear(store->batch);
+    for (size_t at = queue->taken_done; !code && size < APPLY_BYTES && at < queue->taken.size;
+         at = queue->taken_done + size) {
+        const char *head = queue->taken.data + at;
+
+        record.offset = get_le(head, 8);
+        record.body = (struct bytes){head + STORE_QUEUE_HEAD, get_le(head + 8, 4)};
+        size += STORE_QUEUE_HEAD + record.body.size;
+        code = store_apply_add(store, &record, ret_error);
+    }
+    if (!code)
+        code = store_apply_write(store, store_apply_mark_of(&record), ret_error);
+    if (!code) {
+        queue->taken_done += size;
+        queue->bytes -= size;
+        return ERROR_NONE;
+    }
+    store->faults |= STORE_BEHIND | STORE_REFUSING | (code == ERROR_DISK_FULL ? STORE_FULL : 0u);
+    store_queue_drop(store);
+    return code;
+}
+
+/* One turn of writing, unless the tables have the offset by now. */
+static enum error_code rocksdb_apply_turn(struct rocksdb_store *store, uint64_t offset,
+                                          struct error *ret_error)
+{
+    enum error_code code = ERROR_NONE;
+
+    pthread_mutex_lock(&store->apply_lock);
+    if (store->faults & STORE_BEHIND)
+        code = error_set(ret_error, ERROR_IO, "%s has writes that its tables do not take",
+                         store->folder);
+    else if (store->applied < offset)
+        code = rocksdb_apply_next(store, ret_error);
+    pthread_mutex_unlock(&store->apply_lock);
+    return code;
+}
+
+enum error_code store_apply_to(struct rocksdb_store *store, uint64_t offset,
+                               struct error *ret_error)
+{
+    enum error_code code = ERROR_NONE;
+
+    while (!code && store->applied < offset)
+        code = rocksdb_apply_turn(store, offset, ret_error);
+    return code;
+}
+
+enum error_code store_queue_make_room(struct rocksdb_store *store, struct error *ret_error)
+{
+    const size_t bytes_max = store->options.memtable_bytes / QUEUE_SHARE;
+    enum error_code code = ERROR_NONE;
+
+    while (!code && store->queue.bytes > bytes_max)
+        code = rocksdb_apply_turn(store, store->appended, ret_error);
+    return code;
+}
+
+/* ---- the threads ---- */
+
+/* The log has what the tables do not take. */
+static void rocksdb_apply_all(struct rocksdb_store *store)
+{
+    pthread_rwlock_rdlock(&store->open_lock);
+    const enum error_code code =
+        store->db ? store_apply_to(store, store->appended, NULL) : ERROR_NONE;
+    pthread_rwlock_unlock(&store->open_lock);
+    if (!code)
+        return;
+    pthread_mutex_lock(&store->commit_lock);
+    store_recover(store);
+    pthread_mutex_unlock(&store->commit_lock);
+}
+
+static bool rocksdb_apply_has_work(const struct rocksdb_store *store)
+{
+    return store->queue.bytes && !(store->faults & STORE_BEHIND);
+}
+
+/* A wake-up costs more than the write of a row: so one is for the records of a moment. */
+static void *rocksdb_apply_run(void *argument)
+{
+    struct rocksdb_store *store = argument;
+    struct store_queue *queue = &store->queue;
+
+    pthread_mutex_lock(&queue->lock);
+    while (!queue->is_ending) {
+        if (!rocksdb_apply_has_work(store)) {
+            queue->wake_bytes = 1;
+            pthread_cond_wait(&queue->wakes, &queue->lock);
+            continue;
+        }
+        if (queue->waiting.size < HURRY_BYTES) {
+            const struct instant now = instant_now();
+            const struct timespec end =
+                instant_timespec((struct instant){now.ns + LINGER_US * UINT64_C(1000)});
+
+            queue->wake_bytes = HURRY_BYTES;
+            pthread_cond_timedwait(&queue->wakes, &queue->lock, &end);
+        }
+        queue->wake_bytes = SIZE_MAX;
+        pthread_mutex_unlock(&queue->lock);
+        rocksdb_apply_all(store);
+        pthread_mutex_lock(&queue->lock);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return NULL;
+}
+
+/* Beside commits, for it writes files, and waits for the disk. */
+static void *rocksdb_apply_run_trims(void *argument)
+{
+    struct rocksdb_store *store = argument;
+    struct store_queue *queue = &store->queue;
+
+    pthread_mutex_lock(&queue->lock);
+    while (!queue->is_ending) {
+        if (!queue->wants_trim) {
+            pthread_cond_wait(&queue->trims, &queue->lock);
+            continue;
+        }
+        queue->wants_trim = false;
+        pthread_mutex_unlock(&queue->lock);
+        store_log_trim(store);
+        pthread_mutex_lock(&queue->lock);
+    }
+    pthread_mutex_unlock(&queue->lock);
+    return NULL;
+}
+
+void store_queue_stop(struct rocksdb_store *store)
+{
+    struct store_queue *queue = &store->queue;
+
+    pthread_mutex_lock(&queue->lock);
+    queue->is_ending = true;
+    pthread_cond_broadcast(&queue->wakes);
+    pthread_cond_broadcast(&queue->trims);
+    pthread_mutex_unlock(&queue->lock);
+    if (queue->has_apply_thread)
+        pthread_join(queue->apply_thread, NULL);
+    if (queue->has_trim_thread)
+        pthread_join(queue->trim_thread, NULL);
+    queue->has_apply_thread = queue->has_trim_thread = false;
+}
+
+enum error_code store_queue_start(struct rocksdb_store *store, struct error *ret_error)
+{
+    struct store_queue *queue = &store->queue;
+
+    queue->has_apply_thread =
+        !thread_start(&queue->apply_thread, rocksdb_apply_run, store, "apply");
+    queue->has_trim_thread =
+        queue->has_apply_thread &&
+        !thread_start(&queue->trim_thread, rocksdb_apply_run_trims, store, "trim");
+    if (queue->has_trim_thread)
+        return ERROR_NONE;
+    return error_set(ret_error, ERROR_NO_MEMORY, "no thread for the tables");
+}

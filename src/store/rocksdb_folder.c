@@ -1,0 +1,830 @@
+/* rocksdb_folder.c - checks the files of a database before RocksDB opens it. */
+#include "store/rocksdb_folder.h"
+
+#include "base/checksum.h"
+#include "base/number.h"
+#include "store/logfile.h"
+#include "store/record.h"
+#include "sys/files.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum {
+    CLOSED_BYTES_MAX = 64 << 20, /* a million files */
+    CURRENT_BYTES_MAX = 4096,
+    IDENTITY_BYTES_MAX = 4096,
+    READ_BYTES = 1 << 20,
+};
+
+/* The number of the format stands between this and the next line feed, in every version: all else
+ * of the file may change. */
+#define IDENTITY_HEAD "tickwheel folder\nformat "
+
+#define CLOSED_HEAD "tickwheel closed 1\n"
+#define LIVE_HEAD   "tickwheel live 1\n"
+
+enum file_kind {
+    FILE_OTHER,    /* not needed to open it */
+    FILE_CURRENT,  /* names the manifest */
+    FILE_MANIFEST, /* which files make the database */
+    FILE_TABLE,    /* rows */
+    FILE_LOG,      /* RocksDB's: writes that are in no table yet */
+    FILE_SEGMENT,  /* of our log */
+};
+
+static bool rocksdb_folder_is_number(const char *text, size_t size)
+{
+    for (size_t i = 0; i < size; i++)
+        if (text[i] < '0' || text[i] > '9')
+            return false;
+    return size > 0;
+}
+
+static enum file_kind rocksdb_folder_kind_of(const char *name)
+{
+    size_t size = strlen(name);
+
+    if (size >= FOLDER_NAME_SIZE)
+        return FILE_OTHER;
+    if (strncmp(name, FOLDER_LOG_NAME "/", sizeof(FOLDER_LOG_NAME)) == 0)
+        return FILE_SEGMENT;
+    if (strcmp(name, "CURRENT") == 0)
+        return FILE_CURRENT;
+    if (strncmp(name, "MANIFEST-", 9) == 0 && rocksdb_folder_is_number(name + 9, size - 9))
+        return FILE_MANIFEST;
+    if (size > 4 && strcmp(name + size - 4, ".sst") == 0 &&
+        rocksdb_folder_is_number(name, size - 4))
+        return FILE_TABLE;
+    if (size > 4 && strcmp(name + size - 4, ".log") == 0 &&
+        rocksdb_folder_is_number(name, size - 4))
+        return FILE_LOG;
+    return FILE_OTHER;
+}
+
+static enum error_code rocksdb_folder_path_of(const char *folder, const char *name,
+                                              char ret_path[PATH_MAX], struct error *ret_error)
+{
+    if ((size_t)snprintf(ret_path, PATH_MAX, "%s/%s", folder, name) >= PATH_MAX)
+        return error_set(ret_error, ERROR_IO, "a path of %zu bytes", strlen(folder));
+    return ERROR_NONE;
+}
+
+/* ---- all files of a folder ---- */
+
+struct listing {
+    struct folder_file *files;
+    size_t count, capacity;
+    uint64_t bytes;
+    bool has_log_folder;
+    bool has_stranger;
+    char stranger[FOLDER_NAME_SIZE];
+    bool is_out_of_memory;
+};
+
+/* Files that a version of tickwheeld, RocksDB in it, or the file system makes. An entry that ends
+ * with a star stands for all names that begin so. */
+static bool rocksdb_folder_is_known(const char *name)
+{
+    static const char *const names[] = {
+        FOLDER_IDENTITY_NAME "*",
+        FOLDER_REACHED_NAME "*",
+        FOLDER_CLOSED_NAME "*",
+        FOLDER_LIVE_NAME "*",
+        FOLDER_LOG_NAME,
+        FOLDER_DAMAGED_NAME,
+        "CURRENT*",
+        "MANIFEST-*",
+        "IDENTITY*",
+        "OPTIONS-*",
+        "LOG*",
+        "LOCK",
+        "PAUSES*",
+        "MAINTENANCE*",
+        "RESTORING*",
+        "probe*",
+        "lost+found",
+    };
+    const size_t size = strlen(name);
+
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        const size_t known = strlen(names[i]);
+        const bool is_prefix = names[i][known - 1] == '*';
+
+        if (is_prefix ? strncmp(name, names[i], known - 1) == 0 : strcmp(name, names[i]) == 0)
+            return true;
+    }
+    return size > 7 && strcmp(name + size - 7, ".dbtmp") == 0;
+}
+
+static bool rocksdb_folder_add_file(struct listing *listing, const char *name, uint64_t size)
+{
+    struct folder_file *files = listing->files;
+
+    if (listing->count == listing->capacity) {
+        listing->capacity = listing->capacity ? 2 * listing->capacity : 64;
+        files = realloc(files, listing->capacity * sizeof(*files));
+        if (!files) {
+            listing->is_out_of_memory = true;
+            return false;
+        }
+        listing->files = files;
+    }
+    files[listing->count] = (struct folder_file){.size = size};
+    snprintf(files[listing->count++].name, FOLDER_NAME_SIZE, "%s", name);
+    return true;
+}
+
+static bool rocksdb_folder_list_one(void *context, const struct files_entry *entry)
+{
+    struct listing *listing = context;
+
+    listing->bytes += entry->is_folder ? 0 : entry->bytes;
+    if (!listing->has_stranger && !rocksdb_folder_is_known(entry->name) &&
+        (entry->is_folder || rocksdb_folder_kind_of(entry->name) == FILE_OTHER)) {
+        listing->has_stranger = true;
+        snprintf(listing->stranger, sizeof(listing->stranger), "%.63s", entry->name);
+    }
+    listing->has_log_folder |= entry->is_folder && strcmp(entry->name, FOLDER_LOG_NAME) == 0;
+    return entry->is_folder || rocksdb_folder_kind_of(entry->name) == FILE_OTHER ||
+           rocksdb_folder_add_file(listing, entry->name, entry->bytes);
+}
+
+static bool rocksdb_folder_list_segment(void *context, const struct files_entry *entry)
+{
+    struct listing *listing = context;
+    char name[FOLDER_NAME_SIZE];
+
+    listing->bytes += entry->is_folder ? 0 : entry->bytes;
+    return entry->is_folder ||
+           (size_t)snprintf(name, sizeof(name), FOLDER_LOG_NAME "/%s", entry->name) >=
+               sizeof(name) ||
+           rocksdb_folder_add_file(listing, name, entry->bytes);
+}
+
+/* By number: a shorter one is a lower one. */
+static int rocksdb_folder_compare_files(const void *left, const void *right)
+{
+    const struct folder_file *a = left, *b = right;
+    size_t size_a = strlen(a->name), size_b = strlen(b->name);
+
+    if (size_a != size_b)
+        return size_a < size_b ? -1 : 1;
+    return strcmp(a->name, b->name);
+}
+
+static enum error_code rocksdb_folder_list(const char *folder, struct listing *ret_listing,
+                                           struct error *ret_error)
+{
+    *ret_listing = (struct listing){0};
+    enum error_code code = files_list(folder, rocksdb_folder_list_one, ret_listing, ret_error);
+    char path[PATH_MAX];
+    if (!code && ret_listing->has_log_folder &&
+        !(code = rocksdb_folder_path_of(folder, FOLDER_LOG_NAME, path, ret_error)))
+        code = files_list(path, rocksdb_folder_list_segment, ret_listing, ret_error);
+    if (!code && ret_listing->is_out_of_memory)
+        code = error_set(ret_error, ERROR_NO_MEMORY, "%s: out of memory", folder);
+    if (code)
+        free(ret_listing->files);
+    else if (ret_listing->count)
+        qsort(ret_listing->files, ret_listing->count, sizeof(*ret_listing->files),
+              rocksdb_folder_compare_files);
+    return code;
+}
+
+static const struct folder_file *rocksdb_folder_find(const struct listing *listing,
+                                                     const char *name)
+{
+    for (size_t i = 0; i < listing->count; i++)
+        if (strcmp(listing->files[i].name, name) == 0)
+            return &listing->files[i];
+    return NULL;
+}
+
+static bool rocksdb_folder_has_kind(const struct listing *listing, enum file_kind kind)
+{
+    for (size_t i = 0; i < listing->count; i++)
+        if (rocksdb_folder_kind_of(listing->files[i].name) == kind)
+            return true;
+    return false;
+}
+
+/* ---- CLOSED ---- */
+
+static void rocksdb_folder_add_block(void *context, struct bytes block)
+{
+    uint32_t *sum = context;
+
+    *sum = checksum_crc32c(*sum, block.data, block.size);
+}
+
+static enum error_code rocksdb_folder_sum_file(const char *folder, struct folder_file *file,
+                                               struct error *ret_error)
+{
+    char path[PATH_MAX];
+    enum error_code code = rocksdb_folder_path_of(folder, file->name, path, ret_error);
+
+    file->sum = 0;
+    return code ? code
+                : files_each_block(path, READ_BYTES, rocksdb_folder_add_block, &file->sum,
+                                   ret_error);
+}
+
+/* Cuts a line off. */
+static bool rocksdb_folder_next_line(struct bytes *text, struct bytes *ret_line)
+{
+    const char *end = text->size ? memchr(text->data, '\n', text->size) : NULL;
+
+    if (!end)
+        return false;
+    *ret_line = (struct bytes){text->data, (size_t)(end - text->data)};
+    text->size -= ret_line->size + 1;
+    text->data = end + 1;
+    return true;
+}
+
+/* Cuts a word off: up to a blank, or to the end. */
+static struct bytes rocksdb_folder_next_word(struct bytes *line)
+{
+    const char *end = line->size ? memchr(line->data, ' ', line->size) : NULL;
+    struct bytes word = {line->data, end ? (size_t)(end - line->data) : line->size};
+
+    line->data += word.size + (end != NULL);
+    line->size -= word.size + (end != NULL);
+    return word;
+}
+
+/* Not a path elsewhere. */
+static bool rocksdb_folder_is_name(struct bytes name)
+{
+    const struct bytes folder = BYTES(FOLDER_LOG_NAME "/");
+    const size_t skip = bytes_has_prefix(name, folder) ? folder.size : 0;
+    const struct bytes rest = {name.data + skip, name.size - skip};
+
+    return rest.size > 0 && !memchr(rest.data, '/', rest.size) && !bytes_equal(rest, BYTES(".")) &&
+           !bytes_equal(rest, BYTES(".."));
+}
+
+bool folder_closed_next(struct bytes *text, struct folder_file *ret_file)
+{
+    struct bytes line;
+
+    if (!rocksdb_folder_next_line(text, &line))
+        return false;
+    struct bytes name = rocksdb_folder_next_word(&line);
+    struct bytes size = rocksdb_folder_next_word(&line);
+    struct bytes sum = rocksdb_folder_next_word(&line);
+    *ret_file = (struct folder_file){.has_sum = !bytes_equal(sum, BYTES("-"))};
+    uint64_t number = 0;
+    if (name.size == 0 || name.size >= FOLDER_NAME_SIZE || line.size ||
+        memchr(name.data, '\0', name.size) || !rocksdb_folder_is_name(name) ||
+        !number_parse(size, 10, &ret_file->size) ||
+        (ret_file->has_sum && (sum.size != 8 || !number_parse(sum, 16, &number))))
+        return false;
+    memcpy(ret_file->name, name.data, name.size);
+    ret_file->sum = (uint32_t)number;
+    return true;
+}
+
+static bool rocksdb_folder_open_list(struct bytes *text, struct bytes head)
+{
+    const size_t end_size = sizeof("sum 01234567\n") - 1;
+
+    if (!bytes_has_prefix(*text, head) || text->size < head.size + end_size)
+        return false;
+    struct bytes end = {text->data + text->size - end_size, end_size};
+    uint64_t sum;
+    if (!bytes_has_prefix(end, BYTES("sum ")) || end.data[end_size - 1] != '\n' ||
+        !number_parse((struct bytes){end.data + 4, 8}, 16, &sum) ||
+        sum != checksum_crc32c(0, text->data, text->size - end_size))
+        return false;
+    text->data += head.size;
+    text->size -= head.size + end_size;
+    return true;
+}
+
+bool folder_closed_open(struct bytes *text)
+{
+    return rocksdb_folder_open_list(text, BYTES(CLOSED_HEAD));
+}
+
+/* With its sum. */
+static enum error_code rocksdb_folder_write_list(const char *path, struct buffer *text,
+                                                 struct error *ret_error)
+{
+    if (!buffer_failed(text))
+        buffer_printf(text, "sum %08x\n", checksum_crc32c(0, text->data, text->size));
+    return buffer_failed(text) ? error_set(ret_error, ERROR_NO_MEMORY, "out of memory")
+                               : files_write(path, buffer_bytes(text), ret_error);
+}
+
+/* ---- FOLDER ---- */
+
+void folder_identity_encode(const struct folder_identity *identity, struct buffer *to)
+{
+    const size_t begin = to->size;
+
+    buffer_printf(to, IDENTITY_HEAD "%d\n", RECORD_FORMAT);
+    if (identity->has_log) {
+        buffer_append_text(to, "log ");
+        for (size_t i = 0; i < LOG_ID_SIZE; i++)
+            buffer_printf(to, "%02x", identity->log_id[i]);
+        buffer_append_text(to, "\n");
+    }
+    if (identity->cluster)
+        buffer_printf(to, "cluster %016llx\n", (unsigned long long)identity->cluster);
+    if (!buffer_failed(to))
+        buffer_printf(to, "sum %08x\n", checksum_crc32c(0, to->data + begin, to->size - begin));
+}
+
+static bool rocksdb_folder_parse_log_id(struct bytes hex, uint8_t ret_id[LOG_ID_SIZE])
+{
+    uint64_t high, low;
+
+    if (hex.size != 2 * LOG_ID_SIZE || !number_parse((struct bytes){hex.data, 16}, 16, &high) ||
+        !number_parse((struct bytes){hex.data + 16, 16}, 16, &low))
+        return false;
+    for (size_t i = 0; i < 8; i++) {
+        ret_id[i] = (uint8_t)(high >> (56 - 8 * i));
+        ret_id[8 + i] = (uint8_t)(low >> (56 - 8 * i));
+    }
+    return true;
+}
+
+enum error_code folder_identity_decode(struct bytes text, struct folder_identity *ret_identity,
+                                       uint64_t *ret_format)
+{
+    struct folder_identity identity = {.is_known = true};
+    const struct bytes head = BYTES(IDENTITY_HEAD);
+    struct bytes rest = text, line;
+
+    if (!bytes_has_prefix(text, head))
+        return ERROR_CORRUPT;
+    rest = (struct bytes){text.data + head.size, text.size - head.size};
+    if (!rocksdb_folder_next_line(&rest, &line) || !number_parse(line, 10, ret_format))
+        return ERROR_CORRUPT;
+    if (*ret_format > RECORD_FORMAT)
+        return ERROR_INVALID;
+    if (!rocksdb_folder_open_list(&text, head))
+        return ERROR_CORRUPT;
+    rocksdb_folder_next_line(&text, &line);
+    while (rocksdb_folder_next_line(&text, &line)) {
+        const struct bytes key = rocksdb_folder_next_word(&line);
+
+        const bool is_log = bytes_equal(key, BYTES("log")) && !identity.has_log &&
+                            rocksdb_folder_parse_log_id(line, identity.log_id);
+        const bool is_cluster = bytes_equal(key, BYTES("cluster")) && !identity.cluster &&
+                                line.size == 16 && number_parse(line, 16, &identity.cluster) &&
+                                identity.cluster;
+        if (!is_log && !is_cluster)
+            return ERROR_CORRUPT;
+        identity.has_log |= is_log;
+    }
+    *ret_identity = identity;
+    return ERROR_NONE;
+}
+
+enum error_code folder_identify(const char *folder, struct folder_identity *ret_identity,
+                                struct error *ret_error)
+{
+    char path[PATH_MAX];
+    enum error_code code = rocksdb_folder_path_of(folder, FOLDER_IDENTITY_NAME, path, ret_error);
+    struct buffer text;
+    uint64_t format = 0;
+
+    *ret_identity = (struct folder_identity){.is_known = false};
+    if (code || !files_exists(path))
+        return code;
+    buffer_init(&text);
+    code = files_read(path, IDENTITY_BYTES_MAX, &text, ret_error);
+    if (code == ERROR_TOO_LARGE)
+        code = ERROR_CORRUPT;
+    else if (!code)
+        code = folder_identity_decode(buffer_bytes(&text), ret_identity, &format);
+    buffer_deinit(&text);
+    if (code == ERROR_INVALID)
+        return error_set(ret_error, code,
+                         "%s was made by a newer version: its format is %llu, ours %d", folder,
+                         (unsigned long long)format, RECORD_FORMAT);
+    if (code == ERROR_CORRUPT)
+        return error_set(ret_error, code,
+                         "%s is damaged; restore a backup, or remove it to start without knowing "
+                         "whether the log is that of this folder",
+                         path);
+    return code;
+}
+
+enum error_code folder_write_identity(const char *folder, const struct folder_identity *identity,
+                                      struct error *ret_error)
+{
+    char path[PATH_MAX];
+    enum error_code code = rocksdb_folder_path_of(folder, FOLDER_IDENTITY_NAME, path, ret_error);
+    struct buffer text;
+
+    if (code)
+        return code;
+    buffer_init(&text);
+    folder_identity_encode(identity, &text);
+    code = buffer_failed(&text) ? error_set(ret_error, ERROR_NO_MEMORY, "out of memory")
+                                : files_write(path, buffer_bytes(&text), ret_error);
+    buffer_deinit(&text);
+    return code;
+}
+
+/* ---- CLOSED, written ---- */
+
+enum error_code folder_seal(const char *folder, struct error *ret_error)
+{
+    struct listing listing;
+    char path[PATH_MAX];
+    enum error_code code = rocksdb_folder_path_of(folder, FOLDER_CLOSED_NAME, path, ret_error);
+
+    if (code || (code = rocksdb_folder_list(folder, &listing, ret_error)))
+        return code;
+    struct buffer text;
+    buffer_init(&text);
+    buffer_append_text(&text, CLOSED_HEAD);
+    for (size_t i = 0; i < listing.count && !code; i++) {
+        struct folder_file *file = &listing.files[i];
+
+        buffer_printf(&text, "%s %llu ", file->name, (unsigned long long)file->size);
+        const enum file_kind kind = rocksdb_folder_kind_of(file->name);
+        if (kind == FILE_TABLE || kind == FILE_SEGMENT) {
+            buffer_append_text(&text, "-\n");
+            continue;
+        }
+        code = rocksdb_folder_sum_file(folder, file, ret_error);
+        buffer_printf(&text, "%08x\n", file->sum);
+    }
+    if (!code)
+        code = rocksdb_folder_write_list(path, &text, ret_error);
+    buffer_deinit(&text);
+    free(listing.files);
+    return code;
+}
+
+enum error_code folder_unseal(const char *folder, struct error *ret_error)
+{
+    char path[PATH_MAX];
+    enum error_code code = rocksdb_folder_path_of(folder, FOLDER_CLOSED_NAME, path, ret_error);
+
+    return code ? code : files_remove(path, ret_error);
+}
+
+#define ADVICE "; restore a backup, or remove %s/" FOLDER_CLOSED_NAME " to start with what is left"
+
+static enum error_code rocksdb_folder_compare_file(const char *folder,
+                                                   const struct listing *listing,
+                                                   const struct folder_file *closed,
+                                                   struct error *ret_error)
+{
+    const struct folder_file *found = rocksdb_folder_find(listing, closed->name);
+
+    /* The next file of the log has no content yet. A start on a full disk removes it. */
+    if (!found && strcmp(closed->name, FOLDER_SPARE_NAME) == 0)
+        return ERROR_NONE;
+    if (!found)
+        return error_set(ret_error, ERROR_CORRUPT, "%s/%s is missing since the last stop" ADVICE,
+                         folder, closed->name, folder);
+    if (found->size != closed->size)
+        return error_set(ret_error, ERROR_CORRUPT,
+                         "%s/%s has %llu bytes, and had %llu at the last stop" ADVICE, folder,
+                         closed->name, (unsigned long long)found->size,
+                         (unsigned long long)closed->size, folder);
+    if (!closed->has_sum)
+        return ERROR_NONE;
+    struct folder_file now = *found;
+    enum error_code code = rocksdb_folder_sum_file(folder, &now, ret_error);
+    if (!code && now.sum != closed->sum)
+        code = error_set(ret_error, ERROR_CORRUPT, "%s/%s was changed since the last stop" ADVICE,
+                         folder, closed->name, folder);
+    return code;
+}
+
+/* NOT_FOUND: there is none. */
+static enum error_code rocksdb_folder_compare_closed(const char *folder,
+                                                     const struct listing *listing,
+                                                     struct folder_state *state,
+                                                     struct error *ret_error)
+{
+    char path[PATH_MAX];
+    enum error_code code = rocksdb_folder_path_of(folder, FOLDER_CLOSED_NAME, path, ret_error);
+
+    if (code)
+        return code;
+    if (!files_exists(path))
+        return ERROR_NOT_FOUND;
+    struct buffer text;
+    buffer_init(&text);
+    code = files_read(path, CLOSED_BYTES_MAX, &text, ret_error);
+    struct bytes rest = buffer_bytes(&text);
+    if (!code && !folder_closed_open(&rest))
+        code = error_set(ret_error, ERROR_CORRUPT,
+                         "%s is damaged; restore a backup, or remove it to start without "
+                         "knowing whether all other files are as they were",
+                         path);
+    struct folder_file closed;
+    state->has_no_log = true;
+    while (!code && rest.size) {
+        code = folder_closed_next(&rest, &closed)
+                   ? rocksdb_folder_compare_file(folder, listing, &closed, ret_error)
+                   : error_set(ret_error, ERROR_CORRUPT, "%s: a line is wrong", path);
+        if (!code && rocksdb_folder_kind_of(closed.name) == FILE_SEGMENT)
+            state->has_no_log = false;
+    }
+    buffer_deinit(&text);
+    return code;
+}
+
+/* ---- logs ---- */
+
+static void rocksdb_folder_add_to_log(void *context, struct bytes block)
+{
+    logfile_add(context, block);
+}
+
+/* Reads a log as `ret_log` was begun. */
+static enum error_code rocksdb_folder_read_log(const char *folder, const char *name,
+                                               struct logfile *log, struct error *ret_error)
+{
+    char path[PATH_MAX];
+    enum error_code code = rocksdb_folder_path_of(folder, name, path, ret_error);
+
+    if (!code)
+        code = files_each_block(path, LOGFILE_BLOCK, rocksdb_folder_add_to_log, log, ret_error);
+    logfile_end(log);
+    return code;
+}
+
+static enum error_code rocksdb_folder_look_at_log(const char *folder, const char *name,
+                                                  uint64_t *next, struct folder_state *state,
+                                                  struct error *ret_error)
+{
+    struct logfile log;
+
+    logfile_begin(&log, LOGFILE_WRITES, *next);
+    enum error_code code = rocksdb_folder_read_log(folder, name, &log, ret_error);
+    if (code)
+        return code;
+    *next = log.next;
+    state->lost += log.lost;
+    if (log.has_loss && !state->has_loss) {
+        state->has_loss = true;
+        error_set(&state->loss, ERROR_CORRUPT,
+                  "%s/%s is damaged at byte %llu, before writes that were acknowledged", folder,
+                  name, (unsigned long long)log.broken_at);
+    } else if (log.is_broken && !log.has_loss) {
+        if (!state->torn_count++) {
+            snprintf(state->torn, sizeof(state->torn), "%s", name);
+            state->torn_at = log.broken_at;
+        }
+    }
+    return ERROR_NONE;
+}
+
+static enum error_code rocksdb_folder_look_at_logs(const char *folder,
+                                                   const struct listing *listing,
+                                                   struct folder_state *state,
+                                                   struct error *ret_error)
+{
+    enum error_code code = ERROR_NONE;
+    uint64_t next = 0;
+
+    for (size_t i = 0; i < listing->count && !code; i++)
+        if (rocksdb_folder_kind_of(listing->files[i].name) == FILE_LOG)
+            code =
+                rocksdb_folder_look_at_log(folder, listing->files[i].name, &next, state, ret_error);
+    return code;
+}
+
+/* ---- CURRENT ---- */
+
+static unsigned long long rocksdb_folder_number_of_manifest(const char *name)
+{
+    return strtoull(name + strlen("MANIFEST-"), NULL, 10);
+}
+
+/* The name of the manifest in use. */
+static enum error_code rocksdb_folder_read_current(const char *folder,
+                                                   char ret_name[FOLDER_NAME_SIZE],
+                                                   struct error *ret_error)
+{
+    char path[PATH_MAX];
+    enum error_code code = rocksdb_folder_path_of(folder, "CURRENT", path, ret_error);
+
+    if (code)
+        return code;
+    struct buffer text;
+    buffer_init(&text);
+    code = files_read(path, CURRENT_BYTES_MAX, &text, ret_error);
+    memset(ret_name, 0, FOLDER_NAME_SIZE);
+    if (!code && text.size > 1 && text.size < FOLDER_NAME_SIZE && text.data[text.size - 1] == '\n')
+        memcpy(ret_name, text.data, text.size - 1);
+    buffer_deinit(&text);
+    if (!code && rocksdb_folder_kind_of(ret_name) != FILE_MANIFEST)
+        code = error_set(ret_error, ERROR_CORRUPT, "%s does not name a manifest; restore a backup",
+                         path);
+    return code;
+}
+
+/* ---- LIVE ---- */
+
+bool folder_live_open(struct bytes *text)
+{
+    return rocksdb_folder_open_list(text, BYTES(LIVE_HEAD));
+}
+
+bool folder_live_next(struct bytes *text, struct folder_log *ret_log)
+{
+    struct bytes line;
+
+    if (!rocksdb_folder_next_line(text, &line))
+        return false;
+    const struct bytes kind = rocksdb_folder_next_word(&line);
+    const struct bytes number = rocksdb_folder_next_word(&line);
+    const struct bytes size = rocksdb_folder_next_word(&line);
+
+    ret_log->size = 0;
+    if (line.size || !number_parse(number, 10, &ret_log->number))
+        return false;
+    return bytes_equal(kind, BYTES("manifest"))
+               ? !size.size
+               : bytes_equal(kind, BYTES("log")) && number_parse(size, 10, &ret_log->size);
+}
+
+static bool rocksdb_folder_is_log(const struct folder_file *file, struct folder_log *ret_log)
+{
+    if (rocksdb_folder_kind_of(file->name) != FILE_LOG)
+        return false;
+    *ret_log = (struct folder_log){strtoull(file->name, NULL, 10), file->size};
+    return true;
+}
+
+enum error_code folder_unmark_live(const char *folder, struct error *ret_error)
+{
+    char path[PATH_MAX];
+    enum error_code code = rocksdb_folder_path_of(folder, FOLDER_LIVE_NAME, path, ret_error);
+
+    return code ? code : files_remove(path, ret_error);
+}
+
+static void rocksdb_folder_look_for_log(const char *folder, const struct listing *listing,
+                                        struct folder_log live, struct folder_state *state)
+{
+    struct folder_log found = {0};
+
+    if (live.number < state->log_needed_from || state->has_loss)
+        return;
+    for (size_t i = 0; i < listing->count; i++)
+        if (rocksdb_folder_is_log(&listing->files[i], &found) && found.number == live.number) {
+            if (found.size >= live.size)
+                return;
+            break;
+        }
+    state->has_loss = true;
+    error_set(&state->loss, ERROR_CORRUPT,
+              "%s/%06llu.log %s: it held writes that were acknowledged", folder,
+              (unsigned long long)live.number,
+              found.number == live.number ? "was cut short" : "is missing");
+}
+
+/* An older manifest does not know the newer tables, which RocksDB then removes. */
+static void rocksdb_folder_compare_manifest(const char *folder, uint64_t live,
+                                            struct folder_state *state)
+{
+    if (live <= state->manifest || state->has_loss)
+        return;
+    state->has_loss = true;
+    error_set(&state->loss, ERROR_CORRUPT,
+              "%s/CURRENT names MANIFEST-%06llu, which is older than MANIFEST-%06llu, that was in "
+              "use",
+              folder, (unsigned long long)state->manifest, (unsigned long long)live);
+}
+
+/* Each log of LIVE must be there as far as it was on the disk, unless the manifest does without it:
+ * RocksDB writes that down, synced, before it removes a log. A damaged LIVE says nothing. */
+static void rocksdb_folder_look_at_live(const char *folder, const struct listing *listing,
+                                        struct folder_state *state)
+{
+    char path[PATH_MAX];
+
+    if (state->was_closed || state->is_new ||
+        rocksdb_folder_path_of(folder, FOLDER_LIVE_NAME, path, NULL) || !files_exists(path))
+        return;
+    struct buffer text;
+    buffer_init(&text);
+    if (!files_read(path, CLOSED_BYTES_MAX, &text, NULL)) {
+        struct bytes rest = buffer_bytes(&text);
+        struct folder_log live;
+
+        for (bool is_open = folder_live_open(&rest); is_open && folder_live_next(&rest, &live);)
+            if (live.size)
+                rocksdb_folder_look_for_log(folder, listing, live, state);
+            else
+                rocksdb_folder_compare_manifest(folder, live.number, state);
+    }
+    buffer_deinit(&text);
+}
+
+/* A start takes the database as it was before the first change that is torn, and removes the files
+ * that only later ones name. After a power cut that is right; after another damage it is a loss. */
+static enum error_code rocksdb_folder_look_at_manifest(const char *folder, const char *name,
+                                                       struct folder_state *state,
+                                                       struct error *ret_error)
+{
+    struct logfile log;
+
+    logfile_begin(&log, LOGFILE_CHANGES, 0);
+    enum error_code code = rocksdb_folder_read_log(folder, name, &log, ret_error);
+    if (code)
+        return code;
+    if (log.has_loss || !log.records)
+        return error_set(ret_error, ERROR_CORRUPT, "%s/%s is damaged; restore a backup", folder,
+                         name);
+    state->log_needed_from = log.needed_from;
+    if (log.is_broken && !state->was_closed) {
+        state->has_loss = true;
+        error_set(&state->loss, ERROR_CORRUPT,
+                  "%s/%s ends within a change at byte %llu; unless a power cut left it so, timers "
+                  "are lost",
+                  folder, name, (unsigned long long)log.broken_at);
+    }
+    return ERROR_NONE;
+}
+
+/* CURRENT must name a manifest that is there. RocksDB takes a folder without CURRENT for a new one,
+ * and deletes the files in it. */
+static enum error_code rocksdb_folder_look_at_current(const char *folder,
+                                                      const struct listing *listing,
+                                                      struct folder_state *state,
+                                                      struct error *ret_error)
+{
+    if (!rocksdb_folder_find(listing, "CURRENT")) {
+        if (rocksdb_folder_has_kind(listing, FILE_TABLE) ||
+            rocksdb_folder_has_kind(listing, FILE_LOG) ||
+            rocksdb_folder_has_kind(listing, FILE_SEGMENT))
+            return error_set(ret_error, ERROR_CORRUPT,
+                             "%s/CURRENT is missing beside files of a database; restore a backup",
+                             folder);
+        state->is_new = true;
+        return ERROR_NONE;
+    }
+    char name[FOLDER_NAME_SIZE];
+    enum error_code code = rocksdb_folder_read_current(folder, name, ret_error);
+    if (code)
+        return code;
+    if (!rocksdb_folder_find(listing, name))
+        return error_set(ret_error, ERROR_CORRUPT,
+                         "%s/CURRENT names %s, which is missing; restore a backup", folder, name);
+    state->manifest = rocksdb_folder_number_of_manifest(name);
+    return rocksdb_folder_look_at_manifest(folder, name, state, ret_error);
+}
+
+enum error_code folder_look(const char *folder, struct folder_state *ret_state,
+                            struct error *ret_error)
+{
+    struct listing listing;
+    enum error_code code = rocksdb_folder_list(folder, &listing, ret_error);
+
+    *ret_state = (struct folder_state){0};
+    if (code)
+        return code;
+    ret_state->bytes = listing.bytes;
+    ret_state->has_strangers = listing.has_stranger;
+    memcpy(ret_state->stranger, listing.stranger, sizeof(ret_state->stranger));
+    code = rocksdb_folder_compare_closed(folder, &listing, ret_state, ret_error);
+    ret_state->was_closed = !code;
+    if (!code || code == ERROR_NOT_FOUND)
+        code = rocksdb_folder_look_at_current(folder, &listing, ret_state, ret_error);
+    if (!code)
+        code = rocksdb_folder_look_at_logs(folder, &listing, ret_state, ret_error);
+    if (!code)
+        rocksdb_folder_look_at_live(folder, &listing, ret_state);
+    free(listing.files);
+    return code;
+}
+
+void folder_describe(const struct folder_state *state, char *ret_text, size_t size)
+{
+    ret_text[0] = '\0';
+    if (state->has_loss && !state->lost)
+        snprintf(ret_text, size, "%s", state->loss.text);
+    else if (state->has_loss)
+        snprintf(ret_text, size, "%s; at least %llu changes are lost", state->loss.text,
+                 (unsigned long long)state->lost);
+    else if (state->torn_count && !state->torn[0])
+        snprintf(ret_text, size, "the log ended within a write that was not acknowledged");
+    else if (state->torn_count && !state->was_closed)
+        snprintf(ret_text, size,
+                 "%s ends within a write at byte %llu: what lay behind, if anything, is lost",
+                 state->torn, (unsigned long long)state->torn_at);
+}
+
+bool folder_is_there(const char *folder, int lock)
+{
+    char path[PATH_MAX];
+
+    return files_is_locked_folder(folder, lock) &&
+           !rocksdb_folder_path_of(folder, "CURRENT", path, NULL) && files_exists(path);
+}

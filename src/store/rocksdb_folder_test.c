@@ -1,0 +1,237 @@
+/* Goal: a start takes a folder that is new, empty or its own, and refuses every other folder
+ * unchanged, with a sentence that says whose it is. Method: folders with the files of others, of
+ * newer versions and with a damaged FOLDER are opened and checked; their contents and modes are
+ * compared. */
+#include "base/checksum.h"
+#include "store/rocksdb_check.h"
+#include "store/rocksdb_store.h"
+#include "store/storage_testing.h"
+#include "sys/files.h"
+
+#include <sys/stat.h>
+
+static const struct storage_meta folder_meta = {.epoch = 1};
+
+struct folder_fixture {
+    struct testing_folder folder;
+    struct rocksdb_options options;
+    char path[600];
+};
+
+static int folder_set_up(void **state)
+{
+    struct folder_fixture *fixture = calloc(1, sizeof(*fixture));
+
+    assert_non_null(fixture);
+    testing_folder_make(&fixture->folder);
+    fixture->options = testing_options(&fixture->folder, 2);
+    *state = fixture;
+    return 0;
+}
+
+static int folder_tear_down(void **state)
+{
+    struct folder_fixture *fixture = *state;
+
+    testing_folder_remove(&fixture->folder);
+    free(fixture);
+    return 0;
+}
+
+static const char *folder_path(struct folder_fixture *fixture, const char *name)
+{
+    snprintf(fixture->path, sizeof(fixture->path), "%s/%s", fixture->folder.path, name);
+    return fixture->path;
+}
+
+static void folder_put(struct folder_fixture *fixture, const char *name, struct bytes contents)
+{
+    assert_int_equal(files_write(folder_path(fixture, name), contents, NULL), ERROR_NONE);
+}
+
+/* Names, sizes and modes of all that lies in a folder. */
+static bool folder_sum_one(void *context, const struct files_entry *entry)
+{
+    uint64_t *sum = context;
+
+    *sum += (uint64_t)checksum_crc32c(0, entry->name, strlen(entry->name)) * (entry->bytes + 1);
+    return true;
+}
+
+static uint64_t folder_sum(const struct folder_fixture *fixture)
+{
+    struct stat info;
+    uint64_t sum = 0;
+
+    assert_int_equal(stat(fixture->folder.path, &info), 0);
+    assert_int_equal(files_list(fixture->folder.path, folder_sum_one, &sum, NULL), ERROR_NONE);
+    return sum * 4096 + info.st_mode;
+}
+
+static void assert_folder_refused(struct folder_fixture *fixture, enum error_code code,
+                                  const char *part)
+{
+    const uint64_t sum = folder_sum(fixture);
+    struct storage *storage = NULL;
+    struct error error = {.text = ""};
+
+    assert_int_equal(rocksdb_storage_open(&fixture->options, &storage, &error), code);
+    if (!strstr(error.text, part))
+        fail_msg("\"%s\" says nothing of \"%s\"", error.text, part);
+    assert_true(folder_sum(fixture) == sum);
+}
+
+static void assert_folder_check(struct folder_fixture *fixture, enum error_code code,
+                                const char *part)
+{
+    struct rocksdb_check check = {.told = NULL};
+    struct error error = {.text = ""};
+
+    assert_int_equal(rocksdb_check(fixture->folder.path, &check, &error), code);
+    if (!strstr(error.text, part))
+        fail_msg("\"%s\" says nothing of \"%s\"", error.text, part);
+    rocksdb_check_deinit(&check);
+}
+
+/* Opens the folder, writes `count` timers, and closes it. */
+static void folder_fill(struct folder_fixture *fixture, uint64_t count)
+{
+    struct storage *storage = testing_open(&fixture->options);
+
+    for (uint64_t serial = 1; serial <= count; serial++) {
+        struct timer *timer = testing_timer(0, serial, 1000 + serial);
+
+        testing_write(storage, timer, 0, folder_meta);
+        timer_free(timer);
+    }
+    storage_close(storage);
+}
+
+static void assert_folder_timers(struct folder_fixture *fixture, size_t count)
+{
+    struct storage *storage = testing_open(&fixture->options);
+    struct storage_page all = testing_scan_all(storage, 0, STORAGE_SCAN_LIVE, 256);
+
+    assert_int_equal(all.count, count);
+    storage_page_free(&all);
+    storage_close(storage);
+}
+
+/* ---- other people's files ---- */
+
+/* proves: folder-of-others */
+static void test_folder_of_others(void **state)
+{
+    static const char *const names[] = {"letter.txt", ".bashrc", "photo.log.jpg", "000001.sst.bak"};
+    struct folder_fixture *fixture = *state;
+
+    assert_int_equal(chmod(fixture->folder.path, 0775), 0);
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        folder_put(fixture, names[i], BYTES("mine"));
+        assert_folder_refused(fixture, ERROR_INVALID, names[i]);
+        assert_folder_check(fixture, ERROR_INVALID, "is no data folder");
+        assert_int_equal(unlink(folder_path(fixture, names[i])), 0);
+    }
+    assert_int_equal(mkdir(folder_path(fixture, "Documents"), 0755), 0);
+    assert_folder_refused(fixture, ERROR_INVALID, "Documents");
+    assert_int_equal(rmdir(fixture->path), 0);
+    /* An empty file system has this. */
+    assert_int_equal(mkdir(folder_path(fixture, "lost+found"), 0700), 0);
+    folder_fill(fixture, 3);
+    struct stat info;
+    assert_int_equal(stat(fixture->folder.path, &info), 0);
+    assert_int_equal(info.st_mode & 0777, 0700);
+    /* What somebody puts beside our files does not matter. */
+    folder_put(fixture, "letter.txt", BYTES("mine"));
+    assert_folder_timers(fixture, 3);
+}
+
+/* A database of RocksDB that another program made. proves: folder-of-others */
+static void test_folder_of_another_program(void **state)
+{
+    struct folder_fixture *fixture = *state;
+    rocksdb_options_t *options = rocksdb_options_create();
+    char *text = NULL;
+
+    rocksdb_options_set_create_if_missing(options, 1);
+    rocksdb_close(rocksdb_open(options, fixture->folder.path, &text));
+    assert_null(text);
+    rocksdb_options_destroy(options);
+    assert_int_equal(chmod(fixture->folder.path, 0775), 0);
+    assert_folder_refused(fixture, ERROR_INVALID, "another program");
+    assert_folder_check(fixture, ERROR_INVALID, "another program");
+}
+
+/* A start that was killed before the database was made leaves a folder that is ours. */
+static void test_folder_half_made(void **state)
+{
+    struct folder_fixture *fixture = *state;
+    const struct folder_identity identity = {.is_known = true};
+
+    assert_int_equal(folder_write_identity(fixture->folder.path, &identity, NULL), ERROR_NONE);
+    folder_put(fixture, "letter.txt", BYTES("mine"));
+    folder_fill(fixture, 1);
+    assert_folder_timers(fixture, 1);
+}
+
+/* ---- newer versions ---- */
+
+/* Whatever a later version writes after the number, and into any other file. proves: newer-folder
+ */
+static void test_folder_of_newer_version(void **state)
+{
+    static const char *const others[] = {FOLDER_CLOSED_NAME, "CURRENT", FOLDER_REACHED_NAME};
+    struct folder_fixture *fixture = *state;
+    char said[64];
+
+    snprintf(said, sizeof(said), "newer version: its format is 999, ours %d", RECORD_FORMAT);
+
+    folder_fill(fixture, 3);
+    folder_put(fixture, FOLDER_IDENTITY_NAME,
+               BYTES("tickwheel folder\nformat 999\nwords of later\n"));
+    assert_folder_refused(fixture, ERROR_INVALID, said);
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++) {
+        folder_put(fixture, others[i], BYTES("tickwheel 999\nanother/path/of a file\n"));
+        assert_folder_refused(fixture, ERROR_INVALID, said);
+        assert_folder_check(fixture, ERROR_INVALID, said);
+    }
+}
+
+static void test_folder_damaged_identity(void **state)
+{
+    struct folder_fixture *fixture = *state;
+    struct buffer text;
+
+    folder_fill(fixture, 3);
+    buffer_init(&text);
+    assert_int_equal(files_read(folder_path(fixture, FOLDER_IDENTITY_NAME), 4096, &text, NULL),
+                     ERROR_NONE);
+    for (size_t i = 0; i < text.size; i++) {
+        text.data[i] ^= 1;
+        folder_put(fixture, FOLDER_IDENTITY_NAME, buffer_bytes(&text));
+        /* A bit of the number may make it a higher one. */
+        if (i == sizeof("tickwheel folder\nformat ") - 1 && text.data[i] > '0' + RECORD_FORMAT)
+            assert_folder_refused(fixture, ERROR_INVALID, "newer version");
+        else
+            assert_folder_refused(fixture, ERROR_CORRUPT, "FOLDER is damaged; restore a backup");
+        text.data[i] ^= 1;
+        folder_put(fixture, FOLDER_IDENTITY_NAME, (struct bytes){text.data, i});
+        assert_folder_refused(fixture, ERROR_CORRUPT, "FOLDER is damaged; restore a backup");
+    }
+    buffer_deinit(&text);
+    assert_int_equal(unlink(folder_path(fixture, FOLDER_IDENTITY_NAME)), 0);
+    assert_folder_timers(fixture, 3);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, folder_set_up, folder_tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(test_folder_of_others),        TEST(test_folder_of_another_program),
+        TEST(test_folder_half_made),        TEST(test_folder_of_newer_version),
+        TEST(test_folder_damaged_identity),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,295 @@
+/* rocksdb_follow.c - partitions that follow a log which is not the folder's own.
+ *
+ * Their changes go into the tables at once, in one write with the place of the partition, and into
+ * no log of ours. All tables are written to files together, so the files have the rows of some
+ * place and that place: a crash, or a failure after which the database is opened again, leaves
+ * them, and the rest of the log is applied again. */
+#include "store/rocksdb_store.h"
+#include "store/rowop.h"
+
+#include <assert.h>
+
+static inline struct bytes rocksdb_follow_bytes(const struct store_key *key)
+{
+    return (struct bytes){key->data, key->size};
+}
+
+/* ---- places ---- */
+
+enum error_code store_read_place(struct rocksdb_store *store, uint16_t partition,
+                                 const rocksdb_readoptions_t *options,
+                                 struct storage_place *ret_place, struct error *ret_error)
+{
+    const struct store_key key = store_place_key(partition);
+    const struct bytes name = rocksdb_follow_bytes(&key);
+    struct buffer value;
+
+    buffer_init(&value);
+    enum error_code code = store_get(store, STORE_META, options, name, &value, ret_error);
+    if (!code)
+        code = record_place_decode(name, buffer_bytes(&value), ret_place, ret_error);
+    else if (code == ERROR_NOT_FOUND) {
+        *ret_place = (struct storage_place){0};
+        code = ERROR_NONE;
+    }
+    buffer_deinit(&value);
+    return code;
+}
+
+/* Before the first open all places are 0, so none is rewound. */
+enum error_code store_follow_load(struct rocksdb_store *store, struct error *ret_error)
+{
+    for (uint32_t i = 0; i < store->partition_count; i++) {
+        struct store_follow *follow = &store->follows[i];
+        struct storage_place place;
+        const enum error_code code = store_read_place(store, (uint16_t)i, NULL, &place, ret_error);
+
+        if (code)
+            return code;
+        if (place.next < follow->place.next)
+            atomic_store(&follow->is_rewound, true);
+        follow->place = place;
+        atomic_store(&follow->is_follower, place.next > 0);
+    }
+    return ERROR_NONE;
+}
+
+/* Nothing is rewound between the two steps, for that takes commit_lock. A reader may work on links
+ * to the files of its folder, and has places from its open on. */
+enum error_code store_load_place(struct storage *storage, uint16_t partition,
+                                 struct storage_place *ret_place, struct error *ret_error)
+{
+    struct rocksdb_store *store = store_of(storage);
+    enum error_code code;
+
+    assert(partition < store->partition_count);
+    pthread_mutex_lock(&store->commit_lock);
+    code = store->is_reader ? store_enter(store, ret_error) : store_begin_write(store, ret_error);
+    if (!code) {
+        pthread_mutex_lock(&store->write_lock);
+        *ret_place = store->follows[partition].place;
+        pthread_mutex_unlock(&store->write_lock);
+        atomic_store(&store->follows[partition].is_rewound, false);
+        store_leave(store);
+    }
+    pthread_mutex_unlock(&store->commit_lock);
+    return code;
+}
+
+/* ---- the cluster ---- */
+
+enum error_code store_follow_check(const struct rocksdb_store *store, struct error *ret_error)
+{
+    const uint64_t own = store->identity.cluster, wanted = store->options.cluster;
+
+    if (own == 0 || own == wanted)
+        return ERROR_NONE;
+    if (wanted == 0)
+        return error_set(
+            ret_error, ERROR_INVALID,
+            "%.150s follows the log of a cluster, %016llx: start it with the cluster_* "
+            "settings of its node",
+            store->home, (unsigned long long)own);
+    return error_set(
+        ret_error, ERROR_INVALID,
+        "%.150s is of the cluster %016llx, and cluster_name is that of the cluster "
+        "%016llx: move it away, an empty folder gets its copies from the log; or make a "
+        "new cluster of it with --cluster-import",
+        store->home, (unsigned long long)own, (unsigned long long)wanted);
+}
+
+/* Whether the partition has a row; a damaged block counts as one. */
+static bool rocksdb_follow_has_rows(struct rocksdb_store *store, uint16_t partition)
+{
+    const struct store_key from =
+        store_row_key(record_row_key(partition, (struct storage_position){0}));
+    rocksdb_iterator_t *rows =
+        rocksdb_create_iterator_cf(store->db, store->point_options, store->tables[STORE_TIMERS]);
+    struct record_key key;
+    struct bytes at;
+    char *text = NULL;
+
+    rocksdb_iter_seek(rows, from.data, from.size);
+    bool has_rows = rocksdb_iter_valid(rows);
+    if (has_rows) {
+        at.data = rocksdb_iter_key(rows, &at.size);
+        has_rows = store_row_key_parse(at, &key) && key.high >> 48 == partition;
+    } else {
+        rocksdb_iter_get_error(rows, &text);
+        has_rows = text != NULL;
+        rocksdb_free(text);
+    }
+    rocksdb_iter_destroy(rows);
+    return has_rows;
+}
+
+enum error_code store_follow_join(struct rocksdb_store *store, struct error *ret_error)
+{
+    const uint64_t cluster = store->options.cluster;
+
+    for (uint32_t i = 0; i < store->partition_count; i++) {
+        const bool follows = store->follows[i].place.next > 0;
+
+        if (follows && !cluster)
+            return error_set(ret_error, ERROR_INVALID,
+                             "%.150s follows the log of a cluster: start it with the cluster_* "
+                             "settings of its node",
+                             store->home);
+        if (cluster && !follows && rocksdb_follow_has_rows(store, (uint16_t)i))
+            return error_set(
+                ret_error, ERROR_INVALID,
+                "%.150s has timers of a single node, which no cluster reads: put them into "
+                "the log of a new cluster with tickwheeld --cluster-import %.150s, and "
+                "start with an empty data_folder",
+                store->home, store->home);
+    }
+    if (store->identity.cluster == cluster)
+        return ERROR_NONE;
+    store->identity.cluster = cluster;
+    return folder_write_identity(store->home, &store->identity, ret_error);
+}
+
+enum error_code store_follow_refuse(struct rocksdb_store *store,
+                                    struct storage_batch *const *batches, size_t count,
+                                    struct error *ret_error)
+{
+    for (size_t i = 0; i < count; i++)
+        if (atomic_load(&store->follows[batches[i]->partition].is_follower))
+            return error_set(ret_error, ERROR_INVALID,
+                             "partition %u of %s follows the log of a cluster",
+                             batches[i]->partition, store->home);
+    return ERROR_NONE;
+}
+
+/* ---- changes ---- */
+
+enum error_code store_prepare(struct storage *storage, struct storage_batch *const *batches,
+                              size_t count, struct buffer *to, struct error *ret_error)
+{
+    struct rocksdb_store *store = store_of(storage);
+    const uint16_t partition = batches[0]->partition;
+    struct prepare_counts *counts = &store->counts[partition];
+    enum error_code code = store_enter_partition(store, partition, ret_error);
+
+    if (code)
+        return code;
+    pthread_mutex_lock(&store->write_lock);
+    const struct wall trim = counts->trim;
+    if (!prepare_encode(&store->rows, counts, batches, count, to))
+        code = error_set(ret_error, ERROR_NO_MEMORY, "prepare");
+    for (size_t i = code ? 0 : count; i > 0; i--)
+        prepare_take_back(counts, batches[i - 1]);
+    while (tenant_counts_take_changed(&counts->tenant_counts))
+        continue; /* they are as the tables have them */
+    counts->trim = trim;
+    pthread_mutex_unlock(&store->write_lock);
+    store_leave(store);
+    return code;
+}
+
+/* False when out of memory. */
+static bool rocksdb_follow_count(struct prepare_counts *counts, uint16_t partition,
+                                 const struct rowop *op)
+{
+    struct tenant_counts *tenants = &counts->tenant_counts;
+    struct storage_meta meta;
+    struct bytes tenant;
+    uint64_t count = 0;
+
+    if (store_tenant_key_parse(op->key, &partition, &tenant)) {
+        if (op->kind == ROWOP_PUT)
+            record_number_decode(op->key, op->value, &count, NULL);
+        return tenant_counts_add(tenants, tenant,
+                                 (int64_t)(count - tenant_counts_count(tenants, tenant)));
+    }
+    if (!record_meta_decode(partition, op->value, &meta, NULL)) {
+        counts->trim = meta.trim;
+        counts->pending = meta.pending;
+    }
+    return true;
+}
+
+/* What the tables have now is counted. */
+static bool rocksdb_follow_note(struct rocksdb_store *store, uint16_t partition, struct bytes ops,
+                                const struct storage_place *place)
+{
+    struct prepare_counts *counts = &store->counts[partition];
+    bool is_counted = true;
+    struct rowop op;
+
+    pthread_mutex_lock(&store->write_lock);
+    while (rowop_next(&ops, &op))
+        if (op.table == ROWOP_META)
+            is_counted = rocksdb_follow_count(counts, partition, &op) && is_counted;
+    while (tenant_counts_take_changed(&counts->tenant_counts))
+        continue;
+    store->follows[partition].place = *place;
+    pthread_mutex_unlock(&store->write_lock);
+    atomic_store(&store->follows[partition].is_follower, true);
+    return is_counted;
+}
+
+static enum error_code rocksdb_follow_write(struct rocksdb_store *store, uint16_t partition,
+                                            struct bytes ops, const struct storage_place *place,
+                                            struct error *ret_error)
+{
+    const struct store_key key = store_place_key(partition);
+    struct buffer value;
+    enum error_code code = ERROR_NO_MEMORY;
+
+    buffer_init(&value);
+    record_place_encode(&value, rocksdb_follow_bytes(&key), place);
+    if (buffer_failed(&value))
+        return error_set(ret_error, code, "apply");
+    pthread_mutex_lock(&store->apply_lock);
+    rocksdb_writebatch_clear(store->batch);
+    store_apply_add_ops(store, ops);
+    store_batch_put(store->batch, store, STORE_META, rocksdb_follow_bytes(&key),
+                    buffer_bytes(&value));
+    code = store_write(store, store->batch, ret_error);
+    rocksdb_writebatch_clear(store->batch);
+    pthread_mutex_unlock(&store->apply_lock);
+    buffer_deinit(&value);
+    return code;
+}
+
+/* Between store_begin_write and store_leave. */
+static enum error_code rocksdb_follow_apply(struct rocksdb_store *store, uint16_t partition,
+                                            struct bytes body, const struct storage_place *place,
+                                            struct error *ret_error)
+{
+    struct store_follow *follow = &store->follows[partition];
+
+    if (atomic_load(&follow->is_rewound))
+        return error_set(ret_error, ERROR_IO, "%s has lost what the log has: load its place",
+                         store->folder);
+    if (place->next <= follow->place.next && follow->place.copy_end != STORAGE_COPYING)
+        return ERROR_NONE;
+    if (body.size && !prepare_open(&body, partition))
+        return error_set(ret_error, ERROR_CORRUPT, "the changes of partition %u are damaged",
+                         partition);
+    const enum error_code code = rocksdb_follow_write(store, partition, body, place, ret_error);
+    if (code)
+        store->faults |= STORE_REFUSING | (code == ERROR_DISK_FULL ? STORE_FULL : 0u);
+    else if (!rocksdb_follow_note(store, partition, body, place))
+        store->faults |= STORE_REFUSING | STORE_BEHIND; /* it is counted when it is opened again */
+    return code;
+}
+
+enum error_code store_apply(struct storage *storage, uint16_t partition, struct bytes body,
+                            const struct storage_place *place, struct error *ret_error)
+{
+    struct rocksdb_store *store = store_of(storage);
+
+    assert(partition < store->partition_count);
+    pthread_mutex_lock(&store->commit_lock);
+    enum error_code code = store_begin_write(store, ret_error);
+    if (!code) {
+        code = rocksdb_follow_apply(store, partition, body, place, ret_error);
+        store_leave(store);
+        if (store->faults)
+            store_recover(store);
+    }
+    pthread_mutex_unlock(&store->commit_lock);
+    return code;
+}

@@ -1,0 +1,848 @@
+/* rocksdb_open.c - the options of RocksDB, the data folder and its format. */
+#include "store/rocksdb_store.h"
+#include "sys/files.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* The sizes that fit a machine with a gigabyte to spare; docs/storage.md gives the reasons. */
+enum {
+    CACHE_BYTES = 64 << 20,
+    MEMTABLE_BYTES = 32 << 20,
+    MEMTABLE_COUNT = 4,
+    SMALL_MEMTABLE_BYTES = 4 << 20,
+    MEMTABLES_BYTES_MAX = 256 << 20,
+    FORMAT_WITH_LOG = 5,
+    BLOCK_BYTES = 8 << 10,
+    FILE_BYTES = 64 << 20,
+    YOUNG_TABLES = 6,       /* of the first level, merged into the next together */
+    YOUNG_TABLES_SLOW = 30, /* with as many, writes are slowed down */
+    YOUNG_TABLES_STOP = 50, /* and with as many they wait */
+    LEVEL_BYTES = 64 << 20,
+    SYNC_BYTES = 1 << 20,
+    OPEN_FILES_MAX = 256,
+    BACKGROUND_JOBS = 4, /* one flushes, three merge: young tables do not wait for a deep merge */
+    TABLES_MENDED_MAX = 64, /* of tables, by one start */
+    FILTER_BITS = 10,
+    LOG_TO_THE_DAMAGE = 2,     /* kPointInTimeRecovery: the end of a log may be torn */
+    LOG_AROUND_THE_DAMAGE = 3, /* kSkipAnyCorruptedRecords */
+    NAME_HASH_SIZE = 8,        /* at the front of a name's key */
+    EVENT_LOG_BYTES = 1 << 20,
+    EVENT_LOG_COUNT = 3,
+    EVENT_LOG_FATAL = 4,
+    FREE_BYTES_MIN =
+        1 << 20, /* on the disk, to open: this library aborts when a write fails then */
+    SEGMENT_BYTES = 16 << 20,
+};
+
+#define NAME_FILTER_SHARE 0.05 /* of a memtable */
+
+/* What the C interface has no function for.
+ *
+ * Recovery writes the records of the log into files, synced, before anything new is logged. The
+ * end of the log may be in memory only, of a process that was killed or of a sync that failed, and
+ * a later sync would not help it then. If power failed, recovery would stop at that end, and
+ * every record acknowledged into the next log since would be lost.
+ *
+ * After an error RocksDB is not to go on by itself: in this version that can hang for ever, and
+ * closing then hangs too. */
+#define DATABASE_TEXT "avoid_flush_during_recovery=false;max_bgerror_resume_count=0"
+
+/* For versions that compare the records that a compaction reads with the count in the table: a
+ * block that was set aside has fewer. */
+#define UNCOUNTED_TEXT ";compaction_verify_record_count=false"
+
+/* A table that lost its properties cannot say that it is the one of the manifest. */
+#define ANONYMOUS_TEXT ";verify_sst_unique_id_in_manifest=false"
+
+/* Every file is rewritten once a day, so that timers cancelled long before their due time are
+ * dropped too. */
+static const char table_text[] = "periodic_compaction_seconds=86400";
+
+const char *const store_table_names[] = {
+#define X(id, name) name,
+    STORE_TABLE_LIST(X)
+#undef X
+};
+
+/* ---- options ---- */
+
+static void rocksdb_open_set_blocks(rocksdb_options_t *options, rocksdb_cache_t *cache,
+                                    bool has_filter)
+{
+    rocksdb_block_based_table_options_t *blocks = rocksdb_block_based_options_create();
+
+    rocksdb_block_based_options_set_block_size(blocks, BLOCK_BYTES);
+    rocksdb_block_based_options_set_format_version(blocks, 5);
+    rocksdb_block_based_options_set_block_cache(blocks, cache);
+    /* Index and filters grow with the timers on disk: in the cache, in parts, they obey its limit.
+     */
+    rocksdb_block_based_options_set_cache_index_and_filter_blocks(blocks, 1);
+    rocksdb_block_based_options_set_cache_index_and_filter_blocks_with_high_priority(blocks, 1);
+    rocksdb_block_based_options_set_pin_top_level_index_and_filter(blocks, 1);
+    rocksdb_block_based_options_set_pin_l0_filter_and_index_blocks_in_cache(blocks, 1);
+    rocksdb_block_based_options_set_index_type(
+        blocks, rocksdb_block_based_table_index_type_two_level_index_search);
+    if (has_filter) {
+        rocksdb_block_based_options_set_partition_filters(blocks, 1);
+        rocksdb_block_based_options_set_filter_policy(
+            blocks, rocksdb_filterpolicy_create_bloom_full(FILTER_BITS));
+    }
+    rocksdb_options_set_block_based_table_factory(options, blocks);
+    rocksdb_block_based_options_destroy(blocks);
+}
+
+/* The level that takes the young tables is about as large as they are together: each merge is short
+ * then, and creates in a row keep their pace. */
+static void rocksdb_open_set_levels(rocksdb_options_t *options)
+{
+    rocksdb_options_set_compression(options, rocksdb_lz4_compression);
+    rocksdb_options_set_level0_file_num_compaction_trigger(options, YOUNG_TABLES);
+    rocksdb_options_set_level0_slowdown_writes_trigger(options, YOUNG_TABLES_SLOW);
+    rocksdb_options_set_level0_stop_writes_trigger(options, YOUNG_TABLES_STOP);
+    rocksdb_options_set_target_file_size_base(options, FILE_BYTES);
+    rocksdb_options_set_max_bytes_for_level_base(options, LEVEL_BYTES);
+    rocksdb_options_set_level_compaction_dynamic_level_bytes(options, 1);
+}
+
+/* NULL when RocksDB does not know an option of `text`. */
+static rocksdb_options_t *rocksdb_open_options_of(const char *text, struct error *ret_error)
+{
+    rocksdb_options_t *base = rocksdb_options_create(), *options = rocksdb_options_create();
+    char *refusal = NULL;
+
+    rocksdb_get_options_from_string(base, text, options, &refusal);
+    rocksdb_options_destroy(base);
+    if (!refusal)
+        return options;
+    store_failed(ret_error, "options", refusal);
+    rocksdb_options_destroy(options);
+    return NULL;
+}
+
+static rocksdb_options_t *rocksdb_open_table_options(const struct rocksdb_store *store,
+                                                     enum store_table table,
+                                                     struct error *ret_error)
+{
+    rocksdb_options_t *options = rocksdb_open_options_of(table_text, ret_error);
+    size_t memtable_bytes = store->options.memtable_bytes;
+
+    if (!options)
+        return NULL;
+    rocksdb_options_set_write_buffer_size(options, SMALL_MEMTABLE_BYTES);
+    rocksdb_open_set_blocks(options, store->cache,
+                            table != STORE_META && table != STORE_QUARANTINE);
+    rocksdb_open_set_levels(options);
+    rocksdb_options_set_disable_auto_compactions(options, store->is_reader || store->merges_wait);
+    if (table == STORE_TIMERS) {
+        rocksdb_options_set_write_buffer_size(options, memtable_bytes);
+        rocksdb_options_set_max_write_buffer_number(options, MEMTABLE_COUNT);
+        /* Most lookups find their row: the last level, which holds most rows, needs no filter. */
+        rocksdb_options_set_optimize_filters_for_hits(options, 1);
+        rocksdb_options_set_compaction_filter(options, store->row_filter);
+        rocksdb_options_set_merge_operator(options, store_touch_operator_create());
+    }
+    if (table == STORE_MOVED) {
+        rocksdb_options_set_write_buffer_size(options, memtable_bytes / 2);
+        rocksdb_options_set_compaction_filter(options, store->pointer_filter);
+    }
+    if (table == STORE_NAMES) {
+        rocksdb_options_set_write_buffer_size(options, memtable_bytes / 2);
+        rocksdb_options_set_compaction_filter(options, store->name_filter);
+        /* Most names that are looked for are new: a filter of the hashes says so at once. */
+        rocksdb_options_set_prefix_extractor(
+            options, rocksdb_slicetransform_create_fixed_prefix(NAME_HASH_SIZE));
+        rocksdb_options_set_memtable_prefix_bloom_size_ratio(options, NAME_FILTER_SHARE);
+    }
+    return options;
+}
+
+static rocksdb_options_t *rocksdb_open_database_options(const struct rocksdb_store *store,
+                                                        struct error *ret_error)
+{
+    const bool has_anonymous = store->has_anonymous;
+    rocksdb_options_t *options = rocksdb_open_options_of(
+        has_anonymous ? DATABASE_TEXT ANONYMOUS_TEXT UNCOUNTED_TEXT : DATABASE_TEXT UNCOUNTED_TEXT,
+        NULL);
+
+    if (!options) /* older versions do not know the option, and do not compare */
+        options = rocksdb_open_options_of(
+            has_anonymous ? DATABASE_TEXT ANONYMOUS_TEXT : DATABASE_TEXT, ret_error);
+    if (!options)
+        return NULL;
+    rocksdb_options_set_create_if_missing(options, 1);
+    rocksdb_options_set_wal_recovery_mode(options, store->folder_state.lost ? LOG_AROUND_THE_DAMAGE
+                                                                            : LOG_TO_THE_DAMAGE);
+    rocksdb_options_set_create_missing_column_families(options, 1);
+    /* All tables flush together, with the mark in one of them that says how far of the log they
+     * hold. The log keeps about what the memtables hold, so their limit is its limit, too. */
+    rocksdb_options_set_atomic_flush(options, 1);
+    rocksdb_options_set_db_write_buffer_size(options, MEMTABLES_BYTES_MAX);
+    rocksdb_options_set_max_background_jobs(options, BACKGROUND_JOBS);
+    rocksdb_options_set_max_open_files(options, OPEN_FILES_MAX);
+    /* Files of a compaction go to the disk as they are written, not all at their end, where a
+     * commit would have to wait behind them. */
+    rocksdb_options_set_bytes_per_sync(options, SYNC_BYTES);
+    rocksdb_options_set_stats_dump_period_sec(options, 0);
+    rocksdb_options_set_stats_persist_period_sec(options, 0);
+    /* The event log of RocksDB lies on the disk of the data, and a library built with assertions
+     * aborts when it cannot write there any more. */
+    rocksdb_options_set_info_log_level(options, EVENT_LOG_FATAL);
+    rocksdb_options_set_max_log_file_size(options, EVENT_LOG_BYTES);
+    rocksdb_options_set_keep_log_file_num(options, EVENT_LOG_COUNT);
+    return options;
+}
+
+/* ---- the folder ---- */
+
+bool store_find_table(const char *name, enum store_table *ret_table)
+{
+    for (size_t i = 0; i < STORE_TABLE_COUNT; i++)
+        if (strcmp(store_table_names[i], name) == 0) {
+            *ret_table = (enum store_table)i;
+            return true;
+        }
+    return false;
+}
+
+/* A table that we do not know belongs to a newer version. A folder without a database has none. */
+static enum error_code rocksdb_open_check_tables(const rocksdb_options_t *options,
+                                                 const char *folder, struct error *ret_error)
+{
+    char *text = NULL;
+    size_t count = 0;
+    char **names = rocksdb_list_column_families(options, folder, &count, &text);
+
+    rocksdb_free(text); /* whatever is wrong, opening says it better */
+    enum error_code code = ERROR_NONE;
+    enum store_table known;
+    for (size_t i = 0; i < count && !code; i++)
+        if (!store_find_table(names[i], &known))
+            code = error_set(ret_error, ERROR_INVALID,
+                             "%s was made by a newer version: it has a table \"%s\"", folder,
+                             names[i]);
+    rocksdb_list_column_families_destroy(names, count);
+    return code;
+}
+
+static enum error_code rocksdb_open_failed(struct rocksdb_store *store, struct error *ret_error,
+                                           char *text)
+{
+    const char *folder = store->folder;
+
+    rocksdb_block_note(store, text);
+    if (strncmp(text, "Corruption", strlen("Corruption")) == 0) {
+        error_set(ret_error, ERROR_CORRUPT, "%s is damaged; restore a backup. %s", folder, text);
+        rocksdb_free(text);
+        return ERROR_CORRUPT;
+    }
+    if (strstr(text, "LOCK")) {
+        rocksdb_free(text);
+        return error_set(ret_error, ERROR_IO, "%s is in use by another process", folder);
+    }
+    return store_failed(ret_error, "open", text);
+}
+
+static rocksdb_t *rocksdb_open_database(struct rocksdb_store *store,
+                                        const rocksdb_options_t *database,
+                                        rocksdb_options_t *const tables[STORE_TABLE_COUNT],
+                                        char **ret_text)
+{
+    const rocksdb_options_t *const *options = (const rocksdb_options_t *const *)tables;
+
+    if (store->is_looking || (store->is_reader && !store->has_shadow))
+        return rocksdb_open_for_read_only_column_families(database, store->folder,
+                                                          STORE_TABLE_COUNT, store_table_names,
+                                                          options, store->tables, 0, ret_text);
+    return rocksdb_open_column_families(database, store->folder, STORE_TABLE_COUNT,
+                                        store_table_names, options, store->tables, ret_text);
+}
+
+static enum error_code rocksdb_open_tables(struct rocksdb_store *store, struct error *ret_error)
+{
+    rocksdb_options_t *database = rocksdb_open_database_options(store, ret_error),
+                      *tables[STORE_TABLE_COUNT];
+    enum error_code code =
+        database ? rocksdb_open_check_tables(database, store->folder, ret_error) : ERROR_IO;
+
+    for (size_t i = 0; i < STORE_TABLE_COUNT; i++) {
+        tables[i] = rocksdb_open_table_options(store, (enum store_table)i, ret_error);
+        if (!tables[i])
+            code = ERROR_IO;
+    }
+    if (!code) {
+        char *text = NULL;
+        store->db = rocksdb_open_database(store, database, tables, &text);
+        if (text) {
+            store->db = NULL;
+            code = rocksdb_open_failed(store, ret_error, text);
+        }
+    }
+    for (size_t i = 0; i < STORE_TABLE_COUNT; i++)
+        if (tables[i])
+            rocksdb_options_destroy(tables[i]);
+    if (database)
+        rocksdb_options_destroy(database);
+    return code;
+}
+
+/* ---- the format ---- */
+
+/* Reads a number of the meta table; ERROR_NOT_FOUND when it is not there. */
+static enum error_code rocksdb_open_load_number(struct rocksdb_store *store, struct bytes name,
+                                                uint64_t *ret_number, struct error *ret_error)
+{
+    struct buffer value;
+
+    buffer_init(&value);
+    enum error_code code = store_get(store, STORE_META, NULL, name, &value, ret_error);
+    if (!code)
+        code = record_number_decode(name, buffer_bytes(&value), ret_number, ret_error);
+    buffer_deinit(&value);
+    return code;
+}
+
+/* False when out of memory. */
+static bool rocksdb_open_put_number(struct rocksdb_store *store, struct bytes name, uint64_t number)
+{
+    buffer_clear(&store->scratch);
+    record_number_encode(&store->scratch, name, number);
+    if (buffer_failed(&store->scratch))
+        return false;
+    store_batch_put(store->batch, store, STORE_META, name, buffer_bytes(&store->scratch));
+    return true;
+}
+
+/* Begins the log of tables that have none, and writes the numbers into files: from then on the
+ * tables need their log. Before, a start repeats this. Other tables have nothing that is not in
+ * files. */
+static enum error_code rocksdb_open_write_numbers(struct rocksdb_store *store,
+                                                  struct error *ret_error)
+{
+    enum error_code code = store->log ? ERROR_NONE : store_log_begin(store, 1, ret_error);
+
+    if (!code)
+        code = store_write(store, store->batch, ret_error);
+    if (code)
+        return code;
+    rocksdb_flushoptions_t *options = rocksdb_flushoptions_create();
+    rocksdb_flushoptions_set_wait(options, 1);
+    char *text = NULL;
+    rocksdb_flush_cf(store->db, options, store->tables[STORE_META], &text);
+    rocksdb_flushoptions_destroy(options);
+    if (text)
+        return store_access_failed(store, ret_error, "open", text);
+    store->format = RECORD_FORMAT;
+    return ERROR_NONE;
+}
+
+/* The first thing written to a new folder; a folder that lost power before has no timers either. */
+static enum error_code rocksdb_open_write_format(struct rocksdb_store *store,
+                                                 struct error *ret_error)
+{
+    rocksdb_writebatch_clear(store->batch);
+    if (!rocksdb_open_put_number(store, STORE_KEY_FORMAT, RECORD_FORMAT) ||
+        !rocksdb_open_put_number(store, STORE_KEY_PARTITIONS, store->partition_count) ||
+        !rocksdb_open_put_number(store, STORE_KEY_CORRUPT, 0))
+        return error_set(ret_error, ERROR_NO_MEMORY, "open");
+    return rocksdb_open_write_numbers(store, ret_error);
+}
+
+static bool rocksdb_open_make_counts(struct rocksdb_store *store, uint16_t count)
+{
+    store->counts = calloc((size_t)count + 1, sizeof(*store->counts));
+    store->follows = calloc((size_t)count + 1, sizeof(*store->follows));
+    store->partition_count = store->counts && store->follows ? count : 0;
+    for (size_t i = 0; i < store->partition_count; i++)
+        tenant_counts_init(&store->counts[i].tenant_counts);
+    return store->counts && store->follows;
+}
+
+/* A read-only check uses the partition count of the folder. */
+static enum error_code rocksdb_open_adopt_partitions(struct rocksdb_store *store, uint64_t count,
+                                                     struct error *ret_error)
+{
+    if (count == 0 || count > UINT16_MAX)
+        return error_set(ret_error, ERROR_CORRUPT, "%s has %llu partitions", store->folder,
+                         (unsigned long long)count);
+    free(store->counts); /* of no partition yet */
+    free(store->follows);
+    return rocksdb_open_make_counts(store, (uint16_t)count)
+               ? ERROR_NONE
+               : error_set(ret_error, ERROR_NO_MEMORY, "open");
+}
+
+/* The folder of an older version: from now on that one refuses it, for it could not read all of it.
+ * RocksDB has brought the content of its own log into files when it opened. */
+static enum error_code rocksdb_open_raise_format(struct rocksdb_store *store,
+                                                 struct error *ret_error)
+{
+    rocksdb_writebatch_clear(store->batch);
+    if (!rocksdb_open_put_number(store, STORE_KEY_FORMAT, RECORD_FORMAT))
+        return error_set(ret_error, ERROR_NO_MEMORY, "open");
+    return rocksdb_open_write_numbers(store, ret_error);
+}
+
+static enum error_code rocksdb_open_check_format(struct rocksdb_store *store,
+                                                 struct error *ret_error)
+{
+    enum error_code code =
+        rocksdb_open_load_number(store, STORE_KEY_FORMAT, &store->format, ret_error);
+
+    if (code == ERROR_NOT_FOUND && (store->is_reader || store->is_looking))
+        return error_set(ret_error, ERROR_INVALID, "%s is no data folder of tickwheeld",
+                         store->folder);
+    if (code == ERROR_NOT_FOUND)
+        return rocksdb_open_write_format(store, ret_error);
+    if (code)
+        return code;
+    if (store->format > RECORD_FORMAT)
+        return error_set(ret_error, ERROR_INVALID,
+                         "%s was made by a newer version: its format is %llu, ours %d",
+                         store->folder, (unsigned long long)store->format, RECORD_FORMAT);
+    uint64_t partitions, corrupt;
+    if ((code = rocksdb_open_load_number(store, STORE_KEY_PARTITIONS, &partitions, ret_error)) ||
+        (code = rocksdb_open_load_number(store, STORE_KEY_CORRUPT, &corrupt, ret_error)))
+        return code;
+    if (!store->options.partition_count)
+        code = rocksdb_open_adopt_partitions(store, partitions, ret_error);
+    else if (partitions != store->partition_count)
+        return error_set(ret_error, ERROR_INVALID,
+                         "%s was made with %llu partitions and cannot be opened with %u",
+                         store->folder, (unsigned long long)partitions, store->partition_count);
+    atomic_store_explicit(&store->corrupt_count, corrupt, memory_order_relaxed);
+    return code;
+}
+
+/* Damaged metadata is reported when it is loaded; to the trim it counts as missing, since a range
+ * that begins too early drops nothing more. */
+static enum error_code rocksdb_open_load_trims(struct rocksdb_store *store, struct error *ret_error)
+{
+    for (uint32_t i = 0; i < store->partition_count; i++) {
+        struct storage_meta meta = {0};
+        enum error_code code = store_load_meta(store, (uint16_t)i, &meta, ret_error);
+
+        if (code && code != ERROR_CORRUPT)
+            return code;
+        store->counts[i].trim = meta.trim;
+        store->counts[i].pending = meta.pending;
+    }
+    return ERROR_NONE;
+}
+
+/* One record of a tenant's count. CORRUPT: it is damaged. */
+static enum error_code rocksdb_open_load_tenant(struct rocksdb_store *store, struct bytes key,
+                                                struct bytes value)
+{
+    if (key.size <= STORE_TENANT_SIZE)
+        return ERROR_CORRUPT;
+    struct bytes name = {key.data + STORE_TENANT_SIZE, key.size - STORE_TENANT_SIZE};
+    uint64_t partition = get_be(key.data + 1, 2);
+    uint64_t count;
+    if (partition >= store->partition_count || !tenant_is_valid(name) ||
+        record_number_decode(key, value, &count, NULL))
+        return ERROR_CORRUPT;
+    return tenant_counts_add(&store->counts[partition].tenant_counts, name, (int64_t)count)
+               ? ERROR_NONE
+               : ERROR_NO_MEMORY;
+}
+
+/* A live row counts for its tenant; a damaged row is not counted. */
+static enum error_code rocksdb_open_count_row(struct rocksdb_store *store, struct bytes key_text,
+                                              struct bytes value)
+{
+    struct record_key key;
+    struct timer view;
+
+    if (!store_row_key_parse(key_text, &key) || record_row_decode(key, value, &view, NULL) ||
+        timer_is_final(view.state) || view.id.partition >= store->partition_count)
+        return ERROR_NONE;
+    return tenant_counts_add(&store->counts[view.id.partition].tenant_counts, view.texts.tenant, 1)
+               ? ERROR_NONE
+               : ERROR_NO_MEMORY;
+}
+
+static void rocksdb_open_clear_tenant_counts(struct rocksdb_store *store)
+{
+    for (size_t i = 0; i < store->partition_count; i++)
+        tenant_counts_clear(&store->counts[i].tenant_counts);
+}
+
+/* Walks the table from the prefix on, as long as keys have it. */
+static enum error_code rocksdb_open_walk(
+    struct rocksdb_store *store, enum store_table table, struct bytes prefix,
+    enum error_code (*visit)(struct rocksdb_store *, struct bytes key, struct bytes value),
+    struct error *ret_error)
+{
+    rocksdb_iterator_t *iterator =
+        rocksdb_create_iterator_cf(store->db, store->point_options, store->tables[table]);
+    enum error_code code = ERROR_NONE;
+
+    for (rocksdb_iter_seek(iterator, prefix.data, prefix.size);
+         !code && rocksdb_iter_valid(iterator); rocksdb_iter_next(iterator)) {
+        struct bytes key;
+
+        key.data = rocksdb_iter_key(iterator, &key.size);
+        struct bytes value;
+        value.data = rocksdb_iter_value(iterator, &value.size);
+        if (!bytes_has_prefix(key, prefix))
+            break;
+        code = visit(store, key, value);
+    }
+    char *text = NULL;
+    rocksdb_iter_get_error(iterator, &text);
+    rocksdb_iter_destroy(iterator);
+    if (text)
+        return store_access_failed(store, ret_error, "read", text);
+    return code ? error_set(ret_error, code, "open: the timers of tenants") : ERROR_NONE;
+}
+
+/* When a count is damaged all are made anew, from the rows: slow, and right. */
+static enum error_code rocksdb_open_load_tenant_counts(struct rocksdb_store *store,
+                                                       struct error *ret_error)
+{
+    rocksdb_open_clear_tenant_counts(store);
+    enum error_code code = rocksdb_open_walk(store, STORE_META, BYTES(STORE_TENANT_PREFIX),
+                                             rocksdb_open_load_tenant, ret_error);
+    if (code == ERROR_CORRUPT) {
+        rocksdb_open_clear_tenant_counts(store);
+        return rocksdb_open_walk(store, STORE_TIMERS, BYTES(""), rocksdb_open_count_row, ret_error);
+    }
+    for (size_t i = 0; i < store->partition_count; i++)
+        while (tenant_counts_take_changed(&store->counts[i].tenant_counts))
+            continue; /* the disk has them */
+    return code;
+}
+
+/* ---- opening ---- */
+
+void store_close_database(struct rocksdb_store *store)
+{
+    if (!store->db)
+        return;
+    for (size_t i = 0; i < STORE_TABLE_COUNT; i++)
+        rocksdb_column_family_handle_destroy(store->tables[i]);
+    rocksdb_close(store->db);
+    store->db = NULL;
+}
+
+enum error_code store_open_database(struct rocksdb_store *store, struct error *ret_error)
+{
+    enum error_code code = rocksdb_open_tables(store, ret_error);
+
+    if (!code)
+        code = rocksdb_open_check_format(store, ret_error);
+    const bool may_raise = !store->is_reader && !store->is_looking;
+    if (!code && may_raise && store->format < FORMAT_WITH_LOG)
+        code = rocksdb_open_raise_format(store, ret_error); /* it makes the log */
+    if (!code && store->format >= FORMAT_WITH_LOG)
+        code = store_log_follow(store, ret_error);
+    if (!code && may_raise && store->format < RECORD_FORMAT)
+        code = rocksdb_open_raise_format(store, ret_error);
+    if (!code)
+        code = rocksdb_open_load_trims(store, ret_error);
+    if (!code)
+        code = rocksdb_open_load_tenant_counts(store, ret_error);
+    if (!code)
+        code = store_follow_load(store, ret_error);
+    store->errors_seen = 0;
+    if (code)
+        store_close_database(store);
+    return code;
+}
+
+/* A damaged table that cannot be mended, and is met by the first reads, is a damaged folder. */
+static enum error_code rocksdb_open_first(struct rocksdb_store *store, struct error *ret_error)
+{
+    enum error_code code = rocksdb_block_load(store, ret_error);
+
+    if (code)
+        return code;
+    struct error cause = {.text = ""};
+    unsigned mends = 0;
+    do
+        code = store_open_database(store, &cause);
+    while (code && mends++ < TABLES_MENDED_MAX && rocksdb_block_set_aside(store));
+    if (!code)
+        return ERROR_NONE;
+    const char *text = strstr(cause.text, "Corruption");
+    if (code == ERROR_IO && text)
+        return error_set(ret_error, ERROR_CORRUPT, "%s is damaged; restore a backup. %s",
+                         store->folder, text);
+    if (code == ERROR_CORRUPT && !text && !strstr(cause.text, "restore a backup"))
+        return error_set(ret_error, ERROR_CORRUPT,
+                         "%s is damaged; restore a backup. Its format: %s", store->folder,
+                         cause.text);
+    if (ret_error)
+        *ret_error = cause;
+    return code;
+}
+
+static void rocksdb_open_store_init_locks(struct rocksdb_store *store)
+{
+    pthread_rwlockattr_t kind;
+
+    /* Prefer writers: readers without a gap between them would keep the database from being opened
+     * again. */
+    pthread_rwlockattr_init(&kind);
+    pthread_rwlockattr_setkind_np(&kind, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
+    pthread_rwlock_init(&store->open_lock, &kind);
+    pthread_rwlockattr_destroy(&kind);
+    pthread_mutex_init(&store->commit_lock, NULL);
+    pthread_mutex_init(&store->write_lock, NULL);
+    pthread_mutex_init(&store->apply_lock, NULL);
+    store_queue_init(&store->queue);
+    pthread_mutex_init(&store->block_lock, NULL);
+}
+
+static bool rocksdb_open_store_init(struct rocksdb_store *store,
+                                    const struct rocksdb_options *options)
+{
+    store->storage.ops = &store_ops;
+    store->folder_lock = store->reached = -1;
+    store->options = *options;
+    if (!options->memtable_bytes)
+        store->options.memtable_bytes = MEMTABLE_BYTES;
+    if (!options->segment_bytes)
+        store->options.segment_bytes = SEGMENT_BYTES;
+    store->retention.retain_ms = options->retain_ms;
+    rocksdb_open_store_init_locks(store);
+    buffer_init(&store->scratch);
+    store->home = strdup(options->folder);
+    store->folder = strdup(options->folder);
+    store->cache =
+        rocksdb_cache_create_lru(options->cache_bytes ? options->cache_bytes : CACHE_BYTES);
+    store->row_filter = store_row_filter_create(&store->retention);
+    store->pointer_filter = store_pointer_filter_create(&store->retention);
+    store->name_filter = store_name_filter_create(&store->retention);
+    store->batch = rocksdb_writebatch_create();
+    store->point_options = rocksdb_readoptions_create();
+    store->write_options = rocksdb_writeoptions_create();
+    rocksdb_writeoptions_disable_WAL(store->write_options, 1);
+    return rocksdb_open_make_counts(store, options->partition_count) && store->home &&
+           store->folder;
+}
+
+/* A backup gets its log, which begins behind its tables, before anything else in it changes: a
+ * start that is killed meanwhile leaves the backup. */
+static enum error_code rocksdb_open_begin_log(struct rocksdb_store *store, struct error *ret_error)
+{
+    store->is_looking = true;
+    enum error_code code = rocksdb_open_first(store, ret_error);
+    store_close_database(store);
+    store->is_looking = false;
+    const uint64_t begin = store->applied + 1;
+    if (!code && store->format >= FORMAT_WITH_LOG)
+        code = store_log_begin(store, begin, ret_error);
+    return code;
+}
+
+/* A database that has no FOLDER and no table of ours is that of another program: an open would add
+ * tables to it. */
+static enum error_code rocksdb_open_check_owner(struct rocksdb_store *store,
+                                                struct error *ret_error)
+{
+    const struct folder_state *state = &store->folder_state;
+    rocksdb_options_t *options;
+    bool is_ours = store->identity.is_known;
+    char *text = NULL;
+    size_t count = 0;
+
+    if (!is_ours && !state->is_new) {
+        options = rocksdb_options_create();
+        char **names = rocksdb_list_column_families(options, store->folder, &count, &text);
+        is_ours = text != NULL; /* it is damaged, as opening it says better */
+        for (size_t i = 0; i < count; i++)
+            is_ours |= strcmp(names[i], store_table_names[STORE_TIMERS]) == 0;
+        if (names)
+            rocksdb_list_column_families_destroy(names, count);
+        rocksdb_free(text);
+        rocksdb_options_destroy(options);
+        return is_ours ? ERROR_NONE
+                       : error_set(ret_error, ERROR_INVALID,
+                                   "%.200s holds the database of another program, and is left as "
+                                   "it is: set data_folder to an empty folder or a new one",
+                                   store->folder);
+    }
+    if (is_ours || !state->has_strangers)
+        return ERROR_NONE;
+    return error_set(ret_error, ERROR_INVALID,
+                     "%.200s holds other files, such as %s, and is left as it is: set data_folder "
+                     "to an empty folder or a new one",
+                     store->folder, state->stranger);
+}
+
+/* From here on the folder is ours, whatever interrupts the start. */
+static enum error_code rocksdb_open_take_folder(struct rocksdb_store *store,
+                                                struct error *ret_error)
+{
+    const enum error_code code = files_make_private(store->folder, ret_error);
+
+    if (code || !store->folder_state.is_new)
+        return code;
+    store->identity = (struct folder_identity){.is_known = true, .cluster = store->options.cluster};
+    return folder_write_identity(store->folder, &store->identity, ret_error);
+}
+
+/* Fits the sizes to the disk, and gives up the ballast if that is what opening needs. */
+static enum error_code rocksdb_open_prepare_disk(struct rocksdb_store *store,
+                                                 struct error *ret_error)
+{
+    struct ballast_sizes sizes = {store->options.memtable_bytes, store->options.segment_bytes};
+    uint64_t disk_bytes = UINT64_MAX, free_bytes = UINT64_MAX;
+    char spare[PATH_MAX];
+
+    if ((size_t)snprintf(spare, sizeof(spare), "%s/" FOLDER_SPARE_NAME, store->home) >=
+        sizeof(spare))
+        return error_set(ret_error, ERROR_IO, "a path of %zu bytes", strlen(store->home));
+
+    files_disk_bytes(store->home, &disk_bytes, NULL);
+    files_free_bytes(store->home, &free_bytes, NULL);
+    sizes = ballast_fit(sizes, disk_bytes);
+    store->options.memtable_bytes = sizes.memtable_bytes;
+    store->options.segment_bytes = sizes.segment_bytes;
+    if (!ballast_init(&store->ballast, store->home, sizes))
+        return error_set(ret_error, ERROR_NO_MEMORY, "open");
+    if (free_bytes < ballast_floor(&store->ballast))
+        free_bytes += ballast_release(&store->ballast);
+    /* The next file of the log can be made again when there is room. */
+    if (free_bytes < FREE_BYTES_MIN && !files_remove(spare, NULL))
+        files_free_bytes(store->home, &free_bytes, NULL);
+    if (free_bytes >= FREE_BYTES_MIN)
+        return ERROR_NONE;
+    return error_set(ret_error, ERROR_DISK_FULL,
+                     "%s: the disk is full: %llu bytes are free, a start needs %d", store->home,
+                     (unsigned long long)free_bytes, FREE_BYTES_MIN);
+}
+
+/* Makes the folder, locks it, and looks at it before RocksDB does. A damaged folder, or a folder
+ * of others, is refused before anything is changed. */
+static enum error_code rocksdb_open_prepare_folder(struct rocksdb_store *store,
+                                                   struct error *ret_error)
+{
+    struct folder_state *state = &store->folder_state;
+    enum error_code code = files_make_folder(store->folder, ret_error);
+
+    if (!code)
+        code =
+            files_lock_folder(store->folder, FILES_LOCK_EXCLUSIVE, &store->folder_lock, ret_error);
+    if (!code)
+        code = folder_identify(store->folder, &store->identity, ret_error);
+    if (!code)
+        code = folder_look(store->folder, state, ret_error);
+    if (!code)
+        code = rocksdb_open_check_owner(store, ret_error);
+    if (!code)
+        code = store_follow_check(store, ret_error);
+    if (!code && state->has_loss && store->options.damage == ROCKSDB_DAMAGE_REFUSE)
+        code = error_set(ret_error, ERROR_CORRUPT,
+                         "%s; restore a backup, or set storage_damage = skip to start without what "
+                         "it cost",
+                         state->loss.text);
+    if (!code)
+        code = rocksdb_open_prepare_disk(store, ret_error);
+    if (!code)
+        code = rocksdb_open_take_folder(store, ret_error);
+    if (!code && state->has_no_log)
+        code = rocksdb_open_begin_log(store, ret_error);
+    return code ? code : folder_unseal(store->folder, ret_error);
+}
+
+/* A reader applies the records that the tables lack to tables of links. */
+static enum error_code rocksdb_open_shadow(struct rocksdb_store *store, struct error *ret_error)
+{
+    store_close_database(store);
+    store->faults = 0;
+    const enum error_code code = rocksdb_block_begin_shadow(store, ret_error);
+    return code ? code : rocksdb_open_first(store, ret_error);
+}
+
+enum error_code store_open_to_read(const char *folder, struct rocksdb_store **ret_store,
+                                   struct error *ret_error)
+{
+    const struct rocksdb_options options = {.folder = folder, .retain_ms = UINT64_MAX};
+    struct rocksdb_store *store = calloc(1, sizeof(*store));
+
+    if (!store)
+        return error_set(ret_error, ERROR_NO_MEMORY, "open");
+    if (!rocksdb_open_store_init(store, &options)) {
+        store_close(store);
+        return error_set(ret_error, ERROR_NO_MEMORY, "open");
+    }
+    store->is_reader = true;
+    enum error_code code =
+        files_lock_folder(folder, FILES_LOCK_SHARED, &store->folder_lock, ret_error);
+    if (!code)
+        code = folder_identify(folder, &store->identity, ret_error);
+    if (!code)
+        code = folder_look(folder, &store->folder_state, ret_error);
+    if (!code && store->folder_state.is_new)
+        code = error_set(ret_error, ERROR_INVALID, "%s is no data folder: there is no database",
+                         folder);
+    if (!code)
+        code = rocksdb_open_check_owner(store, ret_error);
+    if (!code) {
+        code = rocksdb_open_first(store, ret_error);
+        if (!code && store->faults & STORE_BEHIND)
+            code = rocksdb_open_shadow(store, ret_error);
+        if (code && store->folder_state.has_loss) /* which is the cause */
+            code = error_set(ret_error, ERROR_CORRUPT, "%s", store->folder_state.loss.text);
+    }
+    if (code)
+        store_close(store);
+    else
+        *ret_store = store;
+    return code;
+}
+
+/* A refused start leaves the mark of the clean stop that it removed: no damage happened since, and
+ * the next start must notice damage that happens from now on. RocksDB may have replaced files. */
+static void rocksdb_open_seal_again(struct rocksdb_store *store)
+{
+    store_close_database(store);
+    if (store->folder_state.was_closed)
+        folder_seal(store->folder, NULL);
+}
+
+/* The start after one that passed over damage is not refused: closing the database brings what is
+ * left into files. */
+static enum error_code rocksdb_open_renew_log(struct rocksdb_store *store, struct error *ret_error)
+{
+    store_close_database(store);
+    const enum error_code code = store_open_database(store, ret_error);
+    return code ? code : store_log_renew(store, ret_error);
+}
+
+enum error_code rocksdb_storage_open(const struct rocksdb_options *options,
+                                     struct storage **ret_storage, struct error *ret_error)
+{
+    struct rocksdb_store *store = calloc(1, sizeof(*store));
+
+    if (!store)
+        return error_set(ret_error, ERROR_NO_MEMORY, "open");
+    enum error_code code = rocksdb_open_store_init(store, options)
+                               ? rocksdb_open_prepare_folder(store, ret_error)
+                               : error_set(ret_error, ERROR_NO_MEMORY, "open");
+    if (!code) {
+        code = rocksdb_open_first(store, ret_error);
+        if (!code && store->folder_state.has_loss)
+            code = rocksdb_open_renew_log(store, ret_error);
+        if (!code)
+            code = store_follow_join(store, ret_error);
+        if (!code) /* of the log of an older version */
+            code = folder_unmark_live(store->folder, ret_error);
+        if (!code)
+            code = store_queue_start(store, ret_error);
+        if (code)
+            rocksdb_open_seal_again(store);
+    }
+    if (code) {
+        store_close(store);
+        return code;
+    }
+    struct storage_stats stats;
+    storage_stats(&store->storage, &stats); /* makes the ballast */
+    *ret_storage = &store->storage;
+    return ERROR_NONE;
+}

@@ -1,0 +1,381 @@
+/*
+ * rocksdb_store.h - the inside of the embedded storage, shared by its files.
+ *
+ *   rocksdb.c          commits, metas, statistics, closing
+ *   rocksdb_log.c      the log, and how a start follows it
+ *   rocksdb_apply.c    records of the log on their way into the tables
+ *   rocksdb_follow.c   partitions that follow a log which is not the folder's own
+ *   rocksdb_open.c     options, the data folder and its format
+ *   rocksdb_read.c     scans, finding one, and setting damaged records aside
+ *   rocksdb_block.c    mending damaged tables
+ *   ballast.c          disk space that is held back
+ *   rocksdb_filter.c   which records a compaction drops, and touches
+ *   rocksdb_folder.c   the files, before the database is opened
+ *   rocksdb_backup.c   copies while it runs
+ *   rocksdb_check.c    looking through all of a folder that is at rest
+ */
+#ifndef TICKWHEEL_STORE_ROCKSDB_STORE_H
+#define TICKWHEEL_STORE_ROCKSDB_STORE_H
+
+#include "log/log.h"
+#include "store/ballast.h"
+#include "store/prepare.h"
+#include "store/rocksdb.h"
+#include "store/rocksdb_folder.h"
+#include "store/store_key.h"
+#include "store/tablefile.h"
+
+#include <pthread.h>
+#include <rocksdb/c.h>
+#include <stdatomic.h>
+
+/* X(id, name of the column family): the name "default" is RocksDB's, and must be there. */
+#define STORE_TABLE_LIST(X)                                                                   \
+    X(META, "default")          /* beside the timers: format, counters, partition metadata */ \
+    X(TIMERS, "timers")         /* rows by position */                                        \
+    X(MOVED, "moved")           /* pointers by serial */                                      \
+    X(NAMES, "names")           /* entries of names */                                        \
+    X(QUARANTINE, "quarantine") /* damaged records: a letter for their table, then their key */
+
+enum store_table {
+#define X(id, name) STORE_##id,
+    STORE_TABLE_LIST(X)
+#undef X
+        STORE_TABLE_COUNT
+};
+
+/* The names of the column families, by enum store_table. */
+extern const char *const store_table_names[];
+
+/* False: no table has this name. */
+bool store_find_table(const char *name, enum store_table *ret_table);
+
+/* Keys of the meta table that are not of a partition. */
+#define STORE_KEY_FORMAT     BYTES("format")
+#define STORE_KEY_PARTITIONS BYTES("partitions")
+#define STORE_KEY_CORRUPT    BYTES("corrupt")
+#define STORE_KEY_APPLIED    BYTES("applied")
+
+/* Why commits are refused, and reads, too, with those that make STORE_NOT_WHOLE; 0: they are not.
+ * Bits: a log and a database that fail, fail together. */
+enum store_fault {
+    STORE_IN_DOUBT = 1, /* an append failed: whether its records are in the log is not known */
+    STORE_REFUSING = 2, /* the database takes no writes: it must be opened again */
+    STORE_FULL = 4,     /* and that needs room on the disk */
+    STORE_BEHIND = 8,   /* the tables lack records of the log, or the database is closed */
+};
+
+#define STORE_NOT_WHOLE ((unsigned)(STORE_IN_DOUBT | STORE_BEHIND))
+
+/* Records that are in the log, on their way into the tables: each with its offset (8 bytes) and the
+ * size of its body (4) before the body. */
+struct store_queue {
+    pthread_mutex_t lock;
+    pthread_cond_t wakes, trims; /* of the apply thread and of the trim thread */
+    struct buffer waiting;       /* guarded by lock */
+    size_t wake_bytes; /* size of `waiting` at which the apply thread is woken; guarded by lock */
+    uint64_t untrimmed_bytes; /* appended since the log was trimmed; guarded by lock */
+    bool wants_trim;          /* guarded by lock */
+    bool is_ending;           /* guarded by lock */
+    bool has_apply_thread, has_trim_thread;
+    pthread_t apply_thread, trim_thread;
+    atomic_size_t bytes; /* of both buffers, without those that the tables have */
+
+    /* Guarded by apply_lock. */
+    struct buffer taken; /* from `waiting` */
+    size_t taken_done;   /* of its bytes: those in the tables */
+};
+
+/* A partition and the log that it follows, which is not the folder's own. */
+struct store_follow {
+    struct storage_place place; /* guarded by write_lock */
+    atomic_bool is_follower;    /* its place is not 0 */
+    atomic_bool is_rewound;     /* the database was opened again with an older place */
+};
+
+/* How long final records are kept: the only fact that a compaction needs. */
+struct store_retention {
+    uint64_t retain_ms;
+};
+
+/* Damage in a table, as RocksDB tells of it. */
+struct store_block {
+    bool is_met;                  /* false: there is none */
+    char name[FOLDER_NAME_SIZE];  /* of its file; empty: not known */
+    struct tablefile_block block; /* size 0: not known */
+};
+
+struct rocksdb_store {
+    struct storage storage; /* first: the caller's view of it */
+    struct rocksdb_options options;
+    rocksdb_cache_t *cache;
+    rocksdb_compactionfilter_t *row_filter, *pointer_filter, *name_filter;
+    struct store_retention retention; /* the filters point to it */
+    rocksdb_writeoptions_t *write_options;
+    rocksdb_readoptions_t *point_options; /* for single records, without a snapshot */
+    char *home;                           /* the data folder */
+    char *folder;   /* of the files of RocksDB: the data folder, or a reader's links to its files */
+    bool is_reader; /* it changes nothing in the folder */
+    bool is_looking;                  /* at tables whose log is not made yet */
+    bool has_shadow;                  /* and `folder` is one of links */
+    bool has_mended;                  /* a damaged table */
+    int folder_lock;                  /* from files_lock_folder; -1: none */
+    struct folder_state folder_state; /* as it was found */
+    struct folder_identity identity;  /* as FOLDER has it */
+    bool merges_wait; /* opened while the disk was full: a merge would take what flushes need */
+    struct ballast ballast; /* changed with commit_lock, or before the threads start */
+    uint16_t partition_count;
+    uint64_t format; /* of the folder; 0: it is new */
+    _Atomic uint64_t corrupt_count;
+
+    /* Held to read by every call, to write only while the database is closed and opened again.
+     * Always taken before write_lock. */
+    pthread_rwlock_t open_lock;
+    rocksdb_t *db; /* NULL: it could not be opened again */
+    rocksdb_column_family_handle_t *tables[STORE_TABLE_COUNT];
+    uint64_t errors_seen;    /* that RocksDB counted, after which it took a write */
+    _Atomic unsigned faults; /* of enum store_fault */
+
+    /* Held by a commit, and by every thread that opens the database again. Taken before
+     * open_lock. */
+    pthread_mutex_t commit_lock;
+    struct instant recovered_at; /* when a reader tried last; guarded by commit_lock */
+
+    pthread_mutex_t block_lock;           /* guards what follows */
+    struct store_block block;             /* met last */
+    uint64_t blocks_aside, block_records; /* mended, and lost so, since the folder was made */
+    bool has_anonymous;                   /* a table lost its properties */
+    char block_found[STORAGE_FOUND_SIZE]; /* the last of them, in words */
+
+    /* The committing thread's; guarded by write_lock. */
+    pthread_mutex_t write_lock;
+    struct prepare_counts *counts; /* [partition_count]: as the log has them */
+    struct store_follow *follows;  /* [partition_count] */
+    struct log *log;
+    int reached; /* descriptor of REACHED; -1: none */
+    struct log_record *records;
+    size_t record_capacity;
+    struct prepare_rows rows;
+    struct buffer scratch;
+    _Atomic uint64_t appended; /* the last offset that was acknowledged */
+
+    /* The writer's of the tables; guarded by apply_lock, which is taken after write_lock and before
+     * the queue's. Who holds it without commit_lock holds open_lock to read. */
+    pthread_mutex_t apply_lock;
+    rocksdb_writebatch_t *batch;
+    _Atomic uint64_t applied; /* the last offset that the tables hold */
+    struct store_queue queue;
+};
+
+static inline struct rocksdb_store *store_of(struct storage *storage)
+{
+    return (struct rocksdb_store *)storage;
+}
+
+/* ---- rocksdb.c ---- */
+
+/* Turns RocksDB's text into an error, and frees it. */
+enum error_code store_failed(struct error *ret_error, const char *what, char *text);
+
+/* As store_failed, and notes the damaged block that the text names. */
+enum error_code store_access_failed(struct rocksdb_store *store, struct error *ret_error,
+                                    const char *what, char *text);
+
+/* Reads one record into `to`. ERROR_NOT_FOUND when there is none; `options` NULL: the usual. */
+enum error_code store_get(struct rocksdb_store *store, enum store_table table,
+                          const rocksdb_readoptions_t *options, struct bytes key, struct buffer *to,
+                          struct error *ret_error);
+
+void store_batch_put(rocksdb_writebatch_t *batch, struct rocksdb_store *store,
+                     enum store_table table, struct bytes key, struct bytes value);
+
+/* Writes the batch, without a log. */
+enum error_code store_write(struct rocksdb_store *store, rocksdb_writebatch_t *batch,
+                            struct error *ret_error);
+
+enum error_code store_load_meta(struct rocksdb_store *store, uint16_t partition,
+                                struct storage_meta *ret_meta, struct error *ret_error);
+
+/* Begins and ends every read: the tables hold every commit that returned before. ERROR_IO when they
+ * cannot. */
+enum error_code store_enter(struct rocksdb_store *store, struct error *ret_error);
+enum error_code store_enter_partition(struct rocksdb_store *store, uint16_t partition,
+                                      struct error *ret_error);
+void store_leave(struct rocksdb_store *store);
+
+/* Begins a write, with commit_lock: ends faults that can be ended, and enters. When RocksDB turns
+ * out to refuse writes it fails, and tries to end that for the next call. */
+enum error_code store_begin_write(struct rocksdb_store *store, struct error *ret_error);
+
+/* Closes the database, empties the queue and opens the database again, which applies the log. With
+ * commit_lock, and open_lock to write. */
+enum error_code store_open_again(struct rocksdb_store *store, struct error *ret_error);
+
+/* Tries at once to end the faults, which may be a block that a compaction met, or a disk that
+ * failed once. With commit_lock. */
+void store_recover(struct rocksdb_store *store);
+
+/* Mends the damaged table that was met last; false: there is none, or it cannot be mended. */
+bool store_mend(struct rocksdb_store *store);
+
+/* Frees whatever of it is there. */
+void store_close(struct rocksdb_store *store);
+
+extern const struct storage_ops store_ops;
+
+/* ---- rocksdb_log.c ---- */
+
+/* Begins a log for tables that have none. */
+enum error_code store_log_make(struct rocksdb_store *store, uint64_t begin,
+                               struct error *ret_error);
+
+/* As store_log_make, but a log that holds records stays: ERROR_CORRUPT, for its tables are gone. */
+enum error_code store_log_begin(struct rocksdb_store *store, uint64_t begin,
+                                struct error *ret_error);
+
+/* Opens the log, unless it is open, and applies what the tables lack. A reader without a shadow
+ * only notes that they lack something. */
+enum error_code store_log_follow(struct rocksdb_store *store, struct error *ret_error);
+
+/* Begins a new log in place of a damaged one, if the files of the tables hold the rest of it. */
+enum error_code store_log_renew(struct rocksdb_store *store, struct error *ret_error);
+
+/* Makes the batches durable, and leaves in store->scratch what the queue takes. On failure nothing
+ * is counted. */
+enum error_code store_log_append(struct rocksdb_store *store, struct storage_batch *const *batches,
+                                 size_t count, struct error *ret_error);
+
+/* Lets the log drop what is in files of tables, and do its work ahead. */
+void store_log_trim(struct rocksdb_store *store);
+
+/* ---- rocksdb_apply.c ---- */
+
+enum { STORE_QUEUE_HEAD = 12 }; /* bytes before a body */
+
+void store_queue_init(struct store_queue *queue);
+void store_queue_deinit(struct store_queue *queue);
+
+/* The apply thread and the trim thread. store_queue_stop is fine without them. */
+enum error_code store_queue_start(struct rocksdb_store *store, struct error *ret_error);
+void store_queue_stop(struct rocksdb_store *store);
+
+/* Takes what store_log_append left. */
+void store_queue_push(struct rocksdb_store *store);
+
+/* Forgets what waits: the log has it. With apply_lock, or open_lock to write. */
+void store_queue_drop(struct rocksdb_store *store);
+
+/* Waits until the queue may grow, by writing what waits. The caller is between store_enter and
+ * store_leave, or like that. */
+enum error_code store_queue_make_room(struct rocksdb_store *store, struct error *ret_error);
+
+/* Returns when the tables hold the record at `offset` and all before it: writes what waits. The
+ * caller is as in store_queue_make_room. */
+enum error_code store_apply_to(struct rocksdb_store *store, uint64_t offset,
+                               struct error *ret_error);
+
+/* For a start: gathers a record of the log in store->batch, and writes that with the mark. */
+enum error_code store_apply_add(struct rocksdb_store *store, const struct log_record *record,
+                                struct error *ret_error);
+enum error_code store_apply_write(struct rocksdb_store *store, struct record_mark mark,
+                                  struct error *ret_error);
+
+/* Adds the operations of a body that was opened to store->batch. With apply_lock. */
+void store_apply_add_ops(struct rocksdb_store *store, struct bytes ops);
+
+/* The mark of tables that hold the record. */
+struct record_mark store_apply_mark_of(const struct log_record *record);
+
+/* ---- rocksdb_follow.c ---- */
+
+/* As `options` say, NULL: now. All zero without one. */
+enum error_code store_read_place(struct rocksdb_store *store, uint16_t partition,
+                                 const rocksdb_readoptions_t *options,
+                                 struct storage_place *ret_place, struct error *ret_error);
+
+/* Reads the places, when the database is opened. */
+enum error_code store_follow_load(struct rocksdb_store *store, struct error *ret_error);
+
+/* Refuses a folder of another kind than the options say: rows of a single node in a cluster,
+ * partitions that follow a log in a single node. Then it is one of the cluster of the options. */
+enum error_code store_follow_join(struct rocksdb_store *store, struct error *ret_error);
+
+/* Refuses a folder of another cluster, or of another kind, as FOLDER tells it. */
+enum error_code store_follow_check(const struct rocksdb_store *store, struct error *ret_error);
+
+/* Refuses what storage_apply alone may change. */
+enum error_code store_follow_refuse(struct rocksdb_store *store,
+                                    struct storage_batch *const *batches, size_t count,
+                                    struct error *ret_error);
+
+enum error_code store_prepare(struct storage *storage, struct storage_batch *const *batches,
+                              size_t count, struct buffer *to, struct error *ret_error);
+enum error_code store_apply(struct storage *storage, uint16_t partition, struct bytes body,
+                            const struct storage_place *place, struct error *ret_error);
+enum error_code store_load_place(struct storage *storage, uint16_t partition,
+                                 struct storage_place *ret_place, struct error *ret_error);
+
+/* ---- rocksdb_export.c ---- */
+
+enum error_code store_export(struct storage *storage, struct storage_export *export,
+                             struct buffer *to, struct error *ret_error);
+enum error_code store_partition_clear(struct storage *storage, uint16_t partition,
+                                      const struct storage_place *place, struct error *ret_error);
+
+/* ---- rocksdb_open.c ---- */
+
+/* Opens the database, follows the log, and reads what must be known. */
+enum error_code store_open_database(struct rocksdb_store *store, struct error *ret_error);
+void store_close_database(struct rocksdb_store *store);
+
+/* Opens a folder to look at it: nothing in it changes, and it must be at rest. Its partition count
+ * is its own. */
+enum error_code store_open_to_read(const char *folder, struct rocksdb_store **ret_store,
+                                   struct error *ret_error);
+
+/* ---- rocksdb_read.c ---- */
+
+enum error_code store_scan(struct storage *storage, const struct storage_scan *scan,
+                           struct storage_page *ret_page, struct error *ret_error);
+enum error_code store_find(struct storage *storage, const struct timer_id *id,
+                           struct timer **ret_timer, struct error *ret_error);
+
+enum error_code store_lookup(struct storage *storage, const struct storage_lookup *lookup,
+                             struct storage_names *ret_names, struct error *ret_error);
+
+/* ---- rocksdb_backup.c ---- */
+
+enum error_code store_backup(struct storage *storage, const char *folder,
+                             struct storage_backup *ret_backup, struct error *ret_error);
+
+/* ---- rocksdb_filter.c ---- */
+
+/* Whether a final record is too old to be seen. */
+bool store_is_forgotten(const struct store_retention *retention, struct wall ended);
+
+/* Likewise of a row. Dead letters stay until a write forgets them. */
+bool store_is_row_forgotten(const struct store_retention *retention, const struct timer *view);
+
+rocksdb_compactionfilter_t *store_row_filter_create(struct store_retention *retention);
+rocksdb_compactionfilter_t *store_pointer_filter_create(struct store_retention *retention);
+rocksdb_compactionfilter_t *store_name_filter_create(struct store_retention *retention);
+
+/* Puts touches into their rows, whenever those are read or rewritten. The options take it. */
+rocksdb_mergeoperator_t *store_touch_operator_create(void);
+
+/* ---- rocksdb_block.c ---- */
+
+/* Notes the table that a text of RocksDB names as damaged, if it tells of damage. */
+void rocksdb_block_note(struct rocksdb_store *store, const char *text);
+
+/* Mends the table that was noted last. True: the call that met it may be repeated. A reader of a
+ * folder works on links to its files from then on. With commit_lock. */
+bool rocksdb_block_set_aside(struct rocksdb_store *store);
+
+/* Makes a reader of a folder go on with links to its files, some of which it may replace. */
+enum error_code rocksdb_block_begin_shadow(struct rocksdb_store *store, struct error *ret_error);
+
+/* Counts what was mended in earlier runs. */
+enum error_code rocksdb_block_load(struct rocksdb_store *store, struct error *ret_error);
+
+#endif

@@ -1,0 +1,404 @@
+/*
+ * storage.h - durable timers: commit a batch, scan a window in due order, find one.
+ *
+ * A backend keeps one ordered table of timers by position (partition, at, serial). It knows nothing
+ * of clocks, wheels and targets. Backends: rocksdb.h (embedded, the default) and memory.h
+ * (simulation and tests).
+ *
+ * What a commit writes follows from each timer alone:
+ *   alive, was_at 0       a new row at (partition, at, serial)
+ *   alive, was_at == at   the row is replaced
+ *   alive, was_at != at   the row moves there; a timer away from id.first has a second row, which
+ *                         says where it is
+ *   over, was_at not 0    the row stays where it is (was_at) as a short final record without
+ *                         payload, headers, content type, watch, schedule and trace (a dead letter
+ *                         keeps them), until trim passes it
+ *   final, was_at 0       a final record at id.first: it ended before it was ever written
+ *   dead, was_at not 0    the row moves to `at`, whole, with a second row as for a live timer
+ *   is_forgotten          the row at was_at goes, with the second row and the entries of its names
+ *   alive, was_final      a final record lives again: as above, and it counts as live from now on
+ * Beside that it keeps the entries of the timer's names (name.h): all are written with a new row,
+ * with a revived timer, and when the timer is final, when its watched keys are removed.
+ * Positions are from 1 up to, not including, 2^48 - 1 milliseconds.
+ *
+ * Errors     ERROR_IO (storage failed; nothing of the batch may be relied on), ERROR_NO_MEMORY,
+ *            ERROR_DISK_FULL. The call may be repeated, and succeeds when the cause is gone.
+ * A failed commit may be on disk nevertheless, up to some batch: readers then see it, but
+ *            a crash may lose it until a later commit succeeds.
+ *            A damaged record is no error: it is set aside, counted, and passed over.
+ * Ownership  Timers in a batch are borrowed until the call returns; found and scanned timers are
+ *            the caller's to free.
+ * Threads    storage_commit from one thread at a time; storage_prepare, storage_apply,
+ *            storage_load_place and storage_partition_clear of a partition from one thread at a
+ *            time. Reads, and storage_export, from any thread at any time; they see every commit
+ *            that has returned.
+ */
+#ifndef TICKWHEEL_STORE_STORAGE_H
+#define TICKWHEEL_STORE_STORAGE_H
+
+#include "timer/tenant_counts.h"
+#include "timer/timer.h"
+
+/* A position in due order. Rows at or after it come next. */
+struct storage_position {
+    struct wall at;
+    uint64_t serial;
+};
+
+static inline bool storage_position_before(struct storage_position a, struct storage_position b)
+{
+    return a.at.ms < b.at.ms || (a.at.ms == b.at.ms && a.serial < b.serial);
+}
+
+/* The metadata of a partition, written with each of its batches. All zero when new. */
+struct storage_meta {
+    uint64_t epoch;        /* how often the partition was opened */
+    struct wall watermark; /* no live timer lies before it: recovery scans from here */
+    struct wall trim;      /* final records before it are dropped, as one range */
+    uint64_t pending;      /* live timers; counted by the storage, not taken from a batch */
+    struct wall placed;    /* so late it was when rows were put elsewhere than at their due time:
+                              when it is earlier now, some may lie too far ahead */
+    struct wall over_to;   /* no final record lies behind it */
+};
+
+/* Dead letters lie behind all other rows, in the order in which they died, so that they neither
+ * hold up a trim nor fall to it: they stay until a write forgets them. No clock shows a time from
+ * here on before the year 10332. */
+#define STORAGE_DEAD_FROM ((struct wall){(UINT64_C(1) << 48) - (UINT64_C(1) << 44)})
+
+/* Where a timer lies that is paused until a client resumes it: behind every time, and out of the
+ * reach of trims as well. One that is paused until a time lies there. */
+#define STORAGE_PAUSED_AT ((struct wall){STORAGE_DEAD_FROM.ms - 1})
+
+/* The position of a timer that died then. */
+static inline struct wall storage_dead_at(struct wall ended)
+{
+    const uint64_t offset = ended.ms >> 4, max = (UINT64_C(1) << 44) - 3;
+
+    return wall_add(STORAGE_DEAD_FROM, offset < max ? offset : max);
+}
+
+/* Whether this is the row of a dead letter that only a write forgets. */
+static inline bool storage_is_dead_letter(const struct timer *timer)
+{
+    return timer->state == TIMER_DEAD && timer->at.ms >= STORAGE_DEAD_FROM.ms;
+}
+
+struct storage_write {
+    struct timer *timer;
+    struct wall was_at;      /* the position of its row before this write; 0 when it has none */
+    const struct timer *old; /* the timer it replaces, if that may watch other keys; or NULL */
+    bool is_touch; /* alive, was_at == at, and only due, which lies behind it, and version are other
+                      than in the row: a backend may write just these */
+    bool was_final;    /* its row is a final record, and this write makes the timer live again, or
+                       forgets it */
+    bool is_forgotten; /* final: its row, its pointer and its names go; repeating it is harmless */
+};
+
+/* The changes of one partition that become durable together, or not at all. First its writes, in
+ * order, then the trim of its meta: rows before it are dropped, of which none may be alive. A trim
+ * that goes down drops nothing; the next trim that rises drops from there on. */
+struct storage_batch {
+    struct list link; /* the holder's */
+    uint16_t partition;
+    struct storage_meta meta;
+    struct storage_write *writes;
+    size_t write_count;
+    size_t messages;        /* in a transaction that commits with these writes (delivery.h) */
+    enum error_code result; /* set by the committing thread */
+};
+
+/* Which rows a scan returns. */
+enum storage_scan_kind {
+    STORAGE_SCAN_LIVE, /* skips final records */
+    STORAGE_SCAN_ALL,  /* final records too, while they are kept */
+};
+
+struct storage_scan {
+    uint16_t partition;
+    enum storage_scan_kind kind;
+    struct storage_position from; /* the first position wanted */
+    struct storage_position to;   /* the first position not wanted */
+    size_t rows_max;              /* the most rows of the page (1 ..) */
+    size_t bytes_max;             /* stop after the row with which the footprints reach this sum */
+    size_t row_bytes;             /* added to each row's footprint: what its reader takes for it */
+};
+
+struct storage_page {
+    struct timer **timers; /* in order of position; array and timers are the caller's */
+    size_t count;
+    struct storage_position next; /* where to go on; scan.to when the range is finished */
+};
+
+/* Asks for the timers that have a name (name.h), the newest first. */
+struct storage_lookup {
+    uint16_t partition;
+    uint64_t name;         /* its hash */
+    uint64_t serial_below; /* only timers with a lower serial; UINT64_MAX: all */
+    size_t count_max;
+};
+
+/* Timers that have the name, or another name of an equal hash; those with a key or a request may
+ * be over. */
+struct storage_names {
+    struct timer_id *ids; /* the caller's to free(); NULL when there is none */
+    size_t count;         /* less than count_max: there are no more */
+};
+
+#define STORAGE_FOUND_SIZE 256
+
+struct storage_stats {
+    uint64_t corrupt_records;       /* set aside since the data folder was made */
+    uint64_t corrupt_blocks;        /* of tables; their records are estimated in the number above */
+    char found[STORAGE_FOUND_SIZE]; /* damage that was found last, in words, or empty */
+    bool is_lost;                   /* its files are gone: every commit fails */
+    uint64_t torn_logs;             /* that ended within a write at the last start */
+    uint64_t lost_writes;           /* that a damaged log cost at the last start */
+    uint64_t disk_bytes;            /* estimate of what the backend's files take */
+    uint64_t disk_free_bytes;       /* on its file system; UINT64_MAX when there is none */
+    uint64_t disk_floor_bytes;      /* of free bytes, which the backend needs for what it has */
+    uint64_t memory_bytes;          /* estimate: caches and write buffers */
+};
+
+/* A finished copy. */
+struct storage_backup {
+    uint64_t timers; /* live ones in it */
+    uint64_t bytes;
+};
+
+/* Of a place: its rows are being copied from another storage, and are of no use before the end. */
+#define STORAGE_COPYING UINT64_MAX
+
+/* How far a partition follows a log: the last record that it has, kept with the rows. The storage
+ * compares `next`, and looks for STORAGE_COPYING; the rest is its caller's. All 0: nothing was
+ * applied. */
+struct storage_place {
+    uint64_t next; /* the offset behind the record */
+    uint64_t epoch, seq, incarnation;
+    uint32_t node;
+    uint64_t log_bytes;  /* of the log from its first record up to there, about */
+    uint64_t live_bytes; /* of the copies of the last sweep (cluster/sweep.h) */
+    uint64_t sweep_end;  /* not 0: rows are missing until the end of the sweep is read that began in
+                            front of this offset */
+    uint64_t copy_end;   /* not 0: the rows are copies that were made as the log went on, and fit
+                            together when the records before this offset are applied to them */
+};
+
+enum { STORAGE_EXPORT_TABLES = 4 };
+
+/* Asks for copies of the records of a partition, part by part. All zero at first, but for the
+ * partition and the limits of a part. */
+struct storage_export {
+    uint16_t partition;
+    size_t rows_max, bytes_max; /* a part may be larger by a row */
+    uint64_t rows;              /* copied by all parts so far */
+    bool is_done;               /* that was the last part */
+    struct storage_place place; /* the rows of this part are what the log says in front of it */
+    /* The storage's: a table, and the last key that it looked at. */
+    uint8_t step_, key_size_;
+    char key_[UINT8_MAX];
+};
+
+/* A backend fills this in; callers use the functions below. */
+struct storage {
+    const struct storage_ops *ops;
+};
+
+struct storage_ops {
+    enum error_code (*commit)(struct storage *, struct storage_batch *const *batches, size_t count,
+                              struct error *ret_error);
+    enum error_code (*scan)(struct storage *, const struct storage_scan *, struct storage_page *,
+                            struct error *ret_error);
+    enum error_code (*find)(struct storage *, const struct timer_id *, struct timer **,
+                            struct error *ret_error);
+    enum error_code (*lookup)(struct storage *, const struct storage_lookup *,
+                              struct storage_names *, struct error *ret_error);
+    enum error_code (*load_meta)(struct storage *, uint16_t partition, struct storage_meta *,
+                                 struct error *ret_error);
+    enum error_code (*load_tenant_counts)(struct storage *, uint16_t partition,
+                                          struct tenant_counts *, struct error *ret_error);
+    void (*stats)(struct storage *, struct storage_stats *);
+    enum error_code (*backup)(struct storage *, const char *folder, struct storage_backup *,
+                              struct error *ret_error); /* NULL: it cannot */
+    enum error_code (*prepare)(struct storage *, struct storage_batch *const *batches, size_t count,
+                               struct buffer *to, struct error *ret_error); /* NULL: this, apply */
+    enum error_code (*apply)(struct storage *, uint16_t partition, struct bytes body,
+                             const struct storage_place *, struct error *ret_error);
+    enum error_code (*load_place)(struct storage *, uint16_t partition, struct storage_place *,
+                                  struct error *ret_error);
+    enum error_code (*export)(struct storage *, struct storage_export *, struct buffer *to,
+                              struct error *ret_error);
+    enum error_code (*clear)(struct storage *, uint16_t partition, const struct storage_place *,
+                             struct error *ret_error); /* and what is above: it follows no log */
+    void (*close)(struct storage *);
+};
+
+/* Makes all batches durable, in order, with one synced write; when it returns ERROR_NONE they
+ * survive power loss. */
+static inline enum error_code storage_commit(struct storage *storage,
+                                             struct storage_batch *const *batches, size_t count,
+                                             struct error *ret_error)
+{
+    return storage->ops->commit(storage, batches, count, ret_error);
+}
+
+/* Reads the next page of [from, to). Page by page from `next`, each row is seen once; a page may be
+ * short or empty and yet not the last. Sets `at` as storage_find does. */
+static inline enum error_code storage_scan(struct storage *storage, const struct storage_scan *scan,
+                                           struct storage_page *ret_page, struct error *ret_error)
+{
+    return storage->ops->scan(storage, scan, ret_page, ret_error);
+}
+
+/* The timer with this id, alive or over; ERROR_NOT_FOUND when it never was or is forgotten, and
+ * ERROR_CORRUPT when its record is damaged or was set aside. Sets `at` to the position of its
+ * row. */
+static inline enum error_code storage_find(struct storage *storage, const struct timer_id *id,
+                                           struct timer **ret_timer, struct error *ret_error)
+{
+    return storage->ops->find(storage, id, ret_timer, ret_error);
+}
+
+/* The timers that have a name. None is no error. */
+static inline enum error_code storage_lookup(struct storage *storage,
+                                             const struct storage_lookup *lookup,
+                                             struct storage_names *ret_names,
+                                             struct error *ret_error)
+{
+    return storage->ops->lookup(storage, lookup, ret_names, ret_error);
+}
+
+static inline enum error_code storage_load_meta(struct storage *storage, uint16_t partition,
+                                                struct storage_meta *ret_meta,
+                                                struct error *ret_error)
+{
+    return storage->ops->load_meta(storage, partition, ret_meta, ret_error);
+}
+
+/* Adds to `tenant_counts` the live timers that each tenant has in the partition. Like `pending` of
+ * the meta they are counted by the storage with each commit, so this is quick. On failure some may
+ * have been added. */
+static inline enum error_code storage_load_tenant_counts(struct storage *storage,
+                                                         uint16_t partition,
+                                                         struct tenant_counts *tenant_counts,
+                                                         struct error *ret_error)
+{
+    return storage->ops->load_tenant_counts(storage, partition, tenant_counts, ret_error);
+}
+
+static inline void storage_stats(struct storage *storage, struct storage_stats *ret_stats)
+{
+    storage->ops->stats(storage, ret_stats);
+}
+
+/* Makes a copy that holds every commit that has returned, whole and at one moment, while others go
+ * on. `folder` must not exist; those above it must. A failure leaves nothing. ERROR_BACKUP_EXISTS.
+ */
+static inline enum error_code storage_backup(struct storage *storage, const char *folder,
+                                             struct storage_backup *ret_backup,
+                                             struct error *ret_error)
+{
+    if (!storage->ops->backup)
+        return error_set(ret_error, ERROR_INVALID, "this storage makes no backups");
+    return storage->ops->backup(storage, folder, ret_backup, ret_error);
+}
+
+/* ---- a storage that follows a log ----
+ *
+ * A commit in two steps, between which the caller makes the body durable, in a log of any kind:
+ *
+ *     storage_prepare(owner, batches, count, &body, &error);
+ *     ... append the body to the log; and on this and every other storage that follows it ...
+ *     storage_apply(storage, partition, body, &place, &error);
+ *
+ * All bodies of a partition are applied in the order of the log. A partition that follows a log is
+ * changed by storage_apply alone: storage_commit refuses it, with ERROR_INVALID. */
+
+/* Appends to `to` the changes that the batches make, all of one partition, as one body (rowop.h).
+ * They follow on the body that was applied last; nothing changes. */
+static inline enum error_code storage_prepare(struct storage *storage,
+                                              struct storage_batch *const *batches, size_t count,
+                                              struct buffer *to, struct error *ret_error)
+{
+    return storage->ops->prepare(storage, batches, count, to, ret_error);
+}
+
+/* Makes the changes of a body, whole or not at all, and `place` the place of the partition; readers
+ * see them when it returns. A body that was applied before, as `next` tells, changes nothing, and
+ * an empty body only moves the place. While the place says STORAGE_COPYING every body is applied,
+ * whatever `next` is. It is not synced: a crash leaves what an earlier call left,
+ * and the rest of the log is applied again. ERROR_CORRUPT: the body is damaged, or of another
+ * partition. Another failure may cost bodies that were applied before, as a crash does: then calls
+ * for the partition fail with ERROR_IO until its place is loaded, from which the log is applied
+ * again. */
+static inline enum error_code storage_apply(struct storage *storage, uint16_t partition,
+                                            struct bytes body, const struct storage_place *place,
+                                            struct error *ret_error)
+{
+    return storage->ops->apply(storage, partition, body, place, ret_error);
+}
+
+static inline enum error_code storage_load_place(struct storage *storage, uint16_t partition,
+                                                 struct storage_place *ret_place,
+                                                 struct error *ret_error)
+{
+    return storage->ops->load_place(storage, partition, ret_place, ret_error);
+}
+
+/* Appends to `to` a body that puts copies of the next records of the partition; nothing when this
+ * part has none. When the parts are put into the log of the partition, each in front of the bodies
+ * that are prepared after it, an empty partition to which the log is applied from the first part on
+ * becomes what the partition is. So does one that gets all parts first, whose places do not go
+ * back, and then the bodies of the log from the place of the first part on, up to that of the last
+ * part or behind it.
+ * ERROR_CORRUPT: records are damaged or were set aside, so a copy would lack them. */
+static inline enum error_code storage_export(struct storage *storage, struct storage_export *export,
+                                             struct buffer *to, struct error *ret_error)
+{
+    return storage->ops->export(storage, export, to, ret_error);
+}
+
+/* Where the next part begins, for an export that goes on elsewhere: in this table, behind this key,
+ * which borrows from the export. */
+static inline struct bytes storage_export_cursor(const struct storage_export *export,
+                                                 uint8_t *ret_table)
+{
+    *ret_table = export->step_;
+    return (struct bytes){export->key_, export->key_size_};
+}
+
+/* False: no export stands there. */
+static inline bool storage_export_seek(struct storage_export *export, uint8_t table,
+                                       struct bytes key)
+{
+    if (table > STORAGE_EXPORT_TABLES || key.size > sizeof(export->key_) ||
+        (table == STORAGE_EXPORT_TABLES && key.size))
+        return false;
+    export->is_done = table == STORAGE_EXPORT_TABLES;
+    export->step_ = table;
+    export->key_size_ = (uint8_t)key.size;
+    if (key.size)
+        memcpy(export->key_, key.data, key.size);
+    return true;
+}
+
+/* Empties the partition, and makes `place` its place, which may be an earlier one or all 0. When it
+ * fails, or a crash interrupts it, the place is the one before or this one, and with either records
+ * may be there or not: call it again before anything else. */
+static inline enum error_code storage_partition_clear(struct storage *storage, uint16_t partition,
+                                                      const struct storage_place *place,
+                                                      struct error *ret_error)
+{
+    return storage->ops->clear(storage, partition, place, ret_error);
+}
+
+static inline void storage_close(struct storage *storage)
+{
+    if (storage)
+        storage->ops->close(storage);
+}
+
+/* Frees the timers of a page and its array. */
+void storage_page_free(struct storage_page *page);
+
+#endif

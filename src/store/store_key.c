@@ -1,0 +1,90 @@
+/* store_key.c - writes and reads keys; see store_key.h. */
+#include "store/store_key.h"
+
+struct store_key store_row_key(struct record_key key)
+{
+    struct store_key bytes = {.size = RECORD_ROW_SIZE};
+
+    put_be(bytes.data, key.high, 8);
+    put_be(bytes.data + 8, key.low, 8);
+    return bytes;
+}
+
+struct store_key store_pointer_key(struct record_key key)
+{
+    struct store_key bytes = {.size = RECORD_POINTER_SIZE};
+
+    put_be(bytes.data, key.high, 2);
+    put_be(bytes.data + 2, key.low, 8);
+    return bytes;
+}
+
+struct store_key store_meta_key(uint16_t partition)
+{
+    struct store_key bytes = {.data = "p", .size = 3};
+
+    put_be(bytes.data + 1, partition, 2);
+    return bytes;
+}
+
+struct store_key store_place_key(uint16_t partition)
+{
+    struct store_key bytes = {.data = "l", .size = 3};
+
+    put_be(bytes.data + 1, partition, 2);
+    return bytes;
+}
+
+struct store_tenant_key store_tenant_key(uint16_t partition, struct bytes tenant)
+{
+    struct store_tenant_key key = {.data = "t", .size = STORE_TENANT_SIZE + tenant.size};
+
+    put_be(key.data + 1, partition, 2);
+    if (tenant.size)
+        memcpy(key.data + STORE_TENANT_SIZE, tenant.data, tenant.size);
+    return key;
+}
+
+bool store_row_key_parse(struct bytes key, struct record_key *ret_key)
+{
+    if (key.size != RECORD_ROW_SIZE)
+        return false;
+    *ret_key = (struct record_key){get_be(key.data, 8), get_be(key.data + 8, 8)};
+    return true;
+}
+
+bool store_pointer_key_parse(struct bytes key, struct record_key *ret_key)
+{
+    if (key.size != RECORD_POINTER_SIZE)
+        return false;
+    *ret_key = (struct record_key){get_be(key.data, 2), get_be(key.data + 2, 8)};
+    return true;
+}
+
+bool store_meta_key_parse(struct bytes key, uint16_t *ret_partition)
+{
+    if (key.size != 3 || key.data[0] != 'p')
+        return false;
+    *ret_partition = (uint16_t)get_be(key.data + 1, 2);
+    return true;
+}
+
+bool store_place_key_parse(struct bytes key, uint16_t *ret_partition)
+{
+    if (key.size != 3 || key.data[0] != 'l')
+        return false;
+    *ret_partition = (uint16_t)get_be(key.data + 1, 2);
+    return true;
+}
+
+bool store_tenant_key_parse(struct bytes key, uint16_t *ret_partition, struct bytes *ret_tenant)
+{
+    if (key.size <= STORE_TENANT_SIZE || key.data[0] != STORE_TENANT_PREFIX[0])
+        return false;
+    const struct bytes tenant = {key.data + STORE_TENANT_SIZE, key.size - STORE_TENANT_SIZE};
+    if (!tenant_is_valid(tenant))
+        return false;
+    *ret_partition = (uint16_t)get_be(key.data + 1, 2);
+    *ret_tenant = tenant;
+    return true;
+}
