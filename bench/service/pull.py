@@ -147,30 +147,17 @@ def number(value, digits=0):
     return f"{value:,.{digits}f}"
 
 
-def rate_rows(entries):
-    yield "|  | durable | create /s | drain /s | reserve /s | ack /s | server's CPU, µs a job | resident MiB |"
-    yield "| --- | --- |" + " ---: |" * 6
+def rows(entries):
+    """Rates, CPU and lateness of each system; polled ones with the shortest interval. The data have more."""
+    yield "|  | durable | create /s | drain /s | server's CPU, µs a job | late p50, p99 ms |"
+    yield "| --- | --- | ---: | ---: | ---: | ---: |"
     for entry in entries:
         cell = {key: figure["median"] for key, figure in entry["figures"].items()}
-        yield "| " + " | ".join([
-            entry["name"], entry["durable"], number(cell["create"]), number(cell["drain"]),
-            number(cell["take"]), number(cell["finish"]), number(cell["cpu_us"], 1),
-            number(cell["resident_mib"])]) + " |"
-
-
-def lateness_rows(entries):
-    yield "|  | p50 ms | p99 ms | p99.9 ms | max ms | server's CPU, share of a core |"
-    yield "| --- |" + " ---: |" * 5
-    for entry in entries:
-        for poll in entry["polls"]:
-            prefix = f"poll_{poll}_" if poll else ""
-            if f"{prefix}late_p50_ms" not in entry["figures"]:
-                continue
-            cell = {key: figure["median"] for key, figure in entry["figures"].items()}
-            yield "| " + " | ".join([
-                entry["name"] + (f", polled each {poll} ms" if poll else ""),
-                *(number(cell[f"{prefix}late_{share}_ms"], 2) for share in ("p50", "p99", "p99.9", "max")),
-                f"{cell[f'{prefix}steady_cpu']:.0%}"]) + " |"
+        polls = [f"poll_{poll}_" if poll else "" for poll in sorted(entry["polls"], key=lambda poll: poll or 0)]
+        late = next(([number(cell[f"{prefix}late_{share}_ms"], 2) for share in ("p50", "p99")]
+                     for prefix in polls if f"{prefix}late_p50_ms" in cell), [])
+        yield (f"| {entry['name']} | {entry['durable']} | {number(cell['create'])} | {number(cell['drain'])} | "
+               f"{number(cell['cpu_us'], 1)} | {', '.join(late)} |")
 
 
 def as_markdown(data):
@@ -180,8 +167,7 @@ def as_markdown(data):
              f"connections; median of {data['rounds']} rounds."]
     for mode in (SINGLE, MANY):
         entries = [entry for entry in data["entries"] if entry["mode"] == mode]
-        lines += ["", f"### Rates, {mode}", "", *rate_rows(entries)]
-        lines += ["", f"### Lateness, {mode}, {RATES[mode]:,} jobs a second", "", *lateness_rows(entries)]
+        lines += ["", f"{mode.capitalize()}; late with {RATES[mode]:,} jobs a second:", "", *rows(entries)]
     return "\n".join(lines)
 
 

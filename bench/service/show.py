@@ -137,13 +137,13 @@ def number(value):
 
 
 def check_rows(data):
-    yield "|  | asked | measured |  | floor | measured ÷ floor |"
-    yield "| --- | ---: | ---: | --- | ---: | ---: |"
+    yield "|  | asked | measured |  | floor |"
+    yield "| --- | ---: | ---: | --- | ---: |"
     for check in checks(data):
         met = {True: "met", False: "**not met**", None: ""}[check.is_met()]
         asked = number(check.asked) and ("≤ " if check.most else "≥ ") + number(check.asked)
         yield (f"| {check.text} | {asked} | {number(check.measured)} {check.unit} | {met} | "
-               f"{number(check.floor)} | {number(share(check.measured, check.floor))} |")
+               f"{number(check.floor)} |")
 
 
 def peer_rows(data):

@@ -204,41 +204,18 @@ def as_text(data):
     return "\n".join(lines)
 
 
-def markdown_table(head, rows, more=()):
-    titles = [*(title for _, title in FIGURES), *more]
-    lines = ["| " + " | ".join([head, *titles]) + " |",
-             "| --- |" + " ---: |" * len(titles)]
-    return lines + ["| " + " | ".join([name, *cells]) + " |" for name, cells in rows]
-
-
-def emphasized(size):
-    for subject, cells in figure_rows(size):
-        name = f"**{subject['name']}**" if subject["kind"] == "ours" else subject["name"]
-        yield name, [cell.replace("*", "\\*") for cell in cells]
-    yield "memory floor, prefetched", floor_cells(size)
-
-
-def must_table(data):
-    lines = ["| must show | asked | measured | |", "| --- | --- | --- | --- |"]
-    return lines + ["| " + " | ".join([name, asked, measured, "met" if met == "met" else "**not met**"]) + " |"
-                    for name, (asked, measured, met) in must_rows(data)]
-
-
 def as_markdown(data):
-    lines = ["Measured " + machine_line(data) + ".", "", *must_table(data)]
-    for size in data["sizes"]:
-        lines += ["", f"### {size['timers']:,} timers, ns per operation", "", floor_line(size) + ".", ""]
-        lines += markdown_table("", emphasized(size), ["late"])
-        for title, kinds, found in list(rivals_of(size))[:1]:  # the text has the yardsticks too
-            lines += ["", f"The {title}: {names_of(found)}.", ""]
-            lines += markdown_table(f"ours ÷ {title}", ratio_rows(size, kinds))
-        if "ahead" in size["floor"]:
-            lines += ["", *markdown_table("ours ÷ floor, prefetched", floor_rows(size))]
-    for size in data["sizes"][1:]:
-        lines += ["", *markdown_table(f"{size['timers']:,} ÷ {data['sizes'][0]['timers']:,} timers",
-                                      growth_rows(data["sizes"][0], size))]
-    lines += ["", "\\* stopped early: too slow for the whole of it."]
-    lines += ["", *(f"- {note}." for note in notes(data))]
+    """The figures of the smaller size alone; the run prints the others, and what they are divided by."""
+    size, left_out = data["sizes"][0], {"coarse", "slow_steps"}
+    shown = [place for place, (figure, _) in enumerate(FIGURES) if figure not in left_out]
+    lines = [f"Measured {machine_line(data)}.", "", f"{floor_line(size)}.", "",
+             "| " + " | ".join(["ns per operation", *(FIGURES[place][1] for place in shown), "late"]) + " |",
+             "| --- |" + " ---: |" * (len(shown) + 1)]
+    for subject, cells in figure_rows(size):
+        if not subject["key"].endswith("_ahead"):
+            name = f"**{subject['name']}**" if subject["kind"] == "ours" else subject["name"]
+            lines.append("| " + " | ".join([name, *(cells[place].replace("*", "\\*") for place in [*shown, -1])]) + " |")
+    lines += ["", "\\* stopped early: too slow for the whole of it.", "", *(f"- {note}." for note in notes(data))]
     lines += [f"- Left out: {what}, {why}." for what, why in data["left_out"]]
     return "\n".join(lines)
 

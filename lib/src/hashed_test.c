@@ -232,7 +232,7 @@ static void a_full_bucket_is_looked_at_in_portions(void **state)
     free(timers);
 }
 
-/* The cost model of docs/wheels.md: a timer is looked at in vain at most once a rotation, and at
+/* The cost model of docs/wheel.md: a timer is looked at in vain at most once a rotation, and at
  * most once for each other timer of its bucket. Prints the document's figures. */
 static void a_timer_is_looked_at_once_a_rotation_or_once_a_neighbour(void **state)
 {

@@ -182,7 +182,7 @@ static void a_full_bucket_is_moved_in_portions(void **state)
     free(tasks);
 }
 
-/* The cost model of docs/wheels.md: a task is moved at most once for each level above the lowest
+/* The cost model of docs/wheel.md: a task is moved at most once for each level above the lowest
  * that its delay reaches. Prints the document's figures. */
 static void a_task_is_moved_at_most_once_a_level(void **state)
 {

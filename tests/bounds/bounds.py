@@ -1,7 +1,7 @@
 """What the tests of bounded memory share: how large they are, a bound that the system holds the daemon to, what its
 memory came to, and bystanders, whose timers must not be late while something else goes on.
 
-    TEST_SIZE=full   the sizes of docs/reliability-lab.md; otherwise so small that each is over in seconds
+    TEST_SIZE=full   the sizes of docs/reliability.md; otherwise so small that each is over in seconds
 
 Memory is asserted, and that nothing is lost. Lateness is printed: how large it is depends on the machine.
 """

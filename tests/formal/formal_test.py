@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Goal: the protocols of docs/reliability-lab.md keep every property in every order of events, and each bug
+"""Goal: the protocols of docs/reliability.md keep every property in every order of events, and each bug
 planted in them breaks one.
 
 Method: spin turns each model into a program that visits all its states. A model with properties in temporal logic

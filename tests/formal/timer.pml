@@ -1,6 +1,6 @@
 /*
  * Who owns one timer: its client, the engine, the storage, its target, a clock that steps both ways,
- * and crashes at any moment. docs/reliability-lab.md has the properties and the limits of this
+ * and crashes at any moment. docs/reliability.md has the properties and the limits of this
  * model.
  *
  * PLANT=1 .. 7 plants a bug: each must be found (formal_test.py).
