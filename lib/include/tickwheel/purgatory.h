@@ -40,7 +40,7 @@
  * of a connection, watch them under the connection's key.
  *
  * The design is that of Kafka's request purgatory after its redesign around timing wheels;
- * docs/purgatory.md lists the differences.
+ * docs/runner.md lists the differences.
  *
  * Keys       64 bits that the caller derives from the watched thing: a number, an address, a hash
  *            of bytes. Two things with equal keys cost needless tries, but complete_key completes
