@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The sizes that fit a machine with a gigabyte to spare; docs/storage.md gives the reasons. */
+/* The sizes that fit a machine with a gigabyte to spare. */
 enum {
     CACHE_BYTES = 64 << 20,
     MEMTABLE_BYTES = 32 << 20,
