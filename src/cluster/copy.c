@@ -1,4 +1,4 @@
-/* copy.c - see copy.h; docs/cluster-design.md has the bytes. */
+/* copy.c - see copy.h; the golden bytes of copy_test.c show the layout. */
 #include "cluster/copy.h"
 
 #include "cluster/wire_part.h"

@@ -13,7 +13,7 @@
  *         ... page.rows borrow from the bytes ...
  *
  * A message that is accepted is the only encoding of its contents. docs/cluster-design.md has the
- * bytes.
+ * head; the golden bytes of the tests show the rest.
  *
  * Threads    No state: any.
  */

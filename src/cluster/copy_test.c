@@ -1,5 +1,5 @@
-/* Goal: asks for pages of copies, and pages, arrive as they were sent; the bytes are those of
- * docs/cluster-design.md, and no damage goes unnoticed. Method: golden bytes; each flipped bit and
+/* Goal: asks for pages of copies, and pages, arrive as they were sent, in the bytes that an
+ * earlier build sent, and no damage goes unnoticed. Method: golden bytes; each flipped bit and
  * each prefix; contradictions under a checksum that fits. */
 #include "cluster/copy.h"
 

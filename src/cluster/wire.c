@@ -1,4 +1,4 @@
-/* wire.c - the head of a message, and commands; see wire.h and docs/cluster-design.md. */
+/* wire.c - the head of a message, and commands; see wire.h. */
 #include "cluster/wire_part.h"
 
 #include "base/checksum.h"

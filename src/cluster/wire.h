@@ -13,7 +13,7 @@
  *             ... wire_command_deinit(&command) after its answer ...
  *
  * A message that is accepted is the only encoding of its contents. docs/cluster-design.md has the
- * bytes.
+ * head; the golden bytes of the tests show the rest.
  *
  * Errors     ERROR_CORRUPT: the bytes are damaged, of another version, or break a rule.
  *            ERROR_TOO_LARGE, ERROR_NO_MEMORY of the writers: the buffer is as it was.

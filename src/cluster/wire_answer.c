@@ -1,4 +1,4 @@
-/* wire_answer.c - answers of the engine as bytes; see wire.h and docs/cluster-design.md. */
+/* wire_answer.c - answers of the engine as bytes; see wire.h. */
 #include "cluster/wire_part.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
-/* Goal: commands and answers arrive as they were sent, the bytes are those of
- * docs/cluster-design.md, and no damage goes unnoticed. Method: golden bytes; random commands of
+/* Goal: commands and answers arrive as they were sent, in the bytes that an
+ * earlier build sent, and no damage goes unnoticed. Method: golden bytes; random commands of
  * each kind, and random answers, compared field by field; each flipped bit, each prefix;
  * contradictions under a checksum that fits. What is compared is listed below field by field: a new
  * field breaks the build of this test until it is listed, and a new kind that of wire.c. */

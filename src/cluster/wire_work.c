@@ -1,5 +1,5 @@
 /* wire_work.c - leases and reports of workers, and their answers, as bytes; see
- * docs/cluster-design.md. */
+ * wire.h. */
 #include "cluster/wire_part.h"
 
 #include <assert.h>
