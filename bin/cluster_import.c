@@ -10,7 +10,7 @@
 #include "import_folders.h"
 #include "steps.h"
 
-#include "cluster/backend/topics_kafka.h"
+#include "cluster/kafka/topics_kafka.h"
 #include "cluster/import.h"
 #include "sys/clock.h"
 
@@ -35,7 +35,7 @@ struct cluster_import {
     uint16_t partition;
     enum cluster_import_step step;
     struct import *import;
-    struct log_kafka *log;
+    struct log *log;
     uint64_t live; /* of the partitions that were compared */
     uint64_t records;
     bool is_appending; /* the end of the log was reached */
@@ -79,19 +79,18 @@ static enum error_code cluster_import_end(struct cluster_import *run, struct err
 }
 
 static enum error_code cluster_import_handle(struct cluster_import *run,
-                                             const struct log_kafka_event *event,
-                                             struct error *ret_error)
+                                             const struct log_event *event, struct error *ret_error)
 {
     switch (event->kind) {
-    case LOG_KAFKA_RECORD:
+    case LOG_RECORD:
         return cluster_import_compare(run, event->bytes, ret_error);
-    case LOG_KAFKA_END:
+    case LOG_END:
         return cluster_import_end(run, ret_error);
-    case LOG_KAFKA_LANDED:
+    case LOG_LANDED:
         run->is_sent = false;
         return cluster_import_go_on(run, ret_error);
-    case LOG_KAFKA_FAILED:
-    case LOG_KAFKA_LOST:
+    case LOG_FAILED:
+    case LOG_LOST:
         return error_set(ret_error, ERROR_IO, "topic %s: %.100s", run->topic, event->reason);
     default:
         return ERROR_NONE;
@@ -109,17 +108,16 @@ static bool cluster_import_has_done(const struct cluster_import *run)
 static enum error_code cluster_import_walk(struct cluster_import *run, struct error *ret_error)
 {
     struct instant until = instant_add_ms(instant_now(), IMPORT_WAIT_MS);
-    enum error_code code = log_kafka_follow_begin(run->log, ret_error);
+    enum error_code code = log_follow_begin(run->log, ret_error);
 
     while (!code && !cluster_import_has_done(run)) {
-        struct log_kafka_event event;
+        struct log_event event;
 
         if (run->is_appending && !run->is_sent) {
-            code =
-                log_kafka_append(run->log, run->records + 1, import_frame(run->import), ret_error);
+            code = log_append(run->log, run->records + 1, import_frame(run->import), ret_error);
             run->is_sent = !code;
         }
-        if (!code && log_kafka_wait(run->log, IMPORT_WAIT_MS, &event)) {
+        if (!code && log_wait(run->log, IMPORT_WAIT_MS, &event)) {
             code = cluster_import_handle(run, &event, ret_error);
             until = instant_add_ms(instant_now(), IMPORT_WAIT_MS);
         } else if (!code && instant_now().ns >= until.ns) {
@@ -169,7 +167,7 @@ static enum error_code cluster_import_partition(struct cluster_import *run, stru
         code = cluster_import_walk(run, ret_error);
     if (!code && run->step == CLUSTER_IMPORT_COMPARE)
         code = cluster_import_count(run, ret_error);
-    log_kafka_close(run->log);
+    log_close(run->log);
     import_close(run->import);
     run->log = NULL;
     run->import = NULL;

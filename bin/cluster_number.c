@@ -9,7 +9,7 @@
 #include "steps.h"
 
 #include "base/number.h"
-#include "cluster/backend/topics_kafka.h"
+#include "cluster/kafka/topics_kafka.h"
 #include "cluster/frame.h"
 #include "cluster/roster.h"
 #include "sys/clock.h"
@@ -30,7 +30,7 @@ enum {
 };
 
 struct cluster_number {
-    struct log_kafka *log;
+    struct log *log;
     uint64_t cluster, incarnation;
     bool used[NUMBER_COUNT]; /* by number - NUMBER_FIRST */
     uint32_t wanted;         /* 0: none yet */
@@ -101,7 +101,7 @@ static enum error_code cluster_number_claim(struct cluster_number *number, struc
     const enum error_code code =
         buffer_failed(&record)
             ? error_set(ret_error, ERROR_NO_MEMORY, "out of memory")
-            : log_kafka_append(number->log, number->wanted, buffer_bytes(&record), ret_error);
+            : log_append(number->log, number->wanted, buffer_bytes(&record), ret_error);
     buffer_deinit(&record);
     buffer_deinit(&body);
     return code;
@@ -124,25 +124,25 @@ static void cluster_number_read(struct cluster_number *number, struct bytes byte
 static enum error_code cluster_number_run(struct cluster_number *number, struct error *ret_error)
 {
     const struct instant until = instant_add_ms(instant_now(), NUMBER_WAIT_MS);
-    enum error_code code = log_kafka_follow_begin(number->log, ret_error);
+    enum error_code code = log_follow_begin(number->log, ret_error);
     bool is_sent = false;
 
     while (!code && !number->is_mine && instant_now().ns < until.ns) {
-        struct log_kafka_event event;
+        struct log_event event;
 
-        switch (log_kafka_wait(number->log, NUMBER_POLL_MS, &event)) {
-        case LOG_KAFKA_RECORD:
+        switch (log_wait(number->log, NUMBER_POLL_MS, &event)) {
+        case LOG_RECORD:
             cluster_number_read(number, event.bytes);
             break;
-        case LOG_KAFKA_END:
+        case LOG_END:
             if (!is_sent)
                 code = cluster_number_claim(number, ret_error);
             is_sent = true;
             break;
-        case LOG_KAFKA_FAILED:
+        case LOG_FAILED:
             code = error_set(ret_error, ERROR_IO, "no number was claimed: %.120s", event.reason);
             break;
-        case LOG_KAFKA_LOST:
+        case LOG_LOST:
             code = error_set(ret_error, ERROR_IO, "the control topic cannot be read: %.100s",
                              event.reason);
             break;
@@ -183,7 +183,7 @@ enum error_code cluster_number_find(struct config *config, struct error *ret_err
         code = log_kafka_open(&options, &number->log, ret_error);
     if (!code)
         code = cluster_number_run(number, ret_error);
-    log_kafka_close(number->log);
+    log_close(number->log);
     config->cluster_node_id = code ? 0 : number->wanted;
     free(number);
     return code;

@@ -1,7 +1,7 @@
 /* cluster_topics.c - makes and checks the topics of a cluster. */
 #include "steps.h"
 
-#include "cluster/backend/topics_kafka.h"
+#include "cluster/kafka/topics_kafka.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -12,7 +12,7 @@
 #include <pthread.h>
 
 #ifdef TICKWHEEL_WITH_LOG_KAFKA
-#include "cluster/backend/log_kafka_testing.h"
+#include "cluster/log_kafka_testing.h"
 
 #include <librdkafka/rdkafka.h>
 #include <librdkafka/rdkafka_mock.h>

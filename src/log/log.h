@@ -1,70 +1,71 @@
 /*
- * log.h - the log: records that are durable in the order in which they were appended.
+ * log.h - the log of a partition: records in order, which several nodes may append and all follow.
  *
- * An acknowledged write is in the log; the storage is state that follows it. A record belongs to a
- * partition and to the epoch of its owner; its body is opaque. Implementation: log_files.h.
+ * The log is the truth: every acknowledged record is in it, and the storage follows it.
+ * The bytes of a record are opaque. Implementation: kafka/log_kafka.h, on a partition of a topic.
  *
- *     struct log_record record = {.partition = 3, .epoch = 7, .body = BYTES("put")};
- *     if (log_append(log, &record, 1, &error) == ERROR_NONE)
- *         ...                       durable, at record.offset
- *     log_read(log, applied + 1, apply, storage, &error);
- *     log_trim(log, applied + 1, &error);
+ *     log_follow(log, place.next, &error);
+ *     log_append(log, ticket, bytes, &error);
+ *     while (log_wait(log, 1000, &event) != LOG_NOTHING)
+ *         switch (event.kind) ...
  *
- * Offsets    Rise by one from record to record, except behind a loss. A fence takes one, too. 0 is
- *            no offset.
- * Errors     ERROR_DISK_FULL and ERROR_NO_MEMORY of an append: none of it was written. ERROR_IO: it
- *            may be in doubt (log_stats tells): a crash leaves it or not, until a later log_append,
- *            log_fence or log_repair succeeds; from then on it is absent for good. ERROR_CORRUPT:
- *            records are missing or damaged. ERROR_STOPPING: the epoch is fenced. Every call may be
- *            repeated.
- * Threads    log_append, log_fence and log_repair from one thread at a time; the others from any
- *            thread, beside them.
+ * An append without an answer in time is in doubt: it may land later, and nothing fences it but the
+ * order of the log.
+ *
+ * Errors     ERROR_IO: the log refuses; ERROR_OVERLOADED: an append, or a trim, is in flight.
+ * Ownership  The bytes of an event are valid until the next call.
+ * Threads    One owner; log_wake from any thread.
  */
 #ifndef TICKWHEEL_LOG_LOG_H
 #define TICKWHEEL_LOG_LOG_H
 
 #include "base/bytes.h"
 #include "base/error.h"
+#include "base/time.h"
 
-#include <assert.h>
-
-struct log_record {
-    uint16_t partition;
-    uint64_t epoch;    /* of its owner; lower than the fence of the partition: it is refused */
-    struct bytes body; /* not empty */
-    uint64_t offset;   /* set by log_append and log_read */
+enum log_kind {
+    LOG_NOTHING,     /* within the time */
+    LOG_RECORD,      /* the next record is read: offset, bytes */
+    LOG_END,         /* all records before `offset` are read, and there is none behind them */
+    LOG_LANDED,      /* the append `ticket` is durable: offset, appended */
+    LOG_FAILED,      /* the append `ticket` is in doubt */
+    LOG_LOST,        /* the log has no record at the offset that is to be read: it was cut, or is
+                        another one. Nothing more is read until log_follow */
+    LOG_TRIMMED,     /* the log begins at `offset` now, or later */
+    LOG_TRIM_FAILED, /* perhaps it does */
 };
 
-enum { LOG_ID_SIZE = 16 };
-
-struct log_stats {
-    uint64_t first, end;     /* as log_first and log_end */
-    uint8_t id[LOG_ID_SIZE]; /* random, drawn when the log was made */
-    uint64_t bytes;          /* that the records to be kept take */
-    uint64_t reserved;       /* bytes that the log takes on the disk */
-    uint64_t torn;           /* appends that a crash cut: dropped when the log was opened */
-    uint64_t lost;           /* records that were found missing or damaged, and passed over */
-    bool is_in_doubt;        /* an append failed, and none has succeeded since */
+struct log_event {
+    enum log_kind kind;
+    uint64_t ticket, offset;
+    struct wall appended; /* of LANDED: when, by the clock of the log; {0}: it did not say */
+    struct bytes bytes;
+    const char *reason; /* of FAILED, LOST and TRIM_FAILED; static */
 };
 
-/* Reads a record; its body is valid during the call. Another code than ERROR_NONE ends the reading,
- * which returns it. It may not call the log. */
-typedef enum error_code log_visit(void *context, const struct log_record *record,
-                                  struct error *ret_error);
+enum log_trouble {
+    LOG_FINE,
+    LOG_SLOW,  /* no append has landed for a while */
+    LOG_ALONE, /* and the servers of the log cannot be reached */
+};
+
+/* Where reading begins. */
+enum log_from {
+    LOG_FROM_OFFSET, /* at the record of this offset */
+    LOG_FROM_BEGIN,  /* at the first record that is there */
+    LOG_FROM_END,    /* that number of records before the end, or at the first one */
+};
 
 struct log;
 
 struct log_ops {
-    enum error_code (*append)(struct log *log, struct log_record *records, size_t count,
-                              struct error *ret_error);
-    enum error_code (*fence)(struct log *log, uint16_t partition, uint64_t epoch,
-                             struct error *ret_error);
-    enum error_code (*repair)(struct log *log, struct error *ret_error);
-    enum error_code (*read)(struct log *log, uint64_t from, log_visit *visit, void *context,
-                            struct error *ret_error);
-    enum error_code (*trim)(struct log *log, uint64_t before, struct error *ret_error);
-    void (*stats)(struct log *log, struct log_stats *ret_stats);
-    void (*close)(struct log *log);
+    enum error_code (*follow)(struct log *, enum log_from, uint64_t number, struct error *);
+    enum error_code (*append)(struct log *, uint64_t ticket, struct bytes, struct error *);
+    enum error_code (*trim)(struct log *, uint64_t before, struct error *);
+    enum log_kind (*wait)(struct log *, uint64_t timeout_ms, struct log_event *);
+    void (*wake)(struct log *);
+    enum log_trouble (*trouble)(const struct log *, char *ret_text, size_t size);
+    void (*close)(struct log *);
 };
 
 /* The head of every implementation. */
@@ -72,67 +73,60 @@ struct log {
     const struct log_ops *ops;
 };
 
-/* Makes all records durable together, or none, and sets their offsets. Waits for the disk. At least
- * one record; ERROR_TOO_LARGE beyond 1 GiB. */
-static inline enum error_code log_append(struct log *log, struct log_record *records, size_t count,
+/* Reads from this offset on. */
+static inline enum error_code log_follow(struct log *log, uint64_t offset, struct error *ret_error)
+{
+    return log->ops->follow(log, LOG_FROM_OFFSET, offset, ret_error);
+}
+
+/* Reads from the first record on that is there. */
+static inline enum error_code log_follow_begin(struct log *log, struct error *ret_error)
+{
+    return log->ops->follow(log, LOG_FROM_BEGIN, 0, ret_error);
+}
+
+/* Reads the last `count` records of those that are there, and on; or all, if they are fewer. */
+static inline enum error_code log_follow_end(struct log *log, uint64_t count,
+                                             struct error *ret_error)
+{
+    return log->ops->follow(log, LOG_FROM_END, count, ret_error);
+}
+
+/* Sends the bytes; a LANDED or FAILED tells of it, and until then ERROR_OVERLOADED refuses the
+ * next. On failure nothing was sent. */
+static inline enum error_code log_append(struct log *log, uint64_t ticket, struct bytes bytes,
                                          struct error *ret_error)
 {
-    return log->ops->append(log, records, count, ret_error);
+    return log->ops->append(log, ticket, bytes, ret_error);
 }
 
-/* From its return on, records of the partition with a lower epoch are refused, after a restart too.
- * ERROR_STOPPING when a higher epoch has fenced it already. */
-static inline enum error_code log_fence(struct log *log, uint16_t partition, uint64_t epoch,
-                                        struct error *ret_error)
-{
-    return log->ops->fence(log, partition, epoch, ret_error);
-}
-
-/* Makes sure that an append that failed is absent; does nothing when none is in doubt. */
-static inline enum error_code log_repair(struct log *log, struct error *ret_error)
-{
-    return log->ops->repair(log, ret_error);
-}
-
-/* Visits every record at or after `from`, in order, up to those that are durable when it begins.
- * ERROR_CORRUPT when `from` lies before log_first or behind log_end, or a record is damaged. */
-static inline enum error_code log_read(struct log *log, uint64_t from, log_visit *visit,
-                                       void *context, struct error *ret_error)
-{
-    return log->ops->read(log, from, visit, context, ret_error);
-}
-
-/* Records before `before` are not needed any more: the log may drop them, at once or later. It also
- * does work ahead that a later append would wait for, so call it now and then in any case. */
+/* Records before this offset are not needed any more; a TRIMMED or TRIM_FAILED tells whether they
+ * are dropped, and until then ERROR_OVERLOADED refuses the next. */
 static inline enum error_code log_trim(struct log *log, uint64_t before, struct error *ret_error)
 {
     return log->ops->trim(log, before, ret_error);
 }
 
-static inline void log_get_stats(struct log *log, struct log_stats *ret_stats)
+/* The next event; waits for `timeout_ms` at most, and perhaps for less. */
+static inline enum log_kind log_wait(struct log *log, uint64_t timeout_ms,
+                                     struct log_event *ret_event)
 {
-    log->ops->stats(log, ret_stats);
+    return log->ops->wait(log, timeout_ms, ret_event);
 }
 
-/* The oldest offset that can be read; log_end when there is none. */
-static inline uint64_t log_first(struct log *log)
+/* Ends the wait of log_wait, or the next one. */
+static inline void log_wake(struct log *log)
 {
-    struct log_stats stats;
-
-    log_get_stats(log, &stats);
-    return stats.first;
+    log->ops->wake(log);
 }
 
-/* The offset that the next append takes. */
-static inline uint64_t log_end(struct log *log)
+/* Whether appends land, and if not, why, in words. */
+static inline enum log_trouble log_get_trouble(const struct log *log, char *ret_text, size_t size)
 {
-    struct log_stats stats;
-
-    log_get_stats(log, &stats);
-    return stats.end;
+    return log->ops->trouble(log, ret_text, size);
 }
 
-/* NULL is fine. */
+/* An append that has not landed is in doubt. NULL is fine. */
 static inline void log_close(struct log *log)
 {
     if (log)

@@ -32,7 +32,7 @@ static void replica_order(struct node_replica *replica, enum node_replica_order 
 
 static void replica_log(struct node_replica *replica, uint64_t ticket, struct bytes bytes)
 {
-    if (log_kafka_append(replica->log, ticket, bytes, NULL))
+    if (log_append(replica->log, ticket, bytes, NULL))
         replica->refused_ticket = ticket;
 }
 
@@ -92,7 +92,7 @@ static void replica_hear_once(struct node_replica *replica, struct instant now)
 
 static void replica_on_told(void *context)
 {
-    log_kafka_wake(((struct node_replica *)context)->log);
+    log_wake(((struct node_replica *)context)->log);
 }
 
 /* Without memory there is no engine, and the thread tries again. */
@@ -277,37 +277,37 @@ static void replica_trim_log(struct node_replica *replica, struct instant now)
     if (!replica->trim_to || now.ns < replica->trim_at.ns)
         return;
     replica->trim_at = instant_add_ms(now, TRIM_AGAIN);
-    log_kafka_trim(replica->log, replica->trim_to, NULL); /* or it is in flight */
+    log_trim(replica->log, replica->trim_to, NULL); /* or it is in flight */
 }
 
-static void replica_handle(struct node_replica *replica, const struct log_kafka_event *event,
+static void replica_handle(struct node_replica *replica, const struct log_event *event,
                            struct instant now)
 {
     switch (event->kind) {
-    case LOG_KAFKA_RECORD:
+    case LOG_RECORD:
         replica_read(replica->replica, event->offset, event->bytes, now);
         break;
-    case LOG_KAFKA_END:
+    case LOG_END:
         replica_restored(replica->replica);
         break;
-    case LOG_KAFKA_LANDED:
+    case LOG_LANDED:
         replica_landed(replica->replica, event->ticket, event->offset, now);
         break;
-    case LOG_KAFKA_FAILED:
+    case LOG_FAILED:
         replica_failed(replica->replica, event->ticket, now);
         break;
-    case LOG_KAFKA_LOST:
+    case LOG_LOST:
         replica_lost(replica->replica);
         break;
-    case LOG_KAFKA_TRIMMED:
+    case LOG_TRIMMED:
         atomic_fetch_add(&replica->trims, 1);
         if (event->offset >= replica->trim_to)
             replica->trim_to = 0;
         break;
-    case LOG_KAFKA_TRIM_FAILED:
+    case LOG_TRIM_FAILED:
         atomic_fetch_add(&replica->trim_failures, 1);
         break;
-    case LOG_KAFKA_NOTHING:
+    case LOG_NOTHING:
         break;
     }
 }
@@ -322,9 +322,9 @@ static void replica_follow_log(struct node_replica *replica)
     if (step != NODE_COPY_NONE)
         return;
     if (replica_seeks(replica->replica))
-        log_kafka_follow_begin(replica->log, NULL);
+        log_follow_begin(replica->log, NULL);
     else
-        log_kafka_follow(replica->log, replica_next(replica->replica), NULL);
+        log_follow(replica->log, replica_next(replica->replica), NULL);
 }
 
 /* One turn: messages of the shard, the replica, and then events of the log. */
@@ -351,9 +351,9 @@ static void replica_go(struct node_replica *replica)
     if (replica->awaits_copy && wait_ms > COPY_WAIT_MS)
         wait_ms = COPY_WAIT_MS;
     for (int i = 0; i < EVENTS_EACH_TURN; i++) {
-        struct log_kafka_event event;
+        struct log_event event;
 
-        if (log_kafka_wait(replica->log, wait_ms, &event) == LOG_KAFKA_NOTHING)
+        if (log_wait(replica->log, wait_ms, &event) == LOG_NOTHING)
             return;
         replica_handle(replica, &event, instant_boot_now());
         wait_ms = 0;
@@ -426,7 +426,7 @@ static enum error_code replica_open(struct node_replica *replica, struct error *
         .committed = replica_on_committed,
         .trim = replica_on_trim,
     };
-    struct log_kafka *log;
+    struct log *log;
 
     if (entropy_u64(&options.seed) != ERROR_NONE)
         return error_set(ret_error, ERROR_IO, "the system gives no entropy");
@@ -439,7 +439,7 @@ static enum error_code replica_open(struct node_replica *replica, struct error *
     if (code) {
         replica_destroy(replica->replica);
         replica->replica = NULL;
-        log_kafka_close(log);
+        log_close(log);
         return code;
     }
     pthread_mutex_lock(&replica->lock);
@@ -456,7 +456,7 @@ static enum error_code replica_open(struct node_replica *replica, struct error *
 /* Batches that wait go back. */
 static void replica_close(struct node_replica *replica)
 {
-    struct log_kafka *log = replica->log;
+    struct log *log = replica->log;
 
     node_copy_end(replica);
     replica_take_in(replica);
@@ -466,7 +466,7 @@ static void replica_close(struct node_replica *replica)
     pthread_mutex_lock(&replica->lock);
     replica->log = NULL;
     pthread_mutex_unlock(&replica->lock);
-    log_kafka_close(log);
+    log_close(log);
     replica_destroy(replica->replica);
     replica->replica = NULL;
 }
@@ -554,7 +554,7 @@ static void replica_wake(struct node_replica *replica, unsigned news)
 {
     replica->news |= news;
     if (replica->log)
-        log_kafka_wake(replica->log);
+        log_wake(replica->log);
     pthread_cond_signal(&replica->changed);
 }
 
@@ -616,7 +616,7 @@ void node_cluster_commit(struct node *node, struct list *batches)
 
         pthread_mutex_lock(&replica->lock);
         list_push(&replica->batches, link);
-        log_kafka_wake(replica->log);
+        log_wake(replica->log);
         pthread_mutex_unlock(&replica->lock);
     }
 }

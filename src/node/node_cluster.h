@@ -23,7 +23,7 @@
 #ifndef TICKWHEEL_NODE_NODE_CLUSTER_H
 #define TICKWHEEL_NODE_NODE_CLUSTER_H
 
-#include "cluster/backend/log_kafka.h"
+#include "log/kafka/log_kafka.h"
 #include "cluster/planner.h"
 #include "cluster/replica.h"
 #include "node/node_once.h"
@@ -61,7 +61,7 @@ struct node_replica {
     struct partition *partition;
     struct shard *shard;
     char topic[80];
-    struct log_kafka *log; /* NULL: it follows none; guarded by lock for other threads */
+    struct log *log; /* NULL: it follows none; guarded by lock for other threads */
     struct replica *replica;
     pthread_t thread;
     bool is_running;

@@ -7,7 +7,7 @@
 
 #include "node/node_control.h"
 
-#include "cluster/backend/log_kafka_testing.h"
+#include "cluster/log_kafka_testing.h"
 #include "store/rocksdb.h"
 #include "store/storage_testing.h"
 #include "sys/clock.h"

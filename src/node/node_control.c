@@ -1,7 +1,7 @@
 /* node_control.c - the thread for the control topic; see node_control.h. */
 #include "node/node_control.h"
 
-#include "cluster/backend/topics_kafka.h"
+#include "cluster/kafka/topics_kafka.h"
 #include "node/node_cluster.h"
 #include "node/node_limits.h"
 #include "sys/clock.h"
@@ -29,7 +29,7 @@ static void node_control_on_append(void *context, uint64_t ticket, struct bytes 
 
     control->sent_difference_us = node_clock_difference_us();
     control->sent = wall_now();
-    if (log_kafka_append(control->log, ticket, bytes, NULL))
+    if (log_append(control->log, ticket, bytes, NULL))
         control->refused_ticket = ticket;
 }
 
@@ -75,7 +75,7 @@ static void node_control_on_trim(void *context, uint64_t before)
 {
     struct node_control *control = context;
 
-    log_kafka_trim(control->log, before, NULL); /* when it fails, the next one drops more */
+    log_trim(control->log, before, NULL); /* when it fails, the next one drops more */
 }
 
 static void node_control_on_note(void *context, struct roster_note *note)
@@ -174,7 +174,7 @@ static void node_control_publish(struct node_control *control)
     const enum control_state state = control_state(control->control);
 
     char text[sizeof(control->trouble_text)] = "";
-    const enum log_kafka_trouble trouble = log_kafka_trouble(control->log, text, sizeof(text));
+    const enum log_trouble trouble = log_get_trouble(control->log, text, sizeof(text));
 
     pthread_mutex_lock(&control->lock);
     const bool has_changed = trouble != control->trouble;
@@ -212,31 +212,31 @@ static void node_control_compare_clocks(struct node_control *control, struct wal
         mailbox_wake(&control->node->news);
 }
 
-static void node_control_handle(struct node_control *control, const struct log_kafka_event *event,
+static void node_control_handle(struct node_control *control, const struct log_event *event,
                                 struct instant now)
 {
     switch (event->kind) {
-    case LOG_KAFKA_RECORD:
+    case LOG_RECORD:
         control_read(control->control, event->offset, event->bytes, now);
         break;
-    case LOG_KAFKA_END:
+    case LOG_END:
         control_restored(control->control, now);
         break;
-    case LOG_KAFKA_LANDED:
+    case LOG_LANDED:
         control->has_landed = true;
         if (event->appended.ms)
             node_control_compare_clocks(control, event->appended);
         control_landed(control->control, event->ticket, event->offset, now);
         break;
-    case LOG_KAFKA_FAILED:
+    case LOG_FAILED:
         control_failed(control->control, event->ticket, now);
         break;
-    case LOG_KAFKA_LOST:
+    case LOG_LOST:
         control_lost(control->control, event->reason);
         break;
-    case LOG_KAFKA_TRIMMED:
-    case LOG_KAFKA_TRIM_FAILED:
-    case LOG_KAFKA_NOTHING:
+    case LOG_TRIMMED:
+    case LOG_TRIM_FAILED:
+    case LOG_NOTHING:
         break;
     }
 }
@@ -263,15 +263,15 @@ static void node_control_go(struct node_control *control)
         control_failed(control->control, control->refused_ticket, now);
     control->refused_ticket = 0;
     if (control_take_rewind(control->control))
-        log_kafka_follow_begin(control->log, NULL);
+        log_follow_begin(control->log, NULL);
     node_control_publish(control);
     const struct instant wake_at = control_wake_at(control->control, now);
     uint64_t wait_ms =
         wake_at.ns == UINT64_MAX ? 1000 : instant_since_ns(now, wake_at) / 1000000 + 1;
     for (int i = 0; i < EVENTS_EACH_TURN; i++) {
-        struct log_kafka_event event;
+        struct log_event event;
 
-        if (log_kafka_wait(control->log, wait_ms, &event) == LOG_KAFKA_NOTHING)
+        if (log_wait(control->log, wait_ms, &event) == LOG_NOTHING)
             return;
         node_control_handle(control, &event, instant_boot_now());
         wait_ms = 0;
@@ -293,9 +293,9 @@ static void *node_control_run(void *argument)
     struct node_control *control = argument;
 
     if (control->reads_all)
-        log_kafka_follow_begin(control->log, NULL);
+        log_follow_begin(control->log, NULL);
     else
-        log_kafka_follow_end(control->log, TAIL_RECORDS, NULL);
+        log_follow_end(control->log, TAIL_RECORDS, NULL);
     while (!node_control_has_ended(control))
         node_control_go(control);
     node_hold_end_all(control);
@@ -479,7 +479,7 @@ void node_control_ask(struct node_control *control, unsigned asks)
 {
     atomic_fetch_or(&control->asks, asks);
     if (control->log)
-        log_kafka_wake(control->log);
+        log_wake(control->log);
 }
 
 void node_control_leave(struct node *node)
@@ -515,7 +515,7 @@ void node_control_free(struct node *node)
     if (!control)
         return;
     node_control_stop(node);
-    log_kafka_close(control->log);
+    log_close(control->log);
     control_destroy(control->control);
     pthread_cond_destroy(&control->changed);
     pthread_mutex_destroy(&control->lock);
@@ -532,7 +532,7 @@ bool node_brokers_trouble(struct node *node, char *ret_reason, size_t size)
     if (!control)
         return false;
     pthread_mutex_lock(&control->lock);
-    const bool has_trouble = control->trouble != LOG_KAFKA_FINE;
+    const bool has_trouble = control->trouble != LOG_FINE;
     if (has_trouble)
         snprintf(ret_reason, size, "%s", control->trouble_text);
     pthread_mutex_unlock(&control->lock);

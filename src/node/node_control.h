@@ -15,7 +15,7 @@
 #ifndef TICKWHEEL_NODE_NODE_CONTROL_H
 #define TICKWHEEL_NODE_NODE_CONTROL_H
 
-#include "cluster/backend/log_kafka.h"
+#include "log/kafka/log_kafka.h"
 #include "cluster/control.h"
 #include "node/shard.h"
 
@@ -45,7 +45,7 @@ struct node_control {
     bool reads_all;         /* the first record has another digest, or none: a later one may */
     char topic[80];
     char address[ROSTER_ADDRESS_SIZE_MAX + 1]; /* for clients */
-    struct log_kafka *log;
+    struct log *log;
     struct cluster_control *control;
     pthread_t thread;
     bool is_running;
@@ -77,7 +77,7 @@ struct node_control {
     bool has_ended;       /* it takes no more of them */
     pthread_cond_t changed;
     struct error error;
-    _Atomic enum log_kafka_trouble trouble;
+    _Atomic enum log_trouble trouble;
     char trouble_text[200];               /* unless that is FINE */
     char topics_text[200];                /* while topics_wrong */
     char peer_address[NODE_ADDRESS_SIZE]; /* of this node, as it was told */

@@ -54,7 +54,7 @@ void node_hold(struct node *node, struct node_hold *hold)
     if (has_ended)
         node_hold_end(hold, ERROR_STOPPING, "");
     else
-        log_kafka_wake(control->log);
+        log_wake(control->log);
 }
 
 /* ---- a cluster; on the thread of the control topic ---- */

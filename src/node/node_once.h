@@ -18,7 +18,7 @@
 #ifndef TICKWHEEL_NODE_NODE_ONCE_H
 #define TICKWHEEL_NODE_NODE_ONCE_H
 
-#include "cluster/backend/log_kafka_once.h"
+#include "log/kafka/log_kafka_once.h"
 #include "cluster/replica.h"
 #include "node/node.h"
 

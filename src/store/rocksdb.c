@@ -125,7 +125,7 @@ static enum error_code rocksdb_end_doubt(struct rocksdb_store *store, struct err
 {
     if (!(store->faults & STORE_IN_DOUBT))
         return ERROR_NONE;
-    const enum error_code code = log_repair(store->log, ret_error);
+    const enum error_code code = log_files_repair(store->log, ret_error);
     if (!code)
         store->faults &= ~(unsigned)STORE_IN_DOUBT;
     return code;
@@ -248,9 +248,9 @@ static enum error_code rocksdb_commit_locked(struct rocksdb_store *store,
     if (code == ERROR_DISK_FULL && ballast_release(&store->ballast))
         code = store_log_append(store, batches, count, ret_error);
     if (code) {
-        struct log_stats stats;
+        struct log_files_stats stats;
 
-        log_get_stats(store->log, &stats);
+        log_files_get_stats(store->log, &stats);
         if (stats.is_in_doubt)
             store->faults |= STORE_IN_DOUBT;
         return code;
@@ -440,8 +440,8 @@ static void rocksdb_stats(struct storage *storage, struct storage_stats *ret_sta
         snprintf(ret_stats->found, sizeof(ret_stats->found), "%s", store->block_found);
     pthread_mutex_unlock(&store->block_lock);
     rocksdb_stats_disk(store, ret_stats);
-    struct log_stats log;
-    log_get_stats(store->log, &log);
+    struct log_files_stats log;
+    log_files_get_stats(store->log, &log);
     ret_stats->disk_bytes = log.reserved;
     ret_stats->memory_bytes += store->queue.bytes;
     if (rocksdb_try_enter(store, NULL))
@@ -463,7 +463,7 @@ void store_close(struct rocksdb_store *store)
         store_apply_to(store, store->appended, NULL);
     is_whole = is_whole && !store->faults;
     store_close_database(store);
-    log_close(store->log);
+    log_files_close(store->log);
     if (store->reached >= 0)
         disk_system()->close(disk_system(), store->reached);
     if (store->has_shadow)

@@ -532,10 +532,10 @@ static enum error_code rocksdb_check_record(void *context, const struct log_reco
 /* Also what the tables have already. */
 static void rocksdb_check_log(struct checker *checker)
 {
-    struct log *log = checker->store->log;
+    struct log_files *log = checker->store->log;
     struct error error;
 
-    if (log && log_read(log, log_first(log), rocksdb_check_record, checker, &error))
+    if (log && log_files_read(log, log_files_first(log), rocksdb_check_record, checker, &error))
         rocksdb_check_find(checker, FOLDER_LOG_NAME ": %s", error.text);
 }
 

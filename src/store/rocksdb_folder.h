@@ -16,7 +16,7 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "log/log.h"
+#include "log/files/log_files.h"
 
 #include <stdbool.h>
 

@@ -4,7 +4,7 @@
  * tables brings the mark, which says how far of the log they hold, and all tables are written to
  * files together. So the files that a crash leaves hold the log up to their mark, and a start
  * applies the records behind it. */
-#include "log/log_files.h"
+#include "log/files/log_files.h"
 #include "base/checksum.h"
 #include "store/rowop.h"
 #include "store/rocksdb_store.h"
@@ -72,7 +72,7 @@ void store_log_trim(struct rocksdb_store *store)
     pthread_rwlock_unlock(&store->open_lock);
     /* The record of the mark stays: it shows a start that this log is the one of the tables. The
      * call also makes a spare file, with which an append that fails on a full disk can be ended. */
-    log_trim(store->log, mark.offset, NULL);
+    log_files_trim(store->log, mark.offset, NULL);
 }
 
 /* ---- how far the log had come ---- */
@@ -159,9 +159,9 @@ static void rocksdb_log_open_reached(struct rocksdb_store *store, uint64_t end)
 static enum error_code rocksdb_log_adopt(struct rocksdb_store *store, struct error *ret_error)
 {
     const struct folder_identity before = store->identity;
-    struct log_stats stats;
+    struct log_files_stats stats;
 
-    log_get_stats(store->log, &stats);
+    log_files_get_stats(store->log, &stats);
     store->identity.is_known = store->identity.has_log = true;
     memcpy(store->identity.log_id, stats.id, sizeof(stats.id));
     /* A log without a record does not know its own begin. */
@@ -215,11 +215,11 @@ static enum error_code rocksdb_log_replay(struct rocksdb_store *store, struct re
                                           struct error *ret_error)
 {
     struct log_replay replay = {.store = store, .found = mark};
-    const uint64_t from = log_first(store->log) > mark.offset ? mark.offset + 1 : mark.offset;
+    const uint64_t from = log_files_first(store->log) > mark.offset ? mark.offset + 1 : mark.offset;
 
     rocksdb_writebatch_clear(store->batch);
     enum error_code code =
-        log_read(store->log, from ? from : 1, rocksdb_log_replay_one, &replay, ret_error);
+        log_files_read(store->log, from ? from : 1, rocksdb_log_replay_one, &replay, ret_error);
     if (!code && replay.bytes)
         code = store_apply_write(store, replay.added, ret_error);
     rocksdb_writebatch_clear(store->batch);
@@ -281,8 +281,8 @@ static enum error_code rocksdb_log_open(struct rocksdb_store *store, enum log_fi
             *ret_error = cause;
         return code;
     }
-    struct log_stats stats;
-    log_get_stats(store->log, &stats);
+    struct log_files_stats stats;
+    log_files_get_stats(store->log, &stats);
     state->torn_count += stats.torn;
     return ERROR_NONE;
 }
@@ -303,12 +303,12 @@ enum error_code store_log_make(struct rocksdb_store *store, uint64_t begin, stru
 static bool rocksdb_log_is_used(const char *path)
 {
     const struct log_files_options options = {.folder = path, .mode = LOG_FILES_READ};
-    struct log *log;
+    struct log_files *log;
 
     if (!files_exists(path) || log_files_open(&options, &log, NULL))
         return false;
-    const bool is_used = log_end(log) > log_first(log);
-    log_close(log);
+    const bool is_used = log_files_end(log) > log_files_first(log);
+    log_files_close(log);
     return is_used;
 }
 
@@ -382,14 +382,14 @@ static enum error_code rocksdb_log_replay_rest(struct rocksdb_store *store, stru
         return rocksdb_log_refuse(cause, ret_error);
     store->folder_state.has_loss = true;
     store->folder_state.loss = *cause;
-    log_close(store->log);
+    log_files_close(store->log);
     store->log = NULL;
     enum error_code code = rocksdb_log_open(store, LOG_FILES_OPEN, mark.offset + 1, ret_error);
     if (!code)
         code = rocksdb_log_replay(store, mark, ret_error);
     if (code != ERROR_CORRUPT)
         return code;
-    log_close(store->log);
+    log_files_close(store->log);
     store->log = NULL;
     return store_log_make(store, mark.offset + 1, ret_error);
 }
@@ -418,8 +418,8 @@ enum error_code store_log_follow(struct rocksdb_store *store, struct error *ret_
             *ret_error = cause;
         return code;
     }
-    struct log_stats stats;
-    log_get_stats(store->log, &stats);
+    struct log_files_stats stats;
+    log_files_get_stats(store->log, &stats);
     if (!was_open)
         store->folder_state.lost += stats.lost;
     store->appended = store->applied;
@@ -432,7 +432,7 @@ enum error_code store_log_renew(struct rocksdb_store *store, struct error *ret_e
 
     if (rocksdb_log_load_persisted(store, &mark, NULL) || mark.offset < store->applied)
         return ERROR_NONE;
-    log_close(store->log);
+    log_files_close(store->log);
     store->log = NULL;
     return store_log_make(store, mark.offset + 1, ret_error);
 }
@@ -497,7 +497,7 @@ enum error_code store_log_append(struct rocksdb_store *store, struct storage_bat
 {
     if (!rocksdb_log_encode(store, batches, count))
         return error_set(ret_error, ERROR_NO_MEMORY, "commit");
-    enum error_code code = log_append(store->log, store->records, count, ret_error);
+    enum error_code code = log_files_append(store->log, store->records, count, ret_error);
     if (code)
         rocksdb_log_take_back(store, batches, count);
     else

@@ -17,7 +17,7 @@
 #ifndef TICKWHEEL_STORE_ROCKSDB_STORE_H
 #define TICKWHEEL_STORE_ROCKSDB_STORE_H
 
-#include "log/log.h"
+#include "log/files/log_files.h"
 #include "store/ballast.h"
 #include "store/prepare.h"
 #include "store/rocksdb.h"
@@ -151,7 +151,7 @@ struct rocksdb_store {
     pthread_mutex_t write_lock;
     struct prepare_counts *counts; /* [partition_count]: as the log has them */
     struct store_follow *follows;  /* [partition_count] */
-    struct log *log;
+    struct log_files *log;
     int reached; /* descriptor of REACHED; -1: none */
     struct log_record *records;
     size_t record_capacity;

@@ -11,7 +11,7 @@
  * "doubt N MS", MS being how long it took. `read` prints a line for each record: its offset and its
  * bytes, which are N.
  */
-#include "cluster/backend/topics_kafka.h"
+#include "cluster/kafka/topics_kafka.h"
 #include "sys/clock.h"
 
 #include <inttypes.h>
@@ -41,7 +41,7 @@ static void create(const char *brokers, const char *name, const char *count)
            report.replica_count, report.is_founded ? "founded" : "checked", report.warning);
 }
 
-static struct log_kafka *open_log(const char *brokers, const char *topic, const char *partition)
+static struct log *open_log(const char *brokers, const char *topic, const char *partition)
 {
     const struct log_kafka_options options = {
         .brokers = brokers,
@@ -49,7 +49,7 @@ static struct log_kafka *open_log(const char *brokers, const char *topic, const 
         .partition = (uint16_t)strtoul(partition, NULL, 10),
         .append_timeout_ms = APPEND_TIMEOUT_MS,
     };
-    struct log_kafka *log = NULL;
+    struct log *log = NULL;
     struct error error;
 
     stop_if(log_kafka_open(&options, &log, &error), &error);
@@ -63,23 +63,22 @@ static bool has_input_ended(void)
     return poll(&input, 1, 0) > 0;
 }
 
-static void append(struct log_kafka *log)
+static void append(struct log *log)
 {
     for (uint64_t ticket = 1; !has_input_ended(); ticket++) {
         const struct instant begun = instant_now();
         char text[24];
-        struct log_kafka_event event;
+        struct log_event event;
         struct error error;
 
         snprintf(text, sizeof(text), "%" PRIu64, ticket);
         printf("begun %s\n", text);
         fflush(stdout);
-        stop_if(log_kafka_append(log, ticket, bytes_of(text), &error), &error);
-        while (log_kafka_wait(log, APPEND_TIMEOUT_MS, &event) != LOG_KAFKA_LANDED &&
-               event.kind != LOG_KAFKA_FAILED)
+        stop_if(log_append(log, ticket, bytes_of(text), &error), &error);
+        while (log_wait(log, APPEND_TIMEOUT_MS, &event) != LOG_LANDED && event.kind != LOG_FAILED)
             ;
         const uint64_t took_ms = instant_since_ns(begun, instant_now()) / 1000000;
-        if (event.kind == LOG_KAFKA_LANDED)
+        if (event.kind == LOG_LANDED)
             printf("landed %s %" PRIu64 " %" PRIu64 "\n", text, event.offset, took_ms);
         else
             printf("doubt %s %" PRIu64 "\n", text, took_ms);
@@ -87,17 +86,17 @@ static void append(struct log_kafka *log)
     }
 }
 
-static void read_all(struct log_kafka *log)
+static void read_all(struct log *log)
 {
     struct instant until = instant_add_ms(instant_now(), READ_TIMEOUT_MS);
     struct error error = {.text = "the end is not reached"};
-    struct log_kafka_event event;
+    struct log_event event;
 
-    stop_if(log_kafka_follow(log, 0, &error), &error);
-    while (log_kafka_wait(log, READ_TIMEOUT_MS, &event) != LOG_KAFKA_END) {
-        if (event.kind == LOG_KAFKA_RECORD)
+    stop_if(log_follow(log, 0, &error), &error);
+    while (log_wait(log, READ_TIMEOUT_MS, &event) != LOG_END) {
+        if (event.kind == LOG_RECORD)
             printf("%" PRIu64 " %.*s\n", event.offset, (int)event.bytes.size, event.bytes.data);
-        stop_if(event.kind == LOG_KAFKA_LOST || instant_now().ns > until.ns ? ERROR_IO : ERROR_NONE,
+        stop_if(event.kind == LOG_LOST || instant_now().ns > until.ns ? ERROR_IO : ERROR_NONE,
                 &error);
     }
 }
@@ -107,13 +106,13 @@ int main(int argc, char *argv[])
     if (argc == 5 && strcmp(argv[1], "create") == 0) {
         create(argv[2], argv[3], argv[4]);
     } else if (argc == 5 && strcmp(argv[1], "append") == 0) {
-        struct log_kafka *log = open_log(argv[2], argv[3], argv[4]);
+        struct log *log = open_log(argv[2], argv[3], argv[4]);
         append(log);
-        log_kafka_close(log);
+        log_close(log);
     } else if (argc == 5 && strcmp(argv[1], "read") == 0) {
-        struct log_kafka *log = open_log(argv[2], argv[3], argv[4]);
+        struct log *log = open_log(argv[2], argv[3], argv[4]);
         read_all(log);
-        log_kafka_close(log);
+        log_close(log);
     } else {
         fprintf(stderr, "log_tool.c says how to use this\n");
         return 2;

@@ -23,9 +23,9 @@ BELOW = {
     "http": {"base", "sys"},
     "store": {"base", "sys", "log", "timer"},
     "engine": {"base", "calendar", "timer", "store", "tickwheel"},  # no clock, no I/O: nothing of sys
-    "cluster": {"base", "sys", "timer", "http", "store", "engine"},
+    "cluster": {"base", "sys", "log", "timer", "http", "store", "engine"},
     "delivery": {"tickwheel", "base", "sys", "calendar", "ops", "timer", "store", "engine"},
-    "node": {"tickwheel", "base", "sys", "calendar", "timer", "ops", "store", "engine", "cluster",
+    "node": {"tickwheel", "base", "sys", "log", "calendar", "timer", "ops", "store", "engine", "cluster",
               "delivery"},
     "api": {"base", "sys", "calendar", "timer", "ops", "http", "store", "engine", "delivery", "node"},
 }

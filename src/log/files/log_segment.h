@@ -8,10 +8,10 @@
  *
  * Threads    Any: pure functions over bytes.
  */
-#ifndef TICKWHEEL_LOG_LOG_SEGMENT_H
-#define TICKWHEEL_LOG_LOG_SEGMENT_H
+#ifndef TICKWHEEL_LOG_FILES_LOG_SEGMENT_H
+#define TICKWHEEL_LOG_FILES_LOG_SEGMENT_H
 
-#include "log/log.h"
+#include "log/files/log_files.h"
 
 enum {
     SEGMENT_ID_SIZE = LOG_ID_SIZE,

@@ -3,10 +3,10 @@
  *
  * Threads    No state: any.
  */
-#ifndef TICKWHEEL_CLUSTER_LOG_KAFKA_CONF_H
-#define TICKWHEEL_CLUSTER_LOG_KAFKA_CONF_H
+#ifndef TICKWHEEL_LOG_KAFKA_LOG_KAFKA_CONF_H
+#define TICKWHEEL_LOG_KAFKA_LOG_KAFKA_CONF_H
 
-#include "cluster/backend/log_kafka.h"
+#include "log/kafka/log_kafka.h"
 
 #include <librdkafka/rdkafka.h>
 

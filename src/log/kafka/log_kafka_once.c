@@ -5,9 +5,9 @@
  * sent as they are put, and their reports are taken in settle. The frames are sent when the brokers
  * have all messages, and committed when no other record lies before the frames.
  */
-#include "cluster/backend/log_kafka_once.h"
+#include "log/kafka/log_kafka_once.h"
 
-#include "cluster/backend/log_kafka_conf.h"
+#include "log/kafka/log_kafka_conf.h"
 #include "sys/clock.h"
 
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* Goal: whatever fails or crashes, the log holds what it acknowledged, in order, and nothing that a
  * later append made sure to be absent. Method: random appends, fences, trims, restarts and readings
  * on a disk in memory that fails, tears and loses power, compared with an array. */
-#include "log/log_disk_testing.h"
-#include "log/log_files_private.h"
+#include "log/files/log_disk_testing.h"
+#include "log/files/log_files_private.h"
 #include "sys/entropy.h"
 
 #include <setjmp.h>
@@ -25,7 +25,7 @@ struct log_oracle_record {
 struct log_oracle {
     struct disk_memory *memory;
     struct random random;
-    struct log *log;
+    struct log_files *log;
     struct log_oracle_record records[RECORDS]; /* that were acknowledged */
     size_t count;
     struct log_oracle_record doubt[AT_ONCE]; /* of the append that failed last */
@@ -89,12 +89,12 @@ static enum error_code oracle_visit(void *context, const struct log_record *reco
 static void oracle_read_all(struct log_oracle *oracle)
 {
     size_t doubts = oracle->doubt_count;
-    uint64_t from = log_first(oracle->log);
+    uint64_t from = log_files_first(oracle->log);
     struct error error = {0};
 
     assert_true(from <= oracle->trimmed);
     oracle->read = 0;
-    if (log_read(oracle->log, from, oracle_visit, oracle, &error))
+    if (log_files_read(oracle->log, from, oracle_visit, oracle, &error))
         fail_msg("%s", error.text);
     while (oracle->read < oracle->count && oracle->records[oracle->read].offset < oracle->trimmed)
         oracle->read++;
@@ -106,12 +106,12 @@ static void oracle_open(struct log_oracle *oracle)
 {
     struct log_files_options options = oracle_options(oracle);
     struct error error = {0};
-    struct log_stats stats;
+    struct log_files_stats stats;
 
     if (log_files_open(&options, &oracle->log, &error))
         fail_msg("%s", error.text);
     log_files_check(oracle->log);
-    log_get_stats(oracle->log, &stats);
+    log_files_get_stats(oracle->log, &stats);
     oracle->torn += stats.torn;
     oracle_read_all(oracle);
     /* Not there after a restart: never again. */
@@ -121,13 +121,13 @@ static void oracle_open(struct log_oracle *oracle)
             .partition = p, .epoch = oracle->fences[p] - 1, .body = BYTES("x")};
 
         if (oracle->fences[p])
-            assert_int_equal(log_append(oracle->log, &record, 1, NULL), ERROR_STOPPING);
+            assert_int_equal(log_files_append(oracle->log, &record, 1, NULL), ERROR_STOPPING);
     }
 }
 
 static uint64_t oracle_segment(const struct log_oracle *oracle)
 {
-    const struct log_part *last = log_files_last(log_files_of(oracle->log));
+    const struct log_part *last = log_files_last(oracle->log);
 
     return last ? last->number : 0;
 }
@@ -152,10 +152,10 @@ static void oracle_append(struct log_oracle *oracle)
         records[i] = (struct log_record){
             .partition = made[i].partition, .epoch = UINT64_MAX, .body = {bodies[i], made[i].size}};
     }
-    uint64_t next = log_end(oracle->log), segment = oracle_segment(oracle);
-    enum error_code code = log_append(oracle->log, records, count, NULL);
-    struct log_stats stats;
-    log_get_stats(oracle->log, &stats);
+    uint64_t next = log_files_end(oracle->log), segment = oracle_segment(oracle);
+    enum error_code code = log_files_append(oracle->log, records, count, NULL);
+    struct log_files_stats stats;
+    log_files_get_stats(oracle->log, &stats);
     for (size_t i = 0; i < count; i++)
         made[i].offset = next + i;
     oracle->appends++;
@@ -170,7 +170,7 @@ static void oracle_append(struct log_oracle *oracle)
         return;
     }
     oracle->failures++;
-    assert_true(log_end(oracle->log) == next);
+    assert_true(log_files_end(oracle->log) == next);
     assert_true(stats.is_in_doubt || oracle->doubt_count == 0);
     if (stats.is_in_doubt && oracle->doubt_count == 0 && !oracle->is_fence_in_doubt) {
         assert_int_equal(code, ERROR_IO);
@@ -184,13 +184,13 @@ static void oracle_fence(struct log_oracle *oracle)
     uint16_t partition = (uint16_t)random_below(&oracle->random, PARTITIONS);
     uint64_t epoch = oracle->fence_doubt[partition] + 1;
     uint64_t segment = oracle_segment(oracle);
-    struct log_stats stats;
+    struct log_files_stats stats;
 
-    enum error_code code = log_fence(oracle->log, partition, epoch, NULL);
+    enum error_code code = log_files_fence(oracle->log, partition, epoch, NULL);
     if (code == ERROR_NONE)
         oracle->fences[partition] = epoch;
     oracle->fence_doubt[partition] = epoch;
-    log_get_stats(oracle->log, &stats);
+    log_files_get_stats(oracle->log, &stats);
     if (code == ERROR_NONE || oracle_segment(oracle) != segment)
         oracle->doubt_count = oracle->is_fence_in_doubt = 0;
     if (stats.is_in_doubt && oracle->doubt_count == 0)
@@ -202,7 +202,7 @@ static void oracle_crash(struct log_oracle *oracle, bool is_cut)
     struct disk_memory *memory = oracle->memory;
 
     memory->has_ended = true;
-    log_close(oracle->log);
+    log_files_close(oracle->log);
     memory->has_ended = false;
     memory->fail_at = 0;
     if (is_cut)
@@ -231,7 +231,7 @@ static void oracle_step(struct log_oracle *oracle)
             if (at > oracle->trimmed)
                 oracle->trimmed = at;
         }
-        log_trim(oracle->log, oracle->trimmed, NULL);
+        log_files_trim(oracle->log, oracle->trimmed, NULL);
         break;
     case 2:
         oracle_crash(oracle, true);
@@ -242,7 +242,7 @@ static void oracle_step(struct log_oracle *oracle)
     case 4:
         memory->fail_at = 0;
         memory->room = UINT64_MAX;
-        log_close(oracle->log);
+        log_files_close(oracle->log);
         oracle_open(oracle);
         break;
     case 5:
@@ -253,10 +253,10 @@ static void oracle_step(struct log_oracle *oracle)
         memory->room = random_below(random, 2) ? random_below(random, 2 * SEGMENT) : UINT64_MAX;
         break;
     case 7: {
-        struct log_stats stats;
+        struct log_files_stats stats;
 
-        if (log_repair(oracle->log, NULL) == ERROR_NONE) {
-            log_get_stats(oracle->log, &stats);
+        if (log_files_repair(oracle->log, NULL) == ERROR_NONE) {
+            log_files_get_stats(oracle->log, &stats);
             assert_false(stats.is_in_doubt);
             oracle->doubt_count = oracle->is_fence_in_doubt = 0;
         }
@@ -294,7 +294,7 @@ static void test_log_model(void **state)
         oracle->memory->fail_at = 0;
         oracle->memory->room = UINT64_MAX;
         oracle_crash(oracle, true);
-        log_close(oracle->log);
+        log_files_close(oracle->log);
         assert_int_equal(oracle->memory->open_count, 0);
         free(oracle->memory);
         totals[0] += oracle->appends, totals[1] += oracle->failures, totals[2] += oracle->cuts;

@@ -15,10 +15,10 @@
  * Errors     ERROR_IO with the cause. A commit is in doubt then.
  * Threads    One owner, which waits for the brokers in each call. librdkafka has its own threads.
  */
-#ifndef TICKWHEEL_CLUSTER_LOG_KAFKA_ONCE_H
-#define TICKWHEEL_CLUSTER_LOG_KAFKA_ONCE_H
+#ifndef TICKWHEEL_LOG_KAFKA_LOG_KAFKA_ONCE_H
+#define TICKWHEEL_LOG_KAFKA_LOG_KAFKA_ONCE_H
 
-#include "cluster/backend/log_kafka.h"
+#include "log/kafka/log_kafka.h"
 
 struct log_kafka_once_options {
     const struct log_kafka_options *log; /* where the frames go; borrowed */

@@ -8,8 +8,8 @@
  * blocks and no metadata. Both take turns, so that both see one disk. Appends of many records
  * show the cost of the log itself.
  */
-#include "log/log_files.h"
-#include "log/log_segment.h"
+#include "log/files/log_files.h"
+#include "log/files/log_segment.h"
 #include "sys/clock.h"
 #include "sys/disk.h"
 
@@ -57,18 +57,18 @@ static void side_print(const char *name, struct side *side)
            side->latencies_us[side->count * 99 / 100]);
 }
 
-static void bench_append(struct log *log, struct log_record *records, size_t count)
+static void bench_append(struct log_files *log, struct log_record *records, size_t count)
 {
     struct error error = {0};
 
-    if (log_append(log, records, count, &error))
+    if (log_files_append(log, records, count, &error))
         bench_die("append", error.text);
-    if (log_trim(log, records[0].offset, &error))
+    if (log_files_trim(log, records[0].offset, &error))
         bench_die("trim", error.text);
 }
 
 /* One record at a time, and the floor, in turns. */
-static void bench_single(struct log *log, struct log_record *records, const char *folder,
+static void bench_single(struct log_files *log, struct log_record *records, const char *folder,
                          double seconds)
 {
     const struct disk_calls *disk = disk_system();
@@ -107,7 +107,8 @@ static void bench_single(struct log *log, struct log_record *records, const char
     free(zeros);
 }
 
-static void bench_batches(struct log *log, struct log_record *records, size_t count, double seconds)
+static void bench_batches(struct log_files *log, struct log_record *records, size_t count,
+                          double seconds)
 {
     struct side side = {.latencies_us = malloc(LATENCIES * sizeof(double))};
     char name[64];
@@ -141,7 +142,7 @@ int main(int count, char **arguments)
     static struct log_record records[BATCH_MOST];
     static char body[BODY];
     struct error error = {0};
-    struct log *log;
+    struct log_files *log;
 
     if (count > 1)
         snprintf(folder, sizeof(folder), "%s/log-bench-XXXXXX", arguments[1]);
@@ -157,13 +158,13 @@ int main(int count, char **arguments)
     bench_single(log, records, folder, seconds);
     bench_batches(log, records, 100, seconds);
     bench_batches(log, records, BATCH_MOST, seconds);
-    log_close(log);
+    log_files_close(log);
     options.sync = LOG_FILES_SYNC_NEVER;
     if (log_files_open(&options, &log, &error))
         bench_die("open", error.text);
     printf("without syncs:\n");
     bench_batches(log, records, BATCH_MOST, seconds);
-    log_close(log);
+    log_files_close(log);
     nftw(folder, bench_remove, 8, FTW_DEPTH | FTW_PHYS);
     return 0;
 }

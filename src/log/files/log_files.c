@@ -6,8 +6,9 @@
  * append is no part of the log. A new segment becomes durable in this order: its header, its name,
  * the chain.
  */
-#include "log/log_files_private.h"
+#include "log/files/log_files_private.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -394,11 +395,9 @@ static enum error_code log_files_append_frame(struct log_files *files, struct lo
     return ERROR_NONE;
 }
 
-static enum error_code log_files_append(struct log *log, struct log_record *records, size_t count,
-                                        struct error *ret_error)
+enum error_code log_files_append(struct log_files *files, struct log_record *records, size_t count,
+                                 struct error *ret_error)
 {
-    struct log_files *files = log_files_of(log);
-
     assert(count > 0);
     for (size_t i = 0; i < count; i++) {
         assert(records[i].body.size > 0);
@@ -435,10 +434,9 @@ bool log_files_take_fence(struct log_files *files, uint16_t partition, uint64_t 
     return true;
 }
 
-static enum error_code log_files_fence(struct log *log, uint16_t partition, uint64_t epoch,
-                                       struct error *ret_error)
+enum error_code log_files_fence(struct log_files *files, uint16_t partition, uint64_t epoch,
+                                struct error *ret_error)
 {
-    struct log_files *files = log_files_of(log);
     struct log_record record = {.partition = partition, .epoch = epoch};
 
     if (!log_files_reserve_fence(files, partition))
@@ -454,10 +452,8 @@ static enum error_code log_files_fence(struct log *log, uint16_t partition, uint
     return code;
 }
 
-static enum error_code log_files_repair(struct log *log, struct error *ret_error)
+enum error_code log_files_repair(struct log_files *files, struct error *ret_error)
 {
-    struct log_files *files = log_files_of(log);
-
     return files->is_in_doubt ? log_files_begin(files, 0, ret_error) : ERROR_NONE;
 }
 
@@ -523,9 +519,8 @@ static size_t log_files_count_to_drop(const struct log_files *files, uint64_t be
     return count > kept ? count - kept : needs_spare && count > 0;
 }
 
-static enum error_code log_files_trim(struct log *log, uint64_t before, struct error *ret_error)
+enum error_code log_files_trim(struct log_files *files, uint64_t before, struct error *ret_error)
 {
-    struct log_files *files = log_files_of(log);
     enum error_code code = ERROR_NONE;
 
     if (files->options.mode == LOG_FILES_READ)
@@ -550,10 +545,9 @@ static enum error_code log_files_trim(struct log *log, uint64_t before, struct e
 
 /* ---- the rest ---- */
 
-static void log_files_stats(struct log *log, struct log_stats *ret_stats)
+void log_files_get_stats(struct log_files *files, struct log_files_stats *ret_stats)
 {
-    struct log_files *files = log_files_of(log);
-    struct log_stats stats = {0};
+    struct log_files_stats stats = {0};
 
     pthread_mutex_lock(&files->lock);
     stats.first = files->part_count ? files->parts[0].first : files->next;
@@ -569,6 +563,22 @@ static void log_files_stats(struct log *log, struct log_stats *ret_stats)
     stats.is_in_doubt = files->is_in_doubt;
     pthread_mutex_unlock(&files->lock);
     *ret_stats = stats;
+}
+
+uint64_t log_files_first(struct log_files *files)
+{
+    struct log_files_stats stats;
+
+    log_files_get_stats(files, &stats);
+    return stats.first;
+}
+
+uint64_t log_files_end(struct log_files *files)
+{
+    struct log_files_stats stats;
+
+    log_files_get_stats(files, &stats);
+    return stats.end;
 }
 
 void log_files_free(struct log_files *files)
@@ -587,11 +597,12 @@ void log_files_free(struct log_files *files)
 }
 
 /* A stop that cannot write the mark is like a crash: nothing is lost by it. */
-static void log_files_close(struct log *log)
+void log_files_close(struct log_files *files)
 {
-    struct log_files *files = log_files_of(log);
-    const struct log_part *last = log_files_last(files);
+    const struct log_part *last = files ? log_files_last(files) : NULL;
 
+    if (!files)
+        return;
     if (files->options.mode != LOG_FILES_READ && last && !files->must_begin &&
         !files->chain.is_closed && log_files_sync_last(files, NULL) == ERROR_NONE) {
         struct segment_chain chain = files->chain;
@@ -604,13 +615,3 @@ static void log_files_close(struct log *log)
     }
     log_files_free(files);
 }
-
-const struct log_ops log_files_ops = {
-    .append = log_files_append,
-    .fence = log_files_fence,
-    .repair = log_files_repair,
-    .read = log_files_read,
-    .trim = log_files_trim,
-    .stats = log_files_stats,
-    .close = log_files_close,
-};

@@ -1,5 +1,5 @@
 /* log_segment.c - see log_segment.h; docs/storage.md has the layout in tables. */
-#include "log/log_segment.h"
+#include "log/files/log_segment.h"
 
 #include "base/checksum.h"
 

@@ -9,7 +9,7 @@
  * producer sends one partition in a request, and a broker serves a connection one request at a
  * time: so each log has handles of its own.
  */
-#include "cluster/backend/log_kafka_conf.h"
+#include "log/kafka/log_kafka_conf.h"
 
 #include "sys/clock.h"
 
@@ -41,6 +41,7 @@ enum {
 #define APPENDED_MS_MIN INT64_C(1000000000000)
 
 struct log_kafka {
+    struct log log;
     struct log_kafka_options options;
     int event_fd;         /* readable when librdkafka has something */
     rd_kafka_t *producer; /* NULL: the next append makes one */
@@ -52,21 +53,26 @@ struct log_kafka {
     rd_kafka_message_t *record; /* whose bytes the last event has */
     bool has_ended;             /* the end was told since it follows */
     uint64_t next;              /* behind the last record that was told */
-    int64_t from;               /* what it was to follow from */
+    int64_t from;               /* offset of the last log_follow */
     /* No broker has the next record since then, and it is asked for again at; {0}: it is there. */
     struct instant lost_since, again_at;
-    bool is_sent;                /* an append has no report yet */
-    uint64_t sent_ticket;        /* of that append */
-    struct instant sent_at;      /* that append */
-    struct instant heard_at;     /* the last record, or the begin of the reading */
-    struct instant asked_at;     /* for the leader */
-    struct instant unlanded_at;  /* when the first append after the last landed one was sent */
-    bool are_all_down;           /* no broker can be reached, as librdkafka says */
-    char error[160];             /* that librdkafka told last since an append landed; or empty */
-    struct log_kafka_event done; /* LANDED or FAILED, not told yet; NOTHING: none */
+    bool is_sent;               /* an append has no report yet */
+    uint64_t sent_ticket;       /* of that append */
+    struct instant sent_at;     /* that append */
+    struct instant heard_at;    /* the last record, or the begin of the reading */
+    struct instant asked_at;    /* for the leader */
+    struct instant unlanded_at; /* when the first append after the last landed one was sent */
+    bool are_all_down;          /* no broker can be reached, as librdkafka says */
+    char error[160];            /* that librdkafka told last since an append landed; or empty */
+    struct log_event done;      /* LANDED or FAILED, not told yet; NOTHING: none */
     rd_kafka_queue_t *trims;
     bool is_trimming; /* a trim has no answer yet */
 };
+
+static struct log_kafka *log_kafka_of(struct log *log)
+{
+    return (struct log_kafka *)(void *)log;
+}
 
 /* ---- settings ---- */
 
@@ -165,15 +171,15 @@ static void log_kafka_hear(rd_kafka_t *producer, int error, const char *reason, 
 static void log_kafka_report(rd_kafka_t *producer, const rd_kafka_message_t *message, void *context)
 {
     struct log_kafka *log = context;
-    struct log_kafka_event *event = &log->done;
+    struct log_event *event = &log->done;
     rd_kafka_timestamp_type_t type;
     const int64_t appended_ms = rd_kafka_message_timestamp(message, &type);
 
     (void)producer;
     log->is_sent = false;
-    *event = (struct log_kafka_event){.kind = LOG_KAFKA_LANDED,
-                                      .ticket = (uint64_t)(uintptr_t)message->_private,
-                                      .offset = (uint64_t)message->offset};
+    *event = (struct log_event){.kind = LOG_LANDED,
+                                .ticket = (uint64_t)(uintptr_t)message->_private,
+                                .offset = (uint64_t)message->offset};
     if (type == RD_KAFKA_TIMESTAMP_LOG_APPEND_TIME && appended_ms > APPENDED_MS_MIN)
         event->appended.ms = (uint64_t)appended_ms;
     if (!message->err && message->offset >= 0) {
@@ -182,7 +188,7 @@ static void log_kafka_report(rd_kafka_t *producer, const rd_kafka_message_t *mes
         log->error[0] = '\0';
         return;
     }
-    event->kind = LOG_KAFKA_FAILED;
+    event->kind = LOG_FAILED;
     event->offset = 0;
     event->reason = rd_kafka_err2str(message->err);
     log->is_spent = true;
@@ -239,9 +245,11 @@ static enum error_code log_kafka_begin_producer(struct log_kafka *log, struct er
     return ERROR_NONE;
 }
 
-enum error_code log_kafka_append(struct log_kafka *log, uint64_t ticket, struct bytes bytes,
-                                 struct error *ret_error)
+static enum error_code log_kafka_append(struct log *head, uint64_t ticket, struct bytes bytes,
+                                        struct error *ret_error)
 {
+    struct log_kafka *log = log_kafka_of(head);
+
     if (log->is_sent || log->done.kind)
         return error_set(ret_error, ERROR_OVERLOADED, "another append is in flight");
     const enum error_code code = log_kafka_begin_producer(log, ret_error);
@@ -301,9 +309,14 @@ static enum error_code log_kafka_begin(struct log_kafka *log, int64_t offset,
                      rd_kafka_err2str(rd_kafka_last_error()));
 }
 
-static enum error_code log_kafka_begin_anew(struct log_kafka *log, int64_t offset,
-                                            struct error *ret_error)
+static enum error_code log_kafka_follow(struct log *head, enum log_from from, uint64_t number,
+                                        struct error *ret_error)
 {
+    struct log_kafka *log = log_kafka_of(head);
+    const int64_t offset = from == LOG_FROM_BEGIN ? RD_KAFKA_OFFSET_BEGINNING
+                           : from == LOG_FROM_END ? RD_KAFKA_OFFSET_TAIL((int64_t)number)
+                                                  : (int64_t)number;
+
     log->has_ended = false;
     log->next = 0;
     log->lost_since = (struct instant){0};
@@ -311,37 +324,22 @@ static enum error_code log_kafka_begin_anew(struct log_kafka *log, int64_t offse
     return log_kafka_begin(log, offset, ret_error);
 }
 
-enum error_code log_kafka_follow(struct log_kafka *log, uint64_t offset, struct error *ret_error)
-{
-    return log_kafka_begin_anew(log, (int64_t)offset, ret_error);
-}
-
-enum error_code log_kafka_follow_begin(struct log_kafka *log, struct error *ret_error)
-{
-    return log_kafka_begin_anew(log, RD_KAFKA_OFFSET_BEGINNING, ret_error);
-}
-
-enum error_code log_kafka_follow_end(struct log_kafka *log, uint64_t count, struct error *ret_error)
-{
-    return log_kafka_begin_anew(log, RD_KAFKA_OFFSET_TAIL((int64_t)count), ret_error);
-}
-
 /* NOTHING for what passes by itself: a broker that is away, a leader that moves. */
-static enum log_kafka_kind log_kafka_kind_of(const rd_kafka_message_t *record)
+static enum log_kind log_kafka_kind_of(const rd_kafka_message_t *record)
 {
     switch (record->err) {
     case RD_KAFKA_RESP_ERR_NO_ERROR:
-        return LOG_KAFKA_RECORD;
+        return LOG_RECORD;
     case RD_KAFKA_RESP_ERR__PARTITION_EOF:
-        return LOG_KAFKA_END;
+        return LOG_END;
     case RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE:
     case RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET:
     case RD_KAFKA_RESP_ERR__BAD_MSG:
     case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
     case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION:
-        return LOG_KAFKA_LOST;
+        return LOG_LOST;
     default:
-        return LOG_KAFKA_NOTHING;
+        return LOG_NOTHING;
     }
 }
 
@@ -370,7 +368,7 @@ static bool log_kafka_asks_again(struct log_kafka *log)
     return true;
 }
 
-static enum log_kafka_kind log_kafka_lose(struct log_kafka *log, struct log_kafka_event *event)
+static enum log_kind log_kafka_lose(struct log_kafka *log, struct log_event *event)
 {
     const rd_kafka_resp_err_t error = log->record->err;
 
@@ -379,12 +377,11 @@ static enum log_kafka_kind log_kafka_lose(struct log_kafka *log, struct log_kafk
     if ((error == RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE ||
          error == RD_KAFKA_RESP_ERR__AUTO_OFFSET_RESET) &&
         log_kafka_asks_again(log))
-        event->kind = LOG_KAFKA_NOTHING;
+        event->kind = LOG_NOTHING;
     return event->kind;
 }
 
-static enum log_kafka_kind log_kafka_take_record(struct log_kafka *log,
-                                                 struct log_kafka_event *ret_event)
+static enum log_kind log_kafka_take_record(struct log_kafka *log, struct log_event *ret_event)
 {
     if (log->again_at.ns && instant_now().ns >= log->again_at.ns)
         log_kafka_begin(log, log->next ? (int64_t)log->next : log->from, NULL);
@@ -393,23 +390,23 @@ static enum log_kafka_kind log_kafka_take_record(struct log_kafka *log,
     log->record = NULL;
     if (log->topic && log_kafka_is_at_end(log)) {
         log->has_ended = true;
-        *ret_event = (struct log_kafka_event){.kind = LOG_KAFKA_END, .offset = log->next};
-        return LOG_KAFKA_END;
+        *ret_event = (struct log_event){.kind = LOG_END, .offset = log->next};
+        return LOG_END;
     }
     log->record = log->topic ? rd_kafka_consume_queue(log->records, 0) : NULL;
     if (!log->record)
-        return LOG_KAFKA_NOTHING;
-    *ret_event = (struct log_kafka_event){.kind = log_kafka_kind_of(log->record),
-                                          .offset = (uint64_t)log->record->offset};
-    log->has_ended |= ret_event->kind == LOG_KAFKA_END;
-    if (ret_event->kind == LOG_KAFKA_RECORD) {
+        return LOG_NOTHING;
+    *ret_event = (struct log_event){.kind = log_kafka_kind_of(log->record),
+                                    .offset = (uint64_t)log->record->offset};
+    log->has_ended |= ret_event->kind == LOG_END;
+    if (ret_event->kind == LOG_RECORD) {
         log->heard_at = instant_now();
         log->next = ret_event->offset + 1;
         ret_event->bytes = (struct bytes){log->record->payload, log->record->len};
     }
-    if (ret_event->kind == LOG_KAFKA_RECORD || ret_event->kind == LOG_KAFKA_END)
+    if (ret_event->kind == LOG_RECORD || ret_event->kind == LOG_END)
         log->lost_since = (struct instant){0};
-    return ret_event->kind == LOG_KAFKA_LOST ? log_kafka_lose(log, ret_event) : ret_event->kind;
+    return ret_event->kind == LOG_LOST ? log_kafka_lose(log, ret_event) : ret_event->kind;
 }
 
 /* ---- the leader ---- */
@@ -427,8 +424,8 @@ static void log_kafka_ask(const struct log_kafka *log, rd_kafka_t *client)
     rd_kafka_topic_destroy(topic);
 }
 
-/* A leader that refuses, or hangs up, has librdkafka look for another one. One that stands still
- * does not. */
+/* A leader that refuses, or hangs up, has librdkafka look for another one. A leader
+ * that stands still does not. */
 static void log_kafka_seek_leader(struct log_kafka *log)
 {
     const struct instant now = instant_now();
@@ -447,8 +444,10 @@ static void log_kafka_seek_leader(struct log_kafka *log)
 
 /* ---- trims ---- */
 
-enum error_code log_kafka_trim(struct log_kafka *log, uint64_t before, struct error *ret_error)
+static enum error_code log_kafka_trim(struct log *head, uint64_t before, struct error *ret_error)
 {
+    struct log_kafka *log = log_kafka_of(head);
+
     if (log->is_trimming)
         return error_set(ret_error, ERROR_OVERLOADED, "another trim is in flight");
     rd_kafka_AdminOptions_t *options =
@@ -468,24 +467,22 @@ enum error_code log_kafka_trim(struct log_kafka *log, uint64_t before, struct er
 }
 
 /* Makes an event of the answer to a trim, if it is there. */
-static enum log_kafka_kind log_kafka_take_trim(struct log_kafka *log,
-                                               struct log_kafka_event *ret_event)
+static enum log_kind log_kafka_take_trim(struct log_kafka *log, struct log_event *ret_event)
 {
     rd_kafka_event_t *event = log->is_trimming ? rd_kafka_queue_poll(log->trims, 0) : NULL;
 
     if (!event)
-        return LOG_KAFKA_NOTHING;
+        return LOG_NOTHING;
     const rd_kafka_DeleteRecords_result_t *result = rd_kafka_event_DeleteRecords_result(event);
     const rd_kafka_topic_partition_list_t *list =
         result ? rd_kafka_DeleteRecords_result_offsets(result) : NULL;
     rd_kafka_resp_err_t failure = rd_kafka_event_error(event);
     if (!failure)
         failure = list && list->cnt == 1 ? list->elems[0].err : RD_KAFKA_RESP_ERR__FAIL;
-    *ret_event = (struct log_kafka_event){.kind = LOG_KAFKA_TRIM_FAILED,
-                                          .reason = rd_kafka_err2str(failure)};
+    *ret_event = (struct log_event){.kind = LOG_TRIM_FAILED, .reason = rd_kafka_err2str(failure)};
     if (!failure && list->elems[0].offset >= 0)
-        *ret_event = (struct log_kafka_event){.kind = LOG_KAFKA_TRIMMED,
-                                              .offset = (uint64_t)list->elems[0].offset};
+        *ret_event =
+            (struct log_event){.kind = LOG_TRIMMED, .offset = (uint64_t)list->elems[0].offset};
     log->is_trimming = false;
     rd_kafka_event_destroy(event);
     return ret_event->kind;
@@ -494,34 +491,35 @@ static enum log_kafka_kind log_kafka_take_trim(struct log_kafka *log,
 /* ---- trouble ---- */
 
 /* An append for which no broker can be reached is in doubt sooner than one that a broker may still
- * acknowledge: whoever waits for it has an answer. */
+ * acknowledge: the caller that waits for it has an answer. */
 static void log_kafka_give_up(struct log_kafka *log)
 {
     if (!log->is_sent || !log->are_all_down ||
         instant_now().ns < instant_add_ms(log->sent_at, DOWN_MS).ns)
         return;
     const rd_kafka_resp_err_t error = RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN;
-    log->done = (struct log_kafka_event){
-        .kind = LOG_KAFKA_FAILED, .ticket = log->sent_ticket, .reason = rd_kafka_err2str(error)};
+    log->done = (struct log_event){
+        .kind = LOG_FAILED, .ticket = log->sent_ticket, .reason = rd_kafka_err2str(error)};
     log->is_sent = false;
     log_kafka_end_producer(log);
 }
 
-enum log_kafka_trouble log_kafka_trouble(const struct log_kafka *log, char *ret_text, size_t size)
+static enum log_trouble log_kafka_trouble(const struct log *head, char *ret_text, size_t size)
 {
+    const struct log_kafka *log = (const void *)head;
     const uint64_t patience_ms = log->are_all_down ? ALONE_MS : SLOW_MS;
 
     if (!log->unlanded_at.ns || instant_now().ns < instant_add_ms(log->unlanded_at, patience_ms).ns)
-        return LOG_KAFKA_FINE;
+        return LOG_FINE;
     snprintf(ret_text, size, "%s at %.80s: %s",
              log->are_all_down ? "no broker answers" : "no append is acknowledged by the brokers",
              log->options.brokers, *log->error ? log->error : "they are silent");
-    return log->are_all_down ? LOG_KAFKA_ALONE : LOG_KAFKA_SLOW;
+    return log->are_all_down ? LOG_ALONE : LOG_SLOW;
 }
 
 /* ---- both ---- */
 
-static enum log_kafka_kind log_kafka_take(struct log_kafka *log, struct log_kafka_event *ret_event)
+static enum log_kind log_kafka_take(struct log_kafka *log, struct log_event *ret_event)
 {
     if (log->producer)
         rd_kafka_poll(log->producer, 0);
@@ -530,62 +528,39 @@ static enum log_kafka_kind log_kafka_take(struct log_kafka *log, struct log_kafk
         return log_kafka_take_trim(log, ret_event) ? ret_event->kind
                                                    : log_kafka_take_record(log, ret_event);
     *ret_event = log->done;
-    log->done.kind = LOG_KAFKA_NOTHING;
+    log->done.kind = LOG_NOTHING;
     return ret_event->kind;
 }
 
-enum log_kafka_kind log_kafka_wait(struct log_kafka *log, uint64_t timeout_ms,
-                                   struct log_kafka_event *ret_event)
+static enum log_kind log_kafka_wait(struct log *head, uint64_t timeout_ms,
+                                    struct log_event *ret_event)
 {
+    struct log_kafka *log = log_kafka_of(head);
     struct pollfd poll_fd = {.fd = log->event_fd, .events = POLLIN};
     uint64_t count;
 
-    *ret_event = (struct log_kafka_event){.kind = LOG_KAFKA_NOTHING};
+    *ret_event = (struct log_event){.kind = LOG_NOTHING};
     if (log_kafka_take(log, ret_event))
         return ret_event->kind;
     log_kafka_seek_leader(log);
     if (poll(&poll_fd, 1, timeout_ms < LATE_MS ? (int)timeout_ms : LATE_MS) <= 0 ||
         read(log->event_fd, &count, sizeof(count)) < 0)
-        return LOG_KAFKA_NOTHING;
+        return LOG_NOTHING;
     return log_kafka_take(log, ret_event);
 }
 
-void log_kafka_wake(struct log_kafka *log)
+static void log_kafka_wake(struct log *head)
 {
     const uint64_t one = 1;
 
-    if (write(log->event_fd, &one, sizeof(one)) < 0)
+    if (write(log_kafka_of(head)->event_fd, &one, sizeof(one)) < 0)
         return; /* it is full of them */
 }
 
-enum error_code log_kafka_open(const struct log_kafka_options *options, struct log_kafka **ret_log,
-                               struct error *ret_error)
+static void log_kafka_close(struct log *head)
 {
-    struct log_kafka *log = calloc(1, sizeof(*log));
+    struct log_kafka *log = log_kafka_of(head);
 
-    if (!log)
-        return error_set(ret_error, ERROR_NO_MEMORY, "open");
-    log->options = *options;
-    log->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    enum error_code code = log->event_fd < 0
-                               ? error_set(ret_error, ERROR_IO, "no descriptor left")
-                               : log_kafka_make(log, RD_KAFKA_CONSUMER, &log->consumer, ret_error);
-    if (!code) {
-        log->trims = rd_kafka_queue_new(log->consumer);
-        rd_kafka_queue_io_event_enable(log->trims, log->event_fd, &(uint64_t){1}, sizeof(uint64_t));
-        code = log_kafka_begin_producer(log, ret_error);
-    }
-    if (code)
-        log_kafka_close(log);
-    else
-        *ret_log = log;
-    return code;
-}
-
-void log_kafka_close(struct log_kafka *log)
-{
-    if (!log)
-        return;
     log_kafka_stop(log);
     log_kafka_end_producer(log);
     if (log->trims) {
@@ -597,4 +572,38 @@ void log_kafka_close(struct log_kafka *log)
     if (log->event_fd >= 0)
         close(log->event_fd);
     free(log);
+}
+
+enum error_code log_kafka_open(const struct log_kafka_options *options, struct log **ret_log,
+                               struct error *ret_error)
+{
+    static const struct log_ops ops = {
+        .follow = log_kafka_follow,
+        .append = log_kafka_append,
+        .trim = log_kafka_trim,
+        .wait = log_kafka_wait,
+        .wake = log_kafka_wake,
+        .trouble = log_kafka_trouble,
+        .close = log_kafka_close,
+    };
+    struct log_kafka *log = calloc(1, sizeof(*log));
+
+    if (!log)
+        return error_set(ret_error, ERROR_NO_MEMORY, "open");
+    log->log.ops = &ops;
+    log->options = *options;
+    log->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    enum error_code code = log->event_fd < 0
+                               ? error_set(ret_error, ERROR_IO, "no descriptor left")
+                               : log_kafka_make(log, RD_KAFKA_CONSUMER, &log->consumer, ret_error);
+    if (!code) {
+        log->trims = rd_kafka_queue_new(log->consumer);
+        rd_kafka_queue_io_event_enable(log->trims, log->event_fd, &(uint64_t){1}, sizeof(uint64_t));
+        code = log_kafka_begin_producer(log, ret_error);
+    }
+    if (code)
+        log_kafka_close(&log->log);
+    else
+        *ret_log = &log->log;
+    return code;
 }

@@ -1,5 +1,5 @@
 /* log_files_read.c - reading the records of a log in files, and checking the log for tests. */
-#include "log/log_files_private.h"
+#include "log/files/log_files_private.h"
 
 #include "base/check.h"
 
@@ -151,10 +151,9 @@ static enum error_code log_read_check_from(struct log_files *files, const struct
                      files->folder, first, files->next - 1, from);
 }
 
-enum error_code log_files_read(struct log *log, uint64_t from, log_visit *visit, void *context,
-                               struct error *ret_error)
+enum error_code log_files_read(struct log_files *files, uint64_t from, log_visit *visit,
+                               void *context, struct error *ret_error)
 {
-    struct log_files *files = log_files_of(log);
     struct log_reading reading = {
         .files = files, .from = from, .visit = visit, .context = context, .ret_error = ret_error};
 
@@ -179,10 +178,8 @@ enum error_code log_files_read(struct log *log, uint64_t from, log_visit *visit,
     return code;
 }
 
-void log_files_check(struct log *log)
+void log_files_check(struct log_files *files)
 {
-    struct log_files *files = log_files_of(log);
-
     for (size_t i = 0; i < files->part_count; i++) {
         const struct log_part *part = &files->parts[i];
 

@@ -4,7 +4,7 @@
 #ifndef TICKWHEEL_CLUSTER_LOG_KAFKA_TESTING_H
 #define TICKWHEEL_CLUSTER_LOG_KAFKA_TESTING_H
 
-#include "cluster/backend/log_kafka.h"
+#include "log/kafka/log_kafka.h"
 #include "cluster/frame.h"
 #include "store/storage_testing.h"
 #include "sys/clock.h"
@@ -22,16 +22,16 @@ static inline void testing_append(const char *brokers, const char *topic, uint16
         .append_timeout_ms = LOG_KAFKA_TESTING_MS,
     };
     const struct instant until = instant_add_ms(instant_now(), LOG_KAFKA_TESTING_MS);
-    struct log_kafka_event event;
-    struct log_kafka *log;
+    struct log_event event;
+    struct log *log;
 
     assert_int_equal(log_kafka_open(&options, &log, NULL), ERROR_NONE);
-    assert_int_equal(log_kafka_append(log, 1, bytes, NULL), ERROR_NONE);
-    while (log_kafka_wait(log, 1000, &event) != LOG_KAFKA_LANDED) {
-        assert_int_equal(event.kind, LOG_KAFKA_NOTHING);
+    assert_int_equal(log_append(log, 1, bytes, NULL), ERROR_NONE);
+    while (log_wait(log, 1000, &event) != LOG_LANDED) {
+        assert_int_equal(event.kind, LOG_NOTHING);
         assert_true(instant_now().ns < until.ns);
     }
-    log_kafka_close(log);
+    log_close(log);
 }
 
 /* The first record of a control topic. */

@@ -3,7 +3,7 @@
  * more. Method: librdkafka's own broker, in memory, which answers as the test says; or the broker
  * that LOG_KAFKA_BROKERS names, with the topics log-0, log-1 and so on, one for each test. The
  * broker in memory has no markers, and shows what is not committed: those tests need a real one. */
-#include "cluster/backend/log_kafka_once.h"
+#include "log/kafka/log_kafka_once.h"
 #include "sys/clock.h"
 
 #include <librdkafka/rdkafka.h>

@@ -16,10 +16,10 @@
  *            alone: there are no such topics.
  * Threads    No state: any.
  */
-#ifndef TICKWHEEL_CLUSTER_TOPICS_KAFKA_H
-#define TICKWHEEL_CLUSTER_TOPICS_KAFKA_H
+#ifndef TICKWHEEL_CLUSTER_KAFKA_TOPICS_KAFKA_H
+#define TICKWHEEL_CLUSTER_KAFKA_TOPICS_KAFKA_H
 
-#include "cluster/backend/log_kafka.h"
+#include "log/kafka/log_kafka.h"
 #include "cluster/founding.h"
 
 #include <stdatomic.h>

@@ -1,7 +1,7 @@
 /* Goal: each setting of a topic that endangers timers is refused with words that say which one and
  * why. Method: values as brokers give them, and a property that librdkafka does not know. The
  * topics themselves are tested with real brokers, by `make test-cluster`. */
-#include "cluster/backend/topics_kafka.h"
+#include "cluster/kafka/topics_kafka.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

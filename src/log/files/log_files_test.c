@@ -2,8 +2,8 @@
  * changes nothing; it drops a torn end; skipping damage keeps all other records. Method: a log of
  * five segments on a disk in memory; a file is removed, cut, exchanged or has one flipped bit. The
  * real disk shows modes, and appends beside trims. */
-#include "log/log_disk_testing.h"
-#include "log/log_files_private.h"
+#include "log/files/log_disk_testing.h"
+#include "log/files/log_files_private.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +22,7 @@
 static void assert_refused(struct logs *logs, const char *text)
 {
     for (int i = 0; i < 2; i++) {
-        struct log *log = NULL;
+        struct log_files *log = NULL;
         struct error error = {0};
         uint64_t calls = logs->memory->calls, count = 0;
 
@@ -31,12 +31,12 @@ static void assert_refused(struct logs *logs, const char *text)
         if (i || code)
             assert_true(logs->memory->calls == calls);
         if (!code)
-            code = log_read(log, 1, logs_count_one, &count, &error);
+            code = log_files_read(log, 1, logs_count_one, &count, &error);
         assert_int_equal(code, ERROR_CORRUPT);
         if (!strstr(error.text, text))
             fail_msg("\"%s\" lacks \"%s\"", error.text, text);
         logs->memory->has_ended = true;
-        log_close(log);
+        log_files_close(log);
         logs->memory->has_ended = false;
         assert_int_equal(logs->memory->open_count, 0);
     }
@@ -47,18 +47,18 @@ static void assert_refused(struct logs *logs, const char *text)
  * offsets, and once the old ones are trimmed a strict start is content. */
 static void assert_skipped(struct logs *logs, uint64_t kept)
 {
-    struct log_stats stats;
+    struct log_files_stats stats;
 
     logs->options.damage = LOG_FILES_DAMAGE_SKIP;
     logs->options.begin = LOGS_RECORDS + 1;
     logs_open(logs);
     uint64_t count = 0;
-    assert_int_equal(log_read(logs->log, 1, logs_count_one, &count, NULL), ERROR_NONE);
+    assert_int_equal(log_files_read(logs->log, 1, logs_count_one, &count, NULL), ERROR_NONE);
     assert_int_equal(count, kept);
-    log_get_stats(logs->log, &stats);
+    log_files_get_stats(logs->log, &stats);
     assert_int_equal(stats.end, LOGS_RECORDS + 1);
     logs_append(logs->log, LOGS_RECORDS + 1);
-    assert_int_equal(log_trim(logs->log, LOGS_RECORDS + 1, NULL), ERROR_NONE);
+    assert_int_equal(log_files_trim(logs->log, LOGS_RECORDS + 1, NULL), ERROR_NONE);
     logs_kill(logs);
     logs->options.damage = LOG_FILES_DAMAGE_REFUSE;
     logs_open(logs);
@@ -97,9 +97,9 @@ static void test_kept(void **state)
     assert_int_equal(logs_count(&logs, 1), LOGS_RECORDS);
     assert_int_equal(logs_count(&logs, 20), 21);
     assert_int_equal(logs_count(&logs, LOGS_RECORDS + 1), 0);
-    assert_true(log_first(logs.log) == 1 && log_end(logs.log) == LOGS_RECORDS + 1);
+    assert_true(log_files_first(logs.log) == 1 && log_files_end(logs.log) == LOGS_RECORDS + 1);
     uint64_t count = 0;
-    assert_int_equal(log_read(logs.log, LOGS_RECORDS + 2, logs_count_one, &count, NULL),
+    assert_int_equal(log_files_read(logs.log, LOGS_RECORDS + 2, logs_count_one, &count, NULL),
                      ERROR_CORRUPT);
     logs_append(logs.log, LOGS_RECORDS + 1);
     logs_free(&logs);
@@ -119,7 +119,7 @@ static void test_visitor_ends(void **state)
 
     (void)state;
     logs_open(&logs);
-    assert_int_equal(log_read(logs.log, 1, end_reading, NULL, &error), ERROR_OVERLOADED);
+    assert_int_equal(log_files_read(logs.log, 1, end_reading, NULL, &error), ERROR_OVERLOADED);
     assert_string_equal(error.text, "enough");
     logs_free(&logs);
 }
@@ -130,17 +130,17 @@ static void test_large_append(void **state)
     struct log_record records[3];
     static char body[LOGS_SEGMENT];
     struct bytes huge = {body, (size_t)1 << 31};
-    struct log_stats stats;
+    struct log_files_stats stats;
 
     (void)state;
     logs_open(&logs);
     for (size_t i = 0; i < 3; i++)
         records[i] = (struct log_record){.body = {body, sizeof(body)}};
-    assert_int_equal(log_append(logs.log, records, 3, NULL), ERROR_NONE);
+    assert_int_equal(log_files_append(logs.log, records, 3, NULL), ERROR_NONE);
     assert_true(records[2].offset == LOGS_RECORDS + 3);
     records[1].body = huge;
-    assert_int_equal(log_append(logs.log, records, 3, NULL), ERROR_TOO_LARGE);
-    log_get_stats(logs.log, &stats);
+    assert_int_equal(log_files_append(logs.log, records, 3, NULL), ERROR_TOO_LARGE);
+    log_files_get_stats(logs.log, &stats);
     assert_true(stats.end == LOGS_RECORDS + 4 && !stats.is_in_doubt);
     logs_free(&logs);
 }
@@ -150,27 +150,27 @@ static void test_large_append(void **state)
 static void test_trim_recycles(void **state)
 {
     struct logs logs = logs_make();
-    struct log_stats before, after;
+    struct log_files_stats before, after;
 
     (void)state;
     logs_open(&logs);
-    log_get_stats(logs.log, &before);
-    assert_int_equal(log_trim(logs.log, 20, NULL), ERROR_NONE);
-    assert_true(log_first(logs.log) == 17);
+    log_files_get_stats(logs.log, &before);
+    assert_int_equal(log_files_trim(logs.log, 20, NULL), ERROR_NONE);
+    assert_true(log_files_first(logs.log) == 17);
     logs.memory->room = 0;
     /* Stale frames of its earlier life lie behind the end of the recycled segment. */
     for (uint64_t i = LOGS_RECORDS + 1; i <= LOGS_RECORDS + 3; i++)
         logs_append(logs.log, i);
-    log_get_stats(logs.log, &after);
+    log_files_get_stats(logs.log, &after);
     assert_true(after.reserved <= before.reserved);
     logs_kill(&logs);
     logs.options.begin = 20;
     logs_open(&logs);
     assert_int_equal(logs_count(&logs, 17), LOGS_RECORDS + 3 - 16);
-    log_get_stats(logs.log, &after);
+    log_files_get_stats(logs.log, &after);
     assert_int_equal(after.torn, 0);
     uint64_t count = 0;
-    assert_int_equal(log_read(logs.log, 16, logs_count_one, &count, NULL), ERROR_CORRUPT);
+    assert_int_equal(log_files_read(logs.log, 16, logs_count_one, &count, NULL), ERROR_CORRUPT);
     logs_free(&logs);
 }
 
@@ -184,15 +184,15 @@ static void test_trim_keeps(void **state)
     logs.options.segments_kept = 2;
     logs_open(&logs);
     for (int i = 0; i < 2; i++)
-        assert_int_equal(log_trim(logs.log, 20, NULL), ERROR_NONE);
-    assert_true(log_first(logs.log) < 17);
+        assert_int_equal(log_files_trim(logs.log, 20, NULL), ERROR_NONE);
+    assert_true(log_files_first(logs.log) < 17);
     logs.memory->room = 0;
     const uint64_t last = LOGS_RECORDS + 16; /* two segments */
     for (uint64_t i = LOGS_RECORDS + 1; i <= last; i++) {
         logs_append(logs.log, i);
-        assert_int_equal(log_trim(logs.log, 20, NULL), ERROR_NONE);
+        assert_int_equal(log_files_trim(logs.log, 20, NULL), ERROR_NONE);
     }
-    assert_true(log_first(logs.log) > 1);
+    assert_true(log_files_first(logs.log) > 1);
     logs_kill(&logs);
     logs.options.begin = 20;
     logs_open(&logs);
@@ -207,8 +207,9 @@ static void test_trim_all(void **state)
 
     (void)state;
     logs_open(&logs);
-    assert_int_equal(log_trim(logs.log, UINT64_MAX, NULL), ERROR_NONE);
-    assert_true(log_first(logs.log) == LOGS_FIRST_OF_LAST && log_end(logs.log) == LOGS_RECORDS + 1);
+    assert_int_equal(log_files_trim(logs.log, UINT64_MAX, NULL), ERROR_NONE);
+    assert_true(log_files_first(logs.log) == LOGS_FIRST_OF_LAST &&
+                log_files_end(logs.log) == LOGS_RECORDS + 1);
     logs_free(&logs);
 }
 
@@ -221,22 +222,22 @@ static void test_fence(void **state)
 
     (void)state;
     logs_open(&logs);
-    assert_int_equal(log_fence(logs.log, 7, 5, NULL), ERROR_NONE);
-    assert_int_equal(log_fence(logs.log, 7, 5, NULL), ERROR_NONE);
-    assert_int_equal(log_fence(logs.log, 7, 4, NULL), ERROR_STOPPING);
-    assert_int_equal(log_append(logs.log, &record, 1, NULL), ERROR_STOPPING);
+    assert_int_equal(log_files_fence(logs.log, 7, 5, NULL), ERROR_NONE);
+    assert_int_equal(log_files_fence(logs.log, 7, 5, NULL), ERROR_NONE);
+    assert_int_equal(log_files_fence(logs.log, 7, 4, NULL), ERROR_STOPPING);
+    assert_int_equal(log_files_append(logs.log, &record, 1, NULL), ERROR_STOPPING);
     for (int i = 0; i < 3; i++) {
         /* After a restart; after the fence's own segment went; and once more. */
         logs_kill(&logs);
         logs_open(&logs);
-        assert_int_equal(log_append(logs.log, &record, 1, NULL), ERROR_STOPPING);
-        for (uint64_t end = log_end(logs.log), n = end; n < end + 10; n++)
+        assert_int_equal(log_files_append(logs.log, &record, 1, NULL), ERROR_STOPPING);
+        for (uint64_t end = log_files_end(logs.log), n = end; n < end + 10; n++)
             logs_append(logs.log, n);
-        assert_int_equal(log_trim(logs.log, log_end(logs.log), NULL), ERROR_NONE);
-        logs.options.begin = log_end(logs.log);
+        assert_int_equal(log_files_trim(logs.log, log_files_end(logs.log), NULL), ERROR_NONE);
+        logs.options.begin = log_files_end(logs.log);
     }
     record.epoch = 5;
-    assert_int_equal(log_append(logs.log, &record, 1, NULL), ERROR_NONE);
+    assert_int_equal(log_files_append(logs.log, &record, 1, NULL), ERROR_NONE);
     logs_free(&logs);
 }
 
@@ -344,12 +345,12 @@ static void test_older_copy(void **state)
 static void test_identity(void **state)
 {
     struct logs logs = logs_make(), other = logs_make();
-    struct log_stats stats;
+    struct log_files_stats stats;
     uint8_t id[LOG_ID_SIZE];
 
     (void)state;
     logs_open(&logs);
-    log_get_stats(logs.log, &stats);
+    log_files_get_stats(logs.log, &stats);
     logs_kill(&logs);
     memcpy(id, stats.id, sizeof(id));
     logs.options.id = other.options.id = id;
@@ -363,7 +364,7 @@ static void test_identity(void **state)
     assert_refused(&logs, "ends before record 41, but records up to 44 were in it");
     logs.options.damage = LOG_FILES_DAMAGE_SKIP;
     logs_open(&logs);
-    log_get_stats(logs.log, &stats);
+    log_files_get_stats(logs.log, &stats);
     assert_int_equal(stats.lost, 4);
     assert_int_equal(stats.end, LOGS_RECORDS + 5);
     logs_kill(&logs);
@@ -379,11 +380,11 @@ static void test_clean_stop(void **state)
 
     (void)state;
     logs_open(&logs);
-    log_close(logs.log);
+    log_files_close(logs.log);
     logs_open(&logs);
-    const struct log_part *last = log_files_last(log_files_of(logs.log));
+    const struct log_part *last = log_files_last(logs.log);
     uint64_t at = last->end - 16;
-    log_close(logs.log);
+    log_files_close(logs.log);
     logs.log = NULL;
     flip(&logs, "000000000005.segment", at);
     assert_refused(&logs, "does not end where the last clean stop left it");
@@ -440,18 +441,18 @@ static void test_torn_end(void **state)
     (void)state;
     for (uint64_t at = 0; at < frame; at += at < 48 ? 1 : 37) {
         struct logs logs = logs_make();
-        struct log_stats stats;
+        struct log_files_stats stats;
 
         flip(&logs, "000000000005.segment", SEGMENT_HEADER_SIZE + 7 * frame + at);
         logs_open(&logs);
-        log_get_stats(logs.log, &stats);
+        log_files_get_stats(logs.log, &stats);
         assert_int_equal(stats.torn, 1);
         assert_int_equal(logs_count(&logs, 1), LOGS_RECORDS - 1);
         logs_append(logs.log, LOGS_RECORDS);
         logs_kill(&logs);
         logs_open(&logs);
         assert_int_equal(logs_count(&logs, 1), LOGS_RECORDS);
-        log_get_stats(logs.log, &stats);
+        log_files_get_stats(logs.log, &stats);
         assert_int_equal(stats.torn, 0);
         logs_kill(&logs);
         /* A caller that has applied the record knows better. */
@@ -494,7 +495,7 @@ static void test_begin(void **state)
 
     (void)state;
     logs_open(&logs);
-    assert_int_equal(log_trim(logs.log, 20, NULL), ERROR_NONE);
+    assert_int_equal(log_files_trim(logs.log, 20, NULL), ERROR_NONE);
     logs_kill(&logs);
     logs.options.begin = 16;
     assert_refused(&logs, "begins with record 17, but record 16 is needed");
@@ -513,7 +514,7 @@ static void test_begin(void **state)
     logs.options.mode = LOG_FILES_MAKE;
     logs_open(&logs);
     logs_append(logs.log, 1000);
-    assert_true(log_first(logs.log) == 1000);
+    assert_true(log_files_first(logs.log) == 1000);
     logs_free(&logs);
 }
 
@@ -527,19 +528,19 @@ static void test_failed_append(void **state)
     for (uint64_t call = 1; call <= 2; call++) {
         struct logs logs = logs_make();
         struct log_record record = {.body = BYTES("failed")};
-        struct log_stats stats;
+        struct log_files_stats stats;
 
         logs_open(&logs);
         disk_memory_fail(logs.memory, call, 1, EIO);
-        assert_int_equal(log_append(logs.log, &record, 1, NULL), ERROR_IO);
+        assert_int_equal(log_files_append(logs.log, &record, 1, NULL), ERROR_IO);
         assert_true(record.offset == 0);
-        log_get_stats(logs.log, &stats);
+        log_files_get_stats(logs.log, &stats);
         assert_true(stats.is_in_doubt && stats.end == LOGS_RECORDS + 1);
-        uint64_t number = log_files_last(log_files_of(logs.log))->number;
-        assert_int_equal(log_repair(logs.log, NULL), ERROR_NONE);
-        log_get_stats(logs.log, &stats);
+        uint64_t number = log_files_last(logs.log)->number;
+        assert_int_equal(log_files_repair(logs.log, NULL), ERROR_NONE);
+        log_files_get_stats(logs.log, &stats);
         assert_false(stats.is_in_doubt);
-        assert_true(log_files_last(log_files_of(logs.log))->number == number + 1);
+        assert_true(log_files_last(logs.log)->number == number + 1);
         logs_kill(&logs);
         logs_open(&logs);
         assert_int_equal(logs_count(&logs, 1), LOGS_RECORDS);
@@ -552,7 +553,7 @@ static void test_full_disk(void **state)
 {
     struct logs logs = logs_make();
     struct log_record record = {.body = BYTES("no room")};
-    struct log_stats stats;
+    struct log_files_stats stats;
     static char body[LOGS_BODY];
 
     (void)state;
@@ -561,13 +562,13 @@ static void test_full_disk(void **state)
     record.body = (struct bytes){body, LOGS_BODY};
     enum error_code code = ERROR_NONE;
     for (int i = 0; !code && i < 40; i++)
-        code = log_append(logs.log, &record, 1, NULL);
+        code = log_files_append(logs.log, &record, 1, NULL);
     assert_int_equal(code, ERROR_DISK_FULL);
-    log_get_stats(logs.log, &stats);
+    log_files_get_stats(logs.log, &stats);
     assert_false(stats.is_in_doubt);
     /* A trim makes room on a full disk, and its segment is used. */
-    assert_int_equal(log_trim(logs.log, 20, NULL), ERROR_NONE);
-    assert_int_equal(log_append(logs.log, &record, 1, NULL), ERROR_NONE);
+    assert_int_equal(log_files_trim(logs.log, 20, NULL), ERROR_NONE);
+    assert_int_equal(log_files_append(logs.log, &record, 1, NULL), ERROR_NONE);
     logs_free(&logs);
 }
 
@@ -583,10 +584,10 @@ static void test_reading_only(void **state)
     logs.options.mode = LOG_FILES_READ;
     logs_open(&logs);
     assert_int_equal(logs_count(&logs, 1), LOGS_RECORDS);
-    assert_int_equal(log_append(logs.log, &record, 1, NULL), ERROR_IO);
-    assert_int_equal(log_fence(logs.log, 1, 9, NULL), ERROR_IO);
-    assert_int_equal(log_trim(logs.log, 20, NULL), ERROR_IO);
-    log_close(logs.log);
+    assert_int_equal(log_files_append(logs.log, &record, 1, NULL), ERROR_IO);
+    assert_int_equal(log_files_fence(logs.log, 1, 9, NULL), ERROR_IO);
+    assert_int_equal(log_files_trim(logs.log, 20, NULL), ERROR_IO);
+    log_files_close(logs.log);
     logs.log = NULL;
     assert_true(logs.memory->calls == calls);
     logs_free(&logs);
@@ -615,7 +616,7 @@ static void test_unsynced(void **state)
         logs_kill(&logs);
         disk_memory_cut(memory);
         logs_open(&logs);
-        uint64_t end = log_end(logs.log);
+        uint64_t end = log_files_end(logs.log);
         assert_int_equal(logs_count(&logs, 1), end - 1);
         short_count += end <= 20;
         /* The caller's state may be ahead of it. */
@@ -673,23 +674,23 @@ static void test_real_disk(void **state)
     logs_open(&logs);
     for (uint64_t i = 1; i <= 12; i++)
         logs_append(logs.log, i);
-    assert_int_equal(log_trim(logs.log, 1, NULL), ERROR_NONE);
+    assert_int_equal(log_files_trim(logs.log, 1, NULL), ERROR_NONE);
     umask(mask);
     assert_mode(folder.log, "", 0700);
     assert_mode(folder.log, "/CHAIN", 0600);
     assert_mode(folder.log, "/spare", 0600);
     assert_mode(folder.log, "/000000000001.segment", 0600);
-    log_close(logs.log);
+    log_files_close(logs.log);
     logs_open(&logs);
     assert_int_equal(logs_count(&logs, 1), 12);
-    log_close(logs.log);
+    log_files_close(logs.log);
     nftw(folder.top, log_folder_remove, 8, FTW_DEPTH | FTW_PHYS);
 }
 
 /* ---- threads ---- */
 
 struct trimmer {
-    struct log *log;
+    struct log_files *log;
     atomic_bool is_over;
 };
 
@@ -699,10 +700,11 @@ static void *trim_on(void *context)
     struct trimmer *trimmer = context;
 
     while (!atomic_load(&trimmer->is_over)) {
-        uint64_t end = log_end(trimmer->log), count = 0;
+        uint64_t end = log_files_end(trimmer->log), count = 0;
 
-        assert_int_equal(log_trim(trimmer->log, end, NULL), ERROR_NONE);
-        assert_int_equal(log_read(trimmer->log, end, logs_count_one, &count, NULL), ERROR_NONE);
+        assert_int_equal(log_files_trim(trimmer->log, end, NULL), ERROR_NONE);
+        assert_int_equal(log_files_read(trimmer->log, end, logs_count_one, &count, NULL),
+                         ERROR_NONE);
     }
     return NULL;
 }
@@ -726,12 +728,12 @@ static void test_trim_beside_appends(void **state)
     atomic_store(&trimmer.is_over, true);
     assert_int_equal(pthread_join(thread, NULL), 0);
     log_files_check(logs.log);
-    uint64_t first = log_first(logs.log);
-    log_close(logs.log);
+    uint64_t first = log_files_first(logs.log);
+    log_files_close(logs.log);
     logs.options.begin = first;
     logs_open(&logs);
     assert_int_equal(logs_count(&logs, first), count + 1 - first);
-    log_close(logs.log);
+    log_files_close(logs.log);
     nftw(folder.top, log_folder_remove, 8, FTW_DEPTH | FTW_PHYS);
 }
 

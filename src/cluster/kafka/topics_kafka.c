@@ -2,9 +2,9 @@
  * topics_kafka.c - the topics of a cluster, by librdkafka's calls for administrators; see
  * topics_kafka.h and the table in docs/cluster-design.md.
  */
-#include "cluster/backend/topics_kafka.h"
+#include "cluster/kafka/topics_kafka.h"
 
-#include "cluster/backend/log_kafka_conf.h"
+#include "log/kafka/log_kafka_conf.h"
 #include "cluster/frame.h"
 #include "sys/clock.h"
 #include "sys/entropy.h"
@@ -415,7 +415,7 @@ static enum error_code topics_kafka_check_replicas(struct topics_kafka *topics,
 /* ---- the founding record ---- */
 
 static enum error_code topics_kafka_found(struct topics_kafka *topics, uint64_t cluster,
-                                          struct log_kafka *log, struct error *ret_error)
+                                          struct log *log, struct error *ret_error)
 {
     struct founding founding = {.partition_count = topics->options->partition_count};
     char body[FOUNDING_SIZE_LARGEST];
@@ -429,12 +429,12 @@ static enum error_code topics_kafka_found(struct topics_kafka *topics, uint64_t 
     buffer_init(&buffer);
     frame_encode(&frame, cluster, &buffer);
     if (!code)
-        code = log_kafka_append(log, 1, buffer_bytes(&buffer), ret_error);
+        code = log_append(log, 1, buffer_bytes(&buffer), ret_error);
     buffer_deinit(&buffer);
     return code;
 }
 
-static enum error_code topics_kafka_found_new(struct topics_kafka *topics, struct log_kafka *log,
+static enum error_code topics_kafka_found_new(struct topics_kafka *topics, struct log *log,
                                               struct error *ret_error)
 {
     uint64_t cluster;
@@ -469,19 +469,19 @@ static enum error_code topics_kafka_take_founding(struct topics_kafka *topics, s
 enum topics_kafka_step { TOPICS_KAFKA_CHECK, TOPICS_KAFKA_CREATE };
 
 static enum error_code topics_kafka_read_founding(struct topics_kafka *topics,
-                                                  enum topics_kafka_step step,
-                                                  struct log_kafka *log, struct error *ret_error)
+                                                  enum topics_kafka_step step, struct log *log,
+                                                  struct error *ret_error)
 {
-    enum error_code code = log_kafka_follow_begin(log, ret_error);
+    enum error_code code = log_follow_begin(log, ret_error);
 
     topics_kafka_begin_step(topics);
     while (!code && instant_now().ns < topics->until.ns && !topics_kafka_stops(topics)) {
-        struct log_kafka_event event;
+        struct log_event event;
 
-        switch (log_kafka_wait(log, TOPICS_KAFKA_POLL_MS, &event)) {
-        case LOG_KAFKA_RECORD:
+        switch (log_wait(log, TOPICS_KAFKA_POLL_MS, &event)) {
+        case LOG_RECORD:
             return topics_kafka_take_founding(topics, event.bytes, ret_error);
-        case LOG_KAFKA_END:
+        case LOG_END:
             if (step == TOPICS_KAFKA_CHECK)
                 return error_set(ret_error, ERROR_NOT_FOUND,
                                  "the cluster is not founded: tickwheeld --cluster-create does it");
@@ -489,10 +489,10 @@ static enum error_code topics_kafka_read_founding(struct topics_kafka *topics,
                 code = topics_kafka_found_new(topics, log, ret_error);
             topics->report.is_founded = true;
             break;
-        case LOG_KAFKA_LOST:
+        case LOG_LOST:
             return error_set(ret_error, ERROR_INVALID, "topic %.60s cannot be read: %.80s",
                              topics->names[1], event.reason);
-        case LOG_KAFKA_FAILED:
+        case LOG_FAILED:
             return error_set(ret_error, ERROR_IO, "topic %.60s: %.100s", topics->names[1],
                              event.reason);
         default:
@@ -518,13 +518,13 @@ static enum error_code topics_kafka_founding(struct topics_kafka *topics,
                                              enum topics_kafka_step step, struct error *ret_error)
 {
     const struct log_kafka_options options = topics_kafka_control(topics);
-    struct log_kafka *log;
+    struct log *log;
     enum error_code code = log_kafka_open(&options, &log, ret_error);
 
     if (code)
         return code;
     code = topics_kafka_read_founding(topics, step, log, ret_error);
-    log_kafka_close(log);
+    log_close(log);
     return code;
 }
 
@@ -533,21 +533,21 @@ static enum error_code topics_kafka_founding(struct topics_kafka *topics,
 enum topics_kafka_use { TOPICS_KAFKA_UNUSED, TOPICS_KAFKA_USED, TOPICS_KAFKA_UNKNOWN };
 
 /* Reads a log from its first record to its end, or to a record that is no founding. */
-static enum topics_kafka_use topics_kafka_read_use(struct log_kafka *log, struct instant until)
+static enum topics_kafka_use topics_kafka_read_use(struct log *log, struct instant until)
 {
     while (instant_now().ns < until.ns) {
-        struct log_kafka_event event;
+        struct log_event event;
         struct frame frame;
 
-        switch (log_kafka_wait(log, TOPICS_KAFKA_POLL_MS, &event)) {
-        case LOG_KAFKA_RECORD:
+        switch (log_wait(log, TOPICS_KAFKA_POLL_MS, &event)) {
+        case LOG_RECORD:
             if (frame_decode(event.bytes, frame_cluster(event.bytes), &frame, NULL) ||
                 frame.kind != FRAME_NOTE || frame.node != 0)
                 return TOPICS_KAFKA_USED;
             break;
-        case LOG_KAFKA_END:
+        case LOG_END:
             return TOPICS_KAFKA_UNUSED;
-        case LOG_KAFKA_LOST:
+        case LOG_LOST:
             return TOPICS_KAFKA_UNKNOWN;
         default:
             break;
@@ -569,13 +569,13 @@ static bool topics_kafka_is_unused(const struct topics_kafka *topics, size_t whi
             .property_count = topics->options->property_count,
         };
         enum topics_kafka_use use = TOPICS_KAFKA_UNKNOWN;
-        struct log_kafka *log;
+        struct log *log;
 
         if (log_kafka_open(&options, &log, NULL))
             return false;
-        if (!log_kafka_follow_begin(log, NULL))
+        if (!log_follow_begin(log, NULL))
             use = topics_kafka_read_use(log, topics->until);
-        log_kafka_close(log);
+        log_close(log);
         if (use != TOPICS_KAFKA_UNUSED)
             return false;
     }
@@ -689,8 +689,8 @@ enum error_code topics_kafka_change_secret(const struct topics_kafka_options *op
                                            struct error *ret_error)
 {
     struct topics_kafka topics = {.options = options};
-    struct log_kafka_event event = {.kind = LOG_KAFKA_NOTHING};
-    struct log_kafka *log;
+    struct log_event event = {.kind = LOG_NOTHING};
+    struct log *log;
 
     topics_kafka_name(&topics);
     enum error_code code = topics_kafka_founding(&topics, TOPICS_KAFKA_CHECK, ret_error);
@@ -702,10 +702,10 @@ enum error_code topics_kafka_change_secret(const struct topics_kafka_options *op
         return code;
     topics_kafka_begin_step(&topics);
     code = topics_kafka_found(&topics, topics.report.cluster, log, ret_error);
-    while (!code && event.kind == LOG_KAFKA_NOTHING && instant_now().ns < topics.until.ns)
-        log_kafka_wait(log, TOPICS_KAFKA_POLL_MS, &event);
-    log_kafka_close(log);
-    if (!code && event.kind != LOG_KAFKA_LANDED)
+    while (!code && event.kind == LOG_NOTHING && instant_now().ns < topics.until.ns)
+        log_wait(log, TOPICS_KAFKA_POLL_MS, &event);
+    log_close(log);
+    if (!code && event.kind != LOG_LANDED)
         code = error_set(ret_error, ERROR_IO, "topic %.60s took no record", topics.names[1]);
     return code;
 }

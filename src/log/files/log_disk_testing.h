@@ -7,11 +7,11 @@
  * not have them, as with the page cache of Linux. Each call that changes something counts, and the
  * N-th can fail. On it lies, for tests that want one, a log of five segments.
  */
-#ifndef TICKWHEEL_LOG_LOG_DISK_TESTING_H
-#define TICKWHEEL_LOG_LOG_DISK_TESTING_H
+#ifndef TICKWHEEL_LOG_FILES_LOG_DISK_TESTING_H
+#define TICKWHEEL_LOG_FILES_LOG_DISK_TESTING_H
 
 #include "base/random.h"
-#include "log/log_files.h"
+#include "log/files/log_files.h"
 #include "sys/disk.h"
 
 #include <setjmp.h>
@@ -398,7 +398,7 @@ enum { LOGS_SEGMENT = 8192, LOGS_RECORDS = 40, LOGS_BODY = 900, LOGS_FIRST_OF_LA
 struct logs {
     struct disk_memory *memory;
     struct log_files_options options;
-    struct log *log;
+    struct log_files *log;
 };
 
 static inline void logs_body(uint64_t number, char *to)
@@ -409,14 +409,14 @@ static inline void logs_body(uint64_t number, char *to)
         to[i] = (char)random_next(&random);
 }
 
-static inline void logs_append(struct log *log, uint64_t number)
+static inline void logs_append(struct log_files *log, uint64_t number)
 {
     char body[LOGS_BODY];
     struct log_record record = {.partition = 1, .epoch = 5, .body = {body, LOGS_BODY}};
     struct error error = {0};
 
     logs_body(number, body);
-    if (log_append(log, &record, 1, &error))
+    if (log_files_append(log, &record, 1, &error))
         fail_msg("%s", error.text);
     assert_true(record.offset == number);
 }
@@ -434,7 +434,7 @@ static inline void logs_open(struct logs *logs)
 static inline void logs_kill(struct logs *logs)
 {
     logs->memory->has_ended = true;
-    log_close(logs->log);
+    log_files_close(logs->log);
     logs->log = NULL;
     logs->memory->has_ended = false;
 }
@@ -457,7 +457,7 @@ static inline struct logs logs_make(void)
 
 static inline void logs_free(struct logs *logs)
 {
-    log_close(logs->log);
+    log_files_close(logs->log);
     assert_int_equal(logs->memory->open_count, 0);
     free(logs->memory);
 }
@@ -482,7 +482,7 @@ static inline uint64_t logs_count(struct logs *logs, uint64_t from)
     uint64_t count = 0;
     struct error error = {0};
 
-    if (log_read(logs->log, from, logs_count_one, &count, &error))
+    if (log_files_read(logs->log, from, logs_count_one, &count, &error))
         fail_msg("%s", error.text);
     return count;
 }

@@ -6,7 +6,7 @@
  * no whole one behind it, was never acknowledged: a torn end. With a whole one behind it, it is
  * damage of acknowledged records.
  */
-#include "log/log_files_private.h"
+#include "log/files/log_files_private.h"
 #include "sys/entropy.h"
 
 #include <inttypes.h>
@@ -549,7 +549,7 @@ static enum error_code log_open_all(struct log_files *files, struct error *ret_e
     return code;
 }
 
-enum error_code log_files_open(const struct log_files_options *options, struct log **ret_log,
+enum error_code log_files_open(const struct log_files_options *options, struct log_files **ret_log,
                                struct error *ret_error)
 {
     struct log_files *files = calloc(1, sizeof(*files));
@@ -560,7 +560,6 @@ enum error_code log_files_open(const struct log_files_options *options, struct l
         free(folder);
         return error_set(ret_error, ERROR_NO_MEMORY, "open the log: out of memory");
     }
-    files->log.ops = &log_files_ops;
     files->options = *options;
     files->options.folder = files->folder = folder;
     if (!files->options.segment_bytes)
@@ -578,6 +577,6 @@ enum error_code log_files_open(const struct log_files_options *options, struct l
         log_files_free(files);
         return code;
     }
-    *ret_log = &files->log;
+    *ret_log = files;
     return ERROR_NONE;
 }

@@ -2,7 +2,7 @@
  * flipped bit, no other place and no other log goes unnoticed. Method: golden bytes; each bit of a
  * header, a frame and a chain; bodies of random sizes. */
 #include "base/random.h"
-#include "log/log_segment.h"
+#include "log/files/log_segment.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

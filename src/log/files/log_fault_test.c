@@ -2,8 +2,8 @@
  * record that it acknowledged. Method: opening, appending into new segments, fencing, trimming and
  * reading with each allocation refused in turn; and two starts that end at the N-th call, for
  * N = 1, 2, ..., by kill -9 or a power cut, on a disk in memory. */
-#include "log/log_disk_testing.h"
-#include "log/log_files.h"
+#include "log/files/log_disk_testing.h"
+#include "log/files/log_files.h"
 #include <scarce.h>
 
 #include <setjmp.h>
@@ -30,7 +30,7 @@ static bool use_log(const struct disk_calls *disk, uint64_t *durable)
     struct log_files_options options = {
         .folder = "memory", .segment_bytes = SEGMENT, .begin = 1, .disk = disk};
     static char body[BODY];
-    struct log *log;
+    struct log_files *log;
     uint64_t count = 0;
 
     enum error_code code = log_files_open(&options, &log, NULL);
@@ -41,20 +41,20 @@ static bool use_log(const struct disk_calls *disk, uint64_t *durable)
     for (int i = 0; i < APPENDS; i++) {
         struct log_record record = {.epoch = 9, .body = {body, BODY}};
 
-        code = log_append(log, &record, 1, NULL);
+        code = log_files_append(log, &record, 1, NULL);
         assert_true(code == ERROR_NONE || code == ERROR_NO_MEMORY);
         *durable += code == ERROR_NONE;
         is_whole = is_whole && !code;
     }
-    code = log_fence(log, 30, 2, NULL);
+    code = log_files_fence(log, 30, 2, NULL);
     is_whole = is_whole && !code;
-    code = log_trim(log, 1, NULL);
+    code = log_files_trim(log, 1, NULL);
     assert_int_equal(code, ERROR_NONE);
-    code = log_read(log, 1, count_record, &count, NULL);
+    code = log_files_read(log, 1, count_record, &count, NULL);
     assert_true(code == ERROR_NO_MEMORY || count == *durable);
     is_whole = is_whole && !code;
     log_files_check(log);
-    log_close(log);
+    log_files_close(log);
     return is_whole;
 }
 
@@ -71,11 +71,11 @@ static void test_log_memory(void **state)
         assert_true(scarce_end(&scarce) || is_whole);
         struct log_files_options options = {
             .folder = "memory", .segment_bytes = SEGMENT, .begin = 1, .disk = &memory->disk};
-        struct log *log;
+        struct log_files *log;
         assert_int_equal(log_files_open(&options, &log, NULL), ERROR_NONE);
-        assert_int_equal(log_read(log, 1, count_record, &count, NULL), ERROR_NONE);
+        assert_int_equal(log_files_read(log, 1, count_record, &count, NULL), ERROR_NONE);
         assert_int_equal(count, durable);
-        log_close(log);
+        log_files_close(log);
         free(memory);
     }
 }
@@ -87,12 +87,12 @@ struct log_life {
     uint64_t acknowledged; /* the last offset */
 };
 
-static void live_append(struct log_life *life, struct log *log, size_t size)
+static void live_append(struct log_life *life, struct log_files *log, size_t size)
 {
     static char body[SEGMENT];
     struct log_record record = {.epoch = 9, .body = {body, size}};
 
-    if (log_append(log, &record, 1, NULL) == ERROR_NONE) {
+    if (log_files_append(log, &record, 1, NULL) == ERROR_NONE) {
         assert_true(record.offset == life->acknowledged + 1);
         life->acknowledged = record.offset;
     }
@@ -101,7 +101,7 @@ static void live_append(struct log_life *life, struct log *log, size_t size)
 static void live(struct log_life *life)
 {
     static const size_t sizes[] = {3 * BODY, BODY, BODY};
-    struct log *log;
+    struct log_files *log;
 
     for (size_t start = 0; start < 2; start++) {
         if (log_files_open(&life->options, &log, NULL))
@@ -110,8 +110,8 @@ static void live(struct log_life *life)
         for (size_t i = 0; i < 3; i++)
             live_append(life, log, sizes[i]);
         if (start)
-            log_trim(log, life->acknowledged, NULL);
-        log_close(log);
+            log_files_trim(log, life->acknowledged, NULL);
+        log_files_close(log);
     }
 }
 
@@ -123,7 +123,7 @@ static uint64_t live_until(uint64_t n, bool is_cut, uint64_t seed)
         .options = {.folder = "memory", .segment_bytes = SEGMENT, .disk = &memory->disk}};
     uint64_t count = 0;
     struct error error = {0};
-    struct log *log;
+    struct log_files *log;
 
     if (n)
         disk_memory_fail(memory, n, UINT64_MAX / 2, EIO);
@@ -134,10 +134,11 @@ static uint64_t live_until(uint64_t n, bool is_cut, uint64_t seed)
         disk_memory_cut(memory);
     if (log_files_open(&life.options, &log, &error))
         fail_msg("call %u: %s", (unsigned)n, error.text);
-    assert_true(log_end(log) > life.acknowledged);
-    assert_int_equal(log_read(log, log_first(log), count_record, &count, NULL), ERROR_NONE);
-    assert_true(log_first(log) + count == log_end(log));
-    log_close(log);
+    assert_true(log_files_end(log) > life.acknowledged);
+    assert_int_equal(log_files_read(log, log_files_first(log), count_record, &count, NULL),
+                     ERROR_NONE);
+    assert_true(log_files_first(log) + count == log_files_end(log));
+    log_files_close(log);
     free(memory);
     return calls;
 }

@@ -5,11 +5,11 @@
  * Threads    `lock` guards the list of segments, the chain and the spare; the appending thread
  *            alone writes into the last segment, and alone makes a segment the last one.
  */
-#ifndef TICKWHEEL_LOG_LOG_FILES_PRIVATE_H
-#define TICKWHEEL_LOG_LOG_FILES_PRIVATE_H
+#ifndef TICKWHEEL_LOG_FILES_LOG_FILES_PRIVATE_H
+#define TICKWHEEL_LOG_FILES_LOG_FILES_PRIVATE_H
 
-#include "log/log_files.h"
-#include "log/log_segment.h"
+#include "log/files/log_files.h"
+#include "log/files/log_segment.h"
 #include "sys/disk.h"
 
 #include <limits.h>
@@ -29,7 +29,6 @@ struct log_part {
 };
 
 struct log_files {
-    struct log log;
     struct log_files_options options; /* with the defaults in place; `folder` is a copy */
     char *folder;
     const struct disk_calls *disk;
@@ -57,11 +56,6 @@ struct log_files {
     size_t fence_count;
     struct buffer frame;
 };
-
-static inline struct log_files *log_files_of(struct log *log)
-{
-    return (struct log_files *)(void *)log;
-}
 
 /* A path below the folder; the folder was checked to be short enough. */
 struct log_path {
@@ -108,12 +102,7 @@ bool log_files_take_fence(struct log_files *files, uint16_t partition, uint64_t 
 enum error_code log_files_load(const struct log_files *files, uint64_t number, uint64_t end,
                                char **ret_contents, struct error *ret_error);
 
-enum error_code log_files_read(struct log *log, uint64_t from, log_visit *visit, void *context,
-                               struct error *ret_error);
-
 /* Frees without a word to the disk. */
 void log_files_free(struct log_files *files);
-
-extern const struct log_ops log_files_ops;
 
 #endif

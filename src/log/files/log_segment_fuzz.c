@@ -2,7 +2,9 @@
  * gives equal bytes when it is written again. Method: the input is a segment; its first byte
  * chooses which checksums are made to fit: of the header, the chain, the first frame. */
 #include "base/checksum.h"
-#include "log/log_segment.h"
+#include "log/files/log_segment.h"
+
+#include <assert.h>
 
 #include <stdlib.h>
 

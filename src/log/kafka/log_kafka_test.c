@@ -2,8 +2,7 @@
  * append without success is told as in doubt, and the next one goes through; a log that was cut is
  * told. Method: librdkafka's own broker, in memory, which answers as the test says; or the broker
  * that LOG_KAFKA_BROKERS names, with the topics log-0, log-1 and so on, one for each test. */
-#include "cluster/backend/log_kafka.h"
-#include "cluster/frame.h"
+#include "log/kafka/log_kafka.h"
 #include "sys/clock.h"
 
 #include <librdkafka/rdkafka.h>
@@ -28,12 +27,12 @@ struct log_kafka_fixture {
     rd_kafka_mock_cluster_t *three;   /* with three brokers, for the test that made it */
     char topic[24];
     struct log_kafka_options options;
-    struct log_kafka *log;
+    struct log *log;
 };
 
-static struct log_kafka *log_kafka_open_one(const struct log_kafka_fixture *fixture)
+static struct log *log_kafka_open_one(const struct log_kafka_fixture *fixture)
 {
-    struct log_kafka *log = NULL;
+    struct log *log = NULL;
     struct error error;
 
     if (log_kafka_open(&fixture->options, &log, &error))
@@ -77,7 +76,7 @@ static int log_kafka_tear_down(void **state)
 {
     struct log_kafka_fixture *fixture = *state;
 
-    log_kafka_close(fixture->log);
+    log_close(fixture->log);
     if (fixture->three)
         rd_kafka_mock_cluster_destroy(fixture->three);
     if (fixture->cluster) {
@@ -89,54 +88,54 @@ static int log_kafka_tear_down(void **state)
 }
 
 /* The next event that is one. */
-static struct log_kafka_event log_kafka_next(struct log_kafka *log)
+static struct log_event log_kafka_next(struct log *log)
 {
     const struct instant until = instant_add_ms(instant_now(), WAIT_MS);
-    struct log_kafka_event event;
+    struct log_event event;
 
-    while (log_kafka_wait(log, WAIT_MS, &event) == LOG_KAFKA_NOTHING)
+    while (log_wait(log, WAIT_MS, &event) == LOG_NOTHING)
         assert_true(instant_now().ns < until.ns);
     return event;
 }
 
-static void log_kafka_send(struct log_kafka *log, uint64_t ticket, const char *text)
+static void log_kafka_send(struct log *log, uint64_t ticket, const char *text)
 {
     struct error error;
 
-    if (log_kafka_append(log, ticket, bytes_of(text), &error))
+    if (log_append(log, ticket, bytes_of(text), &error))
         fail_msg("%s", error.text);
 }
 
-static void assert_lands(struct log_kafka *log, uint64_t ticket, const char *text, uint64_t offset)
+static void assert_lands(struct log *log, uint64_t ticket, const char *text, uint64_t offset)
 {
     log_kafka_send(log, ticket, text);
-    const struct log_kafka_event event = log_kafka_next(log);
-    assert_int_equal(event.kind, LOG_KAFKA_LANDED);
+    const struct log_event event = log_kafka_next(log);
+    assert_int_equal(event.kind, LOG_LANDED);
     assert_int_equal(event.ticket, ticket);
     assert_int_equal(event.offset, offset);
 }
 
-static void assert_reads(struct log_kafka *log, const char *text, uint64_t offset)
+static void assert_reads(struct log *log, const char *text, uint64_t offset)
 {
-    const struct log_kafka_event event = log_kafka_next(log);
+    const struct log_event event = log_kafka_next(log);
 
-    assert_int_equal(event.kind, LOG_KAFKA_RECORD);
+    assert_int_equal(event.kind, LOG_RECORD);
     assert_int_equal(event.offset, offset);
     assert_true(bytes_equal(event.bytes, bytes_of(text)));
 }
 
-static void assert_ends(struct log_kafka *log, uint64_t offset)
+static void assert_ends(struct log *log, uint64_t offset)
 {
-    const struct log_kafka_event event = log_kafka_next(log);
+    const struct log_event event = log_kafka_next(log);
 
-    assert_int_equal(event.kind, LOG_KAFKA_END);
+    assert_int_equal(event.kind, LOG_END);
     assert_int_equal(event.offset, offset);
 }
 
 /* Without what it was about to tell. */
-static struct log_kafka *log_kafka_open_again(struct log_kafka_fixture *fixture)
+static struct log *log_kafka_open_again(struct log_kafka_fixture *fixture)
 {
-    log_kafka_close(fixture->log);
+    log_close(fixture->log);
     return fixture->log = log_kafka_open_one(fixture);
 }
 
@@ -144,37 +143,39 @@ static struct log_kafka *log_kafka_open_again(struct log_kafka_fixture *fixture)
 static void test_one_order(void **state)
 {
     struct log_kafka_fixture *fixture = *state;
-    struct log_kafka *one = fixture->log, *two = log_kafka_open_one(fixture);
+    struct log *one = fixture->log, *two = log_kafka_open_one(fixture);
 
-    assert_int_equal(log_kafka_follow(one, 0, NULL), ERROR_NONE);
+    assert_int_equal(log_follow(one, 0, NULL), ERROR_NONE);
     assert_ends(one, 0);
     assert_lands(two, 7, "claim of two", 0);
     assert_reads(one, "claim of two", 0);
     assert_ends(one, 1);
-    log_kafka_close(one);
+    log_close(one);
     fixture->log = one = log_kafka_open_one(fixture);
     assert_lands(one, 1, "claim of one", 1);
     assert_lands(two, 8, "late", 2);
-    assert_int_equal(log_kafka_follow(two, 1, NULL), ERROR_NONE);
+    assert_int_equal(log_follow(two, 1, NULL), ERROR_NONE);
     assert_reads(two, "claim of one", 1);
     assert_reads(two, "late", 2);
     assert_ends(two, 3);
-    assert_int_equal(log_kafka_follow(two, 0, NULL), ERROR_NONE); /* again */
+    assert_int_equal(log_follow(two, 0, NULL), ERROR_NONE); /* again */
     assert_reads(two, "claim of two", 0);
-    log_kafka_close(two);
+    log_close(two);
 }
 
-/* The largest frame there can be. */
-static void test_a_large_frame(void **state)
+/* A record that is nearly as large as a client sends by default: 1,000,000 bytes. */
+static void test_a_large_record(void **state)
 {
+    enum { LARGE = 990000 };
     const struct log_kafka_fixture *fixture = *state;
-    char *text = malloc(FRAME_BODY_SIZE_MAX + FRAME_SIZE_OVERHEAD + 1);
+    char *text = malloc(LARGE + 1);
 
     assert_non_null(text);
-    memset(text, 'x', FRAME_BODY_SIZE_MAX + FRAME_SIZE_OVERHEAD);
-    text[FRAME_BODY_SIZE_MAX + FRAME_SIZE_OVERHEAD] = '\0';
+    for (uint32_t i = 0, random = 1; i < LARGE; i++, random = random * 1664525 + 1013904223)
+        text[i] = (char)('0' + (random >> 24) % 64); /* compressed it takes as much */
+    text[LARGE] = '\0';
     assert_lands(fixture->log, 1, text, 0);
-    assert_int_equal(log_kafka_follow(fixture->log, 0, NULL), ERROR_NONE);
+    assert_int_equal(log_follow(fixture->log, 0, NULL), ERROR_NONE);
     assert_reads(fixture->log, text, 0);
     free(text);
 }
@@ -189,9 +190,9 @@ static void test_a_failed_append(void **state)
     rd_kafka_mock_push_request_errors(fixture->cluster, PRODUCE, 1,
                                       RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER);
     log_kafka_send(fixture->log, 5, "refused");
-    assert_int_equal(log_kafka_append(fixture->log, 6, BYTES("too soon"), NULL), ERROR_OVERLOADED);
-    const struct log_kafka_event event = log_kafka_next(fixture->log);
-    assert_int_equal(event.kind, LOG_KAFKA_FAILED);
+    assert_int_equal(log_append(fixture->log, 6, BYTES("too soon"), NULL), ERROR_OVERLOADED);
+    const struct log_event event = log_kafka_next(fixture->log);
+    assert_int_equal(event.kind, LOG_FAILED);
     assert_int_equal(event.ticket, 5);
     assert_non_null(event.reason);
     assert_lands(fixture->log, 6, "taken", 0);
@@ -205,13 +206,13 @@ static void test_an_append_in_doubt(void **state)
     if (!fixture->cluster)
         skip();
     fixture->options.append_timeout_ms = 300;
-    struct log_kafka *log = log_kafka_open_one(fixture);
+    struct log *log = log_kafka_open_one(fixture);
     assert_int_equal(rd_kafka_mock_broker_set_down(fixture->cluster, 1), 0);
     log_kafka_send(log, 5, "unknown");
-    const struct log_kafka_event event = log_kafka_next(log);
-    assert_int_equal(event.kind, LOG_KAFKA_FAILED);
+    const struct log_event event = log_kafka_next(log);
+    assert_int_equal(event.kind, LOG_FAILED);
     assert_int_equal(event.ticket, 5);
-    log_kafka_close(log);
+    log_close(log);
     assert_int_equal(rd_kafka_mock_broker_set_up(fixture->cluster, 1), 0);
     assert_lands(fixture->log, 6, "known", 0);
 }
@@ -226,26 +227,26 @@ static void test_no_broker_is_there(void **state)
     if (!fixture->cluster)
         skip();
     fixture->options.append_timeout_ms = WAIT_MS;
-    struct log_kafka *log = log_kafka_open_one(fixture);
-    assert_int_equal(log_kafka_trouble(log, text, sizeof(text)), LOG_KAFKA_FINE);
+    struct log *log = log_kafka_open_one(fixture);
+    assert_int_equal(log_get_trouble(log, text, sizeof(text)), LOG_FINE);
     assert_int_equal(rd_kafka_mock_broker_set_down(fixture->cluster, 1), 0);
     const struct instant begun = instant_now();
     log_kafka_send(log, 5, "unknown");
-    struct log_kafka_event event = {.kind = LOG_KAFKA_NOTHING};
-    while (log_kafka_trouble(log, text, sizeof(text)) != LOG_KAFKA_ALONE) {
-        log_kafka_wait(log, 50, &event);
-        assert_int_equal(event.kind, LOG_KAFKA_NOTHING);
+    struct log_event event = {.kind = LOG_NOTHING};
+    while (log_get_trouble(log, text, sizeof(text)) != LOG_ALONE) {
+        log_wait(log, 50, &event);
+        assert_int_equal(event.kind, LOG_NOTHING);
     }
     assert_non_null(strstr(text, "no broker answers at "));
     assert_non_null(strstr(text, fixture->options.brokers));
     event = log_kafka_next(log);
-    assert_int_equal(event.kind, LOG_KAFKA_FAILED);
+    assert_int_equal(event.kind, LOG_FAILED);
     assert_int_equal(event.ticket, 5);
     assert_true(instant_since_ns(begun, instant_now()) < WAIT_MS / 2 * UINT64_C(1000000));
     assert_int_equal(rd_kafka_mock_broker_set_up(fixture->cluster, 1), 0);
     assert_lands(log, 6, "known", 0);
-    assert_int_equal(log_kafka_trouble(log, text, sizeof(text)), LOG_KAFKA_FINE);
-    log_kafka_close(log);
+    assert_int_equal(log_get_trouble(log, text, sizeof(text)), LOG_FINE);
+    log_close(log);
 }
 
 /* The leader takes requests and connections, and answers none of them; later the brokers agree on
@@ -258,15 +259,15 @@ static void test_a_leader_that_stands_still(void **state)
         skip();
     rd_kafka_mock_cluster_t *three = rd_kafka_mock_cluster_new(fixture->owner, 3);
     assert_non_null(three);
-    log_kafka_close(fixture->log);
+    log_close(fixture->log);
     fixture->log = NULL;
     fixture->three = three;
     fixture->options.brokers = rd_kafka_mock_cluster_bootstraps(three);
     fixture->options.append_timeout_ms = STILL_MS;
     assert_int_equal(rd_kafka_mock_topic_create(three, fixture->topic, 2, 3), 0);
     assert_int_equal(rd_kafka_mock_partition_set_leader(three, fixture->topic, 1, 1), 0);
-    struct log_kafka *log = fixture->log = log_kafka_open_one(fixture);
-    assert_int_equal(log_kafka_follow(log, 0, NULL), ERROR_NONE);
+    struct log *log = fixture->log = log_kafka_open_one(fixture);
+    assert_int_equal(log_follow(log, 0, NULL), ERROR_NONE);
     assert_ends(log, 0);
     assert_lands(log, 1, "before", 0);
     assert_reads(log, "before", 0);
@@ -277,13 +278,13 @@ static void test_a_leader_that_stands_still(void **state)
     const struct instant until = instant_add_ms(lead_at, STILL_MS);
     bool has_led = false, has_landed = false, is_read = false;
     while (!has_landed || !is_read) {
-        struct log_kafka_event event;
+        struct log_event event;
 
         assert_true(instant_now().ns < until.ns);
-        log_kafka_wait(log, 100, &event);
-        assert_int_not_equal(event.kind, LOG_KAFKA_FAILED);
-        has_landed |= event.kind == LOG_KAFKA_LANDED && event.ticket == 2;
-        is_read |= event.kind == LOG_KAFKA_RECORD;
+        log_wait(log, 100, &event);
+        assert_int_not_equal(event.kind, LOG_FAILED);
+        has_landed |= event.kind == LOG_LANDED && event.ticket == 2;
+        is_read |= event.kind == LOG_RECORD;
         if (has_led || instant_now().ns < lead_at.ns)
             continue;
         has_led = true;
@@ -297,11 +298,11 @@ static void test_a_cut_log(void **state)
     struct log_kafka_fixture *fixture = *state;
 
     assert_lands(fixture->log, 1, "only", 0);
-    assert_int_equal(log_kafka_follow(fixture->log, 9, NULL), ERROR_NONE);
-    const struct log_kafka_event event = log_kafka_next(fixture->log);
-    assert_int_equal(event.kind, LOG_KAFKA_LOST);
+    assert_int_equal(log_follow(fixture->log, 9, NULL), ERROR_NONE);
+    const struct log_event event = log_kafka_next(fixture->log);
+    assert_int_equal(event.kind, LOG_LOST);
     assert_non_null(event.reason);
-    assert_int_equal(log_kafka_follow(fixture->log, 0, NULL), ERROR_NONE);
+    assert_int_equal(log_follow(fixture->log, 0, NULL), ERROR_NONE);
     assert_reads(fixture->log, "only", 0);
 }
 
@@ -319,7 +320,7 @@ static void test_an_old_end(void **state)
     rd_kafka_mock_push_request_errors(fixture->cluster, FETCH, 2,
                                       RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE,
                                       RD_KAFKA_RESP_ERR_OFFSET_OUT_OF_RANGE);
-    assert_int_equal(log_kafka_follow(fixture->log, 1, NULL), ERROR_NONE);
+    assert_int_equal(log_follow(fixture->log, 1, NULL), ERROR_NONE);
     assert_reads(fixture->log, "next", 1);
     assert_ends(fixture->log, 2);
     rd_kafka_mock_push_request_errors(fixture->cluster, FETCH, 1,
@@ -338,14 +339,14 @@ static void test_an_end_that_stays(void **state)
         skip();
     fixture->options.lost_ms = 500;
     assert_lands(log_kafka_open_again(fixture), 1, "only", 0);
-    assert_int_equal(log_kafka_follow(fixture->log, 9, NULL), ERROR_NONE);
-    assert_int_equal(log_kafka_next(fixture->log).kind, LOG_KAFKA_LOST);
+    assert_int_equal(log_follow(fixture->log, 9, NULL), ERROR_NONE);
+    assert_int_equal(log_kafka_next(fixture->log).kind, LOG_LOST);
 }
 
 static void test_a_trimmed_log(void **state)
 {
     struct log_kafka_fixture *fixture = *state;
-    struct log_kafka_event event;
+    struct log_event event;
 
     for (uint64_t i = 0; i < 5; i++)
         assert_lands(fixture->log, i + 1, i == 3 ? "the first" : "another", i);
@@ -354,21 +355,21 @@ static void test_a_trimmed_log(void **state)
     if (fixture->cluster)
         return;
 #endif
-    assert_int_equal(log_kafka_trim(fixture->log, 3, NULL), ERROR_NONE);
-    assert_int_equal(log_kafka_trim(fixture->log, 3, NULL), ERROR_OVERLOADED);
+    assert_int_equal(log_trim(fixture->log, 3, NULL), ERROR_NONE);
+    assert_int_equal(log_trim(fixture->log, 3, NULL), ERROR_OVERLOADED);
     event = log_kafka_next(fixture->log);
     if (fixture->cluster) { /* it has no such request */
-        assert_int_equal(event.kind, LOG_KAFKA_TRIM_FAILED);
+        assert_int_equal(event.kind, LOG_TRIM_FAILED);
         assert_non_null(event.reason);
     } else {
-        assert_true(event.kind == LOG_KAFKA_TRIMMED && event.offset == 3);
-        assert_int_equal(log_kafka_follow(fixture->log, 2, NULL), ERROR_NONE);
-        assert_int_equal(log_kafka_next(fixture->log).kind, LOG_KAFKA_LOST);
-        assert_int_equal(log_kafka_follow_begin(fixture->log, NULL), ERROR_NONE);
+        assert_true(event.kind == LOG_TRIMMED && event.offset == 3);
+        assert_int_equal(log_follow(fixture->log, 2, NULL), ERROR_NONE);
+        assert_int_equal(log_kafka_next(fixture->log).kind, LOG_LOST);
+        assert_int_equal(log_follow_begin(fixture->log, NULL), ERROR_NONE);
         assert_reads(fixture->log, "the first", 3);
     }
     assert_lands(log_kafka_open_again(fixture), 9, "goes on", 5);
-    assert_int_equal(log_kafka_follow_begin(fixture->log, NULL), ERROR_NONE);
+    assert_int_equal(log_follow_begin(fixture->log, NULL), ERROR_NONE);
     assert_reads(fixture->log, fixture->cluster ? "another" : "the first",
                  fixture->cluster ? 0 : 3);
 }
@@ -378,7 +379,7 @@ static void test_properties(void **state)
     struct log_kafka_fixture *fixture = *state;
     const struct log_kafka_property wrong[] = {{"no.such.property", "1"}};
     const struct log_kafka_property right[] = {{"acks", "0"}, {"client.id", "test"}};
-    struct log_kafka *log = NULL;
+    struct log *log = NULL;
     struct error error;
 
     fixture->options.properties = wrong;
@@ -390,8 +391,8 @@ static void test_properties(void **state)
     fixture->options.property_count = 2;
     log = log_kafka_open_one(fixture);
     assert_lands(log, 1, "acknowledged", 0);
-    log_kafka_close(log);
-    log_kafka_close(NULL);
+    log_close(log);
+    log_close(NULL);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, log_kafka_set_up, log_kafka_tear_down)
@@ -399,7 +400,7 @@ static void test_properties(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_one_order),          TEST(test_a_large_frame),
+        TEST(test_one_order),          TEST(test_a_large_record),
         TEST(test_a_failed_append),    TEST(test_an_append_in_doubt),
         TEST(test_no_broker_is_there), TEST(test_a_cut_log),
         TEST(test_a_trimmed_log),      TEST(test_a_leader_that_stands_still),
