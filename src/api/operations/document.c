@@ -251,22 +251,9 @@ void document_format(const struct route *routes, size_t count, struct buffer *ou
 
 /* ---- the overview ---- */
 
-/* The statuses that tell this route from others: those of its row but for 400 and 422, which
- * every route with input has. */
-static void document_append_statuses(const struct route *route, struct buffer *out)
-{
-    uint64_t refusals = route->docs.refusals & ~(BIT(BAD_REQUEST) | BIT(INVALID) | BIT(INTERNAL));
-
-    for (size_t i = 0; i < ROUTE_ANSWERS && route->docs.answers[i].status; i++)
-        buffer_printf(out, "%s%d", i ? ", " : "", route->docs.answers[i].status);
-    for (unsigned error = 0; error < ERROR_COUNT; error++)
-        if (refusals >> error & 1)
-            buffer_printf(out, ", %d", problem_status((enum error_code)error));
-}
-
 void document_format_overview(const struct route *routes, size_t count, struct buffer *out)
 {
-    buffer_append_text(out, "| call | effect | scope | answers |\n| --- | --- | --- | --- |\n");
+    buffer_append_text(out, "| call | effect | scope |\n| --- | --- | --- |\n");
     for (size_t i = 0; i < count; i++) {
         const struct route *route = &routes[i];
         const char *section = route->docs.section;
@@ -274,8 +261,6 @@ void document_format_overview(const struct route *routes, size_t count, struct b
         buffer_printf(out, "| %s`%s %s`", section ? "[" : "", route->method, route->path);
         if (section)
             buffer_printf(out, "](%s)", section);
-        buffer_printf(out, " | %s | %s | ", route->docs.summary, access_need_word(route->need));
-        document_append_statuses(route, out);
-        buffer_append_text(out, " |\n");
+        buffer_printf(out, " | %s | %s |\n", route->docs.summary, access_need_word(route->need));
     }
 }
