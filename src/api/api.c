@@ -295,6 +295,7 @@ static void api_closed(struct http_request *request)
     tenant_pot_give(&call->api->answers, call->answer_share, call->answer_counted);
     buffer_deinit(&call->body);
     timer_free(call->shown);
+    timer_free(call->unclaimed);
     free(call);
 }
 

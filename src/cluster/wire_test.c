@@ -93,7 +93,9 @@ static struct bytes wire_random_text(struct random *random, char room[16])
 static struct timer *random_timer(struct random *random, enum timer_state state)
 {
     char rooms[6][16];
-    struct timer_texts texts = {.target = BYTES("https://shop.example/x"),
+    const bool is_claim = state == TIMER_SCHEDULED && random_below(random, 4) == 0;
+    struct timer_texts texts = {.target =
+                                    is_claim ? (struct bytes){0} : BYTES("https://shop.example/x"),
                                 .tenant = wire_random_text(random, rooms[0]),
                                 .key = wire_random_text(random, rooms[1]),
                                 .labels = wire_random_text(random, rooms[2])};

@@ -180,7 +180,8 @@ static void commands_visit_settled(struct engine *engine, struct entry *entry,
     assert(entry->phase != ENTRY_LOADING && entry->phase != ENTRY_WRITING);
     if (command->name.size)
         entry->flags |= ENTRY_WAS_NAMED;
-    if (!tenant_owns(command, timer) || entry->flags & ENTRY_IS_FORGOTTEN) {
+    if (!tenant_owns(command, timer) || entry->flags & ENTRY_IS_FORGOTTEN ||
+        (name_is_claim(timer) && !command_is_create(command))) {
         commands_reply(engine, command, ERROR_NOT_FOUND, NULL);
     } else if (command->kind == COMMAND_REDRIVE || command->kind == COMMAND_FORGET) {
         commands_visit_dead(engine, entry, command);
@@ -534,7 +535,7 @@ static void commands_listed(struct engine *engine, struct engine_read *read)
         struct timer *shown = page->timers[i];
         const struct entry *entry = entries_find(engine->entries, shown->id.serial);
 
-        if (!tenant_owns(read->command_, shown) ||
+        if (!tenant_owns(read->command_, shown) || name_is_claim(shown) ||
             (storage_is_dead_letter(shown) && !dead_is_kept(engine, shown))) {
             timer_free(shown);
             continue;

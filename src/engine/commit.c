@@ -288,7 +288,8 @@ static void commit_succeeded(struct engine *engine, struct entry *entry, enum wr
     engine->commit->spilling -= (entry->flags & ENTRY_IS_SPILLING) != 0;
     entry->flags &= ~(uint32_t)ENTRY_IS_SPILLING;
     commit_tell_recorded(engine, entry, ERROR_NONE);
-    if (timer_is_final(timer->state) && !(entry->flags & ENTRY_IS_FORGOTTEN))
+    if (timer_is_final(timer->state) && !(entry->flags & ENTRY_IS_FORGOTTEN) &&
+        !name_is_claim(timer))
         tenant_dismiss(engine, timer);
     if (!timer_is_final(timer->state) || storage_is_dead_letter(timer))
         entry->row_at = timer->at;
@@ -304,8 +305,10 @@ static void commit_succeeded(struct engine *engine, struct entry *entry, enum wr
     entry->report = NULL;
     if (timer != entry->timer)
         entries_replace(engine->entries, entry, timer);
-    commit_count(&engine->stats, purpose);
-    commit_tell(engine, entry, purpose, timer);
+    if (!name_is_claim(timer)) {
+        commit_count(&engine->stats, purpose);
+        commit_tell(engine, entry, purpose, timer);
+    }
     assert(!entry->successor && !entry->recorded);
     assert(timer_is_final(entry->timer->state) || entry->row_at.ms == entry->timer->at.ms);
 }
@@ -402,7 +405,8 @@ enum commit_finding commit_found(struct engine *engine, struct entry *entry,
     }
     if (entry->phase == ENTRY_WRITING)
         return commit_found_own(engine, entry, read);
-    if (read->result == ERROR_NOT_FOUND || (read->timer && timer_is_final(read->timer->state))) {
+    if (!name_is_claim(entry->timer) &&
+        (read->result == ERROR_NOT_FOUND || (read->timer && timer_is_final(read->timer->state)))) {
         tenant_dismiss_pending(engine);
         tenant_dismiss(engine, entry->timer);
     }

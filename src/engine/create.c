@@ -12,6 +12,38 @@
 #include <assert.h>
 #include <stdlib.h>
 
+/* False: out of memory. */
+static bool create_write(struct engine *engine, struct timer *timer, struct command *command)
+{
+    struct entry *entry =
+        commit_reserve(engine) ? entries_add(engine->entries, timer, ENTRY_WRITING) : NULL;
+
+    if (!entry)
+        return false;
+    if (timer->texts.key.size)
+        entry->flags |= ENTRY_WAS_NAMED;
+    watermark_write(engine, (struct write_note){WRITE_CREATE, command, entry});
+    if (!name_is_claim(timer) && window_is_near(engine, timer))
+        entries_count(engine->entries, entry);
+    return true;
+}
+
+/* A claim is over from the time at which its timer is first due, which may be in the future: it is
+ * kept as long after that as every final row. The watermark passes rows up to a window early, and
+ * the trim follows it. */
+static enum error_code create_claim(struct engine *engine, struct timer *timer,
+                                    struct command *command)
+{
+    assert(timer->texts.request.size && !timer->texts.key.size);
+    if (!position_first(engine, timer))
+        return ERROR_OVERLOADED;
+    timer->ended = timer->at;
+    timer->at = wall_max(wall_add(timer->at, engine->options.window_ms), watermark_at(engine));
+    timer->id.first = timer->at;
+    timer->state = TIMER_CANCELLED;
+    return create_write(engine, timer, command) ? ERROR_NONE : ERROR_NO_MEMORY;
+}
+
 /* Places a timer that is counted in `pending` already, and has it written. */
 static enum error_code create_admitted(struct engine *engine, struct timer *timer,
                                        struct command *command)
@@ -27,18 +59,10 @@ static enum error_code create_admitted(struct engine *engine, struct timer *time
     enum error_code error = tenant_admit(engine, command, timer);
     if (error)
         return error;
-    struct entry *entry =
-        commit_reserve(engine) ? entries_add(engine->entries, timer, ENTRY_WRITING) : NULL;
-    if (entry && timer->texts.key.size)
-        entry->flags |= ENTRY_WAS_NAMED;
-    if (!entry) {
-        tenant_dismiss(engine, timer);
-        return ERROR_NO_MEMORY;
-    }
-    watermark_write(engine, (struct write_note){WRITE_CREATE, command, entry});
-    if (window_is_near(engine, timer))
-        entries_count(engine->entries, entry);
-    return ERROR_NONE;
+    if (create_write(engine, timer, command))
+        return ERROR_NONE;
+    tenant_dismiss(engine, timer);
+    return ERROR_NO_MEMORY;
 }
 
 static enum error_code create_one(struct engine *engine, struct timer *timer,
@@ -47,6 +71,8 @@ static enum error_code create_one(struct engine *engine, struct timer *timer,
     assert(engine->is_in_turn);
     if (window_is_unreadable(engine))
         return ERROR_UNREADABLE;
+    if (name_is_claim(timer))
+        return create_claim(engine, timer, command);
     if (!tenant_admit_pending(engine))
         return ERROR_TOO_MANY;
     enum error_code error = create_admitted(engine, timer, command);

@@ -12,12 +12,13 @@
 struct names_asked {
     const char *key, *watch, *request, *payload, *labels, *schedule;
     uint64_t due_ms;
+    bool is_claim;
 };
 
 static struct timer *timer_of_asked(const struct names_asked *asked)
 {
     struct timer_texts texts = {
-        .target = BYTES("http://a.example/"),
+        .target = asked->is_claim ? (struct bytes){0} : BYTES("http://a.example/"),
         .payload = bytes_of(asked->payload ? asked->payload : "{}"),
         .key = bytes_of(asked->key ? asked->key : ""),
         .watch = bytes_of(asked->watch ? asked->watch : ""),
@@ -218,6 +219,88 @@ static void test_a_repeated_request_makes_one_timer(void **state)
     assert_true(names_make(&fixture, COMMAND_CREATE, &keyed).existed); /* over, and still known */
     assert_int_equal(fixture.delivered_count, 2);
     fixture_deinit(&fixture);
+}
+
+static void assert_nothing_lives(struct engine_fixture *fixture)
+{
+    struct command list = {
+        .kind = COMMAND_LIST,
+        .scan = {.kind = STORAGE_SCAN_ALL, .to = {WALL_NEVER, 0}, .rows_max = 9, .bytes_max = 9999},
+    };
+    struct engine_stats stats;
+
+    fixture_command(fixture, &list);
+    assert_int_equal(list.error, ERROR_NONE);
+    assert_int_equal(list.page.count, 0);
+    engine_stats(fixture->engine, &stats);
+    assert_int_equal(stats.pending, 0);
+    assert_int_equal(stats.created, 0);
+    fixture_carry_out(fixture);
+}
+
+/* Goal: a claim keeps its Idempotency-Key from other requests until its timer is forgotten, and is
+ * no timer to anybody. Method: the same claim, another one and a timer without a key, before and
+ * after a restart; then until the claim is forgotten, in small steps and in one. */
+/* proves: idempotency-differs */
+static void test_a_claim_keeps_its_name(void **state)
+{
+    const struct names_asked claim = {
+        .request = "0123456789abcdefonce", .due_ms = HOUR_MS, .is_claim = true};
+    const struct names_asked other = {.request = "fedcba9876543210once", .is_claim = true};
+    const struct names_asked timer = {.request = "fedcba9876543210once", .due_ms = 9 * HOUR_MS};
+
+    (void)state;
+    for (uint64_t step_ms = 1000 * 60; step_ms <= 2 * HOUR_MS; step_ms += 2 * HOUR_MS - 60000) {
+        struct engine_fixture fixture;
+
+        fixture_init(&fixture);
+        const uint64_t kept_ms = HOUR_MS + fixture.options.retain_ms;
+        const struct timer_id id = names_make(&fixture, COMMAND_CREATE, &claim).id;
+        for (uint64_t ms = 0; ms <= kept_ms; ms += step_ms) {
+            fixture_advance_to(&fixture, ms);
+            const struct command_created again = names_make(&fixture, COMMAND_CREATE, &claim);
+            assert_true(again.is_repeated && timer_id_equal(&again.id, &id));
+            assert_int_equal(names_make(&fixture, COMMAND_CREATE, &other).error,
+                             ERROR_REQUEST_DIFFERS);
+            assert_int_equal(names_make(&fixture, COMMAND_CREATE, &timer).error,
+                             ERROR_REQUEST_DIFFERS);
+            assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &id, 0, NULL), ERROR_NOT_FOUND);
+            assert_int_equal(fixture_ask(&fixture, COMMAND_CANCEL, &id, 0, NULL), ERROR_NOT_FOUND);
+            assert_nothing_lives(&fixture);
+            fixture_close(&fixture);
+            fixture_open(&fixture);
+        }
+        fixture_advance_to(&fixture, kept_ms + fixture.options.watermark_interval_ms + 1);
+        assert_false(names_make(&fixture, COMMAND_CREATE, &timer).existed);
+        assert_int_equal(names_make(&fixture, COMMAND_CREATE, &claim).error, ERROR_REQUEST_DIFFERS);
+        fixture_deinit(&fixture);
+    }
+}
+
+/* Goal: a claim whose commit failed is made by the next request; so is one of which it is not known
+ * whether it is on disk. */
+/* proves: io */
+static void test_a_claim_after_a_failure(void **state)
+{
+    const struct names_asked claim = {
+        .request = "0123456789abcdefonce", .due_ms = HOUR_MS, .is_claim = true};
+    const struct names_asked other = {.request = "fedcba9876543210once", .is_claim = true};
+
+    (void)state;
+    for (int round = 0; round < 2; round++) {
+        struct engine_fixture fixture;
+
+        fixture_init(&fixture);
+        if (round)
+            fixture.is_in_doubt = true;
+        else
+            memory_storage_fail_commit(fixture.storage, 1, ERROR_IO);
+        assert_int_equal(names_make(&fixture, COMMAND_CREATE, &claim).error, ERROR_IO);
+        assert_int_equal(names_make(&fixture, COMMAND_CREATE, &claim).is_repeated, round);
+        assert_int_equal(names_make(&fixture, COMMAND_CREATE, &other).error, ERROR_REQUEST_DIFFERS);
+        assert_nothing_lives(&fixture);
+        fixture_deinit(&fixture);
+    }
 }
 
 /* Goal: a put makes or replaces, under one id. Method: twice, with what it watches changed; then
@@ -702,6 +785,8 @@ int main(void)
         cmocka_unit_test(test_the_same_schedule_is_the_same_request),
         cmocka_unit_test(test_one_of_many_at_once_wins),
         cmocka_unit_test(test_a_repeated_request_makes_one_timer),
+        cmocka_unit_test(test_a_claim_keeps_its_name),
+        cmocka_unit_test(test_a_claim_after_a_failure),
         cmocka_unit_test(test_put_creates_and_replaces),
         cmocka_unit_test(test_put_replaces_only_what_lives),
         cmocka_unit_test(test_a_repetition_is_told_apart),

@@ -8,6 +8,9 @@
  *   KEY      what the client called it. Its entry stays after the timer is over, as long as that is
  *            answered with its final state.
  *   REQUEST  the Idempotency-Key of its creation, within its key if it has one. Stays like a key.
+ *            A timer with a key has a claim too: a row without a target, final from its creation,
+ *            in the partition of the Idempotency-Key. There a request with another key, or
+ *            without one, finds that the Idempotency-Key belongs to another request.
  *   WATCH    one event that it waits for. Its entry goes when the timer is over.
  *
  * Threads    No state: any.
@@ -50,6 +53,11 @@ static inline struct bytes name_of_request(struct bytes request)
         return (struct bytes){0};
     return (struct bytes){request.data + NAME_FINGERPRINT_SIZE,
                           request.size - NAME_FINGERPRINT_SIZE};
+}
+
+static inline bool name_is_claim(const struct timer *timer)
+{
+    return !timer->texts.target.size;
 }
 
 /* Goes through the names of a timer: at first all zero but for the timer. */

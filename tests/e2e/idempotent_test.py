@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Goal: a call that asks for what is there changes no phase, and no firing that waits or is tried again is lost by it.
-Method: each such call on the real daemon, on a timer in each of these states, and what is shown afterwards."""
+"""Goal: a call that asks for what is there changes no phase, and no firing that waits or is tried again is lost by it; and
+one Idempotency-Key makes one timer, whatever `key` the requests have. Method: each such call on the real daemon, on a timer
+in each of these states, and what is shown afterwards; requests that share an Idempotency-Key, with kill -9 in between."""
 
 import json
 import os
 import sys
+import threading
 import time
 import unittest
 
@@ -115,6 +117,72 @@ class IdempotentTest(daemon_case.DaemonCase):
         self.call(422, "PUT", "/v1/keys/k/timer", {**fields, "key": "other"})
         self.call(201, "PUT", "/v1/keys/k/timer", {**fields, "key": "k"})
         self.call(422, "POST", "/v1/timers", fields)
+
+    # proves: idempotency-differs, request-differs
+    def test_one_idempotency_key_with_several_keys(self):
+        """Each pair of key a, key b and no key, by POST and PUT, before and after kill -9: the second makes no timer."""
+        body = {"after": "1h", "target": "queue:jobs"}
+        requests = [("POST", "/v1/timers", body)]
+        for key in ("a", "b"):
+            requests.append(("POST", "/v1/timers", {**body, "key": key}))
+            requests.append(("PUT", f"/v1/keys/{key}/timer", body))
+        pairs = [(first, second) for first in requests for second in requests if first != second]
+        made = []
+        for i, (first, second) in enumerate(pairs):
+            made.append(self.call(201, *first, headers := {"Idempotency-Key": f"pair-{i}"})[1])
+            self.assertEqual(self.call(422, *second, headers)[1]["type"], "/problems/request-differs", (first, second))
+            if "key" in made[-1]:
+                self.call(200, "DELETE", f"/v1/timers/{made[-1]['id']}")
+        self.restart()
+        for i, (first, second) in enumerate(pairs):
+            headers = {"Idempotency-Key": f"pair-{i}"}
+            self.call(422, *second, headers)
+            fields, again = self.call(201, *first, headers)
+            self.assertEqual((again["id"], fields["Idempotent-Replayed"]), (made[i]["id"], "true"))
+        self.assertEqual(sorted(self.listed("state=scheduled&state=cancelled")), sorted(timer["id"] for timer in made))
+
+    # proves: idempotency-differs
+    def test_many_keys_at_once_with_one_idempotency_key(self):
+        for name in ("once", "twice", "thrice"):
+            answers = []
+
+            def post(key):
+                answers.append(self.daemon.call("POST", "/v1/timers", {"after": "1h", "target": "queue:jobs", **key},
+                                                {"Idempotency-Key": name}))
+            keys = [{}] + [{"key": f"{name}-{i}"} for i in range(15)]
+            threads = [threading.Thread(target=post, args=(key,)) for key in keys]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(sorted(status for status, _, _ in answers), [201] + 15 * [422])
+
+    # proves: idempotency
+    def test_a_key_in_use_can_be_asked_for_again(self):
+        """A request that was refused belongs to its Idempotency-Key all the same."""
+        fields, headers = {"after": "1h", "target": "queue:jobs", "key": "k"}, {"Idempotency-Key": "again"}
+        other = self.call(201, "POST", "/v1/timers", {**fields, "payload": 1})[1]
+        for _ in range(2):
+            self.call(409, "POST", "/v1/timers", fields, headers)
+            self.call(422, "POST", "/v1/timers", {**fields, "key": "j"}, headers)
+        self.call(200, "DELETE", f"/v1/timers/{other['id']}")
+        timer = self.call(201, "POST", "/v1/timers", fields, headers)[1]
+        self.assertEqual(self.call(201, "POST", "/v1/timers", fields, headers)[1], timer)
+
+
+class ForgottenTest(daemon_case.DaemonCase):
+    flags = ("--retain", "1s", "--watermark-interval", "50ms")
+
+    # proves: idempotency-differs
+    def test_an_idempotency_key_is_forgotten(self):
+        """It is kept until `retain` after the timer is due, however long that takes, and then free."""
+        headers = {"Idempotency-Key": "once"}
+        fields = {"target": "queue:jobs", "key": "a", "after": "3s"}
+        timer = self.call(201, "POST", "/v1/timers", fields, headers)[1]
+        while time.time() * 1000 < ms_of(timer["due"]) + 500:
+            self.call(422, "POST", "/v1/timers", {**fields, "key": "b"}, headers)
+        harness.wait_until(lambda: self.daemon.call("POST", "/v1/timers", {**fields, "key": "b"}, headers)[0] == 201, 20,
+                           "the Idempotency-Key is free")
 
 
 if __name__ == "__main__":

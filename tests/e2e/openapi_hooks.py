@@ -138,10 +138,11 @@ def with_reachable_targets(fields):
 def before_call(context, case, kwargs):
     if case.method == "PUT" and isinstance(case.body, dict):
         case.body.pop("key", None)  # it is in the path
-    if case.headers and re.fullmatch("[!-~]{1,200}", str(case.headers.get("Idempotency-Key", ""))):
-        key = str(case.headers["Idempotency-Key"])
+    if case.headers and re.fullmatch("[!-~]{1,256}", str(case.headers.get("Idempotency-Key", ""))):
+        key, own = str(case.headers["Idempotency-Key"]), f".{next(REQUESTS)}"  # else it is another request's
         end = len(key) - key.startswith('"')
-        case.headers["Idempotency-Key"] = f"{key[:end]}.{next(REQUESTS)}{key[end:]}"  # else it is another request's
+        begin = key[:end] if end + len(own) <= 256 else key[:256 - len(own)].rstrip("\\")
+        case.headers["Idempotency-Key"] = f"{begin}{own}{key[end:]}"
     if isinstance(case.body, dict):
         case.body = with_reachable_targets(case.body)
 

@@ -43,9 +43,11 @@ struct call {
     struct timer *shown;                          /* a copy of the timer in the reply, or NULL */
     struct timer_id id;
     struct timer *timer;
+    struct timer *unclaimed; /* to be created once its claim (name.h) is durable; or NULL */
     struct command_created created;
     bool is_after_bare;   /* `after` was a number that looks like seconds */
-    uint32_t if_version;  /* a PATCH that depends on its timer: the version of If-Match, or 0 */
+    bool must_exist;      /* a PUT with If-Match */
+    uint32_t if_version;  /* of a PUT, or a PATCH that depends on its timer: If-Match, or 0 */
     unsigned patch_tries; /* and how often another request changed the timer meanwhile */
 };
 

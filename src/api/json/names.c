@@ -1,6 +1,8 @@
 /* names.c - checks names, and maps a key or a request name to its partition. */
 #include "api/json/names.h"
 
+#include <stdio.h>
+
 enum error_code name_check(struct bytes name, struct error *ret_error)
 {
     if (name.size == 0 || name.size > NAME_SIZE_MAX)
@@ -42,4 +44,20 @@ struct timer *name_timer(struct timer *timer, struct bytes key, struct bytes req
     struct timer *copy = timer_copy(timer, &texts);
     timer_free(timer);
     return copy;
+}
+
+struct timer *name_claim(const struct timer *timer)
+{
+    const struct bytes request = timer->texts.request, name = name_of_request(request);
+    char text[NAME_FINGERPRINT_SIZE + NAME_SIZE_MAX + 1];
+
+    /* The key may stand in the path: it counts as a part of the body. */
+    snprintf(text, sizeof(text), "%016llx",
+             (unsigned long long)bytes_hash(bytes_hash(0, timer->texts.key), request));
+    memcpy(text + NAME_FINGERPRINT_SIZE, name.data, name.size);
+    struct timer *claim = timer_alloc(
+        &(struct timer_texts){.request = {text, request.size}, .tenant = timer->texts.tenant});
+    if (claim)
+        claim->due = timer->due;
+    return claim;
 }

@@ -29,4 +29,7 @@ uint16_t name_partition(const struct node *node, struct bytes key);
  * memory. Takes the timer in any case. */
 struct timer *name_timer(struct timer *timer, struct bytes key, struct bytes request);
 
+/* The claim (name.h) of a timer with a key and a request; NULL when out of memory. */
+struct timer *name_claim(const struct timer *timer);
+
 #endif

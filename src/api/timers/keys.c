@@ -59,19 +59,8 @@ void keys_put_begin(struct call *call)
             timers_read_if_match(call) && http_request_header(call->http, "If-Match").data;
 }
 
-/* A repeated request gets the answer of the first. */
-static void put_done(struct node_request *request)
-{
-    struct call *call = call_of(request);
-    const struct command *command = &request->command;
-    bool is_new = !call->created.existed || call->created.is_repeated;
-
-    call_answer_timer(call, is_new ? 201 : 200, command->error, command->timer);
-}
-
 void keys_put(struct call *call)
 {
-    struct command *command = &call->node.command;
     struct error error;
 
     if (name_check_new(call->parameter, &error)) {
@@ -80,14 +69,9 @@ void keys_put(struct call *call)
         call_answer_problem(call, &problem);
         return;
     }
-    call->timer = timers_read_create(call, call->parameter);
-    if (!call->timer)
-        return;
-    command->kind = COMMAND_PUT;
-    command->partition = name_partition(call->api->options.node, call->parameter);
-    command->timers = &call->timer;
-    command->results = &call->created;
-    command->timer_count = 1;
-    if (call_submit(call, put_done))
-        timer_free(call->timer);
+    call->if_version = call->node.command.if_version;
+    call->must_exist = call->node.command.must_exist;
+    struct timer *timer = timers_read_create(call, call->parameter);
+    if (timer)
+        timers_submit_create(call, timer);
 }

@@ -116,23 +116,68 @@ static void create_done(struct node_request *request)
     call_answer_timer(call, is_found ? 200 : 201, command->error, command->timer);
 }
 
+static void create_submit(struct call *call, struct timer *timer, uint16_t partition,
+                          void (*answer)(struct node_request *request))
+{
+    const bool is_put = call->parameter.data && !name_is_claim(timer);
+
+    call->timer = timer;
+    call->created = (struct command_created){0};
+    call->node.command = (struct command){
+        .kind = is_put ? COMMAND_PUT : COMMAND_CREATE,
+        .partition = partition,
+        .timers = &call->timer,
+        .results = &call->created,
+        .timer_count = 1,
+        .if_version = is_put ? call->if_version : 0,
+        .must_exist = is_put && call->must_exist,
+    };
+    if (call_submit(call, answer))
+        timer_free(timer);
+}
+
+static void create_claimed(struct node_request *request)
+{
+    struct call *call = call_of(request);
+    struct timer *timer = call->unclaimed;
+
+    timer_free(call->shown);
+    call->shown = NULL;
+    if (request->command.error) {
+        call_answer_error(call, request->command.error, "");
+        return;
+    }
+    call->unclaimed = NULL;
+    create_submit(call, timer, name_partition(call->api->options.node, timer->texts.key),
+                  create_done);
+}
+
+/* The partition of the Idempotency-Key learns of a timer with a key before that exists: after a
+ * crash in between, the repeated request finds its own claim, and goes on. */
+void timers_submit_create(struct call *call, struct timer *timer)
+{
+    struct node *node = call->api->options.node;
+
+    if (!timer->texts.key.size || !timer->texts.request.size) {
+        create_submit(call, timer, name_partition_of(node, http_request_thread(call->http), timer),
+                      create_done);
+        return;
+    }
+    struct timer *claim = name_claim(timer);
+    call->unclaimed = timer;
+    if (claim)
+        create_submit(call, claim, name_partition(node, name_of_request(timer->texts.request)),
+                      create_claimed);
+    else
+        call_answer_error(call, ERROR_NO_MEMORY, "");
+}
+
 void timers_create(struct call *call)
 {
     struct timer *timer = timers_read_create(call, (struct bytes){0});
 
-    if (!timer)
-        return;
-    call->timer = timer;
-    call->node.command = (struct command){
-        .kind = COMMAND_CREATE,
-        .partition =
-            name_partition_of(call->api->options.node, http_request_thread(call->http), timer),
-        .timers = &call->timer,
-        .results = &call->created,
-        .timer_count = 1,
-    };
-    if (call_submit(call, create_done))
-        timer_free(timer);
+    if (timer)
+        timers_submit_create(call, timer);
 }
 
 /* ---- by id ---- */

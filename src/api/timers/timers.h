@@ -29,6 +29,9 @@ bool timers_read_if_match(struct call *call);
  * Idempotency-Key. NULL: answered. */
 struct timer *timers_read_create(struct call *call, struct bytes key);
 
+/* Creates the timer, or puts it if the call has its key as parameter. Takes the timer. */
+void timers_submit_create(struct call *call, struct timer *timer);
+
 void timers_create(struct call *call);
 void timers_get(struct call *call);
 void timers_runs(struct call *call);
