@@ -165,15 +165,6 @@ void queue_return_all(struct queue *queue);
 /* The leases of a partition's timers end likewise. */
 void queue_return(struct queue *queue, uint16_t partition);
 
-/* ---- a partition changes its shard ---- */
-
-/* Gives up the leases of the timers of a partition, as a list for queue_adopt alone. Only when the
- * queue wants nothing, and everything that ended was taken. */
-void queue_release(struct queue *queue, uint16_t partition, struct list *ret_leases);
-
-/* Takes them: they end when they would have ended. Without memory a lease ends at once. */
-void queue_adopt(struct queue *queue, struct list *leases);
-
 /* ---- what to do ---- */
 
 /* Whether somebody waits for work of a queue that may have some. The name is valid until the next

@@ -235,7 +235,7 @@ static void commit_tell_recorded(struct engine *engine, struct entry *entry, enu
     assert(entry->phase == ENTRY_WRITING);
     if (!delivery)
         return;
-    assert(delivery->epoch <= engine->epoch);
+    assert(delivery->epoch == engine->epoch);
     entry->recorded = NULL;
     effects_recorded(engine, delivery, result);
 }
@@ -462,7 +462,7 @@ void commit_back(struct engine *engine, struct storage_batch *batch)
 {
     struct commit *commit = engine->commit;
 
-    assert(batch->meta.epoch <= engine->epoch_durable);
+    assert(batch->meta.epoch == engine->epoch);
     assert(engine->is_in_turn);
     assert(batch->partition == engine->options.partition);
     assert(commit->batches_out > 0 && commit->writes_out >= batch->write_count);

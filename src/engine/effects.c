@@ -202,12 +202,6 @@ bool effects_is_idle(const struct effects *effects)
            list_is_empty(&effects->replies);
 }
 
-bool effects_is_taken(const struct effects *effects)
-{
-    return list_is_empty(&effects->deliveries) && list_is_empty(&effects->recorded) &&
-           list_is_empty(&effects->reads) && list_is_empty(&effects->replies);
-}
-
 void effects_check(const struct engine *engine)
 {
     const struct effects *effects = engine->effects;
@@ -239,7 +233,6 @@ struct engine_read *engine_take_read(struct engine *engine)
 
     if (!link)
         return NULL;
-    assert(!engine->is_released);
     engine->effects->reads_out++;
     return list_item(link, struct engine_read, link);
 }
@@ -281,7 +274,6 @@ struct delivery *engine_take_delivery(struct engine *engine)
 
     if (!link)
         return NULL;
-    assert(!engine->is_released);
     struct delivery *delivery = list_item(link, struct delivery, link);
     assert(delivery->epoch == engine->epoch && delivery->timer->state == TIMER_DELIVERING);
     return delivery;

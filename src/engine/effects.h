@@ -48,9 +48,6 @@ bool effects_has_replies(const struct effects *effects);
 /* Nothing is to be taken, and no read is out; deliveries and recorded ones apart. */
 bool effects_is_idle(const struct effects *effects);
 
-/* Nothing is to be taken, apart from what was given up. */
-bool effects_is_taken(const struct effects *effects);
-
 /* For tests: aborts unless every invariant holds. */
 void effects_check(const struct engine *engine);
 

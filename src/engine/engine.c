@@ -56,7 +56,7 @@ struct engine *engine_create(const struct engine_options *options, const struct 
     engine->options = *options;
     engine->now = engine->started = now;
     engine->random = random_seeded(options->seed);
-    engine->epoch = engine->epoch_durable = meta->epoch;
+    engine->epoch = meta->epoch;
     engine->stats.pending = meta->pending;
     if (!engine_create_modules(engine, meta)) {
         engine_destroy(engine);
@@ -127,7 +127,7 @@ void engine_begin(struct engine *engine, struct wall now)
 {
     bool went_back = now.ms < engine->now.ms;
 
-    assert(!engine->is_in_turn && !engine->is_released);
+    assert(!engine->is_in_turn);
     assert(!effects_has_replies(engine->effects)); /* they may show timers that are freed here */
     engine->is_in_turn = true;
     engine->now = now;
@@ -192,7 +192,6 @@ void engine_end(struct engine *engine)
 
 void engine_drain(struct engine *engine)
 {
-    assert(!engine->is_released);
     if (!engine->is_draining)
         dispatch_drain(engine);
     engine->is_draining = true;
@@ -215,21 +214,12 @@ static void engine_fail_doubts(struct engine *engine, enum error_code error)
         commands_fail_waiters(engine, entry_of(link), error);
 }
 
-/* The batch that carries a reserved epoch is back. */
-static void engine_note_reserved(struct engine *engine, const struct storage_batch *batch)
-{
-    assert(engine->epoch_durable >= engine->epoch);
-    if (engine->reservation == ENGINE_RESERVING && batch == engine->reserving)
-        engine->reservation = batch->result ? ENGINE_RESERVE_REFUSED : ENGINE_RESERVED;
-}
-
 void engine_committed(struct engine *engine, struct storage_batch *batch)
 {
     const enum error_code result = batch->result;
 
     assert(batch->partition == engine->options.partition);
     assert(engine->is_in_turn);
-    engine_note_reserved(engine, batch);
     window_expect_rows(engine, batch);
     commit_back(engine, batch);
     if (result) {
@@ -325,7 +315,7 @@ void engine_delivered(struct engine *engine, struct delivery *delivery)
 {
     struct entry *entry = entries_find(engine->entries, delivery->timer->id.serial);
 
-    assert(delivery->epoch <= engine->epoch);
+    assert(delivery->epoch == engine->epoch);
     assert(entry && entry->timer == delivery->timer && entry->phase == ENTRY_INFLIGHT);
     assert(engine->is_in_turn);
     assert(!effects_has_replies(engine->effects)); /* a reply that shows it must not show more */
@@ -346,50 +336,8 @@ struct storage_batch *engine_take_batch(struct engine *engine)
     if (!batch)
         return NULL;
     watermark_fill_meta(engine, &batch->meta);
-    assert(batch->meta.epoch >= engine->epoch && !engine->is_released);
-    if (engine->reservation == ENGINE_RESERVING && !engine->reserving)
-        engine->reserving = batch;
+    assert(batch->meta.epoch == engine->epoch);
     return batch;
-}
-
-/* ---- a partition changes its thread ---- */
-
-void engine_reserve_epoch(struct engine *engine)
-{
-    assert(engine->is_in_turn);
-    assert(engine->reservation != ENGINE_RESERVING);
-    if (engine->epoch >= TIMER_EPOCH_MAX) {
-        engine->reservation = ENGINE_RESERVE_REFUSED;
-        return;
-    }
-    engine->epoch_durable = engine->epoch + 1;
-    engine->reservation = ENGINE_RESERVING;
-    engine->reserving = NULL;
-    commit_want_meta(engine);
-    commit_hurry(engine);
-}
-
-enum engine_reservation engine_reservation(const struct engine *engine)
-{
-    return engine->reservation;
-}
-
-void engine_release(struct engine *engine)
-{
-    assert(!engine->is_in_turn && !engine->is_released);
-    assert(engine->reservation == ENGINE_RESERVED);
-    assert(effects_is_taken(engine->effects));
-    engine->is_released = true;
-}
-
-void engine_adopt(struct engine *engine)
-{
-    assert(engine->is_released && engine->epoch_durable > engine->epoch);
-    assert(!engine->is_in_turn);
-    engine->is_released = false;
-    engine->epoch = engine->epoch_durable;
-    engine->reservation = ENGINE_RESERVE_NONE;
-    leases_wake_all(engine);
 }
 
 /* ---- questions ---- */

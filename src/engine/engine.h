@@ -191,33 +191,6 @@ void engine_delivered(struct engine *engine, struct delivery *delivery);
 /* Begin no new delivery; those that are out may come back. For a clean stop. */
 void engine_drain(struct engine *engine);
 
-/* ---- a partition changes its thread ----
- *
- * The engine itself is the handover: entries, wheel, frontier and watermark stay as they are, and
- * what is in flight (batches, reads, deliveries) comes back to the engine wherever it runs. The
- * next epoch is durable before the release, so adopting it takes no I/O. */
-
-enum engine_reservation {
-    ENGINE_RESERVE_NONE,
-    ENGINE_RESERVING,       /* the epoch waits for its batch, or the batch is out */
-    ENGINE_RESERVED,        /* it is durable */
-    ENGINE_RESERVE_REFUSED, /* its batch failed, or there is no further epoch */
-};
-
-/* In a turn: makes the next epoch durable with the next batch. The engine keeps its own epoch until
- * it is adopted, and a restart begins after both. */
-void engine_reserve_epoch(struct engine *engine);
-
-enum engine_reservation engine_reservation(const struct engine *engine);
-
-/* Between turns, when all that the engine asked for was taken, and its epoch is RESERVED: no turn
- * begins before engine_adopt. */
-void engine_release(struct engine *engine);
-
-/* Goes on with the reserved epoch: ids and deliveries are told from those before. Names all queues
- * with items once more (engine_take_woken). */
-void engine_adopt(struct engine *engine);
-
 /* ---- what to do ---- */
 
 /* All writes since the last call as one batch; NULL when there are none. */

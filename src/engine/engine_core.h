@@ -2,7 +2,7 @@
  * engine_core.h - what every module of an engine shares: options, the time of the turn, and the
  * modules themselves, which are opaque to each other.
  *
- *   engine      turns, life, clock steps, statistics, the check; handover to the next engine
+ *   engine      turns, life, clock steps, statistics, the check
  *   commands    create, get, patch, cancel, list, explain, forecast
  *   lookup      commands that name their timers: keys, Idempotency-Keys, events, labels
  *   reload      spilled timers, read again as soon as their dispatch queue has room
@@ -37,13 +37,9 @@ struct engine {
     bool is_draining;                   /* begins no delivery and no read ahead */
     bool is_held;                       /* of this turn, or of the last: begins no delivery */
     struct wall held_began, held_ended; /* when that was so last; 0: never */
-    bool is_released;
-    bool was_dead_scan;     /* the last scan was for dead letters */
-    uint64_t epoch;         /* of ids and deliveries */
-    uint64_t serials;       /* given to timers in this epoch */
-    uint64_t epoch_durable; /* what each batch carries: `epoch`, or the next one */
-    enum engine_reservation reservation;
-    const struct storage_batch *reserving; /* RESERVING: the batch that carries it, once taken */
+    bool was_dead_scan;                 /* the last scan was for dead letters */
+    uint64_t epoch;                     /* of ids, deliveries and batches */
+    uint64_t serials;                   /* given to timers in this epoch */
     struct random random;
     struct target_pauses *pauses; /* as of this turn, or of the last; NULL: none */
     struct target_pauses *resets; /* likewise */

@@ -328,7 +328,7 @@ static void outcome_take(struct engine *engine, struct entry *entry,
 
 void outcome_apply(struct engine *engine, struct entry *entry, struct delivery *delivery)
 {
-    assert(delivery->timer == entry->timer && delivery->epoch <= engine->epoch);
+    assert(delivery->timer == entry->timer && delivery->epoch == engine->epoch);
     assert(entry->phase == ENTRY_INFLIGHT && !entry->recorded);
     assert(delivery->outcome.result != DELIVERY_RETURNED);
     if (delivery->wants_record)

@@ -209,9 +209,8 @@ void watermark_fill_meta(struct engine *engine, struct storage_meta *ret_meta)
 
     assert(watermark->trim.ms <= watermark->at.ms);
     assert(watermark->placed.ms >= watermark->placed_unsettled.ms);
-    assert(engine->epoch_durable >= engine->epoch);
     *ret_meta = watermark->meta_taken = (struct storage_meta){
-        .epoch = engine->epoch_durable,
+        .epoch = engine->epoch,
         .watermark = watermark->at,
         .trim = watermark->trim,
         .placed = watermark->placed,

@@ -66,8 +66,7 @@ static enum error_code node_create_budget(struct node *node, struct error *ret_e
     return node->budget ? ERROR_NONE : error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
 }
 
-/* The engine of the partition has got a place. While it moves no shard is woken: the next owner
- * looks anyway. */
+/* The engine of the partition has got a place. */
 static void node_wake_partition(void *partition)
 {
     struct shard *shard = partition_owner(partition);
@@ -140,9 +139,7 @@ static enum error_code node_begin_epochs(struct node *node, struct storage_batch
 static enum error_code node_start_engines(struct node *node, struct error *ret_error)
 {
     struct storage_batch *batches = calloc(node->partition_count, sizeof(*batches));
-    struct list no_leases;
 
-    list_init(&no_leases);
     if (!batches)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     enum error_code code = node_begin_epochs(node, batches, ret_error);
@@ -154,7 +151,7 @@ static enum error_code node_start_engines(struct node *node, struct error *ret_e
 
         node->partitions[i].engine = engine_create(&options, &batches[i].meta, wall_now());
         if (node->partitions[i].engine)
-            shard_adopt(&node->shards[i % node->shard_count], &node->partitions[i], &no_leases);
+            shard_add(&node->shards[i % node->shard_count], &node->partitions[i]);
         else
             code = error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     }
@@ -251,7 +248,6 @@ static void node_free(struct node *node)
     tenant_pot_deinit(&node->inflight);
     pthread_mutex_destroy(&node->commit_lock);
     pthread_mutex_destroy(&node->backup_lock);
-    pthread_mutex_destroy(&node->move_lock);
     pthread_mutex_destroy(&node->hold_lock);
     pthread_mutex_destroy(&node->pause_lock);
     pthread_mutex_destroy(&node->refusals_lock);
@@ -296,7 +292,6 @@ static struct node *node_alloc(const struct config *config, struct metrics *metr
     tenant_pot_init(&node->inflight, node->config->inflight_max,
                     *node->config->tokens_file ? TENANT_POT_DIVIDED : TENANT_POT_WHOLE);
     pthread_mutex_init(&node->backup_lock, NULL);
-    pthread_mutex_init(&node->move_lock, NULL);
     pthread_mutex_init(&node->hold_lock, NULL);
     pthread_mutex_init(&node->pause_lock, NULL);
     pthread_mutex_init(&node->refusals_lock, NULL);
@@ -492,11 +487,7 @@ void node_stop(struct node *node)
     node_cluster_stop(node);
     node_end_storage_threads(node);
     for (unsigned i = 0; i < node->shard_count; i++)
-        shard_move_end(&node->shards[i]);
-    for (unsigned i = 0; i < node->shard_count; i++)
         shard_fail_rest(&node->shards[i]);
-    pthread_mutex_lock(&node->move_lock); /* the last node_move has returned */
-    pthread_mutex_unlock(&node->move_lock);
     node_free(node);
 }
 

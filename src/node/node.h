@@ -214,17 +214,6 @@ void node_queue_stop_waiting(struct node *node);
 
 uint16_t node_partition_count(const struct node *node);
 
-/* When the steps of a move were done. */
-struct node_move_times {
-    struct instant asked, reserved, released, adopted;
-};
-
-/* Moves a partition to another shard, and waits for it. One partition moves at a time. NONE too
- * when the shard has it already; NOT_FOUND: no such partition or shard. IO: its epoch could not be
- * made durable; STOPPING; INVALID in a cluster. Then it stays where it is. */
-enum error_code node_move(struct node *node, uint16_t partition, unsigned shard,
-                          struct node_move_times *ret_times);
-
 unsigned node_shard_count(const struct node *node);
 
 /* ---- of a cluster; without cluster_brokers there are no members ---- */

@@ -82,18 +82,13 @@ void partition_post_all(struct partition partitions[], enum partition_message ki
         mailbox_post_all(&rung[i]->rings, &rings[i]);
 }
 
-bool partition_take(struct partition *partition, struct shard *shard,
-                    struct list ret_inbox[PARTITION_MESSAGE_COUNT])
+void partition_take(struct partition *partition, struct list ret_inbox[PARTITION_MESSAGE_COUNT])
 {
     pthread_mutex_lock(&partition->lock);
-    struct shard *owner = partition->owner;
-    partition->is_rung = owner && owner != shard; /* the ring goes on to the owner */
-    for (int i = 0; i < PARTITION_MESSAGE_COUNT && owner == shard; i++)
+    partition->is_rung = false;
+    for (int i = 0; i < PARTITION_MESSAGE_COUNT; i++)
         list_join(&ret_inbox[i], &partition->inbox[i]);
     pthread_mutex_unlock(&partition->lock);
-    if (owner && owner != shard)
-        mailbox_post(&owner->rings, &partition->link);
-    return owner == shard;
 }
 
 void partition_set_owner(struct partition *partition, struct shard *owner)

@@ -1,9 +1,9 @@
 /*
  * partition.h - a partition of a running node: its engine, its inbox, and the shard that owns it.
  *
- * Messages for a partition wait in its inbox, not with a shard: a partition that moves takes them
- * along in their order, and messages that come while no shard owns it wait there. The first rings
- * the owner, which takes the whole inbox in its next turn.
+ * Messages for a partition wait in its inbox. The first one rings the shard that owns the
+ * partition, which takes the whole inbox in its next turn. A partition keeps its shard as long as
+ * the node runs.
  *
  * Threads    partition_post and partition_post_all from any thread. The engine is the owner's; all
  *            other calls are too.
@@ -34,7 +34,8 @@ struct partition {
     size_t commits_out;      /* batches on their way to the commit thread and back; the owner's */
     _Atomic uint64_t placed; /* timers that node_partition_next has given it */
     pthread_mutex_t lock;
-    struct shard *owner; /* NULL while it moves; guarded by lock, as are the next two */
+    struct shard
+        *owner; /* NULL before the start and at the end; guarded by lock, as the next two */
     bool is_rung;
     struct list inbox[PARTITION_MESSAGE_COUNT];
 };
@@ -49,15 +50,13 @@ void partition_post(struct partition *partition, enum partition_message kind, st
 void partition_post_all(struct partition partitions[], enum partition_message kind,
                         struct list *messages, uint16_t (*index_of)(struct list *message));
 
-/* A ring has arrived at `shard`: moves the inbox to `ret_inbox`. False: the partition has moved,
- * and its owner is rung instead. */
-bool partition_take(struct partition *partition, struct shard *shard,
-                    struct list ret_inbox[PARTITION_MESSAGE_COUNT]);
+/* Moves the inbox to `ret_inbox`, when a ring has arrived at the owner. */
+void partition_take(struct partition *partition, struct list ret_inbox[PARTITION_MESSAGE_COUNT]);
 
 /* From now on `owner` is rung, at once if messages wait; NULL: messages wait. */
 void partition_set_owner(struct partition *partition, struct shard *owner);
 
-/* The shard that owns it now; it may move meanwhile. NULL: it is moving. */
+/* The shard that owns it; NULL before the start and at the end. */
 struct shard *partition_owner(struct partition *partition);
 
 #endif

@@ -133,7 +133,7 @@ static void places_await_waiting(struct place_fixture *fixture, uint64_t count)
 
 /* ---- the tests ---- */
 
-/* Goal: one at a time to a target, and the partitions in turns, also while they move. */
+/* Goal: one at a time to a target, and the partitions in turns. */
 /* proves: target_deliveries_max (beyond) */
 static void test_one_at_a_time(void **state)
 {
@@ -147,8 +147,6 @@ static void test_one_at_a_time(void **state)
     receiver_await(&fixture->receiver, 1);
     places_await_waiting(fixture, PARTITIONS * EACH - 1);
     for (unsigned i = 0; i < PARTITIONS * EACH; i++) {
-        struct node_move_times times;
-
         receiver_await(&fixture->receiver, 1);
         receiver_look(&fixture->receiver, RECEIVER_QUIET_MS);
         assert_int_equal(fixture->receiver.out, 1);
@@ -158,10 +156,6 @@ static void test_one_at_a_time(void **state)
             most = fixture->receiver.counts[j] > most ? fixture->receiver.counts[j] : most;
         }
         assert_true(most <= least + 1);
-        if (i % 10 == 9)
-            assert_int_equal(
-                node_move(fixture->node, (uint16_t)(i / 2 % PARTITIONS), i % SHARDS, &times),
-                ERROR_NONE);
         assert_true(receiver_answer(&fixture->receiver));
     }
     receiver_look(&fixture->receiver, RECEIVER_QUIET_MS);

@@ -26,6 +26,12 @@ void shard_wake(struct shard *shard)
     mailbox_wake(&shard->rings);
 }
 
+void shard_add(struct shard *shard, struct partition *partition)
+{
+    shard->partitions[shard->partition_count++] = partition;
+    partition_set_owner(partition, shard);
+}
+
 /* ---- replies ---- */
 
 void shard_answer(struct shard *shard, struct engine *engine)
@@ -208,8 +214,7 @@ static void shard_take_inbox(struct shard *shard, struct partition *partition)
 
     for (int i = 0; i < PARTITION_MESSAGE_COUNT; i++)
         list_init(&inbox[i]);
-    if (!partition_take(partition, shard, inbox))
-        return;
+    partition_take(partition, inbox);
     if (!partition->engine)
         shard_cluster_refuse(shard->node, &inbox[PARTITION_REQUESTS]);
     LIST_FOR_EACH (&inbox[PARTITION_COMMITS], link)
@@ -454,7 +459,7 @@ static bool shard_is_idle(const struct shard *shard)
     for (size_t i = 0; i < shard->partition_count; i++)
         if (!engine_is_idle(shard->partitions[i]->engine))
             return false;
-    return atomic_load(&shard->node->moving) == 0;
+    return true;
 }
 
 static bool shard_drain(struct shard *shard)
@@ -475,7 +480,7 @@ static uint64_t shard_wait_ns(struct event_task *task)
     struct shard *shard = list_item(task, struct shard, task);
 
     if (shard->reported.ns == 0 || mailbox_has_news(&shard->rings) ||
-        mailbox_has_news(&shard->workers) || mailbox_has_news(&shard->moves))
+        mailbox_has_news(&shard->workers))
         return 0;
     const struct wall wake_at = shard_wake_at(shard);
     uint64_t wait_ns = shard_queue_wait_ns(shard, instant_now());
@@ -508,7 +513,6 @@ static void shard_turn(struct event_task *task)
     shard_advance(shard);
     shard_queue_turn(shard);
     shard_send_off_and_commit(shard);
-    shard_move_turn(shard);
     if (shard->node->replicas)
         shard_cluster_turn(shard);
     if (instant_since_ns(shard->reported, shard->turn_at) >= REPORT_NS || is_draining ||
@@ -547,12 +551,10 @@ static bool shard_open_loop(struct shard *shard)
 bool shard_init(struct shard *shard, struct node *node, unsigned index, const uint8_t *secret)
 {
     *shard = (struct shard){.node = node, .index = index};
-    list_init(&shard->leaving);
     if (!shard_open_loop(shard))
         return false;
     mailbox_init_in(&shard->rings, &shard->loop);
     mailbox_init_in(&shard->workers, &shard->loop);
-    mailbox_init_in(&shard->moves, &shard->loop);
     shard->task = (struct event_task){.end = shard_turn, .wait_ns = shard_wait_ns};
     event_loop_join(&shard->loop, &shard->task);
     shard->partitions = calloc(node->partition_count, sizeof(struct partition *));
@@ -568,7 +570,6 @@ void shard_deinit(struct shard *shard)
     free(shard->partitions);
     mailbox_deinit(&shard->rings);
     mailbox_deinit(&shard->workers);
-    mailbox_deinit(&shard->moves);
     clock_alarm_close(&shard->alarm);
     event_loop_deinit(&shard->loop);
 }

@@ -61,7 +61,6 @@ struct shard {
     struct event_loop loop;     /* of the thread, for others to join */
     struct mailbox rings;       /* of struct partition: it has messages */
     struct mailbox workers;     /* of struct node_queue_request: leases */
-    struct mailbox moves;       /* of struct shard_move */
     struct shard_report report; /* guarded by the node's report_lock */
 
     /* The thread's own. */
@@ -69,7 +68,6 @@ struct shard {
     size_t partition_count;
     size_t placed; /* how often node_partition_next has chosen one of them */
     struct event_task task;
-    struct list leaving; /* of struct shard_move: partitions on their way out */
     struct queue *queue;
     struct queue_heads *heads;
     struct wall now, advanced_at; /* of this turn, and of the last */
@@ -126,9 +124,6 @@ struct node {
     struct mailbox to_commit, to_read;
     struct mailbox news; /* woken when what node_health or node_damage tells may have changed */
     pthread_t commit_thread, read_thread;
-
-    pthread_mutex_t move_lock; /* one partition moves at a time */
-    atomic_size_t moving;
 
     pthread_mutex_t backup_lock; /* guards the next two */
     pthread_t backup_thread;
@@ -239,6 +234,9 @@ void *shard_run(void *shard);
 /* Has it look at what changed, when no message says so. */
 void shard_wake(struct shard *shard);
 
+/* Makes the partition the shard's, before its thread starts. */
+void shard_add(struct shard *shard, struct partition *partition);
+
 /* Answers what the engine has answered. */
 void shard_answer(struct shard *shard, struct engine *engine);
 
@@ -270,7 +268,7 @@ void shard_queue_submit(struct shard *shard, struct node_queue_request *request)
 /* Does what there is to do now, within bounds. */
 void shard_queue_turn(struct shard *shard);
 
-/* Serves everything that was begun, so that partitions may leave. */
+/* Serves everything that was begun, so that a partition may leave the node. */
 void shard_queue_settle(struct shard *shard);
 
 /* At a stop: gives everything back. */
@@ -278,18 +276,6 @@ void shard_queue_drain(struct shard *shard);
 
 /* How long it has nothing to do, if nothing comes. */
 uint64_t shard_queue_wait_ns(struct shard *shard, struct instant now);
-
-/* ---- shard_move.c ---- */
-
-/* Makes the partition the shard's, or takes it away; on the shard's thread, or before it starts. */
-void shard_adopt(struct shard *shard, struct partition *partition, struct list *leases);
-void shard_release(struct shard *shard, struct partition *partition, struct list *ret_leases);
-
-/* Once a turn: takes in partitions that come, and lets go of those that are ready. */
-void shard_move_turn(struct shard *shard);
-
-/* After all threads have ended: ends the moves under way. */
-void shard_move_end(struct shard *shard);
 
 /* ---- node_queue.c ---- */
 
