@@ -46,8 +46,6 @@ static bool use_log(const struct disk_calls *disk, uint64_t *durable)
         *durable += code == ERROR_NONE;
         is_whole = is_whole && !code;
     }
-    code = log_files_fence(log, 30, 2, NULL);
-    is_whole = is_whole && !code;
     code = log_files_trim(log, 1, NULL);
     assert_int_equal(code, ERROR_NONE);
     code = log_files_read(log, 1, count_record, &count, NULL);

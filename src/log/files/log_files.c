@@ -200,16 +200,13 @@ static struct log_part log_files_plan(const struct log_files *files,
         .previous_end = last ? last->end : 0,
         .previous_sum = last ? last->sum : 0,
         .is_unsynced = files->options.sync == LOG_FILES_SYNC_NEVER,
-        .fence_count = (uint32_t)files->fence_count,
     };
     memcpy(header.id, files->chain.id, SEGMENT_ID_SIZE);
     *ret_header = header;
-    uint64_t begin = segment_header_size(files->fence_count);
     return (struct log_part){.number = header.number,
                              .seed = segment_seed(header.id, header.number),
                              .bytes = header.bytes,
-                             .begin = begin,
-                             .end = begin,
+                             .end = SEGMENT_HEADER_SIZE,
                              .first = header.first,
                              .next = header.first,
                              .is_unsynced = header.is_unsynced};
@@ -223,21 +220,16 @@ static enum error_code log_files_name_next(struct log_files *files, struct error
     struct log_path spare = log_path_of(files, LOG_FILES_SPARE),
                     path = log_path_of_segment(files, part.number);
 
-    char *text = calloc(1, part.begin + SEGMENT_FRAME_HEADER_SIZE);
-    if (!text || !log_files_reserve_part(files)) {
-        free(text);
+    char text[SEGMENT_HEADER_SIZE + SEGMENT_FRAME_HEADER_SIZE] = {0};
+    if (!log_files_reserve_part(files))
         return error_set(ret_error, ERROR_NO_MEMORY, "begin %s: out of memory", path.text);
-    }
-    segment_header_encode(&header, files->fences, text);
+    segment_header_encode(&header, text);
     int file, error = files->disk->open(files->disk, spare.text, DISK_WRITE, &file);
     if (error) {
-        free(text);
         files->spare_bytes = 0; /* another one is made */
         return disk_failed(error, "write", spare.text, ret_error);
     }
-    error = files->disk->write(files->disk, file, 0,
-                               (struct bytes){text, part.begin + SEGMENT_FRAME_HEADER_SIZE});
-    free(text);
+    error = files->disk->write(files->disk, file, 0, (struct bytes){text, sizeof(text)});
     if (!error)
         error = files->disk->sync(files->disk, file);
     if (!error) {
@@ -299,7 +291,7 @@ static enum error_code log_files_sync_last(struct log_files *files, struct error
 enum error_code log_files_begin(struct log_files *files, uint64_t frame_bytes,
                                 struct error *ret_error)
 {
-    uint64_t bytes = segment_header_size(files->fence_count) + frame_bytes;
+    uint64_t bytes = SEGMENT_HEADER_SIZE + frame_bytes;
 
     if (bytes < files->options.segment_bytes)
         bytes = files->options.segment_bytes;
@@ -399,57 +391,9 @@ enum error_code log_files_append(struct log_files *files, struct log_record *rec
                                  struct error *ret_error)
 {
     assert(count > 0);
-    for (size_t i = 0; i < count; i++) {
+    for (size_t i = 0; i < count; i++)
         assert(records[i].body.size > 0);
-        if (records[i].partition < files->fence_count &&
-            records[i].epoch < files->fences[records[i].partition])
-            return error_set(ret_error, ERROR_STOPPING,
-                             "partition %u is fenced at epoch %" PRIu64 ", after %" PRIu64,
-                             records[i].partition, files->fences[records[i].partition],
-                             records[i].epoch);
-    }
     return log_files_append_frame(files, records, count, ret_error);
-}
-
-/* ---- fences ---- */
-
-static bool log_files_reserve_fence(struct log_files *files, uint16_t partition)
-{
-    if (partition < files->fence_count)
-        return true;
-    uint64_t *fences = realloc(files->fences, (partition + 1u) * sizeof(*fences));
-    if (!fences)
-        return false;
-    memset(fences + files->fence_count, 0, (partition + 1u - files->fence_count) * sizeof(*fences));
-    files->fences = fences;
-    files->fence_count = partition + 1u;
-    return true;
-}
-
-bool log_files_take_fence(struct log_files *files, uint16_t partition, uint64_t epoch)
-{
-    if (!log_files_reserve_fence(files, partition))
-        return false;
-    files->fences[partition] = epoch;
-    return true;
-}
-
-enum error_code log_files_fence(struct log_files *files, uint16_t partition, uint64_t epoch,
-                                struct error *ret_error)
-{
-    struct log_record record = {.partition = partition, .epoch = epoch};
-
-    if (!log_files_reserve_fence(files, partition))
-        return error_set(ret_error, ERROR_NO_MEMORY, "fence a partition: out of memory");
-    if (epoch < files->fences[partition])
-        return error_set(ret_error, ERROR_STOPPING, "partition %u is fenced at epoch %" PRIu64,
-                         partition, files->fences[partition]);
-    if (epoch == files->fences[partition])
-        return ERROR_NONE;
-    enum error_code code = log_files_append_frame(files, &record, 1, ret_error);
-    if (!code)
-        files->fences[partition] = epoch;
-    return code;
 }
 
 enum error_code log_files_repair(struct log_files *files, struct error *ret_error)
@@ -591,7 +535,6 @@ void log_files_free(struct log_files *files)
     pthread_cond_destroy(&files->changed);
     buffer_deinit(&files->frame);
     free(files->parts);
-    free(files->fences);
     free(files->folder);
     free(files);
 }

@@ -15,14 +15,13 @@
  *     log_files_read(log, applied + 1, apply, storage, &error);
  *     log_files_trim(log, applied + 1, &error);
  *
- * Offsets    Rise by one from record to record, except behind a loss. A fence takes one, too. 0 is
- *            no offset.
+ * Offsets    Rise by one from record to record, except after a loss. 0 is no offset.
  * Errors     ERROR_DISK_FULL and ERROR_NO_MEMORY of an append: none of it was written. ERROR_IO: it
  *            may be in doubt (log_files_get_stats tells): a crash leaves it or not, until a later
- *            append, fence or repair succeeds; from then on it is absent for good. ERROR_CORRUPT:
- *            records are missing or damaged. ERROR_STOPPING: the epoch is fenced. Every call may be
+ *            append or repair succeeds; from then on it is absent for good. ERROR_CORRUPT:
+ *            records are missing or damaged. Every call may be
  *            repeated.
- * Threads    Appends, fences and repairs from one thread at a time; the others from any
+ * Threads    Appends and repairs from one thread at a time; the others from any
  *            thread, beside them.
  */
 #ifndef TICKWHEEL_LOG_FILES_LOG_FILES_H
@@ -36,7 +35,7 @@ struct log_files;
 
 struct log_record {
     uint16_t partition;
-    uint64_t epoch;    /* of its owner; lower than the fence of the partition: it is refused */
+    uint64_t epoch;    /* Epoch of its owner. */
     struct bytes body; /* not empty */
     uint64_t offset;   /* set by log_files_append and log_files_read */
 };
@@ -101,11 +100,6 @@ enum error_code log_files_open(const struct log_files_options *options, struct l
  * one record; ERROR_TOO_LARGE beyond 1 GiB. */
 enum error_code log_files_append(struct log_files *files, struct log_record *records, size_t count,
                                  struct error *ret_error);
-
-/* From its return on, records of the partition with a lower epoch are refused, after a restart too.
- * ERROR_STOPPING when a higher epoch has fenced it already. */
-enum error_code log_files_fence(struct log_files *files, uint16_t partition, uint64_t epoch,
-                                struct error *ret_error);
 
 /* Makes sure that an append that failed is absent; does nothing when none is in doubt. */
 enum error_code log_files_repair(struct log_files *files, struct error *ret_error);

@@ -124,9 +124,37 @@ static enum error_code log_open_make(struct log_files *files, struct error *ret_
     return log_open_make_chain(files, &chain, ret_error);
 }
 
+/* The header of a segment, if it is that of this number and its file is as large as it says. */
 static enum error_code log_open_header(const struct log_files *files, uint64_t number,
-                                       struct segment_header *ret_header, struct bytes *ret_text,
-                                       struct error *ret_error);
+                                       struct segment_header *ret_header, struct error *ret_error)
+{
+    struct log_path path = log_path_of_segment(files, number);
+    char text[SEGMENT_HEADER_SIZE];
+    struct segment_header header;
+    uint64_t bytes = 0;
+    size_t size = 0;
+    int file;
+
+    int error = files->disk->open(files->disk, path.text, DISK_READ, &file);
+    if (!error) {
+        error = files->disk->size(files->disk, file, &bytes);
+        if (!error)
+            error = files->disk->read(files->disk, file, 0, text, sizeof(text), &size);
+        files->disk->close(files->disk, file);
+    }
+    if (error)
+        return disk_failed(error, "read", path.text, ret_error);
+    if (!segment_header_decode((struct bytes){text, size}, &header))
+        return error_set(ret_error, ERROR_CORRUPT, "%s has a damaged header", path.text);
+    if (header.number != number)
+        return error_set(ret_error, ERROR_CORRUPT, "%s is segment %" PRIu64, path.text,
+                         header.number);
+    if (header.bytes != bytes)
+        return error_set(ret_error, ERROR_CORRUPT, "%s has %" PRIu64 " bytes, not %" PRIu64,
+                         path.text, bytes, header.bytes);
+    *ret_header = header;
+    return ERROR_NONE;
+}
 
 /* Makes a chain of the headers that can be read, where the chain itself cannot. */
 static enum error_code log_open_guess_chain(struct log_files *files, const struct log_found *found,
@@ -136,11 +164,9 @@ static enum error_code log_open_guess_chain(struct log_files *files, const struc
 
     for (size_t i = found->count; i-- > 0 && chain.last == 0;) {
         struct segment_header header;
-        struct bytes text;
 
-        if (log_open_header(files, found->numbers[i], &header, &text, ret_error))
+        if (log_open_header(files, found->numbers[i], &header, ret_error))
             continue;
-        free((char *)(uintptr_t)text.data);
         memcpy(chain.id, header.id, SEGMENT_ID_SIZE);
         chain.first = found->numbers[0];
         chain.last = found->numbers[found->count - 1];
@@ -191,60 +217,6 @@ static enum error_code log_open_check_id(const struct log_files *files, struct e
 
 /* ---- segments ---- */
 
-/* The header of a segment, if it is that of this number and its file is as large as it says;
- * *ret_text, its bytes, are to be freed. */
-static enum error_code log_open_header(const struct log_files *files, uint64_t number,
-                                       struct segment_header *ret_header, struct bytes *ret_text,
-                                       struct error *ret_error)
-{
-    const size_t most = segment_header_size(UINT16_MAX + 1u);
-    struct log_path path = log_path_of_segment(files, number);
-    struct segment_header header;
-    uint64_t bytes = 0;
-    size_t size = 0;
-    int file;
-
-    char *text = malloc(most);
-    if (!text)
-        return error_set(ret_error, ERROR_NO_MEMORY, "read %s: out of memory", path.text);
-    int error = files->disk->open(files->disk, path.text, DISK_READ, &file);
-    if (!error) {
-        error = files->disk->size(files->disk, file, &bytes);
-        if (!error)
-            error = files->disk->read(files->disk, file, 0, text, most, &size);
-        files->disk->close(files->disk, file);
-    }
-    enum error_code code = ERROR_NONE;
-    if (error)
-        code = disk_failed(error, "read", path.text, ret_error);
-    else if (!segment_header_decode((struct bytes){text, size}, &header))
-        code = error_set(ret_error, ERROR_CORRUPT, "%s has a damaged header", path.text);
-    else if (header.number != number)
-        code =
-            error_set(ret_error, ERROR_CORRUPT, "%s is segment %" PRIu64, path.text, header.number);
-    else if (header.bytes != bytes)
-        code = error_set(ret_error, ERROR_CORRUPT, "%s has %" PRIu64 " bytes, not %" PRIu64,
-                         path.text, bytes, header.bytes);
-    if (code) {
-        free(text);
-        return code;
-    }
-    *ret_header = header;
-    *ret_text = (struct bytes){text, size};
-    return ERROR_NONE;
-}
-
-/* The fences of the newest header hold for all records behind it. */
-static enum error_code log_open_take_fences(struct log_files *files,
-                                            const struct segment_header *header, struct bytes text,
-                                            struct error *ret_error)
-{
-    for (uint32_t i = header->fence_count; i-- > 0;)
-        if (!log_files_take_fence(files, (uint16_t)i, segment_header_fence(text, i)))
-            return error_set(ret_error, ERROR_NO_MEMORY, "open the log: out of memory");
-    return ERROR_NONE;
-}
-
 /* The header of the next segment says where the last one ended. */
 static enum error_code log_open_end_last(struct log_files *files,
                                          const struct segment_header *header,
@@ -254,7 +226,7 @@ static enum error_code log_open_end_last(struct log_files *files,
 
     if (!last || header->number != last->number + 1)
         return ERROR_NONE;
-    if (header->previous_end < last->begin || header->previous_end > last->bytes ||
+    if (header->previous_end < SEGMENT_HEADER_SIZE || header->previous_end > last->bytes ||
         header->first < last->first)
         return log_open_damage(files, ret_error, "does not fit to the segment before it",
                                header->number);
@@ -270,14 +242,11 @@ static enum error_code log_open_part(struct log_files *files, uint64_t number,
 {
     struct segment_header header;
     struct error error = {0};
-    struct bytes text;
 
-    enum error_code code = log_open_header(files, number, &header, &text, &error);
-    if (!code && memcmp(header.id, files->chain.id, SEGMENT_ID_SIZE) != 0) {
-        free((char *)(uintptr_t)text.data);
+    enum error_code code = log_open_header(files, number, &header, &error);
+    if (!code && memcmp(header.id, files->chain.id, SEGMENT_ID_SIZE) != 0)
         code = error_set(&error, ERROR_CORRUPT, "%s is of another log",
                          log_path_of_segment(files, number).text);
-    }
     if (code) {
         if (code == ERROR_CORRUPT && files->options.damage == LOG_FILES_DAMAGE_SKIP) {
             files->must_begin = true;
@@ -286,19 +255,14 @@ static enum error_code log_open_part(struct log_files *files, uint64_t number,
         return error_set(ret_error, code, "%s", error.text);
     }
     code = log_open_end_last(files, &header, ret_error);
-    if (!code)
-        code = log_open_take_fences(files, &header, text, ret_error);
-    free((char *)(uintptr_t)text.data);
     if (!code && !log_files_reserve_part(files))
         code = error_set(ret_error, ERROR_NO_MEMORY, "open the log: out of memory");
     if (code)
         return code;
-    uint64_t begin = segment_header_size(header.fence_count);
     log_files_add_part(files, &(struct log_part){.number = number,
                                                  .seed = segment_seed(header.id, number),
                                                  .bytes = header.bytes,
-                                                 .begin = begin,
-                                                 .end = begin,
+                                                 .end = SEGMENT_HEADER_SIZE,
                                                  .first = header.first,
                                                  .next = header.first,
                                                  .is_unsynced = header.is_unsynced});
@@ -333,23 +297,6 @@ static enum error_code log_open_parts(struct log_files *files, const struct log_
 
 /* ---- the end ---- */
 
-/* A frame at the end of the log that holds; `last_at` is its position. */
-static enum error_code log_open_take_frame(struct log_files *files, struct log_part *part,
-                                           uint64_t at, const struct segment_frame *frame,
-                                           struct error *ret_error)
-{
-    struct bytes body = frame->body;
-    struct log_record record;
-
-    while (segment_record_next(&body, &record))
-        if (record.body.size == 0 && !log_files_take_fence(files, record.partition, record.epoch))
-            return error_set(ret_error, ERROR_NO_MEMORY, "open the log: out of memory");
-    part->end = at + frame->bytes;
-    part->next = frame->first + frame->count;
-    part->sum = frame->sum;
-    return ERROR_NONE;
-}
-
 /* Finds the end of a segment whose end no header names. `*ret_last` becomes the position of its
  * last frame. */
 static enum error_code log_open_scan(struct log_files *files, struct log_part *part,
@@ -358,7 +305,7 @@ static enum error_code log_open_scan(struct log_files *files, struct log_part *p
 {
     struct segment_frame frame;
     enum error_code code = ERROR_NONE;
-    uint64_t at = part->begin;
+    uint64_t at = SEGMENT_HEADER_SIZE;
 
     for (*ret_last = 0; !code; at += frame.bytes) {
         uint64_t found = at;
@@ -373,7 +320,9 @@ static enum error_code log_open_scan(struct log_files *files, struct log_part *p
                 return code;
         }
         at = *ret_last = found;
-        code = log_open_take_frame(files, part, at, &frame, ret_error);
+        part->end = at + frame.bytes;
+        part->next = frame.first + frame.count;
+        part->sum = frame.sum;
     }
     if (!code && !segment_is_end(contents, at)) {
         files->torn++;

@@ -20,7 +20,7 @@
 
 struct log_part {
     uint64_t number, bytes;
-    uint64_t begin, end;  /* positions: of its first frame, and behind its last one */
+    uint64_t end;         /* position behind its last frame */
     uint64_t first, next; /* offsets: of its first record, and of the next one's */
     uint32_t sum;         /* of its last frame; 0: it has none */
     uint32_t seed;        /* of its frames */
@@ -52,8 +52,6 @@ struct log_files {
     bool has_next;    /* the file of `next_part` has its name; the chain lacks it still */
     struct log_part next_part;
     int next_file;
-    uint64_t *fences;
-    size_t fence_count;
     struct buffer frame;
 };
 
@@ -92,9 +90,6 @@ enum error_code log_files_make_spare(struct log_files *files, uint64_t bytes,
 /* Begins a new segment with room for a frame of `frame_bytes`. */
 enum error_code log_files_begin(struct log_files *files, uint64_t frame_bytes,
                                 struct error *ret_error);
-
-/* Takes the fences of a frame's records over; false: out of memory. */
-bool log_files_take_fence(struct log_files *files, uint16_t partition, uint64_t epoch);
 
 /* ---- log_files_read.c ---- */
 

@@ -70,7 +70,7 @@ static enum error_code log_read_frame(struct log_reading *reading,
     struct log_record record;
 
     for (uint64_t offset = frame->first; segment_record_next(&body, &record); offset++) {
-        if (offset < reading->from || record.body.size == 0)
+        if (offset < reading->from)
             continue;
         record.offset = offset;
         enum error_code code = reading->visit(reading->context, &record, reading->ret_error);
@@ -87,7 +87,7 @@ static enum error_code log_read_part(struct log_reading *reading, const struct l
     uint32_t sum = 0;
     struct segment_frame frame;
     enum error_code code = ERROR_NONE;
-    uint64_t at = part->begin;
+    uint64_t at = SEGMENT_HEADER_SIZE;
 
     for (; !code && at < part->end; at += frame.bytes) {
         uint64_t found = at;
@@ -183,10 +183,10 @@ void log_files_check(struct log_files *files)
     for (size_t i = 0; i < files->part_count; i++) {
         const struct log_part *part = &files->parts[i];
 
-        CHECK(part->begin >= SEGMENT_HEADER_SIZE && part->begin <= part->end);
+        CHECK(part->end >= SEGMENT_HEADER_SIZE);
         CHECK(part->end <= part->bytes && part->end % 8 == 0);
         CHECK(part->first <= part->next && part->first > 0);
-        CHECK(part->end > part->begin || part->sum == 0);
+        CHECK(part->end > SEGMENT_HEADER_SIZE || part->sum == 0);
         CHECK(i == 0 || part->number > files->parts[i - 1].number);
         CHECK(i == 0 || part->first >= files->parts[i - 1].next);
     }

@@ -213,34 +213,6 @@ static void test_trim_all(void **state)
     logs_free(&logs);
 }
 
-/* ---- fences ---- */
-
-static void test_fence(void **state)
-{
-    struct logs logs = logs_make();
-    struct log_record record = {.partition = 7, .epoch = 4, .body = BYTES("x")};
-
-    (void)state;
-    logs_open(&logs);
-    assert_int_equal(log_files_fence(logs.log, 7, 5, NULL), ERROR_NONE);
-    assert_int_equal(log_files_fence(logs.log, 7, 5, NULL), ERROR_NONE);
-    assert_int_equal(log_files_fence(logs.log, 7, 4, NULL), ERROR_STOPPING);
-    assert_int_equal(log_files_append(logs.log, &record, 1, NULL), ERROR_STOPPING);
-    for (int i = 0; i < 3; i++) {
-        /* After a restart; after the fence's own segment went; and once more. */
-        logs_kill(&logs);
-        logs_open(&logs);
-        assert_int_equal(log_files_append(logs.log, &record, 1, NULL), ERROR_STOPPING);
-        for (uint64_t end = log_files_end(logs.log), n = end; n < end + 10; n++)
-            logs_append(logs.log, n);
-        assert_int_equal(log_files_trim(logs.log, log_files_end(logs.log), NULL), ERROR_NONE);
-        logs.options.begin = log_files_end(logs.log);
-    }
-    record.epoch = 5;
-    assert_int_equal(log_files_append(logs.log, &record, 1, NULL), ERROR_NONE);
-    logs_free(&logs);
-}
-
 /* ---- refusals ---- */
 
 static void test_missing(void **state)
@@ -585,7 +557,6 @@ static void test_reading_only(void **state)
     logs_open(&logs);
     assert_int_equal(logs_count(&logs, 1), LOGS_RECORDS);
     assert_int_equal(log_files_append(logs.log, &record, 1, NULL), ERROR_IO);
-    assert_int_equal(log_files_fence(logs.log, 1, 9, NULL), ERROR_IO);
     assert_int_equal(log_files_trim(logs.log, 20, NULL), ERROR_IO);
     log_files_close(logs.log);
     logs.log = NULL;
@@ -740,31 +711,18 @@ static void test_trim_beside_appends(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_kept),
-        cmocka_unit_test(test_visitor_ends),
-        cmocka_unit_test(test_large_append),
-        cmocka_unit_test(test_trim_recycles),
-        cmocka_unit_test(test_trim_keeps),
-        cmocka_unit_test(test_trim_all),
-        cmocka_unit_test(test_fence),
-        cmocka_unit_test(test_missing),
-        cmocka_unit_test(test_shortened),
-        cmocka_unit_test(test_exchanged),
-        cmocka_unit_test(test_of_another_log),
-        cmocka_unit_test(test_older_copy),
-        cmocka_unit_test(test_identity),
-        cmocka_unit_test(test_clean_stop),
-        cmocka_unit_test(test_flipped_header),
-        cmocka_unit_test(test_flipped_frame),
-        cmocka_unit_test(test_torn_end),
-        cmocka_unit_test(test_flipped_chain),
-        cmocka_unit_test(test_begin),
-        cmocka_unit_test(test_failed_append),
-        cmocka_unit_test(test_full_disk),
-        cmocka_unit_test(test_reading_only),
-        cmocka_unit_test(test_unsynced),
-        cmocka_unit_test(test_real_disk),
-        cmocka_unit_test(test_trim_beside_appends),
+        cmocka_unit_test(test_kept),          cmocka_unit_test(test_visitor_ends),
+        cmocka_unit_test(test_large_append),  cmocka_unit_test(test_trim_recycles),
+        cmocka_unit_test(test_trim_keeps),    cmocka_unit_test(test_trim_all),
+        cmocka_unit_test(test_missing),       cmocka_unit_test(test_shortened),
+        cmocka_unit_test(test_exchanged),     cmocka_unit_test(test_of_another_log),
+        cmocka_unit_test(test_older_copy),    cmocka_unit_test(test_identity),
+        cmocka_unit_test(test_clean_stop),    cmocka_unit_test(test_flipped_header),
+        cmocka_unit_test(test_flipped_frame), cmocka_unit_test(test_torn_end),
+        cmocka_unit_test(test_flipped_chain), cmocka_unit_test(test_begin),
+        cmocka_unit_test(test_failed_append), cmocka_unit_test(test_full_disk),
+        cmocka_unit_test(test_reading_only),  cmocka_unit_test(test_unsynced),
+        cmocka_unit_test(test_real_disk),     cmocka_unit_test(test_trim_beside_appends),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

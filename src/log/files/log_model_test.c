@@ -1,5 +1,5 @@
 /* Goal: whatever fails or crashes, the log holds what it acknowledged, in order, and nothing that a
- * later append made sure to be absent. Method: random appends, fences, trims, restarts and readings
+ * later append made sure to be absent. Method: random appends, trims, restarts and readings
  * on a disk in memory that fails, tears and loses power, compared with an array. */
 #include "log/files/log_disk_testing.h"
 #include "log/files/log_files_private.h"
@@ -30,10 +30,8 @@ struct log_oracle {
     size_t count;
     struct log_oracle_record doubt[AT_ONCE]; /* of the append that failed last */
     size_t doubt_count;
-    uint64_t fences[PARTITIONS], fence_doubt[PARTITIONS];
-    uint64_t trimmed;       /* records before it are not needed */
-    size_t read;            /* records seen by a reading */
-    bool is_fence_in_doubt; /* and not an append */
+    uint64_t trimmed; /* records before it are not needed */
+    size_t read;      /* records seen by a reading */
     uint64_t appends, failures, cuts, kills, doubts_kept, torn;
 };
 
@@ -115,14 +113,7 @@ static void oracle_open(struct log_oracle *oracle)
     oracle->torn += stats.torn;
     oracle_read_all(oracle);
     /* Not there after a restart: never again. */
-    oracle->doubt_count = oracle->is_fence_in_doubt = 0;
-    for (uint16_t p = 0; p < PARTITIONS; p++) {
-        struct log_record record = {
-            .partition = p, .epoch = oracle->fences[p] - 1, .body = BYTES("x")};
-
-        if (oracle->fences[p])
-            assert_int_equal(log_files_append(oracle->log, &record, 1, NULL), ERROR_STOPPING);
-    }
+    oracle->doubt_count = 0;
 }
 
 static uint64_t oracle_segment(const struct log_oracle *oracle)
@@ -160,7 +151,7 @@ static void oracle_append(struct log_oracle *oracle)
         made[i].offset = next + i;
     oracle->appends++;
     if (code == ERROR_NONE || oracle_segment(oracle) != segment)
-        oracle->doubt_count = oracle->is_fence_in_doubt = 0; /* certain to be absent */
+        oracle->doubt_count = 0; /* certain to be absent */
     if (code == ERROR_NONE) {
         for (size_t i = 0; i < count; i++)
             assert_true(records[i].offset == made[i].offset);
@@ -172,29 +163,11 @@ static void oracle_append(struct log_oracle *oracle)
     oracle->failures++;
     assert_true(log_files_end(oracle->log) == next);
     assert_true(stats.is_in_doubt || oracle->doubt_count == 0);
-    if (stats.is_in_doubt && oracle->doubt_count == 0 && !oracle->is_fence_in_doubt) {
+    if (stats.is_in_doubt && oracle->doubt_count == 0) {
         assert_int_equal(code, ERROR_IO);
         memcpy(oracle->doubt, made, count * sizeof(made[0]));
         oracle->doubt_count = count;
     }
-}
-
-static void oracle_fence(struct log_oracle *oracle)
-{
-    uint16_t partition = (uint16_t)random_below(&oracle->random, PARTITIONS);
-    uint64_t epoch = oracle->fence_doubt[partition] + 1;
-    uint64_t segment = oracle_segment(oracle);
-    struct log_files_stats stats;
-
-    enum error_code code = log_files_fence(oracle->log, partition, epoch, NULL);
-    if (code == ERROR_NONE)
-        oracle->fences[partition] = epoch;
-    oracle->fence_doubt[partition] = epoch;
-    log_files_get_stats(oracle->log, &stats);
-    if (code == ERROR_NONE || oracle_segment(oracle) != segment)
-        oracle->doubt_count = oracle->is_fence_in_doubt = 0;
-    if (stats.is_in_doubt && oracle->doubt_count == 0)
-        oracle->is_fence_in_doubt = true;
 }
 
 static void oracle_crash(struct log_oracle *oracle, bool is_cut)
@@ -220,10 +193,7 @@ static void oracle_step(struct log_oracle *oracle)
     struct random *random = &oracle->random;
     struct disk_memory *memory = oracle->memory;
 
-    switch (random_below(random, 16)) {
-    case 0:
-        oracle_fence(oracle);
-        break;
+    switch (1 + random_below(random, 15)) {
     case 1:
         if (oracle->count) {
             uint64_t at = oracle->records[random_below(random, oracle->count)].offset;
@@ -258,7 +228,7 @@ static void oracle_step(struct log_oracle *oracle)
         if (log_files_repair(oracle->log, NULL) == ERROR_NONE) {
             log_files_get_stats(oracle->log, &stats);
             assert_false(stats.is_in_doubt);
-            oracle->doubt_count = oracle->is_fence_in_doubt = 0;
+            oracle->doubt_count = 0;
         }
         break;
     }

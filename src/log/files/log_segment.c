@@ -14,17 +14,16 @@ static uint64_t segment_align(uint64_t size)
 
 /* ---- the header ---- */
 
-static uint32_t segment_header_sum(const char *header, size_t size)
+static uint32_t segment_header_sum(const char *header)
 {
-    return checksum_crc32c(checksum_crc32c(0, header, SEGMENT_HEADER_SIZE - 4),
-                           header + SEGMENT_HEADER_SIZE, size - SEGMENT_HEADER_SIZE);
+    return checksum_crc32c(0, header, SEGMENT_HEADER_SIZE - 4);
 }
 
-void segment_header_encode(const struct segment_header *header, const uint64_t *fences, char *to)
+void segment_header_encode(const struct segment_header *header, char *to)
 {
     memcpy(to, segment_magic, sizeof(segment_magic));
     put_le(to + 8, SEGMENT_VERSION, 4);
-    put_le(to + 12, header->fence_count, 4);
+    put_le(to + 12, 0, 4);
     memcpy(to + 16, header->id, SEGMENT_ID_SIZE);
     put_le(to + 32, header->number, 8);
     put_le(to + 40, header->bytes, 8);
@@ -33,9 +32,7 @@ void segment_header_encode(const struct segment_header *header, const uint64_t *
     put_le(to + 64, header->previous_sum, 4);
     put_le(to + 68, header->is_unsynced ? SEGMENT_FLAG_UNSYNCED : 0, 4);
     put_le(to + 72, 0, 4);
-    for (uint32_t i = 0; i < header->fence_count; i++)
-        put_le(to + SEGMENT_HEADER_SIZE + 8 * i, fences[i], 8);
-    put_le(to + 76, segment_header_sum(to, segment_header_size(header->fence_count)), 4);
+    put_le(to + 76, segment_header_sum(to), 4);
 }
 
 bool segment_header_decode(struct bytes bytes, struct segment_header *ret_header)
@@ -50,21 +47,14 @@ bool segment_header_decode(struct bytes bytes, struct segment_header *ret_header
         .previous_end = get_le(bytes.data + 56, 8),
         .previous_sum = (uint32_t)get_le(bytes.data + 64, 4),
         .is_unsynced = get_le(bytes.data + 68, 4) & SEGMENT_FLAG_UNSYNCED,
-        .fence_count = (uint32_t)get_le(bytes.data + 12, 4),
     };
     memcpy(header.id, bytes.data + 16, SEGMENT_ID_SIZE);
-    size_t size = segment_header_size(header.fence_count);
-    if (header.fence_count > UINT16_MAX + 1u || size > bytes.size ||
-        get_le(bytes.data + 76, 4) != segment_header_sum(bytes.data, size) ||
-        get_le(bytes.data + 8, 4) != SEGMENT_VERSION || header.first == 0)
+    if (get_le(bytes.data + 76, 4) != segment_header_sum(bytes.data) ||
+        get_le(bytes.data + 8, 4) != SEGMENT_VERSION || get_le(bytes.data + 12, 4) != 0 ||
+        header.first == 0)
         return false;
     *ret_header = header;
     return true;
-}
-
-uint64_t segment_header_fence(struct bytes bytes, size_t partition)
-{
-    return get_le(bytes.data + SEGMENT_HEADER_SIZE + 8 * partition, 8);
 }
 
 /* ---- frames ---- */
@@ -133,7 +123,7 @@ bool segment_record_next(struct bytes *body, struct log_record *ret_record)
     if (body->size < SEGMENT_RECORD_HEADER_SIZE)
         return false;
     uint64_t size = get_le(body->data + 2, 4);
-    if (size > body->size - SEGMENT_RECORD_HEADER_SIZE)
+    if (size == 0 || size > body->size - SEGMENT_RECORD_HEADER_SIZE)
         return false;
     *ret_record = (struct log_record){
         .partition = (uint16_t)get_le(body->data, 2),

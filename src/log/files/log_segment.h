@@ -15,7 +15,7 @@
 
 enum {
     SEGMENT_ID_SIZE = LOG_ID_SIZE,
-    SEGMENT_HEADER_SIZE = 80, /* and 8 for each fence */
+    SEGMENT_HEADER_SIZE = 80, /* a multiple of 8, like every size and position in a segment */
     SEGMENT_FRAME_HEADER_SIZE = 24,
     SEGMENT_RECORD_HEADER_SIZE = 14,
     SEGMENT_CHAIN_SIZE = 80,
@@ -32,23 +32,13 @@ struct segment_header {
     uint64_t previous_end;       /* where the segment before ended: behind its last frame */
     uint32_t previous_sum;       /* and the sum of that frame; 0: it had none */
     bool is_unsynced;            /* its appends are not synced: any frame may be torn */
-    uint32_t fence_count;        /* epochs of the partitions 0 .. fence_count - 1 */
 };
 
-/* A multiple of 8, like every size and position in a segment. */
-static inline size_t segment_header_size(size_t fence_count)
-{
-    return SEGMENT_HEADER_SIZE + 8 * fence_count;
-}
-
-/* `to` has room for segment_header_size(header->fence_count). */
-void segment_header_encode(const struct segment_header *header, const uint64_t *fences, char *to);
+/* Writes SEGMENT_HEADER_SIZE bytes. */
+void segment_header_encode(const struct segment_header *header, char *to);
 
 /* Whether the bytes begin with a header that is whole. */
 bool segment_header_decode(struct bytes bytes, struct segment_header *ret_header);
-
-/* A fence of a header that was decoded. */
-uint64_t segment_header_fence(struct bytes bytes, size_t partition);
 
 /* ---- frames ---- */
 
@@ -66,9 +56,8 @@ uint32_t segment_seed(const uint8_t *id, uint64_t number);
 /* What a frame with these records takes; 0 when it would be larger than a gigabyte. */
 uint64_t segment_frame_size(const struct log_record *records, size_t count);
 
-/* Writes the frame that lies at `position`, and returns its sum. A record without a body is a
- * fence. Behind the last frame of a segment is a header of zeros, so an end and a torn frame
- * differ. */
+/* Writes the frame that lies at `position`, and returns its sum. Behind the last frame of a segment
+ * is a header of zeros, so an end and a torn frame differ. */
 uint32_t segment_frame_encode(uint32_t seed, uint64_t position, uint64_t first,
                               const struct log_record *records, size_t count, char *to);
 
@@ -83,7 +72,8 @@ bool segment_frame_find(uint32_t seed, struct bytes segment, uint64_t *position,
 /* Whether no frame was begun at `position`. */
 bool segment_is_end(struct bytes segment, uint64_t position);
 
-/* Cuts the next record off the body of a frame; false at its end. Does not set the offset. */
+/* Cuts the next record off the body of a frame. Returns false at the end, and when the rest is no
+ * record with a body. Does not set the offset. */
 bool segment_record_next(struct bytes *body, struct log_record *ret_record);
 
 /* ---- the chain ---- */
