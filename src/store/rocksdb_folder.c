@@ -3,7 +3,7 @@
 
 #include "base/checksum.h"
 #include "base/number.h"
-#include "store/logfile.h"
+#include "store/manifest.h"
 #include "store/record.h"
 #include "sys/files.h"
 
@@ -23,14 +23,13 @@ enum {
 #define IDENTITY_HEAD "tickwheel folder\nformat "
 
 #define CLOSED_HEAD "tickwheel closed 1\n"
-#define LIVE_HEAD   "tickwheel live 1\n"
 
 enum file_kind {
     FILE_OTHER,    /* not needed to open it */
     FILE_CURRENT,  /* names the manifest */
     FILE_MANIFEST, /* which files make the database */
     FILE_TABLE,    /* rows */
-    FILE_LOG,      /* RocksDB's: writes that are in no table yet */
+    FILE_LOG,      /* RocksDB's: empty */
     FILE_SEGMENT,  /* of our log */
 };
 
@@ -91,7 +90,6 @@ static bool rocksdb_folder_is_known(const char *name)
         FOLDER_IDENTITY_NAME "*",
         FOLDER_REACHED_NAME "*",
         FOLDER_CLOSED_NAME "*",
-        FOLDER_LIVE_NAME "*",
         FOLDER_LOG_NAME,
         FOLDER_DAMAGED_NAME,
         "CURRENT*",
@@ -537,73 +535,7 @@ static enum error_code rocksdb_folder_compare_closed(const char *folder,
     return code;
 }
 
-/* ---- logs ---- */
-
-static void rocksdb_folder_add_to_log(void *context, struct bytes block)
-{
-    logfile_add(context, block);
-}
-
-/* Reads a log as `ret_log` was begun. */
-static enum error_code rocksdb_folder_read_log(const char *folder, const char *name,
-                                               struct logfile *log, struct error *ret_error)
-{
-    char path[PATH_MAX];
-    enum error_code code = rocksdb_folder_path_of(folder, name, path, ret_error);
-
-    if (!code)
-        code = files_each_block(path, LOGFILE_BLOCK, rocksdb_folder_add_to_log, log, ret_error);
-    logfile_end(log);
-    return code;
-}
-
-static enum error_code rocksdb_folder_look_at_log(const char *folder, const char *name,
-                                                  uint64_t *next, struct folder_state *state,
-                                                  struct error *ret_error)
-{
-    struct logfile log;
-
-    logfile_begin(&log, LOGFILE_WRITES, *next);
-    enum error_code code = rocksdb_folder_read_log(folder, name, &log, ret_error);
-    if (code)
-        return code;
-    *next = log.next;
-    state->lost += log.lost;
-    if (log.has_loss && !state->has_loss) {
-        state->has_loss = true;
-        error_set(&state->loss, ERROR_CORRUPT,
-                  "%s/%s is damaged at byte %llu, before writes that were acknowledged", folder,
-                  name, (unsigned long long)log.broken_at);
-    } else if (log.is_broken && !log.has_loss) {
-        if (!state->torn_count++) {
-            snprintf(state->torn, sizeof(state->torn), "%s", name);
-            state->torn_at = log.broken_at;
-        }
-    }
-    return ERROR_NONE;
-}
-
-static enum error_code rocksdb_folder_look_at_logs(const char *folder,
-                                                   const struct listing *listing,
-                                                   struct folder_state *state,
-                                                   struct error *ret_error)
-{
-    enum error_code code = ERROR_NONE;
-    uint64_t next = 0;
-
-    for (size_t i = 0; i < listing->count && !code; i++)
-        if (rocksdb_folder_kind_of(listing->files[i].name) == FILE_LOG)
-            code =
-                rocksdb_folder_look_at_log(folder, listing->files[i].name, &next, state, ret_error);
-    return code;
-}
-
 /* ---- CURRENT ---- */
-
-static unsigned long long rocksdb_folder_number_of_manifest(const char *name)
-{
-    return strtoull(name + strlen("MANIFEST-"), NULL, 10);
-}
 
 /* The name of the manifest in use. */
 static enum error_code rocksdb_folder_read_current(const char *folder,
@@ -628,103 +560,9 @@ static enum error_code rocksdb_folder_read_current(const char *folder,
     return code;
 }
 
-/* ---- LIVE ---- */
-
-bool folder_live_open(struct bytes *text)
+static void rocksdb_folder_add_to_manifest(void *context, struct bytes block)
 {
-    return rocksdb_folder_open_list(text, BYTES(LIVE_HEAD));
-}
-
-bool folder_live_next(struct bytes *text, struct folder_log *ret_log)
-{
-    struct bytes line;
-
-    if (!rocksdb_folder_next_line(text, &line))
-        return false;
-    const struct bytes kind = rocksdb_folder_next_word(&line);
-    const struct bytes number = rocksdb_folder_next_word(&line);
-    const struct bytes size = rocksdb_folder_next_word(&line);
-
-    ret_log->size = 0;
-    if (line.size || !number_parse(number, 10, &ret_log->number))
-        return false;
-    return bytes_equal(kind, BYTES("manifest"))
-               ? !size.size
-               : bytes_equal(kind, BYTES("log")) && number_parse(size, 10, &ret_log->size);
-}
-
-static bool rocksdb_folder_is_log(const struct folder_file *file, struct folder_log *ret_log)
-{
-    if (rocksdb_folder_kind_of(file->name) != FILE_LOG)
-        return false;
-    *ret_log = (struct folder_log){strtoull(file->name, NULL, 10), file->size};
-    return true;
-}
-
-enum error_code folder_unmark_live(const char *folder, struct error *ret_error)
-{
-    char path[PATH_MAX];
-    enum error_code code = rocksdb_folder_path_of(folder, FOLDER_LIVE_NAME, path, ret_error);
-
-    return code ? code : files_remove(path, ret_error);
-}
-
-static void rocksdb_folder_look_for_log(const char *folder, const struct listing *listing,
-                                        struct folder_log live, struct folder_state *state)
-{
-    struct folder_log found = {0};
-
-    if (live.number < state->log_needed_from || state->has_loss)
-        return;
-    for (size_t i = 0; i < listing->count; i++)
-        if (rocksdb_folder_is_log(&listing->files[i], &found) && found.number == live.number) {
-            if (found.size >= live.size)
-                return;
-            break;
-        }
-    state->has_loss = true;
-    error_set(&state->loss, ERROR_CORRUPT,
-              "%s/%06llu.log %s: it held writes that were acknowledged", folder,
-              (unsigned long long)live.number,
-              found.number == live.number ? "was cut short" : "is missing");
-}
-
-/* An older manifest does not know the newer tables, which RocksDB then removes. */
-static void rocksdb_folder_compare_manifest(const char *folder, uint64_t live,
-                                            struct folder_state *state)
-{
-    if (live <= state->manifest || state->has_loss)
-        return;
-    state->has_loss = true;
-    error_set(&state->loss, ERROR_CORRUPT,
-              "%s/CURRENT names MANIFEST-%06llu, which is older than MANIFEST-%06llu, that was in "
-              "use",
-              folder, (unsigned long long)state->manifest, (unsigned long long)live);
-}
-
-/* Each log of LIVE must be there as far as it was on the disk, unless the manifest does without it:
- * RocksDB writes that down, synced, before it removes a log. A damaged LIVE says nothing. */
-static void rocksdb_folder_look_at_live(const char *folder, const struct listing *listing,
-                                        struct folder_state *state)
-{
-    char path[PATH_MAX];
-
-    if (state->was_closed || state->is_new ||
-        rocksdb_folder_path_of(folder, FOLDER_LIVE_NAME, path, NULL) || !files_exists(path))
-        return;
-    struct buffer text;
-    buffer_init(&text);
-    if (!files_read(path, CLOSED_BYTES_MAX, &text, NULL)) {
-        struct bytes rest = buffer_bytes(&text);
-        struct folder_log live;
-
-        for (bool is_open = folder_live_open(&rest); is_open && folder_live_next(&rest, &live);)
-            if (live.size)
-                rocksdb_folder_look_for_log(folder, listing, live, state);
-            else
-                rocksdb_folder_compare_manifest(folder, live.number, state);
-    }
-    buffer_deinit(&text);
+    manifest_add(context, block);
 }
 
 /* A start takes the database as it was before the first change that is torn, and removes the files
@@ -733,22 +571,26 @@ static enum error_code rocksdb_folder_look_at_manifest(const char *folder, const
                                                        struct folder_state *state,
                                                        struct error *ret_error)
 {
-    struct logfile log;
+    struct manifest manifest;
+    char path[PATH_MAX];
+    enum error_code code = rocksdb_folder_path_of(folder, name, path, ret_error);
 
-    logfile_begin(&log, LOGFILE_CHANGES, 0);
-    enum error_code code = rocksdb_folder_read_log(folder, name, &log, ret_error);
+    manifest_begin(&manifest);
+    if (!code)
+        code = files_each_block(path, MANIFEST_BLOCK, rocksdb_folder_add_to_manifest, &manifest,
+                                ret_error);
+    manifest_end(&manifest);
     if (code)
         return code;
-    if (log.has_loss || !log.records)
+    if (manifest.has_loss || !manifest.records)
         return error_set(ret_error, ERROR_CORRUPT, "%s/%s is damaged; restore a backup", folder,
                          name);
-    state->log_needed_from = log.needed_from;
-    if (log.is_broken && !state->was_closed) {
+    if (manifest.is_broken && !state->was_closed) {
         state->has_loss = true;
         error_set(&state->loss, ERROR_CORRUPT,
                   "%s/%s ends within a change at byte %llu; unless a power cut left it so, timers "
                   "are lost",
-                  folder, name, (unsigned long long)log.broken_at);
+                  folder, name, (unsigned long long)manifest.broken_at);
     }
     return ERROR_NONE;
 }
@@ -777,7 +619,6 @@ static enum error_code rocksdb_folder_look_at_current(const char *folder,
     if (!rocksdb_folder_find(listing, name))
         return error_set(ret_error, ERROR_CORRUPT,
                          "%s/CURRENT names %s, which is missing; restore a backup", folder, name);
-    state->manifest = rocksdb_folder_number_of_manifest(name);
     return rocksdb_folder_look_at_manifest(folder, name, state, ret_error);
 }
 
@@ -797,10 +638,6 @@ enum error_code folder_look(const char *folder, struct folder_state *ret_state,
     ret_state->was_closed = !code;
     if (!code || code == ERROR_NOT_FOUND)
         code = rocksdb_folder_look_at_current(folder, &listing, ret_state, ret_error);
-    if (!code)
-        code = rocksdb_folder_look_at_logs(folder, &listing, ret_state, ret_error);
-    if (!code)
-        rocksdb_folder_look_at_live(folder, &listing, ret_state);
     free(listing.files);
     return code;
 }
@@ -813,12 +650,8 @@ void folder_describe(const struct folder_state *state, char *ret_text, size_t si
     else if (state->has_loss)
         snprintf(ret_text, size, "%s; at least %llu changes are lost", state->loss.text,
                  (unsigned long long)state->lost);
-    else if (state->torn_count && !state->torn[0])
+    else if (state->torn_count)
         snprintf(ret_text, size, "the log ended within a write that was not acknowledged");
-    else if (state->torn_count && !state->was_closed)
-        snprintf(ret_text, size,
-                 "%s ends within a write at byte %llu: what lay behind, if anything, is lost",
-                 state->torn, (unsigned long long)state->torn_at);
 }
 
 bool folder_is_there(const char *folder, int lock)

@@ -1,7 +1,6 @@
 /*
  * rocksdb_folder.h - looks at the files of a data folder before RocksDB opens it, for what RocksDB
- * would pass over without a word: files that went, shrank or changed while nothing ran, and a log
- * that is damaged where it was acknowledged.
+ * would pass over without a word: files that went, shrank or changed while nothing ran.
  *
  * The file FOLDER says what the folder is: its format, the log that belongs to it, the cluster that
  * it is of. It is the first file of a new folder, and a start reads it first.
@@ -23,7 +22,6 @@
 #define FOLDER_IDENTITY_NAME "FOLDER"
 #define FOLDER_REACHED_NAME  "REACHED" /* how far the log had come: rocksdb_log.c */
 #define FOLDER_CLOSED_NAME   "CLOSED"
-#define FOLDER_LIVE_NAME     "LIVE"
 #define FOLDER_LOG_NAME      "log" /* the folder of our log */
 #define FOLDER_SPARE_NAME    "log/spare"
 #define FOLDER_DAMAGED_NAME  "damaged" /* tables with damaged blocks, as they were */
@@ -43,15 +41,11 @@ struct folder_state {
     bool has_strangers;              /* files that no version of tickwheeld makes */
     char stranger[FOLDER_NAME_SIZE]; /* name of one of them, cut short */
     bool was_closed;                 /* CLOSED is there and fits */
-    bool has_no_log;     /* and names none of ours: it is a backup, or of format 4 or less */
-    uint64_t bytes;      /* of all its files */
-    uint64_t torn_count; /* logs that end within a record, as a power cut leaves them */
-    uint64_t lost;       /* writes that a damaged log lost */
-    uint64_t torn_at;    /* where the first such log ends */
-    char torn[FOLDER_NAME_SIZE]; /* its name; empty: none */
-    uint64_t manifest;           /* the number of the one in use */
-    uint64_t log_needed_from;    /* logs with lower numbers are not needed any more */
-    bool has_loss;               /* a log is missing or damaged in its midst: the text says which */
+    bool has_no_log;                 /* and names no log: it is a backup */
+    uint64_t bytes;                  /* of all its files */
+    uint64_t torn_count;             /* appends at the end of the log that a power cut tore */
+    uint64_t lost;                   /* writes that a damaged log lost */
+    bool has_loss; /* the log or the manifest is missing or damaged: the text says how */
     struct error loss;
 };
 
@@ -65,9 +59,7 @@ enum error_code folder_write_identity(const char *folder, const struct folder_id
                                       struct error *ret_error);
 
 /* Looks at every file and changes none. ERROR_CORRUPT, with the file's name and what can be done,
- * when a file is missing or differs from the list of the last clean stop. Damage in the middle of a
- * log is told in
- * `ret_state`. */
+ * when a file is missing or differs from the list of the last clean stop. */
 enum error_code folder_look(const char *folder, struct folder_state *ret_state,
                             struct error *ret_error);
 
@@ -79,11 +71,6 @@ enum error_code folder_seal(const char *folder, struct error *ret_error);
 
 /* Removes it. */
 enum error_code folder_unseal(const char *folder, struct error *ret_error);
-
-/* ---- LIVE ---- */
-
-/* Removes LIVE: nothing is known of the logs. */
-enum error_code folder_unmark_live(const char *folder, struct error *ret_error);
 
 /* Whether the database still lies where it was locked: a commit into files that were removed is no
  * commit. The files themselves stay open, and no write to them fails. */
@@ -111,15 +98,5 @@ bool folder_closed_next(struct bytes *text, struct folder_file *ret_file);
 
 /* Checks the head and the sum of a CLOSED and cuts them off. */
 bool folder_closed_open(struct bytes *text);
-
-/* ---- one line of LIVE ---- */
-
-struct folder_log {
-    uint64_t number, size; /* size 0: of the manifest */
-};
-
-/* As above, of LIVE. */
-bool folder_live_next(struct bytes *text, struct folder_log *ret_log);
-bool folder_live_open(struct bytes *text);
 
 #endif

@@ -514,62 +514,6 @@ static void test_live_queue_is_bounded(void **state)
     storage_page_free(&all);
 }
 
-/* ---- a folder of format 4, with RocksDB's own log ---- */
-
-/* Writes a row and the format past the storage, with RocksDB's log, as older versions did. */
-static void live_make_old(struct live_fixture *fixture, const char *live_size)
-{
-    struct rocksdb_store *store = store_of(fixture->storage);
-    rocksdb_writeoptions_t *options = rocksdb_writeoptions_create();
-    struct timer *timer = testing_timer(0, 1, 1001);
-    struct buffer value;
-    char *text = NULL;
-
-    testing_settle(fixture->storage);
-    rocksdb_writeoptions_set_sync(options, 1);
-    buffer_init(&value);
-    record_number_encode(&value, STORE_KEY_FORMAT, 4);
-    rocksdb_put_cf(store->db, options, store->tables[STORE_META], STORE_KEY_FORMAT.data,
-                   STORE_KEY_FORMAT.size, value.data, value.size, &text);
-    assert_null(text);
-    const struct record_key at = record_row_key(0, (struct storage_position){timer->at, 1});
-    const struct store_key key = store_row_key(at);
-    buffer_clear(&value);
-    record_row_encode(&value, at, timer);
-    rocksdb_put_cf(store->db, options, store->tables[STORE_TIMERS], key.data, key.size, value.data,
-                   value.size, &text);
-    assert_null(text);
-    live_kill(fixture);
-    char path[600];
-    files_remove_folder(live_log_of(&fixture->killed, path));
-    snprintf(path, sizeof(path), "%s/" FOLDER_IDENTITY_NAME, fixture->killed.path);
-    assert_int_equal(unlink(path), 0);
-    buffer_clear(&value);
-    buffer_printf(&value, "tickwheel live 1\nlog %s\n", live_size);
-    buffer_printf(&value, "sum %08x\n", checksum_crc32c(0, value.data, value.size));
-    snprintf(path, sizeof(path), "%s/" FOLDER_LIVE_NAME, fixture->killed.path);
-    assert_int_equal(files_write(path, buffer_bytes(&value), NULL), ERROR_NONE);
-    buffer_deinit(&value);
-    rocksdb_writeoptions_destroy(options);
-    timer_free(timer);
-}
-
-static void test_live_taken_over(void **state)
-{
-    struct live_fixture *fixture = *state;
-    char path[600];
-
-    live_make_old(fixture, "4 1");
-    /* What a start that was killed before leaves: a log that the tables do not know. */
-    assert_int_equal(files_make_folder(live_log_of(&fixture->killed, path), NULL), ERROR_NONE);
-    snprintf(path + strlen(path), sizeof(path) - strlen(path), "/chain");
-    assert_int_equal(files_write(path, BYTES("half"), NULL), ERROR_NONE);
-    assert_live_timers(fixture, 1);
-    assert_live_timers(fixture, 1);
-    snprintf(path, sizeof(path), "%s/" FOLDER_LIVE_NAME, fixture->killed.path);
-    assert_int_equal(unlink(path), -1);
-}
-
 /* A folder of format 5 has a log, and the start that raises the format needs its records. */
 static void test_live_raised_with_its_log(void **state)
 {
@@ -595,17 +539,6 @@ static void test_live_raised_with_its_log(void **state)
     buffer_deinit(&value);
 }
 
-/* proves: missing-log */
-static void test_live_old_log_missing(void **state)
-{
-    struct live_fixture *fixture = *state;
-
-    live_make_old(fixture, "999999 1");
-    assert_live_refused(fixture, "999999.log is missing");
-    fixture->options.damage = ROCKSDB_DAMAGE_SKIP;
-    assert_live_timers(fixture, 1);
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, live_set_up, live_tear_down)
 
 int main(void)
@@ -629,9 +562,7 @@ int main(void)
         TEST(test_live_applied_in_order),
         TEST(test_live_killed_between_two_writes),
         TEST(test_live_queue_is_bounded),
-        TEST(test_live_taken_over),
         TEST(test_live_raised_with_its_log),
-        TEST(test_live_old_log_missing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,7 +13,7 @@ enum {
     MEMTABLE_COUNT = 4,
     SMALL_MEMTABLE_BYTES = 4 << 20,
     MEMTABLES_BYTES_MAX = 256 << 20,
-    FORMAT_WITH_LOG = 5,
+    FORMAT_OLDEST = 5, /* the first one with a log of ours */
     BLOCK_BYTES = 8 << 10,
     FILE_BYTES = 64 << 20,
     YOUNG_TABLES = 6,       /* of the first level, merged into the next together */
@@ -25,9 +25,7 @@ enum {
     BACKGROUND_JOBS = 4, /* one flushes, three merge: young tables do not wait for a deep merge */
     TABLES_MENDED_MAX = 64, /* of tables, by one start */
     FILTER_BITS = 10,
-    LOG_TO_THE_DAMAGE = 2,     /* kPointInTimeRecovery: the end of a log may be torn */
-    LOG_AROUND_THE_DAMAGE = 3, /* kSkipAnyCorruptedRecords */
-    NAME_HASH_SIZE = 8,        /* at the front of a name's key */
+    NAME_HASH_SIZE = 8, /* at the front of a name's key */
     EVENT_LOG_BYTES = 1 << 20,
     EVENT_LOG_COUNT = 3,
     EVENT_LOG_FATAL = 4,
@@ -172,8 +170,6 @@ static rocksdb_options_t *rocksdb_open_database_options(const struct rocksdb_sto
     if (!options)
         return NULL;
     rocksdb_options_set_create_if_missing(options, 1);
-    rocksdb_options_set_wal_recovery_mode(options, store->folder_state.lost ? LOG_AROUND_THE_DAMAGE
-                                                                            : LOG_TO_THE_DAMAGE);
     rocksdb_options_set_create_missing_column_families(options, 1);
     /* All tables flush together, with the mark in one of them that says how far of the log they
      * hold. The log keeps about what the memtables hold, so their limit is its limit, too. */
@@ -374,7 +370,7 @@ static enum error_code rocksdb_open_adopt_partitions(struct rocksdb_store *store
 }
 
 /* The folder of an older version: from now on that one refuses it, for it could not read all of it.
- * RocksDB has brought the content of its own log into files when it opened. */
+ */
 static enum error_code rocksdb_open_raise_format(struct rocksdb_store *store,
                                                  struct error *ret_error)
 {
@@ -401,6 +397,12 @@ static enum error_code rocksdb_open_check_format(struct rocksdb_store *store,
         return error_set(ret_error, ERROR_INVALID,
                          "%s was made by a newer version: its format is %llu, ours %d",
                          store->folder, (unsigned long long)store->format, RECORD_FORMAT);
+    if (store->format < FORMAT_OLDEST)
+        return error_set(ret_error, ERROR_INVALID,
+                         "%.200s was made by a version before 0.2: its format is %llu, the oldest "
+                         "that is read is %d. Run `tickwheel export` with the version that made "
+                         "it, and `tickwheel import` with this one and a new folder",
+                         store->folder, (unsigned long long)store->format, FORMAT_OLDEST);
     uint64_t partitions, corrupt;
     if ((code = rocksdb_open_load_number(store, STORE_KEY_PARTITIONS, &partitions, ret_error)) ||
         (code = rocksdb_open_load_number(store, STORE_KEY_CORRUPT, &corrupt, ret_error)))
@@ -534,9 +536,7 @@ enum error_code store_open_database(struct rocksdb_store *store, struct error *r
     if (!code)
         code = rocksdb_open_check_format(store, ret_error);
     const bool may_raise = !store->is_reader && !store->is_looking;
-    if (!code && may_raise && store->format < FORMAT_WITH_LOG)
-        code = rocksdb_open_raise_format(store, ret_error); /* it makes the log */
-    if (!code && store->format >= FORMAT_WITH_LOG)
+    if (!code)
         code = store_log_follow(store, ret_error);
     if (!code && may_raise && store->format < RECORD_FORMAT)
         code = rocksdb_open_raise_format(store, ret_error);
@@ -624,18 +624,23 @@ static bool rocksdb_open_store_init(struct rocksdb_store *store,
            store->folder;
 }
 
+/* Opens the database to read, and closes it: its format is one that this version takes. */
+static enum error_code rocksdb_open_look(struct rocksdb_store *store, struct error *ret_error)
+{
+    store->is_looking = true;
+    const enum error_code code = rocksdb_open_first(store, ret_error);
+    store_close_database(store);
+    store->is_looking = false;
+    return code;
+}
+
 /* A backup gets its log, which begins behind its tables, before anything else in it changes: a
  * start that is killed meanwhile leaves the backup. */
 static enum error_code rocksdb_open_begin_log(struct rocksdb_store *store, struct error *ret_error)
 {
-    store->is_looking = true;
-    enum error_code code = rocksdb_open_first(store, ret_error);
-    store_close_database(store);
-    store->is_looking = false;
-    const uint64_t begin = store->applied + 1;
-    if (!code && store->format >= FORMAT_WITH_LOG)
-        code = store_log_begin(store, begin, ret_error);
-    return code;
+    const enum error_code code = rocksdb_open_look(store, ret_error);
+
+    return code ? code : store_log_begin(store, store->applied + 1, ret_error);
 }
 
 /* A database that has no FOLDER and no table of ours is that of another program: an open would add
@@ -742,6 +747,9 @@ static enum error_code rocksdb_open_prepare_folder(struct rocksdb_store *store,
                          state->loss.text);
     if (!code)
         code = rocksdb_open_prepare_disk(store, ret_error);
+    /* Opened to write, the database of an old version would lose its log. */
+    if (!code && !store->identity.is_known && !state->is_new && !state->has_no_log)
+        code = rocksdb_open_look(store, ret_error);
     if (!code)
         code = rocksdb_open_take_folder(store, ret_error);
     if (!code && state->has_no_log)
@@ -830,8 +838,6 @@ enum error_code rocksdb_storage_open(const struct rocksdb_options *options,
             code = rocksdb_open_renew_log(store, ret_error);
         if (!code)
             code = store_follow_join(store, ret_error);
-        if (!code) /* of the log of an older version */
-            code = folder_unmark_live(store->folder, ret_error);
         if (!code)
             code = store_queue_start(store, ret_error);
         if (code)

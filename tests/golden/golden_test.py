@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Upgrades: a data folder that an older version made is opened by the daemon of today. It is fine in the
-eyes of --check, every timer is there with the fields it had, and those that are due are handed out.
+eyes of --check, every timer is there with the fields it had, and those that are due are handed out. A
+folder of a version before 0.2 is refused, and nothing in it changes.
 
 Golden folders are made by make.py, one for each format, and never changed.
 """
@@ -19,7 +20,16 @@ import harness
 
 
 def goldens():
-    return sorted(name[:-7] for name in os.listdir(HERE) if name.startswith("format-"))
+    """Those that this version reads."""
+    return sorted(name[:-7] for name in os.listdir(HERE) if name.startswith("format-") and name != "format-4.tar.gz")
+
+
+def contents(folder):
+    found = {}
+    for name in os.listdir(folder):
+        with open(os.path.join(folder, name), "rb") as file:
+            found[name] = file.read()
+    return found
 
 
 def check(folder):
@@ -29,16 +39,20 @@ def check(folder):
 
 
 class GoldenTest(unittest.TestCase):
-    def open(self, name):
+    def unpack(self, name):
         room = tempfile.TemporaryDirectory(prefix="tickwheel-golden-")
         self.addCleanup(room.cleanup)
         with tarfile.open(os.path.join(HERE, name + ".tar.gz")) as archive:
             archive.extractall(room.name)
-        told = os.path.join(room.name, "told.json")
+        return room.name
+
+    def open(self, name):
+        folder = self.unpack(name)
+        told = os.path.join(folder, "told.json")
         with open(told, encoding="utf-8") as file:
             golden = json.load(file)
         os.remove(told)
-        return golden, room.name
+        return golden, folder
 
     def assert_timers(self, daemon, timers):
         for kind, was in timers.items():
@@ -68,8 +82,22 @@ class GoldenTest(unittest.TestCase):
         self.assertEqual(found, wanted)
         self.assertEqual(daemon.call("POST", "/v1/queues/golden/ack", {"receipts": receipts})[0], 200)
 
+    def test_too_old(self):
+        folder = self.unpack("format-4")
+        before = contents(folder)
+        code, text = check(folder)
+        self.assertEqual(code, 2, text)
+        self.assertIn("its format is 4", text)
+        for _ in range(2):
+            done = subprocess.run([harness.find("tickwheeld"), "--data-folder", folder],
+                                  env={}, check=False, capture_output=True, text=True, timeout=60)
+            self.assertNotEqual(done.returncode, 0)
+            self.assertIn("was made by a version before 0.2: its format is 4, the oldest that is read is 5. Run "
+                          "`tickwheel export` with the version that made it", done.stdout + done.stderr)
+        self.assertEqual(contents(folder), before)
+
     def test_all(self):
-        self.assertIn("format-1", goldens())
+        self.assertIn("format-5", goldens())
         for name in goldens():
             with self.subTest(name):
                 golden, folder = self.open(name)

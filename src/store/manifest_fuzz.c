@@ -1,8 +1,8 @@
-/* Goal: no bytes make the look through a log read out of bounds, and what it says holds together.
- * Method: the input is a log, handed over in blocks; half of the time its first parts get a sum
- * that fits, so that what lies behind is reached. */
+/* Goal: no bytes make the look through a manifest read out of bounds, and what it says holds
+ * together. Method: the input is a manifest, handed over in blocks; half of the time its first
+ * parts get a sum that fits, so that what lies behind is reached. */
 #include "base/checksum.h"
-#include "store/logfile.h"
+#include "store/manifest.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -35,14 +35,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     memcpy(copy, data + 1, size - 1);
     if (data[0] & 1)
         make_sums_fit(copy, size - 1);
-    struct logfile log;
-    logfile_begin(&log, data[0] & 2 ? LOGFILE_CHANGES : LOGFILE_WRITES, data[0] & 4 ? 9 : 0);
-    for (size_t at = 0; at < size - 1; at += LOGFILE_BLOCK)
-        logfile_add(&log, (struct bytes){copy + at, size - 1 - at < LOGFILE_BLOCK ? size - 1 - at
-                                                                                  : LOGFILE_BLOCK});
-    logfile_end(&log);
-    assert(!log.has_loss || log.is_broken);
-    assert(!log.is_broken || log.broken_at < size);
+    struct manifest manifest;
+    manifest_begin(&manifest);
+    for (size_t at = 0; at < size - 1; at += MANIFEST_BLOCK)
+        manifest_add(&manifest,
+                     (struct bytes){copy + at, size - 1 - at < MANIFEST_BLOCK ? size - 1 - at
+                                                                              : MANIFEST_BLOCK});
+    manifest_end(&manifest);
+    assert(!manifest.has_loss || manifest.is_broken);
+    assert(!manifest.is_broken || manifest.broken_at < size);
     free(copy);
     return 0;
 }
