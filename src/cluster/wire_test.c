@@ -15,31 +15,32 @@
 static const struct command no_command = {
     {NULL, NULL}, /* link: the holder's */
     COMMAND_CREATE,
-    0,                                                   /* partition */
-    {{0}, 0, 0},                                         /* id */
-    {NULL, 0},                                           /* name */
-    {NULL, 0},                                           /* labels */
-    {NULL, 0},                                           /* tenant */
-    {0},                                                 /* not_before */
-    0,                                                   /* if_version */
-    false,                                               /* must_exist */
-    NULL,                                                /* timers */
-    NULL,                                                /* results: answered */
-    0,                                                   /* timer_count */
-    0,                                                   /* tenant_pending_max */
-    0,                                                   /* patch_fields */
-    NULL,                                                /* patch */
-    COMMAND_CREATE,                                      /* each */
-    NULL,                                                /* events */
-    0,                                                   /* event_count */
-    NULL,                                                /* forecast */
-    NULL,                                                /* survey */
-    NULL,                                                /* work */
-    {0, STORAGE_SCAN_LIVE, {{0}, 0}, {{0}, 0}, 0, 0, 0}, /* scan; its partition is the command's */
-    ERROR_NONE,                                          /* answered, as all down to explained */
-    NULL,                                                /* timer */
-    {NULL, 0, {{0}, 0}},                                 /* page */
-    {0, 0},                                              /* completed */
+    0,              /* partition */
+    {{0}, 0, 0},    /* id */
+    {NULL, 0},      /* name */
+    {NULL, 0},      /* labels */
+    {NULL, 0},      /* tenant */
+    {0},            /* not_before */
+    0,              /* if_version */
+    false,          /* must_exist */
+    NULL,           /* timers */
+    NULL,           /* results: answered */
+    0,              /* timer_count */
+    0,              /* tenant_pending_max */
+    0,              /* patch_fields */
+    NULL,           /* patch */
+    COMMAND_CREATE, /* each */
+    NULL,           /* events */
+    0,              /* event_count */
+    NULL,           /* forecast */
+    NULL,           /* survey */
+    NULL,           /* work */
+    /* scan: its partition is the command's, and the tenant, labels and looks are the engine's */
+    {0, STORAGE_SCAN_LIVE, {{0}, 0}, {{0}, 0}, 0, 0, 0, 0, {0}, {0}},
+    ERROR_NONE,             /* answered, as all down to explained */
+    NULL,                   /* timer */
+    {NULL, 0, 0, {{0}, 0}}, /* page */
+    {0, 0},                 /* completed */
     {PLACE_FINAL, {0}, 0, 0, false, {0}, WAIT_ROOM, {0}, 0, 0, {0}, {0, {0}}, {{0}, {0}, 0, {0}}},
     0, /* pending_: the engine's own, as all behind it */
     0,
@@ -202,7 +203,10 @@ static void random_questions(struct random *random, struct sample *sample)
                                               {{random_next(random)}, random_next(random)},
                                               1 + random_below(random, 1000),
                                               random_next(random),
-                                              random_next(random)};
+                                              random_next(random),
+                                              0,
+                                              {0},
+                                              {0}};
     sample->forecast = (struct forecast){.from = {random_next(random)},
                                          .unit_ms = 1 + random_below(random, 1000),
                                          .count = UNITS,
@@ -797,7 +801,7 @@ static void random_answer(struct random *random, struct command *command,
     random_counts(random, command);
     if (command->kind == COMMAND_LIST)
         command->page = (struct storage_page){
-            timers, random_below(random, ITEMS + 1), {random_wall(random), random_next(random)}};
+            timers, random_below(random, ITEMS + 1), 0, {random_wall(random), random_next(random)}};
     if (command->kind == COMMAND_SURVEY)
         random_survey(random, command->survey, timers);
     if (command->kind == COMMAND_LEASE)
@@ -918,7 +922,7 @@ static void test_answers_that_do_not_fit(void **state)
     assert_non_null(payload);
     struct timer *large = timer_alloc(&(struct timer_texts){.payload = {payload, size}});
     assert_non_null(large);
-    list.page = (struct storage_page){(struct timer *[]){large, large}, 2, {{0}, 0}};
+    list.page = (struct storage_page){(struct timer *[]){large, large}, 2, 0, {{0}, 0}};
     answer_message(&buffer, &answered, &list);
     assert_true(takes_answer(&buffer, &list, &again, &held));
     assert_true(again.fate == WIRE_FAILED && again.error == ERROR_OVERLOADED);

@@ -262,6 +262,13 @@ bool commands_scan(struct engine *engine, struct command *command)
     read->kind = ENGINE_READ_SCAN;
     read->scan = command->scan;
     read->scan.partition = engine->options.partition;
+    read->scan.tenant = command->tenant;
+    if (!read->scan.looks_max)
+        read->scan.looks_max = SCAN_LOOKS;
+    if (command->kind == COMMAND_COMPLETE) {
+        read->scan.labels = command->labels;
+        read->goes_on = true;
+    }
     read->command_ = command;
     effects_read(engine, read);
     return true;
@@ -523,7 +530,7 @@ void commands_looked_up(struct engine *engine, struct engine_read *read)
     }
 }
 
-/* The storage knows neither the tenant that asks nor which timers are being delivered. */
+/* The storage does not know which timers are being delivered. */
 static void commands_listed(struct engine *engine, struct engine_read *read)
 {
     struct storage_page *page = &read->page;
@@ -535,7 +542,7 @@ static void commands_listed(struct engine *engine, struct engine_read *read)
         struct timer *shown = page->timers[i];
         const struct entry *entry = entries_find(engine->entries, shown->id.serial);
 
-        if (!tenant_owns(read->command_, shown) || name_is_claim(shown) ||
+        if (name_is_claim(shown) ||
             (storage_is_dead_letter(shown) && !dead_is_kept(engine, shown))) {
             timer_free(shown);
             continue;

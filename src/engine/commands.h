@@ -19,6 +19,9 @@
 #include "engine/entries.h"
 #include "engine/lookup.h"
 
+/* The most rows that one read of a command's scan looks at, of all tenants. */
+enum { SCAN_LOOKS = 4096 };
+
 struct commands {
     struct list parts; /* commands of its own, each a part of a client's */
     struct turns
@@ -62,7 +65,8 @@ void commands_step(struct engine *engine, struct command *command, enum lookup_s
 /* The command visits its timer, `command->id`: now, or when it is found and settled. */
 void commands_visit(struct engine *engine, struct command *command);
 
-/* Reads the next rows of the command's own scan. Returns false if out of memory. */
+/* Reads the next rows of the command's own scan: those of its tenant, with its labels. Returns
+ * false if out of memory. */
 bool commands_scan(struct engine *engine, struct command *command);
 
 /* create.c */

@@ -11,7 +11,6 @@
 #include "engine/engine_core.h"
 #include "engine/tenant.h"
 #include "engine/watermark.h"
-#include "timer/labels.h"
 #include "timer/tenant.h"
 #include "timer/timer.h"
 
@@ -21,7 +20,7 @@
 enum {
     COMPLETED_AT_ONCE = 256, /* watchers in a page, each a part; at most scan_rows_max */
     EVENTS_AT_ONCE = 512,    /* of a command's events, each a part */
-    SWEPT_AT_ONCE = 1024,    /* rows of a page that are looked at for their labels; likewise */
+    SWEPT_AT_ONCE = 1024,    /* timers of a page that have the labels; likewise */
     SWEPT_BYTES = 1 << 20,   /* and their memory */
     SWEEPS_AT_ONCE = 8,      /* pages of them, each of another tenant */
 };
@@ -332,15 +331,11 @@ static bool complete_is_meant(const struct engine *engine, const struct command 
                               const struct timer *timer)
 {
     assert(!timer_is_final(timer->state));
-    assert(command->labels.size > 0);
-    if (!tenant_owns(command, timer))
-        return false;
+    assert(command->labels.size > 0 && tenant_owns(command, timer));
     if (complete_is_done(engine, command, timer))
         return false;
-    if (command->each == COMMAND_PATCH && command->patch_fields & PATCH_DUE &&
-        complete_is_patched(timer, command->patch, command->patch_fields))
-        return false;
-    return labels_have_all(timer->texts.labels, command->labels);
+    return command->each != COMMAND_PATCH || !(command->patch_fields & PATCH_DUE) ||
+           !complete_is_patched(timer, command->patch, command->patch_fields);
 }
 
 void complete_swept(struct engine *engine, struct engine_read *read)

@@ -268,6 +268,16 @@ void engine_read_perform(struct engine_read *read, struct storage *storage)
     }
 }
 
+bool engine_read_is_repeated(struct engine_read *read)
+{
+    if (read->result || read->page.count || !read->goes_on ||
+        !storage_position_before(read->page.next, read->scan.to))
+        return false;
+    read->scan.from = read->page.next;
+    storage_page_free(&read->page);
+    return true;
+}
+
 struct delivery *engine_take_delivery(struct engine *engine)
 {
     struct list *link = list_pop(&engine->effects->deliveries);

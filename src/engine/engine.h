@@ -144,6 +144,7 @@ struct engine_read {
     enum engine_read_kind kind;
     struct timer_id id;
     struct storage_scan scan;
+    bool goes_on; /* an empty page serves nobody: the reader may go on to the next one */
     struct storage_lookup lookup;
     /* Filled in by the reader; the engine takes them. */
     enum error_code result;
@@ -157,6 +158,10 @@ struct engine_read {
 
 /* Does what a read asks for. */
 void engine_read_perform(struct engine_read *read, struct storage *storage);
+
+/* Returns true if the read returned an empty page that is not the last, and is worth performing
+ * again, from where the page ended, before it goes back to the engine. */
+bool engine_read_is_repeated(struct engine_read *read);
 
 uint16_t engine_read_partition(const struct engine_read *read);
 

@@ -24,6 +24,7 @@ static void forecast_next_page(struct engine *engine, struct command *command)
     assert(storage_position_before(command->scan.from, command->scan.to));
     assert(forecast->rows < forecast->rows_max);
     command->scan.rows_max = rows_left < PAGE_ROWS ? (size_t)rows_left : PAGE_ROWS;
+    command->scan.looks_max = rows_left < SCAN_LOOKS ? (size_t)rows_left : SCAN_LOOKS;
     if (!commands_scan(engine, command))
         commands_reply(engine, command, ERROR_NO_MEMORY, NULL);
 }
@@ -102,11 +103,7 @@ static void forecast_count_row(const struct engine *engine, const struct command
 {
     struct forecast *forecast = command->forecast;
 
-    assert(!timer_is_final(timer->state));
-    assert(forecast->rows <= forecast->rows_max);
-    forecast->rows++;
-    if (!tenant_owns(command, timer))
-        return;
+    assert(!timer_is_final(timer->state) && tenant_owns(command, timer));
     forecast->rows_own++;
     if (timer->state == TIMER_PAUSED || forecast_is_held(engine, timer))
         return;
@@ -125,6 +122,8 @@ void forecast_read(struct engine *engine, struct engine_read *read)
         commands_reply(engine, command, read->result, NULL);
         return;
     }
+    forecast->rows += read->page.looked;
+    assert(forecast->rows <= forecast->rows_max);
     for (size_t i = 0; i < read->page.count; i++)
         forecast_count_row(engine, command, read->page.timers[i]);
     command->scan.from = read->page.next;

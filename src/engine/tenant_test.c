@@ -4,6 +4,7 @@
  * one engine, every kind of command; and random lives beside a count of our own, with a storage
  * that fails now and then.
  */
+#include "engine/commands.h"
 #include "engine/engine_testing.h"
 
 #include "base/random.h"
@@ -174,6 +175,44 @@ static void test_many_at_once(void **state)
             fixture_carry_out(&fixture);
             bed_deinit_counted(&fixture, &tenant_counts);
         }
+}
+
+/* Goal: a call by labels does not return to the engine for pages of other tenants' timers. Method:
+ * more timers of a rival than one page looks at, and the reads of one call. */
+static void test_pages_of_others(void **state)
+{
+    (void)state;
+    struct tenant_counts tenant_counts;
+    struct engine_fixture fixture;
+    bed_init_counted(&fixture, &tenant_counts);
+    const struct timer_texts texts = {.target = BYTES("queue:q"), .tenant = BYTES("rival")};
+    for (int i = 0; i <= SCAN_LOOKS; i++) {
+        struct timer *timer = timer_alloc(&texts);
+        struct command_created created;
+        struct command create = {
+            .kind = COMMAND_CREATE, .timers = &timer, .results = &created, .timer_count = 1};
+
+        timer->due = (struct wall){START.ms + 2 * HOUR_MS};
+        fixture_command(&fixture, &create);
+    }
+    tenant_make(&fixture, 0, COMMAND_CREATE, 3 * HOUR_MS, 0, "queue:q");
+    struct command cancel = {.kind = COMMAND_COMPLETE,
+                             .each = COMMAND_CANCEL,
+                             .tenant = BYTES("shop"),
+                             .labels = BYTES("{\"team\":\"a\"}")};
+    turn_submit(fixture.engine, fixture.now, &cancel);
+    struct engine_read *read = engine_take_read(fixture.engine);
+    assert_non_null(read);
+    engine_read_perform(read, fixture.storage);
+    assert_int_equal(read->page.looked, SCAN_LOOKS);
+    assert_true(engine_read_is_repeated(read));
+    engine_read_perform(read, fixture.storage);
+    assert_int_equal(read->page.count, 1);
+    assert_false(engine_read_is_repeated(read));
+    turn_read_done(fixture.engine, fixture.now, read);
+    fixture_carry_out(&fixture);
+    assert_int_equal(cancel.completed.changed, 1);
+    bed_deinit_counted(&fixture, &tenant_counts);
 }
 
 static struct delivery *tenant_pull(struct engine_fixture *fixture, size_t tenant)
@@ -372,9 +411,13 @@ static void test_at_the_limit_and_beyond(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ids_and_keys),    cmocka_unit_test(test_many_at_once),
-        cmocka_unit_test(test_queues),          cmocka_unit_test(test_names_that_others_have),
-        cmocka_unit_test(test_exactly_so_many), cmocka_unit_test(test_at_the_limit_and_beyond),
+        cmocka_unit_test(test_ids_and_keys),
+        cmocka_unit_test(test_many_at_once),
+        cmocka_unit_test(test_pages_of_others),
+        cmocka_unit_test(test_queues),
+        cmocka_unit_test(test_names_that_others_have),
+        cmocka_unit_test(test_exactly_so_many),
+        cmocka_unit_test(test_at_the_limit_and_beyond),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

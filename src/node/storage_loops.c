@@ -300,12 +300,15 @@ static void read_queue_count(struct read_queue *queue, uint64_t tenant, struct i
         queue->used_ns[i] /= 2;
 }
 
-/* NULL does nothing. */
-static void read_perform(struct node *node, struct engine_read *read, struct list *done)
+/* A read that is repeated goes back to the queue: others may come before it. */
+static void read_perform(struct node *node, struct read_queue *queue, struct engine_read *read,
+                         struct list *done)
 {
-    if (!read)
-        return;
     engine_read_perform(read, node->storage);
+    if (engine_read_is_repeated(read)) {
+        read_queue_add(queue, read);
+        return;
+    }
     if (read->result == ERROR_IO) {
         note_failure(node, &read->error);
         storage_health_read_failed(node);
@@ -323,15 +326,17 @@ static void read_some(struct node *node, struct read_queue *queue)
 
     list_init(&done);
     for (int i = 0; i < READS_POSTED_MAX && !turns_is_empty(&queue->finds); i++)
-        read_perform(node, read_of(turns_pop(&queue->finds)), &done);
+        read_perform(node, queue, read_of(turns_pop(&queue->finds)), &done);
     post_reads(node, &done);
     if ((link = list_pop(&queue->own_scans)))
-        read_perform(node, list_item(link, struct engine_read, link), &done);
+        read_perform(node, queue, list_item(link, struct engine_read, link), &done);
     const struct instant began = instant_now();
     struct engine_read *scan = read_queue_take_scan(queue);
     if (scan) {
-        read_perform(node, scan, &done);
-        read_queue_count(queue, scan->tenant, began);
+        const uint64_t tenant = scan->tenant;
+
+        read_perform(node, queue, scan, &done);
+        read_queue_count(queue, tenant, began);
     }
     post_reads(node, &done);
 }

@@ -1,6 +1,8 @@
 /* page.c - fills the page of a scan, within its limits. */
 #include "store/page.h"
 
+#include "timer/labels.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
@@ -18,24 +20,43 @@ static bool page_reserve_one(struct page_builder *builder)
     return true;
 }
 
+/* Whether the scan passes over the timer for its state. */
+static bool page_is_over(const struct page_builder *builder, const struct timer *view)
+{
+    return timer_is_final(view->state) &&
+           (builder->scan->kind == STORAGE_SCAN_LIVE ||
+            (view->ended.ms < builder->over_before.ms && !storage_is_dead_letter(view)));
+}
+
+/* Whether the scan asks for the timers of its tenant, with its labels. */
+static bool page_is_wanted(const struct storage_scan *scan, const struct timer *view)
+{
+    return !scan->looks_max || (bytes_equal(view->texts.tenant, scan->tenant) &&
+                                labels_have_all(view->texts.labels, scan->labels));
+}
+
 enum error_code page_builder_add(struct page_builder *builder, struct record_key key,
                                  struct bytes value)
 {
+    const struct storage_scan *scan = builder->scan;
     struct timer view;
     enum error_code code = record_row_decode(key, value, &view, NULL);
 
     assert(!page_builder_is_full(builder));
     if (code)
         return code;
-    if (timer_is_final(view.state) &&
-        (builder->scan->kind == STORAGE_SCAN_LIVE ||
-         (view.ended.ms < builder->over_before.ms && !storage_is_dead_letter(&view))))
+    const bool is_over = page_is_over(builder, &view);
+    builder->last = record_row_position(key);
+    builder->page.looked += !is_over;
+    if (is_over || !page_is_wanted(scan, &view)) {
+        builder->bytes += scan->looks_max ? value.size : 0;
         return ERROR_NONE;
+    }
     struct timer *timer = page_reserve_one(builder) ? timer_copy(&view, &view.texts) : NULL;
     if (!timer)
         return ERROR_NO_MEMORY;
     builder->page.timers[builder->page.count++] = timer;
-    builder->bytes += timer->footprint + builder->scan->row_bytes;
+    builder->bytes += timer->footprint + scan->row_bytes;
     return ERROR_NONE;
 }
 
@@ -48,13 +69,8 @@ static struct storage_position page_position_after(struct storage_position posit
 
 void page_builder_finish(struct page_builder *builder, struct storage_page *ret_page)
 {
-    builder->page.next = builder->scan->to;
-    if (page_builder_is_full(builder)) {
-        const struct timer *last = builder->page.timers[builder->page.count - 1];
-
-        builder->page.next =
-            page_position_after((struct storage_position){last->at, last->id.serial});
-    }
+    builder->page.next =
+        page_builder_is_full(builder) ? page_position_after(builder->last) : builder->scan->to;
     *ret_page = builder->page;
 }
 

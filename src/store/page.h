@@ -13,6 +13,7 @@ struct page_builder {
     const struct storage_scan *scan;
     struct storage_page page;
     size_t capacity, bytes;
+    struct storage_position last; /* of the rows looked at */
     struct wall over_before; /* timers that ended before it are skipped, but for dead letters */
 };
 
@@ -30,8 +31,11 @@ enum error_code page_builder_add(struct page_builder *builder, struct record_key
 /* The limits of the scan are reached: add no more. */
 static inline bool page_builder_is_full(const struct page_builder *builder)
 {
-    return builder->page.count >= builder->scan->rows_max ||
-           (builder->page.count && builder->bytes >= builder->scan->bytes_max);
+    const struct storage_scan *scan = builder->scan;
+    const struct storage_page *page = &builder->page;
+
+    return page->count >= scan->rows_max || (scan->looks_max && page->looked >= scan->looks_max) ||
+           (builder->bytes && builder->bytes >= scan->bytes_max);
 }
 
 /* Hands out the page. When it is full the scan goes on right after its last row. */

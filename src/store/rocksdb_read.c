@@ -118,7 +118,7 @@ static rocksdb_readoptions_t *rocksdb_read_scan_options(const struct storage_sca
     rocksdb_readoptions_t *options = rocksdb_readoptions_create();
 
     rocksdb_readoptions_set_iterate_upper_bound(options, end->data, end->size);
-    if (scan->rows_max >= BIG_SCAN_ROWS) {
+    if (scan->rows_max >= BIG_SCAN_ROWS || scan->looks_max >= BIG_SCAN_ROWS) {
         rocksdb_readoptions_set_readahead_size(options, READAHEAD_BYTES);
         rocksdb_readoptions_set_fill_cache(options, 0);
     }

@@ -122,11 +122,17 @@ struct storage_scan {
     size_t rows_max;              /* the most rows of the page (1 ..) */
     size_t bytes_max;             /* stop after the row with which the footprints reach this sum */
     size_t row_bytes;             /* added to each row's footprint: what its reader takes for it */
+    /* With looks_max, the scan returns only timers of `tenant` that have all `labels`, which stay
+     * valid until it returns. The page ends after that many rows of the kind, of all tenants. The
+     * sizes of rows that it passes over count towards bytes_max. 0: the timers of all tenants. */
+    size_t looks_max;
+    struct bytes tenant, labels;
 };
 
 struct storage_page {
     struct timer **timers; /* in order of position; array and timers are the caller's */
     size_t count;
+    size_t looked;                /* rows of the kind that were read, of all tenants */
     struct storage_position next; /* where to go on; scan.to when the range is finished */
 };
 

@@ -332,6 +332,61 @@ static void test_scan_bytes(void **state)
     storage_page_free(&page);
 }
 
+/* Goal: a scan for a tenant returns its timers that have the labels, and each of its pages has a
+ * bound on the rows that it passes over, in number and in bytes. Method: a row of one tenant among
+ * nine of another, some over, in pages of each size. */
+static void test_scan_of_a_tenant(void **state)
+{
+    enum { ROWS = 40, STEP = 10 };
+    struct storage_fixture *fixture = *state;
+
+    for (uint64_t i = 0; i < ROWS; i++) {
+        const bool is_own = i % STEP == 3;
+        const struct timer_texts texts = {
+            .target = BYTES("queue:jobs"),
+            .tenant = bytes_of(is_own ? "shop" : "rival"),
+            .labels = bytes_of(i < ROWS / 2 ? "{\"a\":\"b\",\"n\":\"1\"}" : "{\"n\":\"1\"}"),
+        };
+        struct timer *timer = timer_alloc(&texts);
+
+        timer->id = (struct timer_id){{100 + i / 3}, 0, i + 1};
+        timer->due = timer->at = timer->id.first;
+        timer->version = 1;
+        testing_write(fixture->storage, timer, 0, no_meta);
+        timer_free(timer);
+    }
+    for (size_t looks_max = 1; looks_max <= ROWS + 1; looks_max++) {
+        struct storage_scan scan = {
+            .to = {{200}, 0}, .rows_max = ROWS, .bytes_max = SIZE_MAX, .looks_max = looks_max};
+        size_t found = 0, looked = 0, pages = 0;
+
+        scan.tenant = BYTES("shop");
+        scan.labels = BYTES("{\"a\":\"b\"}");
+        while (storage_position_before(scan.from, scan.to)) {
+            struct storage_page page;
+
+            assert_int_equal(storage_scan(fixture->storage, &scan, &page, NULL), ERROR_NONE);
+            assert_in_range(page.looked, 0, looks_max);
+            for (size_t i = 0; i < page.count; i++)
+                assert_int_equal(page.timers[i]->id.serial, 1 + 3 + STEP * found++);
+            looked += page.looked;
+            pages++;
+            scan.from = page.next;
+            storage_page_free(&page);
+        }
+        assert_int_equal(found, ROWS / 2 / STEP);
+        assert_int_equal(looked, ROWS);
+        assert_int_equal(pages, ROWS / looks_max + 1);
+    }
+    struct storage_scan scan = {
+        .to = {{200}, 0}, .rows_max = ROWS, .bytes_max = 200, .looks_max = ROWS};
+    struct storage_page page;
+    assert_int_equal(storage_scan(fixture->storage, &scan, &page, NULL), ERROR_NONE);
+    assert_int_equal(page.count, 0); /* of the tenant without a name */
+    assert_in_range(page.looked, 1, ROWS / 2);
+    storage_page_free(&page);
+}
+
 static void test_partitions(void **state)
 {
     struct storage_fixture *fixture = *state;
@@ -571,23 +626,12 @@ static void test_stats(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        BOTH(test_empty),
-        BOTH(test_create_and_replace),
-        BOTH(test_move),
-        BOTH(test_end),
-        BOTH(test_create_elsewhere),
-        BOTH(test_scan_pages),
-        BOTH(test_scan_range),
-        BOTH(test_scan_bytes),
-        BOTH(test_partitions),
-        BOTH(test_redriven),
-        BOTH(test_meta),
-        BOTH(test_trim),
-        BOTH(test_trim_within_commit),
-        BOTH(test_damage_scanned),
-        BOTH(test_damage_found),
-        BOTH(test_damage_of_state),
-        BOTH(test_stats),
+        BOTH(test_empty),        BOTH(test_create_and_replace), BOTH(test_move),
+        BOTH(test_end),          BOTH(test_create_elsewhere),   BOTH(test_scan_pages),
+        BOTH(test_scan_range),   BOTH(test_scan_bytes),         BOTH(test_scan_of_a_tenant),
+        BOTH(test_partitions),   BOTH(test_redriven),           BOTH(test_meta),
+        BOTH(test_trim),         BOTH(test_trim_within_commit), BOTH(test_damage_scanned),
+        BOTH(test_damage_found), BOTH(test_damage_of_state),    BOTH(test_stats),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

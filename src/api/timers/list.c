@@ -274,7 +274,7 @@ static void list_part_done(struct node_request *request)
 }
 
 /* The number of rows to read from each partition. More than its fair share, because the page ends
- * where the first partition stopped; with a filter still more, as most rows may not pass it. */
+ * where the first partition stopped; with a filter still more, as most may not pass it. */
 static size_t rows_max(const struct list_query *query, uint16_t part_count, bool has_filter)
 {
     size_t rows = query->limit * 2 / part_count + ROWS_MIN;
@@ -301,11 +301,8 @@ static bool part_init(struct list_job *job, uint16_t partition)
     part->job = job;
     if (scan.bytes_max < PART_BYTES_MIN)
         scan.bytes_max = PART_BYTES_MIN;
-    /* The tenant filter drops rows of other tenants too. */
-    scan.rows_max = rows_max(query, job->part_count,
-                             query->label_count > 0 || query->target.data || query->origin.data ||
-                                 query->key_prefix.data || query->states != alive ||
-                                 job->call->caller.tenant_size);
+    scan.rows_max =
+        rows_max(query, job->part_count, list_has_filter(query) || query->states != alive);
     scan.kind = query->states & over ? STORAGE_SCAN_ALL : STORAGE_SCAN_LIVE;
     if (query->has_cursor) {
         struct storage_position from = cursor_position(&query->cursor, partition);
