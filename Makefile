@@ -19,7 +19,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: help run cluster example build rocksdb lib test test-bounds test-crowd test-brokers test-clients test-cluster test-cluster-long test-generators test-debian test-systemd test-packages packages dist formal sim soak soak-cluster bench bench-service bench-brokers asan \
+.PHONY: help run cluster example build rocksdb lib check test nightly test-bounds test-crowd test-brokers test-clients test-cluster test-cluster-long test-generators test-debian test-systemd test-packages packages dist formal sim soak soak-cluster bench bench-service bench-brokers asan \
 	tsan fuzz fuzz-long coverage lint analyze fmt docs install install-lib clean
 .DEFAULT_GOAL := help
 
@@ -55,9 +55,16 @@ lib: ## the library alone, in build/lib: no service, no packages to install
 		-DCMAKE_C_FLAGS_RELEASE=-O3 -DCMAKE_INSTALL_PREFIX="$(PREFIX)" >/dev/null
 	@MAKEFLAGS= cmake --build build/lib -j $(JOBS) --target tickwheel tickwheel_shared manual
 
-test: ## every test, with warnings as errors
+check: ## three minutes, for each change: unit tests, style rules, 2,000 simulated runs, eight end-to-end tests
+	@scripts/install-deps test
+	@scripts/test dev check
+
+test: ## every test that fits into ten minutes, with warnings as errors
 	@scripts/install-deps test
 	@scripts/test dev
+
+nightly: ## what takes longer, hours: other systems, packages, brokers, clusters, planted bugs; STEPS="formal bounds" for some
+	@scripts/nightly $(STEPS)
 
 test-bounds: ## limits of memory at full size: ten million timers, bursts, 10,000 connections; half an hour
 	@scripts/install-deps test
@@ -150,11 +157,11 @@ bench-brokers: ## 100,000 timers to each broker, with an outage in the middle
 	@tests/brokers/kafka/fetch
 	@scripts/bench brokers
 
-asan: ## every test under AddressSanitizer and UndefinedBehaviorSanitizer
+asan: ## the tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	@scripts/install-deps test
 	@scripts/test asan
 
-tsan: ## the tests under ThreadSanitizer, less those with one thread that are slow
+tsan: ## the tests with threads under ThreadSanitizer
 	@scripts/install-deps test
 	@scripts/test tsan
 

@@ -48,15 +48,47 @@ function(tw_name source ret_name)
     set(${ret_name} ${name} PARENT_SCOPE)
 endfunction()
 
-# Whether the program is left out of a build with the thread sanitizer: one thread has no races, and model tests, those of
-# damaged and killed folders, and other long ones take minutes there.
-function(tw_leaves_out name ret_left_out)
-    set(left_out OFF)
+# What the tests with these labels run. Those of `nightly` are neither built nor run by `make test` and .ci/run.
+add_custom_target(check_programs)
+add_custom_target(nightly_programs)
+
+# tw_check(test...): gives the tests the label check, for `make check`.
+function(tw_check)
+    foreach(name ${ARGN})
+        set_property(TEST ${name} APPEND PROPERTY LABELS check)
+        if(TARGET ${name})
+            add_dependencies(check_programs ${name})
+        endif()
+    endforeach()
+endfunction()
+
+# tw_nightly(test...): gives the tests the label nightly and leaves their programs out of `all`. scripts/test runs them when
+# it is told so: scripts/test PRESET nightly.
+function(tw_nightly)
+    foreach(name ${ARGN})
+        set_property(TEST ${name} APPEND PROPERTY LABELS nightly)
+        if(TARGET ${name})
+            set_target_properties(${name} PROPERTIES EXCLUDE_FROM_ALL ON)
+            add_dependencies(nightly_programs ${name})
+        endif()
+    endforeach()
+endfunction()
+
+# Under the thread sanitizer, makes a program nightly that has no thread of its own, or that takes minutes: a model test, a
+# long one, and those of a room that starts no thread, unless the source of the test does.
+function(tw_choose name source)
     set(long "conformance|conformance_lessons|wheel_endless|tablefile|leases|engine_fault|rocksdb_(block|check|crash)")
-    if(TICKWHEEL_SANITIZE STREQUAL "thread" AND name MATCHES "_model_test$|^(${long})_test$|_fuzz$")
-        set(left_out ON)
+    set(single "/lib/src/|/src/(base|calendar|timer|engine|cli|cluster|api/json)/")
+    if(NOT TICKWHEEL_SANITIZE STREQUAL "thread")
+        return()
+    elseif(name MATCHES "_model_test$|^(${long})_test$|_fuzz$")
+        tw_nightly(${name})
+    elseif(source MATCHES "${single}")
+        file(STRINGS ${source} starts REGEX "pthread_|tw_runner_" LIMIT_COUNT 1)
+        if(NOT starts)
+            tw_nightly(${name})
+        endif()
     endif()
-    set(${ret_left_out} ${left_out} PARENT_SCOPE)
 endfunction()
 
 # A test program: goes by its file's name, is run by ctest under the same name. In an x_fault_test.c
@@ -64,10 +96,6 @@ endfunction()
 function(tw_test source)
     cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
     tw_name(${source} name)
-    tw_leaves_out(${name} is_left_out)
-    if(is_left_out)
-        return()
-    endif()
     add_executable(${name} ${source})
     target_link_libraries(${name} PRIVATE ${ARG_DEPS} tw_flags PkgConfig::CMOCKA m)
     if(source MATCHES "_fault_test\\.c$")
@@ -77,36 +105,39 @@ function(tw_test source)
     target_compile_definitions(${name} PRIVATE TW_SOURCE_FOLDER="${CMAKE_SOURCE_DIR}")
     add_test(NAME ${name} COMMAND ${name})
     set_tests_properties(${name} PROPERTIES TIMEOUT 600)
+    tw_check(${name})
+    tw_choose(${name} ${source})
     # The longest ones begin first, so that none is left alone at the end.
     if(name MATCHES "^(node_cluster|rocksdb_live|storage_model|wheel_endless)_test$")
         set_tests_properties(${name} PROPERTIES COST 100)
     endif()
 endfunction()
 
-# A fuzz target. Beside it, its corpus in x_fuzz.corpus, which building the target unpacks into the build folder's
-# corpora/x_fuzz, and its words in x_fuzz.dict. With the fuzz preset the test starts from the corpus and from the inputs
-# that earlier runs in this build folder found, with a fixed seed, so that two builds of a change are judged alike. With
-# other presets the test runs each input of the corpus once.
+# Each x_fuzz.corpus of the tree as a folder corpora/x_fuzz of the build folder.
+file(GLOB_RECURSE tw_corpora CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/lib/src/*.corpus ${CMAKE_SOURCE_DIR}/src/*.corpus)
+set(tw_corpora_folder ${CMAKE_BINARY_DIR}/corpora)
+add_custom_command(OUTPUT ${tw_corpora_folder}.stamp
+    COMMAND python3 ${CMAKE_SOURCE_DIR}/scripts/corpus unpack ${tw_corpora_folder} ${tw_corpora}
+    COMMAND ${CMAKE_COMMAND} -E touch ${tw_corpora_folder}.stamp
+    DEPENDS ${tw_corpora} ${CMAKE_SOURCE_DIR}/scripts/corpus
+    COMMENT "" VERBATIM)
+add_custom_target(corpora DEPENDS ${tw_corpora_folder}.stamp)
+
+# A fuzz target, with its corpus and with its words in x_fuzz.dict beside it. With the fuzz preset the test starts from the
+# corpus and from the inputs that earlier runs in this build folder found, with a fixed seed, so that two builds of a change
+# are judged alike. With other presets the test runs each input of the corpus once.
 function(tw_fuzz source)
     cmake_parse_arguments(ARG "" "" "DEPS" ${ARGN})
     get_filename_component(name ${source} NAME_WE)
     get_filename_component(folder ${source} DIRECTORY)
-    tw_leaves_out(${name} is_left_out)
-    if(is_left_out)
-        return()
-    endif()
     add_executable(${name} ${source})
     target_link_libraries(${name} PRIVATE ${ARG_DEPS} tw_flags m)
-    set(corpus ${CMAKE_BINARY_DIR}/corpora/${name})
-    add_custom_command(OUTPUT ${corpus}.stamp
-        COMMAND python3 ${CMAKE_SOURCE_DIR}/scripts/corpus unpack ${folder}/${name}.corpus ${corpus}
-        COMMAND ${CMAKE_COMMAND} -E touch ${corpus}.stamp
-        DEPENDS ${folder}/${name}.corpus ${CMAKE_SOURCE_DIR}/scripts/corpus
-        COMMENT "" VERBATIM)
-    target_sources(${name} PRIVATE ${corpus}.stamp)
+    set(corpus ${tw_corpora_folder}/${name})
+    add_dependencies(${name} corpora)
     if(NOT TICKWHEEL_FUZZ)
         target_sources(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests/fuzz/replay.c)
         add_test(NAME ${name} COMMAND ${name} ${corpus})
+        tw_choose(${name} ${source})
         return()
     endif()
     target_compile_options(${name} PRIVATE -fsanitize=fuzzer)

@@ -21,6 +21,12 @@ add_test(NAME none_here COMMAND sh -c "exit 77")
 add_test(NAME none_either COMMAND sh -c "exit 77")
 set_tests_properties(none_here none_either PROPERTIES SKIP_RETURN_CODE 77)
 add_test(NAME bad COMMAND sh -c "exit 1")
+add_test(NAME quick COMMAND sh -c "exit 0")
+add_test(NAME late COMMAND sh -c "exit 0")
+add_test(NAME late_and_more COMMAND sh -c "exit 0")
+set_tests_properties(quick PROPERTIES LABELS check)
+set_tests_properties(late PROPERTIES LABELS nightly)
+set_tests_properties(late_and_more PROPERTIES LABELS "more;nightly")
 """
 
 
@@ -46,7 +52,7 @@ class Summary(unittest.TestCase):
                               text=True, check=False, env=dict(os.environ, PATH=path))
 
     def test_what_was_skipped_has_not_passed(self):
-        done = self.run_script("-E", "bad")
+        done = self.run_script("-E", "bad|late|quick")
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         last = done.stdout.splitlines()[-1]
         self.assertRegex(last, r"^dev: 3 test programs passed, 2 unit tests among them, in \d+ s; "
@@ -55,8 +61,14 @@ class Summary(unittest.TestCase):
     def test_a_failure_is_a_failure(self):
         done = self.run_script()
         self.assertNotEqual(done.returncode, 0)
-        self.assertIn("dev: FAILED, see above (3 test programs passed; 2 skipped (none_here none_either), and 5 tests "
+        self.assertIn("dev: FAILED, see above (4 test programs passed; 2 skipped (none_here none_either), and 5 tests "
                       "of those that passed)", done.stderr)
+
+    def test_words_choose_by_label(self):
+        for word, count in (("check", 1), ("nightly", 2)):
+            with self.subTest(word=word):
+                done = self.run_script(word)
+                self.assertIn(f"dev: {count} test programs passed", done.stdout.splitlines()[-1], done.stderr)
 
     def test_nothing_was_skipped(self):
         done = self.run_script("-R", "good")
