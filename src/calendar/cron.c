@@ -3,6 +3,8 @@
 
 #include "calendar/calendar.h"
 
+#include <assert.h>
+
 /* Readings that are looked at: a clock may be a day ahead of UTC, or behind. */
 enum { YEAR_MIN = 1969, YEAR_MAX = 10000 };
 
@@ -279,11 +281,14 @@ struct wall cron_next(const struct cron *cron, const struct zone *zone, enum cro
         struct zone_stretch stretch = zone_stretch_at(zone, at);
         int64_t from = cron_counted_from(cron, dst, &stretch);
 
+        assert(stretch.start <= at && at < stretch.end);
         if (at == stretch.start && cron_has_shifted(cron, dst, &stretch))
             return cron_wall_of(at);
         if (from < at)
             from = at;
         int64_t reading = cron_reading_next(cron, from + stretch.offset_s);
+
+        assert(reading == CRON_READING_NONE || reading >= from + stretch.offset_s);
         if (reading != CRON_READING_NONE && reading - stretch.offset_s < stretch.end)
             return reading - stretch.offset_s <= WALL_S_MAX
                        ? cron_wall_of(reading - stretch.offset_s)
@@ -306,6 +311,7 @@ struct wall cron_last(const struct cron *cron, const struct zone *zone, enum cro
         struct zone_stretch stretch = zone_stretch_at(zone, at);
         int64_t reading = cron_reading_last(cron, at + stretch.offset_s), shown = at;
 
+        assert(stretch.start <= at && at < stretch.end);
         if (reading == CRON_READING_NONE)
             reading = INT64_MIN / 2;
         if (reading - stretch.offset_s >= cron_counted_from(cron, dst, &stretch))

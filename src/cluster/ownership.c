@@ -111,6 +111,10 @@ static void ownership_succeed(struct ownership *ownership)
 {
     enum frame_kind kind = ownership->sent_kind_;
 
+    assert(ownership->is_sent_ && ownership->is_landed_);
+    assert(kind == FRAME_CLAIM ? ownership->state_ == OWNERSHIP_CLAIMING
+                               : ownership_is_owner(ownership));
+    assert(kind == FRAME_CLAIM || ownership->sent_offset_ > ownership->last_);
     /* The gap may be the marker, or another record. */
     if (ownership->sent_frames_ > 0)
         ownership->markers_ = 1;
@@ -272,6 +276,9 @@ static void ownership_follow(struct ownership *ownership, const struct frame *fr
 {
     struct ownership_place *place = &ownership->place_;
 
+    assert(frame->kind == FRAME_CLAIM
+               ? frame->epoch == place->epoch + 1 && frame->seq == 0
+               : frame->epoch == place->epoch && frame->seq == place->seq + 1);
     place->seq = frame->seq;
     place->is_released = frame->kind == FRAME_RELEASE;
     ownership->heard_ = now;
@@ -416,6 +423,7 @@ uint64_t ownership_append(struct ownership *ownership, enum ownership_offer offe
         return 0;
     if (kind == FRAME_CLAIM)
         ownership->epoch_ = ownership->place_.epoch + 1;
+    assert(ownership->epoch_ >= ownership->place_.epoch && !ownership->is_landed_);
     ownership->is_sent_ = true;
     ownership->sent_kind_ = kind;
     ownership->sent_seq_ = kind == FRAME_CLAIM ? 0 : ownership->seq_ + 1;

@@ -31,7 +31,6 @@ static struct timer *change_successor(const struct timer *timer, const struct ti
 /* Takes a timer out of the wheel or its dispatch queue, before it is written. */
 static void change_unqueue(struct engine *engine, struct entry *entry)
 {
-    assert(engine->is_in_turn);
     assert(entry->phase == ENTRY_SCHEDULED || entry->phase == ENTRY_QUEUED ||
            entry->phase == ENTRY_EVICTABLE);
     if (entry->phase == ENTRY_SCHEDULED)

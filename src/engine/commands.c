@@ -42,7 +42,6 @@ void commands_destroy(struct commands *commands)
 /* The command is over: its lock goes to the next one. */
 static void commands_release(struct engine *engine, struct command *command)
 {
-    assert(engine->is_in_turn);
     assert(!command->names_.is_searching);
     complete_answered(engine, command);
     struct command *next;
@@ -56,7 +55,6 @@ void commands_reply(struct engine *engine, struct command *command, enum error_c
                     const struct timer *timer)
 {
     assert(!timer || error != ERROR_NOT_FOUND);
-    assert(engine->is_in_turn);
     if (command->names_.is_searching) {
         /* Another timer may be meant still. A damaged one takes no name. */
         if (error == ERROR_NOT_FOUND || (error == ERROR_CORRUPT && command_is_create(command))) {
@@ -96,7 +94,6 @@ void commands_refuse(struct engine *engine, struct command *command, enum error_
 /* No timer has any of the names. */
 static void commands_unnamed(struct engine *engine, struct command *command)
 {
-    assert(engine->is_in_turn);
     assert(!command->names_.is_searching);
     if (command->kind == COMMAND_PUT && command->must_exist)
         commands_refuse(engine, command, ERROR_VERSION_MISMATCH, NULL);
@@ -117,7 +114,6 @@ static void commands_fail(struct engine *engine, struct command *command, enum e
 
 void commands_step(struct engine *engine, struct command *command, enum lookup_step step)
 {
-    assert(engine->is_in_turn);
     assert(step != LOOKUP_CANDIDATE || command->names_.is_searching);
     switch (step) {
     case LOOKUP_WAITS:
@@ -233,7 +229,6 @@ void commands_visit(struct engine *engine, struct command *command)
     struct entry *entry = entries_find(engine->entries, command->id.serial);
 
     assert(command->kind != COMMAND_LIST && command->kind != COMMAND_FORECAST);
-    assert(engine->is_in_turn);
     if (entry && entry->phase == ENTRY_LOADING) {
         list_push(&entry->waiters, &command->link); /* perhaps with another id */
     } else if (entry && !timer_id_equal(&entry->timer->id, &command->id)) {
@@ -256,7 +251,6 @@ bool commands_scan(struct engine *engine, struct command *command)
     struct engine_read *read = calloc(1, sizeof(*read));
 
     assert(command->scan.rows_max > 0);
-    assert(engine->is_in_turn);
     if (!read)
         return false;
     read->kind = ENGINE_READ_SCAN;
@@ -294,7 +288,6 @@ static void commands_start_named(struct engine *engine, struct command *command)
 void commands_start(struct engine *engine, struct command *command)
 {
     assert(command->kind <= COMMAND_SURVEY);
-    assert(engine->is_in_turn);
     if (command->names_.is_searching || command->names_.is_locked) {
         /* It waited for a timer that may have its name, or for a dead letter. */
         commands_visit(engine, command);
@@ -347,7 +340,6 @@ void commands_start(struct engine *engine, struct command *command)
 
 void commands_resume(struct engine *engine, struct entry *entry)
 {
-    assert(engine->is_in_turn);
     assert(!(entry->flags & ENTRY_IN_DOUBT));
     if (list_is_empty(&entry->waiters))
         return;
@@ -362,7 +354,7 @@ void commands_resume(struct engine *engine, struct entry *entry)
 
 void commands_fail_waiters(struct engine *engine, struct entry *entry, enum error_code error)
 {
-    assert(engine->is_in_turn && error != ERROR_NONE);
+    assert(error != ERROR_NONE);
     struct list *link;
     while ((link = list_pop(&entry->waiters)))
         commands_reply(engine, list_item(link, struct command, link), error, NULL);
@@ -396,7 +388,6 @@ void commands_written(struct engine *engine, const struct write_note *note, enum
 
     assert(result || entry->phase == ENTRY_WRITING);
     assert(write_is_own(note->purpose) == !note->command);
-    assert(engine->is_in_turn);
     watermark_mark_stale(engine);
     if (!result && note->purpose == WRITE_OWN)
         history_committed(engine->history, entry->timer->id.serial, engine->now);
@@ -473,7 +464,6 @@ void commands_found(struct engine *engine, struct engine_read *read)
 {
     struct entry *entry = entries_find(engine->entries, read->id.serial);
 
-    assert(engine->is_in_turn);
     assert(read->kind == ENGINE_READ_FIND);
     /* A read ahead may have brought the timer meanwhile; then this one is stale. */
     if (entry && entry->flags & ENTRY_IN_DOUBT && !commands_found_doubted(engine, entry, read))
@@ -513,7 +503,7 @@ void commands_looked_up(struct engine *engine, struct engine_read *read)
 {
     struct command *command = read->command_;
 
-    assert(engine->is_in_turn && read->kind == ENGINE_READ_LOOKUP);
+    assert(read->kind == ENGINE_READ_LOOKUP);
     assert(command);
     if (command->kind == COMMAND_COMPLETE) {
         complete_looked_up(engine, command, read);
@@ -559,7 +549,7 @@ static void commands_listed(struct engine *engine, struct engine_read *read)
 
 void commands_page(struct engine *engine, struct engine_read *read)
 {
-    assert(engine->is_in_turn && read->kind == ENGINE_READ_SCAN);
+    assert(read->kind == ENGINE_READ_SCAN);
     assert(read->command_);
     switch (read->command_->kind) {
     case COMMAND_COMPLETE:

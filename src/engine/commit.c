@@ -67,7 +67,6 @@ bool commit_reserve(struct engine *engine)
     struct commit *commit = engine->commit;
     size_t capacity = commit->write_capacity ? 2 * commit->write_capacity : 64;
 
-    assert(engine->is_in_turn);
     assert(!commit->writes == !commit->notes || commit->write_count == 0);
     assert(commit->write_count <= commit->write_capacity);
     if (!commit->filling)
@@ -110,7 +109,6 @@ void commit_add(struct engine *engine, struct write_note note)
     assert(note.purpose != WRITE_TOUCH || entry->successor->at.ms == entry->row_at.ms);
     assert(note.purpose != WRITE_CANCEL || entry->successor->state == TIMER_CANCELLED);
     assert(note.purpose != WRITE_REDRIVE || entry->timer->state == TIMER_DEAD);
-    assert(engine->is_in_turn);
     assert(note.purpose != WRITE_REPORT || entry->row_at.ms == 0);
     assert(entry->successor || note.purpose == WRITE_CREATE || write_is_own(note.purpose) ||
            note.purpose == WRITE_FORGET);
@@ -142,7 +140,6 @@ static void commit_pause(struct engine *engine)
 /* It is written again, after a pause. */
 static void commit_postpone(struct engine *engine, struct entry *entry)
 {
-    assert(engine->is_in_turn);
     assert(!entry->successor);
     assert(!(entry->flags & ENTRY_IN_DOUBT));
     entries_set_phase(engine->entries, entry, ENTRY_WRITING);
@@ -155,7 +152,6 @@ static void commit_postpone(struct engine *engine, struct entry *entry)
 void commit_add_own(struct engine *engine, struct entry *entry)
 {
     assert(entry->row_at.ms > 0);
-    assert(engine->is_in_turn);
     assert(!(entry->flags & ENTRY_IN_DOUBT));
     assert(!entry->successor);
     if (!commit_reserve(engine)) {
@@ -191,13 +187,11 @@ void commit_add_forgotten(struct engine *engine, struct entry *entry, struct com
 
 void commit_want_meta(struct engine *engine)
 {
-    assert(engine->is_in_turn);
     engine->commit->meta_wanted = true;
 }
 
 void commit_hurry(struct engine *engine)
 {
-    assert(engine->is_in_turn);
     engine->commit->is_urgent = true;
 }
 
@@ -206,7 +200,6 @@ bool commit_retry(struct engine *engine)
     struct commit *commit = engine->commit;
 
     assert(list_is_empty(&commit->doubts) || commit->in_doubt > 0);
-    assert(engine->is_in_turn);
     if (engine->now.ms < commit_wake_at(engine).ms)
         return false;
     if (!list_is_empty(&commit->doubts)) {
@@ -319,7 +312,6 @@ static void commit_doubt(struct engine *engine, struct entry *entry, enum entry_
 {
     struct commit *commit = engine->commit;
 
-    assert(engine->is_in_turn);
     assert(phase == ENTRY_LOADING || phase == ENTRY_WRITING);
     assert(!entry->recorded);
     assert(!(entry->flags & ENTRY_IN_DOUBT) && !entry->successor);
@@ -351,7 +343,6 @@ static void commit_end_doubt(struct engine *engine, struct entry *entry)
 /* A commit succeeded: what can be read now is durable. */
 static void commit_ask(struct engine *engine)
 {
-    assert(engine->is_in_turn);
     struct list asked;
     list_init(&asked);
     list_join(&asked, &engine->commit->doubts);
@@ -391,7 +382,6 @@ enum commit_finding commit_found(struct engine *engine, struct entry *entry,
 {
     assert(entry->phase == ENTRY_LOADING || entry->phase == ENTRY_WRITING);
     assert(!entry->successor && !entry->recorded);
-    assert(engine->is_in_turn);
     assert(read->kind == ENGINE_READ_FIND);
     assert(entry->flags & ENTRY_IN_DOUBT);
     if (entry->ticket != read->ticket_)
@@ -463,7 +453,6 @@ void commit_back(struct engine *engine, struct storage_batch *batch)
     struct commit *commit = engine->commit;
 
     assert(batch->meta.epoch == engine->epoch);
-    assert(engine->is_in_turn);
     assert(batch->partition == engine->options.partition);
     assert(commit->batches_out > 0 && commit->writes_out >= batch->write_count);
     commit->batches_out--;
@@ -525,7 +514,6 @@ struct write_note commit_result(struct engine *engine, struct storage_batch *bat
     const struct write_note note = out->notes[index];
 
     assert(note.entry->phase == ENTRY_WRITING && write_is_own(note.purpose) == !note.command);
-    assert(engine->is_in_turn);
     assert(index < batch->write_count);
     if (batch->result == ERROR_NONE)
         commit_succeeded(engine, note.entry, note.purpose);
@@ -539,7 +527,6 @@ void commit_end(struct engine *engine, struct storage_batch *batch)
     struct engine_batch *out = list_item(batch, struct engine_batch, batch);
 
     assert(out->notes || batch->write_count == 0);
-    assert(engine->is_in_turn);
     if (batch->result == ERROR_NONE)
         commit_ask(engine);
     free(batch->writes);
@@ -574,7 +561,6 @@ void commit_clock_went_back(struct engine *engine)
 {
     struct commit *commit = engine->commit;
 
-    assert(engine->is_in_turn);
     commit->rewrite_at =
         wall_min(commit->rewrite_at, wall_add(engine->now, engine->options.storage_retry_ms));
     commit->ends_at =

@@ -30,7 +30,7 @@ struct command *complete_part(struct engine *engine, struct command *command,
 {
     struct command *part = calloc(1, sizeof(*part));
 
-    assert(engine->is_in_turn && kind != COMMAND_LIST && kind != COMMAND_FORECAST);
+    assert(kind != COMMAND_LIST && kind != COMMAND_FORECAST);
     assert(command->kind == COMMAND_COMPLETE || command->kind == COMMAND_CREATE);
     if (!part)
         return NULL;
@@ -88,7 +88,6 @@ static void complete_begin_sweep(struct engine *engine, struct command *command)
 {
     const uint32_t rows_max = engine->options.scan_rows_max;
 
-    assert(engine->is_in_turn);
     command->is_sweeping_ = false;
     command->scan = (struct storage_scan){
         .partition = engine->options.partition,
@@ -236,7 +235,6 @@ void complete_part_done(struct engine *engine, struct command *part)
 {
     struct command *command = part->parent_;
 
-    assert(engine->is_in_turn);
     assert(command->pending_ > 0);
     assert(part->parent_);
     complete_take_answer(command, part);
@@ -257,7 +255,6 @@ void complete_part_done(struct engine *engine, struct command *part)
 
 void complete_start(struct engine *engine, struct command *command)
 {
-    assert(engine->is_in_turn);
     assert(!command->parent_ || command->name.size > 0);
     assert(command->kind == COMMAND_COMPLETE);
     command->names_ = (struct command_names){0};

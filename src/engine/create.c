@@ -49,7 +49,6 @@ static enum error_code create_admitted(struct engine *engine, struct timer *time
                                        struct command *command)
 {
     assert(command_is_create(command));
-    assert(engine->is_in_turn);
     if (!position_first(engine, timer))
         return ERROR_OVERLOADED;
     if (window_is_near(engine, timer) &&
@@ -68,7 +67,6 @@ static enum error_code create_admitted(struct engine *engine, struct timer *time
 static enum error_code create_one(struct engine *engine, struct timer *timer,
                                   struct command *command)
 {
-    assert(engine->is_in_turn);
     if (window_is_unreadable(engine))
         return ERROR_UNREADABLE;
     if (name_is_claim(timer))
@@ -121,7 +119,6 @@ static void create_part(struct engine *engine, struct command *command, size_t i
 
 void create_start(struct engine *engine, struct command *command)
 {
-    assert(engine->is_in_turn);
     assert(command->kind == COMMAND_CREATE && command->timer_count > 0);
     if (command->timer_count == 1 && lookup_is_named(command->timers[0])) {
         commands_step(engine, command, lookup_begin(engine, command));

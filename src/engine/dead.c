@@ -77,7 +77,6 @@ struct wall dead_place(struct engine *engine, const struct timer *timer)
 {
     struct dead *dead = engine->dead;
 
-    assert(engine->is_in_turn);
     assert(timer->state == TIMER_DEAD && timer->ended.ms == engine->now.ms);
     dead->last = wall_max(dead->last, storage_dead_at(timer->ended));
     dead->sees_all = false;
@@ -96,7 +95,6 @@ struct wall dead_place(struct engine *engine, const struct timer *timer)
 
 void dead_revived(struct engine *engine, const struct timer *timer)
 {
-    assert(engine->is_in_turn);
     assert(!timer_is_final(timer->state));
     dead_subtract(engine->dead, timer);
 }
@@ -127,7 +125,6 @@ static bool dead_is_too_much(struct engine *engine)
     struct dead *dead = engine->dead;
     const uint64_t max = engine->options.dead_bytes_max;
 
-    assert(engine->is_in_turn);
     assert(!dead->is_relieving || dead->is_counted);
     if (!dead->is_counted || dead->tenants.bytes <= max - max / 16)
         dead->is_relieving = false;
@@ -160,7 +157,6 @@ static enum dead_step dead_let_go(struct engine *engine, struct timer **timer)
 {
     struct entry *known = entries_find(engine->entries, (*timer)->id.serial);
 
-    assert(engine->is_in_turn);
     assert(engine->dead->is_reading);
     if (known)
         return dead_let_known_go(engine, known, *timer);
@@ -187,7 +183,6 @@ static enum dead_step dead_meet(struct engine *engine, struct timer **timer)
 
 static void dead_pause(struct engine *engine)
 {
-    assert(engine->is_in_turn);
     engine->dead->not_before = wall_add(engine->now, engine->options.storage_retry_ms);
 }
 
@@ -312,7 +307,6 @@ void dead_read(struct engine *engine)
     struct dead *dead = engine->dead;
     const uint32_t rows_max = engine->options.scan_rows_max;
 
-    assert(engine->is_in_turn);
     if (dead->is_reading || engine->is_draining || engine->now.ms < dead_wanted_at(engine).ms)
         return;
     struct engine_read *read = calloc(1, sizeof(*read));
@@ -341,9 +335,8 @@ bool dead_is_reading(const struct engine *engine)
     return engine->dead->is_reading;
 }
 
-bool dead_has_read(const struct engine *engine, const struct engine_read *read)
+bool dead_has_read(const struct engine_read *read)
 {
-    assert(engine->is_in_turn);
     return !read->command_ && read->kind == ENGINE_READ_SCAN && read->scan.kind == STORAGE_SCAN_ALL;
 }
 
@@ -351,8 +344,7 @@ void dead_read_back(struct engine *engine, struct engine_read *read)
 {
     struct dead *dead = engine->dead;
 
-    assert(engine->is_in_turn);
-    assert(dead->is_reading && dead_has_read(engine, read));
+    assert(dead->is_reading && dead_has_read(read));
     if (read->result != ERROR_NONE)
         dead_pause(engine);
     else if (dead->is_pass)
@@ -377,7 +369,6 @@ void dead_clock_went_back(struct engine *engine)
 {
     struct dead *dead = engine->dead;
 
-    assert(engine->is_in_turn);
     dead->not_before =
         wall_min(dead->not_before, wall_add(engine->now, engine->options.storage_retry_ms));
 }

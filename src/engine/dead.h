@@ -46,7 +46,7 @@ void dead_read(struct engine *engine);
 bool dead_is_reading(const struct engine *engine);
 
 /* Whether a read is of dead_read; it is back. */
-bool dead_has_read(const struct engine *engine, const struct engine_read *read);
+bool dead_has_read(const struct engine_read *read);
 void dead_read_back(struct engine *engine, struct engine_read *read);
 
 struct wall dead_wake_at(const struct engine *engine);

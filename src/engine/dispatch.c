@@ -113,7 +113,6 @@ static void dispatch_enqueue(struct engine *engine, struct dispatch_queue *queue
     size_t bytes = entry_footprint(entry);
 
     assert(entry->row_at.ms == entry->timer->at.ms);
-    assert(engine->is_in_turn);
     assert(!timer_is_final(entry->timer->state));
     assert(entry->flags & ENTRY_IS_COUNTED);
     const bool is_first = list_is_empty(&queue->timers);
@@ -159,7 +158,6 @@ void dispatch_requeue(struct engine *engine, struct entry *entry, struct wall du
     struct timer *timer = entry->timer;
 
     assert(entry->row_at.ms == entry->timer->at.ms);
-    assert(engine->is_in_turn);
     assert(entry->timer->state == TIMER_DELIVERING);
     assert(entry->phase == ENTRY_INFLIGHT);
     timer->state = entry->flags & ENTRY_WAS_RETRYING ? TIMER_RETRYING : TIMER_SCHEDULED;
@@ -196,7 +194,6 @@ static void dispatch_resume(struct engine *engine, struct entry *entry)
 {
     struct timer *copy = timer_resumed(entry->timer, engine->now);
 
-    assert(engine->is_in_turn);
     if (!copy) {
         window_park_without_memory(engine, entry);
         return;
@@ -213,7 +210,6 @@ void dispatch_due(struct engine *engine, struct entry *entry)
 {
     assert(entry->phase == ENTRY_SCHEDULED || entry->phase == ENTRY_LOADING ||
            entry->phase == ENTRY_WRITING);
-    assert(engine->is_in_turn);
     assert(!timer_is_final(entry->timer->state));
     if (entry->timer->state == TIMER_PAUSED)
         dispatch_resume(engine, entry);
@@ -238,7 +234,6 @@ static void dispatch_expired(struct engine *engine, struct entry *entry)
 
 void dispatch_expire(struct engine *engine)
 {
-    assert(engine->is_in_turn);
     size_t taken = 0;
     while (taken < EXPIRE_MAX && window_is_due(engine)) {
         struct window_due due[EXPIRE_BATCH];
@@ -283,7 +278,6 @@ void dispatch_remove(struct engine *engine, struct entry *entry)
 {
     struct dispatch_queue *queue = dispatch_queue_by_key(engine, entry->queue);
 
-    assert(engine->is_in_turn);
     assert(entry->phase == ENTRY_QUEUED);
     assert(queue);
     dispatch_count_out(engine, queue, entry);
@@ -317,7 +311,6 @@ void dispatch_take_places(struct engine *engine)
 {
     struct dispatch *dispatch = engine->dispatch;
 
-    assert(engine->is_in_turn);
     if (!budget_has_news(&dispatch->member))
         return;
     budget_take(&dispatch->member, engine->now, &dispatch->placed);
@@ -366,7 +359,6 @@ bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
     uint64_t rate = dispatch_rate(&engine->options, queue);
 
     assert(!engine->is_draining);
-    assert(engine->is_in_turn);
     assert(entry->phase == ENTRY_QUEUED);
     assert(entry->row_at.ms == timer->at.ms);
     struct wall due;
@@ -448,7 +440,6 @@ void dispatch_returned(struct engine *engine, struct entry *entry,
     struct dispatch *dispatch = engine->dispatch;
     struct dispatch_queue *queue = dispatch_queue_by_key(engine, entry->queue);
 
-    assert(engine->is_in_turn);
     assert(entry->timer->state == TIMER_DELIVERING);
     assert(entry->phase == ENTRY_INFLIGHT);
     assert(queue && queue->inflight > 0 && dispatch->inflight > 0);
@@ -577,7 +568,6 @@ static void dispatch_spill_tail(struct engine *engine, struct dispatch_queue *qu
                                 size_t count)
 {
     assert(count > 0 || queue->bytes >= kept);
-    assert(engine->is_in_turn);
     while (queue->bytes > kept && count-- > 0 && engine->dispatch->queued > 1) {
         assert(!list_is_empty(&queue->timers));
         struct entry *entry = entry_of(queue->timers.prev);
@@ -592,7 +582,6 @@ void dispatch_halve_longest(struct engine *engine)
 {
     struct dispatch_queue *queue = dispatch_longest(engine);
 
-    assert(engine->is_in_turn);
     assert(queue);
     dispatch_spill_tail(engine, queue, queue->bytes / 2, dispatch_spillable(engine));
 }
@@ -617,7 +606,6 @@ static void dispatch_relieve(struct engine *engine)
 
 void dispatch_send(struct engine *engine)
 {
-    assert(engine->is_in_turn);
     assert(engine->dispatch->pulled <= engine->dispatch->inflight);
     if (engine->is_draining) {
         budget_take(&engine->dispatch->member, engine->now, &engine->dispatch->placed);
@@ -657,7 +645,6 @@ size_t dispatch_queue_bytes(const struct dispatch_queue *queue)
 
 void dispatch_backlog_changed(struct engine *engine, struct spill_backlog *backlog)
 {
-    assert(engine->is_in_turn);
     dispatch_queue_update(engine, list_item(backlog, struct dispatch_queue, backlog));
 }
 
@@ -679,7 +666,6 @@ static void dispatch_take_early(struct engine *engine, struct dispatch_queue *qu
 
 void dispatch_clock_went_back(struct engine *engine, enum dispatch_wheel wheel)
 {
-    assert(engine->is_in_turn);
     struct list early;
     list_init(&early);
     size_t cursor = 0;

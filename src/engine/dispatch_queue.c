@@ -226,7 +226,6 @@ void dispatch_look_at_pauses(struct engine *engine)
 {
     struct target_pause_board *board = engine->options.pauses;
 
-    assert(engine->is_in_turn);
     if (!board || atomic_load(&board->version) == engine->pauses_version)
         return;
     target_pauses_leave(engine->pauses);
@@ -253,7 +252,6 @@ static void dispatch_set_alarm(struct engine *engine, struct dispatch_queue *que
 
 void dispatch_queue_alarm(struct engine *engine, struct dispatch_queue *queue)
 {
-    assert(engine->is_in_turn);
     assert(queue->alarm != TW_NONE);
     queue->alarm = TW_NONE;
     dispatch_queue_update(engine, queue);
@@ -263,7 +261,6 @@ void dispatch_set_alarms(struct engine *engine)
 {
     struct dispatch *dispatch = engine->dispatch;
 
-    assert(engine->is_in_turn);
     dispatch->alarms_wanted = false;
     size_t cursor = 0;
     for (struct dispatch_queue *queue;

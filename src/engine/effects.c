@@ -90,7 +90,6 @@ static uint64_t effects_tenant(const struct command *command)
 
 void effects_read(struct engine *engine, struct engine_read *read)
 {
-    assert(engine->is_in_turn);
     assert(read->result == ERROR_NONE);
     assert(!read->timer && !read->page.timers && !read->names.ids);
     assert(engine_read_partition(read) == engine->options.partition);
@@ -102,7 +101,6 @@ void effects_read(struct engine *engine, struct engine_read *read)
 bool effects_find(struct engine *engine, struct entry *entry, const struct command *command)
 {
     assert(entry->timer->id.partition == engine->options.partition);
-    assert(engine->is_in_turn);
     assert(entry->phase == ENTRY_LOADING || entry->flags & ENTRY_IN_DOUBT);
 
     struct engine_read *read = calloc(1, sizeof(*read));
@@ -119,7 +117,6 @@ bool effects_find(struct engine *engine, struct entry *entry, const struct comma
 void effects_read_back(struct engine *engine, struct engine_read *read)
 {
     assert(engine_read_partition(read) == engine->options.partition);
-    assert(engine->is_in_turn);
     assert(engine->effects->reads_out > 0);
     engine->effects->reads_out--;
     list_init(&read->link);
@@ -128,7 +125,6 @@ void effects_read_back(struct engine *engine, struct engine_read *read)
 
 void effects_reply(struct engine *engine, struct command *command)
 {
-    assert(engine->is_in_turn);
     assert(command->pending_ == 0 && !command->names_.is_searching && !command->names_.is_locked);
     assert(!command->parent_ && !command->patch);
     list_push(&engine->effects->replies, &command->link);
@@ -137,7 +133,6 @@ void effects_reply(struct engine *engine, struct command *command)
 void effects_deliver(struct engine *engine, struct delivery *delivery)
 {
     assert(delivery->epoch == engine->epoch);
-    assert(engine->is_in_turn);
     assert(delivery->timer->state == TIMER_DELIVERING);
     assert(delivery->timer && delivery->attempt > 0);
     list_push(&engine->effects->deliveries, &delivery->link);
@@ -145,7 +140,6 @@ void effects_deliver(struct engine *engine, struct delivery *delivery)
 
 void effects_recorded(struct engine *engine, struct delivery *delivery, enum error_code result)
 {
-    assert(engine->is_in_turn);
     assert(delivery->outcome.result != DELIVERY_RETURNED);
     assert(delivery->wants_record);
     delivery->timer = NULL; /* it is not lent any more */
@@ -158,7 +152,6 @@ void effects_given_up(struct engine *engine, const struct timer *timer, struct w
 {
     struct effects *effects = engine->effects;
 
-    assert(engine->is_in_turn);
     assert(effects->given_up_count <= GIVEN_UP_MAX);
     if (effects->given_up_count < GIVEN_UP_MAX) {
         struct given_up *given_up = given_up_create(timer, next);
@@ -177,7 +170,7 @@ void effects_tell(struct engine *engine, enum feed_kind kind, const struct timer
     struct effects *effects = engine->effects;
     const atomic_bool *is_watched = engine->options.is_watched;
 
-    assert(engine->is_in_turn && kind != FEED_NONE);
+    assert(kind != FEED_NONE);
     if (!is_watched || !atomic_load_explicit(is_watched, memory_order_relaxed))
         return;
     struct feed_event *event = effects->event_count < EVENTS_WAITING_ROOM

@@ -94,7 +94,6 @@ void engine_destroy(struct engine *engine)
 
 static void engine_clock_went_back(struct engine *engine)
 {
-    assert(engine->is_in_turn);
     enum dispatch_wheel wheel = DISPATCH_WHEEL_KEPT;
     if (window_clock_went_back(engine)) {
         wheel = DISPATCH_WHEEL_NEW;
@@ -150,7 +149,6 @@ void engine_begin(struct engine *engine, struct wall now)
 
 static void engine_raise_watermark(struct engine *engine)
 {
-    assert(engine->is_in_turn);
     if (watermark_is_due(engine))
         watermark_raise(engine, wall_min(window_oldest(engine), dispatch_oldest(engine)),
                         dispatch_queued(engine));
@@ -162,7 +160,6 @@ static void engine_raise_watermark(struct engine *engine)
 static void engine_scan(struct engine *engine)
 {
     assert(!window_is_reading(engine) && !entries_has_evictable(engine->entries));
-    assert(engine->is_in_turn);
     if (!engine->was_dead_scan && window_is_ready(engine))
         dead_read(engine);
     window_read_ahead(engine);
@@ -208,7 +205,6 @@ void engine_submit(struct engine *engine, struct command *command)
 
 static void engine_fail_doubts(struct engine *engine, enum error_code error)
 {
-    assert(engine->is_in_turn);
     assert(error != ERROR_NONE);
     LIST_FOR_EACH (commit_doubts(engine), link)
         commands_fail_waiters(engine, entry_of(link), error);
@@ -243,7 +239,6 @@ static void engine_take_page(struct engine *engine, struct engine_read *read)
     struct storage_page *page = &read->page;
 
     assert(read->kind == ENGINE_READ_SCAN);
-    assert(engine->is_in_turn);
     assert(!read->command_);
     switch (window_read_back(engine, read)) {
     case WINDOW_READ_FAILED:
@@ -269,7 +264,6 @@ static void engine_take_missed(struct engine *engine, struct engine_read *read)
 {
     struct storage_page *page = &read->page;
 
-    assert(engine->is_in_turn);
     second_scan_read_back(engine, read, window_frontier(engine));
     for (size_t i = 0; read->result == ERROR_NONE && i < page->count; i++) {
         struct timer *timer = page->timers[i];
@@ -302,7 +296,7 @@ void engine_read_done(struct engine *engine, struct engine_read *read)
         commands_looked_up(engine, read);
     else if (read->command_)
         commands_page(engine, read);
-    else if (dead_has_read(engine, read))
+    else if (dead_has_read(read))
         dead_read_back(engine, read);
     else if (second_scan_has_read(engine, read))
         engine_take_missed(engine, read);

@@ -29,7 +29,6 @@ void explain_timer(struct engine *engine, const struct entry *entry,
     const struct timer *timer = entry->timer;
     const struct history_entry *kept = history_find(engine->history, timer->id.serial);
 
-    assert(engine->is_in_turn);
     assert(entry->phase != ENTRY_ABSENT && entry->phase != ENTRY_LOADING);
     *ret_explained = (struct explained){.now = engine->now, .until = WALL_NEVER};
     if (kept)

@@ -87,7 +87,6 @@ void lookup_take(struct command *command, struct engine_read *read)
 static bool lookup_read(struct engine *engine, struct command *command, uint64_t hash,
                         uint64_t serial_below, size_t count_max)
 {
-    assert(engine->is_in_turn);
     assert(count_max > 0);
 
     struct engine_read *read = calloc(1, sizeof(*read));
@@ -139,7 +138,6 @@ static bool lookup_name_at(const struct engine *engine, const struct command *co
 
 static enum lookup_step lookup_read_step(struct engine *engine, struct command *command)
 {
-    assert(engine->is_in_turn);
     assert(command->kind != COMMAND_COMPLETE);
     lookup_forget_candidates(command);
     if (command->kind == COMMAND_REDRIVE) /* the newest with the key must be its own timer */
@@ -160,7 +158,6 @@ enum lookup_step lookup_next(struct engine *engine, struct command *command)
     struct command_names *names = &command->names_;
 
     assert(command->kind != COMMAND_REDRIVE);
-    assert(engine->is_in_turn);
     assert(names->is_searching && names->next <= names->count);
     if (names->next < names->count) {
         command->id = names->ids[names->next++];
@@ -208,7 +205,6 @@ enum lookup_step lookup_release(struct engine *engine, struct command *command,
 {
     struct map *locks = &engine->lookup->locks;
 
-    assert(engine->is_in_turn);
     assert(!command->names_.is_searching);
     *ret_next = NULL;
     lookup_forget_candidates(command);
@@ -232,7 +228,6 @@ enum lookup_step lookup_release(struct engine *engine, struct command *command,
 enum lookup_step lookup_begin(struct engine *engine, struct command *command)
 {
     assert(!command_is_create(command) || command->timer_count == 1);
-    assert(engine->is_in_turn);
     assert(command->kind != COMMAND_COMPLETE && command->kind != COMMAND_REDRIVE);
     command->names_ = (struct command_names){0};
     if (!command_is_create(command))
@@ -255,7 +250,7 @@ void lookup_recalled(struct command *command, const struct timer_id *id)
 enum lookup_step lookup_begin_redrive(struct engine *engine, const struct timer *timer,
                                       struct command *command)
 {
-    assert(timer->state == TIMER_DEAD && engine->is_in_turn);
+    assert(timer->state == TIMER_DEAD);
     assert(command->kind == COMMAND_REDRIVE && timer->texts.key.size);
     return lookup_lock(engine, command,
                        name_hash(name_space_of(timer), NAME_KEY, timer->texts.key));

@@ -31,7 +31,6 @@
 static void outcome_set_texts(struct engine *engine, struct entry *entry,
                               const struct timer_texts *texts)
 {
-    assert(engine->is_in_turn);
     assert(!timer_is_final(entry->timer->state));
     assert(!entry->successor);
     struct timer *copy = timer_copy(entry->timer, texts);
@@ -137,7 +136,7 @@ static void outcome_end(struct engine *engine, struct entry *entry, enum timer_s
  * just now. */
 static bool outcome_report(struct engine *engine, struct entry *entry, const struct run *run)
 {
-    assert(engine->is_in_turn && !entry->report);
+    assert(!entry->report);
     assert(!timer_is_final(entry->timer->state));
     if (!report_target(entry->timer, run->outcome).size)
         return true;
@@ -197,14 +196,12 @@ static struct wall outcome_put_off(const struct engine *engine, const struct tim
     const uint64_t most_ms = position_pause_ms_max(timer);
     struct wall at = wall_add(engine->now, delay_ms < most_ms ? delay_ms : most_ms);
 
-    assert(engine->is_in_turn);
     assert(!timer_is_final(timer->state));
     return wall_max(wall_min(at, (struct wall){WALL_MS_MAX}), timer->due);
 }
 
 struct wall outcome_paused_again(struct engine *engine, const struct timer *timer)
 {
-    assert(engine->is_in_turn);
     assert(timer->state == TIMER_RETRYING);
     return outcome_put_off(engine, timer,
                            retry_delay_ms(&timer->retry, timer->attempts, 0, &engine->random));
@@ -214,7 +211,7 @@ struct wall outcome_paused_again(struct engine *engine, const struct timer *time
  * again. */
 static void outcome_again(struct engine *engine, struct entry *entry, const struct run *run)
 {
-    assert(engine->is_in_turn && !entry->report);
+    assert(!entry->report);
     assert(!timer_is_final(entry->timer->state));
     if (run->outcome != RUN_DONE)
         outcome_set_error(engine, entry, run->error.data);
@@ -233,7 +230,7 @@ static void outcome_finish(struct engine *engine, struct entry *entry, const str
     const enum timer_state state = run->outcome == RUN_DONE ? TIMER_FIRED : TIMER_DEAD;
     struct outcome_next next_firing = {.due = WALL_NEVER};
 
-    assert(engine->is_in_turn && entry->phase != ENTRY_WRITING);
+    assert(entry->phase != ENTRY_WRITING);
     assert(!timer_is_final(entry->timer->state));
     if ((run->outcome != RUN_ENDED &&
          !outcome_next_due(engine, entry->timer, engine->now, &next_firing)) ||
@@ -301,7 +298,6 @@ static void outcome_take(struct engine *engine, struct entry *entry,
     const uint32_t attempt = delivery->attempt;
 
     assert(!entry->successor && entry->phase == ENTRY_INFLIGHT);
-    assert(engine->is_in_turn);
     assert(attempt > 0);
     assert(entry->timer->state == TIMER_DELIVERING);
     if (outcome->result == DELIVERY_POSTPONED) {
@@ -344,7 +340,6 @@ void outcome_apply(struct engine *engine, struct entry *entry, struct delivery *
 void outcome_exhausted(struct engine *engine, struct entry *entry)
 {
     assert(entry->timer->attempts >= entry->timer->retry.attempts_max);
-    assert(engine->is_in_turn);
     assert(!timer_is_final(entry->timer->state));
     const struct run run = outcome_run_without(entry->timer, RUN_FAILED, "no attempts are left");
     outcome_finish(engine, entry, &run); /* a reply may show the timer before this change */
@@ -358,7 +353,7 @@ enum outcome_firing outcome_firing(const struct engine *engine, const struct tim
 {
     struct schedule schedule;
 
-    assert(engine->is_in_turn && !timer_is_final(timer->state));
+    assert(!timer_is_final(timer->state));
     *ret_due = timer->due;
     if (!timer->texts.schedule.size)
         return OUTCOME_FIRES;
@@ -405,7 +400,7 @@ void outcome_moves(struct engine *engine, struct entry *entry, struct wall due)
     struct schedule schedule;
     char room[SCHEDULE_MARK_SIZE];
 
-    assert(engine->is_in_turn && entry->timer->attempts == 0);
+    assert(entry->timer->attempts == 0);
     if (!schedule_of(entry->timer, &engine->options.zones, &schedule, NULL))
         texts.zoned = schedule_mark(&schedule, due, room);
     outcome_set_texts(engine, entry, &texts);
@@ -424,7 +419,7 @@ void outcome_waits(struct engine *engine, struct entry *entry)
     struct schedule schedule;
     struct error error = {.text = ""};
 
-    assert(engine->is_in_turn && !timer_is_final(entry->timer->state));
+    assert(!timer_is_final(entry->timer->state));
     schedule_of(entry->timer, &engine->options.zones, &schedule, &error);
     char text[sizeof(error.text) + sizeof(OUTCOME_WAITS_TEXT)];
     snprintf(text, sizeof(text), OUTCOME_WAITS_TEXT "%s", error.text);
@@ -453,7 +448,6 @@ static bool outcome_is_too_late_at(const struct engine *engine, const struct tim
 void outcome_dropped(struct engine *engine, struct entry *entry)
 {
     assert(outcome_is_too_late_at(engine, entry->timer, engine->now));
-    assert(engine->is_in_turn);
     assert(!timer_is_final(entry->timer->state));
     char late[DURATION_TEXT_SIZE];
 
@@ -471,7 +465,7 @@ void outcome_dropped(struct engine *engine, struct entry *entry)
 struct wall outcome_redriven_due(const struct engine *engine, const struct timer *timer,
                                  struct wall from)
 {
-    assert(engine->is_in_turn && timer->attempts == 0);
+    assert(timer->attempts == 0);
     assert(timer->ended.ms == 0 && from.ms >= engine->now.ms);
     if (!outcome_is_too_late_at(engine, timer, from))
         return timer->due;

@@ -11,7 +11,6 @@
 
 bool position_first(struct engine *engine, struct timer *timer)
 {
-    assert(engine->is_in_turn);
     if (engine->serials > TIMER_COUNTER_MAX)
         return false;
     timer->at = wall_max(timer->state == TIMER_PAUSED ? timer->at : timer->due, engine->now);

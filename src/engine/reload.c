@@ -36,7 +36,6 @@ static void reload_pass_over(struct engine *engine, const struct timer *timer)
 {
     struct spill_backlog *backlog = dispatch_backlog(dispatch_find(engine, timer));
 
-    assert(engine->is_in_turn);
     assert(!timer_is_final(timer->state));
     spill_pass_over(engine, backlog, timer);
     if (backlog && position_is_spilled(engine, timer))
@@ -62,7 +61,6 @@ void reload_settle(struct engine *engine, struct entry *entry)
     bool is_counted = entry->flags & ENTRY_IS_COUNTED;
     bool is_near = window_is_near(engine, timer);
 
-    assert(engine->is_in_turn);
     assert(entry->row_at.ms > 0 || timer_is_final(timer->state));
     assert(entry->phase == ENTRY_LOADING || entry->phase == ENTRY_WRITING);
     assert(!(entry->flags & ENTRY_IN_DOUBT) && !entry->successor);
@@ -105,7 +103,6 @@ struct entry *reload_row(struct engine *engine, struct timer *timer)
     const struct entry *known = entries_find(engine->entries, timer->id.serial);
 
     assert(timer->id.partition == engine->options.partition);
-    assert(engine->is_in_turn);
     assert(!timer_is_final(timer->state));
     /* A timer in memory is newer; and a row of one in doubt may not be durable yet. */
     if (known && (known->phase != ENTRY_LOADING || known->flags & ENTRY_IN_DOUBT)) {
@@ -207,7 +204,6 @@ static struct wall reload_not_before(const struct engine *engine)
 /* Takes the queues off the list of starved ones for which the scans have found everything. */
 static void reload_end_starvation(struct engine *engine)
 {
-    assert(engine->is_in_turn);
     for (struct spill_backlog *backlog; (backlog = spill_next_found(engine));)
         dispatch_backlog_changed(engine, backlog);
 }
@@ -216,7 +212,6 @@ void reload_read(struct engine *engine)
 {
     struct reload *reload = engine->reload;
 
-    assert(engine->is_in_turn);
     assert(!reload->is_scanning || reload->scan.to.ms > 0);
     if (!reload_may_read(engine) || engine->now.ms < reload_not_before(engine).ms)
         return;
@@ -282,7 +277,6 @@ static bool reload_scanned(struct engine *engine, struct timer *timer)
     bool is_out_of_room = is_wanted && !known && window_room_bytes(engine) == 0;
 
     assert(engine->reload->is_scanning);
-    assert(engine->is_in_turn);
     assert(!timer_is_final(timer->state));
     watermark_scan_met(engine, timer);
     if (is_out_of_room)
@@ -302,7 +296,6 @@ static bool reload_scanned(struct engine *engine, struct timer *timer)
 
 void reload_page(struct engine *engine, struct storage_page *page)
 {
-    assert(engine->is_in_turn);
     assert(engine->reload->is_scanning);
     assert(!window_is_reading(engine));
     engine->reload->at = page->next;
@@ -329,7 +322,6 @@ void reload_clock_went_back(struct engine *engine)
 {
     struct reload *reload = engine->reload;
 
-    assert(engine->is_in_turn);
     reload->is_whole = false; /* rows that it passed over may be misplaced now */
     reload->not_before =
         wall_min(reload->not_before, wall_add(engine->now, engine->options.storage_retry_ms));

@@ -78,7 +78,6 @@ static void second_scan_end(struct engine *engine)
 
 static void second_scan_pause(struct engine *engine, uint64_t ms)
 {
-    assert(engine->is_in_turn);
     engine->second_scan->not_before = wall_add(engine->now, ms);
 }
 
@@ -87,7 +86,7 @@ void second_scan_read(struct engine *engine)
     struct second_scan *scan = engine->second_scan;
     const uint32_t rows_max = engine->options.scan_rows_max;
 
-    assert(engine->is_in_turn && !scan->out);
+    assert(!scan->out);
     if (!engine->options.second_scan_ms || engine->is_draining ||
         engine->now.ms < scan->not_before.ms)
         return;
@@ -122,7 +121,6 @@ bool second_scan_is_reading(const struct engine *engine)
 
 bool second_scan_has_read(const struct engine *engine, const struct engine_read *read)
 {
-    assert(engine->is_in_turn);
     return read == engine->second_scan->out;
 }
 
@@ -163,7 +161,7 @@ void second_scan_read_back(struct engine *engine, struct engine_read *read,
     struct storage_page *page = &read->page;
     size_t kept = 0;
 
-    assert(engine->is_in_turn && scan->out == read);
+    assert(scan->out == read);
     scan->out = NULL;
     second_scan_pause(engine,
                       read->result ? engine->options.storage_retry_ms : SECOND_SCAN_PAUSE_MS);
@@ -198,7 +196,6 @@ void second_scan_clock_went_back(struct engine *engine)
 {
     struct second_scan *scan = engine->second_scan;
 
-    assert(engine->is_in_turn);
     scan->not_before =
         wall_min(scan->not_before, wall_add(engine->now, engine->options.second_scan_ms));
     scan->full_at = wall_min(scan->full_at, engine->now);

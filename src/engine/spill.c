@@ -83,7 +83,6 @@ static struct wall spill_place(struct engine *engine, struct spill_backlog *back
 void spill_timer(struct engine *engine, struct spill_backlog *backlog, struct entry *entry)
 {
     assert(entry->phase != ENTRY_WRITING && !entry->successor);
-    assert(engine->is_in_turn);
     assert(entry->timer->due.ms <= engine->now.ms);
     assert(!timer_is_final(entry->timer->state));
     entry->timer->at = spill_place(engine, backlog);
@@ -95,7 +94,6 @@ void spill_timer(struct engine *engine, struct spill_backlog *backlog, struct en
 void spill_again(struct engine *engine, struct spill_backlog *backlog, struct entry *entry)
 {
     assert(position_is_spilled(engine, entry->timer));
-    assert(engine->is_in_turn);
     assert(entry->phase == ENTRY_LOADING);
     assert(entry->timer->state == TIMER_SCHEDULED);
     entry->timer->at = spill_place(engine, backlog);
@@ -107,7 +105,6 @@ void spill_reposition(struct engine *engine, struct entry *entry)
     struct timer *timer = entry->timer;
 
     assert(entry->phase != ENTRY_WRITING || entry->row_at.ms == timer->at.ms);
-    assert(engine->is_in_turn);
     assert(!timer_is_final(entry->timer->state));
     assert(position_is_early(engine, timer));
     timer->at = timer->state == TIMER_RETRYING ? outcome_paused_again(engine, timer) : timer->due;
@@ -117,7 +114,6 @@ void spill_reposition(struct engine *engine, struct entry *entry)
 void spill_reschedule(struct engine *engine, struct entry *entry)
 {
     assert(entry->row_at.ms == entry->timer->at.ms);
-    assert(engine->is_in_turn);
     assert(entry->phase == ENTRY_SCHEDULED || entry->phase == ENTRY_QUEUED ||
            entry->phase == ENTRY_INFLIGHT);
     if (position_is_early(engine, entry->timer))
@@ -133,7 +129,6 @@ void spill_pass_over(struct engine *engine, struct spill_backlog *backlog,
 {
     struct spill *spill = engine->spill;
 
-    assert(engine->is_in_turn);
     assert(!timer_is_final(timer->state));
     spill_note_place(spill, timer->at);
     if (backlog && position_is_spilled(engine, timer))
@@ -181,7 +176,6 @@ struct spill_backlog *spill_next_found(struct engine *engine)
         return NULL;
     struct spill_backlog *backlog = list_item(spill->starved.next, struct spill_backlog, link);
     assert(backlog->scan > 0);
-    assert(engine->is_in_turn);
     if (spill_may_have(spill, backlog))
         return NULL;
     backlog->scan = 0;
@@ -201,7 +195,6 @@ struct spill_scan spill_scan_begin(struct engine *engine)
     struct spill *spill = engine->spill;
 
     assert(spill->unexplored_scan <= spill->scan);
-    assert(engine->is_in_turn);
     assert(!spill->is_scanning);
     spill->is_scanning = true;
     spill->scan++;
@@ -228,7 +221,6 @@ void spill_scan_end(struct engine *engine, const struct spill_scan *scan, bool i
 {
     struct spill *spill = engine->spill;
 
-    assert(engine->is_in_turn);
     assert(spill->scan > 1);
     assert(spill->is_scanning);
     if (is_whole)

@@ -175,7 +175,7 @@ enum error_code dispatch_survey(struct engine *engine, struct command *command)
     struct survey *survey = command->survey;
     struct surveyor surveyor = {.engine = engine, .command = command, .survey = survey};
 
-    assert(engine->is_in_turn && !survey_is_of_node(survey->kind));
+    assert(!survey_is_of_node(survey->kind));
     assert(!survey->rows && survey->row_count == 0 && survey->item_count == 0);
     dispatch_look_at_pauses(engine);
     buffer_init(&survey->names);

@@ -42,7 +42,6 @@ enum error_code tenant_admit(struct engine *engine, const struct command *comman
     struct tenant_counts *tenant_counts = engine->options.tenant_counts;
 
     assert(timer->id.partition == engine->options.partition);
-    assert(engine->is_in_turn);
     if (!tenant_counts)
         return ERROR_NONE;
     const enum error_code code =
@@ -55,7 +54,6 @@ bool tenant_admit_own(struct engine *engine, const struct timer *timer)
     struct tenant_counts *tenant_counts = engine->options.tenant_counts;
 
     assert(timer->id.partition == engine->options.partition);
-    assert(engine->is_in_turn);
     if (tenant_counts && (!tenant_counts_add(tenant_counts, timer->texts.tenant, 1) ||
                           tenant_count_own(engine, timer)))
         return false;
@@ -66,7 +64,6 @@ bool tenant_admit_own(struct engine *engine, const struct timer *timer)
 /* A timer whose record was damaged when the storage counted may have gone uncounted. */
 void tenant_dismiss(struct engine *engine, const struct timer *timer)
 {
-    assert(engine->is_in_turn);
     assert(timer->id.partition == engine->options.partition);
     if (engine->options.tenant_counts)
         tenant_counts_dismiss(engine->options.tenant_counts, timer->texts.tenant, 1);
@@ -83,7 +80,6 @@ bool tenant_admit_pending(struct engine *engine)
         options->pending_all ? atomic_fetch_add(options->pending_all, 1) : engine->stats.pending;
     const uint64_t others = options->pending_others ? atomic_load(options->pending_others) : 0;
 
-    assert(engine->is_in_turn);
     if (options->pending_max && before + others >= options->pending_max) {
         if (options->pending_all)
             atomic_fetch_sub(options->pending_all, 1);
@@ -95,7 +91,6 @@ bool tenant_admit_pending(struct engine *engine)
 
 void tenant_dismiss_pending(struct engine *engine)
 {
-    assert(engine->is_in_turn);
     engine->stats.pending--;
     if (engine->options.pending_all)
         atomic_fetch_sub(engine->options.pending_all, 1);
@@ -103,7 +98,6 @@ void tenant_dismiss_pending(struct engine *engine)
 
 void tenant_restore_pending(struct engine *engine)
 {
-    assert(engine->is_in_turn);
     engine->stats.pending++;
     if (engine->options.pending_all)
         atomic_fetch_add(engine->options.pending_all, 1);

@@ -90,7 +90,7 @@ void watermark_write(struct engine *engine, struct write_note note)
 {
     assert(!note.entry->successor == (note.purpose == WRITE_CREATE));
     assert(note.entry->successor || note.purpose == WRITE_CREATE);
-    assert(engine->is_in_turn && !write_is_own(note.purpose));
+    assert(!write_is_own(note.purpose));
     watermark_note(engine, note.entry);
     commit_add(engine, note);
 }
@@ -98,7 +98,7 @@ void watermark_write(struct engine *engine, struct write_note note)
 void watermark_write_own(struct engine *engine, struct entry *entry)
 {
     assert(entry->row_at.ms > 0);
-    assert(engine->is_in_turn && !entry->successor);
+    assert(!entry->successor);
     watermark_note(engine, entry);
     if (entry->report)
         watermark_note(engine, entry->report);
@@ -108,7 +108,7 @@ void watermark_write_own(struct engine *engine, struct entry *entry)
 void watermark_write_spilled(struct engine *engine, struct entry *entry)
 {
     assert(entry->timer->at.ms > engine->now.ms);
-    assert(engine->is_in_turn && !timer_is_final(entry->timer->state));
+    assert(!timer_is_final(entry->timer->state));
     watermark_note(engine, entry);
     commit_add_spilled(engine, entry);
 }
@@ -158,7 +158,6 @@ bool watermark_is_due(const struct engine *engine)
 {
     const struct watermark *watermark = engine->watermark;
 
-    assert(engine->is_in_turn);
     return watermark_trims(engine) ||
            (watermark->is_stale && engine->now.ms >= watermark->raise_at.ms);
 }
@@ -168,7 +167,6 @@ void watermark_raise(struct engine *engine, struct wall oldest, size_t queued)
     struct watermark *watermark = engine->watermark;
     const bool trims = watermark_trims(engine);
 
-    assert(engine->is_in_turn);
     assert(watermark_is_due(engine));
     oldest = watermark_oldest(entries_busy(engine->entries), oldest);
     oldest = watermark_oldest(commit_rewrites(engine), oldest);
@@ -192,14 +190,13 @@ void watermark_raise(struct engine *engine, struct wall oldest, size_t queued)
 
 void watermark_found(struct engine *engine, const struct timer *timer)
 {
-    assert(engine->is_in_turn && !timer_is_final(timer->state));
+    assert(!timer_is_final(timer->state));
     watermark_keep_before(engine->watermark, timer);
     engine->watermark->is_stale = true;
 }
 
 void watermark_mark_stale(struct engine *engine)
 {
-    assert(engine->is_in_turn);
     engine->watermark->is_stale = true;
 }
 
@@ -220,7 +217,6 @@ void watermark_fill_meta(struct engine *engine, struct storage_meta *ret_meta)
 
 void watermark_meta_failed(struct engine *engine)
 {
-    assert(engine->is_in_turn);
     engine->watermark->is_stale = true;
     engine->watermark->meta_taken = (struct storage_meta){0};
 }
@@ -247,7 +243,6 @@ void watermark_clock_went_back(struct engine *engine)
 {
     struct watermark *watermark = engine->watermark;
 
-    assert(engine->is_in_turn);
     watermark->raise_at =
         wall_min(watermark->raise_at, wall_add(engine->now, engine->options.watermark_interval_ms));
     watermark->sampled_at = wall_min(watermark->sampled_at, engine->now);
@@ -280,7 +275,6 @@ struct wall watermark_placed(const struct engine *engine)
 void watermark_scan_begins(struct engine *engine)
 {
     assert(engine->watermark->placed.ms >= engine->watermark->placed_unsettled.ms);
-    assert(engine->is_in_turn);
     engine->watermark->placed_seen = engine->watermark->placed_unsettled;
 }
 
@@ -288,21 +282,18 @@ void watermark_scan_met(struct engine *engine, const struct timer *timer)
 {
     struct watermark *watermark = engine->watermark;
 
-    assert(engine->is_in_turn);
     assert(!timer_is_final(timer->state));
     watermark->placed_seen = wall_max(watermark->placed_seen, position_placed_at(engine, timer));
 }
 
 void watermark_scan_ends(struct engine *engine, struct wall placed_near)
 {
-    assert(engine->is_in_turn);
     engine->watermark->placed = wall_max(engine->watermark->placed_seen, placed_near);
     assert(engine->watermark->placed.ms >= engine->watermark->placed_unsettled.ms);
 }
 
 void watermark_all_durable(struct engine *engine)
 {
-    assert(engine->is_in_turn);
     assert(commit_is_certain(engine));
     engine->watermark->placed_unsettled.ms = 0;
 }

@@ -77,7 +77,7 @@ bool window_overtakes(const struct engine *engine, const struct entry *entry)
     const struct engine_options *options = &engine->options;
     size_t max = options->near_bytes_max - options->near_bytes_max / 16;
 
-    assert(engine->is_in_turn && entry->phase != ENTRY_ABSENT);
+    assert(entry->phase != ENTRY_ABSENT);
     assert(!timer_is_final(entry->timer->state));
     return entry->timer->at.ms < wall_add(engine->now, options->window_ms / 2).ms &&
            engine->window->is_ready &&
@@ -119,14 +119,12 @@ static void window_pull_back(struct window *window, struct storage_position posi
 /* Out of memory, or the storage failed: better not to ask again at once. */
 static void window_pause_reading(struct engine *engine)
 {
-    assert(engine->is_in_turn);
     engine->window->read_not_before = wall_add(engine->now, engine->options.storage_retry_ms);
     assert(engine->window->read_not_before.ms >= engine->now.ms);
 }
 
 void window_park(struct engine *engine, struct entry *entry)
 {
-    assert(engine->is_in_turn);
     assert(!timer_is_final(entry->timer->state));
     assert(entry->row_at.ms == entry->timer->at.ms); /* the row that is read again must be there */
     window_pull_back(engine->window, position_of(entry->timer));
@@ -144,7 +142,6 @@ void window_park_without_memory(struct engine *engine, struct entry *entry)
 
 void window_skip_row(struct engine *engine, const struct timer *timer)
 {
-    assert(engine->is_in_turn);
     assert(!timer_is_final(timer->state));
     window_pause_reading(engine);
     window_pull_back(engine->window, position_of(timer));
@@ -155,7 +152,6 @@ void window_schedule(struct engine *engine, struct entry *entry)
 {
     assert(entry->phase != ENTRY_ABSENT && entry->phase != ENTRY_EVICTABLE);
     assert(!(entry->flags & ENTRY_IN_DOUBT));
-    assert(engine->is_in_turn);
     assert(entry->row_at.ms == entry->timer->at.ms);
     assert(!timer_is_final(entry->timer->state) && !((uintptr_t)entry & WINDOW_ALARM));
     entry->wheel_handle =
@@ -171,7 +167,6 @@ void window_schedule(struct engine *engine, struct entry *entry)
 void window_unschedule(struct engine *engine, struct entry *entry)
 {
     assert(tw_wheel_count(engine->window->wheel) > engine->window->alarms);
-    assert(engine->is_in_turn);
     assert(entry->wheel_handle != TW_NONE);
     assert(entry->phase == ENTRY_SCHEDULED);
     tw_wheel_cancel(engine->window->wheel, entry->wheel_handle);
@@ -181,7 +176,6 @@ void window_unschedule(struct engine *engine, struct entry *entry)
 
 bool window_is_due(const struct engine *engine)
 {
-    assert(engine->is_in_turn);
     return tw_wheel_wake_at(engine->window->wheel) <= engine->now.ms;
 }
 
@@ -189,7 +183,7 @@ size_t window_expire(struct engine *engine, struct window_due *ret_due, size_t c
 {
     struct window *window = engine->window;
 
-    assert(engine->is_in_turn && count_max > 0);
+    assert(count_max > 0);
     struct tw_expired expired[EXPIRE_BATCH];
     size_t count = tw_wheel_expire(window->wheel, engine->now.ms, expired,
                                    count_max < EXPIRE_BATCH ? count_max : EXPIRE_BATCH);
@@ -276,7 +270,6 @@ void window_pass_empty(struct engine *engine)
     struct window *window = engine->window;
     struct storage_position to = window_end(engine);
 
-    assert(engine->is_in_turn);
     if (storage_position_before(window->empty_to, to))
         to = window->empty_to;
     if (!window->is_reading && storage_position_before(window->frontier, to))
@@ -288,7 +281,6 @@ static bool window_read(struct engine *engine, struct storage_position from,
                         struct storage_position to, size_t rows_max, size_t bytes_max)
 {
     assert(!engine->is_draining && bytes_max > 0);
-    assert(engine->is_in_turn);
     assert(!engine->window->is_reading && storage_position_before(from, to));
 
     struct engine_read *read = calloc(1, sizeof(*read));
@@ -330,7 +322,6 @@ void window_read_ahead(struct engine *engine)
     struct window *window = engine->window;
 
     assert(window->is_reading || !window->is_reading_behind);
-    assert(engine->is_in_turn);
     if (window_is_reading(engine))
         return;
     window_pass_empty(engine);
@@ -381,7 +372,6 @@ enum window_read window_read_back(struct engine *engine, const struct engine_rea
     const bool is_behind = window->is_reading_behind, is_looking = window->is_looking;
 
     assert(read->scan.partition == engine->options.partition);
-    assert(engine->is_in_turn);
     assert(read->kind == ENGINE_READ_SCAN);
     assert(window->is_reading && !read->command_);
     window->is_reading = window->is_reading_behind = window->is_looking = false;
@@ -446,7 +436,6 @@ static struct wall window_wheel_at(const struct window *window)
 
 struct wall window_oldest(const struct engine *engine)
 {
-    assert(engine->is_in_turn);
     return wall_min(engine->window->frontier.at, window_wheel_at(engine->window));
 }
 
@@ -466,7 +455,6 @@ bool window_clock_went_back(struct engine *engine)
     struct window *window = engine->window;
     struct tw_wheel *wheel = tw_wheel_create(&(struct tw_wheel_options){.start = engine->now.ms});
 
-    assert(engine->is_in_turn);
     window->read_not_before =
         wall_min(window->read_not_before, wall_add(engine->now, engine->options.storage_retry_ms));
     /* Otherwise spilled timers would be put before the frontier: near, so queued at once, and

@@ -3,6 +3,8 @@
 
 #include "node/shard.h"
 
+#include <assert.h>
+
 void partition_init(struct partition *partition, uint16_t index)
 {
     *partition = (struct partition){.index = index};
@@ -85,6 +87,7 @@ void partition_post_all(struct partition partitions[], enum partition_message ki
 void partition_take(struct partition *partition, struct list ret_inbox[PARTITION_MESSAGE_COUNT])
 {
     pthread_mutex_lock(&partition->lock);
+    assert(partition->is_rung);
     partition->is_rung = false;
     for (int i = 0; i < PARTITION_MESSAGE_COUNT; i++)
         list_join(&ret_inbox[i], &partition->inbox[i]);
@@ -94,6 +97,7 @@ void partition_take(struct partition *partition, struct list ret_inbox[PARTITION
 void partition_set_owner(struct partition *partition, struct shard *owner)
 {
     pthread_mutex_lock(&partition->lock);
+    assert(!partition->owner || !owner || partition->owner == owner);
     partition->owner = owner;
     struct shard *rung = NULL;
     if (partition_has_messages(partition))

@@ -3,6 +3,7 @@
 
 #include "sys/clock.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -30,6 +31,7 @@ enum error_code event_loop_init(struct event_loop *loop)
     list_init(&loop->joining_);
     list_init(&loop->tasks_);
     loop->now_ = instant_now();
+    loop->has_thread_ = false;
     return ERROR_NONE;
 }
 
@@ -46,10 +48,17 @@ void event_loop_wake(struct event_loop *loop)
         eventfd_write(loop->wake_, 1);
 }
 
+/* Whether this is the thread of the loop's turns. */
+static bool event_loop_is_here(const struct event_loop *loop)
+{
+    return loop->has_thread_ && pthread_equal(loop->thread_, pthread_self());
+}
+
 /* ---- tasks and sources ---- */
 
 void event_loop_join(struct event_loop *loop, struct event_task *task)
 {
+    assert(task->end && task->wait_ns);
     pthread_mutex_lock(&loop->lock_);
     list_push(&loop->joining_, &task->link_);
     atomic_store(&loop->has_joining_, true);
@@ -59,7 +68,7 @@ void event_loop_join(struct event_loop *loop, struct event_task *task)
 
 void event_loop_leave(struct event_loop *loop, struct event_task *task)
 {
-    (void)loop;
+    assert(event_loop_is_here(loop));
     list_remove(&task->link_);
 }
 
@@ -124,6 +133,10 @@ void event_loop_turn(struct event_loop *loop)
 {
     struct epoll_event events[EVENTS_MAX];
 
+    if (!loop->has_thread_)
+        loop->thread_ = pthread_self();
+    loop->has_thread_ = true;
+    assert(event_loop_is_here(loop));
     atomic_store(&loop->is_asleep_, true);
     const uint64_t wait_ns = event_loop_wait_ns(loop);
     if (wait_ns == 0)

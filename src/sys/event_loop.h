@@ -58,6 +58,8 @@ struct event_loop {
     struct list joining_; /* of struct event_task; guarded by lock_ */
     struct list tasks_;
     struct instant now_;
+    bool has_thread_;
+    pthread_t thread_; /* of the turns, once there was one */
 };
 
 /* ERROR_IO when the process has no descriptor left. */

@@ -1,6 +1,7 @@
 /* mailbox.c - queues of messages between threads. */
 #include "sys/mailbox.h"
 
+#include <assert.h>
 #include <poll.h>
 #include <stdint.h>
 #include <sys/eventfd.h>
@@ -26,6 +27,7 @@ enum error_code mailbox_init(struct mailbox *mailbox)
 
 void mailbox_init_in(struct mailbox *mailbox, struct event_loop *loop)
 {
+    assert(loop);
     mailbox->fd_ = -1;
     mailbox_init_messages(mailbox);
     mailbox->loop_ = loop;
@@ -68,6 +70,7 @@ void mailbox_post(struct mailbox *mailbox, struct list *message)
 
 void mailbox_post_all(struct mailbox *mailbox, struct list *messages)
 {
+    assert(messages != &mailbox->messages_);
     if (list_is_empty(messages))
         return;
     const bool was_empty = mailbox_lock(mailbox);
@@ -110,5 +113,6 @@ void mailbox_wait(struct mailbox *mailbox, uint64_t timeout_ns)
                                .tv_nsec = (long)(timeout_ns % 1000000000)};
     struct pollfd wanted = {.fd = mailbox->fd_, .events = POLLIN};
 
+    assert(!mailbox->loop_ && mailbox->fd_ >= 0); /* one in a loop has no descriptor */
     ppoll(&wanted, 1, timeout_ns == UINT64_MAX ? NULL : &timeout, NULL);
 }
