@@ -2,8 +2,9 @@
  * rocksdb_block.c - mends tables with damaged blocks, so that everything else goes on.
  *
  * RocksDB ends each scan, look-up and compaction at a block whose checksum is wrong; after a failed
- * compaction it accepts no writes, and a table whose end is damaged keeps it from starting. So the
- * table is mended (tablefile.h): a flipped bit is turned back, a new index is made from the blocks
+ * compaction it accepts no writes, and a table whose end is damaged keeps it from starting. So
+ * after an error of corruption all tables are verified, one by one, and those with damage are
+ * mended (tablefile.h): a flipped bit is turned back, a new index is made from the blocks
  * of records, and of these only those that are damaged themselves are set aside. The file as it was
  * stays in the folder FOLDER_DAMAGED_NAME, with a note for each damaged block: what was done, and
  * how many records it had, of which table. A file is never changed in place, because backups share
@@ -14,6 +15,7 @@
 #include "store/rocksdb_store.h"
 
 #include "store/tablefile.h"
+#include "sys/clock.h"
 #include "sys/files.h"
 
 #include <limits.h>
@@ -22,64 +24,19 @@
 
 enum {
     BLOCK_NOTE_BYTES_MAX = 4096,
+    VERIFY_PAUSES = 10, /* Pause after a verification that mended nothing, in its own durations:
+                           it reads all tables and holds up every other call. */
 };
+
+#define NOTE_BEGIN "about "
 
 /* Ends the note of a table that lost its properties: what it belongs to cannot be compared. */
 #define ANONYMOUS_TEXT "without its properties"
 
-/* ---- which table ---- */
-
-/* The number after the last `word`; UINT64_MAX: there is none. */
-static uint64_t rocksdb_block_number_after(const char *text, const char *word)
-{
-    const char *at = NULL;
-
-    for (const char *next = text; (next = strstr(next, word)); next++)
-        at = next + strlen(word);
-    if (!at)
-        return UINT64_MAX;
-    char *end;
-    unsigned long long number = strtoull(at, &end, 10);
-    return end == at ? UINT64_MAX : number;
-}
-
-/* "Corruption: block checksum mismatch: stored = 1, computed = 2, type = 4  in /data/000012.sst
- * offset 3 size 4": the file's path may hold any of these words, so they are looked for from the
- * end. Some texts have a file only, and some its number: "on file 12". A file that was cut short
- * is not mended: what it held is not known. */
-static bool rocksdb_block_parse(const char *text, struct store_block *ret_block)
-{
-    const bool is_cut = strstr(text, "size mismatch") || strstr(text, "too short");
-    struct store_block block = {.is_met = !is_cut && strstr(text, "Corruption")};
-    const char *name = NULL;
-
-    for (const char *end = text; (end = strstr(end, ".sst")); end++)
-        name = end;
-    const char *begin = name;
-    while (begin && begin > text && begin[-1] >= '0' && begin[-1] <= '9')
-        begin--;
-    const uint64_t number = rocksdb_block_number_after(text, " on file ");
-    if (begin && begin < name)
-        snprintf(block.name, sizeof(block.name), "%.*s.sst", (int)(name - begin), begin);
-    else if (number != UINT64_MAX)
-        snprintf(block.name, sizeof(block.name), "%06llu.sst", (unsigned long long)number);
-    const uint64_t offset = rocksdb_block_number_after(text, ".sst offset ");
-    const uint64_t size = rocksdb_block_number_after(text, " size ");
-    if (offset != UINT64_MAX && size != UINT64_MAX)
-        block.block = (struct tablefile_block){offset, size};
-    *ret_block = block;
-    return block.is_met;
-}
-
 void rocksdb_block_note(struct rocksdb_store *store, const char *text)
 {
-    struct store_block block;
-
-    if (!rocksdb_block_parse(text, &block))
-        return;
-    pthread_mutex_lock(&store->block_lock);
-    store->block = block;
-    pthread_mutex_unlock(&store->block_lock);
+    if (bytes_has_prefix(bytes_of(text), BYTES("Corruption")))
+        atomic_store(&store->is_damage_met, true);
 }
 
 /* ---- mending ---- */
@@ -110,8 +67,8 @@ static void rocksdb_block_describe(const char *name, const struct tablefile_repa
 
     if (repair->blocks_lost)
         snprintf(ret_text, STORAGE_FOUND_SIZE,
-                 "about %llu records of the table \"%s\" were set aside: %s, byte %llu, %llu "
-                 "bytes%s",
+                 NOTE_BEGIN "%llu records of the table \"%s\" were set aside: %s, byte %llu, %llu "
+                            "bytes%s",
                  (unsigned long long)repair->records_lost, repair->table, name, offset, size, end);
     else
         snprintf(ret_text, STORAGE_FOUND_SIZE,
@@ -164,9 +121,8 @@ static enum error_code rocksdb_block_replace(struct rocksdb_store *store, const 
     return code;
 }
 
-/* False: nothing was mended. */
-static bool rocksdb_block_mend(struct rocksdb_store *store, const char *name,
-                               const struct tablefile_block *block, enum tablefile_remedy remedy)
+/* False: nothing was mended. A table that was cut short is not: what it held is not known. */
+static bool rocksdb_block_mend(struct rocksdb_store *store, const char *name, uint64_t size)
 {
     char path[PATH_MAX];
     struct buffer table;
@@ -176,38 +132,33 @@ static bool rocksdb_block_mend(struct rocksdb_store *store, const char *name,
         return false;
     buffer_init(&table);
     const bool is_mended = !files_read(path, TABLEFILE_BYTES_MAX, &table, NULL) &&
-                           !buffer_failed(&table) &&
-                           tablefile_mend(table.data, table.size, remedy, block, &repair) &&
+                           !buffer_failed(&table) && table.size == size &&
+                           tablefile_mend(table.data, table.size, &repair) &&
                            !tablefile_was_sound(&repair) && rocksdb_block_may_lose(&repair) &&
                            !rocksdb_block_replace(store, name, &repair, buffer_bytes(&table));
     buffer_deinit(&table);
     return is_mended;
 }
 
-struct block_search {
-    struct rocksdb_store *store;
-    bool is_mended;
-};
-
-/* A compaction that was killed leaves the beginning of a table: no single bit mends that. */
-static bool rocksdb_block_search_one(void *context, const struct files_entry *entry)
+/* Verifies all tables of the database, one by one, and mends those that are damaged. */
+static bool rocksdb_block_mend_all(struct rocksdb_store *store)
 {
-    static const struct tablefile_block none = {0};
-    struct block_search *search = context;
-    const char *end = strstr(entry->name, ".sst");
+    const bool was_open = store->db != NULL;
+    bool is_mended = false;
 
-    search->is_mended = !entry->is_folder && end && !end[4] &&
-                        rocksdb_block_mend(search->store, entry->name, &none, TABLEFILE_BIT);
-    return !search->is_mended;
-}
+    if (!was_open && store_open_to_list(store))
+        return false;
+    const rocksdb_livefiles_t *files = rocksdb_livefiles(store->db);
+    for (int i = 0; i < rocksdb_livefiles_count(files); i++) {
+        const char *name = rocksdb_livefiles_name(files, i);
 
-static bool rocksdb_block_mend_met(struct rocksdb_store *store, const struct store_block *met)
-{
-    struct block_search search = {.store = store};
-
-    if (met->name[0])
-        return rocksdb_block_mend(store, met->name, &met->block, TABLEFILE_ANY);
-    return !files_list(store->folder, rocksdb_block_search_one, &search, NULL) && search.is_mended;
+        is_mended |=
+            rocksdb_block_mend(store, name + (*name == '/'), rocksdb_livefiles_size(files, i));
+    }
+    rocksdb_livefiles_destroy(files);
+    if (!was_open)
+        store_close_database(store);
+    return is_mended;
 }
 
 enum error_code rocksdb_block_begin_shadow(struct rocksdb_store *store, struct error *ret_error)
@@ -236,15 +187,15 @@ static void rocksdb_block_empty_cache(struct rocksdb_store *store)
 
 bool rocksdb_block_set_aside(struct rocksdb_store *store)
 {
-    pthread_mutex_lock(&store->block_lock);
-    const struct store_block met = store->block;
-    store->block.is_met = false;
-    pthread_mutex_unlock(&store->block_lock);
-    if (!met.is_met)
+    const struct instant begin = instant_now();
+
+    if (begin.ns < store->verify_at.ns || !atomic_exchange(&store->is_damage_met, false))
         return false;
     pthread_rwlock_wrlock(&store->open_lock);
     const bool was_open = store->db != NULL;
-    bool is_aside = !rocksdb_block_begin_shadow(store, NULL) && rocksdb_block_mend_met(store, &met);
+    bool is_aside = !rocksdb_block_begin_shadow(store, NULL) && rocksdb_block_mend_all(store);
+    if (!is_aside)
+        store->verify_at.ns = begin.ns + VERIFY_PAUSES * instant_since_ns(begin, instant_now());
     if (is_aside && was_open) {
         store_close_database(store);
         rocksdb_block_empty_cache(store);
@@ -262,6 +213,12 @@ struct block_notes {
     enum error_code code;
 };
 
+/* Where a note has the number of records that were set aside. */
+static const char *rocksdb_block_records_of(const char *note)
+{
+    return strncmp(note, NOTE_BEGIN, strlen(NOTE_BEGIN)) == 0 ? note + strlen(NOTE_BEGIN) : "";
+}
+
 static bool rocksdb_block_load_note(void *context, const struct files_entry *entry)
 {
     struct block_notes *notes = context;
@@ -276,9 +233,8 @@ static bool rocksdb_block_load_note(void *context, const struct files_entry *ent
     notes->code = files_read(path, BLOCK_NOTE_BYTES_MAX, &text, NULL);
     buffer_append(&text, "", 1);
     if (!notes->code && !buffer_failed(&text)) {
-        uint64_t records = rocksdb_block_number_after(text.data, "about ");
-
-        rocksdb_block_count(store, records == UINT64_MAX ? 0 : records, text.data);
+        rocksdb_block_count(store, strtoull(rocksdb_block_records_of(text.data), NULL, 10),
+                            text.data);
     }
     buffer_deinit(&text);
     return !notes->code;

@@ -112,7 +112,7 @@ static enum error_code rocksdb_export_table(struct rocksdb_store *store, struct 
 static bool rocksdb_export_is_damaged(struct rocksdb_store *store)
 {
     pthread_mutex_lock(&store->block_lock);
-    const bool has_blocks = store->blocks_aside > 0 || store->block.is_met;
+    const bool has_blocks = store->blocks_aside > 0 || atomic_load(&store->is_damage_met);
     pthread_mutex_unlock(&store->block_lock);
     return has_blocks || atomic_load(&store->corrupt_count) > 0;
 }

@@ -171,6 +171,7 @@ static rocksdb_options_t *rocksdb_open_database_options(const struct rocksdb_sto
         return NULL;
     rocksdb_options_set_create_if_missing(options, 1);
     rocksdb_options_set_create_missing_column_families(options, 1);
+    rocksdb_options_set_paranoid_checks(options, !store->is_listing);
     /* All tables flush together, with the mark in one of them that says how far of the log they
      * hold. The log keeps about what the memtables hold, so their limit is its limit, too. */
     rocksdb_options_set_atomic_flush(options, 1);
@@ -280,6 +281,17 @@ static enum error_code rocksdb_open_tables(struct rocksdb_store *store, struct e
             rocksdb_options_destroy(tables[i]);
     if (database)
         rocksdb_options_destroy(database);
+    return code;
+}
+
+enum error_code store_open_to_list(struct rocksdb_store *store)
+{
+    const bool was_looking = store->is_looking;
+
+    store->is_looking = store->is_listing = true;
+    const enum error_code code = rocksdb_open_tables(store, NULL);
+    store->is_looking = was_looking;
+    store->is_listing = false;
     return code;
 }
 

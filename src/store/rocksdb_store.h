@@ -98,13 +98,6 @@ struct store_retention {
     uint64_t retain_ms;
 };
 
-/* Damage in a table, as RocksDB tells of it. */
-struct store_block {
-    bool is_met;                  /* false: there is none */
-    char name[FOLDER_NAME_SIZE];  /* of its file; empty: not known */
-    struct tablefile_block block; /* size 0: not known */
-};
-
 struct rocksdb_store {
     struct storage storage; /* first: the caller's view of it */
     struct rocksdb_options options;
@@ -117,6 +110,7 @@ struct rocksdb_store {
     char *folder;   /* of the files of RocksDB: the data folder, or a reader's links to its files */
     bool is_reader; /* it changes nothing in the folder */
     bool is_looking;                  /* at tables whose log is not made yet */
+    bool is_listing;                  /* files, some of which may be damaged */
     bool has_shadow;                  /* and `folder` is one of links */
     bool has_mended;                  /* a damaged table */
     int folder_lock;                  /* from files_lock_folder; -1: none */
@@ -135,14 +129,17 @@ struct rocksdb_store {
     rocksdb_column_family_handle_t *tables[STORE_TABLE_COUNT];
     uint64_t errors_seen;    /* that RocksDB counted, after which it took a write */
     _Atomic unsigned faults; /* of enum store_fault */
+    atomic_bool
+        is_damage_met; /* RocksDB has told of corruption, and the tables are to be verified */
 
     /* Held by a commit, and by every thread that opens the database again. Taken before
      * open_lock. */
     pthread_mutex_t commit_lock;
     struct instant recovered_at; /* when a reader tried last; guarded by commit_lock */
+    struct instant verify_at;    /* earliest time of the next verification of all tables; guarded by
+                                    commit_lock */
 
     pthread_mutex_t block_lock;           /* guards what follows */
-    struct store_block block;             /* met last */
     uint64_t blocks_aside, block_records; /* mended, and lost so, since the folder was made */
     bool has_anonymous;                   /* a table lost its properties */
     char block_found[STORAGE_FOUND_SIZE]; /* the last of them, in words */
@@ -215,7 +212,7 @@ enum error_code store_open_again(struct rocksdb_store *store, struct error *ret_
  * failed once. With commit_lock. */
 void store_recover(struct rocksdb_store *store);
 
-/* Mends the damaged table that was met last; false: there is none, or it cannot be mended. */
+/* Mends damaged tables, if one was met; false: none was, or it cannot be mended. */
 bool store_mend(struct rocksdb_store *store);
 
 /* Frees whatever of it is there. */
@@ -328,6 +325,9 @@ enum error_code store_partition_clear(struct storage *storage, uint16_t partitio
 enum error_code store_open_database(struct rocksdb_store *store, struct error *ret_error);
 void store_close_database(struct rocksdb_store *store);
 
+/* Opens the database to list its files, also if some cannot be read. Nothing else may be read. */
+enum error_code store_open_to_list(struct rocksdb_store *store);
+
 /* Opens a folder to look at it: nothing in it changes, and it must be at rest. Its partition count
  * is its own. */
 enum error_code store_open_to_read(const char *folder, struct rocksdb_store **ret_store,
@@ -365,10 +365,10 @@ rocksdb_mergeoperator_t *store_touch_operator_create(void);
 
 /* ---- rocksdb_block.c ---- */
 
-/* Notes the table that a text of RocksDB names as damaged, if it tells of damage. */
+/* Notes that RocksDB tells of corruption, if the text of its error does. */
 void rocksdb_block_note(struct rocksdb_store *store, const char *text);
 
-/* Mends the table that was noted last. True: the call that met it may be repeated. A reader of a
+/* Mends the damaged tables after a note. True: the call that met one may be repeated. A reader of a
  * folder works on links to its files from then on. With commit_lock. */
 bool rocksdb_block_set_aside(struct rocksdb_store *store);
 

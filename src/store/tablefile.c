@@ -11,7 +11,8 @@ enum {
     FOOTER_VERSION_AT = 41,
     FOOTER_VERSION = 5,
     SUM_XXH3 = 4,
-    INDEX_PLAIN = 0, /* sorted, in one part */
+    INDEX_PLAIN = 0,     /* sorted, in one part */
+    INDEX_TWO_LEVEL = 2, /* a list of its parts */
     KIND_DELETED = 0,
     KIND_VALUE = 1,
     KIND_MERGED = 2,
@@ -28,12 +29,13 @@ enum {
 
 #define PROPERTIES_NAME "rocksdb.properties"
 #define RANGES_NAME     "rocksdb.range_del"
+#define FILTER_NAME     "partitionedfilter." /* so it begins */
 
 /* ---- the end of a table ---- */
 
 /* Where the end of a table says that its blocks are. */
 struct table_end {
-    struct tablefile_block list, index, properties, ranges;
+    struct tablefile_block list, index, properties, ranges, filter;
 };
 
 /* In as few bytes as can be: another form of a number is a flipped bit. */
@@ -122,6 +124,8 @@ static bool tablefile_find_damage(const char *data, size_t size, struct table_en
             ret_end->properties = block;
         if (tablefile_key_is(&entry, RANGES_NAME))
             ret_end->ranges = block;
+        if (bytes_has_prefix((struct bytes){entry.key, entry.key_size}, BYTES(FILTER_NAME)))
+            ret_end->filter = block;
         if (!ret_damaged->size && !tablefile_is_whole(data, size, &block))
             *ret_damaged = block;
     }
@@ -193,6 +197,66 @@ static void tablefile_note_table(const char *data, const struct tablefile_block 
 
     if (name.size < sizeof(repair->table) && name.size)
         memcpy(repair->table, name.data, name.size);
+}
+
+/* ---- the blocks that an index names ---- */
+
+/* Reads the next entry of an index. Its value is the handle of a block. In an entry that shares
+ * bytes of its key, it is how much larger the block is than the one before, which it follows. */
+static bool tablefile_next_named(struct bytes *entries, struct tablefile_block *block)
+{
+    uint64_t shared, rest, more;
+
+    if (!varint_next(entries, &shared) || !varint_next(entries, &rest) || rest > entries->size)
+        return false;
+    *entries = (struct bytes){entries->data + rest, entries->size - (size_t)rest};
+    if (!shared)
+        return tablefile_next_handle(entries, block);
+    if (!varint_next(entries, &more))
+        return false;
+    block->offset += block->size + TABLEBLOCK_TRAILER;
+    block->size += more % 2 ? ~(more / 2) : more / 2;
+    return true;
+}
+
+/* The first damaged block of those that the index names, and with two levels of those that these
+ * name; size 0: none. An index in another form names none. */
+static struct tablefile_block tablefile_find_named(const char *data, size_t size,
+                                                   const struct tablefile_block *index,
+                                                   unsigned levels)
+{
+    struct tablefile_block block = {0}, damaged = {0};
+    struct buffer room;
+    struct bytes content;
+
+    buffer_init(&room);
+    if (tableblock_open(tablefile_bytes_of(data, index), &room, &content) && content.size >= 4) {
+        const uint64_t restarts = get_le(content.data + content.size - 4, 4);
+
+        content.size = restarts < content.size / 4 ? content.size - 4 * ((size_t)restarts + 1) : 0;
+        while (!damaged.size && content.size && tablefile_next_named(&content, &block) &&
+               tablefile_is_within(size, &block))
+            if (!tablefile_is_whole(data, size, &block))
+                damaged = block;
+            else if (levels > 1)
+                damaged = tablefile_find_named(data, size, &block, levels - 1);
+    }
+    buffer_deinit(&room);
+    return damaged;
+}
+
+/* The first damaged block of records, parts of the index and of the filter; size 0: none. */
+static struct tablefile_block tablefile_find_inner(const char *data, size_t size,
+                                                   const struct table_end *end)
+{
+    const struct bytes type =
+        tablefile_property(data, &end->properties, "rocksdb.block.based.table.index.type");
+    const bool has_parts = type.size == 4 && get_le(type.data, 4) == INDEX_TWO_LEVEL;
+    const struct tablefile_block damaged =
+        tablefile_find_named(data, size, &end->index, has_parts ? 2 : 1);
+
+    return damaged.size || !end->filter.size ? damaged
+                                             : tablefile_find_named(data, size, &end->filter, 1);
 }
 
 /* ---- blocks of records ---- */
@@ -603,17 +667,13 @@ static bool tablefile_make_end(char *data, size_t size, const struct tablefile_b
 
 /* ---- mending ---- */
 
-bool tablefile_mend(char *data, size_t size, enum tablefile_remedy remedy,
-                    const struct tablefile_block *damaged, struct tablefile_repair *ret_repair)
+bool tablefile_mend(char *data, size_t size, struct tablefile_repair *ret_repair)
 {
     struct tablefile_repair *repair = ret_repair;
-    struct tablefile_block block = *damaged;
+    struct tablefile_block block = {0};
     struct table_end end = {0};
 
     *repair = (struct tablefile_repair){.has_properties = true};
-    if (block.size &&
-        (!tablefile_is_within(size, &block) || tablefile_is_whole(data, size, &block)))
-        block.size = 0;
     for (unsigned i = 0; i < MENDS_MAX; i++) {
         if (!repair->damaged.size)
             repair->damaged = block;
@@ -623,6 +683,8 @@ bool tablefile_mend(char *data, size_t size, enum tablefile_remedy remedy,
             repair->bits++;
         }
         const bool is_known = tablefile_find_damage(data, size, &end, &block);
+        if (is_known && !block.size)
+            block = tablefile_find_inner(data, size, &end);
         if (is_known && !block.size) {
             tablefile_note_table(data, &end.properties, repair);
             return true;
@@ -640,25 +702,14 @@ bool tablefile_mend(char *data, size_t size, enum tablefile_remedy remedy,
             break;
         }
     }
-    return remedy == TABLEFILE_ANY && tablefile_make_end(data, size, &block, &end, repair) &&
-           tablefile_find_damage(data, size, &end, &block) && !block.size;
+    return tablefile_make_end(data, size, &block, &end, repair) && tablefile_is_sound(data, size);
 }
 
 bool tablefile_is_sound(const char *data, size_t size)
 {
     struct tablefile_block damaged;
     struct table_end end;
-    uint64_t at = 0;
 
-    if (!tablefile_find_damage(data, size, &end, &damaged) || damaged.size)
-        return false;
-    while (at < end.list.offset) {
-        const struct bytes rest = {data + at, (size_t)(end.list.offset - at)};
-        const size_t block_size = tableblock_find_end(rest);
-
-        if (!block_size && rest.size > TABLEBLOCK_TRAILER)
-            return false;
-        at += block_size + TABLEBLOCK_TRAILER;
-    }
-    return true;
+    return tablefile_find_damage(data, size, &end, &damaged) && !damaged.size &&
+           !tablefile_find_inner(data, size, &end).size;
 }

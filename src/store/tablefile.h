@@ -15,7 +15,7 @@
  * The size of the file stays, since RocksDB compares it with its manifest.
  *
  *     struct tablefile_repair repair;
- *     if (tablefile_mend(bytes, size, TABLEFILE_ANY, &block, &repair)) ... write the bytes
+ *     if (tablefile_mend(bytes, size, &repair)) ... write the bytes
  *
  * Time       Proportional to the size; a second block that is damaged costs up to some seconds.
  * Errors     False: it cannot be mended, or memory is out. The bytes may have changed then.
@@ -33,11 +33,6 @@ struct tablefile_block {
     uint64_t offset, size; /* without its trailer; size 0: none */
 };
 
-enum tablefile_remedy {
-    TABLEFILE_BIT, /* only bits: nothing may be lost */
-    TABLEFILE_ANY,
-};
-
 struct tablefile_repair {
     uint64_t bits;       /* that were turned back */
     bool has_new_end;    /* an index without filters */
@@ -48,10 +43,9 @@ struct tablefile_repair {
     char table[TABLEFILE_NAME_SIZE]; /* the name of the column family; empty: not known */
 };
 
-/* `damaged` is a block that is known to be damaged. Without one (size 0), and nothing to be mended
- * at the end of the file, it returns true and says that nothing was done. */
-bool tablefile_mend(char *data, size_t size, enum tablefile_remedy remedy,
-                    const struct tablefile_block *damaged, struct tablefile_repair *ret_repair);
+/* Reads every block, and mends those that are damaged. Returns true and says that nothing was done
+ * if all are whole. */
+bool tablefile_mend(char *data, size_t size, struct tablefile_repair *ret_repair);
 
 /* Whether nothing of the table had to be mended. */
 static inline bool tablefile_was_sound(const struct tablefile_repair *repair)

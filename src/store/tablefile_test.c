@@ -105,16 +105,15 @@ static void table_flip_each(const struct table_file *table)
 
     memcpy(now, was.data, was.size);
     for (size_t i = 0; i <= table->count; i++) {
-        const struct tablefile_block none = {0};
         const bool is_footer = i == table->count;
-        const struct tablefile_block *block = is_footer ? &none : &table->blocks[i];
+        const struct tablefile_block *block = is_footer ? NULL : &table->blocks[i];
         const size_t at = is_footer ? was.size - FOOTER : (size_t)block->offset;
         const size_t size = is_footer ? FOOTER : (size_t)block->size + TABLEBLOCK_TRAILER;
         const size_t step = is_footer ? 1 : size; /* a bit of each block, every bit of the footer */
 
         for (size_t bit = i * 7919 % (8 * step); bit < 8 * size; bit += step) {
             now[at + bit / 8] = (char)(now[at + bit / 8] ^ 1 << bit % 8);
-            if (!tablefile_mend(now, was.size, TABLEFILE_BIT, block, &repair))
+            if (!tablefile_mend(now, was.size, &repair))
                 fail_msg("%s: bit %zu of block %zu of %zu", table->path, bit, i, table->count);
             assert_memory_equal(now, was.data, was.size);
             assert_true(repair.bits == 1 && !repair.blocks_lost && !repair.has_new_end);
@@ -140,7 +139,6 @@ static void test_table_bit(void **state)
 
 static void test_table_sound(void **state)
 {
-    const struct tablefile_block none = {0};
     struct table_fixture fixture;
     struct tablefile_repair repair;
 
@@ -149,7 +147,7 @@ static void test_table_sound(void **state)
     for (size_t i = 0; i < fixture.count; i++) {
         struct buffer *bytes = &fixture.tables[i].bytes;
 
-        assert_true(tablefile_mend(bytes->data, bytes->size, TABLEFILE_BIT, &none, &repair));
+        assert_true(tablefile_mend(bytes->data, bytes->size, &repair));
         assert_true(tablefile_was_sound(&repair));
         assert_true(repair.table[0] != '\0');
     }
@@ -181,7 +179,7 @@ static void table_zero(struct table_fixture *fixture, struct table_file *table, 
         block = table->blocks[i];
     memset(now + (i < table->count ? block.offset : was.size - FOOTER), 0,
            i < table->count ? (size_t)block.size / 2 + 1 : FOOTER);
-    if (!tablefile_mend(now, was.size, TABLEFILE_ANY, &block, &repair))
+    if (!tablefile_mend(now, was.size, &repair))
         fail_msg("%s: block %zu of %zu", table->path, i, table->count);
     const bool is_properties = i + 2 == table->count;
     assert_true(repair.has_new_end || repair.bits);
