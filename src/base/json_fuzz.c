@@ -10,6 +10,7 @@
  *   duplicate names   both accept them here; jansson keeps the last, so values are compared without
  * any
  */
+#include "base/check.h"
 #include "base/json.h"
 #include "base/json_oracle.h"
 
@@ -17,12 +18,6 @@
 #include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void json_fuzz_require(bool condition)
-{
-    if (!condition)
-        abort();
-}
 
 /* jansson's own macros for this would find our names. */
 static bool is_type(const json_t *json, int type)
@@ -36,9 +31,9 @@ static struct bytes decoded(const struct json_string *string)
     char *to = malloc(string->raw.size + 1);
     size_t size;
 
-    json_fuzz_require(json_string_decode(string, to, string->raw.size, &size));
+    CHECK(json_string_decode(string, to, string->raw.size, &size));
     if (!string->escaped)
-        json_fuzz_require(size == string->raw.size && !memcmp(to, string->raw.data, size));
+        CHECK(size == string->raw.size && !memcmp(to, string->raw.data, size));
     to[size] = '\0';
     return (struct bytes){to, size};
 }
@@ -53,10 +48,10 @@ static void json_fuzz_check_written(struct bytes value)
     struct json_reader reader;
     json_reader_init(&reader, buffer_bytes(&buffer));
     struct json_string string;
-    json_fuzz_require(json_peek(&reader) == JSON_STRING && json_read_string(&reader, &string) &&
-                      json_finish(&reader));
+    CHECK(json_peek(&reader) == JSON_STRING && json_read_string(&reader, &string) &&
+          json_finish(&reader));
     struct bytes again = decoded(&string);
-    json_fuzz_require(bytes_equal(again, value));
+    CHECK(bytes_equal(again, value));
     free((char *)again.data);
     buffer_deinit(&buffer);
 }
@@ -69,19 +64,19 @@ static void compare_number(struct bytes text, const json_t *json)
     if (is_type(json, JSON_INTEGER)) {
         json_int_t expected = json_integer_value(json);
 
-        json_fuzz_require(result == (expected < 0 ? JSON_U64_NEGATIVE : JSON_U64_OK));
-        json_fuzz_require(expected < 0 || value == (uint64_t)expected);
+        CHECK(result == (expected < 0 ? JSON_U64_NEGATIVE : JSON_U64_OK));
+        CHECK(expected < 0 || value == (uint64_t)expected);
     } else {
         double expected = json_real_value(json);
 
         if (result == JSON_U64_OK)
-            json_fuzz_require(fabs((double)value - expected) <= expected * 1e-15);
+            CHECK(fabs((double)value - expected) <= expected * 1e-15);
         else if (result == JSON_U64_NEGATIVE)
-            json_fuzz_require(expected <= 0);
+            CHECK(expected <= 0);
         else if (result == JSON_U64_TOO_LARGE)
-            json_fuzz_require(expected >= 18446744073709551615.0);
+            CHECK(expected >= 18446744073709551615.0);
         else
-            json_fuzz_require(expected >= 0); /* of any size */
+            CHECK(expected >= 0); /* of any size */
     }
 }
 
@@ -91,27 +86,27 @@ static void compare_object(struct json_reader *reader, json_t *json)
 {
     void *member = json_object_iter(json);
 
-    json_fuzz_require(json_enter_object(reader));
+    CHECK(json_enter_object(reader));
     struct json_string name;
     for (; json_next_member(reader, &name); member = json_object_iter_next(json, member)) {
         struct bytes value = decoded(&name);
 
-        json_fuzz_require(member != NULL);
-        json_fuzz_require(bytes_equal(
+        CHECK(member != NULL);
+        CHECK(bytes_equal(
             value, (struct bytes){json_object_iter_key(member), json_object_iter_key_len(member)}));
         free((char *)value.data);
         json_fuzz_compare(reader, json_object_iter_value(member));
     }
-    json_fuzz_require(member == NULL);
+    CHECK(member == NULL);
 }
 
 static void compare_array(struct json_reader *reader, json_t *json)
 {
-    json_fuzz_require(json_enter_array(reader));
+    CHECK(json_enter_array(reader));
     size_t i = 0;
     for (; json_next_element(reader); i++)
         json_fuzz_compare(reader, json_array_get(json, i));
-    json_fuzz_require(i == json_array_size(json));
+    CHECK(i == json_array_size(json));
 }
 
 /* Pulls the value and finds the same in jansson's. */
@@ -122,34 +117,33 @@ static void json_fuzz_compare(struct json_reader *reader, json_t *json)
 
     switch (json_peek(reader)) {
     case JSON_OBJECT:
-        json_fuzz_require(is_type(json, JANSSON_OBJECT));
+        CHECK(is_type(json, JANSSON_OBJECT));
         compare_object(reader, json);
         break;
     case JSON_ARRAY:
-        json_fuzz_require(is_type(json, JANSSON_ARRAY));
+        CHECK(is_type(json, JANSSON_ARRAY));
         compare_array(reader, json);
         break;
     case JSON_STRING:
-        json_fuzz_require(is_type(json, JANSSON_STRING) && json_read_string(reader, &string));
+        CHECK(is_type(json, JANSSON_STRING) && json_read_string(reader, &string));
         text = decoded(&string);
-        json_fuzz_require(
-            bytes_equal(text, (struct bytes){json_string_value(json), json_string_length(json)}));
+        CHECK(bytes_equal(text, (struct bytes){json_string_value(json), json_string_length(json)}));
         json_fuzz_check_written(text);
         free((char *)text.data);
         break;
     case JSON_NUMBER:
-        json_fuzz_require((is_type(json, JSON_INTEGER) || is_type(json, JSON_REAL)) &&
-                          json_read_number(reader, &text));
+        CHECK((is_type(json, JSON_INTEGER) || is_type(json, JSON_REAL)) &&
+              json_read_number(reader, &text));
         compare_number(text, json);
         break;
     case JSON_TRUE:
-        json_fuzz_require(is_type(json, JANSSON_TRUE) && json_skip(reader, NULL));
+        CHECK(is_type(json, JANSSON_TRUE) && json_skip(reader, NULL));
         break;
     case JSON_FALSE:
-        json_fuzz_require(is_type(json, JANSSON_FALSE) && json_skip(reader, NULL));
+        CHECK(is_type(json, JANSSON_FALSE) && json_skip(reader, NULL));
         break;
     case JSON_NULL:
-        json_fuzz_require(is_type(json, JANSSON_NULL) && json_skip(reader, NULL));
+        CHECK(is_type(json, JANSSON_NULL) && json_skip(reader, NULL));
         break;
     default:
         abort();
@@ -184,14 +178,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     json_reader_init(&reader, text);
     struct bytes raw;
     bool accepted = json_skip(&reader, &raw) && json_finish(&reader);
-    json_fuzz_require(json_error_offset(&reader) <= size);
+    CHECK(json_error_offset(&reader) <= size);
     if (accepted)
-        json_fuzz_require(json || is_their_refusal(&error));
+        CHECK(json || is_their_refusal(&error));
     else
-        json_fuzz_require(!json || is_our_refusal(&reader, text));
+        CHECK(!json || is_our_refusal(&reader, text));
     if (accepted) /* the slice is a text of its own */
         json_reader_init(&reader, raw);
-    json_fuzz_require(!accepted || (json_skip(&reader, NULL) && json_finish(&reader)));
+    CHECK(!accepted || (json_skip(&reader, NULL) && json_finish(&reader)));
     json_decref(json);
 
     json =
@@ -199,7 +193,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (json) {
         json_reader_init(&reader, text);
         json_fuzz_compare(&reader, json);
-        json_fuzz_require(json_finish(&reader));
+        CHECK(json_finish(&reader));
         json_decref(json);
     }
     return 0;

@@ -5,20 +5,13 @@
  * They are compared where no object has a name twice: of those jansson keeps the last. Any pair of
  * JSON texts must give JSON, and merging the patch again must change nothing but blanks.
  */
+#include "base/check.h"
 #include "base/json_merge.h"
 
 #include "base/json.h"
 #include "base/json_oracle.h"
 
-#include <stdlib.h>
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void merge_fuzz_require(bool condition)
-{
-    if (!condition)
-        abort();
-}
 
 static bool merge_fuzz_is(const json_t *json, int type)
 {
@@ -69,7 +62,7 @@ static void merge_fuzz_compare(struct bytes target, struct bytes patch, struct b
         json_t *got = merge_fuzz_load(result, JSON_REJECT_DUPLICATES);
         json_t *wanted = merge_fuzz_reference(old, change);
 
-        merge_fuzz_require(json_equal(got, wanted));
+        CHECK(json_equal(got, wanted));
         json_decref(got);
         json_decref(wanted);
     }
@@ -84,10 +77,10 @@ static void merge_fuzz_check_again(struct bytes result, struct bytes patch)
 
     buffer_init(&second);
     buffer_init(&third);
-    merge_fuzz_require(json_merge(result, patch, &second) == ERROR_NONE);
+    CHECK(json_merge(result, patch, &second) == ERROR_NONE);
     merge_fuzz_compare(result, patch, buffer_bytes(&second));
-    merge_fuzz_require(json_merge(buffer_bytes(&second), patch, &third) == ERROR_NONE);
-    merge_fuzz_require(bytes_equal(buffer_bytes(&second), buffer_bytes(&third)));
+    CHECK(json_merge(buffer_bytes(&second), patch, &third) == ERROR_NONE);
+    CHECK(bytes_equal(buffer_bytes(&second), buffer_bytes(&third)));
     buffer_deinit(&second);
     buffer_deinit(&third);
 }
@@ -103,9 +96,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const bool are_json =
         (target.size == 0 || merge_fuzz_is_json(target)) && merge_fuzz_is_json(patch);
 
-    merge_fuzz_require(code == (are_json ? ERROR_NONE : ERROR_NOT_JSON));
+    CHECK(code == (are_json ? ERROR_NONE : ERROR_NOT_JSON));
     if (are_json) {
-        merge_fuzz_require(merge_fuzz_is_json(buffer_bytes(&out)));
+        CHECK(merge_fuzz_is_json(buffer_bytes(&out)));
         merge_fuzz_compare(target, patch, buffer_bytes(&out));
         merge_fuzz_check_again(buffer_bytes(&out), patch);
     }

@@ -3,18 +3,13 @@
  * then, in a zone whose clocks are changed, what comes next is later, is planned, and is what came
  * last.
  */
+#include "base/check.h"
 #include "calendar/cron.h"
 
 #include "calendar/cron_oracle.h"
 #include "calendar/zone_testing.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void cron_fuzz_require(bool condition)
-{
-    if (!condition)
-        abort();
-}
 
 /* At the start of a stretch the reading may be another: one that the clocks jumped over. */
 static void check_planned(struct cron_oracle *oracle, const struct zone *zone, struct wall wall)
@@ -29,7 +24,7 @@ static void check_planned(struct cron_oracle *oracle, const struct zone *zone, s
         moment = oracle_moment(skipped);
         is_planned = oracle_plans(oracle, &moment);
     }
-    cron_fuzz_require(is_planned);
+    CHECK(is_planned);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -43,11 +38,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         zone = zone_testing_rule("EST5EDT,M3.2.0,M11.1.0");
     struct cron cron;
     if (cron_parse(text, &cron, NULL)) {
-        cron_fuzz_require(!oracle_read(text, &oracle));
+        CHECK(!oracle_read(text, &oracle));
         return 0;
     }
-    cron_fuzz_require(oracle_read(text, &oracle));
-    cron_fuzz_require(cron_can_fire(&cron));
+    CHECK(oracle_read(text, &oracle));
+    CHECK(cron_can_fire(&cron));
     for (size_t i = 0; i < size; i++)
         random.state_ = random_mix(random.state_ + data[i]);
     for (int i = 0; i < 8; i++) {
@@ -56,16 +51,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         struct wall next = cron_next(&cron, zone, dst, after);
 
         if (next.ms == WALL_NEVER.ms) { /* planned for what no clock there shows */
-            cron_fuzz_require(dst == CRON_DST_SKIP);
+            CHECK(dst == CRON_DST_SKIP);
             continue;
         }
-        cron_fuzz_require(next.ms > after.ms && next.ms % 1000 == 0);
+        CHECK(next.ms > after.ms && next.ms % 1000 == 0);
         check_planned(&oracle, zone, next);
-        cron_fuzz_require(cron_last(&cron, zone, dst, next).ms == next.ms);
-        cron_fuzz_require(cron_next(&cron, zone, dst, (struct wall){next.ms - 1}).ms == next.ms);
+        CHECK(cron_last(&cron, zone, dst, next).ms == next.ms);
+        CHECK(cron_next(&cron, zone, dst, (struct wall){next.ms - 1}).ms == next.ms);
         after = cron_last(&cron, zone, dst, (struct wall){next.ms - 1});
-        cron_fuzz_require(after.ms == WALL_NEVER.ms ||
-                          cron_next(&cron, zone, dst, after).ms == next.ms);
+        CHECK(after.ms == WALL_NEVER.ms || cron_next(&cron, zone, dst, after).ms == next.ms);
     }
     return 0;
 }

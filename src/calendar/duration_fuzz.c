@@ -2,17 +2,10 @@
  * duration_fuzz - a text that is a duration is the sum of its parts, by a slower way to add them
  * up; and written again it is the same duration.
  */
+#include "base/check.h"
 #include "calendar/duration.h"
 
-#include <stdlib.h>
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void duration_fuzz_require(bool condition)
-{
-    if (!condition)
-        abort();
-}
 
 /* False when the text is none. Numbers are added in 128 bits and stopped at 2^64. */
 static bool duration_fuzz_reference(struct bytes text, unsigned __int128 *ret_ms)
@@ -53,13 +46,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint64_t ms;
 
     if (duration_fuzz_reference(text, &expected)) {
-        duration_fuzz_require(duration_parse(text, &ms, NULL) == ERROR_NONE && ms == expected);
+        CHECK(duration_parse(text, &ms, NULL) == ERROR_NONE && ms == expected);
         char written[DURATION_TEXT_SIZE];
         text = (struct bytes){written, duration_format(ms, written)};
         uint64_t again;
-        duration_fuzz_require(duration_parse(text, &again, NULL) == ERROR_NONE && again == ms);
+        CHECK(duration_parse(text, &again, NULL) == ERROR_NONE && again == ms);
     } else {
-        duration_fuzz_require(duration_parse(text, &ms, NULL) == ERROR_INVALID);
+        CHECK(duration_parse(text, &ms, NULL) == ERROR_INVALID);
     }
     return 0;
 }

@@ -3,19 +3,13 @@
  * then it is that time for timegm() too, not earlier and less than a millisecond later; and written
  * again it is the same moment.
  */
+#include "base/check.h"
 #include "calendar/rfc3339.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <time.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void rfc3339_fuzz_require(bool condition)
-{
-    if (!condition)
-        abort();
-}
 
 static int rfc3339_fuzz_number_at(const char *text, int digits)
 {
@@ -78,14 +72,14 @@ static __int128 reference_ns(const char *text)
     char sign = '+';
     struct tm tm = {0};
 
-    rfc3339_fuzz_require(sscanf(text, "%4d-%2d-%2d%*1[Tt]%2d:%2d:%2d%n", &tm.tm_year, &tm.tm_mon,
-                                &tm.tm_mday, &tm.tm_hour, &tm.tm_min, &tm.tm_sec, &used) == 6);
+    CHECK(sscanf(text, "%4d-%2d-%2d%*1[Tt]%2d:%2d:%2d%n", &tm.tm_year, &tm.tm_mon, &tm.tm_mday,
+                 &tm.tm_hour, &tm.tm_min, &tm.tm_sec, &used) == 6);
     tm.tm_year -= 1900;
     tm.tm_mon -= 1;
     text += used;
     long long fraction = 0;
     if (*text == '.') {
-        rfc3339_fuzz_require(sscanf(text, ".%lld%n", &fraction, &used) == 1);
+        CHECK(sscanf(text, ".%lld%n", &fraction, &used) == 1);
         int digits = 0;
         for (digits = used - 1; digits < 9; digits++)
             fraction *= 10;
@@ -93,7 +87,7 @@ static __int128 reference_ns(const char *text)
     }
     int offset_hours = 0, offset_minutes = 0;
     if (*text != 'Z' && *text != 'z')
-        rfc3339_fuzz_require(sscanf(text, "%c%2d:%2d", &sign, &offset_hours, &offset_minutes) == 3);
+        CHECK(sscanf(text, "%c%2d:%2d", &sign, &offset_hours, &offset_minutes) == 3);
     if (tm.tm_sec == 60)
         fraction = 0; /* timegm takes it as the next second */
     return ((__int128)timegm(&tm) -
@@ -110,19 +104,19 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         memcpy(text, data, size);
     struct wall wall;
     if (rfc3339_parse((struct bytes){(const char *)data, size}, &wall, NULL)) {
-        rfc3339_fuzz_require(!is_time(text));
+        CHECK(!is_time(text));
         return 0;
     }
-    rfc3339_fuzz_require(is_time(text) || memcmp(text + 16, ":60", 3) == 0);
+    CHECK(is_time(text) || memcmp(text + 16, ":60", 3) == 0);
     __int128 expected = reference_ns(text);
     if (expected < 0)
         expected = 0;
-    rfc3339_fuzz_require((__int128)wall.ms * 1000000 >= expected &&
-                         (__int128)wall.ms * 1000000 < expected + 1000000);
+    CHECK((__int128)wall.ms * 1000000 >= expected &&
+          (__int128)wall.ms * 1000000 < expected + 1000000);
     char written[RFC3339_TEXT_SIZE];
     rfc3339_format(wall, written);
     struct wall again;
-    rfc3339_fuzz_require(rfc3339_parse(bytes_of(written), &again, NULL) == ERROR_NONE);
-    rfc3339_fuzz_require(again.ms == (wall.ms > WALL_MS_MAX ? WALL_MS_MAX : wall.ms));
+    CHECK(rfc3339_parse(bytes_of(written), &again, NULL) == ERROR_NONE);
+    CHECK(again.ms == (wall.ms > WALL_MS_MAX ? WALL_MS_MAX : wall.ms));
     return 0;
 }

@@ -1,4 +1,5 @@
 /* zone.c - queries of a time zone: offsets and transitions. */
+#include "base/check.h"
 #include "calendar/zone_private.h"
 
 #include <stdlib.h>
@@ -93,31 +94,25 @@ enum error_code zone_name_check(struct bytes name, struct error *ret_error)
     return ERROR_NONE;
 }
 
-static void zone_require(bool condition)
-{
-    if (!condition)
-        abort();
-}
-
 void zone_check(const struct zone *zone)
 {
     const struct zone_transition *list = zone->transitions;
     uint32_t count = zone->transition_count, first = zone->cycle_first;
 
-    zone_require(first <= count);
-    zone_require(labs(zone->offset_first_s) < ZONE_OFFSET_S_MAX);
+    CHECK(first <= count);
+    CHECK(labs(zone->offset_first_s) < ZONE_OFFSET_S_MAX);
     int64_t change_before = 0;
     for (uint32_t i = 0; i < count; i++) {
         int64_t change = labs(list[i].offset_s - zone_offset_before(zone, i));
 
-        zone_require(labs(list[i].offset_s) < ZONE_OFFSET_S_MAX);
-        zone_require(change != 0);
-        zone_require(i == 0 || list[i].at - list[i - 1].at >= change + change_before);
+        CHECK(labs(list[i].offset_s) < ZONE_OFFSET_S_MAX);
+        CHECK(change != 0);
+        CHECK(i == 0 || list[i].at - list[i - 1].at >= change + change_before);
         change_before = change;
     }
     if (first == count)
         return;
-    zone_require(zone_offset_before(zone, first) == list[count - 1].offset_s);
-    zone_require(list[first].at + ZONE_CYCLE_S - list[count - 1].at >=
-                 change_before + labs(list[first].offset_s - zone_offset_before(zone, first)));
+    CHECK(zone_offset_before(zone, first) == list[count - 1].offset_s);
+    CHECK(list[first].at + ZONE_CYCLE_S - list[count - 1].at >=
+          change_before + labs(list[first].offset_s - zone_offset_before(zone, first)));
 }

@@ -2,17 +2,10 @@
  * Goal: no tokens file can crash the reader, and what it accepts is consistent: names that are
  * valid, limits and tokens of tenants that are there. Method: any bytes as a file.
  */
+#include "base/check.h"
 #include "ops/tokens.h"
 
-#include <stdlib.h>
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-
-static void tokens_fuzz_require(bool condition)
-{
-    if (!condition)
-        abort();
-}
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
@@ -21,27 +14,26 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct error error;
 
     if (tokens_parse(text, "fuzz", &tokens, &error)) {
-        tokens_fuzz_require(error.text[0] && strlen(error.text) < sizeof(error.text));
+        CHECK(error.text[0] && strlen(error.text) < sizeof(error.text));
         return 0;
     }
-    tokens_fuzz_require(tokens->count > 0 && tokens->count <= TOKENS_MAX);
+    CHECK(tokens->count > 0 && tokens->count <= TOKENS_MAX);
     for (size_t i = 0; i < tokens->count; i++) {
         const struct token *token = &tokens->tokens[i];
 
-        tokens_fuzz_require(token->tenant < tokens->tenant_count && token->scopes);
-        tokens_fuzz_require(!(token->scopes & ~(unsigned)(TOKEN_SCOPE_SCHEDULE | TOKEN_SCOPE_READ |
-                                                          TOKEN_SCOPE_ADMIN)));
+        CHECK(token->tenant < tokens->tenant_count && token->scopes);
+        CHECK(!(token->scopes &
+                ~(unsigned)(TOKEN_SCOPE_SCHEDULE | TOKEN_SCOPE_READ | TOKEN_SCOPE_ADMIN)));
     }
     for (size_t i = 0; i < tokens->tenant_count; i++) {
         const struct token_tenant *tenant = &tokens->tenants[i];
 
-        tokens_fuzz_require(!tenant->name_size || tenant_is_valid(token_tenant_name(tenant)));
-        tokens_fuzz_require(tenant->has_token &&
-                            (tenant->name_size || !tenant->limits.pending_max));
-        tokens_fuzz_require(tenant->limits.rate <= 1000000 && tenant->limits.burst <= 1000000);
-        tokens_fuzz_require(tenant->limits.rate || !tenant->limits.burst);
+        CHECK(!tenant->name_size || tenant_is_valid(token_tenant_name(tenant)));
+        CHECK(tenant->has_token && (tenant->name_size || !tenant->limits.pending_max));
+        CHECK(tenant->limits.rate <= 1000000 && tenant->limits.burst <= 1000000);
+        CHECK(tenant->limits.rate || !tenant->limits.burst);
     }
-    tokens_fuzz_require(!tokens_find(tokens, text));
+    CHECK(!tokens_find(tokens, text));
     tokens_free(tokens);
     return 0;
 }

@@ -1,17 +1,23 @@
 /* cursor.c - the text of a cursor: fixed-width numbers and a checksum, in hexadecimal. */
 #include "api/core/cursor.h"
 
+#include "base/hex.h"
 #include "base/random.h"
+
+#include <assert.h>
 
 /* On the wire: format 1, at (8 bytes), partition (2), serial (8), check (4), most significant byte
  * first, in lower-case hexadecimal. */
 enum {
     FORMAT = 1,
-    CHECKED_SIZE = 1 + 8 + 2 + 8,
-    RAW_SIZE = CHECKED_SIZE + 4,
+    AT = 2, /* positions of digits */
+    PARTITION = AT + 16,
+    SERIAL = PARTITION + 4,
+    CHECK_SUM = SERIAL + 16,
+    END = CHECK_SUM + 8,
 };
 
-static const char digits[] = "0123456789abcdef";
+static_assert(END + 1 == CURSOR_TEXT_SIZE, "the text ends with a NUL");
 
 struct cursor cursor_after(const struct cursor *cursor)
 {
@@ -47,37 +53,27 @@ static uint32_t check_sum(const struct cursor *cursor)
 
 void cursor_format(const struct cursor *cursor, char ret_text[CURSOR_TEXT_SIZE])
 {
-    uint8_t raw[RAW_SIZE] = {FORMAT};
-
-    put_be(raw + 1, cursor->at.ms, 8);
-    put_be(raw + 9, cursor->partition, 2);
-    put_be(raw + 11, cursor->serial, 8);
-    put_be(raw + CHECKED_SIZE, check_sum(cursor), 4);
-    for (size_t i = 0; i < RAW_SIZE; i++) {
-        ret_text[2 * i] = digits[raw[i] >> 4];
-        ret_text[2 * i + 1] = digits[raw[i] & 15];
-    }
-    ret_text[2 * RAW_SIZE] = '\0';
+    hex_write(ret_text, AT, FORMAT);
+    hex_write(ret_text + AT, PARTITION - AT, cursor->at.ms);
+    hex_write(ret_text + PARTITION, SERIAL - PARTITION, cursor->partition);
+    hex_write(ret_text + SERIAL, CHECK_SUM - SERIAL, cursor->serial);
+    hex_write(ret_text + CHECK_SUM, END - CHECK_SUM, check_sum(cursor));
+    ret_text[END] = '\0';
 }
 
 enum error_code cursor_parse(struct bytes text, struct cursor *ret_cursor)
 {
-    if (text.size != 2 * RAW_SIZE)
-        return ERROR_INVALID;
-    uint8_t raw[RAW_SIZE] = {0};
-    for (size_t i = 0; i < text.size; i++) {
-        const char *digit = memchr(digits, text.data[i], sizeof(digits) - 1);
+    struct cursor cursor;
+    uint64_t format, partition, sum;
 
-        if (!digit)
-            return ERROR_INVALID;
-        raw[i / 2] = (uint8_t)(raw[i / 2] << 4 | (digit - digits));
-    }
-    struct cursor cursor = {
-        .at = {get_be(raw + 1, 8)},
-        .partition = (uint16_t)get_be(raw + 9, 2),
-        .serial = get_be(raw + 11, 8),
-    };
-    if (raw[0] != FORMAT || get_be(raw + CHECKED_SIZE, 4) != check_sum(&cursor))
+    if (text.size != END || !hex_read(text.data, AT, &format) ||
+        !hex_read(text.data + AT, PARTITION - AT, &cursor.at.ms) ||
+        !hex_read(text.data + PARTITION, SERIAL - PARTITION, &partition) ||
+        !hex_read(text.data + SERIAL, CHECK_SUM - SERIAL, &cursor.serial) ||
+        !hex_read(text.data + CHECK_SUM, END - CHECK_SUM, &sum))
+        return ERROR_INVALID;
+    cursor.partition = (uint16_t)partition;
+    if (format != FORMAT || sum != check_sum(&cursor))
         return ERROR_INVALID;
     *ret_cursor = cursor;
     return ERROR_NONE;

@@ -5,12 +5,11 @@
  * found among the labels. A patch that is merged into a timer leaves a valid schedule.
  */
 #include "api/json/timer_json.h"
+#include "base/check.h"
 #include "base/json.h"
 #include "base/json_oracle.h"
 #include "timer/labels.h"
 #include "timer/schedule.h"
-
-#include <stdlib.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -23,17 +22,11 @@ static const struct timer_json_limits limits = {
     .headers_bytes_max = 256,
 };
 
-static void require(bool condition)
-{
-    if (!condition)
-        abort();
-}
-
 static json_t *load(struct bytes text)
 {
     json_t *json = json_loadb(text.data, text.size, JSON_ALLOW_NUL, NULL);
 
-    require(json != NULL);
+    CHECK(json != NULL);
     return json;
 }
 
@@ -42,19 +35,19 @@ static void check_problem(struct bytes text, enum error_code code, const struct 
     json_error_t error;
     json_t *json = json_loadb(text.data, text.size, JSON_DECODE_ANY | JSON_ALLOW_NUL, &error);
 
-    require(problem->code == code);
+    CHECK(problem->code == code);
     if (code == ERROR_NOT_JSON)
-        require(!json || strstr(problem->faults[0].detail, "nested too deeply") ||
-                memchr(text.data, 0, text.size));
+        CHECK(!json || strstr(problem->faults[0].detail, "nested too deeply") ||
+              memchr(text.data, 0, text.size));
     else
-        require(json || json_error_code(&error) == json_error_numeric_overflow ||
-                json_error_code(&error) == json_error_null_byte_in_key);
+        CHECK(json || json_error_code(&error) == json_error_numeric_overflow ||
+              json_error_code(&error) == json_error_null_byte_in_key);
     json_decref(json);
-    require(code == ERROR_NOT_JSON || code == ERROR_INVALID || code == ERROR_TOO_LARGE);
-    require((problem->faults[0].pointer[0] == '#') == (code != ERROR_NOT_JSON));
-    require(problem->faults[0].detail[0] != '\0');
+    CHECK(code == ERROR_NOT_JSON || code == ERROR_INVALID || code == ERROR_TOO_LARGE);
+    CHECK((problem->faults[0].pointer[0] == '#') == (code != ERROR_NOT_JSON));
+    CHECK(problem->faults[0].detail[0] != '\0');
     for (const char *at = problem->faults[0].pointer; *at; at++)
-        require(*at > ' ' && *at < 0x7f);
+        CHECK(*at > ' ' && *at < 0x7f);
     struct buffer buffer;
     buffer_init(&buffer);
     problem_format(problem, &buffer);
@@ -64,18 +57,17 @@ static void check_problem(struct bytes text, enum error_code code, const struct 
 
 static void check_limits(const struct timer *timer)
 {
-    require(timer->due.ms <= WALL_MS_MAX);
-    require(timer->retry.attempts_max >= 1 && timer->retry.attempts_max <= 100);
-    require(timer->retry.base_ms >= 1 && timer->retry.base_ms <= timer->retry.cap_ms);
-    require(timer->retry.timeout_ms >= 1);
-    require(timer->texts.payload.size <= limits.payload_bytes_max);
-    require(timer->texts.target.size <= limits.target_bytes_max);
-    require(timer->texts.headers.size <= limits.headers_bytes_max);
+    CHECK(timer->due.ms <= WALL_MS_MAX);
+    CHECK(timer->retry.attempts_max >= 1 && timer->retry.attempts_max <= 100);
+    CHECK(timer->retry.base_ms >= 1 && timer->retry.base_ms <= timer->retry.cap_ms);
+    CHECK(timer->retry.timeout_ms >= 1);
+    CHECK(timer->texts.payload.size <= limits.payload_bytes_max);
+    CHECK(timer->texts.target.size <= limits.target_bytes_max);
+    CHECK(timer->texts.headers.size <= limits.headers_bytes_max);
     for (size_t i = 0; i < timer->texts.target.size; i++)
-        require(timer->texts.target.data[i] > ' ' && timer->texts.target.data[i] < 0x7f);
+        CHECK(timer->texts.target.data[i] > ' ' && timer->texts.target.data[i] < 0x7f);
     for (size_t i = 0; i < timer->texts.headers.size; i++)
-        require((uint8_t)timer->texts.headers.data[i] >= ' ' ||
-                timer->texts.headers.data[i] == '\n');
+        CHECK((uint8_t)timer->texts.headers.data[i] >= ' ' || timer->texts.headers.data[i] == '\n');
 }
 
 /* Each label is found by its name and its value, and by no other value. */
@@ -91,10 +83,10 @@ static void check_labels(struct bytes labels)
         struct bytes text = {json_string_value(value), json_string_length(value)};
         struct bytes shorter = {text.data, text.size - 1};
 
-        require(labels_have(labels, bytes_of(name), text));
-        require(!text.size || !labels_have(labels, bytes_of(name), shorter));
+        CHECK(labels_have(labels, bytes_of(name), text));
+        CHECK(!text.size || !labels_have(labels, bytes_of(name), shorter));
     }
-    require(labels_have_all(labels, labels));
+    CHECK(labels_have_all(labels, labels));
     json_decref(json);
 }
 
@@ -121,17 +113,17 @@ static bool resend_schedule(struct bytes schedule, struct buffer *out)
     struct json_reader reader;
 
     json_reader_init(&reader, schedule);
-    require(json_peek(&reader) == JSON_OBJECT && json_enter_object(&reader));
+    CHECK(json_peek(&reader) == JSON_OBJECT && json_enter_object(&reader));
     struct json_string name;
     bool is_when = false;
     while (json_next_member(&reader, &name)) {
         struct bytes value;
-        require(json_skip(&reader, &value));
+        CHECK(json_skip(&reader, &value));
         is_when |= is_one_of(name.raw, whens, 2);
         timer_json_fuzz_append_member(
             out, bytes_equal(name.raw, BYTES("from")) ? BYTES("at") : name.raw, value);
     }
-    require(json_finish(&reader));
+    CHECK(json_finish(&reader));
     return is_when;
 }
 
@@ -144,13 +136,13 @@ static void timer_json_fuzz_resend(struct bytes shown, struct buffer *out)
     struct json_reader reader;
 
     json_reader_init(&reader, shown);
-    require(json_peek(&reader) == JSON_OBJECT && json_enter_object(&reader));
+    CHECK(json_peek(&reader) == JSON_OBJECT && json_enter_object(&reader));
     struct json_string name;
     struct bytes due = {0};
     bool is_when = false;
     while (json_next_member(&reader, &name)) {
         struct bytes value;
-        require(json_skip(&reader, &value));
+        CHECK(json_skip(&reader, &value));
         if (is_one_of(name.raw, kept, sizeof(kept) / sizeof(kept[0])))
             timer_json_fuzz_append_member(out, name.raw, value);
         else if (bytes_equal(name.raw, BYTES("schedule")))
@@ -158,7 +150,7 @@ static void timer_json_fuzz_resend(struct bytes shown, struct buffer *out)
         else if (bytes_equal(name.raw, BYTES("due")))
             due = value;
     }
-    require(json_finish(&reader) && out->size > 0);
+    CHECK(json_finish(&reader) && out->size > 0);
     if (!is_when)
         timer_json_fuzz_append_member(out, BYTES("at"), due);
     out->data[0] = '{'; /* in place of the first comma */
@@ -183,14 +175,14 @@ static void check_round_trip(const struct timer *timer)
     timer_json_fuzz_resend(buffer_bytes(&shown), &again);
     struct timer *back;
     struct problem problem;
-    require(timer_json_parse_create(buffer_bytes(&again), &limits, NOW, &back, &problem) ==
-            ERROR_NONE);
-    require(back->due.ms == timer->due.ms);
-    require(back->retry.attempts_max == timer->retry.attempts_max &&
-            back->retry.base_ms == timer->retry.base_ms &&
-            back->retry.cap_ms == timer->retry.cap_ms &&
-            back->retry.timeout_ms == timer->retry.timeout_ms);
-#define X(name) require(bytes_equal(back->texts.name, timer->texts.name));
+    CHECK(timer_json_parse_create(buffer_bytes(&again), &limits, NOW, &back, &problem) ==
+          ERROR_NONE);
+    CHECK(back->due.ms == timer->due.ms);
+    CHECK(back->retry.attempts_max == timer->retry.attempts_max &&
+          back->retry.base_ms == timer->retry.base_ms &&
+          back->retry.cap_ms == timer->retry.cap_ms &&
+          back->retry.timeout_ms == timer->retry.timeout_ms);
+#define X(name) CHECK(bytes_equal(back->texts.name, timer->texts.name));
     TIMER_TEXT_LIST(X)
 #undef X
     timer_free(back);
@@ -206,22 +198,22 @@ static void check_merge(struct bytes text, const char *before)
     struct problem problem;
     uint32_t fields = 0;
 
-    require(!timer_json_parse_create(bytes_of(before), &limits, NOW, &timer, &problem));
+    CHECK(!timer_json_parse_create(bytes_of(before), &limits, NOW, &timer, &problem));
     enum error_code code =
         timer_json_merge_patch(text, timer, &limits, later, &fields, &values, &problem);
 
-    require(!code || code == ERROR_INVALID || code == ERROR_TOO_LARGE);
+    CHECK(!code || code == ERROR_INVALID || code == ERROR_TOO_LARGE);
     if (!code) {
         struct timer_texts texts = timer->texts;
         struct schedule schedule;
 
-        require(fields < PATCH_ON_SUCCESS << 1);
+        CHECK(fields < PATCH_ON_SUCCESS << 1);
         check_limits(values);
         check_labels(values->texts.labels);
         texts.schedule = values->texts.schedule;
         struct timer *changed = timer_copy(timer, &texts);
 
-        require(!schedule_of(changed, &limits.zones, &schedule, NULL));
+        CHECK(!schedule_of(changed, &limits.zones, &schedule, NULL));
         timer_free(changed);
     }
     timer_free(values);
@@ -276,7 +268,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_problem(text, code, &problem);
     } else {
         check_limits(timer);
-        require(fields != 0 && fields < PATCH_ON_SUCCESS << 1);
+        CHECK(fields != 0 && fields < PATCH_ON_SUCCESS << 1);
         timer_free(timer);
     }
     check_patch(text);
