@@ -9,7 +9,7 @@ created at a steady pace. One job at a time, and many at a time in the way that 
 Each figure is the median of the rounds; in a round every system is run once, with a new server. Systems that
 are not installed are left out, with a line that says so.
 
-The data go to build/bench/pull.json; --save also puts them into bench/results and docs/benchmarks.md.
+The data go to build/bench/pull.json; --save also puts them into bench/results.
 """
 
 import argparse
@@ -30,10 +30,7 @@ from peers import harness
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 LAST = os.path.join(ROOT, "build", "bench", "pull.json")
-DOCS = os.path.join(ROOT, "docs", "benchmarks.md")
 RESULTS = os.path.join(ROOT, "bench", "results", "pull.json")
-BEGIN = "<!-- made by bench/service/pull.py: begin -->"
-END = "<!-- made by bench/service/pull.py: end -->"
 
 SINGLE, MANY = "one at a time", "many at a time"
 RATES = {SINGLE: 1000, MANY: 10000}
@@ -147,17 +144,30 @@ def number(value, digits=0):
     return f"{value:,.{digits}f}"
 
 
-def rows(entries):
-    """Rates, CPU and lateness of each system; polled ones with the shortest interval. The data have more."""
-    yield "|  | durable | create /s | drain /s | server's CPU, µs a job | late p50, p99 ms |"
-    yield "| --- | --- | ---: | ---: | ---: | ---: |"
+def rate_rows(entries):
+    yield "|  | durable | create /s | drain /s | reserve /s | ack /s | server's CPU, µs a job | resident MiB |"
+    yield "| --- | --- |" + " ---: |" * 6
     for entry in entries:
         cell = {key: figure["median"] for key, figure in entry["figures"].items()}
-        polls = [f"poll_{poll}_" if poll else "" for poll in sorted(entry["polls"], key=lambda poll: poll or 0)]
-        late = next(([number(cell[f"{prefix}late_{share}_ms"], 2) for share in ("p50", "p99")]
-                     for prefix in polls if f"{prefix}late_p50_ms" in cell), [])
-        yield (f"| {entry['name']} | {entry['durable']} | {number(cell['create'])} | {number(cell['drain'])} | "
-               f"{number(cell['cpu_us'], 1)} | {', '.join(late)} |")
+        yield "| " + " | ".join([
+            entry["name"], entry["durable"], number(cell["create"]), number(cell["drain"]),
+            number(cell["take"]), number(cell["finish"]), number(cell["cpu_us"], 1),
+            number(cell["resident_mib"])]) + " |"
+
+
+def lateness_rows(entries):
+    yield "|  | p50 ms | p99 ms | p99.9 ms | max ms | server's CPU, share of a core |"
+    yield "| --- |" + " ---: |" * 5
+    for entry in entries:
+        for poll in entry["polls"]:
+            prefix = f"poll_{poll}_" if poll else ""
+            if f"{prefix}late_p50_ms" not in entry["figures"]:
+                continue
+            cell = {key: figure["median"] for key, figure in entry["figures"].items()}
+            yield "| " + " | ".join([
+                entry["name"] + (f", polled each {poll} ms" if poll else ""),
+                *(number(cell[f"{prefix}late_{share}_ms"], 2) for share in ("p50", "p99", "p99.9", "max")),
+                f"{cell[f'{prefix}steady_cpu']:.0%}"]) + " |"
 
 
 def as_markdown(data):
@@ -167,18 +177,9 @@ def as_markdown(data):
              f"connections; median of {data['rounds']} rounds."]
     for mode in (SINGLE, MANY):
         entries = [entry for entry in data["entries"] if entry["mode"] == mode]
-        lines += ["", f"{mode.capitalize()}; late with {RATES[mode]:,} jobs a second:", "", *rows(entries)]
+        lines += ["", f"### Rates, {mode}", "", *rate_rows(entries)]
+        lines += ["", f"### Lateness, {mode}, {RATES[mode]:,} jobs a second", "", *lateness_rows(entries)]
     return "\n".join(lines)
-
-
-def save(data):
-    shutil.copy(LAST, RESULTS)
-    with open(DOCS, encoding="utf-8") as file:
-        text = file.read()
-    before, rest = text.split(BEGIN, 1)
-    after = rest.split(END, 1)[1]
-    with open(DOCS, "w", encoding="utf-8") as file:
-        file.write(f"{before}{BEGIN}\n\n{as_markdown(data)}\n\n{END}{after}")
 
 
 def processor():
@@ -192,7 +193,7 @@ def main():
     parser.add_argument("--scale", type=float, default=1, help="times as many jobs")
     parser.add_argument("--connections", type=int, default=8)
     parser.add_argument("--only", default="tickwheel,beanstalkd,redis")
-    parser.add_argument("--save", action="store_true", help="also into bench/results and docs")
+    parser.add_argument("--save", action="store_true", help="also into bench/results")
     options = parser.parse_args()
     data = {"date": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M UTC"),
             "machine": {"processor": processor(), "cores": os.cpu_count(),
@@ -204,7 +205,7 @@ def main():
         file.write("\n")
     print(as_markdown(data))
     if options.save:
-        save(data)
+        shutil.copy(LAST, RESULTS)
 
 
 if __name__ == "__main__":

@@ -138,7 +138,7 @@ def number(value):
 
 def check_rows(data):
     yield "|  | asked | measured |  | floor |"
-    yield "| --- | ---: | ---: | --- | ---: |"
+    yield "|---|---:|---:|---|---:|"
     for check in checks(data):
         met = {True: "met", False: "**not met**", None: ""}[check.is_met()]
         asked = number(check.asked) and ("≤ " if check.most else "≥ ") + number(check.asked)
@@ -182,6 +182,11 @@ def machine_line(data):
     return (f"Measured {data['date']}, {machine['processor']}, {machine['cores']} cores, Linux {machine['kernel']}; "
             f"load average {machine['load_before']} before; medians of {data['rounds']} rounds"
             + ("" if data["scale"] == 1 else f"; at {data['scale']:g} of the size") + ".")
+
+
+def page(data):
+    """What docs/benchmarks.md has: the goals; the plot beside them has the peers."""
+    return "\n".join([machine_line(data), "", *check_rows(data)])
 
 
 def markdown(data):
@@ -291,4 +296,4 @@ def write(data, folder, is_saved):
             text = file.read()
         before, rest = text.split(BEGIN, 1)
         with open(page, "w", encoding="utf-8") as file:
-            file.write(f"{before}{BEGIN}\n\n{markdown(data)}\n\n{END}{rest.split(END, 1)[1]}")
+            file.write(f"{before}{BEGIN}\n\n{page(data)}\n\n{END}{rest.split(END, 1)[1]}")

@@ -210,12 +210,12 @@ def as_markdown(data):
     shown = [place for place, (figure, _) in enumerate(FIGURES) if figure not in left_out]
     lines = [f"Measured {machine_line(data)}.", "", f"{floor_line(size)}.", "",
              "| " + " | ".join(["ns per operation", *(FIGURES[place][1] for place in shown), "late"]) + " |",
-             "| --- |" + " ---: |" * (len(shown) + 1)]
+             "|---|" + "---:|" * (len(shown) + 1)]
     for subject, cells in figure_rows(size):
         if not subject["key"].endswith("_ahead"):
             name = f"**{subject['name']}**" if subject["kind"] == "ours" else subject["name"]
             lines.append("| " + " | ".join([name, *(cells[place].replace("*", "\\*") for place in [*shown, -1])]) + " |")
-    lines += ["", "\\* stopped early: too slow for the whole of it.", "", *(f"- {note}." for note in notes(data))]
+    lines += ["", "\\* stopped early: too slow for the whole of it."]
     lines += [f"- Left out: {what}, {why}." for what, why in data["left_out"]]
     return "\n".join(lines)
 

@@ -169,7 +169,7 @@ void config_format_docs(struct buffer *buffer)
             buffer_printf(buffer,
                           "\n## %c%s\n\n%s\n\n"
                           "| setting | default | limits | meaning |\n"
-                          "| --- | --- | --- | --- |\n",
+                          "|---|---|---|---|\n",
                           toupper((unsigned char)row->name[0]), row->name + 1, row->help);
             continue;
         }

@@ -280,17 +280,15 @@ void metrics_format(struct metrics *metrics, enum metrics_format format,
         buffer_append_text(buffer, "# EOF\n");
 }
 
-static const char *metrics_kind_word(enum metric_kind kind)
-{
-    return kind == COUNTER ? "counter" : "gauge";
-}
-
-/* The names of the labels, of texts such as stage="queue". */
+/* Appends the row of a metric with the names of its labels; `labels` may be a text such as
+ * stage="queue". */
 static void metrics_append_docs_row(struct buffer *buffer, const char *name, const char *labels,
                                     const char *kind, const char *help)
 {
-    buffer_printf(buffer, "| `%s` |%s%.*s | %s | %s |\n", name, *labels ? " " : "",
-                  (int)strcspn(labels, "="), labels, kind, help);
+    int size = (int)strcspn(labels, "=");
+
+    buffer_printf(buffer, "| `%s`%s%.*s%s%s | %s |\n", name, size ? " {" : "", size, labels,
+                  size ? "}" : "", kind, help);
 }
 
 void metrics_format_docs(struct buffer *buffer)
@@ -311,17 +309,20 @@ void metrics_format_docs(struct buffer *buffer)
         "request that made the timer,\ncarried a sampled `traceparent`, with its `trace_id`. "
         "Prometheus keeps them with `--enable-feature=exemplar-storage`.\n"
         "\n"
-        "| metric | labels | type | meaning |\n"
-        "| --- | --- | --- | --- |\n");
+        "A metric that ends in `_total` is a counter; any other is a gauge unless it is marked as "
+        "a histogram.\n"
+        "\n"
+        "| metric | meaning |\n"
+        "|---|---|\n");
     for (size_t i = 0; i < METRIC_COUNT; i++)
         if (*metric_rows[i].help)
-            metrics_append_docs_row(buffer, metric_rows[i].name, metric_rows[i].labels,
-                                    metrics_kind_word(metric_rows[i].kind), metric_rows[i].help);
+            metrics_append_docs_row(buffer, metric_rows[i].name, metric_rows[i].labels, "",
+                                    metric_rows[i].help);
     for (size_t i = 0; i < HISTOGRAM_COUNT; i++)
         if (*histogram_rows[i].help)
             metrics_append_docs_row(buffer, histogram_rows[i].name, histogram_rows[i].labels,
-                                    "histogram", histogram_rows[i].help);
+                                    " (histogram)", histogram_rows[i].help);
     for (size_t i = 0; i < FOUND_COUNT; i++)
-        metrics_append_docs_row(buffer, found_rows[i].name, found_rows[i].labels,
-                                metrics_kind_word(found_rows[i].kind), found_rows[i].help);
+        metrics_append_docs_row(buffer, found_rows[i].name, found_rows[i].labels, "",
+                                found_rows[i].help);
 }

@@ -8,7 +8,7 @@ import re
 from rules import files, read
 
 DOCUMENT = "docs/metrics.md"
-ROW = re.compile(r"\| `(\w+)` \|[^|]*\| (counter|gauge|histogram) \|")
+ROW = re.compile(r"\| `(\w+)`(?: \{[^}|]*\})?( \(histogram\))? \|")
 NAMED = re.compile(r"`(tickwheel_\w+)`|\bmetric\([^\"')]*[\"'](tickwheel_\w+)")
 SERIES = ("_bucket", "_sum", "_count")
 
@@ -16,7 +16,7 @@ SERIES = ("_bucket", "_sum", "_count")
 def metric_names(root):
     """Each metric that a document or a test names is one of docs/metrics.md; a name that ends in _ stands for several."""
     known = dict(ROW.findall(read(root, DOCUMENT)))
-    known.update({name + end: "" for name, kind in list(known.items()) if kind == "histogram" for end in SERIES})
+    known.update({name + end: "" for name, kind in list(known.items()) if kind for end in SERIES})
     wrong = []
     for path in files(root, ".md", ".py"):
         if path == "CHANGELOG.md" or path.startswith("tests/tidy/"):  # tells of the past; plants offenders

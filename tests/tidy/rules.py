@@ -420,6 +420,25 @@ def documented_links(root):
     return wrong
 
 
+def named_pages(root):
+    """A page that a source, a script, a test or a package names is there, with the heading that it names."""
+    wrong = []
+    for path in files(root, ".c", ".h", ".py", ".json", ".yml", ".conf", ".txt", ".go", ".java", ".ts", ".toml", ".properties",
+                      ".service"):
+        if path.startswith("tests/tidy/"):
+            continue
+        for number, line in enumerate(read(root, path).split("\n"), 1):
+            for page, heading in re.findall(r"(?<![\w/.-])((?:docs/)?[A-Za-z][\w-]*\.md)\b(?:#([\w-]+))?", line):
+                places = [page] if "/" in page else ["docs/" + page, page, os.path.join(os.path.dirname(path), page)]
+                there = [each for each in places if os.path.exists(os.path.join(root, each))]
+                if not there and (page.startswith("docs/") or path.startswith(("src/", "bin/", "packaging/")) and
+                                  not is_test(path)):
+                    wrong.append(f"{path}:{number}: there is no {page}")
+                elif there and heading and heading not in headings(read(root, there[0])):
+                    wrong.append(f"{path}:{number}: there is no heading {heading} in {there[0]}")
+    return wrong
+
+
 def quotes(root):
     """A block after <!-- quote FILE NAME --> in a document equals the marked part of the source."""
     wrong = []

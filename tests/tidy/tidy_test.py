@@ -85,8 +85,8 @@ CLEAN = {
                              "| `goods_max` | `2` | 1 to 9 | goods |\n| `shards` | `1` | 1 to 64 | threads |\n"
                              "| `name` | | at most 9 bytes | a name |\n| `sync` | `no` | no or yes | whether |\n",
     "src/ops/tokens.h": "#define LIST(X) X(goods, 1, 5)\n",
-    "docs/metrics.md": "| metric | labels | type | meaning |\n| --- | --- | --- | --- |\n"
-                       "| `tickwheel_goods_total` | | counter | Goods. |\n| `tickwheel_wait_seconds` | | histogram | Waits. |\n",
+    "docs/metrics.md": "| metric | meaning |\n|---|---|\n| `tickwheel_goods_total` {kind} | Goods. |\n"
+                       "| `tickwheel_wait_seconds` (histogram) | Waits. |\n",
     "docs/loop.md": "So:\n\n<!-- quote lib/examples/loop.c loop -->\n```c\nint b;\n\nint c;\n```\n",
 }
 
@@ -189,6 +189,13 @@ OFFENDERS = {
         ("src/base/bad.h", "struct x { uint64_t y; };\n"),
     ],
     rules.documented_links: [("docs/bad.md", "See [it](gone.md).\n"), ("docs/bad.md", "# It\n\n[it](#gone)\n")],
+    rules.named_pages: [
+        ("src/base/bad.h", "/* See docs/gone.md. */\n"),
+        ("src/base/bad.c", "const char *text = \"see gone.md\";\n"),
+        ("src/base/bad.c", "const char *section = \"loop.md#gone\";\n"),
+        ("tests/e2e/bad_test.py", "# as docs/gone.md says\n"),
+        ("packaging/bad.yml", "runbook: docs/loop.md#gone\n"),
+    ],
     fuzzing.fuzz_words: [
         ("src/api/timers/dead_json_fuzz.dict", '"\\"b\\":"\n'),
         ("src/api/timers/dead_json_fuzz.dict", '"\\"c\\""\n"b"\n'),
@@ -287,6 +294,8 @@ INNOCENT = {
         ("lib/include/tickwheel/c.h",
          "struct tw_c {\n    struct tw_d (*now)(void);\n};\ntypedef void tw_handler(int a,\n    int b);\n"),
     ],
+    rules.named_pages: [("src/base/c.c", "/* docs/loop.md, README.md. */\nconst char *a = \"metrics.md\";\n"),
+                        ("tests/e2e/c_test.py", "page = \"page.md\"\n")],
     rules.documented_links: [("docs/c.md", "# A `b` [c](README.md), d\n\n[a](https://x.example/y#z) [b](README.md) [c](#a-b-c-d)\n")],
     promises.proved: [
         ("src/base/b_test.c", "/* proves: kept */\n/* proves: goods_max (beyond) */\nstatic void b(void **state)\n{\n}\n"

@@ -1,5 +1,5 @@
 /*
- * timer_json.h - the timer's JSON of API.md, in and out; strict: no guess, no wrap, no unknown
+ * timer_json.h - the timer's JSON of docs/api.md, in and out; strict: no guess, no wrap, no unknown
  * field.
  *
  * Threads    Any; no state.
@@ -90,7 +90,7 @@ void timer_json_format_paused(const struct timer *timer, struct buffer *out);
 /* Likewise of its queue or its target, if there is a pause and it is in force. */
 void timer_json_append_pause(const struct target_pause *pause, struct wall now, struct buffer *out);
 
-/* Appends the timer as API.md shows it. A final state has no payload. */
+/* Appends the timer as docs/api.md shows it. A final state has no payload. */
 void timer_json_format(const struct timer *timer, struct buffer *out);
 
 #endif

@@ -1,6 +1,6 @@
-/* Goal: a request means exactly what API.md says, and anything else is refused at the field that is
- * wrong. Method: tables of requests with the due time they ask for, or with the code, pointer and
- * sentence of the refusal; requests with all fields, spoiled at every byte. */
+/* Goal: a request means exactly what docs/api.md says, and anything else is refused at the field
+ * that is wrong. Method: tables of requests with the due time they ask for, or with the code,
+ * pointer and sentence of the refusal; requests with all fields, spoiled at every byte. */
 #include "api/json/timer_json_check.h"
 #include "base/json.h"
 

@@ -1,6 +1,6 @@
-/* Goal: a timer is shown as API.md has it, and what is shown can be sent back and gives the same
- * timer. Method: whole texts for each kind of timer; then random timers written, their settable
- * fields read back and compared. */
+/* Goal: a timer is shown as docs/api.md has it, and what is shown can be sent back and gives an
+ * equal timer. Method: whole texts for each kind of timer; then random timers written, their
+ * settable fields read back and compared. */
 #include "api/json/timer_json_check.h"
 #include "base/json.h"
 #include "timer/runs.h"

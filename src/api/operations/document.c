@@ -253,7 +253,7 @@ void document_format(const struct route *routes, size_t count, struct buffer *ou
 
 void document_format_overview(const struct route *routes, size_t count, struct buffer *out)
 {
-    buffer_append_text(out, "| call | effect | scope |\n| --- | --- | --- |\n");
+    buffer_append_text(out, "| call | effect | scope |\n|---|---|---|\n");
     for (size_t i = 0; i < count; i++) {
         const struct route *route = &routes[i];
         const char *section = route->docs.section;

@@ -231,7 +231,7 @@ static void overview_has_a_row_for_each_route(void **state)
     document_format_overview(rows, 2, &text);
     buffer_append(&text, "", 1);
     assert_string_equal(text.data, "| call | effect | scope |\n"
-                                   "| --- | --- | --- |\n"
+                                   "|---|---|---|\n"
                                    "| [`PUT /a/{id}`](#a) | Put it | read |\n"
                                    "| `GET /b` | Get it |  |\n");
     buffer_deinit(&text);
