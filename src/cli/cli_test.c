@@ -4,7 +4,7 @@
  * of good and bad inputs through the functions that the verbs use; every row of the table of verbs.
  */
 #include "cli/crontab.h"
-#include "cli/daemon_settings.h"
+#include "cli/broker_list.h"
 #include "cli/screen.h"
 #include "cli/settings.h"
 #include "cli/value.h"
@@ -328,29 +328,6 @@ static void members_are_found(void **state)
     buffer_deinit(&out);
 }
 
-static void the_settings_of_a_daemon_come_from_its_file_and_the_environment(void **state)
-{
-    static const char file[] = "[server]\nconnections_max = 10\nwebhook_connections_max = many\n"
-                               "; data_folder = /a\n[storage]\ndata_folder = /b ; a comment\n";
-    struct daemon_settings settings;
-    struct error error;
-
-    (void)state;
-    assert_int_equal(daemon_settings_read(&settings, bytes_of(file), &error), ERROR_NONE);
-    assert_int_equal(daemon_settings_number(&settings, DAEMON_SETTING_CONNECTIONS, 7), 10);
-    assert_int_equal(daemon_settings_number(&settings, DAEMON_SETTING_WEBHOOK_CONNECTIONS, 7), 7);
-    assert_true(bytes_equal(daemon_settings_get(&settings, DAEMON_SETTING_DATA), BYTES("/b")));
-    daemon_settings_deinit(&settings);
-    setenv("TICKWHEEL_DATA_FOLDER", "/c", 1);
-    assert_int_equal(daemon_settings_read(&settings, bytes_of(file), &error), ERROR_NONE);
-    unsetenv("TICKWHEEL_DATA_FOLDER");
-    assert_true(bytes_equal(daemon_settings_get(&settings, DAEMON_SETTING_DATA), BYTES("/c")));
-    daemon_settings_deinit(&settings);
-    assert_int_equal(daemon_settings_read(&settings, BYTES("\nsecret\n"), &error), ERROR_INVALID);
-    assert_string_equal(error.text, "line 2 is no setting");
-    daemon_settings_deinit(&settings);
-}
-
 static void brokers_of_a_list_have_hosts_and_no_secrets(void **state)
 {
     static const struct {
@@ -360,16 +337,16 @@ static void brokers_of_a_list_have_hosts_and_no_secrets(void **state)
     struct bytes list =
         BYTES("a=redis://u:p@h:1/0\n# x=redis://no\n b=kafka://h,i:2,[::1]:3?a=b@c\t"
               "none d=redis: e=redis:// =redis://no c=amqps://x@y@j d=other://k ");
-    struct daemon_broker broker;
+    struct listed_broker broker;
 
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
-        assert_true(daemon_settings_next_broker(&list, &broker));
+        assert_true(broker_list_next(&list, &broker));
         assert_true(bytes_equal(broker.name, bytes_of(rows[i].name)));
         assert_true(bytes_equal(broker.hosts, bytes_of(rows[i].hosts)));
         assert_int_equal(broker.port, rows[i].port);
     }
-    assert_false(daemon_settings_next_broker(&list, &broker));
+    assert_false(broker_list_next(&list, &broker));
 }
 
 static void a_crontab_is_read_as_cron_reads_it(void **state)
@@ -430,7 +407,6 @@ int main(void)
         TEST(tables_are_aligned),
         TEST(distances_are_rounded),
         TEST(members_are_found),
-        cmocka_unit_test(the_settings_of_a_daemon_come_from_its_file_and_the_environment),
         cmocka_unit_test(brokers_of_a_list_have_hosts_and_no_secrets),
         cmocka_unit_test(a_crontab_is_read_as_cron_reads_it),
     };

@@ -5,9 +5,10 @@
  * failure makes the exit code 1.
  */
 #include "calendar/zones.h"
-#include "cli/daemon_settings.h"
+#include "cli/broker_list.h"
 #include "cli/value.h"
 #include "cli/verbs.h"
+#include "ops/config.h"
 #include "sys/clock.h"
 #include "sys/files.h"
 #include "sys/process.h"
@@ -17,16 +18,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define DOCTOR_FILE_BYTES_MAX \
-    (UINT64_C(1) << 20) /* of the daemon's config file, as the daemon takes it */
-#define DOCTOR_FOLDER         "./data"
+#define DOCTOR_FILE_BYTES_MAX (UINT64_C(1) << 20) /* Size of tzdata.zi. */
 #define DOCTOR_FOLDER_PACKAGE "/var/lib/tickwheel/data"
 #define DOCTOR_CONNECT_MS     3000
 #define DOCTOR_SYNCS          64
 #define DOCTOR_SYNC_MS_SLOW   20.0 /* the median beyond which each create waits noticeably */
-#define DOCTOR_FREE_MIB_MIN   256  /* disk_reserve_bytes by default: creates get 503 below it */
 #define DOCTOR_OTHER_FILES    2048 /* that the daemon keeps for its storage */
-#define DOCTOR_CONNECTIONS    4096 /* connections_max and webhook_connections_max by default */
 
 enum doctor_result {
     DOCTOR_OK,
@@ -36,7 +33,7 @@ enum doctor_result {
 
 struct doctor {
     struct cli *cli;
-    struct daemon_settings settings;
+    struct config config; /* Settings that a daemon on this machine would take. */
     struct buffer folder; /* the data folder, with a NUL */
     bool is_folder_named; /* by a flag or a setting */
     bool has_failed;
@@ -82,49 +79,38 @@ static void doctor_tell(struct doctor *doctor, enum doctor_result result, const 
 
 /* ---- settings ---- */
 
-/* The lines of broker_connections_file take the place of broker_connections. */
-static void doctor_read_brokers(struct doctor *doctor)
-{
-    struct buffer *brokers = &doctor->settings.values[DAEMON_SETTING_BROKERS];
-    struct buffer *file = &doctor->settings.values[DAEMON_SETTING_BROKERS_FILE];
-    struct error error;
-
-    if (!file->size)
-        return;
-    buffer_clear(brokers);
-    if (files_read(cli_text(file), DOCTOR_FILE_BYTES_MAX, brokers, &error))
-        doctor_tell(doctor, DOCTOR_FAIL, "config", "broker_connections_file: %s", error.text);
-}
-
+/* Reads the settings as the daemon does. Takes the defaults if the daemon would refuse them. */
 static void doctor_read_settings(struct doctor *doctor)
 {
     const char *path = cli_flag(doctor->cli, CLI_FLAG_CONFIG);
     const char *data = cli_flag(doctor->cli, CLI_FLAG_DATA);
-    struct buffer text;
+    struct config *config = &doctor->config, defaults;
+    struct config_request request;
+    struct buffer flag;
     struct error error;
 
-    buffer_init(&text);
-    path = path ? path : getenv("TICKWHEEL_CONFIG");
-    if (!path || !*path)
-        doctor_tell(doctor, DOCTOR_OK, "config", "no --config: the daemon's defaults");
-    else if (files_read(path, DOCTOR_FILE_BYTES_MAX, &text, &error))
+    buffer_init(&flag);
+    buffer_printf(&flag, "--config=%s", path ? path : "");
+    cli_text(&flag);
+    char program[] = "tickwheeld", *arguments[] = {program, flag.data};
+    config_init(&defaults);
+    if (config_load(path ? 2 : 1, arguments, environ, config, &request, &error)) {
         doctor_tell(doctor, DOCTOR_FAIL, "config", "%s", error.text);
-    if (daemon_settings_read(&doctor->settings, buffer_bytes(&text), &error))
-        doctor_tell(doctor, DOCTOR_FAIL, "config", "%s: %s; tickwheeld --check-config says more",
-                    path, error.text);
-    else if (text.size)
-        doctor_tell(doctor, DOCTOR_OK, "config", "%s", path);
-    buffer_deinit(&text);
-    doctor_read_brokers(doctor);
-    struct bytes named = daemon_settings_get(&doctor->settings, DAEMON_SETTING_DATA);
-    doctor->is_folder_named = data || named.size;
+        *config = defaults;
+    } else {
+        path = path ? path : getenv("TICKWHEEL_CONFIG");
+        doctor_tell(doctor, DOCTOR_OK, "config", "%s",
+                    path && *path ? path : "no --config: the daemon's defaults");
+    }
+    buffer_deinit(&flag);
+    const bool is_set = strcmp(config->data_folder, defaults.data_folder) != 0;
+    doctor->is_folder_named = data || is_set;
     /* The unit of the packages has the folder in its environment, which is not that of a shell. */
-    const bool is_package = files_look_for(DOCTOR_FOLDER) == FILES_ABSENT &&
+    const bool is_package = files_look_for(defaults.data_folder) == FILES_ABSENT &&
                             files_look_for(DOCTOR_FOLDER_PACKAGE) != FILES_ABSENT;
-    buffer_append_bytes(&doctor->folder, data         ? bytes_of(data)
-                                         : named.size ? named
-                                         : is_package ? BYTES(DOCTOR_FOLDER_PACKAGE)
-                                                      : BYTES(DOCTOR_FOLDER));
+    buffer_append_text(&doctor->folder, data                    ? data
+                                        : is_package && !is_set ? DOCTOR_FOLDER_PACKAGE
+                                                                : config->data_folder);
     cli_text(&doctor->folder);
 }
 
@@ -169,11 +155,8 @@ static void doctor_check_tzdata(struct doctor *doctor)
 
 static void doctor_check_limits(struct doctor *doctor)
 {
-    uint64_t wanted =
-        DOCTOR_OTHER_FILES +
-        daemon_settings_number(&doctor->settings, DAEMON_SETTING_CONNECTIONS, DOCTOR_CONNECTIONS) +
-        daemon_settings_number(&doctor->settings, DAEMON_SETTING_WEBHOOK_CONNECTIONS,
-                               DOCTOR_CONNECTIONS);
+    uint64_t wanted = (uint64_t)DOCTOR_OTHER_FILES + doctor->config.connections_max +
+                      doctor->config.webhook_connections_max;
     uint64_t limit = process_file_limit_max();
 
     doctor_tell(doctor, limit < wanted ? DOCTOR_WARN : DOCTOR_OK, "limits",
@@ -226,8 +209,9 @@ static bool doctor_check_files(struct doctor *doctor)
                         "there is no %s yet: the daemon makes it at its start", files.folder);
         else
             doctor_tell(doctor, DOCTOR_FAIL, "files",
-                        "there is neither " DOCTOR_FOLDER " nor " DOCTOR_FOLDER_PACKAGE
-                        ": name the data folder by --data or --config");
+                        "there is neither %s nor " DOCTOR_FOLDER_PACKAGE
+                        ": name the data folder by --data or --config",
+                        files.folder);
         return false;
     }
     if (files_owner(files.folder, &files.owner, &error) ||
@@ -277,7 +261,7 @@ static void doctor_check_disk(struct doctor *doctor)
     const size_t middle = DOCTOR_SYNCS / 2;
     double median_ms = (double)ns[middle] / 1e6;
     double free_mib = (double)bytes_free / 1048576;
-    bool is_full = free_mib < DOCTOR_FREE_MIB_MIN;
+    bool is_full = free_mib < (double)doctor->config.disk_reserve_bytes / MIB;
     doctor_tell(
         doctor, is_full || median_ms > DOCTOR_SYNC_MS_SLOW ? DOCTOR_WARN : DOCTOR_OK, "disk",
         "%.1f GiB free%s; fdatasync of 4 KiB takes %.1f ms, the longest of %d took %.1f ms%s",
@@ -333,7 +317,7 @@ static bool doctor_connects(struct bytes host, uint16_t port)
     return is_reached;
 }
 
-static void doctor_check_broker(struct doctor *doctor, const struct daemon_broker *broker)
+static void doctor_check_broker(struct doctor *doctor, const struct listed_broker *broker)
 {
     struct bytes hosts = broker->hosts;
     struct buffer silent;
@@ -363,7 +347,7 @@ static void doctor_check_broker(struct doctor *doctor, const struct daemon_broke
 enum cli_exit doctor_run(struct cli *cli)
 {
     struct doctor doctor = {.cli = cli};
-    struct daemon_broker broker;
+    struct listed_broker broker;
 
     doctor_read_settings(&doctor);
     doctor_check_clock(&doctor);
@@ -372,10 +356,9 @@ enum cli_exit doctor_run(struct cli *cli)
     if (doctor_check_files(&doctor))
         doctor_check_disk(&doctor);
     doctor_check_daemon(&doctor);
-    struct bytes list = daemon_settings_get(&doctor.settings, DAEMON_SETTING_BROKERS);
-    while (daemon_settings_next_broker(&list, &broker))
+    struct bytes list = bytes_of(doctor.config.broker_connections);
+    while (broker_list_next(&list, &broker))
         doctor_check_broker(&doctor, &broker);
-    daemon_settings_deinit(&doctor.settings);
     buffer_deinit(&doctor.folder);
     return doctor.has_failed ? CLI_EXIT_FAILED : CLI_EXIT_DONE;
 }

@@ -501,7 +501,7 @@ class Doctor(CommandLine):
         self.assertNotIn("disk", found)
         found = self.doctor("--config", self.write("bad", "secret\n"), "--data", self.data, code=FAILED)
         self.assertEqual(found["config"][0], "fail")
-        self.assertIn("line 1", found["config"][1])
+        self.assertIn(":1:", found["config"][1])
         self.assertNotIn("secret", found["config"][1])
         self.assertEqual(self.doctor("--config", "/nonexistent/file", code=FAILED)["config"][0], "fail")
 

@@ -17,7 +17,7 @@ BELOW = {
     "sys": {"base"},
     "log": {"base", "sys"},
     "calendar": {"base", "sys"},
-    "cli": {"base", "sys", "calendar", "http"},  # nothing of the daemon: it speaks HTTP
+    "cli": {"base", "sys", "calendar", "http", "ops"},  # of the daemon its settings only: it speaks HTTP
     "timer": {"base", "sys", "calendar"},
     "ops": {"base", "sys", "calendar", "timer"},
     "http": {"base", "sys"},
