@@ -4,7 +4,6 @@
 Method: the real program, on free ports, in folders of its own; nothing is waited for by time alone.
 """
 
-import json
 import os
 import re
 import signal
@@ -115,11 +114,7 @@ class Answers(unittest.TestCase):
         self.assertIn("; webhook_secret = (hidden)\n", done.stdout)
         self.assertNotIn("whsec", done.stdout)
 
-    def test_the_committed_documents_are_those_printed(self):
-        document = os.path.join(ROOT, "src", "api", "operations", "openapi.json")
-        with open(document, encoding="utf-8") as file:
-            self.assertEqual(json.load(file), json.loads(run("--print-openapi-strict").stdout),
-                             f"tickwheeld --print-openapi-strict | python3 -m json.tool - {document}")
+    def test_the_committed_overview_is_the_one_printed(self):
         with open(os.path.join(ROOT, "docs", "api.md"), encoding="utf-8") as file:
             self.assertIn("\n\n" + run("--print-routes").stdout + "\n", file.read(),
                           "docs/api.md: its overview is not what tickwheeld --print-routes prints")

@@ -74,14 +74,14 @@ function(tw_nightly)
     endforeach()
 endfunction()
 
-# Under the thread sanitizer, makes a program nightly that has no thread of its own, or that takes minutes: a model test, a
-# long one, and those of a room that starts no thread, unless the source of the test does.
+# Under the thread sanitizer, makes a program nightly that has no thread of its own, or that takes minutes: a model test, one
+# of scarce memory, a long one, and those of a room that starts no thread, unless the source of the test does.
 function(tw_choose name source)
-    set(long "conformance|conformance_lessons|wheel_endless|tablefile|leases|engine_fault|rocksdb_(block|check|crash)")
+    set(long "conformance|conformance_lessons|wheel_endless|tablefile|leases|feed|tokens|rocksdb_(block|check|crash)")
     set(single "/lib/src/|/src/(base|calendar|timer|engine|cli|cluster|api/json)/")
     if(NOT TICKWHEEL_SANITIZE STREQUAL "thread")
         return()
-    elseif(name MATCHES "_model_test$|^(${long})_test$|_fuzz$")
+    elseif(name MATCHES "_(model|fault)_test$|^(${long})_test$|_fuzz$")
         tw_nightly(${name})
     elseif(source MATCHES "${single}")
         file(STRINGS ${source} starts REGEX "pthread_|tw_runner_" LIMIT_COUNT 1)

@@ -81,6 +81,11 @@ class FormsTest(Document):
         self.assertTrue(problem["title"], where)
         return fields, problem
 
+    # proves: openapi
+    def test_the_document_is_the_one_that_the_build_made(self):
+        with open(os.path.join(harness.BUILD, "openapi.json"), encoding="utf-8") as file:
+            self.assertEqual(json.load(file), self.document)
+
     # proves: methods, method-not-allowed
     def test_each_path_takes_its_methods_and_no_other(self):
         for path in self.document["paths"]:

@@ -1,14 +1,12 @@
 """The rules on what fuzzers begin with: their corpora, in the form that scripts/corpus writes, and their words: each field of
 a request's body, and each word that a field may be."""
 
-import json
 import os
 import re
 import subprocess
 
 import rules
-from contract import fields_of
-from tables import DOCUMENT, resolved
+from tables import fields_of, openapi, resolved
 
 SCRIPT = os.path.join(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))), "scripts/corpus")
 SCHEMAS = {
@@ -31,8 +29,9 @@ def fuzz_corpora(root):
 
 def fuzz_words(root):
     """A fuzzer of bodies is given the words of the contract."""
-    document = json.loads(rules.read(root, DOCUMENT))
-    wrong = []
+    document, wrong = openapi(root), []
+    if not document:
+        return wrong
     for path, names in SCHEMAS.items():
         given = rules.read(root, path) if os.path.exists(os.path.join(root, path)) else ""
         for name in names:

@@ -6,20 +6,19 @@ what has this value, in [limits]; a setting is its own id:
     setting                           of the table of settings, if it is a number
     tenant name                       what may be limited for a tenant
     NAME_MAX                          a constant of the sources
-    Schema.field, METHOD /path ?n     a field or parameter of src/api/openapi.json that has a maximum, maxLength,
+    Schema.field, METHOD /path ?n     a field or parameter of the OpenAPI document that has a maximum, maxLength,
                                       maxItems or maxProperties; its elements are name[], the names and values of an
                                       object name{name} and name{value}
 
 A constant that refuses nothing, because it only bounds one step of something, is in [steps] with what it bounds.
 """
 
-import json
 import os
 import re
 
 from promises import DOCUMENT as TABLE, limits
 from rules import blank, files, is_test, read, test_headers
-from tables import COVERED, DOCUMENT, calls, covered, in_code, parameters, rows, schemas
+from tables import COVERED, calls, covered, in_code, openapi, parameters, rows, schemas
 
 SETTINGS = "docs/configuration.md"
 SETTINGS_HEAD = ["setting", "default", "limits", "meaning"]
@@ -90,8 +89,7 @@ def bounds(schema, name, separator="."):
         yield from bounds(described, f"{name}{separator}{field}")
 
 
-def documented(root):
-    document = json.loads(read(root, DOCUMENT))
+def documented(document):
     found = {}
     for call, operation in calls(document):
         for name, parameter in parameters(document, call, operation):
@@ -119,12 +117,13 @@ def tenants(root):
 
 def limits_known(root):
     """Each limit of the code and of the API stands in the document with its value, and only these do."""
-    if not os.path.exists(os.path.join(root, DOCUMENT)):
+    document = openapi(root)
+    if not document:
         return []
     table = limits(root)
     constant, paths, wrong = values(root)
     setting = settings(root)
-    known = {**constant, **documented(root), **setting, **tenants(root)}
+    known = {**constant, **documented(document), **setting, **tenants(root)}
     bounded, bad = covered(root, "limits")
     steps, worse = covered(root, "steps")
     wrong += bad + worse

@@ -11,6 +11,8 @@ import subprocess
 SKIPPED = {".git", "build", "data", "__pycache__", "node_modules"}
 TEXT = (".c", ".h", ".py", ".md", ".txt", ".cmake", ".json", ".sh", ".supp", ".in", ".conf", ".yml")
 
+PURPOSE_WORDS_MIN = 4  # of the comment at the top of a source
+
 # From the ground up: what a folder of src/ may include besides itself.
 BELOW = {
     "base": set(),
@@ -452,4 +454,15 @@ def quotes(root):
             if not part or part[1].rstrip() != (quote[3] or "").rstrip():
                 number = text.count("\n", 0, quote.start()) + 1
                 wrong.append(f"{path}:{number}: not what {quote[1]} says under {quote[2]}")
+    return wrong
+
+
+def purposes(root):
+    """Each .c and .h opens with a comment that says what it is for."""
+    wrong = []
+    for path in files(root, ".c", ".h"):
+        opening = re.match(r"/\*(.*?)\*/", read(root, path), flags=re.S)
+        words = re.findall(r"[A-Za-z]{2,}", opening[1]) if opening else []
+        if len(words) < PURPOSE_WORDS_MIN:
+            wrong.append(f"{path}: does not open with its purpose")
     return wrong

@@ -1,11 +1,13 @@
-"""What the rules on tables of documents share: their rows, the tests that a row names, and names for the parts of
-src/api/operations/openapi.json."""
+"""What the rules on tables of documents share: their rows, the tests that a row names, and names for the parts of the
+OpenAPI document."""
 
+import json
+import os
 import re
 
 from rules import read
 
-DOCUMENT = "src/api/operations/openapi.json"
+DOCUMENT = "openapi.json"  # of a build folder, or of a tree of tidy_test.py
 COVERED = "tests/tidy/contract.txt"
 METHODS = ("get", "put", "post", "patch", "delete")
 
@@ -25,6 +27,14 @@ def rows(text, head):
             is_ours = True
         elif is_ours and set(cells[0]) != {"-"}:
             yield number, cells
+
+
+def openapi(root):
+    """The OpenAPI document of a tree of tidy_test.py, or else the one that the build made; None without a build."""
+    for folder in (root, os.environ.get("TW_TIDY_BUILD")):
+        if folder and (folder != root or os.path.exists(os.path.join(root, DOCUMENT))):
+            return json.loads(read(folder, DOCUMENT))
+    return None
 
 
 def words_of(text):
@@ -95,3 +105,16 @@ def schemas(document):
                 yield call, content.get("schema", {}), " ."
     for name, schema in document.get("components", {}).get("schemas", {}).items():
         yield name, schema, "."
+
+
+def fields_of(schema, name, separator="."):
+    """The names of a schema's fields and of the words they may be; what is only referred to has a name of its own."""
+    for part in (schema.get("oneOf", []) + schema.get("anyOf", []) + schema.get("allOf", [])):
+        yield from fields_of(part, name, separator)
+    for word in schema.get("enum", []):
+        yield f"{name}={word}"
+    if "items" in schema:
+        yield from fields_of(schema["items"], name, separator)
+    for field, described in schema.get("properties", {}).items():
+        yield f"{name}{separator}{field}"
+        yield from fields_of(described, f"{name}{separator}{field}")

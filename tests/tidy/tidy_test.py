@@ -10,14 +10,12 @@ import subprocess
 import tempfile
 import unittest
 
-import contract
 import fuzzing
 import limits
 import metrics
 import names
 import promises
 import rules
-import words
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.environ.get("TW_TIDY_BUILD", "")  # a plain build folder; empty: its rule has its self-test only
@@ -36,8 +34,6 @@ def contract_page(without=None, more="", **others):
 
 
 COVERED = {
-    "[contract]": ["kept", "    {id}", "    GET /v1/a/{id}", "    GET /v1/a/{id} ?n", "    GET /v1/a/{id} 200{, ETag}",
-                   "told", "    any call 400", "    A.b", "    A.b=c", "    /problems/io"],
     "[limits]": ["n-max", "    GET /v1/a/{id} ?n", "b-max", "    A.b", "b-bytes", "    A.b[]", "good-ms", "    GOOD_MAX",
                  "other-ms", "    OTHER_MAX", "tenant", "    tenant goods"],
     "[steps]": ["STEP_MAX: a step"],
@@ -66,7 +62,7 @@ CLEAN = {
     "src/base/printer_test.c": "#include \"base/printer.h\"\n",
     "docs/README.md": "See [the header](../src/base/good.h).\n",
     "lib/examples/loop.c": "struct known {\n    int a;\n};\nint a;\n/* [quote: loop] */\nint b;\n\nint c;\n/* [end] */\nint d;\n",
-    "src/api/operations/openapi.json": """{"paths": {"/v1/a/{id}": {"get": {"parameters": [{"name": "n", "in": "query", "schema": {"maximum": 100}}],
+    "openapi.json": """{"paths": {"/v1/a/{id}": {"get": {"parameters": [{"name": "n", "in": "query", "schema": {"maximum": 100}}],
  "responses": {"200": {"$ref": "#/components/responses/Fine"}, "400": {}}}}},
  "components": {"responses": {"Fine": {"headers": {"ETag": {}}}},
  "schemas": {"A": {"properties": {"b": {"maxItems": 16, "items": {"enum": ["c"], "maxLength": 4096}}}},
@@ -97,15 +93,7 @@ def body(lines, mark=""):
 
 # rule -> (path, contents) pairs, each an offender by itself.
 OFFENDERS = {
-    words.plain_words: [
-        ("src/base/bad.c", "/* The same of them. */\n"),
-        ("src/base/bad.h", "int a; // nobody frees it\n"),
-        ("src/base/bad.h", "/* It is closed, and who\n * asks is told. */\n"),
-        ("lib/include/tickwheel/bad.h", "/* A handle,\n * else nothing. */\n"),
-        ("bin/bad.c", "/* Keeps what\n * comes. */\n"),
-        ("docs/bad.md", "The daemon takes so\nmany of them.\n"),
-    ],
-    words.purposes: [
+    rules.purposes: [
         ("src/base/bad.c", "#include <stdio.h>\n"),
         ("src/base/bad_test.c", "#include <stdio.h>\n\n/* A comment, but not at the top. */\n"),
         ("lib/include/tickwheel/bad.h", "/* bad.h */\n"),
@@ -219,14 +207,6 @@ OFFENDERS = {
         ("tests/e2e/b_test.py", "# proves: told\ndef helper(self):\n    pass\n"),
         ("tests/e2e/b_test.py", "# proves: told,kept\ndef test_b(self):\n    pass\n"),
     ],
-    contract.contract_covered: [
-        *[("tests/tidy/contract.txt", covered(without=line.strip()))
-          for line in COVERED["[contract]"] if line.startswith(" ") and "200" not in line],
-        *[("tests/tidy/contract.txt", covered(section="[contract]", more=f"kept\n    {name}\n"))
-          for name in ("GET /v1/b", "GET /v1/a/{id} ?m", "GET /v1/a/{id} 404", "any call 404", "A.d", "A.b=d", "{key}",
-                       "/problems/gone", "payload")],
-        ("tests/tidy/contract.txt", covered(section="[contract]", more="gone\n")),
-    ],
     limits.limits_known: [
         *[("tests/tidy/contract.txt", covered(section="[limits]", more=f"n-max\n    {name}\n"))
           for name in ("GET /v1/a/{id} ?m", "A.c", "A.b{name}", "GONE_MAX", "bads_max", "name", "tenant bads")],
@@ -249,14 +229,6 @@ OFFENDERS = {
 
 # Contents that look like an offender and are none.
 INNOCENT = {
-    words.plain_words: [
-        ("src/base/c_test.c", "/* Nobody reads this. */\n"),
-        ("src/base/c.c", "/* Both stop at the same time. */\nchar *a = \"nobody\"; /* in quotes */\n"),
-        ("src/base/c.c", "/* Every word of this file is plain. */\nint f(int a)\n{\n    if (a)\n        g();\n"
-                         "    else if (b)\n        h();\n}\n"),
-        ("docs/c.md", "One marker in a document of a thousand words is fine, where nobody knows a better word.\n"
-                      + "word " * 999 + "word\n"),
-    ],
     names.unique_tags: [("src/base/zc.c", "struct known;\nstruct known *f(const struct known a[2]);\n/* enum known { */\n"),
                         ("src/base/zc_test.c", "struct opaque {\n    int a;\n};\n")],
     names.unique_statics: [
@@ -300,10 +272,6 @@ INNOCENT = {
     promises.proved: [
         ("src/base/b_test.c", "/* proves: kept */\n/* proves: goods_max (beyond) */\nstatic void b(void **state)\n{\n}\n"
                               "int c[] = {TEST(b)};\n"),
-    ],
-    contract.contract_covered: [
-        ("tests/tidy/contract.txt", covered(without="any call 400", section="[contract]",
-                                            more="told\n    GET /v1/a/{id} 400\n")),
     ],
     limits.limits_known: [
         ("tests/tidy/contract.txt", covered(without="A.b[]", section="[limits]", more="b-bytes\n    A.{b[],b[]}\n")),
