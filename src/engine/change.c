@@ -320,7 +320,7 @@ void change_redrive(struct engine *engine, struct entry *entry, struct command *
     assert(timer->state == TIMER_DEAD);
     assert(!command->patch || command->patch_fields == PATCH_TARGET);
     enum error_code error = ERROR_TOO_MANY;
-    if (tenant_admit_pending(engine)) {
+    if (tenant_admit_pending(engine, timer->texts.tenant)) {
         error = tenant_admit(engine, command, timer);
         if (error)
             tenant_dismiss_pending(engine);

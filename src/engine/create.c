@@ -71,7 +71,7 @@ static enum error_code create_one(struct engine *engine, struct timer *timer,
         return ERROR_UNREADABLE;
     if (name_is_claim(timer))
         return create_claim(engine, timer, command);
-    if (!tenant_admit_pending(engine))
+    if (!tenant_admit_pending(engine, timer->texts.tenant))
         return ERROR_TOO_MANY;
     enum error_code error = create_admitted(engine, timer, command);
     if (error)

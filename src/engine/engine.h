@@ -84,7 +84,7 @@ struct engine_options {
     uint32_t scan_rows_max;       /* rows of one read ahead */
     uint64_t retain_ms;           /* how long a final state is answered with GONE */
     uint64_t dead_retain_ms;      /* likewise of a dead letter, which can be redriven as long */
-    bool is_divided;              /* tenants share near_bytes_max (base/share.h) */
+    bool is_divided;              /* tenants share near_bytes_max and pending_max (base/share.h) */
     uint64_t dead_bytes_max;      /* footprint of dead letters; beyond it the oldest go */
     uint64_t watermark_interval_ms; /* how often the watermark is written when it moved */
     uint64_t storage_retry_ms;      /* pause after a failed batch or read */

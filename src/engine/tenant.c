@@ -6,6 +6,8 @@
  */
 #include "engine/tenant.h"
 
+#include "base/share.h"
+
 #include "engine/engine_core.h"
 
 #include <assert.h>
@@ -73,14 +75,29 @@ void tenant_dismiss(struct engine *engine, const struct timer *timer)
 
 /* ---- the limit of all tenants together ---- */
 
-bool tenant_admit_pending(struct engine *engine)
+/* Whether the tenant may have one more of `all` live timers. A tenant that may have one more if all
+ * were its own need not be looked up. */
+static bool tenant_may_have_more(const struct engine_options *options, struct bytes tenant,
+                                 uint64_t all)
+{
+    const uint64_t max = options->pending_max;
+
+    if (!max)
+        return true;
+    if (!options->is_divided || !options->tenant_counts || all >= max)
+        return all < max;
+    return share_allows(max, all, all, 1) ||
+           share_allows(max, all, tenant_counts_live(options->tenant_counts, tenant, all), 1);
+}
+
+bool tenant_admit_pending(struct engine *engine, struct bytes tenant)
 {
     const struct engine_options *options = &engine->options;
     const uint64_t before =
         options->pending_all ? atomic_fetch_add(options->pending_all, 1) : engine->stats.pending;
     const uint64_t others = options->pending_others ? atomic_load(options->pending_others) : 0;
 
-    if (options->pending_max && before + others >= options->pending_max) {
+    if (!tenant_may_have_more(options, tenant, before + others)) {
         if (options->pending_all)
             atomic_fetch_sub(options->pending_all, 1);
         return false;

@@ -24,9 +24,9 @@ bool tenant_admit_own(struct engine *engine, const struct timer *timer);
 /* It does not live any more, durably, or did not come to. */
 void tenant_dismiss(struct engine *engine, const struct timer *timer);
 
-/* A timer of any tenant is about to live: counts it in `pending`. False: there are as many as may
- * be. */
-bool tenant_admit_pending(struct engine *engine);
+/* A timer of the tenant is about to live: counts it in `pending`. False: there are as many as may
+ * be, or with is_divided the tenant has its share of them (base/share.h). */
+bool tenant_admit_pending(struct engine *engine, struct bytes tenant);
 
 /* It was admitted and will not live, or lives no more. */
 void tenant_dismiss_pending(struct engine *engine);

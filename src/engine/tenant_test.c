@@ -215,6 +215,50 @@ static void test_pages_of_others(void **state)
     bed_deinit_counted(&fixture, &tenant_counts);
 }
 
+/* Goal: pending_max is divided among tenants: one that takes all it gets leaves the next its share,
+ * the unnamed tenant among them. Method: each takes in turn until it is refused. */
+/* proves: tenant-shares */
+static void test_shares_of_all(void **state)
+{
+    enum { ALL = 64 };
+    (void)state;
+    for (size_t first = 0; first < TENANTS; first++) {
+        struct tenant_counts tenant_counts;
+        struct engine_fixture fixture;
+        size_t made[TENANTS] = {0};
+
+        bed_init_counted(&fixture, &tenant_counts);
+        fixture_close(&fixture);
+        fixture.options.pending_max = ALL;
+        fixture.options.is_divided = true;
+        open_counted(&fixture, &tenant_counts);
+        for (size_t i = 0; i < TENANTS; i++) {
+            const size_t tenant = (first + i) % TENANTS;
+            const struct timer_texts texts = {.target = BYTES("queue:q"),
+                                              .tenant = bytes_of(names[tenant])};
+            struct command_created created = {.error = ERROR_NONE};
+
+            while (!created.error) {
+                struct timer *timer = timer_alloc(&texts);
+                struct command create = {.kind = COMMAND_CREATE,
+                                         .timers = &timer,
+                                         .results = &created,
+                                         .timer_count = 1};
+
+                timer->due = (struct wall){START.ms + 2 * HOUR_MS};
+                fixture_command(&fixture, &create);
+                fixture_carry_out(&fixture);
+                made[i] += !created.error;
+            }
+            assert_int_equal(created.error, ERROR_TOO_MANY);
+        }
+        assert_int_equal(made[0], ALL - ALL / 8);
+        assert_in_range(made[1], 1, ALL / 8);
+        assert_in_range(made[2], 1, ALL / 8);
+        bed_deinit_counted(&fixture, &tenant_counts);
+    }
+}
+
 static struct delivery *tenant_pull(struct engine_fixture *fixture, size_t tenant)
 {
     char room[QUEUE_FULL_NAME_SIZE_MAX];
@@ -411,13 +455,10 @@ static void test_at_the_limit_and_beyond(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_ids_and_keys),
-        cmocka_unit_test(test_many_at_once),
-        cmocka_unit_test(test_pages_of_others),
-        cmocka_unit_test(test_queues),
-        cmocka_unit_test(test_names_that_others_have),
-        cmocka_unit_test(test_exactly_so_many),
-        cmocka_unit_test(test_at_the_limit_and_beyond),
+        cmocka_unit_test(test_ids_and_keys),    cmocka_unit_test(test_many_at_once),
+        cmocka_unit_test(test_shares_of_all),   cmocka_unit_test(test_pages_of_others),
+        cmocka_unit_test(test_queues),          cmocka_unit_test(test_names_that_others_have),
+        cmocka_unit_test(test_exactly_so_many), cmocka_unit_test(test_at_the_limit_and_beyond),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -22,6 +22,9 @@
 /* Between two looks for timers that the engine lost. */
 #define SECOND_SCAN_MS 60000
 
+/* Bytes that a byte of a timer takes on disk until its files are compacted. */
+#define DISK_AMPLIFIES 4
+
 #define NODE_USER_AGENT "tickwheel/" TICKWHEEL_VERSION
 
 static uint16_t node_outcome_partition(struct list *message)
@@ -246,6 +249,7 @@ static void node_free(struct node *node)
     pthread_cond_destroy(&node->report_changed);
     pthread_mutex_destroy(&node->report_lock);
     tenant_pot_deinit(&node->inflight);
+    tenant_pot_deinit(&node->disk);
     pthread_mutex_destroy(&node->commit_lock);
     pthread_mutex_destroy(&node->backup_lock);
     pthread_mutex_destroy(&node->hold_lock);
@@ -289,8 +293,10 @@ static struct node *node_alloc(const struct config *config, struct metrics *metr
     atomic_init(&node->commit_ns, UINT64_C(1000000000)); /* until the disk has shown better */
     pthread_mutex_init(&node->commit_lock, NULL);
     pthread_mutex_init(&node->report_lock, NULL);
-    tenant_pot_init(&node->inflight, node->config->inflight_max,
-                    *node->config->tokens_file ? TENANT_POT_DIVIDED : TENANT_POT_WHOLE);
+    const enum tenant_pot_division division =
+        *node->config->tokens_file ? TENANT_POT_DIVIDED : TENANT_POT_WHOLE;
+    tenant_pot_init(&node->inflight, node->config->inflight_max, division);
+    tenant_pot_init(&node->disk, node->config->disk_reserve_bytes / DISK_AMPLIFIES, division);
     pthread_mutex_init(&node->backup_lock, NULL);
     pthread_mutex_init(&node->hold_lock, NULL);
     pthread_mutex_init(&node->pause_lock, NULL);
@@ -507,6 +513,29 @@ static bool node_is_here(const struct node *node, const struct node_request *req
     return !route->is_here || route->is_here(route->context, request->command.partition);
 }
 
+static uint64_t node_tenant_of(const struct command *command)
+{
+    return tenant_key(command->timer_count > 0 ? command->timers[0]->texts.tenant
+                                               : command->tenant);
+}
+
+/* Whether there is disk for the creates of the command's tenant: above the reserve it is divided.
+ * The amount is counted and never refused by itself, so that only the read thread gives it back. */
+static bool node_has_disk_for(struct node *node, const struct command *command)
+{
+    const uint64_t key = node_tenant_of(command);
+    uint64_t bytes = 0;
+
+    if (!node->disk.is_divided || !atomic_load(&node->is_disk_scarce))
+        return true;
+    if (!tenant_pot_has_room(&node->disk, key))
+        return false;
+    for (size_t i = 0; i < command->timer_count; i++)
+        bytes += command->timers[i]->footprint;
+    (void)tenant_pot_force(&node->disk, key, bytes);
+    return true;
+}
+
 /* What only an engine of this node needs. */
 static enum error_code node_admit_here(struct node *node, const struct node_request *request)
 {
@@ -515,18 +544,13 @@ static enum error_code node_admit_here(struct node *node, const struct node_requ
 
     if (!node_cluster_may_act(node, request->command.partition))
         return node_refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
-    if (creates && atomic_load(&node->is_disk_full))
+    if (creates &&
+        (atomic_load(&node->is_disk_full) || !node_has_disk_for(node, &request->command)))
         return node_refuse(node, ERROR_DISK_FULL, METRIC_REFUSED_DISK_FULL);
     /* What a write that fails was about stays in memory until one succeeds. */
     if (!command_is_read(kind) && atomic_load(&node->is_failing) && atomic_load(&node->is_choked))
         return node_refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
     return ERROR_NONE;
-}
-
-static uint64_t node_tenant_of(const struct command *command)
-{
-    return tenant_key(command->timer_count > 0 ? command->timers[0]->texts.tenant
-                                               : command->tenant);
 }
 
 /* Counts the request as in flight, unless it is refused. */

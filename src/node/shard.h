@@ -136,9 +136,11 @@ struct node {
     atomic_uint next_partition; /* of those that no shard keeps */
     atomic_bool is_failing;     /* the last commit failed */
     struct storage_health health;
-    atomic_bool is_damaged;    /* a partition cannot be read */
-    atomic_bool is_lost;       /* the data folder was removed or replaced */
-    atomic_bool is_disk_full;  /* free disk is below the reserve */
+    atomic_bool is_damaged;     /* a partition cannot be read */
+    atomic_bool is_lost;        /* the data folder was removed or replaced */
+    atomic_bool is_disk_full;   /* free disk is below the reserve */
+    atomic_bool is_disk_scarce; /* less than disk_reserve_bytes above the reserve is free */
+    struct tenant_pot disk;     /* bytes of the creates since then */
     atomic_bool is_choked;     /* timers in doubt after failed commits have their share of memory */
     atomic_bool is_stopping;   /* nothing more is admitted */
     atomic_bool is_held;       /* maintenance: no delivery begins */

@@ -350,7 +350,11 @@ static void look_at_room(struct node *node)
     if (stats.disk_floor_bytes < node->config->disk_reserve_bytes)
         stats.disk_floor_bytes = node->config->disk_reserve_bytes;
     const bool is_full = stats.disk_free_bytes < stats.disk_floor_bytes;
+    const bool is_scarce =
+        stats.disk_free_bytes < stats.disk_floor_bytes + node->config->disk_reserve_bytes;
     bool is_news = atomic_exchange(&node->is_disk_full, is_full) != is_full;
+    if (atomic_exchange(&node->is_disk_scarce, is_scarce) && !is_scarce)
+        tenant_pot_empty(&node->disk);
     atomic_store(&node->is_lost, stats.is_lost);
     if (stats.is_lost) {
         struct error error;

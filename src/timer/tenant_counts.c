@@ -229,6 +229,23 @@ uint64_t tenant_counts_everywhere(const struct tenant_counts_tenant *tenant)
     return atomic_load(&tenant->count) + atomic_load(&tenant->others);
 }
 
+uint64_t tenant_counts_live(const struct tenant_counts *tenant_counts, struct bytes name,
+                            uint64_t all)
+{
+    const struct tenant_counts_tenant *tenant;
+
+    if (name.size) {
+        tenant = tenant_counts_find(tenant_counts, name);
+        return tenant ? tenant_counts_everywhere(tenant) : 0;
+    }
+    for (size_t cursor = 0; (tenant = tenant_counts_next(tenant_counts, &cursor));) {
+        const uint64_t count = tenant_counts_everywhere(tenant);
+
+        all -= count < all ? count : all;
+    }
+    return all;
+}
+
 /* The used part of its limit. A tenant with an unknown limit comes behind. */
 static double tenant_counts_nearness(const struct tenant_counts_tenant *tenant)
 {

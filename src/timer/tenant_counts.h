@@ -82,6 +82,11 @@ uint64_t tenant_counts_count(const struct tenant_counts *tenant_counts, struct b
 /* Live timers here, and on other nodes as far as they were told. */
 uint64_t tenant_counts_everywhere(const struct tenant_counts_tenant *tenant);
 
+/* Live timers of a tenant, everywhere. `all` are those of all tenants: of these, the unnamed tenant
+ * has what no other has. O(tenants) for the unnamed one. */
+uint64_t tenant_counts_live(const struct tenant_counts *tenant_counts, struct bytes tenant,
+                            uint64_t all);
+
 /* Chooses the tenants that the other nodes are to know, in order of their names: each that may have
  * a limit and has timers, or the nearest to their limits. Returns how many. */
 size_t tenant_counts_tell(struct tenant_counts *tenant_counts,

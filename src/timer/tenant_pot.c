@@ -97,6 +97,15 @@ void tenant_pot_give(struct tenant_pot *pot, struct tenant_pot_share *share, uin
     atomic_fetch_sub(&pot->held, amount);
 }
 
+void tenant_pot_empty(struct tenant_pot *pot)
+{
+    for (size_t i = 0; i < TENANT_POT_BUCKETS; i++)
+        for (struct tenant_pot_share *share = atomic_load(&pot->buckets_[i]); share;
+             share = share->next_)
+            tenant_pot_give(pot, share, atomic_load(&share->held));
+    tenant_pot_give(pot, &pot->others_, atomic_load(&pot->others_.held));
+}
+
 bool tenant_pot_has_room(struct tenant_pot *pot, uint64_t tenant)
 {
     const struct tenant_pot_share *share = tenant_pot_find(pot, tenant);

@@ -50,6 +50,9 @@ struct tenant_pot_share *tenant_pot_force(struct tenant_pot *pot, uint64_t tenan
 /* Gives back an amount. `share` may be NULL if `amount` is 0. */
 void tenant_pot_give(struct tenant_pot *pot, struct tenant_pot_share *share, uint64_t amount);
 
+/* Gives back all that is held. One thread at a time gives back what this pot has. */
+void tenant_pot_empty(struct tenant_pot *pot);
+
 /* True if the tenant holds no more than it may. */
 bool tenant_pot_has_room(struct tenant_pot *pot, uint64_t tenant);
 

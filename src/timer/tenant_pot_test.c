@@ -36,6 +36,9 @@ static void test_shares(void **state)
     tenant_pot_give(&pot, NULL, 0);
     assert_int_equal(atomic_load(&share->held), 0);
     assert_int_equal(atomic_load(&pot.held), MAX - MAX / 8);
+    tenant_pot_empty(&pot);
+    assert_int_equal(atomic_load(&pot.held), 0);
+    assert_int_equal(take_all(&pot, 1), MAX - MAX / 8);
     share = tenant_pot_force(&pot, 3, MAX); /* an answer that is there already */
     assert_false(tenant_pot_has_room(&pot, 4));
     tenant_pot_give(&pot, share, MAX);

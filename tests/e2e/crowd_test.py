@@ -7,7 +7,9 @@ import http.client
 import json
 import os
 import socket
+import subprocess
 import sys
+import tempfile
 import threading
 import time
 import unittest
@@ -20,7 +22,7 @@ FULL = os.environ.get("TEST_SIZE") == "full"
 
 # Below it a p99 says more about a machine that runs other tests beside this one than about the daemon. A tenant that waits
 # for another one waits longer, or for ever.
-NOISE_MS = 150 if FULL else 1500
+NOISE_MS = 150 if FULL else 600
 
 
 def size(small, full):
@@ -206,6 +208,46 @@ class CrowdTest(TokensCase):
             self.addCleanup(stranger.close)
             stranger.sendall(b"GET / HTTP/1.1\r\n")
         self.compare("connections", f"{held.count(200)} of {limit}, {limit} strangers", alone, self.p99(self.create_anew))
+
+    # proves: tenant-shares
+    def test_pending(self):
+        """All live timers that there may be."""
+        limit = size(2000, 100000)
+        self.begin("--pending-max", str(limit))
+        def cancelled(connection):
+            made = self.ask("quiet", "POST", "/v1/timers", {"after": "1h", "target": "queue:jobs"}, 201, connection)
+            self.ask("quiet", "DELETE", f"/v1/timers/{made['id']}", connection=connection)
+        alone = self.p99(cancelled)
+        for _ in range(limit // 1000 + 1):
+            self.batch("greedy", [{"after": "1h", "target": "queue:jobs"}] * 1000)
+        refused = self.ask("greedy", "POST", "/v1/timers", {"after": "1h", "target": "queue:jobs"}, 429)
+        self.assertIn(f"pending_max is {limit} live timers, and a tenant has a share of them", refused["detail"])
+        held = self.ask("greedy", "GET", "/v1/tenants")["tenants"][0]["pending"]
+        self.assertLessEqual(held, limit - limit // 8)
+        self.assertGreaterEqual(held, limit // 2)
+        self.compare("live timers", f"{held} of {limit}", alone, self.p99(cancelled))
+
+    # proves: tenant-shares
+    @unittest.skipUnless(os.geteuid() == 0, "mounts a file system")
+    def test_disk(self):
+        """A disk of which one tenant takes all that it gets."""
+        disk, room = tempfile.mkdtemp(prefix="tickwheel-disk-"), size(128, 512)
+        self.addCleanup(os.rmdir, disk)
+        subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={room}m", "none", disk], check=True)
+        self.addCleanup(subprocess.run, ["umount", "--lazy", disk], check=True)
+        self.daemon = harness.Daemon(f"{disk}/data", "--disk-reserve-bytes", f"{room // 8}M",
+                                     "--tokens-file", self.path("tokens"))
+        self.addCleanup(self.daemon.close)
+        harness.wait_until(self.daemon.is_ready, 30, "ready")
+        alone = self.p99(self.create)
+        made, status = 0, 201
+        while status == 201 and made < 20 * room:
+            status = self.daemon.call("POST", "/v1/timers",
+                                      {"after": "10h", "target": "queue:jobs", "payload": os.urandom(50000).hex()},
+                                      bearer(self.tokens["greedy"]))[0]
+            made += status == 201
+        self.assertEqual(status, 503)
+        self.compare("disk", f"{made // 10} MB of {room}", alone, self.p99(self.create))
 
     def create_anew(self, _):
         connection = self.daemon.connect()

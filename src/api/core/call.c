@@ -181,7 +181,10 @@ void call_describe_error(const struct api *api, const struct caller *caller, enu
     else if (code == ERROR_TOO_MANY && (own || all))
         problem_set(ret_problem, code, "",
                     "pending_max is %llu live timers%s; there is room when one of them ends",
-                    own ? own : all, own ? " of the tenant" : "");
+                    own ? own : all,
+                    own                                 ? " of the tenant"
+                    : *api->options.config->tokens_file ? ", and a tenant has a share of them"
+                                                        : "");
     else
         problem_set(ret_problem, code, "", "%s", "");
 }
