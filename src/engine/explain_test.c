@@ -312,19 +312,24 @@ static void test_history_keeps_the_last(void **state)
     struct history *history = history_create(3);
     assert_non_null(history);
     for (uint64_t serial = 1; serial <= 5; serial++)
-        history_begin(history, serial)->lateness.attempt = (uint32_t)serial;
+        history_begin(history, 1, serial)->lateness.attempt = (uint32_t)serial;
     assert_null(history_find(history, 2));
     assert_int_equal(history_find(history, 3)->lateness.attempt, 3);
     history_forget(history, 4);
     assert_null(history_find(history, 4));
-    assert_int_equal(history_begin(history, 5)->lateness.attempt, 0); /* anew, in its place */
+    assert_int_equal(history_begin(history, 1, 5)->lateness.attempt, 0); /* anew, in its place */
     for (uint64_t serial = 10; serial < 20; serial++)
-        assert_non_null(history_begin(history, serial));
+        assert_non_null(history_begin(history, 1, serial));
     assert_null(history_find(history, 5));
     assert_non_null(history_find(history, 17));
+    history_begin(history, 2, 30); /* of another tenant, and it stays */
+    for (uint64_t serial = 40; serial < 50; serial++)
+        assert_non_null(history_begin(history, 1, serial));
+    assert_non_null(history_find(history, 30));
+    assert_non_null(history_find(history, 49));
     history_destroy(history);
     history = history_create(0);
-    assert_null(history_begin(history, 1));
+    assert_null(history_begin(history, 1, 1));
     history_destroy(history);
 }
 

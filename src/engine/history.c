@@ -1,4 +1,4 @@
-/* A ring of the last deliveries, found by the timer's serial. */
+/* The last deliveries of each tenant, found by the timer's serial. */
 #include "engine/history.h"
 
 #include "base/check.h"
@@ -10,7 +10,8 @@
 struct history {
     struct map map; /* serial -> entry */
     struct history_entry *entries;
-    size_t count_max, count, next;
+    size_t count_max, count; /* entries that were begun; each has its place in `latest` */
+    struct tenant_latest latest;
 };
 
 struct history *history_create(size_t count_max)
@@ -21,6 +22,7 @@ struct history *history_create(size_t count_max)
         return NULL;
     history->count_max = count_max;
     map_init(&history->map);
+    tenant_latest_init(&history->latest);
     return history;
 }
 
@@ -29,6 +31,7 @@ void history_destroy(struct history *history)
     if (!history)
         return;
     map_deinit(&history->map);
+    tenant_latest_deinit(&history->latest);
     free(history->entries);
     free(history);
 }
@@ -48,39 +51,44 @@ void history_forget(struct history *history, uint64_t serial)
 
     assert(!entry || entry->serial == serial);
     if (entry)
-        *entry = (struct history_entry){0};
+        *entry = (struct history_entry){.place_ = entry->place_};
 }
 
-/* The place of the oldest entry. */
-static struct history_entry *history_next(struct history *history, uint64_t serial)
+/* An entry that was not used before, or the one that goes first. */
+static struct history_entry *history_next(struct history *history, uint64_t tenant, uint64_t serial)
 {
-    assert(history->next <= history->count);
+    const bool is_full = history->count == history->count_max;
+
     assert(history->count <= history->count_max);
     if (!history->entries && history->count_max > 0)
         history->entries = calloc(history->count_max, sizeof(*history->entries));
     if (!history->entries)
         return NULL;
-
-    assert(history->next < history->count_max);
-    struct history_entry *entry = &history->entries[history->next];
-    if (history->count == history->count_max && map_get(&history->map, entry->serial) == entry)
+    struct history_entry *entry =
+        is_full ? list_item(tenant_latest_first(&history->latest), struct history_entry, place_)
+                : &history->entries[history->count];
+    if (is_full && map_get(&history->map, entry->serial) == entry)
         map_remove(&history->map, entry->serial);
     if (!map_put(&history->map, serial, entry))
         return NULL;
-    history->next = (history->next + 1) % history->count_max;
-    history->count += history->count < history->count_max;
+    if (is_full)
+        tenant_latest_remove(&history->latest, &entry->place_);
+    else
+        history->count++;
+    tenant_latest_add(&history->latest, tenant, &entry->place_, 1);
     return entry;
 }
 
-struct history_entry *history_begin(struct history *history, uint64_t serial)
+struct history_entry *history_begin(struct history *history, uint64_t tenant, uint64_t serial)
 {
     struct history_entry *entry = history_find(history, serial);
 
     assert(history->count <= history->count_max);
     if (!entry)
-        entry = history_next(history, serial);
+        entry = history_next(history, tenant, serial);
     if (entry)
         *entry = (struct history_entry){.serial = serial,
+                                        .place_ = entry->place_,
                                         .carry = entry->serial == serial
                                                      ? entry->carry
                                                      : (struct history_carry){{0}, {0}, {0}}};
@@ -120,7 +128,7 @@ void history_wait(struct history *history, const struct timer *timer, enum laten
     if (timer->at.ms <= base.ms)
         return; /* it is not late by it */
     if (!entry)
-        entry = history_begin(history, timer->id.serial);
+        entry = history_begin(history, tenant_key(timer->texts.tenant), timer->id.serial);
     if (!entry)
         return;
     if (entry->carry.base.ms != base.ms || entry->carry.to.ms > timer->at.ms)
@@ -168,7 +176,7 @@ void history_committed(struct history *history, uint64_t serial, struct wall now
 
 void history_check(const struct history *history)
 {
-    CHECK(history->count <= history->count_max && history->next <= history->count);
+    CHECK(history->count <= history->count_max && history->latest.amount == history->count);
     CHECK(map_count(&history->map) <= history->count);
     size_t cursor = 0;
     for (const struct history_entry *entry; (entry = map_next(&history->map, &cursor));)

@@ -1,5 +1,6 @@
 /*
- * history.h - what made the last deliveries late: one entry a timer, up to a number of them.
+ * history.h - what made the last deliveries late: one entry a timer, up to a number of them, beyond
+ * which a tenant that has the most loses its oldest.
  *
  * Kept in memory alone: after a restart, and after as many other deliveries, nothing is known.
  *
@@ -11,6 +12,7 @@
 
 #include "engine/delivery.h"
 #include "engine/explain.h"
+#include "timer/tenant_latest.h"
 
 struct history;
 
@@ -25,6 +27,7 @@ struct history_entry {
     struct wall ended_at; /* when the outcome came; 0: it is in flight, or all is known */
     struct lateness lateness;
     struct history_carry carry;
+    struct tenant_latest_place place_;
 };
 
 struct history *history_create(size_t count_max); /* NULL when out of memory */
@@ -33,9 +36,9 @@ void history_destroy(struct history *history);
 /* NULL: nothing is known. */
 struct history_entry *history_find(const struct history *history, uint64_t serial);
 
-/* The entry of a timer without lateness, which keeps its carry; the oldest entry may be lost. NULL
- * when there is no memory, or none is kept. */
-struct history_entry *history_begin(struct history *history, uint64_t serial);
+/* The entry of a timer without lateness, which keeps its carry; an older entry may be lost.
+ * `tenant` is a tenant_key. NULL when there is no memory, or none is kept. */
+struct history_entry *history_begin(struct history *history, uint64_t tenant, uint64_t serial);
 
 void history_forget(struct history *history, uint64_t serial);
 

@@ -146,7 +146,8 @@ void lateness_of_delivery(struct engine *engine, const struct dispatch_queue *qu
 {
     assert(entry->phase == ENTRY_QUEUED && entry->timer->due.ms <= engine->now.ms);
     lateness_so_far(engine, queue, entry, ret_lateness);
-    struct history_entry *kept = history_begin(engine->history, entry->timer->id.serial);
+    struct history_entry *kept = history_begin(
+        engine->history, tenant_key(entry->timer->texts.tenant), entry->timer->id.serial);
     if (kept)
         kept->lateness = *ret_lateness;
 }

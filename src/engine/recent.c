@@ -1,10 +1,10 @@
-/* A list in the order in which they were kept, and two maps: by serial, and by the hash of the
+/* The order in which each tenant's were kept, and two maps: by serial, and by the hash of the
  * key. */
 #include "engine/recent.h"
 
 #include "base/footprint.h"
-#include "base/list.h"
 #include "base/map.h"
+#include "timer/tenant_latest.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -12,15 +12,15 @@
 #define PLACE_BYTES 64 /* of both maps, for one timer */
 
 struct recent_timer {
-    struct list link;
+    struct tenant_latest_place place;
     struct timer *timer;
     uint64_t hash; /* of its key */
 };
 
 struct recent {
     struct map by_serial, by_key; /* -> recent_timer */
-    struct list kept;             /* the oldest first */
-    size_t bytes, bytes_max;
+    struct tenant_latest kept;
+    size_t bytes_max;
 };
 
 static size_t recent_bytes_of(const struct timer *timer)
@@ -36,7 +36,7 @@ struct recent *recent_create(size_t bytes_max)
         return NULL;
     map_init(&recent->by_serial);
     map_init(&recent->by_key);
-    list_init(&recent->kept);
+    tenant_latest_init(&recent->kept);
     recent->bytes_max = bytes_max;
     return recent;
 }
@@ -48,19 +48,26 @@ static struct timer *recent_remove(struct recent *recent, struct recent_timer *k
 
     map_remove(&recent->by_serial, timer->id.serial);
     map_remove(&recent->by_key, kept->hash);
-    list_remove(&kept->link);
-    assert(recent->bytes >= recent_bytes_of(timer));
-    recent->bytes -= recent_bytes_of(timer);
+    tenant_latest_remove(&recent->kept, &kept->place);
     free(kept);
     return timer;
+}
+
+/* The one that goes first. NULL if there is none. */
+static struct recent_timer *recent_first(const struct recent *recent)
+{
+    struct tenant_latest_place *place = tenant_latest_first(&recent->kept);
+
+    return place ? list_item(place, struct recent_timer, place) : NULL;
 }
 
 void recent_destroy(struct recent *recent)
 {
     if (!recent)
         return;
-    while (!list_is_empty(&recent->kept))
-        timer_free(recent_remove(recent, list_item(recent->kept.next, struct recent_timer, link)));
+    for (struct recent_timer *kept; (kept = recent_first(recent));)
+        timer_free(recent_remove(recent, kept));
+    tenant_latest_deinit(&recent->kept);
     map_deinit(&recent->by_serial);
     map_deinit(&recent->by_key);
     free(recent);
@@ -87,9 +94,8 @@ bool recent_keep(struct recent *recent, struct timer *timer)
         free(kept);
         return false;
     }
-    list_init(&kept->link);
-    list_push(&recent->kept, &kept->link);
-    recent->bytes += recent_bytes_of(timer);
+    tenant_latest_add(&recent->kept, tenant_key(timer->texts.tenant), &kept->place,
+                      recent_bytes_of(timer));
     return true;
 }
 
@@ -113,9 +119,9 @@ struct timer *recent_take(struct recent *recent, uint64_t serial)
 
 struct timer *recent_take_excess(struct recent *recent)
 {
-    if (recent->bytes <= recent->bytes_max)
+    if (recent->kept.amount <= recent->bytes_max)
         return NULL;
-    return recent_remove(recent, list_item(recent->kept.next, struct recent_timer, link));
+    return recent_remove(recent, recent_first(recent));
 }
 
 size_t recent_count(const struct recent *recent)

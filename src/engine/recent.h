@@ -8,8 +8,8 @@
  *
  * Invariant  A timer in here is as the storage has it: its caller takes it out before it gets an
  *            entry.
- * Memory     `bytes_max`, footprints and the places in the maps; the timer that came first goes
- *            first.
+ * Memory     `bytes_max`, footprints and the places in the maps; beyond it the first timer of a
+ *            tenant that has the most goes first (timer/tenant_latest.h).
  * Time       O(1).
  * Ownership  Kept timers belong to it, taken ones to the caller.
  * Threads    None: the engine's.
@@ -35,7 +35,7 @@ const struct timer *recent_find(const struct recent *recent, struct name_space s
 /* Takes out the timer with this serial; NULL: it is not here. */
 struct timer *recent_take(struct recent *recent, uint64_t serial);
 
-/* Takes out the oldest timer while they take more than `bytes_max`; NULL: they do not. */
+/* Takes out a timer while they take more than `bytes_max`; NULL: they do not. */
 struct timer *recent_take_excess(struct recent *recent);
 
 size_t recent_count(const struct recent *recent);
