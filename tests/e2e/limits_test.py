@@ -157,9 +157,9 @@ class FieldTest(Case):
     # proves: idempotency-bytes
     def test_an_idempotency_key(self):
         body = {"after": "1h", "target": self.receiver.url()}
-        for method, path in (("POST", "/v1/timers"), ("PUT", "/v1/keys/idem/timer")):
-            one = self.call(201, method, path, body, {"Idempotency-Key": "k" * 256})[1]
-            self.assertEqual(self.call(201, method, path, body, {"Idempotency-Key": "k" * 256})[1], one)
+        for name, method, path in (("j" * 256, "POST", "/v1/timers"), ("k" * 256, "PUT", "/v1/keys/idem/timer")):
+            one = self.call(201, method, path, body, {"Idempotency-Key": name})[1]
+            self.assertEqual(self.call(201, method, path, body, {"Idempotency-Key": name})[1], one)
             self.problem(400, "bad-request", method, path, body, {"Idempotency-Key": "k" * 257})
 
     # proves: labels_max, label-bytes
