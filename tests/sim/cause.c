@@ -452,9 +452,14 @@ bool cause_claim_count(struct world *world, struct op *op, uint64_t count)
     struct causes *causes = &world->causes;
     uint64_t have = count_of(causes, op);
 
-    for (size_t i = 0; i < causes->count && have > count; i++)
-        if (causes->credits[i].by == op)
-            have -= give_away(causes, &causes->credits[i]);
+    for (size_t i = 0; i < causes->count && have > count;) {
+        if (causes->credits[i].by == op && give_away(causes, &causes->credits[i])) {
+            have--;
+            i = 0; /* exchanges may have given it credits that were passed over */
+        } else {
+            i++;
+        }
+    }
     while (have < count) {
         unmark(causes);
         if (!gain(causes, op))
