@@ -42,6 +42,7 @@ type Retry struct {
 	Base        Duration `json:"base,omitempty"`
 	Cap         Duration `json:"cap,omitempty"`
 	Timeout     Duration `json:"timeout,omitempty"`
+	GiveUpAfter Duration `json:"give_up_after,omitempty"`
 }
 
 // Late says what becomes of a firing that is too late.

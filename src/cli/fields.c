@@ -119,6 +119,7 @@ static enum cli_exit fields_append_nested(struct cli *cli, struct buffer *body)
         {CLI_FLAG_ON_SUCCESS, "on_success", "target"},
     };
     const char *timeout = cli_flag(cli, CLI_FLAG_ATTEMPT_TIMEOUT);
+    const char *give_up = cli_flag(cli, CLI_FLAG_GIVE_UP_AFTER);
     uint64_t attempts;
 
     for (size_t i = 0; i < sizeof(nested) / sizeof(*nested); i++) {
@@ -131,7 +132,7 @@ static enum cli_exit fields_append_nested(struct cli *cli, struct buffer *body)
     }
     if (cli_flag_number(cli, CLI_FLAG_ATTEMPTS, 1, 100, 0, &attempts))
         return CLI_EXIT_USAGE;
-    if (!attempts && !timeout)
+    if (!attempts && !timeout && !give_up)
         return CLI_EXIT_DONE;
     cli_append_raw(body, "retry", BYTES("{"));
     if (attempts) {
@@ -140,6 +141,8 @@ static enum cli_exit fields_append_nested(struct cli *cli, struct buffer *body)
     }
     if (timeout)
         cli_append_member(body, "timeout", bytes_of(timeout));
+    if (give_up)
+        cli_append_member(body, "give_up_after", bytes_of(give_up));
     buffer_append_text(body, "}");
     return CLI_EXIT_DONE;
 }

@@ -46,6 +46,7 @@
     X(TARGET, "target", 't', "TARGET", NULL)                                                     \
     X(ATTEMPTS, "attempts", 0, "NUMBER", NULL)                                                   \
     X(ATTEMPT_TIMEOUT, "attempt-timeout", 0, "DURATION", NULL)                                   \
+    X(GIVE_UP_AFTER, "give-up-after", 0, "DURATION", NULL)                                       \
     X(DROP_AFTER, "drop-after", 0, "DURATION", NULL)                                             \
     X(SPREAD, "spread", 0, "DURATION", NULL)                                                     \
     X(ON_DEAD, "on-dead", 0, "TARGET", NULL)                                                     \

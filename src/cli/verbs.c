@@ -21,6 +21,7 @@
         {CLI_FLAG_UNTIL, "the latest time of its last firing"},                                    \
         {CLI_FLAG_ATTEMPTS, "attempts to deliver, 10 by default"},                                 \
         {CLI_FLAG_ATTEMPT_TIMEOUT, "time for an attempt, 15s by default"},                         \
+        {CLI_FLAG_GIVE_UP_AFTER, "give up when the target fails so long, 3d by default"},          \
         {CLI_FLAG_DROP_AFTER, "do not fire when later than this"},                                 \
         {CLI_FLAG_SPREAD, "move firings by a part of this window, which follows from the key"},    \
         {CLI_FLAG_ON_DEAD, "a target that is told when the timer is given up"},                    \

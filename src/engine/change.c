@@ -105,6 +105,7 @@ static void change_appoint(const struct engine *engine, struct timer *timer, str
     assert(!timer_is_final(timer->state));
     timer->due = due;
     timer->attempts = 0;
+    timer->failing = (struct wall){0};
     if (timer->state == TIMER_PAUSED)
         return;
     timer->at = wall_max(due, engine->now);
@@ -286,7 +287,7 @@ static void change_cancel(struct engine *engine, struct entry *entry, struct com
     if (copy) {
         copy->state = TIMER_CANCELLED;
         copy->ended = engine->now;
-        copy->paused = (struct wall){0};
+        copy->paused = copy->failing = (struct wall){0};
         if (entry->row_at.ms == STORAGE_PAUSED_AT.ms) /* where no trim would come */
             copy->at = wall_max(engine->now, watermark_at(engine));
     }

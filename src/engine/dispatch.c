@@ -351,6 +351,22 @@ static bool dispatch_begin(struct engine *engine, struct dispatch_queue *queue, 
     return is_unproven;
 }
 
+/* The time for which an operator held a target back is no failure; nor is that before an earlier
+ * firing, or of a clock that was ahead. */
+static void dispatch_date_failure(const struct engine *engine, struct dispatch_queue *queue,
+                                  struct timer *timer, struct wall due)
+{
+    const struct wall held =
+        wall_min(wall_max(queue->pause_ended, engine->held_ended), engine->now);
+
+    if (queue->failing_since.ms)
+        queue->failing_since = wall_min(wall_max(queue->failing_since, held), engine->now);
+    if (due.ms != timer->due.ms)
+        timer->failing = (struct wall){0};
+    if (timer->failing.ms)
+        timer->failing = wall_min(wall_max(timer->failing, held), engine->now);
+}
+
 bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
                       struct delivery **ret_delivery)
 {
@@ -372,6 +388,14 @@ bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
             outcome_moves(engine, entry, due);
         else
             outcome_dropped(engine, entry);
+        *ret_delivery = NULL;
+        return true;
+    }
+    dispatch_date_failure(engine, queue, timer, due);
+    if (outcome_is_abandoned(engine, timer, queue->failing_since)) {
+        dispatch_count_out(engine, queue, entry);
+        dispatch_queue_update(engine, queue);
+        outcome_abandoned(engine, entry);
         *ret_delivery = NULL;
         return true;
     }
@@ -412,10 +436,14 @@ static void dispatch_hold(struct engine *engine, struct dispatch_queue *queue,
         return;
     if (outcome->result == DELIVERY_DONE)
         queue->held_until = (struct wall){0};
+    if (outcome->result == DELIVERY_DONE || outcome->is_answer)
+        queue->failing_since = (struct wall){0};
     if (outcome->result != DELIVERY_POSTPONED || outcome->holds != DELIVERY_HOLDS_QUEUE)
         return;
     queue->held_until = wall_add(engine->now, outcome_postpone_ms(outcome));
     queue->held_since = engine->now;
+    if (!queue->failing_since.ms)
+        queue->failing_since = engine->now;
 }
 
 /* Gives its place back. An answer to a webhook proves its target, a missing one the contrary. */

@@ -206,7 +206,7 @@ static void dispatch_queue_look_at_reset(struct engine *engine, struct dispatch_
     const struct target_pause *reset =
         target_pauses_of(engine->resets, timer->texts.tenant, timer->texts.target, &timer->target);
     if (reset && queue->held_since.ms <= reset->since.ms)
-        queue->held_until = (struct wall){0};
+        queue->held_until = queue->failing_since = (struct wall){0};
 }
 
 void dispatch_queue_look_at_pause(struct engine *engine, struct dispatch_queue *queue)

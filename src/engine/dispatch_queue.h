@@ -64,7 +64,8 @@ struct dispatch_queue {
     struct spill_backlog backlog;
     struct wall held_until; /* it sends nothing before: its target is to be left alone */
     struct wall held_since;
-    struct wall paused_until;             /* likewise, while it is paused; 0: it is not */
+    struct wall failing_since; /* of its first hold since its target answered last; 0: none */
+    struct wall paused_until;  /* likewise, while it is paused; 0: it is not */
     struct wall pause_began, pause_ended; /* of its last pause, as far as it had timers then */
     struct pace pace;                     /* if it has a rate */
     tw_handle alarm;         /* in the wheel: when it may send again, or go; or TW_NONE */

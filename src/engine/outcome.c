@@ -23,6 +23,8 @@
 #define OUTCOME_WAIT_SHORT_MS UINT64_C(10000)
 #define OUTCOME_WAIT_LONG_MS  UINT64_C(60000)
 
+#define OUTCOME_TEXT_SIZE 240 /* of a last_error with a reason of the engine */
+
 #define OUTCOME_WAITS_TEXT "waits: " /* begins the last_error of such a firing */
 
 /* Puts a copy with these texts in place of the timer, as the texts of a timer never change and an
@@ -113,6 +115,32 @@ static void outcome_give_up(struct engine *engine, const struct timer *timer, st
     assert(!timer_is_final(timer->state));
     engine->stats.given_up++;
     effects_given_up(engine, timer, next);
+}
+
+/* Notes that the target of the firing fails. */
+static void outcome_fails(const struct engine *engine, struct timer *timer)
+{
+    assert(engine->is_in_turn && !timer_is_final(timer->state));
+    if (!timer->failing.ms)
+        timer->failing = engine->now;
+}
+
+static bool outcome_is_given_up(const struct engine *engine, const struct timer *timer,
+                                struct wall since)
+{
+    return timer->retry.give_up_ms && since.ms &&
+           wall_since(since, engine->now) >= timer->retry.give_up_ms;
+}
+
+/* The last error of a firing whose time is over. */
+static void outcome_give_up_text(const struct timer *timer, struct bytes error,
+                                 char ret_text[OUTCOME_TEXT_SIZE])
+{
+    char after[DURATION_TEXT_SIZE];
+
+    duration_format(timer->retry.give_up_ms, after);
+    snprintf(ret_text, OUTCOME_TEXT_SIZE, "given up after %s (retry.give_up_after): %.*s", after,
+             (int)error.size, error.data);
 }
 
 static void outcome_end(struct engine *engine, struct entry *entry, enum timer_state state)
@@ -241,6 +269,7 @@ static void outcome_finish(struct engine *engine, struct entry *entry, const str
     const struct wall next = next_firing.due;
     outcome_set_run(engine, entry, run, next_firing.zoned);
     const bool is_over = next.ms == WALL_NEVER.ms;
+    entry->timer->failing = (struct wall){0};
     entry->outcome = state == TIMER_FIRED ? FEED_FIRED : is_over ? FEED_DEAD : FEED_FAILED;
     if (state == TIMER_DEAD)
         outcome_give_up(engine, entry->timer, next);
@@ -257,6 +286,18 @@ static void outcome_finish(struct engine *engine, struct entry *entry, const str
     history_wait(engine->history, entry->timer, LATENESS_SET_LATE, entry->timer->due);
 }
 
+/* The firing ends without another attempt: its target has failed for too long. */
+static void outcome_finish_given_up(struct engine *engine, struct entry *entry, struct bytes error)
+{
+    char text[OUTCOME_TEXT_SIZE];
+
+    outcome_give_up_text(entry->timer, error, text);
+    const struct run run = outcome_run_without(entry->timer, RUN_FAILED, text);
+    outcome_finish(engine, entry, &run); /* a reply may show the timer before this change */
+    entry->timer->version++;
+    watermark_write_own(engine, entry);
+}
+
 uint64_t outcome_postpone_ms(const struct delivery_outcome *outcome)
 {
     return outcome->retry_after_ms < POSITION_POSTPONE_MS_MAX ? outcome->retry_after_ms
@@ -271,6 +312,11 @@ static void outcome_postpone(struct engine *engine, struct entry *entry,
 
     assert(entry->timer->state == TIMER_DELIVERING);
     assert(outcome->result == DELIVERY_POSTPONED);
+    outcome_fails(engine, entry->timer);
+    if (outcome_is_given_up(engine, entry->timer, entry->timer->failing)) {
+        outcome_finish_given_up(engine, entry, bytes_of(outcome->error));
+        return;
+    }
     outcome_set_error(engine, entry, outcome->error);
     entry->timer->version++;
     entry->timer->state =
@@ -308,8 +354,16 @@ static void outcome_take(struct engine *engine, struct entry *entry,
     engine->stats.attempts_failed += outcome->result != DELIVERY_DONE;
     entry->timer->attempts = attempt;
     entry->timer->version++;
-    const struct run run = outcome_run_of(engine, delivery);
+    struct run run = outcome_run_of(engine, delivery);
+    if (outcome->result == DELIVERY_FAILED)
+        outcome_fails(engine, entry->timer);
+    const bool is_given_up = outcome_is_given_up(engine, entry->timer, entry->timer->failing);
+    char text[OUTCOME_TEXT_SIZE];
     if (outcome->result != DELIVERY_FAILED || attempt >= entry->timer->retry.attempts_max) {
+        outcome_finish(engine, entry, &run);
+    } else if (is_given_up) {
+        outcome_give_up_text(entry->timer, run.error, text);
+        run.error = bytes_of(text);
         outcome_finish(engine, entry, &run);
     } else {
         outcome_set_error(engine, entry, outcome->error);
@@ -317,6 +371,9 @@ static void outcome_take(struct engine *engine, struct entry *entry,
         entry->timer->state = TIMER_RETRYING;
         entry->timer->at = outcome_put_off(
             engine, entry->timer, outcome_pause_ms(engine, entry->timer, attempt, outcome));
+        /* What a worker asks for is no failure. */
+        if (outcome->pause == DELIVERY_PAUSE_EXACT)
+            entry->timer->failing = wall_add(entry->timer->failing, outcome->retry_after_ms);
         history_put_off(engine->history, entry->timer, LATENESS_RETRIES);
     }
     watermark_write_own(engine, entry);
@@ -405,6 +462,7 @@ void outcome_moves(struct engine *engine, struct entry *entry, struct wall due)
         texts.zoned = schedule_mark(&schedule, due, room);
     outcome_set_texts(engine, entry, &texts);
     entry->timer->due = due;
+    entry->timer->failing = (struct wall){0};
     entry->timer->version++;
     if (entry->timer->state != TIMER_PAUSED) {
         entry->timer->state = TIMER_SCHEDULED;
@@ -432,6 +490,23 @@ void outcome_waits(struct engine *engine, struct entry *entry)
     entry->timer->at = outcome_put_off(engine, entry->timer, outcome_wait_ms(engine, entry->timer));
     history_wait(engine->history, entry->timer, LATENESS_RETRIES, engine->now);
     watermark_write_own(engine, entry);
+    assert(entry->phase == ENTRY_WRITING);
+}
+
+bool outcome_is_abandoned(const struct engine *engine, const struct timer *timer,
+                          struct wall failing)
+{
+    const struct wall ready = position_is_spilled(engine, timer) ? timer->due : timer->at;
+    const struct wall since = timer->failing.ms ? timer->failing : ready;
+
+    return failing.ms && outcome_is_given_up(engine, timer, wall_max(since, failing));
+}
+
+void outcome_abandoned(struct engine *engine, struct entry *entry)
+{
+    assert(engine->is_in_turn);
+    assert(!timer_is_final(entry->timer->state));
+    outcome_finish_given_up(engine, entry, BYTES("not tried: its target failed"));
     assert(entry->phase == ENTRY_WRITING);
 }
 

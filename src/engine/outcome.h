@@ -46,6 +46,12 @@ void outcome_moves(struct engine *engine, struct entry *entry, struct wall due);
 void outcome_dropped(struct engine *engine, struct entry *entry);
 void outcome_waits(struct engine *engine, struct entry *entry);
 
+/* Whether the firing of a timer that could be delivered now is given up first: it waits since then
+ * for a target that fails since `failing`, too long for its policy. 0: the target does not fail. */
+bool outcome_is_abandoned(const struct engine *engine, const struct timer *timer,
+                          struct wall failing);
+void outcome_abandoned(struct engine *engine, struct entry *entry);
+
 /* When a dead letter is due that is redriven and may act from `from` on: as it was, unless that is
  * too late by then; then with its next firing, or at `from` when there is none. */
 struct wall outcome_redriven_due(const struct engine *engine, const struct timer *timer,

@@ -38,14 +38,23 @@ enum {
 
 /* What of a row is there at all; left out when it has its usual value. */
 enum row_flag {
-    ROW_HAS_FIRST = 1, /* id.first; without it: the position of the row */
-    ROW_HAS_DUE = 2,   /* due; without it: the position of the row */
-    ROW_HAS_RETRY = 4, /* the retry policy; without it: usual_retry */
-    ROW_FLAGS = 7,
+    ROW_HAS_FIRST = 1,    /* id.first; without it: the position of the row */
+    ROW_HAS_DUE = 2,      /* due; without it: the position of the row */
+    ROW_HAS_RETRY = 4,    /* the retry policy but give_up_ms; without it: usual_retry */
+    ROW_HAS_GIVE_UP = 8,  /* retry.give_up_ms; without it: that of usual_retry */
+    ROW_HAS_FAILING = 16, /* failing; without it: 0 */
+    ROW_FLAGS = 31,
 };
 
 /* A part of the format: it stays when RETRY_POLICY_DEFAULT changes. */
-static const struct retry_policy usual_retry = {10, 1000, 3600 * 1000, 15 * 1000};
+static const struct retry_policy usual_retry = {10, 1000, 3600 * 1000, 15 * 1000,
+                                                UINT64_C(3) * 24 * 3600 * 1000};
+
+static bool record_retry_is_usual(struct retry_policy retry)
+{
+    retry.give_up_ms = usual_retry.give_up_ms;
+    return retry_policy_equal(&retry, &usual_retry);
+}
 
 /* ---- checksums ---- */
 
@@ -115,7 +124,7 @@ static void record_seal(struct buffer *to, struct record_key key, char *begin, c
 /* An upper bound. */
 static size_t record_row_size(const struct timer *timer)
 {
-    size_t size = ROW_HEAD_SIZE + 3 * 8 + RETRY_SIZE + SUM_SIZE;
+    size_t size = ROW_HEAD_SIZE + 5 * 8 + RETRY_SIZE + SUM_SIZE;
 
 #define X(name) size += TEXT_HEAD_SIZE + timer->texts.name.size;
     TIMER_TEXT_LIST(X)
@@ -123,22 +132,32 @@ static size_t record_row_size(const struct timer *timer)
     return size;
 }
 
+static unsigned record_row_flags(const struct timer *timer, struct wall at)
+{
+    unsigned flags = 0;
+
+    if (timer->id.first.ms != at.ms)
+        flags |= ROW_HAS_FIRST;
+    if (timer->due.ms != at.ms)
+        flags |= ROW_HAS_DUE;
+    if (!record_retry_is_usual(timer->retry))
+        flags |= ROW_HAS_RETRY;
+    if (timer->retry.give_up_ms != usual_retry.give_up_ms)
+        flags |= ROW_HAS_GIVE_UP;
+    if (timer->failing.ms)
+        flags |= ROW_HAS_FAILING;
+    return flags;
+}
+
 void record_row_encode(struct buffer *to, struct record_key key, const struct timer *timer)
 {
-    const struct storage_position position = record_row_position(key);
     const struct timer_texts *texts = &timer->texts;
     const bool is_over = timer_is_final(timer->state);
     char *begin = buffer_reserve(to, record_row_size(timer)), *at = begin;
 
     if (!begin)
         return;
-    unsigned flags = 0;
-    if (timer->id.first.ms != position.at.ms)
-        flags |= ROW_HAS_FIRST;
-    if (timer->due.ms != position.at.ms)
-        flags |= ROW_HAS_DUE;
-    if (!retry_policy_equal(&timer->retry, &usual_retry))
-        flags |= ROW_HAS_RETRY;
+    const unsigned flags = record_row_flags(timer, record_row_position(key).at);
     at = record_write_le(at, RECORD_VERSION, 1);
     at = record_write_le(at, timer->state, 1);
     at = record_write_le(at, flags, 1);
@@ -159,6 +178,10 @@ void record_row_encode(struct buffer *to, struct record_key key, const struct ti
         at = record_write_le(at, timer->retry.cap_ms, 8);
         at = record_write_le(at, timer->retry.timeout_ms, 8);
     }
+    if (flags & ROW_HAS_GIVE_UP)
+        at = record_write_le(at, timer->retry.give_up_ms, 8);
+    if (flags & ROW_HAS_FAILING)
+        at = record_write_le(at, timer->failing.ms, 8);
     at = record_write_text(at, TEXT_target, texts->target);
     if (timer_keeps_content(timer->state)) {
         at = record_write_text(at, TEXT_payload, texts->payload);
@@ -314,7 +337,17 @@ static bool record_read_row(struct reader *reader, struct record_key key, struct
         view->retry.base_ms = record_read_le(reader, 8);
         view->retry.cap_ms = record_read_le(reader, 8);
         view->retry.timeout_ms = record_read_le(reader, 8);
-        if (retry_policy_equal(&view->retry, &usual_retry))
+        if (record_retry_is_usual(view->retry))
+            return false;
+    }
+    if (flags & ROW_HAS_GIVE_UP) {
+        view->retry.give_up_ms = record_read_le(reader, 8);
+        if (view->retry.give_up_ms == usual_retry.give_up_ms)
+            return false;
+    }
+    if (flags & ROW_HAS_FAILING) {
+        view->failing.ms = record_read_le(reader, 8);
+        if (!view->failing.ms)
             return false;
     }
     return !reader->failed && record_read_texts(reader, view->state, &view->texts);

@@ -34,6 +34,9 @@
 #define GOLDEN_REPORTS                                                                 \
     "010000840300000000000001000000000000000109000000687474703a2f2f612f02020000007b7d" \
     "0e0700000071756575653a640f0700000071756575653a731003000000303668b2e47052"
+#define GOLDEN_FAILING                                                       \
+    "0100188403000000000000010000000000000005000000000000009803000000000000" \
+    "0109000000687474703a2f2f612f02020000007b7d57f28e27"
 #define GOLDEN_PAUSED                                                                  \
     "01060084030000000000000100000000000000b6030000000000000109000000687474703a2f2f61" \
     "2f02020000007b7d11060000006465706c6f7949a73d5f"
@@ -81,7 +84,7 @@ static struct timer *golden_timer(void)
     timer->version = 0x11121314;
     timer->attempts = 3;
     timer->state = TIMER_RETRYING;
-    timer->retry = (struct retry_policy){5, 6, 7, 8};
+    timer->retry = (struct retry_policy){5, 6, 7, 8, RETRY_POLICY_DEFAULT.give_up_ms};
     return timer;
 }
 
@@ -131,6 +134,12 @@ static void test_golden_rows(void **state)
     record_row_encode(&buffer, record_key_of(usual), usual);
     assert_golden(&buffer, GOLDEN_TRACE);
     usual->texts.trace = (struct bytes){0};
+    usual->retry.give_up_ms = 5;
+    usual->failing.ms = 920;
+    record_row_encode(&buffer, record_key_of(usual), usual);
+    assert_golden(&buffer, GOLDEN_FAILING);
+    usual->retry = RETRY_POLICY_DEFAULT;
+    usual->failing.ms = 0;
     usual->state = TIMER_PAUSED;
     usual->paused.ms = 950;
     usual->texts.note = BYTES("deploy");

@@ -131,6 +131,8 @@ static inline void testing_assert_timer(const struct timer *actual, const struct
     assert_true(actual->retry.base_ms == expected->retry.base_ms);
     assert_true(actual->retry.cap_ms == expected->retry.cap_ms);
     assert_true(actual->retry.timeout_ms == expected->retry.timeout_ms);
+    assert_true(actual->retry.give_up_ms == expected->retry.give_up_ms);
+    assert_true(actual->failing.ms == expected->failing.ms);
     assert_true(actual->footprint >= sizeof(*actual));
     testing_assert_texts(actual, expected, !timer_keeps_content(expected->state));
 }

@@ -182,7 +182,7 @@ struct timer *timer_resumed(const struct timer *timer, struct wall now)
     if (!copy)
         return NULL;
     copy->version++;
-    copy->paused = (struct wall){0};
+    copy->paused = copy->failing = (struct wall){0};
     copy->state = copy->attempts ? TIMER_RETRYING : TIMER_SCHEDULED;
     copy->at = wall_max(copy->due, now);
     return copy;
@@ -246,7 +246,8 @@ bool timer_watch_next(struct bytes *watch, struct bytes *ret_name)
 bool retry_policy_equal(const struct retry_policy *a, const struct retry_policy *b)
 {
     return a->attempts_max == b->attempts_max && a->base_ms == b->base_ms &&
-           a->cap_ms == b->cap_ms && a->timeout_ms == b->timeout_ms;
+           a->cap_ms == b->cap_ms && a->timeout_ms == b->timeout_ms &&
+           a->give_up_ms == b->give_up_ms;
 }
 
 uint64_t retry_delay_ms(const struct retry_policy *policy, uint32_t attempts,

@@ -82,9 +82,11 @@ struct retry_policy {
     uint64_t base_ms;      /* the first back-off, before jitter */
     uint64_t cap_ms;       /* the longest back-off */
     uint64_t timeout_ms;   /* of one attempt */
+    uint64_t give_up_ms;   /* a firing whose target fails for so long is given up; 0: unlimited */
 };
 
-#define RETRY_POLICY_DEFAULT ((struct retry_policy){10, 1000, 3600 * 1000, 15 * 1000})
+#define RETRY_POLICY_DEFAULT \
+    ((struct retry_policy){10, 1000, 3600 * 1000, 15 * 1000, UINT64_C(3) * 24 * 3600 * 1000})
 
 /* X(name): the texts of a timer, in the order of their tags on disk (docs/storage.md). */
 #define TIMER_TEXT_LIST(X)                                                                   \
@@ -123,6 +125,7 @@ struct timer {
     struct wall created; /* when it was accepted */
     struct wall ended;   /* when it was over; 0 while it lives */
     struct wall paused;  /* PAUSED: since when; 0 in every other state */
+    struct wall failing; /* since when its target fails, for this firing; 0: it does not */
     uint32_t version;    /* 1 at creation; each change adds 1 */
     uint32_t attempts;   /* deliveries begun and answered (or timed out) */
     enum timer_state state;

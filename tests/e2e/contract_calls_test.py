@@ -42,7 +42,8 @@ class OneTimerTest(daemon_case.DaemonCase):
                          ("2031-01-01T00:00:00.000Z", "scheduled", 1, 0))
         plain = self.create(body_base64="AAEC/w==", content_type="image/x-test")
         self.assertEqual((plain["body_base64"], plain["content_type"]), ("AAEC/w==", "image/x-test"))
-        self.assertEqual(plain["retry"], {"max_attempts": 10, "base": "1s", "cap": "1h", "timeout": "15s"})
+        self.assertEqual(plain["retry"], {"max_attempts": 10, "base": "1s", "cap": "1h", "timeout": "15s",
+                                          "give_up_after": "3d"})
         for name in ("payload", "key", "labels", "watch", "headers", "schedule", "last_error", "ended"):
             self.assertNotIn(name, plain)
         self.restart()

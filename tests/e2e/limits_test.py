@@ -222,11 +222,11 @@ class FieldTest(Case):
             else:
                 self.problem(400, "not-json", "POST", "/v1/timers", body)
 
-    # proves: every-ms, drop-after-ms, spread-ms, count-max, attempts, backoff-ms, timeout-ms
+    # proves: every-ms, drop-after-ms, spread-ms, count-max, attempts, backoff-ms, timeout-ms, give-up-ms
     def test_durations_and_numbers(self):
         """As numbers, and as texts of milliseconds."""
         for where, others in (("retry.max_attempts", {}), ("retry.base", {"cap": "30d"}), ("retry.cap", {"base": 1}),
-                              ("retry.timeout", {}), ("every", {"at": FAR_MS}), ("late.drop_after", {}),
+                              ("retry.timeout", {}), ("retry.give_up_after", {}), ("every", {"at": FAR_MS}), ("late.drop_after", {}),
                               ("spread.window", {}), ("count", {"every": "1s", "at": FAR_MS})):
             least, most = (self.limit("TimerCreate." + where, word) for word in ("minimum", "maximum"))
             spellings = (str,) if where in ("retry.max_attempts", "count") else (str, lambda ms: f'"{ms}ms"')

@@ -156,6 +156,23 @@ class TargetsTest(unittest.TestCase):
         self.assertGreater(sums["breaker"], 1.4)
         self.assertLess(sums["schedule"] + sums["queue"], 1.4)
 
+    # proves: retry-give-up
+    def test_timers_for_a_target_that_fails_do_not_gather(self):
+        """Breakers that stay open, of a path and of an origin: timers end by time. Without the field they would all live."""
+        daemon = self.start("--target-breaker-failures", "3", "--target-breaker-pause", "500ms", "--target-breaker-pause-max", "1s")
+        bad, port = self.target(500), free_port()
+        until, most, made = time.monotonic() + 12, 0, []
+        while time.monotonic() < until:
+            for target in (bad.url(f"/bad?{len(made)}"), f"http://127.0.0.1:{port}/{len(made)}"):
+                made.append(self.create(after=0, target=target, retry={"base": "100ms", "give_up_after": "1s"}))
+            most = max(most, daemon.metric("tickwheel_timers_pending"))
+        self.assertLess(most, len(made) / 2, f"of {len(made)}")
+        harness.wait_until(lambda: daemon.metric("tickwheel_timers_pending") == 0, 20, "their end")
+        self.assertLess(daemon.metric("tickwheel_attempts_total"), len(made))
+        errors = [self.explain(timer)["last_error"] for timer in made]
+        held = [error for error in errors if error.startswith("given up after 1s (retry.give_up_after): not tried: its ")]
+        self.assertGreater(len(held), len(made) / 2, errors[-9:])
+
     # proves: explain-next, pause-state
     def test_next_is_when_it_can_be_tried(self):
         """A timer that is due soon, while the breaker of its target waits for an hour, or its target is paused."""

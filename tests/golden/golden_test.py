@@ -57,6 +57,7 @@ class GoldenTest(unittest.TestCase):
     def assert_timers(self, daemon, timers):
         for kind, was in timers.items():
             timer = was["timer"].get("timer", was["timer"])
+            timer["retry"].setdefault("give_up_after", "3d")  # which the field is without one
             status, _, body = daemon.call("GET", f"/v1/timers/{timer['id']}")
             if not kind.startswith("due-"):
                 self.assertEqual((status, body), (was["status"], was["timer"]), kind)

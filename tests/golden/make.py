@@ -42,7 +42,8 @@ def kinds():
     yield "key", dict(plain, key="order-42")
     yield "long key", dict(plain, key="k" * 200)
     yield "watch", dict(plain, watch=["order:42", "customer:7"])
-    yield "retry", dict(plain, retry={"max_attempts": 3, "base": "2s", "cap": "1m", "timeout": "5s"})
+    yield "retry", dict(plain, retry={"max_attempts": 3, "base": "2s", "cap": "1m", "timeout": "5s",
+                                         "give_up_after": "1w"})
     yield "every", dict(plain, every="1h", count=5)
     yield "every until", dict(plain, every="1d", until="2101-01-01T00:00:00Z")
     yield "cron", {"cron": "0 12 1 1 *", "target": plain["target"]}

@@ -108,6 +108,14 @@ static struct wall draw_due(struct world *world)
     return wall_min(due, (struct wall){WALL_MS_MAX});
 }
 
+/* Drawn beside the random draws of the run, so that old seeds keep their runs. */
+static uint64_t draw_give_up_ms(const struct world *world)
+{
+    const uint64_t drawn = random_mix(world->settings->seed ^ (uint64_t)world->model.token << 16);
+
+    return random_mix(world->settings->seed) % 2 ? 1 + drawn % (drawn % 3 ? 500 : 20000) : 0;
+}
+
 static struct retry_policy draw_retry(struct world *world)
 {
     const struct sim_plan *plan = &world->plan;
@@ -117,6 +125,7 @@ static struct retry_policy draw_retry(struct world *world)
         .base_ms = world_skewed(world, plan->base_ms_max),
         .cap_ms = world_skewed(world, plan->cap_ms_max),
         .timeout_ms = 1 + world_skewed(world, plan->timeout_ms_max),
+        .give_up_ms = draw_give_up_ms(world),
     };
 }
 

@@ -49,16 +49,15 @@ struct firing firings_add_answered(struct twin *twin)
               });
 }
 
-struct firing firings_add_unanswered(struct twin *twin)
+struct firing firings_add_unanswered(struct twin *twin, const char *error)
 {
     const struct sim_row *row = &twin->row;
-    const bool is_exhausted = row->attempts >= row->content.retry.attempts_max;
 
     return firings_add(twin, &(struct firing){
                                  .planned_ms = row->content.due.ms,
-                                 .error_sum = is_exhausted ? error_sum("no attempts are left") : 0,
+                                 .error_sum = *error ? error_sum(error) : 0,
                                  .attempts = row->attempts,
-                                 .outcome = is_exhausted ? RUN_FAILED : RUN_DROPPED,
+                                 .outcome = *error ? RUN_FAILED : RUN_DROPPED,
                              });
 }
 

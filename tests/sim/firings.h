@@ -26,9 +26,9 @@ struct twin;
 struct world;
 
 /* A firing of the twin ended with its outcome that was handed in, or without another attempt; a
- * timer that repeats shows it. */
+ * timer that repeats shows it. Without an attempt: `error` says why, "" if it was too late. */
 struct firing firings_add_answered(struct twin *twin);
-struct firing firings_add_unanswered(struct twin *twin);
+struct firing firings_add_unanswered(struct twin *twin, const char *error);
 
 /* Whether `report` says that the firing of the twin ended so, with this error. */
 bool firings_are_reported(const struct twin *twin, const struct firing *firing, const char *error,

@@ -4,12 +4,14 @@
  */
 #include "model.h"
 
+#include "calendar/duration.h"
 #include "tenants.h"
 #include "client.h"
 #include "world.h"
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 static const char ROW[] = "a row says only what was asked or what happened";
@@ -288,12 +290,41 @@ static struct twin *report_of(struct world *world, uint16_t partition, const str
 
 /* ---- what a row says ---- */
 
+/* Whether the row says that its firing was given up for this cause, and it is long enough since the
+ * target began to fail. Its error is then that of the outcome. */
+static bool is_given_up_by_time(struct twin *twin, const struct timer *timer, struct wall since,
+                                struct wall now, const char *cause)
+{
+    const uint64_t give_up_ms = twin->row.content.retry.give_up_ms;
+    char after[DURATION_TEXT_SIZE], error[sizeof(twin->outcome.error)];
+
+    if (!give_up_ms || !since.ms || wall_since(since, now) < give_up_ms)
+        return false;
+    duration_format(give_up_ms, after);
+    snprintf(error, sizeof(error), "given up after %s (retry.give_up_after): %s", after, cause);
+    if (!bytes_equal(timer->texts.last_error, bytes_of(error)))
+        return false;
+    memcpy(twin->outcome.error, error, sizeof(error));
+    return true;
+}
+
+/* Likewise, for the error of its outcome. */
+static bool is_outcome_last(struct twin *twin, const struct timer *timer)
+{
+    char cause[sizeof(twin->outcome.error)];
+
+    memcpy(cause, twin->outcome.error, sizeof(cause));
+    return is_given_up_by_time(twin, timer, wall_min(twin->row.failing, twin->out_at),
+                               twin->outcome_at, cause);
+}
+
 /* An attempt was made and its outcome is written. */
 static void check_outcome(struct world *world, struct twin *twin, const struct timer *timer)
 {
     const uint32_t attempts = twin->row.attempts + 1;
     const enum delivery_result result = twin->outcome.result;
-    const bool is_last = attempts >= twin->row.content.retry.attempts_max;
+    const bool is_last = attempts >= twin->row.content.retry.attempts_max ||
+                         (result == DELIVERY_FAILED && is_outcome_last(twin, timer));
     bool is_right = timer->attempts == attempts;
 
     if (result == DELIVERY_DONE && !twin->received)
@@ -332,6 +363,26 @@ static bool is_postponed(const struct twin *twin, const struct timer *timer)
     return twin->has_outcome && twin->outcome.result == DELIVERY_POSTPONED &&
            timer->state == TIMER_RETRYING && timer->version == twin->row.version + 1 &&
            timer->attempts == twin->row.attempts;
+}
+
+/* It is put off once too often, and given up. */
+static bool was_postponed_last(struct world *world, struct twin *twin, const struct timer *timer)
+{
+    struct content content = twin->row.content;
+
+    content.due = timer->due;
+    if (!twin->has_outcome || twin->outcome.result != DELIVERY_POSTPONED ||
+        timer->version != twin->row.version + 1 || !content_matches(&content, timer) ||
+        !goes_on(twin, timer, twin->outcome_at, TIMER_DEAD) || !is_outcome_last(twin, timer))
+        return false;
+    firings_check_told(world, twin);
+    const struct firing firing = firings_add_unanswered(twin, twin->outcome.error);
+    await_report(world, twin, &firing, twin->outcome.error);
+    twin->row.content.due = timer->due;
+    twin->has_outcome = false;
+    twin->busy_step = world->step;
+    twin->received = 0;
+    return true;
 }
 
 /* It is postponed by the time asked for, at most twice that; no attempt is spent. */
@@ -407,39 +458,46 @@ static void check_spill(struct world *world, struct twin *twin, const struct tim
     world->totals->spilled++;
 }
 
-/* A firing was given up without an attempt: it was too late, or a patch took the attempts away. */
-static bool may_be_given_up(const struct world *world, const struct twin *twin,
-                            const struct timer *timer)
+/* Why a firing is given up without an attempt: a patch took the attempts away, or its target failed
+ * for too long; "" if it was too late. NULL: it may not be given up. */
+static const char *may_be_given_up(const struct world *world, struct twin *twin,
+                                   const struct timer *timer)
 {
     const struct told *told = &world->model.told[twin->partition];
     const struct sim_row *row = &twin->row;
     const bool is_exhausted = row->attempts >= row->content.retry.attempts_max;
+    const struct wall since = row->failing.ms ? row->failing : row->content.due;
     struct content content = row->content;
 
     content.due = timer->due;
     if (row->state == TIMER_PAUSED || timer->version != row->version + 1 ||
         !content_matches(&content, timer) ||
         (timer_is_final(timer->state) && timer->attempts != row->attempts))
-        return false;
+        return NULL;
     for (size_t i = told->count; i-- > row->told_index;) {
         const bool is_late = rhythm_drops(&row->content.rhythm, row->content.due, told->nows[i]);
 
-        if ((!is_exhausted && !is_late) || !goes_on(twin, timer, told->nows[i], TIMER_DEAD))
+        if (!goes_on(twin, timer, told->nows[i], TIMER_DEAD))
             continue;
-        return true;
+        if (is_given_up_by_time(twin, timer, since, told->nows[i], "not tried: its target failed"))
+            return twin->outcome.error;
+        if (is_exhausted || is_late)
+            return is_exhausted ? "no attempts are left" : "";
     }
-    return false;
+    return NULL;
 }
 
 static bool was_given_up(struct world *world, struct twin *twin, const struct timer *timer)
 {
-    if (!may_be_given_up(world, twin, timer))
+    const char *error = may_be_given_up(world, twin, timer);
+
+    if (!error)
         return false;
     world->totals->dropped += twin->row.attempts < twin->row.content.retry.attempts_max;
     twin->received = 0;
     firings_check_told(world, twin);
-    const struct firing firing = firings_add_unanswered(twin);
-    await_report(world, twin, &firing, "no attempts are left");
+    const struct firing firing = firings_add_unanswered(twin, error);
+    await_report(world, twin, &firing, error);
     twin->row.content.due = timer->due;
     return true;
 }
@@ -452,6 +510,8 @@ static void check_next(struct world *world, struct twin *twin, const struct time
     if (twin->has_outcome)
         twin->row.content.due = twin->out_due;
     struct content content;
+    if (was_postponed_last(world, twin, timer))
+        return;
     if (is_postponed(twin, timer)) {
         check_postponed(world, twin, timer);
     } else if (twin->has_outcome) {
@@ -465,13 +525,15 @@ static void check_next(struct world *world, struct twin *twin, const struct time
         return;
     } else if (cause_find(world, twin, timer, &content)) {
         /* A dead letter may be trimmed just then: its row need not be stored. */
-        const bool is_ambiguous = !timer_is_final(row->state) && !row->content.on_dead &&
-                                  may_be_given_up(world, twin, timer);
+        const char *error = timer_is_final(row->state) || row->content.on_dead
+                                ? NULL
+                                : may_be_given_up(world, twin, timer);
+        const bool is_ambiguous = error != NULL;
 
         if ((is_ambiguous || pauses_ended(world, twin, timer)) && !world->model.is_doubtful)
             cause_may_be_nobody(&world->causes);
         if (is_ambiguous && !firings_match(&row->firings, timer))
-            firings_add_unanswered(twin);
+            firings_add_unanswered(twin, error);
         if (content.number != row->content.number || content.watch != row->content.watch)
             twin->put_step = world->step;
         twin->row.content = content;
@@ -555,6 +617,7 @@ static void write_row(struct world *world, uint16_t partition, const struct stor
     if (timer->state == TIMER_DEAD && timer->at.ms < storage_dead_at(timer->ended).ms)
         wrong(world, twin, timer, "it does not lie among the dead letters");
     row->is_stored = true;
+    row->failing = timer->failing;
     if (!timer_is_final(timer->state) || timer->state == TIMER_DEAD ||
         row->at.ms == STORAGE_PAUSED_AT.ms)
         row->at = timer->at;
@@ -703,7 +766,8 @@ static bool compare_row(struct world *world, uint16_t partition, const struct ti
 
     if (twin->life != TWIN_DURABLE || !row->is_stored || timer->state != row->state ||
         timer->version != row->version || timer->attempts != row->attempts ||
-        timer->due.ms != row->content.due.ms || !content_matches(&row->content, timer) ||
+        timer->failing.ms != row->failing.ms || timer->due.ms != row->content.due.ms ||
+        !content_matches(&row->content, timer) ||
         (!timer_is_final(row->state) && !pauses_stay(twin, timer)) ||
         !firings_match(&row->firings, timer))
         wrong(world, twin, timer, "the storage has another row");

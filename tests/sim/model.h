@@ -36,6 +36,7 @@ struct sim_row {
     struct firings firings;
     struct wall at, ended;
     struct wall paused; /* with its note */
+    struct wall failing;
     uint32_t note;
     enum timer_state state;
     uint32_t version, attempts;

@@ -13,6 +13,7 @@ export interface Retry {
   base?: Duration;
   cap?: Duration;
   timeout?: Duration;
+  give_up_after?: Duration;
 }
 
 export interface Schedule {

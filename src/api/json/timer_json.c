@@ -98,6 +98,7 @@ static void append_retry(struct buffer *out, const struct retry_policy *retry)
     append_duration(out, ",\"base\":", retry->base_ms);
     append_duration(out, ",\"cap\":", retry->cap_ms);
     append_duration(out, ",\"timeout\":", retry->timeout_ms);
+    append_duration(out, ",\"give_up_after\":", retry->give_up_ms);
     buffer_append(out, "}", 1);
 }
 

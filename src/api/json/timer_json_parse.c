@@ -17,6 +17,7 @@
 /* Limits of `retry`. */
 #define ATTEMPTS_MAX         100
 #define CAP_MS_MAX           (UINT64_C(30) * 24 * 3600 * 1000)
+#define GIVE_UP_MS_MAX       (UINT64_C(366) * 24 * 3600 * 1000)
 #define RETRY_TIMEOUT_MS_MAX (UINT64_C(10) * 60 * 1000)
 
 static const struct {
@@ -247,7 +248,7 @@ static enum error_code read_at(struct timer_parse *parse)
 
 /* ---- retry ---- */
 
-#define RETRY_FIELD_LIST(X) X(max_attempts) X(base) X(cap) X(timeout)
+#define RETRY_FIELD_LIST(X) X(max_attempts) X(base) X(cap) X(timeout) X(give_up_after)
 
 enum retry_field {
 #define X(name) RETRY_##name,
@@ -300,6 +301,9 @@ static enum error_code read_retry_field(struct timer_parse *parse, struct bytes 
         return timer_parse_duration_in(parse, "#/retry/base", 1, CAP_MS_MAX, &parse->retry.base_ms);
     case RETRY_cap:
         return timer_parse_duration_in(parse, "#/retry/cap", 1, CAP_MS_MAX, &parse->retry.cap_ms);
+    case RETRY_give_up_after:
+        return timer_parse_duration_in(parse, "#/retry/give_up_after", 1, GIVE_UP_MS_MAX,
+                                       &parse->retry.give_up_ms);
     default:
         return timer_parse_duration_in(parse, "#/retry/timeout", 1, RETRY_TIMEOUT_MS_MAX,
                                        &parse->retry.timeout_ms);

@@ -23,7 +23,9 @@ static void assert_shown(const struct timer *timer, const char *expected)
 }
 
 #define TARGET "\"target\":\"https://shop.example/recheck?a=\\\"\""
-#define RETRY  "\"retry\":{\"max_attempts\":10,\"base\":\"1s\",\"cap\":\"1h\",\"timeout\":\"15s\"}"
+#define RETRY                                                                                      \
+    "\"retry\":{\"max_attempts\":10,\"base\":\"1s\",\"cap\":\"1h\",\"timeout\":\"15s\",\"give_up_" \
+    "after\":\"3d\"}"
 
 /* proves: timer-due, timer-state, timer-content, timer-retry, timer-created, timer-ended */
 static void test_shown(void **state)
@@ -55,13 +57,14 @@ static void test_shown(void **state)
     timer.state = TIMER_RETRYING;
     timer.attempts = 2;
     timer.version = UINT32_MAX;
-    timer.retry = (struct retry_policy){100, 1, 90061001, 600000};
+    timer.retry = (struct retry_policy){100, 1, 90061001, 600000, 61000};
     snprintf(expected, sizeof(expected),
              "{\"id\":\"%s\",\"due\":\"2026-11-20T23:59:59.250Z\",\"state\":\"retrying\","
              "\"version\":4294967295," TARGET ",\"payload\":{ \"order\": 42 },"
              "\"headers\":{\"X-A\":\"b: c\",\"Y\":\"\\\"\"},\"labels\":{\"team\":\"checkout\"},"
              "\"retry\":{\"max_attempts\":100,\"base\":\"1ms\",\"cap\":\"1d1h1m1s1ms\","
-             "\"timeout\":\"10m\"},\"attempts\":2,\"created\":\"2026-11-20T00:00:00.000Z\","
+             "\"timeout\":\"10m\",\"give_up_after\":\"1m1s\"},\"attempts\":2,\"created\":\"2026-11-"
+             "20T00:00:00.000Z\","
              "\"last_error\":\"500 \xef\xbf\xbd\\n\"}",
              id);
     assert_shown(&timer, expected);
@@ -282,7 +285,8 @@ static void timer_json_test_round_trip(void **state)
         timer->due.ms = random_below(&random, WALL_MS_MAX + 1);
         timer->retry = (struct retry_policy){
             1 + (uint32_t)random_below(&random, 100), 1 + random_below(&random, 1000000),
-            1000000 + random_below(&random, 1000000000), 1 + random_below(&random, 600000)};
+            1000000 + random_below(&random, 1000000000), 1 + random_below(&random, 600000),
+            1 + random_below(&random, 600000)};
         buffer_clear(&shown);
         buffer_clear(&again);
         timer_json_format(timer, &shown);
@@ -297,6 +301,7 @@ static void timer_json_test_round_trip(void **state)
         assert_int_equal(back->retry.base_ms, timer->retry.base_ms);
         assert_int_equal(back->retry.cap_ms, timer->retry.cap_ms);
         assert_int_equal(back->retry.timeout_ms, timer->retry.timeout_ms);
+        assert_int_equal(back->retry.give_up_ms, timer->retry.give_up_ms);
 #define X(text)                                            \
     if (!bytes_equal(back->texts.text, timer->texts.text)) \
         fail_msg(#text " differs in run %d: %.*s", run, (int)shown.size, shown.data);

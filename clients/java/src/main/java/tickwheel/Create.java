@@ -80,7 +80,20 @@ public final class Create {
 
     /** How often a delivery is tried in all. */
     public Create maxAttempts(int attempts) {
-        return set("retry", Map.of("max_attempts", attempts));
+        return retry("max_attempts", attempts);
+    }
+
+    /** How long the target may fail before the delivery is given up. */
+    public Create giveUpAfter(Duration time) {
+        return retry("give_up_after", Json.milliseconds(time));
+    }
+
+    private Create retry(String name, Object value) {
+        Map<String, Object> retry = new LinkedHashMap<>();
+        if (fields.get("retry") instanceof Map<?, ?> before)
+            before.forEach((key, each) -> retry.put(String.valueOf(key), each));
+        retry.put(name, value);
+        return set("retry", retry);
     }
 
     public Create onDead(String target) {
