@@ -1,6 +1,25 @@
 /* concurrency.c - a counting semaphore whose waiters are callbacks, by tenant in turn. */
 #include "api/core/concurrency.h"
 
+#include <assert.h>
+
+/* The next one whose tenant has fewer at work than it may; NULL: none. Under the lock. */
+static struct concurrency_start *concurrency_next(struct concurrency *limit)
+{
+    LIST_FOR_EACH (&limit->waiting_.firsts, link) {
+        struct turn_link *turn = list_item(link, struct turn_link, link);
+        size_t running = 0;
+
+        for (size_t i = 0; i < limit->running_count_; i++)
+            running += limit->running_[i] == turn->key;
+        if (running >= limit->each_)
+            continue;
+        turns_remove(&limit->waiting_, turn);
+        return list_item(turn, struct concurrency_start, turn_);
+    }
+    return NULL;
+}
+
 /* Begins waiting requests while there is room. Under the lock. Does nothing while another call of
  * this function, of this thread or another, is at work: that one begins the rest. So a `begin`
  * never runs within a `begin`, and the stack does not grow with the number of waiting requests. */
@@ -9,10 +28,9 @@ static void concurrency_begin_waiting(struct concurrency *limit)
     if (limit->is_starting_)
         return;
     limit->is_starting_ = true;
-    while (limit->free_ > 0 && !turns_is_empty(&limit->waiting_)) {
-        struct concurrency_start *start =
-            list_item(turns_pop(&limit->waiting_), struct concurrency_start, turn_);
-
+    for (struct concurrency_start *start;
+         limit->free_ > 0 && (start = concurrency_next(limit)) != NULL;) {
+        limit->running_[limit->running_count_++] = start->turn_.key;
         limit->free_--;
         pthread_mutex_unlock(&limit->lock_);
         start->begin(start);
@@ -22,8 +40,11 @@ static void concurrency_begin_waiting(struct concurrency *limit)
     pthread_cond_signal(&limit->started_);
 }
 
-void concurrency_init(struct concurrency *limit, size_t at_once)
+void concurrency_init(struct concurrency *limit, size_t at_once, size_t each)
 {
+    assert(each > 0 && each <= at_once && at_once <= CONCURRENCY_PLACES);
+    limit->each_ = each;
+    limit->running_count_ = 0;
     pthread_mutex_init(&limit->lock_, NULL);
     turns_init(&limit->waiting_);
     limit->free_ = at_once;
@@ -49,9 +70,15 @@ void concurrency_enter(struct concurrency *limit, struct concurrency_start *star
     pthread_mutex_unlock(&limit->lock_);
 }
 
-void concurrency_leave(struct concurrency *limit)
+void concurrency_leave(struct concurrency *limit, uint64_t tenant)
 {
+    size_t i = 0;
+
     pthread_mutex_lock(&limit->lock_);
+    while (i < limit->running_count_ && limit->running_[i] != tenant)
+        i++;
+    assert(i < limit->running_count_);
+    limit->running_[i] = limit->running_[--limit->running_count_];
     limit->free_++;
     concurrency_begin_waiting(limit);
     pthread_mutex_unlock(&limit->lock_);

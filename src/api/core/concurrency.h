@@ -1,9 +1,9 @@
 /*
- * concurrency.h - limits how many expensive requests run at once; the rest wait, first come first
- * served for each tenant, and the tenants take turns.
+ * concurrency.h - limits how many expensive requests run at once, of all tenants and of one; the
+ * rest wait, first come first served for each tenant, and the tenants take turns.
  *
  *     concurrency_enter(&limit, &job->start, tenant)   calls job->start.begin, now or later
- *     concurrency_leave(&limit)                        the request is over: the next one begins
+ *     concurrency_leave(&limit, tenant)                the request is over: the next one begins
  *
  * Ownership  A start is the caller's, and in use until its `begin` is called.
  * Threads    Any. `begin` runs on a thread that enters or leaves, one at a time and never within
@@ -24,15 +24,21 @@ struct concurrency_start {
     void (*begin)(struct concurrency_start *start);
 };
 
+#define CONCURRENCY_PLACES 8 /* the largest value of at_once */
+
 struct concurrency {
     pthread_mutex_t lock_;
-    struct turns waiting_; /* starts, by tenant; guarded by lock_ */
-    size_t free_;          /* how many more may run; guarded by lock_ */
-    bool is_starting_;     /* a thread calls `begin`; guarded by lock_ */
+    size_t each_;                          /* how many may run of one tenant */
+    uint64_t running_[CONCURRENCY_PLACES]; /* tenants of those that run; guarded by lock_ */
+    size_t running_count_;                 /* guarded by lock_ */
+    struct turns waiting_;                 /* starts, by tenant; guarded by lock_ */
+    size_t free_;                          /* how many more may run; guarded by lock_ */
+    bool is_starting_;                     /* a thread calls `begin`; guarded by lock_ */
     pthread_cond_t started_;
 };
 
-void concurrency_init(struct concurrency *limit, size_t at_once);
+/* At most `at_once` run, `each` of one tenant. */
+void concurrency_init(struct concurrency *limit, size_t at_once, size_t each);
 
 /* When no request runs or waits. Waits for a thread that is still returning from the last `begin`.
  */
@@ -40,6 +46,6 @@ void concurrency_deinit(struct concurrency *limit);
 
 /* `tenant` is the tenant_key of the caller. */
 void concurrency_enter(struct concurrency *limit, struct concurrency_start *start, uint64_t tenant);
-void concurrency_leave(struct concurrency *limit);
+void concurrency_leave(struct concurrency *limit, uint64_t tenant);
 
 #endif

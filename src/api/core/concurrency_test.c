@@ -51,7 +51,7 @@ static void begins_in_order_as_others_leave(void **state)
 {
     (void)state;
     struct concurrency_fixture fixture = {0};
-    concurrency_init(&fixture.limit, AT_A_TIME);
+    concurrency_init(&fixture.limit, AT_A_TIME, AT_A_TIME);
     struct work works[10];
     for (int i = 0; i < 10; i++) {
         works[i] = (struct work){{.begin = begin_slowly}, &fixture, i};
@@ -60,7 +60,7 @@ static void begins_in_order_as_others_leave(void **state)
     }
     for (int i = 0; i < 10; i++) {
         atomic_fetch_sub(&fixture.at_work, 1);
-        concurrency_leave(&fixture.limit);
+        concurrency_leave(&fixture.limit, 1);
         assert_int_equal(fixture.begun, i + 1 + AT_A_TIME < 10 ? i + 1 + AT_A_TIME : 10);
     }
     concurrency_deinit(&fixture.limit);
@@ -73,7 +73,7 @@ static void tenants_take_turns(void **state)
     struct concurrency_fixture fixture = {0};
     struct work works[11];
 
-    concurrency_init(&fixture.limit, 1);
+    concurrency_init(&fixture.limit, 1, 1);
     for (int i = 0; i < 10; i++) {
         works[i] = (struct work){{.begin = begin_slowly}, &fixture, i < 2 ? i : i + 1};
         concurrency_enter(&fixture.limit, &works[i].start, 1);
@@ -82,9 +82,33 @@ static void tenants_take_turns(void **state)
     concurrency_enter(&fixture.limit, &works[10].start, 2);
     for (int i = 0; i < 11; i++) {
         atomic_fetch_sub(&fixture.at_work, 1);
-        concurrency_leave(&fixture.limit);
+        concurrency_leave(&fixture.limit, i == 2 ? 2 : 1);
     }
     assert_int_equal(fixture.begun, 11);
+    concurrency_deinit(&fixture.limit);
+}
+
+/* One tenant gets all places but one, in which another one begins at once. */
+static void a_place_is_left(void **state)
+{
+    (void)state;
+    struct concurrency_fixture fixture = {0};
+    struct work works[AT_A_TIME + 1];
+
+    concurrency_init(&fixture.limit, AT_A_TIME, AT_A_TIME - 1);
+    for (int i = 0; i < AT_A_TIME; i++) {
+        works[i] = (struct work){{.begin = begin_slowly}, &fixture, i < AT_A_TIME - 1 ? i : i + 1};
+        concurrency_enter(&fixture.limit, &works[i].start, 1);
+    }
+    assert_int_equal(fixture.begun, AT_A_TIME - 1);
+    works[AT_A_TIME] = (struct work){{.begin = begin_slowly}, &fixture, AT_A_TIME - 1};
+    concurrency_enter(&fixture.limit, &works[AT_A_TIME].start, 2);
+    assert_int_equal(fixture.begun, AT_A_TIME);
+    for (int i = 0; i <= AT_A_TIME; i++) {
+        atomic_fetch_sub(&fixture.at_work, 1);
+        concurrency_leave(&fixture.limit, i == AT_A_TIME - 1 ? 2 : 1);
+    }
+    assert_int_equal(fixture.begun, AT_A_TIME + 1);
     concurrency_deinit(&fixture.limit);
 }
 
@@ -96,7 +120,7 @@ static void begin_quickly(struct concurrency_start *start)
 
     assert_int_equal(atomic_fetch_add(&fixture->within, 1), 0);
     atomic_fetch_add(&fixture->begun, 1);
-    concurrency_leave(&fixture->limit);
+    concurrency_leave(&fixture->limit, 1);
     atomic_fetch_sub(&fixture->within, 1);
 }
 
@@ -108,14 +132,14 @@ static void many_that_end_at_once_need_no_stack(void **state)
 
     (void)state;
     assert_non_null(works);
-    concurrency_init(&fixture.limit, 1);
+    concurrency_init(&fixture.limit, 1, 1);
     concurrency_enter(&fixture.limit, &first.start, 1);
     for (int i = 0; i < QUICK_COUNT; i++) {
         works[i] = (struct work){{.begin = begin_quickly}, &fixture, i};
         concurrency_enter(&fixture.limit, &works[i].start, 1);
     }
     assert_int_equal(fixture.begun, 1);
-    concurrency_leave(&fixture.limit);
+    concurrency_leave(&fixture.limit, 1);
     assert_int_equal(fixture.begun, QUICK_COUNT + 1);
     concurrency_deinit(&fixture.limit);
     free(works);
@@ -149,7 +173,7 @@ static void *visit(void *argument)
         while (!atomic_load(&visitor.has_begun))
             sched_yield();
         atomic_fetch_sub(&fixture->at_work, 1);
-        concurrency_leave(&fixture->limit);
+        concurrency_leave(&fixture->limit, 1);
     }
     return NULL;
 }
@@ -158,7 +182,7 @@ static void threads_take_turns(void **state)
 {
     (void)state;
     struct concurrency_fixture fixture = {0};
-    concurrency_init(&fixture.limit, AT_A_TIME);
+    concurrency_init(&fixture.limit, AT_A_TIME, AT_A_TIME);
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, visit, &fixture), 0);
@@ -174,6 +198,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(begins_in_order_as_others_leave),
         cmocka_unit_test(tenants_take_turns),
+        cmocka_unit_test(a_place_is_left),
         cmocka_unit_test(many_that_end_at_once_need_no_stack),
         cmocka_unit_test(threads_take_turns),
     };

@@ -61,9 +61,10 @@ enum error_code shared_init(struct api *api, const struct api_options *options)
     pthread_mutex_init(&api->lock, NULL);
     list_init(&api->held);
     pthread_cond_init(&api->batch_ended, NULL);
-    concurrency_init(&api->lists, LIST_SCANS_AT_ONCE);
-    concurrency_init(&api->tallies, TALLIES_AT_ONCE);
-    concurrency_init(&api->forecasts, FORECASTS_MAX);
+    const size_t left = access_is_open(api->access) ? 0 : 1; /* places for other tenants */
+    concurrency_init(&api->lists, LIST_SCANS_AT_ONCE, LIST_SCANS_AT_ONCE - left);
+    concurrency_init(&api->tallies, TALLIES_AT_ONCE, TALLIES_AT_ONCE - left);
+    concurrency_init(&api->forecasts, FORECASTS_MAX, FORECASTS_MAX - left);
     const enum tenant_pot_division division =
         access_is_open(api->access) ? TENANT_POT_WHOLE : TENANT_POT_DIVIDED;
     tenant_pot_init(&api->bodies, config->bodies_bytes_max, division);

@@ -132,7 +132,7 @@ static void tally_gathered(struct call *call)
     struct node_tally *tally = call->state;
 
     if (tally->is_limited_)
-        concurrency_leave(&call->api->tallies);
+        concurrency_leave(&call->api->tallies, caller_key(&call->caller));
     const enum error_code error = tally_failure(tally);
     if (error) {
         call_answer_error(call, error, "");

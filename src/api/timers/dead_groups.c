@@ -232,7 +232,7 @@ static void dead_groups_resume(struct call *call)
     uint16_t partition = command->partition;
     struct storage_position from = command->page.next;
 
-    concurrency_leave(&call->api->lists);
+    concurrency_leave(&call->api->lists, caller_key(&call->caller));
     if (groups->error) {
         call_answer_error(call, groups->error, "");
         return;

@@ -134,7 +134,7 @@ static void forecast_format(const struct job *job, struct buffer *body)
 
 static void forecast_finish(struct scatter *scatter)
 {
-    concurrency_leave(&scatter->call->api->forecasts);
+    concurrency_leave(&scatter->call->api->forecasts, caller_key(&scatter->call->caller));
     for (size_t i = 0; i < scatter->count; i++)
         if (scatter->parts[i].error) {
             call_answer_error(scatter->call, scatter->parts[i].error, "");

@@ -225,7 +225,7 @@ static enum error_code list_finish(struct list_job *job)
 {
     enum error_code error = job->refused;
 
-    concurrency_leave(&job->call->api->lists);
+    concurrency_leave(&job->call->api->lists, caller_key(&job->call->caller));
     for (uint16_t i = 0; i < job->part_count && !error; i++)
         error = job->parts[i].error;
     return error;
