@@ -197,6 +197,35 @@ static void test_folder_of_newer_version(void **state)
     }
 }
 
+/* Goal: a folder of a format before 5, which has no FOLDER, is refused unchanged by a start and a
+ * check, killed or stopped. Method: the number is written past the storage; an open to write would
+ * begin another manifest. */
+static void test_folder_too_old(void **state)
+{
+    struct folder_fixture *fixture = *state;
+    struct buffer number;
+    char *text = NULL;
+
+    folder_fill(fixture, 3);
+    struct storage *storage = testing_open(&fixture->options);
+    struct rocksdb_store *store = store_of(storage);
+    buffer_init(&number);
+    record_number_encode(&number, STORE_KEY_FORMAT, 4);
+    rocksdb_put_cf(store->db, store->write_options, store->tables[STORE_META],
+                   STORE_KEY_FORMAT.data, STORE_KEY_FORMAT.size, number.data, number.size, &text);
+    assert_null(text);
+    storage_close(storage);
+    buffer_deinit(&number);
+    assert_int_equal(unlink(folder_path(fixture, FOLDER_IDENTITY_NAME)), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_folder_refused(fixture, ERROR_INVALID, "its format is 4, the oldest that is read");
+        assert_folder_refused(fixture, ERROR_INVALID, "`tickwheel export`");
+        assert_folder_check(fixture, ERROR_INVALID, "its format is 4");
+        if (i == 0)
+            assert_int_equal(unlink(folder_path(fixture, FOLDER_CLOSED_NAME)), 0);
+    }
+}
+
 static void test_folder_damaged_identity(void **state)
 {
     struct folder_fixture *fixture = *state;
@@ -230,7 +259,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_folder_of_others),        TEST(test_folder_of_another_program),
         TEST(test_folder_half_made),        TEST(test_folder_of_newer_version),
-        TEST(test_folder_damaged_identity),
+        TEST(test_folder_damaged_identity), TEST(test_folder_too_old),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -245,28 +245,6 @@ static void test_older_format(void **state)
     buffer_deinit(&number);
 }
 
-/* A folder of the formats before 5 is refused unchanged; a check refuses it, too. */
-static void test_too_old_format(void **state)
-{
-    struct rocksdb_fixture *fixture = *state;
-    struct buffer number;
-    char path[300];
-
-    buffer_init(&number);
-    record_number_encode(&number, STORE_KEY_FORMAT, 4);
-    put_raw(fixture, STORE_META, STORE_KEY_FORMAT, buffer_bytes(&number));
-    storage_close(fixture->storage);
-    fixture->storage = NULL;
-    snprintf(path, sizeof(path), "%s/" FOLDER_IDENTITY_NAME, fixture->folder.path);
-    assert_int_equal(unlink(path), 0);
-    for (int i = 0; i < 2; i++) {
-        assert_rocksdb_refused(&fixture->options, ERROR_INVALID, "its format is 4, the oldest");
-        assert_rocksdb_refused(&fixture->options, ERROR_INVALID, "`tickwheel export`");
-    }
-    assert_false(files_exists(path));
-    buffer_deinit(&number);
-}
-
 static void test_newer_table(void **state)
 {
     struct rocksdb_fixture *fixture = *state;
@@ -673,7 +651,6 @@ int main(void)
         TEST(test_damage_keeps_mark),
         TEST(test_newer_format),
         TEST(test_older_format),
-        TEST(test_too_old_format),
         TEST(test_newer_table),
         TEST(test_damaged_format),
         TEST(test_folders),
