@@ -33,7 +33,12 @@ enum exit_code {
 
 /* How often the health of the service is polled while it recovers; and afterwards, while there is
  * news. */
-enum { RECOVERING_POLL_MS = 5, RUNNING_POLL_MS = 1000, ZONES_LOOK_MS = 60000 };
+enum {
+    RECOVERING_POLL_MS = 5,
+    RUNNING_POLL_MS = 1000,
+    NEWS_PAUSE_MS = 200, /* between two looks while news comes all the time */
+    ZONES_LOOK_MS = 60000,
+};
 
 struct service {
     const struct config *config;
@@ -377,15 +382,18 @@ static uint64_t look_at_zones(const struct service *service, struct instant *loo
     return ZONES_LOOK_MS - passed_ms;
 }
 
-/* Brokers do not tell of news, so with them it looks again after each pause. */
+/* Broker connections tell of no news: with them it looks again after `pause_ms`, also without. */
 static int wait_for_news(struct service *service, uint64_t pause_ms, uint64_t pause_ms_max)
 {
+    const uint64_t rest_ms = pause_ms < NEWS_PAUSE_MS ? pause_ms : NEWS_PAUSE_MS;
     struct broker_status status;
-    int signal = signals_wait(&service->signals, -1, pause_ms);
+    int signal = signals_wait(&service->signals, -1, rest_ms);
 
-    if (signal || pause_ms != RUNNING_POLL_MS || node_broker_status(service->node, 0, &status))
+    if (signal || pause_ms <= NEWS_PAUSE_MS)
         return signal;
-    return signals_wait(&service->signals, node_news_fd(service->node), pause_ms_max);
+    if (pause_ms == RUNNING_POLL_MS && !node_broker_status(service->node, 0, &status))
+        pause_ms = pause_ms_max;
+    return signals_wait(&service->signals, node_news_fd(service->node), pause_ms);
 }
 
 /* Whether two reasons differ before their colon: what follows may change each second. */

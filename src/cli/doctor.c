@@ -21,6 +21,7 @@
 #define DOCTOR_FILE_BYTES_MAX (UINT64_C(1) << 20) /* Size of tzdata.zi. */
 #define DOCTOR_FOLDER_PACKAGE "/var/lib/tickwheel/data"
 #define DOCTOR_CONNECT_MS     3000
+#define DOCTOR_KAFKA_PORT     9092
 #define DOCTOR_SYNCS          64
 #define DOCTOR_SYNC_MS_SLOW   20.0 /* the median beyond which each create waits noticeably */
 #define DOCTOR_OTHER_FILES    2048 /* that the daemon keeps for its storage */
@@ -358,6 +359,11 @@ enum cli_exit doctor_run(struct cli *cli)
     doctor_check_daemon(&doctor);
     struct bytes list = bytes_of(doctor.config.broker_connections);
     while (broker_list_next(&list, &broker))
+        doctor_check_broker(&doctor, &broker);
+    broker = (struct listed_broker){.name = BYTES("cluster_brokers"),
+                                    .hosts = bytes_of(doctor.config.cluster_brokers),
+                                    .port = DOCTOR_KAFKA_PORT};
+    if (broker.hosts.size)
         doctor_check_broker(&doctor, &broker);
     buffer_deinit(&doctor.folder);
     return doctor.has_failed ? CLI_EXIT_FAILED : CLI_EXIT_DONE;

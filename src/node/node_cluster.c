@@ -404,6 +404,7 @@ static enum error_code replica_open(struct node_replica *replica, struct error *
         .partition = replica->partition->index,
         .append_timeout_ms = OWNERSHIP_APPEND_LEASES * config->cluster_lease_ms,
         .lost_ms = REPLICA_LOST_LEASES * config->cluster_lease_ms,
+        .answered_ns = &node->control->answered_ns,
     };
     struct replica_options options = {
         .node = config->cluster_node_id,

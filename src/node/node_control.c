@@ -408,6 +408,7 @@ static enum error_code node_control_open(struct node_control *control, struct er
         .topic = control->topic,
         .append_timeout_ms = OWNERSHIP_APPEND_LEASES * config->cluster_lease_ms,
         .lost_ms = REPLICA_LOST_LEASES * config->cluster_lease_ms,
+        .answered_ns = &control->answered_ns,
     };
     struct control_options options = {
         .node = config->cluster_node_id,

@@ -53,10 +53,11 @@ struct node_control {
     bool has_topics_thread;
     atomic_bool topics_end;
     atomic_bool topics_wrong;
-    atomic_uint asks;       /* of enum node_control_ask */
-    atomic_int state;       /* enum control_state */
-    atomic_bool plans;      /* there is a plan */
-    atomic_bool is_foreign; /* it is refused for its secret */
+    atomic_uint asks;             /* of enum node_control_ask */
+    atomic_int state;             /* enum control_state */
+    atomic_bool plans;            /* there is a plan */
+    atomic_bool is_foreign;       /* it is refused for its secret */
+    _Atomic uint64_t answered_ns; /* when a broker answered a log of this node last */
 
     /* The thread's. */
     uint64_t refused_ticket; /* an append that was not sent; 0: none */

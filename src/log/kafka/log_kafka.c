@@ -24,13 +24,16 @@
 enum {
     TRIM_REQUEST_MS = 10000,
     TRIM_OPERATION_MS = 30000,
-    AGAIN_MS = 200,  /* between two questions for a record that a broker lacks */
-    LATE_MS = 500,   /* from then on the leader is asked for, and as often: of an append, ... */
-    QUIET_MS = 1000, /* and of the next record, which mostly comes sooner, for an owner appends */
-    LEADER_MS = 200, /* for the answer, on which the caller waits */
-    ALONE_MS = 1000, /* without a landed append, while no broker can be reached */
-    SLOW_MS = 1700,  /* without a landed append: a living broker answers sooner */
-    DOWN_MS = 3000,  /* of an append while no broker can be reached: it is in doubt then */
+    AGAIN_MS = 200,   /* between two questions for a record that a broker lacks */
+    LATE_MS = 500,    /* from then on the leader is asked for, and as often: of an append, ... */
+    QUIET_MS = 1000,  /* and of the next record, which mostly comes sooner, for an owner appends */
+    LEADER_MS = 200,  /* for the answer, on which the caller waits */
+    LOOK_MS = 100,    /* longest wait for an event while an append is late */
+    ALONE_MS = 700,   /* without a landed append, while no broker can be reached */
+    SLOW_MS = 1400,   /* without a landed append: a living broker answers sooner */
+    DOWN_MS = 2000,   /* of an append while no broker can be reached: it is in doubt then */
+    SILENT_MS = 1000, /* without an answer of any broker to any log: then none answers, if ... */
+    UNANSWERED = 2,   /* ... so many questions for the leader in a row were not answered */
 };
 
 /* Within which a broker answers a request, or takes a connection. A broker that stands still has
@@ -63,6 +66,7 @@ struct log_kafka {
     struct instant asked_at;    /* for the leader */
     struct instant unlanded_at; /* when the first append after the last landed one was sent */
     bool are_all_down;          /* no broker can be reached, as librdkafka says */
+    unsigned unanswered;        /* successive questions for the leader that no broker answered */
     char error[160];            /* that librdkafka told last since an append landed; or empty */
     struct log_event done;      /* LANDED or FAILED, not told yet; NOTHING: none */
     rd_kafka_queue_t *trims;
@@ -156,6 +160,13 @@ static enum error_code log_kafka_configure(const struct log_kafka *log, rd_kafka
                : log_kafka_set(conf, consumer, sizeof(consumer) / sizeof(consumer[0]), ret_error);
 }
 
+static void log_kafka_note_answer(struct log_kafka *log)
+{
+    log->unanswered = 0;
+    if (log->options.answered_ns)
+        atomic_store_explicit(log->options.answered_ns, instant_now().ns, memory_order_relaxed);
+}
+
 /* Errors of connections, as they come. */
 static void log_kafka_hear(rd_kafka_t *producer, int error, const char *reason, void *context)
 {
@@ -185,6 +196,7 @@ static void log_kafka_report(rd_kafka_t *producer, const rd_kafka_message_t *mes
     if (!message->err && message->offset >= 0) {
         log->unlanded_at = (struct instant){0};
         log->are_all_down = false;
+        log_kafka_note_answer(log);
         log->error[0] = '\0';
         return;
     }
@@ -404,32 +416,42 @@ static enum log_kind log_kafka_take_record(struct log_kafka *log, struct log_eve
         log->next = ret_event->offset + 1;
         ret_event->bytes = (struct bytes){log->record->payload, log->record->len};
     }
-    if (ret_event->kind == LOG_RECORD || ret_event->kind == LOG_END)
+    if (ret_event->kind == LOG_RECORD || ret_event->kind == LOG_END) {
         log->lost_since = (struct instant){0};
+        log_kafka_note_answer(log);
+    }
     return ret_event->kind == LOG_LOST ? log_kafka_lose(log, ret_event) : ret_event->kind;
 }
 
 /* ---- the leader ---- */
 
-/* The client takes the leader from the answer. */
-static void log_kafka_ask(const struct log_kafka *log, rd_kafka_t *client)
+/* The client takes the leader from the answer, which may come from any broker. */
+static void log_kafka_ask(struct log_kafka *log, rd_kafka_t *client)
 {
     rd_kafka_topic_t *topic = rd_kafka_topic_new(client, log->options.topic, NULL);
     const struct rd_kafka_metadata *metadata;
 
     if (!topic)
         return;
-    if (!rd_kafka_metadata(client, 0, topic, &metadata, LEADER_MS))
+    log->unanswered++;
+    if (!rd_kafka_metadata(client, 0, topic, &metadata, LEADER_MS)) {
         rd_kafka_metadata_destroy(metadata);
+        log_kafka_note_answer(log);
+    }
     rd_kafka_topic_destroy(topic);
 }
 
-/* A leader that refuses, or hangs up, has librdkafka look for another one. A leader
- * that stands still does not. */
+static bool log_kafka_is_late(const struct log_kafka *log, struct instant now)
+{
+    return log->is_sent && now.ns >= instant_add_ms(log->sent_at, LATE_MS).ns;
+}
+
+/* A leader that refuses, or hangs up, has librdkafka look for another one. One that stands still
+ * does not. */
 static void log_kafka_seek_leader(struct log_kafka *log)
 {
     const struct instant now = instant_now();
-    const bool is_late = log->is_sent && now.ns >= instant_add_ms(log->sent_at, LATE_MS).ns;
+    const bool is_late = log_kafka_is_late(log, now);
     const bool is_quiet =
         (log->topic || log->again_at.ns) && now.ns >= instant_add_ms(log->heard_at, QUIET_MS).ns;
 
@@ -490,11 +512,22 @@ static enum log_kind log_kafka_take_trim(struct log_kafka *log, struct log_event
 
 /* ---- trouble ---- */
 
+/* Brokers that stand still keep their connections, which librdkafka takes for living ones. A client
+ * asks the brokers that it is connected to, mostly the leader alone: so other logs count too. */
+static bool log_kafka_is_alone(const struct log_kafka *log)
+{
+    if (log->are_all_down || !log->options.answered_ns || log->unanswered < UNANSWERED)
+        return log->are_all_down;
+    const struct instant answered = {
+        atomic_load_explicit(log->options.answered_ns, memory_order_relaxed)};
+    return instant_now().ns >= instant_add_ms(answered, SILENT_MS).ns;
+}
+
 /* An append for which no broker can be reached is in doubt sooner than one that a broker may still
  * acknowledge: the caller that waits for it has an answer. */
 static void log_kafka_give_up(struct log_kafka *log)
 {
-    if (!log->is_sent || !log->are_all_down ||
+    if (!log->is_sent || !log_kafka_is_alone(log) ||
         instant_now().ns < instant_add_ms(log->sent_at, DOWN_MS).ns)
         return;
     const rd_kafka_resp_err_t error = RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN;
@@ -507,14 +540,15 @@ static void log_kafka_give_up(struct log_kafka *log)
 static enum log_trouble log_kafka_trouble(const struct log *head, char *ret_text, size_t size)
 {
     const struct log_kafka *log = (const void *)head;
-    const uint64_t patience_ms = log->are_all_down ? ALONE_MS : SLOW_MS;
+    const bool is_alone = log_kafka_is_alone(log);
+    const uint64_t patience_ms = is_alone ? ALONE_MS : SLOW_MS;
 
     if (!log->unlanded_at.ns || instant_now().ns < instant_add_ms(log->unlanded_at, patience_ms).ns)
         return LOG_FINE;
     snprintf(ret_text, size, "%s at %.80s: %s",
-             log->are_all_down ? "no broker answers" : "no append is acknowledged by the brokers",
+             is_alone ? "no broker answers" : "no append is acknowledged by the brokers",
              log->options.brokers, *log->error ? log->error : "they are silent");
-    return log->are_all_down ? LOG_ALONE : LOG_SLOW;
+    return is_alone ? LOG_ALONE : LOG_SLOW;
 }
 
 /* ---- both ---- */
@@ -537,13 +571,15 @@ static enum log_kind log_kafka_wait(struct log *head, uint64_t timeout_ms,
 {
     struct log_kafka *log = log_kafka_of(head);
     struct pollfd poll_fd = {.fd = log->event_fd, .events = POLLIN};
-    uint64_t count;
+    uint64_t count, longest_ms = LATE_MS;
 
     *ret_event = (struct log_event){.kind = LOG_NOTHING};
     if (log_kafka_take(log, ret_event))
         return ret_event->kind;
     log_kafka_seek_leader(log);
-    if (poll(&poll_fd, 1, timeout_ms < LATE_MS ? (int)timeout_ms : LATE_MS) <= 0 ||
+    if (log_kafka_is_late(log, instant_now()))
+        longest_ms = LOOK_MS;
+    if (poll(&poll_fd, 1, (int)(timeout_ms < longest_ms ? timeout_ms : longest_ms)) <= 0 ||
         read(log->event_fd, &count, sizeof(count)) < 0)
         return LOG_NOTHING;
     return log_kafka_take(log, ret_event);

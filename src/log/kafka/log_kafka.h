@@ -13,6 +13,8 @@
 
 #include "log/log.h"
 
+#include <stdatomic.h>
+
 struct log_kafka_property {
     const char *name, *value; /* of librdkafka */
 };
@@ -26,6 +28,9 @@ struct log_kafka_options {
                          that stood still takes itself for the leader, and has an old end */
     const struct log_kafka_property *properties; /* NULL: none; those below win */
     size_t property_count;
+    /* When a broker answered any log of this node last; all of them store it. NULL: silent brokers
+     * are not told from one leader that is silent. */
+    _Atomic uint64_t *answered_ns;
 };
 
 /* Waits for no broker. */

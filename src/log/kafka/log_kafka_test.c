@@ -18,6 +18,7 @@
 #define WAIT_MS    60000
 #define STILL_MS   20000 /* of a broker, while another one has its place */
 #define SESSION_MS 1000  /* after which it has */
+#define ABSENCE_MS 10000 /* within which an append without brokers is given up */
 #define PRODUCE    0     /* the numbers of these requests in Kafka's protocol */
 #define FETCH      1
 
@@ -217,19 +218,20 @@ static void test_an_append_in_doubt(void **state)
     assert_lands(fixture->log, 6, "known", 0);
 }
 
-/* An append for which no broker can be reached is given up long before its time-out, and the cause
- * is told before that. */
-static void test_no_broker_is_there(void **state)
+/* An append that no broker can take is given up long before its time-out, and the cause is told
+ * before that. `set_away` takes the broker away, or brings it back. */
+static void judge_an_absence(struct log_kafka_fixture *fixture,
+                             void (*set_away)(struct log_kafka_fixture *fixture, bool is_away))
 {
-    struct log_kafka_fixture *fixture = *state;
     char text[200] = "";
 
-    if (!fixture->cluster)
-        skip();
-    fixture->options.append_timeout_ms = WAIT_MS;
+    _Atomic uint64_t answered_ns = 0;
+
+    fixture->options.answered_ns = &answered_ns;
     struct log *log = log_kafka_open_one(fixture);
+    assert_lands(log, 4, "before", 0);
     assert_int_equal(log_get_trouble(log, text, sizeof(text)), LOG_FINE);
-    assert_int_equal(rd_kafka_mock_broker_set_down(fixture->cluster, 1), 0);
+    set_away(fixture, true);
     const struct instant begun = instant_now();
     log_kafka_send(log, 5, "unknown");
     struct log_event event = {.kind = LOG_NOTHING};
@@ -242,11 +244,46 @@ static void test_no_broker_is_there(void **state)
     event = log_kafka_next(log);
     assert_int_equal(event.kind, LOG_FAILED);
     assert_int_equal(event.ticket, 5);
-    assert_true(instant_since_ns(begun, instant_now()) < WAIT_MS / 2 * UINT64_C(1000000));
-    assert_int_equal(rd_kafka_mock_broker_set_up(fixture->cluster, 1), 0);
-    assert_lands(log, 6, "known", 0);
+    assert_true(instant_since_ns(begun, instant_now()) < ABSENCE_MS * UINT64_C(1000000));
+    set_away(fixture, false);
+    log_kafka_send(log, 6, "known");
+    event = log_kafka_next(log);
+    assert_int_equal(event.kind, LOG_LANDED);
+    assert_int_equal(event.ticket, 6);
     assert_int_equal(log_get_trouble(log, text, sizeof(text)), LOG_FINE);
     log_close(log);
+    fixture->options.answered_ns = NULL;
+}
+
+static void refuse_connections(struct log_kafka_fixture *fixture, bool is_away)
+{
+    assert_int_equal(is_away ? rd_kafka_mock_broker_set_down(fixture->cluster, 1)
+                             : rd_kafka_mock_broker_set_up(fixture->cluster, 1),
+                     0);
+}
+
+/* It takes requests, and answers none of them. */
+static void stand_still(struct log_kafka_fixture *fixture, bool is_away)
+{
+    assert_int_equal(rd_kafka_mock_broker_set_rtt(fixture->cluster, 1, is_away ? WAIT_MS : 0), 0);
+}
+
+static void test_no_broker_is_there(void **state)
+{
+    struct log_kafka_fixture *fixture = *state;
+
+    if (!fixture->cluster)
+        skip();
+    judge_an_absence(fixture, refuse_connections);
+}
+
+static void test_no_broker_answers(void **state)
+{
+    struct log_kafka_fixture *fixture = *state;
+
+    if (!fixture->cluster)
+        skip();
+    judge_an_absence(fixture, stand_still);
 }
 
 /* The leader takes requests and connections, and answers none of them; later the brokers agree on
@@ -400,11 +437,17 @@ static void test_properties(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(test_one_order),          TEST(test_a_large_record),
-        TEST(test_a_failed_append),    TEST(test_an_append_in_doubt),
-        TEST(test_no_broker_is_there), TEST(test_a_cut_log),
-        TEST(test_a_trimmed_log),      TEST(test_a_leader_that_stands_still),
-        TEST(test_an_old_end),         TEST(test_an_end_that_stays),
+        TEST(test_one_order),
+        TEST(test_a_large_record),
+        TEST(test_a_failed_append),
+        TEST(test_an_append_in_doubt),
+        TEST(test_no_broker_is_there),
+        TEST(test_no_broker_answers),
+        TEST(test_a_cut_log),
+        TEST(test_a_trimmed_log),
+        TEST(test_a_leader_that_stands_still),
+        TEST(test_an_old_end),
+        TEST(test_an_end_that_stays),
         TEST(test_properties),
     };
 
