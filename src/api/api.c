@@ -217,7 +217,8 @@ static void api_begin(void *context, struct http_request *request)
     }
     struct route_match match;
     char path[ROUTE_PATH_SIZE];
-    route_take_key(&target.path, &target.query, path);
+    struct problem problem;
+    const enum error_code code = route_take_key(&target.path, &target.query, path, &problem);
     route_find(call->api->routes, call->api->route_count, http_request_method(request), target.path,
                call->parameter_text, &match);
     call->route = match.route;
@@ -225,8 +226,11 @@ static void api_begin(void *context, struct http_request *request)
     call->query = target.query.size ? target.query : (struct bytes){0};
     if (!call->route)
         answer_no_route(call, match.allow);
-    else if (admit_site(call, target.authority) && admit(call) && !api_refuses_coding(call) &&
-             call->route->begin)
+    else if (!admit_site(call, target.authority) || !admit(call) || api_refuses_coding(call))
+        return; /* answered */
+    else if (code)
+        call_answer_problem(call, &problem);
+    else if (call->route->begin)
         call->route->begin(call);
 }
 

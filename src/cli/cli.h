@@ -155,6 +155,10 @@ enum cli_exit cli_call_end(struct cli *cli, struct cli_call *call);
 enum cli_exit cli_ask(struct cli *cli, const char *method, const char *path, struct bytes body,
                       struct cli_answer *ret_answer);
 
+/* Whether the answer is a problem as the daemon writes them. Proxies and other servers answer with
+ * such statuses, some with problems of their own. */
+bool cli_is_problem(const struct cli_answer *answer);
+
 /* Says what an answer's problem is, with details and pointers, and returns the exit code of it. */
 enum cli_exit cli_complain_of(const struct cli_answer *answer);
 enum cli_exit cli_exit_of(int status);

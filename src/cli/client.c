@@ -483,6 +483,13 @@ enum cli_exit cli_exit_of(int status)
     }
 }
 
+bool cli_is_problem(const struct cli_answer *answer)
+{
+    const struct bytes type = cli_member(buffer_bytes(&answer->body), "type");
+
+    return answer->is_json && bytes_has_prefix(type, BYTES("\"/problems/"));
+}
+
 enum cli_exit cli_complain_of(const struct cli_answer *answer)
 {
     struct bytes problem = buffer_bytes(&answer->body);
@@ -492,7 +499,7 @@ enum cli_exit cli_complain_of(const struct cli_answer *answer)
         memmem(problem.data, problem.size, "HTTPS", 5)) /* as nginx and Go say it */
         return cli_complain(CLI_EXIT_UNAVAILABLE,
                             "the port speaks TLS, not plain HTTP: write https:// in the URL");
-    if (!answer->is_json || cli_member(problem, "title").size == 0)
+    if (!cli_is_problem(answer))
         return cli_complain(CLI_EXIT_UNAVAILABLE,
                             "the answer has status %d and is not of tickwheeld: is the URL right?",
                             answer->status);

@@ -28,8 +28,8 @@ static enum cli_exit timers_exchange(struct cli *cli, const char *method, struct
         lists_show(cli, final);
     else if (!code)
         code = cli_complain_of(&answer);
-    if (answer.status == 404 && cli->options.argument_count && *cli->options.arguments[0] &&
-        !cli_flag(cli, CLI_FLAG_KEY))
+    if (code == CLI_EXIT_NOT_FOUND && answer.status == 404 && cli->options.argument_count &&
+        *cli->options.arguments[0] && !cli_flag(cli, CLI_FLAG_KEY))
         cli_complain(code, "if \"%s\" is a key, write --key %s", cli->options.arguments[0],
                      cli->options.arguments[0]);
     cli_answer_deinit(&answer);

@@ -204,7 +204,7 @@ static void transfer_send_one(struct transfer_import *import, struct bytes line)
         else if (!import->code && answer.status / 100 == 2)
             ++*(answer.is_repeated ? &import->existed : &import->created);
         else if (!import->code && answer.status / 100 == 4 && answer.status != 401 &&
-                 answer.status != 403 && answer.is_json)
+                 answer.status != 403 && cli_is_problem(&answer))
             transfer_fail(import, import->line, buffer_bytes(&answer.body));
         else if (!import->code)
             import->code = cli_complain_of(&answer);

@@ -875,7 +875,8 @@ class Hostile(unittest.TestCase):
         env = self.serve(200, ('{"timers": [' + timer + '], "next": null}').encode())
         for form in ("table", "json", "ids"):
             self.check(DONE, env, "list", "-o", form)
-        env = self.serve(422, b'{"title": "\\u001b[2J", "detail": "\\u001b[2J", "errors": [{"pointer": "\\u001b"}]}')
+        env = self.serve(422, b'{"type": "/problems/invalid", "title": "\\u001b[2J", "detail": "\\u001b[2J", '
+                         b'"errors": [{"pointer": "\\u001b"}]}')
         self.check(FAILED, env, "list")
 
     def test_answers_that_are_no_answers(self):
@@ -884,6 +885,15 @@ class Hostile(unittest.TestCase):
             self.assertEqual(self.check(UNAVAILABLE, env, "list").out, "")
         for status in (404, 500, 302, 200):
             self.check(UNAVAILABLE, self.serve(status, b"no JSON", "text/plain"), "get", "x")
+
+    def test_refusals_of_others_are_none_of_the_daemon(self):
+        """A proxy, or another server, with a body of its own: a timer may be there although it says 404."""
+        for status, word in ((404, "Not Found"), (410, "Gone"), (409, "Conflict"), (401, "Unauthorized"), (422, "Invalid")):
+            for body in ({"type": "about:blank", "title": word, "status": status}, {"title": word}, {"message": word}, {}, [], word):
+                done = self.check(UNAVAILABLE, self.serve(status, json.dumps(body).encode()), "get", "x")
+                self.assertEqual(done.err, f"tickwheel: the answer has status {status} and is not of tickwheeld: is the URL right?\n")
+        env = self.serve(404, b'{"type": "/problems/not-found", "title": "There is no such thing", "status": 404}')
+        self.assertIn("write --key x", self.check(NOT_FOUND, env, "get", "x").err)
 
     # proves: cli-answer
     def test_an_answer_without_an_end_is_refused(self):

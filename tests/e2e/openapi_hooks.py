@@ -83,7 +83,7 @@ def names_are_short(case):
     watch = watch if isinstance(watch, list) else [watch]
     labels = body.get("labels")
     labels = [*labels, *labels.values()] if isinstance(labels, dict) else []
-    names = [*(case.path_parameters or {}).values(), body.get("key"), *watch, *labels]
+    names = [*(case.path_parameters or {}).values(), (case.query or {}).get("key"), body.get("key"), *watch, *labels]
     return all(len(name.encode("utf-8", "replace")) <= 256 for name in names if isinstance(name, str))
 
 

@@ -79,8 +79,11 @@ def resolved(document, item):
 
 
 def calls(document):
-    """("METHOD /path", operation) of each."""
+    """("METHOD /path", operation) of each. A call by key stands there a second time, with the key in the query: document_test.c
+    compares the two."""
     for path, item in document["paths"].items():
+        if path.startswith("/v1/key/"):
+            continue
         for method in METHODS:
             if method in item:
                 yield f"{method.upper()} {path}", item[method]

@@ -4,6 +4,7 @@
  */
 #include "api/core/route.h"
 
+#include "api/core/query.h"
 #include "http/target.h"
 
 #include <assert.h>
@@ -81,27 +82,75 @@ static const struct route *route_search(const struct route *routes, size_t count
     return NULL;
 }
 
-void route_take_key(struct bytes *path, struct bytes *query, char room[ROUTE_PATH_SIZE])
-{
-    const struct bytes prefix = BYTES("/v1/key/");
-    const struct bytes verb = {path->data + prefix.size, path->size - prefix.size};
-    struct http_parameter parameter;
-    char decoded[3 * ROUTE_PARAMETER_SIZE];
-    size_t count, size;
+/* ---- a key in the query ---- */
 
-    if (!bytes_has_prefix(*path, prefix) || verb.size > 16 || query->size > sizeof(decoded) ||
-        http_query_parse(*query, decoded, &parameter, 1, &count) || count != 1 ||
-        !bytes_equal(parameter.name, BYTES("key")) || parameter.value.size > ROUTE_PARAMETER_SIZE)
-        return;
-    size = (size_t)snprintf(room, ROUTE_PATH_SIZE, "/v1/keys/");
-    for (size_t i = 0; i < parameter.value.size; i++)
+#define ROUTE_KEY_PATH  "/v1/key/"
+#define ROUTE_KEYS_PATH "/v1/keys/"
+#define ROUTE_VERB_SIZE 16 /* the longest verb behind a key */
+
+static void route_take_key_value(void *context, size_t index, struct bytes value,
+                                 struct problem *problem)
+{
+    struct bytes *key = context;
+
+    (void)index;
+    if (value.size == 0 || value.size > ROUTE_PARAMETER_SIZE)
+        query_fault(problem, "key", "It must have 1 to %u bytes", ROUTE_PARAMETER_SIZE);
+    else
+        *key = value;
+}
+
+static enum error_code route_read_key(struct bytes query, char *room, size_t size,
+                                      struct bytes *ret_key, struct problem *ret_problem)
+{
+    static const char *const names[] = {"key"};
+    const struct query_form form = {
+        .names = names, .count = 1, .parameters_max = 8, .take = route_take_key_value};
+
+    problem_init(ret_problem);
+    if (query.size > size)
+        return query_fault(ret_problem, "key", "It must have 1 to %u bytes", ROUTE_PARAMETER_SIZE);
+    const enum error_code code = query_read(query, room, &form, ret_key, ret_problem);
+    return code || ret_key->size
+               ? code
+               : query_fault(ret_problem, "key", "This call needs the key of its timer");
+}
+
+enum error_code route_take_key(struct bytes *path, struct bytes *query, char room[ROUTE_PATH_SIZE],
+                               struct problem *ret_problem)
+{
+    const struct bytes prefix = BYTES(ROUTE_KEY_PATH);
+    struct bytes key = {0};
+    char decoded[3 * ROUTE_PARAMETER_SIZE + sizeof("key=")];
+
+    if (!bytes_has_prefix(*path, prefix) || path->size > prefix.size + ROUTE_VERB_SIZE)
+        return ERROR_NONE;
+    const struct bytes verb = {path->data + prefix.size, path->size - prefix.size};
+    const enum error_code code =
+        route_read_key(*query, decoded, sizeof(decoded), &key, ret_problem);
+    if (code)
+        key = BYTES("-");
+    size_t size = (size_t)snprintf(room, ROUTE_PATH_SIZE, ROUTE_KEYS_PATH);
+    for (size_t i = 0; i < key.size; i++)
         size += (size_t)snprintf(room + size, ROUTE_PATH_SIZE - size, "%%%02X",
-                                 (unsigned)(unsigned char)parameter.value.data[i]);
+                                 (unsigned)(unsigned char)key.data[i]);
     size +=
         (size_t)snprintf(room + size, ROUTE_PATH_SIZE - size, "/%.*s", (int)verb.size, verb.data);
     assert(size < ROUTE_PATH_SIZE);
     *path = (struct bytes){room, size};
     *query = (struct bytes){room, 0};
+    return code;
+}
+
+bool route_key_path(const char *path, char ret_path[ROUTE_PARAMETER_SIZE])
+{
+    static const char prefix[] = ROUTE_KEYS_PATH "{key}/";
+    const size_t size = sizeof(prefix) - 1;
+
+    if (strncmp(path, prefix, size) != 0)
+        return false;
+    snprintf(ret_path, ROUTE_PARAMETER_SIZE, ROUTE_KEY_PATH "%s", path + size);
+    return true;
 }
 
 void route_find(const struct route *routes, size_t count, struct bytes method, struct bytes path,

@@ -7,6 +7,7 @@
 #define TICKWHEEL_API_CORE_ROUTE_H
 
 #include "api/core/access.h"
+#include "api/json/problem.h"
 #include "base/error.h"
 
 #define ROUTE_PARAMETER_SIZE 256 /* the longest {id} or {key} that is looked at */
@@ -60,9 +61,16 @@ struct route_match {
 };
 
 /* "/v1/key/fire?key=a/b" is "/v1/keys/a%2Fb/fire": a key in the query passes a proxy that decodes
- * the path. Puts the path into `room` and takes the query away; any other target stays as it is. */
+ * the path. Puts the path into `room` and takes the query away; any other target stays as it is. A
+ * query that is not one key is returned as a problem, and the path is then that of some key: who
+ * asks learns of it after the check of the token. */
 #define ROUTE_PATH_SIZE 1024
-void route_take_key(struct bytes *path, struct bytes *query, char room[ROUTE_PATH_SIZE]);
+enum error_code route_take_key(struct bytes *path, struct bytes *query, char room[ROUTE_PATH_SIZE],
+                               struct problem *ret_problem);
+
+/* The path with the key in the query, of a path with the key in itself: "/v1/key/fire" of
+ * "/v1/keys/{key}/fire". False: the path has no key. */
+bool route_key_path(const char *path, char ret_path[ROUTE_PARAMETER_SIZE]);
 
 /* The first route in the table whose path fits; HEAD counts as GET. `room` takes the parameter;
  * a longer one fits no path. */

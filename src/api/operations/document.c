@@ -148,11 +148,9 @@ static bool document_describes(const struct route *route, int status)
     return false;
 }
 
-static void document_append_answers(const struct route *route, struct bytes parts,
-                                    struct buffer *out)
+static void document_append_answers(const struct route *route, uint64_t refusals,
+                                    struct bytes parts, struct buffer *out)
 {
-    uint64_t refusals = document_refusals(route);
-
     buffer_append_text(out, ",\"responses\":{");
     for (size_t i = 0; i < ROUTE_ANSWERS && route->docs.answers[i].status; i++) {
         if (i > 0)
@@ -173,17 +171,22 @@ static void document_append_answers(const struct route *route, struct bytes part
 
 /* ---- paths ---- */
 
-static void document_append_operation(const struct route *route, struct bytes operations,
-                                      struct buffer *out)
+/* A row that names its timer by the key stands in the document twice: with the key in the path, and
+ * with the key in the query. */
+static void document_append_operation(const struct route *route, bool is_key_in_query,
+                                      struct bytes operations, struct buffer *out)
 {
     const struct route_docs *docs = &route->docs;
+    const uint64_t refusals =
+        document_refusals(route) | (is_key_in_query ? BIT(BAD_REQUEST) | BIT(INVALID) : 0);
     struct bytes parts = document_member(operations, bytes_of(docs->operation));
 
     buffer_append_text(out, "\"");
     for (const char *at = route->method; *at; at++)
         buffer_append(out, &(char){(char)tolower(*at)}, 1);
-    buffer_printf(out, "\":{\"operationId\":\"%s\",\"tags\":[\"%s\"],\"summary\":", docs->operation,
-                  docs->tag);
+    buffer_printf(out,
+                  "\":{\"operationId\":\"%s%s\",\"tags\":[\"%s\"],\"summary\":", docs->operation,
+                  is_key_in_query ? "InQuery" : "", docs->tag);
     json_append_string(out, bytes_of(docs->summary));
     document_copy(parts, "description", out);
     if (route->need == ACCESS_OPEN)
@@ -195,7 +198,7 @@ static void document_append_operation(const struct route *route, struct bytes op
     if (docs->request)
         buffer_printf(out, ",\"requestBody\":{\"required\":true," SCHEMA_TYPE "%s\"}}}}",
                       docs->request);
-    document_append_answers(route, parts, out);
+    document_append_answers(route, refusals, parts, out);
     buffer_append_text(out, "}");
 }
 
@@ -209,19 +212,22 @@ static bool document_has_path_before(const struct route *routes, size_t index)
 
 /* All operations of the path of a row, which is the first with this path. */
 static void document_append_path(const struct route *routes, size_t count, size_t first,
-                                 struct bytes operations, struct buffer *out)
+                                 bool is_key_in_query, struct bytes operations, struct buffer *out)
 {
     const char *path = routes[first].path, *parameter = routes[first].docs.parameter;
+    char key_path[ROUTE_PARAMETER_SIZE];
 
-    buffer_printf(out, "\"%s\":{", path);
+    if (is_key_in_query && !route_key_path(path, key_path))
+        return;
+    buffer_printf(out, "%s\"%s\":{", first > 0 ? "," : "", is_key_in_query ? key_path : path);
     if (parameter)
-        buffer_printf(out, "\"parameters\":[{\"$ref\":\"#/components/parameters/%s\"}],",
-                      parameter);
+        buffer_printf(out, "\"parameters\":[{\"$ref\":\"#/components/parameters/%s%s\"}],",
+                      parameter, is_key_in_query ? "InQuery" : "");
     for (size_t i = first; i < count; i++)
         if (strcmp(routes[i].path, path) == 0) {
             if (i > first)
                 buffer_append_text(out, ",");
-            document_append_operation(&routes[i], operations, out);
+            document_append_operation(&routes[i], is_key_in_query, operations, out);
         }
     buffer_append_text(out, "}");
 }
@@ -239,9 +245,8 @@ void document_format(const struct route *routes, size_t count, struct buffer *ou
     buffer_append_text(out, ",\"paths\":{");
     for (size_t i = 0; i < count; i++)
         if (!document_has_path_before(routes, i)) {
-            if (i > 0)
-                buffer_append_text(out, ",");
-            document_append_path(routes, count, i, operations, out);
+            document_append_path(routes, count, i, false, operations, out);
+            document_append_path(routes, count, i, true, operations, out);
         }
     buffer_append_text(out, "}");
     document_copy(parts, "webhooks", out);

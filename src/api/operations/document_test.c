@@ -87,6 +87,35 @@ static void references_lead_somewhere(void **state)
     }
 }
 
+/* proves: key-query */
+static void calls_by_key_stand_there_with_the_key_in_the_query(void **state)
+{
+    json_t *document = document_parsed(api_format_openapi_strict);
+    size_t count = 0;
+
+    (void)state;
+    for (size_t i = 0; i < routes_count; i++) {
+        struct route in_query = routes[i];
+        char path[ROUTE_PARAMETER_SIZE], operation[80];
+
+        if (!route_key_path(routes[i].path, path))
+            continue;
+        in_query.path = path;
+        const json_t *found = document_operation(document, &in_query);
+        const json_t *parameters = json_object_get(
+            json_object_get(json_object_get(document, "paths"), path), "parameters");
+        snprintf(operation, sizeof(operation), "%sInQuery", routes[i].docs.operation);
+        assert_string_equal(json_string_value(json_object_get(found, "operationId")), operation);
+        assert_non_null(json_object_get(json_object_get(found, "responses"), "422"));
+        assert_string_equal(
+            json_string_value(json_object_get(json_array_get(parameters, 0), "$ref")),
+            "#/components/parameters/KeyInQuery");
+        count++;
+    }
+    assert_int_equal(count, 8);
+    json_decref(document);
+}
+
 /* Fails where a schema has a keyword that generators stumble over. `are_names`: the members are
  * fields, and may be called anything. */
 static void document_check_plain(const json_t *value, bool are_names)
@@ -241,6 +270,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(references_lead_somewhere),
+        cmocka_unit_test(calls_by_key_stand_there_with_the_key_in_the_query),
         cmocka_unit_test(plain_document_has_the_fields_without_the_rules),
         cmocka_unit_test(every_route_is_documented),
         cmocka_unit_test(every_part_belongs_to_a_route),
