@@ -168,35 +168,40 @@ static void reload_peer_identity(struct service *service)
     log_reload(service, "cluster_tls_certificate", code, &error);
 }
 
-/* Tells that a file has another secret, which needs a restart. */
-static void log_not_reloaded(const struct service *service, const char *what, bool has_changed)
+static void log_sender_reload(void *context, const char *what, enum error_code code,
+                              const struct error *error)
 {
-    struct error error;
+    const struct service *service = context;
+    const struct config *config = service->config;
+    const bool is_of_files =
+        strcmp(what, "webhooks") == 0
+            ? *config->webhook_secret_file != '\0' || *config->webhook_ca_file != '\0'
+            : *config->broker_connections_file != '\0';
 
-    if (has_changed)
-        log_reload(service, what,
-                   error_set(&error, ERROR_INVALID, "it has changed: a restart applies it"),
-                   &error);
+    if (code || is_of_files)
+        log_reload(service, what, code, error);
 }
 
-/* The secrets of webhooks, and the authorities that they trust. */
-static void reload_webhooks(struct service *service)
+/* The secrets of webhooks, the authorities that they trust, and the connections to brokers. The
+ * nodes of a cluster prove one secret to each other, so that changes with all of them. */
+static void reload_senders(struct service *service)
 {
     const struct config *config = service->config;
     struct error error = {.text = "out of memory"};
     struct config *fresh = malloc(sizeof(*fresh));
-    enum error_code code = fresh ? config_reload_secrets(config, fresh, &error) : ERROR_NO_MEMORY;
+    const enum error_code code =
+        fresh ? config_reload_secrets(config, fresh, &error) : ERROR_NO_MEMORY;
 
-    if (!code)
-        code = node_reload(service->node, fresh, &error);
-    if (code || *config->webhook_secret_file || *config->webhook_ca_file)
-        log_reload(service, "webhooks", code, &error);
-    if (!code) {
-        log_not_reloaded(service, "broker_connections_file",
-                         strcmp(fresh->broker_connections, config->broker_connections) != 0);
-        log_not_reloaded(service, "cluster_secret_file",
-                         strcmp(fresh->cluster_secret, config->cluster_secret) != 0);
-    }
+    if (code)
+        log_reload(service, "secrets", code, &error);
+    else
+        node_reload(service->node, fresh, log_sender_reload, service);
+    if (!code && strcmp(fresh->cluster_secret, config->cluster_secret) != 0)
+        log_reload(service, "cluster_secret_file",
+                   error_set(&error, ERROR_INVALID,
+                             "it has changed: stop all nodes, call --cluster-change-secret, and "
+                             "start them"),
+                   &error);
     if (fresh)
         explicit_bzero(fresh, sizeof(*fresh));
     free(fresh);
@@ -216,7 +221,7 @@ static void reload(struct service *service)
             tokens_free(tokens);
     }
     log_reload(service, *service->config->tokens_file ? "tokens_file" : "nothing", code, &error);
-    reload_webhooks(service);
+    reload_senders(service);
     if (*service->config->cluster_listen && *service->config->cluster_tls_certificate)
         reload_peer_identity(service);
     if (!*service->config->tls_certificate)

@@ -55,8 +55,8 @@ struct broker_sink {
 struct broker_connection {
     struct broker_connection_options options;
     pthread_t thread;
-    struct mailbox mailbox; /* deliveries, and the two messages */
-    struct list stop_message, drain_message;
+    struct mailbox mailbox; /* deliveries, and the three messages */
+    struct list stop_message, drain_message, retire_message;
     atomic_bool is_stop_posted;
     /* The thread's own, up to the end. */
     void *client;
@@ -65,7 +65,7 @@ struct broker_connection {
     struct broker_builder builder;
     struct random random;
     struct list waiting; /* deliveries that were not sent yet */
-    bool is_up, is_draining, is_stopping;
+    bool is_up, is_draining, is_retiring, is_stopping;
     bool is_full;              /* the client had no room for the first that waits */
     bool has_more;             /* of `waiting` could be sent at once, but for PUBLISH_MAX */
     struct instant connect_at; /* while it is not up */
@@ -219,13 +219,15 @@ static void broker_connection_take_messages(struct broker_connection *connection
     list_init(&messages);
     mailbox_take(&connection->mailbox, &messages);
     LIST_FOR_EACH (&messages, message) {
-        if (message != &connection->stop_message && message != &connection->drain_message)
+        if (message != &connection->stop_message && message != &connection->drain_message &&
+            message != &connection->retire_message)
             continue;
         list_remove(message);
         if (message == &connection->stop_message)
             connection->is_stopping = true;
         else
             connection->is_draining = true;
+        connection->is_retiring |= message == &connection->retire_message;
     }
     list_join(&connection->waiting, &messages);
 }
@@ -423,6 +425,9 @@ static void *broker_connection_run(void *context)
         publish_waiting(connection);
         broker_connection_sweep(connection);
         broker_connection_hand_back(connection);
+        if (connection->is_retiring && list_is_empty(&connection->waiting) &&
+            connection->sink.inflight == 0)
+            break;
     }
     connection->options.backend->disconnect(connection->client);
     fail_inflight(connection, stopping);
@@ -474,6 +479,7 @@ enum error_code broker_connection_start(const struct broker_connection_options *
         (struct broker_status){.name = options->name, .scheme = options->backend->scheme};
     list_init(&connection->stop_message);
     list_init(&connection->drain_message);
+    list_init(&connection->retire_message);
     list_init(&connection->waiting);
     broker_builder_init(&connection->builder);
     if (mailbox_init(&connection->mailbox)) {
@@ -511,6 +517,11 @@ void broker_connection_post(struct broker_connection *connection, struct list *d
 void broker_connection_drain(struct broker_connection *connection)
 {
     mailbox_post(&connection->mailbox, &connection->drain_message);
+}
+
+void broker_connection_retire(struct broker_connection *connection)
+{
+    mailbox_post(&connection->mailbox, &connection->retire_message);
 }
 
 void broker_connection_stop_soon(struct broker_connection *connection)

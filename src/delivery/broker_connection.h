@@ -54,6 +54,11 @@ void broker_connection_post(struct broker_connection *connection, struct list *d
  * clean stop, which would else wait for a broker that is down. */
 void broker_connection_drain(struct broker_connection *connection);
 
+/* Ends the thread when all deliveries that were posted have come back: those that cannot be sent at
+ * once as POSTPONED, the others with their outcome. Nothing is posted afterwards. For a connection
+ * that another one replaces; once, and instead of broker_connection_drain. */
+void broker_connection_retire(struct broker_connection *connection);
+
 /* Ends the thread. Deliveries under way come back as FAILED and waiting ones as POSTPONED, before
  * this returns. Takes as long as the backend takes to connect, at most. */
 void broker_connection_stop(struct broker_connection *connection);

@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <ctype.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,6 +13,7 @@
 #define SILENCE_MS 15000
 
 struct brokers_member {
+    struct list link; /* of the retired */
     char name[BROKER_NAME_SIZE_MAX + 1];
     const struct broker_backend *backend;
     struct broker_url url;
@@ -21,8 +23,10 @@ struct brokers_member {
 
 struct brokers {
     struct brokers_options options;
+    pthread_rwlock_t lock; /* guards members and count */
     struct brokers_member *members[BROKERS_MAX];
     size_t count;
+    struct list retired; /* members that a reload has replaced; a status may still have the name */
 };
 
 /* Those whose library the build has found. */
@@ -160,6 +164,9 @@ static void brokers_free_all(struct brokers *brokers)
 {
     for (size_t i = 0; i < brokers->count; i++)
         free(brokers->members[i]);
+    for (struct list *link; (link = list_pop(&brokers->retired));)
+        free(list_item(link, struct brokers_member, link));
+    pthread_rwlock_destroy(&brokers->lock);
     free(brokers);
 }
 
@@ -171,6 +178,8 @@ static enum error_code brokers_create(const struct brokers_options *options,
     if (!brokers)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     brokers->options = *options;
+    list_init(&brokers->retired);
+    pthread_rwlock_init(&brokers->lock, NULL);
     enum error_code code = add_members(brokers, ret_error);
     if (code) {
         brokers_free_all(brokers);
@@ -253,6 +262,103 @@ enum error_code brokers_start(const struct brokers_options *options, struct brok
     return ERROR_NONE;
 }
 
+/* ---- reload ---- */
+
+static bool brokers_url_is_equal(const struct broker_url *one, const struct broker_url *other)
+{
+    bool is_equal =
+        strcmp(one->scheme, other->scheme) == 0 && strcmp(one->user, other->user) == 0 &&
+        strcmp(one->password, other->password) == 0 && strcmp(one->hosts, other->hosts) == 0 &&
+        strcmp(one->path, other->path) == 0 && one->has_path == other->has_path &&
+        one->parameter_count == other->parameter_count;
+
+    for (size_t i = 0; is_equal && i < one->parameter_count; i++)
+        is_equal = strcmp(one->parameters[i].name, other->parameters[i].name) == 0 &&
+                   strcmp(one->parameters[i].value, other->parameters[i].value) == 0;
+    return is_equal;
+}
+
+/* The member of `brokers` with the name and the URL of this one; NULL: there is none. */
+static struct brokers_member *brokers_find_equal(const struct brokers *brokers,
+                                                 const struct brokers_member *wanted)
+{
+    struct brokers_member *member = find_member(brokers, bytes_of(wanted->name));
+
+    return member && brokers_url_is_equal(&member->url, &wanted->url) ? member : NULL;
+}
+
+/* The log of the cluster has clients of its own for these connections since its start. */
+static enum error_code brokers_keep_exactly_once(const struct brokers *brokers,
+                                                 const struct brokers *fresh,
+                                                 struct error *ret_error)
+{
+    const struct brokers *const both[] = {brokers, fresh};
+
+    for (size_t k = 0; k < 2; k++)
+        for (size_t i = 0; i < both[k]->count; i++) {
+            const struct brokers_member *member = both[k]->members[i];
+
+            if (member->is_exactly_once && !brokers_find_equal(both[1 - k], member))
+                return error_set(ret_error, ERROR_INVALID,
+                                 "%s: with exactly_once it changes at a restart only",
+                                 member->name);
+        }
+    return ERROR_NONE;
+}
+
+/* Starts the connections of `fresh` that `brokers` has not. On an error none of them runs. */
+static enum error_code brokers_start_new(const struct brokers *brokers, struct brokers *fresh,
+                                         struct error *ret_error)
+{
+    enum error_code code = brokers_keep_exactly_once(brokers, fresh, ret_error);
+
+    for (size_t i = 0; i < fresh->count && !code; i++)
+        if (!brokers_find_equal(brokers, fresh->members[i]))
+            code = start_member(fresh, i, ret_error);
+    for (size_t i = 0; code && i < fresh->count; i++)
+        if (fresh->members[i]->connection)
+            broker_connection_stop(fresh->members[i]->connection);
+    return code;
+}
+
+enum error_code brokers_reload(struct brokers *brokers, const char *connections,
+                               struct error *ret_error)
+{
+    struct brokers_options options = brokers->options;
+    struct brokers *fresh;
+
+    options.connections = connections;
+    enum error_code code = brokers_create(&options, &fresh, ret_error);
+    if (code)
+        return code;
+    code = brokers_start_new(brokers, fresh, ret_error);
+    pthread_rwlock_wrlock(&brokers->lock);
+    for (size_t i = 0; i < fresh->count && !code; i++) {
+        struct brokers_member **wanted = &fresh->members[i];
+        struct brokers_member *kept = brokers_find_equal(brokers, *wanted);
+
+        if (!kept)
+            continue;
+        free(*wanted);
+        *wanted = kept;
+    }
+    for (size_t i = 0; i < brokers->count && !code; i++)
+        if (brokers_find_equal(fresh, brokers->members[i]) != brokers->members[i]) {
+            broker_connection_retire(brokers->members[i]->connection);
+            list_push(&brokers->retired, &brokers->members[i]->link);
+        }
+    if (!code) {
+        memcpy(brokers->members, fresh->members, sizeof(brokers->members));
+        brokers->count = fresh->count;
+        fresh->count = 0;
+    }
+    pthread_rwlock_unlock(&brokers->lock);
+    brokers_free_all(fresh);
+    return code;
+}
+
+/* ---- the end ---- */
+
 void brokers_drain(struct brokers *brokers)
 {
     for (size_t i = 0; i < brokers->count; i++)
@@ -264,6 +370,8 @@ void brokers_stop(struct brokers *brokers)
     for (size_t i = 0; i < brokers->count; i++)
         if (brokers->members[i]->connection)
             broker_connection_stop_soon(brokers->members[i]->connection);
+    LIST_FOR_EACH (&brokers->retired, link)
+        broker_connection_stop(list_item(link, struct brokers_member, link)->connection);
     for (size_t i = 0; i < brokers->count; i++)
         if (brokers->members[i]->connection)
             broker_connection_stop(brokers->members[i]->connection);
@@ -353,27 +461,35 @@ static bool brokers_is_log(const struct brokers *brokers, struct bytes text,
     return false;
 }
 
-enum error_code brokers_check(const struct brokers *brokers, struct bytes text,
+enum error_code brokers_check(struct brokers *brokers, struct bytes text,
                               const struct target *target, struct error *ret_error)
 {
     const struct bytes scheme = brokers_scheme(target);
+    enum error_code code = ERROR_INVALID;
 
     if (!find_backend(brokers->options.backends, scheme))
         return error_set(ret_error, ERROR_INVALID, "%.*s: targets are not built into this server",
                          (int)scheme.size, scheme.data);
+    pthread_rwlock_rdlock(&brokers->lock);
     const struct brokers_member *member = member_of(brokers, text, target, ret_error);
     if (member && brokers_is_log(brokers, text, target))
-        return error_set(ret_error, ERROR_INVALID,
-                         "it has the name of a topic of the cluster's own log");
-    return member ? ask_backend(member->backend, text, target, ret_error) : ERROR_INVALID;
+        error_set(ret_error, code, "it has the name of a topic of the cluster's own log");
+    else if (member)
+        code = ask_backend(member->backend, text, target, ret_error);
+    pthread_rwlock_unlock(&brokers->lock);
+    return code;
 }
 
-bool brokers_is_exactly_once(const struct brokers *brokers, struct bytes text,
+bool brokers_is_exactly_once(struct brokers *brokers, struct bytes text,
                              const struct target *target)
 {
+    if (target->kind != TARGET_KAFKA)
+        return false;
+    pthread_rwlock_rdlock(&brokers->lock);
     const struct brokers_member *member = find_member(brokers, target_slice(text, target->name));
-
-    return member && member->is_exactly_once && target->kind == TARGET_KAFKA;
+    const bool is_exactly_once = member && member->is_exactly_once;
+    pthread_rwlock_unlock(&brokers->lock);
+    return is_exactly_once;
 }
 
 bool brokers_has_exactly_once(const struct brokers *brokers)
@@ -402,6 +518,7 @@ void brokers_post(struct brokers *brokers, struct list *deliveries)
 {
     struct list *link;
 
+    pthread_rwlock_rdlock(&brokers->lock);
     while ((link = list_pop(deliveries))) {
         struct delivery *delivery = list_item(link, struct delivery, link);
         const struct timer *timer = delivery->timer;
@@ -427,18 +544,19 @@ void brokers_post(struct brokers *brokers, struct list *deliveries)
         }
         broker_connection_post(member->connection, &run);
     }
+    pthread_rwlock_unlock(&brokers->lock);
 }
 
 /* ---- questions ---- */
 
-size_t brokers_count(const struct brokers *brokers)
+bool brokers_status(struct brokers *brokers, size_t index, struct broker_status *ret_status)
 {
-    return brokers->count;
-}
-
-void brokers_status(struct brokers *brokers, size_t index, struct broker_status *ret_status)
-{
-    broker_connection_status(brokers->members[index]->connection, ret_status);
+    pthread_rwlock_rdlock(&brokers->lock);
+    const bool is_there = index < brokers->count;
+    if (is_there)
+        broker_connection_status(brokers->members[index]->connection, ret_status);
+    pthread_rwlock_unlock(&brokers->lock);
+    return is_there;
 }
 
 void brokers_format_backends(const struct broker_backend *const *backends, struct buffer *out)

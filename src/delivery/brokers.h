@@ -5,6 +5,7 @@
  *     brokers_start(&options, &brokers, &error);     "orders=redis://10.0.0.5 bus=nats://10.0.0.6"
  *     brokers_check(brokers, text, &target, &error); at creation: may a timer have this target?
  *     brokers_post(brokers, &deliveries);            they come back through options.done
+ *     brokers_reload(brokers, connections, &error);  SIGHUP: other connections, or credentials
  *     brokers_stop(brokers);
  *
  * Which kinds of broker there are was decided when the program was built (broker_backend.h). Each
@@ -13,8 +14,8 @@
  *
  * Outcome    As broker_connection.h says. A target without a connection is FAILED: it was there
  *            when the timer was created, and may be there again.
- * Threads    Any, but for start and stop. `done` is called from the connections' threads and from
- *            within brokers_post.
+ * Threads    Any, but for start, reload and stop, which are one thread's. `done` is called from the
+ *            connections' threads and from within brokers_post.
  */
 #ifndef TICKWHEEL_DELIVERY_BROKERS_H
 #define TICKWHEEL_DELIVERY_BROKERS_H
@@ -44,18 +45,25 @@ struct brokers;
 enum error_code brokers_start(const struct brokers_options *options, struct brokers **ret_brokers,
                               struct error *ret_error);
 
+/* Takes the connections of a setting that has changed. A connection with an equal URL stays; one
+ * that is not there any more, or has another URL, ends when its deliveries have come back, and
+ * those that follow go over the new one. On an error nothing has changed. Connections with
+ * exactly_once cannot change. */
+enum error_code brokers_reload(struct brokers *brokers, const char *connections,
+                               struct error *ret_error);
+
 /* Whether brokers_start could use the settings; starts nothing. */
 enum error_code brokers_check_settings(const char *connections, const char *cluster_brokers,
                                        const struct broker_backend *const *backends,
                                        struct error *ret_error);
 
 /* Whether a timer may go to this target of a broker: INVALID says why not. */
-enum error_code brokers_check(const struct brokers *brokers, struct bytes text,
+enum error_code brokers_check(struct brokers *brokers, struct bytes text,
                               const struct target *target, struct error *ret_error);
 
 /* Whether messages to this target go out in a transaction with the log of the cluster, which the
  * caller sees to: brokers_post does not take them. */
-bool brokers_is_exactly_once(const struct brokers *brokers, struct bytes text,
+bool brokers_is_exactly_once(struct brokers *brokers, struct bytes text,
                              const struct target *target);
 
 /* Whether any connection is one for that. */
@@ -70,10 +78,8 @@ void brokers_drain(struct brokers *brokers);
 /* Ends all connections; each delivery has come back when this returns. */
 void brokers_stop(struct brokers *brokers);
 
-size_t brokers_count(const struct brokers *brokers);
-
-/* Of the connection `index`, 0 .. brokers_count - 1, in the order of the configuration. */
-void brokers_status(struct brokers *brokers, size_t index, struct broker_status *ret_status);
+/* Of the connection `index`, in the order of the configuration; false: there are no more. */
+bool brokers_status(struct brokers *brokers, size_t index, struct broker_status *ret_status);
 
 /* Appends "redis (hiredis 0.14.1), nats (...)", or "none". */
 void brokers_format_backends(const struct broker_backend *const *backends, struct buffer *out);

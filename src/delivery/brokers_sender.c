@@ -43,6 +43,12 @@ static void brokers_sender_post(void *self, struct list *deliveries)
     brokers_post(self, deliveries);
 }
 
+static enum error_code brokers_sender_reload(void *self, const struct config *config,
+                                             struct error *ret_error)
+{
+    return brokers_reload(self, config->broker_connections, ret_error);
+}
+
 /* A broker that is down is not waited for. */
 static void brokers_sender_drain(void *self)
 {
@@ -58,6 +64,8 @@ const struct sender sender_brokers = {
     .start = brokers_sender_start,
     .check = brokers_sender_check,
     .post = brokers_sender_post,
+    .reloads = "broker_connections",
+    .reload = brokers_sender_reload,
     .drain = brokers_sender_drain,
     .stop = brokers_sender_stop,
 };

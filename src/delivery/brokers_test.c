@@ -83,7 +83,6 @@ static void test_down_delays_its_own_only(void **state)
     for (size_t i = 0; i < 200; i++)
         assert_int_equal(shipments[i].done_count, i % 4 < 2 ? 0 : 1);
     pthread_mutex_unlock(&set.a.lock);
-    assert_int_equal(brokers_count(set.brokers), 2);
     fake_wait_for(&set.a.fake, &set.a.fake.tries, 2); /* so the first has been told of */
     struct broker_status status;
     brokers_status(set.brokers, 0, &status);
@@ -91,6 +90,7 @@ static void test_down_delays_its_own_only(void **state)
     assert_string_equal(status.cause, "it is away");
     brokers_status(set.brokers, 1, &status);
     assert_true(status.is_up);
+    assert_false(brokers_status(set.brokers, 2, &status));
     fake_set(&set.a.fake, &set.a.fake.is_down, false);
     broker_fixture_wait(&set.a, 200);
     set_stop(&set);
@@ -147,6 +147,62 @@ static void test_drain_and_stop(void **state)
     broker_fixture_deinit(&set.a);
     broker_fixture_deinit(&set.b);
     shipments_destroy(shipments, 20);
+}
+
+static void brokers_test_reload(struct set *set, const char *connections, enum error_code code,
+                                const char *reason)
+{
+    struct error error = {.text = ""};
+
+    assert_int_equal(brokers_reload(set->brokers, connections, &error), code);
+    if (!strstr(error.text, reason) || strstr(error.text, "hush"))
+        fail_msg("%s", error.text);
+}
+
+/* Goal: other connections are taken while deliveries are under way, which come back with their
+ * outcome; an equal connection stays, and a wrong setting changes nothing. */
+/* proves: broker-reload */
+static void test_other_connections(void **state)
+{
+    struct broker_shipment *shipments = shipments_create(5, "redis://a/s", LONG);
+    struct broker_shipment *others = shipments_create(1, "redis://b-2.x/s", LONG);
+    struct broker_fixture c;
+    char text[256];
+    struct set set;
+
+    (void)state;
+    broker_fixture_init(&c);
+    set_init(&set);
+    set.b.fake.answers = c.fake.answers = true;
+    set_start(&set);
+    brokers_test_post(&set, shipments, 2);
+    fake_wait_for(&set.a.fake, &set.a.fake.sent_count, 2);
+    fake_wait_for(&set.b.fake, &set.b.fake.connects, 1);
+    snprintf(text, sizeof(text), "b-2.x=%s\na=%s", set.b.fake.text, c.fake.text);
+    brokers_test_reload(&set, text, ERROR_NONE, "");
+    brokers_test_post(&set, shipments + 2, 2);
+    broker_fixture_wait(&set.a, 2);
+    check_outcome(&shipments[2], DELIVERY_DONE, "");
+    assert_int_equal(c.fake.sent_count, 2);
+    fake_answer(&set.a.fake, 0, DELIVERY_DONE);
+    fake_answer(&set.a.fake, 1, DELIVERY_FAILED);
+    broker_fixture_wait(&set.a, 4);
+    check_outcome(&shipments[0], DELIVERY_DONE, "");
+    check_outcome(&shipments[1], DELIVERY_FAILED, "told so");
+    brokers_test_reload(&set, "a=fax://hush/1", ERROR_INVALID, "a: fax: is no kind");
+    brokers_test_reload(&set, "a=redis://hush/0", ERROR_INVALID, "a: its path is wrong");
+    snprintf(text, sizeof(text), "b-2.x=%s", set.b.fake.text);
+    brokers_test_reload(&set, text, ERROR_NONE, "");
+    brokers_test_post(&set, shipments + 4, 1);
+    brokers_test_post(&set, others, 1);
+    broker_fixture_wait(&set.a, 6);
+    check_outcome(&shipments[4], DELIVERY_FAILED, "no broker connection \"a\"");
+    check_outcome(&others[0], DELIVERY_DONE, "");
+    assert_int_equal(set.b.fake.connects, 1);
+    set_stop(&set);
+    broker_fixture_deinit(&c);
+    shipments_destroy(shipments, 5);
+    shipments_destroy(others, 1);
 }
 
 /* proves: target-broker */
@@ -309,6 +365,39 @@ static void test_topics_of_the_log(void **state)
     }
 }
 
+/* The log of the cluster has begun with the connections that it carries. */
+static void test_exactly_once_stays(void **state)
+{
+    static const struct broker_backend kafka = {.scheme = "kafka",
+                                                .create = fake_create,
+                                                .connect = fake_connect,
+                                                .wait = fake_wait,
+                                                .disconnect = fake_disconnect,
+                                                .destroy = fake_destroy};
+    static const struct broker_backend *const kinds[] = {&kafka, &fake_backend, NULL};
+    char other[600];
+    struct set set;
+    struct error error;
+
+    (void)state;
+    set_init(&set);
+    snprintf(set.connections, sizeof(set.connections), "bus=kafka%s?exactly_once=true",
+             strchr(set.a.fake.text, ':'));
+    struct brokers_options options = options_of(&set);
+    options.backends = kinds;
+    options.cluster_brokers = "fake";
+    options.cluster_name = "wheel";
+    assert_int_equal(brokers_start(&options, &set.brokers, &error), ERROR_NONE);
+    snprintf(other, sizeof(other), "%s mem=%s", set.connections, set.b.fake.text);
+    brokers_test_reload(&set, "", ERROR_INVALID,
+                        "bus: with exactly_once it changes at a restart only");
+    brokers_test_reload(&set, other, ERROR_NONE, "");
+    snprintf(other, sizeof(other), "%s too=kafka%s?exactly_once=true", set.connections,
+             strchr(set.b.fake.text, ':'));
+    brokers_test_reload(&set, other, ERROR_INVALID, "too: with exactly_once");
+    set_stop(&set);
+}
+
 static void test_backends(void **state)
 {
     static const struct broker_backend *const none[] = {NULL}, *const two[] = {&fake_backend,
@@ -331,10 +420,12 @@ int main(void)
         cmocka_unit_test(test_down_delays_its_own_only),
         cmocka_unit_test(test_connection_that_is_gone),
         cmocka_unit_test(test_drain_and_stop),
+        cmocka_unit_test(test_other_connections),
         cmocka_unit_test(test_targets),
         cmocka_unit_test(test_brokers_settings),
         cmocka_unit_test(test_exactly_once_settings),
         cmocka_unit_test(test_topics_of_the_log),
+        cmocka_unit_test(test_exactly_once_stays),
         cmocka_unit_test(test_backends),
     };
 

@@ -149,22 +149,18 @@ bool senders_status(const struct senders *senders, const struct timer *timer,
     return true;
 }
 
-enum error_code senders_reload(struct senders *senders, const struct config *config,
-                               struct error *ret_error)
+void senders_reload(struct senders *senders, const struct config *config, senders_told told,
+                    void *context)
 {
-    enum error_code first = ERROR_NONE;
-
     for (size_t i = 0; i < senders->count; i++) {
-        const struct sender_running *running = &senders->running[i];
-        struct error error;
-        const enum error_code code = running->sender->reload
-                                         ? running->sender->reload(running->self, config, &error)
-                                         : ERROR_NONE;
+        const struct sender *sender = senders->running[i].sender;
+        struct error error = {.text = ""};
 
-        if (code && !first)
-            first = error_set(ret_error, code, "%s", error.text);
+        if (!sender->reload)
+            continue;
+        const enum error_code code = sender->reload(senders->running[i].self, config, &error);
+        told(context, sender->reloads, code, &error);
     }
-    return first;
 }
 
 void senders_drain(struct senders *senders)

@@ -47,7 +47,8 @@ struct sender {
     void (*status)(void *self, const struct timer *timer, struct target_status *ret_status);
 
     /* Takes over the secrets and the trusted certificates of these settings, whose other values are
-     * those of the start. On an error the former ones stay in use. */
+     * those of the start. On an error the former ones stay in use. `reloads` names them. */
+    const char *reloads;
     enum error_code (*reload)(void *self, const struct config *config, struct error *ret_error);
 
     /* Gives back soon whatever cannot leave now. */
@@ -73,9 +74,13 @@ void senders_post(const struct senders *senders, struct list *deliveries);
 bool senders_status(const struct senders *senders, const struct timer *timer,
                     struct target_status *ret_status);
 
-/* Reloads all; the first error is returned. */
-enum error_code senders_reload(struct senders *senders, const struct config *config,
-                               struct error *ret_error);
+/* The result of a reload; `what` names the settings that were taken over. */
+typedef void (*senders_told)(void *context, const char *what, enum error_code code,
+                             const struct error *error);
+
+/* Reloads each sender that has something to reload, and tells of each. */
+void senders_reload(struct senders *senders, const struct config *config, senders_told told,
+                    void *context);
 
 void senders_drain(struct senders *senders);
 void senders_stop(struct senders *senders);

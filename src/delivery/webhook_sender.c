@@ -101,6 +101,7 @@ const struct sender sender_webhook = {
     .check = webhook_sender_check,
     .post = webhook_sender_post,
     .status = webhook_sender_status,
+    .reloads = "webhooks",
     .reload = webhook_sender_reload,
     .stop = webhook_sender_stop,
 };

@@ -20,6 +20,7 @@
 #include "cluster/copy.h"
 #include "delivery/broker_connection.h"
 #include "delivery/queue.h"
+#include "delivery/sender.h"
 #include "delivery/targets.h"
 #include "engine/command.h"
 #include "engine/given_up.h"
@@ -298,10 +299,9 @@ void node_missing_zones(struct node *node, struct zones_missing *ret_missing);
 enum error_code node_check_target(const struct node *node, struct bytes tenant, struct bytes text,
                                   const struct target *target, struct error *ret_error);
 
-/* The senders take over the secrets and certificates of these settings. All others are as at the
- * start. */
-enum error_code node_reload(struct node *node, const struct config *config,
-                            struct error *ret_error);
+/* The senders take over the secrets, certificates and broker connections of these settings. All
+ * others are as at the start. */
+void node_reload(struct node *node, const struct config *config, senders_told told, void *context);
 
 /* The changes of timers, for the clients that watch. */
 struct feed *node_feed(struct node *node);

@@ -68,9 +68,9 @@ enum error_code node_check_target(const struct node *node, struct bytes tenant, 
     return senders_check(node->senders, tenant, text, target, ret_error);
 }
 
-enum error_code node_reload(struct node *node, const struct config *config, struct error *ret_error)
+void node_reload(struct node *node, const struct config *config, senders_told told, void *context)
 {
-    return senders_reload(node->senders, config, ret_error);
+    senders_reload(node->senders, config, told, context);
 }
 
 struct feed *node_feed(struct node *node)
@@ -82,10 +82,7 @@ bool node_broker_status(const struct node *node, size_t index, struct broker_sta
 {
     struct brokers *brokers = senders_find(node->senders, TARGET_REDIS);
 
-    if (index >= brokers_count(brokers))
-        return false;
-    brokers_status(brokers, index, ret_status);
-    return true;
+    return brokers_status(brokers, index, ret_status);
 }
 
 bool node_target_status(const struct node *node, const struct timer *timer,

@@ -51,6 +51,42 @@ class RedisTest(broker_scenario.Scenario):
         daemon.find_in_output("event=broker_unreachable broker=main kind=redis cause=.*WRONGPASS")
         self.assertNotIn("hush", daemon.output())
 
+    # proves: broker-reload
+    def test_other_connections_after_sighup(self):
+        """Goal: SIGHUP reads broker_connections_file again: new timers go to the broker that it names, under its password, and
+        a connection that it has no more is refused. A file that is wrong changes nothing."""
+        self.broker.start()
+        path = os.path.join(self.broker.folder, "connections")
+
+        def write(*lines):
+            with open(path, "w") as file:
+                file.write("".join(f"{line}\n" for line in lines))
+
+        def reload(event):
+            count = daemon.output().count(f"event={event} what=broker_connections")
+            daemon.process.send_signal(signal.SIGHUP)
+            broker_scenario.harness.wait_until(
+                lambda: daemon.output().count(f"event={event} what=broker_connections") == count + 1, 60, event)
+        with broker_servers.Redis() as other:
+            other.ask("CONFIG", "SET", "requirepass", "fresh")
+            write("# both", f"main=redis://127.0.0.1:{self.broker.port}", f"kept=redis://127.0.0.1:{self.broker.port}/1")
+            daemon = self.enterContext(broker_scenario.harness.Daemon(self.data, "--broker-connections-file", path))
+            self.wait_until_over(daemon, self.create(daemon, after=0, target=self.broker.target("before")), "fired")
+            write("main=fax://127.0.0.1/hush")
+            reload("reload_failed")
+            self.wait_until_over(daemon, self.create(daemon, after=0, target=self.broker.target("before")), "fired")
+            write(f"main=redis://:fresh@127.0.0.1:{other.port}", f"kept=redis://127.0.0.1:{self.broker.port}/1")
+            reload("reloaded")
+            self.wait_until_over(daemon, self.create(daemon, after=0, target=self.broker.target("after")), "fired")
+            self.assertEqual([self.broker.ask("XLEN", name) for name in ("before", "after")], [2, 0])
+            self.assertEqual(other.ask_all([("AUTH", "fresh"), ("XLEN", "after")])[1], 1)
+            write(f"kept=redis://127.0.0.1:{self.broker.port}/1")
+            reload("reloaded")
+            status, _, body = daemon.call("POST", "/v1/timers", {"after": 0, "target": self.broker.target("gone")})
+            self.assertEqual(status, 422, body)
+            for secret in ("fresh", "hush"):
+                self.assertNotIn(secret, daemon.output())
+
 
 if __name__ == "__main__":
     broker_scenario.main(RedisTest, broker_servers.Redis)
