@@ -121,6 +121,7 @@ type Timer struct {
 	OnSuccess   *Report           `json:"on_success,omitempty"`
 	Attempts    int               `json:"attempts"`
 	LastError   string            `json:"last_error,omitempty"`
+	NextAttempt *Instant          `json:"next_attempt,omitempty"`
 	Created     Instant           `json:"created"`
 }
 

@@ -9,20 +9,6 @@
  * those of a queue without room are written. */
 #define SPILL_WINDOWS 4
 
-bool position_first(struct engine *engine, struct timer *timer)
-{
-    if (engine->serials > TIMER_COUNTER_MAX)
-        return false;
-    timer->at = wall_max(timer->state == TIMER_PAUSED ? timer->at : timer->due, engine->now);
-    timer->id = (struct timer_id){timer->at, engine->options.partition,
-                                  TIMER_SERIAL(engine->epoch, engine->serials++)};
-    if (!timer->created.ms)
-        timer->created = engine->now;
-    assert(!timer_is_final(timer->state) && timer->state != TIMER_DELIVERING);
-    assert(timer->version > 0 && timer->at.ms >= engine->now.ms);
-    return true;
-}
-
 uint64_t position_pause_ms_max(const struct timer *timer)
 {
     const uint64_t postponed_ms = 2 * POSITION_POSTPONE_MS_MAX + 1, cap_ms = timer->retry.cap_ms;
@@ -31,6 +17,25 @@ uint64_t position_pause_ms_max(const struct timer *timer)
     if (timer_is_pulled(timer)) /* workers may ask for any pause */
         return POSITION_PAUSE_MS_MAX;
     return most_ms < POSITION_PAUSE_MS_MAX ? most_ms : POSITION_PAUSE_MS_MAX;
+}
+
+bool position_first(struct engine *engine, struct timer *timer)
+{
+    if (engine->serials > TIMER_COUNTER_MAX)
+        return false;
+    const struct wall latest = wall_add(engine->now, position_pause_ms_max(timer));
+    if (timer->state == TIMER_RETRYING) /* no failure puts an attempt off for longer */
+        timer->at = wall_max(timer->due, wall_min(timer->at, latest));
+    else if (timer->state != TIMER_PAUSED)
+        timer->at = timer->due;
+    timer->at = wall_max(timer->at, engine->now);
+    timer->id = (struct timer_id){timer->at, engine->options.partition,
+                                  TIMER_SERIAL(engine->epoch, engine->serials++)};
+    if (!timer->created.ms)
+        timer->created = engine->now;
+    assert(!timer_is_final(timer->state) && timer->state != TIMER_DELIVERING);
+    assert(timer->version > 0 && timer->at.ms >= engine->now.ms);
+    return true;
 }
 
 uint64_t position_spill_ms(const struct engine *engine)

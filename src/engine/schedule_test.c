@@ -528,7 +528,9 @@ static void test_a_timer_is_made_as_it_was(void **state)
         timer->version = 7;
         timer->attempts = i == 1 ? 3 : 0;
         timer->state = i == 0 ? TIMER_PAUSED : i == 1 ? TIMER_RETRYING : TIMER_SCHEDULED;
-        timer->at = i == 0 ? STORAGE_PAUSED_AT : (struct wall){0};
+        timer->at = i == 0   ? STORAGE_PAUSED_AT
+                    : i == 1 ? (struct wall){START.ms + 60000} /* its next attempt */
+                             : (struct wall){0};
         timer->paused = (struct wall){i == 0 ? START.ms - 6000 : 0};
         ids[i] = create_timer(&fixture, timer);
         fixture_close(&fixture);

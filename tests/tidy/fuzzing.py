@@ -13,6 +13,7 @@ SCHEMAS = {
     "src/api/timers/dead_json_fuzz.dict": ("Redrive",),
     "src/api/queues/queues_json_fuzz.dict": ("QueueLease", "QueueAck", "QueueNack", "QueueExtend"),
     "src/api/json/timer_json_fuzz.dict": ("TimerCreate", "TimerPatch"),
+    "src/api/json/timer_json_restore_fuzz.dict": ("Timer", "Run"),
 }
 
 

@@ -67,6 +67,7 @@ export interface Timer {
   on_success?: {target: string};
   attempts: number;
   last_error?: string;
+  next_attempt?: string;
   created: string;
 }
 

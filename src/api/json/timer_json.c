@@ -216,6 +216,8 @@ void timer_json_format(const struct timer *timer, struct buffer *out)
         timer_json_append_time(out, ",\"ended\":", timer->ended);
     if (timer->state == TIMER_PAUSED)
         timer_json_format_paused(timer, out);
+    if (timer->state == TIMER_RETRYING)
+        timer_json_append_time(out, ",\"next_attempt\":", timer->at);
     if (texts->last_error.size)
         append_string(out, ",\"last_error\":", texts->last_error);
     if (texts->runs.size) {

@@ -2,7 +2,7 @@
  * timer_json_restore.c - reads a timer as the API shows it, to make it again as it was: due what is
  * due, in the phase of its schedule, with its attempts, its pause, its version and its runs.
  *
- * The time of the next attempt is not shown, so a timer that is retried is tried at once.
+ * A timer that is retried, and does not say when, is tried at once.
  */
 #include "api/json/timer_json_parse.h"
 
@@ -20,7 +20,8 @@
     X(id)                     \
     X(due)                    \
     X(state)                  \
-    X(version) X(attempts) X(created) X(last_error) X(schedule) X(report_of) X(paused) X(runs)
+    X(version)                \
+    X(attempts) X(created) X(next_attempt) X(last_error) X(schedule) X(report_of) X(paused) X(runs)
 
 enum restore_field {
 #define X(name) RESTORE_##name,
@@ -33,6 +34,7 @@ struct restore_reading {
     struct timer_parse parse;
     unsigned seen; /* bits of enum restore_field */
     struct wall due, created, since, until;
+    struct wall next_attempt; /* {0}: at once */
     uint64_t version, attempts;
     enum timer_state state;
     char request[REQUEST_SIZE];
@@ -230,6 +232,8 @@ static enum error_code restore_take(struct restore_reading *reading, enum restor
         return strict_integer(parse, "#/attempts", 0, UINT8_MAX, &reading->attempts);
     case RESTORE_created:
         return timer_parse_wall(parse, "#/created", &reading->created);
+    case RESTORE_next_attempt:
+        return timer_parse_wall(parse, "#/next_attempt", &reading->next_attempt);
     case RESTORE_last_error:
         return restore_read_note(&reading->parse, "#/last_error", &reading->parse.texts.last_error);
     case RESTORE_schedule:
@@ -283,6 +287,8 @@ static enum error_code restore_check(struct restore_reading *reading)
         return timer_parse_invalid(parse, "#", "A `key` or an `id` is needed");
     if ((reading->state == TIMER_PAUSED) != !!SEEN(reading, paused))
         return timer_parse_invalid(parse, "#/paused", "It goes with the state `paused`");
+    if (SEEN(reading, next_attempt) && reading->state != TIMER_RETRYING)
+        return timer_parse_invalid(parse, "#/next_attempt", "It goes with the state `retrying`");
     switch (schedule_make(&parse->schedule, reading->created, &parse->limits->zones, &schedule,
                           &error)) {
     case ERROR_NONE:
@@ -310,6 +316,7 @@ static enum error_code restore_make(struct restore_reading *reading, struct time
     timer->version = (uint32_t)reading->version;
     timer->attempts = (uint32_t)reading->attempts;
     timer->state = was_tried ? TIMER_RETRYING : TIMER_SCHEDULED;
+    timer->at = reading->next_attempt;
     if (reading->state == TIMER_PAUSED) {
         timer->state = TIMER_PAUSED;
         timer->paused = reading->since;

@@ -55,6 +55,7 @@ static void test_shown(void **state)
     timer.texts.labels = BYTES("{\"team\":\"checkout\"}");
     timer.texts.last_error = BYTES("500 \xff\n");
     timer.state = TIMER_RETRYING;
+    timer.at = (struct wall){UINT64_C(1795219260123)};
     timer.attempts = 2;
     timer.version = UINT32_MAX;
     timer.retry = (struct retry_policy){100, 1, 90061001, 600000, 61000};
@@ -64,7 +65,7 @@ static void test_shown(void **state)
              "\"headers\":{\"X-A\":\"b: c\",\"Y\":\"\\\"\"},\"labels\":{\"team\":\"checkout\"},"
              "\"retry\":{\"max_attempts\":100,\"base\":\"1ms\",\"cap\":\"1d1h1m1s1ms\","
              "\"timeout\":\"10m\",\"give_up_after\":\"1m1s\"},\"attempts\":2,\"created\":\"2026-11-"
-             "20T00:00:00.000Z\","
+             "20T00:00:00.000Z\",\"next_attempt\":\"2026-11-21T00:01:00.123Z\","
              "\"last_error\":\"500 \xef\xbf\xbd\\n\"}",
              id);
     assert_shown(&timer, expected);
