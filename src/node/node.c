@@ -179,8 +179,10 @@ static enum error_code node_open_storage(struct node *node, struct error *ret_er
     };
     enum error_code code = rocksdb_storage_open(&options, &node->storage, ret_error);
 
-    if (!code)
+    if (!code) {
+        storage_tend(node->storage);
         storage_stats(node->storage, &node->storage_stats);
+    }
     return code;
 }
 

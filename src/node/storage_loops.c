@@ -346,6 +346,7 @@ static void look_at_room(struct node *node)
     struct storage_stats stats;
 
     atomic_store(&node->unlooked_bytes, 0);
+    storage_tend(node->storage);
     storage_stats(node->storage, &stats);
     if (stats.disk_floor_bytes < node->config->disk_reserve_bytes)
         stats.disk_floor_bytes = node->config->disk_reserve_bytes;

@@ -401,22 +401,29 @@ static void rocksdb_resume_merges(struct rocksdb_store *store)
     }
 }
 
-/* Makes the ballast again if the disk has room for it. The ballast counts as free space: it is held
- * back for the storage itself. */
-static void rocksdb_stats_disk(struct rocksdb_store *store, struct storage_stats *ret_stats)
+/* Makes the ballast again if the disk has room for it. */
+static void rocksdb_tend(struct storage *storage)
+{
+    struct rocksdb_store *store = store_of(storage);
+    uint64_t free_bytes;
+
+    if (store->is_reader || files_free_bytes(store->folder, &free_bytes, NULL) ||
+        pthread_mutex_trylock(&store->commit_lock) != 0)
+        return;
+    if (!(store->faults & STORE_FULL))
+        ballast_fill(&store->ballast, free_bytes);
+    if (free_bytes >= store->ballast.bytes)
+        rocksdb_resume_merges(store);
+    pthread_mutex_unlock(&store->commit_lock);
+}
+
+/* The ballast counts as free space: it is held back for the storage itself. */
+static void rocksdb_stats_disk(const struct rocksdb_store *store, struct storage_stats *ret_stats)
 {
     uint64_t free_bytes;
 
     if (files_free_bytes(store->folder, &free_bytes, NULL))
         free_bytes = 0; /* a disk that does not answer takes no more */
-    else if (!store->is_reader && pthread_mutex_trylock(&store->commit_lock) == 0) {
-        if (!(store->faults & STORE_FULL))
-            ballast_fill(&store->ballast, free_bytes);
-        if (free_bytes >= store->ballast.bytes)
-            rocksdb_resume_merges(store);
-        pthread_mutex_unlock(&store->commit_lock);
-        files_free_bytes(store->folder, &free_bytes, NULL);
-    }
     ret_stats->disk_free_bytes = free_bytes + ballast_held(&store->ballast);
     ret_stats->disk_floor_bytes = ballast_floor(&store->ballast);
 }
@@ -511,6 +518,7 @@ const struct storage_ops store_ops = {
     .load_meta = rocksdb_load_meta,
     .load_tenant_counts = rocksdb_load_tenant_counts,
     .stats = rocksdb_stats,
+    .tend = rocksdb_tend,
     .backup = store_backup,
     .prepare = store_prepare,
     .apply = store_apply,

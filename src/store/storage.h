@@ -224,6 +224,7 @@ struct storage_ops {
     enum error_code (*load_tenant_counts)(struct storage *, uint16_t partition,
                                           struct tenant_counts *, struct error *ret_error);
     void (*stats)(struct storage *, struct storage_stats *);
+    void (*tend)(struct storage *); /* NULL: nothing to do */
     enum error_code (*backup)(struct storage *, const char *folder, struct storage_backup *,
                               struct error *ret_error); /* NULL: it cannot */
     enum error_code (*prepare)(struct storage *, struct storage_batch *const *batches, size_t count,
@@ -295,6 +296,14 @@ static inline enum error_code storage_load_tenant_counts(struct storage *storage
 static inline void storage_stats(struct storage *storage, struct storage_stats *ret_stats)
 {
     storage->ops->stats(storage, ret_stats);
+}
+
+/* Does what a full disk has put off, once there is room: takes the space that the storage holds
+ * back for itself, and resumes work in the background. To be called about once a second. */
+static inline void storage_tend(struct storage *storage)
+{
+    if (storage->ops->tend)
+        storage->ops->tend(storage);
 }
 
 /* Makes a copy that holds every commit that has returned, whole and at one moment, while others go

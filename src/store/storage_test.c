@@ -3,6 +3,7 @@
 #include "store/rocksdb_store.h"
 #include "store/storage_testing.h"
 #include "sys/clock.h"
+#include "sys/files.h"
 
 enum { PARTITIONS = 3 };
 
@@ -617,6 +618,24 @@ static void test_stats(void **state)
                                     : stats.disk_free_bytes == UINT64_MAX);
 }
 
+/* The space that is held back is taken by storage_tend; a look at the figures takes none. */
+static void test_tend(void **state)
+{
+    struct storage_fixture *fixture = *state;
+    struct storage_stats stats;
+    char path[300];
+
+    if (!fixture->is_rocksdb) {
+        storage_tend(fixture->storage);
+        return;
+    }
+    snprintf(path, sizeof(path), "%s/" BALLAST_NAME, fixture->folder.path);
+    storage_stats(fixture->storage, &stats);
+    assert_int_equal(files_look_for(path), FILES_ABSENT);
+    storage_tend(fixture->storage);
+    assert_int_equal(files_look_for(path), FILES_THERE);
+}
+
 #define BOTH(test)                                                             \
     {#test " (memory)", test, storage_set_up, storage_tear_down, NULL},        \
     {                                                                          \
@@ -632,6 +651,7 @@ int main(void)
         BOTH(test_partitions),   BOTH(test_redriven),           BOTH(test_meta),
         BOTH(test_trim),         BOTH(test_trim_within_commit), BOTH(test_damage_scanned),
         BOTH(test_damage_found), BOTH(test_damage_of_state),    BOTH(test_stats),
+        BOTH(test_tend),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

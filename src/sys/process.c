@@ -216,8 +216,9 @@ enum error_code process_try(size_t threads, uint64_t bytes, struct error *ret_er
 static void process_on_abort(int signal)
 {
     static const char text[] =
-        "level=error event=start_failed cause=\"a library could not get a thread or memory: raise "
-        "the limits of this user (ulimit -u, -v, -d; TasksMax=, MemoryMax=)\"\n";
+        "level=error event=start_failed cause=\"the program was aborted before it listened; lines "
+        "above may say why\" hint=\"libraries abort when they get no thread or memory: see ulimit "
+        "-u, -v, -d, TasksMax=, MemoryMax=\"\n";
 
     (void)signal;
     _exit(write(STDERR_FILENO, text, sizeof(text) - 1) < 0 ? 2 : 1);

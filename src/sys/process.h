@@ -55,7 +55,7 @@ void process_settle_files(void);
 enum error_code process_try(size_t threads, uint64_t bytes, struct error *ret_error);
 
 /* Until process_let_abort, a library that aborts, because its C++ exception was not caught, ends
- * the process with exit code 1 and a line that names the cause. */
+ * the process with exit code 1 and a line that says so. */
 void process_catch_abort(void);
 void process_let_abort(void);
 

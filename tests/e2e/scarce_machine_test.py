@@ -68,7 +68,7 @@ class ScarceMachineTest(unittest.TestCase):
                     code, said = self.end(limit, value)
                     ends.append(code)
                     if code is not None:
-                        self.assert_said(code, said, f"needed.*{name} is {value}|could not get a thread or memory")
+                        self.assert_said(code, said, f"needed.*{name} is {value}|aborted before it listened; lines above may say why")
             self.assertEqual((ends[0], ends[-1]), (1, None))
 
     # proves: scarce-start
