@@ -20,7 +20,9 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
+import urllib.parse
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 import broker_scenario
@@ -33,6 +35,32 @@ PARTITIONS = 4
 READY_S = 120
 FAR = {"after": "1h", "target": "log:far", "payload": 1}
 KEYS = [f"order-{i}" for i in range(8 * PARTITIONS)]  # in all partitions, but for one of 10,000 runs of another hash
+
+
+def stay_connected(port, count, head, crowd, stop):
+    """Keeps so many connections open until `stop`: one that is closed is made again."""
+    while not stop.is_set():
+        while len(crowd) < count and not stop.is_set():
+            try:
+                connection = socket.create_connection(("127.0.0.1", port), 5)
+                connection.sendall(head)
+            except OSError:
+                break
+            connection.setblocking(False)
+            crowd.append(connection)
+        for connection in list(crowd):
+            try:
+                is_open = connection.recv(1) != b""
+            except BlockingIOError:
+                is_open = True
+            except OSError:
+                is_open = False
+            if not is_open:
+                connection.close()
+                crowd.remove(connection)
+        stop.wait(0.05)
+    for connection in crowd:
+        connection.close()
 
 
 class Node(harness.Daemon):
@@ -231,6 +259,52 @@ class PassTest(unittest.TestCase):
         thief.signal(signal.SIGTERM)
         harness.wait_until(lambda: owner.owned() == PARTITIONS / 2, READY_S, "the partitions are back")
         self.assertEqual(self.ask(owner, "GET", f"/v1/keys/{key}/timer")["state"], "scheduled")
+
+    # proves: cluster-strangers
+    def test_silent_connections_take_nothing_from_nodes(self):
+        """A crowd that connects, says nothing and comes again, and heads that announce more than there is memory for: each
+        create that goes to the other node is made, and both nodes are ready throughout."""
+        owner, other = self.pair()
+        for what, count, head in (("nobody", 0, b""), ("silent connections", 1000, b""),
+                                  ("heads of 256 MiB", 43, b"POST /v1/x HTTP/1.1\r\nHost: a\r\nContent-Length: 268435456\r\n\r\n")):
+            crowd, stop = [], threading.Event()
+            threads = [threading.Thread(target=stay_connected, args=(owner.peers, count, head, crowd, stop)) for _ in range(count > 0)]
+            for thread in threads:
+                thread.start()
+            harness.wait_until(lambda count=count, crowd=crowd: len(crowd) >= count // 2, 60, "a crowd")
+            took = [self.keyed_create(other, f"{what}-{i}") for i in range(300)]
+            ready = [node.is_ready() for node in (owner, other)]
+            stop.set()
+            for thread in threads:
+                thread.join()
+            print(f"{what}: 300 creates, p99 {harness.percentile(took, 0.99) * 1000:.1f} ms", flush=True)
+            self.assertEqual(ready, [True, True], what)
+        self.assertLess(owner.memory_bytes(), 256 << 20)
+
+    def keyed_create(self, node, key):
+        began = time.monotonic()
+        self.ask(node, "PUT", f"/v1/keys/{urllib.parse.quote(key)}/timer", FAR, 201)
+        return time.monotonic() - began
+
+    # proves: redrive-once
+    def test_a_redrive_ends(self):
+        """The letters of both nodes, for a receiver that wants none of them: they die again while the loop goes on."""
+        nodes, receiver = self.pair(), self.enterContext(harness.Receiver())
+        for i in range(60):
+            self.ask(nodes[i % 2], "PUT", f"/v1/keys/dead-{i}/timer", {"after": 0, "target": receiver.url("/gone")}, 201)
+
+        def dead():
+            return len(self.ask(nodes[0], "GET", "/v1/dead?limit=1000")["timers"])
+        harness.wait_until(lambda: dead() == 60, READY_S, "all are dead")
+        redriven, cursor, calls = 0, None, 0
+        while calls == 0 or cursor:
+            answer = self.ask(nodes[calls % 2], "POST", "/v1/dead/redrive",
+                              {"all": True, "limit": 10, **({"cursor": cursor} if cursor else {})})
+            redriven, cursor, calls = redriven + answer["redriven"], answer["next"], calls + 1
+            self.assertLess(calls, 60)
+        print(f"60 letters on two nodes: {redriven} redriven in {calls} calls", flush=True)
+        self.assertGreaterEqual(redriven, 60)
+        self.assertLessEqual(redriven, 120)  # what died within a second of the beginning may be taken twice
 
     def refused_key(self, node):
         """A key that this node must ask another one for, which refuses."""
