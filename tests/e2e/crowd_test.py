@@ -230,16 +230,20 @@ class CrowdTest(TokensCase):
     # proves: tenant-shares
     @unittest.skipUnless(os.geteuid() == 0, "mounts a file system")
     def test_disk(self):
-        """A disk of which one tenant takes all that it gets."""
-        disk, room = tempfile.mkdtemp(prefix="tickwheel-disk-"), size(128, 512)
+        """A disk of which one tenant takes all that it gets. The disk is nearly full of a file: a compaction of much data
+        takes as much again for a moment."""
+        disk, room = tempfile.mkdtemp(prefix="tickwheel-disk-"), size(256, 1024)
         self.addCleanup(os.rmdir, disk)
         subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={room}m", "none", disk], check=True)
         self.addCleanup(subprocess.run, ["umount", "--lazy", disk], check=True)
-        self.daemon = harness.Daemon(f"{disk}/data", "--disk-reserve-bytes", f"{room // 8}M",
+        self.daemon = harness.Daemon(f"{disk}/data", "--disk-reserve-bytes", f"{room // 4}M",
                                      "--tokens-file", self.path("tokens"))
         self.addCleanup(self.daemon.close)
         harness.wait_until(self.daemon.is_ready, 30, "ready")
         alone = self.p99(self.create)
+        stats = os.statvfs(disk)
+        with open(f"{disk}/filler", "wb") as file:
+            os.posix_fallocate(file.fileno(), 0, stats.f_bavail * stats.f_frsize - (room // 2 - 1 << 20))
         made, status = 0, 201
         while status == 201 and made < 20 * room:
             status = self.daemon.call("POST", "/v1/timers",
