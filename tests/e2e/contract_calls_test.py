@@ -31,7 +31,7 @@ class OneTimerTest(daemon_case.DaemonCase):
                 "labels": {"team": "checkout", "empty": ""}, "watch": ["order:42", "ü"],
                 "headers": {"X-Team": "a b", "authorization": "Bearer x"}, "every": "10s", "at": "2031-01-01T00:00:00Z",
                 "count": 7, "until": "2032-01-01T00:00:00Z", "late": {"drop_after": "5m", "missed": "each"},
-                "retry": {"max_attempts": 3, "base": "500ms", "cap": "2m", "timeout": "5s"}}
+                "retry": {"max_attempts": 3, "base": "500ms", "cap": "2m", "timeout": "5s", "give_up_after": "1d"}}
         timer = self.create(**sent)
         for name in ("target", "payload", "key", "labels", "watch", "headers", "retry"):
             self.assertEqual(timer[name], sent[name], name)
@@ -55,7 +55,7 @@ class OneTimerTest(daemon_case.DaemonCase):
     # proves: retry, timer-version, patch, patch-time, patch-fields, if-match
     def test_a_patch_changes_each_field(self):
         timer = self.create(payload=1, labels={"a": "1", "b": "2"}, headers={"X-A": "1", "X-B": "2"}, key="k",
-                            watch=["w"], retry={"max_attempts": 3, "base": "2s", "cap": "3s", "timeout": "4s"})
+                            watch=["w"], retry={"max_attempts": 3, "base": "2s", "cap": "3s", "timeout": "4s", "give_up_after": "5s"})
         other = self.receiver.url("/other")
         for number, (sent, shown) in enumerate([
                 ({"after": "2h"}, {}), ({"at": "2031-01-01T00:00:00Z"}, {"due": "2031-01-01T00:00:00.000Z"}),
@@ -64,7 +64,7 @@ class OneTimerTest(daemon_case.DaemonCase):
                 ({"target": other}, {"target": other}), ({"labels": {"c": "3", "a": None}}, {"labels": {"b": "2", "c": "3"}}),
                 ({"headers": {"X-B": "3", "X-A": None}}, {"headers": {"X-B": "3"}}), ({"watch": ["v"]}, {"watch": ["v"]}),
                 ({"retry": {"max_attempts": 9, "base": None}},
-                 {"retry": {"max_attempts": 9, "base": "1s", "cap": "3s", "timeout": "4s"}})], 1):
+                 {"retry": {"max_attempts": 9, "base": "1s", "cap": "3s", "timeout": "4s", "give_up_after": "5s"}})], 1):
             kind = ("application/json", "application/merge-patch+json")[number % 2]
             fields, answer = self.call(200, "PATCH", f"/v1/timers/{timer['id']}", json.dumps(sent),
                                        {"If-Match": f'"{number}"', "Content-Type": kind})
