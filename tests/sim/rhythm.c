@@ -74,7 +74,8 @@ struct wall rhythm_latest(const struct rhythm *rhythm, struct wall due, struct w
 {
     const uint64_t period = rhythm->period_ms, spread_ms = rhythm->spread_ms;
 
-    if (!rhythm_recurs(rhythm) || rhythm->is_each || now.ms < spread_ms + base_ms(rhythm))
+    if (!rhythm_recurs(rhythm) || rhythm->is_each || now.ms < spread_ms + base_ms(rhythm) ||
+        rhythm->until.ms < base_ms(rhythm)) /* created by a clock that was ahead */
         return due;
     uint64_t at = now.ms - spread_ms;
     at -= (at - base_ms(rhythm)) % period;
