@@ -544,7 +544,7 @@ static void test_two_sweeps_come_to_an_end(void **state)
 }
 
 /* Goal: a call by label of one tenant does not wait until those of another have gone through all
- * timers. Method: ten calls of one and then one of the other, over more timers than a page looks at. */
+ * timers. Method: ten calls of one and then one of the other, over several pages of timers. */
 /* proves: tenant-shares */
 static void test_tenants_sweep_in_turn(void **state)
 {

@@ -32,7 +32,10 @@ class OpenapiTest(unittest.TestCase):
         tool = python_tools.program("schemathesis", VERSION, "schemathesis")
         if not tool:
             self.skipTest("schemathesis cannot be installed: the package index is out of reach")
-        seed = os.environ.get("TEST_SEED") or str(random.randrange(2**32))
+        # The same calls for everyone: one that one seed in a hundred finds must not fail the change of somebody else.
+        # `make nightly` looks for new ones.
+        seed = os.environ.get("TEST_SEED", "1")
+        seed = str(random.randrange(2**32)) if seed == "new" else seed
         data = tempfile.mkdtemp(prefix="tickwheel-openapi-")
         self.addCleanup(shutil.rmtree, data)
         token, line = subprocess.run(

@@ -96,6 +96,9 @@ REQUESTS = {
     "getStrictOpenapi": ({}, None),
     "getIndex": ({}, None),
 }
+# The same calls with the key in the query.
+REQUESTS |= {name + "InQuery": request for name, request in REQUESTS.items()
+             if (name.endswith("TimerByKey") and not name.startswith(("explain", "listRuns"))) or name == "putTimer"}
 
 
 class TokensTest(TokensCase):
@@ -121,6 +124,8 @@ class TokensTest(TokensCase):
             headers = {**headers, **NDJSON}
         if path == "/v1/events" and self.daemon.call("HEAD", path, None, headers)[0] == 200:
             method = "HEAD"  # whose answer ends
+        if path.startswith("/v1/key/"):
+            path += "?key=k"
         if path == "/v1/schedule/preview":
             path += "?every=1m"
         return self.daemon.call(method, path, body, headers)
