@@ -182,8 +182,22 @@ static void log_sender_reload(void *context, const char *what, enum error_code c
         log_reload(service, what, code, error);
 }
 
-/* The secrets of webhooks, the authorities that they trust, and the connections to brokers. The
- * nodes of a cluster prove one secret to each other, so that changes with all of them. */
+/* The node takes messages that are proved by the secret before as well, until the next reload. */
+static void reload_cluster_secret(struct service *service, const struct config *fresh)
+{
+    const struct bytes secret = bytes_of(fresh->cluster_secret);
+    struct error error = {.text = "out of memory"};
+    enum error_code code = cluster_check(fresh, &error);
+
+    if (!code)
+        code = node_set_secret(service->node, secret);
+    if (!code)
+        code = passing_set_secret(&service->passing, secret);
+    log_reload(service, "cluster_secret_file", code, &error);
+}
+
+/* The secrets of webhooks, the authorities that they trust, the connections to brokers, and the
+ * secret of the cluster. */
 static void reload_senders(struct service *service)
 {
     const struct config *config = service->config;
@@ -196,12 +210,8 @@ static void reload_senders(struct service *service)
         log_reload(service, "secrets", code, &error);
     else
         node_reload(service->node, fresh, log_sender_reload, service);
-    if (!code && strcmp(fresh->cluster_secret, config->cluster_secret) != 0)
-        log_reload(service, "cluster_secret_file",
-                   error_set(&error, ERROR_INVALID,
-                             "it has changed: stop all nodes, call --cluster-change-secret, and "
-                             "start them"),
-                   &error);
+    if (!code && *config->cluster_listen && *config->cluster_secret_file)
+        reload_cluster_secret(service, fresh);
     if (fresh)
         explicit_bzero(fresh, sizeof(*fresh));
     free(fresh);

@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 enum {
@@ -23,6 +24,7 @@ enum control_append {
 
 struct cluster_control {
     struct control_options options;
+    struct founding former; /* of control_set_secret */
     struct control_events events;
     enum control_state state;
     struct error error;
@@ -89,11 +91,26 @@ static void control_refuse(struct cluster_control *control)
 /* A node that has read the log learns whether its secret is that of the cluster. */
 static void control_check_secret(struct cluster_control *control)
 {
-    if (control_has_ended(control) || founding_agrees(&control->founded, &control->options.secret))
+    const struct founding *former = &control->former;
+
+    if (control_has_ended(control) ||
+        founding_agrees(&control->founded, &control->options.secret) ||
+        (former->has_digest && founding_agrees(&control->founded, former)))
         return;
     control->state = CONTROL_REFUSED;
     error_set(&control->error, ERROR_INVALID,
               "cluster_secret: the cluster was founded with another secret");
+}
+
+void control_set_secret(struct cluster_control *control, const struct founding *secret)
+{
+    struct founding *own = &control->options.secret;
+    const bool is_same = own->has_digest && founding_agrees(own, secret);
+
+    assert(secret->has_digest);
+    control->former = is_same ? (struct founding){0} : *own;
+    *own = *secret;
+    control_check_secret(control);
 }
 
 static void control_break(struct cluster_control *control, const char *reason)

@@ -440,15 +440,27 @@ static void test_an_empty_rest(void **state)
     assert_int_equal(control_state(node->control), CONTROL_BROKEN);
 }
 
+static void council_found(struct council *council, const char *secret)
+{
+    struct founding changed = {.partition_count = COUNCIL_PARTITIONS};
+    char body[FOUNDING_SIZE_LARGEST];
+    struct buffer record;
+
+    assert_true(founding_set_secret(&changed, bytes_of(secret)));
+    const struct frame founding = {.kind = FRAME_NOTE,
+                                   .body = {body, founding_encode(&changed, body)}};
+    buffer_init(&record);
+    frame_encode(&founding, COUNCIL_CLUSTER, &record);
+    council_add(council, buffer_bytes(&record));
+    buffer_deinit(&record);
+}
+
 /* A node with another secret does not join, also when no other node runs; the digest is in the log
  * from the first planner on. Another founding changes it. */
 /* proves: cluster-secret */
 static void test_a_secret_of_its_own(void **state)
 {
     struct council *council = *state;
-    struct founding changed = {.partition_count = COUNCIL_PARTITIONS};
-    char body[FOUNDING_SIZE_LARGEST];
-    struct buffer record;
 
     council->secret = "a secret of the cluster";
     council_boot_three(council);
@@ -468,13 +480,7 @@ static void test_a_secret_of_its_own(void **state)
     struct council_node *node = council_boot(council, 0, 1, 0);
     council_pass(council, 10000);
     assert_int_equal(control_state(node->control), CONTROL_JOINED);
-    assert_true(founding_set_secret(&changed, BYTES("another secret")));
-    const struct frame founding = {.kind = FRAME_NOTE,
-                                   .body = {body, founding_encode(&changed, body)}};
-    buffer_init(&record);
-    frame_encode(&founding, COUNCIL_CLUSTER, &record);
-    council_add(council, buffer_bytes(&record));
-    buffer_deinit(&record);
+    council_found(council, "another secret");
     council_pass(council, 1000);
     assert_int_equal(control_state(node->control), CONTROL_REFUSED);
     council_kill(stranger);
@@ -482,6 +488,36 @@ static void test_a_secret_of_its_own(void **state)
     stranger = council_boot(council, 2, 9, 0);
     council_pass(council, 10000);
     assert_int_equal(control_state(stranger->control), CONTROL_JOINED);
+}
+
+/* The secret is changed while the nodes run: each takes the new one, the cluster is founded with
+ * it, and then the former one ends. */
+/* proves: cluster-secret */
+static void test_the_secret_changes(void **state)
+{
+    struct council *council = *state;
+    struct founding fresh = {0};
+
+    council->secret = "a secret of the cluster";
+    council_boot_three(council);
+    council_pass(council, 3000);
+    assert_true(founding_set_secret(&fresh, BYTES("another secret")));
+    for (size_t i = 0; i < 3; i++) {
+        control_set_secret(council->nodes[i].control, &fresh);
+        council_pass(council, 3000);
+        assert_int_equal(control_state(council->nodes[i].control), CONTROL_JOINED);
+    }
+    council_found(council, "another secret");
+    council_pass(council, 3000);
+    for (size_t i = 0; i < 3; i++)
+        control_set_secret(council->nodes[i].control, &fresh);
+    council_pass(council, 3000);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(control_state(council->nodes[i].control), CONTROL_JOINED);
+    council_found(council, "a secret of the cluster");
+    council_pass(council, 3000);
+    for (size_t i = 0; i < 3; i++)
+        assert_int_equal(control_state(council->nodes[i].control), CONTROL_REFUSED);
 }
 
 /* And then nothing moves any more, and no other plan is made. */
@@ -931,6 +967,7 @@ int main(void)
         TEST(test_a_log_that_is_lost_again),
         TEST(test_an_empty_rest),
         TEST(test_a_secret_of_its_own),
+        TEST(test_the_secret_changes),
         cmocka_unit_test(test_clock_offset),
     };
 

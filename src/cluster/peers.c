@@ -3,22 +3,86 @@
 
 #include "sys/clock.h"
 
+#include <assert.h>
 #include <curl/curl.h>
+#include <openssl/crypto.h>
 #include <openssl/evp.h>
 #include <openssl/hmac.h>
 #include <stdlib.h>
 
 #define PEERS_LOOK_MS 25 /* between two looks for the owner of a partition */
 
-bool peers_mac(const struct peers *peers, const char *way, const uint8_t *asked,
+/* ---- secrets ---- */
+
+unsigned peers_newest_key(struct peers *peers)
+{
+    pthread_mutex_lock(&peers->secrets_lock);
+    const unsigned newest = peers->newest;
+    pthread_mutex_unlock(&peers->secrets_lock);
+    return newest;
+}
+
+bool peers_has_former_key(struct peers *peers)
+{
+    pthread_mutex_lock(&peers->secrets_lock);
+    const bool has_former = peers->secrets[(peers->newest + 1) % 2].text != NULL;
+    pthread_mutex_unlock(&peers->secrets_lock);
+    return has_former;
+}
+
+static void peers_forget_secret(struct peers_secret *secret)
+{
+    if (secret->text)
+        explicit_bzero(secret->text, secret->size);
+    free(secret->text);
+    *secret = (struct peers_secret){0};
+}
+
+enum error_code peers_set_secret(struct peers *peers, struct bytes secret)
+{
+    assert(secret.size > 0);
+    char *copy = malloc(secret.size);
+    if (!copy)
+        return ERROR_NO_MEMORY;
+    memcpy(copy, secret.data, secret.size);
+    struct peers_secret spare = {copy, secret.size};
+    pthread_mutex_lock(&peers->secrets_lock);
+    const struct peers_secret *newest = &peers->secrets[peers->newest % 2];
+    struct peers_secret *former = &peers->secrets[(peers->newest + 1) % 2];
+    peers_forget_secret(former);
+    if (!newest->text || !bytes_equal((struct bytes){newest->text, newest->size}, secret)) {
+        *former = spare;
+        spare = (struct peers_secret){0};
+        peers->newest++;
+    }
+    pthread_mutex_unlock(&peers->secrets_lock);
+    peers_forget_secret(&spare);
+    return ERROR_NONE;
+}
+
+/* The key of the secret `key` for messages of one way. */
+static bool peers_key(struct peers *peers, unsigned key, const char *way,
+                      uint8_t ret_key[PEERS_MAC_SIZE])
+{
+    unsigned size = 0;
+
+    pthread_mutex_lock(&peers->secrets_lock);
+    const struct peers_secret *secret = &peers->secrets[key % 2];
+    const bool is_used = secret->text && (key == peers->newest || key + 1 == peers->newest);
+    const bool is_done = is_used && HMAC(EVP_sha256(), secret->text, (int)secret->size,
+                                         (const uint8_t *)way, strlen(way), ret_key, &size);
+    pthread_mutex_unlock(&peers->secrets_lock);
+    return is_done;
+}
+
+bool peers_mac(struct peers *peers, unsigned key, const char *way, const uint8_t *asked,
                struct bytes message, uint8_t ret_mac[PEERS_MAC_SIZE])
 {
     uint8_t digests[2 * PEERS_MAC_SIZE] = {0}, inner[PEERS_MAC_SIZE] = {0};
     unsigned size = 0;
 
     /* One key for each way; then one for this question. */
-    if (!HMAC(EVP_sha256(), peers->secret, (int)peers->secret_size, (const uint8_t *)way,
-              strlen(way), digests, &size))
+    if (!peers_key(peers, key, way, digests))
         return false;
     if (asked)
         memcpy(inner, asked, PEERS_MAC_SIZE);
@@ -29,7 +93,23 @@ bool peers_mac(const struct peers *peers, const char *way, const uint8_t *asked,
                 (const uint8_t *)message.data, message.size, ret_mac, &size) != NULL;
 }
 
-void peers_put_greeting(const struct peers *peers, const char *way, const uint8_t *asked,
+bool peers_is_proven(struct peers *peers, const uint8_t *proof, struct bytes message,
+                     unsigned *ret_key)
+{
+    const unsigned newest = peers_newest_key(peers);
+
+    for (unsigned age = 0; age < 2; age++) {
+        uint8_t mac[PEERS_MAC_SIZE];
+
+        *ret_key = newest - age;
+        if (peers_mac(peers, *ret_key, PEERS_ASKS, NULL, message, mac) &&
+            CRYPTO_memcmp(mac, proof, PEERS_MAC_SIZE) == 0)
+            return true;
+    }
+    return false;
+}
+
+void peers_put_greeting(struct peers *peers, unsigned key, const char *way, const uint8_t *asked,
                         struct buffer *out)
 {
     const struct wire_head head = {WIRE_GREETING, peers->cluster, peers->id, 0};
@@ -40,7 +120,7 @@ void peers_put_greeting(const struct peers *peers, const char *way, const uint8_
     if (buffer_failed(out))
         return;
     const struct bytes message = {out->data + PEERS_MAC_SIZE, out->size - PEERS_MAC_SIZE};
-    (void)peers_mac(peers, way, asked, message, (uint8_t *)out->data);
+    (void)peers_mac(peers, key, way, asked, message, (uint8_t *)out->data);
 }
 
 /* ---- ends ---- */
@@ -353,9 +433,9 @@ static void peers_free(struct peers *peers)
     pthread_cond_destroy(&peers->changed);
     pthread_cond_destroy(&peers->asked);
     pthread_mutex_destroy(&peers->lock);
-    if (peers->secret)
-        explicit_bzero(peers->secret, peers->secret_size);
-    free(peers->secret);
+    pthread_mutex_destroy(&peers->secrets_lock);
+    peers_forget_secret(&peers->secrets[0]);
+    peers_forget_secret(&peers->secrets[1]);
     free(peers->ca_file);
     free(peers);
     curl_global_cleanup();
@@ -377,19 +457,17 @@ static struct peers *peers_alloc(const struct peers_options *options)
     list_init(&peers->asks);
     pthread_cond_init(&peers->asked, NULL);
     pthread_mutex_init(&peers->lock, NULL);
+    pthread_mutex_init(&peers->secrets_lock, NULL);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&peers->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    peers->secret = malloc(options->secret.size);
     peers->ca_file = options->ca_file ? strdup(options->ca_file) : NULL;
-    if (!peers->secret || (options->ca_file && !peers->ca_file)) {
+    if (peers_set_secret(peers, options->secret) || (options->ca_file && !peers->ca_file)) {
         peers_free(peers);
         return NULL;
     }
-    memcpy(peers->secret, options->secret.data, options->secret.size);
-    peers->secret_size = options->secret.size;
     return peers;
 }
 

@@ -58,14 +58,9 @@ static void copy_serve(struct peers_lane *lane, struct peers_copy *copy)
     buffer_init(&in);
     buffer_append(&out, (char[PEERS_MAC_SIZE]){0}, PEERS_MAC_SIZE);
     copy_put_ask(&out, &head, &copy->at);
-    if (!buffer_failed(&out)) {
-        const struct bytes message = {out.data + PEERS_MAC_SIZE, out.size - PEERS_MAC_SIZE};
-
-        has_page =
-            peers_mac(peers, PEERS_ASKS, NULL, message, (uint8_t *)out.data) &&
-            peers_lane_exchange(lane, buffer_bytes(&out), until, &in, &answer) == PEERS_ANSWERED &&
-            copy_read_page(lane->node, copy, answer, &page);
-    }
+    if (!buffer_failed(&out))
+        has_page = peers_lane_exchange(lane, &out, until, &in, &answer) == PEERS_ANSWERED &&
+                   copy_read_page(lane->node, copy, answer, &page);
     copy->done(copy, has_page ? &page : NULL);
     buffer_deinit(&out);
     buffer_deinit(&in);
@@ -136,7 +131,7 @@ static void copy_give(struct peers *peers, struct peers_ask *ask)
     if (!buffer_failed(out)) {
         const struct bytes message = {out->data + PEERS_MAC_SIZE, out->size - PEERS_MAC_SIZE};
 
-        (void)peers_mac(peers, PEERS_ANSWERS, ask->asked, message, (uint8_t *)out->data);
+        (void)peers_mac(peers, ask->key, PEERS_ANSWERS, ask->asked, message, (uint8_t *)out->data);
     }
     http_request_answer(ask->http, &response);
 }

@@ -209,14 +209,14 @@ static bool lane_is_address(const char *address)
 }
 
 /* Whether the answer is one of the cluster's to this message. */
-static bool lane_is_proven(const struct peers *peers, const uint8_t *asked, struct bytes answer)
+static bool lane_is_proven(const struct peers_lane *lane, const uint8_t *asked, struct bytes answer)
 {
     uint8_t mac[PEERS_MAC_SIZE];
 
     if (answer.size < PEERS_MAC_SIZE)
         return false;
     const struct bytes message = {answer.data + PEERS_MAC_SIZE, answer.size - PEERS_MAC_SIZE};
-    return peers_mac(peers, PEERS_ANSWERS, asked, message, mac) &&
+    return peers_mac(lane->node->peers, lane->key, PEERS_ANSWERS, asked, message, mac) &&
            CRYPTO_memcmp(mac, answer.data, PEERS_MAC_SIZE) == 0;
 }
 
@@ -226,7 +226,6 @@ static enum peers_outcome lane_talk(struct peers_lane *lane, const char *address
                                     struct instant until, struct buffer *in,
                                     struct bytes *ret_answer)
 {
-    const struct peers *peers = lane->node->peers;
     char head[PEERS_ADDRESS_SIZE + 160];
     size_t body_at = 0;
     int status = 0;
@@ -245,7 +244,7 @@ static enum peers_outcome lane_talk(struct peers_lane *lane, const char *address
     const bool is_read = lane_read_answer(lane, in, until, &status, &body_at);
     const struct bytes answer = {in->data + body_at, in->size - body_at};
     if (is_read && (status == 200 || status == 421) &&
-        lane_is_proven(peers, (const uint8_t *)body.data, answer)) {
+        lane_is_proven(lane, (const uint8_t *)body.data, answer)) {
         lane->used = instant_now();
         *ret_answer = (struct bytes){answer.data + PEERS_MAC_SIZE, answer.size - PEERS_MAC_SIZE};
         return PEERS_ANSWERED;
@@ -261,7 +260,7 @@ static enum peers_outcome lane_talk(struct peers_lane *lane, const char *address
  * wait in the backlog of the other side for ever, and bytes sent on it would be in doubt. */
 static bool lane_greet(struct peers_lane *lane, const char *address, struct instant until)
 {
-    const struct peers *peers = lane->node->peers;
+    struct peers *peers = lane->node->peers;
     const struct instant soon = instant_add_ms(instant_now(), LANE_GREET_MS);
     struct wire_reader reader;
     struct buffer out, in;
@@ -270,7 +269,7 @@ static bool lane_greet(struct peers_lane *lane, const char *address, struct inst
 
     buffer_init(&out);
     buffer_init(&in);
-    peers_put_greeting(peers, PEERS_ASKS, NULL, &out);
+    peers_put_greeting(peers, lane->key, PEERS_ASKS, NULL, &out);
     if (!buffer_failed(&out) &&
         lane_talk(lane, address, buffer_bytes(&out), soon.ns < until.ns ? soon : until, &in,
                   &answer) == PEERS_ANSWERED)
@@ -284,11 +283,26 @@ static bool lane_greet(struct peers_lane *lane, const char *address, struct inst
     return is_known;
 }
 
-enum peers_outcome peers_lane_exchange(struct peers_lane *lane, struct bytes body,
+/* With the newest secret; or with the former one, which another node may still have. */
+static bool lane_begin(struct peers_lane *lane, const char *address, struct instant until)
+{
+    struct peers *peers = lane->node->peers;
+
+    lane->key = peers_newest_key(peers);
+    if (lane_connect(lane, address, until) && lane_greet(lane, address, until))
+        return true;
+    if (!peers_has_former_key(peers))
+        return false;
+    lane->key--;
+    return lane_connect(lane, address, until) && lane_greet(lane, address, until);
+}
+
+enum peers_outcome peers_lane_exchange(struct peers_lane *lane, struct buffer *out,
                                        struct instant until, struct buffer *in,
                                        struct bytes *ret_answer)
 {
     struct peers *peers = lane->node->peers;
+    const struct bytes message = {out->data + PEERS_MAC_SIZE, out->size - PEERS_MAC_SIZE};
     char address[PEERS_ADDRESS_SIZE];
 
     if (!peers->host.address(peers->host.context, lane->node->id, address) ||
@@ -296,11 +310,16 @@ enum peers_outcome peers_lane_exchange(struct peers_lane *lane, struct bytes bod
         return PEERS_UNSENT;
     if (!lane_is_usable(lane)) {
         peers_lane_close(lane);
-        if (!lane_connect(lane, address, until) || !lane_greet(lane, address, until))
+        if (!lane_begin(lane, address, until))
             return PEERS_UNSENT;
     }
+    if (!peers_mac(peers, lane->key, PEERS_ASKS, NULL, message, (uint8_t *)out->data)) {
+        peers_lane_close(lane); /* its secret has ended */
+        return PEERS_UNSENT;
+    }
     atomic_fetch_add(&peers->sent, 1);
-    const enum peers_outcome outcome = lane_talk(lane, address, body, until, in, ret_answer);
+    const enum peers_outcome outcome =
+        lane_talk(lane, address, buffer_bytes(out), until, in, ret_answer);
     atomic_fetch_add(&peers->answered, outcome == PEERS_ANSWERED);
     return outcome;
 }
@@ -361,7 +380,6 @@ static struct instant lane_encode(struct peers_lane *lane, struct list *requests
 
 static void lane_serve(struct peers_lane *lane, struct list *requests)
 {
-    const struct peers *peers = lane->node->peers;
     struct buffer out, in;
     struct bytes answers = {0};
 
@@ -369,12 +387,8 @@ static void lane_serve(struct peers_lane *lane, struct list *requests)
     buffer_init(&in);
     const struct instant until = lane_encode(lane, requests, &out);
     enum peers_outcome outcome = PEERS_UNSENT;
-    if (!list_is_empty(requests) && !buffer_failed(&out)) {
-        const struct bytes message = {out.data + PEERS_MAC_SIZE, out.size - PEERS_MAC_SIZE};
-
-        if (peers_mac(peers, PEERS_ASKS, NULL, message, (uint8_t *)out.data))
-            outcome = peers_lane_exchange(lane, buffer_bytes(&out), until, &in, &answers);
-    }
+    if (!list_is_empty(requests) && !buffer_failed(&out))
+        outcome = peers_lane_exchange(lane, &out, until, &in, &answers);
     peers_settle(lane->node, requests, outcome, answers);
     buffer_deinit(&out);
     buffer_deinit(&in);

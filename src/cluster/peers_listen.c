@@ -2,7 +2,6 @@
  * commands are. */
 #include "cluster/peers_private.h"
 
-#include <openssl/crypto.h>
 #include <stdlib.h>
 
 enum {
@@ -26,6 +25,7 @@ struct listen_message {
     struct peers *peers;
     struct buffer body;
     size_t counted; /* of it in peers->inbound */
+    unsigned key;   /* number of the secret that proves it, and its answer */
     struct listen_command *jobs;
     char *room; /* of the host, for each job */
     uint32_t count;
@@ -163,8 +163,8 @@ static void listen_answer(struct listen_message *message)
     const struct bytes answers = {out->data + PEERS_MAC_SIZE, out->size - PEERS_MAC_SIZE};
     /* The connection ends without the right proof: the asker cannot know the outcome. */
     if (!buffer_failed(out))
-        (void)peers_mac(peers, PEERS_ANSWERS, (const uint8_t *)message->body.data, answers,
-                        (uint8_t *)out->data);
+        (void)peers_mac(peers, message->key, PEERS_ANSWERS, (const uint8_t *)message->body.data,
+                        answers, (uint8_t *)out->data);
     http_request_answer(message->http, &response);
 }
 
@@ -235,6 +235,7 @@ static int listen_ask(struct listen_message *message, struct wire_reader *reader
 {
     message->ask.http = message->http;
     message->ask.asked = (const uint8_t *)message->body.data;
+    message->ask.key = message->key;
     if (!copy_take_ask(reader, &message->ask.at))
         return 400;
     return peers_take_ask(message->peers, &message->ask) ? 0 : 503;
@@ -246,7 +247,8 @@ static void listen_greet(struct listen_message *message)
     struct peers *peers = message->peers;
     struct http_response response = {.status = 200, .content_type = "application/octet-stream"};
 
-    peers_put_greeting(peers, PEERS_ANSWERS, (const uint8_t *)message->body.data, &response.body);
+    peers_put_greeting(peers, message->key, PEERS_ANSWERS, (const uint8_t *)message->body.data,
+                       &response.body);
     http_request_answer(message->http, &response);
 }
 
@@ -262,12 +264,10 @@ static void listen_end(struct http_request *request)
     const struct buffer *body = &message->body;
     const struct bytes bytes = {body->data + PEERS_MAC_SIZE, body->size - PEERS_MAC_SIZE};
     struct wire_reader reader;
-    uint8_t mac[PEERS_MAC_SIZE];
     int status = 0;
 
     atomic_fetch_add(&peers->received, 1);
-    if (!peers_mac(peers, PEERS_ASKS, NULL, bytes, mac) ||
-        CRYPTO_memcmp(mac, body->data, PEERS_MAC_SIZE) != 0)
+    if (!peers_is_proven(peers, (const uint8_t *)body->data, bytes, &message->key))
         status = 401;
     else if (wire_open(bytes, &reader, NULL) || !listen_is_kind(reader.head.kind))
         status = 400;

@@ -36,6 +36,13 @@ struct peers_lane {
     void *curl; /* the connection; NULL: none. The thread's own, as is the next */
     struct instant used;
     unsigned trust; /* peers' when it was connected */
+    unsigned key;   /* number of the secret that proves its messages; the thread's own */
+};
+
+/* A secret of the cluster. */
+struct peers_secret {
+    char *text; /* NULL: there is none */
+    size_t size;
 };
 
 /* Another node. Guarded by peers->lock, but `peers` and `id`. */
@@ -53,9 +60,10 @@ struct peers {
     struct peers_host host;
     uint64_t cluster, wait_ms;
     uint32_t id;
-    char *secret;
-    size_t secret_size;
-    char *ca_file; /* NULL: without TLS */
+    pthread_mutex_t secrets_lock;
+    struct peers_secret secrets[2]; /* number n lies at n % 2 */
+    unsigned newest;                /* its number; the one before is the former */
+    char *ca_file;                  /* NULL: without TLS */
     struct http_server *server;
     atomic_size_t inbound; /* bytes of messages of others */
 
@@ -82,15 +90,25 @@ struct peers_ask {
     struct list link;
     struct http_request *http;
     const uint8_t *asked; /* the proof of the question */
+    unsigned key;         /* by this secret */
     struct storage_export at;
 };
 
-/* The proof of `message`, which takes the secret to make. False: no memory. */
-bool peers_mac(const struct peers *peers, const char *way, const uint8_t *asked,
+/* The proof of `message`, which takes the secret of this number to make. False: that is not in use
+ * any more, or no memory. */
+bool peers_mac(struct peers *peers, unsigned key, const char *way, const uint8_t *asked,
                struct bytes message, uint8_t ret_mac[PEERS_MAC_SIZE]);
 
+/* Whether the message of another node has a proof: `ret_key` is the number of its secret. */
+bool peers_is_proven(struct peers *peers, const uint8_t *proof, struct bytes message,
+                     unsigned *ret_key);
+
+/* The number of the newest secret; and whether nodes may prove the one before, too. */
+unsigned peers_newest_key(struct peers *peers);
+bool peers_has_former_key(struct peers *peers);
+
 /* Appends a greeting, or the answer to the one whose proof is `asked`. */
-void peers_put_greeting(const struct peers *peers, const char *way, const uint8_t *asked,
+void peers_put_greeting(struct peers *peers, unsigned key, const char *way, const uint8_t *asked,
                         struct buffer *out);
 
 /* ---- peers.c ---- */
@@ -119,8 +137,9 @@ void peers_fail(struct peers *peers, struct peers_request *request, enum error_c
 
 void *peers_lane_run(void *lane);
 
-/* Sends a body, and reads the answer to it: `ret_answer` lies in the buffer. */
-enum peers_outcome peers_lane_exchange(struct peers_lane *lane, struct bytes body,
+/* Proves the message that lies in `out` behind room for the proof, sends it, and reads the answer
+ * to it: `ret_answer` lies in the buffer `in`. */
+enum peers_outcome peers_lane_exchange(struct peers_lane *lane, struct buffer *out,
                                        struct instant until, struct buffer *in,
                                        struct bytes *ret_answer);
 void peers_lane_close(struct peers_lane *lane);

@@ -2,293 +2,7 @@
  * wait_ms whatever other nodes do; what was not done is told apart from what may have been; and no
  * node acts for one that lacks the secret. Method: peers of one process, whose hosts answer by a
  * rule, over loopback; and sockets that hang, reset, or talk rubbish in place of a node. */
-#include "cluster/peers_private.h"
-#include "sys/clock.h"
-#include "timer/timer_testing.h"
-
-#include <arpa/inet.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
-#define CLUSTER     UINT64_C(77)
-#define SECRET      "a secret of the cluster"
-#define HOSTS       4
-#define PARTITIONS  16
-#define PATIENCE_MS 60000
-
-/* ---- hosts ---- */
-
-/* Everything that nodes know, shared. */
-struct peers_world {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    uint32_t owners[PARTITIONS]; /* as all but a stale node see them */
-    uint16_t ports[HOSTS + 1];
-    const char *behind; /* of each address; NULL: nothing */
-    uint32_t stale;     /* this node thinks that node 2 owns everything */
-    bool holds;         /* hosts keep jobs instead of answering */
-    struct peers_job *held[64];
-    size_t held_count, done_count;
-    size_t submitted[HOSTS + 1];
-    size_t taken_back;
-    size_t pages[HOSTS + 1]; /* that were given */
-};
-
-struct seat {
-    struct peers_world *world;
-    uint32_t id;
-    struct peers_host host;
-    struct peers *peers;
-};
-
-static bool seat_is_here(void *context, uint16_t partition, uint32_t *ret_node)
-{
-    const struct seat *seat = context;
-
-    pthread_mutex_lock(&seat->world->lock);
-    const uint32_t owner = seat->world->stale == seat->id && seat->id != 2
-                               ? 2
-                               : seat->world->owners[partition % PARTITIONS];
-    pthread_mutex_unlock(&seat->world->lock);
-    *ret_node = owner;
-    return owner == seat->id;
-}
-
-static bool seat_address(void *context, uint32_t node, char ret_address[PEERS_ADDRESS_SIZE])
-{
-    const struct seat *seat = context;
-
-    if (node > HOSTS || !seat->world->ports[node])
-        return false;
-    snprintf(ret_address, PEERS_ADDRESS_SIZE, "127.0.0.1:%u%s", seat->world->ports[node],
-             seat->world->behind ? seat->world->behind : "");
-    return true;
-}
-
-/* The answer of a host: a timer whose version is the node's id; ids that count. */
-static void seat_answer(struct peers_job *job, uint32_t node)
-{
-    struct command *command = &job->command;
-    struct timer *timer = NULL;
-
-    if (command->kind == COMMAND_CREATE) {
-        for (size_t i = 0; i < command->timer_count; i++) {
-            command->results[i].id.serial = command->timers[i]->due.ms;
-            timer_free(command->timers[i]);
-        }
-    } else {
-        timer = testing_timer(command->partition, command->id.serial, 1000);
-        timer->version = node;
-        command->timer = timer;
-    }
-    timer_free(command->patch);
-    job->done(job);
-    timer_free(timer);
-}
-
-static enum error_code seat_submit(void *context, struct peers_job *job)
-{
-    const struct seat *seat = context;
-    struct peers_world *world = seat->world;
-    bool is_held;
-
-    if (job->command.if_version == 99)
-        return ERROR_DISK_FULL;
-    pthread_mutex_lock(&world->lock);
-    world->submitted[seat->id]++;
-    is_held = world->holds && world->held_count < 64;
-    if (is_held)
-        world->held[world->held_count++] = job;
-    pthread_cond_broadcast(&world->changed);
-    pthread_mutex_unlock(&world->lock);
-    if (!is_held)
-        seat_answer(job, seat->id);
-    return ERROR_NONE;
-}
-
-static void seat_take_back(void *context, struct peers_request *request)
-{
-    const struct seat *seat = context;
-
-    pthread_mutex_lock(&seat->world->lock);
-    seat->world->taken_back++;
-    pthread_mutex_unlock(&seat->world->lock);
-    request->done(request);
-}
-
-/* Pages of partition 5 have their table in their rows; of others there are none. Those of partition
- * 6 are held until jobs are. */
-static bool seat_give(void *context, struct copy_page *page, struct buffer *rows)
-{
-    const struct seat *seat = context;
-    struct peers_world *world = seat->world;
-    uint8_t table;
-    const struct bytes key = storage_export_cursor(&page->at, &table);
-
-    pthread_mutex_lock(&world->lock);
-    world->pages[seat->id]++;
-    pthread_cond_broadcast(&world->changed);
-    while (page->at.partition == 6 && world->holds)
-        pthread_cond_wait(&world->changed, &world->lock);
-    pthread_mutex_unlock(&world->lock);
-    if (page->at.partition != 5)
-        return false;
-    buffer_append_bytes(rows, key);
-    page->at.place.next = 100 + seat->id;
-    page->row_count = table;
-    return storage_export_seek(&page->at, table + 1, (struct bytes){0});
-}
-
-static void seat_open_as(struct seat *seat, struct peers_world *world, uint32_t id,
-                         uint64_t wait_ms, uint64_t cluster, const char *secret)
-{
-    *seat = (struct seat){.world = world,
-                          .id = id,
-                          .host = {.job_room = 24,
-                                   .is_here = seat_is_here,
-                                   .address = seat_address,
-                                   .submit = seat_submit,
-                                   .take_back = seat_take_back,
-                                   .give = id == 4 ? NULL : seat_give}};
-    seat->host.context = seat;
-    const struct peers_options options = {.cluster = cluster,
-                                          .node = id,
-                                          .secret = bytes_of(secret),
-                                          .address = "127.0.0.1",
-                                          .wait_ms = wait_ms,
-                                          .host = &seat->host};
-    struct error error = {.text = ""};
-    if (peers_start(&options, &seat->peers, &error))
-        fail_msg("%s", error.text);
-    pthread_mutex_lock(&world->lock);
-    world->ports[id] = peers_port(seat->peers);
-    pthread_mutex_unlock(&world->lock);
-}
-
-static void seat_open(struct seat *seat, struct peers_world *world, uint32_t id, uint64_t wait_ms)
-{
-    seat_open_as(seat, world, id, wait_ms, CLUSTER, SECRET);
-}
-
-static void world_init(struct peers_world *world, uint32_t owner)
-{
-    *world = (struct peers_world){.holds = false};
-    pthread_mutex_init(&world->lock, NULL);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&world->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    for (size_t i = 0; i < PARTITIONS; i++)
-        world->owners[i] = owner;
-}
-
-static void world_deinit(struct peers_world *world)
-{
-    pthread_cond_destroy(&world->changed);
-    pthread_mutex_destroy(&world->lock);
-}
-
-/* Waits until `*count` is as large; the test fails after a minute. */
-static void world_await(struct peers_world *world, const size_t *count, size_t wanted)
-{
-    const struct timespec until = instant_timespec(instant_add_ms(instant_now(), PATIENCE_MS));
-
-    pthread_mutex_lock(&world->lock);
-    while (*count < wanted)
-        assert_int_equal(pthread_cond_timedwait(&world->changed, &world->lock, &until), 0);
-    pthread_mutex_unlock(&world->lock);
-}
-
-static void world_set_owner(struct peers_world *world, uint16_t partition, uint32_t owner)
-{
-    pthread_mutex_lock(&world->lock);
-    world->owners[partition] = owner;
-    pthread_mutex_unlock(&world->lock);
-}
-
-/* ---- requests ---- */
-
-struct passed {
-    struct peers_request request;
-    struct command command;
-    struct peers_world *world;
-    struct timer *timer;
-    struct command_created result;
-    enum error_code error;
-    uint32_t version; /* of the timer in the answer: the node that answered */
-    uint64_t serial;
-    bool is_done; /* guarded by the world's lock */
-    struct instant at;
-};
-
-static void passed_done(struct peers_request *request)
-{
-    struct passed *passed = list_item(request, struct passed, request);
-    const struct timer *timer = passed->command.timer;
-
-    passed->error = passed->command.error;
-    passed->version = timer ? timer->version : 0;
-    passed->serial = timer ? timer->id.serial : passed->result.id.serial;
-    passed->at = instant_now();
-    pthread_mutex_lock(&passed->world->lock);
-    passed->is_done = true;
-    passed->world->done_count++;
-    pthread_cond_broadcast(&passed->world->changed);
-    pthread_mutex_unlock(&passed->world->lock);
-}
-
-static void passed_init(struct passed *passed, struct peers_world *world, enum command_kind kind,
-                        uint16_t partition, uint64_t serial)
-{
-    *passed = (struct passed){.world = world, .request.done = passed_done};
-    passed->request.command = &passed->command;
-    passed->command =
-        (struct command){.kind = kind, .partition = partition, .id = {{5}, partition, serial}};
-    if (kind == COMMAND_CREATE) {
-        passed->timer = testing_timer(0, 0, 0);
-        passed->timer->due.ms = serial;
-        passed->command.timers = &passed->timer;
-        passed->command.results = &passed->result;
-        passed->command.timer_count = 1;
-    }
-}
-
-static void passed_post(struct passed *passed, struct peers *peers)
-{
-    struct list list;
-
-    list_init(&list);
-    list_push(&list, &passed->request.link_);
-    peers_post(peers, &list);
-    assert_true(list_is_empty(&list));
-}
-
-static void passed_await(struct passed *passed)
-{
-    struct peers_world *world = passed->world;
-    const struct timespec until = instant_timespec(instant_add_ms(instant_now(), PATIENCE_MS));
-
-    pthread_mutex_lock(&world->lock);
-    while (!passed->is_done)
-        assert_int_equal(pthread_cond_timedwait(&world->changed, &world->lock, &until), 0);
-    pthread_mutex_unlock(&world->lock);
-}
-
-static enum error_code passed_ask(struct passed *passed, struct peers *peers)
-{
-    passed_post(passed, peers);
-    passed_await(passed);
-    return passed->error;
-}
-
-static enum error_code ask_kind(struct seat *seat, enum command_kind kind)
-{
-    struct passed passed;
-
-    passed_init(&passed, seat->world, kind, 1, 9);
-    return passed_ask(&passed, seat->peers);
-}
+#include "cluster/peers_testing.h"
 
 /* ---- what goes well ---- */
 
@@ -489,8 +203,10 @@ static void stub_send_unproven(int fd)
 static bool stub_greet(int fd)
 {
     char secret[] = SECRET, room[PEERS_STRANGER_SIZE_MAX], *body = NULL;
-    const struct peers peers = {
-        .cluster = CLUSTER, .id = 3, .secret = secret, .secret_size = strlen(secret)};
+    struct peers peers = {.cluster = CLUSTER,
+                          .id = 3,
+                          .secrets_lock = PTHREAD_MUTEX_INITIALIZER,
+                          .secrets = {{secret, strlen(secret)}}};
     struct buffer greeting, out;
     ssize_t got = 0;
 
@@ -503,7 +219,7 @@ static bool stub_greet(int fd)
         const char *end = memmem(room, size + (size_t)got, "\r\n\r\n", 4);
         body = end ? room + (end + 4 - room) : NULL;
     }
-    peers_put_greeting(&peers, PEERS_ANSWERS, (const uint8_t *)body, &greeting);
+    peers_put_greeting(&peers, 0, PEERS_ANSWERS, (const uint8_t *)body, &greeting);
     buffer_printf(&out, "HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n", greeting.size);
     buffer_append_bytes(&out, buffer_bytes(&greeting));
     (void)send(fd, out.data, out.size, MSG_NOSIGNAL);
@@ -761,10 +477,10 @@ static void test_messages_of_no_node(void **state)
     assert_int_equal(listener_status(port, "/v1/timers", buffer_bytes(&body)), 404);
     assert_int_equal(listener_status(port, PEERS_PATH, BYTES("")), 413);
     assert_int_equal(listener_status(port, PEERS_PATH, buffer_bytes(&body)), 401); /* no proof */
-    assert_true(peers_mac(one.peers, PEERS_ANSWERS, NULL, message, (uint8_t *)body.data));
+    assert_true(peers_mac(one.peers, 1, PEERS_ANSWERS, NULL, message, (uint8_t *)body.data));
     assert_int_equal(listener_status(port, PEERS_PATH, buffer_bytes(&body)),
                      401); /* of an answer */
-    assert_true(peers_mac(one.peers, PEERS_ASKS, NULL, message, (uint8_t *)body.data));
+    assert_true(peers_mac(one.peers, 1, PEERS_ASKS, NULL, message, (uint8_t *)body.data));
     assert_int_equal(listener_status(port, PEERS_PATH, buffer_bytes(&body)), 200);
     assert_int_equal(world.submitted[1], 1);
     world_set_owner(&world, 0, 3);
@@ -772,7 +488,7 @@ static void test_messages_of_no_node(void **state)
     body.data[begin + 3]++; /* another version */
     body.size -= 4;
     wire_end(&body, begin);
-    assert_true(peers_mac(one.peers, PEERS_ASKS, NULL, message, (uint8_t *)body.data));
+    assert_true(peers_mac(one.peers, 1, PEERS_ASKS, NULL, message, (uint8_t *)body.data));
     assert_int_equal(listener_status(port, PEERS_PATH, buffer_bytes(&body)), 400);
     assert_int_equal(world.submitted[1], 1);
     buffer_deinit(&body);

@@ -243,8 +243,14 @@ static void node_control_handle(struct node_control *control, const struct log_e
 
 static void node_control_hear(struct node_control *control, struct instant now)
 {
-    const unsigned asks = atomic_load(&control->asks);
+    const unsigned asks = atomic_fetch_and(&control->asks, ~(unsigned)NODE_CONTROL_SECRET);
 
+    if (asks & NODE_CONTROL_SECRET) {
+        pthread_mutex_lock(&control->lock);
+        const struct founding secret = control->new_secret;
+        pthread_mutex_unlock(&control->lock);
+        control_set_secret(control->control, &secret);
+    }
     if (asks & NODE_CONTROL_LEAVE)
         control_leave(control->control, now);
     if ((asks & NODE_CONTROL_END) && control->end_until.ns == 0)
@@ -620,6 +626,22 @@ bool node_peer_address(struct node *node, uint32_t member, char ret_address[NODE
     }
     pthread_mutex_unlock(&control->lock);
     return is_found;
+}
+
+enum error_code node_set_secret(struct node *node, struct bytes secret)
+{
+    struct node_control *control = node->control;
+    struct founding digest = {0};
+
+    if (!control)
+        return ERROR_NONE;
+    if (!founding_set_secret(&digest, secret))
+        return ERROR_NO_MEMORY;
+    pthread_mutex_lock(&control->lock);
+    control->new_secret = digest;
+    pthread_mutex_unlock(&control->lock);
+    node_control_ask(control, NODE_CONTROL_SECRET);
+    return ERROR_NONE;
 }
 
 void node_tell_address(struct node *node, const char *address)

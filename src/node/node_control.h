@@ -24,8 +24,9 @@ struct zone_source node_zones_used(struct node *node);
 
 enum node_control_ask {
     NODE_CONTROL_LEAVE = 1,
-    NODE_CONTROL_END = 2,   /* when it has left, or after two leases */
-    NODE_CONTROL_COUNT = 4, /* the timers of all nodes, once: a partition has come or gone */
+    NODE_CONTROL_END = 2,    /* when it has left, or after two leases */
+    NODE_CONTROL_COUNT = 4,  /* the timers of all nodes, once: a partition has come or gone */
+    NODE_CONTROL_SECRET = 8, /* once: this node's secret may be another one */
 };
 
 /* A copy of a member, for other threads. */
@@ -77,6 +78,7 @@ struct node_control {
     struct list holds;    /* of struct node_hold: changes to be asked for */
     bool has_ended;       /* it takes no more of them */
     pthread_cond_t changed;
+    struct founding new_secret; /* of NODE_CONTROL_SECRET */
     struct error error;
     _Atomic enum log_trouble trouble;
     char trouble_text[200];               /* unless that is FINE */
