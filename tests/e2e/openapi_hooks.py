@@ -72,7 +72,8 @@ def holds_together(body):
     if isinstance(retry, dict):
         base, cap = milliseconds(retry.get("base"), 1000), milliseconds(retry.get("cap"), 3600000)
         timeout = milliseconds(retry.get("timeout"), 15000)
-        return 1 <= base <= cap <= CAP_MS_MAX and 1 <= timeout <= TIMEOUT_MS_MAX
+        give_up_after = milliseconds(retry.get("give_up_after"), 3 * DAY_MS)
+        return 1 <= base <= cap <= CAP_MS_MAX and 1 <= timeout <= TIMEOUT_MS_MAX and 1 <= give_up_after <= DAY_MS * 366
     return True
 
 
