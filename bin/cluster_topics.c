@@ -74,7 +74,7 @@ int cluster_topics_change_secret(const struct config *config)
         fprintf(stderr, "tickwheeld: %s\n", error.text);
         return CLUSTER_TOPICS_WRONG;
     }
-    printf("The cluster %s has this secret now: start all nodes with it.\n", options.name);
+    printf("The cluster %s has this secret now: nodes without it are refused.\n", options.name);
     return fflush(stdout) == 0 ? CLUSTER_TOPICS_RIGHT : CLUSTER_TOPICS_WRONG;
 }
 

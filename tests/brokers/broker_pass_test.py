@@ -260,6 +260,42 @@ class PassTest(unittest.TestCase):
         harness.wait_until(lambda: owner.owned() == PARTITIONS / 2, READY_S, "the partitions are back")
         self.assertEqual(self.ask(owner, "GET", f"/v1/keys/{key}/timer")["state"], "scheduled")
 
+    # proves: cluster-secret
+    def test_the_secret_changes_while_nodes_run(self):
+        """Each node takes the new secret, the cluster is founded with it, and the former one ends: whichever of both nodes
+        has which, each request through the other node is answered, and both keep their partitions."""
+        files = [os.path.join(self.folder(f"secret-{number}"), "secret") for number in (1, 2)]
+        for file in files:
+            self.write_secret(file, SECRET)
+        nodes = self.pair(*(("--cluster-secret-file", file) for file in files))
+        fresh = SECRET + "-of-next-year"
+        for node, file in zip(nodes, files):
+            self.write_secret(file, fresh)
+            self.reload(node, 1)
+            self.all_pass(nodes)
+        subprocess.run([harness.find("tickwheeld"), *self.cluster, "--cluster-change-secret"], check=True, timeout=120,
+                       env={**os.environ, "TICKWHEEL_CLUSTER_SECRET": fresh})
+        self.all_pass(nodes)
+        for node in nodes:
+            self.reload(node, 2)
+            self.all_pass(nodes)
+        self.assertEqual([node.owned() for node in nodes], [PARTITIONS / 2] * 2)
+        with self.assertRaises((RuntimeError, TimeoutError)):
+            Node(self, 3)  # it has the former secret
+
+    def write_secret(self, file, secret):
+        with open(file, "w", encoding="utf-8", opener=lambda path, flags: os.open(path, flags, 0o600)) as out:
+            out.write(secret + "\n")
+
+    def reload(self, node, times):
+        node.process.send_signal(signal.SIGHUP)
+        harness.wait_until(lambda: node.output().count("event=reloaded what=cluster_secret_file") == times, 30, "the secret is read")
+
+    def all_pass(self, nodes):
+        for node in nodes:
+            for key in KEYS:
+                self.assertIn(node.call("PUT", f"/v1/keys/{key}/timer", FAR)[0], (200, 201))
+
     # proves: cluster-strangers
     def test_silent_connections_take_nothing_from_nodes(self):
         """A crowd that connects, says nothing and comes again, and heads that announce more than there is memory for: each
