@@ -71,10 +71,16 @@ struct feed_event *feed_event_create_hold(enum feed_kind kind, struct wall at,
     return event;
 }
 
+struct bytes feed_event_reader(const struct feed_event *event)
+{
+    if (event->kind >= FEED_MAINTENANCE_BEGUN)
+        return BYTES("*");
+    return event->timer ? event->timer->texts.tenant : event->hold.tenant;
+}
+
 bool feed_event_is_of(const struct feed_event *event, struct bytes tenant)
 {
-    return event->kind >= FEED_MAINTENANCE_BEGUN ||
-           bytes_equal(event->timer ? event->timer->texts.tenant : event->hold.tenant, tenant);
+    return event->kind >= FEED_MAINTENANCE_BEGUN || bytes_equal(feed_event_reader(event), tenant);
 }
 
 void feed_event_destroy(struct feed_event *event)

@@ -9,6 +9,7 @@
 #define TICKWHEEL_ENGINE_FEED_EVENT_H
 
 #include "timer/target_pauses.h"
+#include "timer/tenant_latest.h"
 #include "timer/timer.h"
 
 /* X(name, text): the words of the API; first those of timers. */
@@ -52,6 +53,11 @@ struct feed_event {
      * are the event's. */
     struct target_pause hold;
     size_t reset_count; /* of a reset: breakers that had failures */
+    /* The feed's. */
+    uint64_t number_;
+    uint64_t lost_; /* 1 + the number of the event before it, of the same tenant, if it was dropped;
+                       otherwise 0 */
+    struct tenant_latest_place place_;
 };
 
 /* The caller's to destroy; NULL when out of memory. */
@@ -61,7 +67,10 @@ struct feed_event *feed_event_create_hold(enum feed_kind kind, struct wall at,
                                           const struct target_pause *hold, size_t reset_count);
 void feed_event_destroy(struct feed_event *event);
 
-/* Whether a tenant sees it; maintenance is seen by all. */
+/* Returns the tenant that sees the event; "*", which no tenant is named, if all see it. */
+struct bytes feed_event_reader(const struct feed_event *event);
+
+/* Whether a tenant sees it. */
 bool feed_event_is_of(const struct feed_event *event, struct bytes tenant);
 
 /* The memory that it takes. */

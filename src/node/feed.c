@@ -10,15 +10,37 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Events that one read looks at: the feed is locked meanwhile. */
+/* Slots that one read looks at: the feed is locked meanwhile. */
 enum { FEED_LOOKS = 1024 };
+
+/* After feed_pack each event has at most one gap before it, and one gap is last. So a third of the
+ * slots is free after it, and the cost of packing is O(1) for each event. */
+enum { FEED_SLOTS = 3 * FEED_EVENTS_MAX };
+
+/* Is added to the size of an event when the parts of tenants are compared: the part of
+ * FEED_EVENTS_MAX that one event takes, in bytes of FEED_BYTES_MAX. */
+enum { FEED_EVENT_WEIGHT = FEED_BYTES_MAX / FEED_EVENTS_MAX };
+
+enum feed_slot_state {
+    FEED_SLOT_EVENT,
+    FEED_SLOT_FREE, /* its event was dropped, and lost_ of the next event of that tenant says so */
+    FEED_SLOT_GAP,  /* its events are missing, of any tenant */
+};
+
+struct feed_slot {
+    uint64_t number;
+    struct feed_event *event; /* in the state FEED_SLOT_EVENT */
+    enum feed_slot_state state;
+};
 
 struct feed {
     pthread_mutex_t lock; /* guards all but is_watched */
     atomic_bool is_watched;
-    struct feed_event *events[FEED_EVENTS_MAX]; /* by number; NULL: lost */
-    uint64_t first, next;                       /* numbers that are there: first <= n < next */
-    size_t bytes;
+    struct feed_slot slots[FEED_SLOTS]; /* by number */
+    size_t slot_count;
+    uint64_t next;               /* number of the next event */
+    struct tenant_latest latest; /* events, by their readers */
+    size_t count, bytes;         /* of events */
     struct list listeners;
     size_t listener_count;
     struct instant left_at; /* when the last listener left */
@@ -35,6 +57,7 @@ struct feed *feed_create(void)
     if (!feed)
         return NULL;
     list_init(&feed->listeners);
+    tenant_latest_init(&feed->latest);
     pthread_mutex_init(&feed->lock, NULL);
     if (entropy_fill(key, sizeof(key)) == ERROR_NONE && entropy_u64(&feed->run) == ERROR_NONE)
         feed->cipher = siphash_create(key);
@@ -45,22 +68,28 @@ struct feed *feed_create(void)
     return NULL;
 }
 
-static void feed_drop_first(struct feed *feed)
+static void feed_free(struct feed *feed, struct feed_event *event)
 {
-    struct feed_event **event = &feed->events[feed->first++ % FEED_EVENTS_MAX];
+    tenant_latest_remove(&feed->latest, &event->place_);
+    feed->bytes -= feed_event_bytes(event);
+    feed->count--;
+    feed_event_destroy(event);
+}
 
-    if (*event)
-        feed->bytes -= feed_event_bytes(*event);
-    feed_event_destroy(*event);
-    *event = NULL;
+static void feed_clear(struct feed *feed)
+{
+    for (size_t i = 0; i < feed->slot_count; i++)
+        if (feed->slots[i].state == FEED_SLOT_EVENT)
+            feed_free(feed, feed->slots[i].event);
+    feed->slot_count = 0;
 }
 
 void feed_destroy(struct feed *feed)
 {
     if (!feed)
         return;
-    while (feed->first < feed->next)
-        feed_drop_first(feed);
+    feed_clear(feed);
+    tenant_latest_deinit(&feed->latest);
     siphash_destroy(feed->cipher);
     pthread_mutex_destroy(&feed->lock);
     free(feed);
@@ -121,14 +150,80 @@ static bool feed_number(struct feed *feed, struct bytes name, uint64_t *ret_numb
 
 /* ---- what happens ---- */
 
+/* Returns the index of the first slot of this number or a later one. */
+static size_t feed_find(const struct feed *feed, uint64_t number)
+{
+    size_t low = 0, high = feed->slot_count;
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+
+        if (feed->slots[middle].number < number)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+/* Takes out free slots, and of gaps without an event between them all but the last. */
+static void feed_pack(struct feed *feed)
+{
+    size_t count = 0;
+
+    for (size_t i = 0; i < feed->slot_count; i++) {
+        const struct feed_slot slot = feed->slots[i];
+
+        if (slot.state == FEED_SLOT_FREE)
+            continue;
+        if (slot.state == FEED_SLOT_GAP && count > 0 &&
+            feed->slots[count - 1].state == FEED_SLOT_GAP)
+            count--;
+        feed->slots[count++] = slot;
+    }
+    feed->slot_count = count;
+}
+
+static void feed_append(struct feed *feed, enum feed_slot_state state, struct feed_event *event)
+{
+    if (feed->slot_count == FEED_SLOTS)
+        feed_pack(feed);
+    feed->slots[feed->slot_count++] =
+        (struct feed_slot){.number = feed->next++, .event = event, .state = state};
+}
+
+/* Drops the event that goes first. The next event of that tenant notes it. If there is none, the
+ * slot becomes a gap for all tenants. */
+static void feed_drop(struct feed *feed)
+{
+    struct tenant_latest_place *place = tenant_latest_first(&feed->latest),
+                               *next_place = tenant_latest_next(place);
+    struct feed_event *event = list_item(place, struct feed_event, place_);
+    struct feed_event *next = next_place ? list_item(next_place, struct feed_event, place_) : NULL;
+    struct feed_slot *slot = &feed->slots[feed_find(feed, event->number_)];
+
+    if (next && bytes_equal(feed_event_reader(next), feed_event_reader(event))) {
+        next->lost_ = event->number_ + 1;
+        slot->state = FEED_SLOT_FREE;
+    } else {
+        slot->state = FEED_SLOT_GAP;
+    }
+    slot->event = NULL;
+    feed_free(feed, event);
+}
+
 static void feed_push(struct feed *feed, struct feed_event *event)
 {
-    if (feed->next - feed->first == FEED_EVENTS_MAX)
-        feed_drop_first(feed);
-    feed->events[feed->next++ % FEED_EVENTS_MAX] = event;
-    feed->bytes += event ? feed_event_bytes(event) : 0;
-    while (feed->bytes > FEED_BYTES_MAX)
-        feed_drop_first(feed);
+    const size_t bytes = feed_event_bytes(event);
+
+    event->number_ = feed->next;
+    feed_append(feed, FEED_SLOT_EVENT, event);
+    tenant_latest_add(&feed->latest, tenant_key(feed_event_reader(event)), &event->place_,
+                      bytes + FEED_EVENT_WEIGHT);
+    feed->bytes += bytes;
+    feed->count++;
+    while (feed->count > FEED_EVENTS_MAX || feed->bytes > FEED_BYTES_MAX)
+        feed_drop(feed);
 }
 
 /* No client has listened for FEED_LINGER_MS. */
@@ -146,11 +241,10 @@ void feed_post(struct feed *feed, struct list *events, uint64_t lost)
     for (struct list *link; (link = list_pop(events));)
         feed_push(feed, list_item(link, struct feed_event, link));
     if (lost)
-        feed_push(feed, NULL);
+        feed_append(feed, FEED_SLOT_GAP, NULL);
     if (feed_is_over(feed)) {
         atomic_store(&feed->is_watched, false);
-        while (feed->first < feed->next)
-            feed_drop_first(feed);
+        feed_clear(feed);
     }
     LIST_FOR_EACH (&feed->listeners, link) {
         struct feed_listener *listener = list_item(link, struct feed_listener, link_);
@@ -195,9 +289,10 @@ enum error_code feed_listen(struct feed *feed, struct feed_listener *listener, s
         const bool is_known = last.size && feed_number(feed, last, &number);
 
         if (!atomic_load(&feed->is_watched))
-            feed_push(feed, NULL); /* what happened before was not kept */
+            feed_append(feed, FEED_SLOT_GAP, NULL); /* what happened before was not kept */
         listener->has_lost_ = last.size && !is_known;
-        listener->next_ = is_known ? number + 1 : last.size ? feed->first : feed->next;
+        listener->next_ = is_known ? number + 1 : last.size ? 0 : feed->next;
+        listener->whole_ = listener->next_;
         list_push(&feed->listeners, &listener->link_);
         feed->listener_count++;
         atomic_store(&feed->is_watched, true);
@@ -215,18 +310,13 @@ void feed_leave(struct feed *feed, struct feed_listener *listener)
     pthread_mutex_unlock(&feed->lock);
 }
 
-/* Whether events are missing where the listener stands; it goes on behind them. */
-static bool feed_pass_lost(const struct feed *feed, struct feed_listener *listener)
+/* Returns FEED_LOST, once for everything that is missing here up to now. When the listener has seen
+ * its next event, whole_ is the number after that event, and a gap after it is reported anew. */
+static enum feed_result feed_tell_lost(const struct feed *feed, struct feed_listener *listener)
 {
-    bool has_lost = listener->has_lost_ || listener->next_ < feed->first;
-
     listener->has_lost_ = false;
-    if (listener->next_ < feed->first)
-        listener->next_ = feed->first;
-    for (; listener->next_ < feed->next && !feed->events[listener->next_ % FEED_EVENTS_MAX];
-         listener->next_++)
-        has_lost = true;
-    return has_lost;
+    listener->whole_ = feed->next;
+    return FEED_LOST;
 }
 
 static enum feed_result feed_read_some(struct feed *feed, struct feed_listener *listener,
@@ -234,18 +324,29 @@ static enum feed_result feed_read_some(struct feed *feed, struct feed_listener *
                                                     const char *name),
                                        void *context)
 {
-    for (int looks = 0; listener->next_ < feed->next; looks++, listener->next_++) {
-        const struct feed_event *event = feed->events[listener->next_ % FEED_EVENTS_MAX];
+    if (listener->has_lost_)
+        return feed_tell_lost(feed, listener);
+    const size_t first = feed_find(feed, listener->next_);
+    for (size_t i = first; i < feed->slot_count; i++) {
+        const struct feed_slot *slot = &feed->slots[i];
+        const struct feed_event *event = slot->event;
         char name[FEED_NAME_SIZE];
 
-        if (!event || looks == FEED_LOOKS)
+        listener->next_ = slot->number;
+        if (i - first == FEED_LOOKS)
             return FEED_MORE;
-        if (!feed_event_is_of(event, listener->tenant))
+        if (slot->state == FEED_SLOT_GAP && slot->number >= listener->whole_)
+            return feed_tell_lost(feed, listener);
+        if (!event || !feed_event_is_of(event, listener->tenant))
             continue;
-        feed_name(feed, listener->next_, name);
+        if (event->lost_ > listener->whole_)
+            return feed_tell_lost(feed, listener);
+        feed_name(feed, slot->number, name);
         if (!take(context, event, name))
             return FEED_MORE;
+        listener->whole_ = slot->number + 1;
     }
+    listener->next_ = feed->next;
     return FEED_ALL;
 }
 
@@ -255,10 +356,8 @@ enum feed_result feed_read(struct feed *feed, struct feed_listener *listener,
                            void *context)
 {
     pthread_mutex_lock(&feed->lock);
-    const enum feed_result result = feed->is_stopping ? FEED_ENDED
-                                    : feed_pass_lost(feed, listener)
-                                        ? FEED_LOST
-                                        : feed_read_some(feed, listener, take, context);
+    const enum feed_result result =
+        feed->is_stopping ? FEED_ENDED : feed_read_some(feed, listener, take, context);
     pthread_mutex_unlock(&feed->lock);
     return result;
 }
@@ -286,14 +385,22 @@ size_t feed_listeners(struct feed *feed)
 void feed_check(struct feed *feed)
 {
     pthread_mutex_lock(&feed->lock);
-    size_t bytes = 0, listeners = 0;
-    CHECK(feed->first <= feed->next && feed->next - feed->first <= FEED_EVENTS_MAX);
-    for (uint64_t i = feed->first; i < feed->next; i++) {
-        const struct feed_event *event = feed->events[i % FEED_EVENTS_MAX];
+    size_t count = 0, bytes = 0, listeners = 0;
+    CHECK(feed->slot_count <= FEED_SLOTS);
+    for (size_t i = 0; i < feed->slot_count; i++) {
+        const struct feed_slot *slot = &feed->slots[i];
 
-        bytes += event ? feed_event_bytes(event) : 0;
+        CHECK(slot->number < (i + 1 < feed->slot_count ? slot[1].number : feed->next));
+        CHECK((slot->state == FEED_SLOT_EVENT) == (slot->event != NULL));
+        if (!slot->event)
+            continue;
+        CHECK(slot->event->number_ == slot->number && slot->event->lost_ <= slot->number);
+        bytes += feed_event_bytes(slot->event);
+        count++;
     }
+    CHECK(count == feed->count && count <= FEED_EVENTS_MAX);
     CHECK(bytes == feed->bytes && bytes <= FEED_BYTES_MAX);
+    CHECK(feed->latest.amount == bytes + count * FEED_EVENT_WEIGHT);
     LIST_FOR_EACH (&feed->listeners, link) {
         CHECK(list_item(link, struct feed_listener, link_)->next_ <= feed->next);
         listeners++;

@@ -8,9 +8,12 @@
  *     while (feed_read(feed, &listener, take, context) == FEED_MORE) send what was taken
  *     feed_leave(feed, &listener);
  *
- * Events are numbered. The buffer has the latest of them, up to a number and to a size; a listener
- * that is behind the oldest of them has lost some, and is told so. Nothing is kept without a
- * listener, but for FEED_LINGER_MS after the last one has left: it may come back and go on.
+ * Events are numbered. The buffer has the latest of them, up to a number and to a size. Beyond
+ * these a tenant that has the most loses its oldest event (timer/tenant_latest.h); events that all
+ * tenants see count as those of one more tenant. A listener is told where an event that it would
+ * have seen is missing. If that tenant has no later event in the buffer, all listeners are told.
+ * Nothing is kept without a listener, but for FEED_LINGER_MS after the last one has left: it may
+ * come back and go on.
  *
  * Outside, an event is named by its number in a cipher, which tells a tenant nothing of how many
  * events others have.
@@ -44,7 +47,8 @@ struct feed_listener {
     struct bytes tenant;                          /* whose events it sees; borrowed */
     void (*wake)(struct feed_listener *listener); /* there is something to read */
     uint64_t next_;                               /* the number of the next event to look at */
-    bool has_lost_;                               /* some before it are missing */
+    uint64_t whole_; /* No gap at a lower number needs to be reported to it. */
+    bool has_lost_;  /* some before it are missing */
 };
 
 enum feed_result {

@@ -4,13 +4,10 @@
  * how many events others have. Method: the feed by hand, up to its limits and beyond.
  */
 #include "node/feed.h"
+#include "timer/timer_testing.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-#include <cmocka.h>
 
 /* What one listener has taken. */
 struct feed_seen {
@@ -66,7 +63,8 @@ static enum feed_result feed_take_all(struct feed *feed, struct feed_seen *seen)
     return result;
 }
 
-static void feed_add(struct feed *feed, const char *tenant, uint32_t version, size_t padding)
+static void feed_add_quickly(struct feed *feed, const char *tenant, uint32_t version,
+                             size_t padding)
 {
     char error[1 << 16];
     struct list events;
@@ -81,7 +79,13 @@ static void feed_add(struct feed *feed, const char *tenant, uint32_t version, si
     list_init(&events);
     list_push(&events, &event->link);
     feed_post(feed, &events, 0);
-    feed_check(feed);
+}
+
+static void feed_add(struct feed *feed, const char *tenant, uint32_t version, size_t padding)
+{
+    feed_add_quickly(feed, tenant, version, padding);
+    if (version % 16 == 0)
+        feed_check(feed);
 }
 
 /* proves: events, events-tenant */
@@ -231,6 +235,168 @@ static void the_buffer_has_a_size(void **state)
     feed_destroy(feed);
 }
 
+/* Reads up to a gap, which must be there, and then the rest. */
+static enum feed_result feed_take_behind_gap(struct feed *feed, struct feed_seen *seen)
+{
+    assert_int_equal(feed_take_all(feed, seen), FEED_LOST);
+    return feed_take_all(feed, seen);
+}
+
+/* A quiet tenant's events stay, in their order, beside those of a storm of several times the
+ * buffer, and it is told of no gap, neither while it listens nor when it comes back. The storming
+ * tenant is told. What all see stays, too. */
+/* proves: tenant-shares, events-lost, feed-events */
+static void a_storm_pushes_out_its_own(void **state)
+{
+    enum { QUIET = 100, STORM = 4 * FEED_EVENTS_MAX, EACH = STORM / QUIET };
+    struct feed *feed = feed_create();
+    struct feed_seen *quiet = feed_watch(feed, "quiet", ""), *first = feed_watch(feed, "quiet", "");
+    struct feed_seen *greedy = feed_watch(feed, "greedy", ""), *none = feed_watch(feed, "", "");
+    uint32_t stormed = 0;
+
+    (void)state;
+    feed_add(feed, "quiet", 0, 0);
+    first->room = 1;
+    assert_int_equal(feed_take_all(feed, first), FEED_ALL);
+    feed_tell_hold(feed, FEED_MAINTENANCE_BEGUN, &(struct target_pause){0}, 0);
+    for (uint32_t i = 1; i <= QUIET; i++) {
+        for (uint32_t j = 0; j < EACH; j++)
+            feed_add_quickly(feed, "greedy", stormed++, 0);
+        feed_add(feed, "quiet", i, 0);
+    }
+    feed_check(feed);
+    struct feed_seen *back = feed_watch(feed, "quiet", first->last);
+    assert_int_equal(feed_take_all(feed, quiet), FEED_ALL);
+    assert_int_equal(feed_take_all(feed, back), FEED_ALL);
+    assert_int_equal(feed_take_all(feed, none), FEED_ALL);
+    assert_int_equal(none->count, 1);
+    assert_int_equal(none->versions[0], FEED_MAINTENANCE_BEGUN);
+    assert_int_equal(quiet->count, QUIET + 2);
+    assert_int_equal(back->count, QUIET + 1);
+    assert_int_equal(quiet->versions[0], 0);
+    assert_int_equal(quiet->versions[1], FEED_MAINTENANCE_BEGUN);
+    for (uint32_t i = 1; i <= QUIET; i++) {
+        assert_int_equal(quiet->versions[i + 1], i);
+        assert_int_equal(back->versions[i], i);
+    }
+    assert_int_equal(feed_take_behind_gap(feed, greedy), FEED_ALL);
+    assert_int_equal(greedy->count, FEED_EVENTS_MAX - QUIET - 1); /* one of them is of all */
+    for (size_t i = 1; i < greedy->count; i++)
+        assert_int_equal(greedy->versions[i], stormed - (greedy->count - i));
+    /* It has read everything: what is dropped then is no gap for it. */
+    for (uint32_t i = 0; i < 10; i++)
+        feed_add(feed, "greedy", i, 0);
+    greedy->count = 0;
+    assert_int_equal(feed_take_all(feed, greedy), FEED_ALL);
+    assert_int_equal(greedy->count, 10);
+    feed_unwatch(feed, quiet);
+    feed_unwatch(feed, first);
+    feed_unwatch(feed, back);
+    feed_unwatch(feed, greedy);
+    feed_unwatch(feed, none);
+    feed_destroy(feed);
+}
+
+/* So it is with the size. */
+/* proves: tenant-shares, feed-bytes */
+static void a_storm_of_large_events_pushes_out_its_own(void **state)
+{
+    struct feed *feed = feed_create();
+    struct feed_seen *quiet = feed_watch(feed, "quiet", ""),
+                     *greedy = feed_watch(feed, "greedy", "");
+
+    (void)state;
+    for (uint32_t i = 0; i < 1000; i++) {
+        if (i % 100 == 0)
+            feed_add(feed, "quiet", i, 0);
+        feed_add(feed, "greedy", i, 60000);
+    }
+    assert_int_equal(feed_take_all(feed, quiet), FEED_ALL);
+    assert_int_equal(quiet->count, 10);
+    for (uint32_t i = 0; i < 10; i++)
+        assert_int_equal(quiet->versions[i], 100 * i);
+    assert_int_equal(feed_take_behind_gap(feed, greedy), FEED_ALL);
+    assert_in_range(greedy->count, FEED_BYTES_MAX / 70000, FEED_BYTES_MAX / 60000);
+    feed_unwatch(feed, quiet);
+    feed_unwatch(feed, greedy);
+    feed_destroy(feed);
+}
+
+/* With an event each, of more tenants than have room, the events of some are dropped, and those
+ * tenants are told, though they have no other event. */
+/* proves: events-lost */
+static void tenants_without_events_are_told(void **state)
+{
+    enum { TENANTS = FEED_BYTES_MAX / 60000 + 8 };
+    struct feed *feed = feed_create();
+    struct feed_seen *seen = feed_watch(feed, "t0", ""), *last = NULL;
+    char tenant[16];
+
+    (void)state;
+    for (uint32_t i = 0; i < TENANTS; i++) {
+        snprintf(tenant, sizeof(tenant), "t%u", i);
+        if (i == TENANTS - 1)
+            last = feed_watch(feed, tenant, "");
+        feed_add(feed, tenant, i, 60000);
+    }
+    assert_int_equal(feed_take_behind_gap(feed, seen), FEED_ALL);
+    assert_int_equal(seen->count, 0);
+    assert_int_equal(feed_take_all(feed, last), FEED_ALL); /* it came after the gaps */
+    assert_int_equal(last->count, 1);
+    feed_unwatch(feed, seen);
+    feed_unwatch(feed, last);
+    feed_destroy(feed);
+}
+
+/* Beside a twin too simple to be wrong: each reader sees the events of its tenant in order, and is
+ * told wherever one is missing, at no other place. */
+/* proves: events-lost, events-tenant */
+static void any_order_of_storms_and_readers(void **state)
+{
+    enum { TENANTS = 4, STEPS = 400, BURST = 2000 };
+    static const char *const tenants[TENANTS] = {"a", "b", "c", "d"};
+    struct feed *feed = feed_create();
+    struct feed_seen *seen[TENANTS];
+    uint32_t made[TENANTS] = {0}, next[TENANTS] = {0}; /* versions; the next that is not seen */
+    size_t told = 0;
+    struct random random = random_seeded(testing_seed());
+
+    (void)state;
+    for (size_t i = 0; i < TENANTS; i++)
+        seen[i] = feed_watch(feed, tenants[i], "");
+    for (size_t step = 0; step < STEPS; step++) {
+        const size_t i = random_below(&random, TENANTS);
+
+        if (random_below(&random, 8) > 0) {
+            const size_t count = random_below(&random, i ? BURST : 5);
+            for (size_t j = 0; j < count; j++)
+                feed_add_quickly(feed, tenants[i], made[i]++,
+                                 random_below(&random, 64) ? 0 : 40000);
+            continue;
+        }
+        feed_check(feed);
+        seen[i]->count = 0;
+        seen[i]->room = random_below(&random, 2000);
+        const bool has_lost = feed_take_all(feed, seen[i]) == FEED_LOST;
+        for (size_t j = 0; j < seen[i]->count; j++)
+            assert_int_equal(seen[i]->versions[j], next[i]++);
+        if (!has_lost)
+            continue;
+        told++;
+        assert_true(i > 0);
+        seen[i]->count = 0;
+        seen[i]->room = 1;
+        feed_take_all(feed, seen[i]);
+        assert_int_equal(seen[i]->count, 1);
+        assert_true(seen[i]->versions[0] > next[i]);
+        next[i] = seen[i]->versions[0] + 1;
+    }
+    assert_true(told > 0);
+    for (size_t i = 0; i < TENANTS; i++)
+        feed_unwatch(feed, seen[i]);
+    feed_destroy(feed);
+}
+
 /* proves: feed-listeners, feed-tenant-listeners */
 static void listeners_are_bounded(void **state)
 {
@@ -268,6 +434,10 @@ int main(void)
         cmocka_unit_test(one_goes_on_behind_the_event_it_names),
         cmocka_unit_test(one_that_is_slow_is_told),
         cmocka_unit_test(the_buffer_has_a_size),
+        cmocka_unit_test(a_storm_pushes_out_its_own),
+        cmocka_unit_test(a_storm_of_large_events_pushes_out_its_own),
+        cmocka_unit_test(tenants_without_events_are_told),
+        cmocka_unit_test(any_order_of_storms_and_readers),
         cmocka_unit_test(listeners_are_bounded),
     };
 

@@ -55,6 +55,17 @@ void tenant_latest_remove(struct tenant_latest *latest, struct tenant_latest_pla
  * has. NULL if there is none. */
 struct tenant_latest_place *tenant_latest_first(const struct tenant_latest *latest);
 
+/* Returns the next newer thing of the same owner, which is the same tenant unless memory was short.
+ * NULL if there is none. */
+static inline struct tenant_latest_place *
+tenant_latest_next(const struct tenant_latest_place *place)
+{
+    struct list *next = place->link_.next;
+
+    return next == &place->owner_->things ? NULL
+                                          : list_item(next, struct tenant_latest_place, link_);
+}
+
 static inline bool tenant_latest_has(const struct tenant_latest_place *place)
 {
     return place->owner_ != NULL;

@@ -39,12 +39,14 @@ static void test_the_quiet_lose_nothing(void **state)
         struct latest_thing *thing = first_thing(&latest);
 
         assert_ptr_equal(thing, &greedy[number++]);
+        assert_ptr_equal(tenant_latest_next(&thing->place), &greedy[number].place);
         tenant_latest_remove(&latest, &thing->place);
         assert_false(tenant_latest_has(&thing->place));
     }
     assert_int_equal(number, 53);
     for (size_t i = 0; i < 3; i++)
         assert_true(tenant_latest_has(&quiet[i].place));
+    assert_null(tenant_latest_next(&greedy[99].place));
     tenant_latest_deinit(&latest);
 }
 

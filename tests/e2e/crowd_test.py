@@ -296,6 +296,59 @@ class CrowdTest(TokensCase):
             self.in_background(size(1, 20), lambda connection, path=path: self.ask("greedy", "GET", path, connection=connection))
         self.compare("batches, lists, forecasts", f"{limit} of {limit}, {size(4, 80)} readers", alone, self.p99(batch))
 
+    def stream(self, tenant, last=""):
+        """An event stream behind the event of the id `last`."""
+        connection = self.daemon.connect()
+        self.addCleanup(connection.close)
+        connection.request("GET", "/v1/events", headers={**bearer(self.tokens[tenant]), **({"Last-Event-ID": last} if last else {})})
+        answer = connection.getresponse()
+        self.assertEqual(answer.status, 200)
+        self.addCleanup(answer.close)
+        return answer
+
+    def event(self, stream):
+        """(type, id, key of the timer) of the next event."""
+        fields = {}
+        while "data" not in fields:
+            line = stream.readline().decode()
+            self.assertTrue(line, "the stream has ended")
+            name, _, value = line.rstrip("\n").partition(": ")
+            fields[name] = value
+        return fields["event"], fields.get("id"), json.loads(fields["data"]).get("timer", {}).get("key")
+
+    # proves: tenant-shares, events-resume
+    def test_events(self):
+        """Several times the events that are kept, while the stream of the quiet tenant is away. It misses none; the stream
+        of the greedy tenant that comes back is told."""
+        count, storm = size(20, 100), size(50000, 200000)
+        self.begin()
+
+        def make(keys):
+            for key in keys:
+                self.ask("quiet", "POST", "/v1/timers", {"after": "1h", "target": "queue:jobs", "key": key}, 201)
+
+        def follow(_):
+            stream = self.stream("quiet", last)
+            for key in keys:
+                self.assertEqual(self.event(stream)[::2], ("created", key))
+            stream.close()
+        stream, greedy = self.stream("quiet"), self.stream("greedy")
+        make(["first"])
+        last = self.event(stream)[1]
+        stream.close()
+        self.batch("greedy", [{"after": "1h", "target": "queue:jobs"}])
+        greedy_last = self.event(greedy)[1]
+        greedy.close()
+        keys = [f"before-{i}" for i in range(count)]
+        make(keys)
+        alone = self.p99(follow, size(10, 40))
+        for _ in range(storm // 5000):
+            self.batch("greedy", [{"after": "10h", "target": "queue:jobs"}] * 5000)
+        make([f"after-{i}" for i in range(count)])
+        keys += [f"after-{i}" for i in range(count)]
+        self.compare("event streams", f"{storm} events of 16384", alone, self.p99(follow, size(10, 40)))
+        self.assertEqual(self.event(self.stream("greedy", greedy_last))[0], "lost")
+
 
 if __name__ == "__main__":
     unittest.main()
