@@ -209,11 +209,15 @@ static size_t stored_count(const struct world *world)
     return count;
 }
 
-/* Dead letters go by the time at which they died, other rows by their position. */
+/* Dead letters go in the order in which they died, so none goes before a letter that died by a
+ * clock that was ahead: their position has the latest of these times, to 16 ms. Other rows go by
+ * their position. */
 static struct wall trimmed_after(const struct world *world, const struct sim_row *row)
 {
-    return row->state == TIMER_DEAD ? wall_add(row->ended, world->plan.engine.dead_retain_ms)
-                                    : row->at;
+    if (row->state != TIMER_DEAD)
+        return row->at;
+    const struct wall placed = {(row->at.ms - STORAGE_DEAD_FROM.ms + 1) << 4};
+    return wall_add(wall_max(row->ended, placed), world->plan.engine.dead_retain_ms);
 }
 
 /* The last time at which any row may go. */
