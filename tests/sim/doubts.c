@@ -39,6 +39,9 @@ static void put_back(struct world *world, struct twin *twin, const struct twin *
     twin->is_spilled = before->is_spilled;
     twin->is_damaged = before->is_damaged;
     twin->is_in_doubt = before->is_in_doubt;
+    /* The engine writes the outcome again: a crash may find that batch on the disk, and not this. */
+    twin->has_outcome = before->has_outcome;
+    twin->outcome = before->outcome;
     if (twin->received < before->received)
         twin->received = before->received;
     world_note(world, "was never written", twin->partition, twin->number, twin->row.version, 0);
