@@ -39,7 +39,7 @@ static void put_back(struct world *world, struct twin *twin, const struct twin *
     twin->is_spilled = before->is_spilled;
     twin->is_damaged = before->is_damaged;
     twin->is_in_doubt = before->is_in_doubt;
-    /* The engine writes the outcome again: a crash may find that batch on the disk, and not this. */
+    /* The engine writes the outcome again: a crash may find that batch on disk, and not this. */
     twin->has_outcome = before->has_outcome;
     twin->outcome = before->outcome;
     if (twin->received < before->received)
