@@ -184,7 +184,7 @@ class TargetsTest(unittest.TestCase):
         next_of = lambda answer: seconds_of(answer["next"]) - seconds_of(answer["now"])
         soon, due = self.explain(self.create(after="20s", target=origin + "/")), self.create(after=0, target=origin + "/")
         self.assertGreater(next_of(soon), 3000)
-        self.assertRegex(soon["explanation"], r"It is due in (1\d|20)\b.*The breaker of its target is open after 3 failures in a row")
+        self.assertRegex(soon["explanation"], r"It is due in (1\d|20)s.*The breaker of its target is open after 3 failures in a row")
         harness.wait_until(lambda: next_of(self.explain(due)) > 3000, 10, "it to be put off")
         name = "http%3A%2F%2F127.0.0.1%3A" + str(alive.port)
         self.assertEqual(daemon.call("POST", f"/v1/targets/{name}/pause", {"until": "2030-01-01T00:00:00Z"})[0], 200)
