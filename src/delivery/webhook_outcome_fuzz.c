@@ -97,8 +97,8 @@ static void webhook_outcome_fuzz_check(const struct delivery_outcome *outcome,
     }
     if (outcome->result == DELIVERY_ENDED)
         REQUIRE(!strcmp(outcome->error, "HTTP 410"));
-    if (outcome->retry_after_ms)
-        REQUIRE(!strcmp(outcome->error, "HTTP 429") || !strcmp(outcome->error, "HTTP 503"));
+    if (outcome->retry_after_ms) /* of any status that is a failure */
+        REQUIRE(outcome->result == DELIVERY_FAILED && !strncmp(outcome->error, "HTTP ", 5));
 }
 
 /* The number in digits, as far as 64 bits go; 0 when it is none. */

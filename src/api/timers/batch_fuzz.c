@@ -58,6 +58,9 @@ static void expect_line(struct expected *expected, struct bytes line)
     if (line.size <= config->body_bytes_max) {
         size_t blank = 0;
 
+        if (expected->number == 1 && line.size >= 3 && memcmp(line.data, "\xef\xbb\xbf", 3) == 0)
+            line = (struct bytes){line.data + 3, line.size - 3}; /* a byte order mark */
+
         while (blank < line.size && line.data[blank] && strchr(" \t\r", line.data[blank]))
             blank++;
         if (blank == line.size)
