@@ -73,7 +73,7 @@ test-bounds: ## limits of memory at full size: ten million timers, bursts, 10,00
 	@for each in tests/bounds/*_test.py; do \
 		TEST_SIZE=full TEST_BUILD=build/release python3 $$each || exit 1; done
 
-test-crowd: ## one tenant fills each pot that tenants share, at full size, beside a quiet one; ten minutes
+test-crowd: ## one tenant fills each pot that tenants share, at full size, beside a quiet one; a minute
 	@scripts/install-deps test
 	@cmake --preset release --log-level=WARNING -DTICKWHEEL_TESTS=ON >/dev/null
 	@cmake --build build/release -j $(JOBS) --target tickwheeld receiver
