@@ -248,7 +248,7 @@ void passing_set_identity(struct passing *passing, struct tls_identity *identity
     peers_set_identity(passing->peers_, identity);
 }
 
-enum error_code passing_set_secret(struct passing *passing, struct bytes secret)
+enum error_code passing_set_secret(struct passing *passing, struct bytes secret, bool is_founded)
 {
-    return peers_set_secret(passing->peers_, secret);
+    return peers_set_secret(passing->peers_, secret, is_founded);
 }

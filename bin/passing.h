@@ -50,7 +50,7 @@ uint16_t passing_port(const struct passing *passing);
 void passing_set_identity(struct passing *passing, struct tls_identity *identity);
 
 /* peers_set_secret. */
-enum error_code passing_set_secret(struct passing *passing, struct bytes secret);
+enum error_code passing_set_secret(struct passing *passing, struct bytes secret, bool is_founded);
 
 /* Every request that was passed on is answered when it returns. Fine if it is not open. */
 void passing_close(struct passing *passing);

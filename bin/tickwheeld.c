@@ -182,17 +182,19 @@ static void log_sender_reload(void *context, const char *what, enum error_code c
         log_reload(service, what, code, error);
 }
 
-/* The node takes messages that are proved by the secret before as well, until the next reload. */
+/* The secret with which the cluster is founded stays good, so that one node after the other can
+ * change. A reload after another founding ends it. */
 static void reload_cluster_secret(struct service *service, const struct config *fresh)
 {
     const struct bytes secret = bytes_of(fresh->cluster_secret);
     struct error error = {.text = "out of memory"};
     enum error_code code = cluster_check(fresh, &error);
+    bool is_founded = false;
 
     if (!code)
-        code = node_set_secret(service->node, secret);
+        code = node_set_secret(service->node, secret, &is_founded);
     if (!code)
-        code = passing_set_secret(&service->passing, secret);
+        code = passing_set_secret(&service->passing, secret, is_founded);
     log_reload(service, "cluster_secret_file", code, &error);
 }
 

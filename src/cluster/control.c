@@ -93,8 +93,7 @@ static void control_check_secret(struct cluster_control *control)
 {
     const struct founding *former = &control->former;
 
-    if (control_has_ended(control) ||
-        founding_agrees(&control->founded, &control->options.secret) ||
+    if (control_has_ended(control) || control_is_founded_so(control) ||
         (former->has_digest && founding_agrees(&control->founded, former)))
         return;
     control->state = CONTROL_REFUSED;
@@ -105,12 +104,17 @@ static void control_check_secret(struct cluster_control *control)
 void control_set_secret(struct cluster_control *control, const struct founding *secret)
 {
     struct founding *own = &control->options.secret;
-    const bool is_same = own->has_digest && founding_agrees(own, secret);
 
     assert(secret->has_digest);
-    control->former = is_same ? (struct founding){0} : *own;
+    if (control_is_founded_so(control))
+        control->former = *own;
     *own = *secret;
     control_check_secret(control);
+}
+
+bool control_is_founded_so(const struct cluster_control *control)
+{
+    return founding_agrees(&control->founded, &control->options.secret);
 }
 
 static void control_break(struct cluster_control *control, const char *reason)

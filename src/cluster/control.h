@@ -115,9 +115,13 @@ void control_failed(struct cluster_control *control, uint64_t ticket, struct ins
 /* The node stops: its partitions are to go to others. */
 void control_leave(struct cluster_control *control, struct instant now);
 
-/* This node's secret is another one from now on. The cluster may be founded with the former secret
- * as well, until this is called again; with the digest of the secret in use the former ends. */
+/* This node's secret is this one from now on, which may be the same. The secret with which the
+ * cluster is founded now, the former, is accepted too, until this is called after another
+ * founding. */
 void control_set_secret(struct cluster_control *control, const struct founding *secret);
+
+/* Whether the cluster is founded with the present secret of this node. */
+bool control_is_founded_so(const struct cluster_control *control);
 
 /* Appends a change of the holds, whose result is `held` or `unheld`, later. False: another one is
  * under way, or this node is no member, or there is no memory. */

@@ -490,19 +490,22 @@ static void test_a_secret_of_its_own(void **state)
     assert_int_equal(control_state(stranger->control), CONTROL_JOINED);
 }
 
-/* The secret is changed while the nodes run: each takes the new one, the cluster is founded with
- * it, and then the former one ends. */
+/* The secret is changed while the nodes run: each takes a wrong one, and then the new one twice.
+ * The cluster is founded with that, and then the former one ends. */
 /* proves: cluster-secret */
 static void test_the_secret_changes(void **state)
 {
     struct council *council = *state;
-    struct founding fresh = {0};
+    struct founding fresh = {0}, wrong = {0};
 
     council->secret = "a secret of the cluster";
     council_boot_three(council);
     council_pass(council, 3000);
     assert_true(founding_set_secret(&fresh, BYTES("another secret")));
+    assert_true(founding_set_secret(&wrong, BYTES("a secret of nobody")));
     for (size_t i = 0; i < 3; i++) {
+        control_set_secret(council->nodes[i].control, &wrong);
+        control_set_secret(council->nodes[i].control, &fresh);
         control_set_secret(council->nodes[i].control, &fresh);
         council_pass(council, 3000);
         assert_int_equal(control_state(council->nodes[i].control), CONTROL_JOINED);

@@ -38,25 +38,24 @@ static void peers_forget_secret(struct peers_secret *secret)
     *secret = (struct peers_secret){0};
 }
 
-enum error_code peers_set_secret(struct peers *peers, struct bytes secret)
+enum error_code peers_set_secret(struct peers *peers, struct bytes secret, bool is_founded)
 {
     assert(secret.size > 0);
     char *copy = malloc(secret.size);
     if (!copy)
         return ERROR_NO_MEMORY;
     memcpy(copy, secret.data, secret.size);
-    struct peers_secret spare = {copy, secret.size};
     pthread_mutex_lock(&peers->secrets_lock);
     const struct peers_secret *newest = &peers->secrets[peers->newest % 2];
-    struct peers_secret *former = &peers->secrets[(peers->newest + 1) % 2];
-    peers_forget_secret(former);
-    if (!newest->text || !bytes_equal((struct bytes){newest->text, newest->size}, secret)) {
-        *former = spare;
-        spare = (struct peers_secret){0};
-        peers->newest++;
-    }
+    const bool is_same =
+        newest->text && bytes_equal((struct bytes){newest->text, newest->size}, secret);
+    if (is_founded)
+        peers_forget_secret(&peers->secrets[(peers->newest + 1) % 2]);
+    if (is_founded && !is_same)
+        peers->newest++; /* the one before becomes the former */
+    peers_forget_secret(&peers->secrets[peers->newest % 2]);
+    peers->secrets[peers->newest % 2] = (struct peers_secret){copy, secret.size};
     pthread_mutex_unlock(&peers->secrets_lock);
-    peers_forget_secret(&spare);
     return ERROR_NONE;
 }
 
@@ -464,7 +463,7 @@ static struct peers *peers_alloc(const struct peers_options *options)
     pthread_cond_init(&peers->changed, &monotonic);
     pthread_condattr_destroy(&monotonic);
     peers->ca_file = options->ca_file ? strdup(options->ca_file) : NULL;
-    if (peers_set_secret(peers, options->secret) || (options->ca_file && !peers->ca_file)) {
+    if (peers_set_secret(peers, options->secret, true) || (options->ca_file && !peers->ca_file)) {
         peers_free(peers);
         return NULL;
     }

@@ -129,11 +129,11 @@ uint16_t peers_port(const struct peers *peers);
 /* New connections of other nodes are shown this identity. For peers that were started with one. */
 void peers_set_identity(struct peers *peers, struct tls_identity *identity);
 
-/* Messages are proved by this secret from now on. The one before is the former: messages of nodes
- * that have it are taken, and it is used towards nodes that do not know the new one, until this is
- * called again. With the secret that is in use: the former ends. ERROR_NO_MEMORY: nothing changed.
- * From any thread. */
-enum error_code peers_set_secret(struct peers *peers, struct bytes secret);
+/* Messages are proved by this secret from now on, which may be the same. `is_founded`: the cluster
+ * is founded with the secret before. That is then the former one: messages of nodes that have it
+ * are taken, and it is used towards nodes that do not know the new one. Otherwise the former stays.
+ * ERROR_NO_MEMORY: nothing changed. From any thread. */
+enum error_code peers_set_secret(struct peers *peers, struct bytes secret, bool is_founded);
 
 void peers_stats(struct peers *peers, struct peers_stats *ret_stats);
 

@@ -277,9 +277,10 @@ bool node_partition(struct node *node, uint16_t partition, struct node_partition
 /* The address of this node for the other ones: it is in the next note. Cut at NODE_ADDRESS_SIZE. */
 void node_tell_address(struct node *node, const char *address);
 
-/* The secret of the cluster, not empty, is this one from now on, as control_set_secret has it. From
- * any thread. NO_MEMORY: nothing changed. */
-enum error_code node_set_secret(struct node *node, struct bytes secret);
+/* The secret of the cluster, not empty, is this one from now on, as control_set_secret has it.
+ * `ret_is_founded`: the cluster is founded with the one before. From any thread. NO_MEMORY: nothing
+ * changed. */
+enum error_code node_set_secret(struct node *node, struct bytes secret, bool *ret_is_founded);
 
 /* The partition for `count` new timers that no name ties to one. On the thread of that shard: one
  * of its own as a rule, so that they need no other thread; another shard's when its own are ahead,

@@ -176,6 +176,7 @@ static void node_control_publish(struct node_control *control)
     char text[sizeof(control->trouble_text)] = "";
     const enum log_trouble trouble = log_get_trouble(control->log, text, sizeof(text));
 
+    atomic_store(&control->is_founded_so, control_is_founded_so(control->control));
     pthread_mutex_lock(&control->lock);
     const bool has_changed = trouble != control->trouble;
     control->trouble = trouble;
@@ -628,11 +629,12 @@ bool node_peer_address(struct node *node, uint32_t member, char ret_address[NODE
     return is_found;
 }
 
-enum error_code node_set_secret(struct node *node, struct bytes secret)
+enum error_code node_set_secret(struct node *node, struct bytes secret, bool *ret_is_founded)
 {
     struct node_control *control = node->control;
     struct founding digest = {0};
 
+    *ret_is_founded = control && atomic_load(&control->is_founded_so);
     if (!control)
         return ERROR_NONE;
     if (!founding_set_secret(&digest, secret))

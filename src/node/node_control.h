@@ -58,6 +58,7 @@ struct node_control {
     atomic_int state;             /* enum control_state */
     atomic_bool plans;            /* there is a plan */
     atomic_bool is_foreign;       /* it is refused for its secret */
+    atomic_bool is_founded_so;    /* control_is_founded_so */
     _Atomic uint64_t answered_ns; /* when a broker answered a log of this node last */
 
     /* The thread's. */

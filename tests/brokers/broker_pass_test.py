@@ -262,22 +262,23 @@ class PassTest(unittest.TestCase):
 
     # proves: cluster-secret
     def test_the_secret_changes_while_nodes_run(self):
-        """Each node takes the new secret, the cluster is founded with it, and the former one ends: whichever of both nodes
-        has which, each request through the other node is answered, and both keep their partitions."""
+        """Each node takes a wrong secret, and the new one twice; the cluster is founded with it, and the former one ends:
+        whichever of both nodes has which, each request through the other node is answered, and both keep their partitions."""
         files = [os.path.join(self.folder(f"secret-{number}"), "secret") for number in (1, 2)]
         for file in files:
             self.write_secret(file, SECRET)
         nodes = self.pair(*(("--cluster-secret-file", file) for file in files))
         fresh = SECRET + "-of-next-year"
         for node, file in zip(nodes, files):
-            self.write_secret(file, fresh)
-            self.reload(node, 1)
-            self.all_pass(nodes)
+            for times, secret in enumerate((SECRET + "-mistyped", fresh, fresh), 1):
+                self.write_secret(file, secret)
+                self.reload(node, times)
+                self.all_pass(nodes)
         subprocess.run([harness.find("tickwheeld"), *self.cluster, "--cluster-change-secret"], check=True, timeout=120,
                        env={**os.environ, "TICKWHEEL_CLUSTER_SECRET": fresh})
         self.all_pass(nodes)
         for node in nodes:
-            self.reload(node, 2)
+            self.reload(node, 4)
             self.all_pass(nodes)
         self.assertEqual([node.owned() for node in nodes], [PARTITIONS / 2] * 2)
         with self.assertRaises((RuntimeError, TimeoutError)):
