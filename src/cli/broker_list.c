@@ -15,7 +15,7 @@ static uint16_t broker_list_port(struct bytes scheme)
     return 0;
 }
 
-/* The text up to the first of the marks. */
+/* The part of the text in front of the first character that is one of `marks`. */
 static struct bytes broker_list_until(struct bytes text, const char *marks)
 {
     size_t size = 0;
@@ -51,7 +51,7 @@ bool broker_list_next(struct bytes *list, struct listed_broker *ret_broker)
         struct bytes word = broker_list_until(*list, " \t\r\n");
         struct bytes rest = *list;
 
-        if (word.size && *word.data == '#') /* a line of comment */
+        if (word.size && *word.data == '#') /* the line is a comment */
             bytes_cut(list, '\n');
         else
             *list = (struct bytes){rest.data + word.size, rest.size - word.size};

@@ -455,7 +455,7 @@ bool cause_claim_count(struct world *world, struct op *op, uint64_t count)
     for (size_t i = 0; i < causes->count && have > count;) {
         if (causes->credits[i].by == op && give_away(causes, &causes->credits[i])) {
             have--;
-            i = 0; /* exchanges may have given it credits that were passed over */
+            i = 0; /* an exchange may have put a credit of this operation in front of i */
         } else {
             i++;
         }

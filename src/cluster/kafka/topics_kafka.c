@@ -88,12 +88,6 @@ enum error_code topics_kafka_judge(const char *topic, uint32_t replica_count, co
 
 /* ---- the client ---- */
 
-static void topics_kafka_drop(const rd_kafka_t *client, int level, const char *facility,
-                              const char *text)
-{
-    (void)client, (void)level, (void)facility, (void)text;
-}
-
 static void topics_kafka_hear(rd_kafka_t *client, int error, const char *reason, void *context)
 {
     struct topics_kafka *topics = context;
@@ -129,7 +123,7 @@ static enum error_code topics_kafka_open(struct topics_kafka *topics, struct err
     for (size_t i = 0; is_set && i < options->property_count; i++)
         is_set = !rd_kafka_conf_set(conf, options->properties[i].name, options->properties[i].value,
                                     text, sizeof(text));
-    rd_kafka_conf_set_log_cb(conf, topics_kafka_drop);
+    rd_kafka_conf_set_log_cb(conf, log_kafka_drop);
     rd_kafka_conf_set_error_cb(conf, topics_kafka_hear);
     rd_kafka_conf_set_opaque(conf, topics);
     if (is_set)

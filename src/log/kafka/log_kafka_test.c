@@ -18,7 +18,7 @@
 #define WAIT_MS    60000
 #define STILL_MS   20000 /* of a broker, while another one has its place */
 #define SESSION_MS 1000  /* after which it has */
-#define ABSENCE_MS 10000 /* within which an append without brokers is given up */
+#define ABSENCE_MS 10000 /* after it an append that no broker took has failed */
 #define PRODUCE    0     /* the numbers of these requests in Kafka's protocol */
 #define FETCH      1
 
@@ -173,7 +173,7 @@ static void test_a_large_record(void **state)
 
     assert_non_null(text);
     for (uint32_t i = 0, random = 1; i < LARGE; i++, random = random * 1664525 + 1013904223)
-        text[i] = (char)('0' + (random >> 24) % 64); /* compressed it takes as much */
+        text[i] = (char)('0' + (random >> 24) % 64); /* noise: compression saves little */
     text[LARGE] = '\0';
     assert_lands(fixture->log, 1, text, 0);
     assert_int_equal(log_follow(fixture->log, 0, NULL), ERROR_NONE);
