@@ -9,6 +9,7 @@
  *     while (log_wait(log, 1000, &event) != LOG_NOTHING)
  *         switch (event.kind) ...
  *
+ * A record that was appended here may be read before it is told that it landed, or after.
  * An append without an answer in time is in doubt: it may land later, and nothing fences it but the
  * order of the log.
  *
