@@ -15,7 +15,7 @@
 
 /* ---- the server's calls, handed on to the route ---- */
 
-static struct call *call_create(struct api *api, struct http_request *request)
+static struct call *api_call_create(struct api *api, struct http_request *request)
 {
     struct call *call = calloc(1, sizeof(*call));
 
@@ -29,7 +29,7 @@ static struct call *call_create(struct api *api, struct http_request *request)
 }
 
 /* The only answer that needs no memory: an empty body. */
-static void answer_out_of_memory(struct http_request *request)
+static void api_answer_out_of_memory(struct http_request *request)
 {
     struct http_response response = {.status = 503};
 
@@ -37,7 +37,7 @@ static void answer_out_of_memory(struct http_request *request)
     http_request_answer(request, &response);
 }
 
-static void answer_no_route(struct call *call, const char *allow)
+static void api_answer_no_route(struct call *call, const char *allow)
 {
     struct http_response response = {.status = problem_status(ERROR_METHOD),
                                      .content_type = "application/problem+json"};
@@ -55,7 +55,7 @@ static void answer_no_route(struct call *call, const char *allow)
 }
 
 /* The challenge of RFC 6750: with a reason when a token was shown. */
-static void challenge(struct call *call, struct http_response *response, enum error_code error)
+static void api_challenge(struct call *call, struct http_response *response, enum error_code error)
 {
     if (error == ERROR_FORBIDDEN)
         http_response_header(
@@ -69,7 +69,7 @@ static void challenge(struct call *call, struct http_response *response, enum er
                                  : "");
 }
 
-static void answer_no_access(struct call *call, enum error_code error, uint64_t wait_ns)
+static void api_answer_no_access(struct call *call, enum error_code error, uint64_t wait_ns)
 {
     struct http_response response = {0};
     struct problem problem;
@@ -89,18 +89,18 @@ static void answer_no_access(struct call *call, enum error_code error, uint64_t 
                         access_need_word(call->route->need));
         else
             problem_set(&problem, error, "", "Send it as Authorization: Bearer TOKEN");
-        challenge(call, &response, error);
+        api_challenge(call, &response, error);
     }
     call_answer_refusal(call, &problem, &response);
 }
 
 void call_answer_no_access(struct call *call, enum error_code error)
 {
-    answer_no_access(call, error, 0);
+    api_answer_no_access(call, error, 0);
 }
 
 /* A header as site.h wants it. */
-static struct bytes site_header(const struct call *call, const char *name)
+static struct bytes api_site_header(const struct call *call, const char *name)
 {
     struct bytes value = http_request_header(call->http, name);
 
@@ -108,15 +108,15 @@ static struct bytes site_header(const struct call *call, const char *name)
 }
 
 /* Keeps web pages of other sites out. False: answered. */
-static bool admit_site(struct call *call, struct bytes authority)
+static bool api_admit_site(struct call *call, struct bytes authority)
 {
     const struct config *config = call->api->options.config;
     const struct site_request request = {
         .method = http_request_method(call->http),
-        .host = site_header(call, "Host"),
+        .host = api_site_header(call, "Host"),
         .authority = authority,
-        .origin = site_header(call, "Origin"),
-        .fetch_site = site_header(call, "Sec-Fetch-Site"),
+        .origin = api_site_header(call, "Origin"),
+        .fetch_site = api_site_header(call, "Sec-Fetch-Site"),
     };
 
     if (access_is_open(call->api->access) && !site_is_ours(config, &request)) {
@@ -159,7 +159,7 @@ static void api_parted(void *context, void *sponsor)
 }
 
 /* Sets call->caller from the token. False: answered with a refusal. */
-static bool admit(struct call *call)
+static bool api_admit(struct call *call)
 {
     const struct config *config = call->api->options.config;
     struct bytes authorization = http_request_header(call->http, "Authorization");
@@ -173,7 +173,7 @@ static bool admit(struct call *call)
     enum error_code error = access_check(call->api->access, authorization, need, instant_now(),
                                          &call->caller, &wait_ns);
     if (error) {
-        answer_no_access(call, error, wait_ns);
+        api_answer_no_access(call, error, wait_ns);
         return false;
     }
     call->body_bytes_max = caller_limit(config->body_bytes_max, call->caller.limits.body_bytes_max);
@@ -203,10 +203,10 @@ static bool api_refuses_coding(struct call *call)
 
 static void api_begin(void *context, struct http_request *request)
 {
-    struct call *call = call_create(context, request);
+    struct call *call = api_call_create(context, request);
 
     if (!call) {
-        answer_out_of_memory(request);
+        api_answer_out_of_memory(request);
         return;
     }
     call_read_trace(call);
@@ -225,8 +225,9 @@ static void api_begin(void *context, struct http_request *request)
     call->parameter = match.parameter;
     call->query = target.query.size ? target.query : (struct bytes){0};
     if (!call->route)
-        answer_no_route(call, match.allow);
-    else if (!admit_site(call, target.authority) || !admit(call) || api_refuses_coding(call))
+        api_answer_no_route(call, match.allow);
+    else if (!api_admit_site(call, target.authority) || !api_admit(call) ||
+             api_refuses_coding(call))
         return; /* answered */
     else if (code)
         call_answer_problem(call, &problem);
@@ -255,7 +256,7 @@ static void api_end(struct http_request *request)
     const enum error_code error =
         is_whole ? access_recheck(call->api->access, &call->caller) : ERROR_NONE;
     if (error)
-        answer_no_access(call, error, 0);
+        api_answer_no_access(call, error, 0);
     else
         call->route->end(call);
 }
@@ -313,10 +314,10 @@ static void api_turned(void *context, unsigned thread)
 
 static void api_refuse(void *context, struct http_request *request, enum http_refusal refusal)
 {
-    struct call *call = call_create(context, request);
+    struct call *call = api_call_create(context, request);
 
     if (!call) {
-        answer_out_of_memory(request);
+        api_answer_out_of_memory(request);
         return;
     }
     switch (refusal) {

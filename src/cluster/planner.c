@@ -533,7 +533,7 @@ void plan_encode(const struct plan *plan, struct buffer *to)
 }
 
 /* A node has one place in an entry, and no standby stands behind none. */
-static bool plan_entry_is_sound(const struct plan_entry *entry)
+static bool planner_plan_entry_is_sound(const struct plan_entry *entry)
 {
     const uint32_t *standbys = entry->standbys;
 
@@ -571,7 +571,7 @@ enum error_code plan_decode(struct bytes body, struct plan *ret_plan, struct err
         entry->next = (uint32_t)get_le(from + 4, 4);
         for (size_t i = 0; i < PLAN_STANDBYS_MAX; i++)
             entry->standbys[i] = (uint32_t)get_le(from + 8 + 4 * i, 4);
-        if (!plan_entry_is_sound(entry))
+        if (!planner_plan_entry_is_sound(entry))
             return error_set(ret_error, ERROR_CORRUPT, "a plan of the cluster contradicts itself");
     }
     ret_plan->version = get_le(body.data + 1, 8);

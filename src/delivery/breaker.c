@@ -12,17 +12,17 @@ const char *breaker_state_text(enum breaker_state state)
     return texts[state];
 }
 
-static void change(struct breaker *breaker, enum breaker_state state)
+static void breaker_change(struct breaker *breaker, enum breaker_state state)
 {
     breaker->state = state;
     breaker->generation++;
 }
 
-static void open(struct breaker *breaker, struct instant now, uint64_t pause_ms)
+static void breaker_open(struct breaker *breaker, struct instant now, uint64_t pause_ms)
 {
     breaker->pause_ms = pause_ms;
     breaker->open_until = instant_add_ms(now, pause_ms);
-    change(breaker, BREAKER_OPEN);
+    breaker_change(breaker, BREAKER_OPEN);
 }
 
 bool breaker_enter(struct breaker *breaker, const struct breaker_options *options,
@@ -32,7 +32,7 @@ bool breaker_enter(struct breaker *breaker, const struct breaker_options *option
         if (breaker->state == BREAKER_HALF_OPEN || now.ns < breaker->open_until.ns)
             return false;
         if (entrant == BREAKER_WITNESS)
-            change(breaker, BREAKER_HALF_OPEN);
+            breaker_change(breaker, BREAKER_HALF_OPEN);
     }
     *ret_pass = breaker->generation;
     return true;
@@ -49,12 +49,12 @@ uint64_t breaker_wait_ms(const struct breaker *breaker, const struct breaker_opt
     return (left_ns + 999999) / 1000000;
 }
 
-static uint64_t doubled(uint64_t pause_ms, const struct breaker_options *options)
+static uint64_t breaker_doubled(uint64_t pause_ms, const struct breaker_options *options)
 {
     return pause_ms < options->pause_max_ms / 2 ? 2 * pause_ms : options->pause_max_ms;
 }
 
-static uint64_t first_pause_ms(const struct breaker_options *options)
+static uint64_t breaker_first_pause_ms(const struct breaker_options *options)
 {
     return options->pause_ms < options->pause_max_ms ? options->pause_ms : options->pause_max_ms;
 }
@@ -69,7 +69,7 @@ bool breaker_leave(struct breaker *breaker, const struct breaker_options *option
         return false;
     if (verdict == BREAKER_UNKNOWN) {
         if (is_probe) { /* the next one is the probe, at once */
-            open(breaker, now, breaker->pause_ms);
+            breaker_open(breaker, now, breaker->pause_ms);
             breaker->open_until = now;
         }
         return false;
@@ -77,14 +77,16 @@ bool breaker_leave(struct breaker *breaker, const struct breaker_options *option
     if (verdict == BREAKER_ALIVE) {
         breaker->failures = 0;
         if (!was_closed)
-            change(breaker, BREAKER_CLOSED);
+            breaker_change(breaker, BREAKER_CLOSED);
         return !was_closed;
     }
     if (breaker->failures < UINT32_MAX)
         breaker->failures++;
     if (was_closed && breaker->failures < options->failures_max)
         return false;
-    open(breaker, now, !was_closed ? doubled(breaker->pause_ms, options) : first_pause_ms(options));
+    breaker_open(breaker, now,
+                 !was_closed ? breaker_doubled(breaker->pause_ms, options)
+                             : breaker_first_pause_ms(options));
     return true;
 }
 

@@ -82,7 +82,7 @@ static const char stopping[] = "the service is stopping";
 
 /* ---- slots ---- */
 
-static bool sink_init(struct broker_sink *sink, uint32_t capacity)
+static bool connection_sink_init(struct broker_sink *sink, uint32_t capacity)
 {
     *sink = (struct broker_sink){.capacity = capacity, .unanswered_since = NEVER};
     list_init(&sink->ended);
@@ -94,7 +94,8 @@ static bool sink_init(struct broker_sink *sink, uint32_t capacity)
     return true;
 }
 
-static uint64_t take_slot(struct broker_sink *sink, struct delivery *delivery, struct instant now)
+static uint64_t connection_take_slot(struct broker_sink *sink, struct delivery *delivery,
+                                     struct instant now)
 {
     uint32_t index = sink->free;
     struct slot *slot = &sink->slots[index];
@@ -109,7 +110,7 @@ static uint64_t take_slot(struct broker_sink *sink, struct delivery *delivery, s
     return (uint64_t)slot->generation << 32 | index;
 }
 
-static struct delivery *free_slot(struct broker_sink *sink, struct slot *slot)
+static struct delivery *connection_free_slot(struct broker_sink *sink, struct slot *slot)
 {
     struct delivery *delivery = slot->delivery;
 
@@ -141,13 +142,13 @@ void broker_outcome(struct broker_sink *sink, uint64_t ticket, enum delivery_res
     assert(index < sink->capacity && result != DELIVERY_POSTPONED);
     sink->is_proven = sink->is_proven || result == DELIVERY_DONE;
     if (slot->delivery && slot->generation == ticket >> 32)
-        broker_connection_end(sink, free_slot(sink, slot), result, error);
+        broker_connection_end(sink, connection_free_slot(sink, slot), result, error);
     sink->unanswered_since = sink->inflight > 0 ? instant_now() : NEVER;
 }
 
 /* ---- the connection ---- */
 
-static void tell_status(struct broker_connection *connection)
+static void connection_tell_status(struct broker_connection *connection)
 {
     pthread_mutex_lock(&connection->status_lock);
     connection->status.is_up = connection->is_up;
@@ -157,7 +158,7 @@ static void tell_status(struct broker_connection *connection)
     pthread_mutex_unlock(&connection->status_lock);
 }
 
-static void pause_before_connect(struct broker_connection *connection)
+static void connection_pause_before_connect(struct broker_connection *connection)
 {
     uint64_t pause_ms = 0;
 
@@ -166,7 +167,7 @@ static void pause_before_connect(struct broker_connection *connection)
     connection->connect_at = instant_add_ms(instant_now(), pause_ms);
 }
 
-static void try_connect(struct broker_connection *connection)
+static void connection_try_connect(struct broker_connection *connection)
 {
     error_set(&connection->cause, ERROR_IO, "unknown reason");
     connection->is_up =
@@ -175,18 +176,19 @@ static void try_connect(struct broker_connection *connection)
     connection->is_full = false;
     if (!connection->is_up) {
         connection->failures++;
-        pause_before_connect(connection);
+        connection_pause_before_connect(connection);
     }
-    tell_status(connection);
+    connection_tell_status(connection);
 }
 
-static void fail_inflight(struct broker_connection *connection, const char *error)
+static void connection_fail_inflight(struct broker_connection *connection, const char *error)
 {
     struct broker_sink *sink = &connection->sink;
 
     for (uint32_t i = 0; sink->inflight > 0 && i < sink->capacity; i++)
         if (sink->slots[i].delivery)
-            broker_connection_end(sink, free_slot(sink, &sink->slots[i]), DELIVERY_FAILED, error);
+            broker_connection_end(sink, connection_free_slot(sink, &sink->slots[i]),
+                                  DELIVERY_FAILED, error);
     sink->unanswered_since = NEVER;
 }
 
@@ -205,9 +207,9 @@ static void broker_connection_lose(struct broker_connection *connection)
     pthread_mutex_unlock(&connection->status_lock);
     connection->is_up = false;
     connection->failures = connection->sink.is_proven ? 0 : connection->failures + 1;
-    fail_inflight(connection, error);
-    pause_before_connect(connection);
-    tell_status(connection);
+    connection_fail_inflight(connection, error);
+    connection_pause_before_connect(connection);
+    connection_tell_status(connection);
 }
 
 /* ---- one turn ---- */
@@ -261,17 +263,18 @@ static bool broker_connection_publish(struct broker_connection *connection,
         broker_connection_end(sink, delivery, DELIVERY_FAILED, error.text);
         return true;
     }
-    uint64_t ticket = take_slot(sink, delivery, now);
+    uint64_t ticket = connection_take_slot(sink, delivery, now);
     if (backend->publish(connection->client, ticket, &message)) {
         if (sink->inflight > 0 && sink->unanswered_since.ns == UINT64_MAX)
             sink->unanswered_since = now;
         return true;
     }
-    list_push_front(&connection->waiting, &free_slot(sink, &sink->slots[(uint32_t)ticket])->link);
+    list_push_front(&connection->waiting,
+                    &connection_free_slot(sink, &sink->slots[(uint32_t)ticket])->link);
     return false;
 }
 
-static void publish_waiting(struct broker_connection *connection)
+static void connection_publish_waiting(struct broker_connection *connection)
 {
     connection->has_more = connection->is_full = false;
     for (int i = 0; connection->is_up && !list_is_empty(&connection->waiting); i++) {
@@ -294,7 +297,7 @@ static void publish_waiting(struct broker_connection *connection)
     }
 }
 
-static void describe_wait(const struct broker_connection *connection, char ret_text[160])
+static void connection_describe_wait(const struct broker_connection *connection, char ret_text[160])
 {
     const char *cause = connection->cause.text;
 
@@ -308,7 +311,7 @@ static void describe_wait(const struct broker_connection *connection, char ret_t
 
 /* The engine stamped when it handed the delivery out. Should the wall clock step, then some come
  * back sooner or later than they would: no harm, for it costs them nothing. */
-static void postpone_waiting(struct broker_connection *connection)
+static void connection_postpone_waiting(struct broker_connection *connection)
 {
     bool at_once = connection->is_stopping || (connection->is_draining && !connection->is_up);
     uint64_t now_us = wall_now_us();
@@ -317,7 +320,7 @@ static void postpone_waiting(struct broker_connection *connection)
     if (connection->is_stopping)
         snprintf(error, sizeof(error), "%s", stopping);
     else
-        describe_wait(connection, error);
+        connection_describe_wait(connection, error);
     LIST_FOR_EACH (&connection->waiting, link) {
         struct delivery *delivery = list_item(link, struct delivery, link);
         uint64_t waited_us = now_us > delivery->handed_us ? now_us - delivery->handed_us : 0;
@@ -330,7 +333,7 @@ static void postpone_waiting(struct broker_connection *connection)
     }
 }
 
-static void end_overdue(struct broker_connection *connection, struct instant now)
+static void connection_end_overdue(struct broker_connection *connection, struct instant now)
 {
     struct broker_sink *sink = &connection->sink;
     uint32_t left = sink->inflight;
@@ -346,7 +349,7 @@ static void end_overdue(struct broker_connection *connection, struct instant now
         char error[80];
         snprintf(error, sizeof(error), "the broker did not confirm within %llu ms",
                  (unsigned long long)slot->delivery->timer->retry.timeout_ms);
-        broker_connection_end(sink, free_slot(sink, slot), DELIVERY_FAILED, error);
+        broker_connection_end(sink, connection_free_slot(sink, slot), DELIVERY_FAILED, error);
     }
     if (connection->is_up && sink->unanswered_since.ns != UINT64_MAX &&
         instant_since_ns(sink->unanswered_since, now) >= connection->options.silence_ms * 1000000) {
@@ -363,8 +366,8 @@ static void broker_connection_sweep(struct broker_connection *connection)
         instant_since_ns(connection->swept_at, now) < SWEEP_MS * UINT64_C(1000000))
         return;
     connection->swept_at = now;
-    end_overdue(connection, now);
-    postpone_waiting(connection);
+    connection_end_overdue(connection, now);
+    connection_postpone_waiting(connection);
 }
 
 static void broker_connection_hand_back(struct broker_connection *connection)
@@ -417,12 +420,12 @@ static void *broker_connection_run(void *context)
 
     for (;;) {
         if (!connection->is_up && instant_now().ns >= connection->connect_at.ns)
-            try_connect(connection);
+            connection_try_connect(connection);
         broker_connection_wait_for_work(connection);
         broker_connection_take_messages(connection);
         if (connection->is_stopping)
             break;
-        publish_waiting(connection);
+        connection_publish_waiting(connection);
         broker_connection_sweep(connection);
         broker_connection_hand_back(connection);
         if (connection->is_retiring && list_is_empty(&connection->waiting) &&
@@ -430,8 +433,8 @@ static void *broker_connection_run(void *context)
             break;
     }
     connection->options.backend->disconnect(connection->client);
-    fail_inflight(connection, stopping);
-    postpone_waiting(connection);
+    connection_fail_inflight(connection, stopping);
+    connection_postpone_waiting(connection);
     broker_connection_hand_back(connection);
     return NULL;
 }
@@ -495,7 +498,7 @@ enum error_code broker_connection_start(const struct broker_connection_options *
         .sink = &connection->sink,
     };
     enum error_code code;
-    if (!sink_init(&connection->sink, options->inflight_max))
+    if (!connection_sink_init(&connection->sink, options->inflight_max))
         code = error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     else
         code = options->backend->create(&connection->settings, &connection->client, ret_error);
@@ -538,7 +541,7 @@ void broker_connection_stop(struct broker_connection *connection)
         broker_connection_take_messages(connection);
         if (list_is_empty(&connection->waiting))
             break;
-        postpone_waiting(connection);
+        connection_postpone_waiting(connection);
         broker_connection_hand_back(connection);
     }
     broker_connection_free_all(connection);

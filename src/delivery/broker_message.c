@@ -48,7 +48,7 @@ static struct bytes broker_message_keep(struct broker_builder *builder, struct b
     return (struct bytes){builder->text_.data + start, text.size};
 }
 
-static struct bytes keep_decoded(struct broker_builder *builder, struct bytes text)
+static struct bytes message_keep_decoded(struct broker_builder *builder, struct bytes text)
 {
     size_t start = builder->text_.size;
 
@@ -56,7 +56,7 @@ static struct bytes keep_decoded(struct broker_builder *builder, struct bytes te
     return (struct bytes){builder->text_.data + start, builder->text_.size - start - 1};
 }
 
-static struct bytes keep_number(struct broker_builder *builder, uint64_t number)
+static struct bytes message_keep_number(struct broker_builder *builder, uint64_t number)
 {
     size_t start = builder->text_.size;
 
@@ -67,8 +67,8 @@ static struct bytes keep_number(struct broker_builder *builder, uint64_t number)
 }
 
 /* One line "Name: value" of the timer's own; false when it is not to be sent. */
-static bool keep_own(struct broker_builder *builder, struct bytes line,
-                     struct broker_field *ret_field)
+static bool message_keep_own(struct broker_builder *builder, struct bytes line,
+                             struct broker_field *ret_field)
 {
     const char *colon = line.size ? memchr(line.data, ':', line.size) : NULL;
 
@@ -83,7 +83,7 @@ static bool keep_own(struct broker_builder *builder, struct bytes line,
     return true;
 }
 
-static size_t keep_all_own(struct broker_builder *builder, struct bytes lines)
+static size_t message_keep_all_own(struct broker_builder *builder, struct bytes lines)
 {
     size_t count = 0;
 
@@ -91,7 +91,8 @@ static size_t keep_all_own(struct broker_builder *builder, struct bytes lines)
         const char *newline = memchr(lines.data, '\n', lines.size);
         size_t size = newline ? (size_t)(newline - lines.data) : lines.size;
 
-        count += keep_own(builder, (struct bytes){lines.data, size}, &builder->fields_[count]);
+        count +=
+            message_keep_own(builder, (struct bytes){lines.data, size}, &builder->fields_[count]);
         size += newline != NULL;
         lines.data += size;
         lines.size -= size;
@@ -112,22 +113,25 @@ enum error_code broker_message_build(struct broker_builder *builder,
     if (!broker_message_reserve(builder, texts))
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     for (size_t i = 0; i < target->path_count; i++)
-        message.names[i] = keep_decoded(builder, target_slice(texts->target, target->paths[i]));
+        message.names[i] =
+            message_keep_decoded(builder, target_slice(texts->target, target->paths[i]));
     if (target->has_key)
-        message.key = keep_decoded(builder, target_slice(texts->target, target->key));
+        message.key = message_keep_decoded(builder, target_slice(texts->target, target->key));
     char id[WEBHOOK_ID_SIZE];
     webhook_id_format(timer, id);
     char due[RFC3339_TEXT_SIZE];
     rfc3339_format(timer->due, due);
-    struct broker_field *field = builder->fields_ + keep_all_own(builder, texts->headers);
+    struct broker_field *field = builder->fields_ + message_keep_all_own(builder, texts->headers);
     *field++ = (struct broker_field){
         "content-type",
         broker_message_keep(builder, has_type ? texts->content_type : BYTES("application/json"))};
     *field++ = (struct broker_field){"webhook-id", broker_message_keep(builder, bytes_of(id))};
     message.id = field[-1].value.data;
     *field++ = (struct broker_field){"tickwheel-due", broker_message_keep(builder, bytes_of(due))};
-    *field++ = (struct broker_field){"tickwheel-attempt", keep_number(builder, delivery->attempt)};
-    *field++ = (struct broker_field){"tickwheel-epoch", keep_number(builder, delivery->epoch)};
+    *field++ =
+        (struct broker_field){"tickwheel-attempt", message_keep_number(builder, delivery->attempt)};
+    *field++ =
+        (struct broker_field){"tickwheel-epoch", message_keep_number(builder, delivery->epoch)};
     message.fields = builder->fields_;
     message.field_count = (size_t)(field - builder->fields_);
     assert(message.field_count <= builder->capacity_ && !buffer_failed(&builder->text_));

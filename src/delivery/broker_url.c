@@ -3,13 +3,13 @@
 
 #include "base/percent.h"
 
-static struct bytes between(const char *begin, const char *end)
+static struct bytes url_between(const char *begin, const char *end)
 {
     return (struct bytes){begin, (size_t)(end - begin)};
 }
 
 /* The first of the characters `wanted` in the text, or its end. */
-static const char *find_any(struct bytes text, const char *wanted)
+static const char *url_find_any(struct bytes text, const char *wanted)
 {
     const char *end = text.data + text.size;
 
@@ -41,14 +41,14 @@ static const char *broker_url_keep(char **to, struct bytes part)
     return kept;
 }
 
-static enum error_code parse_parameters(struct broker_url *url, char **to, struct bytes query,
-                                        struct error *ret_error)
+static enum error_code url_parse_parameters(struct broker_url *url, char **to, struct bytes query,
+                                            struct error *ret_error)
 {
     const char *at = query.data, *end = query.data + query.size;
 
     while (at < end) {
-        const char *next = find_any(between(at, end), "&");
-        const char *equals = find_any(between(at, next), "=");
+        const char *next = url_find_any(url_between(at, end), "&");
+        const char *equals = url_find_any(url_between(at, next), "=");
         struct broker_parameter *parameter = &url->parameters[url->parameter_count];
 
         if (url->parameter_count == BROKER_URL_PARAMETERS_MAX)
@@ -56,26 +56,26 @@ static enum error_code parse_parameters(struct broker_url *url, char **to, struc
                              BROKER_URL_PARAMETERS_MAX);
         if (equals == next || equals == at)
             return error_set(ret_error, ERROR_INVALID, "what follows ? must be name=value&...");
-        parameter->name = broker_url_keep(to, between(at, equals));
-        parameter->value = broker_url_keep(to, between(equals + 1, next));
+        parameter->name = broker_url_keep(to, url_between(at, equals));
+        parameter->value = broker_url_keep(to, url_between(equals + 1, next));
         url->parameter_count++;
         at = next + (next < end);
     }
     return ERROR_NONE;
 }
 
-static enum error_code parse_authority(struct broker_url *url, char **to, struct bytes authority,
-                                       struct error *ret_error)
+static enum error_code url_parse_authority(struct broker_url *url, char **to,
+                                           struct bytes authority, struct error *ret_error)
 {
-    const char *end = authority.data + authority.size, *at = find_any(authority, "@");
-    const char *colon = find_any(between(authority.data, at), ":");
+    const char *end = authority.data + authority.size, *at = url_find_any(authority, "@");
+    const char *colon = url_find_any(url_between(authority.data, at), ":");
 
     if (at < end) {
-        url->user = broker_url_keep(to, between(authority.data, colon));
+        url->user = broker_url_keep(to, url_between(authority.data, colon));
         if (colon < at)
-            url->password = broker_url_keep(to, between(colon + 1, at));
-        authority = between(at + 1, end);
-        if (find_any(authority, "@") < end)
+            url->password = broker_url_keep(to, url_between(colon + 1, at));
+        authority = url_between(at + 1, end);
+        if (url_find_any(authority, "@") < end)
             return error_set(ret_error, ERROR_INVALID,
                              "an @ in the user or password must be written as %%40");
     }
@@ -88,7 +88,7 @@ static enum error_code parse_authority(struct broker_url *url, char **to, struct
 enum error_code broker_url_parse(struct bytes text, struct broker_url *ret_url,
                                  struct error *ret_error)
 {
-    const char *end = text.data + text.size, *colon = find_any(text, ":");
+    const char *end = text.data + text.size, *colon = url_find_any(text, ":");
     char *to = ret_url->text_;
 
     *ret_url = (struct broker_url){.user = "", .password = "", .path = ""};
@@ -99,20 +99,21 @@ enum error_code broker_url_parse(struct bytes text, struct broker_url *ret_url,
         return error_set(ret_error, ERROR_INVALID, "%% must be followed by two hexadecimal digits");
     if (colon == text.data || end - colon < 3 || memcmp(colon, "://", 3) != 0)
         return error_set(ret_error, ERROR_INVALID, "it is no URL such as redis://host:6379");
-    ret_url->scheme = broker_url_keep(&to, between(text.data, colon));
-    const char *query = find_any(between(colon + 3, end), "?");
-    const char *path = find_any(between(colon + 3, query), "/");
-    enum error_code code = parse_authority(ret_url, &to, between(colon + 3, path), ret_error);
+    ret_url->scheme = broker_url_keep(&to, url_between(text.data, colon));
+    const char *query = url_find_any(url_between(colon + 3, end), "?");
+    const char *path = url_find_any(url_between(colon + 3, query), "/");
+    enum error_code code =
+        url_parse_authority(ret_url, &to, url_between(colon + 3, path), ret_error);
     if (code)
         return code;
     ret_url->has_path = path < query;
     if (path < query)
-        ret_url->path = broker_url_keep(&to, between(path + 1, query));
-    return query < end ? parse_parameters(ret_url, &to, between(query + 1, end), ret_error)
+        ret_url->path = broker_url_keep(&to, url_between(path + 1, query));
+    return query < end ? url_parse_parameters(ret_url, &to, url_between(query + 1, end), ret_error)
                        : ERROR_NONE;
 }
 
-static bool parse_port(const char *text, uint16_t *ret_port)
+static bool url_parse_port(const char *text, uint16_t *ret_port)
 {
     if (!*text)
         return false;
@@ -143,7 +144,7 @@ enum error_code broker_url_host(const struct broker_url *url, uint16_t port_defa
     }
     if (end == host || end - host > 255 || strchr(host, ','))
         return error_set(ret_error, ERROR_INVALID, "it must name one host");
-    if (*rest && (*rest != ':' || !parse_port(rest + 1, ret_port)))
+    if (*rest && (*rest != ':' || !url_parse_port(rest + 1, ret_port)))
         return error_set(ret_error, ERROR_INVALID, "its port is not a number of 1 to 65535");
     memcpy(ret_host, host, (size_t)(end - host));
     ret_host[end - host] = '\0';

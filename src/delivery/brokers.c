@@ -49,8 +49,8 @@ const struct broker_backend *const broker_backends[] = {
 /* ---- the settings ---- */
 
 /* amqps and tls say that the connection is encrypted, and nothing of the kind of broker. */
-static const struct broker_backend *find_backend(const struct broker_backend *const *backends,
-                                                 struct bytes scheme)
+static const struct broker_backend *
+brokers_find_backend(const struct broker_backend *const *backends, struct bytes scheme)
 {
     if (bytes_equal(scheme, BYTES("amqps")))
         scheme = BYTES("amqp");
@@ -99,7 +99,7 @@ static enum error_code brokers_check_once(const struct brokers *brokers,
     return ERROR_NONE;
 }
 
-static struct brokers_member *find_member(const struct brokers *brokers, struct bytes name)
+static struct brokers_member *brokers_find_member(const struct brokers *brokers, struct bytes name)
 {
     for (size_t i = 0; i < brokers->count; i++)
         if (bytes_equal(bytes_of(brokers->members[i]->name), name))
@@ -118,7 +118,7 @@ static enum error_code brokers_add_member(struct brokers *brokers, struct bytes 
         return error_set(ret_error, ERROR_INVALID,
                          "connection %zu is not NAME=URL with a name of letters, digits, - _ and .",
                          brokers->count + 1);
-    if (find_member(brokers, name))
+    if (brokers_find_member(brokers, name))
         return error_set(ret_error, ERROR_INVALID, "%.*s: there are two of this name",
                          (int)name.size, name.data);
     if (brokers->count == BROKERS_MAX)
@@ -132,7 +132,7 @@ static enum error_code brokers_add_member(struct brokers *brokers, struct bytes 
     if (broker_url_parse((struct bytes){equals + 1, part.size - name.size - 1}, &member->url,
                          &cause))
         return error_set(ret_error, ERROR_INVALID, "%s: %.200s", member->name, cause.text);
-    member->backend = find_backend(brokers->options.backends, bytes_of(member->url.scheme));
+    member->backend = brokers_find_backend(brokers->options.backends, bytes_of(member->url.scheme));
     if (!member->backend)
         return error_set(ret_error, ERROR_INVALID,
                          "%s: %.16s: is no kind of broker that this program was built with; "
@@ -141,7 +141,7 @@ static enum error_code brokers_add_member(struct brokers *brokers, struct bytes 
     return brokers_check_once(brokers, member, ret_error);
 }
 
-static enum error_code add_members(struct brokers *brokers, struct error *ret_error)
+static enum error_code brokers_add_members(struct brokers *brokers, struct error *ret_error)
 {
     const char *at = brokers->options.connections;
 
@@ -180,7 +180,7 @@ static enum error_code brokers_create(const struct brokers_options *options,
     brokers->options = *options;
     list_init(&brokers->retired);
     pthread_rwlock_init(&brokers->lock, NULL);
-    enum error_code code = add_members(brokers, ret_error);
+    enum error_code code = brokers_add_members(brokers, ret_error);
     if (code) {
         brokers_free_all(brokers);
         return code;
@@ -219,7 +219,8 @@ enum error_code brokers_check_settings(const char *connections, const char *clus
 
 /* ---- start and stop ---- */
 
-static enum error_code start_member(struct brokers *brokers, size_t index, struct error *ret_error)
+static enum error_code brokers_start_member(struct brokers *brokers, size_t index,
+                                            struct error *ret_error)
 {
     const struct brokers_options *options = &brokers->options;
     struct brokers_member *member = brokers->members[index];
@@ -253,7 +254,7 @@ enum error_code brokers_start(const struct brokers_options *options, struct brok
     if (code)
         return code;
     for (size_t i = 0; i < brokers->count && !code; i++)
-        code = start_member(brokers, i, ret_error);
+        code = brokers_start_member(brokers, i, ret_error);
     if (code) {
         brokers_stop(brokers);
         return code;
@@ -282,7 +283,7 @@ static bool brokers_url_is_equal(const struct broker_url *one, const struct brok
 static struct brokers_member *brokers_find_equal(const struct brokers *brokers,
                                                  const struct brokers_member *wanted)
 {
-    struct brokers_member *member = find_member(brokers, bytes_of(wanted->name));
+    struct brokers_member *member = brokers_find_member(brokers, bytes_of(wanted->name));
 
     return member && brokers_url_is_equal(&member->url, &wanted->url) ? member : NULL;
 }
@@ -314,7 +315,7 @@ static enum error_code brokers_start_new(const struct brokers *brokers, struct b
 
     for (size_t i = 0; i < fresh->count && !code; i++)
         if (!brokers_find_equal(brokers, fresh->members[i]))
-            code = start_member(fresh, i, ret_error);
+            code = brokers_start_member(fresh, i, ret_error);
     for (size_t i = 0; code && i < fresh->count; i++)
         if (fresh->members[i]->connection)
             broker_connection_stop(fresh->members[i]->connection);
@@ -390,11 +391,12 @@ static struct bytes brokers_scheme(const struct target *target)
 }
 
 /* The connection of a target; NULL with the reason. */
-static struct brokers_member *member_of(const struct brokers *brokers, struct bytes text,
-                                        const struct target *target, struct error *ret_error)
+static struct brokers_member *brokers_member_of(const struct brokers *brokers, struct bytes text,
+                                                const struct target *target,
+                                                struct error *ret_error)
 {
     const struct bytes name = target_slice(text, target->name);
-    struct brokers_member *member = find_member(brokers, name);
+    struct brokers_member *member = brokers_find_member(brokers, name);
 
     if (!member) {
         error_set(ret_error, ERROR_INVALID,
@@ -421,8 +423,8 @@ static struct bytes brokers_decode(struct bytes part, struct buffer *text)
     return (struct bytes){text->data + start, text->size - start - 1};
 }
 
-static enum error_code ask_backend(const struct broker_backend *backend, struct bytes text,
-                                   const struct target *target, struct error *ret_error)
+static enum error_code brokers_ask_backend(const struct broker_backend *backend, struct bytes text,
+                                           const struct target *target, struct error *ret_error)
 {
     struct bytes names[TARGET_PATHS_MAX] = {{0}};
     struct buffer decoded;
@@ -467,15 +469,15 @@ enum error_code brokers_check(struct brokers *brokers, struct bytes text,
     const struct bytes scheme = brokers_scheme(target);
     enum error_code code = ERROR_INVALID;
 
-    if (!find_backend(brokers->options.backends, scheme))
+    if (!brokers_find_backend(brokers->options.backends, scheme))
         return error_set(ret_error, ERROR_INVALID, "%.*s: targets are not built into this server",
                          (int)scheme.size, scheme.data);
     pthread_rwlock_rdlock(&brokers->lock);
-    const struct brokers_member *member = member_of(brokers, text, target, ret_error);
+    const struct brokers_member *member = brokers_member_of(brokers, text, target, ret_error);
     if (member && brokers_is_log(brokers, text, target))
         error_set(ret_error, code, "it has the name of a topic of the cluster's own log");
     else if (member)
-        code = ask_backend(member->backend, text, target, ret_error);
+        code = brokers_ask_backend(member->backend, text, target, ret_error);
     pthread_rwlock_unlock(&brokers->lock);
     return code;
 }
@@ -486,7 +488,8 @@ bool brokers_is_exactly_once(struct brokers *brokers, struct bytes text,
     if (target->kind != TARGET_KAFKA)
         return false;
     pthread_rwlock_rdlock(&brokers->lock);
-    const struct brokers_member *member = find_member(brokers, target_slice(text, target->name));
+    const struct brokers_member *member =
+        brokers_find_member(brokers, target_slice(text, target->name));
     const bool is_exactly_once = member && member->is_exactly_once;
     pthread_rwlock_unlock(&brokers->lock);
     return is_exactly_once;
@@ -524,7 +527,7 @@ void brokers_post(struct brokers *brokers, struct list *deliveries)
         const struct timer *timer = delivery->timer;
         struct error error;
         struct brokers_member *member =
-            member_of(brokers, timer->texts.target, &timer->target, &error);
+            brokers_member_of(brokers, timer->texts.target, &timer->target, &error);
 
         if (!member) {
             brokers_fail(brokers, delivery, &error);
@@ -537,7 +540,7 @@ void brokers_post(struct brokers *brokers, struct list *deliveries)
         while (!list_is_empty(deliveries)) {
             struct list *next = deliveries->next;
             timer = list_item(next, struct delivery, link)->timer;
-            if (member_of(brokers, timer->texts.target, &timer->target, &error) != member)
+            if (brokers_member_of(brokers, timer->texts.target, &timer->target, &error) != member)
                 break;
             list_remove(next);
             list_push(&run, next);

@@ -74,7 +74,7 @@ static const struct block6 blocks6[] = {
 static const uint8_t mapped[12] = {[10] = 0xff, 0xff};
 static const uint8_t nat64[12] = {0x00, 0x64, 0xff, 0x9b}; /* 64:ff9b::/96, RFC 6052 */
 
-static bool has_prefix(const uint8_t *address, const uint8_t *prefix, unsigned bits)
+static bool guard_has_prefix(const uint8_t *address, const uint8_t *prefix, unsigned bits)
 {
     unsigned whole = bits / 8, rest = bits % 8;
 
@@ -83,91 +83,91 @@ static bool has_prefix(const uint8_t *address, const uint8_t *prefix, unsigned b
     return rest == 0 || (address[whole] ^ prefix[whole]) >> (8 - rest) == 0;
 }
 
-static bool is_mapped(const uint8_t address[16])
+static bool guard_is_mapped(const uint8_t address[16])
 {
     return memcmp(address, mapped, sizeof(mapped)) == 0;
 }
 
-static bool is_allowed(const struct guard *guard, const uint8_t address[16])
+static bool guard_is_allowed(const struct guard *guard, const uint8_t address[16])
 {
     /* "::/0" is all of IPv6 and not, by way of the mapped form, all of IPv4 too. */
-    unsigned prefix_bits_min = is_mapped(address) ? 96 : 0;
+    unsigned prefix_bits_min = guard_is_mapped(address) ? 96 : 0;
 
     for (size_t i = 0; i < guard->allowed_count; i++) {
         const struct guard_network *network = &guard->allowed[i];
 
         if (network->prefix_bits >= prefix_bits_min &&
-            has_prefix(address, network->address, network->prefix_bits))
+            guard_has_prefix(address, network->address, network->prefix_bits))
             return true;
     }
     return false;
 }
 
-static const char *refusal4(const struct guard *guard, const uint8_t address[4])
+static const char *guard_refusal4(const struct guard *guard, const uint8_t address[4])
 {
     uint8_t wide[16];
 
     memcpy(wide, mapped, sizeof(mapped));
     memcpy(wide + 12, address, 4);
-    if (is_allowed(guard, wide))
+    if (guard_is_allowed(guard, wide))
         return NULL;
     for (size_t i = 0; i < sizeof(blocks4) / sizeof(blocks4[0]); i++)
-        if (has_prefix(address, blocks4[i].address, blocks4[i].prefix_bits))
+        if (guard_has_prefix(address, blocks4[i].address, blocks4[i].prefix_bits))
             return blocks4[i].kind;
     return NULL;
 }
 
 /* Teredo (RFC 4380): the server's address, flags and port, then the client's with every bit turned.
  */
-static const char *refusal_teredo(const struct guard *guard, const uint8_t address[16])
+static const char *guard_refusal_teredo(const struct guard *guard, const uint8_t address[16])
 {
-    const char *kind = refusal4(guard, address + 4);
+    const char *kind = guard_refusal4(guard, address + 4);
     uint8_t client[4];
 
     for (size_t i = 0; i < 4; i++)
         client[i] = (uint8_t)~address[12 + i];
-    return kind ? kind : refusal4(guard, client);
+    return kind ? kind : guard_refusal4(guard, client);
 }
 
 /* For an IPv4 address that travels in an IPv6 one. A translator with a prefix of its own (RFC 6052,
  * section 2.2) cannot be told from any other network; its operator must keep it from
  * such addresses. */
-static const char *refusal_embedded(const struct guard *guard, const uint8_t address[16])
+static const char *guard_refusal_embedded(const struct guard *guard, const uint8_t address[16])
 {
     static const uint8_t teredo[4] = {0x20, 0x01}, sixtofour[2] = {0x20, 0x02};
     static const uint8_t isatap[4] = {0x00, 0x00, 0x5e, 0xfe};
 
     if (memcmp(address, nat64, sizeof(nat64)) == 0)
-        return refusal4(guard, address + 12);
+        return guard_refusal4(guard, address + 12);
     const char *kind = NULL;
     if (memcmp(address, teredo, sizeof(teredo)) == 0)
-        kind = refusal_teredo(guard, address);
+        kind = guard_refusal_teredo(guard, address);
     else if (memcmp(address, sixtofour, sizeof(sixtofour)) == 0)
-        kind = refusal4(guard, address + 2);
+        kind = guard_refusal4(guard, address + 2);
     /* ISATAP (RFC 5214) is the last half of any prefix; two of its bits say universal and group. */
     if (!kind && (address[8] & ~0x03) == isatap[0] && memcmp(address + 9, isatap + 1, 3) == 0)
-        kind = refusal4(guard, address + 12);
+        kind = guard_refusal4(guard, address + 12);
     return kind;
 }
 
-static const char *refusal6(const struct guard *guard, const uint8_t address[16])
+static const char *guard_refusal6(const struct guard *guard, const uint8_t address[16])
 {
     static const uint8_t global_unicast[1] = {0x20};    /* 2000::/3 */
     static const uint8_t teredo[4] = {0x20, 0x01};      /* 2001::/32 */
     static const uint8_t assignments[3] = {0x20, 0x01}; /* 2001::/23, RFC 2928 */
 
-    if (is_mapped(address))
-        return refusal4(guard, address + 12);
-    if (is_allowed(guard, address))
+    if (guard_is_mapped(address))
+        return guard_refusal4(guard, address + 12);
+    if (guard_is_allowed(guard, address))
         return NULL;
     for (size_t i = 0; i < sizeof(blocks6) / sizeof(blocks6[0]); i++)
-        if (has_prefix(address, blocks6[i].address, blocks6[i].prefix_bits))
+        if (guard_has_prefix(address, blocks6[i].address, blocks6[i].prefix_bits))
             return blocks6[i].kind;
-    if (has_prefix(address, assignments, 23) && !has_prefix(address, teredo, 32))
+    if (guard_has_prefix(address, assignments, 23) && !guard_has_prefix(address, teredo, 32))
         return "reserved";
-    if (!has_prefix(address, global_unicast, 3) && !has_prefix(address, nat64, 96))
+    if (!guard_has_prefix(address, global_unicast, 3) && !guard_has_prefix(address, nat64, 96))
         return "reserved";
-    return refusal_embedded(guard, address);
+    return guard_refusal_embedded(guard, address);
 }
 
 const char *guard_refusal(const struct guard *guard, const struct sockaddr *address)
@@ -176,12 +176,12 @@ const char *guard_refusal(const struct guard *guard, const struct sockaddr *addr
     if (address->sa_family == AF_INET) {
         struct sockaddr_in v4;
         memcpy(&v4, address, sizeof(v4));
-        return refusal4(guard, (const uint8_t *)&v4.sin_addr);
+        return guard_refusal4(guard, (const uint8_t *)&v4.sin_addr);
     }
     if (address->sa_family == AF_INET6) {
         struct sockaddr_in6 v6;
         memcpy(&v6, address, sizeof(v6));
-        return refusal6(guard, v6.sin6_addr.s6_addr);
+        return guard_refusal6(guard, v6.sin6_addr.s6_addr);
     }
     return "not of the internet";
 }
@@ -200,9 +200,9 @@ bool guard_allows_host(const struct guard *guard, struct bytes host)
     case GUARD_HOST_NAME:
         return true;
     case GUARD_HOST_ADDRESS:
-        return refusal6(guard, address) == NULL;
+        return guard_refusal6(guard, address) == NULL;
     case GUARD_HOST_LOCALHOST: /* whether the allowed one of the two answers shows at connect */
-        return !refusal4(guard, loopback4) || !refusal6(guard, loopback6);
+        return !guard_refusal4(guard, loopback4) || !guard_refusal6(guard, loopback6);
     case GUARD_HOST_INVALID:
         break;
     }
@@ -211,7 +211,7 @@ bool guard_allows_host(const struct guard *guard, struct bytes host)
 
 /* ---- the list of allowed networks ---- */
 
-static bool parse_prefix_bits(const char *text, unsigned max, unsigned *ret_bits)
+static bool guard_parse_prefix_bits(const char *text, unsigned max, unsigned *ret_bits)
 {
     size_t size = strlen(text);
 
@@ -227,7 +227,7 @@ static bool parse_prefix_bits(const char *text, unsigned max, unsigned *ret_bits
     return bits <= max;
 }
 
-static bool has_bits_beyond(const uint8_t address[16], unsigned prefix_bits)
+static bool guard_has_bits_beyond(const uint8_t address[16], unsigned prefix_bits)
 {
     for (unsigned bit = prefix_bits; bit < 128; bit++)
         if (address[bit / 8] >> (7 - bit % 8) & 1)
@@ -236,7 +236,7 @@ static bool has_bits_beyond(const uint8_t address[16], unsigned prefix_bits)
 }
 
 /* Cuts `text` at its slash. */
-static bool parse_network(char *text, struct guard_network *ret_network)
+static bool guard_parse_network(char *text, struct guard_network *ret_network)
 {
     char *slash = strchr(text, '/');
 
@@ -250,7 +250,7 @@ static bool parse_network(char *text, struct guard_network *ret_network)
         return false;
     }
     unsigned bits = width;
-    if (slash && !parse_prefix_bits(slash + 1, width, &bits))
+    if (slash && !guard_parse_prefix_bits(slash + 1, width, &bits))
         return false;
     ret_network->prefix_bits = (uint8_t)(bits + 128 - width);
     return true;
@@ -270,11 +270,11 @@ enum error_code guard_init(struct guard *ret_guard, const char *allow, struct er
         memcpy(text, allow, size < sizeof(text) ? size : 0);
         text[size < sizeof(text) ? size : 0] = '\0';
         struct guard_network network;
-        if (!parse_network(text, &network))
+        if (!guard_parse_network(text, &network))
             return error_set(ret_error, ERROR_INVALID,
                              "\"%.*s\" is not a network such as 10.0.0.0/8 or fd00::/8",
                              size < 64 ? (int)size : 64, allow);
-        if (has_bits_beyond(network.address, network.prefix_bits))
+        if (guard_has_bits_beyond(network.address, network.prefix_bits))
             return error_set(ret_error, ERROR_INVALID,
                              "\"%.*s\" has bits set beyond its prefix: a network or an address?",
                              (int)size, allow);

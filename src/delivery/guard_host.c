@@ -16,7 +16,7 @@
 #define OTHER '\x80'
 
 /* Undoes percent-encoding, once. Returns the size; -1 for a percent sign without its two digits. */
-static int decode_percent(struct bytes host, char ret_text[GUARD_HOST_SIZE_MAX])
+static int guard_host_decode_percent(struct bytes host, char ret_text[GUARD_HOST_SIZE_MAX])
 {
     int size = 0;
 
@@ -75,16 +75,16 @@ static const struct fold {
 };
 
 /* Soft hyphen, joiners, variation selectors and the like: the mapping leaves them out. */
-static bool is_ignored(uint32_t c)
+static bool guard_host_is_ignored(uint32_t c)
 {
     return c == 0x00ad || c == 0x034f || (c >= 0x200b && c <= 0x200d) || c == 0x2060 ||
            c == 0x2064 || c == 0xfeff || (c >= 0xfe00 && c <= 0xfe0f);
 }
 
 /* Writes what the character folds into; returns how many bytes, at most 3. */
-static size_t fold_character(uint32_t c, char ret_text[3])
+static size_t guard_host_fold_character(uint32_t c, char ret_text[3])
 {
-    if (is_ignored(c))
+    if (guard_host_is_ignored(c))
         return 0;
     if (c >= 0x1d400 && c < 0x1d6a4) { /* mathematical letters: alphabets of capitals and small */
         ret_text[0] = (char)('a' + (c - 0x1d400) % 26);
@@ -118,7 +118,7 @@ static size_t fold_character(uint32_t c, char ret_text[3])
 
 /* The character at the front of a text that does not begin in ASCII. Returns its bytes; 0 when it
  * is not UTF-8 (overlong forms and surrogates are not). */
-static size_t decode_utf8(const char *text, size_t size, uint32_t *ret_character)
+static size_t guard_host_decode_utf8(const char *text, size_t size, uint32_t *ret_character)
 {
     uint8_t lead = (uint8_t)text[0];
     size_t width = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
@@ -140,7 +140,7 @@ static size_t decode_utf8(const char *text, size_t size, uint32_t *ret_character
 
 /* Folds `text` in place into lower-case ASCII and OTHER; it never grows, for a character that
  * becomes three has at least three bytes. Returns the new size; -1 when it is not UTF-8. */
-static int fold_text(char *text, int size)
+static int guard_host_fold_text(char *text, int size)
 {
     int to = 0;
 
@@ -150,10 +150,10 @@ static int fold_text(char *text, int size)
         char folded[3] = {(char)c};
 
         if (c >= 0x80) {
-            width = decode_utf8(text + from, (size_t)(size - from), &c);
+            width = guard_host_decode_utf8(text + from, (size_t)(size - from), &c);
             if (width == 0)
                 return -1;
-            count = fold_character(c, folded);
+            count = guard_host_fold_character(c, folded);
         }
         from += (int)width;
         for (size_t i = 0; i < count; i++) {
@@ -185,7 +185,7 @@ static bool guard_host_parse_number(const char *text, size_t size, uint64_t *ret
 }
 
 /* inet_aton's rule: up to four numbers, of which the last fills all bytes that are left. */
-static bool parse_ipv4(const char *text, size_t size, uint8_t ret_address[4])
+static bool guard_host_parse_ipv4(const char *text, size_t size, uint8_t ret_address[4])
 {
     uint64_t address = 0;
     const char *end = text + size;
@@ -212,7 +212,7 @@ static bool parse_ipv4(const char *text, size_t size, uint8_t ret_address[4])
 }
 
 /* An IPv6 address, with a zone or without. */
-static bool parse_ipv6(struct bytes host, uint8_t ret_address[16])
+static bool guard_host_parse_ipv6(struct bytes host, uint8_t ret_address[16])
 {
     const char *zone = memchr(host.data, '%', host.size);
     size_t size = zone ? (size_t)(zone - host.data) : host.size;
@@ -257,7 +257,7 @@ static bool guard_host_is_name(const char *text, size_t size)
 
 /* Whether the last label is a number. No top-level domain is one, so the whole is meant as an
  * address (the URL Standard's "ends in a number"). */
-static bool ends_in_number(const char *text, size_t size)
+static bool guard_host_ends_in_number(const char *text, size_t size)
 {
     const char *dot = memrchr(text, '.', size);
     const char *label = dot ? dot + 1 : text;
@@ -273,7 +273,7 @@ static bool ends_in_number(const char *text, size_t size)
     return i == label_size;
 }
 
-static bool is_localhost(const char *text, size_t size)
+static bool guard_host_is_localhost(const char *text, size_t size)
 {
     static const char *const names[] = {"localhost", "localhost.localdomain", "localhost6",
                                         "ip6-localhost", "ip6-loopback"};
@@ -296,21 +296,21 @@ enum guard_host guard_host_parse(struct bytes host, uint8_t ret_address[16])
     if (is_bracketed || memchr(host.data, ':', host.size)) {
         if (is_bracketed)
             host = (struct bytes){host.data + 1, host.size - 2};
-        return parse_ipv6(host, ret_address) ? GUARD_HOST_ADDRESS : GUARD_HOST_INVALID;
+        return guard_host_parse_ipv6(host, ret_address) ? GUARD_HOST_ADDRESS : GUARD_HOST_INVALID;
     }
     char text[GUARD_HOST_SIZE_MAX];
-    int size = decode_percent(host, text);
+    int size = guard_host_decode_percent(host, text);
     if (size >= 0)
-        size = fold_text(text, size);
+        size = guard_host_fold_text(text, size);
     if (size > 0 && text[size - 1] == '.')
         size--;
     if (size <= 0 || !guard_host_is_name(text, (size_t)size))
         return GUARD_HOST_INVALID;
-    if (ends_in_number(text, (size_t)size)) {
-        if (!parse_ipv4(text, (size_t)size, address + 12))
+    if (guard_host_ends_in_number(text, (size_t)size)) {
+        if (!guard_host_parse_ipv4(text, (size_t)size, address + 12))
             return GUARD_HOST_INVALID;
         memcpy(ret_address, address, sizeof(address));
         return GUARD_HOST_ADDRESS;
     }
-    return is_localhost(text, (size_t)size) ? GUARD_HOST_LOCALHOST : GUARD_HOST_NAME;
+    return guard_host_is_localhost(text, (size_t)size) ? GUARD_HOST_LOCALHOST : GUARD_HOST_NAME;
 }

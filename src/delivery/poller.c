@@ -43,7 +43,7 @@ static struct poller_socket *poller_find(struct poller *poller, int fd)
 }
 
 /* False: it will not watch it as is wanted. */
-static bool tell_kernel(struct poller *poller, int fd, struct poller_socket *socket)
+static bool poller_tell_kernel(struct poller *poller, int fd, struct poller_socket *socket)
 {
     struct epoll_event event = {.data.fd = fd};
     int operation = socket->registered ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
@@ -84,7 +84,7 @@ bool poller_want(struct poller *poller, int fd, unsigned interest)
         return false;
     socket->wanted = (uint8_t)interest;
     if (!socket->is_adopted || (interest & ~(unsigned)socket->registered))
-        return tell_kernel(poller, fd, socket);
+        return poller_tell_kernel(poller, fd, socket);
     return true;
 }
 
@@ -107,7 +107,7 @@ size_t poller_wait(struct poller *poller, int timeout_ms,
         if (events[i].events & (EPOLLERR | EPOLLHUP))
             ready |= POLLER_FAILED;
         if (socket->wanted != socket->registered)
-            tell_kernel(poller, fd, socket);
+            poller_tell_kernel(poller, fd, socket);
         ready &= socket->wanted | POLLER_FAILED;
         if (socket->wanted && ready)
             ret_events[wanted_count++] = (struct poller_event){fd, ready};

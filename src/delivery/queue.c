@@ -92,13 +92,13 @@ bool queue_receipt_parse(struct bytes text, struct queue_receipt *ret_receipt)
 
 /* ---- time ---- */
 
-static uint64_t tick_of(struct instant now)
+static uint64_t queue_tick_of(struct instant now)
 {
     return now.ns / NS_PER_MS;
 }
 
 /* Not before the instant. */
-static uint64_t tick_at(struct instant at)
+static uint64_t queue_tick_at(struct instant at)
 {
     return at.ns / NS_PER_MS + (at.ns % NS_PER_MS != 0);
 }
@@ -149,24 +149,25 @@ static void line_update(struct queue *queue, struct line *line)
     free(line);
 }
 
-static struct queue_request *request_of(struct list *link)
+static struct queue_request *queue_request_of(struct list *link)
 {
     return list_item(link, struct queue_request, link);
 }
 
-static void reply(struct queue *queue, struct queue_request *request, enum error_code error)
+static void queue_reply(struct queue *queue, struct queue_request *request, enum error_code error)
 {
     request->error = error;
     list_push(&queue->replies, &request->link);
 }
 
 /* Ends a wait; its line may be gone afterwards. */
-static void answer_waiting(struct queue *queue, struct line *line, struct queue_request *request)
+static void queue_answer_waiting(struct queue *queue, struct line *line,
+                                 struct queue_request *request)
 {
     tw_wheel_cancel(queue->wait_wheel, request->wait_timer_);
     list_remove(&request->link);
     queue->stats.waiting--;
-    reply(queue, request, ERROR_NONE);
+    queue_reply(queue, request, ERROR_NONE);
     line_update(queue, line);
 }
 
@@ -191,7 +192,7 @@ static void queue_forget_timer(struct queue *queue, const struct queue_lease *le
         map_remove(&queue->timers, hash);
 }
 
-static void free_gone(struct queue *queue)
+static void queue_free_gone(struct queue *queue)
 {
     while (list_pop(&queue->shown))
         ;
@@ -200,7 +201,7 @@ static void free_gone(struct queue *queue)
         free(list_item(link, struct queue_lease, link));
 }
 
-static bool need_spare(struct queue *queue)
+static bool queue_need_spare(struct queue *queue)
 {
     if (queue->spare)
         return true;
@@ -220,19 +221,19 @@ static bool need_spare(struct queue *queue)
     return true;
 }
 
-static void arm(struct queue *queue, struct queue_lease *lease, struct instant now,
-                uint64_t lease_ms)
+static void queue_arm(struct queue *queue, struct queue_lease *lease, struct instant now,
+                      uint64_t lease_ms)
 {
-    uint64_t end = tick_at(instant_add_ms(now, lease_ms));
+    uint64_t end = queue_tick_at(instant_add_ms(now, lease_ms));
 
     lease->end_ = end < TW_NEVER ? end : TW_NEVER - 1;
     tw_wheel_arm(queue->lease_wheel, lease->timer_, lease->end_);
 }
 
-static void lease_begin(struct queue *queue, struct instant now, struct line *line,
-                        struct delivery *delivery)
+static void queue_lease_begin(struct queue *queue, struct instant now, struct line *line,
+                              struct delivery *delivery)
 {
-    struct queue_request *request = request_of(line->waiting.next);
+    struct queue_request *request = queue_request_of(line->waiting.next);
     struct queue_lease *lease = queue->spare;
 
     queue->spare = NULL;
@@ -248,7 +249,7 @@ static void lease_begin(struct queue *queue, struct instant now, struct line *li
                                                                              : QUEUE_WORKER_SIZE);
     if (lease->worker_size_)
         memcpy(lease->worker_, request->worker.data, lease->worker_size_);
-    arm(queue, lease, now, request->lease_ms);
+    queue_arm(queue, lease, now, request->lease_ms);
     if (request->items_ == 0)
         request->leased_until = instant_add_ms(now, request->lease_ms);
     list_push(&request->leases_, &lease->link);
@@ -260,7 +261,7 @@ static void lease_begin(struct queue *queue, struct instant now, struct line *li
 }
 
 /* The lease is no more, and its delivery goes back with the outcome that it has. */
-static void lease_end(struct queue *queue, struct queue_lease *lease)
+static void queue_lease_end(struct queue *queue, struct queue_lease *lease)
 {
     struct line *line = lease->line_;
 
@@ -276,11 +277,11 @@ static void lease_end(struct queue *queue, struct queue_lease *lease)
     line_update(queue, line);
 }
 
-static void lease_end_unseen(struct queue *queue, struct queue_lease *lease,
-                             struct delivery_outcome outcome)
+static void queue_lease_end_unseen(struct queue *queue, struct queue_lease *lease,
+                                   struct delivery_outcome outcome)
 {
     lease->delivery_->outcome = outcome;
-    lease_end(queue, lease);
+    queue_lease_end(queue, lease);
     list_push(&queue->gone, &lease->link);
 }
 
@@ -297,12 +298,12 @@ static void queue_wait_for_work(struct queue *queue, struct instant now,
     request->wait_timer_ = TW_NONE;
     request->is_late_ = request->wait_until.ns <= now.ns || queue->is_stopping;
     if (line && !request->is_late_)
-        request->wait_timer_ = tw_wheel_schedule(queue->wait_wheel, tick_at(request->wait_until),
-                                                 (uint64_t)(uintptr_t)request);
+        request->wait_timer_ = tw_wheel_schedule(
+            queue->wait_wheel, queue_tick_at(request->wait_until), (uint64_t)(uintptr_t)request);
     if (!line || (!request->is_late_ && request->wait_timer_ == TW_NONE)) {
         if (line)
             line_update(queue, line);
-        reply(queue, request, ERROR_NO_MEMORY);
+        queue_reply(queue, request, ERROR_NO_MEMORY);
         return;
     }
     list_push(&line->waiting, &request->link);
@@ -342,7 +343,7 @@ static void queue_settle(struct queue *queue, struct queue_request *request, siz
         queue->stats.acks++;
     else
         queue->stats.nacks++;
-    lease_end(queue, lease);
+    queue_lease_end(queue, lease);
 }
 
 static void queue_report(struct queue *queue, struct instant now, struct queue_request *request)
@@ -356,17 +357,17 @@ static void queue_report(struct queue *queue, struct instant now, struct queue_r
         if (!lease)
             queue->stats.stales++;
         else if (request->kind == QUEUE_EXTEND)
-            arm(queue, lease, now, request->lease_ms);
+            queue_arm(queue, lease, now, request->lease_ms);
         else
             queue_settle(queue, request, i, lease);
     }
     if (request->pending_ == 0)
-        reply(queue, request, ERROR_NONE);
+        queue_reply(queue, request, ERROR_NONE);
 }
 
 void queue_submit(struct queue *queue, struct instant now, struct queue_request *request)
 {
-    free_gone(queue);
+    queue_free_gone(queue);
     list_init(&request->link);
     if (request->kind == QUEUE_LEASE)
         queue_wait_for_work(queue, now, request);
@@ -388,8 +389,8 @@ void queue_wake(struct queue *queue, struct bytes name)
 
 bool queue_wants(struct queue *queue, struct bytes *ret_name)
 {
-    free_gone(queue);
-    if (list_is_empty(&queue->wanting) || !need_spare(queue))
+    queue_free_gone(queue);
+    if (list_is_empty(&queue->wanting) || !queue_need_spare(queue))
         return false;
     struct line *line = list_item(queue->wanting.next, struct line, link);
     queue->wanted = line;
@@ -398,16 +399,16 @@ bool queue_wants(struct queue *queue, struct bytes *ret_name)
 }
 
 /* Nothing is left: workers that have something are answered, and so are those that may not wait. */
-static void fall_asleep(struct queue *queue, struct line *line)
+static void queue_fall_asleep(struct queue *queue, struct line *line)
 {
     line->is_awake = false;
     list_remove(&line->link);
     line->lease_count++; /* holds the line while it is walked */
     LIST_FOR_EACH (&line->waiting, link) {
-        struct queue_request *request = request_of(link);
+        struct queue_request *request = queue_request_of(link);
 
         if (request->items_ > 0 || request->is_late_)
-            answer_waiting(queue, line, request);
+            queue_answer_waiting(queue, line, request);
     }
     line->lease_count--;
     line_update(queue, line);
@@ -420,29 +421,29 @@ void queue_give(struct queue *queue, struct instant now, struct delivery *delive
     assert(line && !list_is_empty(&line->waiting));
     queue->wanted = NULL;
     if (!delivery) {
-        fall_asleep(queue, line);
+        queue_fall_asleep(queue, line);
         return;
     }
-    struct queue_request *first = request_of(line->waiting.next);
-    lease_begin(queue, now, line, delivery);
+    struct queue_request *first = queue_request_of(line->waiting.next);
+    queue_lease_begin(queue, now, line, delivery);
     if (first->items_ >= first->items_max || first->bytes_ >= first->bytes_max) {
         if (!list_is_empty(&line->link)) { /* names take turns */
             list_remove(&line->link);
             list_push(&queue->wanting, &line->link);
         }
-        answer_waiting(queue, line, first);
+        queue_answer_waiting(queue, line, first);
     }
 }
 
 bool queue_has_given(const struct queue *queue)
 {
     assert(queue->wanted && !list_is_empty(&queue->wanted->waiting));
-    return request_of(queue->wanted->waiting.next)->items_ > 0;
+    return queue_request_of(queue->wanted->waiting.next)->items_ > 0;
 }
 
 /* ---- time passes ---- */
 
-static void end_leases(struct queue *queue, uint64_t tick)
+static void queue_end_leases(struct queue *queue, uint64_t tick)
 {
     do {
         struct tw_expired due[EXPIRE_BATCH];
@@ -453,13 +454,13 @@ static void end_leases(struct queue *queue, uint64_t tick)
                 .result = DELIVERY_FAILED, .pause = DELIVERY_PAUSE_EXACT, .error = ENDED_MESSAGE};
 
             queue->stats.ended++;
-            lease_end_unseen(queue, (struct queue_lease *)(uintptr_t)due[i].data, outcome);
+            queue_lease_end_unseen(queue, (struct queue_lease *)(uintptr_t)due[i].data, outcome);
         }
     } while (tw_wheel_wake_at(queue->lease_wheel) <= tick);
 }
 
 /* A worker with a pull still to come is answered after that. */
-static void end_waits(struct queue *queue, uint64_t tick)
+static void queue_end_waits(struct queue *queue, uint64_t tick)
 {
     do {
         struct tw_expired due[EXPIRE_BATCH];
@@ -471,16 +472,16 @@ static void end_waits(struct queue *queue, uint64_t tick)
 
             request->is_late_ = true;
             if (!line->is_awake)
-                answer_waiting(queue, line, request);
+                queue_answer_waiting(queue, line, request);
         }
     } while (tw_wheel_wake_at(queue->wait_wheel) <= tick);
 }
 
 void queue_advance(struct queue *queue, struct instant now)
 {
-    free_gone(queue);
-    end_leases(queue, tick_of(now));
-    end_waits(queue, tick_of(now));
+    queue_free_gone(queue);
+    queue_end_leases(queue, queue_tick_of(now));
+    queue_end_waits(queue, queue_tick_of(now));
 }
 
 struct instant queue_wake_at(const struct queue *queue)
@@ -505,10 +506,10 @@ struct queue_request *queue_take_reply(struct queue *queue)
 {
     struct list *link = list_pop(&queue->replies);
 
-    free_gone(queue);
+    queue_free_gone(queue);
     if (!link)
         return NULL;
-    struct queue_request *request = request_of(link);
+    struct queue_request *request = queue_request_of(link);
     list_join(&queue->shown, &request->leases_); /* the request may be gone before they are */
     request->leases = &queue->shown;
     return request;
@@ -522,14 +523,14 @@ void queue_recorded(struct queue *queue, struct delivery *delivery)
     if (delivery->recorded != ERROR_NONE)
         request->verdicts[lease->index_] = QUEUE_UNKNOWN;
     if (--request->pending_ == 0)
-        reply(queue, request, ERROR_NONE);
+        queue_reply(queue, request, ERROR_NONE);
     free(lease);
     free(delivery);
 }
 
 void queue_stop_waiting(struct queue *queue)
 {
-    free_gone(queue);
+    queue_free_gone(queue);
     queue->is_stopping = true;
     struct list lines;
     list_init(&lines);
@@ -543,9 +544,9 @@ void queue_stop_waiting(struct queue *queue)
         line = list_item(link, struct line, link);
         list_remove(link);
         LIST_FOR_EACH (&line->waiting, waiting)
-            request_of(waiting)->is_late_ = true;
+            queue_request_of(waiting)->is_late_ = true;
         if (!list_is_empty(&line->waiting))
-            fall_asleep(queue, line);
+            queue_fall_asleep(queue, line);
     }
 }
 
@@ -559,7 +560,7 @@ static void queue_return_leases(struct queue *queue, int32_t partition)
 {
     struct delivery_outcome outcome = {.result = DELIVERY_RETURNED};
 
-    free_gone(queue);
+    queue_free_gone(queue);
     struct list leases;
     list_init(&leases);
     struct queue_lease *lease;
@@ -571,7 +572,7 @@ static void queue_return_leases(struct queue *queue, int32_t partition)
         list_push(&leases, &lease->link);
     }
     LIST_FOR_EACH (&leases, link)
-        lease_end_unseen(queue, list_item(link, struct queue_lease, link), outcome);
+        queue_lease_end_unseen(queue, list_item(link, struct queue_lease, link), outcome);
 }
 
 void queue_return_all(struct queue *queue)
@@ -590,7 +591,7 @@ struct queue *queue_create(const uint8_t secret[QUEUE_SECRET_SIZE], unsigned ind
                            struct instant now)
 {
     struct queue *queue = calloc(1, sizeof(*queue));
-    struct tw_wheel_options options = {.start = tick_of(now)};
+    struct tw_wheel_options options = {.start = queue_tick_of(now)};
 
     if (!queue)
         return NULL;
@@ -619,7 +620,7 @@ void queue_destroy(struct queue *queue)
 {
     if (!queue)
         return;
-    free_gone(queue);
+    queue_free_gone(queue);
     struct queue_lease *lease;
     size_t cursor = 0;
     while ((lease = map_next(&queue->leases, &cursor))) {
@@ -706,7 +707,7 @@ void queue_check(const struct queue *queue)
         CHECK(list_is_empty(&line->link) == !(line->is_awake && !list_is_empty(&line->waiting)));
         leases += line->lease_count;
         LIST_FOR_EACH (&line->waiting, link) {
-            const struct queue_request *request = request_of(link);
+            const struct queue_request *request = queue_request_of(link);
 
             waiting++;
             timed += !request->is_late_;

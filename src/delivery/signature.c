@@ -20,8 +20,8 @@ struct signature {
     size_t count;
 };
 
-static enum error_code add_secret(struct signature *signature, struct bytes secret,
-                                  struct error *ret_error)
+static enum error_code signature_add_secret(struct signature *signature, struct bytes secret,
+                                            struct error *ret_error)
 {
     size_t number = signature->count + 1;
 
@@ -64,7 +64,7 @@ enum error_code signature_create(const char *secrets, struct signature **ret_sig
          secrets += strspn(secrets, SEPARATORS)) {
         struct bytes secret = {secrets, strcspn(secrets, SEPARATORS)};
 
-        code = add_secret(signature, secret, ret_error);
+        code = signature_add_secret(signature, secret, ret_error);
         secrets += secret.size;
     }
     if (!code && signature->count == 0)

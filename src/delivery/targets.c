@@ -94,9 +94,9 @@ static struct target_breaker *targets_find(const struct targets *targets, const 
                : map_get(&targets->map, targets_key_of(targets, timer, scope));
 }
 
-static struct target_status status_of(const struct targets *targets,
-                                      const struct target_breaker *target,
-                                      const struct timer *timer, struct instant now)
+static struct target_status targets_status_of(const struct targets *targets,
+                                              const struct target_breaker *target,
+                                              const struct timer *timer, struct instant now)
 {
     struct target_status status = {.origin = timer_target_origin(timer)};
 
@@ -111,7 +111,7 @@ static struct target_status status_of(const struct targets *targets,
     return status;
 }
 
-static void forget(struct targets *targets, struct target_breaker *target)
+static void targets_forget(struct targets *targets, struct target_breaker *target)
 {
     targets->counts[target->scope]--;
     tenant_tallies_subtract(&targets->tenants[target->scope],
@@ -146,7 +146,7 @@ static bool targets_has_room(struct targets *targets, enum target_scope scope, s
         if (target->breaker.state == BREAKER_CLOSED && target->breaker.failures == 0)
             keys[count++] = target->key;
     for (size_t i = 0; i < count; i++)
-        forget(targets, map_get(&targets->map, keys[i]));
+        targets_forget(targets, map_get(&targets->map, keys[i]));
     free(keys);
     return targets_may_add(targets, scope, tenant);
 }
@@ -215,7 +215,7 @@ bool targets_enter(struct targets *targets, const struct timer *timer, struct in
         may = breaker_enter(&target->breaker, options, now, entrant, &ret_ticket->passes[order[i]]);
         if (!may) {
             targets->stats.postponed++;
-            *ret_status = status_of(targets, target, timer, now);
+            *ret_status = targets_status_of(targets, target, timer, now);
             if (path) /* it is no probe after all */
                 breaker_leave(&path->breaker, options, now, ret_ticket->passes[TARGET_PATH],
                               BREAKER_UNKNOWN);
@@ -269,10 +269,10 @@ void targets_leave(struct targets *targets, const struct target_ticket *ticket,
         if (verdict.of[scope] == BREAKER_FAILED)
             target_breaker_note(target, error);
         if (targets_judge(targets, target, ticket->passes[scope], now, verdict.of[scope]))
-            changed[count++] = status_of(targets, target, timer, now);
+            changed[count++] = targets_status_of(targets, target, timer, now);
         if (target->breaker.state == BREAKER_CLOSED && target->breaker.failures == 0 &&
             target->breaker.generation == 0)
-            forget(targets, target);
+            targets_forget(targets, target);
     }
     pthread_mutex_unlock(&targets->lock);
     for (size_t i = 0; i < count && targets->options.changed; i++)
@@ -287,7 +287,7 @@ void targets_status(struct targets *targets, const struct timer *timer, struct i
     const struct target_breaker *path = targets_find(targets, timer, TARGET_PATH);
     const bool origin_fails = origin && origin->breaker.state != BREAKER_CLOSED;
 
-    *ret_status = status_of(targets, path && !origin_fails ? path : origin, timer, now);
+    *ret_status = targets_status_of(targets, path && !origin_fails ? path : origin, timer, now);
     pthread_mutex_unlock(&targets->lock);
 }
 

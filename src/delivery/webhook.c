@@ -88,7 +88,7 @@ static const char stopping[] = "the service is stopping";
 
 /* ---- libcurl's wishes ---- */
 
-static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *context, void *unused)
+static int webhook_watch_socket(CURL *easy, curl_socket_t fd, int what, void *context, void *unused)
 {
     struct webhook *webhook = context;
 
@@ -105,7 +105,7 @@ static int watch_socket(CURL *easy, curl_socket_t fd, int what, void *context, v
     return 0;
 }
 
-static int set_timer(CURLM *multi, long timeout_ms, void *context)
+static int webhook_set_timer(CURLM *multi, long timeout_ms, void *context)
 {
     struct webhook *webhook = context;
 
@@ -116,7 +116,7 @@ static int set_timer(CURLM *multi, long timeout_ms, void *context)
     return 0;
 }
 
-static void run_timer(struct webhook *webhook)
+static void webhook_run_timer(struct webhook *webhook)
 {
     if (webhook->wake_at.ns == UINT64_MAX || instant_now().ns < webhook->wake_at.ns)
         return;
@@ -126,7 +126,7 @@ static void run_timer(struct webhook *webhook)
 }
 
 /* Leaves libcurl what the other connections leave, which is enough for every transfer in flight. */
-static bool set_libcurl_max(struct webhook *webhook)
+static bool webhook_set_libcurl_max(struct webhook *webhook)
 {
     const size_t max = webhook->options.connections_max - webhook_direct_open(webhook->direct);
 
@@ -157,7 +157,7 @@ static void webhook_take_messages(struct webhook *webhook)
     list_join(&webhook->waiting, &messages);
 }
 
-static void act_on_sockets(struct webhook *webhook, int timeout_ms)
+static void webhook_act_on_sockets(struct webhook *webhook, int timeout_ms)
 {
     struct poller_event events[POLLER_EVENTS_MAX];
     size_t count = poller_wait(&webhook->poller, timeout_ms, events);
@@ -177,7 +177,7 @@ static void act_on_sockets(struct webhook *webhook, int timeout_ms)
     }
 }
 
-static void land(struct webhook *webhook, struct webhook_transfer *transfer)
+static void webhook_land(struct webhook *webhook, struct webhook_transfer *transfer)
 {
     curl_multi_remove_handle(webhook->multi, transfer->easy);
     list_remove(&transfer->link);
@@ -186,8 +186,8 @@ static void land(struct webhook *webhook, struct webhook_transfer *transfer)
 }
 
 /* What became of a delivery says something about its target. */
-static void tell_target(struct webhook *webhook, const struct target_ticket *ticket,
-                        const struct delivery *delivery, struct target_verdict verdict)
+static void webhook_tell_target(struct webhook *webhook, const struct target_ticket *ticket,
+                                const struct delivery *delivery, struct target_verdict verdict)
 {
     targets_leave(webhook->options.targets, ticket, delivery->timer, instant_now(), verdict,
                   bytes_of(delivery->outcome.error));
@@ -198,12 +198,12 @@ static void webhook_ended(void *context, struct delivery *delivery,
 {
     struct webhook *webhook = context;
 
-    tell_target(webhook, ticket, delivery, verdict);
+    webhook_tell_target(webhook, ticket, delivery, verdict);
     list_push(&webhook->ended, &delivery->link);
 }
 
 /* The target of the delivery answered, at an address that serves those that follow. */
-static void teach(struct webhook *webhook, CURL *easy, const struct timer *timer)
+static void webhook_teach(struct webhook *webhook, CURL *easy, const struct timer *timer)
 {
     const char *address = NULL;
 
@@ -214,15 +214,15 @@ static void teach(struct webhook *webhook, CURL *easy, const struct timer *timer
 
 static void webhook_end(struct webhook *webhook, struct webhook_transfer *transfer, CURLcode result)
 {
-    land(webhook, transfer);
+    webhook_land(webhook, transfer);
     struct target_verdict verdict;
     struct delivery *delivery = webhook_transfer_end(transfer, result, &verdict);
     if (delivery->outcome.status)
-        teach(webhook, transfer->easy, delivery->timer);
+        webhook_teach(webhook, transfer->easy, delivery->timer);
     webhook_ended(webhook, delivery, &transfer->ticket, verdict);
 }
 
-static void end_finished(struct webhook *webhook)
+static void webhook_end_finished(struct webhook *webhook)
 {
     CURLMsg *message;
     int left;
@@ -235,7 +235,7 @@ static void end_finished(struct webhook *webhook)
 }
 
 /* A transfer that is free; NULL when out of memory. */
-static struct webhook_transfer *find_transfer(struct webhook *webhook)
+static struct webhook_transfer *webhook_find_transfer(struct webhook *webhook)
 {
     struct list *link = list_pop(&webhook->free);
 
@@ -243,7 +243,7 @@ static struct webhook_transfer *find_transfer(struct webhook *webhook)
                 : webhook_transfer_create(&webhook->settings);
 }
 
-static void fail_waiting(struct webhook *webhook, struct list *waiting, const char *error)
+static void webhook_fail_waiting(struct webhook *webhook, struct list *waiting, const char *error)
 {
     struct list *link;
 
@@ -257,8 +257,8 @@ static void fail_waiting(struct webhook *webhook, struct list *waiting, const ch
 }
 
 /* Whether the target may be tried now. If not, the delivery comes back and no attempt is spent. */
-static bool may_enter(struct webhook *webhook, struct delivery *delivery,
-                      struct target_ticket *ret_ticket)
+static bool webhook_may_enter(struct webhook *webhook, struct delivery *delivery,
+                              struct target_ticket *ret_ticket)
 {
     struct delivery_outcome *outcome = &delivery->outcome;
     struct target_status status;
@@ -279,11 +279,11 @@ static bool may_enter(struct webhook *webhook, struct delivery *delivery,
 
 /* A connection to a name whose address it may teach is not kept: the next one is to resolve it
  * again. */
-static void begin_by_libcurl(void *context, struct delivery *delivery,
-                             const struct target_ticket *ticket, uint64_t timeout_ms)
+static void webhook_begin_by_libcurl(void *context, struct delivery *delivery,
+                                     const struct target_ticket *ticket, uint64_t timeout_ms)
 {
     struct webhook *webhook = context;
-    struct webhook_transfer *transfer = find_transfer(webhook);
+    struct webhook_transfer *transfer = webhook_find_transfer(webhook);
 
     if (!transfer) {
         webhook_outcome_fail(&delivery->outcome, DELIVERY_FAILED, "out of memory");
@@ -302,41 +302,41 @@ static void begin_by_libcurl(void *context, struct delivery *delivery,
     webhook->flying_count++;
     webhook_direct_make_room(webhook->direct, webhook->flying_count);
     if (curl_easy_setopt(transfer->easy, CURLOPT_FORBID_REUSE, is_used_once) != CURLE_OK ||
-        !set_libcurl_max(webhook) ||
+        !webhook_set_libcurl_max(webhook) ||
         curl_multi_add_handle(webhook->multi, transfer->easy) != CURLM_OK)
         webhook_end(webhook, transfer, CURLE_OUT_OF_MEMORY);
 }
 
-static bool has_room(const struct webhook *webhook)
+static bool webhook_has_room(const struct webhook *webhook)
 {
     return webhook->flying_count + webhook_direct_flying(webhook->direct) <
            webhook->options.connections_max;
 }
 
 /* Begins up to `limit` deliveries of the list. */
-static void begin_some(struct webhook *webhook, struct list *waiting, int limit)
+static void webhook_begin_some(struct webhook *webhook, struct list *waiting, int limit)
 {
     for (int i = 0; !list_is_empty(waiting); i++) {
         webhook->has_more |= i == limit;
-        if (i == limit || !has_room(webhook))
+        if (i == limit || !webhook_has_room(webhook))
             break;
         struct delivery *delivery = list_item(list_pop(waiting), struct delivery, link);
         struct target_ticket ticket;
-        if (!may_enter(webhook, delivery, &ticket))
+        if (!webhook_may_enter(webhook, delivery, &ticket))
             continue;
         /* A transfer may have no socket yet, and a socket no transfer. */
         const size_t others = webhook->flying_count > webhook->socket_count ? webhook->flying_count
                                                                             : webhook->socket_count;
         if (!webhook_direct_begin(webhook->direct, delivery, &ticket, others))
-            begin_by_libcurl(webhook, delivery, &ticket, delivery->timer->retry.timeout_ms);
+            webhook_begin_by_libcurl(webhook, delivery, &ticket, delivery->timer->retry.timeout_ms);
     }
 }
 
-static void begin_waiting(struct webhook *webhook)
+static void webhook_begin_waiting(struct webhook *webhook)
 {
     webhook->has_more = false;
-    begin_some(webhook, &webhook->waiting, BEGIN_MAX);
-    begin_some(webhook, &webhook->unproven, BEGIN_UNPROVEN_MAX);
+    webhook_begin_some(webhook, &webhook->waiting, BEGIN_MAX);
+    webhook_begin_some(webhook, &webhook->unproven, BEGIN_UNPROVEN_MAX);
 }
 
 static void webhook_hand_back(struct webhook *webhook)
@@ -354,7 +354,7 @@ static int webhook_wait_ms(const struct webhook *webhook)
     const struct instant wake_at = webhook->wake_at.ns < other.ns ? webhook->wake_at : other;
     const bool waits = !list_is_empty(&webhook->waiting) || !list_is_empty(&webhook->unproven);
 
-    if (webhook->has_more || (waits && has_room(webhook)))
+    if (webhook->has_more || (waits && webhook_has_room(webhook)))
         return 0;
     if (wake_at.ns == UINT64_MAX)
         return -1;
@@ -363,7 +363,7 @@ static int webhook_wait_ms(const struct webhook *webhook)
 }
 
 /* On the webhook thread, for closing a connection may write to it (see start_thread). */
-static void free_transfers(struct webhook *webhook)
+static void webhook_free_transfers(struct webhook *webhook)
 {
     struct list *link;
 
@@ -385,7 +385,7 @@ static const char *webhook_ca_path(int fd, char ret_path[CA_PATH_SIZE])
 }
 
 /* A file without certificates would show only when every delivery fails. */
-static bool has_certificates(const char *file)
+static bool webhook_has_certificates(const char *file)
 {
     X509_STORE *store = X509_STORE_new();
     bool has = store && X509_STORE_load_file(store, file) == 1;
@@ -416,7 +416,7 @@ static enum error_code webhook_trust_load(const char *secrets, const char *ca_fi
         return error_set(ret_error, ERROR_NO_MEMORY, "no memory for webhooks");
     trust->ca_fd = -1;
     if (ca_file && (files_snapshot(ca_file, CA_BYTES_MAX, &trust->ca_fd, ret_error) ||
-                    !has_certificates(webhook_ca_path(trust->ca_fd, copy))))
+                    !webhook_has_certificates(webhook_ca_path(trust->ca_fd, copy))))
         code = error_set(ret_error, ERROR_INVALID, "%s: no certificates in it, or not readable",
                          ca_file);
     if (!code && secrets && *secrets)
@@ -468,34 +468,34 @@ static void *webhook_run(void *context)
     struct webhook *webhook = context;
 
     for (;;) {
-        act_on_sockets(webhook, webhook_wait_ms(webhook));
+        webhook_act_on_sockets(webhook, webhook_wait_ms(webhook));
         if (webhook->is_stopping)
             break;
         webhook_take_reload(webhook);
-        run_timer(webhook);
+        webhook_run_timer(webhook);
         webhook_direct_turn(webhook->direct, instant_now());
-        end_finished(webhook);
-        begin_waiting(webhook);
-        run_timer(webhook); /* sends the transfers that have just begun */
-        end_finished(webhook);
+        webhook_end_finished(webhook);
+        webhook_begin_waiting(webhook);
+        webhook_run_timer(webhook); /* sends the transfers that have just begun */
+        webhook_end_finished(webhook);
         webhook_hand_back(webhook);
     }
     LIST_FOR_EACH (&webhook->flying, link) {
         struct webhook_transfer *transfer = list_item(link, struct webhook_transfer, link);
 
-        land(webhook, transfer);
+        webhook_land(webhook, transfer);
         struct delivery *delivery = webhook_transfer_abort(transfer, stopping);
         webhook_ended(webhook, delivery, &transfer->ticket, TARGET_VERDICT_UNKNOWN);
     }
     webhook_direct_abort(webhook->direct, stopping);
     webhook_hand_back(webhook);
-    free_transfers(webhook);
+    webhook_free_transfers(webhook);
     return NULL;
 }
 
 /* ---- start and stop ---- */
 
-static void free_settings(struct webhook *webhook)
+static void webhook_free_settings(struct webhook *webhook)
 {
     signature_destroy(webhook->settings.signature);
     free(webhook->settings.ca_file);
@@ -507,7 +507,7 @@ static void free_settings(struct webhook *webhook)
 }
 
 /* NULL is. */
-static bool is_visible(const char *text)
+static bool webhook_is_visible(const char *text)
 {
     for (; text && *text; text++)
         if (*text <= ' ' || *text > '~')
@@ -515,7 +515,7 @@ static bool is_visible(const char *text)
     return true;
 }
 
-static enum error_code copy_settings(struct webhook *webhook, struct error *ret_error)
+static enum error_code webhook_copy_settings(struct webhook *webhook, struct error *ret_error)
 {
     const struct webhook_options *options = &webhook->options;
     struct webhook_settings *settings = &webhook->settings;
@@ -537,7 +537,7 @@ static enum error_code copy_settings(struct webhook *webhook, struct error *ret_
     };
     if (!settings->user_agent || (options->event_source && !settings->event_source))
         return error_set(ret_error, ERROR_NO_MEMORY, "no memory for webhooks");
-    if (!is_visible(options->event_source))
+    if (!webhook_is_visible(options->event_source))
         return error_set(ret_error, ERROR_INVALID, "a ce-source is visible characters of ASCII");
     if (entropy_u64(&webhook->trace_high.state_) || entropy_u64(&webhook->trace_low.state_))
         return error_set(ret_error, ERROR_IO, "the system gives no entropy");
@@ -549,7 +549,7 @@ static enum error_code copy_settings(struct webhook *webhook, struct error *ret_
     return code;
 }
 
-static enum error_code set_up_multi(struct webhook *webhook, struct error *ret_error)
+static enum error_code webhook_set_up_multi(struct webhook *webhook, struct error *ret_error)
 {
     long connections_max = (long)webhook->options.connections_max;
 
@@ -557,9 +557,9 @@ static enum error_code set_up_multi(struct webhook *webhook, struct error *ret_e
     if (!webhook->multi)
         return error_set(ret_error, ERROR_IO, "libcurl refuses to start");
     CURLMcode bad = CURLM_OK;
-    bad |= curl_multi_setopt(webhook->multi, CURLMOPT_SOCKETFUNCTION, watch_socket);
+    bad |= curl_multi_setopt(webhook->multi, CURLMOPT_SOCKETFUNCTION, webhook_watch_socket);
     bad |= curl_multi_setopt(webhook->multi, CURLMOPT_SOCKETDATA, webhook);
-    bad |= curl_multi_setopt(webhook->multi, CURLMOPT_TIMERFUNCTION, set_timer);
+    bad |= curl_multi_setopt(webhook->multi, CURLMOPT_TIMERFUNCTION, webhook_set_timer);
     bad |= curl_multi_setopt(webhook->multi, CURLMOPT_TIMERDATA, webhook);
     /* By default libcurl keeps as many connections as suit the number of handles added, and ours
      * come and go with every webhook. */
@@ -570,13 +570,13 @@ static enum error_code set_up_multi(struct webhook *webhook, struct error *ret_e
     return ERROR_NONE;
 }
 
-static enum error_code set_up_direct(struct webhook *webhook, struct error *ret_error)
+static enum error_code webhook_set_up_direct(struct webhook *webhook, struct error *ret_error)
 {
     const struct webhook_direct_options options = {.settings = &webhook->settings,
                                                    .connections_max =
                                                        webhook->options.connections_max,
                                                    .ended = webhook_ended,
-                                                   .passed = begin_by_libcurl,
+                                                   .passed = webhook_begin_by_libcurl,
                                                    .context = webhook};
 
     webhook->direct = webhook_direct_create(&options);
@@ -628,11 +628,11 @@ enum error_code webhook_start(const struct webhook_options *options, struct webh
      * harm. */
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
         goto no_libcurl;
-    code = copy_settings(webhook, ret_error);
+    code = webhook_copy_settings(webhook, ret_error);
     if (!code)
-        code = set_up_multi(webhook, ret_error);
+        code = webhook_set_up_multi(webhook, ret_error);
     if (!code)
-        code = set_up_direct(webhook, ret_error);
+        code = webhook_set_up_direct(webhook, ret_error);
     if (!code && !webhook_start_thread(webhook))
         code = error_set(ret_error, ERROR_IO, "no thread left for webhooks");
     if (!code) {
@@ -641,7 +641,7 @@ enum error_code webhook_start(const struct webhook_options *options, struct webh
     }
     webhook_direct_destroy(webhook->direct);
     curl_multi_cleanup(webhook->multi);
-    free_settings(webhook);
+    webhook_free_settings(webhook);
     curl_global_cleanup();
 no_libcurl:
     poller_close(&webhook->poller);
@@ -679,11 +679,11 @@ void webhook_stop(struct webhook *webhook)
         list_join(&webhook->waiting, &webhook->unproven);
         if (list_is_empty(&webhook->waiting))
             break;
-        fail_waiting(webhook, &webhook->waiting, stopping);
+        webhook_fail_waiting(webhook, &webhook->waiting, stopping);
         webhook_hand_back(webhook);
     }
     webhook_trust_free(atomic_exchange(&webhook->reload, NULL));
-    free_settings(webhook);
+    webhook_free_settings(webhook);
     curl_global_cleanup();
     poller_close(&webhook->poller);
     mailbox_deinit(&webhook->mailbox);

@@ -21,7 +21,7 @@ void webhook_outcome_fail(struct delivery_outcome *ret_outcome, enum delivery_re
 }
 
 /* "15 s" or "250 ms". */
-static void format_ms(uint64_t ms, char ret_text[32])
+static void outcome_format_ms(uint64_t ms, char ret_text[32])
 {
     if (ms % 1000 == 0)
         snprintf(ret_text, 32, "%" PRIu64 " s", ms / 1000);
@@ -61,7 +61,7 @@ static bool webhook_outcome_read_seconds(struct bytes text, uint64_t *ret_ms)
 
 /* Seconds or a date (RFC 9110, 10.2.3). Fractions are none of HTTP's, yet some services send them.
  */
-static uint64_t retry_after_ms(const char *text)
+static uint64_t outcome_retry_after_ms(const char *text)
 {
     uint64_t ms = 0;
 
@@ -76,8 +76,8 @@ static uint64_t retry_after_ms(const char *text)
     return ms == 0 || ms == UINT64_MAX ? ms : ms + 1; /* see wall_coming() */
 }
 
-static void set_by_status(struct delivery_outcome *ret_outcome,
-                          const struct webhook_attempt *attempt)
+static void outcome_set_by_status(struct delivery_outcome *ret_outcome,
+                                  const struct webhook_attempt *attempt)
 {
     const uint16_t status = attempt->status;
 
@@ -92,17 +92,17 @@ static void set_by_status(struct delivery_outcome *ret_outcome,
     ret_outcome->is_answer = true;
     ret_outcome->status = status;
     if (status != 410)
-        ret_outcome->retry_after_ms = retry_after_ms(attempt->retry_after);
+        ret_outcome->retry_after_ms = outcome_retry_after_ms(attempt->retry_after);
 }
 
-static void set_timed_out(struct delivery_outcome *ret_outcome,
-                          const struct webhook_attempt *attempt)
+static void outcome_set_timed_out(struct delivery_outcome *ret_outcome,
+                                  const struct webhook_attempt *attempt)
 {
     uint64_t connect_ms = attempt->connect_timeout_ms < attempt->timeout_ms
                               ? attempt->connect_timeout_ms
                               : attempt->timeout_ms;
     char time[32];
-    format_ms(attempt->is_connected ? attempt->timeout_ms : connect_ms, time);
+    outcome_format_ms(attempt->is_connected ? attempt->timeout_ms : connect_ms, time);
     char error[80];
     snprintf(error, sizeof(error), "%s %s",
              attempt->is_connected  ? "timed out after"
@@ -112,8 +112,8 @@ static void set_timed_out(struct delivery_outcome *ret_outcome,
     webhook_outcome_fail(ret_outcome, DELIVERY_FAILED, error);
 }
 
-static void set_not_connected(struct delivery_outcome *ret_outcome,
-                              const struct webhook_attempt *attempt)
+static void outcome_set_not_connected(struct delivery_outcome *ret_outcome,
+                                      const struct webhook_attempt *attempt)
 {
     const int number = attempt->open_errno ? attempt->open_errno : attempt->connect_errno;
     char error[sizeof(ret_outcome->error)];
@@ -136,17 +136,17 @@ void webhook_outcome_set(struct delivery_outcome *ret_outcome,
                          const struct webhook_attempt *attempt)
 {
     if (attempt->has_answer && attempt->status >= 200) {
-        set_by_status(ret_outcome, attempt);
+        outcome_set_by_status(ret_outcome, attempt);
         return;
     }
     const CURLcode result = attempt->has_long_header ? CURLE_WRITE_ERROR : attempt->result;
     char error[sizeof(ret_outcome->error)];
     switch (result) {
     case CURLE_OPERATION_TIMEDOUT:
-        set_timed_out(ret_outcome, attempt);
+        outcome_set_timed_out(ret_outcome, attempt);
         return;
     case CURLE_COULDNT_CONNECT:
-        set_not_connected(ret_outcome, attempt);
+        outcome_set_not_connected(ret_outcome, attempt);
         return;
     case CURLE_COULDNT_RESOLVE_HOST:
         webhook_outcome_fail(ret_outcome, DELIVERY_FAILED, "host name not found");

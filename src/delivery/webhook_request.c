@@ -106,7 +106,7 @@ static bool webhook_request_reserve(struct webhook_request *request,
 }
 
 /* Begins a line with `start`; webhook_request_end() ends it. */
-static struct buffer *begin(struct webhook_request *request, struct bytes start)
+static struct buffer *request_begin(struct webhook_request *request, struct bytes start)
 {
     struct curl_slist *header = &request->headers_[request->headers_count_++];
 
@@ -124,13 +124,13 @@ static void webhook_request_end(struct webhook_request *request)
 static void webhook_request_add(struct webhook_request *request, struct bytes start,
                                 struct bytes value)
 {
-    buffer_append_bytes(begin(request, start), value);
+    buffer_append_bytes(request_begin(request, start), value);
     webhook_request_end(request);
 }
 
-static void add_number(struct webhook_request *request, struct bytes start, uint64_t value)
+static void request_add_number(struct webhook_request *request, struct bytes start, uint64_t value)
 {
-    buffer_append_u64(begin(request, start), value);
+    buffer_append_u64(request_begin(request, start), value);
     webhook_request_end(request);
 }
 
@@ -140,7 +140,7 @@ struct own_header {
 
 /* The next header "Name: value" of the timer's own that may be sent. False when there is none left.
  */
-static bool next_own(struct bytes *lines, struct own_header *ret_own)
+static bool request_next_own(struct bytes *lines, struct own_header *ret_own)
 {
     while (lines->size > 0) {
         const char *newline = memchr(lines->data, '\n', lines->size);
@@ -165,28 +165,28 @@ bool webhook_request_has_own(const struct timer *timer, const char *name)
     struct bytes lines = timer->texts.headers;
     struct own_header own;
 
-    while (next_own(&lines, &own))
+    while (request_next_own(&lines, &own))
         if (webhook_request_has_name(own.name, name))
             return true;
     return false;
 }
 
 /* What makes the event the one it is: not the timer's to say. */
-static bool is_of_event(struct bytes name)
+static bool request_is_of_event(struct bytes name)
 {
     return webhook_request_has_name(name, "ce-specversion") ||
            webhook_request_has_name(name, "ce-id") || webhook_request_has_name(name, "ce-source") ||
            webhook_request_has_name(name, "ce-time");
 }
 
-static void add_all_own(struct webhook_request *request, struct bytes lines, bool is_event)
+static void request_add_all_own(struct webhook_request *request, struct bytes lines, bool is_event)
 {
     struct own_header own;
 
-    while (next_own(&lines, &own)) {
-        if (is_event && is_of_event(own.name))
+    while (request_next_own(&lines, &own)) {
+        if (is_event && request_is_of_event(own.name))
             continue;
-        begin(request, own.name);
+        request_begin(request, own.name);
         buffer_append_text(&request->text_, own.value.size > 0 ? ": " : ":");
         buffer_append_bytes(&request->text_, own.value);
         webhook_request_end(request);
@@ -197,7 +197,7 @@ static void add_all_own(struct webhook_request *request, struct bytes lines, boo
 
 /* As the HTTP binding wants the text of an attribute: all but visible ASCII in percents, and of
  * that the quote and the percent sign. */
-static void append_attribute(struct buffer *out, struct bytes text)
+static void request_append_attribute(struct buffer *out, struct bytes text)
 {
     static const char digits[] = "0123456789ABCDEF";
 
@@ -212,8 +212,8 @@ static void append_attribute(struct buffer *out, struct bytes text)
     }
 }
 
-static void add_event(struct webhook_request *request, const struct timer *timer,
-                      const char *source, struct bytes id, struct bytes due)
+static void request_add_event(struct webhook_request *request, const struct timer *timer,
+                              const char *source, struct bytes id, struct bytes due)
 {
     const struct timer_texts *texts = &timer->texts;
 
@@ -224,7 +224,7 @@ static void add_event(struct webhook_request *request, const struct timer *timer
     if (!webhook_request_has_own(timer, "ce-type"))
         webhook_request_add(request, BYTES("ce-type: "), BYTES(EVENT_TYPE));
     if (texts->key.size && !webhook_request_has_own(timer, "ce-subject")) {
-        append_attribute(begin(request, BYTES("ce-subject: ")), texts->key);
+        request_append_attribute(request_begin(request, BYTES("ce-subject: ")), texts->key);
         webhook_request_end(request);
     }
 }
@@ -240,8 +240,8 @@ struct trace_parent webhook_request_trace(const struct timer *timer, struct rand
     return trace_parent_new(high, low, link.is_sampled);
 }
 
-static void add_trace(struct webhook_request *request, const struct trace_parent *trace,
-                      struct bytes link)
+static void request_add_trace(struct webhook_request *request, const struct trace_parent *trace,
+                              struct bytes link)
 {
     char text[TRACE_PARENT_SIZE + 1];
 
@@ -270,20 +270,20 @@ enum error_code webhook_request_build(struct webhook_request *request,
     webhook_request_add(request, BYTES("content-type: "),
                         has_type ? texts->content_type : BYTES("application/json"));
     webhook_request_add(request, BYTES("webhook-id: "), bytes_of(id));
-    add_number(request, BYTES("webhook-timestamp: "), envelope->now_s);
+    request_add_number(request, BYTES("webhook-timestamp: "), envelope->now_s);
     if (envelope->signature) {
         if (signature_append(envelope->signature, bytes_of(id), envelope->now_s, texts->payload,
-                             begin(request, BYTES("webhook-signature: "))))
+                             request_begin(request, BYTES("webhook-signature: "))))
             return ERROR_NO_MEMORY;
         webhook_request_end(request);
     }
     webhook_request_add(request, BYTES("tickwheel-due: "), bytes_of(due));
-    add_number(request, BYTES("tickwheel-attempt: "), delivery->attempt);
-    add_number(request, BYTES("tickwheel-epoch: "), delivery->epoch);
-    add_trace(request, &envelope->trace, texts->trace);
+    request_add_number(request, BYTES("tickwheel-attempt: "), delivery->attempt);
+    request_add_number(request, BYTES("tickwheel-epoch: "), delivery->epoch);
+    request_add_trace(request, &envelope->trace, texts->trace);
     if (envelope->event_source)
-        add_event(request, timer, envelope->event_source, bytes_of(id), bytes_of(due));
-    add_all_own(request, texts->headers, envelope->event_source != NULL);
+        request_add_event(request, timer, envelope->event_source, bytes_of(id), bytes_of(due));
+    request_add_all_own(request, texts->headers, envelope->event_source != NULL);
     return buffer_failed(&request->text_) ? ERROR_NO_MEMORY : ERROR_NONE;
 }
 

@@ -32,7 +32,8 @@ static bool webhook_transfer_is_cut_off(struct webhook_transfer *transfer)
 }
 
 /* The one place where a connection begins: the address that was checked is the one it goes to. */
-static curl_socket_t open_socket(void *context, curlsocktype purpose, struct curl_sockaddr *address)
+static curl_socket_t transfer_open_socket(void *context, curlsocktype purpose,
+                                          struct curl_sockaddr *address)
 {
     struct webhook_transfer *transfer = context;
     const char *kind = guard_refusal(transfer->settings_->guard, &address->addr);
@@ -59,7 +60,7 @@ static curl_socket_t open_socket(void *context, curlsocktype purpose, struct cur
 }
 
 /* `context` is the settings: a connection outlives the transfer that opened it. */
-static int close_socket(void *context, curl_socket_t fd)
+static int transfer_close_socket(void *context, curl_socket_t fd)
 {
     const struct webhook_settings *settings = context;
 
@@ -98,7 +99,8 @@ static void webhook_transfer_count(struct webhook_transfer *transfer, int own_po
 
 /* libcurl is about to send the request. When a kept-alive connection turns out to be closed, it
  * would send the request again, even if the server has read it. */
-static int count_request(void *context, char *peer_ip, char *own_ip, int peer_port, int own_port)
+static int transfer_count_request(void *context, char *peer_ip, char *own_ip, int peer_port,
+                                  int own_port)
 {
     struct webhook_transfer *transfer = context;
 
@@ -116,30 +118,32 @@ static int count_request(void *context, char *peer_ip, char *own_ip, int peer_po
     return CURL_PREREQFUNC_OK;
 }
 
-static bool is_digit(char c)
+static bool transfer_is_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
 
 /* The first digit of the status; NUL when the line is not as HTTP has it. What else begins so,
  * in small letters or without a version, libcurl takes for a 200, whatever it says. */
-static char status_class(struct bytes line)
+static char transfer_status_class(struct bytes line)
 {
-    if (!bytes_has_prefix(line, BYTES("HTTP/")) || line.size < 10 || !is_digit(line.data[5]))
+    if (!bytes_has_prefix(line, BYTES("HTTP/")) || line.size < 10 ||
+        !transfer_is_digit(line.data[5]))
         return '\0';
     size_t at = 6;
-    if (line.data[at] == '.' && is_digit(line.data[at + 1]))
+    if (line.data[at] == '.' && transfer_is_digit(line.data[at + 1]))
         at += 2;
     if (line.data[at] != ' ')
         return '\0';
     while (at < line.size && line.data[at] == ' ')
         at++;
-    if (line.size - at < 3 || !is_digit(line.data[at + 1]) || !is_digit(line.data[at + 2]))
+    if (line.size - at < 3 || !transfer_is_digit(line.data[at + 1]) ||
+        !transfer_is_digit(line.data[at + 2]))
         return '\0';
-    return is_digit(line.data[at]) ? line.data[at] : '\0';
+    return transfer_is_digit(line.data[at]) ? line.data[at] : '\0';
 }
 
-static size_t read_header(char *line, size_t size, size_t count, void *context)
+static size_t transfer_read_header(char *line, size_t size, size_t count, void *context)
 {
     struct webhook_transfer *transfer = context;
     struct webhook_attempt *attempt = &transfer->attempt_;
@@ -152,7 +156,7 @@ static size_t read_header(char *line, size_t size, size_t count, void *context)
     if (size > 0 && (line[0] == '\r' || line[0] == '\n')) {
         attempt->has_answer = transfer->status_class_ >= '2';
     } else if (size > 5 && strncasecmp(line, "HTTP/", 5) == 0) {
-        transfer->status_class_ = status_class((struct bytes){line, size});
+        transfer->status_class_ = transfer_status_class((struct bytes){line, size});
         attempt->has_odd_status = !transfer->status_class_;
         attempt->has_answer = false;
         if (attempt->has_odd_status)
@@ -161,7 +165,7 @@ static size_t read_header(char *line, size_t size, size_t count, void *context)
     return size;
 }
 
-static size_t read_body(char *data, size_t size, size_t count, void *context)
+static size_t transfer_read_body(char *data, size_t size, size_t count, void *context)
 {
     struct webhook_transfer *transfer = context;
 
@@ -172,7 +176,7 @@ static size_t read_body(char *data, size_t size, size_t count, void *context)
 
 /* ---- the handle ---- */
 
-static long clamp_ms(uint64_t ms)
+static long transfer_clamp_ms(uint64_t ms)
 {
     return ms == 0                        ? 1
            : ms > TRANSFER_TIMEOUT_MS_MAX ? TRANSFER_TIMEOUT_MS_MAX
@@ -180,7 +184,7 @@ static long clamp_ms(uint64_t ms)
 }
 
 /* Whatever the environment, a home directory or libcurl's defaults might add is switched off. */
-static bool set_common(struct webhook_transfer *transfer)
+static bool transfer_set_common(struct webhook_transfer *transfer)
 {
     const struct webhook_settings *settings = transfer->settings_;
     CURL *easy = transfer->easy;
@@ -198,24 +202,24 @@ static bool set_common(struct webhook_transfer *transfer)
     bad |= curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L);
     bad |= curl_easy_setopt(easy, CURLOPT_USERAGENT, settings->user_agent);
     bad |= curl_easy_setopt(easy, CURLOPT_BUFFERSIZE, (long)READ_BYTES);
-    bad |=
-        curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS, clamp_ms(settings->connect_timeout_ms));
+    bad |= curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT_MS,
+                            transfer_clamp_ms(settings->connect_timeout_ms));
     bad |= curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
     bad |= curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
     bad |= curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
     if (settings->ca_file)
         bad |= curl_easy_setopt(easy, CURLOPT_CAINFO, settings->ca_file);
-    bad |= curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket);
+    bad |= curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, transfer_open_socket);
     bad |= curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, transfer);
-    bad |= curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, close_socket);
+    bad |= curl_easy_setopt(easy, CURLOPT_CLOSESOCKETFUNCTION, transfer_close_socket);
     bad |= curl_easy_setopt(easy, CURLOPT_CLOSESOCKETDATA, (void *)(uintptr_t)settings);
     bad |= curl_easy_setopt(easy, CURLOPT_MAXLIFETIME_CONN,
                             (long)((settings->connection_age_ms_max + 999) / 1000));
-    bad |= curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, count_request);
+    bad |= curl_easy_setopt(easy, CURLOPT_PREREQFUNCTION, transfer_count_request);
     bad |= curl_easy_setopt(easy, CURLOPT_PREREQDATA, transfer);
-    bad |= curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, read_header);
+    bad |= curl_easy_setopt(easy, CURLOPT_HEADERFUNCTION, transfer_read_header);
     bad |= curl_easy_setopt(easy, CURLOPT_HEADERDATA, transfer);
-    bad |= curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, read_body);
+    bad |= curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, transfer_read_body);
     bad |= curl_easy_setopt(easy, CURLOPT_WRITEDATA, transfer);
     /* read_body gets chunks as they come, with their framing: an extension of a chunk has no limit
      * of its own in libcurl. It finds the end of the body all the same. */
@@ -234,7 +238,7 @@ struct webhook_transfer *webhook_transfer_create(const struct webhook_settings *
     webhook_request_init(&transfer->request_);
     buffer_init(&transfer->target_);
     transfer->easy = curl_easy_init();
-    if (!transfer->easy || !set_common(transfer)) {
+    if (!transfer->easy || !transfer_set_common(transfer)) {
         webhook_transfer_destroy(transfer);
         return NULL;
     }
@@ -269,7 +273,7 @@ struct webhook_transfer *webhook_transfer_of(CURL *easy)
  *     (https://github.com/curl/curl/pull/11103).
  *
  * Connections are the multi handle's and stay. */
-static bool is_worn(const struct webhook_transfer *transfer)
+static bool transfer_is_worn(const struct webhook_transfer *transfer)
 {
     const unsigned fixed = 0x080101;
 
@@ -287,7 +291,7 @@ static bool webhook_transfer_renew(struct webhook_transfer *transfer)
     transfer->easy = easy;
     transfer->has_generation_ = false;
     buffer_clear(&transfer->target_);
-    transfer->is_worn_ = !set_common(transfer);
+    transfer->is_worn_ = !transfer_set_common(transfer);
     return !transfer->is_worn_;
 }
 
@@ -329,8 +333,8 @@ static void webhook_transfer_leave_origin(struct webhook_transfer *transfer)
 /* Points `easy` at the target; most often it is there already. False with the outcome of a target
  * that is none, or when out of memory. The parser of targets has checked the syntax, and libcurl
  * reads its host and port alike. */
-static bool set_target(struct webhook_transfer *transfer, const struct timer *timer,
-                       struct delivery_outcome *outcome)
+static bool transfer_set_target(struct webhook_transfer *transfer, const struct timer *timer,
+                                struct delivery_outcome *outcome)
 {
     const struct bytes target = timer->texts.target;
     const bool is_https = timer->target.kind == TARGET_HTTPS;
@@ -363,8 +367,8 @@ static bool set_target(struct webhook_transfer *transfer, const struct timer *ti
 }
 
 /* Sets up everything of `delivery` but its target. */
-static bool set_request(struct webhook_transfer *transfer, const struct delivery *delivery,
-                        uint64_t timeout_ms)
+static bool transfer_set_request(struct webhook_transfer *transfer, const struct delivery *delivery,
+                                 uint64_t timeout_ms)
 {
     const struct timer *timer = delivery->timer;
     struct bytes payload = timer->texts.payload;
@@ -383,7 +387,7 @@ static bool set_request(struct webhook_transfer *transfer, const struct delivery
     bad |= curl_easy_setopt(easy, CURLOPT_HTTPHEADER, webhook_request_list(&transfer->request_));
     bad |= curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)payload.size);
     bad |= curl_easy_setopt(easy, CURLOPT_POSTFIELDS, payload.size > 0 ? payload.data : "");
-    bad |= curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, clamp_ms(timeout_ms));
+    bad |= curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, transfer_clamp_ms(timeout_ms));
     return bad == CURLE_OK;
 }
 
@@ -397,8 +401,8 @@ bool webhook_transfer_begin(struct webhook_transfer *transfer, struct delivery *
     bool is_ready = false;
     const bool is_fit = !transfer->is_worn_ && transfer->trust_ == transfer->settings_->trust;
     if (is_fit || webhook_transfer_renew(transfer))
-        is_ready = set_target(transfer, timer, &delivery->outcome) &&
-                   set_request(transfer, delivery, timeout_ms);
+        is_ready = transfer_set_target(transfer, timer, &delivery->outcome) &&
+                   transfer_set_request(transfer, delivery, timeout_ms);
     if (!is_ready) {
         webhook_transfer_leave_origin(transfer);
         if (!delivery->outcome.error[0])
@@ -418,19 +422,19 @@ bool webhook_transfer_begin(struct webhook_transfer *transfer, struct delivery *
     return true;
 }
 
-static struct delivery *give_back(struct webhook_transfer *transfer)
+static struct delivery *transfer_give_back(struct webhook_transfer *transfer)
 {
     struct delivery *delivery = transfer->delivery_;
 
     delivery->ended_us = wall_now_us();
     webhook_transfer_leave_origin(transfer);
     transfer->delivery_ = NULL;
-    transfer->is_worn_ = is_worn(transfer);
+    transfer->is_worn_ = transfer_is_worn(transfer);
     return delivery;
 }
 
 /* So libcurl says of a header that is longer than it reads, before read_header sees any of it. */
-static bool is_long_header(CURL *easy, CURLcode result)
+static bool transfer_is_long_header(CURL *easy, CURLcode result)
 {
     curl_off_t answered_us = 0;
 
@@ -449,7 +453,7 @@ static void webhook_transfer_collect(struct webhook_transfer *transfer, CURLcode
     CURL *easy = transfer->easy;
 
     attempt->result = result;
-    attempt->has_long_header = is_long_header(easy, result);
+    attempt->has_long_header = transfer_is_long_header(easy, result);
     long status = 0;
     curl_easy_getinfo(easy, CURLINFO_RESPONSE_CODE, &status);
     attempt->status = (uint16_t)status;
@@ -483,11 +487,11 @@ struct delivery *webhook_transfer_end(struct webhook_transfer *transfer, CURLcod
     webhook_outcome_set(&transfer->delivery_->outcome, &transfer->attempt_);
     if (transfer->attempt_.has_lapsed)
         delivery_return(transfer->delivery_);
-    return give_back(transfer);
+    return transfer_give_back(transfer);
 }
 
 struct delivery *webhook_transfer_abort(struct webhook_transfer *transfer, const char *error)
 {
     webhook_outcome_fail(&transfer->delivery_->outcome, DELIVERY_FAILED, error);
-    return give_back(transfer);
+    return transfer_give_back(transfer);
 }

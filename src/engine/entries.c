@@ -55,7 +55,7 @@ struct entries *entries_create(size_t recent_bytes_max)
     return entries;
 }
 
-static void entry_free(struct entry *entry)
+static void entries_entry_free(struct entry *entry)
 {
     timer_free(entry->timer);
     timer_free(entry->successor);
@@ -70,7 +70,7 @@ void entries_destroy(struct entries *entries)
     entries_free_gone(entries);
     size_t cursor = 0;
     for (struct entry *entry; (entry = map_next(&entries->map, &cursor));)
-        entry_free(entry);
+        entries_entry_free(entry);
     map_deinit(&entries->map);
     tenant_tallies_clear(&entries->tenants);
     recent_destroy(entries->recent);
@@ -233,7 +233,7 @@ void entries_free_gone(struct entries *entries)
 {
     for (struct list *link; (link = list_pop(&entries->gone));) {
         assert(entry_of(link)->phase == ENTRY_ABSENT);
-        entry_free(entry_of(link));
+        entries_entry_free(entry_of(link));
     }
     while (entries->retired) {
         struct timer *timer = entries->retired;

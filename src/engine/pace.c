@@ -6,7 +6,7 @@
 #define ONE      UINT64_C(1000000) /* millionths; a rate of 1 is one a millisecond */
 #define BURST_MS 100
 
-static uint64_t burst(uint64_t rate)
+static uint64_t pace_burst(uint64_t rate)
 {
     assert(rate > 0 && rate <= PACE_RATE_MAX);
     return rate * BURST_MS > ONE ? rate * BURST_MS : ONE;
@@ -15,12 +15,12 @@ static uint64_t burst(uint64_t rate)
 void pace_init(struct pace *pace, uint64_t rate, struct wall now)
 {
     assert(now.ms < WALL_NEVER.ms);
-    *pace = (struct pace){burst(rate), now};
+    *pace = (struct pace){pace_burst(rate), now};
 }
 
 bool pace_has(struct pace *pace, uint64_t rate, struct wall now)
 {
-    uint64_t full = burst(rate), passed_ms = wall_since(pace->told, now);
+    uint64_t full = pace_burst(rate), passed_ms = wall_since(pace->told, now);
 
     assert(pace->tokens <= full);
     uint64_t room = full - pace->tokens;
@@ -40,10 +40,10 @@ void pace_take(struct pace *pace, uint64_t rate, struct wall now)
     pace->tokens -= ONE;
 }
 
-static struct wall when(const struct pace *pace, uint64_t rate, uint64_t tokens)
+static struct wall pace_when(const struct pace *pace, uint64_t rate, uint64_t tokens)
 {
-    assert(tokens <= burst(rate));
-    assert(pace->tokens <= burst(rate));
+    assert(tokens <= pace_burst(rate));
+    assert(pace->tokens <= pace_burst(rate));
     if (pace->tokens >= tokens)
         return pace->told;
     return wall_add(pace->told, (tokens - pace->tokens + rate - 1) / rate);
@@ -51,10 +51,10 @@ static struct wall when(const struct pace *pace, uint64_t rate, uint64_t tokens)
 
 struct wall pace_next(const struct pace *pace, uint64_t rate)
 {
-    return when(pace, rate, ONE);
+    return pace_when(pace, rate, ONE);
 }
 
 struct wall pace_full(const struct pace *pace, uint64_t rate)
 {
-    return when(pace, rate, burst(rate));
+    return pace_when(pace, rate, pace_burst(rate));
 }

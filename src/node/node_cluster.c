@@ -24,25 +24,26 @@ enum {
 
 /* ---- what a replica has others do ---- */
 
-static void replica_order(struct node_replica *replica, enum node_replica_order order)
+static void node_cluster_replica_order(struct node_replica *replica, enum node_replica_order order)
 {
     atomic_fetch_or(&replica->orders, order);
     shard_wake(replica->shard);
 }
 
-static void replica_log(struct node_replica *replica, uint64_t ticket, struct bytes bytes)
+static void node_cluster_replica_log(struct node_replica *replica, uint64_t ticket,
+                                     struct bytes bytes)
 {
     if (log_append(replica->log, ticket, bytes, NULL))
         replica->refused_ticket = ticket;
 }
 
 /* A transaction that an owner before has open would keep all readers from the claim. */
-static void replica_on_append(void *context, uint64_t ticket, struct bytes bytes)
+static void node_cluster_replica_on_append(void *context, uint64_t ticket, struct bytes bytes)
 {
     struct node_replica *replica = context;
 
     if (!replica->once || replica_state(replica->replica) != OWNERSHIP_CLAIMING) {
-        replica_log(replica, ticket, bytes);
+        node_cluster_replica_log(replica, ticket, bytes);
         return;
     }
     buffer_clear(&replica->claim);
@@ -51,13 +52,14 @@ static void replica_on_append(void *context, uint64_t ticket, struct bytes bytes
     node_once_claim(replica->once);
 }
 
-static void replica_on_transact(void *context, const struct replica_transaction *transaction)
+static void node_cluster_replica_on_transact(void *context,
+                                             const struct replica_transaction *transaction)
 {
     node_once_commit(((struct node_replica *)context)->once, transaction);
 }
 
 /* What the thread of the transactions tells. */
-static void replica_hear_once(struct node_replica *replica, struct instant now)
+static void node_cluster_replica_hear_once(struct node_replica *replica, struct instant now)
 {
     for (;;) {
         const struct node_once_event event = node_once_take(replica->once);
@@ -72,7 +74,7 @@ static void replica_hear_once(struct node_replica *replica, struct instant now)
             if (event.kind == ONCE_REFUSED || buffer_failed(&replica->claim))
                 replica_failed(replica->replica, claim_ticket, now);
             else
-                replica_log(replica, claim_ticket, buffer_bytes(&replica->claim));
+                node_cluster_replica_log(replica, claim_ticket, buffer_bytes(&replica->claim));
             break;
         case ONCE_STAGED:
             replica_stage(replica->replica, event.count);
@@ -90,13 +92,13 @@ static void replica_hear_once(struct node_replica *replica, struct instant now)
     }
 }
 
-static void replica_on_told(void *context)
+static void node_cluster_replica_on_told(void *context)
 {
     log_wake(((struct node_replica *)context)->log);
 }
 
 /* Without memory there is no engine, and the thread tries again. */
-static void replica_make_engine(struct node_replica *replica)
+static void node_cluster_replica_make_engine(struct node_replica *replica)
 {
     const struct storage_meta *meta = &replica->meta;
     struct node *node = replica->node;
@@ -111,28 +113,28 @@ static void replica_make_engine(struct node_replica *replica)
     if (replica->wants_engine)
         return;
     node_limits_count(replica, meta->pending);
-    replica_order(replica, REPLICA_BEGIN);
+    node_cluster_replica_order(replica, REPLICA_BEGIN);
 }
 
-static void replica_on_begin(void *context, const struct storage_meta *meta)
+static void node_cluster_replica_on_begin(void *context, const struct storage_meta *meta)
 {
     struct node_replica *replica = context;
 
     replica->meta = *meta;
     atomic_fetch_add(&replica->claims, 1);
-    replica_make_engine(replica);
+    node_cluster_replica_make_engine(replica);
 }
 
-static void replica_on_drain(void *context)
+static void node_cluster_replica_on_drain(void *context)
 {
     struct node_replica *replica = context;
 
-    replica_order(replica, REPLICA_DRAIN);
+    node_cluster_replica_order(replica, REPLICA_DRAIN);
     if (replica->once)
         node_once_drain(replica->once);
 }
 
-static void replica_on_leave(void *context)
+static void node_cluster_replica_on_leave(void *context)
 {
     struct node_replica *replica = context;
 
@@ -140,10 +142,10 @@ static void replica_on_leave(void *context)
     if (replica->once)
         node_once_leave(replica->once);
     atomic_store(&replica->acts_until_ns, 0);
-    replica_order(replica, REPLICA_LEAVE);
+    node_cluster_replica_order(replica, REPLICA_LEAVE);
 }
 
-static void replica_on_committed(void *context, struct storage_batch *batch)
+static void node_cluster_replica_on_committed(void *context, struct storage_batch *batch)
 {
     struct node_replica *replica = context;
 
@@ -151,7 +153,7 @@ static void replica_on_committed(void *context, struct storage_batch *batch)
     partition_post(replica->partition, PARTITION_COMMITS, &batch->link);
 }
 
-static void replica_on_trim(void *context, uint64_t before)
+static void node_cluster_replica_on_trim(void *context, uint64_t before)
 {
     struct node_replica *replica = context;
 
@@ -161,7 +163,7 @@ static void replica_on_trim(void *context, uint64_t before)
 
 /* ---- the thread ---- */
 
-static unsigned replica_take_in(struct node_replica *replica)
+static unsigned node_cluster_replica_take_in(struct node_replica *replica)
 {
     struct list batches;
 
@@ -176,7 +178,8 @@ static unsigned replica_take_in(struct node_replica *replica)
     return news;
 }
 
-static void replica_hear(struct node_replica *replica, unsigned news, struct instant now)
+static void node_cluster_replica_hear(struct node_replica *replica, unsigned news,
+                                      struct instant now)
 {
     if (news & REPLICA_RECOVERED)
         replica_recovered(replica->replica);
@@ -196,8 +199,8 @@ static void replica_hear(struct node_replica *replica, unsigned news, struct ins
 }
 
 /* For the log of the daemon. */
-static void replica_report(struct node_replica *replica, enum error_code code, const char *what,
-                           const char *text)
+static void node_cluster_replica_report(struct node_replica *replica, enum error_code code,
+                                        const char *what, const char *text)
 {
     struct node *node = replica->node;
 
@@ -208,7 +211,7 @@ static void replica_report(struct node_replica *replica, enum error_code code, c
     mailbox_wake(&node->news);
 }
 
-static void replica_publish_stats(struct node_replica *replica)
+static void node_cluster_replica_publish_stats(struct node_replica *replica)
 {
     struct replica_stats stats;
 
@@ -227,7 +230,7 @@ static void replica_publish_stats(struct node_replica *replica)
 
 /* A replica whose storage fails owns nothing, although its ownership is as it was until the place
  * of the storage is loaded. */
-static enum ownership_state replica_shown_state(const struct replica *replica)
+static enum ownership_state node_cluster_replica_shown_state(const struct replica *replica)
 {
     const enum ownership_state state = replica_state(replica);
 
@@ -235,23 +238,24 @@ static enum ownership_state replica_shown_state(const struct replica *replica)
                                                                        : state;
 }
 
-static void replica_publish_failure(struct node_replica *replica)
+static void node_cluster_replica_publish_failure(struct node_replica *replica)
 {
     const bool fails = replica_storage_fails(replica->replica);
 
     if (atomic_exchange(&replica->storage_fails, fails) || !fails)
         return;
     atomic_fetch_add(&replica->node->health.failures, 1);
-    replica_report(replica, ERROR_IO, "the storage", replica_error(replica->replica)->text);
+    node_cluster_replica_report(replica, ERROR_IO, "the storage",
+                                replica_error(replica->replica)->text);
     storage_look(replica->node);
 }
 
 /* Tells other threads how it stands. */
-static void replica_publish(struct node_replica *replica, struct instant now)
+static void node_cluster_replica_publish(struct node_replica *replica, struct instant now)
 {
     const struct instant until = replica_acts_until(replica->replica);
     const bool is_acting = now.ns < until.ns;
-    const enum ownership_state state = replica_shown_state(replica->replica);
+    const enum ownership_state state = node_cluster_replica_shown_state(replica->replica);
     const struct ownership_place *place = replica_place(replica->replica);
 
     atomic_store(&replica->owner, place->is_released ? NO_NODE : place->owner);
@@ -259,20 +263,20 @@ static void replica_publish(struct node_replica *replica, struct instant now)
     atomic_store(&replica->next, place->next);
     atomic_store(&replica->refused, replica_refused(replica->replica));
     atomic_store(&replica->acts_until_ns, until.ns);
-    replica_publish_stats(replica);
-    replica_publish_failure(replica);
+    node_cluster_replica_publish_stats(replica);
+    node_cluster_replica_publish_failure(replica);
     const bool is_news = atomic_exchange(&replica->state, (int)state) != (int)state;
     if (is_acting != replica->was_acting || is_news)
         shard_wake(replica->shard);
     replica->was_acting = is_acting;
     if (is_news && state == OWNERSHIP_BROKEN)
-        replica_report(replica, ERROR_CORRUPT, "the log of the cluster",
-                       replica_error(replica->replica)->text);
+        node_cluster_replica_report(replica, ERROR_CORRUPT, "the log of the cluster",
+                                    replica_error(replica->replica)->text);
 }
 
 /* Any node may drop what a sweep has made needless, so a failure is repeated by owners and others.
  * */
-static void replica_trim_log(struct node_replica *replica, struct instant now)
+static void node_cluster_replica_trim_log(struct node_replica *replica, struct instant now)
 {
     if (!replica->trim_to || now.ns < replica->trim_at.ns)
         return;
@@ -280,8 +284,8 @@ static void replica_trim_log(struct node_replica *replica, struct instant now)
     log_trim(replica->log, replica->trim_to, NULL); /* or it is in flight */
 }
 
-static void replica_handle(struct node_replica *replica, const struct log_event *event,
-                           struct instant now)
+static void node_cluster_replica_handle(struct node_replica *replica, const struct log_event *event,
+                                        struct instant now)
 {
     switch (event->kind) {
     case LOG_RECORD:
@@ -314,7 +318,7 @@ static void replica_handle(struct node_replica *replica, const struct log_event 
 
 /* Follows the log from where the replica wants to read on, unless a copy of another node comes
  * first. */
-static void replica_follow_log(struct node_replica *replica)
+static void node_cluster_replica_follow_log(struct node_replica *replica)
 {
     const enum node_copy_step step = node_copy_begin(replica);
 
@@ -328,23 +332,23 @@ static void replica_follow_log(struct node_replica *replica)
 }
 
 /* One turn: messages of the shard, the replica, and then events of the log. */
-static void replica_go(struct node_replica *replica)
+static void node_cluster_replica_go(struct node_replica *replica)
 {
     struct instant now = instant_boot_now();
 
     if (replica->once)
-        replica_hear_once(replica, now);
-    replica_hear(replica, replica_take_in(replica), now);
+        node_cluster_replica_hear_once(replica, now);
+    node_cluster_replica_hear(replica, node_cluster_replica_take_in(replica), now);
     replica_turn(replica->replica, now, wall_now());
     if (replica->refused_ticket)
         replica_failed(replica->replica, replica->refused_ticket, now);
     replica->refused_ticket = 0;
     if (replica->wants_engine)
-        replica_make_engine(replica);
+        node_cluster_replica_make_engine(replica);
     if (replica_take_rewind(replica->replica) || replica->awaits_copy)
-        replica_follow_log(replica);
-    replica_trim_log(replica, now);
-    replica_publish(replica, now);
+        node_cluster_replica_follow_log(replica);
+    node_cluster_replica_trim_log(replica, now);
+    node_cluster_replica_publish(replica, now);
     const struct instant wake_at = replica_wake_at(replica->replica, now);
     uint64_t wait_ms =
         wake_at.ns == UINT64_MAX ? 1000 : instant_since_ns(now, wake_at) / 1000000 + 1;
@@ -355,13 +359,13 @@ static void replica_go(struct node_replica *replica)
 
         if (log_wait(replica->log, wait_ms, &event) == LOG_NOTHING)
             return;
-        replica_handle(replica, &event, instant_boot_now());
+        node_cluster_replica_handle(replica, &event, instant_boot_now());
         wait_ms = 0;
     }
 }
 
 /* Whether a stop waits for its release. */
-static bool replica_owns(const struct node_replica *replica)
+static bool node_cluster_replica_owns(const struct node_replica *replica)
 {
     const enum ownership_state state = replica_state(replica->replica);
 
@@ -370,7 +374,7 @@ static bool replica_owns(const struct node_replica *replica)
 }
 
 /* Whether the copy is to be dropped: this node has had no part in the partition for a while. */
-static bool replica_is_over(struct node_replica *replica)
+static bool node_cluster_replica_is_over(struct node_replica *replica)
 {
     const struct instant now = instant_boot_now();
     const uint64_t keep_ms = REPLICA_KEEP_LEASES * replica->node->config->cluster_lease_ms;
@@ -382,19 +386,21 @@ static bool replica_is_over(struct node_replica *replica)
     return replica->unwanted_at.ns && now.ns >= instant_add_ms(replica->unwanted_at, keep_ms).ns;
 }
 
-static enum error_code replica_open_once(struct node_replica *replica, struct error *ret_error)
+static enum error_code node_cluster_replica_open_once(struct node_replica *replica,
+                                                      struct error *ret_error)
 {
     const struct node_once_options options = {
         .node = replica->node,
         .log = &replica->log_options,
-        .told = replica_on_told,
+        .told = node_cluster_replica_on_told,
         .context = replica,
     };
 
     return node_once_start(&options, &replica->once, ret_error);
 }
 
-static enum error_code replica_open(struct node_replica *replica, struct error *ret_error)
+static enum error_code node_cluster_replica_open(struct node_replica *replica,
+                                                 struct error *ret_error)
 {
     struct node *node = replica->node;
     const struct config *config = node->config;
@@ -419,13 +425,13 @@ static enum error_code replica_open(struct node_replica *replica, struct error *
     };
     const struct replica_events events = {
         .context = replica,
-        .append = replica_on_append,
-        .transact = replica_on_transact,
-        .begin = replica_on_begin,
-        .drain = replica_on_drain,
-        .leave = replica_on_leave,
-        .committed = replica_on_committed,
-        .trim = replica_on_trim,
+        .append = node_cluster_replica_on_append,
+        .transact = node_cluster_replica_on_transact,
+        .begin = node_cluster_replica_on_begin,
+        .drain = node_cluster_replica_on_drain,
+        .leave = node_cluster_replica_on_leave,
+        .committed = node_cluster_replica_on_committed,
+        .trim = node_cluster_replica_on_trim,
     };
     struct log *log;
 
@@ -436,7 +442,7 @@ static enum error_code replica_open(struct node_replica *replica, struct error *
         return code;
     code = replica_create(&options, &events, instant_boot_now(), &replica->replica, ret_error);
     if (!code && node->delivers_once)
-        code = replica_open_once(replica, ret_error);
+        code = node_cluster_replica_open_once(replica, ret_error);
     if (code) {
         replica_destroy(replica->replica);
         replica->replica = NULL;
@@ -450,17 +456,17 @@ static enum error_code replica_open(struct node_replica *replica, struct error *
     pthread_mutex_unlock(&replica->lock);
     replica->trim_to = 0;
     replica->counted = (struct replica_stats){0};
-    replica_follow_log(replica);
+    node_cluster_replica_follow_log(replica);
     return ERROR_NONE;
 }
 
 /* Batches that wait go back. */
-static void replica_close(struct node_replica *replica)
+static void node_cluster_replica_close(struct node_replica *replica)
 {
     struct log *log = replica->log;
 
     node_copy_end(replica);
-    replica_take_in(replica);
+    node_cluster_replica_take_in(replica);
     replica_stop(replica->replica);
     node_once_stop(replica->once);
     replica->once = NULL;
@@ -472,7 +478,8 @@ static void replica_close(struct node_replica *replica)
     replica->replica = NULL;
 }
 
-static enum error_code replica_clear(struct node_replica *replica, struct error *ret_error)
+static enum error_code node_cluster_replica_clear(struct node_replica *replica,
+                                                  struct error *ret_error)
 {
     const struct storage_place nothing = {0};
     const enum error_code code = storage_partition_clear(
@@ -482,7 +489,7 @@ static enum error_code replica_clear(struct node_replica *replica, struct error 
     return code;
 }
 
-static void replica_vanish(struct node_replica *replica)
+static void node_cluster_replica_vanish(struct node_replica *replica)
 {
     atomic_store(&replica->is_followed, false);
     atomic_store(&replica->state, OWNERSHIP_RESTORING);
@@ -493,27 +500,28 @@ static void replica_vanish(struct node_replica *replica)
 }
 
 /* Until the copy is dropped, or the node stops. */
-static enum error_code replica_follow(struct node_replica *replica, struct error *ret_error)
+static enum error_code node_cluster_replica_follow(struct node_replica *replica,
+                                                   struct error *ret_error)
 {
     enum error_code code = ERROR_NONE;
 
     replica->unwanted_at = (struct instant){0};
     atomic_store(&replica->is_followed, true);
-    while (!replica_is_over(replica) &&
-           (!replica->is_releasing ||
-            (replica_owns(replica) && instant_boot_now().ns < replica->release_until.ns)))
-        replica_go(replica);
+    while (!node_cluster_replica_is_over(replica) &&
+           (!replica->is_releasing || (node_cluster_replica_owns(replica) &&
+                                       instant_boot_now().ns < replica->release_until.ns)))
+        node_cluster_replica_go(replica);
     const bool is_dropped = !replica->is_releasing;
-    replica_close(replica);
+    node_cluster_replica_close(replica);
     if (is_dropped)
-        code = replica_clear(replica, ret_error);
-    replica_vanish(replica);
+        code = node_cluster_replica_clear(replica, ret_error);
+    node_cluster_replica_vanish(replica);
     return code;
 }
 
 /* Waits for a part in the partition; at most for a while when something is to be tried again.
  * False: the node stops. */
-static bool replica_await(struct node_replica *replica, bool is_retry)
+static bool node_cluster_replica_await(struct node_replica *replica, bool is_retry)
 {
     const struct timespec until = instant_timespec(instant_add_ms(instant_now(), RETRY_MS));
     int timed_out = 0;
@@ -528,30 +536,31 @@ static bool replica_await(struct node_replica *replica, bool is_retry)
     return !is_over;
 }
 
-static void *replica_run(void *argument)
+static void *node_cluster_replica_run(void *argument)
 {
     struct node_replica *replica = argument;
     bool is_retry = false;
 
-    while (!replica->is_releasing && replica_await(replica, is_retry)) {
+    while (!replica->is_releasing && node_cluster_replica_await(replica, is_retry)) {
         struct error error = {.text = ""};
-        enum error_code code = replica->must_clear ? replica_clear(replica, &error) : ERROR_NONE;
+        enum error_code code =
+            replica->must_clear ? node_cluster_replica_clear(replica, &error) : ERROR_NONE;
 
         atomic_store(&replica->storage_fails, replica->must_clear);
         if (!code && atomic_load(&replica->is_wanted)) {
-            code = replica_open(replica, &error);
+            code = node_cluster_replica_open(replica, &error);
             if (!code)
-                code = replica_follow(replica, &error);
+                code = node_cluster_replica_follow(replica, &error);
         }
         if (code)
-            replica_report(replica, code, "a copy", error.text);
+            node_cluster_replica_report(replica, code, "a copy", error.text);
         is_retry = code != ERROR_NONE;
     }
     return NULL;
 }
 
 /* With the lock. */
-static void replica_wake(struct node_replica *replica, unsigned news)
+static void node_cluster_replica_wake(struct node_replica *replica, unsigned news)
 {
     replica->news |= news;
     if (replica->log)
@@ -562,18 +571,18 @@ static void replica_wake(struct node_replica *replica, unsigned news)
 void node_replica_tell(struct node_replica *replica, enum node_replica_news news)
 {
     pthread_mutex_lock(&replica->lock);
-    replica_wake(replica, news);
+    node_cluster_replica_wake(replica, news);
     pthread_mutex_unlock(&replica->lock);
 }
 
 /* `is_wanted` is changed with the lock, so that no wait misses it. */
-static void replica_give(struct node_replica *replica, uint32_t owner, bool is_wanted)
+static void node_cluster_replica_give(struct node_replica *replica, uint32_t owner, bool is_wanted)
 {
     pthread_mutex_lock(&replica->lock);
     bool is_news = atomic_exchange(&replica->planned, owner) != owner;
     is_news |= atomic_exchange(&replica->is_wanted, is_wanted) != is_wanted;
     if (is_news)
-        replica_wake(replica, REPLICA_PLANNED);
+        node_cluster_replica_wake(replica, REPLICA_PLANNED);
     pthread_mutex_unlock(&replica->lock);
     if (is_news)
         shard_wake(replica->shard);
@@ -589,12 +598,12 @@ void node_replica_plan(struct node_replica *replica, const struct plan_entry *en
         atomic_store(&replica->standbys[i], entry->standbys[i]);
         is_wanted = is_wanted || entry->standbys[i] == self;
     }
-    replica_give(replica, entry->owner, is_wanted);
+    node_cluster_replica_give(replica, entry->owner, is_wanted);
 }
 
 void node_replica_refuse(struct node_replica *replica)
 {
-    replica_give(replica, NO_NODE, atomic_load(&replica->is_wanted));
+    node_cluster_replica_give(replica, NO_NODE, atomic_load(&replica->is_wanted));
 }
 
 /* ---- calls ---- */
@@ -688,7 +697,7 @@ enum error_code node_cluster_start(struct node *node, struct error *ret_error)
     for (uint16_t i = 0; i < node->partition_count; i++) {
         struct node_replica *replica = &node->replicas[i];
 
-        if (thread_start(&replica->thread, replica_run, replica, "tw-replica-%u", i))
+        if (thread_start(&replica->thread, node_cluster_replica_run, replica, "tw-replica-%u", i))
             return error_set(ret_error, ERROR_IO, "no thread for a replica");
         replica->is_running = true;
     }

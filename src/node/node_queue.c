@@ -23,7 +23,7 @@ void node_queue_answer_empty(struct node_queue_request *request)
 }
 
 /* Lowers the limits by the items that it has. False: a limit is reached. */
-static bool lease_goes_on(struct queue_request *lease)
+static bool node_queue_lease_goes_on(struct queue_request *lease)
 {
     if (lease->items_ >= lease->items_max || lease->bytes_ >= lease->bytes_max)
         return false;
@@ -41,8 +41,9 @@ void node_queue_route(struct node *node, struct node_queue_request *request)
     if (!request->has_items_)
         shard = queue_board_route(node->board, request, instant_now(), &is_first);
     else
-        shard = lease_goes_on(&request->queue) ? queue_board_more(node->board, request->queue.queue)
-                                               : QUEUE_BOARD_ANSWERED;
+        shard = node_queue_lease_goes_on(&request->queue)
+                    ? queue_board_more(node->board, request->queue.queue)
+                    : QUEUE_BOARD_ANSWERED;
     if (shard == QUEUE_BOARD_ANSWERED && request->has_items_)
         request->done(request);
     else if (shard == QUEUE_BOARD_ANSWERED)
@@ -85,14 +86,14 @@ struct node_acks {
     struct node_ack parts[];
 };
 
-static uint16_t acks_partition(const struct node *node, struct queue_receipt receipt)
+static uint16_t node_queue_acks_partition(const struct node *node, struct queue_receipt receipt)
 {
     uint16_t partition = queue_receipt_partition(receipt);
 
     return partition < node->partition_count ? partition : 0; /* a forged one is found nowhere */
 }
 
-static void acks_finish(struct node_acks *acks)
+static void node_queue_acks_finish(struct node_acks *acks)
 {
     struct node_queue_request *whole = acks->whole;
 
@@ -108,10 +109,10 @@ static void acks_finish(struct node_acks *acks)
     whole->done(whole);
 }
 
-static void acks_leave(struct node_acks *acks)
+static void node_queue_acks_leave(struct node_acks *acks)
 {
     if (atomic_fetch_sub(&acks->missing, 1) == 1)
-        acks_finish(acks);
+        node_queue_acks_finish(acks);
 }
 
 void node_queue_acks_done(struct node_queue_request *request)
@@ -119,12 +120,12 @@ void node_queue_acks_done(struct node_queue_request *request)
     struct node_acks *acks = request->acks_;
 
     tenant_pot_give(&acks->node->inflight, acks->whole->share_, request->queue.receipt_count);
-    acks_leave(acks);
+    node_queue_acks_leave(acks);
 }
 
 /* One block for all parts: each has room for its receipts, their verdicts and indexes. */
-static struct node_acks *acks_create(struct node *node, struct node_queue_request *whole,
-                                     const size_t counts[])
+static struct node_acks *node_queue_acks_create(struct node *node, struct node_queue_request *whole,
+                                                const size_t counts[])
 {
     const size_t receipt_count = whole->queue.receipt_count;
     const size_t item_bytes =
@@ -146,7 +147,7 @@ static struct node_acks *acks_create(struct node *node, struct node_queue_reques
 }
 
 /* Gives each receipt to the part of its partition; `parts_of` says which part that is. */
-static void acks_divide(struct node_acks *acks, const size_t counts[], size_t parts_of[])
+static void node_queue_acks_divide(struct node_acks *acks, const size_t counts[], size_t parts_of[])
 {
     const struct queue_request *whole = &acks->whole->queue;
     struct node *node = acks->node;
@@ -174,7 +175,8 @@ static void acks_divide(struct node_acks *acks, const size_t counts[], size_t pa
         list_init(&part->request.link_);
     }
     for (size_t i = 0; i < whole->receipt_count; i++) {
-        struct node_ack *part = &acks->parts[parts_of[acks_partition(node, whole->receipts[i])]];
+        struct node_ack *part =
+            &acks->parts[parts_of[node_queue_acks_partition(node, whole->receipts[i])]];
         const size_t at = part->request.queue.receipt_count++;
 
         ((struct queue_receipt *)(uintptr_t)part->request.queue.receipts)[at] = whole->receipts[i];
@@ -182,50 +184,51 @@ static void acks_divide(struct node_acks *acks, const size_t counts[], size_t pa
     }
 }
 
-static uint16_t acks_message_partition(struct list *message)
+static uint16_t node_queue_acks_message_partition(struct list *message)
 {
     const struct node_queue_request *part = list_item(message, struct node_queue_request, link_);
 
-    return acks_partition(part->acks_->node, part->queue.receipts[0]);
+    return node_queue_acks_partition(part->acks_->node, part->queue.receipts[0]);
 }
 
 /* Whether another node has the leases of this part. */
-static bool acks_is_elsewhere(const struct node *node, const struct node_queue_request *part,
-                              uint16_t partition)
+static bool node_queue_acks_is_elsewhere(const struct node *node,
+                                         const struct node_queue_request *part, uint16_t partition)
 {
     const struct node_route *route = &node->route;
 
     return !part->is_here_ && route->is_here && !route->is_here(route->context, partition);
 }
 
-static enum error_code acks_submit(struct node *node, struct node_queue_request *whole)
+static enum error_code node_queue_acks_submit(struct node *node, struct node_queue_request *whole)
 {
     size_t *counts = calloc(2u * node->partition_count, sizeof(*counts));
 
     for (size_t i = 0; counts && i < whole->queue.receipt_count; i++)
-        counts[acks_partition(node, whole->queue.receipts[i])]++;
+        counts[node_queue_acks_partition(node, whole->queue.receipts[i])]++;
     struct node_acks *acks = NULL;
     if (counts)
-        acks = acks_create(node, whole, counts);
+        acks = node_queue_acks_create(node, whole, counts);
     if (!acks) {
         free(counts);
         return ERROR_NO_MEMORY;
     }
-    acks_divide(acks, counts, counts + node->partition_count);
+    node_queue_acks_divide(acks, counts, counts + node->partition_count);
     free(counts);
     struct list messages;
     list_init(&messages);
     for (size_t i = 0; i < acks->part_count; i++) {
         struct node_queue_request *part = &acks->parts[i].request;
-        const uint16_t partition = acks_partition(node, part->queue.receipts[0]);
+        const uint16_t partition = node_queue_acks_partition(node, part->queue.receipts[0]);
 
-        if (acks_is_elsewhere(node, part, partition))
+        if (node_queue_acks_is_elsewhere(node, part, partition))
             node_work_report(node, partition, part);
         else
             list_push(&messages, &part->link_);
     }
-    partition_post_all(node->partitions, PARTITION_ACKS, &messages, acks_message_partition);
-    acks_leave(acks);
+    partition_post_all(node->partitions, PARTITION_ACKS, &messages,
+                       node_queue_acks_message_partition);
+    node_queue_acks_leave(acks);
     return ERROR_NONE;
 }
 
@@ -259,7 +262,7 @@ enum error_code node_queue_submit(struct node *node, struct node_queue_request *
         tenant_pot_take(&node->inflight, tenant_key(queue_tenant(request->queue.queue)), count);
     if (!request->share_)
         return node_queue_refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
-    enum error_code code = acks_submit(node, request);
+    enum error_code code = node_queue_acks_submit(node, request);
     if (code)
         tenant_pot_give(&node->inflight, request->share_, count);
     return code;

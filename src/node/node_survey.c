@@ -17,7 +17,7 @@ struct survey_others {
     size_t count;
 };
 
-static void others_add(struct survey_others *others, uint32_t node)
+static void node_survey_others_add(struct survey_others *others, uint32_t node)
 {
     size_t i = 0;
 
@@ -27,10 +27,10 @@ static void others_add(struct survey_others *others, uint32_t node)
         others->nodes[others->count++] = node;
 }
 
-static void others_add_member(void *context, const struct node_member_view *member)
+static void node_survey_others_add_member(void *context, const struct node_member_view *member)
 {
     if (member->is_alive && !member->is_stopping)
-        others_add(context, member->node);
+        node_survey_others_add(context, member->node);
 }
 
 size_t node_others(struct node *node, uint32_t ret_nodes[NODE_OTHERS_MAX])
@@ -38,7 +38,7 @@ size_t node_others(struct node *node, uint32_t ret_nodes[NODE_OTHERS_MAX])
     const struct node_route *route = &node->route;
     struct survey_others others = {.self = node->config->cluster_node_id, .nodes = ret_nodes};
 
-    node_members(node, others_add_member, &others);
+    node_members(node, node_survey_others_add_member, &others);
     for (uint16_t i = 0; i < node->partition_count; i++) {
         uint32_t owner = 0;
 
@@ -46,7 +46,7 @@ size_t node_others(struct node *node, uint32_t ret_nodes[NODE_OTHERS_MAX])
             owner = route->owner(route->context, i);
         else
             node_owns(node, i, &owner);
-        others_add(&others, owner);
+        node_survey_others_add(&others, owner);
     }
     return others.count;
 }

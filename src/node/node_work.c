@@ -228,7 +228,7 @@ bool node_work_is_elsewhere(const struct node *node)
     return false;
 }
 
-static void gather_finish(struct work_gather *gather, enum error_code error)
+static void node_work_gather_finish(struct work_gather *gather, enum error_code error)
 {
     struct node_queue_request *whole = gather->whole;
     const bool has_items = gather->has_items;
@@ -243,7 +243,7 @@ static void gather_finish(struct work_gather *gather, enum error_code error)
 }
 
 /* A node that was not asked in this round, and a partition of it. */
-static bool gather_find_node(struct work_gather *gather, uint16_t *ret_partition)
+static bool node_work_gather_find_node(struct work_gather *gather, uint16_t *ret_partition)
 {
     const struct node *node = gather->node;
     const struct node_route *route = &node->route;
@@ -264,19 +264,19 @@ static bool gather_find_node(struct work_gather *gather, uint16_t *ret_partition
     return false;
 }
 
-static enum error_code gather_ask_here(struct work_gather *gather, struct instant until);
+static enum error_code node_work_gather_ask_here(struct work_gather *gather, struct instant until);
 
 /* Asks the next node; without one, waits at this one, or answers the worker. */
-static void gather_go_on(struct work_gather *gather)
+static void node_work_gather_go_on(struct work_gather *gather)
 {
     const struct queue_request *queue = &gather->whole->queue;
     uint16_t partition;
 
     if (queue_board_is_given_up(gather->node->board, gather->whole)) {
-        gather_finish(gather, ERROR_NONE);
+        node_work_gather_finish(gather, ERROR_NONE);
         return;
     }
-    while (gather_find_node(gather, &partition)) {
+    while (node_work_gather_find_node(gather, &partition)) {
         gather->work = (struct command_work){
             .queue = queue->queue,
             .lease_ms = queue->lease_ms,
@@ -292,13 +292,13 @@ static void gather_go_on(struct work_gather *gather)
     gather->asked_count = 0;
     const struct instant now = instant_now(), again = instant_add_ms(now, GATHER_MS);
     const struct instant until = again.ns < gather->until.ns ? again : gather->until;
-    if (now.ns >= until.ns || gather_ask_here(gather, until))
-        gather_finish(gather, ERROR_NONE);
+    if (now.ns >= until.ns || node_work_gather_ask_here(gather, until))
+        node_work_gather_finish(gather, ERROR_NONE);
 }
 
 /* ---- of this node ---- */
 
-static void gather_here_leased(struct node_queue_request *here)
+static void node_work_gather_here_leased(struct node_queue_request *here)
 {
     struct work_gather *gather = list_item(here, struct work_gather, here);
     struct node_queue_request *whole = gather->whole;
@@ -309,19 +309,19 @@ static void gather_here_leased(struct node_queue_request *here)
     whole->leased(whole);
 }
 
-static void gather_here_done(struct node_queue_request *here)
+static void node_work_gather_here_done(struct node_queue_request *here)
 {
     struct work_gather *gather = list_item(here, struct work_gather, here);
     const bool has_waited = instant_now().ns >= gather->here_until.ns;
 
     /* Without a wait no worker may wait any more: the node stops, or is short of memory. */
     if (here->queue.error || gather->has_items || !has_waited)
-        gather_finish(gather, here->queue.error);
+        node_work_gather_finish(gather, here->queue.error);
     else
-        gather_go_on(gather);
+        node_work_gather_go_on(gather);
 }
 
-static enum error_code gather_ask_here(struct work_gather *gather, struct instant until)
+static enum error_code node_work_gather_ask_here(struct work_gather *gather, struct instant until)
 {
     const struct queue_request *queue = &gather->whole->queue;
 
@@ -334,8 +334,8 @@ static enum error_code gather_ask_here(struct work_gather *gather, struct instan
                   .lease_ms = queue->lease_ms,
                   .worker = queue->worker,
                   .wait_until = until},
-        .leased = gather_here_leased,
-        .done = gather_here_done,
+        .leased = node_work_gather_here_leased,
+        .done = node_work_gather_here_done,
         .is_here_ = true,
     };
     return node_queue_submit(gather->node, &gather->here);
@@ -350,7 +350,7 @@ struct gather_lease {
 };
 
 /* False: no memory. */
-static bool gather_tell(struct work_gather *gather)
+static bool node_work_gather_tell(struct work_gather *gather)
 {
     struct node_queue_request *whole = gather->whole;
     const struct command_work *work = &gather->work;
@@ -376,16 +376,16 @@ static bool gather_tell(struct work_gather *gather)
     return true;
 }
 
-static void gather_passed_done(struct node_request *request)
+static void node_work_gather_passed_done(struct node_request *request)
 {
     struct work_gather *gather = list_item(request, struct work_gather, request);
 
     if (request->command.error || !gather->work.item_count) {
-        gather_go_on(gather);
+        node_work_gather_go_on(gather);
         return;
     }
     gather->has_items = true;
-    gather_finish(gather, gather_tell(gather) ? ERROR_NONE : ERROR_NO_MEMORY);
+    node_work_gather_finish(gather, node_work_gather_tell(gather) ? ERROR_NONE : ERROR_NO_MEMORY);
 }
 
 enum error_code node_work_gather(struct node *node, struct node_queue_request *request)
@@ -399,9 +399,9 @@ enum error_code node_work_gather(struct node *node, struct node_queue_request *r
     gather->whole = request;
     request->is_waiting_ = request->is_given_up_ = false;
     gather->until = request->queue.wait_until;
-    gather->request.done = gather_passed_done;
+    gather->request.done = node_work_gather_passed_done;
     gather->first = (uint16_t)(atomic_fetch_add(&node->gathers, 1) % node->partition_count);
-    const enum error_code error = gather_ask_here(gather, (struct instant){0});
+    const enum error_code error = node_work_gather_ask_here(gather, (struct instant){0});
     if (error)
         free(gather);
     return error;

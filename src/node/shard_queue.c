@@ -56,40 +56,40 @@ void shard_queue_take_in(struct shard *shard)
 
 /* ---- pulling ---- */
 
-static struct bytes heads_name(const struct queue_heads *heads)
+static struct bytes shard_queue_heads_name(const struct queue_heads *heads)
 {
     return (struct bytes){heads->name, heads->name_size};
 }
 
-static void heads_look(struct shard *shard, size_t index)
+static void shard_queue_heads_look(struct shard *shard, size_t index)
 {
     struct queue_heads *heads = shard->heads;
 
-    if (!engine_peek(shard->partitions[index]->engine, heads_name(heads), heads->priority,
-                     &heads->dues[index]))
+    if (!engine_peek(shard->partitions[index]->engine, shard_queue_heads_name(heads),
+                     heads->priority, &heads->dues[index]))
         heads->dues[index] = WALL_NEVER;
 }
 
-static void heads_look_at_all(struct shard *shard, unsigned priority)
+static void shard_queue_heads_look_at_all(struct shard *shard, unsigned priority)
 {
     shard->heads->priority = priority;
     for (size_t i = 0; i < shard->partition_count; i++)
-        heads_look(shard, i);
+        shard_queue_heads_look(shard, i);
 }
 
-static void heads_set(struct shard *shard, struct bytes name)
+static void shard_queue_heads_set(struct shard *shard, struct bytes name)
 {
     struct queue_heads *heads = shard->heads;
 
-    if (bytes_equal(name, heads_name(heads)))
+    if (bytes_equal(name, shard_queue_heads_name(heads)))
         return;
     memcpy(heads->name, name.data, name.size);
     heads->name_size = name.size;
-    heads_look_at_all(shard, QUEUE_PRIORITY_COUNT - 1);
+    shard_queue_heads_look_at_all(shard, QUEUE_PRIORITY_COUNT - 1);
 }
 
 /* The partition to take the next from; -1 when there is nothing at all. */
-static int heads_first(struct shard *shard)
+static int shard_queue_heads_first(struct shard *shard)
 {
     struct queue_heads *heads = shard->heads;
 
@@ -102,25 +102,25 @@ static int heads_first(struct shard *shard)
                 first = (int)i;
         if (first >= 0 || heads->priority == 0)
             return first;
-        heads_look_at_all(shard, heads->priority - 1);
+        shard_queue_heads_look_at_all(shard, heads->priority - 1);
     }
 }
 
-static void heads_publish(struct shard *shard)
+static void shard_queue_heads_publish(struct shard *shard)
 {
     const struct queue_heads *heads = shard->heads;
-    int first = heads_first(shard);
+    int first = shard_queue_heads_first(shard);
 
-    queue_board_publish(shard->node->board, shard->index, heads_name(heads),
+    queue_board_publish(shard->node->board, shard->index, shard_queue_heads_name(heads),
                         first < 0 ? QUEUE_BOARD_NONE
                                   : queue_board_first(heads->priority, heads->dues[first]));
 }
 
 /* The heads may be wrong from now on. If items were taken, the board is told the new first one. */
-static void heads_forget(struct shard *shard)
+static void shard_queue_heads_forget(struct shard *shard)
 {
     if (shard->heads->has_given)
-        heads_publish(shard);
+        shard_queue_heads_publish(shard);
     shard->heads->has_given = false;
     shard->heads->name_size = 0;
 }
@@ -131,7 +131,7 @@ static struct delivery *shard_queue_pull_from(struct shard *shard, size_t index)
     if (!node_cluster_may_act(shard->node, shard->partitions[index]->index))
         return NULL;
     struct engine *engine = shard_engine(shard, shard->partitions[index]);
-    struct delivery *delivery = engine_pull(engine, heads_name(heads), heads->priority);
+    struct delivery *delivery = engine_pull(engine, shard_queue_heads_name(heads), heads->priority);
 
     shard_answer(shard, engine);
     return delivery;
@@ -143,11 +143,11 @@ static struct delivery *shard_queue_pull(struct shard *shard, struct bytes name)
 {
     struct queue_heads *heads = shard->heads;
 
-    if (!bytes_equal(name, heads_name(heads)))
-        heads_forget(shard);
-    heads_set(shard, name);
+    if (!bytes_equal(name, shard_queue_heads_name(heads)))
+        shard_queue_heads_forget(shard);
+    shard_queue_heads_set(shard, name);
     int first;
-    while ((first = heads_first(shard)) >= 0) {
+    while ((first = shard_queue_heads_first(shard)) >= 0) {
         if (queue_has_given(shard->queue) &&
             queue_board_goes_before(shard->node->board, shard->index, name,
                                     queue_board_first(heads->priority, heads->dues[first])))
@@ -155,7 +155,7 @@ static struct delivery *shard_queue_pull(struct shard *shard, struct bytes name)
         struct delivery *delivery = shard_queue_pull_from(shard, (size_t)first);
 
         if (delivery) {
-            heads_look(shard, (size_t)first);
+            shard_queue_heads_look(shard, (size_t)first);
             heads->has_given = true;
             delivery->handed_us = delivery->started_us = wall_now_us();
             return delivery;
@@ -189,10 +189,10 @@ static void shard_queue_take_woken(struct shard *shard)
 
     for (size_t i = 0; i < shard->partition_count; i++)
         while (engine_take_woken(shard->partitions[i]->engine, &name)) {
-            heads_forget(shard); /* they do not know of this item */
-            heads_set(shard, name);
-            heads_publish(shard);
-            heads_forget(shard);
+            shard_queue_heads_forget(shard); /* they do not know of this item */
+            shard_queue_heads_set(shard, name);
+            shard_queue_heads_publish(shard);
+            shard_queue_heads_forget(shard);
             queue_wake(shard->queue, name);
         }
 }
@@ -269,7 +269,7 @@ static void shard_queue_give(struct shard *shard, int items_max)
             continue;
         queue_give(shard->queue, shard->turn_at, shard_queue_pull(shard, name));
     }
-    heads_forget(shard);
+    shard_queue_heads_forget(shard);
     shard_queue_take_replies(shard);
 }
 
@@ -296,7 +296,7 @@ void shard_queue_settle(struct shard *shard)
 
     while (queue_wants(shard->queue, &name))
         queue_give(shard->queue, shard->turn_at, shard_queue_pull(shard, name));
-    heads_forget(shard);
+    shard_queue_heads_forget(shard);
     shard_queue_take_ended(shard);
     shard_end_turns(shard);
     shard_queue_take_recorded(shard);

@@ -30,7 +30,7 @@
 #define COMMIT_HERE_NS     UINT64_C(1000000)
 #define COMMIT_FADES       16
 
-static void group_add(struct storage_group *group, struct storage_batch *batch)
+static void storage_loops_group_add(struct storage_group *group, struct storage_batch *batch)
 {
     list_remove(&batch->link);
     group->batches[group->count++] = batch;
@@ -39,7 +39,7 @@ static void group_add(struct storage_group *group, struct storage_batch *batch)
 
 /* The small batches that are left, but for those of a partition of which one is left before: its
  * batches take effect in order. */
-static void group_add_small(struct storage_group *group, struct list *waiting)
+static void storage_loops_group_add_small(struct storage_group *group, struct list *waiting)
 {
     bool is_left[UINT16_MAX + 1] = {false};
 
@@ -49,7 +49,7 @@ static void group_add_small(struct storage_group *group, struct list *waiting)
 
         next = link->next;
         if (batch->write_count <= SMALL_WRITES_MAX && !is_left[batch->partition])
-            group_add(group, batch);
+            storage_loops_group_add(group, batch);
         else
             is_left[batch->partition] = true;
     }
@@ -59,14 +59,15 @@ void storage_gather(struct storage_group *group, struct list *waiting)
 {
     while (group->count < STORAGE_GROUP_MAX && group->write_count < STORAGE_GROUP_WRITES_MAX &&
            !list_is_empty(waiting))
-        group_add(group, list_item(waiting->next, struct storage_batch, link));
+        storage_loops_group_add(group, list_item(waiting->next, struct storage_batch, link));
     if (!list_is_empty(waiting))
-        group_add_small(group, waiting);
+        storage_loops_group_add_small(group, waiting);
 }
 
 /* While many requests are on their way, a commit of a few of them waits a moment for more: a sync
  * costs as much for one as for a thousand. */
-static void commit_linger(struct node *node, struct storage_group *group, struct list *waiting)
+static void storage_loops_commit_linger(struct node *node, struct storage_group *group,
+                                        struct list *waiting)
 {
     uint64_t linger_ns = node->config->commit_linger_ms * 1000000;
     struct instant began = instant_now();
@@ -85,7 +86,7 @@ static void commit_linger(struct node *node, struct storage_group *group, struct
 }
 
 /* Remembers what the log is to say. */
-static void note_failure(struct node *node, const struct error *error)
+static void storage_loops_note_failure(struct node *node, const struct error *error)
 {
     pthread_mutex_lock(&node->report_lock);
     node->storage_error = *error;
@@ -94,7 +95,7 @@ static void note_failure(struct node *node, const struct error *error)
     pthread_mutex_unlock(&node->report_lock);
 }
 
-static uint16_t batch_partition(struct list *message)
+static uint16_t storage_loops_batch_partition(struct list *message)
 {
     return list_item(message, struct storage_batch, link)->partition;
 }
@@ -118,7 +119,7 @@ static void storage_look_after(struct node *node, size_t bytes)
     storage_look(node);
 }
 
-static size_t group_bytes(const struct storage_group *group)
+static size_t storage_loops_group_bytes(const struct storage_group *group)
 {
     size_t bytes = 0;
 
@@ -128,7 +129,7 @@ static size_t group_bytes(const struct storage_group *group)
     return bytes;
 }
 
-static void commit_note_time(struct node *node, uint64_t commit_ns)
+static void storage_loops_commit_note_time(struct node *node, uint64_t commit_ns)
 {
     const uint64_t before_ns = atomic_load(&node->commit_ns);
     const uint64_t faded_ns = before_ns - before_ns / COMMIT_FADES;
@@ -137,19 +138,20 @@ static void commit_note_time(struct node *node, uint64_t commit_ns)
 }
 
 /* Under commit_lock. Moves the batches to `ret_done`. */
-static void commit_group(struct node *node, struct storage_group *group, struct list *ret_done)
+static void storage_loops_commit_group(struct node *node, struct storage_group *group,
+                                       struct list *ret_done)
 {
-    const size_t bytes = group_bytes(group);
+    const size_t bytes = storage_loops_group_bytes(group);
     struct instant began = instant_now();
     struct error error = {.text = ""};
     enum error_code result = storage_commit(node->storage, group->batches, group->count, &error);
     const uint64_t commit_ns = instant_since_ns(began, instant_now());
 
-    commit_note_time(node, commit_ns);
+    storage_loops_commit_note_time(node, commit_ns);
     metrics_observe_us(node->metrics, HISTOGRAM_COMMIT, commit_ns / 1000);
     metrics_add(node->metrics, METRIC_COMMIT_WRITES, group->write_count);
     if (result)
-        note_failure(node, &error);
+        storage_loops_note_failure(node, &error);
     atomic_store(&node->is_failing, result != ERROR_NONE);
     for (size_t i = 0; i < group->count; i++) {
         group->batches[i]->result = result;
@@ -158,7 +160,7 @@ static void commit_group(struct node *node, struct storage_group *group, struct 
     storage_look_after(node, result == ERROR_DISK_FULL ? LOOK_BYTES : bytes);
 }
 
-static bool commit_is_small(const struct list *batches)
+static bool storage_loops_commit_is_small(const struct list *batches)
 {
     size_t count = 0, write_count = 0, bytes = 0;
 
@@ -176,13 +178,13 @@ static bool commit_is_small(const struct list *batches)
 
 bool commit_here(struct node *node, struct list *batches)
 {
-    if (atomic_load(&node->commit_ns) > COMMIT_HERE_NS || !commit_is_small(batches) ||
+    if (atomic_load(&node->commit_ns) > COMMIT_HERE_NS || !storage_loops_commit_is_small(batches) ||
         pthread_mutex_trylock(&node->commit_lock) != 0)
         return false;
     struct storage_group group;
     group.count = group.write_count = 0;
     storage_gather(&group, batches);
-    commit_group(node, &group, batches);
+    storage_loops_commit_group(node, &group, batches);
     pthread_mutex_unlock(&node->commit_lock);
     return true;
 }
@@ -205,24 +207,25 @@ void *commit_loop(void *argument)
             mailbox_wait(&node->to_commit, UINT64_MAX);
             continue;
         }
-        commit_linger(node, &group, &waiting);
+        storage_loops_commit_linger(node, &group, &waiting);
         struct list done;
         list_init(&done);
         pthread_mutex_lock(&node->commit_lock);
-        commit_group(node, &group, &done);
+        storage_loops_commit_group(node, &group, &done);
         pthread_mutex_unlock(&node->commit_lock);
-        partition_post_all(node->partitions, PARTITION_COMMITS, &done, batch_partition);
+        partition_post_all(node->partitions, PARTITION_COMMITS, &done,
+                           storage_loops_batch_partition);
     }
 }
 
-static uint16_t read_partition(struct list *message)
+static uint16_t storage_loops_read_partition(struct list *message)
 {
     return engine_read_partition(list_item(message, struct engine_read, link));
 }
 
-static void post_reads(struct node *node, struct list *reads)
+static void storage_loops_post_reads(struct node *node, struct list *reads)
 {
-    partition_post_all(node->partitions, PARTITION_READS, reads, read_partition);
+    partition_post_all(node->partitions, PARTITION_READS, reads, storage_loops_read_partition);
 }
 
 /* Times that tenants use the read thread for are kept in slots, by their keys, and halved
@@ -265,7 +268,7 @@ static bool read_queue_is_empty(const struct read_queue *queue)
            turns_is_empty(&queue->scans);
 }
 
-static struct engine_read *read_of(struct turn_link *turn)
+static struct engine_read *storage_loops_read_of(struct turn_link *turn)
 {
     return turn ? list_item(turn, struct engine_read, turn) : NULL;
 }
@@ -284,7 +287,7 @@ static struct engine_read *read_queue_take_scan(struct read_queue *queue)
     }
     if (next)
         turns_remove(&queue->scans, next);
-    return read_of(next);
+    return storage_loops_read_of(next);
 }
 
 /* A scan of the tenant took so long. */
@@ -301,8 +304,8 @@ static void read_queue_count(struct read_queue *queue, uint64_t tenant, struct i
 }
 
 /* A read that is repeated goes back to the queue: others may come before it. */
-static void read_perform(struct node *node, struct read_queue *queue, struct engine_read *read,
-                         struct list *done)
+static void storage_loops_read_perform(struct node *node, struct read_queue *queue,
+                                       struct engine_read *read, struct list *done)
 {
     engine_read_perform(read, node->storage);
     if (engine_read_is_repeated(read)) {
@@ -310,7 +313,7 @@ static void read_perform(struct node *node, struct read_queue *queue, struct eng
         return;
     }
     if (read->result == ERROR_IO) {
-        note_failure(node, &read->error);
+        storage_loops_note_failure(node, &read->error);
         storage_health_read_failed(node);
     }
     list_init(&read->link);
@@ -320,28 +323,29 @@ static void read_perform(struct node *node, struct read_queue *queue, struct eng
 /* Finds take microseconds, less than a wake-up of the shard for each, so their results go back
  * together. A scan may take longer: after some finds at most one of the engines and one of a tenant
  * follow, and then the finds that came meanwhile. */
-static void read_some(struct node *node, struct read_queue *queue)
+static void storage_loops_read_some(struct node *node, struct read_queue *queue)
 {
     struct list done, *link;
 
     list_init(&done);
     for (int i = 0; i < READS_POSTED_MAX && !turns_is_empty(&queue->finds); i++)
-        read_perform(node, queue, read_of(turns_pop(&queue->finds)), &done);
-    post_reads(node, &done);
+        storage_loops_read_perform(node, queue, storage_loops_read_of(turns_pop(&queue->finds)),
+                                   &done);
+    storage_loops_post_reads(node, &done);
     if ((link = list_pop(&queue->own_scans)))
-        read_perform(node, queue, list_item(link, struct engine_read, link), &done);
+        storage_loops_read_perform(node, queue, list_item(link, struct engine_read, link), &done);
     const struct instant began = instant_now();
     struct engine_read *scan = read_queue_take_scan(queue);
     if (scan) {
         const uint64_t tenant = scan->tenant;
 
-        read_perform(node, queue, scan, &done);
+        storage_loops_read_perform(node, queue, scan, &done);
         read_queue_count(queue, tenant, began);
     }
-    post_reads(node, &done);
+    storage_loops_post_reads(node, &done);
 }
 
-static void look_at_room(struct node *node)
+static void storage_loops_look_at_room(struct node *node)
 {
     struct storage_stats stats;
 
@@ -361,7 +365,7 @@ static void look_at_room(struct node *node)
         struct error error;
 
         error_set(&error, ERROR_IO, "%s was removed or replaced", node->config->data_folder);
-        note_failure(node, &error);
+        storage_loops_note_failure(node, &error);
     }
     pthread_mutex_lock(&node->report_lock);
     is_news = is_news || stats.is_lost != node->storage_stats.is_lost ||
@@ -372,15 +376,15 @@ static void look_at_room(struct node *node)
         mailbox_wake(&node->news);
 }
 
-static void look_after_disk(struct node *node)
+static void storage_loops_look_after_disk(struct node *node)
 {
-    look_at_room(node);
+    storage_loops_look_at_room(node);
     storage_health_look(node);
 }
 
 /* While writes are refused only the looks show that all is well again. Other nodes wait for a node
  * of a cluster whose disk is dead, so it looks always. */
-static uint64_t look_interval_ns(struct node *node)
+static uint64_t storage_loops_look_interval_ns(struct node *node)
 {
     bool is_in_trouble = atomic_load(&node->is_lost) || atomic_load(&node->is_disk_full) ||
                          atomic_load(&node->is_failing) || atomic_load(&node->health.since_ns);
@@ -389,19 +393,20 @@ static uint64_t look_interval_ns(struct node *node)
 }
 
 /* Returns how long it is until the next look. */
-static uint64_t look_when_due(struct node *node)
+static uint64_t storage_loops_look_when_due(struct node *node)
 {
     struct instant now = instant_now(), looked = {atomic_load(&node->looked_ns)};
     uint64_t since_ns = instant_since_ns(looked, now);
 
-    if (atomic_exchange(&node->wants_look, false) || since_ns >= look_interval_ns(node)) {
-        look_after_disk(node);
+    if (atomic_exchange(&node->wants_look, false) ||
+        since_ns >= storage_loops_look_interval_ns(node)) {
+        storage_loops_look_after_disk(node);
         atomic_store(&node->looked_ns, now.ns);
         since_ns = 0;
     } else if (atomic_load(&node->unlooked_bytes) >= LOOK_BYTES) {
-        look_at_room(node);
+        storage_loops_look_at_room(node);
     }
-    uint64_t interval_ns = look_interval_ns(node);
+    uint64_t interval_ns = storage_loops_look_interval_ns(node);
     return since_ns < interval_ns ? interval_ns - since_ns : 0;
 }
 
@@ -413,7 +418,7 @@ void *read_loop(void *argument)
     read_queue_init(&queue);
     atomic_store(&node->wants_look, true);
     for (;;) {
-        uint64_t look_ns = look_when_due(node);
+        uint64_t look_ns = storage_loops_look_when_due(node);
         struct list come, *link;
         list_init(&come);
         mailbox_take(&node->to_read, &come);
@@ -424,6 +429,6 @@ void *read_loop(void *argument)
                 return NULL;
             mailbox_wait(&node->to_read, look_ns);
         }
-        read_some(node, &queue);
+        storage_loops_read_some(node, &queue);
     }
 }

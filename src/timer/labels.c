@@ -17,7 +17,7 @@ static bool labels_next(struct json_reader *reader, struct json_string *ret_name
            json_read_string(reader, ret_value);
 }
 
-static bool is_text(const struct json_string *string, struct bytes text)
+static bool labels_is_text(const struct json_string *string, struct bytes text)
 {
     char decoded[LABEL_SIZE_MAX];
     size_t size;
@@ -34,13 +34,13 @@ bool labels_have(struct bytes labels, struct bytes name, struct bytes value)
         return false;
     struct json_string its_name, its_value;
     while (labels_next(&reader, &its_name, &its_value))
-        if (is_text(&its_name, name))
-            return is_text(&its_value, value);
+        if (labels_is_text(&its_name, name))
+            return labels_is_text(&its_value, value);
     return false;
 }
 
 /* labels_has for texts as they stand in labels. */
-static bool have_raw(struct bytes labels, struct bytes name, struct bytes value)
+static bool labels_have_raw(struct bytes labels, struct bytes name, struct bytes value)
 {
     struct json_reader reader;
 
@@ -61,7 +61,7 @@ bool labels_have_all(struct bytes labels, struct bytes wanted)
         return wanted.size == 0;
     struct json_string name, value;
     while (labels_next(&reader, &name, &value))
-        if (!have_raw(labels, name.raw, value.raw))
+        if (!labels_have_raw(labels, name.raw, value.raw))
             return false;
     return true;
 }

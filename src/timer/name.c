@@ -1,7 +1,7 @@
 /* Hashes of keys, events and Idempotency-Keys, and the names that a timer carries. */
 #include "timer/name.h"
 
-static uint64_t seed_of(struct name_space space, enum name_kind kind)
+static uint64_t name_seed_of(struct name_space space, enum name_kind kind)
 {
     uint64_t seed = (uint64_t)space.partition << 8 | (uint64_t)kind;
 
@@ -10,12 +10,12 @@ static uint64_t seed_of(struct name_space space, enum name_kind kind)
 
 uint64_t name_hash(struct name_space space, enum name_kind kind, struct bytes text)
 {
-    return bytes_hash(seed_of(space, kind), text);
+    return bytes_hash(name_seed_of(space, kind), text);
 }
 
 uint64_t name_hash_request(struct name_space space, struct bytes key, struct bytes request)
 {
-    return bytes_hash(bytes_hash(seed_of(space, NAME_REQUEST), key), request);
+    return bytes_hash(bytes_hash(name_seed_of(space, NAME_REQUEST), key), request);
 }
 
 bool name_next(struct name_walk *walk, struct name *ret_name)

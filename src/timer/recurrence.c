@@ -8,7 +8,7 @@
 /* ---- every ---- */
 
 /* The number of the last planned instant, from 0. False when there is none. */
-static bool every_index_last(const struct recurrence *recurrence, uint64_t *ret_index)
+static bool recurrence_every_index_last(const struct recurrence *recurrence, uint64_t *ret_index)
 {
     const struct recurrence_every *every = &recurrence->every;
     uint64_t end_ms = recurrence->until.ms < WALL_MS_MAX ? recurrence->until.ms : WALL_MS_MAX;
@@ -22,38 +22,38 @@ static bool every_index_last(const struct recurrence *recurrence, uint64_t *ret_
 }
 
 /* How many are planned up to and including `at`: their numbers are below that. */
-static uint64_t every_count_until(const struct recurrence *recurrence, struct wall at)
+static uint64_t recurrence_every_count_until(const struct recurrence *recurrence, struct wall at)
 {
     const struct recurrence_every *every = &recurrence->every;
 
     assert(every->period_ms);
     uint64_t last;
-    if (at.ms < every->first.ms || !every_index_last(recurrence, &last))
+    if (at.ms < every->first.ms || !recurrence_every_index_last(recurrence, &last))
         return 0;
     uint64_t index = (at.ms - every->first.ms) / every->period_ms;
     return (index < last ? index : last) + 1;
 }
 
 /* Does not overflow: only planned instants are asked for. */
-static struct wall every_planned(const struct recurrence *recurrence, uint64_t index)
+static struct wall recurrence_every_planned(const struct recurrence *recurrence, uint64_t index)
 {
     return wall_add(recurrence->every.first, index * recurrence->every.period_ms);
 }
 
-static struct wall every_next(const struct recurrence *recurrence, struct wall after)
+static struct wall recurrence_every_next(const struct recurrence *recurrence, struct wall after)
 {
-    uint64_t index = every_count_until(recurrence, after), last;
+    uint64_t index = recurrence_every_count_until(recurrence, after), last;
 
-    if (!every_index_last(recurrence, &last) || index > last)
+    if (!recurrence_every_index_last(recurrence, &last) || index > last)
         return WALL_NEVER;
-    return every_planned(recurrence, index);
+    return recurrence_every_planned(recurrence, index);
 }
 
-static struct wall every_last(const struct recurrence *recurrence, struct wall at)
+static struct wall recurrence_every_last(const struct recurrence *recurrence, struct wall at)
 {
-    uint64_t count = every_count_until(recurrence, at);
+    uint64_t count = recurrence_every_count_until(recurrence, at);
 
-    return count ? every_planned(recurrence, count - 1) : WALL_NEVER;
+    return count ? recurrence_every_planned(recurrence, count - 1) : WALL_NEVER;
 }
 
 /* ---- both ---- */
@@ -63,7 +63,7 @@ struct wall recurrence_next(const struct recurrence *recurrence, struct wall aft
     const struct recurrence_cron *cron = &recurrence->cron;
 
     if (recurrence->kind == RECURRENCE_EVERY)
-        return every_next(recurrence, after);
+        return recurrence_every_next(recurrence, after);
     struct wall next = cron_next(&cron->cron, cron->zone, cron->dst, after);
     return next.ms <= recurrence->until.ms ? next : WALL_NEVER;
 }
@@ -73,7 +73,7 @@ struct wall recurrence_last(const struct recurrence *recurrence, struct wall at)
     const struct recurrence_cron *cron = &recurrence->cron;
 
     if (recurrence->kind == RECURRENCE_EVERY)
-        return every_last(recurrence, at);
+        return recurrence_every_last(recurrence, at);
     return cron_last(&cron->cron, cron->zone, cron->dst, wall_min(at, recurrence->until));
 }
 
@@ -84,7 +84,8 @@ uint64_t recurrence_count(const struct recurrence *recurrence, struct wall after
         return 0;
     uint64_t count = 0;
     if (recurrence->kind == RECURRENCE_EVERY) {
-        count = every_count_until(recurrence, at) - every_count_until(recurrence, after);
+        count = recurrence_every_count_until(recurrence, at) -
+                recurrence_every_count_until(recurrence, after);
         return count < limit ? count : limit;
     }
     for (; count < limit; count++) {

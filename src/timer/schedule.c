@@ -15,7 +15,7 @@ static const char *const missed_texts[] = {
 
 /* ---- writing ---- */
 
-static void write_name(struct buffer *to, const char *name)
+static void schedule_write_name(struct buffer *to, const char *name)
 {
     char last = to->size ? to->data[to->size - 1] : '{';
 
@@ -28,30 +28,30 @@ static void write_name(struct buffer *to, const char *name)
     buffer_append_text(to, "\":");
 }
 
-static void write_duration(struct buffer *to, const char *name, uint64_t ms)
+static void schedule_write_duration(struct buffer *to, const char *name, uint64_t ms)
 {
-    write_name(to, name);
+    schedule_write_name(to, name);
     char text[DURATION_TEXT_SIZE];
     json_append_string(to, (struct bytes){text, duration_format(ms, text)});
 }
 
-static void write_wall(struct buffer *to, const char *name, struct wall wall)
+static void schedule_write_wall(struct buffer *to, const char *name, struct wall wall)
 {
     char text[RFC3339_TEXT_SIZE];
 
     rfc3339_format(wall, text);
-    write_name(to, name);
+    schedule_write_name(to, name);
     json_append_string(to, bytes_of(text));
 }
 
-static void write_late(struct buffer *to, const struct schedule_spec *spec)
+static void schedule_write_late(struct buffer *to, const struct schedule_spec *spec)
 {
-    write_name(to, "late");
+    schedule_write_name(to, "late");
     buffer_append_text(to, "{");
     if (spec->drop_after_ms != UINT64_MAX)
-        write_duration(to, "drop_after", spec->drop_after_ms);
+        schedule_write_duration(to, "drop_after", spec->drop_after_ms);
     if (spec->missed != RECURRENCE_MISSED_LAST) {
-        write_name(to, "missed");
+        schedule_write_name(to, "missed");
         json_append_string(to, bytes_of(missed_texts[spec->missed]));
     }
     buffer_append_text(to, "}");
@@ -67,33 +67,33 @@ void schedule_write(const struct schedule_spec *spec, struct buffer *to)
         return;
     buffer_append_text(to, "{");
     if (spec->every_ms)
-        write_duration(to, "every", spec->every_ms);
+        schedule_write_duration(to, "every", spec->every_ms);
     if (spec->from.ms != WALL_NEVER.ms)
-        write_wall(to, "from", spec->from);
+        schedule_write_wall(to, "from", spec->from);
     if (spec->count) {
-        write_name(to, "count");
+        schedule_write_name(to, "count");
         buffer_append_u64(to, spec->count);
     }
     if (spec->cron.size) {
-        write_name(to, "cron");
+        schedule_write_name(to, "cron");
         json_append_string(to, spec->cron);
-        write_name(to, "timezone");
+        schedule_write_name(to, "timezone");
         json_append_string(to, spec->timezone.size ? spec->timezone : BYTES("UTC"));
-        write_name(to, "dst");
+        schedule_write_name(to, "dst");
         json_append_string(to, bytes_of(cron_dst_text(spec->dst)));
     }
     if (spec->until.ms != WALL_NEVER.ms)
-        write_wall(to, "until", spec->until);
+        schedule_write_wall(to, "until", spec->until);
     if (recurs && spec->spread_ms)
-        write_duration(to, "spread", spec->spread_ms);
+        schedule_write_duration(to, "spread", spec->spread_ms);
     if (has_late)
-        write_late(to, spec);
+        schedule_write_late(to, spec);
     buffer_append_text(to, "}");
 }
 
 /* ---- reading; only texts of schedule_write, in which no string has an escape ---- */
 
-static bool read_text(struct json_reader *reader, struct bytes *ret_text)
+static bool schedule_read_text(struct json_reader *reader, struct bytes *ret_text)
 {
     struct json_string string;
 
@@ -107,14 +107,14 @@ static bool schedule_read_duration(struct json_reader *reader, uint64_t *ret_ms)
 {
     struct bytes text;
 
-    return read_text(reader, &text) && !duration_parse(text, ret_ms, NULL);
+    return schedule_read_text(reader, &text) && !duration_parse(text, ret_ms, NULL);
 }
 
 static bool schedule_read_wall(struct json_reader *reader, struct wall *ret_wall)
 {
     struct bytes text;
 
-    return read_text(reader, &text) && !rfc3339_parse(text, ret_wall, NULL);
+    return schedule_read_text(reader, &text) && !rfc3339_parse(text, ret_wall, NULL);
 }
 
 static bool schedule_read_count(struct json_reader *reader, uint64_t *ret_count)
@@ -129,7 +129,7 @@ static bool schedule_read_missed(struct json_reader *reader, enum recurrence_mis
 {
     struct bytes text;
 
-    if (!read_text(reader, &text))
+    if (!schedule_read_text(reader, &text))
         return false;
     for (size_t i = 0; i < sizeof(missed_texts) / sizeof(missed_texts[0]); i++)
         if (bytes_equal(text, bytes_of(missed_texts[i]))) {
@@ -139,7 +139,7 @@ static bool schedule_read_missed(struct json_reader *reader, enum recurrence_mis
     return false;
 }
 
-static bool read_late(struct json_reader *reader, struct schedule_spec *spec)
+static bool schedule_read_late(struct json_reader *reader, struct schedule_spec *spec)
 {
     struct json_string name;
     bool is_good = json_peek(reader) == JSON_OBJECT && json_enter_object(reader);
@@ -154,14 +154,15 @@ static bool read_late(struct json_reader *reader, struct schedule_spec *spec)
     return is_good;
 }
 
-static bool read_dst(struct json_reader *reader, enum cron_dst *ret_dst)
+static bool schedule_read_dst(struct json_reader *reader, enum cron_dst *ret_dst)
 {
     struct bytes text;
 
-    return read_text(reader, &text) && !cron_dst_parse(text, ret_dst, NULL);
+    return schedule_read_text(reader, &text) && !cron_dst_parse(text, ret_dst, NULL);
 }
 
-static bool read_member(struct json_reader *reader, struct bytes name, struct schedule_spec *spec)
+static bool schedule_read_member(struct json_reader *reader, struct bytes name,
+                                 struct schedule_spec *spec)
 {
 #define IS(text) bytes_equal(name, BYTES(text))
     if (IS("every"))
@@ -171,16 +172,16 @@ static bool read_member(struct json_reader *reader, struct bytes name, struct sc
     if (IS("count"))
         return schedule_read_count(reader, &spec->count);
     if (IS("cron"))
-        return read_text(reader, &spec->cron);
+        return schedule_read_text(reader, &spec->cron);
     if (IS("timezone"))
-        return read_text(reader, &spec->timezone);
+        return schedule_read_text(reader, &spec->timezone);
     if (IS("dst"))
-        return read_dst(reader, &spec->dst);
+        return schedule_read_dst(reader, &spec->dst);
     if (IS("until"))
         return schedule_read_wall(reader, &spec->until);
     if (IS("spread"))
         return schedule_read_duration(reader, &spec->spread_ms);
-    return IS("late") && read_late(reader, spec);
+    return IS("late") && schedule_read_late(reader, spec);
 #undef IS
 }
 
@@ -194,7 +195,7 @@ enum error_code schedule_read(struct bytes text, struct schedule_spec *ret_spec,
     struct schedule_spec spec = SCHEDULE_SPEC_DEFAULT;
     struct json_string name;
     while (is_good && json_next_member(&reader, &name))
-        is_good = read_member(&reader, name.raw, &spec);
+        is_good = schedule_read_member(&reader, name.raw, &spec);
     if (!is_good || !json_finish(&reader))
         return error_set(ret_error, ERROR_CORRUPT, "a schedule that makes no sense");
     *ret_spec = spec;
@@ -203,8 +204,9 @@ enum error_code schedule_read(struct bytes text, struct schedule_spec *ret_spec,
 
 /* ---- what follows from it ---- */
 
-static enum error_code make_cron(const struct schedule_spec *spec, const struct zone_source *zones,
-                                 struct recurrence_cron *ret_cron, struct error *ret_error)
+static enum error_code schedule_make_cron(const struct schedule_spec *spec,
+                                          const struct zone_source *zones,
+                                          struct recurrence_cron *ret_cron, struct error *ret_error)
 {
     enum error_code code = cron_parse(spec->cron, &ret_cron->cron, ret_error);
 
@@ -257,7 +259,7 @@ enum error_code schedule_make(const struct schedule_spec *spec, struct wall crea
     enum error_code code = ERROR_NONE;
 
     if (spec->cron.size)
-        code = make_cron(spec, zones, &schedule.recurrence.cron, ret_error);
+        code = schedule_make_cron(spec, zones, &schedule.recurrence.cron, ret_error);
     else
         schedule.recurrence.every = (struct recurrence_every){
             spec->from.ms != WALL_NEVER.ms ? spec->from : wall_add(created, spec->every_ms),
@@ -279,7 +281,7 @@ enum error_code schedule_of(const struct timer *timer, const struct zone_source 
 }
 
 /* The planned instants, as when it fires. */
-static struct wall fires_at(const struct schedule *schedule, struct wall planned)
+static struct wall schedule_fires_at(const struct schedule *schedule, struct wall planned)
 {
     if (planned.ms == WALL_NEVER.ms)
         return planned;
@@ -288,7 +290,7 @@ static struct wall fires_at(const struct schedule *schedule, struct wall planned
 }
 
 /* And back: an instant reckoned without the spread. */
-static struct wall without_spread(const struct schedule *schedule, struct wall at)
+static struct wall schedule_without_spread(const struct schedule *schedule, struct wall at)
 {
     return (struct wall){at.ms > schedule->spread_ms ? at.ms - schedule->spread_ms : 0};
 }
@@ -297,24 +299,24 @@ struct wall schedule_first(const struct schedule *schedule, struct wall created)
 {
     const struct wall before = {created.ms ? created.ms - 1 : 0};
 
-    return fires_at(schedule, recurrence_next(&schedule->recurrence, before));
+    return schedule_fires_at(schedule, recurrence_next(&schedule->recurrence, before));
 }
 
 struct wall schedule_next(const struct schedule *schedule, struct wall due, struct wall now)
 {
     if (!schedule->recurs)
         return WALL_NEVER;
-    return fires_at(schedule, recurrence_resume(&schedule->recurrence, &schedule->late,
-                                                without_spread(schedule, due),
-                                                without_spread(schedule, now)));
+    return schedule_fires_at(schedule, recurrence_resume(&schedule->recurrence, &schedule->late,
+                                                         schedule_without_spread(schedule, due),
+                                                         schedule_without_spread(schedule, now)));
 }
 
 struct wall schedule_latest(const struct schedule *schedule, struct wall due, struct wall now)
 {
     if (!schedule->recurs || schedule->late.missed != RECURRENCE_MISSED_LAST)
         return due;
-    struct wall last =
-        fires_at(schedule, recurrence_last(&schedule->recurrence, without_spread(schedule, now)));
+    struct wall last = schedule_fires_at(
+        schedule, recurrence_last(&schedule->recurrence, schedule_without_spread(schedule, now)));
     return last.ms != WALL_NEVER.ms && last.ms > due.ms && last.ms <= now.ms ? last : due;
 }
 
@@ -323,12 +325,12 @@ struct wall schedule_latest(const struct schedule *schedule, struct wall due, st
 /* Steps over planned instants that show an earlier time, within an hour that is shown twice. */
 #define SCHEDULE_STEPS 10000
 
-static int64_t offset_ms_at(const struct schedule *schedule, int64_t at_ms)
+static int64_t schedule_offset_ms_at(const struct schedule *schedule, int64_t at_ms)
 {
     return INT64_C(1000) * zone_stretch_at(schedule->recurrence.cron.zone, at_ms / 1000).offset_s;
 }
 
-static bool is_zoned(const struct schedule *schedule)
+static bool schedule_is_zoned(const struct schedule *schedule)
 {
     return schedule->recurs && schedule->recurrence.kind == RECURRENCE_CRON &&
            schedule->recurrence.cron.zone != zone_utc();
@@ -337,11 +339,11 @@ static bool is_zoned(const struct schedule *schedule)
 struct bytes schedule_mark(const struct schedule *schedule, struct wall due,
                            char room[SCHEDULE_MARK_SIZE])
 {
-    if (!is_zoned(schedule) || due.ms > WALL_MS_MAX)
+    if (!schedule_is_zoned(schedule) || due.ms > WALL_MS_MAX)
         return (struct bytes){0};
-    const int64_t planned_ms = (int64_t)without_spread(schedule, due).ms;
+    const int64_t planned_ms = (int64_t)schedule_without_spread(schedule, due).ms;
     const int size = snprintf(room, SCHEDULE_MARK_SIZE, "%llu%+lld", (unsigned long long)due.ms,
-                              (long long)offset_ms_at(schedule, planned_ms) / 1000);
+                              (long long)schedule_offset_ms_at(schedule, planned_ms) / 1000);
 
     return (struct bytes){room, (size_t)size};
 }
@@ -352,19 +354,19 @@ struct wall schedule_rederive(const struct schedule *schedule, struct bytes mark
     unsigned long long marked_ms;
     long long offset_s;
 
-    if (!is_zoned(schedule) || !mark.size || mark.size >= sizeof(text))
+    if (!schedule_is_zoned(schedule) || !mark.size || mark.size >= sizeof(text))
         return due;
     memcpy(text, mark.data, mark.size);
     text[mark.size] = '\0';
     if (sscanf(text, "%llu%lld", &marked_ms, &offset_s) != 2 || marked_ms != due.ms)
         return due;
-    const int64_t planned_ms = (int64_t)without_spread(schedule, due).ms;
-    const int64_t now_ms = offset_ms_at(schedule, planned_ms), was_ms = offset_s * 1000;
+    const int64_t planned_ms = (int64_t)schedule_without_spread(schedule, due).ms;
+    const int64_t now_ms = schedule_offset_ms_at(schedule, planned_ms), was_ms = offset_s * 1000;
     if (now_ms == was_ms)
         return due;
     /* Where the clocks are changed near it, either offset may be the one: the earlier instant. */
     const int64_t shown_ms = planned_ms + was_ms, near_ms = shown_ms - now_ms;
-    const int64_t other_ms = shown_ms - offset_ms_at(schedule, near_ms);
+    const int64_t other_ms = shown_ms - schedule_offset_ms_at(schedule, near_ms);
     int64_t from_ms = near_ms < other_ms ? near_ms : other_ms;
     if (from_ms < 1)
         from_ms = 1;
@@ -373,8 +375,8 @@ struct wall schedule_rederive(const struct schedule *schedule, struct bytes mark
         at = recurrence_next(&schedule->recurrence, at);
         if (at.ms == WALL_NEVER.ms)
             return due;
-        if ((int64_t)at.ms + offset_ms_at(schedule, (int64_t)at.ms) >= shown_ms)
-            return fires_at(schedule, at);
+        if ((int64_t)at.ms + schedule_offset_ms_at(schedule, (int64_t)at.ms) >= shown_ms)
+            return schedule_fires_at(schedule, at);
     }
     return due;
 }

@@ -19,7 +19,7 @@ enum { ID_CHARACTERS = TIMER_ID_TEXT_SIZE - 1 };
 static const char id_digits[] = "0123456789abcdefghijklmnopqrstuv";
 
 /* The value of a character, or something over 31. */
-static unsigned id_digit_value(unsigned char c)
+static unsigned timer_id_digit_value(unsigned char c)
 {
     if (c >= '0' && c <= '9')
         return c - '0';
@@ -51,17 +51,17 @@ enum error_code timer_id_parse(struct bytes text, struct timer_id *ret_id)
     uint64_t high = 0;
     unsigned value, bad = 0;
     for (unsigned i = 0; i < 12; i++) {
-        bad |= value = id_digit_value((unsigned char)text.data[i]);
+        bad |= value = timer_id_digit_value((unsigned char)text.data[i]);
         high = high << 5 | value;
     }
-    bad |= value = id_digit_value((unsigned char)text.data[12]);
+    bad |= value = timer_id_digit_value((unsigned char)text.data[12]);
     high = high << 4 | value >> 1;
     uint64_t low = value & 1;
     for (unsigned i = 13; i < 25; i++) {
-        bad |= value = id_digit_value((unsigned char)text.data[i]);
+        bad |= value = timer_id_digit_value((unsigned char)text.data[i]);
         low = low << 5 | value;
     }
-    bad |= value = id_digit_value((unsigned char)text.data[25]);
+    bad |= value = timer_id_digit_value((unsigned char)text.data[25]);
     low = low << 3 | value >> 2;
     if (bad > 31 || (value & 3))
         return ERROR_NOT_FOUND;
@@ -82,7 +82,7 @@ const char *timer_state_text(enum timer_state state)
     return texts[state];
 }
 
-static size_t texts_size(const struct timer_texts *texts)
+static size_t timer_texts_size(const struct timer_texts *texts)
 {
     size_t size = 0;
 
@@ -106,7 +106,7 @@ static struct bytes timer_place_text(char **at, struct bytes text)
 /* Uninitialised but for texts and footprint. */
 static struct timer *timer_place(const struct timer_texts *texts)
 {
-    size_t size = sizeof(struct timer) + texts_size(texts);
+    size_t size = sizeof(struct timer) + timer_texts_size(texts);
     struct timer *timer = malloc(size);
     char *at = (char *)(timer + 1);
 

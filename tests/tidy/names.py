@@ -45,3 +45,21 @@ def unique_statics(root):
     """No two static functions of src/ have one name, those of tests included."""
     return repeated(root, [path for path in files(root, ".c", ".h") if path.startswith("src/")],
                     STATIC, "static function")
+
+
+def prefixed_statics(root):
+    """A static function of src/ begins with a word of its file's name, or with the tag of a struct or an enum that the
+    file defines; tests are free."""
+    wrong = []
+    for path in files(root, ".c"):
+        if not path.startswith("src/") or is_test(path):
+            continue
+        text = code_of(read(root, path))
+        words = path.rsplit("/", 1)[-1].removesuffix(".c").split("_")
+        heads = {*words, *(word[:-1] for word in words if word.endswith("s")), *TAG.findall(text)}
+        for found in STATIC.finditer(text):
+            name = found[1]
+            if name not in heads and not any(name.startswith(f"{head}_") for head in heads):
+                line = text.count("\n", 0, found.start(1)) + 1
+                wrong.append(f"{path}:{line}: static function {name} without the module's prefix")
+    return wrong

@@ -110,6 +110,10 @@ OFFENDERS = {
         ("src/base/zbad.c", "static int f(void)\n{\n    return 1;\n}\n"),
         ("src/base/zbad_test.c", "static const struct known *f(int a,\n                             int b)\n{\n}\n"),
     ],
+    names.prefixed_statics: [
+        ("src/base/zbad.c", "static int f(void)\n{\n    return 1;\n}\n"),
+        ("src/base/zbad.c", "static const struct known *zbadly_find(int a,\n                             int b)\n{\n}\n"),
+    ],
     metrics.metric_names: [
         ("docs/bad.md", "See `tickwheel_bads_total`.\n"),
         ("docs/bad.md", "See `tickwheel_goods_total_count`.\n"),
@@ -231,8 +235,13 @@ OFFENDERS = {
 INNOCENT = {
     names.unique_tags: [("src/base/zc.c", "struct known;\nstruct known *f(const struct known a[2]);\n/* enum known { */\n"),
                         ("src/base/zc_test.c", "struct opaque {\n    int a;\n};\n")],
+    names.prefixed_statics: [
+        ("src/base/zc_lines.c", "struct part {\n    int a;\n};\nstatic int part_end(void)\n{\n}\n"
+                                "static int zc_begin(void)\n{\n}\nstatic int line_end(void)\n{\n}\n"),
+        ("src/base/zc_test.c", "static int f(void)\n{\n}\n"),
+    ],
     names.unique_statics: [
-        ("src/base/zc.c", "static const int a[] = {f(1)};\nint f(void)\n{\n}\nstatic int (*g)(int f);\n"),
+        ("src/base/zc.c", "static const int a[] = {zc_a(1)};\nint f(void)\n{\n}\nstatic int (*g)(int f);\n"),
         ("lib/src/zc.c", "static int f(void)\n{\n}\n"),
     ],
     metrics.metric_names: [

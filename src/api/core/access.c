@@ -67,7 +67,7 @@ bool access_is_open(const struct access *access)
 
 /* The index of a tenant, tried first at `hint`; tenant_count when there is no such tenant. Under
  * the lock. */
-static size_t tenant_index(const struct tokens *tokens, struct bytes name, size_t hint)
+static size_t access_tenant_index(const struct tokens *tokens, struct bytes name, size_t hint)
 {
     if (hint < tokens->tenant_count && bytes_equal(token_tenant_name(&tokens->tenants[hint]), name))
         return hint;
@@ -87,7 +87,7 @@ enum error_code access_replace(struct access *access, struct tokens *tokens)
     struct tokens *old = access->tokens;
     struct access_use *old_uses = access->uses;
     for (size_t i = 0; i < tokens->tenant_count; i++) {
-        size_t before = tenant_index(old, token_tenant_name(&tokens->tenants[i]), i);
+        size_t before = access_tenant_index(old, token_tenant_name(&tokens->tenants[i]), i);
 
         if (before < old->tenant_count)
             uses[i] = old_uses[before];
@@ -102,7 +102,8 @@ enum error_code access_replace(struct access *access, struct tokens *tokens)
 }
 
 /* Takes one request from the bucket. Returns 0, or the time to wait before there is room. */
-static uint64_t spend(struct access_use *use, const struct tenant_limits *limits, uint64_t now_ns)
+static uint64_t access_use_spend(struct access_use *use, const struct tenant_limits *limits,
+                                 uint64_t now_ns)
 {
     const uint64_t drop_ns = limits->rate ? NS_PER_S / limits->rate : 0;
     const uint64_t depth = limits->burst ? limits->burst : limits->rate;
@@ -122,7 +123,7 @@ static uint64_t spend(struct access_use *use, const struct tenant_limits *limits
 }
 
 /* The token behind "Bearer" in any case; data NULL when the field has another scheme. */
-static struct bytes bearer_of(struct bytes field)
+static struct bytes access_bearer_of(struct bytes field)
 {
     static const struct bytes scheme = {"bearer", 6};
     size_t at = scheme.size;
@@ -135,8 +136,8 @@ static struct bytes bearer_of(struct bytes field)
     return (struct bytes){field.data + at, field.size - at};
 }
 
-static void caller_set(struct access *access, const struct token *token, enum access_need need,
-                       struct caller *ret_caller)
+static void access_caller_set(struct access *access, const struct token *token,
+                              enum access_need need, struct caller *ret_caller)
 {
     const struct token_tenant *tenant = &access->tokens->tenants[token->tenant];
 
@@ -150,11 +151,11 @@ static void caller_set(struct access *access, const struct token *token, enum ac
     memcpy(ret_caller->tenant, tenant->name, tenant->name_size);
 }
 
-static enum error_code check_locked(struct access *access, struct bytes authorization,
-                                    enum access_need need, struct instant now,
-                                    struct caller *ret_caller, uint64_t *ret_wait_ns)
+static enum error_code access_check_locked(struct access *access, struct bytes authorization,
+                                           enum access_need need, struct instant now,
+                                           struct caller *ret_caller, uint64_t *ret_wait_ns)
 {
-    struct bytes text = bearer_of(authorization);
+    struct bytes text = access_bearer_of(authorization);
     const struct token *token = text.size ? tokens_find(access->tokens, text) : NULL;
 
     if (!token)
@@ -162,8 +163,8 @@ static enum error_code check_locked(struct access *access, struct bytes authoriz
     if (!(token->scopes & (unsigned)need >> 8))
         return ERROR_FORBIDDEN;
     const struct token_tenant *tenant = &access->tokens->tenants[token->tenant];
-    caller_set(access, token, need, ret_caller);
-    *ret_wait_ns = spend(&access->uses[token->tenant], &tenant->limits, now.ns);
+    access_caller_set(access, token, need, ret_caller);
+    *ret_wait_ns = access_use_spend(&access->uses[token->tenant], &tenant->limits, now.ns);
     return *ret_wait_ns ? ERROR_RATE_EXCEEDED : ERROR_NONE;
 }
 
@@ -176,7 +177,8 @@ enum error_code access_check(struct access *access, struct bytes authorization,
         return ERROR_NONE;
     }
     pthread_rwlock_rdlock(&access->lock);
-    enum error_code error = check_locked(access, authorization, need, now, ret_caller, ret_wait_ns);
+    enum error_code error =
+        access_check_locked(access, authorization, need, now, ret_caller, ret_wait_ns);
     pthread_rwlock_unlock(&access->lock);
     return error;
 }
@@ -196,7 +198,7 @@ enum error_code access_recheck(struct access *access, struct caller *caller)
     else if (!(token->scopes & (unsigned)caller->need_ >> 8))
         error = ERROR_FORBIDDEN;
     else
-        caller_set(access, token, caller->need_, caller);
+        access_caller_set(access, token, caller->need_, caller);
     pthread_rwlock_unlock(&access->lock);
     return error;
 }
@@ -206,10 +208,10 @@ enum error_code access_spend(struct access *access, const struct caller *caller,
     if (!caller->limits.rate)
         return ERROR_NONE;
     pthread_rwlock_rdlock(&access->lock);
-    size_t tenant = tenant_index(access->tokens, caller_tenant(caller), caller->index_);
+    size_t tenant = access_tenant_index(access->tokens, caller_tenant(caller), caller->index_);
     uint64_t wait_ns = 0;
     if (tenant < access->tokens->tenant_count)
-        wait_ns = spend(&access->uses[tenant], &caller->limits, now.ns);
+        wait_ns = access_use_spend(&access->uses[tenant], &caller->limits, now.ns);
     pthread_rwlock_unlock(&access->lock);
     return wait_ns ? ERROR_RATE_EXCEEDED : ERROR_NONE;
 }

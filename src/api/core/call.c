@@ -14,7 +14,7 @@
 /* ---- answering ---- */
 
 /* Seconds after which a repeated request may succeed; 0: a repetition does not help. */
-static unsigned retry_after_s(enum error_code code)
+static unsigned call_retry_after_s(enum error_code code)
 {
     switch (code) {
     case ERROR_TOO_MANY:
@@ -35,7 +35,7 @@ static unsigned retry_after_s(enum error_code code)
     }
 }
 
-static bool has_header(const struct http_response *response, const char *name)
+static bool call_has_header(const struct http_response *response, const char *name)
 {
     for (size_t i = 0; i < response->header_count; i++)
         if (strcmp(response->headers[i].name, name) == 0)
@@ -45,13 +45,13 @@ static bool has_header(const struct http_response *response, const char *name)
 
 void call_error_headers(struct http_response *response, enum error_code code)
 {
-    unsigned seconds = retry_after_s(code);
+    unsigned seconds = call_retry_after_s(code);
 
-    if (seconds && !has_header(response, "Retry-After"))
+    if (seconds && !call_has_header(response, "Retry-After"))
         http_response_header(response, "Retry-After", "%u", seconds);
 }
 
-static void count_refusal(struct metrics *metrics, enum error_code code)
+static void call_count_refusal(struct metrics *metrics, enum error_code code)
 {
     switch (code) {
     case ERROR_OVERLOADED:
@@ -138,13 +138,14 @@ bool call_refuses_large_answer(struct call *call)
     return true;
 }
 
-static void answer_with(struct call *call, enum error_code code, struct http_response *response)
+static void call_answer_with(struct call *call, enum error_code code,
+                             struct http_response *response)
 {
     response->status = problem_status(code);
     response->content_type = PROBLEM_TYPE;
     buffer_append_text(&response->body, "\n");
     call_error_headers(response, code);
-    count_refusal(call->api->options.metrics, code);
+    call_count_refusal(call->api->options.metrics, code);
     call_answer(call, response);
 }
 
@@ -152,7 +153,7 @@ void call_answer_refusal(struct call *call, const struct problem *problem,
                          struct http_response *response)
 {
     problem_format(problem, &response->body);
-    answer_with(call, problem->code, response);
+    call_answer_with(call, problem->code, response);
 }
 
 void call_answer_problem(struct call *call, const struct problem *problem)
@@ -201,7 +202,8 @@ void call_answer_error(struct call *call, enum error_code code, const char *deta
 }
 
 /* The problem, with the timer that caused it as a member. */
-static void answer_because_of(struct call *call, enum error_code error, const struct timer *timer)
+static void call_answer_because_of(struct call *call, enum error_code error,
+                                   const struct timer *timer)
 {
     struct problem problem;
 
@@ -214,7 +216,7 @@ static void answer_because_of(struct call *call, enum error_code error, const st
         timer_json_format(timer, &response.body);
         buffer_append_text(&response.body, "}");
     }
-    answer_with(call, error, &response);
+    call_answer_with(call, error, &response);
 }
 
 void call_answer_timer(struct call *call, int status, enum error_code error,
@@ -223,7 +225,7 @@ void call_answer_timer(struct call *call, int status, enum error_code error,
     struct http_response response = {.status = status, .content_type = "application/json"};
 
     if (error == ERROR_GONE || error == ERROR_KEY_IN_USE) {
-        answer_because_of(call, error, timer);
+        call_answer_because_of(call, error, timer);
         return;
     }
     if (error) {
@@ -283,7 +285,7 @@ bool call_refuses_body(struct call *call)
 
 /* Reserves memory for a body of this size. False: no room. Small bodies are always admitted;
  * otherwise a few clients that never finish a large body would lock out all others. */
-static bool count_body(struct call *call, size_t size)
+static bool call_count_body(struct call *call, size_t size)
 {
     size_t more = size - call->body_counted;
 
@@ -315,7 +317,7 @@ size_t call_collect(struct call *call, struct bytes chunk)
         call_answer_problem(call, &problem);
         return chunk.size;
     }
-    if (!count_body(call, call->body.size + chunk.size)) {
+    if (!call_count_body(call, call->body.size + chunk.size)) {
         call_answer_error(call, ERROR_OVERLOADED, "Too many large requests are under way");
         return chunk.size;
     }

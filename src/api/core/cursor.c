@@ -43,7 +43,7 @@ struct storage_position cursor_position(const struct cursor *cursor, uint16_t pa
     return (struct storage_position){wall_add(cursor->at, 1), 0};
 }
 
-static uint32_t check_sum(const struct cursor *cursor)
+static uint32_t cursor_check_sum(const struct cursor *cursor)
 {
     uint64_t sum = random_mix(cursor->at.ms + UINT64_C(0x7469636b));
 
@@ -57,7 +57,7 @@ void cursor_format(const struct cursor *cursor, char ret_text[CURSOR_TEXT_SIZE])
     hex_write(ret_text + AT, PARTITION - AT, cursor->at.ms);
     hex_write(ret_text + PARTITION, SERIAL - PARTITION, cursor->partition);
     hex_write(ret_text + SERIAL, CHECK_SUM - SERIAL, cursor->serial);
-    hex_write(ret_text + CHECK_SUM, END - CHECK_SUM, check_sum(cursor));
+    hex_write(ret_text + CHECK_SUM, END - CHECK_SUM, cursor_check_sum(cursor));
     ret_text[END] = '\0';
 }
 
@@ -73,7 +73,7 @@ enum error_code cursor_parse(struct bytes text, struct cursor *ret_cursor)
         !hex_read(text.data + CHECK_SUM, END - CHECK_SUM, &sum))
         return ERROR_INVALID;
     cursor.partition = (uint16_t)partition;
-    if (format != FORMAT || sum != check_sum(&cursor))
+    if (format != FORMAT || sum != cursor_check_sum(&cursor))
         return ERROR_INVALID;
     *ret_cursor = cursor;
     return ERROR_NONE;

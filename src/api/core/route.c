@@ -11,7 +11,7 @@
 #include <stdio.h>
 
 /* Whether the path begins with the text before the {parameter}; most rows differ there. */
-static bool path_begins(const char *pattern, struct bytes path)
+static bool route_path_begins(const char *pattern, struct bytes path)
 {
     const char *parameter = strchr(pattern, '{');
     size_t size = parameter ? (size_t)(parameter - pattern) : strlen(pattern);
@@ -20,13 +20,13 @@ static bool path_begins(const char *pattern, struct bytes path)
 }
 
 /* Compares segment by segment; a {parameter} takes any segment that is not empty. */
-static bool path_fits(const char *pattern, struct bytes path, char room[ROUTE_PARAMETER_SIZE],
-                      struct bytes *ret_parameter)
+static bool route_path_fits(const char *pattern, struct bytes path, char room[ROUTE_PARAMETER_SIZE],
+                            struct bytes *ret_parameter)
 {
     struct bytes wanted = bytes_of(pattern);
 
     *ret_parameter = (struct bytes){0};
-    if (!path_begins(pattern, path))
+    if (!route_path_begins(pattern, path))
         return false;
     struct bytes want;
     while (http_path_next(&wanted, &want)) {
@@ -52,7 +52,7 @@ static bool path_fits(const char *pattern, struct bytes path, char room[ROUTE_PA
 }
 
 /* Adds a method to a list as Allow has it. */
-static void allow_add(char allow[ROUTE_ALLOW_SIZE], const char *method)
+static void route_allow_add(char allow[ROUTE_ALLOW_SIZE], const char *method)
 {
     size_t size = strlen(allow), room = ROUTE_ALLOW_SIZE - size;
     int added = snprintf(allow + size, room, "%s%s%s", size ? ", " : "", method,
@@ -73,7 +73,7 @@ static const struct route *route_search(const struct route *routes, size_t count
 
     for (size_t i = 0; i < count; i++) {
         if (pattern ? strcmp(pattern, routes[i].path) != 0
-                    : !path_fits(routes[i].path, path, room, ret_parameter))
+                    : !route_path_fits(routes[i].path, path, room, ret_parameter))
             continue;
         *ret_pattern = pattern = routes[i].path;
         if (bytes_equal(method, bytes_of(routes[i].method)))
@@ -166,5 +166,5 @@ void route_find(const struct route *routes, size_t count, struct bytes method, s
         return;
     for (size_t i = 0; i < count; i++)
         if (strcmp(pattern, routes[i].path) == 0)
-            allow_add(ret_match->allow, routes[i].method);
+            route_allow_add(ret_match->allow, routes[i].method);
 }

@@ -37,13 +37,13 @@ struct scatter *scatter_create(struct call *call, size_t count)
     return scatter;
 }
 
-static void leave(struct scatter *scatter)
+static void scatter_leave(struct scatter *scatter)
 {
     if (atomic_fetch_sub(&scatter->missing, 1) == 1)
         call_resume(scatter->call, scatter->resume);
 }
 
-static void part_done(struct node_request *request)
+static void scatter_part_done(struct node_request *request)
 {
     struct scatter_part *part = list_item(request, struct scatter_part, node);
     struct scatter *scatter = part->scatter;
@@ -51,7 +51,7 @@ static void part_done(struct node_request *request)
     part->error = request->command.error;
     if (scatter->done)
         scatter->done(part);
-    leave(scatter);
+    scatter_leave(scatter);
 }
 
 bool scatter_give_patch(struct scatter *scatter, const struct timer *patch, uint32_t fields)
@@ -77,17 +77,17 @@ void scatter_submit(struct scatter *scatter)
     for (size_t i = 0; i < scatter->count; i++) {
         struct scatter_part *part = &scatter->parts[i];
 
-        part->node.done = part_done;
+        part->node.done = scatter_part_done;
         /* A submitted part belongs to the shard's thread, which may have replied already. */
         enum error_code refusal = call_ask(scatter->call, &part->node);
         if (refusal) {
             part->error = refusal;
             timer_free(part->node.command.patch);
             part->node.command.patch = NULL;
-            leave(scatter);
+            scatter_leave(scatter);
         }
     }
-    leave(scatter);
+    scatter_leave(scatter);
 }
 
 enum error_code scatter_failure(const struct scatter *scatter)

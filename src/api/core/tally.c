@@ -73,7 +73,7 @@ void tally_sum(struct node_tally *tally)
 
 /* ---- items ---- */
 
-static bool item_is_before(const struct timer *a, const struct timer *b)
+static bool tally_item_is_before(const struct timer *a, const struct timer *b)
 {
     if (a->target.priority != b->target.priority)
         return a->target.priority > b->target.priority;
@@ -90,7 +90,8 @@ const struct timer *tally_next_item(struct node_tally *tally)
         if (part->taken == part->survey.item_count && part->survey.is_cut)
             return NULL; /* its next one may be the first */
         if (part->taken < part->survey.item_count &&
-            (!first || item_is_before(part->copies[part->taken], first->copies[first->taken])))
+            (!first ||
+             tally_item_is_before(part->copies[part->taken], first->copies[first->taken])))
             first = part;
     }
     return first ? first->copies[first->taken++] : NULL;

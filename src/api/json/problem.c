@@ -54,7 +54,7 @@ static const uint16_t problem_statuses[] = {
 };
 
 /* A text that filled its field may end within a character: removes the incomplete character. */
-static void cut_whole(char *text)
+static void problem_cut_whole(char *text)
 {
     const char *end = text + strlen(text);
 
@@ -87,9 +87,9 @@ problem_append_fault(struct problem *problem, enum error_code code, const char *
         problem->code = code;
     struct problem_fault *fault = &problem->faults[problem->fault_count++];
     snprintf(fault->pointer, sizeof(fault->pointer), "%s", pointer);
-    cut_whole(fault->pointer);
+    problem_cut_whole(fault->pointer);
     vsnprintf(fault->detail, sizeof(fault->detail), detail_format, arguments);
-    cut_whole(fault->detail);
+    problem_cut_whole(fault->detail);
 }
 
 enum error_code problem_set(struct problem *ret_problem, enum error_code code, const char *pointer,

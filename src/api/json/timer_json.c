@@ -7,7 +7,7 @@
 #include "calendar/rfc3339.h"
 #include "timer/runs.h"
 
-static void append_string(struct buffer *out, const char *name, struct bytes text)
+static void timer_json_append_string(struct buffer *out, const char *name, struct bytes text)
 {
     buffer_append_text(out, name);
     json_append_string(out, text);
@@ -24,7 +24,7 @@ static void timer_json_append_time(struct buffer *out, const char *name, struct 
     buffer_append(out, "\"", 1);
 }
 
-static void append_duration(struct buffer *out, const char *name, uint64_t ms)
+static void timer_json_append_duration(struct buffer *out, const char *name, uint64_t ms)
 {
     buffer_append_text(out, name);
     buffer_append(out, "\"", 1);
@@ -39,12 +39,12 @@ static void timer_json_append_number(struct buffer *out, const char *name, uint6
     buffer_append_u64(out, value);
 }
 
-static void append_payload(struct buffer *out, const struct timer_texts *texts)
+static void timer_json_append_payload(struct buffer *out, const struct timer_texts *texts)
 {
     if (texts->content_type.size) {
         buffer_append_text(out, ",\"body_base64\":\"");
         base64_append(out, texts->payload);
-        append_string(out, "\",\"content_type\":", texts->content_type);
+        timer_json_append_string(out, "\",\"content_type\":", texts->content_type);
     } else if (texts->payload.size) {
         buffer_append_text(out, ",\"payload\":");
         buffer_append_bytes(out, texts->payload);
@@ -52,7 +52,7 @@ static void append_payload(struct buffer *out, const struct timer_texts *texts)
 }
 
 /* From "Name: value\n" for each. */
-static void append_headers(struct buffer *out, struct bytes headers)
+static void timer_json_append_headers(struct buffer *out, struct bytes headers)
 {
     const char *at = headers.data, *end = at + headers.size;
     const char *separator = ",\"headers\":{";
@@ -63,8 +63,9 @@ static void append_headers(struct buffer *out, struct bytes headers)
 
         if (!line_end || !colon || line_end - colon < 2)
             break; /* never written so; what follows cannot be told apart */
-        append_string(out, separator, (struct bytes){at, (size_t)(colon - at)});
-        append_string(out, ":", (struct bytes){colon + 2, (size_t)(line_end - colon - 2)});
+        timer_json_append_string(out, separator, (struct bytes){at, (size_t)(colon - at)});
+        timer_json_append_string(out, ":",
+                                 (struct bytes){colon + 2, (size_t)(line_end - colon - 2)});
         separator = ",";
         at = line_end + 1;
     }
@@ -72,19 +73,19 @@ static void append_headers(struct buffer *out, struct bytes headers)
         buffer_append(out, "}", 1);
 }
 
-static void append_watch(struct buffer *out, struct bytes watch)
+static void timer_json_append_watch(struct buffer *out, struct bytes watch)
 {
     const char *separator = ",\"watch\":[";
     struct bytes name;
 
     while (timer_watch_next(&watch, &name)) {
-        append_string(out, separator, name);
+        timer_json_append_string(out, separator, name);
         separator = ",";
     }
     buffer_append(out, "]", 1);
 }
 
-static void append_labels(struct buffer *out, const struct timer_texts *texts)
+static void timer_json_append_labels(struct buffer *out, const struct timer_texts *texts)
 {
     if (!texts->labels.size)
         return;
@@ -92,13 +93,13 @@ static void append_labels(struct buffer *out, const struct timer_texts *texts)
     buffer_append_bytes(out, texts->labels);
 }
 
-static void append_retry(struct buffer *out, const struct retry_policy *retry)
+static void timer_json_append_retry(struct buffer *out, const struct retry_policy *retry)
 {
     timer_json_append_number(out, ",\"retry\":{\"max_attempts\":", retry->attempts_max);
-    append_duration(out, ",\"base\":", retry->base_ms);
-    append_duration(out, ",\"cap\":", retry->cap_ms);
-    append_duration(out, ",\"timeout\":", retry->timeout_ms);
-    append_duration(out, ",\"give_up_after\":", retry->give_up_ms);
+    timer_json_append_duration(out, ",\"base\":", retry->base_ms);
+    timer_json_append_duration(out, ",\"cap\":", retry->cap_ms);
+    timer_json_append_duration(out, ",\"timeout\":", retry->timeout_ms);
+    timer_json_append_duration(out, ",\"give_up_after\":", retry->give_up_ms);
     buffer_append(out, "}", 1);
 }
 
@@ -106,7 +107,7 @@ static void timer_json_append_report(struct buffer *out, const char *name, struc
 {
     if (!target.size)
         return;
-    append_string(out, name, target);
+    timer_json_append_string(out, name, target);
     buffer_append(out, "}", 1);
 }
 
@@ -122,13 +123,13 @@ static void timer_json_append_reports(struct buffer *out, uint32_t fields,
 void timer_json_format_fields(const struct timer *timer, uint32_t fields, struct buffer *out)
 {
     if (fields & PATCH_PAYLOAD)
-        append_payload(out, &timer->texts);
+        timer_json_append_payload(out, &timer->texts);
     if (fields & PATCH_HEADERS && timer->texts.headers.size)
-        append_headers(out, timer->texts.headers);
+        timer_json_append_headers(out, timer->texts.headers);
     if (fields & PATCH_LABELS)
-        append_labels(out, &timer->texts);
+        timer_json_append_labels(out, &timer->texts);
     if (fields & PATCH_RETRY)
-        append_retry(out, &timer->retry);
+        timer_json_append_retry(out, &timer->retry);
     timer_json_append_reports(out, fields, &timer->texts);
 }
 
@@ -136,10 +137,10 @@ void timer_json_format_content(const struct timer *timer, struct buffer *out)
 {
     const struct timer_texts *texts = &timer->texts;
 
-    append_payload(out, texts);
+    timer_json_append_payload(out, texts);
     if (texts->headers.size)
-        append_headers(out, texts->headers);
-    append_labels(out, texts);
+        timer_json_append_headers(out, texts->headers);
+    timer_json_append_labels(out, texts);
 }
 
 void timer_json_format_runs(const struct timer *timer, struct buffer *out)
@@ -159,26 +160,26 @@ void timer_json_format_runs(const struct timer *timer, struct buffer *out)
 }
 
 /* `until` is WALL_MS_MAX at most, or stands for no time at all. */
-static void append_paused(struct wall since, struct wall until, struct bytes note,
-                          struct buffer *out)
+static void timer_json_append_paused(struct wall since, struct wall until, struct bytes note,
+                                     struct buffer *out)
 {
     timer_json_append_time(out, ",\"paused\":{\"since\":", since);
     if (until.ms <= WALL_MS_MAX)
         timer_json_append_time(out, ",\"until\":", until);
     if (note.size)
-        append_string(out, ",\"note\":", note);
+        timer_json_append_string(out, ",\"note\":", note);
     buffer_append(out, "}", 1);
 }
 
 void timer_json_format_paused(const struct timer *timer, struct buffer *out)
 {
-    append_paused(timer->paused, timer->at, timer->texts.note, out);
+    timer_json_append_paused(timer->paused, timer->at, timer->texts.note, out);
 }
 
 void timer_json_append_pause(const struct target_pause *pause, struct wall now, struct buffer *out)
 {
     if (target_pause_is_in_force(pause, now))
-        append_paused(pause->since, pause->until, pause->note, out);
+        timer_json_append_paused(pause->since, pause->until, pause->note, out);
 }
 
 void timer_json_format(const struct timer *timer, struct buffer *out)
@@ -194,22 +195,22 @@ void timer_json_format(const struct timer *timer, struct buffer *out)
     buffer_append_text(out, timer_state_text(timer->state));
     timer_json_append_number(out, "\",\"version\":", timer->version);
     if (texts->key.size)
-        append_string(out, ",\"key\":", texts->key);
-    append_string(out, ",\"target\":", texts->target);
+        timer_json_append_string(out, ",\"key\":", texts->key);
+    timer_json_append_string(out, ",\"target\":", texts->target);
     if (timer_keeps_content(timer->state))
         timer_json_format_content(timer, out);
     else
-        append_labels(out, texts);
+        timer_json_append_labels(out, texts);
     if (texts->watch.size)
-        append_watch(out, texts->watch);
+        timer_json_append_watch(out, texts->watch);
     if (texts->schedule.size) {
         buffer_append_text(out, ",\"schedule\":");
         buffer_append_bytes(out, texts->schedule);
     }
-    append_retry(out, &timer->retry);
+    timer_json_append_retry(out, &timer->retry);
     timer_json_append_reports(out, PATCH_ON_DEAD | PATCH_ON_SUCCESS, texts);
     if (texts->report_of.size)
-        append_string(out, ",\"report_of\":", texts->report_of);
+        timer_json_append_string(out, ",\"report_of\":", texts->report_of);
     timer_json_append_number(out, ",\"attempts\":", timer->attempts);
     timer_json_append_time(out, ",\"created\":", timer->created);
     if (timer_is_final(timer->state))
@@ -219,7 +220,7 @@ void timer_json_format(const struct timer *timer, struct buffer *out)
     if (timer->state == TIMER_RETRYING)
         timer_json_append_time(out, ",\"next_attempt\":", timer->at);
     if (texts->last_error.size)
-        append_string(out, ",\"last_error\":", texts->last_error);
+        timer_json_append_string(out, ",\"last_error\":", texts->last_error);
     if (texts->runs.size) {
         buffer_append_text(out, ",\"runs\":");
         timer_json_format_runs(timer, out);

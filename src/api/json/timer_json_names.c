@@ -16,7 +16,7 @@ enum error_code timer_parse_key(struct timer_parse *parse)
 }
 
 /* Whether `names`, each with its newline, has this one. */
-static bool has_name(struct bytes names, struct bytes name)
+static bool names_has_name(struct bytes names, struct bytes name)
 {
     struct bytes other;
 
@@ -42,7 +42,7 @@ static enum error_code timer_names_read_event(struct timer_parse *parse, size_t 
     struct error error;
     if (name_check_new(name, &error))
         return timer_parse_invalid_error(parse, pointer, &error);
-    if (has_name(timer_parse_kept(parse, start), name))
+    if (names_has_name(timer_parse_kept(parse, start), name))
         return timer_parse_invalid(parse, pointer, "It is given twice");
     return timer_parse_keep(parse, name, '\n');
 }

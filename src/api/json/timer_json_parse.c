@@ -170,7 +170,7 @@ enum error_code timer_parse_duration_in(struct timer_parse *parse, const char *p
 /* ---- when ---- */
 
 /* Tells the caller of a number that looks like seconds, or refuses it. */
-static enum error_code check_bare_after(struct timer_parse *parse, uint64_t after_ms)
+static enum error_code parse_check_bare_after(struct timer_parse *parse, uint64_t after_ms)
 {
     const struct timer_json_limits *limits = parse->limits;
 
@@ -186,14 +186,14 @@ static enum error_code check_bare_after(struct timer_parse *parse, uint64_t afte
     return ERROR_NONE;
 }
 
-static enum error_code read_after(struct timer_parse *parse)
+static enum error_code parse_read_after(struct timer_parse *parse)
 {
     const bool is_number = json_peek(&parse->reader) == JSON_NUMBER;
     uint64_t after_ms;
     enum error_code code = timer_parse_read_duration(parse, "#/after", &after_ms);
 
     if (!code && is_number)
-        code = check_bare_after(parse, after_ms);
+        code = parse_check_bare_after(parse, after_ms);
     if (code)
         return code;
     if (after_ms == 0)
@@ -234,7 +234,7 @@ enum error_code timer_parse_wall(struct timer_parse *parse, const char *pointer,
 
 /* A number below AT_NUMBER_LEAST is refused: most clients count in seconds, and such a timer would
  * fire at once. A time that long ago can be written as a text. */
-static enum error_code read_at(struct timer_parse *parse)
+static enum error_code parse_read_at(struct timer_parse *parse)
 {
     bool is_number = json_peek(&parse->reader) == JSON_NUMBER;
     enum error_code code = timer_parse_wall(parse, "#/at", &parse->due);
@@ -263,7 +263,7 @@ static const char *const retry_fields[] = {
 #undef X
 };
 
-static enum error_code read_max_attempts(struct timer_parse *parse)
+static enum error_code parse_read_max_attempts(struct timer_parse *parse)
 {
     uint64_t attempts;
     enum error_code code =
@@ -274,8 +274,8 @@ static enum error_code read_max_attempts(struct timer_parse *parse)
     return code;
 }
 
-static enum error_code read_retry_field(struct timer_parse *parse, struct bytes name,
-                                        unsigned *seen)
+static enum error_code parse_read_retry_field(struct timer_parse *parse, struct bytes name,
+                                              unsigned *seen)
 {
     enum retry_field field;
 
@@ -296,7 +296,7 @@ static enum error_code read_retry_field(struct timer_parse *parse, struct bytes 
         return timer_parse_skip(parse);
     switch (field) {
     case RETRY_max_attempts:
-        return read_max_attempts(parse);
+        return parse_read_max_attempts(parse);
     case RETRY_base:
         return timer_parse_duration_in(parse, "#/retry/base", 1, CAP_MS_MAX, &parse->retry.base_ms);
     case RETRY_cap:
@@ -311,7 +311,7 @@ static enum error_code read_retry_field(struct timer_parse *parse, struct bytes 
 }
 
 /* Fields that the object does not name keep their defaults. */
-static enum error_code read_retry(struct timer_parse *parse)
+static enum error_code parse_read_retry(struct timer_parse *parse)
 {
     enum error_code code = timer_parse_enter_object(parse, "#/retry");
 
@@ -321,7 +321,7 @@ static enum error_code read_retry(struct timer_parse *parse)
     unsigned seen = 0;
     while (json_next_member(&parse->reader, &name)) {
         char local[32];
-        code = read_retry_field(parse, timer_member_name(&name, local, sizeof(local)), &seen);
+        code = parse_read_retry_field(parse, timer_member_name(&name, local, sizeof(local)), &seen);
         if (code)
             return code;
     }
@@ -395,9 +395,9 @@ enum error_code timer_parse_read_field(void *reading, struct bytes name)
         return timer_parse_remove_field(parse, field);
     switch (field) {
     case FIELD_after:
-        return read_after(parse);
+        return parse_read_after(parse);
     case FIELD_at:
-        return read_at(parse);
+        return parse_read_at(parse);
     case FIELD_target:
         return timer_parse_target(parse);
     case FIELD_payload:
@@ -435,7 +435,7 @@ enum error_code timer_parse_read_field(void *reading, struct bytes name)
     case FIELD_on_success:
         return timer_parse_report(parse, "#/on_success", &parse->texts.on_success);
     default:
-        return read_retry(parse);
+        return parse_read_retry(parse);
     }
 }
 

@@ -34,7 +34,7 @@ void timer_name_text(struct bytes name, char ret_text[TIMER_NAME_TEXT_SIZE])
 
 /* One byte of a name as it stands in a JSON pointer (RFC 6901) within a URL's fragment (RFC 3986).
  */
-static size_t pointer_byte(char c, char ret_text[4])
+static size_t problem_pointer_byte(char c, char ret_text[4])
 {
     static const char digits[] = "0123456789ABCDEF";
 
@@ -61,7 +61,7 @@ void timer_pointer(const char *parent, struct bytes name, char *ret_text, size_t
     ret_text[size++] = '/';
     for (size_t i = 0; i < name.size; i++) {
         char bytes[4];
-        size_t more = pointer_byte(name.data[i], bytes);
+        size_t more = problem_pointer_byte(name.data[i], bytes);
 
         if (size + more >= capacity) {
             ret_text[parent_size] = '\0';
@@ -74,7 +74,7 @@ void timer_pointer(const char *parent, struct bytes name, char *ret_text, size_t
 }
 
 /* How many letters must be put in, left out or changed to make one name of the other. */
-static size_t distance(struct bytes a, struct bytes b)
+static size_t problem_distance(struct bytes a, struct bytes b)
 {
     size_t row[NEAR_SIZE_MAX + 1]; /* row[j]: from the letters of `a` so far to j letters of `b` */
 
@@ -109,7 +109,7 @@ enum error_code timer_parse_unknown(struct timer_parse *parse, const char *paren
     timer_name_text(name, text);
     const char *nearest = NULL;
     for (size_t i = 0; i < known_count && name.size <= NEAR_SIZE_MAX; i++) {
-        size_t off = distance(name, bytes_of(known[i]));
+        size_t off = problem_distance(name, bytes_of(known[i]));
 
         if (off <= nearest_distance && off < strlen(known[i])) {
             nearest = known[i];

@@ -29,8 +29,8 @@ enum error_code timer_parse_until(struct timer_parse *parse)
 }
 
 /* Texts that are stored as they are: nothing in them is ever escaped. */
-static enum error_code check_plain(struct timer_parse *parse, const char *pointer,
-                                   struct bytes text)
+static enum error_code schedule_json_check_plain(struct timer_parse *parse, const char *pointer,
+                                                 struct bytes text)
 {
     for (size_t i = 0; i < text.size; i++)
         if (text.data[i] < ' ' || text.data[i] > '~' || memchr("\"\\", text.data[i], 2))
@@ -38,17 +38,17 @@ static enum error_code check_plain(struct timer_parse *parse, const char *pointe
     return ERROR_NONE;
 }
 
-static enum error_code read_plain(struct timer_parse *parse, const char *pointer,
-                                  struct bytes *ret_text)
+static enum error_code schedule_json_read_plain(struct timer_parse *parse, const char *pointer,
+                                                struct bytes *ret_text)
 {
     const enum error_code code = timer_parse_string(parse, pointer, ret_text);
 
-    return code ? code : check_plain(parse, pointer, *ret_text);
+    return code ? code : schedule_json_check_plain(parse, pointer, *ret_text);
 }
 
 /* A tab between fields becomes a blank, as crontabs have both. In JSON it is an escape, so the text
  * lies in the scratch. */
-static void cron_replace_tabs(struct timer_parse *parse, struct bytes text)
+static void schedule_json_cron_replace_tabs(struct timer_parse *parse, struct bytes text)
 {
     for (size_t i = 0; i < text.size; i++)
         if (text.data[i] == '\t')
@@ -64,9 +64,9 @@ enum error_code timer_parse_cron(struct timer_parse *parse)
 
     if (code)
         return code;
-    cron_replace_tabs(parse, text);
+    schedule_json_cron_replace_tabs(parse, text);
     parse->schedule.cron = text;
-    code = check_plain(parse, "#/cron", text);
+    code = schedule_json_check_plain(parse, "#/cron", text);
     if (!code && (cron_parse(text, &cron, &error) || cron_check_weekdays(text, &error)))
         code = timer_parse_invalid_error(parse, "#/cron", &error);
     return code;
@@ -75,7 +75,7 @@ enum error_code timer_parse_cron(struct timer_parse *parse)
 enum error_code timer_parse_timezone(struct timer_parse *parse)
 {
     struct error error;
-    enum error_code code = read_plain(parse, "#/timezone", &parse->schedule.timezone);
+    enum error_code code = schedule_json_read_plain(parse, "#/timezone", &parse->schedule.timezone);
 
     if (!code && zone_name_check(parse->schedule.timezone, &error))
         code = timer_parse_invalid_error(parse, "#/timezone", &error);
@@ -95,7 +95,7 @@ enum error_code timer_parse_dst(struct timer_parse *parse)
 
 /* ---- late, spread ---- */
 
-static enum error_code read_missed(struct timer_parse *parse)
+static enum error_code schedule_json_read_missed(struct timer_parse *parse)
 {
     struct bytes text;
     enum error_code code = timer_parse_string(parse, "#/late/missed", &text);
@@ -112,8 +112,8 @@ static enum error_code read_missed(struct timer_parse *parse)
     return timer_parse_invalid(parse, "#/late/missed", "It must be \"last\" or \"each\"");
 }
 
-static enum error_code read_late_member(struct timer_parse *parse, struct bytes name,
-                                        unsigned *seen)
+static enum error_code schedule_json_read_late_member(struct timer_parse *parse, struct bytes name,
+                                                      unsigned *seen)
 {
     static const char *const known[] = {"drop_after", "missed"};
     const bool is_missed = bytes_equal(name, BYTES("missed"));
@@ -128,7 +128,7 @@ static enum error_code read_late_member(struct timer_parse *parse, struct bytes 
     *seen |= 1u << is_missed;
     if (timer_parse_removes(parse))
         return timer_parse_skip(parse);
-    return is_missed ? read_missed(parse)
+    return is_missed ? schedule_json_read_missed(parse)
                      : timer_parse_duration_in(parse, pointer, 1, LATE_MS_MAX,
                                                &parse->schedule.drop_after_ms);
 }
@@ -143,7 +143,8 @@ enum error_code timer_parse_late(struct timer_parse *parse)
     unsigned seen = 0;
     while (json_next_member(&parse->reader, &name)) {
         char local[32];
-        code = read_late_member(parse, timer_member_name(&name, local, sizeof(local)), &seen);
+        code = schedule_json_read_late_member(parse, timer_member_name(&name, local, sizeof(local)),
+                                              &seen);
         if (code)
             return code;
     }

@@ -18,7 +18,7 @@ static enum error_code timer_texts_no_memory(struct timer_parse *parse)
 }
 
 /* Makes the scratch; once per request at most. */
-static enum error_code need_scratch(struct timer_parse *parse)
+static enum error_code texts_need_scratch(struct timer_parse *parse)
 {
     struct timer_scratch *scratch = &parse->scratch;
 
@@ -32,14 +32,14 @@ static enum error_code need_scratch(struct timer_parse *parse)
     return ERROR_NONE;
 }
 
-static void scratch_put(struct timer_scratch *scratch, const void *data, size_t size)
+static void texts_scratch_put(struct timer_scratch *scratch, const void *data, size_t size)
 {
     assert(size <= scratch->capacity - scratch->size);
     memcpy(scratch->data + scratch->size, data, size);
     scratch->size += size;
 }
 
-static void scratch_decode(struct timer_scratch *scratch, const struct json_string *string)
+static void texts_scratch_decode(struct timer_scratch *scratch, const struct json_string *string)
 {
     size_t size;
 
@@ -49,14 +49,14 @@ static void scratch_decode(struct timer_scratch *scratch, const struct json_stri
     scratch->size += size;
 }
 
-static struct bytes scratch_since(const struct timer_scratch *scratch, size_t start)
+static struct bytes texts_scratch_since(const struct timer_scratch *scratch, size_t start)
 {
     return (struct bytes){scratch->data + start, scratch->size - start};
 }
 
 /* The value of a string that was read. */
-static enum error_code decode(struct timer_parse *parse, const struct json_string *string,
-                              struct bytes *ret_text)
+static enum error_code texts_decode(struct timer_parse *parse, const struct json_string *string,
+                                    struct bytes *ret_text)
 {
     size_t start = parse->scratch.size;
 
@@ -64,11 +64,11 @@ static enum error_code decode(struct timer_parse *parse, const struct json_strin
         *ret_text = string->raw;
         return ERROR_NONE;
     }
-    enum error_code code = need_scratch(parse);
+    enum error_code code = texts_need_scratch(parse);
     if (code)
         return code;
-    scratch_decode(&parse->scratch, string);
-    *ret_text = scratch_since(&parse->scratch, start);
+    texts_scratch_decode(&parse->scratch, string);
+    *ret_text = texts_scratch_since(&parse->scratch, start);
     return ERROR_NONE;
 }
 
@@ -79,7 +79,7 @@ enum error_code timer_parse_string(struct timer_parse *parse, const char *pointe
     enum json_type type = json_peek(&parse->reader);
 
     if (type == JSON_STRING && json_read_string(&parse->reader, &string))
-        return decode(parse, &string, ret_text);
+        return texts_decode(parse, &string, ret_text);
     if (json_error(&parse->reader))
         return timer_parse_not_json(parse);
     return timer_parse_invalid(parse, pointer, "It must be a string");
@@ -107,12 +107,12 @@ enum error_code timer_parse_string_into(struct timer_parse *parse, const char *p
 
 enum error_code timer_parse_keep(struct timer_parse *parse, struct bytes text, char end)
 {
-    enum error_code code = need_scratch(parse);
+    enum error_code code = texts_need_scratch(parse);
 
     if (code)
         return code;
-    scratch_put(&parse->scratch, text.data, text.size);
-    scratch_put(&parse->scratch, &end, 1);
+    texts_scratch_put(&parse->scratch, text.data, text.size);
+    texts_scratch_put(&parse->scratch, &end, 1);
     return ERROR_NONE;
 }
 
@@ -120,7 +120,7 @@ struct bytes timer_parse_kept(const struct timer_parse *parse, size_t start)
 {
     if (parse->scratch.size == start)
         return (struct bytes){0};
-    return scratch_since(&parse->scratch, start);
+    return texts_scratch_since(&parse->scratch, start);
 }
 
 /* ---- target, payload ---- */
@@ -196,7 +196,7 @@ enum error_code timer_parse_report(struct timer_parse *parse, const char *pointe
     return ERROR_NONE;
 }
 
-static enum error_code too_large(struct timer_parse *parse, const char *pointer)
+static enum error_code texts_too_large(struct timer_parse *parse, const char *pointer)
 {
     return problem_set(parse->problem, ERROR_TOO_LARGE, pointer, "It may have at most %zu bytes",
                        parse->limits->payload_bytes_max);
@@ -207,7 +207,7 @@ enum error_code timer_parse_payload(struct timer_parse *parse)
     if (!json_skip(&parse->reader, &parse->texts.payload))
         return timer_parse_not_json(parse);
     if (!parse->is_patch && parse->texts.payload.size > parse->limits->payload_bytes_max)
-        return too_large(parse, "#/payload");
+        return texts_too_large(parse, "#/payload");
     return ERROR_NONE;
 }
 
@@ -218,7 +218,7 @@ enum error_code timer_parse_body_base64(struct timer_parse *parse)
     enum error_code code = timer_parse_string(parse, "#/body_base64", &text);
 
     if (!code)
-        code = need_scratch(parse);
+        code = texts_need_scratch(parse);
     if (code)
         return code;
     /* An escaped text lies in the scratch already and is decoded where it lies. */
@@ -231,14 +231,14 @@ enum error_code timer_parse_body_base64(struct timer_parse *parse)
         return timer_parse_invalid(parse, "#/body_base64",
                                    "It is not base64 (RFC 4648, with padding)");
     if (size > parse->limits->payload_bytes_max)
-        return too_large(parse, "#/body_base64");
+        return texts_too_large(parse, "#/body_base64");
     parse->texts.payload = (struct bytes){scratch->data + scratch->size, size};
     scratch->size += size;
     return ERROR_NONE;
 }
 
 /* RFC 9110: what a header's name is made of, and the two halves of a media type. */
-static bool is_token(struct bytes text)
+static bool texts_is_token(struct bytes text)
 {
     for (size_t i = 0; i < text.size; i++) {
         char c = text.data[i];
@@ -252,7 +252,7 @@ static bool is_token(struct bytes text)
 
 /* What a header's value may be: printable, neither empty nor with space at an end (which a receiver
  * would not see). */
-static bool is_header_value(struct bytes text)
+static bool texts_is_header_value(struct bytes text)
 {
     for (size_t i = 0; i < text.size; i++)
         if ((uint8_t)text.data[i] < 0x20 || text.data[i] == 0x7f)
@@ -278,7 +278,7 @@ enum error_code timer_parse_content_type(struct timer_parse *parse)
     const char *slash = end > text.data ? memchr(text.data, '/', (size_t)(end - text.data)) : NULL;
     struct bytes type = {text.data, slash ? (size_t)(slash - text.data) : 0};
     struct bytes subtype = {slash ? slash + 1 : NULL, slash ? (size_t)(end - slash - 1) : 0};
-    if (!is_token(type) || !is_token(subtype) || !is_header_value(text))
+    if (!texts_is_token(type) || !texts_is_token(subtype) || !texts_is_header_value(text))
         return timer_parse_invalid(parse, "#/content_type",
                                    "It must be a media type such as text/plain");
     parse->texts.content_type = text;
@@ -364,19 +364,19 @@ static enum error_code timer_texts_read_members(struct timer_parse *parse, const
             break;
         members->count++;
     }
-    return json_error(reader) ? timer_parse_not_json(parse) : need_scratch(parse);
+    return json_error(reader) ? timer_parse_not_json(parse) : texts_need_scratch(parse);
 }
 
 /* Appends "Name: value\n". */
-static enum error_code store_header(struct timer_parse *parse, const struct members *members,
-                                    struct member *member)
+static enum error_code texts_store_header(struct timer_parse *parse, const struct members *members,
+                                          struct member *member)
 {
     struct timer_scratch *scratch = &parse->scratch;
     size_t start = scratch->size;
 
-    scratch_decode(scratch, &member->name);
-    struct bytes name = scratch_since(scratch, start);
-    if (!is_token(name))
+    texts_scratch_decode(scratch, &member->name);
+    struct bytes name = texts_scratch_since(scratch, start);
+    if (!texts_is_token(name))
         return member_invalid(parse, "#/headers", &member->name, "This is no name of a header");
     if (webhook_header_is_reserved(name))
         return member_invalid(parse, "#/headers", &member->name,
@@ -385,15 +385,15 @@ static enum error_code store_header(struct timer_parse *parse, const struct memb
         if (before->stored_name.size == name.size &&
             strncasecmp(before->stored_name.data, name.data, name.size) == 0)
             return member_invalid(parse, "#/headers", &member->name, "This header is named twice");
-    scratch_put(scratch, ": ", 2);
+    texts_scratch_put(scratch, ": ", 2);
     start = scratch->size;
-    scratch_decode(scratch, &member->value);
-    struct bytes value = scratch_since(scratch, start);
-    if (!is_header_value(value))
+    texts_scratch_decode(scratch, &member->value);
+    struct bytes value = texts_scratch_since(scratch, start);
+    if (!texts_is_header_value(value))
         return member_invalid(parse, "#/headers", &member->name,
                               "A header's value is not empty, has no space at its ends and no "
                               "control characters");
-    scratch_put(scratch, "\n", 1);
+    texts_scratch_put(scratch, "\n", 1);
     member->stored_name = name;
     return ERROR_NONE;
 }
@@ -406,18 +406,19 @@ enum error_code timer_parse_headers(struct timer_parse *parse)
     size_t start = parse->scratch.size;
 
     for (size_t i = 0; i < members.count && !code; i++)
-        code = store_header(parse, &members, &members.at[i]);
+        code = texts_store_header(parse, &members, &members.at[i]);
     members_deinit(&members);
     if (code)
         return code;
-    parse->texts.headers = scratch_since(&parse->scratch, start);
+    parse->texts.headers = texts_scratch_since(&parse->scratch, start);
     if (parse->texts.headers.size > parse->limits->headers_bytes_max)
         return timer_parse_invalid(parse, "#/headers", "They may have at most %zu bytes together",
                                    parse->limits->headers_bytes_max);
     return ERROR_NONE;
 }
 
-static enum error_code label_too_long(struct timer_parse *parse, const struct json_string *name)
+static enum error_code texts_label_too_long(struct timer_parse *parse,
+                                            const struct json_string *name)
 {
     char detail[80];
 
@@ -428,8 +429,10 @@ static enum error_code label_too_long(struct timer_parse *parse, const struct js
 
 /* Appends the string as json_append_string writes it, so that equal strings are equal bytes;
  * `ret_raw` is what stands between its quotes. */
-static enum error_code store_label_text(struct timer_parse *parse, const struct member *member,
-                                        const struct json_string *string, struct bytes *ret_raw)
+static enum error_code texts_store_label_text(struct timer_parse *parse,
+                                              const struct member *member,
+                                              const struct json_string *string,
+                                              struct bytes *ret_raw)
 {
     struct timer_scratch *scratch = &parse->scratch;
     struct bytes text = string->raw;
@@ -442,31 +445,32 @@ static enum error_code store_label_text(struct timer_parse *parse, const struct 
             text.size = sizeof(local) + 1;
     }
     if (text.size > LABEL_SIZE_MAX)
-        return label_too_long(parse, &member->name);
+        return texts_label_too_long(parse, &member->name);
     if (string->escaped) {
         struct buffer buffer;
 
         buffer_init(&buffer);
         json_append_string(&buffer, text);
         if (!buffer_failed(&buffer))
-            scratch_put(scratch, buffer.data, buffer.size);
+            texts_scratch_put(scratch, buffer.data, buffer.size);
         buffer_deinit(&buffer);
         if (scratch->size == start)
             return timer_texts_no_memory(parse);
     } else {
-        scratch_put(scratch, "\"", 1);
-        scratch_put(scratch, text.data, text.size);
-        scratch_put(scratch, "\"", 1);
+        texts_scratch_put(scratch, "\"", 1);
+        texts_scratch_put(scratch, text.data, text.size);
+        texts_scratch_put(scratch, "\"", 1);
     }
     *ret_raw = (struct bytes){scratch->data + start + 1, scratch->size - start - 2};
     return ERROR_NONE;
 }
 
-static enum error_code store_label(struct timer_parse *parse, const struct members *members,
-                                   struct member *member)
+static enum error_code texts_store_label(struct timer_parse *parse, const struct members *members,
+                                         struct member *member)
 {
-    scratch_put(&parse->scratch, member == members->at ? "{" : ",", 1);
-    enum error_code code = store_label_text(parse, member, &member->name, &member->stored_name);
+    texts_scratch_put(&parse->scratch, member == members->at ? "{" : ",", 1);
+    enum error_code code =
+        texts_store_label_text(parse, member, &member->name, &member->stored_name);
     if (code)
         return code;
     if (member->stored_name.size == 0)
@@ -474,9 +478,9 @@ static enum error_code store_label(struct timer_parse *parse, const struct membe
     for (const struct member *before = members->at; before < member; before++)
         if (bytes_equal(before->stored_name, member->stored_name))
             return member_invalid(parse, "#/labels", &member->name, "This label is named twice");
-    scratch_put(&parse->scratch, ":", 1);
+    texts_scratch_put(&parse->scratch, ":", 1);
     struct bytes value;
-    return store_label_text(parse, member, &member->value, &value);
+    return texts_store_label_text(parse, member, &member->value, &value);
 }
 
 enum error_code timer_parse_labels(struct timer_parse *parse)
@@ -487,11 +491,11 @@ enum error_code timer_parse_labels(struct timer_parse *parse)
     size_t start = parse->scratch.size;
 
     for (size_t i = 0; i < members.count && !code; i++)
-        code = store_label(parse, &members, &members.at[i]);
+        code = texts_store_label(parse, &members, &members.at[i]);
     if (members.count && !code)
-        scratch_put(&parse->scratch, "}", 1);
+        texts_scratch_put(&parse->scratch, "}", 1);
     members_deinit(&members);
     if (!code)
-        parse->texts.labels = scratch_since(&parse->scratch, start);
+        parse->texts.labels = texts_scratch_since(&parse->scratch, start);
     return code;
 }

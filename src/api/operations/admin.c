@@ -19,7 +19,7 @@ void admin_closed(struct call *call)
 }
 
 /* The error names folders and files: the operator needs them to correct the cause. */
-static void answer_backup(struct node_backup *backup)
+static void admin_answer_backup(struct node_backup *backup)
 {
     struct call *call = list_item(backup, struct admin_backup, node)->call;
 
@@ -45,7 +45,7 @@ static void answer_backup(struct node_backup *backup)
     call_answer_json(call, 201, &body);
 }
 
-static const char *detail_of(enum error_code code)
+static const char *admin_detail_of(enum error_code code)
 {
     switch (code) {
     case ERROR_BACKUP_OFF:
@@ -67,10 +67,10 @@ void admin_backup(struct call *call)
     }
     call->state = backup;
     backup->call = call;
-    backup->node.done = answer_backup;
+    backup->node.done = admin_answer_backup;
     enum error_code code = node_backup_start(call->api->options.node, &backup->node);
     if (code)
-        call_answer_error(call, code, detail_of(code));
+        call_answer_error(call, code, admin_detail_of(code));
 }
 
 /* ---- maintenance ---- */

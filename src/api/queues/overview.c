@@ -125,7 +125,7 @@ void queues_get(struct call *call)
 
 /* ---- the next items ---- */
 
-static void peek_finish(struct node_tally *tally)
+static void overview_peek_finish(struct node_tally *tally)
 {
     struct buffer body;
 
@@ -147,7 +147,8 @@ static void peek_finish(struct node_tally *tally)
 
 static const char *const peek_parameters[] = {"limit"};
 
-static void peek_take(void *context, size_t index, struct bytes value, struct problem *problem)
+static void overview_peek_take(void *context, size_t index, struct bytes value,
+                               struct problem *problem)
 {
     query_number(peek_parameters[index], value, 1, QUEUE_PEEK_MAX, context, problem);
 }
@@ -155,7 +156,7 @@ static void peek_take(void *context, size_t index, struct bytes value, struct pr
 void queues_peek(struct call *call)
 {
     static const struct query_form form = {
-        peek_parameters, 1, .parameters_max = PEEK_PARAMETERS_MAX, .take = peek_take};
+        peek_parameters, 1, .parameters_max = PEEK_PARAMETERS_MAX, .take = overview_peek_take};
     uint64_t limit = PEEK_DEFAULT;
     char *room = malloc(call->query.size + 1);
 
@@ -169,5 +170,5 @@ void queues_peek(struct call *call)
     if (code)
         call_answer_problem(call, &problem);
     else
-        tally_ask(call, SURVEY_ITEMS, call->parameter, limit + 1, NULL, peek_finish);
+        tally_ask(call, SURVEY_ITEMS, call->parameter, limit + 1, NULL, overview_peek_finish);
 }

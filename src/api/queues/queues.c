@@ -62,7 +62,7 @@ void queues_closed(struct call *call)
 
 /* ---- answers ---- */
 
-static void append_item(struct buffer *out, const struct queues_item *item)
+static void queues_append_item(struct buffer *out, const struct queues_item *item)
 {
     const struct timer *timer = item->timer;
     char receipt[QUEUE_RECEIPT_SIZE];
@@ -88,7 +88,7 @@ static void append_item(struct buffer *out, const struct queues_item *item)
     buffer_append_text(out, "}");
 }
 
-static void lease_answer(struct call *call)
+static void queues_lease_answer(struct call *call)
 {
     const struct worker *worker = call->state;
     const struct queue_request *request = &worker->node.queue;
@@ -112,7 +112,7 @@ static void lease_answer(struct call *call)
     buffer_append_text(&body, "{\"items\":[");
     for (size_t i = 0; i < worker->item_count; i++) {
         buffer_append_text(&body, separator);
-        append_item(&body, &worker->items[i]);
+        queues_append_item(&body, &worker->items[i]);
         separator = ",";
     }
     char until[RFC3339_TEXT_SIZE];
@@ -123,7 +123,7 @@ static void lease_answer(struct call *call)
     call_answer_json(call, 200, &body); /* out of memory: 503, and the leases end by themselves */
 }
 
-static bool item_goes_before(const struct queues_item *a, const struct queues_item *b)
+static bool queues_item_goes_before(const struct queues_item *a, const struct queues_item *b)
 {
     const struct timer *first = a->timer, *second = b->timer;
 
@@ -134,10 +134,10 @@ static bool item_goes_before(const struct queues_item *a, const struct queues_it
 
 /* Brings the items of one more shard, `items[from]` and behind it, into the order of those before:
  * as one shard merges its partitions. */
-static void merge_items(struct queues_item *items, size_t from, size_t count)
+static void queues_merge_items(struct queues_item *items, size_t from, size_t count)
 {
     for (size_t at = 0; at < from && from < count; at++)
-        if (item_goes_before(&items[from], &items[at])) {
+        if (queues_item_goes_before(&items[from], &items[at])) {
             struct queues_item item = items[from];
 
             memmove(&items[at + 1], &items[at], (from - at) * sizeof(item));
@@ -147,7 +147,7 @@ static void merge_items(struct queues_item *items, size_t from, size_t count)
 }
 
 /* Room for the items of one more shard. */
-static bool reserve_items(struct worker *worker, size_t more)
+static bool queues_reserve_items(struct worker *worker, size_t more)
 {
     struct queues_item *items =
         realloc(worker->items, (worker->item_count + more + 1) * sizeof(*items));
@@ -158,7 +158,7 @@ static bool reserve_items(struct worker *worker, size_t more)
 }
 
 /* On a shard's thread, while the leases are valid: copies what the answer shows. */
-static void lease_keep(struct node_queue_request *request)
+static void queues_lease_keep(struct node_queue_request *request)
 {
     struct worker *worker = list_item(request, struct worker, node);
     const size_t from = worker->item_count;
@@ -168,7 +168,7 @@ static void lease_keep(struct node_queue_request *request)
     size_t count = 0;
     LIST_FOR_EACH (request->queue.leases, link)
         count++;
-    if (worker->is_short || !reserve_items(worker, count)) {
+    if (worker->is_short || !queues_reserve_items(worker, count)) {
         worker->is_short = true;
         return;
     }
@@ -182,10 +182,10 @@ static void lease_keep(struct node_queue_request *request)
         worker->is_short = worker->is_short || !item->timer;
         worker->item_count += item->timer != NULL;
     }
-    merge_items(worker->items, from, worker->item_count);
+    queues_merge_items(worker->items, from, worker->item_count);
 }
 
-static void lease_done(struct node_queue_request *request)
+static void queues_lease_done(struct node_queue_request *request)
 {
     struct worker *worker = list_item(request, struct worker, node);
 
@@ -193,10 +193,10 @@ static void lease_done(struct node_queue_request *request)
         worker->leased_until = request->queue.leased_until;
     if (worker->is_short)
         request->queue.error = ERROR_NO_MEMORY;
-    call_resume(worker->call, lease_answer);
+    call_resume(worker->call, queues_lease_answer);
 }
 
-static void report_answer(struct call *call)
+static void queues_report_answer(struct call *call)
 {
     static const char *const words[] = {
         [QUEUE_OK] = "\"ok\"", [QUEUE_STALE] = "\"stale\"", [QUEUE_UNKNOWN] = "\"unknown\""};
@@ -219,9 +219,9 @@ static void report_answer(struct call *call)
     call_answer_json(call, 200, &body);
 }
 
-static void report_done(struct node_queue_request *request)
+static void queues_report_done(struct node_queue_request *request)
 {
-    call_resume(list_item(request, struct worker, node)->call, report_answer);
+    call_resume(list_item(request, struct worker, node)->call, queues_report_answer);
 }
 
 /* ---- asking ---- */
@@ -262,7 +262,7 @@ static bool queues_submit(struct worker *worker, void (*done)(struct node_queue_
 }
 
 /* Ends the wait of a worker whose token was removed. */
-static void lease_recheck(struct call *call)
+static void queues_lease_recheck(struct call *call)
 {
     struct worker *worker = call->state;
     struct caller caller = call->caller; /* the call's own is its thread's */
@@ -298,11 +298,11 @@ void queues_lease(struct call *call)
     worker->node.queue.items_max = worker->ask.items_max;
     worker->node.queue.bytes_max = call->api->options.config->queue_bytes_max;
     worker->node.queue.worker = worker_name(worker);
-    worker->node.leased = lease_keep;
+    worker->node.leased = queues_lease_keep;
     worker->node.queue.wait_until = instant_add_ms(instant_now(), worker->ask.wait_ms);
-    if (queues_submit(worker, lease_done) && worker->ask.wait_ms > 0 &&
-        call_hold(call, lease_recheck))
-        lease_recheck(call);
+    if (queues_submit(worker, queues_lease_done) && worker->ask.wait_ms > 0 &&
+        call_hold(call, queues_lease_recheck))
+        queues_lease_recheck(call);
 }
 
 /* Its worker would not get the items. */
@@ -330,7 +330,7 @@ static void queues_report(struct call *call, enum queue_kind kind)
     worker->node.queue.outcome = worker->ask.outcome;
     if (worker->ask.outcome.retry_after_ms)
         worker->node.queue.outcome.retry_after_ms++; /* see wall_coming() */
-    queues_submit(worker, report_done);
+    queues_submit(worker, queues_report_done);
 }
 
 void queues_ack(struct call *call)

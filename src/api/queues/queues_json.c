@@ -45,7 +45,7 @@ struct queues_reading {
     uint64_t wait_ms_max;
 };
 
-static enum error_code read_max(struct queues_reading *reading)
+static enum error_code queues_json_read_max(struct queues_reading *reading)
 {
     uint64_t value;
     enum error_code code = strict_integer(&reading->parse, "#/max", 1, QUEUES_ITEMS_MAX, &value);
@@ -55,7 +55,7 @@ static enum error_code read_max(struct queues_reading *reading)
     return code;
 }
 
-static void take_receipt(void *context, struct bytes text)
+static void queues_json_take_receipt(void *context, struct bytes text)
 {
     struct queues_reading *reading = context;
     struct queue_receipt receipt = {0}; /* no lease has the number 0 */
@@ -64,16 +64,16 @@ static void take_receipt(void *context, struct bytes text)
     reading->ask->receipts[reading->ask->receipt_count++] = receipt;
 }
 
-static enum error_code read_receipts(struct queues_reading *reading)
+static enum error_code queues_json_read_receipts(struct queues_reading *reading)
 {
     reading->ask->receipts = calloc(QUEUES_RECEIPTS_MAX, sizeof(*reading->ask->receipts));
     if (!reading->ask->receipts)
         return problem_set(reading->parse.problem, ERROR_NO_MEMORY, "", "%s", "");
-    return strict_strings(&reading->parse, "#/receipts", QUEUES_RECEIPTS_MAX, take_receipt,
-                          reading);
+    return strict_strings(&reading->parse, "#/receipts", QUEUES_RECEIPTS_MAX,
+                          queues_json_take_receipt, reading);
 }
 
-static enum error_code read_error(struct queues_reading *reading)
+static enum error_code queues_json_read_error(struct queues_reading *reading)
 {
     char *to = reading->ask->outcome.error;
     struct bytes text;
@@ -91,7 +91,7 @@ static enum error_code read_error(struct queues_reading *reading)
     return ERROR_NONE;
 }
 
-static enum error_code read_dead(struct queues_reading *reading)
+static enum error_code queues_json_read_dead(struct queues_reading *reading)
 {
     struct timer_parse *parse = &reading->parse;
     enum json_type type = json_peek(&parse->reader);
@@ -136,7 +136,7 @@ static enum error_code queues_json_read_field(void *context, struct bytes name)
     reading->seen |= 1u << field;
     switch (field) {
     case ASK_max:
-        return read_max(reading);
+        return queues_json_read_max(reading);
     case ASK_wait:
         return timer_parse_duration_in(&reading->parse, "#/wait", 0, reading->wait_ms_max,
                                        &ask->wait_ms);
@@ -144,15 +144,15 @@ static enum error_code queues_json_read_field(void *context, struct bytes name)
         return timer_parse_duration_in(&reading->parse, "#/lease", QUEUES_LEASE_MS_MIN,
                                        QUEUES_LEASE_MS_MAX, &ask->lease_ms);
     case ASK_receipts:
-        return read_receipts(reading);
+        return queues_json_read_receipts(reading);
     case ASK_delay:
         ask->outcome.pause = DELIVERY_PAUSE_EXACT;
         return timer_parse_duration_in(&reading->parse, "#/delay", 0, QUEUES_DELAY_MS_MAX,
                                        &ask->outcome.retry_after_ms);
     case ASK_error:
-        return read_error(reading);
+        return queues_json_read_error(reading);
     default:
-        return read_dead(reading);
+        return queues_json_read_dead(reading);
     }
 }
 

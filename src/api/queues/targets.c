@@ -8,8 +8,9 @@
 
 /* ---- the answer ---- */
 
-static void failure_append(const struct survey *survey, const struct survey_failure *failure,
-                           struct wall now, struct buffer *out)
+static void targets_failure_append(const struct survey *survey,
+                                   const struct survey_failure *failure, struct wall now,
+                                   struct buffer *out)
 {
     static const struct survey_failure healthy = {.state = BREAKER_CLOSED};
 
@@ -60,13 +61,13 @@ static void targets_append_webhook(const struct targets_failures *found, struct 
     const char *separator = "";
 
     buffer_append_text(out, ",");
-    failure_append(found->survey, has_own ? failure++ : NULL, now, out);
+    targets_failure_append(found->survey, has_own ? failure++ : NULL, now, out);
     buffer_append_text(out, ",\"paths\":[");
     for (; failure < found->end; failure++) {
         buffer_printf(out, "%s{\"path\":", separator);
         json_append_string(out, survey_path(found->survey, failure));
         buffer_append_text(out, ",");
-        failure_append(found->survey, failure, now, out);
+        targets_failure_append(found->survey, failure, now, out);
         buffer_append_text(out, "}");
         separator = ",";
     }
@@ -137,7 +138,7 @@ static void targets_add_paused(struct node_tally *tally, const struct target_pau
             tally_add(tally, pauses->rows[i].name);
 }
 
-static bool is_webhook(struct bytes origin)
+static bool targets_is_webhook(struct bytes origin)
 {
     return bytes_has_prefix(origin, BYTES("http://")) ||
            bytes_has_prefix(origin, BYTES("https://"));
@@ -157,7 +158,7 @@ static void targets_format(const struct node_tally *tally, const struct survey *
         buffer_append_text(out, i ? "," : "");
         targets_append_row(tally, &tally->rows[i], out);
         const struct targets_failures found = targets_failures_of(failures, origin, &index);
-        if (is_webhook(origin))
+        if (targets_is_webhook(origin))
             targets_append_webhook(&found, now, out);
         else
             targets_append_broker(tally->call->api->options.node, &found, origin, out);
@@ -199,7 +200,7 @@ static void targets_finish(struct node_tally *tally)
     for (size_t i = 0; i < failures.failure_count; i++) {
         const struct bytes origin = survey_origin(&failures, &failures.failures[i]);
 
-        if (is_webhook(origin)) /* a connection is shown where timers wait for it */
+        if (targets_is_webhook(origin)) /* a connection is shown where timers wait for it */
             tally_add(tally, origin);
     }
     struct target_pauses *pauses = node_pauses(call->api->options.node);

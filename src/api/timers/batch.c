@@ -100,7 +100,7 @@ static void batch_part_done(struct node_request *request)
 }
 
 /* Writes the results of the answered chunks at the front. */
-static void harvest(struct batch *batch)
+static void batch_harvest(struct batch *batch)
 {
     pthread_mutex_lock(&batch->lock);
     while (!list_is_empty(&batch->sent)) {
@@ -126,7 +126,7 @@ static void harvest(struct batch *batch)
 
 /* Puts the request to sleep until fewer than `count` parts are on their way. Under the lock, so
  * that the answer that wakes it comes after. */
-static void wait_below(struct batch *batch, size_t count)
+static void batch_wait_below(struct batch *batch, size_t count)
 {
     if (!batch->call)
         return;
@@ -143,7 +143,7 @@ enum sending {
 
 /* Submits the parts of the chunk, under the lock. MUST_WAIT when the node has no room now: the rest
  * goes later. */
-static enum sending send_parts(struct batch *batch, struct batch_chunk *chunk)
+static enum sending batch_send_parts(struct batch *batch, struct batch_chunk *chunk)
 {
     /* With nothing else under way, the node has room for each part. */
     if (!chunk->is_prepared)
@@ -170,19 +170,19 @@ static enum sending send_parts(struct batch *batch, struct batch_chunk *chunk)
 /* Sends `filling` off. With too many chunks on their way, or a node that has no room, the request
  * waits for one of its own to be answered; a batch that has nothing on its way is refused instead,
  * since nothing would wake it. The last chunk of a client that left does not wait. */
-static enum sending send_chunk(struct batch *batch)
+static enum sending batch_send_chunk(struct batch *batch)
 {
     struct batch_chunk *chunk = batch->filling;
 
-    harvest(batch);
+    batch_harvest(batch);
     if (!chunk)
         return SENT;
     pthread_mutex_lock(&batch->lock);
     enum sending sending = MUST_WAIT;
     if (batch->asked_count == 0 || batch->sent_count < BATCH_CHUNKS_MAX || !batch->call)
-        sending = send_parts(batch, chunk);
+        sending = batch_send_parts(batch, chunk);
     if (sending == MUST_WAIT) {
-        wait_below(batch, batch->asked_count);
+        batch_wait_below(batch, batch->asked_count);
     } else {
         batch->sent_count++;
         list_push(&batch->sent, &chunk->link);
@@ -195,7 +195,7 @@ static enum sending send_chunk(struct batch *batch)
 /* ---- lines ---- */
 
 /* A chunk with room for a line. NULL: out of memory. */
-static struct batch_chunk *chunk_to_fill(struct batch *batch)
+static struct batch_chunk *batch_chunk_to_fill(struct batch *batch)
 {
     if (!batch->filling && batch->spare) {
         batch->filling = batch->spare;
@@ -208,10 +208,10 @@ static struct batch_chunk *chunk_to_fill(struct batch *batch)
 }
 
 /* The last line of the answer: nothing behind line `number` is read. */
-static void end_early(struct batch *batch, enum error_code code, uint64_t number,
-                      const char *detail)
+static void batch_end_early(struct batch *batch, enum error_code code, uint64_t number,
+                            const char *detail)
 {
-    struct batch_chunk *chunk = chunk_to_fill(batch);
+    struct batch_chunk *chunk = batch_chunk_to_fill(batch);
 
     batch->is_over = true;
     struct problem problem;
@@ -227,18 +227,19 @@ static void batch_take_line(struct batch *batch, enum lines_result result, struc
 {
     const struct config *config = batch->api->options.config;
     uint64_t number = lines_number(&batch->lines);
-    struct batch_chunk *chunk = chunk_to_fill(batch);
+    struct batch_chunk *chunk = batch_chunk_to_fill(batch);
     struct problem problem;
     struct timer *timer;
 
     if (batch->line_count++ == config->batch_lines_max) {
-        end_early(batch, ERROR_TOO_LARGE, number, "The batch has more lines than are allowed");
+        batch_end_early(batch, ERROR_TOO_LARGE, number,
+                        "The batch has more lines than are allowed");
     } else if (batch->out.size > batch->answer_bytes_max) {
-        end_early(batch, ERROR_TOO_LARGE, number, "The answer to the batch is too large");
+        batch_end_early(batch, ERROR_TOO_LARGE, number, "The answer to the batch is too large");
     } else if (!tenant_pot_has_room(&batch->api->answers, caller_key(&batch->caller))) {
-        end_early(batch, ERROR_OVERLOADED, number, "There is no memory left for the answer");
+        batch_end_early(batch, ERROR_OVERLOADED, number, "There is no memory left for the answer");
     } else if (access_recheck(batch->api->access, &batch->caller)) {
-        end_early(batch, ERROR_UNAUTHENTICATED, number, "The token is not valid any more");
+        batch_end_early(batch, ERROR_UNAUTHENTICATED, number, "The token is not valid any more");
     } else if (!chunk) {
         batch->out.failed = batch->is_over = true;
     } else if (result != LINES_LINE) {
@@ -259,7 +260,7 @@ static void batch_take_line(struct batch *batch, enum lines_result result, struc
 
 /* ---- the route ---- */
 
-static enum batch_style style_of(struct call *call)
+static enum batch_style batch_style_of(struct call *call)
 {
     struct bytes prefer = http_request_header(call->http, "Prefer");
 
@@ -334,7 +335,7 @@ void batch_begin(struct call *call)
     batch->limits.tenant = caller_tenant(&batch->caller);
     batch->parent = call->trace;
     batch->limits.trace = call_trace(call, batch->trace);
-    batch->style = style_of(call);
+    batch->style = batch_style_of(call);
     batch->parse = restores ? timer_json_parse_restore : timer_json_parse_create;
     batch->answer_bytes_max = (uint64_t)config->batch_lines_max * 64;
     if (batch->answer_bytes_max < ANSWER_BYTES_MIN)
@@ -353,7 +354,8 @@ size_t batch_body(struct call *call, struct bytes chunk)
     /* A chunk is sent off when the line after it comes: so there is a rest of the body to return to
      * if it has to wait. */
     while (!batch->is_over && rest.size > 0) {
-        if (batch->filling && batch_chunk_is_full(batch->filling) && send_chunk(batch) == MUST_WAIT)
+        if (batch->filling && batch_chunk_is_full(batch->filling) &&
+            batch_send_chunk(batch) == MUST_WAIT)
             break;
         struct bytes line;
         enum lines_result result = lines_next(&batch->lines, &rest, &line);
@@ -361,8 +363,8 @@ size_t batch_body(struct call *call, struct bytes chunk)
             batch_take_line(batch, result, line, now);
     }
     if (!batch->is_over && rest.size == 0 && chunk.size > room)
-        end_early(batch, ERROR_TOO_LARGE, lines_number(&batch->lines) + 1,
-                  "The batch has more bytes than are allowed");
+        batch_end_early(batch, ERROR_TOO_LARGE, lines_number(&batch->lines) + 1,
+                        "The batch has more bytes than are allowed");
     if (!batch->is_over)
         chunk.size = (size_t)(rest.data - chunk.data);
     batch->body_bytes += chunk.size;
@@ -399,16 +401,16 @@ void batch_resumed(struct call *call)
 {
     struct batch *batch = call->state;
 
-    if (send_chunk(batch) == MUST_WAIT)
+    if (batch_send_chunk(batch) == MUST_WAIT)
         return;
     pthread_mutex_lock(&batch->lock);
     bool must_wait = batch->asked_count > 0;
     if (must_wait)
-        wait_below(batch, 1);
+        batch_wait_below(batch, 1);
     pthread_mutex_unlock(&batch->lock);
     if (must_wait)
         return;
-    harvest(batch);
+    batch_harvest(batch);
     batch_answer(call);
 }
 
@@ -438,7 +440,7 @@ void batch_closed(struct call *call)
     pthread_mutex_unlock(&batch->lock);
     /* If the client hung up early: its complete lines still count, as far as there is room for
      * them. */
-    send_chunk(batch);
+    batch_send_chunk(batch);
     pthread_mutex_lock(&batch->lock);
     bool is_done = --batch->asked_count == 0;
     pthread_mutex_unlock(&batch->lock);

@@ -32,7 +32,7 @@ void batch_chunk_clear(struct batch_chunk *chunk)
     buffer_clear(&chunk->problems);
 }
 
-static void free_timers(struct timer *const *timers, size_t count)
+static void chunk_free_timers(struct timer *const *timers, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         timer_free(timers[i]);
@@ -43,15 +43,16 @@ void batch_chunk_destroy(struct batch_chunk *chunk)
     if (!chunk)
         return;
     if (!chunk->is_prepared)
-        free_timers(chunk->timers, chunk->timer_count);
+        chunk_free_timers(chunk->timers, chunk->timer_count);
     for (size_t i = chunk->parts_sent; i < chunk->part_count; i++)
-        free_timers(chunk->parts[i].node.command.timers, chunk->parts[i].node.command.timer_count);
+        chunk_free_timers(chunk->parts[i].node.command.timers,
+                          chunk->parts[i].node.command.timer_count);
     buffer_deinit(&chunk->problems);
     free(chunk->parts);
     free(chunk);
 }
 
-static struct batch_line *add_line(struct batch_chunk *chunk, uint64_t number)
+static struct batch_line *chunk_add_line(struct batch_chunk *chunk, uint64_t number)
 {
     struct batch_line *line = &chunk->lines[chunk->line_count];
 
@@ -63,7 +64,7 @@ static struct batch_line *add_line(struct batch_chunk *chunk, uint64_t number)
 
 void batch_chunk_add_timer(struct batch_chunk *chunk, uint64_t number, struct timer *timer)
 {
-    struct batch_line *line = add_line(chunk, number);
+    struct batch_line *line = chunk_add_line(chunk, number);
 
     line->is_timer = true;
     chunk->timers[chunk->timer_count++] = timer;
@@ -73,7 +74,7 @@ void batch_chunk_add_timer(struct batch_chunk *chunk, uint64_t number, struct ti
 void batch_chunk_add_problem(struct batch_chunk *chunk, uint64_t number,
                              const struct problem *problem)
 {
-    struct batch_line *line = add_line(chunk, number);
+    struct batch_line *line = chunk_add_line(chunk, number);
 
     batch_problem_format(problem, number, &chunk->problems);
     line->is_timer = false;
@@ -82,7 +83,7 @@ void batch_chunk_add_problem(struct batch_chunk *chunk, uint64_t number,
 
 /* ---- parts ---- */
 
-static bool reserve_parts(struct batch_chunk *chunk, size_t count)
+static bool chunk_reserve_parts(struct batch_chunk *chunk, size_t count)
 {
     if (count <= chunk->part_capacity)
         return true;
@@ -96,8 +97,8 @@ static bool reserve_parts(struct batch_chunk *chunk, size_t count)
 
 /* Which partition each timer goes to. Returns how many parts that makes, and in `ends` how many
  * timers go to each partition. */
-static size_t choose_partitions(struct batch_chunk *chunk, struct node *node, unsigned shard,
-                                size_t part_max, uint16_t ends[PARTITIONS_MAX])
+static size_t chunk_choose_partitions(struct batch_chunk *chunk, struct node *node, unsigned shard,
+                                      size_t part_max, uint16_t ends[PARTITIONS_MAX])
 {
     const uint16_t next = node_partition_next(node, shard, chunk->timer_count);
     size_t count = 0;
@@ -132,7 +133,7 @@ static void batch_chunk_add_part(struct batch_chunk *chunk, uint16_t partition, 
 }
 
 /* Puts the timers in order of their partitions, where `begins` says that each begins. */
-static void sort_timers(struct batch_chunk *chunk, uint16_t begins[PARTITIONS_MAX])
+static void chunk_sort_timers(struct batch_chunk *chunk, uint16_t begins[PARTITIONS_MAX])
 {
     struct timer *timers[BATCH_CHUNK_LINES_MAX];
 
@@ -147,11 +148,11 @@ void batch_chunk_prepare(struct batch_chunk *chunk, struct node *node, unsigned 
                          size_t part_max)
 {
     uint16_t ends[PARTITIONS_MAX] = {0};
-    size_t count = choose_partitions(chunk, node, shard, part_max, ends);
+    size_t count = chunk_choose_partitions(chunk, node, shard, part_max, ends);
 
     chunk->is_prepared = true;
-    if (!reserve_parts(chunk, count)) {
-        free_timers(chunk->timers, chunk->timer_count);
+    if (!chunk_reserve_parts(chunk, count)) {
+        chunk_free_timers(chunk->timers, chunk->timer_count);
         for (size_t i = 0; i < chunk->timer_count; i++) {
             chunk->places[i] = (uint16_t)i;
             chunk->results[i].error = ERROR_NO_MEMORY;
@@ -168,7 +169,7 @@ void batch_chunk_prepare(struct batch_chunk *chunk, struct node *node, unsigned 
         ends[i] = begin;
         begin = (uint16_t)(begin + size);
     }
-    sort_timers(chunk, ends);
+    chunk_sort_timers(chunk, ends);
 }
 
 struct batch_part *batch_chunk_next_part(struct batch_chunk *chunk)
@@ -187,7 +188,7 @@ void batch_chunk_refused(struct batch_chunk *chunk, enum error_code error)
     struct batch_part *part = &chunk->parts[chunk->parts_sent++];
     struct command *command = &part->node.command;
 
-    free_timers(command->timers, command->timer_count);
+    chunk_free_timers(command->timers, command->timer_count);
     for (size_t i = 0; i < command->timer_count; i++)
         command->results[i].error = error;
 }
@@ -205,9 +206,9 @@ void batch_problem_format(const struct problem *problem, uint64_t number, struct
     buffer_append_text(out, "\n");
 }
 
-static void format_created(const struct command_created *created, uint64_t number,
-                           const struct problem *full, enum batch_style style, struct buffer *out,
-                           struct batch_totals *totals)
+static void chunk_format_created(const struct command_created *created, uint64_t number,
+                                 const struct problem *full, enum batch_style style,
+                                 struct buffer *out, struct batch_totals *totals)
 {
     const enum error_code error = created->error;
 
@@ -243,8 +244,8 @@ void batch_chunk_format(const struct batch_chunk *chunk, const struct problem *f
         const struct batch_line *line = &chunk->lines[i];
 
         if (line->is_timer) {
-            format_created(&chunk->results[chunk->places[timer++]], line->number, full, style, out,
-                           totals);
+            chunk_format_created(&chunk->results[chunk->places[timer++]], line->number, full, style,
+                                 out, totals);
         } else if (!buffer_failed(&chunk->problems)) {
             buffer_append(out, chunk->problems.data + problem, line->problem_offset - problem);
             problem = line->problem_offset;

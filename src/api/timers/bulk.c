@@ -40,7 +40,7 @@ static bool bulk_refuse(struct call *call, const char *pointer, const char *deta
 /* ---- reading ---- */
 
 /* False: answered. */
-static bool read_selection(struct call *call, struct selection *ret_selection)
+static bool bulk_read_selection(struct call *call, struct selection *ret_selection)
 {
     static const char *const names[] = {"ids",   "keys", "watch", "labels",
                                         "after", "at",   "note",  "until"};
@@ -57,8 +57,8 @@ static bool read_selection(struct call *call, struct selection *ret_selection)
 }
 
 /* How many strings an array has; false: answered. */
-static bool count_strings(struct call *call, const char *pointer, struct bytes array,
-                          size_t *ret_count)
+static bool bulk_count_strings(struct call *call, const char *pointer, struct bytes array,
+                               size_t *ret_count)
 {
     *ret_count = 0;
     struct problem problem;
@@ -69,7 +69,7 @@ static bool count_strings(struct call *call, const char *pointer, struct bytes a
     return false;
 }
 
-static struct bytes keep(struct bulk *bulk, const struct json_string *string)
+static struct bytes bulk_keep(struct bulk *bulk, const struct json_string *string)
 {
     struct bytes text = {bulk->room + bulk->room_used, 0};
 
@@ -86,7 +86,7 @@ static struct command *bulk_add_part(struct bulk *bulk)
 }
 
 /* A name that no timer can have is answered like one that no timer has. */
-static void add_one(struct bulk *bulk, struct bytes text, bool is_id)
+static void bulk_add_one(struct bulk *bulk, struct bytes text, bool is_id)
 {
     const struct node *node = bulk->call->api->options.node;
     struct command *command = bulk_add_part(bulk);
@@ -103,7 +103,7 @@ static void add_one(struct bulk *bulk, struct bytes text, bool is_id)
     command->labels = text; /* the name or id as the client wrote it, for the answer */
 }
 
-static void add_strings(struct bulk *bulk, struct bytes array, bool are_ids)
+static void bulk_add_strings(struct bulk *bulk, struct bytes array, bool are_ids)
 {
     if (!array.data)
         return;
@@ -112,10 +112,10 @@ static void add_strings(struct bulk *bulk, struct bytes array, bool are_ids)
     (void)json_enter_array(&reader);
     struct json_string string;
     while (json_next_element(&reader) && json_read_string(&reader, &string))
-        add_one(bulk, keep(bulk, &string), are_ids);
+        bulk_add_one(bulk, bulk_keep(bulk, &string), are_ids);
 }
 
-static void add_everywhere(struct bulk *bulk, struct bytes event, struct bytes labels)
+static void bulk_add_everywhere(struct bulk *bulk, struct bytes event, struct bytes labels)
 {
     const uint16_t count = node_partition_count(bulk->call->api->options.node);
 
@@ -132,8 +132,8 @@ static void add_everywhere(struct bulk *bulk, struct bytes event, struct bytes l
 
 /* ---- the answer ---- */
 
-static void format_failure(const struct scatter_part *part, struct buffer *out,
-                           const char *separator)
+static void bulk_format_failure(const struct scatter_part *part, struct buffer *out,
+                                const char *separator)
 {
     const struct command *command = &part->node.command;
 
@@ -144,7 +144,7 @@ static void format_failure(const struct scatter_part *part, struct buffer *out,
                   problem_status(part->error));
 }
 
-static const char *done_text(const struct command *command)
+static const char *bulk_done_text(const struct command *command)
 {
     switch (command->kind == COMMAND_COMPLETE ? command->each : command->kind) {
     case COMMAND_PATCH:
@@ -186,12 +186,12 @@ static void bulk_finish(struct scatter *scatter)
         }
         changed += !part->error;
         if (part->error) {
-            format_failure(part, &failures, separator);
+            bulk_format_failure(part, &failures, separator);
             separator = ",";
         }
     }
     buffer_printf(&body, "{\"%s\":%llu,\"already_firing\":%llu,\"failures\":[",
-                  done_text(&scatter->parts[0].node.command), (unsigned long long)changed,
+                  bulk_done_text(&scatter->parts[0].node.command), (unsigned long long)changed,
                   (unsigned long long)firing);
     buffer_append_bytes(&body, buffer_bytes(&failures));
     buffer_append_text(&body, "]}");
@@ -249,21 +249,21 @@ static bool bulk_read_event(struct bulk *bulk, struct bytes value, struct bytes 
         return bulk_refuse(bulk->call, "#/watch", "It must be a string");
     struct json_string string;
     (void)json_read_string(&reader, &string);
-    *ret_event = keep(bulk, &string);
+    *ret_event = bulk_keep(bulk, &string);
     struct error error;
     return !name_check(*ret_event, &error) || bulk_refuse(bulk->call, "#/watch", error.text);
 }
 
 /* Makes the parts. False: answered. */
-static bool select_timers(struct bulk *bulk, const struct selection *selection)
+static bool bulk_select_timers(struct bulk *bulk, const struct selection *selection)
 {
     struct call *call = bulk->call;
     const size_t partitions = node_partition_count(call->api->options.node);
     struct bytes event = {0}, labels = {0};
     size_t ids, keys;
 
-    if (!count_strings(call, "#/ids", selection->ids, &ids) ||
-        !count_strings(call, "#/keys", selection->keys, &keys) ||
+    if (!bulk_count_strings(call, "#/ids", selection->ids, &ids) ||
+        !bulk_count_strings(call, "#/keys", selection->keys, &keys) ||
         (selection->watch.data && !bulk_read_event(bulk, selection->watch, &event)) ||
         (selection->labels.data && !bulk_read_labels(bulk, selection->labels, &labels)))
         return false;
@@ -273,12 +273,12 @@ static bool select_timers(struct bulk *bulk, const struct selection *selection)
     bulk->scatter = scatter_create(call, count);
     if (!bulk->scatter)
         return false;
-    add_strings(bulk, selection->ids, true);
-    add_strings(bulk, selection->keys, false);
+    bulk_add_strings(bulk, selection->ids, true);
+    bulk_add_strings(bulk, selection->keys, false);
     if (event.size)
-        add_everywhere(bulk, event, (struct bytes){0});
+        bulk_add_everywhere(bulk, event, (struct bytes){0});
     if (labels.size)
-        add_everywhere(bulk, (struct bytes){0}, labels);
+        bulk_add_everywhere(bulk, (struct bytes){0}, labels);
     if (!bulk->patch ||
         scatter_give_patch(bulk->scatter, bulk->patch, bulk->each == COMMAND_PAUSE ? 0 : PATCH_DUE))
         return true;
@@ -286,8 +286,8 @@ static bool select_timers(struct bulk *bulk, const struct selection *selection)
     return false;
 }
 
-static void carry_out(struct call *call, const struct selection *selection, enum command_kind each,
-                      struct timer *patch)
+static void bulk_carry_out(struct call *call, const struct selection *selection,
+                           enum command_kind each, struct timer *patch)
 {
     struct bulk bulk = {.call = call, .each = each, .patch = patch};
 
@@ -296,7 +296,7 @@ static void carry_out(struct call *call, const struct selection *selection, enum
     bulk.room = malloc(2 * call->body.size + 1);
     if (!bulk.room) {
         call_answer_error(call, ERROR_NO_MEMORY, "");
-    } else if (!select_timers(&bulk, selection)) {
+    } else if (!bulk_select_timers(&bulk, selection)) {
         free(bulk.room);
     } else {
         bulk.scatter->room = bulk.room;
@@ -324,9 +324,9 @@ static void bulk_change(struct call *call, enum command_kind each)
 {
     struct selection selection;
 
-    if (read_selection(call, &selection) && bulk_refuse_time(call, &selection) &&
+    if (bulk_read_selection(call, &selection) && bulk_refuse_time(call, &selection) &&
         bulk_refuse_pause(call, &selection))
-        carry_out(call, &selection, each, NULL);
+        bulk_carry_out(call, &selection, each, NULL);
 }
 
 void bulk_cancel(struct call *call)
@@ -374,15 +374,15 @@ void bulk_pause(struct call *call)
 {
     struct selection selection;
 
-    if (!read_selection(call, &selection) || !bulk_refuse_time(call, &selection))
+    if (!bulk_read_selection(call, &selection) || !bulk_refuse_time(call, &selection))
         return;
     struct timer *patch = bulk_read_pause(call, &selection);
     if (patch)
-        carry_out(call, &selection, COMMAND_PAUSE, patch);
+        bulk_carry_out(call, &selection, COMMAND_PAUSE, patch);
 }
 
 /* The time in the body, exactly one. NULL: answered. */
-static struct timer *read_due(struct call *call, const struct selection *selection)
+static struct timer *bulk_read_due(struct call *call, const struct selection *selection)
 {
     if (!selection->after.data != !selection->at.data)
         return bulk_read_value(call, selection->after.data ? "after" : "at",
@@ -395,25 +395,25 @@ void bulk_reschedule(struct call *call)
 {
     struct selection selection;
 
-    if (!read_selection(call, &selection) || !bulk_refuse_pause(call, &selection))
+    if (!bulk_read_selection(call, &selection) || !bulk_refuse_pause(call, &selection))
         return;
-    struct timer *patch = read_due(call, &selection);
+    struct timer *patch = bulk_read_due(call, &selection);
     if (patch)
-        carry_out(call, &selection, COMMAND_PATCH, patch);
+        bulk_carry_out(call, &selection, COMMAND_PATCH, patch);
 }
 
 void bulk_touch(struct call *call)
 {
     struct selection selection;
 
-    if (!read_selection(call, &selection) || !bulk_refuse_pause(call, &selection))
+    if (!bulk_read_selection(call, &selection) || !bulk_refuse_pause(call, &selection))
         return;
     if (selection.watch.data || selection.labels.data) {
         bulk_refuse(call, selection.watch.data ? "#/watch" : "#/labels",
                     "Say which by `ids` or `keys`");
         return;
     }
-    struct timer *patch = read_due(call, &selection);
+    struct timer *patch = bulk_read_due(call, &selection);
     if (patch)
-        carry_out(call, &selection, COMMAND_TOUCH, patch);
+        bulk_carry_out(call, &selection, COMMAND_TOUCH, patch);
 }

@@ -46,7 +46,7 @@ void dead_job_closed(struct call *call)
     free(job);
 }
 
-static void append_results(const struct dead_job *job, struct buffer *out)
+static void dead_append_results(const struct dead_job *job, struct buffer *out)
 {
     buffer_append_text(out, ",\"results\":[");
     for (size_t i = 0; i < job->letters->count; i++) {
@@ -78,7 +78,7 @@ static void dead_job_answer(struct call *call)
     buffer_printf(&body, "{\"%s\":%zu,\"failed\":%zu",
                   job->kind == COMMAND_REDRIVE ? "redriven" : "deleted", done, count - done);
     if (job->ask.ids) {
-        append_results(job, &body);
+        dead_append_results(job, &body);
     } else if (job->has_next) {
         const struct dead_cursor next = {job->next, job->ask.query.began,
                                          job->ask.rate ? dead_job_due(job, count)

@@ -37,8 +37,8 @@ static enum error_code dead_json_no_memory(struct dead_reading *reading)
 }
 
 /* A string that outlives the request's body. */
-static enum error_code keep_string(struct dead_reading *reading, const char *pointer,
-                                   struct bytes *ret_text)
+static enum error_code dead_json_keep_string(struct dead_reading *reading, const char *pointer,
+                                             struct bytes *ret_text)
 {
     struct bytes text;
     enum error_code code = timer_parse_string(&reading->parse, pointer, &text);
@@ -51,7 +51,7 @@ static enum error_code keep_string(struct dead_reading *reading, const char *poi
     return ERROR_NONE;
 }
 
-static void take_id(void *context, struct bytes text)
+static void dead_json_take_id(void *context, struct bytes text)
 {
     struct dead_reading *reading = context;
     struct timer_id *id = &reading->ask->ids[reading->ask->id_count++];
@@ -60,12 +60,12 @@ static void take_id(void *context, struct bytes text)
         *id = (struct timer_id){.partition = UINT16_MAX};
 }
 
-static enum error_code read_ids(struct dead_reading *reading)
+static enum error_code dead_json_read_ids(struct dead_reading *reading)
 {
     reading->ask->ids = calloc(DEAD_IDS_MAX, sizeof(*reading->ask->ids));
     if (!reading->ask->ids)
         return dead_json_no_memory(reading);
-    return strict_strings(&reading->parse, "#/ids", DEAD_IDS_MAX, take_id, reading);
+    return strict_strings(&reading->parse, "#/ids", DEAD_IDS_MAX, dead_json_take_id, reading);
 }
 
 static enum error_code dead_json_read_all(struct dead_reading *reading)
@@ -103,7 +103,7 @@ static enum error_code dead_json_read_labels(struct dead_reading *reading)
         reading->room_used += size;
         query->labels[query->label_count].key = (struct bytes){to, size};
         enum error_code code =
-            keep_string(reading, "#/labels", &query->labels[query->label_count].value);
+            dead_json_keep_string(reading, "#/labels", &query->labels[query->label_count].value);
         if (code)
             return code;
         query->label_count++;
@@ -163,7 +163,7 @@ enum error_code dead_cursor_parse(struct bytes text, struct dead_cursor *ret_cur
     return ERROR_NONE;
 }
 
-static enum error_code read_cursor(struct dead_reading *reading)
+static enum error_code dead_json_read_cursor(struct dead_reading *reading)
 {
     struct list_query *query = &reading->ask->query;
     struct bytes text;
@@ -199,7 +199,7 @@ static enum error_code dead_json_read_new_target(struct dead_reading *reading)
 static enum error_code dead_json_read_filter(struct dead_reading *reading, const char *pointer,
                                              struct bytes *ret_text)
 {
-    enum error_code code = keep_string(reading, pointer, ret_text);
+    enum error_code code = dead_json_keep_string(reading, pointer, ret_text);
 
     if (!code && ret_text->size == 0)
         return timer_parse_invalid(&reading->parse, pointer, "It is empty");
@@ -224,7 +224,7 @@ static enum error_code dead_json_read_field(void *context, struct bytes name)
     reading->seen |= 1u << field;
     switch (field) {
     case DEAD_ids:
-        return read_ids(reading);
+        return dead_json_read_ids(reading);
     case DEAD_all:
         return dead_json_read_all(reading);
     case DEAD_target:
@@ -233,7 +233,7 @@ static enum error_code dead_json_read_field(void *context, struct bytes name)
         return dead_json_read_filter(reading, "#/origin", &query->origin);
     case DEAD_error:
         query->has_error = true;
-        return keep_string(reading, "#/error", &query->error);
+        return dead_json_keep_string(reading, "#/error", &query->error);
     case DEAD_labels:
         return dead_json_read_labels(reading);
     case DEAD_limit:
@@ -244,7 +244,7 @@ static enum error_code dead_json_read_field(void *context, struct bytes name)
     case DEAD_new_target:
         return dead_json_read_new_target(reading);
     default:
-        return read_cursor(reading);
+        return dead_json_read_cursor(reading);
     }
 }
 

@@ -7,7 +7,7 @@
 
 /* ---- the parts ---- */
 
-static void append_time(struct buffer *out, const char *name, struct wall wall)
+static void explain_append_time(struct buffer *out, const char *name, struct wall wall)
 {
     char text[RFC3339_TEXT_SIZE];
 
@@ -15,12 +15,12 @@ static void append_time(struct buffer *out, const char *name, struct wall wall)
     buffer_printf(out, ",\"%s\":\"%s\"", name, text);
 }
 
-static void append_number(struct buffer *out, const char *name, uint64_t number)
+static void explain_append_number(struct buffer *out, const char *name, uint64_t number)
 {
     buffer_printf(out, ",\"%s\":%llu", name, (unsigned long long)number);
 }
 
-static const char *place_text(const struct explained *explained, const struct timer *timer)
+static const char *explain_place_text(const struct explained *explained, const struct timer *timer)
 {
     if (timer->state == TIMER_PAUSED)
         return "paused";
@@ -39,7 +39,7 @@ static const char *place_text(const struct explained *explained, const struct ti
     return timer_is_final(timer->state) ? "over" : "disk";
 }
 
-static const char *reason_text(enum wait_reason reason)
+static const char *explain_reason_text(enum wait_reason reason)
 {
     static const char *const texts[] = {
 #define X(name, text) text,
@@ -50,7 +50,7 @@ static const char *reason_text(enum wait_reason reason)
     return texts[reason];
 }
 
-static const char *stage_text(enum lateness_stage stage)
+static const char *explain_stage_text(enum lateness_stage stage)
 {
     static const char *const texts[] = {
 #define X(name, text) text,
@@ -64,7 +64,7 @@ static const char *stage_text(enum lateness_stage stage)
 /* ---- the sentence ---- */
 
 /* "in 1h30m", "now" or "3.2s ago", as it is from `now`. */
-static void say_when(struct buffer *out, struct wall now, struct wall at)
+static void explain_say_when(struct buffer *out, struct wall now, struct wall at)
 {
     char text[DURATION_TEXT_SIZE];
 
@@ -79,7 +79,7 @@ static void say_when(struct buffer *out, struct wall now, struct wall at)
     }
 }
 
-static void say_why_waiting(struct buffer *out, const struct explained *explained)
+static void explain_say_why_waiting(struct buffer *out, const struct explained *explained)
 {
     static const char *const why[] = {
         [WAIT_ROOM] = "as many webhooks are under way as may be",
@@ -102,7 +102,7 @@ static void say_why_waiting(struct buffer *out, const struct explained *explaine
     buffer_append_text(out, ".");
 }
 
-static void say_over(struct buffer *out, const struct timer *timer)
+static void explain_say_over(struct buffer *out, const struct timer *timer)
 {
     const char *what = timer->state == TIMER_FIRED       ? "It has fired"
                        : timer->state == TIMER_CANCELLED ? "It was cancelled"
@@ -114,21 +114,21 @@ static void say_over(struct buffer *out, const struct timer *timer)
                                 : ".");
 }
 
-static void say_paused(struct buffer *out, const struct timer *timer, struct wall now)
+static void explain_say_paused(struct buffer *out, const struct timer *timer, struct wall now)
 {
     buffer_append_text(out, "It was paused ");
-    say_when(out, now, timer->paused);
+    explain_say_when(out, now, timer->paused);
     if (timer->at.ms < STORAGE_PAUSED_AT.ms) {
         buffer_append_text(out, ", and resumes by itself ");
-        say_when(out, now, timer->at);
+        explain_say_when(out, now, timer->at);
         buffer_append_text(out, ".");
     } else {
         buffer_append_text(out, ", until it is resumed.");
     }
 }
 
-static void say_leased(struct buffer *out, const struct timer *timer,
-                       const struct explained *explained)
+static void explain_say_leased(struct buffer *out, const struct timer *timer,
+                               const struct explained *explained)
 {
     const struct explained_lease *lease = &explained->lease;
 
@@ -136,22 +136,22 @@ static void say_leased(struct buffer *out, const struct timer *timer,
     if (lease->worker_size > 0)
         buffer_printf(out, " (%.*s)", (int)lease->worker_size, lease->worker);
     buffer_printf(out, ", as attempt %u: the lease began ", timer->attempts + 1);
-    say_when(out, explained->now, lease->since);
+    explain_say_when(out, explained->now, lease->since);
     buffer_append_text(out, " and ends ");
-    say_when(out, explained->now, lease->until);
+    explain_say_when(out, explained->now, lease->until);
     buffer_append_text(out, ", unless the worker answers before.");
 }
 
-static void say_where(struct buffer *out, const struct timer *timer,
-                      const struct explained *explained)
+static void explain_say_where(struct buffer *out, const struct timer *timer,
+                              const struct explained *explained)
 {
     if (timer->state == TIMER_PAUSED) {
-        say_paused(out, timer, explained->now);
+        explain_say_paused(out, timer, explained->now);
         return;
     }
     switch (explained->place) {
     case PLACE_FINAL:
-        say_over(out, timer);
+        explain_say_over(out, timer);
         break;
     case PLACE_WHEEL:
         buffer_printf(out,
@@ -169,11 +169,11 @@ static void say_where(struct buffer *out, const struct timer *timer,
                                     "is room and its turn comes.");
         break;
     case PLACE_QUEUED:
-        say_why_waiting(out, explained);
+        explain_say_why_waiting(out, explained);
         break;
     case PLACE_INFLIGHT:
         if (explained->lease.until.ms > 0)
-            say_leased(out, timer, explained);
+            explain_say_leased(out, timer, explained);
         else
             buffer_printf(out, "It is being delivered: attempt %u.", timer->attempts + 1);
         break;
@@ -203,9 +203,9 @@ static bool explain_next(const struct timer *timer, const struct explained *expl
            !(explained->place == PLACE_QUEUED && explained->reason == WAIT_MAINTENANCE);
 }
 
-static void say_time(struct buffer *out, const struct timer *timer,
-                     const struct explained *explained, const struct target_status *target,
-                     const struct target_pause *pause)
+static void explain_say_time(struct buffer *out, const struct timer *timer,
+                             const struct explained *explained, const struct target_status *target,
+                             const struct target_pause *pause)
 {
     struct wall next;
     const bool is_held =
@@ -219,15 +219,16 @@ static void say_time(struct buffer *out, const struct timer *timer,
         out->size -= sizeof("was to fire ") - 1;
         buffer_append_text(out, is_held ? "is due " : "fires ");
     }
-    say_when(out, explained->now,
-             is_retry ? (is_held && next.ms <= WALL_MS_MAX ? next : timer->at) : timer->due);
+    explain_say_when(out, explained->now,
+                     is_retry ? (is_held && next.ms <= WALL_MS_MAX ? next : timer->at)
+                              : timer->due);
     buffer_append_text(out, is_retry && is_held ? " at the earliest." : ".");
     if (!target_pause_is_in_force(pause, explained->now))
         return;
     buffer_append_text(out, " Its queue or its target is paused");
     if (pause->until.ms <= WALL_MS_MAX) {
         buffer_append_text(out, ", and resumes by itself ");
-        say_when(out, explained->now, pause->until);
+        explain_say_when(out, explained->now, pause->until);
     } else {
         buffer_append_text(out, ", until it is resumed");
     }
@@ -235,8 +236,8 @@ static void say_time(struct buffer *out, const struct timer *timer,
 }
 
 /* What keeps a timer from its next attempt beside its time. */
-static void say_breaker(struct buffer *out, const struct target_status *target,
-                        const struct explained *explained)
+static void explain_say_breaker(struct buffer *out, const struct target_status *target,
+                                const struct explained *explained)
 {
     char text[DURATION_TEXT_SIZE];
 
@@ -251,8 +252,8 @@ static void say_breaker(struct buffer *out, const struct target_status *target,
 }
 
 /* The stage that took the longest, of those that made the timer late. */
-static void say_late(struct buffer *out, const struct timer *timer,
-                     const struct explained *explained)
+static void explain_say_late(struct buffer *out, const struct timer *timer,
+                             const struct explained *explained)
 {
     static const char *const what[LATENESS_STAGES] = {
         [LATENESS_RETRIES] = "earlier attempts",
@@ -295,17 +296,17 @@ static void say_late(struct buffer *out, const struct timer *timer,
                                : what[worst]);
 }
 
-static void append_sentence(const struct timer *timer, const struct explained *explained,
-                            const struct target_status *target, const struct target_pause *pause,
-                            struct buffer *out)
+static void explain_append_sentence(const struct timer *timer, const struct explained *explained,
+                                    const struct target_status *target,
+                                    const struct target_pause *pause, struct buffer *out)
 {
     struct buffer text;
 
     buffer_init(&text);
-    say_where(&text, timer, explained);
-    say_time(&text, timer, explained, target, pause);
-    say_breaker(&text, target, explained);
-    say_late(&text, timer, explained);
+    explain_say_where(&text, timer, explained);
+    explain_say_time(&text, timer, explained, target, pause);
+    explain_say_breaker(&text, target, explained);
+    explain_say_late(&text, timer, explained);
     if (buffer_failed(&text))
         out->failed = true;
     else
@@ -315,7 +316,7 @@ static void append_sentence(const struct timer *timer, const struct explained *e
 
 /* ---- the fields ---- */
 
-static void append_lateness(const struct lateness *lateness, struct buffer *out)
+static void explain_append_lateness(const struct lateness *lateness, struct buffer *out)
 {
     const char *separator = "";
 
@@ -328,20 +329,20 @@ static void append_lateness(const struct lateness *lateness, struct buffer *out)
                   lateness->attempt, (unsigned long long)sum);
     for (enum lateness_stage i = 0; i < LATENESS_STAGES; i++)
         if (lateness->ms[i] > 0) {
-            buffer_printf(out, "%s\"%s\":%u", separator, stage_text(i), lateness->ms[i]);
+            buffer_printf(out, "%s\"%s\":%u", separator, explain_stage_text(i), lateness->ms[i]);
             separator = ",";
         }
     buffer_append_text(out, "}}");
 }
 
-static void append_lease(const struct explained_lease *lease, struct buffer *out)
+static void explain_append_lease(const struct explained_lease *lease, struct buffer *out)
 {
     if (lease->until.ms == 0)
         return;
     char since[RFC3339_TEXT_SIZE];
     rfc3339_format(lease->since, since);
     buffer_printf(out, ",\"lease\":{\"since\":\"%s\"", since);
-    append_time(out, "until", lease->until);
+    explain_append_time(out, "until", lease->until);
     if (lease->worker_size > 0) {
         buffer_append_text(out, ",\"worker\":");
         json_append_string(out, (struct bytes){lease->worker, lease->worker_size});
@@ -349,8 +350,8 @@ static void append_lease(const struct explained_lease *lease, struct buffer *out
     buffer_append_text(out, "}");
 }
 
-static void append_place(const struct timer *timer, const struct explained *explained,
-                         struct buffer *out)
+static void explain_append_place(const struct timer *timer, const struct explained *explained,
+                                 struct buffer *out)
 {
     if (timer->state == TIMER_PAUSED)
         return;
@@ -359,41 +360,41 @@ static void append_place(const struct timer *timer, const struct explained *expl
                       explained->wheel_bucket);
     if (explained->place == PLACE_DISK) {
         buffer_printf(out, ",\"disk\":{\"put_back\":%s", explained->is_spilled ? "true" : "false");
-        append_time(out, "read_from", explained->read_at);
+        explain_append_time(out, "read_from", explained->read_at);
         buffer_append_text(out, "}");
     }
     if (explained->place == PLACE_QUEUED) {
         buffer_append_text(out, ",\"waiting\":{\"for\":");
-        json_append_string(out, bytes_of(reason_text(explained->reason)));
-        append_time(out, "since", explained->since);
+        json_append_string(out, bytes_of(explain_reason_text(explained->reason)));
+        explain_append_time(out, "since", explained->since);
         if (explained->until.ms <= WALL_MS_MAX)
-            append_time(out, "until", explained->until);
+            explain_append_time(out, "until", explained->until);
         buffer_append_text(out, "}");
     }
     if (explained->place == PLACE_INFLIGHT) {
         buffer_printf(out, ",\"delivery\":{\"attempt\":%u", timer->attempts + 1);
-        append_time(out, "since", explained->since);
-        append_lease(&explained->lease, out);
+        explain_append_time(out, "since", explained->since);
+        explain_append_lease(&explained->lease, out);
         buffer_append_text(out, "}");
     }
 }
 
-static void append_target(const struct timer *timer, const struct explained *explained,
-                          const struct target_status *target, const struct target_pause *pause,
-                          struct buffer *out)
+static void explain_append_target(const struct timer *timer, const struct explained *explained,
+                                  const struct target_status *target,
+                                  const struct target_pause *pause, struct buffer *out)
 {
     buffer_append_text(out, ",\"target\":{\"origin\":");
     json_append_string(out, timer_target_origin(timer));
     if (explained->place == PLACE_QUEUED || explained->place == PLACE_INFLIGHT) {
-        append_number(out, "deliveries", explained->inflight);
+        explain_append_number(out, "deliveries", explained->inflight);
         if (explained->inflight_max != UINT32_MAX)
-            append_number(out, "deliveries_max", explained->inflight_max);
+            explain_append_number(out, "deliveries_max", explained->inflight_max);
     }
     if (target) {
         buffer_printf(out, ",\"breaker\":\"%s\"", breaker_state_text(target->state));
-        append_number(out, "failures", target->failures);
+        explain_append_number(out, "failures", target->failures);
         if (target->state != BREAKER_CLOSED)
-            append_number(out, "tried_again_in_ms", target->wait_ms);
+            explain_append_number(out, "tried_again_in_ms", target->wait_ms);
     }
     timer_json_append_pause(pause, explained->now, out);
     buffer_append_text(out, "}");
@@ -408,27 +409,27 @@ void explain_format(const struct timer *timer, const struct explained *explained
 
     timer_id_format(&timer->id, id);
     buffer_printf(out, "{\"id\":\"%s\",\"state\":\"%s\",\"where\":\"%s\",\"explanation\":", id,
-                  timer_state_text(timer->state), place_text(explained, timer));
-    append_sentence(timer, explained, target, pause, out);
-    append_number(out, "partition", timer->id.partition);
-    append_time(out, "now", explained->now);
-    append_time(out, "due", timer->due);
+                  timer_state_text(timer->state), explain_place_text(explained, timer));
+    explain_append_sentence(timer, explained, target, pause, out);
+    explain_append_number(out, "partition", timer->id.partition);
+    explain_append_time(out, "now", explained->now);
+    explain_append_time(out, "due", timer->due);
     if (explained->place == PLACE_FINAL)
-        append_time(out, "ended", timer->ended);
+        explain_append_time(out, "ended", timer->ended);
     else if (timer->state == TIMER_PAUSED)
         timer_json_format_paused(timer, out);
     else if (explain_next(timer, explained, target, pause, &next))
-        append_time(out, "next", next);
-    append_number(out, "version", timer->version);
-    append_number(out, "attempts", timer->attempts);
-    append_number(out, "attempts_max", timer->retry.attempts_max);
+        explain_append_time(out, "next", next);
+    explain_append_number(out, "version", timer->version);
+    explain_append_number(out, "attempts", timer->attempts);
+    explain_append_number(out, "attempts_max", timer->retry.attempts_max);
     if (timer->texts.last_error.size) {
         buffer_append_text(out, ",\"last_error\":");
         json_append_string(out, timer->texts.last_error);
     }
-    append_place(timer, explained, out);
-    append_target(timer, explained, target, pause, out);
-    append_lateness(&explained->lateness, out);
+    explain_append_place(timer, explained, out);
+    explain_append_target(timer, explained, target, pause, out);
+    explain_append_lateness(&explained->lateness, out);
     if (timer->texts.trace.size) {
         buffer_append_text(out, ",\"traceparent\":");
         json_append_string(out, timer->texts.trace);

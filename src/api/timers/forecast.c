@@ -76,7 +76,7 @@ static bool forecast_read_query(struct call *call, struct job *job)
 
 /* ---- the answer ---- */
 
-static struct wall until_of(const struct job *job)
+static struct wall forecast_until_of(const struct job *job)
 {
     struct wall until = WALL_NEVER;
 
@@ -94,7 +94,7 @@ static void forecast_append_time(struct buffer *body, const char *before, struct
 }
 
 /* Units that are counted to their end, and no others. */
-static void append_units(const struct job *job, struct wall until, struct buffer *body)
+static void forecast_append_units(const struct job *job, struct wall until, struct buffer *body)
 {
     struct wall from = job->forecasts[0].from;
 
@@ -113,7 +113,7 @@ static void append_units(const struct job *job, struct wall until, struct buffer
 
 static void forecast_format(const struct job *job, struct buffer *body)
 {
-    struct wall until = until_of(job), end = forecast_end(&job->forecasts[0]);
+    struct wall until = forecast_until_of(job), end = forecast_end(&job->forecasts[0]);
     uint64_t overdue = 0, rows = 0;
 
     for (size_t i = 0; i < job->parts; i++) {
@@ -126,7 +126,7 @@ static void forecast_format(const struct job *job, struct buffer *body)
     forecast_append_time(body, ",\"from\":", job->forecasts[0].from);
     forecast_append_time(body, ",\"until\":", until);
     buffer_printf(body, ",\"complete\":%s", until.ms < end.ms ? "false" : "true");
-    append_units(job, until, body);
+    forecast_append_units(job, until, body);
     buffer_printf(body, ",\"overdue\":%llu,\"rows_read\":%llu,\"rows_max\":%llu}",
                   (unsigned long long)overdue, (unsigned long long)rows,
                   (unsigned long long)job->rows_max);

@@ -11,7 +11,7 @@ void lines_deinit(struct lines *lines)
     buffer_deinit(&lines->carry_);
 }
 
-static void carry_forget(struct lines *lines)
+static void lines_carry_forget(struct lines *lines)
 {
     if (lines->is_carry_returned_ || lines->lost_ != LINES_MORE)
         buffer_clear(&lines->carry_);
@@ -19,7 +19,7 @@ static void carry_forget(struct lines *lines)
 }
 
 /* Keeps `piece`, unless the line gets too long by it. */
-static void carry(struct lines *lines, struct bytes piece)
+static void lines_carry(struct lines *lines, struct bytes piece)
 {
     if (lines->lost_ != LINES_MORE || piece.size == 0)
         return;
@@ -63,34 +63,34 @@ static enum lines_result lines_finish(struct lines *lines, struct bytes line,
 
 enum lines_result lines_next(struct lines *lines, struct bytes *chunk, struct bytes *ret_line)
 {
-    carry_forget(lines);
+    lines_carry_forget(lines);
     while (chunk->size > 0) {
         const char *end = memchr(chunk->data, '\n', chunk->size);
         struct bytes piece = *chunk;
 
         if (!end) {
-            carry(lines, piece);
+            lines_carry(lines, piece);
             *chunk = (struct bytes){chunk->data + chunk->size, 0};
             break;
         }
         piece.size = (size_t)(end - chunk->data);
         *chunk = (struct bytes){end + 1, chunk->size - piece.size - 1};
         if (lines->carry_.size > 0) {
-            carry(lines, piece);
+            lines_carry(lines, piece);
             piece = buffer_bytes(&lines->carry_);
             lines->is_carry_returned_ = true;
         }
         enum lines_result result = lines_finish(lines, piece, ret_line);
         if (result != LINES_MORE)
             return result;
-        carry_forget(lines);
+        lines_carry_forget(lines);
     }
     return LINES_MORE;
 }
 
 enum lines_result lines_last(struct lines *lines, struct bytes *ret_line)
 {
-    carry_forget(lines);
+    lines_carry_forget(lines);
     if (lines->carry_.size == 0 && lines->lost_ == LINES_MORE)
         return LINES_MORE;
     lines->is_carry_returned_ = true;

@@ -88,7 +88,7 @@ bool list_has_filter(const struct list_query *query)
 
 static void list_answer(struct call *call);
 
-static bool has_timers(const struct list_job *job)
+static bool list_has_timers(const struct list_job *job)
 {
     return job->resume == list_answer;
 }
@@ -98,7 +98,7 @@ static bool list_has_dead(const struct list_query *query)
     return query->states & 1u << TIMER_DEAD;
 }
 
-static void part_read(struct list_part *part, const struct storage_page *page)
+static void list_part_read(struct list_part *part, const struct storage_page *page)
 {
     const struct command *command = &part->node.command;
     const struct list_query *query = &part->job->query;
@@ -116,8 +116,8 @@ static void part_read(struct list_part *part, const struct storage_page *page)
             continue;
         row->place = (struct cursor){timer->at, timer->id.partition, timer->id.serial};
         row->id = timer->id;
-        row->timer = has_timers(part->job) ? call_copy_timer(timer) : NULL;
-        if (has_timers(part->job) && !row->timer) {
+        row->timer = list_has_timers(part->job) ? call_copy_timer(timer) : NULL;
+        if (list_has_timers(part->job) && !row->timer) {
             part->error = ERROR_NO_MEMORY;
             return;
         }
@@ -135,7 +135,7 @@ static void part_read(struct list_part *part, const struct storage_page *page)
 /* ---- merging ---- */
 
 /* The part whose next row is first in the list; NULL when no row is left. */
-static struct list_part *first_part(struct list_job *job)
+static struct list_part *list_first_part(struct list_job *job)
 {
     struct list_part *first = NULL;
 
@@ -152,7 +152,7 @@ static struct list_part *first_part(struct list_job *job)
 
 /* The first place that an unfinished part did not read; false when all are finished. Rows from
  * there on are left to the next page: rows of that part may belong between them. */
-static bool find_end(const struct list_job *job, struct cursor *ret_end)
+static bool list_find_end(const struct list_job *job, struct cursor *ret_end)
 {
     bool found = false;
 
@@ -167,14 +167,14 @@ static bool find_end(const struct list_job *job, struct cursor *ret_end)
     return found;
 }
 
-static void merge(struct list_job *job, struct buffer *out)
+static void list_merge(struct list_job *job, struct buffer *out)
 {
     struct cursor end;
-    bool has_end = find_end(job, &end);
+    bool has_end = list_find_end(job, &end);
 
     buffer_append_text(out, "{\"timers\":[");
     struct list_part *part;
-    for (size_t count = 0; (part = first_part(job)); count++) {
+    for (size_t count = 0; (part = list_first_part(job)); count++) {
         const struct list_row *row = &part->rows[part->taken];
 
         if (has_end && !cursor_before(&row->place, &end))
@@ -199,12 +199,12 @@ static void merge(struct list_job *job, struct buffer *out)
     }
 }
 
-static void merge_ids(struct list_job *job, struct list_found *found)
+static void list_merge_ids(struct list_job *job, struct list_found *found)
 {
     found->ids = job->ids;
-    found->has_next = find_end(job, &found->next);
+    found->has_next = list_find_end(job, &found->next);
     struct list_part *part;
-    while ((part = first_part(job))) {
+    while ((part = list_first_part(job))) {
         const struct list_row *row = &part->rows[part->taken];
 
         if (found->has_next && !cursor_before(&row->place, &found->next))
@@ -235,7 +235,7 @@ void list_take_found(struct list_job *job, struct list_found *ret_found)
 {
     *ret_found = (struct list_found){.error = list_finish(job)};
     if (!ret_found->error)
-        merge_ids(job, ret_found);
+        list_merge_ids(job, ret_found);
 }
 
 static void list_answer(struct call *call)
@@ -251,13 +251,13 @@ static void list_answer(struct call *call)
         return;
     struct buffer body;
     buffer_init(&body);
-    merge(job, &body);
+    list_merge(job, &body);
     call->state = NULL; /* the memory of the rows is free before the client reads the answer */
     list_job_free(job);
     call_answer_json(call, 200, &body);
 }
 
-static void part_over(struct list_job *job)
+static void list_part_over(struct list_job *job)
 {
     if (atomic_fetch_sub(&job->waiting, 1) == 1)
         call_resume(job->call, job->resume);
@@ -269,13 +269,13 @@ static void list_part_done(struct node_request *request)
 
     part->error = request->command.error;
     if (!part->error)
-        part_read(part, &request->command.page);
-    part_over(part->job);
+        list_part_read(part, &request->command.page);
+    list_part_over(part->job);
 }
 
 /* The number of rows to read from each partition. More than its fair share, because the page ends
  * where the first partition stopped; with a filter still more, as most may not pass it. */
-static size_t rows_max(const struct list_query *query, uint16_t part_count, bool has_filter)
+static size_t list_rows_max(const struct list_query *query, uint16_t part_count, bool has_filter)
 {
     size_t rows = query->limit * 2 / part_count + ROWS_MIN;
 
@@ -285,7 +285,7 @@ static size_t rows_max(const struct list_query *query, uint16_t part_count, bool
 }
 
 /* Prepares the command of one partition. False: its whole range is listed already. */
-static bool part_init(struct list_job *job, uint16_t partition)
+static bool list_part_init(struct list_job *job, uint16_t partition)
 {
     const struct list_query *query = &job->query;
     const uint32_t over = 1u << TIMER_FIRED | 1u << TIMER_CANCELLED | 1u << TIMER_DEAD;
@@ -302,7 +302,7 @@ static bool part_init(struct list_job *job, uint16_t partition)
     if (scan.bytes_max < PART_BYTES_MIN)
         scan.bytes_max = PART_BYTES_MIN;
     scan.rows_max =
-        rows_max(query, job->part_count, list_has_filter(query) || query->states != alive);
+        list_rows_max(query, job->part_count, list_has_filter(query) || query->states != alive);
     scan.kind = query->states & over ? STORAGE_SCAN_ALL : STORAGE_SCAN_LIVE;
     if (query->has_cursor) {
         struct storage_position from = cursor_position(&query->cursor, partition);
@@ -329,17 +329,17 @@ static void list_ask(struct concurrency_start *start)
     /* Counts one more than the parts, so that no answer is given before all are submitted. */
     atomic_init(&job->waiting, 1);
     for (uint16_t i = 0; i < job->part_count && !job->refused; i++) {
-        if (!part_init(job, i))
+        if (!list_part_init(job, i))
             continue;
         atomic_fetch_add(&job->waiting, 1);
         job->refused = call_ask(job->call, &job->parts[i].node);
         if (job->refused)
             atomic_fetch_sub(&job->waiting, 1);
     }
-    part_over(job);
+    list_part_over(job);
 }
 
-static struct list_job *job_create(struct call *call, void (*resume)(struct call *call))
+static struct list_job *list_job_create(struct call *call, void (*resume)(struct call *call))
 {
     uint16_t part_count = node_partition_count(call->api->options.node);
     struct list_job *job = calloc(1, sizeof(*job) + part_count * sizeof(job->parts[0]));
@@ -361,7 +361,7 @@ static struct list_job *job_create(struct call *call, void (*resume)(struct call
 
 static void list_end_of(struct call *call, enum list_form form)
 {
-    struct list_job *job = job_create(call, list_answer);
+    struct list_job *job = list_job_create(call, list_answer);
 
     if (!job) {
         call_answer_error(call, ERROR_NO_MEMORY, "");
@@ -388,7 +388,7 @@ void list_end_dead(struct call *call)
 struct list_job *list_find(struct call *call, const struct list_query *query,
                            void (*resume)(struct call *call))
 {
-    struct list_job *job = job_create(call, resume);
+    struct list_job *job = list_job_create(call, resume);
 
     if (!job)
         return NULL;

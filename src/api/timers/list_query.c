@@ -11,7 +11,7 @@ enum {
 #define STATES_ALIVE \
     (1u << TIMER_SCHEDULED | 1u << TIMER_DELIVERING | 1u << TIMER_RETRYING | 1u << TIMER_PAUSED)
 
-static bool parse_state(struct bytes text, uint32_t *states)
+static bool list_query_parse_state(struct bytes text, uint32_t *states)
 {
 #define X(name, word)                     \
     if (bytes_equal(text, BYTES(word))) { \
@@ -23,7 +23,7 @@ static bool parse_state(struct bytes text, uint32_t *states)
     return false;
 }
 
-static bool parse_label(struct bytes text, struct list_query *query)
+static bool list_query_parse_label(struct bytes text, struct list_query *query)
 {
     struct bytes name;
 
@@ -74,7 +74,7 @@ static void list_query_take(void *context, size_t index, struct bytes value,
         query_wall(name, value, &query->before, problem);
         break;
     case LIST_LABEL:
-        if (!parse_label(value, query))
+        if (!list_query_parse_label(value, query))
             query_fault(problem, name,
                         "It takes the form name:value, or \"name\":value, at most %d times",
                         LIST_LABELS_MAX);
@@ -103,7 +103,8 @@ static void list_query_take(void *context, size_t index, struct bytes value,
             query_fault(problem, name, "It is not one that this server gave");
         break;
     default:
-        if (++query->state_count > LIST_STATES_MAX || !parse_state(value, &query->states))
+        if (++query->state_count > LIST_STATES_MAX ||
+            !list_query_parse_state(value, &query->states))
             query_fault(problem, name, "It must be a state of timers, at most %d times",
                         LIST_STATES_MAX);
     }

@@ -33,7 +33,7 @@ static const char *const preview_parameters[] = {"n",     "after", "every",    "
                                                  "until", "cron",  "timezone", "dst"};
 
 /* A member of the create; a text that is a number becomes one. */
-static void add_member(struct preview *preview, struct bytes name, struct bytes value)
+static void preview_add_member(struct preview *preview, struct bytes name, struct bytes value)
 {
     buffer_append_text(&preview->json, ",");
     json_append_string(&preview->json, name);
@@ -55,7 +55,7 @@ static void preview_take(void *context, size_t index, struct bytes value, struct
     else if (index == PREVIEW_AFTER)
         query_wall(name, value, &preview->after, problem);
     else
-        add_member(preview, bytes_of(name), value);
+        preview_add_member(preview, bytes_of(name), value);
 }
 
 static enum error_code preview_read_query(struct call *call, struct preview *preview,

@@ -49,7 +49,7 @@ static bool hold_name_target(struct call *call, struct hold_name *ret_name)
 
 /* ---- the calls ---- */
 
-static void hold_answer(struct call *call, const struct hold_name *name)
+static void target_pause_hold_answer(struct call *call, const struct hold_name *name)
 {
     struct target_pauses *pauses = node_pauses(call->api->options.node);
     struct buffer body;
@@ -85,7 +85,7 @@ void target_pause_closed(struct call *call)
     free(hold);
 }
 
-static void hold_answer_reset(struct call *call, const struct hold_call *hold)
+static void target_pause_hold_answer_reset(struct call *call, const struct hold_call *hold)
 {
     struct buffer body;
 
@@ -97,15 +97,15 @@ static void hold_answer_reset(struct call *call, const struct hold_call *hold)
 }
 
 /* All partitions have looked, or are stopping. */
-static void hold_seen(struct call *call)
+static void target_pause_hold_seen(struct call *call)
 {
     struct hold_call *hold = call->state;
 
-    hold_answer(call, &hold->name);
+    target_pause_hold_answer(call, &hold->name);
 }
 
 /* The change is made, or refused. */
-static void hold_go_on(struct call *call)
+static void target_pause_hold_go_on(struct call *call)
 {
     struct hold_call *hold = call->state;
 
@@ -114,18 +114,18 @@ static void hold_go_on(struct call *call)
     else if (hold->scatter)
         scatter_submit(hold->scatter);
     else if (hold->node.kind == NODE_HOLD_RESET)
-        hold_answer_reset(call, hold);
+        target_pause_hold_answer_reset(call, hold);
     else
-        hold_answer(call, &hold->name);
+        target_pause_hold_answer(call, &hold->name);
 }
 
-static void hold_done(struct node_hold *hold)
+static void target_pause_hold_done(struct node_hold *hold)
 {
-    call_resume(list_item(hold, struct hold_call, node)->call, hold_go_on);
+    call_resume(list_item(hold, struct hold_call, node)->call, target_pause_hold_go_on);
 }
 
 /* The state of the call. NULL: answered. */
-static struct hold_call *hold_create(struct call *call, enum node_hold_kind kind)
+static struct hold_call *target_pause_hold_create(struct call *call, enum node_hold_kind kind)
 {
     struct hold_call *hold = calloc(1, sizeof(*hold));
 
@@ -134,7 +134,8 @@ static struct hold_call *hold_create(struct call *call, enum node_hold_kind kind
         return NULL;
     }
     hold->call = call;
-    hold->node = (struct node_hold){.kind = kind, .at = call_wall_coming(call), .done = hold_done};
+    hold->node = (struct node_hold){
+        .kind = kind, .at = call_wall_coming(call), .done = target_pause_hold_done};
     call->state = hold;
     if (strstr(call->route->path, "/queues/"))
         hold_name_queue(call, &hold->name);
@@ -147,7 +148,7 @@ static struct hold_call *hold_create(struct call *call, enum node_hold_kind kind
 
 /* What asks every partition for nothing: before one answers it looks at what is paused. False: no
  * memory. */
-static bool hold_prepare(struct call *call, struct hold_call *hold)
+static bool target_pause_hold_prepare(struct call *call, struct hold_call *hold)
 {
     const uint16_t count = node_partition_count(call->api->options.node);
 
@@ -156,7 +157,7 @@ static bool hold_prepare(struct call *call, struct hold_call *hold)
     if (!surveys)
         return false;
     hold->scatter->room = surveys;
-    hold->scatter->resume = hold_seen;
+    hold->scatter->resume = target_pause_hold_seen;
     for (uint16_t i = 0; i < count; i++) {
         surveys[i] = (struct survey){.kind = SURVEY_ITEMS, .queue = BYTES("-")};
         hold->scatter->parts[i].node.command =
@@ -165,9 +166,9 @@ static bool hold_prepare(struct call *call, struct hold_call *hold)
     return true;
 }
 
-static void hold_begin(struct call *call)
+static void target_pause_hold_begin(struct call *call)
 {
-    struct hold_call *hold = hold_create(call, NODE_HOLD_PAUSE);
+    struct hold_call *hold = target_pause_hold_create(call, NODE_HOLD_PAUSE);
     const struct bytes body = call->body.size ? buffer_bytes(&call->body) : BYTES("{}");
     struct problem problem;
 
@@ -178,7 +179,7 @@ static void hold_begin(struct call *call)
         call_answer_problem(call, &problem);
         return;
     }
-    if (!hold_prepare(call, hold)) {
+    if (!target_pause_hold_prepare(call, hold)) {
         call_answer_error(call, ERROR_NO_MEMORY, "");
         return;
     }
@@ -189,15 +190,15 @@ static void hold_begin(struct call *call)
     node_hold(call->api->options.node, &hold->node);
 }
 
-static void hold_end(struct call *call)
+static void target_pause_hold_end(struct call *call)
 {
-    struct hold_call *hold = hold_create(call, NODE_HOLD_RESUME);
+    struct hold_call *hold = target_pause_hold_create(call, NODE_HOLD_RESUME);
 
     if (hold)
         node_hold(call->api->options.node, &hold->node);
 }
 
-static void hold_begin_body(struct call *call)
+static void target_pause_hold_begin_body(struct call *call)
 {
     if (http_request_content_length(call->http) != 0 &&
         !call_refuses_type(call, "application/json", NULL))
@@ -207,39 +208,39 @@ static void hold_begin_body(struct call *call)
 void queues_pause_begin(struct call *call)
 {
     if (queue_name_is_valid(call->parameter))
-        hold_begin_body(call);
+        target_pause_hold_begin_body(call);
     else
         call_answer_error(call, ERROR_NOT_FOUND, "No queue has this name");
 }
 
 void queues_pause(struct call *call)
 {
-    hold_begin(call);
+    target_pause_hold_begin(call);
 }
 
 void queues_resume(struct call *call)
 {
-    hold_end(call);
+    target_pause_hold_end(call);
 }
 
 void targets_pause_begin(struct call *call)
 {
-    hold_begin_body(call);
+    target_pause_hold_begin_body(call);
 }
 
 void targets_pause(struct call *call)
 {
-    hold_begin(call);
+    target_pause_hold_begin(call);
 }
 
 void targets_resume(struct call *call)
 {
-    hold_end(call);
+    target_pause_hold_end(call);
 }
 
 void targets_reset_end(struct call *call)
 {
-    struct hold_call *hold = hold_create(call, NODE_HOLD_RESET);
+    struct hold_call *hold = target_pause_hold_create(call, NODE_HOLD_RESET);
 
     if (hold)
         node_hold(call->api->options.node, &hold->node);

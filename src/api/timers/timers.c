@@ -12,7 +12,7 @@
 /* ---- create ---- */
 
 /* 1 to 256 visible characters. */
-static bool is_request_name(struct bytes name)
+static bool timers_is_request_name(struct bytes name)
 {
     for (size_t i = 0; i < name.size; i++)
         if (name.data[i] <= ' ' || name.data[i] > '~')
@@ -22,7 +22,7 @@ static bool is_request_name(struct bytes name)
 
 /* The name in an Idempotency-Key: a string of Structured Fields (RFC 9651), "a1" in quotes, is the
  * name a1 without them. Empty when the string is malformed or too long for `room`. */
-static struct bytes request_name(struct bytes field, char room[NAME_SIZE_MAX])
+static struct bytes timers_request_name(struct bytes field, char room[NAME_SIZE_MAX])
 {
     if (field.size == 0 || field.data[0] != '"')
         return field;
@@ -40,8 +40,8 @@ static struct bytes request_name(struct bytes field, char room[NAME_SIZE_MAX])
 
 /* The Idempotency-Key of the request, behind a hash of the body: the value of timer_texts.request.
  * Empty without the header; false: answered. */
-static bool read_request(struct call *call, char ret_text[REQUEST_TEXT_SIZE],
-                         struct bytes *ret_request)
+static bool timers_read_request(struct call *call, char ret_text[REQUEST_TEXT_SIZE],
+                                struct bytes *ret_request)
 {
     struct bytes field = http_request_header(call->http, "Idempotency-Key");
 
@@ -49,8 +49,9 @@ static bool read_request(struct call *call, char ret_text[REQUEST_TEXT_SIZE],
     if (!field.data)
         return true;
     char room[NAME_SIZE_MAX];
-    struct bytes name = request_name(field, room);
-    if (http_request_header_count(call->http, "Idempotency-Key") > 1 || !is_request_name(name)) {
+    struct bytes name = timers_request_name(field, room);
+    if (http_request_header_count(call->http, "Idempotency-Key") > 1 ||
+        !timers_is_request_name(name)) {
         struct problem problem;
         problem_set(&problem, ERROR_BAD_REQUEST, "",
                     "Idempotency-Key takes 1 to %d visible characters of ASCII, bare or in quotes",
@@ -66,7 +67,7 @@ static bool read_request(struct call *call, char ret_text[REQUEST_TEXT_SIZE],
 }
 
 /* Refuses a key in the body that differs from the key in the path. */
-static bool contradicts(struct call *call, const struct timer *timer, struct bytes key)
+static bool timers_contradicts(struct call *call, const struct timer *timer, struct bytes key)
 {
     if (!key.size || bytes_equal(timer->texts.key, key))
         return false;
@@ -82,7 +83,7 @@ struct timer *timers_read_create(struct call *call, struct bytes key)
     char text[REQUEST_TEXT_SIZE];
     struct bytes request;
 
-    if (!read_request(call, text, &request))
+    if (!timers_read_request(call, text, &request))
         return NULL;
     char trace[TRACE_PARENT_SIZE + 1];
     limits.trace = call_trace(call, trace);
@@ -94,7 +95,7 @@ struct timer *timers_read_create(struct call *call, struct bytes key)
         call_answer_problem(call, &problem);
         return NULL;
     }
-    if (contradicts(call, timer, key)) {
+    if (timers_contradicts(call, timer, key)) {
         timer_free(timer);
         return NULL;
     }
@@ -107,7 +108,7 @@ struct timer *timers_read_create(struct call *call, struct bytes key)
 }
 
 /* A repeated request gets the answer of the first; a key in use shows its timer. */
-static void create_done(struct node_request *request)
+static void timers_create_done(struct node_request *request)
 {
     struct call *call = call_of(request);
     const struct command *command = &request->command;
@@ -116,8 +117,8 @@ static void create_done(struct node_request *request)
     call_answer_timer(call, is_found ? 200 : 201, command->error, command->timer);
 }
 
-static void create_submit(struct call *call, struct timer *timer, uint16_t partition,
-                          void (*answer)(struct node_request *request))
+static void timers_create_submit(struct call *call, struct timer *timer, uint16_t partition,
+                                 void (*answer)(struct node_request *request))
 {
     const bool is_put = call->parameter.data && !name_is_claim(timer);
 
@@ -136,7 +137,7 @@ static void create_submit(struct call *call, struct timer *timer, uint16_t parti
         timer_free(timer);
 }
 
-static void create_claimed(struct node_request *request)
+static void timers_create_claimed(struct node_request *request)
 {
     struct call *call = call_of(request);
     struct timer *timer = call->unclaimed;
@@ -148,8 +149,8 @@ static void create_claimed(struct node_request *request)
         return;
     }
     call->unclaimed = NULL;
-    create_submit(call, timer, name_partition(call->api->options.node, timer->texts.key),
-                  create_done);
+    timers_create_submit(call, timer, name_partition(call->api->options.node, timer->texts.key),
+                         timers_create_done);
 }
 
 /* The partition of the Idempotency-Key learns of a timer with a key before that exists: after a
@@ -159,15 +160,17 @@ void timers_submit_create(struct call *call, struct timer *timer)
     struct node *node = call->api->options.node;
 
     if (!timer->texts.key.size || !timer->texts.request.size) {
-        create_submit(call, timer, name_partition_of(node, http_request_thread(call->http), timer),
-                      create_done);
+        timers_create_submit(call, timer,
+                             name_partition_of(node, http_request_thread(call->http), timer),
+                             timers_create_done);
         return;
     }
     struct timer *claim = name_claim(timer);
     call->unclaimed = timer;
     if (claim)
-        create_submit(call, claim, name_partition(node, name_of_request(timer->texts.request)),
-                      create_claimed);
+        timers_create_submit(call, claim,
+                             name_partition(node, name_of_request(timer->texts.request)),
+                             timers_create_claimed);
     else
         call_answer_error(call, ERROR_NO_MEMORY, "");
 }

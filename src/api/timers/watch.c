@@ -38,7 +38,7 @@ static bool watch_wrong(struct call *call, enum error_code code, const char *poi
 /* ---- the body ---- */
 
 /* {"watch": [...], "fire": true}; no body says nothing. False: answered. */
-static bool read_ask(struct call *call, struct ask *ret_ask)
+static bool watch_read_ask(struct call *call, struct ask *ret_ask)
 {
     static const char *const names[] = {"watch", "fire"};
 
@@ -68,8 +68,8 @@ void watch_complete_begin(struct call *call)
         call_begin_json(call);
 }
 
-static void append_completed(struct buffer *out, enum command_kind each,
-                             struct command_completed completed)
+static void watch_append_completed(struct buffer *out, enum command_kind each,
+                                   struct command_completed completed)
 {
     buffer_append_text(out, each == COMMAND_FIRE ? "\"fired\":" : "\"cancelled\":");
     buffer_append_u64(out, completed.changed);
@@ -77,13 +77,13 @@ static void append_completed(struct buffer *out, enum command_kind each,
     buffer_append_u64(out, completed.firing);
 }
 
-static void add(struct command_completed *sum, struct command_completed completed)
+static void watch_add(struct command_completed *sum, struct command_completed completed)
 {
     sum->changed += completed.changed;
     sum->firing += completed.firing;
 }
 
-static void complete_finish(struct scatter *scatter)
+static void watch_complete_finish(struct scatter *scatter)
 {
     struct command_completed sum = {0, 0};
     enum error_code failure = scatter_failure(scatter);
@@ -93,11 +93,11 @@ static void complete_finish(struct scatter *scatter)
         return;
     }
     for (size_t i = 0; i < scatter->count; i++)
-        add(&sum, scatter->parts[i].node.command.completed);
+        watch_add(&sum, scatter->parts[i].node.command.completed);
     struct buffer body;
     buffer_init(&body);
     buffer_append_text(&body, "{");
-    append_completed(&body, scatter->parts[0].node.command.each, sum);
+    watch_append_completed(&body, scatter->parts[0].node.command.each, sum);
     buffer_append_text(&body, "}");
     call_answer_json(scatter->call, 200, &body);
 }
@@ -107,7 +107,7 @@ void watch_complete(struct call *call)
     const uint16_t count = node_partition_count(call->api->options.node);
     struct ask ask;
 
-    if (!read_ask(call, &ask))
+    if (!watch_read_ask(call, &ask))
         return;
     if (ask.watch.data) {
         watch_wrong(call, ERROR_INVALID, "#/watch", "The event is in the path");
@@ -121,7 +121,7 @@ void watch_complete(struct call *call)
     struct scatter *scatter = scatter_create(call, count);
     if (!scatter)
         return;
-    scatter->finish = complete_finish;
+    scatter->finish = watch_complete_finish;
     for (uint16_t i = 0; i < count; i++)
         scatter->parts[i].node.command = (struct command){
             .kind = COMMAND_COMPLETE, .partition = i, .name = call->parameter, .each = ask.each};
@@ -131,15 +131,15 @@ void watch_complete(struct call *call)
 /* ---- many ---- */
 
 /* The result of one event in all partitions. */
-static enum error_code sum_up(const struct scatter *scatter, const struct many *many, size_t index,
-                              struct command_completed *ret_sum)
+static enum error_code watch_sum_up(const struct scatter *scatter, const struct many *many,
+                                    size_t index, struct command_completed *ret_sum)
 {
     *ret_sum = (struct command_completed){0, 0};
     enum error_code failure = ERROR_NONE;
     for (size_t i = 0; i < scatter->count; i++) {
         const struct command_event *event = &many->events[i * many->event_count + index];
 
-        add(ret_sum, event->completed);
+        watch_add(ret_sum, event->completed);
         if (event->error)
             failure = event->error;
     }
@@ -164,20 +164,20 @@ static void many_finish(struct scatter *scatter)
     size_t failed = 0;
     for (size_t i = 0; i < many->event_count; i++) {
         struct command_completed one;
-        failure = sum_up(scatter, many, i, &one);
-        add(&sum, one);
+        failure = watch_sum_up(scatter, many, i, &one);
+        watch_add(&sum, one);
         buffer_append_text(&results, i > 0 ? ",{" : "{");
         if (failure) {
             failed++;
             buffer_printf(&results, "\"type\":\"/problems/%s\",\"status\":%d", error_slug(failure),
                           problem_status(failure));
         } else {
-            append_completed(&results, each, one);
+            watch_append_completed(&results, each, one);
         }
         buffer_append_text(&results, "}");
     }
     buffer_append_text(&body, "{");
-    append_completed(&body, each, sum);
+    watch_append_completed(&body, each, sum);
     buffer_printf(&body, ",\"failed\":%zu,\"results\":[", failed);
     buffer_append_bytes(&body, buffer_bytes(&results));
     buffer_append_text(&body, "]}");
@@ -187,7 +187,7 @@ static void many_finish(struct scatter *scatter)
 }
 
 /* Counts the events; false: answered. */
-static bool count_events(struct call *call, struct bytes watch, size_t *ret_count)
+static bool watch_count_events(struct call *call, struct bytes watch, size_t *ret_count)
 {
     if (!watch.data)
         return watch_wrong(call, ERROR_INVALID, "#", "The field `watch` is missing");
@@ -199,7 +199,7 @@ static bool count_events(struct call *call, struct bytes watch, size_t *ret_coun
 }
 
 /* Decodes the events into the first partition's answers. False: answered. */
-static bool read_events(struct call *call, struct bytes watch, struct many *many)
+static bool watch_read_events(struct call *call, struct bytes watch, struct many *many)
 {
     struct json_reader reader;
 
@@ -248,13 +248,13 @@ void watch_complete_many(struct call *call)
     struct ask ask;
     size_t count;
 
-    if (!read_ask(call, &ask) || !count_events(call, ask.watch, &count))
+    if (!watch_read_ask(call, &ask) || !watch_count_events(call, ask.watch, &count))
         return;
     struct scatter *scatter = scatter_create(call, node_partition_count(call->api->options.node));
     if (!scatter)
         return;
     struct many *many = many_create(call, scatter, count);
-    if (!many || !read_events(call, ask.watch, many))
+    if (!many || !watch_read_events(call, ask.watch, many))
         return;
     scatter->finish = many_finish;
     for (size_t i = 0; i < scatter->count; i++) {

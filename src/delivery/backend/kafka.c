@@ -71,7 +71,7 @@ static const char *kafka_refusal(const struct bytes names[], struct bytes key)
 /* ---- settings ---- */
 
 /* What the promises stand on is not for the URL to change. */
-static bool is_fixed(const char *name)
+static bool kafka_is_fixed(const char *name)
 {
     static const char *const fixed[] = {"enable.idempotence",    "acks",
                                         "request.required.acks", "bootstrap.servers",
@@ -98,7 +98,7 @@ static enum error_code kafka_set(struct kafka *kafka, const char *name, const ch
     }
 }
 
-static enum error_code set_defaults(struct kafka *kafka, struct error *ret_error)
+static enum error_code kafka_set_defaults(struct kafka *kafka, struct error *ret_error)
 {
     const struct broker_settings *settings = kafka->settings;
     const struct broker_url *url = settings->url;
@@ -132,7 +132,7 @@ static enum error_code set_defaults(struct kafka *kafka, struct error *ret_error
     return code;
 }
 
-static enum error_code set_parameters(struct kafka *kafka, struct error *ret_error)
+static enum error_code kafka_set_parameters(struct kafka *kafka, struct error *ret_error)
 {
     const struct broker_url *url = kafka->settings->url;
 
@@ -147,7 +147,7 @@ static enum error_code set_parameters(struct kafka *kafka, struct error *ret_err
                 return error_set(ret_error, ERROR_INVALID, "exactly_once: is true or false");
             continue;
         }
-        if (is_fixed(parameter->name))
+        if (kafka_is_fixed(parameter->name))
             return error_set(ret_error, ERROR_INVALID, "%s: is not for the URL to set",
                              parameter->name);
         code = kafka_set(kafka, parameter->name, parameter->value, ret_error);
@@ -157,7 +157,7 @@ static enum error_code set_parameters(struct kafka *kafka, struct error *ret_err
 
 /* ---- called by librdkafka, from rd_kafka_poll ---- */
 
-static void on_report(rd_kafka_t *producer, const rd_kafka_message_t *message, void *context)
+static void kafka_on_report(rd_kafka_t *producer, const rd_kafka_message_t *message, void *context)
 {
     struct kafka *kafka = context;
     uint64_t ticket = (uint64_t)(uintptr_t)message->_private;
@@ -184,7 +184,7 @@ static void on_report(rd_kafka_t *producer, const rd_kafka_message_t *message, v
                    result == DELIVERY_DONE ? "" : rd_kafka_err2str(message->err));
 }
 
-static void on_error(rd_kafka_t *producer, int code, const char *reason, void *context)
+static void kafka_on_error(rd_kafka_t *producer, int code, const char *reason, void *context)
 {
     struct kafka *kafka = context;
 
@@ -196,7 +196,8 @@ static void on_error(rd_kafka_t *producer, int code, const char *reason, void *c
 }
 
 /* Its errors come by on_error; the rest is dropped. */
-static void on_log(const rd_kafka_t *producer, int level, const char *facility, const char *text)
+static void kafka_on_log(const rd_kafka_t *producer, int level, const char *facility,
+                         const char *text)
 {
     (void)producer;
     (void)level;
@@ -229,17 +230,17 @@ static enum error_code kafka_create(const struct broker_settings *settings, void
     kafka->template = rd_kafka_conf_new();
     enum error_code code = kafka->event_fd < 0
                                ? error_set(ret_error, ERROR_IO, "no descriptor left")
-                               : set_defaults(kafka, ret_error);
+                               : kafka_set_defaults(kafka, ret_error);
     if (!code)
-        code = set_parameters(kafka, ret_error);
+        code = kafka_set_parameters(kafka, ret_error);
     if (code) {
         kafka_destroy(kafka);
         return code;
     }
     rd_kafka_conf_set_opaque(kafka->template, kafka);
-    rd_kafka_conf_set_dr_msg_cb(kafka->template, on_report);
-    rd_kafka_conf_set_error_cb(kafka->template, on_error);
-    rd_kafka_conf_set_log_cb(kafka->template, on_log);
+    rd_kafka_conf_set_dr_msg_cb(kafka->template, kafka_on_report);
+    rd_kafka_conf_set_error_cb(kafka->template, kafka_on_error);
+    rd_kafka_conf_set_log_cb(kafka->template, kafka_on_log);
     *ret_client = kafka;
     return ERROR_NONE;
 }
@@ -261,7 +262,7 @@ static void kafka_disconnect(void *client)
 }
 
 /* Whether a broker answers within the time. */
-static rd_kafka_resp_err_t probe(struct kafka *kafka, uint64_t timeout_ms)
+static rd_kafka_resp_err_t kafka_probe(struct kafka *kafka, uint64_t timeout_ms)
 {
     const struct rd_kafka_metadata *metadata;
     rd_kafka_resp_err_t error =
@@ -288,7 +289,7 @@ static enum error_code kafka_connect_to_server(void *client, struct error *ret_e
     kafka->events = rd_kafka_queue_get_main(kafka->producer);
     rd_kafka_queue_io_event_enable(kafka->events, kafka->event_fd, &(uint64_t){1},
                                    sizeof(uint64_t));
-    rd_kafka_resp_err_t error = probe(kafka, kafka->settings->connect_timeout_ms);
+    rd_kafka_resp_err_t error = kafka_probe(kafka, kafka->settings->connect_timeout_ms);
     rd_kafka_poll(kafka->producer, 0); /* the cause is among the events */
     kafka->is_away = false;            /* one of several addresses may have been */
     if (!error)
@@ -350,7 +351,7 @@ static rd_kafka_resp_err_t topic_error(struct kafka *kafka, struct bytes name)
 /* ---- messages ---- */
 
 /* With all brokers away nothing more is taken, so that no message's time runs out in vain. */
-static bool is_reachable(struct kafka *kafka)
+static bool kafka_is_reachable(struct kafka *kafka)
 {
     struct instant now = instant_now();
 
@@ -358,12 +359,12 @@ static bool is_reachable(struct kafka *kafka)
         return true;
     if (now.ns < kafka->probe_at.ns)
         return false;
-    kafka->is_away = probe(kafka, LOOK_UP_MS) != RD_KAFKA_RESP_ERR_NO_ERROR;
+    kafka->is_away = kafka_probe(kafka, LOOK_UP_MS) != RD_KAFKA_RESP_ERR_NO_ERROR;
     kafka->probe_at = instant_add_ms(instant_now(), PROBE_PAUSE_MS);
     return !kafka->is_away;
 }
 
-static rd_kafka_headers_t *make_headers(const struct broker_message *message)
+static rd_kafka_headers_t *kafka_make_headers(const struct broker_message *message)
 {
     rd_kafka_headers_t *headers = rd_kafka_headers_new(message->field_count);
 
@@ -379,10 +380,10 @@ static rd_kafka_headers_t *make_headers(const struct broker_message *message)
     return headers;
 }
 
-static rd_kafka_resp_err_t produce(struct kafka *kafka, uint64_t ticket,
-                                   const struct broker_message *message)
+static rd_kafka_resp_err_t kafka_produce(struct kafka *kafka, uint64_t ticket,
+                                         const struct broker_message *message)
 {
-    rd_kafka_headers_t *headers = make_headers(message);
+    rd_kafka_headers_t *headers = kafka_make_headers(message);
 
     if (!headers)
         return RD_KAFKA_RESP_ERR__FAIL;
@@ -401,13 +402,13 @@ static bool kafka_publish(void *client, uint64_t ticket, const struct broker_mes
 {
     struct kafka *kafka = client;
 
-    if (!is_reachable(kafka))
+    if (!kafka_is_reachable(kafka))
         return false;
     rd_kafka_resp_err_t error = topic_error(kafka, message->names[0]);
     if (error == RD_KAFKA_RESP_ERR__TRANSPORT)
         return false;
     if (!error)
-        error = produce(kafka, ticket, message);
+        error = kafka_produce(kafka, ticket, message);
     /* A fatal error is the producer's, which `wait` gives up; the message was not taken. */
     if (error == RD_KAFKA_RESP_ERR__QUEUE_FULL || error == RD_KAFKA_RESP_ERR__FATAL)
         return false;

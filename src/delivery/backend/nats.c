@@ -97,7 +97,7 @@ static enum error_code nats_read_parameters(struct nats *nats, struct error *ret
     return *url->path ? error_set(ret_error, ERROR_INVALID, "it may have no path") : ERROR_NONE;
 }
 
-static enum error_code read_servers(struct nats *nats, struct error *ret_error)
+static enum error_code nats_read_servers(struct nats *nats, struct error *ret_error)
 {
     const char *at = nats->settings->url->hosts;
 
@@ -140,7 +140,7 @@ static enum error_code nats_create(const struct broker_settings *settings, void 
     nats->settings = settings;
     enum error_code code = nats_read_parameters(nats, ret_error);
     if (!code)
-        code = read_servers(nats, ret_error);
+        code = nats_read_servers(nats, ret_error);
     if (code) {
         nats_destroy(nats);
         return code;
@@ -163,7 +163,7 @@ static void nats_on_closed(natsConnection *connection, void *context)
     pthread_mutex_unlock(&nats->lock);
 }
 
-static void on_subscription_ended(void *context)
+static void nats_on_subscription_ended(void *context)
 {
     struct nats *nats = context;
 
@@ -201,7 +201,7 @@ static void nats_read_error(struct json_reader *reader, struct answer *answer)
 
 /* {"stream": "S", "seq": 1} or {"error": {...}}. False for any other text, such as the answer
  * of a service that listens to the subject too. */
-static bool read_acknowledgement(struct bytes text, struct answer *answer)
+static bool nats_read_acknowledgement(struct bytes text, struct answer *answer)
 {
     struct json_reader reader;
 
@@ -228,8 +228,8 @@ static bool read_acknowledgement(struct bytes text, struct answer *answer)
     return has_error || has_sequence;
 }
 
-static void on_answer(natsConnection *connection, natsSubscription *subscription, natsMsg *message,
-                      void *context)
+static void nats_on_answer(natsConnection *connection, natsSubscription *subscription,
+                           natsMsg *message, void *context)
 {
     struct nats *nats = context;
     const char *subject = natsMsg_GetSubject(message);
@@ -245,7 +245,7 @@ static void on_answer(natsConnection *connection, natsSubscription *subscription
             answer->result = DELIVERY_FAILED;
             snprintf(answer->error, sizeof(answer->error), "no stream takes this subject");
         } else {
-            is_answer = read_acknowledgement(
+            is_answer = nats_read_acknowledgement(
                 (struct bytes){natsMsg_GetData(message), (size_t)natsMsg_GetDataLength(message)},
                 answer);
         }
@@ -259,7 +259,7 @@ static void on_answer(natsConnection *connection, natsSubscription *subscription
 
 /* ---- the connection ---- */
 
-static void take_answers(struct nats *nats, bool *ret_is_closed)
+static void nats_take_answers(struct nats *nats, bool *ret_is_closed)
 {
     struct list messages;
 
@@ -277,7 +277,7 @@ static void take_answers(struct nats *nats, bool *ret_is_closed)
     }
 }
 
-static void drop_answers(struct nats *nats)
+static void nats_drop_answers(struct nats *nats)
 {
     struct list messages;
 
@@ -305,10 +305,10 @@ static void nats_disconnect(void *client)
     natsConnection_Destroy(nats->connection);
     nats->subscription = NULL;
     nats->connection = NULL;
-    drop_answers(nats);
+    nats_drop_answers(nats);
 }
 
-static natsStatus set_options(struct nats *nats, natsOptions *options)
+static natsStatus nats_set_options(struct nats *nats, natsOptions *options)
 {
     const struct broker_settings *settings = nats->settings;
     const struct broker_url *url = settings->url;
@@ -341,7 +341,7 @@ static natsStatus set_options(struct nats *nats, natsOptions *options)
     return status == NATS_OK ? natsOptions_SetClosedCB(options, nats_on_closed, nats) : status;
 }
 
-static natsStatus subscribe(struct nats *nats)
+static natsStatus nats_subscribe(struct nats *nats)
 {
     natsInbox *inbox = NULL;
     natsStatus status = natsInbox_Create(&inbox);
@@ -352,11 +352,11 @@ static natsStatus subscribe(struct nats *nats)
     natsInbox_Destroy(inbox);
     char subject[sizeof(nats->inbox) + 1];
     snprintf(subject, sizeof(subject), "%s*", nats->inbox);
-    status =
-        natsConnection_Subscribe(&nats->subscription, nats->connection, subject, on_answer, nats);
+    status = natsConnection_Subscribe(&nats->subscription, nats->connection, subject,
+                                      nats_on_answer, nats);
     if (status != NATS_OK)
         return status;
-    status = natsSubscription_SetOnCompleteCB(nats->subscription, on_subscription_ended, nats);
+    status = natsSubscription_SetOnCompleteCB(nats->subscription, nats_on_subscription_ended, nats);
     nats->is_subscription_ended = status != NATS_OK; /* no callback will report it */
     return status == NATS_OK ? natsSubscription_SetPendingLimits(nats->subscription, -1, -1)
                              : status;
@@ -370,12 +370,12 @@ static enum error_code nats_connect_to_server(void *client, struct error *ret_er
 
     nats->is_closed = nats->is_subscription_ended = false;
     if (status == NATS_OK)
-        status = set_options(nats, options);
+        status = nats_set_options(nats, options);
     if (status == NATS_OK)
         status = natsConnection_Connect(&nats->connection, options);
     natsOptions_Destroy(options);
     if (status == NATS_OK)
-        status = subscribe(nats);
+        status = nats_subscribe(nats);
     if (status == NATS_OK)
         return ERROR_NONE;
     nats_disconnect(nats);
@@ -385,12 +385,13 @@ static enum error_code nats_connect_to_server(void *client, struct error *ret_er
 /* ---- messages ---- */
 
 /* Headers that tell the stream what to do are ours to set. */
-static bool is_own_of_nats(const char *name)
+static bool nats_is_own_of_nats(const char *name)
 {
     return strncasecmp(name, "nats-", 5) == 0;
 }
 
-static natsStatus send(struct nats *nats, uint64_t ticket, const struct broker_message *message)
+static natsStatus nats_send(struct nats *nats, uint64_t ticket,
+                            const struct broker_message *message)
 {
     char reply[sizeof(nats->inbox) + 20];
 
@@ -401,7 +402,7 @@ static natsStatus send(struct nats *nats, uint64_t ticket, const struct broker_m
     if (status == NATS_OK)
         status = natsMsgHeader_Set(wrapped, "Nats-Msg-Id", message->id);
     for (size_t i = 0; i < message->field_count && status == NATS_OK; i++)
-        if (!is_own_of_nats(message->fields[i].name))
+        if (!nats_is_own_of_nats(message->fields[i].name))
             status =
                 natsMsgHeader_Set(wrapped, message->fields[i].name, message->fields[i].value.data);
     if (status == NATS_OK)
@@ -413,7 +414,7 @@ static natsStatus send(struct nats *nats, uint64_t ticket, const struct broker_m
 static bool nats_publish(void *client, uint64_t ticket, const struct broker_message *message)
 {
     struct nats *nats = client;
-    natsStatus status = send(nats, ticket, message);
+    natsStatus status = nats_send(nats, ticket, message);
 
     /* A connection that is closed shows in the next wait, and takes this message with it. */
     if (status != NATS_OK && status != NATS_CONNECTION_CLOSED)
@@ -432,7 +433,7 @@ static enum error_code nats_wait(void *client, int wake_fd, int timeout_ms, stru
     if (poll(polled, 2, timeout_ms) < 0 && errno != EINTR)
         return error_set(ret_error, ERROR_IO, "the system refuses to wait");
     bool is_closed = false;
-    take_answers(nats, &is_closed);
+    nats_take_answers(nats, &is_closed);
     if (!is_closed)
         return ERROR_NONE;
     const char *cause = NULL;

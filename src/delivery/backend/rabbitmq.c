@@ -90,7 +90,7 @@ static const char *rabbitmq_refusal(const struct bytes names[], struct bytes key
     return NULL;
 }
 
-static amqp_bytes_t bytes_for(struct bytes bytes)
+static amqp_bytes_t rabbitmq_bytes_for(struct bytes bytes)
 {
     return (amqp_bytes_t){.len = bytes.size, .bytes = (void *)(uintptr_t)bytes.data};
 }
@@ -115,7 +115,7 @@ static void rabbitmq_destroy(void *client)
     free(rabbitmq);
 }
 
-static enum error_code read_settings(struct rabbitmq *rabbitmq, struct error *ret_error)
+static enum error_code rabbitmq_read_settings(struct rabbitmq *rabbitmq, struct error *ret_error)
 {
     const struct broker_url *url = rabbitmq->settings->url;
     bool is_tls = strcmp(url->scheme, "amqps") == 0;
@@ -144,7 +144,7 @@ static enum error_code rabbitmq_create(const struct broker_settings *settings, v
     for (rabbitmq->capacity = 2; rabbitmq->capacity < 2 * (size_t)settings->inflight_max;)
         rabbitmq->capacity *= 2;
     rabbitmq->ring = calloc(rabbitmq->capacity, sizeof(*rabbitmq->ring));
-    enum error_code code = rabbitmq->ring ? read_settings(rabbitmq, ret_error)
+    enum error_code code = rabbitmq->ring ? rabbitmq_read_settings(rabbitmq, ret_error)
                                           : error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     if (code) {
         rabbitmq_destroy(rabbitmq);
@@ -156,7 +156,7 @@ static enum error_code rabbitmq_create(const struct broker_settings *settings, v
 
 /* ---- the connection ---- */
 
-static void format_close(const amqp_method_t *method, char ret_text[160])
+static void rabbitmq_format_close(const amqp_method_t *method, char ret_text[160])
 {
     amqp_bytes_t text = amqp_cstring_bytes("closed by the server");
 
@@ -184,7 +184,7 @@ static bool rabbitmq_check_reply(struct rabbitmq *rabbitmq, amqp_rpc_reply_t rep
     case AMQP_RESPONSE_NORMAL:
         return true;
     case AMQP_RESPONSE_SERVER_EXCEPTION:
-        format_close(&reply.reply, text);
+        rabbitmq_format_close(&reply.reply, text);
         rabbitmq_lose(rabbitmq, text);
         return false;
     case AMQP_RESPONSE_LIBRARY_EXCEPTION:
@@ -208,7 +208,7 @@ static void rabbitmq_disconnect(void *client)
         rabbitmq->exchanges[i].is_known = false;
 }
 
-static amqp_socket_t *make_socket(struct rabbitmq *rabbitmq)
+static amqp_socket_t *rabbitmq_make_socket(struct rabbitmq *rabbitmq)
 {
     if (!rabbitmq->ca_file)
         return amqp_tcp_socket_new(rabbitmq->connection);
@@ -245,20 +245,20 @@ static amqp_rpc_reply_t rabbitmq_log_in(struct rabbitmq *rabbitmq)
                                       *url->user ? url->password : "guest");
 }
 
-static bool open_channel(struct rabbitmq *rabbitmq, amqp_channel_t channel)
+static bool rabbitmq_open_channel(struct rabbitmq *rabbitmq, amqp_channel_t channel)
 {
     amqp_channel_open(rabbitmq->connection, channel);
     return rabbitmq_check_reply(rabbitmq, amqp_get_rpc_reply(rabbitmq->connection));
 }
 
-static bool open_connection(struct rabbitmq *rabbitmq)
+static bool rabbitmq_open_connection(struct rabbitmq *rabbitmq)
 {
     uint64_t timeout_ms = rabbitmq->settings->connect_timeout_ms;
     struct timeval timeout = {.tv_sec = (time_t)(timeout_ms / 1000),
                               .tv_usec = (suseconds_t)(timeout_ms % 1000 * 1000)};
 
     rabbitmq->connection = amqp_new_connection();
-    amqp_socket_t *made = rabbitmq->connection ? make_socket(rabbitmq) : NULL;
+    amqp_socket_t *made = rabbitmq->connection ? rabbitmq_make_socket(rabbitmq) : NULL;
     if (!made) {
         rabbitmq_lose(rabbitmq, rabbitmq->ca_file ? "no memory, or no cacert" : "out of memory");
         return false;
@@ -275,7 +275,8 @@ static bool open_connection(struct rabbitmq *rabbitmq)
     amqp_set_handshake_timeout(rabbitmq->connection, &timeout);
     amqp_set_rpc_timeout(rabbitmq->connection, &timeout);
     if (!rabbitmq_check_reply(rabbitmq, rabbitmq_log_in(rabbitmq)) ||
-        !open_channel(rabbitmq, CHANNEL) || !open_channel(rabbitmq, CHANNEL_LOOK_UP))
+        !rabbitmq_open_channel(rabbitmq, CHANNEL) ||
+        !rabbitmq_open_channel(rabbitmq, CHANNEL_LOOK_UP))
         return false;
     amqp_confirm_select(rabbitmq->connection, CHANNEL);
     return rabbitmq_check_reply(rabbitmq, amqp_get_rpc_reply(rabbitmq->connection));
@@ -287,7 +288,7 @@ static enum error_code rabbitmq_connect_to_server(void *client, struct error *re
 
     rabbitmq->is_lost = rabbitmq->is_blocked = rabbitmq->wants_out = false;
     rabbitmq->head = rabbitmq->tail = 1;
-    if (open_connection(rabbitmq))
+    if (rabbitmq_open_connection(rabbitmq))
         return ERROR_NONE;
     rabbitmq_disconnect(rabbitmq);
     return error_set(ret_error, ERROR_IO, "%s", rabbitmq->cause);
@@ -295,8 +296,8 @@ static enum error_code rabbitmq_connect_to_server(void *client, struct error *re
 
 /* ---- exchanges ---- */
 
-static void shut(struct exchange *exchange, enum delivery_result result, const char *error,
-                 uint64_t for_ms)
+static void rabbitmq_shut(struct exchange *exchange, enum delivery_result result, const char *error,
+                          uint64_t for_ms)
 {
     exchange->is_known = false;
     exchange->result = result;
@@ -319,22 +320,22 @@ static void rabbitmq_look_up(struct rabbitmq *rabbitmq, struct exchange *exchang
         return;
     }
     char text[160];
-    format_close(&reply.reply, text);
-    shut(exchange,
-         ((const amqp_channel_close_t *)reply.reply.decoded)->reply_code == AMQP_NOT_FOUND
-             ? DELIVERY_ENDED
-             : DELIVERY_FAILED,
-         text, EXCHANGE_BAD_MS);
+    rabbitmq_format_close(&reply.reply, text);
+    rabbitmq_shut(exchange,
+                  ((const amqp_channel_close_t *)reply.reply.decoded)->reply_code == AMQP_NOT_FOUND
+                      ? DELIVERY_ENDED
+                      : DELIVERY_FAILED,
+                  text, EXCHANGE_BAD_MS);
     amqp_channel_close_ok_t ok = {0};
     if (amqp_send_method(rabbitmq->connection, CHANNEL_LOOK_UP, AMQP_CHANNEL_CLOSE_OK_METHOD,
                          &ok) != AMQP_STATUS_OK)
         rabbitmq_lose(rabbitmq, "the connection broke");
     else
-        open_channel(rabbitmq, CHANNEL_LOOK_UP);
+        rabbitmq_open_channel(rabbitmq, CHANNEL_LOOK_UP);
 }
 
 /* The entry of this exchange; an exchange that is neither known nor bad cannot be told now. */
-static struct exchange *find_exchange(struct rabbitmq *rabbitmq, struct bytes name)
+static struct exchange *rabbitmq_find_exchange(struct rabbitmq *rabbitmq, struct bytes name)
 {
     struct exchange *exchange = &rabbitmq->exchanges[rabbitmq_hash_of(name) % EXCHANGES_MAX];
 
@@ -351,7 +352,7 @@ static struct exchange *find_exchange(struct rabbitmq *rabbitmq, struct bytes na
 }
 
 /* The channel was closed: whichever exchange the reason names is to blame. */
-static void blame_exchange(struct rabbitmq *rabbitmq, const char *reason)
+static void rabbitmq_blame_exchange(struct rabbitmq *rabbitmq, const char *reason)
 {
     for (size_t i = 0; i < EXCHANGES_MAX; i++) {
         struct exchange *exchange = &rabbitmq->exchanges[i];
@@ -361,13 +362,13 @@ static void blame_exchange(struct rabbitmq *rabbitmq, const char *reason)
         char quoted[sizeof(exchange->name) + 3];
         snprintf(quoted, sizeof(quoted), "'%s'", exchange->name);
         if (strstr(reason, quoted))
-            shut(exchange, DELIVERY_FAILED, reason, EXCHANGE_SHUT_MS);
+            rabbitmq_shut(exchange, DELIVERY_FAILED, reason, EXCHANGE_SHUT_MS);
     }
 }
 
 /* ---- messages out ---- */
 
-static bool reserve_entries(struct rabbitmq *rabbitmq, size_t count)
+static bool rabbitmq_reserve_entries(struct rabbitmq *rabbitmq, size_t count)
 {
     if (count <= rabbitmq->entry_capacity)
         return true;
@@ -380,8 +381,8 @@ static bool reserve_entries(struct rabbitmq *rabbitmq, size_t count)
 }
 
 /* The content type has a place of its own in AMQP; a name has at most 255 bytes there. */
-static amqp_basic_properties_t make_properties(struct rabbitmq *rabbitmq,
-                                               const struct broker_message *message)
+static amqp_basic_properties_t rabbitmq_make_properties(struct rabbitmq *rabbitmq,
+                                                        const struct broker_message *message)
 {
     amqp_basic_properties_t properties = {
         ._flags = AMQP_BASIC_DELIVERY_MODE_FLAG | AMQP_BASIC_MESSAGE_ID_FLAG |
@@ -395,12 +396,12 @@ static amqp_basic_properties_t make_properties(struct rabbitmq *rabbitmq,
         const struct broker_field *field = &message->fields[i];
 
         if (strcmp(field->name, "content-type") == 0 && field->value.size <= 255)
-            properties.content_type = bytes_for(field->value);
+            properties.content_type = rabbitmq_bytes_for(field->value);
         else if (strlen(field->name) <= 255)
             rabbitmq->entries[count++] = (amqp_table_entry_t){
                 .key = amqp_cstring_bytes(field->name),
                 .value = {.kind = AMQP_FIELD_KIND_UTF8,
-                          .value = {.bytes = bytes_for(field->value)}},
+                          .value = {.bytes = rabbitmq_bytes_for(field->value)}},
             };
     }
     properties.headers = (amqp_table_t){.num_entries = count, .entries = rabbitmq->entries};
@@ -425,23 +426,24 @@ static bool rabbitmq_publish(void *client, uint64_t ticket, const struct broker_
 
     if (rabbitmq->is_lost || !rabbitmq_has_room(rabbitmq))
         return false;
-    const struct exchange *exchange = find_exchange(rabbitmq, message->names[0]);
+    const struct exchange *exchange = rabbitmq_find_exchange(rabbitmq, message->names[0]);
     if (rabbitmq->is_lost)
         return false;
     if (!exchange->is_known) {
         broker_outcome(sink, ticket, exchange->result, exchange->error);
         return true;
     }
-    if (!reserve_entries(rabbitmq, message->field_count)) {
+    if (!rabbitmq_reserve_entries(rabbitmq, message->field_count)) {
         broker_outcome(sink, ticket, DELIVERY_FAILED, "out of memory");
         return true;
     }
-    amqp_basic_properties_t properties = make_properties(rabbitmq, message);
+    amqp_basic_properties_t properties = rabbitmq_make_properties(rabbitmq, message);
     rabbitmq->ring[rabbitmq->tail++ & (rabbitmq->capacity - 1)] = (struct rabbitmq_sent){
         .ticket = ticket, .id_hash = rabbitmq_hash_of(bytes_of(message->id))};
-    int status = amqp_basic_publish(rabbitmq->connection, CHANNEL, bytes_for(message->names[0]),
-                                    bytes_for(message->names[1]), 1, 0, &properties,
-                                    bytes_for(message->payload));
+    int status =
+        amqp_basic_publish(rabbitmq->connection, CHANNEL, rabbitmq_bytes_for(message->names[0]),
+                           rabbitmq_bytes_for(message->names[1]), 1, 0, &properties,
+                           rabbitmq_bytes_for(message->payload));
     if (status != AMQP_STATUS_OK)
         rabbitmq_lose(rabbitmq, amqp_error_string2(status));
     return true;
@@ -470,8 +472,8 @@ static void rabbitmq_settle(struct rabbitmq *rabbitmq, uint64_t tag, enum delive
 }
 
 /* With `multiple` it is said of all up to this one. */
-static void settle_all(struct rabbitmq *rabbitmq, uint64_t tag, amqp_boolean_t multiple,
-                       enum delivery_result result)
+static void rabbitmq_settle_all(struct rabbitmq *rabbitmq, uint64_t tag, amqp_boolean_t multiple,
+                                enum delivery_result result)
 {
     if (!multiple) {
         rabbitmq_settle(rabbitmq, tag, result);
@@ -482,7 +484,7 @@ static void settle_all(struct rabbitmq *rabbitmq, uint64_t tag, amqp_boolean_t m
 }
 
 /* A message comes back before its confirm. */
-static void take_back(struct rabbitmq *rabbitmq, const amqp_basic_return_t *returned)
+static void rabbitmq_take_back(struct rabbitmq *rabbitmq, const amqp_basic_return_t *returned)
 {
     char reason[sizeof(rabbitmq->ring->reason)];
 
@@ -507,7 +509,7 @@ static void take_back(struct rabbitmq *rabbitmq, const amqp_basic_return_t *retu
     }
 }
 
-static void take_method(struct rabbitmq *rabbitmq, const amqp_method_t *method)
+static void rabbitmq_take_method(struct rabbitmq *rabbitmq, const amqp_method_t *method)
 {
     const amqp_basic_ack_t *ack = method->decoded;
     const amqp_basic_nack_t *nack = method->decoded;
@@ -515,13 +517,13 @@ static void take_method(struct rabbitmq *rabbitmq, const amqp_method_t *method)
 
     switch (method->id) {
     case AMQP_BASIC_ACK_METHOD:
-        settle_all(rabbitmq, ack->delivery_tag, ack->multiple, DELIVERY_DONE);
+        rabbitmq_settle_all(rabbitmq, ack->delivery_tag, ack->multiple, DELIVERY_DONE);
         break;
     case AMQP_BASIC_NACK_METHOD:
-        settle_all(rabbitmq, nack->delivery_tag, nack->multiple, DELIVERY_FAILED);
+        rabbitmq_settle_all(rabbitmq, nack->delivery_tag, nack->multiple, DELIVERY_FAILED);
         break;
     case AMQP_BASIC_RETURN_METHOD:
-        take_back(rabbitmq, method->decoded);
+        rabbitmq_take_back(rabbitmq, method->decoded);
         break;
     case AMQP_CONNECTION_BLOCKED_METHOD:
         rabbitmq->is_blocked = true;
@@ -531,8 +533,8 @@ static void take_method(struct rabbitmq *rabbitmq, const amqp_method_t *method)
         break;
     case AMQP_CHANNEL_CLOSE_METHOD:
     case AMQP_CONNECTION_CLOSE_METHOD:
-        format_close(method, text);
-        blame_exchange(rabbitmq, text);
+        rabbitmq_format_close(method, text);
+        rabbitmq_blame_exchange(rabbitmq, text);
         rabbitmq_lose(rabbitmq, text);
         break;
     default:
@@ -554,7 +556,7 @@ static void rabbitmq_receive(struct rabbitmq *rabbitmq)
         if (status != AMQP_STATUS_OK)
             rabbitmq_lose(rabbitmq, amqp_error_string2(status));
         else if (frame.frame_type == AMQP_FRAME_METHOD)
-            take_method(rabbitmq, &frame.payload.method);
+            rabbitmq_take_method(rabbitmq, &frame.payload.method);
     }
     amqp_maybe_release_buffers(rabbitmq->connection);
 }

@@ -51,7 +51,7 @@ static const char *redis_refusal(const struct bytes names[], struct bytes key)
 
 /* ---- settings ---- */
 
-static bool is_number(const char *text)
+static bool redis_is_number(const char *text)
 {
     return *text && strspn(text, "0123456789") == strlen(text) && strlen(text) < 19;
 }
@@ -66,11 +66,11 @@ static enum error_code redis_read_parameters(struct redis *redis, struct error *
         if (strcmp(parameter->name, "maxlen") != 0)
             return error_set(ret_error, ERROR_INVALID, "%.40s: no such parameter; there is maxlen",
                              parameter->name);
-        if (!is_number(parameter->value))
+        if (!redis_is_number(parameter->value))
             return error_set(ret_error, ERROR_INVALID, "maxlen must be a number");
         redis->maxlen = parameter->value;
     }
-    if (*url->path && !is_number(url->path))
+    if (*url->path && !redis_is_number(url->path))
         return error_set(ret_error, ERROR_INVALID, "its path must be the number of a database");
     return broker_url_host(url, 6379, redis->host, &redis->port, ret_error);
 }
@@ -121,7 +121,7 @@ static void redis_disconnect(void *client)
     redis->is_lost = false;
 }
 
-static enum error_code lost(const struct redis *redis, struct error *ret_error)
+static enum error_code redis_lost(const struct redis *redis, struct error *ret_error)
 {
     const redisContext *context = redis->context;
 
@@ -139,7 +139,7 @@ static enum error_code redis_ask(struct redis *redis, int count, const char *arg
     redisReply *reply = redisCommandArgv(redis->context, count, arguments, NULL);
 
     if (!reply)
-        return lost(redis, ret_error);
+        return redis_lost(redis, ret_error);
     enum error_code code = ERROR_NONE;
     if (reply->type == REDIS_REPLY_ERROR)
         code = error_set(ret_error, ERROR_IO, "%.150s", reply->str);
@@ -165,7 +165,7 @@ static enum error_code redis_log_in(struct redis *redis, struct error *ret_error
                 : redis_ask(redis, 1, ping, ret_error); /* it may still be loading its data */
 }
 
-static bool stop_blocking(const redisContext *context)
+static bool redis_stop_blocking(const redisContext *context)
 {
     int flags = fcntl(context->fd, F_GETFL), one = 1;
 
@@ -185,13 +185,13 @@ static enum error_code redis_connect_to_server(void *client, struct error *ret_e
     redis->context = redisConnectWithTimeout(redis->host, redis->port, timeout);
     enum error_code code = ERROR_NONE;
     if (!redis->context || redis->context->err)
-        code = lost(redis, ret_error);
+        code = redis_lost(redis, ret_error);
     if (!code) {
         redisSetTimeout(redis->context, timeout);
         redisEnableKeepAlive(redis->context);
         code = redis_log_in(redis, ret_error);
     }
-    if (!code && !stop_blocking(redis->context))
+    if (!code && !redis_stop_blocking(redis->context))
         code = error_set(ret_error, ERROR_IO, "the system refuses");
     if (code) {
         redis_disconnect(redis);
@@ -203,7 +203,7 @@ static enum error_code redis_connect_to_server(void *client, struct error *ret_e
 
 /* ---- messages ---- */
 
-static bool reserve_arguments(struct redis *redis, size_t count)
+static bool redis_reserve_arguments(struct redis *redis, size_t count)
 {
     if (count <= redis->argument_capacity)
         return true;
@@ -232,7 +232,7 @@ static bool redis_publish(void *client, uint64_t ticket, const struct broker_mes
 
     if (redis->tail - redis->head == redis->capacity)
         return false;
-    if (!reserve_arguments(redis, 8 + 2 * message->field_count)) {
+    if (!redis_reserve_arguments(redis, 8 + 2 * message->field_count)) {
         broker_outcome(redis->settings->sink, ticket, DELIVERY_FAILED, "out of memory");
         return true;
     }
@@ -305,16 +305,16 @@ static enum error_code redis_wait(void *client, int wake_fd, int timeout_ms,
                                {.fd = redis->context->fd, .events = POLLIN}};
 
     if (redis->is_lost)
-        return lost(redis, ret_error);
+        return redis_lost(redis, ret_error);
     int is_written = 0;
     if (redisBufferWrite(redis->context, &is_written) != REDIS_OK)
-        return lost(redis, ret_error);
+        return redis_lost(redis, ret_error);
     if (!is_written)
         polled[1].events |= POLLOUT;
     if (poll(polled, 2, timeout_ms) < 0 && errno != EINTR)
         return error_set(ret_error, ERROR_IO, "the system refuses to wait");
     if ((polled[1].revents & ~POLLOUT) && !redis_receive(redis))
-        return lost(redis, ret_error);
+        return redis_lost(redis, ret_error);
     return ERROR_NONE;
 }
 
