@@ -27,18 +27,6 @@
 
 #define NODE_USER_AGENT "tickwheel/" TICKWHEEL_VERSION
 
-static uint16_t node_outcome_partition(struct list *message)
-{
-    return list_item(message, struct delivery, link)->timer->id.partition;
-}
-
-void node_post_outcomes(void *context, struct list *deliveries)
-{
-    struct node *node = context;
-
-    partition_post_all(node->partitions, PARTITION_OUTCOMES, deliveries, node_outcome_partition);
-}
-
 /* The part of a number that one partition has: together they have all of it. */
 static uint64_t node_part(const struct node *node, uint16_t partition, uint64_t number)
 {
@@ -69,15 +57,6 @@ static enum error_code node_create_budget(struct node *node, struct error *ret_e
     return node->budget ? ERROR_NONE : error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
 }
 
-/* The engine of the partition has got a place. */
-static void node_wake_partition(void *partition)
-{
-    struct shard *shard = partition_owner(partition);
-
-    if (shard)
-        shard_wake(shard);
-}
-
 struct engine_options node_engine_options(struct node *node, uint16_t partition, uint64_t seed)
 {
     const struct config *config = node->config;
@@ -94,7 +73,7 @@ struct engine_options node_engine_options(struct node *node, uint16_t partition,
     options.is_held = &node->is_held;
     options.pauses = &node->pauses;
     options.budget = node->budget;
-    options.wake = node_wake_partition;
+    options.wake = partition_wake;
     options.wake_context = &node->partitions[partition];
     options.target_rate = node_rate_part(node, partition, config->target_rate_max);
     options.catch_up_rate = node_rate_part(node, partition, config->catch_up_rate_max);
@@ -216,8 +195,8 @@ static enum error_code node_start_senders(struct node *node, struct error *ret_e
         .config = node->config,
         .user_agent = NODE_USER_AGENT,
         .targets = node->targets,
-        .done = node_post_outcomes,
-        .context = node,
+        .done = partition_post_outcomes,
+        .context = node->partitions,
     };
 
     return senders_start(&options, &node->senders, ret_error);
@@ -348,7 +327,7 @@ static enum error_code node_create_shards(struct node *node, struct error *ret_e
 void node_wake_shards(struct node *node)
 {
     for (unsigned i = 0; i < node->shard_count; i++)
-        shard_wake(&node->shards[i]);
+        mailbox_wake(&node->shards[i].rings);
 }
 
 static void node_end_storage_threads(struct node *node)

@@ -26,7 +26,7 @@ int64_t node_clock_difference_us(void)
 
 void node_clock_init(struct node_clock *clock)
 {
-    *clock = (struct node_clock){.is_held = false};
+    *clock = (struct node_clock){.is_checked = true};
     atomic_store(&clock->trusted_us, node_clock_difference_us());
 }
 
@@ -47,10 +47,17 @@ uint64_t node_clock_at_us(struct node_clock *clock, uint64_t wall_us, uint64_t b
 
 uint64_t node_clock_now_us(struct node_clock *clock)
 {
+    if (!clock->is_checked)
+        return wall_now_us();
     const int64_t difference_us = node_clock_difference_us();
     const uint64_t boot_us = node_clock_boot_us();
 
     return node_clock_at_us(clock, (uint64_t)((int64_t)boot_us + difference_us), boot_us);
+}
+
+struct wall node_clock_now(struct node_clock *clock)
+{
+    return (struct wall){node_clock_now_us(clock) / 1000};
 }
 
 bool node_clock_measure(struct node_clock *clock, int64_t sent_us, int64_t landed_us,

@@ -29,9 +29,10 @@ struct node_clock {
     _Atomic int32_t offset_ms;  /* of the machine's clock from that of the brokers */
     atomic_bool is_measured;    /* offset_ms was measured */
     atomic_bool is_held;        /* the clock stepped, and the new time is not confirmed */
+    bool is_checked;            /* steps are to be confirmed; false in a node without a cluster */
 };
 
-/* Trusts the machine's clock, until it steps. */
+/* From now on trusts the machine's clock until it steps. A clock that is all 0 always trusts it. */
 void node_clock_init(struct node_clock *clock);
 
 /* The machine's wall time less its time since boot, in microseconds. */
@@ -39,6 +40,7 @@ int64_t node_clock_difference_us(void);
 
 /* The wall time by which the node acts, in microseconds. */
 uint64_t node_clock_now_us(struct node_clock *clock);
+struct wall node_clock_now(struct node_clock *clock);
 
 /* That time when the machine's clocks show these times. */
 uint64_t node_clock_at_us(struct node_clock *clock, uint64_t wall_us, uint64_t boot_us);

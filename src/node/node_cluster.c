@@ -27,7 +27,7 @@ enum {
 static void node_cluster_replica_order(struct node_replica *replica, enum node_replica_order order)
 {
     atomic_fetch_or(&replica->orders, order);
-    shard_wake(replica->shard);
+    partition_wake(replica->partition);
 }
 
 static void node_cluster_replica_log(struct node_replica *replica, uint64_t ticket,
@@ -108,7 +108,7 @@ static void node_cluster_replica_make_engine(struct node_replica *replica)
     entropy_u64(&seed); /* of the jitter of retries alone */
     struct engine_options options = node_engine_options(node, index, seed);
     options.tenant_counts_own = &replica->tenants;
-    replica->engine = engine_create(&options, meta, node_wall(node));
+    replica->engine = engine_create(&options, meta, node_clock_now(&node->clock));
     replica->wants_engine = !replica->engine;
     if (replica->wants_engine)
         return;
@@ -267,7 +267,7 @@ static void node_cluster_replica_publish(struct node_replica *replica, struct in
     node_cluster_replica_publish_failure(replica);
     const bool is_news = atomic_exchange(&replica->state, (int)state) != (int)state;
     if (is_acting != replica->was_acting || is_news)
-        shard_wake(replica->shard);
+        partition_wake(replica->partition);
     replica->was_acting = is_acting;
     if (is_news && state == OWNERSHIP_BROKEN)
         node_cluster_replica_report(replica, ERROR_CORRUPT, "the log of the cluster",
@@ -390,7 +390,8 @@ static enum error_code node_cluster_replica_open_once(struct node_replica *repli
                                                       struct error *ret_error)
 {
     const struct node_once_options options = {
-        .node = replica->node,
+        .config = replica->node->config,
+        .partitions = replica->node->partitions,
         .log = &replica->log_options,
         .told = node_cluster_replica_on_told,
         .context = replica,
@@ -585,7 +586,7 @@ static void node_cluster_replica_give(struct node_replica *replica, uint32_t own
         node_cluster_replica_wake(replica, REPLICA_PLANNED);
     pthread_mutex_unlock(&replica->lock);
     if (is_news)
-        shard_wake(replica->shard);
+        partition_wake(replica->partition);
 }
 
 void node_replica_plan(struct node_replica *replica, const struct plan_entry *entry)
@@ -656,7 +657,6 @@ static enum error_code node_cluster_prepare(struct node *node, uint16_t index,
 
     replica->node = node;
     replica->partition = &node->partitions[index];
-    replica->shard = &node->shards[index % node->shard_count];
     pthread_mutex_init(&replica->lock, NULL);
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -668,7 +668,7 @@ static enum error_code node_cluster_prepare(struct node *node, uint16_t index,
     tenant_counts_init(&replica->tenants);
     buffer_init(&replica->page_rows);
     snprintf(replica->topic, sizeof(replica->topic), "%s.log", node->config->cluster_name);
-    partition_set_owner(replica->partition, replica->shard);
+    partition_set_owner(replica->partition, &node->shards[index % node->shard_count].rings);
     const enum error_code code = storage_load_place(node->storage, index, &place, ret_error);
     if (code)
         return code;

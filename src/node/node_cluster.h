@@ -59,7 +59,6 @@ enum node_copy_step {
 struct node_replica {
     struct node *node;
     struct partition *partition;
-    struct shard *shard;
     char topic[80];
     struct log *log; /* NULL: it follows none; guarded by lock for other threads */
     struct replica *replica;

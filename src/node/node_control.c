@@ -207,8 +207,8 @@ static void node_control_compare_clocks(struct node_control *control, struct wal
 
     const bool was_wrong = node_clock_is_wrong(clock), was_held = atomic_load(&clock->is_held);
     node_clock_measure(clock, control->sent_difference_us, node_clock_difference_us(), offset_ms);
-    for (unsigned i = 0; was_held && i < control->node->shard_count; i++)
-        shard_wake(&control->node->shards[i]);
+    if (was_held)
+        node_wake_shards(control->node);
     if (node_clock_is_wrong(clock) != was_wrong)
         mailbox_wake(&control->node->news);
 }

@@ -3,7 +3,6 @@
 
 #include "delivery/broker_message.h"
 #include "delivery/lapse.h"
-#include "node/shard.h"
 #include "sys/process.h"
 
 #include <assert.h>
@@ -101,7 +100,7 @@ static void once_end(struct list *ended, struct delivery *delivery, enum deliver
 static void once_post_ended(struct node_once *once, struct list *ended)
 {
     if (!list_is_empty(ended))
-        node_post_outcomes(once->options.node, ended);
+        partition_post_outcomes(once->options.partitions, ended);
 }
 
 static void once_return_all(struct node_once *once, struct list *deliveries)
@@ -127,7 +126,7 @@ static bool once_may_join(const struct node_once *once, const struct delivery *d
 /* Takes deliveries that may go together, under the lock; lapsed ones go to `returned`. */
 static void once_gather(struct node_once *once, struct list *returned)
 {
-    const uint64_t bytes_max = once->options.node->config->broker_inflight_bytes_max;
+    const uint64_t bytes_max = once->options.config->broker_inflight_bytes_max;
     uint64_t bytes = 0;
 
     once->count = 0;
@@ -294,7 +293,7 @@ static bool once_tell_staged(struct node_once *once)
 /* Whether a commit has come. Under the lock. */
 static bool once_await_commit(struct node_once *once)
 {
-    const uint64_t wait_ms = 2 * once->options.node->config->cluster_lease_ms;
+    const uint64_t wait_ms = 2 * once->options.config->cluster_lease_ms;
     struct timespec until = instant_timespec(instant_add_ms(instant_now(), wait_ms));
     int timed_out = 0;
 
@@ -455,7 +454,7 @@ void node_once_commit(struct node_once *once, const struct replica_transaction *
         .frame_count = transaction->frame_count,
         .from = transaction->from,
         .to = transaction->to,
-        .timeout_ms = 2 * once->options.node->config->cluster_lease_ms,
+        .timeout_ms = 2 * once->options.config->cluster_lease_ms,
     };
     pthread_cond_broadcast(&once->changed);
     pthread_mutex_unlock(&once->lock);
@@ -488,12 +487,12 @@ enum error_code node_once_start(const struct node_once_options *options,
     if (!once)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     once->options = *options;
-    snprintf(once->id, sizeof(once->id), "%s.%u", options->node->config->cluster_name,
+    snprintf(once->id, sizeof(once->id), "%s.%u", options->config->cluster_name,
              options->log->partition);
     once->producer_options = (struct log_kafka_once_options){
         .log = options->log,
         .id = once->id,
-        .open_timeout_ms = options->node->config->cluster_lease_ms,
+        .open_timeout_ms = options->config->cluster_lease_ms,
         .settle_timeout_ms = ONCE_SETTLE_MS,
     };
     list_init(&once->queue);

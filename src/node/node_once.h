@@ -12,7 +12,7 @@
  *     node_once_commit(once, &transaction);   LANDED or FAILED
  *     node_once_leave(once);                  this node owns the partition no more
  *
- * Ownership  A delivery comes back by node_post_outcomes, each with an outcome; none is dropped.
+ * Ownership  A delivery comes back by partition_post_outcomes, with an outcome; none is dropped.
  * Threads    post and drain from any thread; the others from that of the replica.
  */
 #ifndef TICKWHEEL_NODE_NODE_ONCE_H
@@ -20,10 +20,12 @@
 
 #include "log/kafka/log_kafka_once.h"
 #include "cluster/replica.h"
-#include "node/node.h"
+#include "node/partition.h"
+#include "ops/config.h"
 
 struct node_once_options {
-    struct node *node;
+    const struct config *config;         /* borrowed */
+    struct partition *partitions;        /* of the node */
     const struct log_kafka_options *log; /* of the partition; borrowed */
     void (*told)(void *context); /* node_once_take has something; from the thread of node_once */
     void *context;

@@ -132,7 +132,7 @@ static void node_describe_full_disk(struct node *node, struct node_health *ret_h
 
 struct wall node_wall_coming(struct node *node)
 {
-    return (struct wall){node_wall_us(node) / 1000 + 1};
+    return (struct wall){node_clock_now_us(&node->clock) / 1000 + 1};
 }
 
 /* "2 time zones that timers need are not on this machine: Asia/Beijing US/Pacific"; cut if it is

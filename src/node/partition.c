@@ -1,8 +1,6 @@
 /* Inboxes of partitions, and the rings by which a shard learns of them. */
 #include "node/partition.h"
 
-#include "node/shard.h"
-
 #include <assert.h>
 
 void partition_init(struct partition *partition, uint16_t index)
@@ -28,9 +26,9 @@ static bool partition_has_messages(const struct partition *partition)
     return false;
 }
 
-/* Under the lock: the shard to ring, with the partition's link, which is then the caller's; or NULL
- * when a ring is on its way. */
-static struct shard *partition_ring(struct partition *partition)
+/* Under the lock: the mailbox to post to, with the partition's link, which is then the caller's; or
+ * NULL when a ring is on its way. */
+static struct mailbox *partition_ring(struct partition *partition)
 {
     if (partition->is_rung || !partition->owner)
         return NULL;
@@ -38,22 +36,22 @@ static struct shard *partition_ring(struct partition *partition)
     return partition->owner;
 }
 
-static struct shard *partition_put(struct partition *partition, enum partition_message kind,
-                                   struct list *message)
+static struct mailbox *partition_put(struct partition *partition, enum partition_message kind,
+                                     struct list *message)
 {
     pthread_mutex_lock(&partition->lock);
     list_push(&partition->inbox[kind], message);
-    struct shard *rung = partition_ring(partition);
+    struct mailbox *rung = partition_ring(partition);
     pthread_mutex_unlock(&partition->lock);
     return rung;
 }
 
 void partition_post(struct partition *partition, enum partition_message kind, struct list *message)
 {
-    struct shard *rung = partition_put(partition, kind, message);
+    struct mailbox *rung = partition_put(partition, kind, message);
 
     if (rung)
-        mailbox_post(&rung->rings, &partition->link);
+        mailbox_post(rung, &partition->link);
 }
 
 /* All messages are in their inboxes before the first shard wakes: otherwise it would begin a turn,
@@ -62,26 +60,36 @@ void partition_post_all(struct partition partitions[], enum partition_message ki
                         struct list *messages, uint16_t (*index_of)(struct list *message))
 {
     struct list rings[SHARDS_MAX];
-    struct shard *rung[SHARDS_MAX];
+    struct mailbox *rung[SHARDS_MAX];
     size_t rung_count = 0;
 
     for (struct list *message; (message = list_pop(messages));) {
         struct partition *partition = &partitions[index_of(message)];
-        struct shard *shard = partition_put(partition, kind, message);
+        struct mailbox *owner = partition_put(partition, kind, message);
 
-        if (!shard)
+        if (!owner)
             continue;
         size_t i = 0;
-        while (i < rung_count && rung[i] != shard)
+        while (i < rung_count && rung[i] != owner)
             i++;
         if (i == rung_count) {
-            rung[rung_count++] = shard;
+            rung[rung_count++] = owner;
             list_init(&rings[i]);
         }
         list_push(&rings[i], &partition->link);
     }
     for (size_t i = 0; i < rung_count; i++)
-        mailbox_post_all(&rung[i]->rings, &rings[i]);
+        mailbox_post_all(rung[i], &rings[i]);
+}
+
+static uint16_t partition_of_outcome(struct list *message)
+{
+    return list_item(message, struct delivery, link)->timer->id.partition;
+}
+
+void partition_post_outcomes(void *partitions, struct list *deliveries)
+{
+    partition_post_all(partitions, PARTITION_OUTCOMES, deliveries, partition_of_outcome);
 }
 
 void partition_take(struct partition *partition, struct list ret_inbox[PARTITION_MESSAGE_COUNT])
@@ -94,23 +102,26 @@ void partition_take(struct partition *partition, struct list ret_inbox[PARTITION
     pthread_mutex_unlock(&partition->lock);
 }
 
-void partition_set_owner(struct partition *partition, struct shard *owner)
+void partition_set_owner(struct partition *partition, struct mailbox *owner)
 {
     pthread_mutex_lock(&partition->lock);
     assert(!partition->owner || !owner || partition->owner == owner);
     partition->owner = owner;
-    struct shard *rung = NULL;
+    struct mailbox *rung = NULL;
     if (partition_has_messages(partition))
         rung = partition_ring(partition);
     pthread_mutex_unlock(&partition->lock);
     if (rung)
-        mailbox_post(&rung->rings, &partition->link);
+        mailbox_post(rung, &partition->link);
 }
 
-struct shard *partition_owner(struct partition *partition)
+void partition_wake(void *context)
 {
+    struct partition *partition = context;
+
     pthread_mutex_lock(&partition->lock);
-    struct shard *owner = partition->owner;
+    struct mailbox *owner = partition->owner;
     pthread_mutex_unlock(&partition->lock);
-    return owner;
+    if (owner)
+        mailbox_wake(owner);
 }

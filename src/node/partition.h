@@ -1,9 +1,9 @@
 /*
  * partition.h - a partition of a running node: its engine, its inbox, and the shard that owns it.
  *
- * Messages for a partition wait in its inbox. The first one rings the shard that owns the
- * partition, which takes the whole inbox in its next turn. A partition keeps its shard as long as
- * the node runs.
+ * Messages for a partition wait in its inbox. The first one posts the partition to the mailbox of
+ * the shard that owns it, which takes the whole inbox in its next turn. A partition keeps its shard
+ * as long as the node runs.
  *
  * Threads    partition_post and partition_post_all from any thread. The engine is the owner's; all
  *            other calls are too.
@@ -12,11 +12,12 @@
 #define TICKWHEEL_NODE_PARTITION_H
 
 #include "engine/engine.h"
+#include "sys/mailbox.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-struct shard;
+#define SHARDS_MAX 64 /* that own partitions of a node */
 
 enum partition_message {
     PARTITION_COMMITS,  /* struct storage_batch, back from the commit thread */
@@ -34,8 +35,8 @@ struct partition {
     size_t commits_out;      /* batches on their way to the commit thread and back; the owner's */
     _Atomic uint64_t placed; /* timers that node_partition_next has given it */
     pthread_mutex_t lock;
-    struct shard
-        *owner; /* NULL before the start and at the end; guarded by lock, as the next two */
+    struct mailbox *owner; /* the shard's, or NULL before the start and at the end; guarded by lock,
+                              as are the next two */
     bool is_rung;
     struct list inbox[PARTITION_MESSAGE_COUNT];
 };
@@ -53,10 +54,13 @@ void partition_post_all(struct partition partitions[], enum partition_message ki
 /* Moves the inbox to `ret_inbox`, when a ring has arrived at the owner. */
 void partition_take(struct partition *partition, struct list ret_inbox[PARTITION_MESSAGE_COUNT]);
 
-/* From now on `owner` is rung, at once if messages wait; NULL: messages wait. */
-void partition_set_owner(struct partition *partition, struct shard *owner);
+/* Gives deliveries, each with an outcome, back to their engines. From any thread. */
+void partition_post_outcomes(void *partitions, struct list *deliveries);
 
-/* The shard that owns it; NULL before the start and at the end. */
-struct shard *partition_owner(struct partition *partition);
+/* From now on the partition is posted to `owner`, at once if messages wait. NULL: messages wait. */
+void partition_set_owner(struct partition *partition, struct mailbox *owner);
+
+/* Wakes the shard that owns it, if one does. From any thread. */
+void partition_wake(void *partition);
 
 #endif

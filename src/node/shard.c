@@ -21,15 +21,10 @@
 /* A shard commits by itself only if it has nothing to do for so long otherwise. */
 #define COMMIT_HERE_QUIET_MS 20
 
-void shard_wake(struct shard *shard)
-{
-    mailbox_wake(&shard->rings);
-}
-
 void shard_add(struct shard *shard, struct partition *partition)
 {
     shard->partitions[shard->partition_count++] = partition;
-    partition_set_owner(partition, shard);
+    partition_set_owner(partition, &shard->rings);
 }
 
 /* ---- replies ---- */
@@ -226,7 +221,7 @@ static void shard_take_inbox(struct shard *shard, struct partition *partition)
 
 static void shard_take_in(struct shard *shard)
 {
-    shard->now = node_wall(shard->node);
+    shard->now = node_clock_now(&shard->node->clock);
     shard->turn_at = instant_now();
     struct list rings;
     list_init(&rings);
@@ -268,7 +263,7 @@ static bool shard_may_deliver(const struct node *node, const struct partition *p
 static void shard_gather(struct shard *shard, struct list *ret_batches)
 {
     struct node *node = shard->node;
-    uint64_t now_us = node_wall_us(node);
+    uint64_t now_us = node_clock_now_us(&node->clock);
 
     struct list reads;
     list_init(&reads);
@@ -486,14 +481,14 @@ static uint64_t shard_wait_ns(struct event_task *task)
     uint64_t wait_ns = shard_queue_wait_ns(shard, instant_now());
     if (shard->is_stale && wait_ns > REPORT_NS)
         wait_ns = REPORT_NS;
-    uint64_t now_us = node_wall_us(shard->node);
+    uint64_t now_us = node_clock_now_us(&shard->node->clock);
     /* The alarm is on the machine's clock. */
     const bool has_alarm =
         wake_at.ms > (now_us + CLOCK_STEP_US) / 1000 && !atomic_load(&shard->node->clock.is_held);
     if (has_alarm && shard->alarm_at.ms != wake_at.ms) {
         clock_alarm_set(&shard->alarm, wake_at);
         shard->alarm_at = wake_at;
-        now_us = node_wall_us(shard->node);
+        now_us = node_clock_now_us(&shard->node->clock);
     }
     if (wake_at.ms <= now_us / 1000 || now_us / 1000 < shard->now.ms)
         return 0; /* it is time, or the clock went back before the alarm was set */

@@ -42,8 +42,6 @@
 
 #include <stdatomic.h>
 
-#define SHARDS_MAX 64
-
 /* What a shard tells other threads about itself. */
 struct shard_report {
     struct engine_stats stats; /* the sum of its partitions */
@@ -115,7 +113,7 @@ struct node {
     atomic_uint copies;            /* of other nodes that are under way */
     bool delivers_once;            /* a connection does, in transactions of the log; node_once.h */
     struct node_control *control;  /* node_control.h; NULL: no cluster */
-    struct node_clock clock;       /* of a cluster */
+    struct node_clock clock;
     struct shard *shards;
     struct event_loop *loops[SHARDS_MAX]; /* of the shards */
 
@@ -161,17 +159,6 @@ struct node {
     struct storage_stats storage_stats;
     struct error storage_error; /* of the last read or commit that failed; text empty: none did */
 };
-
-/* The wall time by which the node acts, in microseconds (node_clock.h). */
-static inline uint64_t node_wall_us(struct node *node)
-{
-    return node->replicas ? node_clock_now_us(&node->clock) : wall_now_us();
-}
-
-static inline struct wall node_wall(struct node *node)
-{
-    return (struct wall){node_wall_us(node) / 1000};
-}
 
 /* ---- storage_health.c ---- */
 
@@ -220,9 +207,6 @@ void storage_look(struct node *node);
 
 struct engine_options node_engine_options(struct node *node, uint16_t partition, uint64_t seed);
 
-/* Gives deliveries, each with an outcome, back to their engines. From any thread. */
-void node_post_outcomes(void *node, struct list *deliveries);
-
 void node_wake_shards(struct node *node);
 
 /* ---- shard.c ---- */
@@ -232,9 +216,6 @@ bool shard_init(struct shard *shard, struct node *node, unsigned index, const ui
 void shard_deinit(struct shard *shard);
 
 void *shard_run(void *shard);
-
-/* Has it look at what changed, when no message says so. */
-void shard_wake(struct shard *shard);
 
 /* Makes the partition the shard's, before its thread starts. */
 void shard_add(struct shard *shard, struct partition *partition);
