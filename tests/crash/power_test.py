@@ -74,11 +74,8 @@ class Scene:
         """At a step of the disk, or at any moment."""
         if self.chance.random() < 0.7:
             self.faults.set("cut_at", self.faults.get("steps") + self.chance.randrange(1, 400))
-            try:
-                harness.wait_until(lambda: daemon.process.poll() is not None, 1.5, "the step")
+            if harness.happens(lambda: daemon.process.poll() is not None, 1.5):
                 return
-            except TimeoutError:
-                pass
         else:
             time.sleep(self.chance.uniform(0.05, 1))  # the random moment
         daemon.signal(signal.SIGKILL)

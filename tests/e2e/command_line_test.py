@@ -354,7 +354,7 @@ class Receive(CommandLine):
         return path
 
     def post(self, url, body, headers):
-        connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=20)
+        connection = http.client.HTTPConnection(url.removeprefix("http://"), timeout=harness.PATIENCE_S)
         connection.request("POST", "/", body, headers)
         status = connection.getresponse().status
         connection.close()

@@ -124,10 +124,7 @@ def judge(folder, live, is_cut):
         answers = collections.Counter(
             daemon.call("GET", f"/v1/timers/{timer}")[0] for timer in live)
         if found != live or set(answers) != {200}:  # damage that was met just now is told within a second
-            try:
-                daemon.find_in_output("event=storage_damaged", 3)
-            except TimeoutError:
-                pass
+            harness.happens(lambda: "event=storage_damaged" in daemon.output(), 10)
         said = sum(daemon.metric(name) for name in (
             "tickwheel_records_corrupt_total", "tickwheel_storage_torn_logs",
             "tickwheel_storage_lost_writes", "tickwheel_storage_failures_total"))

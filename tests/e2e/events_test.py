@@ -22,7 +22,7 @@ class Stream:
     """A client of server-sent events."""
 
     def __init__(self, daemon, query="", headers=None):
-        self.connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=20)
+        self.connection = http.client.HTTPConnection("127.0.0.1", daemon.port, timeout=harness.PATIENCE_S)
         self.connection.request("GET", "/v1/events" + query, headers=headers or {})
         self.response = self.connection.getresponse()
         assert self.response.status == 200, self.response.read()

@@ -28,7 +28,7 @@ class Revoked(TokensCase):
         self.reload(self.daemon)
 
     def stream(self, name):
-        connection = self.daemon.connect(timeout=30)
+        connection = self.daemon.connect()
         connection.request("GET", "/v1/events", headers=bearer(self.tokens[name]))
         response = connection.getresponse()
         self.assertEqual(response.status, 200)

@@ -239,7 +239,7 @@ class QueueTest(unittest.TestCase):
     def open_lease(self):
         """A connection whose request waits for an item."""
         body = b'{"wait": "20s"}'
-        connection = socket.create_connection(("127.0.0.1", self.daemon.port), timeout=10)
+        connection = socket.create_connection(("127.0.0.1", self.daemon.port), timeout=harness.PATIENCE_S)
         connection.sendall(b"POST /v1/queues/jobs/lease HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                            b"Content-Length: %d\r\n\r\n%s" % (len(body), body))
         return connection

@@ -21,7 +21,7 @@ def environment(url="", token="", home="/nonexistent", **more):
     return {**kept, "HOME": home, "TICKWHEEL_URL": url, "TICKWHEEL_TOKEN": token, **more}
 
 
-def run(*arguments, env, stdin="", timeout=60):
+def run(*arguments, env, stdin="", timeout=harness.PATIENCE_S):
     done = subprocess.run([harness.find("tickwheel"), *arguments], input=stdin.encode(), capture_output=True, env=env,
                           timeout=timeout, check=False)
     return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
@@ -36,7 +36,7 @@ class Terminal:
         if self.pid == 0:
             os.execve(harness.find("tickwheel"), ["tickwheel", *arguments], env)
 
-    def expect(self, text, seconds=30):
+    def expect(self, text, seconds=harness.PATIENCE_S):
         deadline = time.monotonic() + seconds
         while text not in self.shown:
             if time.monotonic() > deadline:
