@@ -1,6 +1,7 @@
 /* Start and stop in order, the door, health and metrics. */
 #include "node/node_cluster.h"
 #include "node/node_control.h"
+#include "node/node_replica.h"
 
 #include "store/rocksdb.h"
 #include "sys/clock.h"
@@ -523,7 +524,7 @@ static enum error_code node_admit_here(struct node *node, const struct node_requ
     const enum command_kind kind = request->command.kind;
     const bool creates = kind == COMMAND_CREATE || kind == COMMAND_PUT;
 
-    if (!node_cluster_may_act(node, request->command.partition))
+    if (!node_replica_may_act(node, request->command.partition))
         return node_refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
     if (creates &&
         (atomic_load(&node->is_disk_full) || !node_has_disk_for(node, &request->command)))

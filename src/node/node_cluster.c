@@ -3,7 +3,9 @@
 
 #include "delivery/brokers.h"
 #include "node/node_control.h"
+#include "node/node_copy.h"
 #include "node/node_limits.h"
+#include "node/node_replica.h"
 #include "sys/clock.h"
 #include "sys/entropy.h"
 #include "sys/process.h"
@@ -560,92 +562,7 @@ static void *node_cluster_replica_run(void *argument)
     return NULL;
 }
 
-/* With the lock. */
-static void node_cluster_replica_wake(struct node_replica *replica, unsigned news)
-{
-    replica->news |= news;
-    if (replica->log)
-        log_wake(replica->log);
-    pthread_cond_signal(&replica->changed);
-}
-
-void node_replica_tell(struct node_replica *replica, enum node_replica_news news)
-{
-    pthread_mutex_lock(&replica->lock);
-    node_cluster_replica_wake(replica, news);
-    pthread_mutex_unlock(&replica->lock);
-}
-
-/* `is_wanted` is changed with the lock, so that no wait misses it. */
-static void node_cluster_replica_give(struct node_replica *replica, uint32_t owner, bool is_wanted)
-{
-    pthread_mutex_lock(&replica->lock);
-    bool is_news = atomic_exchange(&replica->planned, owner) != owner;
-    is_news |= atomic_exchange(&replica->is_wanted, is_wanted) != is_wanted;
-    if (is_news)
-        node_cluster_replica_wake(replica, REPLICA_PLANNED);
-    pthread_mutex_unlock(&replica->lock);
-    if (is_news)
-        partition_wake(replica->partition);
-}
-
-void node_replica_plan(struct node_replica *replica, const struct plan_entry *entry)
-{
-    const uint32_t self = replica->node->config->cluster_node_id;
-    bool is_wanted = entry->owner == self || entry->next == self;
-
-    atomic_store(&replica->coming, entry->next);
-    for (size_t i = 0; i < PLAN_STANDBYS_MAX; i++) {
-        atomic_store(&replica->standbys[i], entry->standbys[i]);
-        is_wanted = is_wanted || entry->standbys[i] == self;
-    }
-    node_cluster_replica_give(replica, entry->owner, is_wanted);
-}
-
-void node_replica_refuse(struct node_replica *replica)
-{
-    node_cluster_replica_give(replica, NO_NODE, atomic_load(&replica->is_wanted));
-}
-
-/* ---- calls ---- */
-
-bool node_cluster_may_act(const struct node *node, uint16_t partition)
-{
-    return !node->replicas || instant_boot_now().ns < node->replicas[partition].acts_until_ns;
-}
-
-const _Atomic uint64_t *node_cluster_valid_until(const struct node *node, uint16_t partition)
-{
-    return node->replicas ? &node->replicas[partition].acts_until_ns : NULL;
-}
-
-void node_cluster_commit(struct node *node, struct list *batches)
-{
-    for (struct list *link; (link = list_pop(batches));) {
-        const struct storage_batch *batch = list_item(link, struct storage_batch, link);
-        struct node_replica *replica = &node->replicas[batch->partition];
-
-        pthread_mutex_lock(&replica->lock);
-        list_push(&replica->batches, link);
-        log_wake(replica->log);
-        pthread_mutex_unlock(&replica->lock);
-    }
-}
-
-bool node_cluster_takes(const struct node *node, const struct delivery *delivery)
-{
-    const struct timer *timer = delivery->timer;
-
-    return node->delivers_once && timer->target.kind == TARGET_KAFKA &&
-           brokers_is_exactly_once(senders_find(node->senders, TARGET_KAFKA), timer->texts.target,
-                                   &timer->target);
-}
-
-void node_cluster_post(struct node *node, uint16_t partition, struct list *deliveries)
-{
-    if (!list_is_empty(deliveries))
-        node_once_post(node->replicas[partition].once, deliveries);
-}
+/* ---- start and stop ---- */
 
 /* A copy of before is followed. */
 static enum error_code node_cluster_prepare(struct node *node, uint16_t index,

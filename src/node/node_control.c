@@ -2,7 +2,7 @@
 #include "node/node_control.h"
 
 #include "cluster/kafka/topics_kafka.h"
-#include "node/node_cluster.h"
+#include "node/node_copy.h"
 #include "node/node_limits.h"
 #include "sys/clock.h"
 #include "sys/entropy.h"
@@ -596,7 +596,7 @@ bool node_owns(struct node *node, uint16_t partition, uint32_t *ret_node)
     const uint32_t self = node->config->cluster_node_id;
 
     *ret_node = 0;
-    if (!node->replicas || node_cluster_may_act(node, partition)) {
+    if (!node->replicas || node_replica_may_act(node, partition)) {
         *ret_node = self;
         return true;
     }

@@ -3,7 +3,8 @@
  * The replica of a partition that has nothing asks one node for page after page, in place of
  * following the log. Any node may give the next page, so when one does not answer another is
  * asked, from where the last page ended. */
-#include "node/node_cluster.h"
+#include "node/node_copy.h"
+
 #include "node/node_control.h"
 #include "sys/clock.h"
 

@@ -15,8 +15,8 @@
 #ifndef TICKWHEEL_NODE_NODE_LIMITS_H
 #define TICKWHEEL_NODE_NODE_LIMITS_H
 
-#include "node/node_cluster.h"
 #include "node/node_control.h"
+#include "node/node_replica.h"
 
 enum { NODE_LIMITS_MS = 200 };
 

@@ -3,7 +3,12 @@
  * and sends off what the engines want done. It is the first task of the thread's loop; connections
  * of clients may be others.
  */
-#include "node/node_cluster.h"
+#include "node/shard.h"
+
+#include "node/measure.h"
+#include "node/node_replica.h"
+#include "node/shard_cluster.h"
+#include "node/shard_commands.h"
 
 #include "sys/clock.h"
 #include "sys/process.h"
@@ -27,146 +32,7 @@ void shard_add(struct shard *shard, struct partition *partition)
     partition_set_owner(partition, &shard->rings);
 }
 
-/* ---- replies ---- */
-
-void shard_answer(struct shard *shard, struct engine *engine)
-{
-    struct node *node = shard->node;
-    struct command *command = engine_take_reply(engine);
-
-    if (!command)
-        return;
-    const struct instant now = instant_now();
-    for (; command; command = engine_take_reply(engine)) {
-        struct node_request *request = list_item(command, struct node_request, command);
-
-        if (command->kind == COMMAND_EXPLAIN && command->explained.place == PLACE_INFLIGHT)
-            shard_queue_explain(shard, command);
-        if (node->replicas)
-            shard_cluster_answer(node, request);
-        node_leave_flight(node, request);
-        if (!command_is_read(command->kind))
-            metrics_observe_traced_us(node->metrics, HISTOGRAM_ACKNOWLEDGE,
-                                      instant_since_ns(request->submitted_, now) / 1000,
-                                      &request->trace);
-        request->done(request);
-    }
-}
-
-static uint64_t shard_span_us(uint64_t from_us, uint64_t to_us)
-{
-    return to_us > from_us ? to_us - from_us : 0;
-}
-
-/* The stages of deliveries that were held back. The rest of the lateness is the daemon's. */
-static const struct {
-    enum lateness_stage stage;
-    enum histogram histogram;
-} shard_held_stages[] = {
-    {LATENESS_RETRIES, HISTOGRAM_LATENESS_RETRIES},
-    {LATENESS_SET_LATE, HISTOGRAM_LATENESS_SET_LATE},
-    {LATENESS_DOWN, HISTOGRAM_LATENESS_DOWN},
-    {LATENESS_PUT_BACK, HISTOGRAM_LATENESS_PUT_BACK},
-    {LATENESS_CATCH_UP, HISTOGRAM_LATENESS_CATCH_UP},
-    {LATENESS_ROOM, HISTOGRAM_LATENESS_ROOM},
-    {LATENESS_TARGET_LIMIT, HISTOGRAM_LATENESS_TARGET_LIMIT},
-    {LATENESS_BREAKER, HISTOGRAM_LATENESS_BREAKER},
-    {LATENESS_RATE, HISTOGRAM_LATENESS_RATE},
-    {LATENESS_WORKER, HISTOGRAM_LATENESS_WORKER},
-    {LATENESS_PAUSED, HISTOGRAM_LATENESS_PAUSED},
-    {LATENESS_MAINTENANCE, HISTOGRAM_LATENESS_MAINTENANCE},
-};
-
-/* Not of a retry, which is late by intention, nor of what never began and has no start. */
-static void shard_measure_lateness(struct metrics *metrics, const struct delivery *delivery,
-                                   const struct trace_parent *trace)
-{
-    const uint64_t due_us = wall_max(delivery->timer->due, delivery->timer->created).ms * 1000;
-    const uint64_t handed_us = delivery->handed_us, started_us = delivery->started_us;
-    const uint32_t *ms = delivery->lateness.ms;
-    const uint64_t schedule_us =
-        1000 * ((uint64_t)ms[LATENESS_WHEEL] + (uint64_t)ms[LATENESS_DISK]);
-    uint64_t known_us = schedule_us;
-
-    for (size_t i = 0; i < sizeof(shard_held_stages) / sizeof(*shard_held_stages); i++) {
-        const uint64_t us = 1000 * (uint64_t)ms[shard_held_stages[i].stage];
-
-        metrics_observe_traced_us(metrics, shard_held_stages[i].histogram, us, trace);
-        known_us += us;
-    }
-    metrics_observe_traced_us(metrics, HISTOGRAM_LATENESS_SCHEDULE, schedule_us, trace);
-    metrics_observe_traced_us(metrics, HISTOGRAM_LATENESS_QUEUE,
-                              shard_span_us(due_us + known_us, handed_us), trace);
-    metrics_observe_traced_us(metrics, HISTOGRAM_LATENESS_TRANSFER,
-                              shard_span_us(handed_us, started_us), trace);
-    metrics_observe_traced_us(metrics, HISTOGRAM_DELIVERY_LATENESS,
-                              shard_span_us(due_us, started_us), trace);
-}
-
-static enum metric shard_metric_of_status(unsigned status)
-{
-    static const enum metric metrics[] = {METRIC_WEBHOOKS_2XX, METRIC_WEBHOOKS_3XX,
-                                          METRIC_WEBHOOKS_4XX, METRIC_WEBHOOKS_5XX};
-
-    return status == 0                    ? METRIC_WEBHOOKS_NONE
-           : status < 200 || status > 599 ? METRIC_WEBHOOKS_OTHER
-                                          : metrics[status / 100 - 2];
-}
-
-/* How the target answered, and after how long. */
-static void shard_measure_answer(struct metrics *metrics, const struct delivery *delivery,
-                                 const struct trace_parent *trace)
-{
-    const struct delivery_outcome *outcome = &delivery->outcome;
-    const struct target *target = &delivery->timer->target;
-    const bool is_webhook = target->kind == TARGET_HTTP || target->kind == TARGET_HTTPS;
-    const bool is_broker = target_sharing(target) == TARGET_SHARES_CONNECTION;
-
-    if (outcome->result == DELIVERY_POSTPONED || outcome->result == DELIVERY_RETURNED)
-        return;
-    if (is_webhook)
-        metrics_add(metrics, shard_metric_of_status(outcome->status), 1);
-    if ((is_webhook || is_broker) && delivery->started_us > 0 &&
-        (outcome->result == DELIVERY_DONE || outcome->is_answer))
-        metrics_observe_traced_us(metrics,
-                                  is_webhook ? HISTOGRAM_ANSWER_WEBHOOK : HISTOGRAM_ANSWER_BROKER,
-                                  shard_span_us(delivery->started_us, delivery->ended_us), trace);
-}
-
-void shard_measure(struct shard *shard, const struct delivery *delivery)
-{
-    const struct timer *timer = delivery->timer;
-    struct trace_parent trace = {0};
-
-    if (timer->texts.trace.size)
-        trace_parent_parse(timer->texts.trace, &trace);
-    shard_measure_answer(shard->node->metrics, delivery, &trace);
-    if (delivery->started_us > 0 && delivery->attempt == 1)
-        shard_measure_lateness(shard->node->metrics, delivery, &trace);
-}
-
 /* ---- messages ---- */
-
-struct engine *shard_engine(struct shard *shard, struct partition *partition)
-{
-    struct engine *engine = partition->engine;
-
-    if (!engine_is_in_turn(engine))
-        engine_begin(engine, shard->now);
-    return engine;
-}
-
-void shard_end_turns(struct shard *shard)
-{
-    for (size_t i = 0; i < shard->partition_count; i++) {
-        struct engine *engine = shard->partitions[i]->engine;
-
-        if (!engine_is_in_turn(engine))
-            continue;
-        engine_end(engine);
-        shard_answer(shard, engine);
-    }
-}
 
 /* Receipts alone may be for a partition without an engine: the queue knows none of them. */
 static void shard_handle(struct shard *shard, struct partition *partition,
@@ -181,7 +47,7 @@ static void shard_handle(struct shard *shard, struct partition *partition,
         break;
     case PARTITION_OUTCOMES:
         delivery = list_item(message, struct delivery, link);
-        shard_measure(shard, delivery);
+        measure_delivery(shard->node->metrics, delivery);
         engine_delivered(engine, delivery);
         break;
     case PARTITION_READS:
@@ -189,9 +55,7 @@ static void shard_handle(struct shard *shard, struct partition *partition,
         engine_read_done(engine, list_item(message, struct engine_read, link));
         break;
     case PARTITION_REQUESTS:
-        if (shard->node->replicas)
-            shard_cluster_ask(shard->node, list_item(message, struct node_request, link_));
-        engine_submit(engine, &list_item(message, struct node_request, link_)->command);
+        shard_ask(shard, engine, list_item(message, struct node_request, link_));
         break;
     case PARTITION_ACKS:
         shard_queue_submit(shard, list_item(message, struct node_queue_request, link_));
@@ -211,7 +75,7 @@ static void shard_take_inbox(struct shard *shard, struct partition *partition)
         list_init(&inbox[i]);
     partition_take(partition, inbox);
     if (!partition->engine)
-        shard_cluster_refuse(shard->node, &inbox[PARTITION_REQUESTS]);
+        shard_refuse(shard->node, &inbox[PARTITION_REQUESTS]);
     LIST_FOR_EACH (&inbox[PARTITION_COMMITS], link)
         partition->commits_out--;
     for (enum partition_message kind = 0; kind < PARTITION_MESSAGE_COUNT; kind++)
@@ -256,7 +120,7 @@ static void shard_tell_given_up(struct node *node, struct engine *engine)
 /* The lease is looked at before each delivery: the thread may have stood still since the last. */
 static bool shard_may_deliver(const struct node *node, const struct partition *partition)
 {
-    return !node->replicas || node_cluster_may_act(node, partition->index);
+    return !node->replicas || node_replica_may_act(node, partition->index);
 }
 
 /* Sends off what the engines want done, but the batches. */
@@ -289,10 +153,10 @@ static void shard_gather(struct shard *shard, struct list *ret_batches)
         while (shard_may_deliver(node, shard->partitions[i]) &&
                (delivery = engine_take_delivery(engine))) {
             delivery->handed_us = now_us;
-            delivery->valid_until_ns = node_cluster_valid_until(node, shard->partitions[i]->index);
-            list_push(node_cluster_takes(node, delivery) ? &once : &deliveries, &delivery->link);
+            delivery->valid_until_ns = node_replica_valid_until(node, shard->partitions[i]->index);
+            list_push(node_replica_takes(node, delivery) ? &once : &deliveries, &delivery->link);
         }
-        node_cluster_post(node, shard->partitions[i]->index, &once);
+        node_replica_post(node, shard->partitions[i]->index, &once);
         shard_tell_given_up(node, engine);
         struct list events;
         list_init(&events);
@@ -314,7 +178,7 @@ static void shard_post_batches(struct shard *shard, struct list *batches)
     LIST_FOR_EACH (batches, link)
         shard_partition_of(shard, link)->commits_out++;
     if (shard->node->replicas)
-        node_cluster_commit(shard->node, batches);
+        node_replica_commit(shard->node, batches);
     else
         mailbox_post_all(&shard->node->to_commit, batches);
 }

@@ -220,18 +220,6 @@ void *shard_run(void *shard);
 /* Makes the partition the shard's, before its thread starts. */
 void shard_add(struct shard *shard, struct partition *partition);
 
-/* Answers what the engine has answered. */
-void shard_answer(struct shard *shard, struct engine *engine);
-
-/* Shows how late a delivery is that has ended, and how its target answered. */
-void shard_measure(struct shard *shard, const struct delivery *delivery);
-
-/* The engine of an own partition, in a turn: begins one at shard->now unless it is under way. */
-struct engine *shard_engine(struct shard *shard, struct partition *partition);
-
-/* Ends the turns that are under way, and answers what they answered. */
-void shard_end_turns(struct shard *shard);
-
 /* Sends off what the engine wants done. */
 void shard_send_off(struct shard *shard);
 
@@ -276,9 +264,6 @@ void node_queue_acks_done(struct node_queue_request *request);
 /* A request of another node, or one whose partition has come here: the queue of this node answers
  * it. It is counted as in flight. */
 void node_work_begin(struct node *node, struct node_request *request);
-
-/* Adds to the explanation of a timer that is in flight which worker has leased it. */
-void shard_queue_explain(const struct shard *shard, struct command *command);
 
 /* Passes the receipts of one partition, which another node owns, to that node. In any case
  * node_queue_acks_done follows. */

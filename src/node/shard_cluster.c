@@ -6,90 +6,14 @@
  * back, for other threads have pointers into it: batches come back from its replica as failed,
  * deliveries with any outcome. Then the commands that it still has are refused, and it is freed.
  */
-#include "node/node_cluster.h"
+#include "node/shard_cluster.h"
 
 #include "node/node_limits.h"
+#include "node/node_replica.h"
+#include "node/shard_commands.h"
 #include "sys/clock.h"
 
 #include <assert.h>
-
-/* ---- answers ---- */
-
-void shard_cluster_ask(struct node *node, struct node_request *request)
-{
-    list_push(&node->replicas[request->command.partition].asked, &request->link_);
-}
-
-static void cluster_fail(struct command *command, enum error_code error)
-{
-    command->error = error;
-    command->timer = NULL;
-    for (size_t i = 0; i < command->timer_count; i++)
-        command->results[i] = (struct command_created){.error = error};
-    for (size_t i = 0; i < command->event_count; i++)
-        command->events[i].error = error;
-}
-
-static void cluster_doubt(enum error_code *error)
-{
-    if (*error == ERROR_IO)
-        *error = ERROR_IN_DOUBT;
-}
-
-/* A commit that came back without success may be read as valid later. */
-static void cluster_doubt_changes(struct command *command)
-{
-    cluster_doubt(&command->error);
-    for (size_t i = 0; i < command->timer_count; i++)
-        cluster_doubt(&command->results[i].error);
-    for (size_t i = 0; i < command->event_count; i++)
-        cluster_doubt(&command->events[i].error);
-}
-
-/* Whether a durable commit proves it: its record is valid with any later owner too. */
-static bool cluster_is_proven(const struct command *command)
-{
-    return !command_is_read(command->kind) && command->error == ERROR_NONE;
-}
-
-void shard_cluster_answer(struct node *node, struct node_request *request)
-{
-    struct command *command = &request->command;
-
-    list_remove(&request->link_);
-    if (!command_is_read(command->kind))
-        cluster_doubt_changes(command);
-    if (command->error != ERROR_IN_DOUBT && !cluster_is_proven(command) &&
-        !node_cluster_may_act(node, command->partition))
-        cluster_fail(command, ERROR_OVERLOADED);
-}
-
-static void cluster_end_request(struct node *node, struct node_request *request,
-                                enum error_code error)
-{
-    cluster_fail(&request->command, error);
-    node_leave_flight(node, request);
-    request->done(request);
-}
-
-void shard_cluster_refuse(struct node *node, struct list *requests)
-{
-    for (struct list *link; (link = list_pop(requests));)
-        cluster_end_request(node, list_item(link, struct node_request, link_), ERROR_OVERLOADED);
-}
-
-/* Those that the engine of a lost partition has not answered: a part of a change may be made. */
-static void cluster_doubt_rest(struct node *node, struct list *requests)
-{
-    for (struct list *link; (link = list_pop(requests));) {
-        struct node_request *request = list_item(link, struct node_request, link_);
-        const bool is_read = command_is_read(request->command.kind);
-
-        cluster_end_request(node, request, is_read ? ERROR_OVERLOADED : ERROR_IN_DOUBT);
-    }
-}
-
-/* ---- engines ---- */
 
 static void cluster_begin(struct shard *shard, struct node_replica *replica)
 {
@@ -113,7 +37,7 @@ static void cluster_end(struct shard *shard, struct node_replica *replica)
     engine_destroy(partition->engine);
     partition->engine = replica->engine = NULL;
     replica->is_leaving = false;
-    cluster_doubt_rest(shard->node, &replica->asked);
+    shard_doubt_rest(shard->node, &replica->asked);
     node_replica_tell(replica, REPLICA_LEFT);
 }
 

@@ -3,7 +3,9 @@
  * the queue wants is pulled from its engines, the highest priority first and then in order of due
  * times, across partitions. The first item left is published on the board, for other workers.
  */
-#include "node/node_cluster.h"
+#include "node/measure.h"
+#include "node/node_replica.h"
+#include "node/shard_commands.h"
 
 #include "sys/clock.h"
 #include "timer/queue_target.h"
@@ -128,7 +130,7 @@ static void shard_queue_heads_forget(struct shard *shard)
 static struct delivery *shard_queue_pull_from(struct shard *shard, size_t index)
 {
     struct queue_heads *heads = shard->heads;
-    if (!node_cluster_may_act(shard->node, shard->partitions[index]->index))
+    if (!node_replica_may_act(shard->node, shard->partitions[index]->index))
         return NULL;
     struct engine *engine = shard_engine(shard, shard->partitions[index]);
     struct delivery *delivery = engine_pull(engine, shard_queue_heads_name(heads), heads->priority);
@@ -167,20 +169,6 @@ static struct delivery *shard_queue_pull(struct shard *shard, struct bytes name)
     return NULL;
 }
 
-void shard_queue_explain(const struct shard *shard, struct command *command)
-{
-    struct explained_lease *lease = &command->explained.lease;
-    struct queue_holder holder;
-
-    if (command->error || !command->timer ||
-        !queue_find_holder(shard->queue, &command->timer->id, &holder))
-        return;
-    lease->since = instant_wall(holder.since);
-    lease->until = instant_wall(holder.until);
-    lease->worker_size = (uint8_t)holder.worker.size;
-    memcpy(lease->worker, holder.worker.data, holder.worker.size);
-}
-
 /* ---- one turn ---- */
 
 static void shard_queue_take_woken(struct shard *shard)
@@ -206,7 +194,7 @@ static void shard_queue_take_ended(struct shard *shard)
         struct engine *engine = shard_engine(shard, partition);
 
         if (delivery->outcome.result != DELIVERY_RETURNED)
-            shard_measure(shard, delivery);
+            measure_delivery(shard->node->metrics, delivery);
         engine_delivered(engine, delivery);
         shard_answer(shard, engine);
     }

@@ -5,7 +5,7 @@
  * takes the changes of partitions that follow a log, and an idle node writes nothing. So each look
  * writes and syncs a small file in the data folder.
  */
-#include "node/node_cluster.h"
+#include "node/node_replica.h"
 
 #include "sys/clock.h"
 #include "sys/files.h"

@@ -1,0 +1,145 @@
+/*
+ * shard_commands.c - commands go to the engines of a shard, and are answered; see shard_commands.h.
+ *
+ * In a cluster another node may own the partition by now: without the lease, only what a durable
+ * commit proves is answered.
+ */
+#include "node/shard_commands.h"
+
+#include "node/node_replica.h"
+#include "sys/clock.h"
+
+static void shard_commands_fail(struct command *command, enum error_code error)
+{
+    command->error = error;
+    command->timer = NULL;
+    for (size_t i = 0; i < command->timer_count; i++)
+        command->results[i] = (struct command_created){.error = error};
+    for (size_t i = 0; i < command->event_count; i++)
+        command->events[i].error = error;
+}
+
+static void shard_commands_doubt(enum error_code *error)
+{
+    if (*error == ERROR_IO)
+        *error = ERROR_IN_DOUBT;
+}
+
+/* A commit that came back without success may be read as valid later. */
+static void shard_commands_doubt_changes(struct command *command)
+{
+    shard_commands_doubt(&command->error);
+    for (size_t i = 0; i < command->timer_count; i++)
+        shard_commands_doubt(&command->results[i].error);
+    for (size_t i = 0; i < command->event_count; i++)
+        shard_commands_doubt(&command->events[i].error);
+}
+
+/* Whether a durable commit proves it: its record is valid with any later owner too. */
+static bool shard_commands_is_proven(const struct command *command)
+{
+    return !command_is_read(command->kind) && command->error == ERROR_NONE;
+}
+
+static void shard_commands_judge(struct node *node, struct node_request *request)
+{
+    struct command *command = &request->command;
+
+    list_remove(&request->link_);
+    if (!command_is_read(command->kind))
+        shard_commands_doubt_changes(command);
+    if (command->error != ERROR_IN_DOUBT && !shard_commands_is_proven(command) &&
+        !node_replica_may_act(node, command->partition))
+        shard_commands_fail(command, ERROR_OVERLOADED);
+}
+
+static void shard_commands_explain(const struct shard *shard, struct command *command)
+{
+    struct explained_lease *lease = &command->explained.lease;
+    struct queue_holder holder;
+
+    if (command->error || !command->timer ||
+        !queue_find_holder(shard->queue, &command->timer->id, &holder))
+        return;
+    lease->since = instant_wall(holder.since);
+    lease->until = instant_wall(holder.until);
+    lease->worker_size = (uint8_t)holder.worker.size;
+    memcpy(lease->worker, holder.worker.data, holder.worker.size);
+}
+
+void shard_answer(struct shard *shard, struct engine *engine)
+{
+    struct node *node = shard->node;
+    struct command *command = engine_take_reply(engine);
+
+    if (!command)
+        return;
+    const struct instant now = instant_now();
+    for (; command; command = engine_take_reply(engine)) {
+        struct node_request *request = list_item(command, struct node_request, command);
+
+        if (command->kind == COMMAND_EXPLAIN && command->explained.place == PLACE_INFLIGHT)
+            shard_commands_explain(shard, command);
+        if (node->replicas)
+            shard_commands_judge(node, request);
+        node_leave_flight(node, request);
+        if (!command_is_read(command->kind))
+            metrics_observe_traced_us(node->metrics, HISTOGRAM_ACKNOWLEDGE,
+                                      instant_since_ns(request->submitted_, now) / 1000,
+                                      &request->trace);
+        request->done(request);
+    }
+}
+
+struct engine *shard_engine(struct shard *shard, struct partition *partition)
+{
+    struct engine *engine = partition->engine;
+
+    if (!engine_is_in_turn(engine))
+        engine_begin(engine, shard->now);
+    return engine;
+}
+
+void shard_end_turns(struct shard *shard)
+{
+    for (size_t i = 0; i < shard->partition_count; i++) {
+        struct engine *engine = shard->partitions[i]->engine;
+
+        if (!engine_is_in_turn(engine))
+            continue;
+        engine_end(engine);
+        shard_answer(shard, engine);
+    }
+}
+
+void shard_ask(struct shard *shard, struct engine *engine, struct node_request *request)
+{
+    if (shard->node->replicas)
+        list_push(&shard->node->replicas[request->command.partition].asked, &request->link_);
+    engine_submit(engine, &request->command);
+}
+
+static void shard_commands_end_request(struct node *node, struct node_request *request,
+                                       enum error_code error)
+{
+    shard_commands_fail(&request->command, error);
+    node_leave_flight(node, request);
+    request->done(request);
+}
+
+void shard_refuse(struct node *node, struct list *requests)
+{
+    for (struct list *link; (link = list_pop(requests));)
+        shard_commands_end_request(node, list_item(link, struct node_request, link_),
+                                   ERROR_OVERLOADED);
+}
+
+void shard_doubt_rest(struct node *node, struct list *requests)
+{
+    for (struct list *link; (link = list_pop(requests));) {
+        struct node_request *request = list_item(link, struct node_request, link_);
+        const bool is_read = command_is_read(request->command.kind);
+
+        shard_commands_end_request(node, request, is_read ? ERROR_OVERLOADED : ERROR_IN_DOUBT);
+    }
+}

@@ -1,0 +1,36 @@
+/*
+ * shard_commands.h - turns of the engines of a shard: commands go in, and what they answer goes to
+ * the clients.
+ *
+ *     engine = shard_engine(shard, partition);      a turn begins
+ *     shard_ask(shard, engine, request);
+ *     shard_end_turns(shard);                       clients have their answers
+ *
+ * Threads    That of the shard.
+ */
+#ifndef TICKWHEEL_NODE_SHARD_COMMANDS_H
+#define TICKWHEEL_NODE_SHARD_COMMANDS_H
+
+#include "node/shard.h"
+
+/* Returns the engine of an own partition, in a turn: begins one at shard->now unless it is under
+ * way. */
+struct engine *shard_engine(struct shard *shard, struct partition *partition);
+
+/* Hands a request to the engine of its partition, which is in a turn. */
+void shard_ask(struct shard *shard, struct engine *engine, struct node_request *request);
+
+/* Answers what the engine has answered. */
+void shard_answer(struct shard *shard, struct engine *engine);
+
+/* Ends the turns that are under way, and answers what they answered. */
+void shard_end_turns(struct shard *shard);
+
+/* Answers requests for a partition that has no engine here. */
+void shard_refuse(struct node *node, struct list *requests);
+
+/* Answers those that the engine of a lost partition has not answered. A part of a change may have
+ * been made. */
+void shard_doubt_rest(struct node *node, struct list *requests);
+
+#endif
