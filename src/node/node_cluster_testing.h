@@ -300,6 +300,8 @@ static inline int cluster_tear_down(void **state)
     return 0;
 }
 
+#define TEST(name) cmocka_unit_test_setup_teardown(name, cluster_set_up, cluster_tear_down)
+
 /* ---- requests ---- */
 
 struct cluster_asked {
