@@ -1,5 +1,5 @@
-/* The webhook thread: a loop over connections of its own, libcurl, epoll and the mailbox of
- * deliveries. */
+/* The webhook thread: a task of an event loop, over connections of its own, libcurl and the mailbox
+ * of deliveries. */
 #include "delivery/webhook.h"
 
 #include "delivery/webhook_direct.h"
@@ -22,8 +22,8 @@
 #include <unistd.h>
 
 /*
- * One turn of the loop: wait; act on the sockets that are ready, or let libcurl; take posted
- * deliveries; end those that are over; begin waiting ones; hand back all ended deliveries at once.
+ * A turn of the loop acts on the sockets that are ready. Then the task takes posted deliveries,
+ * ends those that are over, begins waiting ones, and hands back all ended deliveries at once.
  * libcurl tells which sockets it waits for, and when it wants to be called whatever happens; so the
  * cost of a turn is its work, however many deliveries are in flight.
  *
@@ -56,19 +56,20 @@ struct webhook {
     struct webhook_options options;
     struct webhook_settings settings;
     pthread_t thread;
+    struct event_loop loop; /* of the webhook thread, with one task */
+    struct event_task task;
     struct mailbox mailbox; /* deliveries, and stop_message */
     struct list stop_message;
     struct webhook_trust *_Atomic reload; /* to be taken over by the thread; or NULL */
     /* The webhook thread's own, up to the end. */
     CURLM *multi;
     struct webhook_direct *direct;
-    struct poller poller;
+    struct webhook_sockets sockets;
     struct list waiting;      /* deliveries that found no room */
     struct list unproven;     /* likewise; their targets did not answer lately */
     struct list free, flying; /* transfers */
     struct list ended;        /* deliveries to hand back at the end of the turn */
     size_t flying_count;
-    size_t socket_count;    /* of libcurl */
     size_t libcurl_max;     /* connections that libcurl was told it may have */
     struct instant wake_at; /* when libcurl wants to be called; UINT64_MAX: it does not */
     bool has_more;          /* some could begin at once, but for the limits of a turn */
@@ -87,23 +88,6 @@ struct webhook {
 static const char stopping[] = "the service is stopping";
 
 /* ---- libcurl's wishes ---- */
-
-static int webhook_watch_socket(CURL *easy, curl_socket_t fd, int what, void *context, void *unused)
-{
-    struct webhook *webhook = context;
-
-    (void)easy;
-    (void)unused;
-    unsigned interest = 0;
-    if (what == CURL_POLL_IN || what == CURL_POLL_INOUT)
-        interest |= POLLER_IN;
-    if (what == CURL_POLL_OUT || what == CURL_POLL_INOUT)
-        interest |= POLLER_OUT;
-    /* CURL_POLL_REMOVE: none. A socket that is not watched runs into its time-out: an error to
-     * libcurl would end all other transfers too, for good. */
-    (void)poller_want(&webhook->poller, fd, interest);
-    return 0;
-}
 
 static int webhook_set_timer(CURLM *multi, long timeout_ms, void *context)
 {
@@ -155,26 +139,6 @@ static void webhook_take_messages(struct webhook *webhook)
         }
     }
     list_join(&webhook->waiting, &messages);
-}
-
-static void webhook_act_on_sockets(struct webhook *webhook, int timeout_ms)
-{
-    struct poller_event events[POLLER_EVENTS_MAX];
-    size_t count = poller_wait(&webhook->poller, timeout_ms, events);
-
-    for (size_t i = 0; i < count; i++) {
-        if (events[i].fd == mailbox_fd(&webhook->mailbox)) {
-            webhook_take_messages(webhook);
-            continue;
-        }
-        if (webhook_direct_act(webhook->direct, events[i].fd, events[i].ready))
-            continue;
-        int ready = (events[i].ready & POLLER_IN ? CURL_CSELECT_IN : 0) |
-                    (events[i].ready & POLLER_OUT ? CURL_CSELECT_OUT : 0) |
-                    (events[i].ready & POLLER_FAILED ? CURL_CSELECT_ERR : 0);
-        int running;
-        curl_multi_socket_action(webhook->multi, events[i].fd, ready, &running);
-    }
 }
 
 static void webhook_land(struct webhook *webhook, struct webhook_transfer *transfer)
@@ -325,8 +289,9 @@ static void webhook_begin_some(struct webhook *webhook, struct list *waiting, in
         if (!webhook_may_enter(webhook, delivery, &ticket))
             continue;
         /* A transfer may have no socket yet, and a socket no transfer. */
-        const size_t others = webhook->flying_count > webhook->socket_count ? webhook->flying_count
-                                                                            : webhook->socket_count;
+        const size_t others = webhook->flying_count > webhook->sockets.open_count
+                                  ? webhook->flying_count
+                                  : webhook->sockets.open_count;
         if (!webhook_direct_begin(webhook->direct, delivery, &ticket, others))
             webhook_begin_by_libcurl(webhook, delivery, &ticket, delivery->timer->retry.timeout_ms);
     }
@@ -347,19 +312,17 @@ static void webhook_hand_back(struct webhook *webhook)
     assert(list_is_empty(&webhook->ended));
 }
 
-/* How long the loop may wait, in milliseconds rounded up; -1 for ever. */
-static int webhook_wait_ms(const struct webhook *webhook)
+static uint64_t webhook_wait_ns(struct event_task *task)
 {
+    struct webhook *webhook = list_item(task, struct webhook, task);
     const struct instant other = webhook_direct_wake_at(webhook->direct);
     const struct instant wake_at = webhook->wake_at.ns < other.ns ? webhook->wake_at : other;
     const bool waits = !list_is_empty(&webhook->waiting) || !list_is_empty(&webhook->unproven);
 
-    if (webhook->has_more || (waits && webhook_has_room(webhook)))
+    if (webhook->has_more || (waits && webhook_has_room(webhook)) ||
+        mailbox_has_news(&webhook->mailbox))
         return 0;
-    if (wake_at.ns == UINT64_MAX)
-        return -1;
-    uint64_t left_ms = (instant_since_ns(instant_now(), wake_at) + 999999) / 1000000;
-    return left_ms > 60 * 1000 ? 60 * 1000 : (int)left_ms;
+    return wake_at.ns == UINT64_MAX ? UINT64_MAX : instant_since_ns(instant_now(), wake_at);
 }
 
 /* On the webhook thread, for closing a connection may write to it (see start_thread). */
@@ -369,7 +332,7 @@ static void webhook_free_transfers(struct webhook *webhook)
 
     while ((link = list_pop(&webhook->free)))
         webhook_transfer_destroy(list_item(link, struct webhook_transfer, link));
-    curl_multi_cleanup(webhook->multi); /* closes the connections, which the poller hears of */
+    curl_multi_cleanup(webhook->multi); /* closes the connections */
     webhook->multi = NULL;
     webhook_direct_destroy(webhook->direct);
     webhook->direct = NULL;
@@ -463,23 +426,29 @@ static void webhook_take_reload(struct webhook *webhook)
         webhook_trust_take(webhook, trust);
 }
 
+static void webhook_turn(struct event_task *task)
+{
+    struct webhook *webhook = list_item(task, struct webhook, task);
+
+    webhook_take_messages(webhook);
+    if (webhook->is_stopping)
+        return;
+    webhook_take_reload(webhook);
+    webhook_run_timer(webhook);
+    webhook_direct_turn(webhook->direct, instant_now());
+    webhook_end_finished(webhook);
+    webhook_begin_waiting(webhook);
+    webhook_run_timer(webhook); /* sends the transfers that have just begun */
+    webhook_end_finished(webhook);
+    webhook_hand_back(webhook);
+}
+
 static void *webhook_run(void *context)
 {
     struct webhook *webhook = context;
 
-    for (;;) {
-        webhook_act_on_sockets(webhook, webhook_wait_ms(webhook));
-        if (webhook->is_stopping)
-            break;
-        webhook_take_reload(webhook);
-        webhook_run_timer(webhook);
-        webhook_direct_turn(webhook->direct, instant_now());
-        webhook_end_finished(webhook);
-        webhook_begin_waiting(webhook);
-        webhook_run_timer(webhook); /* sends the transfers that have just begun */
-        webhook_end_finished(webhook);
-        webhook_hand_back(webhook);
-    }
+    while (!webhook->is_stopping)
+        event_loop_turn(&webhook->loop);
     LIST_FOR_EACH (&webhook->flying, link) {
         struct webhook_transfer *transfer = list_item(link, struct webhook_transfer, link);
 
@@ -522,8 +491,7 @@ static enum error_code webhook_copy_settings(struct webhook *webhook, struct err
 
     *settings = (struct webhook_settings){
         .guard = options->guard,
-        .poller = &webhook->poller,
-        .socket_count = &webhook->socket_count,
+        .sockets = &webhook->sockets,
         .user_agent = strdup(options->user_agent),
         .event_source = options->event_source ? strdup(options->event_source) : NULL,
         .trace_high = &webhook->trace_high,
@@ -556,9 +524,10 @@ static enum error_code webhook_set_up_multi(struct webhook *webhook, struct erro
     webhook->multi = curl_multi_init();
     if (!webhook->multi)
         return error_set(ret_error, ERROR_IO, "libcurl refuses to start");
+    webhook->sockets.multi = webhook->multi;
     CURLMcode bad = CURLM_OK;
-    bad |= curl_multi_setopt(webhook->multi, CURLMOPT_SOCKETFUNCTION, webhook_watch_socket);
-    bad |= curl_multi_setopt(webhook->multi, CURLMOPT_SOCKETDATA, webhook);
+    bad |= curl_multi_setopt(webhook->multi, CURLMOPT_SOCKETFUNCTION, webhook_sockets_watch);
+    bad |= curl_multi_setopt(webhook->multi, CURLMOPT_SOCKETDATA, &webhook->sockets);
     bad |= curl_multi_setopt(webhook->multi, CURLMOPT_TIMERFUNCTION, webhook_set_timer);
     bad |= curl_multi_setopt(webhook->multi, CURLMOPT_TIMERDATA, webhook);
     /* By default libcurl keeps as many connections as suit the number of handles added, and ours
@@ -573,6 +542,7 @@ static enum error_code webhook_set_up_multi(struct webhook *webhook, struct erro
 static enum error_code webhook_set_up_direct(struct webhook *webhook, struct error *ret_error)
 {
     const struct webhook_direct_options options = {.settings = &webhook->settings,
+                                                   .loop = &webhook->loop,
                                                    .connections_max =
                                                        webhook->options.connections_max,
                                                    .ended = webhook_ended,
@@ -598,6 +568,13 @@ static bool webhook_start_thread(struct webhook *webhook)
     return started;
 }
 
+static void webhook_close_loop(struct webhook *webhook)
+{
+    webhook_sockets_deinit(&webhook->sockets);
+    mailbox_deinit(&webhook->mailbox);
+    event_loop_deinit(&webhook->loop);
+}
+
 enum error_code webhook_start(const struct webhook_options *options, struct webhook **ret_webhook,
                               struct error *ret_error)
 {
@@ -618,12 +595,12 @@ enum error_code webhook_start(const struct webhook_options *options, struct webh
     list_init(&webhook->free);
     list_init(&webhook->flying);
     list_init(&webhook->ended);
-    if (mailbox_init(&webhook->mailbox))
-        goto no_mailbox;
-    if (poller_open(&webhook->poller))
-        goto no_poller;
-    if (!poller_want(&webhook->poller, mailbox_fd(&webhook->mailbox), POLLER_IN))
-        goto no_libcurl;
+    if (event_loop_init(&webhook->loop))
+        goto no_loop;
+    mailbox_init_in(&webhook->mailbox, &webhook->loop);
+    webhook->task = (struct event_task){.end = webhook_turn, .wait_ns = webhook_wait_ns};
+    event_loop_join(&webhook->loop, &webhook->task);
+    webhook->sockets.loop = &webhook->loop;
     /* libcurl counts these calls under a lock of its own, so other users in the process do no
      * harm. */
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
@@ -644,10 +621,8 @@ enum error_code webhook_start(const struct webhook_options *options, struct webh
     webhook_free_settings(webhook);
     curl_global_cleanup();
 no_libcurl:
-    poller_close(&webhook->poller);
-no_poller:
-    mailbox_deinit(&webhook->mailbox);
-no_mailbox:
+    webhook_close_loop(webhook);
+no_loop:
     free(webhook);
     return code;
 }
@@ -685,7 +660,6 @@ void webhook_stop(struct webhook *webhook)
     webhook_trust_free(atomic_exchange(&webhook->reload, NULL));
     webhook_free_settings(webhook);
     curl_global_cleanup();
-    poller_close(&webhook->poller);
-    mailbox_deinit(&webhook->mailbox);
+    webhook_close_loop(webhook);
     free(webhook);
 }

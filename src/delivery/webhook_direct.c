@@ -1,7 +1,6 @@
 /* Connections to plain http targets: a pool by origin, one request at a time on each. */
 #include "delivery/webhook_direct.h"
 
-#include "base/map.h"
 #include "delivery/lapse.h"
 #include "delivery/webhook_answer.h"
 #include "delivery/webhook_origin.h"
@@ -19,13 +18,9 @@
 
 /*
  * A connection is in one of two lists: `busy` with its delivery, or `idle`, where it waits for the
- * next one of its origin, or for its end. The poller always watches for bytes, so a kept-alive
+ * next one of its origin, or for its end. The loop always watches for bytes, so a kept-alive
  * connection costs no system call but to send and to receive, and one look before it is used again:
  * bytes that came unasked would be taken for the next answer.
- *
- * A descriptor that is closed may be given out again within a turn of the loop, while an event of
- * the old one is still to come. So no connection opens while events are dealt with: a request that
- * a closed connection did not take waits in `again` for the end of the turn.
  */
 
 #define READ_BYTES  16384
@@ -36,7 +31,8 @@
 enum webhook_connection_phase { CONNECTION_OPENS, CONNECTION_BUSY, CONNECTION_IDLE };
 
 struct webhook_connection {
-    struct list link;        /* in `busy` or `again`, or `idle`, the longest idle first */
+    struct event_source source;
+    struct list link;        /* in `busy`, or in `idle`, the longest idle first */
     struct list origin_link; /* in the origin's `idle`, or alone */
     struct webhook_direct *direct;
     struct webhook_origin *origin;
@@ -64,10 +60,9 @@ struct webhook_connection {
 struct webhook_direct {
     struct webhook_direct_options options;
     struct webhook_origins origins;
-    struct map sockets; /* descriptor -> webhook_connection */
-    struct list busy, again, idle;
+    struct list busy, idle;
     size_t flying;          /* deliveries */
-    size_t open;            /* connections, those included that are about to open again */
+    size_t open;            /* connections */
     struct tw_wheel *wheel; /* time-outs, in ms of the monotonic clock */
     char read[READ_BYTES];
 };
@@ -84,9 +79,7 @@ struct webhook_direct *webhook_direct_create(const struct webhook_direct_options
     if (!direct)
         return NULL;
     direct->options = *options;
-    map_init(&direct->sockets);
     list_init(&direct->busy);
-    list_init(&direct->again);
     list_init(&direct->idle);
     direct->wheel =
         tw_wheel_create(&(struct tw_wheel_options){.start = instant_now().ns / TICK_NS});
@@ -105,9 +98,7 @@ static void webhook_connection_close(struct webhook_connection *connection)
 
     if (connection->fd < 0)
         return;
-    map_remove(&direct->sockets, (uint64_t)connection->fd);
-    poller_forget(direct->options.settings->poller, connection->fd);
-    close(connection->fd);
+    event_loop_close(direct->options.loop, connection->fd, &connection->source);
     connection->fd = -1;
 }
 
@@ -306,10 +297,13 @@ static size_t webhook_connection_unsent(const struct webhook_connection *connect
     return count;
 }
 
-static bool webhook_connection_want(struct webhook_connection *connection, unsigned interest)
+static bool webhook_connection_watch(struct webhook_connection *connection, uint32_t events)
 {
-    return poller_want(connection->direct->options.settings->poller, connection->fd, interest);
+    return event_loop_watch(connection->direct->options.loop, connection->fd, &connection->source,
+                            events);
 }
+
+static void webhook_connection_reopen(struct webhook_connection *connection);
 
 /* Moves the request to a new connection if the kept one was closed before it took any byte of it.
  * A request of which bytes were sent may have been read: it is never sent again in this attempt. */
@@ -318,8 +312,7 @@ static bool webhook_connection_repeats(struct webhook_connection *connection)
     if (!connection->is_reused || connection->sent > 0 || connection->answer.has_bytes)
         return false;
     webhook_connection_close(connection);
-    list_remove(&connection->link);
-    list_push(&connection->direct->again, &connection->link);
+    webhook_connection_reopen(connection);
     return true;
 }
 
@@ -354,7 +347,7 @@ static void webhook_connection_send(struct webhook_connection *connection)
     const bool is_sent = sent >= 0 && (size_t)sent == left;
     if (is_sent && connection->has_answer)
         webhook_connection_end(connection, CURLE_OK);
-    else if (!webhook_connection_want(connection, is_sent ? POLLER_IN : POLLER_IN | POLLER_OUT))
+    else if (!webhook_connection_watch(connection, is_sent ? EPOLLIN : EPOLLIN | EPOLLOUT))
         webhook_connection_end(connection, CURLE_SEND_ERROR);
 }
 
@@ -368,7 +361,7 @@ static void webhook_connection_answered(struct webhook_connection *connection)
 
     if (webhook_connection_unsent(connection, unused) > 0) {
         connection->has_answer = true;
-        if (connection->answer.status < 400 && webhook_connection_want(connection, POLLER_OUT))
+        if (connection->answer.status < 400 && webhook_connection_watch(connection, EPOLLOUT))
             return;
     }
     webhook_connection_end(connection, CURLE_OK);
@@ -427,23 +420,15 @@ static void webhook_connection_connected(struct webhook_connection *connection)
     webhook_connection_send(connection);
 }
 
-/* A socket that is known to the poller and to `sockets`; otherwise false with errno. */
+/* False with errno when the system gives no socket. */
 static bool webhook_connection_socket(struct webhook_connection *connection)
 {
-    struct webhook_direct *direct = connection->direct;
-    struct poller *poller = direct->options.settings->poller;
     const int one = 1;
     int fd = socket(connection->address.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK,
                     IPPROTO_TCP);
 
     if (fd < 0)
         return false;
-    if (!poller_adopt(poller, fd) || !map_put(&direct->sockets, (uint64_t)fd, connection)) {
-        poller_forget(poller, fd);
-        close(fd);
-        errno = ENOMEM;
-        return false;
-    }
     connection->fd = fd;
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     return true;
@@ -493,10 +478,23 @@ static void webhook_connection_open(struct webhook_connection *connection)
         address->sa_family == AF_INET ? sizeof(struct sockaddr_in) : sizeof(struct sockaddr_in6);
     if (connect(connection->fd, address, size) == 0) {
         webhook_connection_connected(connection);
-    } else if (errno != EINPROGRESS || !webhook_connection_want(connection, POLLER_OUT)) {
+    } else if (errno != EINPROGRESS || !webhook_connection_watch(connection, EPOLLOUT)) {
         attempt->connect_errno = errno;
         webhook_connection_unreachable(connection);
     }
+}
+
+static void webhook_connection_reopen(struct webhook_connection *connection)
+{
+    const struct webhook_origin *origin = connection->origin;
+
+    if (connection->is_named && !webhook_origin_is_fresh(origin, instant_now())) {
+        webhook_connection_unreachable(connection);
+        return;
+    }
+    if (connection->is_named)
+        connection->address = origin->address;
+    webhook_connection_open(connection);
 }
 
 static void webhook_connection_try(struct webhook_connection *connection)
@@ -511,6 +509,20 @@ static void webhook_connection_try(struct webhook_connection *connection)
     }
     connection->attempt.connect_errno = error;
     webhook_connection_unreachable(connection);
+}
+
+static void webhook_connection_ready(struct event_source *source, uint32_t events)
+{
+    struct webhook_connection *connection = list_item(source, struct webhook_connection, source);
+
+    if (connection->phase == CONNECTION_IDLE)
+        webhook_connection_destroy(connection); /* closed, or bytes that belong to nothing */
+    else if (connection->phase == CONNECTION_OPENS)
+        webhook_connection_try(connection);
+    else if (!connection->has_answer && events & (EPOLLIN | EPOLLERR | EPOLLHUP))
+        webhook_connection_read(connection);
+    else
+        webhook_connection_send(connection);
 }
 
 /* Whether a connection that is idle may be used: neither closed, nor are there bytes that would be
@@ -608,6 +620,7 @@ static struct webhook_connection *webhook_direct_connect(struct webhook_direct *
     if (connection) {
         connection->address = address;
         connection->is_named = is_named;
+        connection->source.ready = webhook_connection_ready;
     }
     return connection;
 }
@@ -636,23 +649,6 @@ bool webhook_direct_begin(struct webhook_direct *direct, struct delivery *delive
     return true;
 }
 
-bool webhook_direct_act(struct webhook_direct *direct, int fd, unsigned ready)
-{
-    struct webhook_connection *connection = map_get(&direct->sockets, (uint64_t)fd);
-
-    if (!connection)
-        return false;
-    if (connection->phase == CONNECTION_IDLE)
-        webhook_connection_destroy(connection); /* closed, or bytes that belong to nothing */
-    else if (connection->phase == CONNECTION_OPENS)
-        webhook_connection_try(connection);
-    else if (!connection->has_answer && ready & (POLLER_IN | POLLER_FAILED))
-        webhook_connection_read(connection);
-    else
-        webhook_connection_send(connection);
-    return true;
-}
-
 void webhook_direct_turn(struct webhook_direct *direct, struct instant now)
 {
     struct tw_expired due[EXPIRED_MAX];
@@ -668,20 +664,6 @@ void webhook_direct_turn(struct webhook_direct *direct, struct instant now)
             else
                 webhook_connection_end(connection, CURLE_OPERATION_TIMEDOUT);
         }
-    struct list *link;
-    while ((link = list_pop(&direct->again))) {
-        struct webhook_connection *connection = list_item(link, struct webhook_connection, link);
-        const bool is_known =
-            !connection->is_named || webhook_origin_is_fresh(connection->origin, now);
-
-        list_push(&direct->busy, link);
-        if (connection->is_named && is_known)
-            connection->address = connection->origin->address;
-        if (is_known)
-            webhook_connection_open(connection);
-        else
-            webhook_connection_unreachable(connection);
-    }
     webhook_origins_expire(&direct->origins, now);
 }
 
@@ -689,8 +671,6 @@ struct instant webhook_direct_wake_at(const struct webhook_direct *direct)
 {
     const uint64_t tick = tw_wheel_wake_at(direct->wheel);
 
-    if (!list_is_empty(&direct->again))
-        return (struct instant){0};
     return (struct instant){tick > UINT64_MAX / TICK_NS ? UINT64_MAX : tick * TICK_NS};
 }
 
@@ -698,7 +678,6 @@ void webhook_direct_abort(struct webhook_direct *direct, const char *error)
 {
     struct list *link;
 
-    list_join(&direct->busy, &direct->again);
     while ((link = list_pop(&direct->busy))) {
         struct webhook_connection *connection = list_item(link, struct webhook_connection, link);
         struct delivery *delivery = connection->delivery;
@@ -722,7 +701,6 @@ void webhook_direct_destroy(struct webhook_direct *direct)
     while ((link = list_pop(&direct->idle)))
         webhook_connection_destroy(list_item(link, struct webhook_connection, link));
     webhook_origins_deinit(&direct->origins);
-    map_deinit(&direct->sockets);
     tw_wheel_destroy(direct->wheel);
     free(direct);
 }

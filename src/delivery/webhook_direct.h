@@ -5,7 +5,6 @@
  *
  *     if (!webhook_direct_begin(direct, delivery, &ticket, others)) by libcurl;
  *     ...
- *     for each event of the poller: webhook_direct_act(direct, fd, ready)
  *     webhook_direct_turn(direct, now), by webhook_direct_wake_at() at the latest
  *
  * Outcome    As libcurl's, to the word: both fill in a struct webhook_attempt.
@@ -24,6 +23,7 @@
 
 struct webhook_direct_options {
     const struct webhook_settings *settings; /* borrowed */
+    struct event_loop *loop;                 /* borrowed */
     uint32_t connections_max;                /* open at a time, `others` included */
     /* A delivery that webhook_direct_begin took is over. */
     void (*ended)(void *context, struct delivery *delivery, const struct target_ticket *ticket,
@@ -52,10 +52,7 @@ bool webhook_direct_begin(struct webhook_direct *direct, struct delivery *delive
 void webhook_direct_learn(struct webhook_direct *direct, const struct timer *timer,
                           const char *address);
 
-/* An event of the poller. False when the descriptor is none of its own. */
-bool webhook_direct_act(struct webhook_direct *direct, int fd, unsigned ready);
-
-/* Ends what has timed out, and sends again what a closed connection did not take. */
+/* Ends what has timed out. */
 void webhook_direct_turn(struct webhook_direct *direct, struct instant now);
 
 /* When to call webhook_direct_turn; UINT64_MAX ns: no time-out is running. */

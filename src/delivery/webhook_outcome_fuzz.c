@@ -121,8 +121,7 @@ struct outcome_fuzz_fixture {
     struct webhook_settings settings;
     struct webhook_transfer *transfer;
     struct guard guard;
-    struct poller poller;
-    size_t socket_count;
+    struct webhook_sockets sockets;
     struct random random;
     int listener;
     char name[64];
@@ -133,10 +132,8 @@ struct outcome_fuzz_fixture {
 static void webhook_outcome_fuzz_start(struct outcome_fuzz_fixture *fixture)
 {
     REQUIRE(guard_init(&fixture->guard, "", NULL) == ERROR_NONE);
-    REQUIRE(poller_open(&fixture->poller) == ERROR_NONE);
     fixture->settings = (struct webhook_settings){.guard = &fixture->guard,
-                                                  .poller = &fixture->poller,
-                                                  .socket_count = &fixture->socket_count,
+                                                  .sockets = &fixture->sockets,
                                                   .user_agent = (char *)"fuzz",
                                                   .trace_high = &fixture->random,
                                                   .trace_low = &fixture->random,

@@ -50,12 +50,11 @@ static curl_socket_t transfer_open_socket(void *context, curlsocktype purpose,
         transfer->attempt_.open_errno = errno;
         return CURL_SOCKET_BAD;
     }
-    if (!poller_adopt(transfer->settings_->poller, fd)) {
+    if (!webhook_sockets_add(transfer->settings_->sockets, fd)) {
         transfer->attempt_.open_errno = ENOMEM;
         close(fd);
         return CURL_SOCKET_BAD;
     }
-    ++*transfer->settings_->socket_count;
     return fd;
 }
 
@@ -64,9 +63,7 @@ static int transfer_close_socket(void *context, curl_socket_t fd)
 {
     const struct webhook_settings *settings = context;
 
-    --*settings->socket_count;
-    poller_forget(settings->poller, fd);
-    return close(fd);
+    return webhook_sockets_close(settings->sockets, fd);
 }
 
 /* Counts the requests over the connection. After the last one it is closed. One of HTTP/2, which

@@ -11,10 +11,10 @@
 #define TICKWHEEL_DELIVERY_WEBHOOK_TRANSFER_H
 
 #include "delivery/guard.h"
-#include "delivery/poller.h"
 #include "delivery/targets.h"
 #include "delivery/webhook_outcome.h"
 #include "delivery/webhook_request.h"
+#include "delivery/webhook_sockets.h"
 
 /* A connection of libcurl's. Two to different servers may share a local port, and then this: one of
  * them is closed early. */
@@ -36,11 +36,10 @@ struct webhook_generation {
 /* Borrowed by the transfers, and by libcurl's connections until its multi handle is gone. */
 struct webhook_settings {
     const struct guard *guard;
-    struct signature *signature; /* NULL: unsigned */
-    struct poller *poller;       /* learns which sockets are opened and closed */
-    size_t *socket_count;        /* libcurl's open ones; the webhook thread's */
-    char *ca_file;               /* a copy of it in memory; NULL: the system's */
-    uint32_t trust;              /* number of `ca_file`, raised with each change */
+    struct signature *signature;     /* NULL: unsigned */
+    struct webhook_sockets *sockets; /* of libcurl */
+    char *ca_file;                   /* a copy of it in memory; NULL: the system's */
+    uint32_t trust;                  /* number of `ca_file`, raised with each change */
     char *user_agent;
     char *event_source;                    /* of CloudEvents; NULL: none are sent */
     struct random *trace_high, *trace_low; /* for the ids of traces; the webhook thread's */

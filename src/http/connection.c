@@ -140,7 +140,7 @@ void connection_break(struct connection *connection)
     if (connection->socket < 0)
         return;
     tls_session_close(connection->tls);
-    close(connection->socket);
+    event_loop_close(connection->loop->events, connection->socket, &connection->source);
     connection->tls = NULL;
     connection->socket = -1;
     loop_drop_stranger(connection);

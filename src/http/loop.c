@@ -149,7 +149,7 @@ bool loop_listen_on(struct http_loop *loop)
 
 static void loop_listen_off(struct http_loop *loop)
 {
-    event_loop_ignore(loop->events, loop->server->listener);
+    event_loop_ignore(loop->events, &loop->listener);
 }
 
 static void loop_accept_later(struct http_loop *loop)

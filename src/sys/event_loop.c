@@ -31,6 +31,7 @@ enum error_code event_loop_init(struct event_loop *loop)
     list_init(&loop->joining_);
     list_init(&loop->tasks_);
     loop->now_ = instant_now();
+    loop->event_count_ = 0;
     loop->has_thread_ = false;
     return ERROR_NONE;
 }
@@ -82,16 +83,47 @@ static void event_loop_take_joining(struct event_loop *loop)
     pthread_mutex_unlock(&loop->lock_);
 }
 
-bool event_loop_watch(struct event_loop *loop, int fd, struct event_source *source, uint32_t events)
+/* Makes the kernel watch for what is wanted. `watched_` is set first: with the call, the source may
+ * become ready on the loop's thread. */
+static bool event_loop_set(struct event_loop *loop, struct event_source *source)
 {
-    struct epoll_event event = {.events = events, .data = {.ptr = source}};
+    struct epoll_event event = {.events = source->wanted_, .data = {.ptr = source}};
+    const uint32_t before = source->watched_;
+    const int operation = !source->wanted_ ? EPOLL_CTL_DEL : before ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
 
-    return epoll_ctl(loop->epoll_, EPOLL_CTL_ADD, fd, &event) == 0;
+    source->watched_ = source->wanted_;
+    if (epoll_ctl(loop->epoll_, operation, source->fd_, &event) == 0)
+        return true;
+    source->watched_ = before; /* the next call tries again */
+    return false;
 }
 
-void event_loop_ignore(struct event_loop *loop, int fd)
+bool event_loop_watch(struct event_loop *loop, int fd, struct event_source *source, uint32_t events)
 {
-    epoll_ctl(loop->epoll_, EPOLL_CTL_DEL, fd, NULL);
+    source->fd_ = fd;
+    source->wanted_ = events;
+    return !(events & ~source->watched_) || event_loop_set(loop, source);
+}
+
+static void event_loop_drop(struct event_loop *loop, struct event_source *source)
+{
+    source->wanted_ = source->watched_ = 0;
+    for (int i = 0; i < loop->event_count_; i++)
+        if (loop->events_[i].data.ptr == source)
+            loop->events_[i].data.ptr = NULL;
+}
+
+void event_loop_ignore(struct event_loop *loop, struct event_source *source)
+{
+    if (source->watched_)
+        epoll_ctl(loop->epoll_, EPOLL_CTL_DEL, source->fd_, NULL);
+    event_loop_drop(loop, source);
+}
+
+int event_loop_close(struct event_loop *loop, int fd, struct event_source *source)
+{
+    event_loop_drop(loop, source);
+    return close(fd);
 }
 
 /* ---- turns ---- */
@@ -129,6 +161,17 @@ static int event_loop_poll(struct event_loop *loop, struct epoll_event events[EV
     return epoll_wait(loop->epoll_, events, EVENTS_MAX, wait_ms < INT32_MAX ? (int)wait_ms : -1);
 }
 
+/* `ready` may free the source. */
+static void event_loop_handle(struct event_loop *loop, struct event_source *source, uint32_t events)
+{
+    const uint32_t heard = source->wanted_ ? source->wanted_ | EPOLLERR | EPOLLHUP : 0;
+
+    if (events & ~heard)
+        event_loop_set(loop, source);
+    if (events & heard)
+        source->ready(source, events & heard);
+}
+
 void event_loop_turn(struct event_loop *loop)
 {
     struct epoll_event events[EVENTS_MAX];
@@ -145,11 +188,14 @@ void event_loop_turn(struct event_loop *loop)
     atomic_store(&loop->is_asleep_, false);
     loop->now_ = instant_now();
     event_loop_take_joining(loop);
-    for (int i = 0; i < count; i++) {
-        struct event_source *source = events[i].data.ptr;
+    loop->events_ = events;
+    loop->event_count_ = count;
+    while (loop->event_count_ > 0) {
+        const struct epoll_event event = *loop->events_++;
 
-        if (source)
-            source->ready(source, events[i].events);
+        loop->event_count_--;
+        if (event.data.ptr)
+            event_loop_handle(loop, event.data.ptr, event.events);
     }
     LIST_FOR_EACH (&loop->tasks_, link) {
         struct event_task *task = list_item(link, struct event_task, link_);

@@ -17,11 +17,16 @@
  * A wake-up costs a system call only while the thread sleeps: messages between the tasks of one
  * loop cost none.
  *
+ * A kept-alive connection loses its interest at the end of a request and gains it back at the start
+ * of the next. So an interest that shrinks is only noted. If an event arrives that is no longer
+ * wanted, it is dropped, and only then the kernel is told.
+ *
  * Time       wait_ns is asked after the loop has said that it sleeps: a task that looks for its
  *            messages there misses none.
- * Ownership  Sources and tasks are the caller's. A source is freed in `begin` or `end` alone, and
- *            its descriptor closed before.
- * Threads    event_loop_turn and event_loop_leave on the loop's thread; the rest on any.
+ * Ownership  Sources and tasks are the caller's. A source may be freed after event_loop_close or
+ *            event_loop_ignore, also within a call of `ready`.
+ * Threads    event_loop_init, _deinit, _join and _wake on any thread, and the first
+ *            event_loop_watch of a source; the rest on the loop's thread.
  */
 #ifndef TICKWHEEL_SYS_EVENT_LOOP_H
 #define TICKWHEEL_SYS_EVENT_LOOP_H
@@ -35,9 +40,11 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 
-/* Embed it beside the descriptor. */
+/* Embed it beside the descriptor. Zeroed but for `ready`. */
 struct event_source {
     void (*ready)(struct event_source *source, uint32_t events); /* EPOLLIN, ... */
+    int fd_;
+    uint32_t wanted_, watched_; /* events that the caller wants; that the kernel watches, 0: none */
 };
 
 /* Embed it, and fill in the calls. */
@@ -58,6 +65,8 @@ struct event_loop {
     struct list joining_; /* of struct event_task; guarded by lock_ */
     struct list tasks_;
     struct instant now_;
+    struct epoll_event *events_; /* those of this turn that are still to be handled */
+    int event_count_;
     bool has_thread_;
     pthread_t thread_; /* of the turns, once there was one */
 };
@@ -72,11 +81,17 @@ void event_loop_join(struct event_loop *loop, struct event_task *task);
 /* Within `end` of the task: it gets no more calls. */
 void event_loop_leave(struct event_loop *loop, struct event_task *task);
 
-/* Calls `ready` for events of the descriptor, as epoll_ctl says, until it is closed or ignored.
- * False with errno: it is not watched. */
+/* Calls `ready` for these events of the descriptor, and for EPOLLERR and EPOLLHUP, until the source
+ * is closed or ignored. Another call for the source replaces the events; 0 wants none. False with
+ * errno if the kernel does not watch for all of them. */
 bool event_loop_watch(struct event_loop *loop, int fd, struct event_source *source,
                       uint32_t events);
-void event_loop_ignore(struct event_loop *loop, int fd);
+
+/* Drops what is still to be handled of the source, and watches it no longer. */
+void event_loop_ignore(struct event_loop *loop, struct event_source *source);
+
+/* Like event_loop_ignore, and closes the descriptor. Returns what close() returns. */
+int event_loop_close(struct event_loop *loop, int fd, struct event_source *source);
 
 /* Waits, and has a turn. */
 void event_loop_turn(struct event_loop *loop);

@@ -1,8 +1,9 @@
 /*
  * Goal: a loop gives its tasks their turns in order, sleeps as long as all of them may, misses no
- * wake-up, and takes tasks in and lets them go while it runs. Method: turns on the test's own
- * thread, recorded; then several threads that post to one that sleeps without a time-out, so that
- * one lost wake-up hangs the test.
+ * wake-up, and takes tasks in and lets them go while it runs; a source is ready for what is wanted
+ * of it and for nothing else. Method: turns on the test's own thread, recorded, and what the kernel
+ * watches as /proc shows it; then several threads that post to one that sleeps without a time-out,
+ * so that one lost wake-up hangs the test.
  */
 #include "sys/clock.h"
 #include "sys/mailbox.h"
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -93,7 +95,7 @@ static void gives_each_task_its_turn(void **state)
     event_loop_turn(&loop);
     assert_string_equal(text, "2i 2b 1e 2e ");
     text[0] = '\0';
-    event_loop_ignore(&loop, ends[0]);
+    event_loop_ignore(&loop, &second.source);
     assert_int_equal(write(ends[1], "x", 1), 1);
     event_loop_turn(&loop);
     assert_string_equal(text, "1e ");
@@ -120,6 +122,134 @@ static void waits_as_long_as_all_may(void **state)
     event_loop_turn(&loop);
     assert_true(instant_since_ns(begun, instant_now()) >= second.wait_ns);
     assert_true(instant_since_ns(begun, event_loop_now(&loop)) >= second.wait_ns);
+    event_loop_deinit(&loop);
+}
+
+/* The near end of a socket pair, with what was last ready; closes `closes` when it is. */
+struct near_end {
+    struct event_source source;
+    struct event_loop *loop;
+    struct near_end *closes;
+    uint32_t events;
+    int fd, far;
+};
+
+static void near_ready(struct event_source *source, uint32_t events)
+{
+    struct near_end *end = list_item(source, struct near_end, source);
+
+    end->events = events;
+    if (end->closes)
+        event_loop_close(end->loop, end->closes->fd, &end->closes->source);
+    if (end->closes)
+        memset(end->closes, 0xff, sizeof(*end->closes)); /* as if it was freed */
+}
+
+static void near_open(struct near_end *end, struct event_loop *loop)
+{
+    int fds[2];
+
+    assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, fds), 0);
+    *end = (struct near_end){.source.ready = near_ready, .loop = loop, .fd = fds[0], .far = fds[1]};
+}
+
+static void assert_ready(struct near_end *end, uint32_t events)
+{
+    end->events = 0;
+    event_loop_turn(end->loop);
+    assert_int_equal(end->events, events);
+}
+
+/* The kernel watches the descriptor for these events, besides EPOLLERR and EPOLLHUP; 0: it does not
+ * watch it. */
+static void assert_watched(const struct near_end *end, uint32_t events)
+{
+    char path[64], line[256];
+    unsigned watched = 0;
+
+    snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", end->loop->epoll_);
+    FILE *file = fopen(path, "r");
+    assert_non_null(file);
+    while (fgets(line, sizeof(line), file)) {
+        const char *events_at = strstr(line, "events:");
+
+        if (strncmp(line, "tfd:", 4) == 0 && strtol(line + 4, NULL, 10) == end->fd && events_at)
+            watched = (unsigned)strtoul(events_at + 7, NULL, 16) & ~(EPOLLERR | EPOLLHUP);
+    }
+    fclose(file);
+    assert_int_equal(watched, events);
+}
+
+/* Method: the kernel is told of more at once, of less when an event comes that is not wanted. */
+static void keeps_an_interest_in_the_kernel(void **state)
+{
+    struct event_loop loop;
+    struct recorder task; /* so that no turn waits */
+    char text[64] = "", byte;
+    struct near_end end;
+
+    (void)state;
+    assert_int_equal(event_loop_init(&loop), ERROR_NONE);
+    recorder_join(&task, &loop, text, '1');
+    near_open(&end, &loop);
+    assert_true(event_loop_watch(&loop, end.fd, &end.source, EPOLLOUT));
+    assert_ready(&end, EPOLLOUT);
+    assert_true(event_loop_watch(&loop, end.fd, &end.source, EPOLLIN | EPOLLOUT));
+    assert_watched(&end, EPOLLIN | EPOLLOUT);
+    assert_true(event_loop_watch(&loop, end.fd, &end.source, EPOLLIN));
+    assert_watched(&end, EPOLLIN | EPOLLOUT);
+    assert_ready(&end, 0);
+    assert_watched(&end, EPOLLIN);
+    assert_int_equal(write(end.far, "x", 1), 1);
+    assert_ready(&end, EPOLLIN);
+    assert_true(event_loop_watch(&loop, end.fd, &end.source, 0));
+    assert_watched(&end, EPOLLIN);
+    assert_true(event_loop_watch(&loop, end.fd, &end.source, EPOLLIN));
+    assert_ready(&end, EPOLLIN); /* back before anyone waited */
+    assert_true(event_loop_watch(&loop, end.fd, &end.source, 0));
+    assert_ready(&end, 0);
+    assert_watched(&end, 0);
+    assert_int_equal(read(end.fd, &byte, 1), 1);
+    assert_true(event_loop_watch(&loop, end.fd, &end.source, EPOLLIN));
+    assert_true(event_loop_watch(&loop, end.fd, &end.source, 0));
+    close(end.far);
+    assert_ready(&end, 0); /* a hang-up that nobody wants to hear of */
+    assert_watched(&end, 0);
+    assert_true(event_loop_watch(&loop, end.fd, &end.source, EPOLLIN));
+    assert_ready(&end, EPOLLIN | EPOLLHUP);
+    event_loop_close(&loop, end.fd, &end.source);
+    event_loop_deinit(&loop);
+}
+
+/* Method: two are ready in one turn, and whichever comes first closes the other or itself, whose
+ * memory is then void. */
+static void closes_what_is_ready(void **state)
+{
+    struct event_loop loop;
+    struct recorder task;
+    char text[64] = "";
+
+    (void)state;
+    assert_int_equal(event_loop_init(&loop), ERROR_NONE);
+    recorder_join(&task, &loop, text, '1');
+    for (int others = 0; others < 2; others++) {
+        struct near_end ends[2];
+
+        for (int i = 0; i < 2; i++) {
+            near_open(&ends[i], &loop);
+            ends[i].closes = &ends[others ? 1 - i : i];
+            assert_true(event_loop_watch(&loop, ends[i].fd, &ends[i].source, EPOLLOUT));
+        }
+        const int fds[] = {ends[0].fd, ends[1].fd}, fars[] = {ends[0].far, ends[1].far};
+        event_loop_turn(&loop);
+        for (int i = 0; i < 2; i++) {
+            assert_true(others || ends[i].fd == -1);
+            if (ends[i].fd != -1)
+                assert_int_equal(event_loop_close(&loop, fds[i], &ends[i].source), 0);
+            close(fars[i]);
+        }
+        assert_int_equal(ends[0].events & ends[1].events, others ? EPOLLOUT : UINT32_MAX);
+    }
     event_loop_deinit(&loop);
 }
 
@@ -196,6 +326,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gives_each_task_its_turn),
         cmocka_unit_test(waits_as_long_as_all_may),
+        cmocka_unit_test(keeps_an_interest_in_the_kernel),
+        cmocka_unit_test(closes_what_is_ready),
         cmocka_unit_test(misses_no_message),
     };
 

@@ -1,0 +1,91 @@
+/* webhook_sockets.c - a source of events for each socket of libcurl's, by its descriptor. */
+#include "delivery/webhook_sockets.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+struct webhook_socket {
+    struct event_source source;
+    struct webhook_sockets *sockets;
+    int fd;
+    bool is_connection; /* libcurl asks for its end; otherwise it closes the socket by itself */
+};
+
+void webhook_sockets_deinit(struct webhook_sockets *sockets)
+{
+    map_deinit(&sockets->by_fd_);
+}
+
+static void webhook_socket_ready(struct event_source *source, uint32_t events)
+{
+    const struct webhook_socket *socket = list_item(source, struct webhook_socket, source);
+    const int ready = (events & EPOLLIN ? CURL_CSELECT_IN : 0) |
+                      (events & EPOLLOUT ? CURL_CSELECT_OUT : 0) |
+                      (events & (EPOLLERR | EPOLLHUP) ? CURL_CSELECT_ERR : 0);
+    int running;
+
+    curl_multi_socket_action(socket->sockets->multi, socket->fd, ready, &running);
+}
+
+/* NULL when out of memory. */
+static struct webhook_socket *webhook_socket_create(struct webhook_sockets *sockets, int fd)
+{
+    struct webhook_socket *socket = malloc(sizeof(*socket));
+
+    if (!socket)
+        return NULL;
+    *socket =
+        (struct webhook_socket){.source.ready = webhook_socket_ready, .sockets = sockets, .fd = fd};
+    if (map_put(&sockets->by_fd_, (uint64_t)fd, socket))
+        return socket;
+    free(socket);
+    return NULL;
+}
+
+bool webhook_sockets_add(struct webhook_sockets *sockets, int fd)
+{
+    struct webhook_socket *socket = webhook_socket_create(sockets, fd);
+
+    if (!socket)
+        return false;
+    socket->is_connection = true;
+    sockets->open_count++;
+    return true;
+}
+
+int webhook_sockets_close(struct webhook_sockets *sockets, int fd)
+{
+    struct webhook_socket *socket = map_remove(&sockets->by_fd_, (uint64_t)fd);
+
+    if (!socket)
+        return close(fd);
+    sockets->open_count--;
+    const int result = event_loop_close(sockets->loop, fd, &socket->source);
+    free(socket);
+    return result;
+}
+
+int webhook_sockets_watch(CURL *easy, curl_socket_t fd, int what, void *context, void *unused)
+{
+    struct webhook_sockets *sockets = context;
+    struct webhook_socket *socket = map_get(&sockets->by_fd_, (uint64_t)fd);
+    uint32_t events = 0;
+
+    (void)easy;
+    (void)unused;
+    if (what == CURL_POLL_IN || what == CURL_POLL_INOUT)
+        events |= EPOLLIN;
+    if (what == CURL_POLL_OUT || what == CURL_POLL_INOUT)
+        events |= EPOLLOUT;
+    if (!socket && events)
+        socket = webhook_socket_create(sockets, fd);
+    if (!socket)
+        return 0;
+    if (what == CURL_POLL_REMOVE && !socket->is_connection) {
+        event_loop_ignore(sockets->loop, &socket->source);
+        free(map_remove(&sockets->by_fd_, (uint64_t)fd));
+    } else {
+        event_loop_watch(sockets->loop, fd, &socket->source, events);
+    }
+    return 0;
+}
