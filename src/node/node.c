@@ -1,6 +1,7 @@
 /* Start and stop in order, the door, health and metrics. */
 #include "node/node_cluster.h"
 #include "node/node_control.h"
+#include "node/node_engines.h"
 #include "node/node_replica.h"
 
 #include "store/rocksdb.h"
@@ -13,134 +14,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Deliveries of which explain knows what made them late, about 100 bytes each. */
-#define HISTORY_MAX 65536
-
-/* Each append costs the brokers milliseconds of processor, also a small one. After a crash the
- * webhooks of the last CLUSTER_ENDS_PACE_MS are repeated, beside those in flight. */
-#define CLUSTER_ENDS_PACE_MS 200
-
-/* Between two looks for timers that the engine lost. */
-#define SECOND_SCAN_MS 60000
-
 /* Bytes that a byte of a timer takes on disk until its files are compacted. */
 #define DISK_AMPLIFIES 4
 
 #define NODE_USER_AGENT "tickwheel/" TICKWHEEL_VERSION
-
-/* The part of a number that one partition has: together they have all of it. */
-static uint64_t node_part(const struct node *node, uint16_t partition, uint64_t number)
-{
-    return number / node->partition_count + (partition < number % node->partition_count);
-}
-
-/* The part of a rate, which an engine counts in thousandths: one or more, for partitions are fewer.
- * 0 stays no limit. */
-static uint64_t node_rate_part(const struct node *node, uint16_t partition, uint32_t rate)
-{
-    return node_part(node, partition, (uint64_t)rate * 1000);
-}
-
-static enum error_code node_create_budget(struct node *node, struct error *ret_error)
-{
-    const struct config *config = node->config;
-    const struct budget_limits limits = {.webhooks = config->deliveries_max,
-                                         .each = {
-                                             [BUDGET_TARGET] = config->target_deliveries_max,
-                                             [BUDGET_CONNECTION] = config->broker_inflight_max,
-                                             [BUDGET_LEASES] = config->queue_leases_max,
-                                         }};
-    uint64_t seed;
-
-    if (entropy_u64(&seed) != ERROR_NONE)
-        return error_set(ret_error, ERROR_IO, "the system gives no entropy");
-    node->budget = budget_create(&limits, node->partition_count, seed);
-    return node->budget ? ERROR_NONE : error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
-}
-
-struct engine_options node_engine_options(struct node *node, uint16_t partition, uint64_t seed)
-{
-    const struct config *config = node->config;
-    struct engine_options options = ENGINE_OPTIONS_DEFAULT;
-    uint64_t count = node->partition_count;
-
-    options.partition = partition;
-    options.window_ms = config->window_ms;
-    options.near_bytes_max = config->near_bytes_max / count;
-    options.is_divided = *config->tokens_file;
-    options.pending_max = config->pending_max;
-    options.pending_all = &node->pending_all;
-    options.pending_others = &node->pending_others;
-    options.is_held = &node->is_held;
-    options.pauses = &node->pauses;
-    options.budget = node->budget;
-    options.wake = partition_wake;
-    options.wake_context = &node->partitions[partition];
-    options.target_rate = node_rate_part(node, partition, config->target_rate_max);
-    options.catch_up_rate = node_rate_part(node, partition, config->catch_up_rate_max);
-    options.history_max = node_part(node, partition, HISTORY_MAX);
-    options.retain_ms = config->retain_ms;
-    options.dead_retain_ms = config->dead_retain_ms;
-    options.dead_bytes_max = config->dead_bytes_max / count;
-    options.watermark_interval_ms = config->watermark_interval_ms;
-    options.second_scan_ms = SECOND_SCAN_MS;
-    options.ends_pace_ms = *config->cluster_brokers ? CLUSTER_ENDS_PACE_MS : 0;
-    options.seed = seed;
-    options.zones = node_zones_used(node);
-    options.tenant_counts = &node->tenant_counts;
-    options.is_watched = feed_is_watched(node->feed);
-    return options;
-}
-
-/* Reads each partition's meta record and writes it back with the next epoch: from then on every id
- * and every delivery of this process can be told from those of an earlier one. */
-static enum error_code node_begin_epochs(struct node *node, struct storage_batch *batches,
-                                         struct error *ret_error)
-{
-    struct storage_batch **pointers = calloc(node->partition_count, sizeof(struct storage_batch *));
-
-    if (!pointers)
-        return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
-    enum error_code code = ERROR_NONE;
-    for (uint16_t i = 0; i < node->partition_count && code == ERROR_NONE; i++) {
-        batches[i].partition = i;
-        pointers[i] = &batches[i];
-        code = storage_load_meta(node->storage, i, &batches[i].meta, ret_error);
-        if (code == ERROR_NONE && batches[i].meta.epoch++ >= TIMER_EPOCH_MAX)
-            code = error_set(ret_error, ERROR_INVALID, "the data folder was opened too often");
-        if (code == ERROR_NONE)
-            code = storage_load_tenant_counts(node->storage, i, &node->tenant_counts, ret_error);
-        if (code == ERROR_NONE)
-            atomic_fetch_add(&node->pending_all, batches[i].meta.pending);
-    }
-    if (code == ERROR_NONE)
-        code = storage_commit(node->storage, pointers, node->partition_count, ret_error);
-    free(pointers);
-    return code;
-}
-
-static enum error_code node_start_engines(struct node *node, struct error *ret_error)
-{
-    struct storage_batch *batches = calloc(node->partition_count, sizeof(*batches));
-
-    if (!batches)
-        return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
-    enum error_code code = node_begin_epochs(node, batches, ret_error);
-    uint64_t seed;
-    if (code == ERROR_NONE && entropy_u64(&seed) != ERROR_NONE)
-        code = error_set(ret_error, ERROR_IO, "the system gives no entropy");
-    for (uint16_t i = 0; i < node->partition_count && code == ERROR_NONE; i++) {
-        struct engine_options options = node_engine_options(node, i, seed + i);
-
-        node->partitions[i].engine = engine_create(&options, &batches[i].meta, wall_now());
-        if (node->partitions[i].engine)
-            shard_add(&node->shards[i % node->shard_count], &node->partitions[i]);
-        else
-            code = error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
-    }
-    free(batches);
-    return code;
-}
 
 static enum error_code node_open_storage(struct node *node, struct error *ret_error)
 {
@@ -222,7 +99,7 @@ static void node_free(struct node *node)
         partition_deinit(&node->partitions[i]);
     free(node->partitions);
     budget_destroy(node->budget);
-    tenant_counts_deinit(&node->tenant_counts);
+    node_counts_deinit(&node->counts);
     zones_destroy(node->zones);
     storage_close(node->storage);
     mailbox_deinit(&node->to_commit);
@@ -230,7 +107,6 @@ static void node_free(struct node *node)
     mailbox_deinit(&node->news);
     pthread_cond_destroy(&node->report_changed);
     pthread_mutex_destroy(&node->report_lock);
-    tenant_pot_deinit(&node->inflight);
     tenant_pot_deinit(&node->disk);
     pthread_mutex_destroy(&node->commit_lock);
     pthread_mutex_destroy(&node->backup_lock);
@@ -271,13 +147,12 @@ static struct node *node_alloc(const struct config *config, struct metrics *metr
     node->partition_count = (uint16_t)config->partitions;
     for (uint16_t i = 0; i < node->partition_count; i++)
         partition_init(&node->partitions[i], i);
-    tenant_counts_init(&node->tenant_counts);
+    node_counts_init(&node->counts, config);
     atomic_init(&node->commit_ns, UINT64_C(1000000000)); /* until the disk has shown better */
     pthread_mutex_init(&node->commit_lock, NULL);
     pthread_mutex_init(&node->report_lock, NULL);
     const enum tenant_pot_division division =
         *node->config->tokens_file ? TENANT_POT_DIVIDED : TENANT_POT_WHOLE;
-    tenant_pot_init(&node->inflight, node->config->inflight_max, division);
     tenant_pot_init(&node->disk, node->config->disk_reserve_bytes / DISK_AMPLIFIES, division);
     pthread_mutex_init(&node->backup_lock, NULL);
     pthread_mutex_init(&node->hold_lock, NULL);
@@ -323,12 +198,6 @@ static enum error_code node_create_shards(struct node *node, struct error *ret_e
     explicit_bzero(secret, sizeof(secret));
     return is_done ? ERROR_NONE
                    : error_set(ret_error, ERROR_NO_MEMORY, "no memory or files for the shards");
-}
-
-void node_wake_shards(struct node *node)
-{
-    for (unsigned i = 0; i < node->shard_count; i++)
-        mailbox_wake(&node->shards[i].rings);
 }
 
 static void node_end_storage_threads(struct node *node)
@@ -495,17 +364,11 @@ static bool node_is_here(const struct node *node, const struct node_request *req
     return !route->is_here || route->is_here(route->context, request->command.partition);
 }
 
-static uint64_t node_tenant_of(const struct command *command)
-{
-    return tenant_key(command->timer_count > 0 ? command->timers[0]->texts.tenant
-                                               : command->tenant);
-}
-
 /* Whether there is disk for the creates of the command's tenant: above the reserve it is divided.
  * The amount is counted and never refused by itself, so that only the read thread gives it back. */
 static bool node_has_disk_for(struct node *node, const struct command *command)
 {
-    const uint64_t key = node_tenant_of(command);
+    const uint64_t key = node_counts_tenant(command);
     uint64_t bytes = 0;
 
     if (!node->disk.is_divided || !atomic_load(&node->is_disk_scarce))
@@ -539,15 +402,12 @@ static enum error_code node_admit_here(struct node *node, const struct node_requ
 static enum error_code node_admit(struct node *node, struct node_request *request,
                                   enum node_way way)
 {
-    const size_t count = command_weight(&request->command);
-
     if (atomic_load(&node->is_stopping))
         return node_refuse(node, ERROR_STOPPING, METRIC_REFUSED_STOPPING);
     const enum error_code error = way == NODE_HERE ? node_admit_here(node, request) : ERROR_NONE;
     if (error)
         return error;
-    request->share_ = tenant_pot_take(&node->inflight, node_tenant_of(&request->command), count);
-    if (!request->share_)
+    if (!node_counts_enter(&node->counts, request))
         return node_refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
     request->submitted_ = instant_now();
     list_init(&request->link_);
@@ -566,14 +426,9 @@ void node_take_back(struct node *node, struct node_request *request)
                    &request->link_);
 }
 
-void node_leave_flight(struct node *node, struct node_request *request)
-{
-    tenant_pot_give(&node->inflight, request->share_, command_weight(&request->command));
-}
-
 void node_answered(struct node *node, struct node_request *request)
 {
-    node_leave_flight(node, request);
+    node_counts_leave(&node->counts, request);
     request->done(request);
 }
 

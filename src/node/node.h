@@ -110,9 +110,6 @@ bool node_give_copy(struct node *node, struct copy_page *page, struct buffer *to
 /* A request that the route took has its answer: calls `done`. From any thread. */
 void node_answered(struct node *node, struct node_request *request);
 
-/* Gives back the request's part of the requests in flight, before `done`. */
-void node_leave_flight(struct node *node, struct node_request *request);
-
 /* Its partition has come here: the engine takes it. From any thread. */
 void node_take_back(struct node *node, struct node_request *request);
 

@@ -207,7 +207,7 @@ static void test_limits_of_all_hosts(void **state)
     cluster_halt(first);
     cluster_await_shares(fixture);
     cluster_await_pending(second, LIMIT_SHOP, LIMIT_ALL);
-    assert_int_equal(atomic_load(&second->node->pending_others), 0);
+    assert_int_equal(atomic_load(&second->node->counts.pending_others), 0);
     assert_int_equal(cluster_create_until_refused(fixture, second, "", 0, 15), 0);
 }
 

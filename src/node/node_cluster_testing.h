@@ -5,7 +5,8 @@
 #ifndef TICKWHEEL_NODE_NODE_CLUSTER_TESTING_H
 #define TICKWHEEL_NODE_NODE_CLUSTER_TESTING_H
 
-#include "node/node_control.h"
+#include "node/node_members.h"
+#include "node/node_ownership.h"
 
 #include "cluster/log_kafka_testing.h"
 #include "store/rocksdb.h"

@@ -5,7 +5,7 @@
  * asked, from where the last page ended. */
 #include "node/node_copy.h"
 
-#include "node/node_control.h"
+#include "node/node_members.h"
 #include "sys/clock.h"
 
 enum {
@@ -114,15 +114,6 @@ static void copy_ask(struct node_replica *replica, uint32_t giver)
     route->copy(route->context, &replica->copy_ask);
 }
 
-/* The way to other nodes is open: this one has told them its address. */
-static bool copy_has_route(struct node *node)
-{
-    pthread_mutex_lock(&node->control->lock);
-    const bool is_open = *node->control->peer_address;
-    pthread_mutex_unlock(&node->control->lock);
-    return is_open;
-}
-
 enum node_copy_step node_copy_begin(struct node_replica *replica)
 {
     struct node *node = replica->node;
@@ -134,7 +125,7 @@ enum node_copy_step node_copy_begin(struct node_replica *replica)
     if (!node->route.copy || !giver || is_asked ||
         !replica_wants_copy(replica->replica, atomic_load(&replica->giver_next)))
         return NODE_COPY_NONE;
-    if (!copy_has_route(node))
+    if (!node_control_has_address(node))
         return NODE_COPY_WAITS;
     if (atomic_fetch_add(&node->copies, 1) >= COPIES_MAX) {
         atomic_fetch_sub(&node->copies, 1);

@@ -1,6 +1,6 @@
 /* node_hold.c - changes of pauses and maintenance: in files of a single node, or as notes in the
  * control topic of a cluster, which all nodes read. There the files have no meaning. */
-#include "node/node_control.h"
+#include "node/node_hold.h"
 
 #include "sys/clock.h"
 

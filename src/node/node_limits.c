@@ -17,9 +17,9 @@ void node_limits_count(struct node_replica *replica, uint64_t pending)
 
     storage_load_tenant_counts(node->storage, replica->partition->index, &replica->tenants, NULL);
     while ((tenant = tenant_counts_next(&replica->tenants, &cursor)))
-        tenant_counts_add(&node->tenant_counts, (struct bytes){tenant->name, tenant->name_size},
+        tenant_counts_add(&node->counts.tenants, (struct bytes){tenant->name, tenant->name_size},
                           (int64_t)atomic_load(&tenant->count));
-    atomic_fetch_add(&node->pending_all, pending);
+    atomic_fetch_add(&node->counts.pending_all, pending);
     atomic_store(&replica->pending, pending);
     atomic_store(&replica->is_counted, true);
     node_control_ask(node->control, NODE_CONTROL_COUNT);
@@ -31,9 +31,10 @@ void node_limits_uncount(struct node_replica *replica, uint64_t pending)
     const struct tenant_counts_tenant *tenant;
     size_t cursor = 0;
 
-    atomic_fetch_sub(&node->pending_all, pending);
+    atomic_fetch_sub(&node->counts.pending_all, pending);
     while ((tenant = tenant_counts_next(&replica->tenants, &cursor)))
-        tenant_counts_dismiss(&node->tenant_counts, (struct bytes){tenant->name, tenant->name_size},
+        tenant_counts_dismiss(&node->counts.tenants,
+                              (struct bytes){tenant->name, tenant->name_size},
                               atomic_load(&tenant->count));
     tenant_counts_clear(&replica->tenants);
     atomic_store(&replica->is_counted, false);
@@ -62,7 +63,7 @@ void node_limits_tell(struct node_control *control, struct roster_note *note)
     static_assert((int)TENANT_COUNTS_TOLD_MAX == (int)ROSTER_COUNTS_MAX, "a note has room for all");
     for (size_t i = 0; i < note->place_count; i++)
         node_limits_tell_pending(control, &note->places[i]);
-    note->tenant_count = tenant_counts_tell(&control->node->tenant_counts, told);
+    note->tenant_count = tenant_counts_tell(&control->node->counts.tenants, told);
     for (size_t i = 0; i < note->tenant_count; i++)
         note->tenants[i] = (struct roster_tally){.name = {told[i]->name, told[i]->name_size},
                                                  .count = atomic_load(&told[i]->count)};
@@ -103,7 +104,7 @@ static bool node_limits_hear_member(struct node_control *control,
                 : told->count;
 
         if (tenant_is_valid(name))
-            tenant_counts_hear(&control->node->tenant_counts, name, count, is_full);
+            tenant_counts_hear(&control->node->counts.tenants, name, count, is_full);
     }
     return is_full;
 }
@@ -127,6 +128,6 @@ void node_limits_hear(struct node_control *control)
         nodes += roster_is_alive(roster, member);
         full += left > 0 && node_limits_hear_member(control, member, left);
     }
-    tenant_counts_heard(&control->node->tenant_counts, nodes, full);
-    atomic_store(&control->node->pending_others, node_limits_left(control, NULL));
+    tenant_counts_heard(&control->node->counts.tenants, nodes, full);
+    atomic_store(&control->node->counts.pending_others, node_limits_left(control, NULL));
 }

@@ -15,7 +15,7 @@
 #ifndef TICKWHEEL_NODE_NODE_LIMITS_H
 #define TICKWHEEL_NODE_NODE_LIMITS_H
 
-#include "node/node_control.h"
+#include "node/node_members.h"
 #include "node/node_replica.h"
 
 enum { NODE_LIMITS_MS = 200 };

@@ -119,7 +119,8 @@ void node_queue_acks_done(struct node_queue_request *request)
 {
     struct node_acks *acks = request->acks_;
 
-    tenant_pot_give(&acks->node->inflight, acks->whole->share_, request->queue.receipt_count);
+    tenant_pot_give(&acks->node->counts.inflight, acks->whole->share_,
+                    request->queue.receipt_count);
     node_queue_acks_leave(acks);
 }
 
@@ -258,12 +259,12 @@ enum error_code node_queue_submit(struct node *node, struct node_queue_request *
         node_queue_route(node, request);
         return ERROR_NONE;
     }
-    request->share_ =
-        tenant_pot_take(&node->inflight, tenant_key(queue_tenant(request->queue.queue)), count);
+    request->share_ = tenant_pot_take(&node->counts.inflight,
+                                      tenant_key(queue_tenant(request->queue.queue)), count);
     if (!request->share_)
         return node_queue_refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
     enum error_code code = node_queue_acks_submit(node, request);
     if (code)
-        tenant_pot_give(&node->inflight, request->share_, count);
+        tenant_pot_give(&node->counts.inflight, request->share_, count);
     return code;
 }

@@ -1,5 +1,6 @@
 /* Health, metrics, and the state of targets and brokers. */
-#include "node/node_control.h"
+#include "node/node_members.h"
+#include "node/node_ownership.h"
 
 #include "sys/clock.h"
 
@@ -94,12 +95,13 @@ bool node_target_status(const struct node *node, const struct timer *timer,
 void node_tenants(struct node *node,
                   void (*tell)(void *context, struct bytes tenant, uint64_t pending), void *context)
 {
-    const uint64_t all = atomic_load(&node->pending_all) + atomic_load(&node->pending_others);
+    const uint64_t all =
+        atomic_load(&node->counts.pending_all) + atomic_load(&node->counts.pending_others);
     uint64_t named = 0;
     size_t cursor = 0;
 
     for (const struct tenant_counts_tenant *tenant;
-         (tenant = tenant_counts_next(&node->tenant_counts, &cursor));) {
+         (tenant = tenant_counts_next(&node->counts.tenants, &cursor));) {
         const uint64_t pending = tenant_counts_everywhere(tenant);
 
         named += pending;

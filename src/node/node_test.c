@@ -321,7 +321,7 @@ static void test_commits_on_either_thread(void **state)
         assert_int_equal(get(fixture->node, &asked[i].created.id, &shown), ERROR_NONE);
         assert_int_equal(shown.ms, due.ms);
     }
-    assert_int_equal(atomic_load(&fixture->node->pending_all), COUNT);
+    assert_int_equal(atomic_load(&fixture->node->counts.pending_all), COUNT);
     node_stop(fixture->node);
     free(asked);
 }

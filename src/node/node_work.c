@@ -41,7 +41,7 @@ struct work_here {
 static void work_answer(struct node *node, struct node_request *request, enum error_code error)
 {
     request->command.error = error;
-    node_leave_flight(node, request);
+    node_counts_leave(&node->counts, request);
     request->done(request);
 }
 

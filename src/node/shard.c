@@ -447,6 +447,12 @@ void *shard_run(void *argument)
     return NULL;
 }
 
+void node_wake_shards(struct node *node)
+{
+    for (unsigned i = 0; i < node->shard_count; i++)
+        mailbox_wake(&node->shards[i].rings);
+}
+
 /* Fails what the engines still wait for, so that every request is answered. */
 void shard_fail_rest(struct shard *shard)
 {

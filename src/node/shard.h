@@ -34,11 +34,11 @@
 #include "node/census.h"
 #include "node/node.h"
 #include "node/node_clock.h"
+#include "node/node_counts.h"
 #include "node/partition.h"
 #include "node/queue_board.h"
 #include "sys/clock.h"
 #include "sys/mailbox.h"
-#include "timer/tenant_pot.h"
 
 #include <stdatomic.h>
 
@@ -98,13 +98,11 @@ struct node {
     struct senders *senders;
     struct queue_board *board;
     struct feed *feed;
-    struct census *queues, *tenants;    /* waiting timers by queue, by tenant */
-    struct tenant_counts tenant_counts; /* live timers by tenant */
-    pthread_mutex_t refusals_lock;      /* guards the next */
-    struct node_refusals refusals;      /* all 0: none are counted */
-    struct budget *budget;              /* places in flight, which the engines share */
-    _Atomic uint64_t pending_all;       /* live timers */
-    _Atomic uint64_t pending_others;    /* of partitions of other nodes, by their notes */
+    struct census *queues, *tenants; /* waiting timers by queue, by tenant */
+    pthread_mutex_t refusals_lock;   /* guards the next */
+    struct node_refusals refusals;   /* all 0: none are counted */
+    struct budget *budget;           /* places in flight, which the engines share */
+    struct node_counts counts;
     struct zones *zones;
     uint16_t partition_count;
     unsigned shard_count, shards_running;
@@ -128,7 +126,6 @@ struct node {
     bool has_backup_thread; /* to be joined */
     atomic_bool backs_up;   /* one is under way */
 
-    struct tenant_pot inflight; /* timers in requests not yet answered, shared among tenants */
     atomic_uint gathers;     /* leases that were taken to other nodes, to begin with each of them */
     _Atomic uint64_t placed; /* timers given to partitions by node_partition_next */
     atomic_uint next_partition; /* of those that no shard keeps */
@@ -203,12 +200,6 @@ void storage_gather(struct storage_group *group, struct list *waiting);
 /* Has the read thread look after the disk, at most once a second. */
 void storage_look(struct node *node);
 
-/* ---- node.c ---- */
-
-struct engine_options node_engine_options(struct node *node, uint16_t partition, uint64_t seed);
-
-void node_wake_shards(struct node *node);
-
 /* ---- shard.c ---- */
 
 /* Everything but the thread and the partitions. False: no memory, or no file descriptors. */
@@ -216,6 +207,9 @@ bool shard_init(struct shard *shard, struct node *node, unsigned index, const ui
 void shard_deinit(struct shard *shard);
 
 void *shard_run(void *shard);
+
+/* Has all shards look at what changed, when no message says so. */
+void node_wake_shards(struct node *node);
 
 /* Makes the partition the shard's, before its thread starts. */
 void shard_add(struct shard *shard, struct partition *partition);

@@ -82,7 +82,7 @@ void shard_answer(struct shard *shard, struct engine *engine)
             shard_commands_explain(shard, command);
         if (node->replicas)
             shard_commands_judge(node, request);
-        node_leave_flight(node, request);
+        node_counts_leave(&node->counts, request);
         if (!command_is_read(command->kind))
             metrics_observe_traced_us(node->metrics, HISTOGRAM_ACKNOWLEDGE,
                                       instant_since_ns(request->submitted_, now) / 1000,
@@ -123,7 +123,7 @@ static void shard_commands_end_request(struct node *node, struct node_request *r
                                        enum error_code error)
 {
     shard_commands_fail(&request->command, error);
-    node_leave_flight(node, request);
+    node_counts_leave(&node->counts, request);
     request->done(request);
 }
 

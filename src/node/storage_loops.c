@@ -74,7 +74,7 @@ static void storage_loops_commit_linger(struct node *node, struct storage_group 
     uint64_t spent_ns = 0;
 
     while (spent_ns < linger_ns && list_is_empty(waiting)) {
-        size_t inflight = atomic_load(&node->inflight.held);
+        size_t inflight = atomic_load(&node->counts.inflight.held);
 
         if (inflight < LINGER_INFLIGHT_MIN || group->write_count >= inflight / 2)
             return;

@@ -1,0 +1,33 @@
+/*
+ * node_counts.h - what a node counts over all its partitions: live timers, and timers in requests
+ * that are not answered yet.
+ *
+ * Threads    Any: members are atomic, or have their own lock.
+ */
+#ifndef TICKWHEEL_NODE_NODE_COUNTS_H
+#define TICKWHEEL_NODE_NODE_COUNTS_H
+
+#include "node/node.h"
+#include "timer/tenant_counts.h"
+#include "timer/tenant_pot.h"
+
+struct node_counts {
+    _Atomic uint64_t pending_all;    /* live timers */
+    _Atomic uint64_t pending_others; /* live timers of partitions of other nodes, by their notes */
+    struct tenant_counts tenants;    /* live timers by tenant */
+    struct tenant_pot inflight;      /* timers in requests not yet answered, shared among tenants */
+};
+
+void node_counts_init(struct node_counts *counts, const struct config *config);
+void node_counts_deinit(struct node_counts *counts);
+
+/* Counts the request as in flight until node_counts_leave. False: too much is in flight. */
+bool node_counts_enter(struct node_counts *counts, struct node_request *request);
+
+/* Before `done` of a request. */
+void node_counts_leave(struct node_counts *counts, struct node_request *request);
+
+/* The key of the tenant for which a command works. */
+uint64_t node_counts_tenant(const struct command *command);
+
+#endif

@@ -1,0 +1,19 @@
+/*
+ * node_engines.h - how the engines of a node are made: each has its part of the limits.
+ *
+ * Threads    That which starts the node; node_engine_options any.
+ */
+#ifndef TICKWHEEL_NODE_NODE_ENGINES_H
+#define TICKWHEEL_NODE_NODE_ENGINES_H
+
+#include "node/shard.h"
+
+/* Makes node->budget, before the engines. */
+enum error_code node_create_budget(struct node *node, struct error *ret_error);
+
+struct engine_options node_engine_options(struct node *node, uint16_t partition, uint64_t seed);
+
+/* Without a cluster: makes all engines, and gives them to the shards. */
+enum error_code node_start_engines(struct node *node, struct error *ret_error);
+
+#endif
