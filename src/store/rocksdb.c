@@ -184,7 +184,7 @@ static enum error_code rocksdb_try_enter_to_read(struct rocksdb_store *store,
 
     if (code)
         return code;
-    code = store_apply_to(store, store->appended, ret_error);
+    code = store_apply_to(store, store->queue.pushed, ret_error);
     if (!code)
         return ERROR_NONE;
     store_leave(store);
@@ -255,8 +255,7 @@ static enum error_code rocksdb_commit_locked(struct rocksdb_store *store,
             store->faults |= STORE_IN_DOUBT;
         return code;
     }
-    store_queue_push(store);
-    store->appended = store->records[count - 1].offset;
+    store_queue_push(store, count);
     return ERROR_NONE;
 }
 
@@ -272,6 +271,10 @@ enum error_code store_begin_write(struct rocksdb_store *store, struct error *ret
     if (code)
         return code;
     code = rocksdb_ask_tables(store, ret_error);
+    if (!code && (code = store_queue_make_room(store, ret_error))) {
+        store_leave(store);
+        return code;
+    }
     if (code) {
         store_leave(store);
         store_recover(store);
@@ -288,12 +291,9 @@ static enum error_code rocksdb_commit_all(struct rocksdb_store *store,
         code = store_begin_write(store, ret_error); /* which gives up the ballast */
     if (code)
         return code;
-    code = store_queue_make_room(store, ret_error);
-    if (!code) {
-        pthread_mutex_lock(&store->write_lock);
-        code = rocksdb_commit_locked(store, batches, count, ret_error);
-        pthread_mutex_unlock(&store->write_lock);
-    }
+    pthread_mutex_lock(&store->write_lock);
+    code = rocksdb_commit_locked(store, batches, count, ret_error);
+    pthread_mutex_unlock(&store->write_lock);
     store_leave(store);
     if (store->faults)
         store_recover(store);
@@ -467,7 +467,7 @@ void store_close(struct rocksdb_store *store)
 
     store_queue_stop(store);
     if (is_whole && !store->faults)
-        store_apply_to(store, store->appended, NULL);
+        store_apply_to(store, store->queue.pushed, NULL);
     is_whole = is_whole && !store->faults;
     store_close_database(store);
     log_files_close(store->log);

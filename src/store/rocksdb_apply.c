@@ -1,13 +1,14 @@
-/* rocksdb_apply.c - records of the log on their way into the tables.
+/* rocksdb_apply.c - changes on their way into the tables.
  *
- * A commit is acknowledged when the log has it. Its records wait here, in memory, until they are
- * written into the tables: by the apply thread after a moment, together with those of the next
- * commits; by a read, which must see every commit that returned before it began; or by a commit
- * that finds too much waiting. All write the oldest first, one at a time.
+ * A change is acknowledged when a log has it: the log of the folder, or one that a partition
+ * follows. Then it waits here, in memory, until it is written into the tables: by the apply thread
+ * after a moment, together with the next ones; by a read, which must see every change that was
+ * acknowledged before it began; or by a writer that finds too much waiting. All write the oldest
+ * first, one at a time.
  *
- * Invariant  The tables hold the log up to `applied`, and the queue holds what follows up to
- *            `appended`, without a gap, unless the store is STORE_BEHIND. Then the queue is not
- *            used any more: the database is opened again, which applies the log. */
+ * Invariant  The tables hold the first `written` of the changes, and the queue holds those behind
+ *            them, up to `pushed`, unless the store is STORE_BEHIND. Then the queue is not used any
+ *            more: the database is opened again, and the logs are applied from what it has. */
 #include "store/rowop.h"
 #include "store/rocksdb_store.h"
 #include "sys/clock.h"
@@ -66,7 +67,7 @@ static void rocksdb_apply_add_op(struct rocksdb_store *store, const struct rowop
     }
 }
 
-void store_apply_add_ops(struct rocksdb_store *store, struct bytes ops)
+static void rocksdb_apply_add_ops(struct rocksdb_store *store, struct bytes ops)
 {
     struct rowop op;
 
@@ -82,7 +83,7 @@ enum error_code store_apply_add(struct rocksdb_store *store, const struct log_re
     if (!rowop_open(&body))
         return error_set(ret_error, ERROR_CORRUPT, "%s: the record %llu of the log is damaged",
                          store->home, (unsigned long long)record->offset);
-    store_apply_add_ops(store, body);
+    rocksdb_apply_add_ops(store, body);
     return ERROR_NONE;
 }
 
@@ -92,16 +93,19 @@ enum error_code store_apply_write(struct rocksdb_store *store, struct record_mar
     struct buffer value;
 
     buffer_init(&value);
-    record_mark_encode(&value, mark);
+    if (mark.offset)
+        record_mark_encode(&value, mark);
     enum error_code code = ERROR_NO_MEMORY;
     if (!buffer_failed(&value)) {
-        store_batch_put(store->batch, store, STORE_META, STORE_KEY_APPLIED, buffer_bytes(&value));
+        if (mark.offset)
+            store_batch_put(store->batch, store, STORE_META, STORE_KEY_APPLIED,
+                            buffer_bytes(&value));
         code = store_write(store, store->batch, ret_error);
     } else {
         error_set(ret_error, code, "apply");
     }
     rocksdb_writebatch_clear(store->batch);
-    if (!code)
+    if (!code && mark.offset)
         store->applied = mark.offset;
     buffer_deinit(&value);
     return code;
@@ -162,7 +166,7 @@ static void rocksdb_apply_keep(struct rocksdb_store *store)
     rocksdb_apply_empty(&store->scratch);
 }
 
-void store_queue_push(struct rocksdb_store *store)
+void store_queue_push(struct rocksdb_store *store, size_t count)
 {
     struct store_queue *queue = &store->queue;
     const uint64_t segment_bytes = store->options.segment_bytes;
@@ -170,6 +174,7 @@ void store_queue_push(struct rocksdb_store *store)
     pthread_mutex_lock(&queue->lock);
     queue->untrimmed_bytes += store->scratch.size;
     rocksdb_apply_keep(store);
+    queue->pushed += count;
     if (queue->waiting.size >= queue->wake_bytes) {
         queue->wake_bytes = SIZE_MAX;
         pthread_cond_signal(&queue->wakes);
@@ -192,6 +197,7 @@ void store_queue_drop(struct rocksdb_store *store)
     pthread_mutex_lock(&queue->lock);
     rocksdb_apply_empty(&queue->waiting);
     queue->bytes = 0;
+    queue->written = queue->pushed;
     pthread_mutex_unlock(&queue->lock);
 }
 
@@ -210,13 +216,14 @@ static bool rocksdb_apply_take(struct store_queue *queue)
     return queue->taken.size > 0;
 }
 
-/* Writes the oldest that waits, some of it, with the mark of its last record. With apply_lock. */
+/* Writes the oldest that waits, some of it, with the mark of the last record of the log in it. With
+ * apply_lock. */
 static enum error_code rocksdb_apply_next(struct rocksdb_store *store, struct error *ret_error)
 {
     struct store_queue *queue = &store->queue;
-    struct log_record record = {.offset = 0};
+    struct record_mark mark = {0};
     enum error_code code = ERROR_NONE;
-    size_t size = 0;
+    size_t size = 0, count = 0;
 
     if (!rocksdb_apply_take(queue))
         return ERROR_NONE;
@@ -224,17 +231,26 @@ static enum error_code rocksdb_apply_next(struct rocksdb_store *store, struct er
     for (size_t at = queue->taken_done; !code && size < APPLY_BYTES && at < queue->taken.size;
          at = queue->taken_done + size) {
         const char *head = queue->taken.data + at;
+        const struct log_record record = {
+            .offset = get_le(head, 8),
+            .body = {head + STORE_QUEUE_HEAD, get_le(head + 8, 4)},
+        };
 
-        record.offset = get_le(head, 8);
-        record.body = (struct bytes){head + STORE_QUEUE_HEAD, get_le(head + 8, 4)};
         size += STORE_QUEUE_HEAD + record.body.size;
-        code = store_apply_add(store, &record, ret_error);
+        count++;
+        if (record.offset)
+            code = store_apply_add(store, &record, ret_error);
+        else
+            rocksdb_apply_add_ops(store, record.body); /* they were looked at before */
+        if (record.offset)
+            mark = store_apply_mark_of(&record);
     }
     if (!code)
-        code = store_apply_write(store, store_apply_mark_of(&record), ret_error);
+        code = store_apply_write(store, mark, ret_error);
     if (!code) {
         queue->taken_done += size;
         queue->bytes -= size;
+        queue->written += count;
         return ERROR_NONE;
     }
     store->faults |= STORE_BEHIND | STORE_REFUSING | (code == ERROR_DISK_FULL ? STORE_FULL : 0u);
@@ -242,8 +258,8 @@ static enum error_code rocksdb_apply_next(struct rocksdb_store *store, struct er
     return code;
 }
 
-/* One turn of writing, unless the tables have the offset by now. */
-static enum error_code rocksdb_apply_turn(struct rocksdb_store *store, uint64_t offset,
+/* One turn of writing, unless the tables have so many changes by now. */
+static enum error_code rocksdb_apply_turn(struct rocksdb_store *store, uint64_t count,
                                           struct error *ret_error)
 {
     enum error_code code = ERROR_NONE;
@@ -252,19 +268,18 @@ static enum error_code rocksdb_apply_turn(struct rocksdb_store *store, uint64_t 
     if (store->faults & STORE_BEHIND)
         code = error_set(ret_error, ERROR_IO, "%s has writes that its tables do not take",
                          store->folder);
-    else if (store->applied < offset)
+    else if (store->queue.written < count)
         code = rocksdb_apply_next(store, ret_error);
     pthread_mutex_unlock(&store->apply_lock);
     return code;
 }
 
-enum error_code store_apply_to(struct rocksdb_store *store, uint64_t offset,
-                               struct error *ret_error)
+enum error_code store_apply_to(struct rocksdb_store *store, uint64_t count, struct error *ret_error)
 {
     enum error_code code = ERROR_NONE;
 
-    while (!code && store->applied < offset)
-        code = rocksdb_apply_turn(store, offset, ret_error);
+    while (!code && store->queue.written < count)
+        code = rocksdb_apply_turn(store, count, ret_error);
     return code;
 }
 
@@ -274,7 +289,7 @@ enum error_code store_queue_make_room(struct rocksdb_store *store, struct error 
     enum error_code code = ERROR_NONE;
 
     while (!code && store->queue.bytes > bytes_max)
-        code = rocksdb_apply_turn(store, store->appended, ret_error);
+        code = rocksdb_apply_turn(store, store->queue.pushed, ret_error);
     return code;
 }
 
@@ -285,7 +300,7 @@ static void rocksdb_apply_all(struct rocksdb_store *store)
 {
     pthread_rwlock_rdlock(&store->open_lock);
     const enum error_code code =
-        store->db ? store_apply_to(store, store->appended, NULL) : ERROR_NONE;
+        store->db ? store_apply_to(store, store->queue.pushed, NULL) : ERROR_NONE;
     pthread_rwlock_unlock(&store->open_lock);
     if (!code)
         return;

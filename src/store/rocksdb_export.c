@@ -295,6 +295,10 @@ static enum error_code rocksdb_clear_step(struct rocksdb_store *store, uint16_t 
 
     if (code)
         return code;
+    if ((code = store_apply_to(store, store->queue.pushed, ret_error)))
+        store_leave(store);
+    if (code)
+        return code;
     if (place)
         code = rocksdb_clear_write(store, partition, place, ret_error);
     else

@@ -1,9 +1,9 @@
 /* rocksdb_follow.c - partitions that follow a log which is not the folder's own.
  *
- * Their changes go into the tables at once, in one write with the place of the partition, and into
- * no log of ours. All tables are written to files together, so the files have the rows of some
- * place and that place: a crash, or a failure after which the database is opened again, leaves
- * them, and the rest of the log is applied again. */
+ * Their changes go through the queue into the tables, each in one write with the place of the
+ * partition, and into no log of ours. All tables are written to files together, so the files have
+ * the rows of some place and that place: a crash, or a failure after which the database is opened
+ * again, leaves them, and the rest of the log is applied again. */
 #include "store/rocksdb_store.h"
 #include "store/rowop.h"
 
@@ -209,7 +209,7 @@ static bool rocksdb_follow_count(struct prepare_counts *counts, uint16_t partiti
     return true;
 }
 
-/* What the tables have now is counted. */
+/* What is in the queue is counted. With write_lock. */
 static bool rocksdb_follow_note(struct rocksdb_store *store, uint16_t partition, struct bytes ops,
                                 const struct storage_place *place)
 {
@@ -217,40 +217,38 @@ static bool rocksdb_follow_note(struct rocksdb_store *store, uint16_t partition,
     bool is_counted = true;
     struct rowop op;
 
-    pthread_mutex_lock(&store->write_lock);
     while (rowop_next(&ops, &op))
         if (op.table == ROWOP_META)
             is_counted = rocksdb_follow_count(counts, partition, &op) && is_counted;
     while (tenant_counts_take_changed(&counts->tenant_counts))
         continue;
     store->follows[partition].place = *place;
-    pthread_mutex_unlock(&store->write_lock);
     atomic_store(&store->follows[partition].is_follower, true);
     return is_counted;
 }
 
-static enum error_code rocksdb_follow_write(struct rocksdb_store *store, uint16_t partition,
-                                            struct bytes ops, const struct storage_place *place,
-                                            struct error *ret_error)
+/* Puts the changes, with the place, into the queue. With write_lock. */
+static enum error_code rocksdb_follow_push(struct rocksdb_store *store, uint16_t partition,
+                                           struct bytes ops, const struct storage_place *place,
+                                           struct error *ret_error)
 {
+    static const char head[STORE_QUEUE_HEAD];
     const struct store_key key = store_place_key(partition);
-    struct buffer value;
-    enum error_code code = ERROR_NO_MEMORY;
+    struct buffer *change = &store->scratch;
 
-    buffer_init(&value);
-    record_place_encode(&value, rocksdb_follow_bytes(&key), place);
-    if (buffer_failed(&value))
-        return error_set(ret_error, code, "apply");
-    pthread_mutex_lock(&store->apply_lock);
-    rocksdb_writebatch_clear(store->batch);
-    store_apply_add_ops(store, ops);
-    store_batch_put(store->batch, store, STORE_META, rocksdb_follow_bytes(&key),
-                    buffer_bytes(&value));
-    code = store_write(store, store->batch, ret_error);
-    rocksdb_writebatch_clear(store->batch);
-    pthread_mutex_unlock(&store->apply_lock);
-    buffer_deinit(&value);
-    return code;
+    buffer_clear(change);
+    buffer_append(change, head, sizeof(head));
+    buffer_append_bytes(change, ops);
+    const size_t value = rowop_put(change, ROWOP_PUT, ROWOP_META, rocksdb_follow_bytes(&key));
+    record_place_encode(change, rocksdb_follow_bytes(&key), place);
+    rowop_put_end(change, value);
+    if (buffer_failed(change)) {
+        buffer_clear(change);
+        return error_set(ret_error, ERROR_NO_MEMORY, "apply");
+    }
+    store_queue_set_head(change->data, 0, change->size - sizeof(head));
+    store_queue_push(store, 1);
+    return ERROR_NONE;
 }
 
 /* Between store_begin_write and store_leave. */
@@ -268,11 +266,11 @@ static enum error_code rocksdb_follow_apply(struct rocksdb_store *store, uint16_
     if (body.size && !prepare_open(&body, partition))
         return error_set(ret_error, ERROR_CORRUPT, "the changes of partition %u are damaged",
                          partition);
-    const enum error_code code = rocksdb_follow_write(store, partition, body, place, ret_error);
-    if (code)
-        store->faults |= STORE_REFUSING | (code == ERROR_DISK_FULL ? STORE_FULL : 0u);
-    else if (!rocksdb_follow_note(store, partition, body, place))
+    pthread_mutex_lock(&store->write_lock);
+    const enum error_code code = rocksdb_follow_push(store, partition, body, place, ret_error);
+    if (!code && !rocksdb_follow_note(store, partition, body, place))
         store->faults |= STORE_REFUSING | STORE_BEHIND; /* it is counted when it is opened again */
+    pthread_mutex_unlock(&store->write_lock);
     return code;
 }
 

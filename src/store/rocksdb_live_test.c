@@ -450,11 +450,47 @@ static void test_live_acknowledged_before_the_tables(void **state)
     struct rocksdb_store *store = live_stop_applying(fixture);
 
     live_write(fixture, 1, 100);
-    assert_true(store->applied < store->appended);
+    assert_true(store->queue.written < store->queue.pushed);
     live_kill(fixture);
     assert_live_timers(fixture, 100);
     testing_settle(fixture->storage); /* a read applies what waits */
-    assert_true(store->applied == store->appended && store->queue.bytes == 0);
+    assert_true(store->queue.written == store->queue.pushed && store->queue.bytes == 0);
+}
+
+/* The changes of a partition that follows a log wait in the queue, too, each with its place. */
+static void test_live_followed_before_the_tables(void **state)
+{
+    struct live_fixture *fixture = *state;
+    struct storage_place place = {.epoch = 1, .node = 1};
+    struct timer *timer = testing_timer(0, 1, 1001);
+    struct storage_write write = {.timer = timer};
+    struct storage_batch batch = {.writes = &write, .write_count = 1, .meta = live_meta};
+    struct storage_batch *const batches[] = {&batch};
+    struct buffer body;
+
+    testing_folder_remove(&fixture->killed);
+    testing_folder_make(&fixture->killed);
+    fixture->options.folder = fixture->killed.path;
+    fixture->options.cluster = TESTING_CLUSTER;
+    struct rocksdb_store *store = live_stop_applying(fixture);
+    buffer_init(&body);
+    assert_int_equal(storage_prepare(fixture->storage, batches, 1, &body, NULL), ERROR_NONE);
+    const uint64_t written = store->queue.written;
+    for (place.seq = 1; place.seq <= 2; place.seq++) { /* the second one only moves the place */
+        place.next = place.seq;
+        assert_int_equal(storage_apply(fixture->storage, 0,
+                                       place.seq == 1 ? buffer_bytes(&body) : (struct bytes){0},
+                                       &place, NULL),
+                         ERROR_NONE);
+    }
+    buffer_deinit(&body);
+    assert_int_equal(store->queue.written, written);
+    assert_int_equal(store->queue.pushed, written + 2);
+    assert_int_equal(storage_load_place(fixture->storage, 0, &place, NULL), ERROR_NONE);
+    assert_int_equal(place.next, 2);
+    testing_assert_found(fixture->storage, timer, 1001);
+    assert_int_equal(store->queue.written, written + 2);
+    timer_free(timer);
 }
 
 /* Of two changes of a timer that wait together, the tables get the older one first. */
@@ -484,8 +520,8 @@ static void test_live_killed_between_two_writes(void **state)
 
     while (store->queue.bytes < FOLLOW_QUEUE_BYTES - (10 << 10))
         live_write(fixture, ++count, 1);
-    assert_int_equal(store_apply_to(store, store->applied + 1, NULL), ERROR_NONE);
-    assert_true(store->applied < store->appended);
+    assert_int_equal(store_apply_to(store, store->queue.written + 1, NULL), ERROR_NONE);
+    assert_true(store->queue.written < store->queue.pushed);
     rocksdb_flushoptions_set_wait(options, 1);
     char *text = NULL;
     rocksdb_flush_cf(store->db, options, store->tables[STORE_TIMERS], &text);
@@ -559,6 +595,7 @@ int main(void)
         TEST(test_live_trimmed),
         TEST(test_live_older_tables),
         TEST(test_live_acknowledged_before_the_tables),
+        TEST(test_live_followed_before_the_tables),
         TEST(test_live_applied_in_order),
         TEST(test_live_killed_between_two_writes),
         TEST(test_live_queue_is_bounded),

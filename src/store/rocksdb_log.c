@@ -422,7 +422,6 @@ enum error_code store_log_follow(struct rocksdb_store *store, struct error *ret_
     log_files_get_stats(store->log, &stats);
     if (!was_open)
         store->folder_state.lost += stats.lost;
-    store->appended = store->applied;
     return was_open || store->is_reader ? ERROR_NONE : rocksdb_log_adopt(store, ret_error);
 }
 
@@ -506,8 +505,7 @@ enum error_code store_log_append(struct rocksdb_store *store, struct storage_bat
     for (size_t i = 0; i < count; i++) {
         const struct log_record *record = &store->records[i];
 
-        put_le(head, record->offset, 8);
-        put_le(head + 8, record->body.size, 4);
+        store_queue_set_head(head, record->offset, record->body.size);
         head += STORE_QUEUE_HEAD + record->body.size;
     }
     return code;

@@ -67,14 +67,18 @@ enum store_fault {
 
 #define STORE_NOT_WHOLE ((unsigned)(STORE_IN_DOUBT | STORE_BEHIND))
 
-/* Records that are in the log, on their way into the tables: each with its offset (8 bytes) and the
- * size of its body (4) before the body. */
+/* Changes that were acknowledged, on their way into the tables: the bodies of records of the
+ * folder's log, and the operations, with the place, of partitions that follow another log. Each has
+ * the offset of its record (8 bytes; 0: it is none of the folder's log) and its size (4) before it.
+ */
 struct store_queue {
     pthread_mutex_t lock;
     pthread_cond_t wakes, trims; /* of the apply thread and of the trim thread */
     struct buffer waiting;       /* guarded by lock */
     size_t wake_bytes; /* size of `waiting` at which the apply thread is woken; guarded by lock */
     uint64_t untrimmed_bytes; /* appended since the log was trimmed; guarded by lock */
+    _Atomic uint64_t pushed;  /* how many changes the queue has taken */
+    _Atomic uint64_t written; /* how many of them are in the tables, or dropped */
     bool wants_trim;          /* guarded by lock */
     bool is_ending;           /* guarded by lock */
     bool has_apply_thread, has_trim_thread;
@@ -154,13 +158,12 @@ struct rocksdb_store {
     size_t record_capacity;
     struct prepare_rows rows;
     struct buffer scratch;
-    _Atomic uint64_t appended; /* the last offset that was acknowledged */
 
     /* The writer's of the tables; guarded by apply_lock, which is taken after write_lock and before
      * the queue's. Who holds it without commit_lock holds open_lock to read. */
     pthread_mutex_t apply_lock;
     rocksdb_writebatch_t *batch;
-    _Atomic uint64_t applied; /* the last offset that the tables hold */
+    _Atomic uint64_t applied; /* the last offset of the folder's log that the tables hold */
     struct store_queue queue;
 };
 
@@ -200,8 +203,8 @@ enum error_code store_enter_partition(struct rocksdb_store *store, uint16_t part
                                       struct error *ret_error);
 void store_leave(struct rocksdb_store *store);
 
-/* Begins a write, with commit_lock: ends faults that can be ended, and enters. When RocksDB turns
- * out to refuse writes it fails, and tries to end that for the next call. */
+/* Begins a write, with commit_lock: ends faults that can be ended, and enters; the queue has room.
+ * When RocksDB turns out to refuse writes it fails, and tries to end that for the next call. */
 enum error_code store_begin_write(struct rocksdb_store *store, struct error *ret_error);
 
 /* Closes the database, empties the queue and opens the database again, which applies the log. With
@@ -247,7 +250,13 @@ void store_log_trim(struct rocksdb_store *store);
 
 /* ---- rocksdb_apply.c ---- */
 
-enum { STORE_QUEUE_HEAD = 12 }; /* bytes before a body */
+enum { STORE_QUEUE_HEAD = 12 }; /* bytes before a change */
+
+static inline void store_queue_set_head(char head[STORE_QUEUE_HEAD], uint64_t offset, size_t size)
+{
+    put_le(head, offset, 8);
+    put_le(head + 8, size, 4);
+}
 
 void store_queue_init(struct store_queue *queue);
 void store_queue_deinit(struct store_queue *queue);
@@ -256,29 +265,28 @@ void store_queue_deinit(struct store_queue *queue);
 enum error_code store_queue_start(struct rocksdb_store *store, struct error *ret_error);
 void store_queue_stop(struct rocksdb_store *store);
 
-/* Takes what store_log_append left. */
-void store_queue_push(struct rocksdb_store *store);
+/* Takes `count` changes that store->scratch has. With write_lock. */
+void store_queue_push(struct rocksdb_store *store, size_t count);
 
 /* Forgets what waits: the log has it. With apply_lock, or open_lock to write. */
 void store_queue_drop(struct rocksdb_store *store);
 
-/* Waits until the queue may grow, by writing what waits. The caller is between store_enter and
- * store_leave, or like that. */
+/* Writes what waits until the queue may grow. The caller is between store_enter and store_leave, or
+ * like that. */
 enum error_code store_queue_make_room(struct rocksdb_store *store, struct error *ret_error);
 
-/* Returns when the tables hold the record at `offset` and all before it: writes what waits. The
- * caller is as in store_queue_make_room. */
-enum error_code store_apply_to(struct rocksdb_store *store, uint64_t offset,
+/* Returns when the tables hold so many of the changes that the queue has taken: writes what waits.
+ * queue.pushed: all that were acknowledged before the call. The caller is as in
+ * store_queue_make_room. */
+enum error_code store_apply_to(struct rocksdb_store *store, uint64_t count,
                                struct error *ret_error);
 
-/* For a start: gathers a record of the log in store->batch, and writes that with the mark. */
+/* For a start: gathers a record of the log in store->batch, and writes that with the mark. A mark
+ * without an offset is none. */
 enum error_code store_apply_add(struct rocksdb_store *store, const struct log_record *record,
                                 struct error *ret_error);
 enum error_code store_apply_write(struct rocksdb_store *store, struct record_mark mark,
                                   struct error *ret_error);
-
-/* Adds the operations of a body that was opened to store->batch. With apply_lock. */
-void store_apply_add_ops(struct rocksdb_store *store, struct bytes ops);
 
 /* The mark of tables that hold the record. */
 struct record_mark store_apply_mark_of(const struct log_record *record);
