@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define RECOVER_PAUSE_NS UINT64_C(100000000) /* between two attempts of readers */
+#define RECOVER_PAUSE_NS UINT64_C(100000000)  /* between two attempts of readers */
+#define LOOK_PAUSE_NS    UINT64_C(1000000000) /* between two looks of writes at the folder */
 
 static inline struct bytes rocksdb_key_bytes(const struct store_key *key)
 {
@@ -259,9 +260,26 @@ static enum error_code rocksdb_commit_locked(struct rocksdb_store *store,
     return ERROR_NONE;
 }
 
+/* Whether the data folder is where it was. */
+static bool rocksdb_look(struct rocksdb_store *store)
+{
+    const bool is_there = folder_is_there(store->folder, store->folder_lock);
+
+    atomic_store(&store->seen_ns, is_there ? instant_now().ns : 0);
+    return is_there;
+}
+
+/* As a look of the last second has found it, for a look takes longer than a small write. */
+static bool rocksdb_is_there(struct rocksdb_store *store)
+{
+    const struct instant seen = {atomic_load(&store->seen_ns)};
+
+    return instant_since_ns(seen, instant_now()) < LOOK_PAUSE_NS || rocksdb_look(store);
+}
+
 enum error_code store_begin_write(struct rocksdb_store *store, struct error *ret_error)
 {
-    if (!folder_is_there(store->folder, store->folder_lock))
+    if (!rocksdb_is_there(store))
         return error_set(ret_error, ERROR_IO, "%s was removed or replaced", store->folder);
     enum error_code code = rocksdb_end_doubt(store, ret_error);
     if (!code)
@@ -440,7 +458,7 @@ static void rocksdb_stats(struct storage *storage, struct storage_stats *ret_sta
     };
     folder_describe(&store->folder_state, ret_stats->found, sizeof(ret_stats->found));
     pthread_mutex_lock(&store->block_lock);
-    ret_stats->is_lost = !folder_is_there(store->folder, store->folder_lock);
+    ret_stats->is_lost = !rocksdb_look(store);
     ret_stats->corrupt_records += store->block_records;
     ret_stats->corrupt_blocks = store->blocks_aside;
     if (store->blocks_aside)

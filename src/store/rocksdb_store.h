@@ -118,6 +118,7 @@ struct rocksdb_store {
     bool has_shadow;                  /* and `folder` is one of links */
     bool has_mended;                  /* a damaged table */
     int folder_lock;                  /* from files_lock_folder; -1: none */
+    _Atomic uint64_t seen_ns;         /* when the folder was where it is to be; 0: it was not */
     struct folder_state folder_state; /* as it was found */
     struct folder_identity identity;  /* as FOLDER has it */
     bool merges_wait; /* opened while the disk was full: a merge would take what flushes need */

@@ -16,7 +16,9 @@ from daemon_case import DaemonCase
 
 class LostFolderTest(DaemonCase):
     def assert_lost(self):
-        self.assertEqual(self.daemon.call("POST", "/v1/timers", {"after": "1h", "target": self.receiver.url()})[0], 503)
+        create = {"after": "1h", "target": self.receiver.url()}
+        harness.wait_until(lambda: self.daemon.call("POST", "/v1/timers", create)[0] == 503, 3, "refused")
+        self.assertEqual(self.daemon.call("POST", "/v1/timers", create)[0], 503)
         harness.wait_until(lambda: "removed or replaced" in str(self.daemon.call("GET", "/readyz")), 3, "said")
         harness.wait_until(lambda: self.daemon.metric("tickwheel_storage_lost") == 1, 3, "counted")
         self.daemon.find_in_output(r"event=storage_failed cause=.*was removed or replaced")
