@@ -189,8 +189,7 @@ fmt: ## format every C file
 	@scripts/install-deps lint
 	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format-14 -i
 
-docs: ## the generated files: settings, metrics, reference, exported symbols
-	@scripts/reference --markdown docs/reference.md
+docs: ## the generated files: settings, metrics, exported symbols
 	@scripts/reference --map lib/libtickwheel.map
 	@$(MAKE) --no-print-directory build
 	@build/release/bin/tickwheeld --print-config-docs > docs/configuration.md

@@ -105,7 +105,6 @@ static uint32_t report(struct echo_server *server)
     return signal.ssi_signo;
 }
 
-/* [quote: loop] */
 /* One portion per turn: if a million timers are due at once, the sockets are served in between. */
 static void hang_up_on_idle(struct echo_server *server)
 {
@@ -134,7 +133,6 @@ static void serve(struct echo_server *server)
         hang_up_on_idle(server);
     }
 }
-/* [end] */
 
 /* Opens a timer for each possible descriptor and for each pretended connection. */
 static void open_timers(struct echo_server *server, int pretended)

@@ -77,32 +77,34 @@ enum config_log_level {
     SECTION("server", "Where clients connect, and limits per request and connection.")            \
     FIELD(TEXT, listen_address, "127.0.0.1", 1, 45, "IPv4 or IPv6 address to listen on")          \
     FIELD(U32, listen_port, "8463", 0, 65535, "port to listen on; 0 takes any free one")          \
-    FIELD(U32, connections_max, "4096", 1, 1000000, "limit of open client connections")           \
+    FIELD(U32, connections_max, "4096", 1, 1000000,                                               \
+          "limit of client connections; a further one is answered 503")                           \
     FIELD(DURATION, http_idle, "60s", SECOND_MS, DAY_MS,                                          \
-          "idle time after which a client connection is closed")                                  \
+          "limit of a client's silence, of the time for a head, and for each 4 KiB of a body")    \
     FIELD(BYTES, header_bytes_max, "32K", 4 * KIB, MIB,                                           \
-          "limit of the request line and headers of a request")                                   \
+          "limit of the request line and headers of a request; beyond it 431")                    \
     FIELD(BYTES, body_bytes_max, "2M", KIB, GIB,                                                  \
-          "limit of the body of a request; batches have their own")                               \
-    FIELD(BYTES, batch_bytes_max, "1G", KIB, 1024 * GIB, "limit of the body of a batch request")  \
-    FIELD(U32, batch_lines_max, "1000000", 1, 100000000, "limit of timers in a batch request")    \
-    FIELD(U32, batches_max, "256", 1, 65536, "limit of batch requests in flight")                 \
+          "limit of the body of a request, and of a line of a batch; beyond it 413")              \
+    FIELD(BYTES, batch_bytes_max, "1G", KIB, 1024 * GIB,                                          \
+          "limit of the body of a batch; beyond it 413 after the lines before it")                \
+    FIELD(U32, batch_lines_max, "1000000", 1, 100000000,                                          \
+          "limit of lines in a batch; beyond it 413 after the lines before it")                   \
+    FIELD(U32, batches_max, "256", 1, 65536, "limit of batches in flight; beyond it 503")         \
     FIELD(U32, inflight_max, "200000", 1, 100000000,                                              \
-          "limit of timers in requests without a response yet; beyond it requests get 503")       \
+          "limit of timers, events and receipts in unanswered requests; beyond it 503")           \
     FIELD(BYTES, bodies_bytes_max, "256M", MIB, 1024 * GIB,                                       \
-          "limit of all request bodies in memory; beyond it requests get 503")                    \
+          "limit of all request bodies over 16 KiB in memory; beyond it 503")                     \
     FIELD(BYTES, answers_bytes_max, "512M", MIB, 1024 * GIB,                                      \
-          "limit of all responses not sent yet; beyond it lists and leases get 503")              \
+          "limit of all answers not sent yet; beyond it lists, leases and batches get 503")       \
     FIELD(DURATION, drain, "10s", 0, HOUR_MS,                                                     \
-          "at a stop, how long requests and deliveries in flight may take to end")                \
-    SECTION("access", "Authentication and encryption; see security.md.")                          \
+          "how long a stop waits for requests and deliveries in flight")                          \
+    SECTION("access",                                                                             \
+            "Authentication and encryption; see security.md. SIGHUP reads the files again.")      \
     FIELD(TEXT, tokens_file, "", 0, 4000,                                                         \
-          "file of tokens; without it every client may do everything. Read again at SIGHUP")      \
+          "file of tokens; without it every client may do everything")                            \
     FIELD(TEXT, tls_certificate, "", 0, 4000,                                                     \
-          "PEM file of the server certificate; turns TLS on and plain HTTP off. Read again at "   \
-          "SIGHUP")                                                                               \
-    FIELD(TEXT, tls_key, "", 0, 4000,                                                             \
-          "PEM file of the private key of tls_certificate. Read again at SIGHUP")                 \
+          "PEM file of the server certificate; turns TLS on and plain HTTP off")                  \
+    FIELD(TEXT, tls_key, "", 0, 4000, "PEM file of the private key of tls_certificate")           \
     FIELD(CHOICE, metrics_access, "admin|open", 0, 0,                                             \
           "with tokens_file: whether /metrics needs a token with scope admin, or no token")       \
     FIELD(CHOICE, listen_unprotected, "no|yes", 0, 0,                                             \
@@ -112,11 +114,13 @@ enum config_log_level {
     FIELD(LIST, allowed_origins, "", 0, 4000,                                                     \
           "origins whose web pages may change timers, such as https://shop.example")              \
     SECTION("timers", "Limits of timers, and how they are kept in memory.")                       \
-    FIELD(BYTES, payload_bytes_max, "1M", 1, 64 * MIB, "limit of the payload of a timer")         \
-    FIELD(U32, target_bytes_max, "2048", 16, 65535, "limit of the target of a timer")             \
-    FIELD(U32, labels_max, "64", 0, 1024, "limit of the labels of a timer")                       \
+    FIELD(BYTES, payload_bytes_max, "1M", 1, 64 * MIB,                                            \
+          "limit of the payload of a timer; beyond it 413")                                       \
+    FIELD(U32, target_bytes_max, "2048", 16, 65535,                                               \
+          "limit of the target of a timer; beyond it 422")                                        \
+    FIELD(U32, labels_max, "64", 0, 1024, "limit of the labels of a timer; beyond it 422")        \
     FIELD(BYTES, headers_bytes_max, "16K", 0, MIB,                                                \
-          "limit of the webhook headers of a timer, together")                                    \
+          "limit of the webhook headers of a timer, each with 3 bytes more; beyond it 422")       \
     FIELD(U64, pending_max, "0", 0, UINT64_MAX,                                                   \
           "limit of live timers, of all nodes; beyond it creates get 429; 0 is no limit")         \
     FIELD(DURATION, retain, "1h", 0, 3650 * DAY_MS,                                               \
@@ -134,7 +138,8 @@ enum config_log_level {
     FIELD(DURATION, window, "10s", 100, DAY_MS,                                                   \
           "how far ahead timers are kept in memory; later timers are on disk only")               \
     FIELD(BYTES, near_bytes_max, "256M", MIB, 1024 * GIB,                                         \
-          "limit of memory for timers; beyond it timers within the window stay on disk")          \
+          "limit of memory for timers within the window; beyond it creates get 503, or wait on "  \
+          "disk")                                                                                 \
     FIELD(TEXT, zoneinfo_folder, "/usr/share/zoneinfo", 1, 1000,                                  \
           "folder of the tz database. A change in it counts within two minutes")                  \
     SECTION("storage", "Where timers are stored.")                                                \
@@ -151,13 +156,14 @@ enum config_log_level {
     FIELD(BYTES, storage_memtable_bytes, "32M", MIB, 4 * GIB,                                     \
           "size of a write buffer of the storage; up to four exist")                              \
     FIELD(BYTES, disk_reserve_bytes, "256M", 0, 1024 * GIB,                                       \
-          "free disk below which creates get 503, at least what the storage needs (160M)")        \
+          "free disk below which creates get 503; at least 160M, or 9 % of a disk below 2G")      \
     FIELD(CHOICE, storage_damage, "refuse|skip", 0, 0,                                            \
           "if the log lost acknowledged writes: refuse to start, or start without those writes")  \
     FIELD(TEXT, backup_folder, "", 0, 4000,                                                       \
           "folder where POST /v1/admin/backup puts backups; without it backups are refused")      \
     SECTION("delivery", "How due timers reach their targets.")                                    \
-    FIELD(U32, deliveries_max, "4096", 1, 1000000, "limit of webhooks in flight, of all nodes")   \
+    FIELD(U32, deliveries_max, "4096", 1, 1000000,                                                \
+          "limit of webhooks in flight, of all nodes; the next waits")                            \
     FIELD(U32, target_deliveries_max, "128", 1, 1000000,                                          \
           "limit of webhooks in flight of a tenant to an origin (scheme, host, port)")            \
     FIELD(U32, target_rate_max, "0", 0, 1000000,                                                  \
@@ -172,9 +178,9 @@ enum config_log_level {
     FIELD(U32, queue_leases_max, "100000", 1, 100000000,                                          \
           "limit of leases of all queues and nodes, shared among tenants")                        \
     FIELD(DURATION, queue_wait_max, "20s", 0, HOUR_MS,                                            \
-          "limit of the time that a lease request may wait for items")                            \
+          "limit of `wait` of a lease request; beyond it 422")                                    \
     FIELD(BYTES, queue_bytes_max, "4M", 1, GIB,                                                   \
-          "limit of the items of a lease request, in memory")                                     \
+          "limit of the items of a lease request; the item that reaches it is the last")          \
     FIELD(LIST, webhook_allow, "", 0, 4000,                                                       \
           "private networks that webhooks may call, such as 10.0.0.0/8,::1/128")                  \
     FIELD(SECRET, webhook_secret, "", 0, 1000,                                                    \
@@ -187,15 +193,15 @@ enum config_log_level {
     FIELD(TEXT, webhook_ca_file, "", 0, 4000,                                                     \
           "PEM file of the authorities to trust for https targets; default: the system's")        \
     FIELD(U32, webhook_connections_max, "4096", 1, 1000000,                                       \
-          "limit of open connections to webhook targets")                                         \
+          "limit of open connections to webhook targets; the next delivery waits")                \
     FIELD(DURATION, webhook_connection_age_max, "5m", 1000, DAY_MS,                               \
           "age at which a connection to a webhook target takes no further request")               \
     FIELD(U32, webhook_connection_requests_max, "500", 1, 1000000000,                             \
           "limit of webhooks sent over one connection; HTTP/2 streams in flight may exceed it")   \
     FIELD(DURATION, webhook_connect_timeout, "10s", 10, HOUR_MS,                                  \
-          "time limit of connecting to a webhook target")                                         \
+          "time limit of connecting to a webhook target; then the attempt has failed")            \
     FIELD(BYTES, webhook_response_bytes_max, "64K", 0, GIB,                                       \
-          "limit of the bytes read of the body of a webhook response, framing included")          \
+          "limit of the bytes read of the body of a webhook answer; the rest is not read")        \
     FIELD(SECRET, broker_connections, "", 0, 8000,                                                \
           "message brokers as NAME=URL, separated by spaces; see brokers.md")                     \
     FIELD(TEXT, broker_connections_file, "", 0, 4000, "file to read broker_connections from")     \
@@ -204,7 +210,7 @@ enum config_log_level {
     FIELD(BYTES, broker_inflight_bytes_max, "64M", KIB, 64 * GIB,                                 \
           "limit of the payload of messages in flight to a broker connection")                    \
     FIELD(DURATION, broker_connect_timeout, "5s", 10, MINUTE_MS,                                  \
-          "time limit of connecting to a broker")                                                 \
+          "time limit of connecting to a broker; no attempt is spent")                            \
     SECTION("cluster", "A node of a cluster; see cluster.md.")                                    \
     FIELD(LIST, cluster_brokers, "", 0, 4000,                                                     \
           "Kafka brokers as host:port, with commas; empty: a single node")                        \
@@ -232,9 +238,9 @@ enum config_log_level {
           "secret of all nodes of the cluster, 16 bytes or more; needed with cluster_listen")     \
     FIELD(TEXT, cluster_secret_file, "", 0, 4000, "file to read cluster_secret from")             \
     FIELD(TEXT, cluster_tls_certificate, "", 0, 4000,                                             \
-          "PEM file of the certificate of cluster_listen; turns TLS on. Read again at SIGHUP")    \
+          "PEM file of the certificate of cluster_listen; turns TLS on")                          \
     FIELD(TEXT, cluster_tls_key, "", 0, 4000,                                                     \
-          "PEM file of the private key of cluster_tls_certificate. Read again at SIGHUP")         \
+          "PEM file of the private key of cluster_tls_certificate")                               \
     FIELD(TEXT, cluster_ca_file, "", 0, 4000,                                                     \
           "PEM file of the authorities to trust for other nodes; read for each connection")       \
     FIELD(DURATION, cluster_wait, "4500ms", 100, MINUTE_MS,                                       \

@@ -287,7 +287,7 @@ static void metrics_append_docs_row(struct buffer *buffer, const char *name, con
 {
     int size = (int)strcspn(labels, "=");
 
-    buffer_printf(buffer, "| `%s`%s%.*s%s%s | %s |\n", name, size ? " {" : "", size, labels,
+    buffer_printf(buffer, "- `%s`%s%.*s%s%s: %s\n", name, size ? " {" : "", size, labels,
                   size ? "}" : "", kind, help);
 }
 
@@ -300,20 +300,14 @@ void metrics_format_docs(struct buffer *buffer)
         "<!-- Made by `make docs` from the table in src/base/metric_list.h; a test keeps it "
         "current. -->\n"
         "\n"
-        "`GET /metrics` shows them in Prometheus' text format; to a client that prefers\n"
-        "`application/openmetrics-text; version=1.0.0`, as Prometheus does, in OpenMetrics. "
-        "Counters start at 0 with the process. A\nhistogram `x` has the series `x_bucket`, "
-        "`x_sum` and `x_count`.\n"
-        "\n"
-        "In OpenMetrics the buckets have exemplars: the last observation whose request, or the "
-        "request that made the timer,\ncarried a sampled `traceparent`, with its `trace_id`. "
-        "Prometheus keeps them with `--enable-feature=exemplar-storage`.\n"
+        "`GET /metrics` shows them in Prometheus' text format, or in OpenMetrics to a client that "
+        "prefers it. A histogram `x` has the series\n`x_bucket`, `x_sum` and `x_count`; in "
+        "OpenMetrics its buckets have exemplars: the `trace_id` of the last sampled "
+        "`traceparent`.\nPrometheus keeps them with `--enable-feature=exemplar-storage`.\n"
         "\n"
         "A metric that ends in `_total` is a counter; any other is a gauge unless it is marked as "
         "a histogram.\n"
-        "\n"
-        "| metric | meaning |\n"
-        "|---|---|\n");
+        "\n");
     for (size_t i = 0; i < METRIC_COUNT; i++)
         if (*metric_rows[i].help)
             metrics_append_docs_row(buffer, metric_rows[i].name, metric_rows[i].labels, "",

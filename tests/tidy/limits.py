@@ -1,9 +1,8 @@
 """The rule on the limits of docs/contract.md: every limit of the code and of the API stands there with its value.
 
-A limit of the table has an id, and its value as a setting would be written. Under the id tests/tidy/contract.txt names
-what has this value, in [limits]; a setting is its own id:
+A limit of the table has an id, and its value as a setting would be written. A setting is its own id, and stands in
+docs/configuration.md instead. Under the id tests/tidy/contract.txt names what has this value, in [limits]:
 
-    setting                           of the table of settings, if it is a number
     tenant name                       what may be limited for a tenant
     NAME_MAX                          a constant of the sources
     Schema.field, METHOD /path ?n     a field or parameter of the OpenAPI document that has a maximum, maxLength,
@@ -16,20 +15,12 @@ A constant that refuses nothing, because it only bounds one step of something, i
 import os
 import re
 
-from promises import DOCUMENT as TABLE, limits
+from promises import DOCUMENT as TABLE, limits, settings
 from rules import blank, files, is_test, read, test_headers
 from tables import COVERED, calls, covered, in_code, openapi, parameters, rows, schemas
 
-SETTINGS = "docs/configuration.md"
-SETTINGS_HEAD = ["setting", "default", "limits", "meaning"]
 TOKENS = "src/ops/tokens.h"
 
-# Numbers of the settings that say how the daemon is made, and not how much anybody may take. What each may be is
-# tested with all others: src/ops/config_test.c.
-NOT_LIMITS = {"listen_port", "shards", "window", "commit_linger", "watermark_interval", "storage_cache_bytes",
-              "storage_memtable_bytes", "target_breaker_pause", "cluster_node_id", "cluster_lease",
-              "cluster_wait", "cluster_standbys", "cluster_replicas", "cluster_weight", "cluster_sweep_bytes_min",
-              "cluster_sweep_factor", "cluster_copy_records_min"}
 AS_WIDE_AS_IT_IS = {"Problem.status", "Timer.version", "Explanation.wheel.level", "Explanation.wheel.bucket",
                     "ClusterNode.weight", "ClusterPartition.standbys"}  # of answers
 WORDS = ("maximum", "maxLength", "maxItems", "maxProperties")
@@ -99,16 +90,6 @@ def documented(document):
     return {name: value for name, value in found.items() if name not in AS_WIDE_AS_IT_IS}
 
 
-def settings(root):
-    """name -> default, of each setting that is a limit."""
-    if not os.path.exists(os.path.join(root, SETTINGS)):
-        return {}
-    return {in_code(name)[0]: in_code(default)[0] for _, (name, default, span, _) in
-            rows(read(root, SETTINGS), SETTINGS_HEAD)
-            if re.search(r"\d\w* to \d|from \d", span) and "bytes" not in span
-            and in_code(name)[0] not in NOT_LIMITS}
-
-
 def tenants(root):
     if not os.path.exists(os.path.join(root, TOKENS)):
         return {}
@@ -120,28 +101,28 @@ def limits_known(root):
     document = openapi(root)
     if not document:
         return []
-    table = limits(root)
+    own, setting = limits(root), settings(root)
+    table = {**setting, **own}
     constant, paths, wrong = values(root)
-    setting = settings(root)
-    known = {**constant, **documented(document), **setting, **tenants(root)}
+    known = {**constant, **documented(document), **tenants(root)}
     bounded, bad = covered(root, "limits")
     steps, worse = covered(root, "steps")
     wrong += bad + worse
+    wrong += [f"{own[name][0]}: {name} is a setting" for name in setting if name in own]
     wrong += [f"{COVERED}:{number}: {TABLE} has no limit {name}" for name, number in bounded["ids"].items()
               if name not in table]
-    at = {name: (name, 0) for name in setting if name in table}
-    at.update(bounded["names"])
+    at = bounded["names"]
     for name, (limit, number) in at.items():
         if name not in known:
             wrong.append(f"{COVERED}:{number}: there is no {name} any more")
             continue
-        row, cell = table.get(limit, (0, ""))
+        place, cell = table.get(limit, (TABLE, ""))
         shown, value = (in_code(cell) or [""])[0], known[name]
         if isinstance(value, str) and shown != value or isinstance(value, int) and number_of(shown) != value:
-            wrong.append(f"{TABLE}:{row}: {name} is {value}")
+            wrong.append(f"{place}: {name} is {value}")
     wrong += [f"{COVERED}:{number}: there is no {name} any more" for name, (_, number) in steps["names"].items()
               if name not in constant]
-    wrong += [f"{TABLE}:{row}: nothing has the value of {name}" for name, (row, cell) in table.items()
+    wrong += [f"{place}: nothing has the value of {name}" for name, (place, cell) in own.items()
               if cell and name not in {limit for limit, _ in at.values()}]
-    return wrong + [f"{paths.get(name) or (TABLE if name in setting else COVERED)}: no limit is {name}"
+    return wrong + [f"{paths.get(name) or COVERED}: no limit is {name}"
                     for name in known if name not in at and name not in steps["names"]]

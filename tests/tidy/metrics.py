@@ -8,7 +8,7 @@ import re
 from rules import files, read
 
 DOCUMENT = "docs/metrics.md"
-ROW = re.compile(r"\| `(\w+)`(?: \{[^}|]*\})?( \(histogram\))? \|")
+ROW = re.compile(r"- `(\w+)`(?: \{[^}]*\})?( \(histogram\))?: ")
 NAMED = re.compile(r"`(tickwheel_\w+)`|\bmetric\([^\"')]*[\"'](tickwheel_\w+)")
 SERIES = ("_bucket", "_sum", "_count")
 

@@ -1,5 +1,7 @@
 """The rule on the ids of docs/contract.md: each promise and each limit has tests that name it.
 
+A setting that is a limit stands in docs/configuration.md alone; its name is its id.
+
 A test names what it proves in comments directly above its function:
 
     C         /* proves: never-early, at-past */
@@ -14,8 +16,17 @@ from rules import files, read
 from tables import in_code, rows
 
 DOCUMENT = "docs/contract.md"
+SETTINGS = "docs/configuration.md"
+SETTINGS_HEAD = ["setting", "default", "limits", "meaning"]
 PROMISE = re.compile(r"- `([a-z0-9_-]+)`: \S")
 LIMITS_HEADS = [["limit", "value", "of", "beyond it"], ["limit", "value", "of"]]
+
+# Numbers of the settings that say how the daemon is made, and not how much anybody may take. What each may be is
+# tested with all others: src/ops/config_test.c.
+NOT_LIMITS = {"listen_port", "shards", "window", "commit_linger", "watermark_interval", "storage_cache_bytes",
+              "storage_memtable_bytes", "target_breaker_pause", "cluster_node_id", "cluster_lease",
+              "cluster_wait", "cluster_standbys", "cluster_replicas", "cluster_weight", "cluster_sweep_bytes_min",
+              "cluster_sweep_factor", "cluster_copy_records_min"}
 TAG = re.compile(r" *(?:/\*|#) proves: (.+?)(?: \*/)?$")
 ENTRY = re.compile(r"([a-z0-9_-]+)(?: \((at|beyond)\))?")
 
@@ -27,10 +38,19 @@ def promises(root):
 
 
 def limits(root):
-    """id -> (line, value's cell), of the limits."""
+    """id -> (document:line, value's cell), of the limits that are no settings."""
     text = read(root, DOCUMENT)
-    return {in_code(name)[0]: (number, value)
+    return {in_code(name)[0]: (f"{DOCUMENT}:{number}", value)
             for head in LIMITS_HEADS for number, (name, value, *_) in rows(text, head) if in_code(name)}
+
+
+def settings(root):
+    """id -> (document:line, default's cell), of the settings that are limits."""
+    if SETTINGS not in files(root, ".md"):
+        return {}
+    return {in_code(name)[0]: (f"{SETTINGS}:{number}", default)
+            for number, (name, default, span, _) in rows(read(root, SETTINGS), SETTINGS_HEAD)
+            if re.search(r"\d\w* to \d|from \d", span) and "bytes" not in span and in_code(name)[0] not in NOT_LIMITS}
 
 
 def test_below(path, lines, at):
@@ -64,7 +84,7 @@ def proved(root):
     """Each promise has a test that proves it, each limit one at it and one beyond it, and no tag names anything else."""
     if "docs/contract.md" not in files(root, ".md"):
         return []
-    known, bounded = promises(root), limits(root)
+    known, bounded = promises(root), {**settings(root), **limits(root)}
     wrong, seen = [], set()
     for path, number, name, side, test in tags(root):
         if name not in known and name not in bounded:
@@ -75,8 +95,8 @@ def proved(root):
             wrong.append(f"{path}:{number}: {name} stands above no test that runs")
         seen |= {(name, each) for each in ([side] if side else ["", "at", "beyond"])}
     wrong += [f"{DOCUMENT}:{number}: no test proves {name}" for name, number in known.items() if (name, "") not in seen]
-    for name, (number, _) in bounded.items():
+    for name, (place, _) in bounded.items():
         sides = [side for side in ("at", "beyond") if (name, side) not in seen]
         if sides:
-            wrong.append(f"{DOCUMENT}:{number}: no test goes {' and '.join(sides)} {name}")
+            wrong.append(f"{place}: no test goes {' and '.join(sides)} {name}")
     return wrong + [f"{DOCUMENT}:{number}: {name} is a limit too" for name, number in known.items() if name in bounded]

@@ -258,14 +258,14 @@ void document_format(const struct route *routes, size_t count, struct buffer *ou
 
 void document_format_overview(const struct route *routes, size_t count, struct buffer *out)
 {
-    buffer_append_text(out, "| call | effect | scope |\n|---|---|---|\n");
     for (size_t i = 0; i < count; i++) {
         const struct route *route = &routes[i];
         const char *section = route->docs.section;
 
-        buffer_printf(out, "| %s`%s %s`", section ? "[" : "", route->method, route->path);
+        buffer_printf(out, "- %s`%s %s`", section ? "[" : "", route->method, route->path);
         if (section)
             buffer_printf(out, "](%s)", section);
-        buffer_printf(out, " | %s | %s |\n", route->docs.summary, access_need_word(route->need));
+        const char *scope = access_need_word(route->need);
+        buffer_printf(out, *scope ? ": %s (%s)\n" : ": %s\n", route->docs.summary, scope);
     }
 }
