@@ -29,7 +29,8 @@
     X(NOT_FOUND, 3, "there is no such timer, or it is over")                                 \
     X(CONFLICT, 4, "the timer is being delivered, has another version, or its key is taken") \
     X(DENIED, 5, "the token is missing, unknown, or lacks the scope")                        \
-    X(UNAVAILABLE, 6, "the daemon cannot be reached, is not ready, or answered nonsense")    \
+    X(UNAVAILABLE, 6,                                                                        \
+      "the daemon cannot be reached or is not ready, or the answer is not the daemon's")     \
     X(STOPPED, 130, "stopped by a signal, or not confirmed")
 
 enum cli_exit {
