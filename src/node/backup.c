@@ -53,7 +53,7 @@ static void *backup_run(void *argument)
         metrics_set(node->metrics, METRIC_BACKUP_LAST_MS, backup->finished.ms);
         metrics_set(node->metrics, METRIC_BACKUP_LAST_BYTES, backup->copy.bytes);
     }
-    atomic_store(&node->backs_up, false); /* the receiver of the answer may start the next */
+    atomic_store(&node->backs_up, false); /* `done` may start the next backup at once */
     backup->done(backup);
     return NULL;
 }

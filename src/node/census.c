@@ -10,20 +10,20 @@
 
 enum { CENSUS_HEADS = 512, CENSUS_NONE = UINT16_MAX };
 
-/* What a shard counted; the last place is of names without a row. */
+/* Counts of one shard; the last element counts the names without a row. */
 struct census_shard {
     struct census_count now[CENSUS_ROWS_MAX + 1];
-    bool was_ready[CENSUS_ROWS_MAX]; /* in its count before */
+    bool was_ready[CENSUS_ROWS_MAX]; /* whether the row was ready in the shard's previous count */
 };
 
 struct census {
     pthread_mutex_t lock;
     uint64_t seed;
     size_t group_max, row_count;
-    bool is_full; /* no row is free, as far as this count of a shard has seen */
+    bool is_full; /* whether a count of the shard found no free row */
     struct census_row rows[CENSUS_ROWS_MAX];
     uint16_t heads[CENSUS_HEADS], next[CENSUS_ROWS_MAX]; /* chains of rows by hash */
-    /* Rows by the hash of their group: groups that meet here share their maximum. */
+    /* Rows by the hash of their group. Groups with equal hashes share one maximum. */
     uint16_t group_rows[CENSUS_HEADS];
     unsigned shard_count;
     struct census_shard shards[];
@@ -98,7 +98,7 @@ static void census_unlink(struct census *census, uint16_t row)
     census->group_rows[census_hash(census, census_group_of(&census->rows[row]))]--;
 }
 
-/* A row that is free or may be taken; CENSUS_NONE: there is none. */
+/* Returns a row that is free or can be reused; CENSUS_NONE if there is none. */
 static uint16_t census_free_row(struct census *census)
 {
     if (census->row_count < CENSUS_ROWS_MAX)
@@ -112,7 +112,7 @@ static uint16_t census_free_row(struct census *census)
     return CENSUS_NONE;
 }
 
-/* Gives the name a row, unless its group has enough or there is none. */
+/* Gives the name a row, unless its group has group_max rows or no row is free. */
 static uint16_t census_admit(struct census *census, struct bytes group, struct bytes name,
                              size_t hash)
 {
@@ -124,7 +124,7 @@ static uint16_t census_admit(struct census *census, struct bytes group, struct b
     if (index == CENSUS_NONE)
         return CENSUS_NONE;
     struct census_row *row = &census->rows[index];
-    if (name.size > 0) /* the unnamed tenant's has no bytes to copy from */
+    if (name.size > 0) /* the unnamed tenant's name is empty: nothing to copy */
         memcpy(row->name, name.data, name.size);
     row->name_size = (uint8_t)name.size;
     row->group_size = (uint8_t)group.size;

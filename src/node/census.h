@@ -23,7 +23,7 @@
 
 struct census_count {
     uint64_t ready;     /* waiting timers */
-    struct wall oldest; /* the earliest due time of them; 0: there is none */
+    struct wall oldest; /* earliest due time; 0 if nothing waits */
 };
 
 struct census_row {
@@ -34,17 +34,18 @@ struct census_row {
 
 struct census;
 
-/* `seed` is secret, so that no client makes names that meet in the table. NULL: out of memory. */
+/* `seed` is secret, so that no client can choose names with equal hashes. Returns NULL if out of
+ * memory. */
 struct census *census_create(unsigned shard_count, size_t group_max, uint64_t seed);
 void census_destroy(struct census *census);
 
-/* The shard counts all of its own anew. */
+/* Begins a new count of the shard, which then adds all of its names. */
 void census_begin(struct census *census, unsigned shard);
 void census_add(struct census *census, unsigned shard, struct bytes group, struct bytes name,
                 const struct census_count *count);
 void census_end(struct census *census);
 
-/* Copies the rows, and the sum of the names without one; returns the number of rows. */
+/* Copies the rows, and the sum of the names without a row. Returns the number of rows. */
 size_t census_read(struct census *census, struct census_row ret_rows[CENSUS_ROWS_MAX],
                    struct census_count *ret_others);
 

@@ -10,42 +10,43 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Slots that one read looks at: the feed is locked meanwhile. */
+/* Maximum of slots that one read examines, because it holds the feed's lock. */
 enum { FEED_LOOKS = 1024 };
 
-/* After feed_pack each event has at most one gap before it, and one gap is last. So a third of the
- * slots is free after it, and the cost of packing is O(1) for each event. */
+/* After feed_pack each event has at most one gap before it, and one gap is last. So a third of
+ * the slots is free, and packing costs O(1) for each event. */
 enum { FEED_SLOTS = 3 * FEED_EVENTS_MAX };
 
-/* Is added to the size of an event when the parts of tenants are compared: the part of
- * FEED_EVENTS_MAX that one event takes, in bytes of FEED_BYTES_MAX. */
+/* Weight that is added to the size of each event when the memory of tenants is compared: its
+ * share of FEED_BYTES_MAX if FEED_EVENTS_MAX events are kept. */
 enum { FEED_EVENT_WEIGHT = FEED_BYTES_MAX / FEED_EVENTS_MAX };
 
 enum feed_slot_state {
     FEED_SLOT_EVENT,
-    FEED_SLOT_FREE, /* its event was dropped, and lost_ of the next event of that tenant says so */
-    FEED_SLOT_GAP,  /* its events are missing, of any tenant */
+    FEED_SLOT_FREE, /* the event was dropped; lost_ of the tenant's next event counts it */
+    FEED_SLOT_GAP,  /* events of unknown tenants are missing here */
 };
 
 struct feed_slot {
     uint64_t number;
-    struct feed_event *event; /* in the state FEED_SLOT_EVENT */
+    struct feed_event *event; /* valid in the state FEED_SLOT_EVENT */
     enum feed_slot_state state;
 };
 
 struct feed {
-    pthread_mutex_t lock; /* guards all but is_watched */
+    pthread_mutex_t lock; /* guards all fields but is_watched */
     atomic_bool is_watched;
     struct feed_slot slots[FEED_SLOTS]; /* by number */
     size_t slot_count;
-    uint64_t next;               /* number of the next event */
-    struct tenant_latest latest; /* events, by their readers */
+    uint64_t next;               /* number that the next event will get */
+    struct tenant_latest latest; /* reads of events, by tenant */
     size_t count, bytes;         /* of events */
     struct list listeners;
     size_t listener_count;
-    struct instant left_at; /* when the last listener left */
+    struct instant left_at; /* time at which the last listener left */
     bool is_stopping;
-    uint64_t run; /* of the process: names of another one are told from those of this one */
+    /* random id of this process; distinguishes its event names from those of an earlier run */
+    uint64_t run;
     struct siphash *cipher;
 };
 
@@ -102,7 +103,8 @@ const atomic_bool *feed_is_watched(const struct feed *feed)
 
 /* ---- names ---- */
 
-/* Four rounds of a Feistel network: a permutation, so that it can be undone. False: no memory. */
+/* Applies four rounds of a Feistel network, a permutation that the same rounds in reverse undo.
+ * Returns false if out of memory. */
 static bool feed_cipher(struct feed *feed, uint64_t from, int first, int step, uint64_t *ret_to)
 {
     uint32_t left = (uint32_t)(from >> 32), right = (uint32_t)from;
@@ -118,7 +120,7 @@ static bool feed_cipher(struct feed *feed, uint64_t from, int first, int step, u
         left = right;
         right = mixed;
     }
-    *ret_to = (uint64_t)right << 32 | left; /* so that the rounds backwards undo it */
+    *ret_to = (uint64_t)right << 32 | left; /* swapped, so that the reversed rounds undo it */
     return true;
 }
 
@@ -132,7 +134,7 @@ static void feed_name(struct feed *feed, uint64_t number, char ret_name[FEED_NAM
              (unsigned long long)code);
 }
 
-/* False: it is no name of this feed. */
+/* Decodes an event's name. Returns false if this feed did not make it. */
 static bool feed_number(struct feed *feed, struct bytes name, uint64_t *ret_number)
 {
     char text[FEED_NAME_SIZE] = "", own[FEED_NAME_SIZE];
@@ -166,7 +168,7 @@ static size_t feed_find(const struct feed *feed, uint64_t number)
     return low;
 }
 
-/* Takes out free slots, and of gaps without an event between them all but the last. */
+/* Removes free slots. Of several gaps without an event between them it keeps the last. */
 static void feed_pack(struct feed *feed)
 {
     size_t count = 0;
@@ -192,8 +194,8 @@ static void feed_append(struct feed *feed, enum feed_slot_state state, struct fe
         (struct feed_slot){.number = feed->next++, .event = event, .state = state};
 }
 
-/* Drops the event that goes first. The next event of that tenant notes it. If there is none, the
- * slot becomes a gap for all tenants. */
+/* Drops the oldest event. The tenant's next event counts the loss; if there is none, the slot
+ * becomes a gap for all tenants. */
 static void feed_drop(struct feed *feed)
 {
     struct tenant_latest_place *place = tenant_latest_first(&feed->latest),
@@ -226,7 +228,7 @@ static void feed_push(struct feed *feed, struct feed_event *event)
         feed_drop(feed);
 }
 
-/* No client has listened for FEED_LINGER_MS. */
+/* True if no client has listened for FEED_LINGER_MS. */
 static bool feed_is_over(const struct feed *feed)
 {
     return list_is_empty(&feed->listeners) &&
@@ -289,7 +291,7 @@ enum error_code feed_listen(struct feed *feed, struct feed_listener *listener, s
         const bool is_known = last.size && feed_number(feed, last, &number);
 
         if (!atomic_load(&feed->is_watched))
-            feed_append(feed, FEED_SLOT_GAP, NULL); /* what happened before was not kept */
+            feed_append(feed, FEED_SLOT_GAP, NULL); /* earlier events were not kept */
         listener->has_lost_ = last.size && !is_known;
         listener->next_ = is_known ? number + 1 : last.size ? 0 : feed->next;
         listener->whole_ = listener->next_;
@@ -310,8 +312,8 @@ void feed_leave(struct feed *feed, struct feed_listener *listener)
     pthread_mutex_unlock(&feed->lock);
 }
 
-/* Returns FEED_LOST, once for everything that is missing here up to now. When the listener has seen
- * its next event, whole_ is the number after that event, and a gap after it is reported anew. */
+/* Returns FEED_LOST once for all events that are missing up to now. A later gap is reported
+ * again after the listener has read an event. */
 static enum feed_result feed_tell_lost(const struct feed *feed, struct feed_listener *listener)
 {
     listener->has_lost_ = false;

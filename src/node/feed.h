@@ -32,9 +32,9 @@
 
 enum {
     FEED_EVENTS_MAX = 16384,
-    FEED_BYTES_MAX = 16 << 20,      /* of events, in memory */
-    FEED_LISTENERS_MAX = 256,       /* at a time */
-    FEED_TENANT_LISTENERS_MAX = 64, /* of one tenant */
+    FEED_BYTES_MAX = 16 << 20,      /* maximum size of all events in memory */
+    FEED_LISTENERS_MAX = 256,       /* maximum of listeners at a time */
+    FEED_TENANT_LISTENERS_MAX = 64, /* maximum of them for one tenant */
     FEED_LINGER_MS = 60000,
 };
 
@@ -44,49 +44,50 @@ struct feed;
 
 struct feed_listener {
     struct list link_;
-    struct bytes tenant;                          /* whose events it sees; borrowed */
-    void (*wake)(struct feed_listener *listener); /* there is something to read */
-    uint64_t next_;                               /* the number of the next event to look at */
-    uint64_t whole_; /* No gap at a lower number needs to be reported to it. */
-    bool has_lost_;  /* some before it are missing */
+    /* tenant whose events the listener sees; borrowed */
+    struct bytes tenant;
+    void (*wake)(struct feed_listener *listener); /* called when there is something to read */
+    uint64_t next_;                               /* number of the next event to examine */
+    uint64_t whole_; /* Gaps below this number have been reported to the listener. */
+    bool has_lost_;  /* events before its first one are missing */
 };
 
 enum feed_result {
-    FEED_ALL,   /* everything was read */
-    FEED_MORE,  /* `take` had enough, or enough was looked at: read again */
-    FEED_LOST,  /* events are missing here; it goes on behind them */
+    FEED_ALL,   /* all events were read */
+    FEED_MORE,  /* `take` returned false, or FEED_LOOKS slots were examined: read again */
+    FEED_LOST,  /* events are missing here; the next read continues after the gap */
     FEED_ENDED, /* feed_stop was called */
 };
 
-/* NULL when out of memory. */
+/* Returns NULL if out of memory. */
 struct feed *feed_create(void);
 void feed_destroy(struct feed *feed);
 
-/* Whether events are wanted: for engine_options.is_watched. */
+/* True while events are wanted, for engine_options.is_watched. */
 const atomic_bool *feed_is_watched(const struct feed *feed);
 
-/* Takes events, of struct feed_event, and that `lost` more happened. */
+/* Takes events (struct feed_event), and the number of further events that were lost. */
 void feed_post(struct feed *feed, struct list *events, uint64_t lost);
 
-/* Tells the listeners, if there are any, of a queue, a target or maintenance
+/* Reports a pause, a reset or maintenance to the listeners, if there are any
  * (feed_event_create_hold). */
 void feed_tell_hold(struct feed *feed, enum feed_kind kind, const struct target_pause *hold,
                     size_t reset_count);
 
-/* Begins to listen: behind the event of that name, or with those to come if it is empty. A name
- * that the feed does not know, or whose next events it has no more, is answered by FEED_LOST at the
- * first read. TOO_MANY listen. */
+/* Begins to listen after the event named `last`, or with the next event if `last` is empty. If
+ * the feed does not know that name or has dropped the events after it, the first read returns
+ * FEED_LOST. Returns TOO_MANY at the limits above. */
 enum error_code feed_listen(struct feed *feed, struct feed_listener *listener, struct bytes last);
 void feed_leave(struct feed *feed, struct feed_listener *listener);
 
-/* Calls `take` with each event of the listener's tenant and its name, oldest first, until it
- * returns false, which leaves that event for the next call. */
+/* Calls `take` with each event of the listener's tenant and the event's name, oldest first. If
+ * `take` returns false, the next call begins with that event again. */
 enum feed_result feed_read(struct feed *feed, struct feed_listener *listener,
                            bool (*take)(void *context, const struct feed_event *event,
                                         const char *name),
                            void *context);
 
-/* From now on each listener finds the end. */
+/* Ends the feed: every later read returns FEED_ENDED. */
 void feed_stop(struct feed *feed);
 
 size_t feed_listeners(struct feed *feed);

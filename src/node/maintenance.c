@@ -26,7 +26,7 @@ static void maintenance_set(struct node *node, struct bytes note)
         memcpy(node->hold_note, note.data, note.size);
 }
 
-/* A file that cannot be understood holds deliveries back too. */
+/* A file that cannot be parsed also turns maintenance on. */
 enum error_code maintenance_load(struct node *node, struct error *ret_error)
 {
     char path[MAINTENANCE_PATH_SIZE];

@@ -6,7 +6,8 @@ static uint64_t measure_span_us(uint64_t from_us, uint64_t to_us)
     return to_us > from_us ? to_us - from_us : 0;
 }
 
-/* The stages of deliveries that were held back. The rest of the lateness is the daemon's. */
+/* Stages in which something else held the delivery back. The rest of the lateness is the
+ * daemon's. */
 static const struct {
     enum lateness_stage stage;
     enum histogram histogram;
@@ -25,7 +26,8 @@ static const struct {
     {LATENESS_MAINTENANCE, HISTOGRAM_LATENESS_MAINTENANCE},
 };
 
-/* Not of a retry, which is late by intention, nor of what never began and has no start. */
+/* Measures first attempts only. A retry is late by intention, and a delivery that never began
+ * has no start. */
 static void measure_lateness(struct metrics *metrics, const struct delivery *delivery,
                              const struct trace_parent *trace)
 {
@@ -61,7 +63,7 @@ static enum metric measure_metric_of_status(unsigned status)
                                           : metrics[status / 100 - 2];
 }
 
-/* How the target answered, and after how long. */
+/* Counts how the target answered, and measures how long it took. */
 static void measure_answer(struct metrics *metrics, const struct delivery *delivery,
                            const struct trace_parent *trace)
 {

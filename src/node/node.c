@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes that a byte of a timer takes on disk until its files are compacted. */
+/* Bytes on disk for a byte of a timer, until its files are compacted. */
 #define DISK_AMPLIFIES 4
 
 #define NODE_USER_AGENT "tickwheel/" TICKWHEEL_VERSION
@@ -84,7 +84,7 @@ static void node_free(struct node *node)
 {
     node_cluster_free(node);
     for (uint16_t i = 0; i < node->partition_count; i++)
-        partition_set_owner(&node->partitions[i], NULL); /* no shard is woken any more */
+        partition_set_owner(&node->partitions[i], NULL); /* no shard is woken after this */
     if (node->senders)
         senders_stop(node->senders);
     targets_destroy(node->targets);
@@ -148,7 +148,7 @@ static struct node *node_alloc(const struct config *config, struct metrics *metr
     for (uint16_t i = 0; i < node->partition_count; i++)
         partition_init(&node->partitions[i], i);
     node_counts_init(&node->counts, config);
-    atomic_init(&node->commit_ns, UINT64_C(1000000000)); /* until the disk has shown better */
+    atomic_init(&node->commit_ns, UINT64_C(1000000000)); /* slow until measured */
     pthread_mutex_init(&node->commit_lock, NULL);
     pthread_mutex_init(&node->report_lock, NULL);
     const enum tenant_pot_division division =
@@ -209,7 +209,7 @@ static void node_end_storage_threads(struct node *node)
     pthread_join(node->read_thread, NULL);
 }
 
-/* Waits for the threads of the shards that run, which must have been told to end. */
+/* Waits for the threads of the running shards. The caller has told them to end. */
 static void node_join_shards(struct node *node)
 {
     node_wake_shards(node);
@@ -311,7 +311,7 @@ static bool node_is_finished(const struct node *node)
     return true;
 }
 
-/* Waits until the reports of all shards say so, at most `timeout_ms`. */
+/* Waits until `has_come` is true for the reports of all shards, at most `timeout_ms`. */
 static void node_wait_for(struct node *node, bool (*has_come)(const struct node *node),
                           uint64_t timeout_ms)
 {
@@ -335,11 +335,12 @@ void node_stop(struct node *node)
     senders_drain(node->senders);
     node_wait_for(node, node_is_drained, drain_ms);
     node_control_leave(node);
-    senders_stop(node->senders); /* deliveries in flight come back as failed, to be tried again */
+    /* deliveries in flight come back as failed and are retried later */
+    senders_stop(node->senders);
     node->senders = NULL;
     atomic_store(&node->shards_end, true);
     node_wait_for(node, node_is_finished, drain_ms + 1000);
-    atomic_store(&node->shards_give_up, true); /* only a storage that fails gets so far */
+    atomic_store(&node->shards_give_up, true); /* reached only if the storage fails */
     node_join_shards(node);
     node_cluster_stop(node);
     node_end_storage_threads(node);
@@ -356,7 +357,7 @@ static enum error_code node_refuse(struct node *node, enum error_code code, enum
 
 enum node_way { NODE_HERE, NODE_PASSED };
 
-/* Whether the request goes to an engine of this node. */
+/* True if an engine of this node handles the request. */
 static bool node_is_here(const struct node *node, const struct node_request *request)
 {
     const struct node_route *route = &node->route;
@@ -364,8 +365,8 @@ static bool node_is_here(const struct node *node, const struct node_request *req
     return !route->is_here || route->is_here(route->context, request->command.partition);
 }
 
-/* Whether there is disk for the creates of the command's tenant: above the reserve it is divided.
- * The amount is counted and never refused by itself, so that only the read thread gives it back. */
+/* True if there is disk for the creates of the command's tenant, whose share of the disk above
+ * the reserve is limited. The amount is only counted here; the read thread releases it. */
 static bool node_has_disk_for(struct node *node, const struct command *command)
 {
     const uint64_t key = node_counts_tenant(command);
@@ -381,7 +382,7 @@ static bool node_has_disk_for(struct node *node, const struct command *command)
     return true;
 }
 
-/* What only an engine of this node needs. */
+/* Checks what applies only to engines of this node. */
 static enum error_code node_admit_here(struct node *node, const struct node_request *request)
 {
     const enum command_kind kind = request->command.kind;
@@ -392,13 +393,13 @@ static enum error_code node_admit_here(struct node *node, const struct node_requ
     if (creates &&
         (atomic_load(&node->is_disk_full) || !node_has_disk_for(node, &request->command)))
         return node_refuse(node, ERROR_DISK_FULL, METRIC_REFUSED_DISK_FULL);
-    /* What a write that fails was about stays in memory until one succeeds. */
+    /* The data of a failed write stays in memory until a write succeeds. */
     if (!command_is_read(kind) && atomic_load(&node->is_failing) && atomic_load(&node->is_choked))
         return node_refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
     return ERROR_NONE;
 }
 
-/* Counts the request as in flight, unless it is refused. */
+/* Counts the request as in flight, or refuses it. */
 static enum error_code node_admit(struct node *node, struct node_request *request,
                                   enum node_way way)
 {

@@ -10,7 +10,8 @@ static uint64_t node_clock_boot_us(void)
     return instant_boot_now().ns / 1000;
 }
 
-/* Of two readings around one of the wall clock the sum is halved: the thread may have been away. */
+/* The wall clock is read between two readings of the boot clock, of which the mean counts,
+ * because the thread may be preempted. */
 int64_t node_clock_difference_us(void)
 {
     uint64_t before_us, wall_us, after_us;

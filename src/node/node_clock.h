@@ -20,38 +20,40 @@
 #include <stdatomic.h>
 
 enum {
-    NODE_CLOCK_STEP_US = 100000,  /* a larger change of the difference is a step */
-    NODE_CLOCK_SKEW_MS_MAX = 500, /* between the node and the brokers */
+    NODE_CLOCK_STEP_US = 100000,  /* smallest change of the difference that counts as a step */
+    NODE_CLOCK_SKEW_MS_MAX = 500, /* largest accepted difference from the brokers' clock */
 };
 
 struct node_clock {
-    _Atomic int64_t trusted_us; /* the difference of the time by which the node acts */
-    _Atomic int32_t offset_ms;  /* of the machine's clock from that of the brokers */
-    atomic_bool is_measured;    /* offset_ms was measured */
-    atomic_bool is_held;        /* the clock stepped, and the new time is not confirmed */
-    bool is_checked;            /* steps are to be confirmed; false in a node without a cluster */
+    /* wall time less boot time, in microseconds, by which the node acts */
+    _Atomic int64_t trusted_us;
+    _Atomic int32_t offset_ms; /* machine's clock less the brokers' clock */
+    atomic_bool is_measured;   /* offset_ms was measured */
+    /* the clock stepped, and the brokers have not confirmed the new time */
+    atomic_bool is_held;
+    bool is_checked; /* whether steps must be confirmed; false without a cluster */
 };
 
-/* From now on trusts the machine's clock until it steps. A clock that is all 0 always trusts it. */
+/* Trusts the machine's clock until it steps. A node_clock that is all 0 always trusts it. */
 void node_clock_init(struct node_clock *clock);
 
-/* The machine's wall time less its time since boot, in microseconds. */
+/* Returns the machine's wall time less its time since boot, in microseconds. */
 int64_t node_clock_difference_us(void);
 
-/* The wall time by which the node acts, in microseconds. */
+/* Returns the wall time by which the node acts, in microseconds. */
 uint64_t node_clock_now_us(struct node_clock *clock);
 struct wall node_clock_now(struct node_clock *clock);
 
-/* That time when the machine's clocks show these times. */
+/* Returns that time for given readings of the machine's clocks. */
 uint64_t node_clock_at_us(struct node_clock *clock, uint64_t wall_us, uint64_t boot_us);
 
-/* An append was sent at the difference `sent_us` and landed at `landed_us`. It shows that the clock
- * is ahead of the brokers' by offset_ms. False: the clock stepped in between, so it shows nothing.
- * */
+/* Notes that the clock was ahead of the brokers' by offset_ms, as an append showed that was sent
+ * at the difference `sent_us` and confirmed at `landed_us`. Returns false if the clock stepped
+ * in between, so that the append shows nothing. */
 bool node_clock_measure(struct node_clock *clock, int64_t sent_us, int64_t landed_us,
                         int32_t offset_ms);
 
-/* Whether the machine's clock is known to differ too much from the brokers'. */
+/* True if the machine's clock is known to differ too much from the brokers'. */
 bool node_clock_is_wrong(const struct node_clock *clock);
 
 #endif

@@ -17,13 +17,13 @@
 #include <string.h>
 
 enum {
-    EVENTS_EACH_TURN = 256, /* records that are read before the replica has its turn */
+    EVENTS_EACH_TURN = 256, /* maximum of records read before the replica's next turn */
     HANDOVER_MS = 500,
     COPY_WAIT_MS = 100, /* of NODE_COPY_WAITS */
-    RETRY_MS = 1000,    /* of what a full memory or a failing storage refused */
-    TRIM_LEASES = 30,   /* that a reader may be behind when records are dropped */
-    TRIM_AGAIN = 60000, /* milliseconds, behind a failure */
-    NO_NODE = 0,        /* whose number is none */
+    RETRY_MS = 1000,    /* interval of retries after a failure of memory or storage */
+    TRIM_LEASES = 30,   /* leases by which a reader may lag when records are trimmed */
+    TRIM_AGAIN = 60000, /* milliseconds until a failed trim is repeated */
+    NO_NODE = 0,        /* number that no node has */
 };
 
 /* ---- what a replica has others do ---- */
@@ -41,7 +41,8 @@ static void node_cluster_replica_log(struct node_replica *replica, uint64_t tick
         replica->refused_ticket = ticket;
 }
 
-/* A transaction that an owner before has open would keep all readers from the claim. */
+/* A transaction of a former owner that is still open would hide the claim from all readers. So
+ * it is ended first. */
 static void node_cluster_replica_on_append(void *context, uint64_t ticket, struct bytes bytes)
 {
     struct node_replica *replica = context;
@@ -62,7 +63,7 @@ static void node_cluster_replica_on_transact(void *context,
     node_once_commit(((struct node_replica *)context)->once, transaction);
 }
 
-/* What the thread of the transactions tells. */
+/* Handles the events of the thread of the transactions. */
 static void node_cluster_replica_hear_once(struct node_replica *replica, struct instant now)
 {
     for (;;) {
@@ -101,7 +102,7 @@ static void node_cluster_replica_on_told(void *context)
     log_wake(((struct node_replica *)context)->log);
 }
 
-/* Without memory there is no engine, and the thread tries again. */
+/* Retries later if the engine cannot be allocated. */
 static void node_cluster_replica_make_engine(struct node_replica *replica)
 {
     const struct storage_meta *meta = &replica->meta;
@@ -109,7 +110,7 @@ static void node_cluster_replica_make_engine(struct node_replica *replica)
     const uint16_t index = replica->partition->index;
     uint64_t seed = 0;
 
-    entropy_u64(&seed); /* of the jitter of retries alone */
+    entropy_u64(&seed); /* seeds only the jitter of retries */
     struct engine_options options = node_engine_options(node, index, seed);
     options.tenant_counts_own = &replica->tenants;
     replica->engine = engine_create(&options, meta, node_clock_now(&node->clock));
@@ -198,11 +199,12 @@ static void node_cluster_replica_hear(struct node_replica *replica, unsigned new
         replica_plan(replica->replica, atomic_load(&replica->planned), now);
     if (news & REPLICA_PAGE)
         node_copy_hear(replica, now);
-    if (news & (REPLICA_DRAINED | REPLICA_RELEASE)) /* the shards have ended: nothing is out */
+    /* the shards have ended, so no delivery is in flight */
+    if (news & (REPLICA_DRAINED | REPLICA_RELEASE))
         replica_drained(replica->replica);
 }
 
-/* For the log of the daemon. */
+/* Reports a failure to the log of the daemon. */
 static void node_cluster_replica_report(struct node_replica *replica, enum error_code code,
                                         const char *what, const char *text)
 {
@@ -232,8 +234,8 @@ static void node_cluster_replica_publish_stats(struct node_replica *replica)
     replica->counted = stats;
 }
 
-/* A replica whose storage fails owns nothing, although its ownership is as it was until the place
- * of the storage is loaded. */
+/* Returns the state to show. A replica whose storage fails owns nothing, although its ownership
+ * changes only when the place has been loaded. */
 static enum ownership_state node_cluster_replica_shown_state(const struct replica *replica)
 {
     const enum ownership_state state = replica_state(replica);
@@ -254,7 +256,7 @@ static void node_cluster_replica_publish_failure(struct node_replica *replica)
     storage_look(replica->node);
 }
 
-/* Tells other threads how it stands. */
+/* Publishes the replica's state to other threads. */
 static void node_cluster_replica_publish(struct node_replica *replica, struct instant now)
 {
     const struct instant until = replica_acts_until(replica->replica);
@@ -278,14 +280,15 @@ static void node_cluster_replica_publish(struct node_replica *replica, struct in
                                     replica_error(replica->replica)->text);
 }
 
-/* Any node may drop what a sweep has made needless, so a failure is repeated by owners and others.
- * */
+/* Any node may trim the records that a sweep made redundant, so every node repeats a failed
+ * trim. */
 static void node_cluster_replica_trim_log(struct node_replica *replica, struct instant now)
 {
     if (!replica->trim_to || now.ns < replica->trim_at.ns)
         return;
     replica->trim_at = instant_add_ms(now, TRIM_AGAIN);
-    log_trim(replica->log, replica->trim_to, NULL); /* or it is in flight */
+    /* fails if a trim is in flight: repeated later */
+    log_trim(replica->log, replica->trim_to, NULL);
 }
 
 static void node_cluster_replica_handle(struct node_replica *replica, const struct log_event *event,
@@ -320,8 +323,8 @@ static void node_cluster_replica_handle(struct node_replica *replica, const stru
     }
 }
 
-/* Follows the log from where the replica wants to read on, unless a copy of another node comes
- * first. */
+/* Follows the log from where the replica wants to read, unless it waits for a copy from another
+ * node. */
 static void node_cluster_replica_follow_log(struct node_replica *replica)
 {
     const enum node_copy_step step = node_copy_begin(replica);
@@ -335,7 +338,7 @@ static void node_cluster_replica_follow_log(struct node_replica *replica)
         log_follow(replica->log, replica_next(replica->replica), NULL);
 }
 
-/* One turn: messages of the shard, the replica, and then events of the log. */
+/* Runs one turn: messages of the shard, then the replica, then events of the log. */
 static void node_cluster_replica_go(struct node_replica *replica)
 {
     struct instant now = instant_boot_now();
@@ -368,7 +371,7 @@ static void node_cluster_replica_go(struct node_replica *replica)
     }
 }
 
-/* Whether a stop waits for its release. */
+/* True if a stop must wait until this replica has released its partition. */
 static bool node_cluster_replica_owns(const struct node_replica *replica)
 {
     const enum ownership_state state = replica_state(replica->replica);
@@ -377,7 +380,7 @@ static bool node_cluster_replica_owns(const struct node_replica *replica)
            state == OWNERSHIP_DRAINING;
 }
 
-/* Whether the copy is to be dropped: this node has had no part in the partition for a while. */
+/* True if the copy is to be dropped: the plan has not named this node for a while. */
 static bool node_cluster_replica_is_over(struct node_replica *replica)
 {
     const struct instant now = instant_boot_now();
@@ -465,7 +468,7 @@ static enum error_code node_cluster_replica_open(struct node_replica *replica,
     return ERROR_NONE;
 }
 
-/* Batches that wait go back. */
+/* Closes the replica; waiting batches go back. */
 static void node_cluster_replica_close(struct node_replica *replica)
 {
     struct log *log = replica->log;
@@ -504,7 +507,7 @@ static void node_cluster_replica_vanish(struct node_replica *replica)
     atomic_store(&replica->log_bytes, 0);
 }
 
-/* Until the copy is dropped, or the node stops. */
+/* Follows the log until the copy is dropped or the node stops. */
 static enum error_code node_cluster_replica_follow(struct node_replica *replica,
                                                    struct error *ret_error)
 {
@@ -524,8 +527,8 @@ static enum error_code node_cluster_replica_follow(struct node_replica *replica,
     return code;
 }
 
-/* Waits for a part in the partition; at most for a while when something is to be tried again.
- * False: the node stops. */
+/* Waits until this node has a part in the partition. With `is_retry` it waits for RETRY_MS at
+ * most. Returns false if the node stops. */
 static bool node_cluster_replica_await(struct node_replica *replica, bool is_retry)
 {
     const struct timespec until = instant_timespec(instant_add_ms(instant_now(), RETRY_MS));
@@ -566,7 +569,7 @@ static void *node_cluster_replica_run(void *argument)
 
 /* ---- start and stop ---- */
 
-/* A copy of before is followed. */
+/* Resumes from the copy of an earlier run. */
 static enum error_code node_cluster_prepare(struct node *node, uint16_t index,
                                             struct error *ret_error)
 {
@@ -645,7 +648,7 @@ void node_cluster_free(struct node *node)
         struct node_replica *replica = &node->replicas[i];
 
         if (atomic_load(&replica->orders) & REPLICA_BEGIN)
-            engine_destroy(replica->engine); /* no shard has taken it */
+            engine_destroy(replica->engine); /* no shard took it */
         buffer_deinit(&replica->claim);
         tenant_counts_deinit(&replica->tenants);
         buffer_deinit(&replica->page_rows);

@@ -13,13 +13,13 @@
 
 #include "node/shard.h"
 
-/* Before the shards' threads start; node_cluster_start after it begins to follow the logs, and
- * joins the cluster. */
+/* Prepares the replicas before the shards' threads start. node_cluster_start begins to follow
+ * the logs afterwards, and joins the cluster. */
 enum error_code node_cluster_init(struct node *node, struct error *ret_error);
 enum error_code node_cluster_start(struct node *node, struct error *ret_error);
 
-/* After the shards have ended: releases what the node owns, and ends the threads. All batches are
- * back. Fine without replicas. */
+/* Releases what the node owns and ends the threads, after the shards have ended and all batches
+ * are back. Has no effect without replicas. */
 void node_cluster_stop(struct node *node);
 void node_cluster_free(struct node *node);
 

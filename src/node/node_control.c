@@ -15,11 +15,14 @@
 #include <string.h>
 
 enum {
-    EVENTS_EACH_TURN = 1024,             /* records that are read before the control has its turn */
-    TAIL_RECORDS = 16384,                /* where reading begins: a plan is repeated each minute */
-    FOUNDING_RECORDS = 2 * TAIL_RECORDS, /* that the log has at least: all a start reads */
-    JOIN_MS = 60000,                     /* of waiting for the brokers */
-    TOPICS_LOOK_MS = 60000,              /* between two looks at the settings of the topics */
+    /* maximum of records read before the control's next turn */
+    EVENTS_EACH_TURN = 1024,
+    /* records before the end at which reading begins: a plan is repeated each minute */
+    TAIL_RECORDS = 16384,
+    /* records that a trim leaves in the log, more than a start reads */
+    FOUNDING_RECORDS = 2 * TAIL_RECORDS,
+    JOIN_MS = 60000,        /* time limit for the brokers to answer at the start */
+    TOPICS_LOOK_MS = 60000, /* interval of checks of the topics' settings */
 };
 
 /* ---- what the control has others do ---- */
@@ -53,7 +56,8 @@ static enum roster_role node_control_role(enum ownership_state state)
     return ROSTER_ABSENT;
 }
 
-/* Parts in 1,000 of the time since the last note that the threads of the shards have used. */
+/* Returns the part of the time since the last note that the shards' threads have used, in
+ * thousandths. */
 static uint16_t node_control_load(struct node_control *control)
 {
     struct node *node = control->node;
@@ -76,7 +80,7 @@ static void node_control_on_trim(void *context, uint64_t before)
 {
     struct node_control *control = context;
 
-    log_trim(control->log, before, NULL); /* when it fails, the next one drops more */
+    log_trim(control->log, before, NULL); /* if it fails, the next trim covers these records */
 }
 
 static void node_control_on_note(void *context, struct roster_note *note)
@@ -128,7 +132,7 @@ static void node_control_copy(struct node_control *control)
     }
 }
 
-/* The owner of each partition, and how far its log is, as the owner says. */
+/* Publishes the owner of each partition and the end of its log, as the owners' notes say. */
 static void node_control_tell_owners(struct node_control *control)
 {
     const struct roster *roster = control_roster(control->control);
@@ -150,8 +154,8 @@ static void node_control_tell_owners(struct node_control *control)
     }
 }
 
-/* A node that is refused owns nothing, whatever the plan says of its number. Nor does one whose
- * clock is wrong, or was not compared with the brokers' yet. */
+/* Gives each replica its part of the plan. A node that is refused, or whose clock is wrong or
+ * has not been compared with the brokers', owns nothing. */
 static void node_control_tell_plan(struct node_control *control)
 {
     const struct plan *plan = control_plan(control->control);
@@ -191,7 +195,8 @@ static void node_control_publish(struct node_control *control)
     if (is_news)
         pthread_cond_broadcast(&control->changed);
     pthread_mutex_unlock(&control->lock);
-    node_control_tell_owners(control); /* givers of copies are known before a copy is wanted */
+    /* before the plan, because a replica that wants a copy needs to know the givers */
+    node_control_tell_owners(control);
     node_control_tell_plan(control);
     node_limits_hear(control);
     if (is_news || has_changed)
@@ -200,7 +205,7 @@ static void node_control_publish(struct node_control *control)
 
 /* ---- the thread ---- */
 
-/* The brokers have appended a record of this node at `appended`, by their clock. */
+/* Compares the clocks: the brokers appended a record of this node at `appended`, by their clock. */
 static void node_control_compare_clocks(struct node_control *control, struct wall appended)
 {
     const int32_t offset_ms = control_clock_offset_ms(control->sent, appended, wall_now());
@@ -260,7 +265,7 @@ static void node_control_hear(struct node_control *control, struct instant now)
     node_hold_ask(control, now);
 }
 
-/* One turn: what the node asks, the control, and then events of the log. */
+/* Runs one turn: requests of this node, then the control, then events of the log. */
 static void node_control_go(struct node_control *control)
 {
     struct instant now = instant_boot_now();
@@ -312,7 +317,7 @@ static void *node_control_run(void *argument)
 
 /* ---- the topics ---- */
 
-/* Waits for a minute; false: the node stops. */
+/* Waits for TOPICS_LOOK_MS. Returns false if the node stops. */
 static bool node_control_await_look(struct node_control *control)
 {
     const struct timespec until = instant_timespec(instant_add_ms(instant_now(), TOPICS_LOOK_MS));
@@ -325,7 +330,8 @@ static bool node_control_await_look(struct node_control *control)
     return !atomic_load(&control->topics_end);
 }
 
-/* Settings of a topic can be changed while nodes run, and then brokers delete live timers. */
+/* Checks the settings of the topics, which can change while nodes run. With wrong ones brokers
+ * delete live timers. */
 static void *node_control_watch_topics(void *argument)
 {
     struct node_control *control = argument;
@@ -344,7 +350,7 @@ static void *node_control_watch_topics(void *argument)
         const enum error_code code = topics_kafka_check(&options, &report, &error);
 
         if (code == ERROR_IO)
-            continue; /* nothing is known */
+            continue; /* the settings are unknown */
         pthread_mutex_lock(&control->lock);
         snprintf(control->topics_text, sizeof(control->topics_text), "%.199s", error.text);
         pthread_mutex_unlock(&control->lock);
@@ -368,7 +374,7 @@ static enum error_code node_control_identify(struct node_control *control, struc
     const enum error_code code =
         topics_kafka_identify(&options, &control->cluster, &founding, ret_error);
 
-    /* A node that listens to no other node proves nothing. */
+    /* A node without cluster_listen does not need to prove the secret. */
     if (*config->cluster_listen &&
         !founding_set_secret(&control->secret, bytes_of(config->cluster_secret)))
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
@@ -449,7 +455,7 @@ static enum error_code node_control_open(struct node_control *control, struct er
     return code;
 }
 
-/* Waits until it is known whether the node joins. */
+/* Waits until the cluster has admitted or refused the node. */
 static enum error_code node_control_await(struct node_control *control, struct error *ret_error)
 {
     const struct timespec until = instant_timespec(instant_add_ms(instant_now(), JOIN_MS));

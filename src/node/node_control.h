@@ -13,17 +13,19 @@
 
 #include "node/shard.h"
 
-/* Reads the id of the cluster. IO: the brokers do not answer; NOT_FOUND: it is not founded. */
+/* Reads the id of the cluster. IO if the brokers do not answer; NOT_FOUND if the cluster has not
+ * been founded. */
 enum error_code node_control_init(struct node *node, struct error *ret_error);
 
-/* Joins the cluster, after the replicas run. INVALID: another process has the number of this node;
- * IO: the brokers do not answer. */
+/* Joins the cluster after the replicas have started. INVALID if another process has the number
+ * of this node; IO if the brokers do not answer. */
 enum error_code node_control_start(struct node *node, struct error *ret_error);
 
-/* Others are to own the partitions of this node, which goes on with its notes. */
+/* Announces that other nodes should own this node's partitions. The node continues to send
+ * notes. */
 void node_control_leave(struct node *node);
 
-/* After the replicas have ended: gives up the planner's place, and ends the thread. */
+/* Gives up the place of the planner and ends the thread, after the replicas have ended. */
 void node_control_stop(struct node *node);
 void node_control_free(struct node *node);
 

@@ -9,9 +9,9 @@
 #include "sys/clock.h"
 
 enum {
-    MISSED_PAGES_MAX = 3, /* of one copy */
-    COPIES_MAX = 4,       /* of this node at once: each has a page in memory */
-    COPY_LAG = 4096,      /* records by which a giver may be behind the best one */
+    MISSED_PAGES_MAX = 3, /* failed pages after which a copy is given up */
+    COPIES_MAX = 4,       /* maximum of copies of this node at once; each has a page in memory */
+    COPY_LAG = 4096,      /* records by which a giver may lag the best one */
 };
 
 /* ---- givers ---- */
@@ -24,7 +24,7 @@ static bool copy_may_give(const struct roster *roster, const struct roster_membe
     return roster_is_alive(roster, member) && (role == ROSTER_STANDBY || role == ROSTER_OWNER);
 }
 
-/* A standby goes before the owner, which has other work. */
+/* Prefers a standby to the owner, which has other work. */
 void node_copy_find_givers(struct node *node, const struct roster *roster, uint16_t partition)
 {
     struct node_replica *replica = &node->replicas[partition];
@@ -101,7 +101,7 @@ static uint32_t copy_giver(struct node_replica *replica)
     return count ? atomic_load(&replica->givers[replica->missed_pages % count]) : 0;
 }
 
-/* From where the last page ended. */
+/* Asks for the page after the last one. */
 static void copy_ask(struct node_replica *replica, uint32_t giver)
 {
     const struct node_route *route = &replica->node->route;
@@ -120,7 +120,8 @@ enum node_copy_step node_copy_begin(struct node_replica *replica)
     const uint32_t giver = copy_giver(replica);
 
     pthread_mutex_lock(&replica->lock);
-    const bool is_asked = replica->is_asked; /* for a replica before this one */
+    /* whether an earlier replica's request is still under way */
+    const bool is_asked = replica->is_asked;
     pthread_mutex_unlock(&replica->lock);
     if (!node->route.copy || !giver || is_asked ||
         !replica_wants_copy(replica->replica, atomic_load(&replica->giver_next)))
@@ -153,8 +154,8 @@ void node_copy_end(struct node_replica *replica)
 void node_copy_hear(struct node_replica *replica, struct instant now)
 {
     if (!replica->is_copying)
-        return; /* it comes too late */
-    /* One of an earlier place comes from a node that is behind the giver before. */
+        return; /* the answer is late */
+    /* A page of an earlier place comes from a giver that lags the one before. */
     if (replica->has_page && replica->page.at.place.next >= replica->copy_ask.at.place.next) {
         struct copy_page page = replica->page;
 

@@ -13,21 +13,22 @@
 
 struct node_counts {
     _Atomic uint64_t pending_all;    /* live timers */
-    _Atomic uint64_t pending_others; /* live timers of partitions of other nodes, by their notes */
+    _Atomic uint64_t pending_others; /* live timers on other nodes, as last reported by them */
     struct tenant_counts tenants;    /* live timers by tenant */
-    struct tenant_pot inflight;      /* timers in requests not yet answered, shared among tenants */
+    struct tenant_pot inflight;      /* timers in unanswered requests, shared among tenants */
 };
 
 void node_counts_init(struct node_counts *counts, const struct config *config);
 void node_counts_deinit(struct node_counts *counts);
 
-/* Counts the request as in flight until node_counts_leave. False: too much is in flight. */
+/* Counts the request as in flight until node_counts_leave. Returns false if too much is in
+ * flight. */
 bool node_counts_enter(struct node_counts *counts, struct node_request *request);
 
-/* Before `done` of a request. */
+/* Ends that count, before `done` of the request. */
 void node_counts_leave(struct node_counts *counts, struct node_request *request);
 
-/* The key of the tenant for which a command works. */
+/* Returns the key of the tenant for which a command works. */
 uint64_t node_counts_tenant(const struct command *command);
 
 #endif

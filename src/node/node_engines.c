@@ -7,24 +7,25 @@
 
 #include <stdlib.h>
 
-/* Deliveries of which explain knows what made them late, about 100 bytes each. */
+/* Number of recent deliveries whose lateness is explained, at about 100 bytes each. */
 #define HISTORY_MAX 65536
 
-/* Each append costs the brokers milliseconds of processor, also a small one. After a crash the
- * webhooks of the last CLUSTER_ENDS_PACE_MS are repeated, beside those in flight. */
+/* Delay that collects final records of a cluster into one append, which costs the brokers
+ * milliseconds of processor. After a crash the webhooks of this interval are repeated, besides
+ * those in flight. */
 #define CLUSTER_ENDS_PACE_MS 200
 
-/* Between two looks for timers that the engine lost. */
+/* Interval of the scans for timers that the engine lost. */
 #define SECOND_SCAN_MS 60000
 
-/* The part of a number that one partition has: together they have all of it. */
+/* Returns one partition's part of a number; all parts add up to the number. */
 static uint64_t engines_part(const struct node *node, uint16_t partition, uint64_t number)
 {
     return number / node->partition_count + (partition < number % node->partition_count);
 }
 
-/* The part of a rate, which an engine counts in thousandths: one or more, for partitions are fewer.
- * 0 stays no limit. */
+/* Returns one partition's part of a rate, in thousandths: at least 1, because there are fewer
+ * partitions than that. 0 means unlimited. */
 static uint64_t engines_rate_part(const struct node *node, uint16_t partition, uint32_t rate)
 {
     return engines_part(node, partition, (uint64_t)rate * 1000);
@@ -81,8 +82,8 @@ struct engine_options node_engine_options(struct node *node, uint16_t partition,
     return options;
 }
 
-/* Reads each partition's meta record and writes it back with the next epoch: from then on every id
- * and every delivery of this process can be told from those of an earlier one. */
+/* Reads each partition's meta record and writes it back with the next epoch. So the ids and
+ * deliveries of this process differ from those of earlier ones. */
 static enum error_code engines_begin_epochs(struct node *node, struct storage_batch *batches,
                                             struct error *ret_error)
 {

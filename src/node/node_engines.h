@@ -13,7 +13,7 @@ enum error_code node_create_budget(struct node *node, struct error *ret_error);
 
 struct engine_options node_engine_options(struct node *node, uint16_t partition, uint64_t seed);
 
-/* Without a cluster: makes all engines, and gives them to the shards. */
+/* Makes all engines of a node without a cluster, and gives them to the shards. */
 enum error_code node_start_engines(struct node *node, struct error *ret_error);
 
 #endif

@@ -112,7 +112,8 @@ static void node_hold_show_pauses(struct node *node, const struct holds *holds,
     target_pauses_leave(last);
 }
 
-/* Each node has its own breakers. A node that reads an old reset had none when it was made. */
+/* Resets the breakers of this node. A node that starts later reads old resets, and had no open
+ * breakers then. */
 static void node_hold_reset(struct node_control *control, const struct holds_change *change,
                             uint64_t ask)
 {

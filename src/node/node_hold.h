@@ -9,15 +9,15 @@
 
 #include "node/node_members.h"
 
-/* Asks for the next change, if none is under way. */
+/* Asks for the next change if none is under way. */
 void node_hold_ask(struct node_control *control, struct instant now);
 
-/* Events of the control. */
+/* Callbacks of the control. */
 void node_hold_on_held(void *context, const struct holds *holds, const struct holds_change *change,
                        uint64_t ask, enum error_code code);
 void node_hold_on_unheld(void *context, uint64_t ask, enum error_code code);
 
-/* Answers those that are left, at the end. */
+/* Answers the remaining requests when the node ends. */
 void node_hold_end_all(struct node_control *control);
 
 #endif

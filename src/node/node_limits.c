@@ -7,8 +7,8 @@
 
 /* ---- what this node counts ---- */
 
-/* The table of the partition has what that of the node has because of it: when the engine goes, the
- * storage may have read records of the next owner. */
+/* Counts the partition's timers in the counts of the node. The partition remembers them, because
+ * the storage may already have records of the next owner when the engine is destroyed. */
 void node_limits_count(struct node_replica *replica, uint64_t pending)
 {
     struct node *node = replica->node;
@@ -43,7 +43,8 @@ void node_limits_uncount(struct node_replica *replica, uint64_t pending)
 
 /* ---- counts for other nodes ---- */
 
-/* A partition whose engine is not there yet has the timers that its owner before had. */
+/* Reports the live timers of a partition. One whose engine has not started has those of its
+ * previous owner. */
 static void node_limits_tell_pending(struct node_control *control, struct roster_place *place)
 {
     const struct node_replica *replica = &control->node->replicas[place->partition];
@@ -71,8 +72,8 @@ void node_limits_tell(struct node_control *control, struct roster_note *note)
 
 /* ---- notes of other nodes ---- */
 
-/* Live timers of partitions that are not counted here, of which the last owner was this member;
- * NULL: any. */
+/* Returns the live timers of partitions that are not counted here and whose last owner was this
+ * member; NULL for any member. */
 static uint64_t node_limits_left(struct node_control *control, const struct roster_member *member)
 {
     const struct roster *roster = control_roster(control->control);
@@ -88,8 +89,9 @@ static uint64_t node_limits_left(struct node_control *control, const struct rost
     return left;
 }
 
-/* What a node told of its tenants is taken to be spread over its partitions evenly: when others own
- * a part of them, and count it, the rest is left. True: there is more than it told. */
+/* Takes a member's counts of tenants, which are assumed to be spread evenly over its partitions.
+ * If other nodes own and count some of them, only the rest counts. Returns true if the member
+ * has more tenants than it reported. */
 static bool node_limits_hear_member(struct node_control *control,
                                     const struct roster_member *member, uint64_t left)
 {

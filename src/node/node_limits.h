@@ -20,14 +20,15 @@
 
 enum { NODE_LIMITS_MS = 200 };
 
-/* The node has an engine of the partition from now on, with `pending` timers; or no more. */
+/* Counts the `pending` timers of a partition when its engine starts, and stops counting them
+ * when it ends. */
 void node_limits_count(struct node_replica *replica, uint64_t pending);
 void node_limits_uncount(struct node_replica *replica, uint64_t pending);
 
-/* Fills in the timers of this node, behind the places. */
+/* Adds the timers of this node to the note, after the places. */
 void node_limits_tell(struct node_control *control, struct roster_note *note);
 
-/* Takes in what the notes say, if it is time. */
+/* Updates the counts from the notes, if it is time. */
 void node_limits_hear(struct node_control *control);
 
 #endif

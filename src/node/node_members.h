@@ -13,12 +13,13 @@
 
 enum node_control_ask {
     NODE_CONTROL_LEAVE = 1,
-    NODE_CONTROL_END = 2,    /* when it has left, or after two leases */
-    NODE_CONTROL_COUNT = 4,  /* the timers of all nodes, once: a partition has come or gone */
-    NODE_CONTROL_SECRET = 8, /* once: this node's secret may be another one */
+    NODE_CONTROL_END = 2, /* end when the node has left, or after two leases */
+    /* count the timers of all nodes once, because a partition came or went */
+    NODE_CONTROL_COUNT = 4,
+    NODE_CONTROL_SECRET = 8, /* compare the secret once, because it may have changed */
 };
 
-/* A copy of a member, for other threads. */
+/* Copy of a member for other threads. */
 struct node_control_member {
     uint32_t node;
     bool is_alive;
@@ -31,61 +32,63 @@ struct node_control_member {
 struct node_control {
     struct node *node;
     uint64_t cluster;
-    struct founding secret; /* the digest of this node's */
-    bool reads_all;         /* the first record has another digest, or none: a later one may */
+    struct founding secret; /* digest of this node's secret */
+    /* read all records: the first has another digest or none, and a later one may match */
+    bool reads_all;
     char topic[80];
     char address[ROSTER_ADDRESS_SIZE_MAX + 1]; /* for clients */
     struct log *log;
     struct cluster_control *control;
     pthread_t thread;
     bool is_running;
-    pthread_t topics_thread; /* looks at the settings of the topics */
+    pthread_t topics_thread; /* checks the settings of the topics */
     bool has_topics_thread;
     atomic_bool topics_end;
     atomic_bool topics_wrong;
-    atomic_uint asks;             /* of enum node_control_ask */
+    atomic_uint asks;             /* bits of enum node_control_ask */
     atomic_int state;             /* enum control_state */
-    atomic_bool plans;            /* there is a plan */
-    atomic_bool is_foreign;       /* it is refused for its secret */
+    atomic_bool plans;            /* whether a plan is known */
+    atomic_bool is_foreign;       /* whether the node was refused because of its secret */
     atomic_bool is_founded_so;    /* control_is_founded_so */
-    _Atomic uint64_t answered_ns; /* when a broker answered a log of this node last */
+    _Atomic uint64_t answered_ns; /* time at which a broker last answered a log of this node */
 
     /* The thread's. */
-    uint64_t refused_ticket; /* an append that was not sent; 0: none */
+    uint64_t refused_ticket; /* ticket of an append that could not be sent; 0 if none */
     struct instant end_until;
-    struct wall sent;           /* when the append in flight was */
+    struct wall sent;           /* time at which the append in flight was sent */
     int64_t sent_difference_us; /* node_clock_difference_us then */
-    bool has_landed;            /* an append has: the clock was compared with the brokers' */
-    struct instant load_at;     /* since when the load of the next note is measured */
-    uint64_t load_ns;           /* the time that the shards had used then */
-    struct instant counted_at;  /* the timers of all nodes were */
-    char note_address[NODE_ADDRESS_SIZE]; /* of the note */
+    /* an append was confirmed, so the clock was compared with the brokers' */
+    bool has_landed;
+    struct instant load_at;               /* begin of the interval for the load of the next note */
+    uint64_t load_ns;                     /* processor time of the shards at load_at */
+    struct instant counted_at;            /* time of the last count of timers of all nodes */
+    char note_address[NODE_ADDRESS_SIZE]; /* address in the note */
 
-    struct node_hold *asked; /* whose change is under way; NULL: none */
-    uint64_t ask;            /* the number of the last one */
+    struct node_hold *asked; /* request whose change is under way; NULL if none */
+    uint64_t ask;            /* number of the last request */
 
-    pthread_mutex_t lock; /* guards what follows */
-    struct list holds;    /* of struct node_hold: changes to be asked for */
-    bool has_ended;       /* it takes no more of them */
+    pthread_mutex_t lock; /* guards the fields below */
+    struct list holds;    /* struct node_hold: changes that wait */
+    bool has_ended;       /* whether it takes no more of them */
     pthread_cond_t changed;
     struct founding new_secret; /* of NODE_CONTROL_SECRET */
     struct error error;
     _Atomic enum log_trouble trouble;
-    char trouble_text[200];               /* unless that is FINE */
+    char trouble_text[200];               /* empty if the trouble is FINE */
     char topics_text[200];                /* while topics_wrong */
-    char peer_address[NODE_ADDRESS_SIZE]; /* of this node, as it was told */
+    char peer_address[NODE_ADDRESS_SIZE]; /* address of this node, from node_tell_address */
     uint32_t planner;
     size_t member_count;
     struct node_control_member members[ROSTER_MAX];
 };
 
-/* From any thread, while replicas run. */
+/* Sends requests to the control's thread. May be called from any thread, while replicas run. */
 void node_control_ask(struct node_control *control, unsigned asks);
 
-/* Whether the node serves nothing, or takes no new plans, and why. */
+/* True if the node serves nothing or gets no new plans, with the reason. */
 bool node_control_trouble(struct node *node, char *ret_reason, size_t size);
 
-/* Whether the other nodes can reach this one: it was told its own address. */
+/* True if other nodes can reach this one, because its address is set. */
 bool node_control_has_address(struct node *node);
 
 #endif

@@ -10,13 +10,14 @@
 #include <stdlib.h>
 
 enum {
-    ONCE_ROUND_MESSAGES = 10000, /* of a transaction */
-    ONCE_SETTLE_MS = 5000,       /* for the brokers to take its messages */
+    ONCE_ROUND_MESSAGES = 10000, /* maximum of messages in a transaction */
+    ONCE_SETTLE_MS = 5000,       /* time limit for the brokers to accept its messages */
     ONCE_POSTPONE_MS = 1000,
-    ONCE_EVENTS = 4, /* at a time: of a claim, of a commit, and what was staged; and it is gone */
+    /* maximum of queued events: of a claim, of a commit, of what was staged, and of its loss */
+    ONCE_EVENTS = 4,
 };
 
-/* With which others a message may be staged after a transaction had no success. */
+/* Which other messages may share a transaction with a message after a transaction failed. */
 enum once_company { ONCE_WITH_ALL, ONCE_WITH_ITS_TOPIC, ONCE_ALONE };
 
 struct node_once {
@@ -32,8 +33,8 @@ struct node_once {
     bool is_ending, is_claiming, is_taking;
     struct node_once_event events[ONCE_EVENTS]; /* oldest first */
     size_t event_count;
-    bool is_staged;       /* a commit, or the end, of what is staged is awaited */
-    struct bytes *frames; /* of the commit; NULL: none is to be made */
+    bool is_staged;       /* messages are staged, and a commit or the end of the round is awaited */
+    struct bytes *frames; /* frames of the commit; NULL if no commit is requested */
     struct buffer frame_text;
     struct log_kafka_commit commit;
     uint64_t ticket;
@@ -48,7 +49,7 @@ struct node_once {
 
 /* ---- events ---- */
 
-/* Under the lock. */
+/* Queues an event; the caller holds the lock. */
 static void once_tell(struct node_once *once, struct node_once_event event)
 {
     assert(once->event_count < ONCE_EVENTS);
@@ -123,7 +124,8 @@ static bool once_may_join(const struct node_once *once, const struct delivery *d
            bytes_equal(once_topic_of(once->round[0]), once_topic_of(delivery));
 }
 
-/* Takes deliveries that may go together, under the lock; lapsed ones go to `returned`. */
+/* Takes deliveries that may share a transaction; the caller holds the lock. Lapsed ones go to
+ * `returned`. */
 static void once_gather(struct node_once *once, struct list *returned)
 {
     const uint64_t bytes_max = once->options.config->broker_inflight_bytes_max;
@@ -157,7 +159,7 @@ static void once_put(struct node_once *once, size_t index)
     if (!broker_message_build(&once->builder, delivery, &message, &error))
         headers = malloc(message.field_count * sizeof(*headers));
     if (!headers)
-        return; /* the settling misses it */
+        return; /* the commit will fail */
     for (size_t i = 0; i < message.field_count; i++)
         headers[i] = (struct log_kafka_header){message.fields[i].name, message.fields[i].value};
     const struct log_kafka_message to = {
@@ -184,7 +186,8 @@ static enum error_code once_open_producer(struct node_once *once, struct error *
                : log_kafka_once_open(&once->producer_options, &once->producer, ret_error);
 }
 
-/* Whether the brokers have all messages. Otherwise the reports say why, or `error`. */
+/* Returns true if the brokers have all messages. Otherwise the reports or `error` have the
+ * cause. */
 static bool once_stage(struct node_once *once, struct error *error)
 {
     enum error_code code = once_open_producer(once, error);
@@ -198,8 +201,9 @@ static bool once_stage(struct node_once *once, struct error *error)
     return !code && log_kafka_once_settle(once->producer, once->reports, once->count);
 }
 
-/* A transaction without success has no effect. Gives the delivery its outcome; false: its message
- * is staged again, in smaller company if the refusal may be of this message. */
+/* Decides about a delivery whose transaction failed, and therefore had no effect. Returns true
+ * if it got an outcome; false if its message is staged again, with fewer others if the refusal
+ * may be caused by this message. */
 static bool once_judge(struct node_once *once, size_t index, bool is_refused, struct list *ended)
 {
     struct delivery *delivery = once->round[index];
@@ -221,7 +225,7 @@ static bool once_judge(struct node_once *once, size_t index, bool is_refused, st
         break;
     case LOG_KAFKA_UNKNOWN:
         if (is_refused)
-            return false; /* because of another one */
+            return false; /* another message caused it */
         once_end(ended, delivery, DELIVERY_POSTPONED, report->reason);
         return true;
     case LOG_KAFKA_TAKEN:
@@ -260,8 +264,8 @@ static void once_sort_out(struct node_once *once)
 
 /* ---- the end of a transaction ---- */
 
-/* Tells of the messages, and only then gives their deliveries back: so the replica knows of them
- * before the outcomes. False: this node owns the partition no more. */
+/* Reports the messages before it gives their deliveries back, so that the replica knows them
+ * before the outcomes. Returns false if this node no longer owns the partition. */
 static bool once_tell_staged(struct node_once *once)
 {
     struct list done;
@@ -290,7 +294,7 @@ static bool once_tell_staged(struct node_once *once)
     return true;
 }
 
-/* Whether a commit has come. Under the lock. */
+/* Returns true if a commit was requested; the caller holds the lock. */
 static bool once_await_commit(struct node_once *once)
 {
     const uint64_t wait_ms = 2 * once->options.config->cluster_lease_ms;
@@ -346,7 +350,8 @@ static void once_stage_round(struct node_once *once)
     }
 }
 
-/* Ends what an owner before has open. The own producer would be fenced by it, too. */
+/* Ends the open transactions of former owners before a claim. This fences the node's own
+ * producer too. */
 static void once_open_for_claim(struct node_once *once)
 {
     struct error error;
@@ -359,7 +364,7 @@ static void once_open_for_claim(struct node_once *once)
     pthread_mutex_unlock(&once->lock);
 }
 
-/* Waits for work; false at the end. */
+/* Waits for work. Returns false at the end. */
 static bool once_await_work(struct node_once *once, bool *ret_is_claim, struct list *returned)
 {
     pthread_mutex_lock(&once->lock);
@@ -428,7 +433,8 @@ void node_once_drain(struct node_once *once)
     once_return_all(once, &waiting);
 }
 
-/* Without memory the transaction is gone, and the commit in doubt until its time is over. */
+/* If allocation fails, aborts the transaction. The commit then stays in doubt until its time
+ * limit. */
 void node_once_commit(struct node_once *once, const struct replica_transaction *transaction)
 {
     struct bytes *frames = calloc(transaction->frame_count, sizeof(*frames));

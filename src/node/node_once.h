@@ -25,9 +25,9 @@
 
 struct node_once_options {
     const struct config *config;         /* borrowed */
-    struct partition *partitions;        /* of the node */
-    const struct log_kafka_options *log; /* of the partition; borrowed */
-    void (*told)(void *context); /* node_once_take has something; from the thread of node_once */
+    struct partition *partitions;        /* partitions of the node */
+    const struct log_kafka_options *log; /* log of the partition; borrowed */
+    void (*told)(void *context); /* called on node_once's thread when node_once_take has an event */
     void *context;
 };
 
@@ -35,10 +35,10 @@ enum node_once_event_kind {
     ONCE_NOTHING,
     ONCE_READY,   /* the claim may be appended */
     ONCE_REFUSED, /* the brokers begin no transactions now */
-    ONCE_STAGED,  /* `count` messages are in a transaction; their outcomes come later */
-    ONCE_LANDED,  /* the transaction `ticket` is committed, its last frame at `offset` */
+    ONCE_STAGED,  /* `count` messages are in a transaction; their outcomes follow */
+    ONCE_LANDED,  /* transaction `ticket` is committed; its last frame is at `offset` */
     ONCE_FAILED,  /* `ticket` is in doubt */
-    ONCE_GONE,    /* the staged transaction got no commit in time: it is given up */
+    ONCE_GONE,    /* no commit came in time: the staged transaction is aborted */
 };
 
 struct node_once_event {
@@ -52,25 +52,25 @@ struct node_once;
 enum error_code node_once_start(const struct node_once_options *options,
                                 struct node_once **ret_once, struct error *ret_error);
 
-/* Ends the thread; deliveries that wait come back before. NULL is fine. */
+/* Ends the thread, after giving back the deliveries that wait. NULL is allowed. */
 void node_once_stop(struct node_once *once);
 
-/* Ends transactions of owners before, and takes deliveries from then on. */
+/* Ends transactions of former owners, and accepts deliveries from then on. */
 void node_once_claim(struct node_once *once);
 
-/* Takes the list, which is empty afterwards. */
+/* Takes the deliveries and empties the list. */
 void node_once_post(struct node_once *once, struct list *deliveries);
 
-/* Gives back the deliveries that are not staged yet. */
+/* Gives back the deliveries that are not staged. */
 void node_once_drain(struct node_once *once);
 
 void node_once_commit(struct node_once *once, const struct replica_transaction *transaction);
 
-/* Gives back deliveries that are not DONE, as if they had not been handed out. A staged transaction
- * is not committed. */
+/* Gives back the deliveries that are not DONE, as if they had not been handed out. Aborts a
+ * staged transaction. */
 void node_once_leave(struct node_once *once);
 
-/* The next event; NOTHING: there is none. */
+/* Returns the next event; NOTHING if there is none. */
 struct node_once_event node_once_take(struct node_once *once);
 
 #endif

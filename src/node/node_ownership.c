@@ -7,7 +7,7 @@
 
 #include <assert.h>
 
-/* A reader of the log does not know the present owner before the end. */
+/* Returns the owner; unknown until the log has been read to its end. */
 static uint32_t ownership_owner(const struct node_replica *replica)
 {
     return atomic_load(&replica->state) == OWNERSHIP_RESTORING ? atomic_load(&replica->told_owner)
@@ -41,7 +41,7 @@ static void ownership_count_members(struct node_control *control, struct node_cl
     pthread_mutex_unlock(&control->lock);
 }
 
-/* Records of a log that is followed which are not read, by the last note of its owner. */
+/* Returns how many records of a followed log have not been read, by the last note of its owner. */
 static uint64_t ownership_behind(const struct node_replica *replica)
 {
     const uint64_t next = atomic_load(&replica->next), end = atomic_load(&replica->end);

@@ -17,7 +17,7 @@ struct node_cluster_stats {
     uint64_t copies, copy_rows, copy_failures, copies_given;
 };
 
-/* All 0 without a cluster. */
+/* Returns the statistics of the cluster; all 0 without one. */
 void node_cluster_stats(struct node *node, struct node_cluster_stats *ret_stats);
 
 #endif

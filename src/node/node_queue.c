@@ -22,7 +22,7 @@ void node_queue_answer_empty(struct node_queue_request *request)
     request->done(request);
 }
 
-/* Lowers the limits by the items that it has. False: a limit is reached. */
+/* Lowers the limits by the items that the lease has. Returns false if a limit is reached. */
 static bool node_queue_lease_goes_on(struct queue_request *lease)
 {
     if (lease->items_ >= lease->items_max || lease->bytes_ >= lease->bytes_max)
@@ -51,7 +51,7 @@ void node_queue_route(struct node *node, struct node_queue_request *request)
     else if (shard != QUEUE_BOARD_WAITS)
         mailbox_post(&node->shards[shard].workers, &request->link_);
     else if (is_first)
-        mailbox_wake(&node->shards[0].workers); /* which ends the waits */
+        mailbox_wake(&node->shards[0].workers); /* so that it ends the waits */
 }
 
 void node_queue_give_up(struct node *node, struct node_queue_request *request)
@@ -72,16 +72,16 @@ void node_queue_stop_waiting(struct node *node)
 
 /* ---- receipts ---- */
 
-/* The receipts of one partition. */
+/* Receipts of one partition. */
 struct node_ack {
     struct node_queue_request request;
-    size_t *indexes; /* of each in the request of the worker */
+    size_t *indexes; /* index of each receipt in the worker's request */
 };
 
 struct node_acks {
     struct node *node;
     struct node_queue_request *whole;
-    atomic_size_t missing; /* parts without an answer, and one until all are submitted */
+    atomic_size_t missing; /* parts without an answer, plus one until all are submitted */
     size_t part_count;
     struct node_ack parts[];
 };
@@ -90,7 +90,8 @@ static uint16_t node_queue_acks_partition(const struct node *node, struct queue_
 {
     uint16_t partition = queue_receipt_partition(receipt);
 
-    return partition < node->partition_count ? partition : 0; /* a forged one is found nowhere */
+    /* a forged receipt is found in no partition */
+    return partition < node->partition_count ? partition : 0;
 }
 
 static void node_queue_acks_finish(struct node_acks *acks)
@@ -124,7 +125,7 @@ void node_queue_acks_done(struct node_queue_request *request)
     node_queue_acks_leave(acks);
 }
 
-/* One block for all parts: each has room for its receipts, their verdicts and indexes. */
+/* Allocates all parts in one block: each has room for its receipts, verdicts and indexes. */
 static struct node_acks *node_queue_acks_create(struct node *node, struct node_queue_request *whole,
                                                 const size_t counts[])
 {
@@ -147,7 +148,7 @@ static struct node_acks *node_queue_acks_create(struct node *node, struct node_q
     return acks;
 }
 
-/* Gives each receipt to the part of its partition; `parts_of` says which part that is. */
+/* Assigns each receipt to the part of its partition; `parts_of` says which part that is. */
 static void node_queue_acks_divide(struct node_acks *acks, const size_t counts[], size_t parts_of[])
 {
     const struct queue_request *whole = &acks->whole->queue;
@@ -192,7 +193,7 @@ static uint16_t node_queue_acks_message_partition(struct list *message)
     return node_queue_acks_partition(part->acks_->node, part->queue.receipts[0]);
 }
 
-/* Whether another node has the leases of this part. */
+/* True if another node has the leases of this part. */
 static bool node_queue_acks_is_elsewhere(const struct node *node,
                                          const struct node_queue_request *part, uint16_t partition)
 {

@@ -4,7 +4,7 @@
 #include "delivery/brokers.h"
 #include "sys/clock.h"
 
-/* With the lock. */
+/* Wakes the replica's thread; the caller holds the lock. */
 static void node_replica_wake(struct node_replica *replica, unsigned news)
 {
     replica->news |= news;
@@ -20,7 +20,7 @@ void node_replica_tell(struct node_replica *replica, enum node_replica_news news
     pthread_mutex_unlock(&replica->lock);
 }
 
-/* `is_wanted` is changed with the lock, so that no wait misses it. */
+/* Sets the owner, and changes `is_wanted` under the lock, so that no waiter misses it. */
 static void node_replica_give(struct node_replica *replica, uint32_t owner, bool is_wanted)
 {
     pthread_mutex_lock(&replica->lock);

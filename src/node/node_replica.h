@@ -22,11 +22,12 @@
 enum {
     REPLICA_KEEP_LEASES = 5,
     COPY_GIVERS = 4,
-    REPLICA_LOST_LEASES = 3, /* that a log may lack the next record, as with a broker that woke */
+    /* leases for which the next record may be missing, as after a broker was stopped */
+    REPLICA_LOST_LEASES = 3,
 };
 
 enum node_replica_order {
-    REPLICA_BEGIN = 1, /* `engine` is the shard's from now on */
+    REPLICA_BEGIN = 1, /* the shard owns `engine` from now on */
     REPLICA_DRAIN = 2,
     REPLICA_LEAVE = 4,
 };
@@ -37,96 +38,104 @@ enum node_replica_news {
     REPLICA_LEFT = 4,
     REPLICA_RELEASE = 8, /* the node stops */
     REPLICA_PLANNED = 16,
-    REPLICA_PAGE = 32, /* of a copy, or that none comes */
+    REPLICA_PAGE = 32, /* a page of a copy, or the news that none comes */
 };
 
 struct node_replica {
     struct node *node;
     struct partition *partition;
     char topic[80];
-    struct log *log; /* NULL: it follows none; guarded by lock for other threads */
+    struct log *log; /* NULL if no log is followed; guarded by lock for other threads */
     struct replica *replica;
     pthread_t thread;
     bool is_running;
     struct engine *engine;        /* of REPLICA_BEGIN */
     struct tenant_counts tenants; /* live timers of that engine */
-    atomic_uint orders;           /* of enum node_replica_order */
+    atomic_uint orders;           /* bits of enum node_replica_order */
     _Atomic uint64_t
-        acts_until_ns;         /* on CLOCK_BOOTTIME: deliveries begin, and reads are answered */
-    atomic_bool is_wanted;     /* this node has a part in it; at first, it has a copy */
-    atomic_bool is_followed;   /* the log is read; if not, state to next are 0 */
+        /* limit on CLOCK_BOOTTIME for beginning deliveries and answering reads */
+        acts_until_ns;
+    /* this node has a part in the partition, or had a copy at the start */
+    atomic_bool is_wanted;
+    atomic_bool is_followed;   /* the log is followed; if not, `state` to `next` are 0 */
     atomic_bool storage_fails; /* replica_storage_fails */
     atomic_int state;          /* enum ownership_state */
-    _Atomic uint32_t owner;    /* by the log; 0: none */
-    _Atomic uint64_t epoch;    /* of that owner */
-    _Atomic uint64_t next;     /* the offset of the record that is read next */
-    _Atomic uint32_t planned;  /* the node that is to own it; 0: none, or not known yet */
-    _Atomic uint32_t coming;   /* that is to own it when it has read it; 0: none */
-    _Atomic uint32_t standbys[PLAN_STANDBYS_MAX]; /* 0 behind the last one */
-    _Atomic uint32_t told_owner;                  /* by the notes of members; 0: none */
-    _Atomic uint64_t end;                         /* of the log, by the last note of the owner */
-    _Atomic uint64_t claims, refused; /* of this process: that were valid; records that were not */
+    _Atomic uint32_t owner;    /* owner by the log; 0 if none */
+    _Atomic uint64_t epoch;    /* epoch of that owner */
+    _Atomic uint64_t next;     /* offset of the record to read next */
+    _Atomic uint32_t planned;  /* owner by the plan; 0 if none or unknown */
+    _Atomic uint32_t coming;   /* node that becomes the owner when it has read the log; 0 if none */
+    _Atomic uint32_t standbys[PLAN_STANDBYS_MAX]; /* unused elements are 0 */
+    _Atomic uint32_t told_owner;                  /* owner by the notes of members; 0 if none */
+    /* end of the log, by the last note of the owner */
+    _Atomic uint64_t end;
+    /* counts of this process: valid claims, and refused records */
+    _Atomic uint64_t claims, refused;
     _Atomic uint64_t log_bytes, sweeps, sweep_rows, sweep_failures, restarts; /* replica_stats */
     _Atomic uint64_t trims, trim_failures;
-    _Atomic uint64_t pending;                          /* live timers, while is_counted */
-    atomic_bool is_counted;                            /* they are in the counts of this node */
+    _Atomic uint64_t pending; /* live timers, valid while is_counted */
+    /* whether they are in the counts of this node */
+    atomic_bool is_counted;
     _Atomic uint64_t copies, copy_rows, copy_failures; /* replica_stats */
-    _Atomic uint64_t copies_given;                     /* whole, to other nodes */
-    _Atomic uint32_t givers[COPY_GIVERS]; /* nodes with a copy, by their notes; 0 behind the last */
-    _Atomic uint64_t giver_next;          /* the furthest that one of them has read */
+    _Atomic uint64_t copies_given;                     /* complete copies given to other nodes */
+    /* nodes with a copy, by their notes; unused elements are 0 */
+    _Atomic uint32_t givers[COPY_GIVERS];
+    _Atomic uint64_t giver_next; /* highest offset that one of them has read */
 
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* on CLOCK_MONOTONIC: is_wanted, news */
-    struct list batches;    /* of struct storage_batch, for the replica; guarded by lock */
-    unsigned news;          /* of enum node_replica_news; guarded by lock */
-    bool is_asked;          /* a page is asked for; guarded by lock, as are the next three: */
+    pthread_cond_t changed; /* on CLOCK_MONOTONIC; signalled when is_wanted or news change */
+    struct list batches;    /* struct storage_batch, for the replica; guarded by lock */
+    unsigned news;          /* bits of enum node_replica_news; guarded by lock */
+    bool is_asked;          /* a page was requested; guarded by lock, as are the next three: */
     bool has_page;
     struct copy_page page;
     struct buffer page_rows;
 
-    /* The replica's thread's. */
-    struct storage_meta meta; /* of the engine that is to be made */
+    /* Private to the replica's thread. */
+    struct storage_meta meta; /* of the engine to be made */
     bool wants_engine;
-    uint64_t refused_ticket; /* an append that was not sent; 0: none */
-    uint64_t trim_to;        /* records before it are to be dropped; 0: none */
+    uint64_t refused_ticket; /* ticket of an append that could not be sent; 0 if none */
+    uint64_t trim_to;        /* offset before which records are to be trimmed; 0 if none */
     struct instant trim_at;
-    struct replica_stats counted; /* in the counts above */
+    struct replica_stats counted; /* statistics that are in the counts above */
     struct log_kafka_options log_options;
-    struct node_once *once; /* NULL: no connection delivers exactly once */
-    struct buffer claim;    /* that waits until no older transaction is open */
-    uint64_t claim_ticket;  /* its; 0: none waits */
+    struct node_once *once; /* NULL if no connection delivers exactly once */
+    struct buffer claim;    /* claim that waits until all older transactions have ended */
+    uint64_t claim_ticket;  /* ticket of that claim; 0 if none waits */
     bool is_releasing, was_acting;
     struct instant release_until;
-    struct instant unwanted_at; /* since when it has a copy and no part; {0}: it has one */
-    bool must_clear;            /* the copy is to be dropped before another begins */
+    /* time since when it has a copy but no part; {0} if it has a part */
+    struct instant unwanted_at;
+    bool must_clear; /* whether to drop the copy before another one begins */
     struct node_copy_ask copy_ask;
     bool is_copying, awaits_copy; /* NODE_COPY_ASKS, NODE_COPY_WAITS */
     unsigned missed_pages;
 
     /* The shard's. */
-    struct list asked; /* of struct node_request: commands that the engine has */
-    size_t reads_out;  /* of the engine, with the read thread */
+    struct list asked; /* struct node_request: commands that the engine has */
+    size_t reads_out;  /* reads of the engine at the read thread */
     bool is_ready, is_draining, is_drained, is_leaving;
 };
 
-/* Whether the node owns the partition and its lease holds. True without a cluster. */
+/* True if the node owns the partition and its lease is valid, or without a cluster. */
 bool node_replica_may_act(const struct node *node, uint16_t partition);
 
-/* Until when that holds, on CLOCK_BOOTTIME; it moves. NULL without a cluster. */
+/* Returns the end of that validity on CLOCK_BOOTTIME, which moves. NULL without a cluster. */
 const _Atomic uint64_t *node_replica_valid_until(const struct node *node, uint16_t partition);
 
-/* Takes the batches of a shard, which are in a list that is empty afterwards. */
+/* Takes the batches of a shard and empties the list. */
 void node_replica_commit(struct node *node, struct list *batches);
 
-/* Whether the message of the delivery is committed together with its outcome (node_once.h); and
- * takes a list of such deliveries, which is empty afterwards. */
+/* True if the delivery's message is committed together with its outcome (node_once.h).
+ * node_replica_post takes a list of such deliveries. */
 bool node_replica_takes(const struct node *node, const struct delivery *delivery);
 void node_replica_post(struct node *node, uint16_t partition, struct list *deliveries);
 
-/* What the plan says of the partition. From any thread. */
+/* Sets what the plan says of the partition. May be called from any thread. */
 void node_replica_plan(struct node_replica *replica, const struct plan_entry *entry);
 
-/* Nothing is this node's, whatever the plan says; its copies stay. From any thread. */
+/* Makes the node own nothing, whatever the plan says; copies stay. May be called from any
+ * thread. */
 void node_replica_refuse(struct node_replica *replica);
 
 void node_replica_tell(struct node_replica *replica, enum node_replica_news news);

@@ -7,7 +7,8 @@
 #include <assert.h>
 #include <stdio.h>
 
-/* By how many timers a partition may be ahead of the mean: limits are divided among partitions. */
+/* Maximum by which the timers of a partition may exceed the mean, because limits are divided
+ * among partitions. */
 #define PLACED_AHEAD 1024
 
 uint16_t node_partition_count(const struct node *node)
@@ -25,7 +26,8 @@ struct event_loop *const *node_loops(struct node *node)
     return node->loops;
 }
 
-/* The shard's own partitions in turn. NULL: none of them, or this one is far ahead of the mean. */
+/* Returns the next of the shard's own partitions, in turn. NULL if it has none, or this one has
+ * PLACED_AHEAD timers more than the mean. */
 static struct partition *node_partition_near(struct shard *shard, uint64_t mean)
 {
     if (shard->partition_count == 0)
@@ -34,7 +36,7 @@ static struct partition *node_partition_near(struct shard *shard, uint64_t mean)
     return atomic_load(&partition->placed) <= mean + PLACED_AHEAD ? partition : NULL;
 }
 
-/* The partition, or the next partition of this node. */
+/* Returns the partition, or the next partition that this node owns. */
 static struct partition *node_partition_here(struct node *node, struct partition *wanted)
 {
     const struct node_route *route = &node->route;
@@ -107,7 +109,8 @@ void node_tenants(struct node *node,
         named += pending;
         tell(context, (struct bytes){tenant->name, tenant->name_size}, pending);
     }
-    /* The counts are read one after the other: while timers come and go the rest may be off. */
+    /* The counts are read one after another, so the rest is approximate while timers come and
+     * go. */
     tell(context, (struct bytes){0}, all > named ? all - named : 0);
 }
 
@@ -232,7 +235,7 @@ static uint64_t node_waited_ms(const struct census_count *count, struct wall now
     return count->oldest.ms ? wall_since(count->oldest, now) : 0;
 }
 
-/* The rows of a census, and behind them the one of the others. Returns how many. */
+/* Copies the rows of a census, and then the row of the others. Returns how many. */
 static size_t node_show_census(struct census *census, struct metrics_waiting_row *ret_rows)
 {
     struct census_row rows[CENSUS_ROWS_MAX];
@@ -242,7 +245,7 @@ static size_t node_show_census(struct census *census, struct metrics_waiting_row
     static_assert(METRICS_WAITING_ROWS == CENSUS_ROWS_MAX + 1, "one for the others");
     const size_t count = census_read(census, rows, &others);
     for (size_t i = 0; i < count; i++) {
-        /* A slash stands between the two of a queue, where there is a tenant. */
+        /* A slash separates tenant and queue, if there is a tenant. */
         const bool has_slash = rows[i].group_size > 0 && rows[i].group_size < rows[i].name_size;
         const size_t cut = rows[i].group_size + (size_t)has_slash;
 

@@ -16,11 +16,12 @@
 #include <stdlib.h>
 
 enum {
-    GATHER_NODES_MAX = 64, /* other nodes that a lease asks */
+    GATHER_NODES_MAX = 64, /* maximum of other nodes that a lease asks */
     GATHER_MS = 1000,
 };
 
-/* Of the items of another node: a message must hold them, and one item may be large. */
+/* Maximum size of the items of another node: a message must hold them, and one item may be
+ * large. */
 #define GATHER_BYTES_MAX (UINT64_C(2) << 20)
 
 _Static_assert((int)WORK_OK == (int)QUEUE_OK && (int)WORK_STALE == (int)QUEUE_STALE &&
@@ -33,7 +34,7 @@ struct work_here {
     struct node *node;
     struct node_request *request;
     struct node_queue_request queue;
-    struct timer *timers; /* copies, for the answer */
+    struct timer *timers; /* copies for the answer */
     enum queue_verdict *verdicts;
     struct queue_receipt receipts[];
 };
@@ -146,7 +147,7 @@ struct work_passed {
     struct command_receipt receipts[];
 };
 
-/* Without an answer all of it is unknown. */
+/* Ends the passed receipts; without an answer all are unknown. */
 static void work_passed_finish(struct work_passed *passed, const uint8_t *verdicts)
 {
     struct node_queue_request *part = passed->part;
@@ -208,11 +209,11 @@ struct work_gather {
     struct node *node;
     struct node_queue_request *whole; /* the worker's */
     struct node_queue_request here;
-    struct node_request request; /* to another node */
+    struct node_request request; /* request to another node */
     struct command_work work;
     struct instant until, here_until, asked_at;
     bool has_items;
-    uint16_t first; /* the partition at which the search for nodes begins */
+    uint16_t first; /* partition at which the search for nodes begins */
     uint32_t asked[GATHER_NODES_MAX];
     size_t asked_count;
     struct command_work_item items[];
@@ -242,7 +243,7 @@ static void node_work_gather_finish(struct work_gather *gather, enum error_code 
     whole->done(whole);
 }
 
-/* A node that was not asked in this round, and a partition of it. */
+/* Finds a node that was not asked in this round, and one of its partitions. */
 static bool node_work_gather_find_node(struct work_gather *gather, uint16_t *ret_partition)
 {
     const struct node *node = gather->node;
@@ -266,7 +267,7 @@ static bool node_work_gather_find_node(struct work_gather *gather, uint16_t *ret
 
 static enum error_code node_work_gather_ask_here(struct work_gather *gather, struct instant until);
 
-/* Asks the next node; without one, waits at this one, or answers the worker. */
+/* Asks the next node. If there is none, waits at this node, or answers the worker. */
 static void node_work_gather_go_on(struct work_gather *gather)
 {
     const struct queue_request *queue = &gather->whole->queue;
@@ -314,7 +315,8 @@ static void node_work_gather_here_done(struct node_queue_request *here)
     struct work_gather *gather = list_item(here, struct work_gather, here);
     const bool has_waited = instant_now().ns >= gather->here_until.ns;
 
-    /* Without a wait no worker may wait any more: the node stops, or is short of memory. */
+    /* A lease that did not wait means that no worker may wait: the node stops, or is out of
+     * memory. */
     if (here->queue.error || gather->has_items || !has_waited)
         node_work_gather_finish(gather, here->queue.error);
     else
@@ -343,13 +345,13 @@ static enum error_code node_work_gather_ask_here(struct work_gather *gather, str
 
 /* ---- of another node ---- */
 
-/* A lease as the queue of this node would have given it. */
+/* A lease in the form that this node's queue would give it. */
 struct gather_lease {
     struct queue_lease lease;
     struct delivery delivery;
 };
 
-/* False: no memory. */
+/* Returns false if out of memory. */
 static bool node_work_gather_tell(struct work_gather *gather)
 {
     struct node_queue_request *whole = gather->whole;

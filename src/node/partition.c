@@ -26,8 +26,8 @@ static bool partition_has_messages(const struct partition *partition)
     return false;
 }
 
-/* Under the lock: the mailbox to post to, with the partition's link, which is then the caller's; or
- * NULL when a ring is on its way. */
+/* Returns the mailbox to post to, with the partition's link, which the caller then owns; NULL if
+ * a ring is on its way. The caller holds the lock. */
 static struct mailbox *partition_ring(struct partition *partition)
 {
     if (partition->is_rung || !partition->owner)
@@ -54,8 +54,8 @@ void partition_post(struct partition *partition, enum partition_message kind, st
         mailbox_post(rung, &partition->link);
 }
 
-/* All messages are in their inboxes before the first shard wakes: otherwise it would begin a turn,
- * and a commit, for a part of them. */
+/* Puts all messages into their inboxes before it wakes a shard. Otherwise the first shard would
+ * begin a turn and a commit for only some of them. */
 void partition_post_all(struct partition partitions[], enum partition_message kind,
                         struct list *messages, uint16_t (*index_of)(struct list *message))
 {

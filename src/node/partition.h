@@ -17,7 +17,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define SHARDS_MAX 64 /* that own partitions of a node */
+#define SHARDS_MAX 64 /* maximum of shards of a node */
 
 enum partition_message {
     PARTITION_COMMITS,  /* struct storage_batch, back from the commit thread */
@@ -29,38 +29,40 @@ enum partition_message {
 };
 
 struct partition {
-    struct list link; /* is_rung: in the mailbox of its owner, or on the way to it */
+    struct list link; /* is_rung: in the mailbox of its owner, or on the way there */
     struct engine *engine;
     uint16_t index;
-    size_t commits_out;      /* batches on their way to the commit thread and back; the owner's */
-    _Atomic uint64_t placed; /* timers that node_partition_next has given it */
+    size_t commits_out;      /* batches at the commit thread; written by the owner */
+    _Atomic uint64_t placed; /* number of timers that node_partition_next has placed here */
     pthread_mutex_t lock;
-    struct mailbox *owner; /* the shard's, or NULL before the start and at the end; guarded by lock,
-                              as are the next two */
+    /* mailbox of the shard; NULL before the start and at the end. Guarded by lock, as are the
+     * next two */
+    struct mailbox *owner;
     bool is_rung;
     struct list inbox[PARTITION_MESSAGE_COUNT];
 };
 
 void partition_init(struct partition *partition, uint16_t index);
-void partition_deinit(struct partition *partition); /* with its engine */
+void partition_deinit(struct partition *partition); /* destroys its engine too */
 
 void partition_post(struct partition *partition, enum partition_message kind, struct list *message);
 
-/* Posts messages for several partitions, and rings each shard once. `index_of` says whose one is.
- * The list is empty afterwards. */
+/* Posts messages for several partitions, and rings each shard once. `index_of` returns the
+ * partition of a message. The list is empty afterwards. */
 void partition_post_all(struct partition partitions[], enum partition_message kind,
                         struct list *messages, uint16_t (*index_of)(struct list *message));
 
-/* Moves the inbox to `ret_inbox`, when a ring has arrived at the owner. */
+/* Moves the inbox to `ret_inbox`, after the ring arrived at the owner. */
 void partition_take(struct partition *partition, struct list ret_inbox[PARTITION_MESSAGE_COUNT]);
 
-/* Gives deliveries, each with an outcome, back to their engines. From any thread. */
+/* Gives deliveries with outcomes back to their engines. May be called from any thread. */
 void partition_post_outcomes(void *partitions, struct list *deliveries);
 
-/* From now on the partition is posted to `owner`, at once if messages wait. NULL: messages wait. */
+/* Makes `owner` the receiver of the partition's messages, and rings it if some wait. With NULL
+ * messages wait. */
 void partition_set_owner(struct partition *partition, struct mailbox *owner);
 
-/* Wakes the shard that owns it, if one does. From any thread. */
+/* Wakes the shard that owns the partition, if one does. May be called from any thread. */
 void partition_wake(void *partition);
 
 #endif

@@ -29,7 +29,7 @@ static enum error_code pauses_decode(const char *path, struct bytes bytes,
     return code ? error_set(ret_error, code, "no memory for what is paused") : ERROR_NONE;
 }
 
-/* What the file has; without one, nothing. */
+/* Reads the pauses of the file; none if there is no file. */
 static enum error_code pauses_read(const char *folder, struct target_pauses **ret_pauses,
                                    struct error *ret_error)
 {
@@ -112,8 +112,8 @@ struct target_pauses *node_pauses(struct node *node)
     return target_pause_board_take(&node->pauses, &version);
 }
 
-/* Writes the next table, which it takes, and shows it. When that fails the file may have it
- * already: so the last one is written once more. */
+/* Writes the next table, which it takes, and publishes it. If that fails, the file may have it
+ * already, so it writes the last table again. */
 static enum error_code pauses_show(struct node *node, const struct target_pauses *last,
                                    struct target_pauses *next, struct error *ret_error)
 {
@@ -196,7 +196,7 @@ enum error_code pauses_remove(struct node *node, struct bytes tenant, struct byt
     return code;
 }
 
-/* The engines read the reset on the board; a later one drops its row, when they have. */
+/* Engines read the reset from the board. A later reset removes this row when all have read it. */
 enum error_code pauses_reset(struct node *node, struct bytes tenant, struct bytes name,
                              struct wall now, size_t *ret_count, struct error *ret_error)
 {
@@ -208,7 +208,7 @@ enum error_code pauses_reset(struct node *node, struct bytes tenant, struct byte
     if (!last)
         last = target_pauses_create();
     enum error_code code = last ? ERROR_NONE : ERROR_NO_MEMORY;
-    if (!code) /* so that `since` is that of this one */
+    if (!code) /* so that `since` is that of this pause */
         code = target_pauses_remove(last, now, tenant, name, &without);
     if (!code) {
         code = target_pauses_put(without, now, &reset, &next);

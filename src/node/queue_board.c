@@ -15,7 +15,7 @@
 
 #define BOARD_TICK_NS 1000000
 
-/* What one shard has of a queue. */
+/* Items of a queue in one shard. */
 struct queue_board_seat {
     struct list link; /* on the shard's `busy` list while it has items and workers wait */
     uint64_t first;
@@ -29,15 +29,16 @@ struct queue_board_line {
 };
 
 struct queue_board {
-    pthread_mutex_t lock; /* guards the members below */
+    pthread_mutex_t lock; /* guards the fields below */
     struct map lines;
     struct tw_wheel *waits;
     uint64_t seed;
     size_t waiting;
     bool is_stopped;
-    bool is_blind; /* an item was not published for want of memory: no worker waits any more */
+    /* an item could not be published for want of memory, so no worker waits any more */
+    bool is_blind;
     unsigned shard_count;
-    struct list busy[]; /* of seats, for each shard */
+    struct list busy[]; /* seats, by shard */
 };
 
 struct queue_board *queue_board_create(unsigned shard_count, uint64_t seed, struct instant now)
@@ -103,7 +104,7 @@ static struct queue_board_line *board_get(struct queue_board *board, struct byte
     return NULL;
 }
 
-/* Brings the seats onto or off the shards' lists, and frees a line of no use. */
+/* Updates on which shards' lists the seats are, and frees a line without items and workers. */
 static void board_update(struct queue_board *board, struct queue_board_line *line)
 {
     bool is_used = !list_is_empty(&line->waiting);
@@ -140,7 +141,7 @@ static struct node_queue_request *board_take_out(struct queue_board *board,
 
 #define BOARD_NOWHERE (-3)
 
-/* The shard with the first item, or NOWHERE. */
+/* Returns the shard with the first item, or NOWHERE. */
 static int board_best(const struct queue_board *board, struct bytes name)
 {
     const struct queue_board_line *line = board_find(board, name);
@@ -212,7 +213,7 @@ bool queue_board_goes_before(struct queue_board *board, unsigned shard, struct b
         if (i != shard && line->seats[i].first < best)
             best = line->seats[i].first;
     pthread_mutex_unlock(&board->lock);
-    /* A priority is worth more than any time. */
+    /* a higher priority counts more than any difference in time */
     return best < first && first - best > QUEUE_BOARD_SLACK_MS;
 }
 

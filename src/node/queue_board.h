@@ -21,7 +21,7 @@
 
 #include "node/node.h"
 
-/* The first item of a queue in a shard; the lower goes first. */
+/* Key of the first item of a queue in a shard; the lower key is served first. */
 #define QUEUE_BOARD_NONE UINT64_MAX
 
 static inline uint64_t queue_board_first(unsigned priority, struct wall due)
@@ -31,18 +31,18 @@ static inline uint64_t queue_board_first(unsigned priority, struct wall due)
 
 struct queue_board;
 
-/* NULL when out of memory. */
+/* Returns NULL if out of memory. */
 struct queue_board *queue_board_create(unsigned shard_count, uint64_t seed, struct instant now);
 
-/* No worker waits any more. */
+/* Requires that no worker waits. */
 void queue_board_destroy(struct queue_board *board);
 
-#define QUEUE_BOARD_WAITS    (-1) /* the board has the request */
-#define QUEUE_BOARD_ANSWERED (-2) /* nothing is there: to be answered by the caller */
+#define QUEUE_BOARD_WAITS    (-1) /* the board keeps the request */
+#define QUEUE_BOARD_ANSWERED (-2) /* no items: the caller answers */
 
-/* Where a lease goes next; a lease that was given up is answered. A worker that does not wait is
- * sent to every shard before it is answered with nothing: an item whose create was answered is
- * found, although its shard may not have published it. `ret_is_first`: the board is to be looked at
+/* Returns where a lease continues; a lease that was given up is answered. A worker that does not
+ * wait visits every shard before it is answered without items, because a shard may not have
+ * published an item whose create was answered. `ret_is_first`: the board must be looked at
  * earlier than before. */
 int queue_board_route(struct queue_board *board, struct node_queue_request *request,
                       struct instant now, bool *ret_is_first);
@@ -50,35 +50,37 @@ int queue_board_route(struct queue_board *board, struct node_queue_request *requ
 void queue_board_publish(struct queue_board *board, unsigned shard, struct bytes name,
                          uint64_t first);
 
-/* Where a lease that has items goes for more; QUEUE_BOARD_ANSWERED: no shard has any. */
+/* Returns the shard where a lease that has items gets more; QUEUE_BOARD_ANSWERED if no shard has
+ * any. */
 int queue_board_more(struct queue_board *board, struct bytes name);
 
-/* Whether an item of another shard goes before this one: it has a higher priority, or was due more
- * than QUEUE_BOARD_SLACK_MS earlier. A lease that has items then goes there. */
+/* True if an item of another shard precedes this one: it has a higher priority, or was due more
+ * than QUEUE_BOARD_SLACK_MS earlier. A lease with items then continues there. */
 #define QUEUE_BOARD_SLACK_MS 100
 bool queue_board_goes_before(struct queue_board *board, unsigned shard, struct bytes name,
                              uint64_t first);
 
-/* A worker that waits for a queue of which this shard has items; NULL: none. Names take turns. */
+/* Returns a worker that waits for a queue of which this shard has items; NULL if there is none.
+ * Queues take turns. */
 struct node_queue_request *queue_board_take(struct queue_board *board, unsigned shard);
 bool queue_board_has_work(struct queue_board *board, unsigned shard);
 
-/* From now on the worker does not wait. True: it did, and was taken out, to be answered. */
+/* Ends the wait of a worker. Returns true if it waited: the caller answers it. */
 bool queue_board_give_up(struct queue_board *board, struct node_queue_request *request);
 
 bool queue_board_is_given_up(struct queue_board *board, const struct node_queue_request *request);
 
-/* Takes out a worker that waited long enough; NULL: none. */
+/* Returns a worker whose wait is over, and removes it; NULL if there is none. */
 struct node_queue_request *queue_board_take_late(struct queue_board *board, struct instant now);
 struct instant queue_board_wake_at(struct queue_board *board);
 
-/* Takes out one after the other, and lets none wait from now on. */
+/* Returns one waiting worker after another, and lets none wait from now on. */
 struct node_queue_request *queue_board_stop(struct queue_board *board);
 
 size_t queue_board_waiting(struct queue_board *board);
 
-/* Tells how many workers wait for each queue, by its full name, under the lock; the name is valid
- * during the call. O(waiting workers and queues with items). */
+/* Calls `tell` with the number of waiting workers of each queue, by its full name, under the
+ * lock. The name is valid only during the call. O(waiting workers and queues with items). */
 void queue_board_each(struct queue_board *board,
                       void (*tell)(void *context, struct bytes name, size_t workers),
                       void *context);

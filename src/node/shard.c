@@ -16,14 +16,14 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* How old the statistics may be that other threads see. */
+/* Maximum age of the statistics that other threads see. */
 #define REPORT_NS UINT64_C(100000000)
 
-/* How long a step of the wall clock may go unnoticed. Longer waits set the alarm, which costs a
- * system call. */
+/* Maximum time for which a step of the wall clock may go unnoticed. Longer waits set the alarm,
+ * which costs a system call. */
 #define CLOCK_STEP_US UINT64_C(100000)
 
-/* A shard commits by itself only if it has nothing to do for so long otherwise. */
+/* A shard commits by itself only if no timer of it is due within this time. */
 #define COMMIT_HERE_QUIET_MS 20
 
 void shard_add(struct shard *shard, struct partition *partition)
@@ -34,7 +34,8 @@ void shard_add(struct shard *shard, struct partition *partition)
 
 /* ---- messages ---- */
 
-/* Receipts alone may be for a partition without an engine: the queue knows none of them. */
+/* Handles messages. Only receipts can be for a partition without an engine: its queue does not
+ * know them. */
 static void shard_handle(struct shard *shard, struct partition *partition,
                          enum partition_message kind, struct list *message)
 {
@@ -95,8 +96,9 @@ static void shard_take_in(struct shard *shard)
     shard_queue_take_in(shard);
 }
 
-/* Ends the turn of every engine that got something, and lets time pass for those that wait for it;
- * for all of them when the clock went back: their pauses end by a time that is far off now. */
+/* Ends the turn of each engine that had input, and lets time pass for engines that wait for it.
+ * If the clock went back it does so for all, because their pauses end at times that are far in
+ * the future now. */
 static void shard_advance(struct shard *shard)
 {
     bool went_back = shard->now.ms < shard->advanced_at.ms;
@@ -117,13 +119,14 @@ static void shard_tell_given_up(struct node *node, struct engine *engine)
             free(given_up);
 }
 
-/* The lease is looked at before each delivery: the thread may have stood still since the last. */
+/* Checks the lease before each delivery, because the thread may have been stopped since the last
+ * check. */
 static bool shard_may_deliver(const struct node *node, const struct partition *partition)
 {
     return !node->replicas || node_replica_may_act(node, partition->index);
 }
 
-/* Sends off what the engines want done, but the batches. */
+/* Sends off the deliveries and reads of the engines, and collects their batches. */
 static void shard_gather(struct shard *shard, struct list *ret_batches)
 {
     struct node *node = shard->node;
@@ -164,7 +167,7 @@ static void shard_gather(struct shard *shard, struct list *ret_batches)
         feed_post(node->feed, &events, lost);
     }
     mailbox_post_all(&node->to_read, &reads);
-    if (!list_is_empty(&deliveries)) /* while stopping there are no senders, and no deliveries */
+    if (!list_is_empty(&deliveries)) /* while stopping there are no senders and no deliveries */
         senders_post(node->senders, &deliveries);
 }
 
@@ -201,10 +204,10 @@ static struct wall shard_wake_at(const struct shard *shard)
     return at;
 }
 
-/* Commits the batches on this thread if that is quick: two changes of threads would take longer
- * than the disk. A disk may take long nevertheless, so not while a timer is due soon. Batches of
- * one partition become durable in order, so not while an earlier one is with the commit thread.
- * False: nothing was committed. */
+/* Commits the batches on this thread if that is quick, because a switch of threads takes longer
+ * than the disk. It does not if a timer is due soon, since a disk may be slow; nor if an earlier
+ * batch of a partition is at the commit thread, since they become durable in order. Returns
+ * false if nothing was committed. */
 static bool shard_commit_here(struct shard *shard, struct list *batches)
 {
     if (list_is_empty(batches) || shard->node->replicas ||
@@ -225,7 +228,8 @@ static bool shard_commit_here(struct shard *shard, struct list *batches)
     return true;
 }
 
-/* What follows from a commit on this thread goes to the commit thread: a turn has one sync. */
+/* Writes that follow from a commit on this thread go to the commit thread, so a turn has one
+ * sync. */
 static void shard_send_off_and_commit(struct shard *shard)
 {
     struct list batches;
@@ -236,7 +240,7 @@ static void shard_send_off_and_commit(struct shard *shard)
         shard_post_batches(shard, &batches);
         return;
     }
-    shard_queue_turn(shard); /* acknowledgements may be durable, and items new */
+    shard_queue_turn(shard); /* acknowledgements may be durable, and there may be new items */
     shard_send_off(shard);
 }
 
@@ -332,8 +336,7 @@ static bool shard_drain(struct shard *shard)
     return is_stopping;
 }
 
-/* How long it sleeps unless a message comes: until an engine has something to do, or the report is
- * to be told. */
+/* Returns how long the thread may sleep without a message: until an engine or the report is due. */
 static uint64_t shard_wait_ns(struct event_task *task)
 {
     struct shard *shard = list_item(task, struct shard, task);
@@ -346,7 +349,7 @@ static uint64_t shard_wait_ns(struct event_task *task)
     if (shard->is_stale && wait_ns > REPORT_NS)
         wait_ns = REPORT_NS;
     uint64_t now_us = node_clock_now_us(&shard->node->clock);
-    /* The alarm is on the machine's clock. */
+    /* the alarm follows the machine's clock */
     const bool has_alarm =
         wake_at.ms > (now_us + CLOCK_STEP_US) / 1000 && !atomic_load(&shard->node->clock.is_held);
     if (has_alarm && shard->alarm_at.ms != wake_at.ms) {
@@ -355,14 +358,14 @@ static uint64_t shard_wait_ns(struct event_task *task)
         now_us = node_clock_now_us(&shard->node->clock);
     }
     if (wake_at.ms <= now_us / 1000 || now_us / 1000 < shard->now.ms)
-        return 0; /* it is time, or the clock went back before the alarm was set */
+        return 0; /* it is due, or the clock went back before the alarm was set */
     if (!has_alarm && (wake_at.ms * 1000 - now_us) * 1000 < wait_ns)
         wait_ns = (wake_at.ms * 1000 - now_us) * 1000;
     return wait_ns;
 }
 
-/* The tasks that joined the loop later, such as connections, have taken their input before, and
- * send what comes of it afterwards. */
+/* Runs a turn. Tasks that joined the loop later, such as connections, read their input before it
+ * and send their answers after it. */
 static void shard_turn(struct event_task *task)
 {
     struct shard *shard = list_item(task, struct shard, task);
@@ -383,7 +386,7 @@ static void shard_turn(struct event_task *task)
 
 /* ---- the thread ---- */
 
-/* The alarm has fired, or the clock was set: the next wait sets it anew. */
+/* The alarm fired or the clock was set: the next wait sets the alarm again. */
 static void shard_alarm_ready(struct event_source *source, uint32_t events)
 {
     (void)events;
@@ -453,7 +456,7 @@ void node_wake_shards(struct node *node)
         mailbox_wake(&node->shards[i].rings);
 }
 
-/* Fails what the engines still wait for, so that every request is answered. */
+/* Fails everything that engines still wait for, so that every request is answered. */
 void shard_fail_rest(struct shard *shard)
 {
     shard_take_in(shard);
@@ -466,7 +469,7 @@ void shard_fail_rest(struct shard *shard)
             engine_read_done(engine, read);
             shard_answer(shard, engine);
         }
-        /* Once only: the engine's own writes would come back for ever. */
+        /* once only, because the engine's own writes would be repeated forever */
         struct storage_batch *batch = engine_take_batch(engine);
         if (batch) {
             batch->result = ERROR_STOPPING;

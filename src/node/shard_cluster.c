@@ -74,7 +74,7 @@ bool shard_cluster_is_leaving(const struct node *node, const struct partition *p
     return node->replicas && node->replicas[partition->index].is_leaving;
 }
 
-/* No batch, read or delivery of an engine that leaves is out. */
+/* True if no batch, read or delivery of a leaving engine is in flight. */
 static bool cluster_is_back(const struct node_replica *replica)
 {
     struct engine_stats stats;
@@ -83,7 +83,7 @@ static bool cluster_is_back(const struct node_replica *replica)
     return !replica->partition->commits_out && !replica->reads_out && !stats.inflight;
 }
 
-/* Deliveries that wait for a lease which is over are not sent: they come back at once. */
+/* Gives back deliveries that wait for a lease which is over; they are not sent. */
 static void cluster_return_deliveries(struct shard *shard, struct partition *partition)
 {
     struct delivery *delivery;

@@ -9,17 +9,17 @@
 
 #include "node/shard.h"
 
-/* Once a turn: takes in engines, and lets go of those whose partition has another owner. */
+/* Takes new engines, and releases those whose partition has another owner. Called once a turn. */
 void shard_cluster_turn(struct shard *shard);
 
-/* Whether this node owns those partitions of the shard that the plan gives it, and once had read
- * the logs of all copies up to their ends. */
+/* True if this node owns the partitions of the shard that the plan gives it, and has once read
+ * the logs of all copies to their ends. */
 bool shard_cluster_is_ready(struct shard *shard);
 
-/* The engine has given this read, or it is back. */
+/* Counts a read that the engine has started, or one that is back. */
 void shard_cluster_count_read(struct node *node, const struct engine_read *read, int change);
 
-/* Nothing that the engine of this partition wants is done any more. */
+/* True if the engine of this partition is leaving: nothing that it wants is done any more. */
 bool shard_cluster_is_leaving(const struct node *node, const struct partition *partition);
 
 #endif

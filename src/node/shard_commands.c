@@ -25,7 +25,7 @@ static void shard_commands_doubt(enum error_code *error)
         *error = ERROR_IN_DOUBT;
 }
 
-/* A commit that came back without success may be read as valid later. */
+/* Marks changes as in doubt: a record whose append failed may later be read as valid. */
 static void shard_commands_doubt_changes(struct command *command)
 {
     shard_commands_doubt(&command->error);
@@ -35,7 +35,7 @@ static void shard_commands_doubt_changes(struct command *command)
         shard_commands_doubt(&command->events[i].error);
 }
 
-/* Whether a durable commit proves it: its record is valid with any later owner too. */
+/* True if a durable commit proves the result: its record is valid with any later owner too. */
 static bool shard_commands_is_proven(const struct command *command)
 {
     return !command_is_read(command->kind) && command->error == ERROR_NONE;

@@ -13,24 +13,24 @@
 
 #include "node/shard.h"
 
-/* Returns the engine of an own partition, in a turn: begins one at shard->now unless it is under
- * way. */
+/* Returns the engine of a partition of the shard, within a turn; begins the turn at shard->now
+ * if none runs. */
 struct engine *shard_engine(struct shard *shard, struct partition *partition);
 
-/* Hands a request to the engine of its partition, which is in a turn. */
+/* Hands a request to the engine of its partition, which must be within a turn. */
 void shard_ask(struct shard *shard, struct engine *engine, struct node_request *request);
 
-/* Answers what the engine has answered. */
+/* Sends the answers that the engine has. */
 void shard_answer(struct shard *shard, struct engine *engine);
 
-/* Ends the turns that are under way, and answers what they answered. */
+/* Ends the running turns, and sends their answers. */
 void shard_end_turns(struct shard *shard);
 
-/* Answers requests for a partition that has no engine here. */
+/* Refuses requests for a partition that has no engine here. */
 void shard_refuse(struct node *node, struct list *requests);
 
-/* Answers those that the engine of a lost partition has not answered. A part of a change may have
- * been made. */
+/* Answers requests that the engine of a lost partition left unanswered as in doubt, because a
+ * part of a change may have been made. */
 void shard_doubt_rest(struct node *node, struct list *requests);
 
 #endif

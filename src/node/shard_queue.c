@@ -13,17 +13,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Items handed out in one turn, so that commits and requests are not kept waiting. */
+/* Maximum of items handed out in one turn, so that commits and requests need not wait. */
 #define GIVE_MAX 1000
 
-/* The first due time of one queue and priority in each partition of the shard: looked up once, and
- * then only where one was taken. */
+/* First due times of one queue and priority in each partition of the shard. Looked up once;
+ * after that only where an item was taken. */
 struct queue_heads {
     char name[QUEUE_FULL_NAME_SIZE_MAX];
-    size_t name_size; /* 0: of no queue */
+    size_t name_size; /* 0 if it is for no queue */
     unsigned priority;
-    bool has_given;     /* an item of it since the board was told */
-    struct wall dues[]; /* in the order of shard->partitions; WALL_NEVER: none */
+    bool has_given;     /* an item was taken since the board was updated */
+    struct wall dues[]; /* in the order of shard->partitions; WALL_NEVER if there is none */
 };
 
 bool shard_queue_create(struct shard *shard, const uint8_t *secret)
@@ -90,7 +90,7 @@ static void shard_queue_heads_set(struct shard *shard, struct bytes name)
     shard_queue_heads_look_at_all(shard, QUEUE_PRIORITY_COUNT - 1);
 }
 
-/* The partition to take the next from; -1 when there is nothing at all. */
+/* Returns the partition that has the next item; -1 if none has any. */
 static int shard_queue_heads_first(struct shard *shard)
 {
     struct queue_heads *heads = shard->heads;
@@ -118,7 +118,8 @@ static void shard_queue_heads_publish(struct shard *shard)
                                   : queue_board_first(heads->priority, heads->dues[first]));
 }
 
-/* The heads may be wrong from now on. If items were taken, the board is told the new first one. */
+/* Drops the heads, which may be wrong. If items were taken, publishes the new first item on the
+ * board. */
 static void shard_queue_heads_forget(struct shard *shard)
 {
     if (shard->heads->has_given)
@@ -139,8 +140,8 @@ static struct delivery *shard_queue_pull_from(struct shard *shard, size_t index)
     return delivery;
 }
 
-/* NULL: another shard is next; or nothing is there, or as much is out as may be. Then the board
- * knows that there is nothing, until the engine names the queue again. */
+/* Returns an item. NULL if another shard is next, there is none, or the limit of leases is
+ * reached. Then the board shows none until the engine names the queue again. */
 static struct delivery *shard_queue_pull(struct shard *shard, struct bytes name)
 {
     struct queue_heads *heads = shard->heads;
@@ -162,7 +163,7 @@ static struct delivery *shard_queue_pull(struct shard *shard, struct bytes name)
             delivery->handed_us = delivery->started_us = wall_now_us();
             return delivery;
         }
-        heads->dues[first] = WALL_NEVER; /* as many are out as may be */
+        heads->dues[first] = WALL_NEVER; /* the limit of leases is reached */
     }
     heads->has_given = false;
     queue_board_publish(shard->node->board, shard->index, name, QUEUE_BOARD_NONE);
@@ -177,7 +178,7 @@ static void shard_queue_take_woken(struct shard *shard)
 
     for (size_t i = 0; i < shard->partition_count; i++)
         while (engine_take_woken(shard->partitions[i]->engine, &name)) {
-            shard_queue_heads_forget(shard); /* they do not know of this item */
+            shard_queue_heads_forget(shard); /* they lack this item */
             shard_queue_heads_set(shard, name);
             shard_queue_heads_publish(shard);
             shard_queue_heads_forget(shard);
@@ -236,7 +237,7 @@ static void shard_queue_take_replies(struct shard *shard)
         shard_queue_reply(shard, list_item(reply, struct node_queue_request, queue));
 }
 
-/* Serves a worker that waits on the board, when no other is being served. */
+/* Serves a worker that waits on the board, if no other is being served. */
 static bool shard_queue_serve_next(struct shard *shard)
 {
     struct node_queue_request *request = queue_board_take(shard->node->board, shard->index);

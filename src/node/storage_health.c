@@ -14,7 +14,7 @@
 
 enum {
     HEALTH_PROBE_BYTES = 4096,
-    HEALTH_READ_MS = 2000, /* for which a read that failed counts: it is repeated sooner */
+    HEALTH_READ_MS = 2000, /* time for which a failed read counts; reads are repeated sooner */
     HEALTH_HANGS_LEASES = 2,
     HEALTH_WORKS_LEASES = 2,
 };
@@ -39,7 +39,7 @@ static bool health_read_fails(const struct node *node, struct instant now)
     return failed_ns && now.ns - failed_ns < HEALTH_READ_MS * UINT64_C(1000000);
 }
 
-/* A full disk of a single node is the business of its reserve. */
+/* Probes the disk. A full disk is no failure for a single node, which has its reserve. */
 static bool health_probe_fails(struct node *node, struct error *ret_error)
 {
     struct storage_health *health = &node->health;

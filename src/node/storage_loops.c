@@ -10,21 +10,21 @@
 
 #include <string.h>
 
-/* Batches of no more writes do not wait behind larger ones. */
+/* Maximum of writes of a small batch, which does not wait behind larger ones. */
 #define SMALL_WRITES_MAX 16
 
-#define READS_POSTED_MAX 64 /* finds that are told of together */
+#define READS_POSTED_MAX 64 /* maximum of finds whose results are posted together */
 
 #define SECOND_NS    UINT64_C(1000000000)
 #define IDLE_LOOK_NS (5 * SECOND_NS)
 #define LOOK_BYTES   (UINT64_C(4) << 20)
 
-/* Fewer unanswered timers than this do not linger: a client that sends one at a time waits for one
- * sync. */
+/* Commits do not linger below this number of unanswered timers, so a client that sends one at a
+ * time waits for one sync. */
 #define LINGER_INFLIGHT_MIN 128
 
-/* What a shard commits by itself, if the commits of late took less than COMMIT_HERE_NS. The longest
- * of them counts, and fades by such a part with each later one. */
+/* Maximum that a shard commits by itself, if recent commits took less than COMMIT_HERE_NS: their
+ * decaying maximum counts. */
 #define COMMIT_HERE_WRITES 64
 #define COMMIT_HERE_BYTES  65536
 #define COMMIT_HERE_NS     UINT64_C(1000000)
@@ -37,8 +37,8 @@ static void storage_loops_group_add(struct storage_group *group, struct storage_
     group->write_count += batch->write_count;
 }
 
-/* The small batches that are left, but for those of a partition of which one is left before: its
- * batches take effect in order. */
+/* Adds the remaining small batches, except those of a partition that has an earlier batch
+ * outside of the group, because its batches take effect in order. */
 static void storage_loops_group_add_small(struct storage_group *group, struct list *waiting)
 {
     bool is_left[UINT16_MAX + 1] = {false};
@@ -64,8 +64,8 @@ void storage_gather(struct storage_group *group, struct list *waiting)
         storage_loops_group_add_small(group, waiting);
 }
 
-/* While many requests are on their way, a commit of a few of them waits a moment for more: a sync
- * costs as much for one as for a thousand. */
+/* Delays a commit of few requests while many are under way, because a sync costs the same for
+ * one as for a thousand. */
 static void storage_loops_commit_linger(struct node *node, struct storage_group *group,
                                         struct list *waiting)
 {
@@ -85,7 +85,7 @@ static void storage_loops_commit_linger(struct node *node, struct storage_group 
     }
 }
 
-/* Remembers what the log is to say. */
+/* Remembers the failure for the log. */
 static void storage_loops_note_failure(struct node *node, const struct error *error)
 {
     pthread_mutex_lock(&node->report_lock);
@@ -109,7 +109,7 @@ void storage_look(struct node *node)
         mailbox_wake(&node->to_read);
 }
 
-/* A disk can fill within a second: the room on it is looked at after each LOOK_BYTES. */
+/* Checks the disk after each LOOK_BYTES, because a disk can fill within a second. */
 static void storage_look_after(struct node *node, size_t bytes)
 {
     const uint64_t before = atomic_fetch_add(&node->unlooked_bytes, bytes);
@@ -137,7 +137,7 @@ static void storage_loops_commit_note_time(struct node *node, uint64_t commit_ns
     atomic_store(&node->commit_ns, commit_ns > faded_ns ? commit_ns : faded_ns);
 }
 
-/* Under commit_lock. Moves the batches to `ret_done`. */
+/* Commits the group and moves its batches to `ret_done`. The caller holds commit_lock. */
 static void storage_loops_commit_group(struct node *node, struct storage_group *group,
                                        struct list *ret_done)
 {
@@ -228,17 +228,17 @@ static void storage_loops_post_reads(struct node *node, struct list *reads)
     partition_post_all(node->partitions, PARTITION_READS, reads, storage_loops_read_partition);
 }
 
-/* Times that tenants use the read thread for are kept in slots, by their keys, and halved
- * in this interval. */
+/* The time for which tenants used the read thread is kept in slots, by the tenants' keys, and
+ * halved in this interval. */
 #define READ_SLOTS    256
 #define READ_FADES_NS SECOND_NS
 
-/* Reads that wait for the read thread. Tenants take turns at finds. Among scans, the tenant that
- * used the thread least in the last seconds comes first: a tenant that rarely scans does not wait
- * for tenants that scan all the time. */
+/* Reads that wait for the read thread. Tenants take turns at finds. Of the scans, that of the
+ * tenant that used the thread least in the last seconds is first. So a tenant that rarely scans
+ * does not wait for one that always does. */
 struct read_queue {
     struct turns finds;    /* finds and look-ups */
-    struct list own_scans; /* scans of the engines, for no tenant */
+    struct list own_scans; /* scans of the engines, not of a tenant */
     struct turns scans;    /* scans for tenants */
     uint64_t used_ns[READ_SLOTS];
     struct instant faded_at;
@@ -273,7 +273,7 @@ static struct engine_read *storage_loops_read_of(struct turn_link *turn)
     return turn ? list_item(turn, struct engine_read, turn) : NULL;
 }
 
-/* Takes the scan of the tenant that comes next; NULL when there is none. */
+/* Returns the scan of the tenant that is next; NULL if there is none. */
 static struct engine_read *read_queue_take_scan(struct read_queue *queue)
 {
     struct turn_link *next = NULL;
@@ -290,7 +290,7 @@ static struct engine_read *read_queue_take_scan(struct read_queue *queue)
     return storage_loops_read_of(next);
 }
 
-/* A scan of the tenant took so long. */
+/* Adds the duration of a scan to the tenant's time. */
 static void read_queue_count(struct read_queue *queue, uint64_t tenant, struct instant began)
 {
     const struct instant now = instant_now();
@@ -303,7 +303,8 @@ static void read_queue_count(struct read_queue *queue, uint64_t tenant, struct i
         queue->used_ns[i] /= 2;
 }
 
-/* A read that is repeated goes back to the queue: others may come before it. */
+/* Performs a read. One that must be repeated goes back to the queue, so that others may precede
+ * it. */
 static void storage_loops_read_perform(struct node *node, struct read_queue *queue,
                                        struct engine_read *read, struct list *done)
 {
@@ -320,9 +321,9 @@ static void storage_loops_read_perform(struct node *node, struct read_queue *que
     list_push(done, &read->link);
 }
 
-/* Finds take microseconds, less than a wake-up of the shard for each, so their results go back
- * together. A scan may take longer: after some finds at most one of the engines and one of a tenant
- * follow, and then the finds that came meanwhile. */
+/* Performs finds together, because each takes microseconds, less than a wake-up of the shard.
+ * Scans take longer: after some finds it performs at most one scan of the engines and one of a
+ * tenant. */
 static void storage_loops_read_some(struct node *node, struct read_queue *queue)
 {
     struct list done, *link;
@@ -382,8 +383,9 @@ static void storage_loops_look_after_disk(struct node *node)
     storage_health_look(node);
 }
 
-/* While writes are refused only the looks show that all is well again. Other nodes wait for a node
- * of a cluster whose disk is dead, so it looks always. */
+/* Returns the interval of checks of the disk. While writes are refused only these checks find
+ * that the disk works again. In a cluster they never stop, because other nodes wait for a node
+ * whose disk is dead. */
 static uint64_t storage_loops_look_interval_ns(struct node *node)
 {
     bool is_in_trouble = atomic_load(&node->is_lost) || atomic_load(&node->is_disk_full) ||
@@ -392,7 +394,7 @@ static uint64_t storage_loops_look_interval_ns(struct node *node)
     return is_in_trouble || node->replicas ? SECOND_NS : IDLE_LOOK_NS;
 }
 
-/* Returns how long it is until the next look. */
+/* Checks the disk if it is time. Returns how long it is until the next check. */
 static uint64_t storage_loops_look_when_due(struct node *node)
 {
     struct instant now = instant_now(), looked = {atomic_load(&node->looked_ns)};
