@@ -116,12 +116,15 @@ class DaemonTest(unittest.TestCase):
     # proves: cancel
     def test_cancel_holds_over_a_restart(self):
         daemon = self.start()
-        timer = self.create(daemon, after="1s")
-        status, _, cancelled = daemon.call("DELETE", f"/v1/timers/{timer['id']}")
-        self.assertEqual((status, cancelled["state"]), (200, "cancelled"))
+        def make(due_ms):
+            timer = self.create(daemon, at=due_ms)
+            status, _, cancelled = daemon.call("DELETE", f"/v1/timers/{timer['id']}")
+            self.assertEqual((status, cancelled["state"]), (200, "cancelled"))
+            return timer, due_ms
+        timer, due_ms = harness.in_time(make)
         daemon.signal(signal.SIGKILL)
         daemon = self.start()
-        later = self.create(daemon, after="1500ms")
+        later = self.create(daemon, at=due_ms + 500)
         self.wait_for_arrivals(later)
         self.assertEqual(self.arrivals_of(timer), [])
         self.assertEqual(daemon.call("DELETE", f"/v1/timers/{timer['id']}")[0], 410)
@@ -158,8 +161,8 @@ class DaemonTest(unittest.TestCase):
     # proves: stop
     def test_sigterm_drains(self):
         daemon = self.start()
-        timer = self.create(daemon, "/slow/700", after=0)
-        harness.wait_until(lambda: daemon.metric("tickwheel_deliveries_inflight") == 1, 10, "in flight")
+        timer = self.create(daemon, "/slow/1500", after=0)
+        self.wait_for_arrivals(timer)
         self.assertEqual(daemon.signal(signal.SIGTERM), 0)
         daemon = self.start()
         self.assertEqual(daemon.call("GET", f"/v1/timers/{timer['id']}")[2]["timer"]["state"], "fired")
@@ -246,7 +249,7 @@ class DaemonTest(unittest.TestCase):
         path = os.path.join(folder, "notify")
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as notify:
             notify.bind(path)
-            notify.settimeout(20)
+            notify.settimeout(harness.PATIENCE_S)
             os.environ["NOTIFY_SOCKET"] = path
             self.addCleanup(os.environ.pop, "NOTIFY_SOCKET", None)
             daemon = self.start()
