@@ -46,7 +46,7 @@ class GivenUpLogTest(FiringCase):
         dead = self.create("/status/500", after=0, retry=ONCE, key='a "key"')
         refused = self.create("/gone", after=0)
         fired = self.create(after=0)
-        repeated = self.create("/status/500", every="100ms", retry=ONCE, key="report")
+        repeated = self.create("/status/500", every="100ms", late={"missed": "each"}, retry=ONCE, key="report")
         line, = self.lines_of(dead, 1)
         self.assertEqual((line["event"], line["key"], line["origin"], line["attempts"]),
                          ("timer_dead", 'a \\"key\\"', origin, "1"))
@@ -129,7 +129,7 @@ class RunsTest(FiringCase):
     def test_a_worker_and_a_timer_that_fires_once(self):
         """The run of an item of a queue ends with its ack. A timer that fires once has none, an unknown one is 404."""
         timer = self.create(target="queue:jobs", every="2s", key="report")
-        item = self.call(200, "POST", "/v1/queues/jobs/lease", {"wait": "10s"})[1]["items"][0]
+        item = self.call(200, "POST", "/v1/queues/jobs/lease", {"wait": "20s"})[1]["items"][0]
         self.assertEqual(self.runs(timer), [])
         self.assertNotIn("runs", self.get(timer)[2])
         self.call(200, "POST", "/v1/queues/jobs/ack", {"receipts": [item["receipt"]]})

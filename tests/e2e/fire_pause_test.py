@@ -233,7 +233,7 @@ class MaintenanceTest(daemon_case.DaemonCase):
     def test_nothing_is_delivered_until_it_ends(self):
         """Webhooks and items of a queue, over kill -9; what was leased before is acknowledged meanwhile."""
         self.create(target="queue:q", after=0)
-        item = self.lease("10s")[0]
+        item = self.lease("20s")[0]
         self.assertEqual(self.call(200, "GET", self.PATH)[1], {"maintenance": False})
         on = {"maintenance": True, "note": "Ümzug"}
         self.assertEqual(self.call(200, "PUT", self.PATH, {"note": "Ümzug"})[1], on)
@@ -252,7 +252,7 @@ class MaintenanceTest(daemon_case.DaemonCase):
         self.assertEqual(self.call(200, "PUT", self.PATH)[1], {"maintenance": True})
         self.assertEqual(self.call(200, "DELETE", self.PATH)[1], {"maintenance": False})
         self.wait_for_arrivals(held)
-        self.assertEqual([item["id"] for item in self.lease("10s")], [queued["id"]])
+        self.assertEqual([item["id"] for item in self.lease("20s")], [queued["id"]])
         self.restart()
         self.assertEqual(self.call(200, "GET", self.PATH)[1], {"maintenance": False})
         for body in ({"note": "x" * 257}, {"note": 1}, {"until": 1}):
@@ -286,7 +286,7 @@ class HoldTest(daemon_case.DaemonCase):
     def test_no_item_of_a_paused_queue_is_leased(self):
         """Also after kill -9; other queues go on, and what was leased is acknowledged."""
         self.create(target="queue:q", after=0)
-        item = self.lease("10s")[0]
+        item = self.lease("20s")[0]
         paused = self.hold("queues", "pause", "q", {"note": "Ümzug"})
         self.assertEqual((paused["name"], set(paused["paused"]), paused["paused"]["note"]), ("q", {"since", "note"}, "Ümzug"))
         self.assertLess(abs(ms_of(paused["paused"]["since"]) - time.time() * 1000), 60000)
@@ -299,11 +299,11 @@ class HoldTest(daemon_case.DaemonCase):
             self.assertEqual((shown["ready"], shown["paused"]), (1, paused["paused"]))
             self.assertEqual(self.daemon.metric("tickwheel_pauses"), 1)
             if not again:
-                self.assertEqual([each["id"] for each in self.lease("10s", "r")], [other["id"]])
+                self.assertEqual([each["id"] for each in self.lease("20s", "r")], [other["id"]])
                 self.restart()
         self.assertEqual(self.call(200, "GET", "/v1/queues/q/peek")[1]["timers"][0]["id"], held["id"])
         self.assertEqual(self.hold("queues", "resume", "q"), {"name": "q"})
-        self.assertEqual([each["id"] for each in self.lease("10s")], [held["id"]])
+        self.assertEqual([each["id"] for each in self.lease("20s")], [held["id"]])
         self.assertEqual(self.hold("queues", "resume", "q"), {"name": "q"})
         self.restart()
         self.assertNotIn("paused", self.call(200, "GET", "/v1/queues/q")[1])

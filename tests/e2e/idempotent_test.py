@@ -93,7 +93,7 @@ class IdempotentTest(daemon_case.DaemonCase):
         fields = {"target": "queue:jobs", "after": 0, "key": "k"}
         timer = self.call(201, "POST", "/v1/timers", fields)[1]
         self.assertEqual(self.call(200, "POST", "/v1/timers", fields)[1]["id"], timer["id"])
-        receipt = self.call(200, "POST", "/v1/queues/jobs/lease", {"wait": "5s"})[1]["items"][0]["receipt"]
+        receipt = self.call(200, "POST", "/v1/queues/jobs/lease", {"wait": "20s"})[1]["items"][0]["receipt"]
         for method, path in (("POST", "/v1/timers"), ("PUT", "/v1/keys/k/timer")):
             self.assertEqual(self.call(409, method, path, fields)[1]["type"], "/problems/already-firing")
         lines = [json.dumps({**fields, "key": key}) for key in ("k", "other", "k")]
