@@ -26,43 +26,9 @@ enum {
     TURN_NS = 1000000,    /* of calls of the handler in one half of a turn */
 };
 
-/* ---- lists of work ---- */
-
-void loop_work(struct connection *connection)
-{
-    if (list_is_empty(&connection->work))
-        list_push(&connection->loop->work, &connection->work);
-}
-
-void loop_work_next(struct connection *connection)
-{
-    if (list_is_empty(&connection->work))
-        list_push(&connection->loop->next, &connection->work);
-}
-
-/* ---- other threads ---- */
-
-void loop_post(struct http_loop *loop, struct http_request *request)
-{
-    atomic_fetch_add(&loop->posting, 1);
-    mailbox_post(&loop->posts, &request->posted);
-    atomic_fetch_sub(&loop->posting, 1);
-}
-
-void loop_forget(struct http_loop *loop, struct http_request *request)
-{
-    mailbox_take(&loop->posts, &loop->woken);
-    list_remove(&request->posted);
-}
-
 void loop_wake(struct http_loop *loop)
 {
     event_loop_wake(loop->events);
-}
-
-struct instant loop_now(const struct http_loop *loop)
-{
-    return event_loop_now(loop->events);
 }
 
 /* Whether this half of the turn has taken long enough. */
@@ -86,14 +52,6 @@ static void loop_take_posts(struct http_loop *loop)
 }
 
 /* ---- strangers ---- */
-
-void loop_drop_stranger(struct connection *connection)
-{
-    if (list_is_empty(&connection->stranger))
-        return;
-    list_remove(&connection->stranger);
-    connection->loop->stranger_count--;
-}
 
 /* The stranger that makes room for another: the oldest of its address, or else of all. So one that
  * opens many connections closes its own. */

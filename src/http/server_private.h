@@ -155,6 +155,51 @@ struct http_server {
     struct http_loop *loops[];
 };
 
+/* ---- what requests and connections ask of their loop ---- */
+
+/* When this turn began. */
+static inline struct instant loop_now(const struct http_loop *loop)
+{
+    return event_loop_now(loop->events);
+}
+
+/* The answer or the resume of a sleeping request. Any thread. */
+static inline void loop_post(struct http_loop *loop, struct http_request *request)
+{
+    atomic_fetch_add(&loop->posting, 1);
+    mailbox_post(&loop->posts, &request->posted);
+    atomic_fetch_sub(&loop->posting, 1);
+}
+
+/* Takes back the post of a stream, which is about to be closed. */
+static inline void loop_forget(struct http_loop *loop, struct http_request *request)
+{
+    mailbox_take(&loop->posts, &loop->woken);
+    list_remove(&request->posted);
+}
+
+/* Puts the connection on the list of work for this turn, or for the next. */
+static inline void loop_work(struct connection *connection)
+{
+    if (list_is_empty(&connection->work))
+        list_push(&connection->loop->work, &connection->work);
+}
+
+static inline void loop_work_next(struct connection *connection)
+{
+    if (list_is_empty(&connection->work))
+        list_push(&connection->loop->next, &connection->work);
+}
+
+/* The connection is no stranger any more, or has ended. */
+static inline void loop_drop_stranger(struct connection *connection)
+{
+    if (list_is_empty(&connection->stranger))
+        return;
+    list_remove(&connection->stranger);
+    connection->loop->stranger_count--;
+}
+
 /* ---- listener.c ---- */
 
 /* A socket that listens on a numeric address and port (0: any free one, told in `ret_port`). */
@@ -176,26 +221,10 @@ bool loop_listen_on(struct http_loop *loop);
 /* Ends the wait of the loop. Any thread. */
 void loop_wake(struct http_loop *loop);
 
-/* The answer or the resume of a sleeping request. Any thread. */
-void loop_post(struct http_loop *loop, struct http_request *request);
-
-/* Takes back the post of a stream, which is about to be closed. */
-void loop_forget(struct http_loop *loop, struct http_request *request);
-
 /* After it has left: waits for the threads that are about to end a call of it. */
 void loop_join(struct http_loop *loop);
 
 void loop_destroy(struct http_loop *loop);
-
-/* When this turn began. */
-struct instant loop_now(const struct http_loop *loop);
-
-/* Puts the connection on the list of work for this turn, or for the next. */
-void loop_work(struct connection *connection);
-void loop_work_next(struct connection *connection);
-
-/* The connection is no stranger any more, or has ended. */
-void loop_drop_stranger(struct connection *connection);
 
 /* ---- connection.c ---- */
 
