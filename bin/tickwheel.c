@@ -1,7 +1,7 @@
 /* tickwheel.c - the command line: everything is in src/cli. */
-#include "cli/cli.h"
+#include "cli/run.h"
 
 int main(int argc, char **argv)
 {
-    return cli_run(argc, argv);
+    return run_program(argc, argv);
 }

@@ -5,6 +5,7 @@
  * counts how long the calls took. The timers carry a label of this run, by which they are
  * cancelled.
  */
+#include "cli/client.h"
 #include "cli/value.h"
 #include "cli/verbs.h"
 #include "sys/clock.h"

@@ -1,5 +1,5 @@
 /* client.c - requests to the daemon, by libcurl, and the problems that it answers with. */
-#include "cli/cli.h"
+#include "cli/client.h"
 
 #include "base/number.h"
 #include "cli/value.h"

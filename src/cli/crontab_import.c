@@ -6,13 +6,14 @@
  * hash of schedule, user and command, and of how often they stood above: a repeated import finds
  * its timers.
  */
+#include "cli/crontab_import.h"
+
 #include "base/json.h"
 #include "calendar/zones.h"
+#include "cli/client.h"
 #include "cli/crontab.h"
 #include "cli/fields.h"
-#include "cli/transfer.h"
 #include "cli/value.h"
-#include "cli/verbs.h"
 #include "sys/clock.h"
 #include "sys/files.h"
 
@@ -28,7 +29,7 @@ struct crontab_import {
     struct zones *zones;
     const struct zone *zone; /* of the entry */
     struct bytes zone_name;
-    struct buffer lines;  /* of NDJSON */
+    struct buffer *lines; /* of NDJSON; the caller's */
     struct buffer hashes; /* uint64_t of the entries so far */
     size_t wrong, count;
 };
@@ -142,7 +143,7 @@ static enum cli_exit crontab_take_entry(struct crontab_import *import)
     code = crontab_append_timer(import, &line);
     if (cli_flag(cli, CLI_FLAG_DRY_RUN) && cli->settings.form == CLI_FORM_TABLE)
         crontab_show(import);
-    buffer_append_bytes(&import->lines, buffer_bytes(&line));
+    buffer_append_bytes(import->lines, buffer_bytes(&line));
     buffer_deinit(&line);
     return code;
 }
@@ -159,13 +160,13 @@ static enum cli_exit crontab_read(struct crontab_import *import)
             crontab_complain(import, error.text);
         else if (step == CRONTAB_ENTRY)
             code = crontab_take_entry(import);
-        buffer_append_text(&import->lines, "\n");
+        buffer_append_text(import->lines, "\n");
     }
     if (!code && import->wrong) {
         buffer_clear(&import->cli->out);
         code = cli_complain(CLI_EXIT_USAGE, "nothing was created");
     }
-    if (!code && buffer_failed(&import->lines))
+    if (!code && buffer_failed(import->lines))
         code = cli_complain(CLI_EXIT_FAILED, "out of memory");
     return code;
 }
@@ -173,7 +174,7 @@ static enum cli_exit crontab_read(struct crontab_import *import)
 /* The documents that import would take. */
 static void crontab_show_lines(struct crontab_import *import)
 {
-    for (struct bytes rest = buffer_bytes(&import->lines); rest.size;) {
+    for (struct bytes rest = buffer_bytes(import->lines); rest.size;) {
         struct bytes line = bytes_cut(&rest, '\n');
 
         if (!line.size)
@@ -186,7 +187,6 @@ static void crontab_show_lines(struct crontab_import *import)
 static enum cli_exit crontab_run(struct crontab_import *import, const char *path)
 {
     struct cli *cli = import->cli;
-    bool is_dry = cli_flag(cli, CLI_FLAG_DRY_RUN) != NULL;
     struct buffer text;
     struct error error;
 
@@ -198,21 +198,20 @@ static enum cli_exit crontab_run(struct crontab_import *import, const char *path
         code = cli_complain(CLI_EXIT_USAGE, "%s", error.text);
     import->crontab.rest = buffer_bytes(&text);
     code = code ? code : crontab_read(import);
-    if (!code && is_dry && cli->settings.form != CLI_FORM_TABLE)
+    if (!code && cli_flag(cli, CLI_FLAG_DRY_RUN) && cli->settings.form != CLI_FORM_TABLE)
         crontab_show_lines(import);
-    else if (!code && !is_dry)
-        code = transfer_create(cli, buffer_bytes(&import->lines));
     buffer_deinit(&text);
     return code;
 }
 
-enum cli_exit crontab_import(struct cli *cli)
+enum cli_exit crontab_import(struct cli *cli, struct buffer *lines)
 {
     struct crontab_import *import = calloc(1, sizeof(*import));
 
     if (!import)
         return cli_complain(CLI_EXIT_FAILED, "out of memory");
     import->cli = cli;
+    import->lines = lines;
     import->crontab.kind = cli_flag(cli, CLI_FLAG_SYSTEM) ? CRONTAB_OF_SYSTEM : CRONTAB_OF_USER;
     enum cli_exit code =
         cli_flag(cli, CLI_FLAG_TARGET)
@@ -220,7 +219,6 @@ enum cli_exit crontab_import(struct cli *cli)
             : cli_complain(CLI_EXIT_USAGE, "name the target of the timers, as --target queue:cron");
     crontab_entry_deinit(&import->entry);
     zones_destroy(import->zones);
-    buffer_deinit(&import->lines);
     buffer_deinit(&import->hashes);
     free(import);
     return code;

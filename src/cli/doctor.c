@@ -6,6 +6,7 @@
  */
 #include "calendar/zones.h"
 #include "cli/broker_list.h"
+#include "cli/client.h"
 #include "cli/value.h"
 #include "cli/verbs.h"
 #include "ops/config.h"

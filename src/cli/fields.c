@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "calendar/duration.h"
 #include "calendar/rfc3339.h"
+#include "cli/client.h"
 #include "cli/value.h"
 #include "cli/verbs.h"
 #include "sys/files.h"
@@ -255,4 +256,12 @@ enum cli_exit fields_append_place(struct cli *cli, struct buffer *path, size_t a
     cli_append_path(path, bytes_of(cli->options.arguments[0]));
     buffer_append_text(path, suffix);
     return CLI_EXIT_DONE;
+}
+
+void fields_append_pause(struct cli *cli, struct buffer *body)
+{
+    if (cli_flag(cli, CLI_FLAG_NOTE))
+        cli_append_member(body, "note", bytes_of(cli_flag(cli, CLI_FLAG_NOTE)));
+    if (cli_flag(cli, CLI_FLAG_UNTIL))
+        cli_append_member(body, "until", bytes_of(cli_flag(cli, CLI_FLAG_UNTIL)));
 }

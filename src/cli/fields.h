@@ -20,6 +20,9 @@ enum cli_exit fields_append_flags(struct cli *cli, struct buffer *body);
 enum cli_exit fields_append_pairs(struct cli *cli, enum cli_flag_id flag, const char *name,
                                   struct buffer *body);
 
+/* Appends the flags of a pause. */
+void fields_append_pause(struct cli *cli, struct buffer *body);
+
 /* Appends the contents of a flag's value: TEXT itself, of the file for "@PATH", of standard input
  * for "-". */
 enum cli_exit fields_read(const char *text, struct buffer *contents);

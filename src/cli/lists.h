@@ -7,7 +7,7 @@
 #ifndef TICKWHEEL_CLI_LISTS_H
 #define TICKWHEEL_CLI_LISTS_H
 
-#include "cli/cli.h"
+#include "cli/client.h"
 
 /* Appends one timer in the form of --output. */
 void lists_show(struct cli *cli, struct bytes timer);

@@ -1,4 +1,5 @@
 /* overview.c - the verbs about queues, targets and the cluster. */
+#include "cli/fields.h"
 #include "cli/lists.h"
 #include "cli/value.h"
 #include "cli/verbs.h"
@@ -151,7 +152,7 @@ static enum cli_exit overview_act(struct cli *cli, const char *place, const char
     buffer_printf(&path, "/%s", verb);
     if (is_pause) {
         buffer_append_text(&body, "{");
-        timers_append_pause(cli, &body);
+        fields_append_pause(cli, &body);
         buffer_append_text(&body, "}");
     }
     const enum cli_exit code = cli_ask(cli, "POST", cli_text(&path), buffer_bytes(&body), &answer);

@@ -1,4 +1,5 @@
 /* pages.c - completion for shells and manual pages, made from the table of verbs. */
+#include "cli/client.h"
 #include "cli/verbs.h"
 #include "sys/files.h"
 

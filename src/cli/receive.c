@@ -8,6 +8,7 @@
 #include "base/json.h"
 #include "base/number.h"
 #include "calendar/rfc3339.h"
+#include "cli/client.h"
 #include "cli/daemon_program.h"
 #include "cli/signing.h"
 #include "cli/value.h"

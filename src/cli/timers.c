@@ -180,14 +180,6 @@ struct timers_act {
     const char *many;   /* the path for many */
 };
 
-void timers_append_pause(struct cli *cli, struct buffer *body)
-{
-    if (cli_flag(cli, CLI_FLAG_NOTE))
-        cli_append_member(body, "note", bytes_of(cli_flag(cli, CLI_FLAG_NOTE)));
-    if (cli_flag(cli, CLI_FLAG_UNTIL))
-        cli_append_member(body, "until", bytes_of(cli_flag(cli, CLI_FLAG_UNTIL)));
-}
-
 static enum cli_exit timers_act_on_many(struct cli *cli, const struct timers_act *act, size_t count)
 {
     bool has_labels = cli_flag(cli, CLI_FLAG_LABEL) != NULL;
@@ -211,7 +203,7 @@ static enum cli_exit timers_act_on_many(struct cli *cli, const struct timers_act
     if (cli_flag(cli, CLI_FLAG_KEY))
         timers_append_texts(cli, &body, "keys", CLI_FLAG_KEY);
     code = fields_append_pairs(cli, CLI_FLAG_LABEL, "labels", &body);
-    timers_append_pause(cli, &body);
+    fields_append_pause(cli, &body);
     buffer_append_text(&body, "}");
     if (!code)
         code = timers_post_counts(cli, act->many, &body);
@@ -236,7 +228,7 @@ static enum cli_exit timers_act(struct cli *cli, const struct timers_act *act)
     buffer_init(&body);
     buffer_init(&header);
     buffer_append_text(&body, "{");
-    timers_append_pause(cli, &body);
+    fields_append_pause(cli, &body);
     bool has_body = body.size > 1;
     buffer_append_text(&body, "}");
     enum cli_exit code = fields_append_place(cli, &path, 0, act->suffix);

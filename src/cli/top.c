@@ -1,5 +1,6 @@
 /* top.c - the verb top: the daemon's metrics, live. */
 #include "calendar/rfc3339.h"
+#include "cli/client.h"
 #include "cli/verbs.h"
 #include "sys/clock.h"
 

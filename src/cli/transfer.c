@@ -7,9 +7,8 @@
  * its number and its text: importing a file again creates nothing twice. A busy daemon (429, 503)
  * is asked again.
  */
-#include "cli/transfer.h"
-
 #include "base/hex.h"
+#include "cli/crontab_import.h"
 #include "cli/fields.h"
 #include "cli/lists.h"
 #include "cli/value.h"
@@ -342,14 +341,20 @@ static enum cli_exit transfer_run(struct cli *cli, FILE *file)
     return import.code ? import.code : import.failed ? CLI_EXIT_FAILED : CLI_EXIT_DONE;
 }
 
-enum cli_exit transfer_create(struct cli *cli, struct bytes lines)
+static enum cli_exit transfer_import_crontab(struct cli *cli)
 {
-    FILE *file = fmemopen((char *)(uintptr_t)lines.data, lines.size, "r");
+    struct buffer lines;
 
-    if (!file)
-        return cli_complain(CLI_EXIT_FAILED, "out of memory");
-    enum cli_exit code = transfer_run(cli, file);
-    fclose(file);
+    buffer_init(&lines);
+    enum cli_exit code = crontab_import(cli, &lines);
+    if (!code && !cli_flag(cli, CLI_FLAG_DRY_RUN)) {
+        FILE *file = fmemopen(lines.data, lines.size, "r");
+
+        code = file ? transfer_run(cli, file) : cli_complain(CLI_EXIT_FAILED, "out of memory");
+        if (file)
+            fclose(file);
+    }
+    buffer_deinit(&lines);
     return code;
 }
 
@@ -372,7 +377,7 @@ enum cli_exit transfer_import(struct cli *cli)
     bool is_input = strcmp(path, "-") == 0;
 
     if (cli->options.argument_count == 2 && strcmp(path, "crontab") == 0)
-        return crontab_import(cli);
+        return transfer_import_crontab(cli);
     if (cli->options.argument_count == 2)
         return cli_complain(CLI_EXIT_USAGE, "too many arguments for \"import FILE\"");
     enum cli_exit code = transfer_refuse_flags(cli);

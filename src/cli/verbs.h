@@ -36,7 +36,6 @@ enum cli_exit timers_complete(struct cli *cli);
 enum cli_exit timers_fire(struct cli *cli);
 enum cli_exit timers_pause(struct cli *cli);
 enum cli_exit timers_resume(struct cli *cli);
-void timers_append_pause(struct cli *cli, struct buffer *body); /* the flags of a pause */
 enum cli_exit plan_preview(struct cli *cli);
 enum cli_exit plan_forecast(struct cli *cli);
 enum cli_exit plan_explain(struct cli *cli);
@@ -48,7 +47,6 @@ enum cli_exit queue_extend(struct cli *cli);
 enum cli_exit listen_run(struct cli *cli);
 enum cli_exit work_run(struct cli *cli);
 enum cli_exit transfer_import(struct cli *cli);
-enum cli_exit crontab_import(struct cli *cli);
 enum cli_exit transfer_export(struct cli *cli);
 enum cli_exit receive_run(struct cli *cli);
 enum cli_exit receive_dev(struct cli *cli);

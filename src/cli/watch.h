@@ -11,7 +11,7 @@
 #ifndef TICKWHEEL_CLI_WATCH_H
 #define TICKWHEEL_CLI_WATCH_H
 
-#include "cli/cli.h"
+#include "cli/client.h"
 
 struct watch {
     struct cli *cli;

@@ -15,7 +15,7 @@
 #ifndef TICKWHEEL_CLI_WORKER_H
 #define TICKWHEEL_CLI_WORKER_H
 
-#include "cli/cli.h"
+#include "cli/client.h"
 
 #define WORKER_JOBS_MAX  256
 #define WORKER_JOB_WAITS 2 /* descriptors of a job, at most */
