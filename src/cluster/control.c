@@ -10,8 +10,10 @@
 #include <stdlib.h>
 
 enum {
-    CONTROL_FOUND_MS = 10000, /* between foundings: each takes a while to be read */
-    CONTROL_LOSSES_MAX = 2,   /* without a record between them, by trims in front of the reader */
+    CONTROL_FOUND_MS = 10000, /* minimum interval of foundings: each takes a while to be read */
+    /* losses without a record read between them that break the log: trims can overtake the
+     * reader */
+    CONTROL_LOSSES_MAX = 2,
 };
 
 enum control_append {
@@ -28,45 +30,48 @@ struct cluster_control {
     struct control_events events;
     enum control_state state;
     struct error error;
-    struct ownership own; /* of the control partition */
-    bool has_begun;       /* a record was read */
+    struct ownership own; /* ownership of the control partition */
+    bool has_begun;       /* whether a record was read */
     bool is_blind;        /* reading began in the middle, and no record of a planner was read yet */
     bool is_rewound;
-    bool is_from_first; /* reading began with the first record that there is */
-    unsigned losses;    /* while it was read, and since a record was */
+    bool is_from_first; /* reading began with the first record of the log */
+    unsigned losses;    /* losses while the first record was read, and since the last record */
     bool has_founding;
-    struct founding founded; /* with the digest that the cluster has */
+    struct founding founded; /* founding of the cluster as last read, with its digest */
     uint64_t founding;       /* offset of the last founding, or else of the first record read */
     struct instant found_at;
     struct roster *roster;
     struct roster_note note;
-    uint32_t heard_nodes[ROSTER_MAX]; /* whose last notes were read at `heard`; 0: free */
+    /* nodes whose last notes were read at `heard`; 0 marks a free element */
+    uint32_t heard_nodes[ROSTER_MAX];
     struct instant heard[ROSTER_MAX];
 
-    /* Of the number of this node. */
+    /* End of the probe for another process with this node's number. */
     struct instant probe_until;
-    size_t foreign_notes; /* of another process, since the end was reached first */
-    bool is_met;          /* a note of this process was read */
-    bool is_parted;       /* and its note that says that it leaves */
+    size_t foreign_notes; /* notes of another process since the end of the log was first reached */
+    bool is_met;          /* whether a note of this process was read */
+    bool is_parted;       /* whether its note that announces its leave was read */
     struct instant note_at;
 
-    struct plan plan; /* the last valid one */
-    struct plan next; /* to be appended, if wants_plan; or in flight */
+    struct plan plan; /* last valid plan */
+    struct plan next; /* plan to append if wants_plan, or the one in flight */
     bool wants_plan, is_plan_sent;
-    struct instant plan_at; /* the planner appends the plan again */
+    struct instant plan_at; /* time at which the planner appends the plan again */
 
     struct holds holds;
-    bool has_holds;          /* they are those of the log up to where it is read */
-    uint64_t begun;          /* offset of the first record that was read */
-    uint64_t changed;        /* behind the last change that was read; 0: none */
-    struct instant holds_at; /* the planner appends a copy */
-    uint64_t ask;            /* of this node's change that is under way; 0: none */
+    bool has_holds;          /* whether the holds are complete up to the record read last */
+    uint64_t begun;          /* offset of the first record read */
+    uint64_t changed;        /* offset after the last change read; 0 if none */
+    struct instant holds_at; /* time at which the planner appends a copy */
+    uint64_t ask;            /* number of this node's change that is under way; 0 if none */
     bool is_ask_sent;
     struct instant ask_until;
     struct buffer ask_body;
 
     enum control_append in_flight;
-    uint64_t ticket, own_ticket; /* ours and the ownership's; own_ticket 0: it waits for none */
+    /* ticket of the append in flight, and the ownership's ticket for it; own_ticket is 0 if it
+     * waits for none */
+    uint64_t ticket, own_ticket;
     struct buffer body, sent;
 };
 
@@ -88,7 +93,7 @@ static void control_refuse(struct cluster_control *control)
               control->options.node, other->internal_address);
 }
 
-/* A node that has read the log learns whether its secret is that of the cluster. */
+/* Compares this node's secret with the cluster's, after the log has been read. */
 static void control_check_secret(struct cluster_control *control)
 {
     const struct founding *former = &control->former;
@@ -156,7 +161,7 @@ static bool control_is_planner(const struct cluster_control *control)
     return state == OWNERSHIP_RECOVERING || state == OWNERSHIP_ACTIVE;
 }
 
-/* Every member wants to be the planner; the claims decide. */
+/* Joins the cluster. Every member claims the planner's place; the order of the claims decides. */
 static void control_join(struct cluster_control *control, struct instant now)
 {
     control->state = CONTROL_JOINED;
@@ -178,7 +183,7 @@ void control_restored(struct cluster_control *control, struct instant now)
         control_rewind(control);
         return;
     }
-    control->has_holds = true; /* or no node has ever told of any */
+    control->has_holds = true; /* otherwise no node has ever changed a hold */
     control_check_secret(control);
     if (control_has_ended(control))
         return;
@@ -205,7 +210,7 @@ void control_leave(struct cluster_control *control, struct instant now)
         control->state = CONTROL_LEAVING;
         control->note_at = now;
     } else if (control->state == CONTROL_READING || control->state == CONTROL_PROBING) {
-        control->state = CONTROL_LEFT; /* it has no note that calls it alive */
+        control->state = CONTROL_LEFT; /* no note in the log says that it is alive */
     }
 }
 
@@ -227,7 +232,7 @@ static void control_begin(struct cluster_control *control, const struct ownershi
     control->wants_plan = control->is_plan_sent = false;
 }
 
-/* The log is read from this record on, perhaps for the second time. */
+/* Begins to read the holds at this record, perhaps for the second time. */
 static void control_begin_holds(struct cluster_control *control, uint64_t offset)
 {
     struct holds none;
@@ -243,7 +248,7 @@ static void control_begin_holds(struct cluster_control *control, uint64_t offset
     control->holds = none;
 }
 
-/* Takes the epoch from a record of a planner. */
+/* Adopts the epoch of a planner's record. */
 static void control_adopt(struct cluster_control *control, uint64_t offset,
                           const struct frame *frame, struct instant now)
 {
@@ -259,15 +264,14 @@ static void control_adopt(struct cluster_control *control, uint64_t offset,
     control_begin(control, &place, now);
 }
 
-/* Whether a record tells the epoch. A note of a node has none, and a record of a planner has. */
+/* True for records of a planner. A note of a node has no epoch. */
 static bool control_tells_epoch(const struct frame *frame)
 {
     return frame->kind == FRAME_CLAIM || (frame->kind != FRAME_NOTE && frame->seq > 0);
 }
 
-/* Judges a record. Where reading begins, the first record may be a late one of a former planner:
- * then a record with a later epoch seems to stand behind a hole, and is the right one to begin
- * with. */
+/* Judges a record. Where reading begins, the first record may be a late one of a former planner.
+ * Then a record of a later epoch seems to follow a loss, and reading begins with it. */
 static enum ownership_verdict control_judge(struct cluster_control *control, uint64_t offset,
                                             const struct frame *frame, struct instant now)
 {
@@ -307,8 +311,8 @@ static void control_hear(struct cluster_control *control, uint32_t node, struct 
     control->heard[at] = now;
 }
 
-/* A note with the number of this node is in the roster. Of two processes with one number the later
- * one stays: every reader takes it so. */
+/* Handles a note with this node's number. Of two processes with one number the later one stays,
+ * and every reader decides so. */
 static void control_meet(struct cluster_control *control, const struct frame *frame)
 {
     const struct roster_member *member = roster_find(control->roster, frame->node);
@@ -332,7 +336,7 @@ static void control_make_plan(struct cluster_control *control)
                                     &control->next) == PLAN_CHANGED;
 }
 
-/* Ends the change of this node that is under way. */
+/* Ends the change of this node that is under way, with a result. */
 static void control_end_ask(struct cluster_control *control, enum error_code code)
 {
     const uint64_t ask = control->ask;
@@ -342,7 +346,7 @@ static void control_end_ask(struct cluster_control *control, enum error_code cod
         control->events.unheld(control->events.context, ask, code);
 }
 
-/* A change that cannot be read changes nothing on any node. */
+/* Applies a change. One that cannot be decoded changes nothing on any node. */
 static void control_take_change(struct cluster_control *control, uint64_t offset,
                                 const struct frame *frame, struct instant now)
 {
@@ -370,7 +374,8 @@ static void control_take_change(struct cluster_control *control, uint64_t offset
         control->holds_at = soon;
 }
 
-/* A copy is whole for this reader if all changes that are not in it were read, and none was. */
+/* Takes a copy of the holds. It is complete for this reader if the reader read every change
+ * after those in the copy. */
 static void control_take_holds(struct cluster_control *control, const struct frame *frame)
 {
     struct holds holds;
@@ -418,7 +423,7 @@ static void control_take_note(struct cluster_control *control, uint64_t offset,
         return;
     }
     if (roster_read(control->roster, frame, control_planner(control), NULL))
-        return; /* it is as if it were not there: the node that appended it is dead soon */
+        return; /* ignored: the node that appended it will soon be dead */
     control_hear(control, frame->node, now);
     if (frame->node == control->options.node)
         control_meet(control, frame);
@@ -432,10 +437,10 @@ static void control_take_plan(struct cluster_control *control, const struct fram
     if (plan && !frame->has_more && !plan_decode(frame->body, plan, NULL) &&
         plan->partition_count == control->options.partition_count)
         control->plan = *plan;
-    free(plan); /* without memory the next one counts, a minute later at most */
+    free(plan); /* without memory the next plan counts, within a minute */
 }
 
-/* Takes the result of the plan in flight. A durable one counts before it is read. */
+/* Takes the result of the plan in flight. A durable plan counts before it is read. */
 static void control_take_result(struct cluster_control *control, struct instant now)
 {
     const enum ownership_result result = ownership_take_result(&control->own);
@@ -449,8 +454,8 @@ static void control_take_result(struct cluster_control *control, struct instant 
     control->plan_at = instant_add_ms(now, CONTROL_PLAN_MS);
 }
 
-/* A claim is the word of its node that the planner before was silent for longer than a lease. The
- * new planner's notes count from here on: the first one goes at once. */
+/* Takes a claim, which shows that its node heard nothing from the former planner for longer than
+ * a lease. Notes of the new planner count from here; it sends the first at once. */
 static void control_take_claim(struct cluster_control *control, const struct frame *frame,
                                uint32_t planner_before, struct instant now)
 {
@@ -522,7 +527,7 @@ static void control_send(struct cluster_control *control, enum control_append ki
     control->in_flight = kind;
     control->ticket++;
     if (buffer_failed(&control->sent))
-        control_failed(control, control->ticket, now); /* nothing was sent */
+        control_failed(control, control->ticket, now); /* it could not be sent */
     else
         control->events.append(control->events.context, control->ticket,
                                buffer_bytes(&control->sent));
@@ -549,13 +554,13 @@ static void control_send_note(struct cluster_control *control, struct instant no
     buffer_clear(&control->body);
     roster_note_encode(&control->note, &control->body);
     if (buffer_failed(&control->body))
-        return; /* without memory the next one says it */
+        return; /* without memory the next note says it */
     frame.body = buffer_bytes(&control->body);
     control_send(control, CONTROL_APPEND_NOTE, &frame, now);
 }
 
-/* The planner repeats the founding of the cluster when many records lie behind the last one, and
- * has the log drop the records before that. It adds the digest of its secret if there is none. */
+/* Repeats the founding when many records follow the last one, and trims the records before it.
+ * Adds the digest of the secret if the founding has none. For the planner. */
 static bool control_send_founding(struct cluster_control *control, struct instant now,
                                   struct wall wall)
 {
@@ -575,7 +580,7 @@ static bool control_send_founding(struct cluster_control *control, struct instan
     control->found_at = instant_add_ms(now, CONTROL_FOUND_MS);
     if (is_due && control->has_founding)
         control->events.trim(control->events.context, control->founding);
-    control->holds_at = now; /* for those that will begin with this founding */
+    control->holds_at = now; /* for nodes that begin to read at this founding */
     control_send(control, CONTROL_APPEND_NOTE, &frame, now);
     return true;
 }
@@ -614,12 +619,12 @@ static void control_send_holds(struct cluster_control *control, struct instant n
     buffer_clear(&control->body);
     holds_encode(&control->holds, ownership_place(&control->own)->next, &control->body);
     if (buffer_failed(&control->body))
-        return; /* without memory the next one says it */
+        return; /* without memory the next founding has it */
     frame.body = buffer_bytes(&control->body);
     control_send(control, CONTROL_APPEND_HOLDS, &frame, now);
 }
 
-/* The record of a planner, or of a node that wants to be it. */
+/* Sends the record of a planner, or the claim of a node that wants to be the planner. */
 static bool control_send_own(struct cluster_control *control, struct instant now, struct wall wall)
 {
     struct frame frame;
@@ -636,7 +641,7 @@ static bool control_send_own(struct cluster_control *control, struct instant now
         control->is_plan_sent = true;
     }
     if (frame.kind == FRAME_COMMIT && buffer_failed(&control->body)) {
-        ownership_failed(&control->own, ticket, now); /* nothing was sent */
+        ownership_failed(&control->own, ticket, now); /* it could not be sent */
         return false;
     }
     control->own_ticket = ticket;
@@ -646,7 +651,8 @@ static bool control_send_own(struct cluster_control *control, struct instant now
 
 /* ---- turns ---- */
 
-/* A planner has no engine: each step of an owner is done at once. */
+/* Advances the ownership. A planner has no engine, so each step of an owner is completed at
+ * once. */
 static void control_step(struct cluster_control *control, struct instant now)
 {
     ownership_advance(&control->own, now);
@@ -663,7 +669,7 @@ static void control_step(struct cluster_control *control, struct instant now)
         control_break(control, "records are lost");
 }
 
-/* A node that leaves gives up the planner's place when its last plan is in the log. */
+/* Gives up the planner's place when the last plan of a leaving node is in the log. */
 static void control_part(struct cluster_control *control, struct instant now)
 {
     if (control->state != CONTROL_LEAVING || !control->is_parted || control->wants_plan ||
@@ -713,7 +719,7 @@ struct instant control_wake_at(const struct cluster_control *control, struct ins
 
     for (size_t i = 0; i < sizeof(waits) / sizeof(*waits); i++)
         if (waits[i].ns > now.ns && waits[i].ns < at.ns)
-            at = waits[i]; /* an earlier one waits for the append in flight */
+            at = waits[i]; /* earlier deadlines wait for the append in flight */
     return at;
 }
 

@@ -38,52 +38,58 @@
 #include "cluster/planner.h"
 
 enum {
-    CONTROL_NOTE_MS = 500,     /* between notes */
-    CONTROL_PROBE_MS = 1200,   /* of listening for another process with this number */
-    CONTROL_NOTES_FOREIGN = 2, /* of it: one may have been on its way when it died */
-    CONTROL_PLAN_MS = 60000,   /* the planner appends plan and holds again, for those that begin */
-    CONTROL_HOLDS_MS = 5000,   /* and the holds this time after a change */
-    CONTROL_ASK_LEASES = 3,    /* then it is in doubt whether a change was made */
+    CONTROL_NOTE_MS = 500, /* between notes */
+    /* time for which a starting node listens for a process with its number */
+    CONTROL_PROBE_MS = 1200,
+    /* notes that prove that process alive: one may have been sent just before it died */
+    CONTROL_NOTES_FOREIGN = 2,
+    /* interval at which the planner repeats plan and holds, for nodes that start */
+    CONTROL_PLAN_MS = 60000,
+    CONTROL_HOLDS_MS = 5000, /* delay of the planner's copy of the holds after a change */
+    CONTROL_ASK_LEASES = 3,  /* leases after which an unanswered change is in doubt */
 };
 
 enum control_state {
-    CONTROL_READING, /* what the log has */
-    CONTROL_PROBING, /* whether a process with the number of this node goes on with its notes */
+    CONTROL_READING, /* reads the log up to its end */
+    CONTROL_PROBING, /* listens for another process with this node's number */
     CONTROL_JOINED,
-    CONTROL_LEAVING, /* the next note says that this node is to own nothing */
+    CONTROL_LEAVING, /* its next note says that it must own nothing */
     CONTROL_LEFT,    /* its last note was read, and it is not the planner */
     CONTROL_REFUSED, /* another process has this number, or the cluster another secret */
-    CONTROL_BROKEN,  /* a record cannot be read */
+    CONTROL_BROKEN,  /* a record cannot be decoded */
 };
 
 struct control_options {
     uint32_t node;
     uint16_t partition_count;
-    uint64_t cluster; /* id of the cluster, in each frame */
+    uint64_t cluster; /* id of the cluster, which each frame has */
     uint64_t incarnation;
-    uint64_t lease_ms;      /* of the planner */
-    uint64_t seed;          /* random: of pauses between claims */
-    uint64_t records;       /* between two foundings: the log has up to two times as many; 0: all */
-    struct founding secret; /* the digest of this node's secret */
-    bool reads_all;         /* reading begins with the first record that there is */
+    uint64_t lease_ms; /* lease of the planner */
+    uint64_t seed;     /* random seed of the pauses between claims */
+    /* records between two foundings; the log has up to twice as many. 0 keeps all */
+    uint64_t records;
+    struct founding secret; /* digest of this node's secret */
+    bool reads_all;         /* whether reading begins with the first record of the log */
     struct plan_options plan;
 };
 
-/* The work of others. Neither calls the control from within. */
+/* Callbacks: I/O that the control asks its caller to perform, and events. They must not call the
+ * control. */
 struct control_events {
     void *context;
-    /* Append the bytes, which are valid until the next call; answer with the ticket, later. */
+    /* Appends the bytes, which are valid until the next call. The caller reports the result with
+     * the ticket later. */
     void (*append)(void *context, uint64_t ticket, struct bytes bytes);
-    /* Fill in the note of this node; all is 0 but for the weight, which is 1. Its texts stay valid
+    /* Fills in the note of this node, which is all 0 except the weight 1. Its texts stay valid
      * until the next call. */
     void (*note)(void *context, struct roster_note *note);
-    /* Records before this offset are not needed: drop them. A failure does no harm. */
+    /* Trims the records before this offset. A failure is harmless. */
     void (*trim)(void *context, uint64_t before);
-    /* The holds are others now, by this change, which was asked for here if `ask` is not 0; or it
-     * was refused, with the code. NULL: they were read as a whole. */
+    /* Reports that this change of the holds was made, or refused with the code. `ask` is not 0
+     * if this node asked for it. A NULL change means that all holds were read. */
     void (*held)(void *context, const struct holds *holds, const struct holds_change *change,
                  uint64_t ask, enum error_code code);
-    /* A change that was asked for here is in doubt, or was not sent: OVERLOADED. */
+    /* Reports that a change of this node is in doubt, or was not sent (OVERLOADED). */
     void (*unheld)(void *context, uint64_t ask, enum error_code code);
 };
 
@@ -93,69 +99,69 @@ enum error_code control_create(const struct control_options *options,
                                const struct control_events *events, struct instant now,
                                struct cluster_control **ret_control, struct error *ret_error);
 
-/* NULL is fine. */
+/* NULL is allowed. */
 void control_destroy(struct cluster_control *control);
 
-/* The next record of the log; the first one may be any. */
+/* Takes the next record of the log; the first call may begin with any record. */
 void control_read(struct cluster_control *control, uint64_t offset, struct bytes bytes,
                   struct instant now);
 
 void control_restored(struct cluster_control *control, struct instant now);
 
-/* The log has no record at the offset that is to be read. A node that was away for long, or reads
- * while the log is trimmed, joins anew: control_take_rewind. It is broken when there is nothing to
- * read. */
+/* Reports that the log has no record at the offset to read, because this node was away or the
+ * log was trimmed. The node joins anew (control_take_rewind). If there is nothing to read the
+ * control is broken. */
 void control_lost(struct cluster_control *control, const char *reason);
 
-/* The append is in the log, at this offset; or it is in doubt. */
+/* Reports that the append is in the log at this offset, or that it is in doubt. */
 void control_landed(struct cluster_control *control, uint64_t ticket, uint64_t offset,
                     struct instant now);
 void control_failed(struct cluster_control *control, uint64_t ticket, struct instant now);
 
-/* The node stops: its partitions are to go to others. */
+/* Begins to leave: other nodes shall own this node's partitions. */
 void control_leave(struct cluster_control *control, struct instant now);
 
-/* This node's secret is this one from now on, which may be the same. The secret with which the
- * cluster is founded now, the former, is accepted too, until this is called after another
- * founding. */
+/* Sets this node's secret, which may be unchanged. The secret with which the cluster is founded
+ * at this moment is accepted too, until this function is called after another founding. */
 void control_set_secret(struct cluster_control *control, const struct founding *secret);
 
-/* Whether the cluster is founded with the present secret of this node. */
+/* True if the cluster is founded with this node's present secret. */
 bool control_is_founded_so(const struct cluster_control *control);
 
-/* Appends a change of the holds, whose result is `held` or `unheld`, later. False: another one is
- * under way, or this node is no member, or there is no memory. */
+/* Appends a change of the holds; `held` or `unheld` reports its result. Returns false if another
+ * change is under way, the node is no member, or memory is short. */
 bool control_change(struct cluster_control *control, const struct holds_change *change,
                     struct instant now);
 
 /* Does the work that is due. */
 void control_turn(struct cluster_control *control, struct instant now, struct wall wall);
 
-/* True, once: the log is to be followed anew, from its first record: the part that was read has no
- * record of a planner, or the log has dropped the next record. */
+/* Returns true once if the log must be followed again from its first record: the part that was
+ * read has no record of a planner, or the log has dropped the next record. */
 bool control_take_rewind(struct cluster_control *control);
 
-/* When to call control_turn again at the latest, if nothing else happens. */
+/* Returns the latest time of the next control_turn, if nothing else happens. */
 struct instant control_wake_at(const struct cluster_control *control, struct instant now);
 
 enum control_state control_state(const struct cluster_control *control);
 
-/* The last valid plan; its version is 0 before there is one. */
+/* Returns the last valid plan; its version is 0 if there is none. */
 const struct plan *control_plan(const struct cluster_control *control);
 
 const struct roster *control_roster(const struct cluster_control *control);
 
-/* The owner of the control topic; 0: none. */
+/* Returns the owner of the control topic; 0 if there is none. */
 uint32_t control_planner(const struct cluster_control *control);
 
-/* When the last note of the member was read; {0}: never. */
+/* Returns the time at which the member's last note was read; {0} if none was. */
 struct instant control_heard_at(const struct cluster_control *control, uint32_t node);
 
-/* Why it is refused or broken. */
+/* Returns why the node is refused or the control broken. */
 const struct error *control_error(const struct cluster_control *control);
 
-/* How far the clock of the node is ahead of that of the brokers at the least, negative when it is
- * behind: from when it sent an append, when the broker appended it, and when the node knew. */
+/* Returns by how much the node's clock is ahead of the brokers' at least; negative if it is
+ * behind. Computed from the times at which the node sent an append, the broker appended it, and
+ * the node got the confirmation. */
 int32_t control_clock_offset_ms(struct wall sent, struct wall appended, struct wall landed);
 
 /* For tests: aborts unless every invariant holds. */

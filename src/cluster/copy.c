@@ -13,7 +13,8 @@ static void copy_put_cursor(struct buffer *to, const struct storage_export *expo
     buffer_append_bytes(to, key);
 }
 
-/* Behind the last table there is no key, and no next page. */
+/* Reads the position of the next page. After the last table it has no key, and there is no next
+ * page. */
 static bool copy_take_cursor(struct wire_reader *reader, struct storage_export *export)
 {
     const uint8_t table = (uint8_t)wire_take(reader, 1);

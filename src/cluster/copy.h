@@ -23,30 +23,31 @@
 #include "cluster/wire.h"
 
 enum {
-    COPY_ROWS_MAX = 4096,       /* of a page, and other records */
-    COPY_BYTES_MAX = 256 << 10, /* of it, and a row more */
+    COPY_ROWS_MAX = 4096,       /* maximum of rows and other records of a page */
+    COPY_BYTES_MAX = 256 << 10, /* maximum size of a page, not counting its last row */
 };
 
 struct copy_page {
-    struct storage_export at; /* the partition, the place of the rows, and where to go on */
-    struct bytes rows;        /* what storage_apply takes; empty: none */
-    uint32_t row_count;       /* in them, for counts */
+    struct storage_export at; /* partition, place of the rows, and position of the next page */
+    struct bytes rows;        /* input of storage_apply; empty if there is none */
+    uint32_t row_count;       /* number of those rows, for statistics */
 };
 
-/* Asks for the page that begins where the export stands. `head` has the cluster and the sender. */
+/* Appends a request for the page at which the export stands. `head` has the cluster and the
+ * sender. */
 void copy_put_ask(struct buffer *to, const struct wire_head *head,
                   const struct storage_export *export);
 
-/* The limits of the export are those of a page. False: damage. */
+/* Reads such a request, and limits the export to a page. Returns false if it is damaged. */
 bool copy_take_ask(struct wire_reader *reader, struct storage_export *ret_export);
 
-/* `page` NULL: this node gives none. */
+/* Appends a page; NULL says that this node gives none. */
 void copy_put_page(struct buffer *to, const struct wire_head *head, const struct copy_page *page);
 
-/* False: damage, or no page. */
+/* Reads a page. Returns false if it is damaged or says that there is none. */
 bool copy_take_page(struct wire_reader *reader, struct copy_page *ret_page);
 
-/* Whether rows at this place are all rows of the log in front of it. */
+/* True if the rows at this place are all rows of the log before it. */
 static inline bool copy_is_whole(const struct storage_place *place)
 {
     return place->next && !place->sweep_end && !place->copy_end;

@@ -21,10 +21,10 @@ enum {
 struct founding {
     uint16_t partition_count;
     bool has_digest;
-    uint8_t digest[FOUNDING_DIGEST_SIZE]; /* of the secret; 0 without one */
+    uint8_t digest[FOUNDING_DIGEST_SIZE]; /* digest of the secret; all 0 without one */
 };
 
-/* Takes the digest of the secret; an empty secret has none. False: no memory. */
+/* Sets the digest of the secret; none if the secret is empty. Returns false if out of memory. */
 bool founding_set_secret(struct founding *founding, struct bytes secret);
 
 /* True unless both have a digest, and the digests differ. */
@@ -33,7 +33,7 @@ bool founding_agrees(const struct founding *founding, const struct founding *oth
 /* Returns the size of the body. */
 size_t founding_encode(const struct founding *founding, char ret_body[FOUNDING_SIZE_LARGEST]);
 
-/* False: it is none. */
+/* Returns false if the body is not one of a founding. */
 bool founding_decode(struct bytes body, struct founding *ret_founding);
 
 #endif

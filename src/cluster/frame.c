@@ -5,7 +5,7 @@
 
 #include <assert.h>
 
-static const char frame_magic[4] = {'T', 'W', 'L', 1}; /* and the version */
+static const char frame_magic[4] = {'T', 'W', 'L', 1}; /* the last byte is the version */
 
 enum {
     FRAME_FLAG_MORE = 1,
@@ -15,7 +15,7 @@ enum {
     FRAME_RELEASE_SIZE = 4
 };
 
-/* Whether the fields fit to each other; the body is the one in the bytes. */
+/* True if the fields are consistent with each other. */
 static bool frame_is_sound(const struct frame *frame)
 {
     if (frame->body.size > FRAME_BODY_SIZE_MAX ||

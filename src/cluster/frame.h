@@ -21,8 +21,9 @@
 #include "base/time.h"
 
 enum {
-    FRAME_SIZE_OVERHEAD = 56,     /* of a frame without its body */
-    FRAME_BODY_SIZE_MAX = 900000, /* below the 1 MB that brokers accept; a larger commit is parts */
+    FRAME_SIZE_OVERHEAD = 56, /* size of a frame without its body */
+    /* below the limit of 1 MB of brokers; larger commits have several frames */
+    FRAME_BODY_SIZE_MAX = 900000,
 };
 
 enum frame_kind { /* docs/cluster-design.md */
@@ -35,27 +36,28 @@ enum frame_kind { /* docs/cluster-design.md */
 
 struct frame {
     enum frame_kind kind;
-    bool has_more; /* of a commit: the next frame goes on with it */
-    bool is_sweep; /* of a commit: a part of a sweep (sweep.h), as all its frames say */
+    bool has_more; /* of a commit: it continues in the next frame */
+    bool is_sweep; /* of a commit: all its frames are a part of a sweep (sweep.h) */
     uint16_t partition;
-    uint32_t node;        /* that appended it */
-    uint64_t incarnation; /* of the node: random, drawn at each start */
-    uint64_t epoch;       /* of the claim that it belongs to: at least 1, but in a note */
-    uint64_t seq;         /* a claim has 0; the owner's frames behind it rise by one */
-    struct wall sent;     /* for people: nothing is decided by it */
-    uint32_t to;          /* of a release: the node that is to claim next */
-    struct bytes body;    /* of a commit: not empty; of keeps and releases: empty */
+    uint32_t node;        /* node that appended it */
+    uint64_t incarnation; /* random number of the node's process, drawn at each start */
+    uint64_t epoch;       /* epoch of the owner's claim: at least 1; 0 in a note */
+    /* sequence number: 0 in a claim, then one more in each frame of the owner */
+    uint64_t seq;
+    struct wall sent;  /* for people; nothing depends on it */
+    uint32_t to;       /* of a release: the node that shall claim next */
+    struct bytes body; /* not empty in a commit; empty in keeps and releases */
 };
 
-/* Appends the frame to the buffer. The caller keeps the rules of the fields. */
+/* Appends the frame to the buffer. The caller ensures that the fields are valid. */
 void frame_encode(const struct frame *frame, uint64_t cluster, struct buffer *to);
 
-/* Reads a frame that takes all of the bytes. A frame has one encoding: others are damage. */
+/* Decodes a frame that takes all of the bytes. Each frame has one encoding; any other is damage. */
 enum error_code frame_decode(struct bytes bytes, uint64_t cluster, struct frame *ret_frame,
                              struct error *ret_error);
 
-/* The cluster that bytes claim to be of, before anything in them is checked; 0 when they are too
- * short. For the one record that tells a reader which cluster it is of. */
+/* Returns the id of the cluster in the bytes before anything is checked; 0 if they are too
+ * short. For the record that tells a reader its cluster. */
 uint64_t frame_cluster(struct bytes bytes);
 
 #endif

@@ -85,7 +85,7 @@ static bool holds_has_row(const struct holds_change *change)
            change->kind == HOLDS_RESET;
 }
 
-/* A table with this row alone; NULL: no memory. */
+/* Makes a table with only this row; NULL if out of memory. */
 static struct target_pauses *holds_make_row(const struct holds_change *change)
 {
     struct target_pauses *none = target_pauses_create(), *row = NULL;

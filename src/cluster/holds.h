@@ -23,11 +23,12 @@
 #include "timer/target_pauses.h"
 
 enum {
-    HOLDS_NOTE_SIZE_MAX = TARGET_PAUSE_NOTE_SIZE_MAX, /* of a maintenance */
-    HOLDS_BYTES_MAX = 800000, /* of all pauses, encoded: a copy must fit into a record */
+    HOLDS_NOTE_SIZE_MAX = TARGET_PAUSE_NOTE_SIZE_MAX, /* maximum size of a note of a maintenance */
+    /* maximum size of all encoded pauses: a copy must fit into a record */
+    HOLDS_BYTES_MAX = 800000,
 };
 
-/* The first byte of the body of a note; 4 is that of a member (roster.h). */
+/* First byte of the body of a note; 4 marks that of a member (roster.h). */
 enum holds_form { HOLDS_CHANGE = 2, HOLDS_COPY = 3 };
 
 enum holds_kind {
@@ -35,15 +36,15 @@ enum holds_kind {
     HOLDS_RESUME,
     HOLDS_MAINTAIN,
     HOLDS_END,
-    HOLDS_RESET, /* the breakers of a target close: an event, which leaves the holds as they are */
+    HOLDS_RESET, /* closes the breakers of a target; an event that leaves the holds unchanged */
 };
 
 struct holds_change {
     enum holds_kind kind;
-    uint64_t ask;               /* by which the node that appends it knows it again */
-    struct wall at;             /* when it was asked for: pauses that are over by then go */
+    uint64_t ask;               /* number by which the node that appends the change recognizes it */
+    struct wall at;             /* time of the request; pauses that ended before it are dropped */
     struct target_pause pause;  /* PAUSE; RESUME, RESET: tenant and name; MAINTAIN: note */
-    struct target_pauses *row_; /* which holds the texts of a decoded change */
+    struct target_pauses *row_; /* table that holds the texts of a decoded change */
 };
 
 struct holds {
@@ -53,23 +54,23 @@ struct holds {
     char note[HOLDS_NOTE_SIZE_MAX];
 };
 
-/* None at all. False: no memory. */
+/* Begins without holds. Returns false if out of memory. */
 bool holds_init(struct holds *holds);
 void holds_deinit(struct holds *holds);
 
 enum error_code holds_apply(struct holds *holds, const struct holds_change *change);
 
-/* Whether a body is one of a change, or of a copy. */
+/* True if the body is a change, or a copy. */
 bool holds_is_form(struct bytes body, enum holds_form form);
 
-/* Appends the body of a note; buffer_failed when out of memory. */
+/* Appends the body of a note; check buffer_failed for lack of memory. */
 void holds_change_encode(const struct holds_change *change, struct buffer *to);
 void holds_encode(const struct holds *holds, uint64_t read_to, struct buffer *to);
 
 enum error_code holds_change_decode(struct bytes body, struct holds_change *ret_change);
 void holds_change_deinit(struct holds_change *change);
 
-/* `ret_read_to`: changes at lower offsets are in the copy. */
+/* Decodes a copy. It contains the changes at offsets below `ret_read_to`. */
 enum error_code holds_decode(struct bytes body, struct holds *ret_holds, uint64_t *ret_read_to);
 
 #endif

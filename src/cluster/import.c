@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-/* Of the node and of `sent` nothing is decided; a node has no number 0. */
+/* Node number of imported frames; no node has it. Nothing depends on their node and `sent`. */
 enum { IMPORT_NO_NODE = 0 };
 
 struct import {
@@ -18,8 +18,8 @@ struct import {
     uint64_t cluster, epoch, incarnation, seq;
     uint64_t live, live_counted;
     struct sweep sweep;
-    struct buffer body; /* of a commit */
-    size_t body_done;   /* of it: in frames that were made */
+    struct buffer body; /* body of a commit */
+    size_t body_done;   /* size of its part that is in frames */
     bool has_begun, is_over;
     struct buffer frame;
 };
@@ -62,7 +62,7 @@ void import_close(struct import *import)
     free(import);
 }
 
-/* The live timers of a part of the sweep. */
+/* Returns the number of live timers in a part of the sweep. */
 static uint64_t import_count(struct bytes body)
 {
     struct sweep_record record;
@@ -76,8 +76,8 @@ static uint64_t import_count(struct bytes body)
     return count;
 }
 
-/* The next commit; the body is empty when the sweep has ended. A part of an export may have no
- * rows. */
+/* Makes the body of the next commit, empty at the end of the sweep. A part of an export may have
+ * no rows. */
 static enum error_code import_fill(struct import *import, struct error *ret_error)
 {
     /* The sweep begins with the first record of the log. */

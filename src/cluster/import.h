@@ -22,24 +22,25 @@
 
 struct import;
 
-/* `epoch` is not 0; the first owner behind the import has the next one. */
+/* `epoch` is not 0; the first owner after the import has the next one. */
 enum error_code import_open(struct storage *storage, uint16_t partition, uint64_t cluster,
                             uint64_t epoch, struct import **ret_import, struct error *ret_error);
 
-/* NULL is fine. */
+/* NULL is allowed. */
 void import_close(struct import *import);
 
-/* Makes the next record; none behind the last one, which releases the partition. */
+/* Makes the next record. The last record releases the partition; after it there is none. */
 enum error_code import_next(struct import *import, struct error *ret_error);
 
-/* That record; empty: there are no more. Valid until the next call. */
+/* Returns that record; empty if there are no more. Valid until the next call. */
 struct bytes import_frame(const struct import *import);
 
-/* Whether a record of the log is one of this import, made before the last one: a copy that an
- * append in doubt has left. */
+/* True if a record of the log is an earlier one of this import: a copy that an append in doubt
+ * has left. */
 bool import_is_repeat(const struct import *import, struct bytes record);
 
-/* Live timers of the records that were made so far; and all of them, as the folder counts. */
+/* Returns the live timers of the records made so far; import_live_counted returns all of them,
+ * as the folder counts. */
 uint64_t import_live(const struct import *import);
 uint64_t import_live_counted(const struct import *import);
 

@@ -12,7 +12,7 @@ enum import_copy_kind import_copy_kind(const struct import_copy *copy)
     return copy->epoch ? IMPORT_COPY_SINGLE : IMPORT_COPY_NONE;
 }
 
-/* Negative, 0 or positive, as the last record of `a` comes before that of `b`, by epoch and seq. */
+/* Compares the last records of two places by epoch and seq. */
 static int import_choice_compare(const struct storage_place *a, const struct storage_place *b)
 {
     if (a->epoch != b->epoch)
@@ -20,7 +20,8 @@ static int import_choice_compare(const struct storage_place *a, const struct sto
     return a->seq == b->seq ? 0 : a->seq < b->seq ? -1 : 1;
 }
 
-/* In one log, owners and their records come in the order of offsets, and an epoch has one owner. */
+/* True if both places can be of one log, in which owners and records follow each other by offset
+ * and an epoch has one owner. */
 static bool import_choice_is_one_log(const struct storage_place *a, const struct storage_place *b)
 {
     const int offsets = a->next == b->next ? 0 : a->next < b->next ? -1 : 1;
@@ -29,7 +30,8 @@ static bool import_choice_is_one_log(const struct storage_place *a, const struct
     return offsets == import_choice_compare(a, b) && (a->epoch != b->epoch || is_one_owner);
 }
 
-/* Whether the copy is not an earlier state of the chosen copy. A part is not compared. */
+/* True if the copy is not an earlier state of the chosen copy. Incomplete copies are not
+ * compared. */
 static bool import_choice_is_strange(const struct import_copy *taken,
                                      const struct import_copy *copy)
 {
@@ -42,7 +44,8 @@ static bool import_choice_is_strange(const struct import_copy *taken,
     return kind == IMPORT_COPY_WHOLE && !import_choice_is_one_log(&taken->place, &copy->place);
 }
 
-/* Whether it can be taken, and has more. A single node's timers have no place, and lie behind. */
+/* True if the copy is complete and has more. The timers of a single node have no place, and come
+ * last. */
 static bool import_choice_is_better(const struct import_copy *copies, size_t taken,
                                     const struct import_copy *copy)
 {

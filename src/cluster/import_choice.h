@@ -22,29 +22,29 @@
 
 enum { IMPORT_EPOCHS_LOST = 1000 };
 
-/* What a data folder has of a partition. */
+/* What a data folder has of one partition. */
 struct import_copy {
-    uint64_t epoch;             /* of its metadata; 0: it has no timers */
-    struct storage_place place; /* all 0: it follows no log */
+    uint64_t epoch;             /* epoch of its metadata; 0 if it has no timers */
+    struct storage_place place; /* all 0 if it follows no log */
 };
 
 enum import_copy_kind {
     IMPORT_COPY_NONE,
     IMPORT_COPY_SINGLE, /* timers of a single node, which follow no log */
-    IMPORT_COPY_PART,   /* rows are missing, or are of several places */
+    IMPORT_COPY_PART,   /* rows are missing, or belong to several places */
     IMPORT_COPY_WHOLE,
 };
 
 struct import_choice {
-    size_t taken;    /* the index of the copy; IMPORT_NO_COPY: none is whole */
-    size_t stranger; /* a copy that is of another log than the one taken; IMPORT_NO_COPY: none */
-    size_t further;  /* a part that had read further; IMPORT_NO_COPY: none */
-    uint64_t epoch;  /* of the new log; its first owner has the next one */
+    size_t taken;    /* index of the chosen copy; IMPORT_NO_COPY if none is complete */
+    size_t stranger; /* copy of a log other than that of the chosen one; IMPORT_NO_COPY if none */
+    size_t further;  /* incomplete copy that had read further; IMPORT_NO_COPY if none */
+    uint64_t epoch;  /* epoch of the new log; its first owner has the next one */
 };
 
 enum import_copy_kind import_copy_kind(const struct import_copy *copy);
 
-/* Of copies that had read equally far, the first one is taken. */
+/* Chooses the copy that had read furthest; of equal ones the first. */
 void import_choose(const struct import_copy *copies, size_t count,
                    struct import_choice *ret_choice);
 

@@ -8,7 +8,8 @@
 enum {
     OWNERSHIP_PAUSE_MS = 200,
     OWNERSHIP_PAUSE_SPREAD_MS = 300,
-    OWNERSHIP_LOSE_LEASES = OWNERSHIP_APPEND_LEASES + 1, /* the log has told before */
+    /* leases after which a lack of success costs the ownership; the log has answered by then */
+    OWNERSHIP_LOSE_LEASES = OWNERSHIP_APPEND_LEASES + 1,
 };
 
 static struct instant ownership_lease_after(const struct ownership *ownership,
@@ -17,7 +18,7 @@ static struct instant ownership_lease_after(const struct ownership *ownership,
     return instant_add_ms(instant, leases * ownership->options_.lease_ms);
 }
 
-/* The lease of another node, by the own clock, which may be the faster one. */
+/* Returns the end of another node's lease, allowing for the drift of the clocks. */
 static struct instant ownership_foreign_end(const struct ownership *ownership,
                                             struct instant instant)
 {
@@ -26,7 +27,7 @@ static struct instant ownership_foreign_end(const struct ownership *ownership,
     return instant_add_ms(instant, lease_ms + lease_ms / (OWNERSHIP_DRIFT / 2) + 1);
 }
 
-/* An owner that is alive keeps its lease four times as often. */
+/* Returns when the owner counts as silent; a live one appends four times a lease. */
 static struct instant ownership_silent_at(const struct ownership *ownership)
 {
     uint64_t lease_ms = ownership->options_.lease_ms;
@@ -61,7 +62,7 @@ void ownership_init(struct ownership *ownership, const struct ownership_options 
 
 /* ---- the append in flight ---- */
 
-/* Forgets it. A commit has this result, unless its bytes were read as valid. */
+/* Forgets the append in flight. A commit gets this result, unless its bytes were read as valid. */
 static void ownership_forget(struct ownership *ownership, enum ownership_result result)
 {
     if (ownership->is_sent_ && ownership->sent_kind_ == FRAME_COMMIT)
@@ -78,7 +79,7 @@ static void ownership_stand_by(struct ownership *ownership, struct instant now)
         now, OWNERSHIP_PAUSE_MS + random_below(&ownership->random_, OWNERSHIP_PAUSE_SPREAD_MS + 1));
 }
 
-/* The append has no success. */
+/* Loses the ownership, and fails the append in flight. */
 static void ownership_lose(struct ownership *ownership, enum ownership_result result,
                            struct instant now)
 {
@@ -106,7 +107,7 @@ const char *ownership_why(const struct ownership *ownership)
     return ownership->why_ ? ownership->why_ : "";
 }
 
-/* The append lies at its offset, and every reader takes it. */
+/* Completes the append: it is at its offset, and every reader accepts it. */
 static void ownership_succeed(struct ownership *ownership)
 {
     enum frame_kind kind = ownership->sent_kind_;
@@ -115,7 +116,7 @@ static void ownership_succeed(struct ownership *ownership)
     assert(kind == FRAME_CLAIM ? ownership->state_ == OWNERSHIP_CLAIMING
                                : ownership_is_owner(ownership));
     assert(kind == FRAME_CLAIM || ownership->sent_offset_ > ownership->last_);
-    /* The gap may be the marker, or another record. */
+    /* The gap may be the marker or another record. */
     if (ownership->sent_frames_ > 0)
         ownership->markers_ = 1;
     else if (kind == FRAME_CLAIM || ownership->sent_offset_ != ownership->last_ + 1)
@@ -136,8 +137,8 @@ static void ownership_succeed(struct ownership *ownership)
         ownership->state_ = OWNERSHIP_LEAVING;
 }
 
-/* Whether no other record can lie between the last valid one and the append. A transaction of the
- * producer begins behind the marker of the one before, so a gap of that size is the marker. */
+/* True if no other record can be between the last valid one and the append. A transaction begins
+ * after the marker of the one before, so a gap of that size is the marker. */
 static bool ownership_follows_on(const struct ownership *ownership, uint64_t offset)
 {
     const uint64_t frames = ownership->sent_frames_;
@@ -148,8 +149,8 @@ static bool ownership_follows_on(const struct ownership *ownership, uint64_t off
            offset <= ownership->last_ + frames + ownership->markers_;
 }
 
-/* Once it is known where the append lies: success without reading, if it follows on the last one;
- * otherwise the verdict on the record at this place, when it is read. */
+/* Decides on the append when its offset is known. It succeeds unread if it directly follows the
+ * last valid record; otherwise the verdict on the record at this offset decides. */
 static void ownership_settle(struct ownership *ownership, struct instant now)
 {
     uint64_t offset = ownership->sent_offset_;
@@ -167,7 +168,7 @@ static void ownership_settle(struct ownership *ownership, struct instant now)
                                "another record was read at the place of an own one: it is "
                                "another log now");
     else if (ownership->met_offset_ != offset)
-        ownership_lose(ownership, OWNERSHIP_IN_DOUBT, now); /* it landed twice */
+        ownership_lose(ownership, OWNERSHIP_IN_DOUBT, now); /* the append is in the log twice */
     else if (ownership->is_met_valid_)
         ownership_succeed(ownership);
     else
@@ -200,16 +201,17 @@ enum ownership_result ownership_take_result(struct ownership *ownership)
 
 /* ---- reading ---- */
 
-/* Why the log cannot be the one that was read so far; NULL: it can. It has lost records before a
- * frame whose sender had read or appended more. An epoch has one claim that is valid, and its node
- * alone appends in it: so another node or incarnation has read another claim, in another log. */
+/* Returns why the log cannot be the one that was read so far; NULL if it can. A frame whose
+ * sender had read or appended more shows a loss of records. An epoch has one valid claim, and
+ * only its node appends in it. So another node or incarnation has read another claim, in another
+ * log. */
 static const char *ownership_contradiction(const struct ownership_place *place,
                                            const struct frame *frame)
 {
     if (frame->kind == FRAME_CLAIM)
         return frame->epoch > place->epoch + 1 ? "it has lost records before a claim" : NULL;
     if (frame->seq == 0 || frame->epoch < place->epoch)
-        return NULL; /* a note outside of the sequence; a late record */
+        return NULL; /* a note has no sequence; other records here are late */
     if (frame->epoch > place->epoch)
         return "it has lost the claim of an owner";
     if (frame->incarnation != place->incarnation || frame->node != place->owner)
@@ -237,8 +239,8 @@ static bool ownership_is_own(const struct ownership *ownership, const struct fra
            frame->incarnation == ownership->options_.incarnation;
 }
 
-/* Whether an acknowledged record of this node lies in a gap of the log before `offset`. Other gaps
- * are markers, and records of transactions that were aborted. */
+/* True if an acknowledged record of this node is in a gap of the log before `offset`. Other gaps
+ * are markers, and records of aborted transactions. */
 static bool ownership_is_lost(const struct ownership *ownership, uint64_t offset)
 {
     const uint64_t next = ownership->place_.next;
@@ -249,7 +251,8 @@ static bool ownership_is_lost(const struct ownership *ownership, uint64_t offset
             ownership->sent_offset_ < offset);
 }
 
-/* The bytes of the append in flight are read. A claim that was given up has bytes alike. */
+/* Notes that the bytes of the append in flight were read. A claim that was given up has equal
+ * bytes. */
 static void ownership_meet(struct ownership *ownership, uint64_t offset, const struct frame *frame,
                            enum ownership_verdict verdict)
 {
@@ -290,7 +293,7 @@ static void ownership_follow(struct ownership *ownership, const struct frame *fr
     if ((!ownership_is_owner(ownership) && !ownership->is_sent_) ||
         frame->epoch <= ownership->epoch_)
         return;
-    /* A commit that was not read before this claim is refused by all readers. */
+    /* All readers refuse a commit that was not read before this claim. */
     ownership_lose(ownership, OWNERSHIP_FAILED, now);
 }
 
@@ -366,7 +369,7 @@ struct instant ownership_acts_until(const struct ownership *ownership)
     return ownership->state_ == OWNERSHIP_ACTIVE ? ownership->valid_until_ : (struct instant){0};
 }
 
-/* The moment from which an append in flight, or the lack of one, costs the ownership. */
+/* Returns the time from which an append in flight, or the lack of one, costs the ownership. */
 static struct instant ownership_lose_at(const struct ownership *ownership)
 {
     return ownership->state_ == OWNERSHIP_CLAIMING
@@ -388,7 +391,8 @@ void ownership_advance(struct ownership *ownership, struct instant now)
     if (ownership->state_ == OWNERSHIP_RECOVERING && ownership->is_recovered_ &&
         now.ns >= ownership->serve_at_.ns && now.ns < ownership->valid_until_.ns)
         ownership->state_ = OWNERSHIP_ACTIVE;
-    /* A release ends the lease of the owner before for all readers, too: so it waits for that. */
+    /* For all readers a release also ends the former owner's lease, so it must wait for the end
+     * of that. */
     if ((ownership->state_ == OWNERSHIP_RECOVERING || ownership->state_ == OWNERSHIP_ACTIVE) &&
         !ownership_is_planned(ownership) && now.ns >= ownership->serve_at_.ns) {
         ownership->state_ = OWNERSHIP_DRAINING;
@@ -396,7 +400,7 @@ void ownership_advance(struct ownership *ownership, struct instant now)
     }
 }
 
-/* The kind of the record to be appended; 0: none. */
+/* Returns the kind of the record to append; 0 for none. */
 static enum frame_kind ownership_kind(const struct ownership *ownership, enum ownership_offer offer,
                                       struct instant now)
 {
@@ -484,7 +488,7 @@ struct instant ownership_wake_at(const struct ownership *ownership, struct insta
         waits[3] = ownership->drain_until_;
     for (size_t i = 0; i < sizeof(waits) / sizeof(*waits); i++)
         if (waits[i].ns > now.ns && waits[i].ns < at.ns)
-            at = waits[i]; /* an earlier one waits for a record, too */
+            at = waits[i]; /* earlier deadlines wait for a record */
     return at;
 }
 
@@ -498,7 +502,7 @@ void ownership_check(const struct ownership *ownership)
     CHECK(!ownership->is_landed_ || ownership->is_sent_);
     CHECK(!ownership->is_met_ || ownership->is_sent_);
     CHECK(!is_owner || ownership->epoch_ > 0);
-    /* The own claim was read, and no later one. */
+    /* The owner has read its own claim, and no later one. */
     CHECK(!is_owner || ownership->place_.epoch == ownership->epoch_);
     CHECK(!is_owner || (ownership->place_.owner == ownership->options_.node &&
                         ownership->place_.incarnation == ownership->options_.incarnation));

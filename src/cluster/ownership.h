@@ -26,40 +26,41 @@
 #include "base/random.h"
 #include "cluster/frame.h"
 
-/* A clock gains or loses at most one part in this number against another one. */
+/* Two clocks drift apart by at most one part in this number. */
 #define OWNERSHIP_DRIFT 64
 
-/* Leases within which the log answers an append, or tells that it is in doubt: 12 s, for brokers
- * that give up a dead one after 9 s. Then an owner goes on at once, and needs no claim. */
+/* Leases within which the log answers an append or reports it in doubt: 12 s, because brokers
+ * give up a dead one after 9 s. The owner then continues at once, without a claim. */
 #define OWNERSHIP_APPEND_LEASES 6
 
 enum ownership_state {
-    OWNERSHIP_RESTORING,  /* reads what the log has */
-    OWNERSHIP_STANDBY,    /* follows the log */
-    OWNERSHIP_CLAIMING,   /* its claim is on its way */
-    OWNERSHIP_RECOVERING, /* owns it: the engine starts, the lease before ends */
-    OWNERSHIP_ACTIVE,     /* answers and delivers */
-    OWNERSHIP_DRAINING,   /* delivers no more, takes outcomes, and then releases */
-    OWNERSHIP_LEAVING,    /* owns it no more; the engine waits for deliveries that it has lent */
+    OWNERSHIP_RESTORING, /* reads the log up to its end */
+    OWNERSHIP_STANDBY,   /* follows the log */
+    OWNERSHIP_CLAIMING,  /* its claim is in flight */
+    /* owns the partition; the engine starts, and the former owner's lease ends */
+    OWNERSHIP_RECOVERING,
+    OWNERSHIP_ACTIVE,   /* answers and delivers */
+    OWNERSHIP_DRAINING, /* begins no delivery, commits outcomes, and then releases */
+    OWNERSHIP_LEAVING,  /* owns it no longer; the engine waits for deliveries in flight */
     OWNERSHIP_BROKEN,
 };
 
-/* Of a record that is read. */
+/* Verdict on a record that is read. */
 enum ownership_verdict {
     OWNERSHIP_VALID,
-    OWNERSHIP_REPEATED, /* read before, at this offset or an earlier one */
-    OWNERSHIP_REFUSED,  /* of a former owner, a claim that came late, or outside of the sequence */
+    OWNERSHIP_REPEATED, /* was read before, at this offset or an earlier one */
+    OWNERSHIP_REFUSED,  /* from a former owner, a late claim, or out of sequence */
 };
 
-/* Of a commit that was appended. */
+/* Result of a commit. */
 enum ownership_result {
-    OWNERSHIP_NO_RESULT, /* none has come since the last was taken */
-    OWNERSHIP_DURABLE,   /* every reader takes it */
-    OWNERSHIP_FAILED,    /* no reader does */
+    OWNERSHIP_NO_RESULT, /* none since the last one was taken */
+    OWNERSHIP_DURABLE,   /* every reader accepts it */
+    OWNERSHIP_FAILED,    /* no reader accepts it */
     OWNERSHIP_IN_DOUBT,
 };
 
-/* What the caller has to append by itself. */
+/* Record that the caller wants to append. */
 enum ownership_offer {
     OWNERSHIP_NOTHING,
     OWNERSHIP_COMMIT,
@@ -68,37 +69,39 @@ enum ownership_offer {
 struct ownership_options {
     uint32_t node;
     uint64_t incarnation;
-    uint64_t lease_ms;    /* from the sending of the last valid record on */
-    uint64_t handover_ms; /* for outcomes, before a release */
-    uint64_t seed;        /* for pauses between claims */
+    uint64_t lease_ms;    /* length of the lease, from the sending of the last valid record */
+    uint64_t handover_ms; /* time limit for outcomes before a release */
+    uint64_t seed;        /* random seed of the pauses between claims */
 };
 
-/* Where a reader of the log stands: kept with the rows that were applied up to there. */
+/* Position of a reader of the log, stored with the rows that it has applied. */
 struct ownership_place {
-    uint64_t next;  /* the offset of the record that it reads next */
-    uint64_t epoch; /* 0: no valid claim yet */
-    uint64_t seq;   /* of the last valid record */
+    uint64_t next;  /* offset of the record to read next */
+    uint64_t epoch; /* 0 before the first valid claim */
+    uint64_t seq;   /* sequence number of the last valid record */
     uint64_t incarnation;
     uint32_t owner;
-    bool is_released; /* the last valid record is a release */
+    bool is_released; /* whether the last valid record is a release */
 };
 
 struct ownership {
     struct ownership_options options_;
     struct random random_;
     enum ownership_state state_;
-    const char *why_;  /* the log broke it; NULL: it did not */
-    uint32_t planned_; /* the node that is to own the partition */
+    const char *why_;  /* why the log broke it; NULL if it did not */
+    uint32_t planned_; /* node that shall own the partition */
     bool is_planned_;
 
     struct ownership_place place_;
-    struct instant heard_;    /* when the last valid record was read, or the machine began */
+    /* time at which the last valid record was read, or the machine began */
+    struct instant heard_;
     struct instant claim_at_; /* not before */
 
     /* As owner. */
-    uint64_t epoch_, seq_; /* of the own claim, and of the last own record that is valid */
-    uint64_t last_;        /* its offset */
-    uint64_t markers_;     /* of transactions, that lie behind it; 0: perhaps, and perhaps none */
+    /* epoch of this node's claim; sequence number of its last valid record */
+    uint64_t epoch_, seq_;
+    uint64_t last_;    /* its offset */
+    uint64_t markers_; /* transaction markers after last_; 0 if unknown */
     struct instant keep_at_, valid_until_, serve_at_, drain_until_;
     bool is_recovered_, is_drained_;
 
@@ -106,13 +109,14 @@ struct ownership {
     bool is_sent_, is_landed_;
     uint64_t ticket_;
     enum frame_kind sent_kind_;
-    uint64_t sent_seq_, sent_offset_; /* of its last frame */
-    size_t sent_frames_;              /* of a transaction; 0: it is none */
+    uint64_t sent_seq_, sent_offset_; /* sequence number and offset of its last frame */
+    size_t sent_frames_;              /* number of frames of a transaction; 0 if it is none */
     struct instant sent_at_;
-    /* Its bytes were read: last at this offset, valid or not; and whether they ever were valid. */
+    /* Its bytes were read: validity of the last copy, at this offset; and whether any copy was
+     * valid. */
     bool is_met_, is_met_valid_, is_met_durable_;
     uint64_t met_offset_;
-    struct instant met_serve_at_; /* of a claim: when the lease before it is over */
+    struct instant met_serve_at_; /* of a claim: end of the former owner's lease */
 
     enum ownership_result result_;
 };
@@ -121,69 +125,70 @@ struct ownership {
 void ownership_init(struct ownership *ownership, const struct ownership_options *options,
                     const struct ownership_place *place, struct instant now);
 
-/* Judges the record at `offset`: the first one that the log has from place.next on, or one that was
- * read before. The state may be OWNERSHIP_BROKEN afterwards: then the record is refused. */
+/* Judges the record at `offset`: the first record of the log from place.next on, or one that was
+ * read before. If the state is OWNERSHIP_BROKEN afterwards the record is refused. */
 enum ownership_verdict ownership_read(struct ownership *ownership, uint64_t offset,
                                       const struct frame *frame, struct instant now);
 
-/* Everything that was in the log at some time since the start is read. */
+/* Reports that all records present at start have been read. */
 void ownership_restored(struct ownership *ownership);
 
-/* A record is damaged: nothing behind it can be judged. */
+/* Reports a damaged record: nothing after it can be judged. */
 void ownership_break(struct ownership *ownership);
 
-/* Why the log broke the machine, in words; empty if ownership_break did, or nothing. */
+/* Returns why the log broke the machine; empty if it did not, or ownership_break did. */
 const char *ownership_why(const struct ownership *ownership);
 
-/* The node that is to own the partition, by the plan. */
+/* Sets the node that shall own the partition, by the plan. */
 void ownership_plan(struct ownership *ownership, uint32_t node, struct instant now);
 
-/* Of an owner: the first page is in memory; all outcomes are committed; all
- * deliveries that the engine lent are back. */
+/* Progress of an owner: the first page is in memory; all outcomes are committed; all deliveries
+ * of the engine are back. */
 void ownership_recovered(struct ownership *ownership);
 void ownership_drained(struct ownership *ownership);
 void ownership_left(struct ownership *ownership);
 
-/* Lets the time pass: states change by it. */
+/* Advances the time, which may change the state. */
 void ownership_advance(struct ownership *ownership, struct instant now);
 
-/* Asks for a record to be appended now, and fills the head of `ret_frame` (not partition, sent,
- * has_more and body). Answers a ticket for the two calls below; 0: nothing is to be appended. A
- * commit is asked for only if one is offered. One append is in flight at a time. Advance first. */
+/* Returns the ticket of a record to append now, and fills the head of `ret_frame` (not
+ * partition, sent, has_more and body); 0 if there is nothing to append. It asks for a commit
+ * only if one is offered. One append is in flight at a time. Call ownership_advance first. */
 uint64_t ownership_append(struct ownership *ownership, enum ownership_offer offer,
                           struct instant now, struct frame *ret_frame);
 
-/* The commit that was asked for last goes out as a transaction of `frames` frames, whose seqs rise
- * from that of `ret_frame` on. It may be committed only if its frames lie one behind the other, and
- * the first one between `follows_from` and `follows_to`: then no other record lies before them. The
- * offset of its last frame is told by ownership_landed, when the transaction is committed. */
+/* Sends the last commit as a transaction of `frames` frames, whose sequence numbers follow that
+ * of `ret_frame`. The caller may commit it only if its frames are contiguous and the first is
+ * between `follows_from` and `follows_to`: then no other record precedes them. ownership_landed
+ * reports the offset of the last frame when the transaction is committed. */
 void ownership_transact(struct ownership *ownership, size_t frames);
 uint64_t ownership_follows_from(const struct ownership *ownership);
 uint64_t ownership_follows_to(const struct ownership *ownership);
 
-/* The owner cannot commit what its engine takes for done: ownership is lost. */
+/* Gives up the ownership, because the owner cannot commit what its engine takes as done. */
 void ownership_give_up(struct ownership *ownership, struct instant now);
 
-/* The append is in the log at this offset; or it is in doubt: it will be there, or not. An
- * append that was given up meanwhile is passed over, and so is a second answer: it landed twice. */
+/* Reports that the append is in the log at this offset, or that it is in doubt. Answers for
+ * appends that were given up are ignored. So is a second answer, which means that the append is
+ * there twice. */
 void ownership_landed(struct ownership *ownership, uint64_t ticket, uint64_t offset,
                       struct instant now);
 void ownership_failed(struct ownership *ownership, uint64_t ticket, struct instant now);
 
-/* The result of a commit, once. */
+/* Returns the result of a commit, once. */
 enum ownership_result ownership_take_result(struct ownership *ownership);
 
-/* Whether a delivery may begin, or a read be answered, at this moment. */
+/* True if a delivery may begin, or a read may be answered, now. */
 bool ownership_may_act(const struct ownership *ownership, struct instant now);
 
-/* Until when that holds, if nothing else happens; {0}: it does not. */
+/* Returns until when that holds if nothing else happens; {0} if it does not. */
 struct instant ownership_acts_until(const struct ownership *ownership);
 
-/* When to advance and append again, at the latest, if nothing else happens; later than `now`, at
- * which both were done. */
+/* Returns the latest time of the next ownership_advance and ownership_append, if nothing else
+ * happens. It is later than `now`, at which both were called. */
 struct instant ownership_wake_at(const struct ownership *ownership, struct instant now);
 
-/* No append is in flight. An active owner then appends the commit that is offered. */
+/* True if no append is in flight. An active owner then appends the commit that is offered. */
 static inline bool ownership_is_free(const struct ownership *ownership)
 {
     return !ownership->is_sent_;
@@ -194,7 +199,7 @@ static inline enum ownership_state ownership_state(const struct ownership *owner
     return ownership->state_;
 }
 
-/* Of the own claim, while it is the owner. */
+/* Returns the epoch of this node's claim, while it is the owner. */
 static inline uint64_t ownership_epoch(const struct ownership *ownership)
 {
     return ownership->epoch_;

@@ -10,7 +10,7 @@
 #include <openssl/hmac.h>
 #include <stdlib.h>
 
-#define PEERS_LOOK_MS 25 /* between two looks for the owner of a partition */
+#define PEERS_LOOK_MS 25 /* interval of look-ups of a partition's owner */
 
 /* ---- secrets ---- */
 
@@ -52,14 +52,14 @@ enum error_code peers_set_secret(struct peers *peers, struct bytes secret, bool 
     if (is_founded)
         peers_forget_secret(&peers->secrets[(peers->newest + 1) % 2]);
     if (is_founded && !is_same)
-        peers->newest++; /* the one before becomes the former */
+        peers->newest++; /* the previous secret becomes the former one */
     peers_forget_secret(&peers->secrets[peers->newest % 2]);
     peers->secrets[peers->newest % 2] = (struct peers_secret){copy, secret.size};
     pthread_mutex_unlock(&peers->secrets_lock);
     return ERROR_NONE;
 }
 
-/* The key of the secret `key` for messages of one way. */
+/* Derives the key for messages in one direction from the secret `key`. */
 static bool peers_key(struct peers *peers, unsigned key, const char *way,
                       uint8_t ret_key[PEERS_MAC_SIZE])
 {
@@ -80,7 +80,7 @@ bool peers_mac(struct peers *peers, unsigned key, const char *way, const uint8_t
     uint8_t digests[2 * PEERS_MAC_SIZE] = {0}, inner[PEERS_MAC_SIZE] = {0};
     unsigned size = 0;
 
-    /* One key for each way; then one for this question. */
+    /* First the key of the direction, then that of this question. */
     if (!peers_key(peers, key, way, digests))
         return false;
     if (asked)
@@ -124,7 +124,7 @@ void peers_put_greeting(struct peers *peers, unsigned key, const char *way, cons
 
 /* ---- ends ---- */
 
-/* The command has its answer. Its timers and its patch were taken with it. */
+/* Ends a request whose command has its answer, or has failed. */
 static void peers_end(struct peers_request *request)
 {
     struct command *command = request->command;
@@ -160,7 +160,7 @@ static void peers_node_destroy(struct peers_node *node)
     free(node);
 }
 
-/* With its threads, under the lock. NULL: no memory, or no thread. */
+/* Makes a node with its threads; the caller holds the lock. NULL if out of memory or threads. */
 static struct peers_node *peers_node_create(struct peers *peers, uint32_t id)
 {
     struct peers_node *node = calloc(1, sizeof(*node));
@@ -205,7 +205,7 @@ struct peers_node *peers_node_of(struct peers *peers, uint32_t id)
 
 /* ---- on the way ---- */
 
-/* It may take long at the other node. */
+/* True if the command may take long at the other node. */
 static bool peers_is_slow(const struct command *command)
 {
     const enum command_kind kind = command->kind;
@@ -224,7 +224,7 @@ static void peers_measure(struct peers_request *request)
         request->bytes_ += command->timers[i]->footprint;
 }
 
-/* False: too much waits for this node, or it cannot be served. */
+/* Queues the request for a node. Returns false if too much waits for it, or it cannot be served. */
 static bool peers_queue(struct peers *peers, uint32_t id, struct peers_request *request)
 {
     const bool is_slow = peers_is_slow(request->command);
@@ -233,7 +233,7 @@ static bool peers_queue(struct peers *peers, uint32_t id, struct peers_request *
     struct peers_node *node = peers_node_of(peers, id);
     const bool fits = node && peers_node_serves(node, is_slow) &&
                       node->waiting_weight + request->weight_ <= PEERS_WAITING_MAX &&
-                      (node->waiting_bytes == 0 || /* one alone may be larger */
+                      (node->waiting_bytes == 0 || /* one request alone may be larger */
                        node->waiting_bytes + request->bytes_ <= PEERS_BYTES_MAX);
     if (fits) {
         list_push(&node->waiting[is_slow], &request->link_);
@@ -253,7 +253,7 @@ static void peers_await_owner(struct peers *peers, struct peers_request *request
     pthread_mutex_unlock(&peers->lock);
 }
 
-/* Sends a request where its partition is now, or to the node that it is about. */
+/* Sends a request to the present owner of its partition, or to the node that it is about. */
 static void peers_route(struct peers *peers, struct peers_request *request)
 {
     const struct peers_host *host = &peers->host;
@@ -266,7 +266,7 @@ static void peers_route(struct peers *peers, struct peers_request *request)
         return;
     }
     if (request->hint_)
-        node = request->hint_; /* the node that was asked has read more of the log */
+        node = request->hint_; /* the node that answered has read more of the log */
     request->hint_ = 0;
     if (node == 0 || node == peers->id)
         peers_await_owner(peers, request);
@@ -325,7 +325,7 @@ void peers_gather(struct peers_lane *lane, struct list *ret_requests)
 
 /* ---- answers ---- */
 
-/* The message has no answer to this one. */
+/* Repeats a request that the message's answers do not include. */
 static void peers_repeat(struct peers *peers, struct peers_request *request,
                          enum peers_outcome outcome)
 {
@@ -536,7 +536,7 @@ uint16_t peers_port(const struct peers *peers)
 void peers_set_identity(struct peers *peers, struct tls_identity *identity)
 {
     http_server_set_identity(peers->server, identity);
-    atomic_fetch_add(&peers->trust, 1); /* lanes connect anew, by the present ca_file */
+    atomic_fetch_add(&peers->trust, 1); /* lanes connect again, with the present ca_file */
 }
 
 void peers_stats(struct peers *peers, struct peers_stats *ret_stats)

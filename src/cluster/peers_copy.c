@@ -21,7 +21,7 @@ void peers_copy(struct peers *peers, struct peers_copy *copy)
         copy->done(copy, NULL);
 }
 
-/* The next one; NULL: the peers stop. */
+/* Returns the next request; NULL if the peers stop. */
 static struct peers_copy *copy_await(struct peers_node *node)
 {
     struct peers *peers = node->peers;
@@ -102,7 +102,8 @@ bool peers_take_ask(struct peers *peers, struct peers_ask *ask)
     return is_taken;
 }
 
-/* Those that were taken are answered, although the peers stop. */
+/* Returns the next request of another node. Requests already taken are answered even if the
+ * peers stop. */
 static struct peers_ask *copy_await_ask(struct peers *peers)
 {
     pthread_mutex_lock(&peers->lock);

@@ -18,12 +18,13 @@
 #include <strings.h>
 
 enum {
-    LANE_IDLE_MS = 15000, /* a connection that rests longer is not used again: far less than the
-                             listener's patience, so that it is not closed in that moment */
-    LANE_SLICE_MS = 100,  /* until it sees a stop */
+    /* idle time after which a connection is not used again, far below that of the listener, so
+     * that it is not closed at that moment */
+    LANE_IDLE_MS = 15000,
+    LANE_SLICE_MS = 100, /* interval of checks for a stop */
     LANE_CONNECT_MS = 1000,
-    LANE_GREET_MS = 1000,  /* then another connection is tried */
-    LANE_HEAD_SIZE = 8192, /* of an answer */
+    LANE_GREET_MS = 1000,  /* time limit of a greeting; then another connection is tried */
+    LANE_HEAD_SIZE = 8192, /* maximum size of the head of an answer */
 };
 
 /* ---- the connection ---- */
@@ -41,7 +42,7 @@ static uint64_t lane_left_ms(struct instant until)
     return until.ns > now.ns ? (until.ns - now.ns + 999999) / 1000000 : 0;
 }
 
-/* Waits until the socket is ready, or the time is over; false then, or at a stop. */
+/* Waits until the socket is ready. Returns false at the deadline or a stop. */
 static bool lane_wait(struct peers_lane *lane, short events, struct instant until)
 {
     curl_socket_t socket = CURL_SOCKET_BAD;
@@ -60,7 +61,7 @@ static bool lane_wait(struct peers_lane *lane, short events, struct instant unti
     return false;
 }
 
-/* A connection that rested may have been closed by the other side. */
+/* Checks whether the other side closed an idle connection. */
 static bool lane_is_usable(struct peers_lane *lane)
 {
     char byte;
@@ -91,7 +92,7 @@ static bool lane_connect(struct peers_lane *lane, const char *address, struct in
                      (long)(left < LANE_CONNECT_MS ? left : LANE_CONNECT_MS));
     if (peers->ca_file)
         curl_easy_setopt(curl, CURLOPT_CAINFO, peers->ca_file);
-    curl_easy_setopt(curl, CURLOPT_CAPATH, NULL); /* not the authorities of the system, too */
+    curl_easy_setopt(curl, CURLOPT_CAPATH, NULL); /* the system's authorities are not trusted */
     lane->trust = atomic_load(&peers->trust);
     if (left > 0 && curl_easy_perform(curl) == CURLE_OK)
         return true;
@@ -117,7 +118,7 @@ static bool lane_send(struct peers_lane *lane, struct bytes data, struct instant
     return true;
 }
 
-/* Appends the next bytes. False: the end, an error, or the time is over. */
+/* Appends received bytes. Returns false at the end, on an error, or at the deadline. */
 static bool lane_receive(struct peers_lane *lane, struct buffer *in, size_t room,
                          struct instant until)
 {
@@ -139,7 +140,7 @@ static bool lane_receive(struct peers_lane *lane, struct buffer *in, size_t room
 
 /* ---- HTTP ---- */
 
-/* Where the body of the answer begins; 0: not all of the head is there. */
+/* Returns the offset of the answer's body; 0 if the head is incomplete. */
 static size_t lane_head_size(struct bytes in)
 {
     const char *end = in.size ? memmem(in.data, in.size, "\r\n\r\n", 4) : NULL;
@@ -147,7 +148,7 @@ static size_t lane_head_size(struct bytes in)
     return end ? (size_t)(end - in.data) + 4 : 0;
 }
 
-/* Status and length of an answer; false: it is none. */
+/* Reads status and length of an answer. Returns false if it is none. */
 static bool lane_read_head(struct bytes head, int *ret_status, size_t *ret_length)
 {
     static const char name[] = "Content-Length:";
@@ -178,7 +179,7 @@ static bool lane_read_head(struct bytes head, int *ret_status, size_t *ret_lengt
     return has_length && length <= WIRE_MESSAGE_SIZE_MAX + PEERS_MAC_SIZE;
 }
 
-/* Reads an answer into the buffer, and says where its body begins. */
+/* Reads an answer into the buffer, and returns the offset of its body. */
 static bool lane_read_answer(struct peers_lane *lane, struct buffer *in, struct instant until,
                              int *ret_status, size_t *ret_body)
 {
@@ -198,8 +199,8 @@ static bool lane_read_answer(struct peers_lane *lane, struct buffer *in, struct 
 
 /* ---- messages ---- */
 
-/* What another node has said of itself goes into a URL and a header: nothing but a host and a port
- * may be in it. */
+/* Checks that another node's address is only a host and a port, because it becomes part of a URL
+ * and a header. */
 static bool lane_is_address(const char *address)
 {
     for (const char *at = address; *at; at++)
@@ -208,7 +209,7 @@ static bool lane_is_address(const char *address)
     return *address != '\0';
 }
 
-/* Whether the answer is one of the cluster's to this message. */
+/* True if a node of the cluster made the answer, and to this message. */
 static bool lane_is_proven(const struct peers_lane *lane, const uint8_t *asked, struct bytes answer)
 {
     uint8_t mac[PEERS_MAC_SIZE];
@@ -220,8 +221,8 @@ static bool lane_is_proven(const struct peers_lane *lane, const uint8_t *asked, 
            CRYPTO_memcmp(mac, answer.data, PEERS_MAC_SIZE) == 0;
 }
 
-/* Sends a body on the connection, and reads the answer to it: `ret_answer` is in the buffer. A
- * failure closes the connection. */
+/* Sends a body and reads its answer: `ret_answer` points into the buffer. A failure closes the
+ * connection. */
 static enum peers_outcome lane_talk(struct peers_lane *lane, const char *address, struct bytes body,
                                     struct instant until, struct buffer *in,
                                     struct bytes *ret_answer)
@@ -235,7 +236,7 @@ static enum peers_outcome lane_talk(struct peers_lane *lane, const char *address
                                    "Content-Type: application/octet-stream\r\n"
                                    "Content-Length: %zu\r\n\r\n",
                                    address, body.size);
-    /* A listener does not act on a part of a body. */
+    /* A listener does not act on an incomplete body. */
     if (!lane_send(lane, (struct bytes){head, (size_t)head_size}, until) ||
         !lane_send(lane, body, until)) {
         peers_lane_close(lane);
@@ -250,14 +251,14 @@ static enum peers_outcome lane_talk(struct peers_lane *lane, const char *address
         return PEERS_ANSWERED;
     }
     peers_lane_close(lane);
-    /* These are said before anything is done; all else may come behind it. */
+    /* These statuses are sent before anything is done; others may follow an effect. */
     const bool is_refusal = is_read && (status == 400 || status == 401 || status == 409 ||
                                         status == 413 || status == 503);
     return is_refusal ? PEERS_UNSENT : PEERS_DOUBTFUL;
 }
 
-/* Greets the other node on a new connection. Without its answer the connection is closed: it may
- * wait in the backlog of the other side for ever, and bytes sent on it would be in doubt. */
+/* Greets the other node on a new connection, and closes it without an answer. It might stay in
+ * the other side's backlog forever, and commands sent on it would be in doubt. */
 static bool lane_greet(struct peers_lane *lane, const char *address, struct instant until)
 {
     struct peers *peers = lane->node->peers;
@@ -283,7 +284,7 @@ static bool lane_greet(struct peers_lane *lane, const char *address, struct inst
     return is_known;
 }
 
-/* With the newest secret; or with the former one, which another node may still have. */
+/* Connects with the newest secret, or with the former one, which the other node may still have. */
 static bool lane_begin(struct peers_lane *lane, const char *address, struct instant until)
 {
     struct peers *peers = lane->node->peers;
@@ -314,7 +315,7 @@ enum peers_outcome peers_lane_exchange(struct peers_lane *lane, struct buffer *o
             return PEERS_UNSENT;
     }
     if (!peers_mac(peers, lane->key, PEERS_ASKS, NULL, message, (uint8_t *)out->data)) {
-        peers_lane_close(lane); /* its secret has ended */
+        peers_lane_close(lane); /* its secret is not valid any more */
         return PEERS_UNSENT;
     }
     atomic_fetch_add(&peers->sent, 1);
@@ -324,7 +325,7 @@ enum peers_outcome peers_lane_exchange(struct peers_lane *lane, struct buffer *o
     return outcome;
 }
 
-/* Requests that found no room in a message are the first of the next. */
+/* Puts requests that did not fit into a message in front of the next one. */
 static void lane_put_back(struct peers_lane *lane, struct list *requests)
 {
     struct peers_node *node = lane->node;
@@ -341,8 +342,8 @@ static void lane_put_back(struct peers_lane *lane, struct list *requests)
     pthread_mutex_unlock(&node->peers->lock);
 }
 
-/* Writes as many of the requests as fit into a message; those that do not leave the list. Answers
- * when the first of them is late. */
+/* Encodes as many requests as fit into a message; the others leave the list. Returns the
+ * earliest deadline of the encoded ones. */
 static struct instant lane_encode(struct peers_lane *lane, struct list *requests,
                                   struct buffer *out)
 {

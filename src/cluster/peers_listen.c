@@ -6,7 +6,7 @@
 
 enum {
     LISTEN_THREADS = 2,
-    LISTEN_CONNECTIONS = PEERS_NODES_MAX * PEERS_LANES_ALL * 2, /* that are proved */
+    LISTEN_CONNECTIONS = PEERS_NODES_MAX * PEERS_LANES_ALL * 2, /* maximum of proved connections */
     LISTEN_HEAD_SIZE = 8192,
     LISTEN_IDLE_MS = 60000,
     LISTEN_DRAIN_MS = 1000,
@@ -19,18 +19,18 @@ struct listen_command {
     bool is_elsewhere;
 };
 
-/* A request of the internal listener. */
+/* A request to the internal listener. */
 struct listen_message {
     struct http_request *http;
     struct peers *peers;
     struct buffer body;
-    size_t counted; /* of it in peers->inbound */
-    unsigned key;   /* number of the secret that proves it, and its answer */
+    size_t counted; /* part of its size that is counted in peers->inbound */
+    unsigned key;   /* number of the secret of its proof, and of the answer's */
     struct listen_command *jobs;
-    char *room; /* of the host, for each job */
+    char *room; /* memory of the host for each job */
     uint32_t count;
-    atomic_size_t missing; /* jobs without an answer, and one until all are submitted */
-    struct peers_ask ask;  /* it asks for a page of a copy */
+    atomic_size_t missing; /* unanswered jobs, plus one until all are submitted */
+    struct peers_ask ask;  /* if it asks for a page of a copy */
 };
 
 static void listen_answer_status(struct http_request *request, int status)
@@ -42,7 +42,7 @@ static void listen_answer_status(struct http_request *request, int status)
 
 /* ---- the body ---- */
 
-/* Bytes of the message that count in peers->inbound; 0 for a connection without a proof. */
+/* Returns the size that counts in peers->inbound; 0 for a connection without a proof. */
 static size_t listen_counted(const struct http_request *request)
 {
     return http_request_is_vouched(request) ? (size_t)http_request_content_length(request) : 0;
@@ -134,7 +134,7 @@ static bool listen_is_elsewhere(const struct listen_message *message)
     return message->count > 0;
 }
 
-/* Puts the answers of all commands together; a failure replaces an answer that finds no room. */
+/* Encodes the answers of all commands. An answer that does not fit is replaced by a failure. */
 static void listen_answer(struct listen_message *message)
 {
     struct peers *peers = message->peers;
@@ -149,7 +149,7 @@ static void listen_answer(struct listen_message *message)
     for (uint32_t i = 0; i < message->count; i++) {
         struct listen_command *job = &message->jobs[i];
 
-        rest--; /* each needs a little room in any case */
+        rest--; /* each needs a little room even so */
         if (out->size + job->answer.size + 64 * (rest + 1) > WIRE_MESSAGE_SIZE_MAX ||
             buffer_failed(&job->answer))
             wire_put_answer(
@@ -161,7 +161,7 @@ static void listen_answer(struct listen_message *message)
     }
     wire_end(out, begin);
     const struct bytes answers = {out->data + PEERS_MAC_SIZE, out->size - PEERS_MAC_SIZE};
-    /* The connection ends without the right proof: the asker cannot know the outcome. */
+    /* Without a valid proof the connection ends, because the asker cannot trust the outcome. */
     if (!buffer_failed(out))
         (void)peers_mac(peers, message->key, PEERS_ANSWERS, (const uint8_t *)message->body.data,
                         answers, (uint8_t *)out->data);
@@ -199,7 +199,7 @@ static void listen_submit(struct listen_message *message)
             answer.fate = WIRE_FAILED;
             answer.error = host->submit(host->context, &job->job);
             if (!answer.error)
-                continue; /* it may have been answered already */
+                continue; /* it may have been answered */
         }
         job->is_elsewhere = answer.fate == WIRE_ELSEWHERE;
         wire_put_answer(&job->answer, 0, &answer, &job->job.command);
@@ -208,7 +208,7 @@ static void listen_submit(struct listen_message *message)
     listen_leave(message);
 }
 
-/* Takes the commands out of the message. */
+/* Decodes the commands of the message. */
 static bool listen_take(struct listen_message *message, struct wire_reader *reader)
 {
     const uint32_t count = reader->head.count;
@@ -230,7 +230,7 @@ static bool listen_take(struct listen_message *message, struct wire_reader *read
     return message->count == count && wire_is_over(reader);
 }
 
-/* A status; 0: it is taken, and answered later. */
+/* Takes a request for a page. Returns 0 if it is answered later; otherwise a status. */
 static int listen_ask(struct listen_message *message, struct wire_reader *reader)
 {
     message->ask.http = message->http;

@@ -22,9 +22,9 @@ enum {
     PEERS_LANES_ALL,
 };
 
-#define PEERS_PATH "/v1/peer" /* of the internal listener */
+#define PEERS_PATH "/v1/peer" /* path of the internal listener */
 
-/* Which way a message goes: each has a proof of its own. */
+/* Directions of messages; each has its own key. */
 #define PEERS_ASKS    "tickwheel peer asks"
 #define PEERS_ANSWERS "tickwheel peer answers"
 
@@ -33,23 +33,23 @@ struct peers_lane {
     bool is_slow; /* for commands that read many rows */
     bool has_thread;
     pthread_t thread;
-    void *curl; /* the connection; NULL: none. The thread's own, as is the next */
+    void *curl; /* connection; NULL if none. Private to the thread, like the next field */
     struct instant used;
-    unsigned trust; /* peers' when it was connected */
-    unsigned key;   /* number of the secret that proves its messages; the thread's own */
+    unsigned trust; /* peers->trust at the time of the connection */
+    unsigned key;   /* number of the secret that proves its messages; private to the thread */
 };
 
 /* A secret of the cluster. */
 struct peers_secret {
-    char *text; /* NULL: there is none */
+    char *text; /* NULL if there is none */
     size_t size;
 };
 
-/* Another node. Guarded by peers->lock, but `peers` and `id`. */
+/* Another node. peers->lock guards all fields but `peers` and `id`. */
 struct peers_node {
     struct peers *peers;
     uint32_t id;
-    struct list waiting[2]; /* of struct peers_request; [1]: of the slow lane */
+    struct list waiting[2]; /* struct peers_request; [1] for the slow lane */
     size_t waiting_weight, waiting_bytes;
     struct list copies; /* of struct peers_copy */
     pthread_cond_t changed;
@@ -61,18 +61,18 @@ struct peers {
     uint64_t cluster, wait_ms;
     uint32_t id;
     pthread_mutex_t secrets_lock;
-    struct peers_secret secrets[2]; /* number n lies at n % 2 */
-    unsigned newest;                /* its number; the one before is the former */
-    char *ca_file;                  /* NULL: without TLS */
+    struct peers_secret secrets[2]; /* number n is at index n % 2 */
+    unsigned newest;                /* number of the newest secret; the one before is the former */
+    char *ca_file;                  /* NULL without TLS */
     struct http_server *server;
-    atomic_size_t inbound; /* bytes of messages of others */
+    atomic_size_t inbound; /* size of other nodes' messages under way */
 
     pthread_mutex_t lock;
     struct peers_node *nodes[PEERS_NODES_MAX];
     size_t node_count;
-    struct list homeless; /* of struct peers_request: to be looked up again */
+    struct list homeless; /* struct peers_request: without a known owner, to be looked up again */
     pthread_cond_t changed;
-    pthread_t keeper; /* looks them up */
+    pthread_t keeper; /* thread that looks them up */
     bool has_keeper;
     struct list asks; /* of struct peers_ask */
     size_t ask_count;
@@ -80,54 +80,56 @@ struct peers {
     pthread_t giver; /* answers them */
     bool has_giver;
     atomic_bool is_stopping;
-    atomic_uint trust; /* raised when the certificates are read anew */
+    atomic_uint trust; /* incremented when the certificates are read again */
 
     atomic_uint_fast64_t sent, answered, received, refused, moved, failed, doubtful;
 };
 
-/* Another node asks for a page of a copy. */
+/* A request of another node for a page of a copy. */
 struct peers_ask {
     struct list link;
     struct http_request *http;
-    const uint8_t *asked; /* the proof of the question */
-    unsigned key;         /* by this secret */
+    const uint8_t *asked; /* proof of the request */
+    unsigned key;         /* number of the secret of that proof */
     struct storage_export at;
 };
 
-/* The proof of `message`, which takes the secret of this number to make. False: that is not in use
- * any more, or no memory. */
+/* Computes the proof of `message` with the secret of this number. Returns false if the secret is
+ * not in use any more, or memory is short. */
 bool peers_mac(struct peers *peers, unsigned key, const char *way, const uint8_t *asked,
                struct bytes message, uint8_t ret_mac[PEERS_MAC_SIZE]);
 
-/* Whether the message of another node has a proof: `ret_key` is the number of its secret. */
+/* True if the message of another node has a valid proof; `ret_key` is the number of its secret. */
 bool peers_is_proven(struct peers *peers, const uint8_t *proof, struct bytes message,
                      unsigned *ret_key);
 
-/* The number of the newest secret; and whether nodes may prove the one before, too. */
+/* Returns the number of the newest secret. peers_has_former_key: true if nodes may use the one
+ * before. */
 unsigned peers_newest_key(struct peers *peers);
 bool peers_has_former_key(struct peers *peers);
 
-/* Appends a greeting, or the answer to the one whose proof is `asked`. */
+/* Appends a greeting, or the answer to the greeting whose proof is `asked`. */
 void peers_put_greeting(struct peers *peers, unsigned key, const char *way, const uint8_t *asked,
                         struct buffer *out);
 
 /* ---- peers.c ---- */
 
-/* The next requests for a lane of the node, which it waits for; empty when peers stop. */
+/* Waits for the next requests of a lane; empty when peers stop. */
 void peers_gather(struct peers_lane *lane, struct list *ret_requests);
 
-/* What became of a message: the answers, or why there are none. */
+/* Outcome of a message: answered, or why not. */
 enum peers_outcome {
     PEERS_ANSWERED,
-    PEERS_UNSENT,   /* the other node has not acted on it, and does not */
-    PEERS_DOUBTFUL, /* it may have */
+    PEERS_UNSENT,   /* the other node has not acted on it, and will not */
+    PEERS_DOUBTFUL, /* the other node may have acted on it */
 };
 
-/* Ends those of a message that have an answer, and sends the others on their way again. */
+/* Ends the requests of a message that have an answer, and sends the others again. */
 void peers_settle(struct peers_node *node, struct list *requests, enum peers_outcome outcome,
                   struct bytes answers);
 
-/* The other node of this number, with its threads; under the lock. NULL: no memory, or too many. */
+/* Returns the node of this number with its threads; the caller holds the lock. NULL if out of
+ * memory, or there are too many. */
 struct peers_node *peers_node_of(struct peers *peers, uint32_t id);
 
 /* Fails a request that was not sent. */
@@ -137,8 +139,8 @@ void peers_fail(struct peers *peers, struct peers_request *request, enum error_c
 
 void *peers_lane_run(void *lane);
 
-/* Proves the message that lies in `out` behind room for the proof, sends it, and reads the answer
- * to it: `ret_answer` lies in the buffer `in`. */
+/* Proves the message in `out`, which begins with room for the proof, sends it, and reads the
+ * answer: `ret_answer` points into the buffer `in`. */
 enum peers_outcome peers_lane_exchange(struct peers_lane *lane, struct buffer *out,
                                        struct instant until, struct buffer *in,
                                        struct bytes *ret_answer);
@@ -149,10 +151,10 @@ void peers_lane_close(struct peers_lane *lane);
 void *peers_copy_run(void *lane);
 void *peers_give_run(void *peers);
 
-/* Takes the ask of another node, to be answered later; false: too many wait. */
+/* Takes the request of another node for later. Returns false if too many wait. */
 bool peers_take_ask(struct peers *peers, struct peers_ask *ask);
 
-/* No page comes any more: after the threads have ended. */
+/* Ends all requests for pages, after the threads have ended. */
 void peers_end_copies(struct peers *peers);
 
 /* ---- peers_listen.c ---- */

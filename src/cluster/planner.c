@@ -15,18 +15,18 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* What a node has of owners, or of standbys. */
+/* Numbers of a node's partitions as owner, or as standby. */
 struct plan_load {
     uint32_t count, share;
-    bool has_extra; /* the share is rounded up */
+    bool has_extra; /* whether the share is rounded up */
 };
 
 enum plan_duty { PLAN_OWNS, PLAN_STANDS, PLAN_DUTY_COUNT };
 
-/* A node that may own partitions, or is away: then it keeps those of which it has a copy. */
+/* A node that may own partitions, or is away and keeps those of which it has a copy. */
 struct plan_node {
     const struct roster_member *member;
-    uint32_t zone; /* index of the first node in this zone */
+    uint32_t zone; /* index of the first node in its zone */
     struct plan_load loads[PLAN_DUTY_COUNT];
     bool is_away;
 };
@@ -36,9 +36,10 @@ struct planning {
     const struct roster *roster;
     const struct plan_options *options;
     struct plan *plan;
-    size_t node_count, away_count, zone_count; /* zones of those that may own */
-    struct plan_node nodes[ROSTER_MAX]; /* those that may own, and behind them those away; each in
-                                           order of their ids */
+    /* zone_count: zones of the nodes that may own partitions */
+    size_t node_count, away_count, zone_count;
+    /* nodes that may own partitions, then those away; each sorted by id */
+    struct plan_node nodes[ROSTER_MAX];
 };
 
 /* ---- what members tell ---- */
@@ -62,14 +63,14 @@ bool plan_is_near(const struct roster *roster, const struct roster_member *membe
            standing->next >= other->standings[partition].before;
 }
 
-/* Whether the node is dead, or stops, and may soon be back with its copies. */
+/* True if the node is dead or stopping, but may soon be back with its copies. */
 static bool planner_is_away(const struct roster *roster, const struct roster_member *member)
 {
     return (member->weight == 0 || !roster_is_alive(roster, member)) &&
            roster_missed(roster, member) < PLAN_AWAY_NOTES;
 }
 
-/* A node that may own partitions, or is away. */
+/* Returns a node that may own partitions, or is away. */
 static struct plan_node *planner_find_any(struct planning *planning, uint32_t node)
 {
     for (size_t i = 0; node && i < planning->node_count + planning->away_count; i++)
@@ -85,7 +86,7 @@ static struct plan_node *planner_find(struct planning *planning, uint32_t node)
     return found && !found->is_away ? found : NULL;
 }
 
-/* A node that may have this partition; NULL if it may not. */
+/* Returns the node if it may have this partition, otherwise NULL. */
 static struct plan_node *planner_fit(struct planning *planning, uint32_t node, uint16_t partition)
 {
     struct plan_node *found = planner_find(planning, node);
@@ -123,15 +124,15 @@ static void planner_begin(struct planning *planning)
 
 /* ---- 1: owners that are lost ---- */
 
-/* Whether `a` has less of its weight in use than `b`, by the partitions it owns. */
+/* True if `a` uses less of its weight than `b`, by the partitions that it owns. */
 static bool planner_is_idler(const struct plan_node *a, const struct plan_node *b)
 {
     return (uint64_t)a->loads[PLAN_OWNS].count * b->member->weight <
            (uint64_t)b->loads[PLAN_OWNS].count * a->member->weight;
 }
 
-/* The node that takes over a partition without an owner: a node that owns it already, as its notes
- * say; then by how far it has read; then the idlest. */
+/* Returns the node that gets a partition without an owner: one that owns it already, by its
+ * notes; then one that has read furthest; then the idlest. */
 static struct plan_node *planner_heir(struct planning *planning, uint16_t partition)
 {
     struct plan_node *best = NULL;
@@ -177,8 +178,8 @@ static void planner_keep_owners(struct planning *planning)
 
 /* ---- 2: shares ---- */
 
-/* Each node's share of `count` partitions is its part of the weight, rounded down or up. Those that
- * have more than their share rounded down keep it; then the largest remainders get one more. */
+/* Divides `count` partitions by weight, rounded down. Nodes that have more than their rounded
+ * share keep one more; then the largest remainders get one more. */
 static void planner_share(struct planning *planning, enum plan_duty duty, uint64_t count)
 {
     uint64_t weight = 0, left = count;
@@ -205,7 +206,7 @@ static void planner_share(struct planning *planning, enum plan_duty duty, uint64
             best = load;
             best_rest = rest;
         }
-        assert(best); /* as many remainders are not 0 as are left, at least */
+        assert(best); /* at least as many nodes have a remainder as partitions are left */
         best->has_extra = true;
     }
     for (size_t i = 0; i < planning->node_count; i++)
@@ -224,7 +225,7 @@ static bool planner_has_room(const struct plan_node *node, enum plan_duty duty)
 
 /* ---- 3: moves ---- */
 
-/* Whether the node stands by for the partition. */
+/* True if the node is a standby of the partition. */
 static bool planner_stands_by(const struct plan_entry *entry, uint32_t node)
 {
     for (size_t i = 0; i < PLAN_STANDBYS_MAX; i++)
@@ -233,7 +234,7 @@ static bool planner_stands_by(const struct plan_entry *entry, uint32_t node)
     return false;
 }
 
-/* How well a partition suits to move to the node: 0, not at all. */
+/* Returns how well a partition suits to move to the node; 0 if not at all. */
 static uint32_t planner_suits(struct planning *planning, uint16_t partition,
                               const struct plan_node *to)
 {
@@ -251,8 +252,7 @@ static uint32_t planner_suits(struct planning *planning, uint16_t partition,
     return to->member->standings[partition].role != ROSTER_ABSENT ? 2 : 1;
 }
 
-/* The partition that suits the node best, by `suits`, which is 0 for a partition that does not.
- * False: none does. */
+/* Finds the partition that suits the node best by `suits`. Returns false if none does. */
 static bool planner_best(struct planning *planning,
                          uint32_t (*suits)(struct planning *, uint16_t, const struct plan_node *),
                          const struct plan_node *to, uint16_t *ret_partition)
@@ -270,7 +270,7 @@ static bool planner_best(struct planning *planning,
     return best > 0;
 }
 
-/* The owner of the plan counts as the one to be: it gives the partition away. */
+/* Plans a move. The owner counts as the node that gets it, because it gives the partition away. */
 static void planner_move(struct planning *planning, uint16_t partition, struct plan_node *to)
 {
     struct plan_entry *entry = &planning->plan->entries[partition];
@@ -295,7 +295,7 @@ static void planner_move_surplus(struct planning *planning)
         while (planner_has_room(to, PLAN_OWNS)) {
             uint16_t partition;
             if (!planner_best(planning, planner_suits, to, &partition))
-                break; /* partitions without an owner, or broken there */
+                break; /* the rest have no owner, or are broken there */
             planner_move(planning, partition, to);
         }
     }
@@ -320,7 +320,7 @@ static bool planner_is_in(const struct plan_entry *entry, size_t count, uint32_t
     return entry->owner == node;
 }
 
-/* How many of the owner and the first standbys are in the zone. */
+/* Counts the nodes in the zone among the owner and the first standbys. */
 static size_t planner_count_in_zone(struct planning *planning, const struct plan_entry *entry,
                                     size_t count, uint32_t zone)
 {
@@ -332,8 +332,8 @@ static size_t planner_count_in_zone(struct planning *planning, const struct plan
     return found;
 }
 
-/* Whether the node may stand by behind the first standbys of the entry: in a zone of its own, while
- * there are zones that the others leave free. A node that is away must have a copy. */
+/* True if the node may be the next standby of the entry: in a zone of its own, while some zones
+ * are free. A node that is away must have a copy. */
 static bool planner_may_stand(struct planning *planning, uint16_t partition,
                               const struct plan_entry *entry, size_t count,
                               const struct plan_node *node)
@@ -347,14 +347,13 @@ static bool planner_may_stand(struct planning *planning, uint16_t partition,
            planner_count_in_zone(planning, entry, count, node->zone) == 0;
 }
 
-/* How well a node suits to stand by: best with a copy, then with a copy while it is away, then
- * without. */
+/* Ranks a standby: best with a copy, then with a copy while it is away, then without. */
 static uint32_t planner_stands_well(const struct plan_node *node, uint16_t partition)
 {
     return node->is_away ? 1 : node->member->standings[partition].role != ROSTER_ABSENT ? 2 : 0;
 }
 
-/* The best of the nodes that may; of equal ones the one with the fewest. */
+/* Returns the best node that may stand by; of equal ones, the one with the fewest partitions. */
 static struct plan_node *planner_standby(struct planning *planning, uint16_t partition,
                                          const struct plan_entry *entry, size_t count)
 {
@@ -384,7 +383,7 @@ static void planner_name(struct plan_entry *entry, size_t at, struct plan_node *
     node->loads[PLAN_STANDS].count++;
 }
 
-/* Whether all standbys still fit when the node is the first of them. */
+/* True if all standbys still fit when the node is the first of them. */
 static bool planner_may_replace(struct planning *planning, uint16_t partition,
                                 const struct plan_entry *entry, const struct plan_node *node)
 {
@@ -400,7 +399,7 @@ static bool planner_may_replace(struct planning *planning, uint16_t partition,
     return true;
 }
 
-/* The node that comes in place of the first standby counts as the one to be. */
+/* Replaces the first standby by the node, which counts at once. */
 static void planner_replace(struct planning *planning, uint16_t partition, struct plan_node *node)
 {
     struct plan_entry *entry = &planning->plan->entries[partition];
@@ -443,8 +442,8 @@ static void planner_stand_by(struct planning *planning, uint16_t partition)
         planner_replace(planning, partition, coming);
 }
 
-/* Whether the node may take the place of the first standby, whose node has too many: 0, not; better
- * with a copy. */
+/* Returns how well the node can take the place of the first standby, whose node has too many; 0
+ * if not at all; better with a copy. */
 static uint32_t planner_evens(struct planning *planning, uint16_t partition,
                               const struct plan_node *to)
 {
@@ -458,13 +457,13 @@ static uint32_t planner_evens(struct planning *planning, uint16_t partition,
     return 1 + planner_stands_well(to, partition);
 }
 
-/* Standbys move from nodes that have more than their share, too. */
+/* Moves standbys from nodes that have more than their share. */
 static void planner_even_out(struct planning *planning)
 {
     uint64_t count = 0;
 
     if (planning->options->standby_count == PLAN_STANDBYS_MAX)
-        return; /* there is no place for one more */
+        return; /* there is no room for another standby */
     for (size_t i = 0; i < planning->node_count; i++)
         count += planning->nodes[i].loads[PLAN_STANDS].count;
     planner_share(planning, PLAN_STANDS, count);
@@ -532,7 +531,7 @@ void plan_encode(const struct plan *plan, struct buffer *to)
     }
 }
 
-/* A node has one place in an entry, and no standby stands behind none. */
+/* True if each node occurs once in the entry, and unused standbys come last. */
 static bool planner_plan_entry_is_sound(const struct plan_entry *entry)
 {
     const uint32_t *standbys = entry->standbys;

@@ -29,46 +29,47 @@
 
 enum {
     PLAN_STANDBYS_MAX = 3,
-    PLAN_AWAY_NOTES = 120, /* of the planner: a minute, in which a restart brings a copy back */
+    /* notes of the planner, a minute, for which a restarting node's copies are kept */
+    PLAN_AWAY_NOTES = 120,
 };
 
 struct plan_entry {
-    uint32_t owner;                       /* 0: none, because no node was ever there */
-    uint32_t next;                        /* follows the log, to become the owner; 0: none */
-    uint32_t standbys[PLAN_STANDBYS_MAX]; /* 0 behind the last one; with more than are wanted, the
-                                             last is to take the place of the first */
+    uint32_t owner; /* 0 if no node was ever there */
+    uint32_t next;  /* follows the log to become the owner; 0 if none */
+    /* unused elements are 0. One more than wanted: the last replaces the first */
+    uint32_t standbys[PLAN_STANDBYS_MAX];
 };
 
 struct plan {
-    uint64_t version; /* rises with each plan that differs */
+    uint64_t version; /* incremented with each plan that differs */
     uint16_t partition_count;
     struct plan_entry entries[ROSTER_PARTITIONS_MAX];
 };
 
 struct plan_options {
-    uint8_t standby_count;      /* wanted for each partition; 0 to PLAN_STANDBYS_MAX */
-    uint32_t clock_skew_ms_max; /* a node whose clock is further off owns nothing */
+    uint8_t standby_count;      /* standbys of each partition; 0 to PLAN_STANDBYS_MAX */
+    uint32_t clock_skew_ms_max; /* largest clock difference of a node that owns partitions */
 };
 
 enum plan_result { PLAN_KEPT, PLAN_CHANGED };
 
-/* Makes the plan that follows on `before`, whose entries are all 0 at the first time. */
+/* Makes the plan that follows `before`, whose entries are all 0 the first time. */
 enum plan_result plan_make(const struct plan *before, const struct roster *roster,
                            const struct plan_options *options, struct plan *ret_plan);
 
-/* Whether the node may own partitions at all. */
+/* True if the node may own partitions. */
 bool plan_is_eligible(const struct roster *roster, const struct roster_member *member,
                       const struct plan_options *options);
 
-/* Whether the node follows the partition, and has read as far as its owner had when the owner
- * wrote the note before its last one. */
+/* True if the node follows the partition, and has read at least up to the position in the
+ * owner's last note but one. */
 bool plan_is_near(const struct roster *roster, const struct roster_member *member,
                   uint16_t partition, uint32_t owner);
 
 /* Appends the body of a plan. */
 void plan_encode(const struct plan *plan, struct buffer *to);
 
-/* Reads all of the body. A plan has one encoding: others are damage. */
+/* Decodes all of the body. Each plan has one encoding; any other is damage. */
 enum error_code plan_decode(struct bytes body, struct plan *ret_plan, struct error *ret_error);
 
 #endif

@@ -22,31 +22,31 @@
 #include <stdlib.h>
 
 enum {
-    COMMIT_BATCHES = 1024,  /* of one commit, at most */
-    COMMIT_WRITES = 1024,   /* with these, no more batches join a commit */
-    STORAGE_PAUSE_MS = 100, /* between looks at a storage that fails */
-    SWEEP_PAUSE_MS = 60000, /* before the next sweep, after a failed one */
-    SWEEP_RESTS = 9,        /* times that a part of a sweep took, until the next part */
+    COMMIT_BATCHES = 1024,  /* maximum of batches in a commit */
+    COMMIT_WRITES = 1024,   /* number of writes from which no more batches join a commit */
+    STORAGE_PAUSE_MS = 100, /* interval of checks of a failed storage */
+    SWEEP_PAUSE_MS = 60000, /* pause after a failed sweep */
+    SWEEP_RESTS = 9,        /* a sweep rests this many times as long as its last part took */
     SWEEP_REST_MS_MAX = 1000,
 };
 
 /* ---- the storage ---- */
 
-/* The storage may have less of the log than was read. */
+/* Notes a failure of the storage, which may lack records that were read. */
 static void replica_fail(struct replica *replica, const struct error *error)
 {
     replica->error = *error;
     replica->is_failing = replica->has_failed = true;
 }
 
-/* All rows are there: from the end of the log on it is a standby. */
+/* Completes the restore: all rows are there. It becomes a standby at the end of the log. */
 static void replica_become_whole(struct replica *replica)
 {
     if (replica->has_ended && replica_is_whole(replica))
         ownership_restored(&replica->own);
 }
 
-/* An empty body only moves the place. */
+/* Writes the rows of a record with its place. An empty body moves only the place. */
 static void replica_store(struct replica *replica, uint64_t offset, const struct frame *frame,
                           struct bytes body)
 {
@@ -75,7 +75,7 @@ static void replica_store(struct replica *replica, uint64_t offset, const struct
     }
 }
 
-/* The log, or the storage, cannot be as it is. */
+/* Breaks the partition: its log or its storage is not consistent. */
 static void replica_break(struct replica *replica, const char *reason)
 {
     error_set(&replica->error, ERROR_CORRUPT, "the log has lost records: %.150s", reason);
@@ -106,7 +106,7 @@ static void replica_apply_sweep(struct replica *replica, uint64_t offset, const 
         replica->trim_next = offset + 1;
 }
 
-/* A valid record, unless it was applied when it landed. */
+/* Applies a valid record, unless it was applied when its append was confirmed. */
 static void replica_apply(struct replica *replica, uint64_t offset, const struct frame *frame)
 {
     if (offset < replica->applied || replica->is_failing)
@@ -192,8 +192,7 @@ static void replica_fail_commits(struct replica *replica)
     replica_give_back(replica, &batches, ERROR_IO);
 }
 
-/* The batch that goes first. NULL: none waits, or it has outcomes of an open transaction, and not
- * all of them have come. */
+/* Returns the next batch to commit. NULL if none waits, or its transaction still lacks outcomes. */
 static struct storage_batch *replica_first(const struct replica *replica)
 {
     if (list_is_empty(&replica->waiting))
@@ -208,8 +207,8 @@ static bool replica_has_commit(const struct replica *replica)
     return !list_is_empty(&replica->committing) || replica_first(replica);
 }
 
-/* Makes one commit of the batches that wait: the first ones that are no part of a transaction, or
- * those that are one, with all between them. False: the storage failed. */
+/* Makes one commit of waiting batches: the first ones without a transaction, or those of a
+ * transaction and all between them. Returns false if the storage failed. */
 static bool replica_prepare(struct replica *replica)
 {
     struct storage_batch *batches[COMMIT_BATCHES], *batch = replica_first(replica);
@@ -240,7 +239,7 @@ static bool replica_prepare(struct replica *replica)
 }
 
 /* Makes the next part of the sweep the body, if there is one. No append is in flight, and the
- * storage has applied all records: so a reader of the log in front of the part has equal rows. */
+ * storage has applied all records. So a reader of the log has equal rows before the part. */
 static void replica_sweep(struct replica *replica, struct instant now)
 {
     struct error error = {.text = ""};
@@ -269,7 +268,7 @@ static void replica_sweep(struct replica *replica, struct instant now)
     replica->stats.sweep_failures++;
 }
 
-/* The part of the sweep is durable. */
+/* Notes that the part of the sweep is durable. */
 static void replica_swept(struct replica *replica)
 {
     const bool was_going = sweep_is_going(&replica->sweep);
@@ -279,9 +278,8 @@ static void replica_swept(struct replica *replica)
     replica->stats.sweeps += was_going && !sweep_is_going(&replica->sweep);
 }
 
-/* Commits wait for a part in flight, the longer the slower the brokers are; so a sweep leaves most
- * of the time of the log to them. When the log has doubled meanwhile, the sweep is too slow, and
- * rests no more. */
+/* Lets the sweep rest, because commits wait for a part in flight, longer if the brokers are
+ * slow. A sweep during which the log has doubled is too slow, and stops resting. */
 static void replica_rest(struct replica *replica, struct instant now)
 {
     if (!replica->is_sweep_landed)
@@ -294,7 +292,7 @@ static void replica_rest(struct replica *replica, struct instant now)
     replica->sweep_part_at = is_slow ? now : instant_add_ms(now, rest_ms);
 }
 
-/* The frame in flight is durable. */
+/* Continues after the frame in flight has become durable. */
 static void replica_go_on(struct replica *replica)
 {
     replica->body_sent += replica->part_size;
@@ -313,7 +311,7 @@ static void replica_go_on(struct replica *replica)
     replica_give_back(replica, &done, ERROR_NONE);
 }
 
-/* The frames of a transaction have equal sizes, but for the last one. */
+/* Returns a frame of the transaction; all but the last have equal sizes. */
 static struct bytes replica_sent_frame(const struct replica *replica, size_t index)
 {
     const size_t whole = replica->options.body_bytes_max + FRAME_SIZE_OVERHEAD;
@@ -322,7 +320,7 @@ static struct bytes replica_sent_frame(const struct replica *replica, size_t ind
     return (struct bytes){replica->sent.data + at, left < whole ? left : whole};
 }
 
-/* The frames of the append in flight, of which the last one lies at `offset`. */
+/* Applies the frames of the append in flight, whose last one is at `offset`. */
 static void replica_apply_sent(struct replica *replica, uint64_t offset)
 {
     offset -= replica->sent_frames - 1;
@@ -336,7 +334,7 @@ static void replica_apply_sent(struct replica *replica, uint64_t offset)
     }
 }
 
-/* Takes the result of the commit's frame in flight, which landed at `offset` if it was not read
+/* Takes the result of the commit's frame in flight, which is at `offset` unless it was read
  * before. */
 static void replica_take_result(struct replica *replica, uint64_t offset)
 {
@@ -353,7 +351,7 @@ static void replica_take_result(struct replica *replica, uint64_t offset)
 
 /* ---- the append ---- */
 
-/* The body from `at` on, as far as a frame has room. */
+/* Fills a frame with the body from `at` on, as much as fits. */
 static void replica_fill(const struct replica *replica, size_t at, struct frame *frame)
 {
     const size_t left = replica->body.size - at, max = replica->options.body_bytes_max;
@@ -386,7 +384,7 @@ static bool replica_encode(struct replica *replica, struct frame *frame, struct 
     return !buffer_failed(&replica->sent);
 }
 
-/* Without memory nothing is sent. */
+/* Sends nothing if memory is short. */
 static bool replica_send_transaction(struct replica *replica)
 {
     struct bytes *frames = malloc(replica->sent_frames * sizeof(*frames));
@@ -408,8 +406,8 @@ static bool replica_send_transaction(struct replica *replica)
     return true;
 }
 
-/* Whether a frame of a commit is to be appended. One of the engine and a part of a sweep take
- * turns. */
+/* True if a frame of a commit shall be appended. Commits of the engine and parts of a sweep
+ * alternate. */
 static bool replica_offer(struct replica *replica, struct instant now)
 {
     if (replica->told < OWNERSHIP_RECOVERING || replica->told > OWNERSHIP_DRAINING)
@@ -499,7 +497,7 @@ static void replica_tell_leave(struct replica *replica)
         ownership_left(&replica->own);
 }
 
-/* Tells of a state that is new. */
+/* Reports a new state. */
 static void replica_note_state(struct replica *replica)
 {
     const enum ownership_state state = ownership_state(&replica->own);
@@ -517,8 +515,8 @@ static void replica_note_state(struct replica *replica)
         replica_tell_leave(replica);
 }
 
-/* Where to begin reading. A partition that has read nothing since it was emptied may have been
- * emptied in part: it is emptied again. So is one with a part of a copy. */
+/* Loads the place at which reading begins. A partition without a record since it was emptied may
+ * be emptied only in part, so it is emptied again; so is one with a part of a copy. */
 static enum error_code replica_load(struct replica *replica, struct storage_place *ret_place,
                                     struct error *ret_error)
 {
@@ -540,8 +538,8 @@ static enum error_code replica_load(struct replica *replica, struct storage_plac
     return storage_partition_clear(options->storage, options->partition, ret_place, ret_error);
 }
 
-/* A storage that failed may lack records that were read, or the log may have dropped records that
- * were not: the node gives up the partition, and reads the log from another place. */
+/* Recovers from a failed storage, which may lack records that were read, or from a log that has
+ * dropped unread records. The node gives up the partition, and reads from another place. */
 static void replica_mend(struct replica *replica, struct instant now)
 {
     struct storage_place place;
@@ -567,8 +565,8 @@ static void replica_mend(struct replica *replica, struct instant now)
     replica->is_rewound = true;
 }
 
-/* Has the log drop the records in front of a sweep. The own reading must have passed the sweep:
- * appends are applied before they are read. */
+/* Trims the records before a sweep, after this replica has read past the sweep: appends are
+ * applied before they are read. */
 static void replica_trim(struct replica *replica, struct instant now)
 {
     if (replica->trim != replica->log.trim) {
@@ -615,7 +613,7 @@ static bool replica_is_begin(const struct frame *frame)
            sweep_decode(frame->body, &record) && record.kind == SWEEP_BEGIN;
 }
 
-/* Begins anew with the begin of a sweep, when the partition is emptied. */
+/* Begins again with the begin of a sweep, after the partition was emptied. */
 static void replica_begin_anew(struct replica *replica, uint64_t offset, const struct frame *frame)
 {
     replica->first = (struct storage_place){.next = offset,
@@ -628,7 +626,7 @@ static void replica_begin_anew(struct replica *replica, uint64_t offset, const s
     replica->is_failing = true; /* until it is emptied */
 }
 
-/* The first record of a log that has none at the offset that is to be read. */
+/* Handles the first record of a log that has none at the offset to read. */
 static void replica_find(struct replica *replica, uint64_t offset, const struct frame *frame)
 {
     char text[100];
@@ -646,14 +644,14 @@ static void replica_find(struct replica *replica, uint64_t offset, const struct 
     }
 }
 
-/* Whether what the log has next is of use. */
+/* True if the next records of the log can be used. */
 static bool replica_reads(const struct replica *replica)
 {
     return !replica->is_failing && !replica->is_rewound && replica->reading != REPLICA_COPIES &&
            replica_state(replica) != OWNERSHIP_BROKEN;
 }
 
-/* The first record of all is the begin of a sweep: an import (import.h). */
+/* True if the first record of all is the begin of a sweep: an import (import.h). */
 static bool replica_is_import(const struct replica *replica, uint64_t offset,
                               const struct frame *frame)
 {

@@ -48,20 +48,21 @@
 struct replica_options {
     uint32_t node;
     uint16_t partition;
-    uint64_t cluster; /* id of the cluster, in each frame */
+    uint64_t cluster; /* id of the cluster, which each frame has */
     uint64_t lease_ms, handover_ms;
-    uint64_t seed;         /* random: of incarnations, and pauses between claims */
-    size_t body_bytes_max; /* of a frame; 0: FRAME_BODY_SIZE_MAX */
+    uint64_t seed;         /* random seed of incarnations and of pauses between claims */
+    size_t body_bytes_max; /* maximum body of a frame; 0 means FRAME_BODY_SIZE_MAX */
     struct sweep_limits sweep;
-    uint64_t trim_delay_ms; /* from the end of a sweep on: readers that are no later miss nothing */
-    uint64_t copy_records_min; /* of a log, for a copy to be worth it; 0: none is */
-    struct bytes address;      /* of the node, in its claims; borrowed */
-    struct storage *storage;   /* borrowed; it may hold other partitions, too */
+    /* delay of a trim after the end of a sweep, so that readers this far behind miss nothing */
+    uint64_t trim_delay_ms;
+    uint64_t copy_records_min; /* records of a log from which a copy pays; 0 for no copies */
+    struct bytes address;      /* address of the node, in its claims; borrowed */
+    struct storage *storage;   /* borrowed; may hold other partitions too */
 };
 
-/* A commit that ends a transaction of messages (replica_stage): append the frames in it, and commit
- * it if they lie one behind the other, the first one between the offsets `from` and `to`; otherwise
- * abort it. Answer with the ticket and the offset of the last frame, or that it failed. */
+/* A commit that ends a transaction of messages (replica_stage). Append its frames, and commit if
+ * they are contiguous and the first is between the offsets `from` and `to`; otherwise abort.
+ * Report the ticket and the offset of the last frame, or the failure. */
 struct replica_transaction {
     uint64_t ticket;
     const struct bytes *frames; /* valid during the call */
@@ -69,38 +70,41 @@ struct replica_transaction {
     uint64_t from, to;
 };
 
-/* The work of others. */
+/* Callbacks: I/O that the replica asks its caller to perform, and events. */
 struct replica_events {
     void *context;
-    /* Append the bytes to the log, which are valid until the replica's next call; answer with the
-     * ticket, later. */
+    /* Appends the bytes to the log, which are valid until the replica's next call. The caller
+     * reports the result with the ticket later. */
     void (*append)(void *context, uint64_t ticket, struct bytes bytes);
-    /* NULL: no delivery is in a transaction. */
+    /* NULL if no delivery is part of a transaction. */
     void (*transact)(void *context, const struct replica_transaction *transaction);
-    /* This node owns the partition: make its engine, of this metadata, and tell replica_recovered
-     * when it is ready. */
+    /* This node owns the partition: make its engine from this metadata, and call
+     * replica_recovered when it is ready. */
     void (*begin)(void *context, const struct storage_meta *meta);
-    /* Begin no delivery, and tell replica_drained when all outcomes are committed. */
+    /* Begin no more deliveries, and call replica_drained when all outcomes are committed. */
     void (*drain)(void *context);
-    /* This node owns it no more: the engine answers no one, and goes when all deliveries that it
-     * lent are back: replica_left. */
+    /* This node no longer owns the partition: the engine answers nobody. Destroy it when all its
+     * deliveries are back, and call replica_left. */
     void (*leave)(void *context);
-    /* A batch is back: result NONE, or IO when it is not durable, or not known to be. */
+    /* Returns a batch with the result NONE, or IO if it is not durable or its effect unknown. */
     void (*committed)(void *context, struct storage_batch *batch);
-    /* A frame of a commit has come to this result: for counts. May be NULL. */
+    /* Reports the result of a frame of a commit, for statistics. May be NULL. */
     void (*settled)(void *context, enum ownership_result result);
-    /* Records before this offset are not needed: drop them. A failure does no harm. May be NULL. */
+    /* Trims the records before this offset. A failure is harmless. May be NULL. */
     void (*trim)(void *context, uint64_t before);
 };
 
-/* For counts: of this replica, but for those of the log, which are kept with the place. */
+/* Statistics of this replica; those of the log are stored with its place. */
 struct replica_stats {
-    uint64_t log_bytes, live_bytes; /* of the log; of the copies of its last sweep; about */
-    uint64_t sweeps, rows;          /* that have ended; rows that they copied */
-    uint64_t sweep_failures;        /* the storage was damaged, or failed */
-    uint64_t restarts;              /* from the first record of a log, with an empty partition */
-    uint64_t copies, copy_rows;     /* of other nodes, whole; rows of their pages */
-    uint64_t copy_failures;         /* that were given up, so that the log is read */
+    /* approximate size of the log, and of the copies of its last sweep */
+    uint64_t log_bytes, live_bytes;
+    uint64_t sweeps, rows; /* finished sweeps; rows that they copied */
+    /* sweeps that ended because the storage was damaged or failed */
+    uint64_t sweep_failures;
+    /* restarts from the first record of a log with an empty partition */
+    uint64_t restarts;
+    uint64_t copies, copy_rows; /* complete copies from other nodes, and their rows */
+    uint64_t copy_failures;     /* copies that were given up for reading the log */
 };
 
 struct replica;
@@ -109,105 +113,105 @@ enum error_code replica_create(const struct replica_options *options,
                                const struct replica_events *events, struct instant now,
                                struct replica **ret_replica, struct error *ret_error);
 
-/* Gives back all batches, as not durable. No other call but replica_destroy follows. */
+/* Gives back all batches as not durable. Only replica_destroy may follow. */
 void replica_stop(struct replica *replica);
 
-/* After replica_stop, or without an engine. NULL is fine. */
+/* Requires replica_stop, or that there is no engine. NULL is allowed. */
 void replica_destroy(struct replica *replica);
 
-/* The offset of the record to read next, when the log is followed from its beginning or anew. */
+/* Returns the offset of the record to read next, when the log is followed from its beginning or
+ * anew. */
 uint64_t replica_next(const struct replica *replica);
 
-/* True, once: the log is to be followed anew, from replica_next on; or, if replica_seeks, from its
- * first record, whatever the offset of that is. */
+/* Returns true once if the log must be followed anew, from replica_next on. If replica_seeks,
+ * from its first record at whatever offset. */
 bool replica_take_rewind(struct replica *replica);
 bool replica_seeks(const struct replica *replica);
 
-/* The next record of the log, or a record that was read before. */
+/* Takes the next record of the log, or one that was read before. */
 void replica_read(struct replica *replica, uint64_t offset, struct bytes bytes, struct instant now);
 
-/* The log has no record at the offset that is to be read. */
+/* Reports that the log has no record at the offset to read. */
 void replica_lost(struct replica *replica);
 
-/* Whether it has nothing of a log of which another node has read all before `next`, so that a copy
- * is worth more than to follow the log. False behind replica_end_copy and the last page. */
+/* True if it has nothing of a log of which another node has read all before `next`, so that a
+ * copy is better than following the log. False after replica_end_copy and the last page. */
 bool replica_wants_copy(const struct replica *replica, uint64_t next);
 
-/* Whether a copy is under way: its first page has come, and its last one has not. The log is not
- * followed meanwhile. */
+/* True from the first page of a copy to its last one. The log is not followed meanwhile. */
 bool replica_is_copying(const struct replica *replica);
 
-/* The next page. False: it does not fit to the pages before, or the storage fails; then the copy is
- * given up. */
+/* Takes the next page. Returns false and gives up the copy if it does not follow the pages
+ * before, or the storage fails. */
 bool replica_take_page(struct replica *replica, const struct copy_page *page, struct instant now);
 
-/* The pages end. Those before are dropped, and the log is followed from its beginning:
- * replica_take_rewind. */
+/* Gives up the copy: drops its pages, and follows the log from its beginning
+ * (replica_take_rewind). */
 void replica_end_copy(struct replica *replica);
 
-/* The end of the log is reached. */
+/* Reports that the end of the log was reached. */
 void replica_restored(struct replica *replica);
 void replica_plan(struct replica *replica, uint32_t node, struct instant now);
 void replica_recovered(struct replica *replica);
 void replica_drained(struct replica *replica);
 void replica_left(struct replica *replica);
 
-/* The append is in the log, at this offset; or it is in doubt. */
+/* Reports that the append is in the log at this offset, or that it is in doubt. */
 void replica_landed(struct replica *replica, uint64_t ticket, uint64_t offset, struct instant now);
 void replica_failed(struct replica *replica, uint64_t ticket, struct instant now);
 
-/* Takes a batch of the engine, from within too. It comes back by `committed`, in order; at once,
- * in the next turn, when the node does not own the partition. */
+/* Takes a batch of the engine, also from within a callback. It comes back by `committed`, in
+ * order. If the node does not own the partition it comes back in the next turn. */
 void replica_commit(struct replica *replica, struct storage_batch *batch);
 
-/* `messages` messages wait in a transaction. The batches that end them (storage_batch.messages)
- * come after this call, and make one commit. Until it has its result, nothing else is staged. */
+/* Announces that `messages` messages wait in a transaction. The batches that end them
+ * (storage_batch.messages) follow, and make one commit. Nothing else is staged before its
+ * result. */
 void replica_stage(struct replica *replica, size_t messages);
 
-/* The transaction is gone, although the engine takes its messages for sent: this node gives the
- * partition up, and the log decides. */
+/* Gives up the partition because the transaction is lost, although the engine takes its messages
+ * for sent. The log decides. */
 void replica_give_up(struct replica *replica, struct instant now);
 
 /* Does the work that is due. */
 void replica_turn(struct replica *replica, struct instant now, struct wall wall);
 
-/* When to call replica_turn again at the latest, if nothing else happens. */
+/* Returns the latest time of the next replica_turn, if nothing else happens. */
 struct instant replica_wake_at(const struct replica *replica, struct instant now);
 
-/* Whether a delivery may begin, or a read be answered. */
+/* True if a delivery may begin, or a read may be answered. */
 bool replica_may_act(const struct replica *replica, struct instant now);
 
-/* Until when that holds if nothing else happens; {0}: it does not. */
+/* Returns until when that holds if nothing else happens; {0} if it does not. */
 struct instant replica_acts_until(const struct replica *replica);
 
 enum ownership_state replica_state(const struct replica *replica);
 const struct ownership_place *replica_place(const struct replica *replica);
 
-/* Whether it only reads: it may end here. */
+/* True if it only reads, so that it may be ended. */
 bool replica_is_idle(const struct replica *replica);
 
-/* Of the own claim, while it owns the partition. */
+/* Returns the epoch of this node's claim, while it owns the partition. */
 uint64_t replica_epoch(const struct replica *replica);
 
-/* Records before this offset are in the storage, or changed nothing. */
+/* Returns the offset before which all records are in the storage or changed nothing. */
 uint64_t replica_applied(const struct replica *replica);
 
-/* All rows are there that the log has had up to replica_applied. */
+/* True if it has all rows that the log has had up to replica_applied. */
 bool replica_is_whole(const struct replica *replica);
 
 void replica_get_stats(const struct replica *replica, struct replica_stats *ret_stats);
 
-/* How many records were read that changed nothing, because their node owned the partition no more
- * or not yet. */
+/* Returns the number of records without effect, because their node did not own the partition. */
 uint64_t replica_refused(const struct replica *replica);
 
-/* The storage failed, and its place is not loaded yet. */
+/* True if the storage failed and its place has not been loaded since. */
 bool replica_is_failing(const struct replica *replica);
 
-/* The storage failed when it was asked last; replica_error says why. */
+/* True if the storage failed the last time; replica_error has the cause. */
 bool replica_storage_fails(const struct replica *replica);
 
-/* Why the storage or the log failed last; empty text: they did not. */
+/* Returns why the storage or the log failed last; an empty text if neither did. */
 const struct error *replica_error(const struct replica *replica);
 
 /* For tests: aborts unless every invariant holds. */

@@ -21,7 +21,7 @@ bool replica_is_copying(const struct replica *replica)
     return replica->reading == REPLICA_COPIES;
 }
 
-/* The first page empties the partition, which may have rows of a copy before. */
+/* Begins a copy. Its first page empties the partition, which may have rows of an earlier copy. */
 static enum error_code replica_begin_copy(struct replica *replica, const struct copy_page *page,
                                           struct error *ret_error)
 {
@@ -35,7 +35,8 @@ static enum error_code replica_begin_copy(struct replica *replica, const struct 
                                    ret_error);
 }
 
-/* The rows of all pages are there, and become useful with the records before the last of them. */
+/* Finishes a copy: the rows of all pages are there, and become valid with the records before the
+ * last page's place. */
 static enum error_code replica_finish_copy(struct replica *replica, struct instant now,
                                            struct error *ret_error)
 {

@@ -9,12 +9,12 @@
 
 #include "cluster/replica.h"
 
-/* The records of the log that are read. */
+/* Which records of the log are read. */
 enum replica_reading {
     REPLICA_FOLLOWS,
-    REPLICA_SEEKS,   /* its first record, to see where it begins */
-    REPLICA_EMPTIES, /* nothing, until the partition is emptied, to begin at `first` */
-    REPLICA_COPIES,  /* nothing, until the last page of a copy has come */
+    REPLICA_SEEKS,   /* the first record, to see where the log begins */
+    REPLICA_EMPTIES, /* none until the partition is emptied, to begin at `first` */
+    REPLICA_COPIES,  /* none until the last page of a copy has come */
 };
 
 struct replica {
@@ -22,57 +22,62 @@ struct replica {
     struct replica_events events;
     struct ownership own;
     struct random random;
-    enum ownership_state told; /* the state that the events have told */
+    enum ownership_state told; /* state last reported by the events */
     bool has_engine;           /* from `begin` to replica_left */
-    bool is_leaving;           /* `leave` was told */
+    bool is_leaving;           /* whether `leave` was called */
     bool is_planned;
     uint32_t planned;
     uint64_t applied, refused;
-    struct buffer part; /* of a commit that was read, whose last frame is not there yet */
+    struct buffer part; /* frames of a commit whose last frame has not been read */
     struct error error;
 
     enum replica_reading reading;
-    struct storage_place first; /* of REPLICA_EMPTIES; of REPLICA_COPIES: that of its first page */
-    uint64_t copy_end;          /* not 0: rows are not those of one place until it is read */
-    bool has_copied;            /* a copy has ended, or was given up */
-    bool has_ended;             /* the end of the log was reached */
+    /* begin of REPLICA_EMPTIES; place of the first page of REPLICA_COPIES */
+    struct storage_place first;
+    /* offset up to which rows belong to several places; 0 if they belong to one */
+    uint64_t copy_end;
+    bool has_copied; /* whether a copy has ended or was given up */
+    bool has_ended;  /* whether the end of the log was reached */
     struct sweep_log log;
     struct replica_stats stats;
 
     /* As owner. */
     struct sweep sweep;
-    bool is_sweep, was_sweep; /* the body is a part of the sweep; so was the one before */
-    bool is_sweep_landed;     /* that one is durable, and `sweep_part_at` is not set yet */
-    struct instant sweep_sent_at, sweep_part_at; /* of that one; of the next one, at the earliest */
-    uint64_t sweep_log_bytes;                    /* of the log when the sweep began */
-    uint64_t trim;      /* as the log has it; and asked for, if is_trimmed */
-    uint64_t trim_next; /* own reading has come so far: it misses nothing */
+    bool is_sweep, was_sweep; /* whether the body, and the one before, is a part of the sweep */
+    bool is_sweep_landed;     /* that part is durable, but `sweep_part_at` is not set yet */
+    /* time of that part; earliest time of the next one */
+    struct instant sweep_sent_at, sweep_part_at;
+    uint64_t sweep_log_bytes; /* size of the log when the sweep began */
+    uint64_t trim;            /* offset to trim, as the log has it; requested if is_trimmed */
+    uint64_t trim_next;       /* offset that this replica must have read before the trim */
     bool is_trimmed;
     struct instant trim_at, sweep_at;
 
-    /* A storage that failed: nothing more is read before its place is loaded. */
+    /* The storage failed: nothing more is read before its place has been loaded. */
     bool is_failing, is_rewound;
-    bool has_failed; /* by the storage, and not only because the partition is to be emptied */
+    bool has_failed; /* because of the storage, and not only to empty the partition */
     struct instant retry_at;
 
-    /* The append in flight. Tickets rise for ever, so that an answer to one of an ownership before
-     * is not mistaken. */
-    uint64_t ticket, own_ticket; /* ours and the ownership's; own_ticket 0: none is in flight */
+    /* The append in flight. Tickets always rise, so that late answers of an earlier ownership
+     * are recognized. */
+    /* ticket of the append in flight, and the ownership's; own_ticket is 0 if none is in flight */
+    uint64_t ticket, own_ticket;
     struct buffer sent;
     size_t sent_frames; /* in it */
 
-    struct list waiting;         /* batches */
-    size_t staged;               /* messages in the open transaction, which their outcomes end */
-    size_t messages_waiting;     /* outcomes of messages in the batches that wait */
-    struct list committing;      /* those of the commit in flight */
-    bool is_transaction;         /* it is one */
-    struct buffer body;          /* theirs, or a part of a sweep */
-    size_t body_sent, part_size; /* of it: in frames that are durable; in the frame in flight */
+    struct list waiting;     /* batches */
+    size_t staged;           /* messages in the open transaction that have no outcome yet */
+    size_t messages_waiting; /* outcomes of messages in the waiting batches */
+    struct list committing;  /* batches of the commit in flight */
+    bool is_transaction;     /* whether that commit is a transaction */
+    struct buffer body;      /* body of that commit, or a part of a sweep */
+    /* size of its part in durable frames, and in the frame in flight */
+    size_t body_sent, part_size;
 };
 
 /* ---- replica.c ---- */
 
-/* Follows the log from this place on, as nothing but a reader. */
+/* Follows the log from this place on, only as a reader. */
 void replica_begin_ownership(struct replica *replica, const struct storage_place *place,
                              struct instant now);
 

@@ -10,7 +10,7 @@ struct roster {
     uint16_t partition_count;
     uint64_t notes; /* of planners */
     size_t count;
-    struct roster_member members[ROSTER_MAX]; /* in order of their nodes */
+    struct roster_member members[ROSTER_MAX]; /* sorted by node */
     struct roster_owned owned[ROSTER_PARTITIONS_MAX];
 };
 
@@ -74,7 +74,7 @@ static bool roster_get(struct bytes *from, size_t width, uint64_t *ret_value)
     return true;
 }
 
-/* A text within its bound, without control characters. */
+/* Reads a text within its bound and without control characters. */
 static bool roster_get_text(struct bytes *from, size_t size_max, struct bytes *ret_text)
 {
     uint64_t size;
@@ -238,7 +238,7 @@ static void roster_forget_old(struct roster *roster)
             roster_remove(roster, i);
 }
 
-/* Makes room in a full table: the member that was silent for longest, if it is dead. */
+/* Makes room in a full table by removing the dead member that was silent for longest. */
 static bool roster_make_room(struct roster *roster)
 {
     size_t oldest = 0;
@@ -287,7 +287,7 @@ static void roster_copy_text(char *to, struct bytes text)
     to[text.size] = '\0';
 }
 
-/* Partitions that the note does not name are absent. */
+/* Takes the places of a note. Partitions that it does not name are absent. */
 static void roster_take_places(struct roster_member *member, const struct roster_note *note,
                                uint16_t partition_count)
 {
@@ -307,8 +307,8 @@ static void roster_take_places(struct roster_member *member, const struct roster
     }
 }
 
-/* The timers of its partitions. A node that owns none has begun anew, or is to own none: its last
- * counts stay until others own the partitions. */
+/* Takes the counts of a note. The last counts of a node that owns no partition, because it
+ * restarted or leaves, stay until other nodes own its partitions. */
 static void roster_take_counts(struct roster *roster, struct roster_member *member,
                                const struct roster_note *note)
 {

@@ -25,32 +25,34 @@
 #include "cluster/frame.h"
 
 enum {
-    ROSTER_MAX = 64,               /* nodes of a cluster */
-    ROSTER_PARTITIONS_MAX = 1024,  /* of a cluster */
-    ROSTER_ADDRESS_SIZE_MAX = 255, /* a URL of a node */
+    ROSTER_MAX = 64,               /* maximum of nodes of a cluster */
+    ROSTER_PARTITIONS_MAX = 1024,  /* maximum of partitions of a cluster */
+    ROSTER_ADDRESS_SIZE_MAX = 255, /* maximum size of a node's URL */
     ROSTER_ZONE_SIZE_MAX = 64,
-    ROSTER_NAME_SIZE_MAX = 129,    /* of a tenant, or of a queue with its tenant */
-    ROSTER_COUNTS_MAX = 64,        /* queues, and tenants, in a note */
-    ROSTER_WEIGHT_MAX = 1000,      /* a node of weight 2 gets twice the partitions of one of 1 */
-    ROSTER_NOTES_MISSED_MAX = 5,   /* of the planner, behind the last note of a dead node */
-    ROSTER_NOTES_OF_CLAIM = 3,     /* that the claim of another planner counts for the one before */
-    ROSTER_NOTES_FORGOTTEN = 1200, /* of the planner; then a dead node leaves the table */
+    /* maximum size of a tenant's name, or of a queue's with its tenant */
+    ROSTER_NAME_SIZE_MAX = 129,
+    ROSTER_COUNTS_MAX = 64,      /* maximum of queues, and of tenants, in a note */
+    ROSTER_WEIGHT_MAX = 1000,    /* a node of weight 2 gets twice the partitions of one of 1 */
+    ROSTER_NOTES_MISSED_MAX = 5, /* notes of the planner after the last note of a dead node */
+    ROSTER_NOTES_OF_CLAIM = 3,   /* number of notes for which another planner's claim counts */
+    /* notes of the planner after which a dead node leaves the table */
+    ROSTER_NOTES_FORGOTTEN = 1200,
 };
 
-/* What a node does with a partition. */
+/* Role of a node for a partition. */
 enum roster_role {
-    ROSTER_ABSENT,    /* has nothing of it; not in a note */
-    ROSTER_RESTORING, /* reads what the log has */
+    ROSTER_ABSENT,    /* has nothing of it; not in notes */
+    ROSTER_RESTORING, /* reads the log up to its end */
     ROSTER_STANDBY,   /* follows the log */
     ROSTER_OWNER,     /* its claim is the last valid one */
-    ROSTER_BROKEN,    /* the log has lost records of it, as this node sees it */
+    ROSTER_BROKEN,    /* its log has lost records, by this node's judgement */
 };
 
 struct roster_place {
     uint16_t partition;
     enum roster_role role;
-    uint64_t next;    /* the offset of the record that it reads next */
-    uint64_t pending; /* of an OWNER: live timers; of others 0 */
+    uint64_t next;    /* offset of the record to read next */
+    uint64_t pending; /* live timers of an OWNER; otherwise 0 */
 };
 
 struct roster_tally {
@@ -59,29 +61,29 @@ struct roster_tally {
 };
 
 struct roster_note {
-    struct bytes address;          /* where clients reach the node */
-    struct bytes internal_address; /* where nodes reach it */
-    struct bytes zone;             /* empty: the operator gave none */
-    int32_t clock_offset_ms;       /* its clock less that of the brokers */
-    uint16_t weight; /* 0 to ROSTER_WEIGHT_MAX; 0: it is to own nothing, for it stops */
-    uint16_t load;   /* parts in 1,000 of the time of its shards that are used */
+    struct bytes address;          /* address for clients */
+    struct bytes internal_address; /* address for other nodes */
+    struct bytes zone;             /* empty if none is set */
+    int32_t clock_offset_ms;       /* its clock less the brokers' clock */
+    uint16_t weight;               /* 0 to ROSTER_WEIGHT_MAX; 0 if it stops and must own nothing */
+    uint16_t load;                 /* used part of the time of its shards, in thousandths */
     size_t place_count;
     struct roster_place places[ROSTER_PARTITIONS_MAX]; /* partitions rise */
     size_t ready_count;
-    struct roster_tally ready[ROSTER_COUNTS_MAX]; /* items of queues; names rise */
+    struct roster_tally ready[ROSTER_COUNTS_MAX]; /* items of queues; sorted by name */
     size_t tenant_count;
-    /* Live timers of the partitions that it owns. As many as there may be: not of all tenants. */
+    /* Live timers of the partitions that it owns. If the array is full, tenants are missing. */
     struct roster_tally tenants[ROSTER_COUNTS_MAX]; /* names rise */
 };
 
-/* Appends the body of a note. The caller keeps the bounds and the orders. */
+/* Appends the body of a note. The caller ensures bounds and orders. */
 void roster_note_encode(const struct roster_note *note, struct buffer *to);
 
-/* Reads all of the body. A note has one encoding: others are damage. */
+/* Decodes all of the body. Each note has one encoding; any other is damage. */
 enum error_code roster_note_decode(struct bytes body, struct roster_note *ret_note,
                                    struct error *ret_error);
 
-/* A tally that the table keeps. */
+/* A tally in the table. */
 struct roster_count {
     uint64_t count;
     uint8_t name_size;
@@ -91,63 +93,63 @@ struct roster_count {
 struct roster_member {
     uint32_t node;
     uint64_t incarnation;
-    uint64_t incarnation_before; /* which this one replaced; 0: none */
-    uint64_t heard;              /* notes of planners in the log up to its last note */
+    uint64_t incarnation_before; /* incarnation that this one replaced; 0 if none */
+    uint64_t heard;              /* planners' notes in the log up to its last note */
     char address[ROSTER_ADDRESS_SIZE_MAX + 1];
     char internal_address[ROSTER_ADDRESS_SIZE_MAX + 1];
     char zone[ROSTER_ZONE_SIZE_MAX + 1];
     int32_t clock_offset_ms;
     uint16_t weight, load;
-    /* By partition. `before` is what the note before the last one said, if its node was the owner
-     * in both: how far the log was at least then. UINT64_MAX: not known. */
+    /* Standing by partition. `before` is the position in the note before the last one, if its
+     * node was the owner in both: a lower bound of the log's end then. UINT64_MAX if unknown. */
     struct roster_standing {
         uint64_t next, before;
         enum roster_role role;
     } * standings;
-    /* Of the tenants, by its last note that owned partitions; and the live timers that these had in
+    /* Tenants of its last note that owned partitions, and the live timers of those partitions in
      * all. */
     size_t tenant_count;
     struct roster_count *tenants;
     uint64_t pending;
 };
 
-/* The last note of an owner of the partition, also of a former one. */
+/* Last note of an owner of the partition, even of a former one. */
 struct roster_owned {
-    uint32_t node; /* 0: there was none */
+    uint32_t node; /* 0 if there was none */
     uint64_t pending;
 };
 
 struct roster;
 
-/* NULL when out of memory. */
+/* Returns NULL if out of memory. */
 struct roster *roster_create(uint16_t partition_count);
 
-/* NULL is fine. */
+/* NULL is allowed. */
 void roster_destroy(struct roster *roster);
 
-/* Takes a note in the order of the log. `planner` is the node that owns the control partition by
- * the records before it; 0 while no node does. A note of an incarnation that another one has
- * replaced changes nothing. On failure nothing is changed. */
+/* Takes a note, in the order of the log. `planner` is the node that owns the control partition
+ * by the records before it; 0 if none does. A note of a replaced incarnation changes nothing. On
+ * failure nothing changes. */
 enum error_code roster_read(struct roster *roster, const struct frame *frame, uint32_t planner,
                             struct error *ret_error);
 
-/* Another node took the place of this planner, by a claim in the log, and without a release. */
+/* Notes that another node took this planner's place by a claim, without a release. */
 void roster_supersede(struct roster *roster, uint32_t planner);
 
 uint16_t roster_partition_count(const struct roster *roster);
 
-/* The members in order of their nodes, dead ones too until they are forgotten. */
+/* Returns the members sorted by node, dead ones included until they are forgotten. */
 size_t roster_count(const struct roster *roster);
 const struct roster_member *roster_at(const struct roster *roster, size_t index);
 
-/* NULL: there is no such member. */
+/* Returns NULL if there is no such member. */
 const struct roster_member *roster_find(const struct roster *roster, uint32_t node);
 
 const struct roster_owned *roster_owned(const struct roster *roster, uint16_t partition);
 
 bool roster_is_alive(const struct roster *roster, const struct roster_member *member);
 
-/* Notes of planners behind its last note. */
+/* Returns the number of planners' notes after its last note. */
 uint64_t roster_missed(const struct roster *roster, const struct roster_member *member);
 
 #endif

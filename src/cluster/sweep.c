@@ -48,7 +48,7 @@ bool sweep_decode(struct bytes body, struct sweep_record *ret_record)
 
 /* ---- what a reader knows of the log ---- */
 
-/* A log whose rows are missing here begins with the sweep that has them. */
+/* Initializes from a place. A log whose rows are missing begins with the sweep that has them. */
 void sweep_log_init(struct sweep_log *log, const struct storage_place *place)
 {
     *log = (struct sweep_log){
@@ -71,7 +71,7 @@ void sweep_count(struct sweep_log *log, uint64_t offset, size_t size)
 
 static void sweep_end_log(struct sweep_log *log, const struct sweep_record *record)
 {
-    /* Without its begin, the next sweep comes early. */
+    /* If the begin is unknown, the next sweep comes early. */
     if (log->has_begin && log->begin == record->begin)
         log->bytes -= log->begin_bytes;
     log->has_begin = false;

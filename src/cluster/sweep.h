@@ -27,8 +27,8 @@
 
 enum {
     SWEEP_ROWS_MAX = 512,
-    SWEEP_BYTES_MAX = 128 << 10, /* of one record, and a row more */
-    SWEEP_RECORD_OVERHEAD = 70,  /* bytes that a broker adds to a record, about */
+    SWEEP_BYTES_MAX = 128 << 10, /* maximum size of a record, not counting its last row */
+    SWEEP_RECORD_OVERHEAD = 70,  /* approximate bytes that a broker adds to a record */
 };
 
 /* ---- records ---- */
@@ -41,40 +41,42 @@ enum sweep_kind {
 
 struct sweep_record {
     enum sweep_kind kind;
-    uint64_t begin;    /* offset of the record that begins the sweep; 0 in that one */
-    uint64_t bytes;    /* of END: those of all its rows */
-    struct bytes rows; /* of ROWS: what storage_apply takes */
+    uint64_t begin;    /* offset of the record that begins the sweep; 0 in that record */
+    uint64_t bytes;    /* of END: size of all its rows */
+    struct bytes rows; /* of ROWS: input of storage_apply */
 };
 
-/* Appends the record but for its rows, which the caller appends. */
+/* Appends the record without its rows, which the caller appends. */
 void sweep_encode(const struct sweep_record *record, struct buffer *to);
 
-/* Reads the body of a commit that is a part of a sweep; its rows borrow from it. False: damaged. */
+/* Decodes the body of a commit that is a part of a sweep; its rows borrow from the body. Returns
+ * false if it is damaged. */
 bool sweep_decode(struct bytes body, struct sweep_record *ret_record);
 
 /* ---- what a reader knows of the log ---- */
 
 struct sweep_log {
-    uint64_t bytes;      /* from its first record on, about */
-    uint64_t live_bytes; /* of the copies of the last sweep */
+    uint64_t bytes;      /* approximate size from its first record on */
+    uint64_t live_bytes; /* size of the copies of the last sweep */
     uint64_t
-        missing_end;  /* not 0: rows are missing until the sweep ends that began in front of it */
-    uint64_t counted; /* records before this offset are in `bytes` */
-    bool has_begin;   /* a begin was read since */
-    uint64_t begin, begin_bytes; /* its offset, and `bytes` in front of it */
-    uint64_t trim; /* records before this offset are not needed: a sweep from here has ended */
+        /* if not 0, rows are missing until the end of the sweep that began before this offset */
+        missing_end;
+    uint64_t counted;            /* offset before which records are counted in `bytes` */
+    bool has_begin;              /* whether a begin was read */
+    uint64_t begin, begin_bytes; /* offset of the begin, and `bytes` before it */
+    uint64_t trim; /* offset before which no record is needed: a later sweep has ended */
 };
 
 enum sweep_use {
-    SWEEP_PASS,   /* it changes no row */
+    SWEEP_PASS,   /* it changes no rows */
     SWEEP_APPLY,  /* its rows are missing here */
-    SWEEP_BROKEN, /* the sweep whose rows are missing was not finished */
+    SWEEP_BROKEN, /* the sweep with the missing rows was not finished */
 };
 
-/* As a place says it. */
+/* Initializes from a place. */
 void sweep_log_init(struct sweep_log *log, const struct storage_place *place);
 
-/* Counts the bytes of the record at this offset, once. */
+/* Counts the size of the record at this offset, once. */
 void sweep_count(struct sweep_log *log, uint64_t offset, size_t size);
 
 enum sweep_use sweep_read(struct sweep_log *log, uint64_t offset,
@@ -83,9 +85,9 @@ enum sweep_use sweep_read(struct sweep_log *log, uint64_t offset,
 /* ---- the owner ---- */
 
 struct sweep_limits {
-    uint64_t log_bytes_min; /* 0: no sweeps */
-    uint64_t factor;        /* of the log to the live rows */
-    size_t rows_max;        /* of one record; 0: SWEEP_ROWS_MAX */
+    uint64_t log_bytes_min; /* 0 for no sweeps */
+    uint64_t factor;        /* maximum ratio of the log to its live rows */
+    size_t rows_max;        /* maximum of rows in a record; 0 means SWEEP_ROWS_MAX */
 };
 
 enum sweep_step {
@@ -112,11 +114,11 @@ static inline bool sweep_is_going(const struct sweep *sweep)
     return sweep->step_ != SWEEP_IDLE;
 }
 
-/* Appends the body of its next record; nothing when none is ready yet: ask again. */
+/* Appends the body of the next record. Appends nothing if it is not ready: ask again. */
 enum error_code sweep_next(struct sweep *sweep, struct storage *storage, struct buffer *to,
                            struct error *ret_error);
 
-/* The record that sweep_next gave is durable, and was read into `log`. */
+/* Notes that the record of sweep_next is durable, and was read into `log`. */
 void sweep_advance(struct sweep *sweep, const struct sweep_log *log);
 
 #endif

@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-static const char wire_magic[4] = {'T', 'W', 'M', 1}; /* and the version */
+static const char wire_magic[4] = {'T', 'W', 'M', 1}; /* the last byte is the version */
 
 enum {
     WIRE_HEAD_SIZE = 21, /* magic, cluster, kind, node, count */
@@ -16,7 +16,7 @@ enum {
     WIRE_PATCH_FIELDS = 2 * PATCH_ON_SUCCESS - 1,
 };
 
-/* The order of the kinds is the format: new ones go to the end. */
+/* The order of the kinds is the format. New kinds are appended. */
 _Static_assert(COMMAND_CREATE == 0 && COMMAND_PUT == 1 && COMMAND_GET == 2 &&
                    COMMAND_EXPLAIN == 3 && COMMAND_PATCH == 4 && COMMAND_TOUCH == 5 &&
                    COMMAND_CANCEL == 6 && COMMAND_FIRE == 7 && COMMAND_PAUSE == 8 &&
@@ -108,7 +108,7 @@ struct timer_id wire_take_id(struct wire_reader *reader)
     return id;
 }
 
-/* As its row, behind the size and the key of that. */
+/* Encodes a timer as the size and key of its row, and the row. */
 void wire_put_timer(struct buffer *to, const struct timer *timer)
 {
     const struct record_key key =
@@ -124,7 +124,7 @@ void wire_put_timer(struct buffer *to, const struct timer *timer)
         put_le(to->data + size_at, to->size - begin, 4);
 }
 
-/* A row without a timer has no bytes. */
+/* Decodes a timer; NULL for a row without bytes. */
 struct timer *wire_take_timer(struct wire_reader *reader)
 {
     const size_t size = (size_t)wire_take(reader, 4);
@@ -255,7 +255,7 @@ static void wire_put_patch(struct buffer *to, const struct command *command)
     if (!command->patch)
         return;
     wire_put(to, command->patch_fields, 4);
-    wire_put_text(to, command->patch->texts.note); /* a row has it only while it is paused */
+    wire_put_text(to, command->patch->texts.note); /* a row has a note only while it is paused */
     wire_put_timer(to, command->patch);
 }
 
@@ -363,7 +363,7 @@ static void wire_take_each(struct wire_reader *reader, struct command *command)
         reader->failed_ = true;
 }
 
-/* A patch is there exactly when the engine wants one. */
+/* True if the command has a patch exactly when the engine needs one. */
 static bool wire_patch_fits(const struct command *command)
 {
     const bool is_complete = command->kind == COMMAND_COMPLETE;

@@ -27,10 +27,11 @@
 #include "engine/command.h"
 
 enum {
-    WIRE_MESSAGE_SIZE_MAX = 68 << 20, /* a timer may have a payload of 64 MiB */
-    WIRE_COUNT_MAX = 65536,           /* commands of a message; timers, events, units of one */
-    WIRE_TEXT_SIZE_MAX = 65536,       /* of a name, of labels, of a tenant */
-    WIRE_ROOM_MAX = 64 << 20,         /* memory for answers that one message may ask for */
+    WIRE_MESSAGE_SIZE_MAX = 68 << 20, /* enough for a payload of 64 MiB */
+    /* maximum of commands in a message, and of timers, events or units in a command */
+    WIRE_COUNT_MAX = 65536,
+    WIRE_TEXT_SIZE_MAX = 65536, /* maximum size of a name, labels or a tenant */
+    WIRE_ROOM_MAX = 64 << 20,   /* memory that one message may request for answers */
 };
 
 enum wire_kind {
@@ -38,14 +39,14 @@ enum wire_kind {
     WIRE_ANSWERS,
     WIRE_COPY_ASK, /* copy.h */
     WIRE_COPY_PAGE,
-    WIRE_GREETING, /* proves a new connection: a head alone, and so is its answer */
+    WIRE_GREETING, /* proves a new connection; it and its answer are only a head */
 };
 
 struct wire_head {
     enum wire_kind kind;
-    uint64_t cluster; /* its id: the reader compares it */
+    uint64_t cluster; /* id of the cluster, which the reader compares */
     uint32_t node;    /* the sender */
-    uint32_t count;   /* of commands, answers or pages */
+    uint32_t count;   /* number of commands, answers or pages */
 };
 
 struct wire_reader {
@@ -56,11 +57,11 @@ struct wire_reader {
     bool failed_;
 };
 
-/* What became of a command. */
+/* Fate of a command. */
 enum wire_fate {
-    WIRE_ANSWERED,  /* by its engine */
-    WIRE_FAILED,    /* `error` says why: it was refused, or its answer was too large */
-    WIRE_ELSEWHERE, /* another node owns the partition: `node`, 0 when unknown. Nothing changed */
+    WIRE_ANSWERED,  /* answered by its engine */
+    WIRE_FAILED,    /* failed with `error`: refused, or its answer was too large */
+    WIRE_ELSEWHERE, /* another node owns the partition: `node`, 0 if unknown. Nothing changed */
 };
 
 struct wire_answer {
@@ -69,52 +70,53 @@ struct wire_answer {
     uint32_t node;         /* ELSEWHERE */
 };
 
-/* Begins a message at the end of the buffer; answers where, for wire_end. The count may be put
- * right later. */
+/* Begins a message at the end of the buffer. Returns its offset for wire_end. The count may be
+ * set later. */
 size_t wire_begin(struct buffer *to, const struct wire_head *head);
 void wire_set_count(struct buffer *to, size_t begin, uint32_t count);
 void wire_end(struct buffer *to, size_t begin);
 
-/* Appends what the engine is asked. TOO_LARGE too when the message would be. */
+/* Appends the command. TOO_LARGE also if the message would be. */
 enum error_code wire_put_command(struct buffer *to, size_t begin, const struct command *command);
 
-/* Appends the answer in `command`, while it is valid. An answer that does not fit into the message
- * becomes FAILED, with the error of wire_lost_answer. */
+/* Appends the answer in `command`, while it is valid. An answer that does not fit becomes FAILED
+ * with the error of wire_lost_answer. */
 void wire_put_answer(struct buffer *to, size_t begin, const struct wire_answer *answer,
                      const struct command *command);
 
-/* What is said of a command that has an answer which cannot be sent: IN_DOUBT, because a change was
- * made or not; OVERLOADED of a read. */
+/* Returns the error of a command whose answer cannot be sent: IN_DOUBT for a change, which may
+ * have been made; OVERLOADED for a read. */
 enum error_code wire_lost_answer(const struct command *command);
 
-/* Checks the checksum, the head and the sizes of a whole message. */
+/* Checks the checksum, head and sizes of a whole message. */
 enum error_code wire_open(struct bytes message, struct wire_reader *ret_reader,
                           struct error *ret_error);
 
-/* The next command, with room for its answer. False: damage, no memory, or no more of them. */
+/* Decodes the next command, with memory for its answer. Returns false on damage, without memory,
+ * or at the end. */
 bool wire_take_command(struct wire_reader *reader, struct command *ret_command);
 
-/* The engine has taken its timers and its patch. */
+/* Notes that the engine has taken the command's timers and patch. */
 void wire_command_given(struct command *command);
 void wire_command_deinit(struct command *command);
 
-/* The timers of an answer that was read, as the engine holds them otherwise. */
+/* Timers of a decoded answer, which the engine holds otherwise. */
 struct wire_held {
     struct timer *timers_;
     struct timer **page_;
 };
 
-/* The next answer, put into the command that was asked: its timers are valid until
- * wire_held_deinit, of which the command need not live any more. False: damage, no memory, or no
- * answer to this command; what stands in the command then means nothing. */
+/* Decodes the next answer into its command. Its timers are valid until wire_held_deinit, which
+ * does not need the command. Returns false on damage, without memory, or if it does not answer
+ * this command; the command's contents are then undefined. */
 bool wire_take_answer(struct wire_reader *reader, struct command *command,
                       struct wire_answer *ret_answer, struct wire_held *ret_held);
 void wire_held_deinit(struct wire_held *held);
 
-/* Whether all was read, and nothing was wrong. */
+/* True if everything was read without an error. */
 bool wire_is_over(const struct wire_reader *reader);
 
-/* Answers the command with an error, in every place where its sender may look. */
+/* Answers the command with an error, in every field that its sender may read. */
 void wire_fail(struct command *command, enum error_code error);
 
 #endif

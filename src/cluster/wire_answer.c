@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* The order is the format: new ones go to the end. */
+/* The order is the format. New ones are appended. */
 _Static_assert(PLACE_FINAL == 0 && PLACE_INFLIGHT == 4, "places are sent as numbers");
 _Static_assert(WAIT_ROOM == 0 && WAIT_LEASES == 9 && WAIT_REASONS == 11,
                "reasons to wait are sent as numbers");
@@ -297,7 +297,7 @@ static void wire_take_page(struct wire_reader *reader, struct storage_page *page
 
 /* ---- answers ---- */
 
-/* Whether the answer is about one timer, which may be shown. */
+/* True if the answer is about one timer, which may be shown. */
 static bool wire_is_of_one(enum command_kind kind)
 {
     return wire_parts(kind) & (WIRE_PART_ID | WIRE_PART_TIMERS);
@@ -398,7 +398,7 @@ static void wire_take_parts(struct wire_reader *reader, struct command *command,
         wire_take_survey(reader, command->survey, held);
     if (command_is_work(command->kind))
         wire_take_work_answer(reader, command->kind, command->work, held);
-    /* What answers with a timer when all went well is shown without a further look. */
+    /* A command that answers with a timer on success needs no further check to show it. */
     if ((wire_parts(command->kind) & WIRE_PART_ID) && command->kind != COMMAND_FORGET &&
         (command->error == ERROR_NONE || command->error == ERROR_GONE) && !command->timer)
         reader->failed_ = true;

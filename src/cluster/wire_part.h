@@ -8,7 +8,7 @@
 
 #include "cluster/wire.h"
 
-/* What a command has beside its kind, partition and tenant, in this order. */
+/* Parts of a command besides its kind, partition and tenant, in this order. */
 enum wire_part {
     WIRE_PART_ID = 1 << 0,
     WIRE_PART_NAME = 1 << 1,
@@ -37,10 +37,11 @@ struct bytes wire_take_text(struct wire_reader *reader, size_t size_max);
 struct timer_id wire_take_id(struct wire_reader *reader);
 struct timer *wire_take_timer(struct wire_reader *reader);
 
-/* Room for `count` things, all zero, within what one message may ask for. NULL for none. */
+/* Allocates `count` zeroed elements, within what one message may request. NULL for none. */
 void *wire_take_room(struct wire_reader *reader, size_t count, size_t size);
 
-/* A timer of an answer, held for as long as it is shown. NULL: damage, or no memory. */
+/* Decodes a timer of an answer, and holds it while it is shown. NULL on damage or without
+ * memory. */
 struct timer *wire_hold_timer(struct wire_reader *reader, struct wire_held *held);
 
 /* ---- wire_work.c ---- */

@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* The order is the format: new ones go to the end. */
+/* The order is the format. New ones are appended. */
 _Static_assert(WORK_ACK == 0 && WORK_NACK == 1 && WORK_EXTEND == 2, "reports are sent as numbers");
 _Static_assert(WORK_OK == 0 && WORK_STALE == 1 && WORK_UNKNOWN == 2, "verdicts are, too");
 _Static_assert(DELIVERY_FAILED == 1 && DELIVERY_ENDED == 2, "results are, too");
@@ -147,7 +147,7 @@ void wire_take_work_answer(struct wire_reader *reader, enum command_kind kind,
     }
 }
 
-/* Nothing is known of its leases. */
+/* Clears everything about the command's leases. */
 void wire_clear_work(struct command_work *work)
 {
     work->item_count = 0;

@@ -15,11 +15,12 @@
 
 enum {
     TOPICS_KAFKA_POLL_MS = 100,
-    TOPICS_KAFKA_LOOK_MS = 1500, /* for an answer; then the cause is told, and it is tried again */
+    /* time limit of an answer; then the cause is reported, and the request repeated */
+    TOPICS_KAFKA_LOOK_MS = 1500,
     TOPICS_KAFKA_NAME_SIZE = 250,
 };
 
-/* What a topic needs; `at_least`: a larger number is fine too. */
+/* Settings that a topic needs; `at_least`: a larger number is accepted. */
 static const struct topics_kafka_setting {
     const char *name, *value;
     bool at_least;
@@ -38,7 +39,7 @@ static const struct topics_kafka_setting {
     {"max.message.bytes", "1000000", true, "large commits are refused"},
 };
 
-/* Brokers delete whole segments of records that a sweep has made needless. */
+/* Size of a segment, because brokers delete only whole segments of trimmed records. */
 #define TOPICS_KAFKA_SEGMENT_BYTES "67108864"
 
 enum { TOPICS_KAFKA_SETTINGS = sizeof(topics_kafka_settings) / sizeof(topics_kafka_settings[0]) };
@@ -48,14 +49,14 @@ struct topics_kafka {
     struct topics_kafka_report report;
     rd_kafka_t *client;
     rd_kafka_queue_t *queue;
-    struct instant until; /* of the step */
+    struct instant until; /* deadline of the step */
     char names[2][TOPICS_KAFKA_NAME_SIZE];
     uint16_t counts[2];
     bool is_there[2];
     uint32_t replicas[2];
-    struct founding founding; /* as the log has it first */
-    char cause[160];          /* of the last error of a connection; or empty */
-    char reason[300];         /* told last by options->waits */
+    struct founding founding; /* first founding in the log */
+    char cause[160];          /* last error of a connection; empty if none */
+    char reason[300];         /* reason last reported to options->waits */
 };
 
 static void topics_kafka_need(const struct topics_kafka_setting *setting, uint32_t replica_count,
@@ -154,7 +155,7 @@ static bool topics_kafka_stops(const struct topics_kafka *topics)
     return topics->options->stops && atomic_load(topics->options->stops);
 }
 
-/* The answer to a request of an administrator; NULL: none came in time. */
+/* Returns the answer to an administrator's request; NULL if none came in time. */
 static rd_kafka_event_t *topics_kafka_answer(struct topics_kafka *topics)
 {
     const struct instant until = instant_add_ms(instant_now(), 2 * TOPICS_KAFKA_WAIT_MS);
@@ -165,7 +166,7 @@ static rd_kafka_event_t *topics_kafka_answer(struct topics_kafka *topics)
     return event;
 }
 
-/* Whether another attempt is due, after a pause. */
+/* Waits for the next attempt. Returns false if the time is over. */
 static bool topics_kafka_try_again(struct topics_kafka *topics)
 {
     rd_kafka_poll(topics->client, TOPICS_KAFKA_POLL_MS);
@@ -200,8 +201,8 @@ static enum error_code topics_kafka_take_topic(struct topics_kafka *topics, size
     return ERROR_NONE;
 }
 
-/* Asks until the step's time is over. A list of all topics makes none, as a question for one by its
- * name may. */
+/* Asks for the metadata until the deadline of the step. It lists all topics, because a question
+ * for one by name may create it. */
 static enum error_code topics_kafka_ask(struct topics_kafka *topics,
                                         const struct rd_kafka_metadata **ret_metadata,
                                         struct error *ret_error)
@@ -240,7 +241,7 @@ static enum error_code topics_kafka_look(struct topics_kafka *topics, struct err
     return code;
 }
 
-/* Waits for as many brokers as the replicas need. */
+/* Waits until there are as many brokers as replicas. */
 static enum error_code topics_kafka_await_brokers(struct topics_kafka *topics,
                                                   struct error *ret_error)
 {
@@ -265,7 +266,7 @@ static enum error_code topics_kafka_await_brokers(struct topics_kafka *topics,
     }
 }
 
-/* Topics that are just made have no leaders yet. */
+/* Waits until new topics have leaders. */
 static enum error_code topics_kafka_await(struct topics_kafka *topics, struct error *ret_error)
 {
     enum error_code code;
@@ -380,7 +381,8 @@ static enum error_code topics_kafka_describe(struct topics_kafka *topics, size_t
     return code;
 }
 
-/* Fewer replicas than brokers could hold are refused; fewer brokers than three are told. */
+/* Refuses topics with fewer replicas than the brokers could hold. Warns if there are fewer than
+ * three brokers. */
 static enum error_code topics_kafka_check_replicas(struct topics_kafka *topics,
                                                    struct error *ret_error)
 {
@@ -526,7 +528,7 @@ static enum error_code topics_kafka_founding(struct topics_kafka *topics,
 
 enum topics_kafka_use { TOPICS_KAFKA_UNUSED, TOPICS_KAFKA_USED, TOPICS_KAFKA_UNKNOWN };
 
-/* Reads a log from its first record to its end, or to a record that is no founding. */
+/* Reads a log from its first record to its end, or to a record that is not a founding. */
 static enum topics_kafka_use topics_kafka_read_use(struct log *log, struct instant until)
 {
     while (instant_now().ns < until.ns) {
@@ -550,7 +552,7 @@ static enum topics_kafka_use topics_kafka_read_use(struct log *log, struct insta
     return TOPICS_KAFKA_UNKNOWN;
 }
 
-/* Whether nothing was appended to any partition of the topic, but foundings. */
+/* True if no partition of the topic has records other than foundings. */
 static bool topics_kafka_is_unused(const struct topics_kafka *topics, size_t which)
 {
     for (uint16_t i = 0; i < topics->counts[which]; i++) {
@@ -602,8 +604,8 @@ static enum error_code topics_kafka_delete(struct topics_kafka *topics, size_t w
                : ERROR_NONE;
 }
 
-/* Topics that were made while brokers were starting have fewer replicas than they need. Both are
- * made anew if neither has ever been used, for they found one cluster. */
+/* Recreates topics that were made while brokers started and so have too few replicas. It does so
+ * only if both are unused, because they found one cluster. */
 static enum error_code topics_kafka_drop_short(struct topics_kafka *topics, struct error *ret_error)
 {
     const uint32_t wanted = topics_kafka_wanted(topics);

@@ -26,34 +26,35 @@
 
 enum {
     TOPICS_KAFKA_WAIT_MS = 30000,
-    TOPICS_KAFKA_BROKERS_MS = 60000, /* the creation waits for enough brokers */
+    TOPICS_KAFKA_BROKERS_MS = 60000, /* time for which the creation waits for brokers */
     TOPICS_KAFKA_REPLICAS = 3,
 };
 
 struct topics_kafka_options {
-    const char *brokers; /* host:port, with commas between them */
-    const char *name;    /* of the cluster */
+    const char *brokers; /* host:port, separated by commas */
+    const char *name;    /* name of the cluster */
     uint16_t partition_count;
-    uint32_t replica_count; /* of each record; 0: TOPICS_KAFKA_REPLICAS */
-    struct bytes secret;    /* of the nodes, for the founding; may be empty */
-    /* The brokers are waited for, for this reason; each reason comes once. May be NULL. */
+    uint32_t replica_count; /* replicas of each record; 0 means TOPICS_KAFKA_REPLICAS */
+    struct bytes secret;    /* secret of the nodes, for the founding; may be empty */
+    /* Called with the reason for which brokers are awaited, once for each reason. May be NULL. */
     void (*waits)(const void *context, const char *reason);
     const void *context;
-    const atomic_bool *stops; /* true: it ends soon, with ERROR_IO; NULL: never */
-    const struct log_kafka_property *properties; /* of librdkafka; NULL: none */
+    const atomic_bool *stops; /* ends the call with ERROR_IO when true; NULL for never */
+    const struct log_kafka_property *properties; /* properties of librdkafka; NULL for none */
     size_t property_count;
 };
 
 struct topics_kafka_report {
     uint64_t cluster;
-    uint32_t broker_count, replica_count; /* the fewest replicas of a partition */
-    bool is_founded;                      /* by this call */
-    char warning[200];                    /* what fewer than three replicas lose; or empty */
+    uint32_t broker_count, replica_count; /* replica_count: the fewest replicas of a partition */
+    bool is_founded;                      /* whether this call founded the cluster */
+    /* what fewer than three replicas risk; empty if there are enough */
+    char warning[200];
 };
 
-/* Makes the topics that are missing, and checks all. A second call changes nothing. It waits until
- * there are replica_count brokers. Topics with fewer replicas are made anew if nothing was ever
- * appended to them but the founding; otherwise they are refused. */
+/* Makes the missing topics, and checks all. A second call changes nothing. Waits until there are
+ * replica_count brokers. Topics with fewer replicas are recreated if they have only the
+ * founding; otherwise they are refused. */
 enum error_code topics_kafka_create(const struct topics_kafka_options *options,
                                     struct topics_kafka_report *ret_report,
                                     struct error *ret_error);
@@ -62,17 +63,17 @@ enum error_code topics_kafka_create(const struct topics_kafka_options *options,
 enum error_code topics_kafka_check(const struct topics_kafka_options *options,
                                    struct topics_kafka_report *ret_report, struct error *ret_error);
 
-/* The id of the cluster alone, and its founding, from the first record of its control topic. */
+/* Reads the id of the cluster and its founding from the first record of its control topic. */
 enum error_code topics_kafka_identify(const struct topics_kafka_options *options,
                                       uint64_t *ret_cluster, struct founding *ret_founding,
                                       struct error *ret_error);
 
-/* Founds the cluster again, with another secret: nodes that have the one before are refused. */
+/* Founds the cluster again with another secret. Nodes that have only the former one are refused. */
 enum error_code topics_kafka_change_secret(const struct topics_kafka_options *options,
                                            struct error *ret_error);
 
-/* Whether a topic with this many replicas may have this setting; others than the ones that the
- * promises need are passed over. */
+/* Checks a setting of a topic with this number of replicas. Settings that no promise depends on
+ * are ignored. */
 enum error_code topics_kafka_judge(const char *topic, uint32_t replica_count, const char *setting,
                                    const char *value, struct error *ret_error);
 
