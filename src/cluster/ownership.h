@@ -95,12 +95,12 @@ struct ownership {
     struct ownership_place place_;
     /* time at which the last valid record was read, or the machine began */
     struct instant heard_;
-    struct instant claim_at_; /* not before */
+    struct instant claim_at_; /* earliest time of the next claim */
 
     /* As owner. */
     /* epoch of this node's claim; sequence number of its last valid record */
     uint64_t epoch_, seq_;
-    uint64_t last_;    /* its offset */
+    uint64_t last_;    /* offset of that record */
     uint64_t markers_; /* transaction markers after last_; 0 if unknown */
     struct instant keep_at_, valid_until_, serve_at_, drain_until_;
     bool is_recovered_, is_drained_;

@@ -13,25 +13,25 @@ struct budget_pool {
     uint32_t claim_count;
     uint32_t checked_held, checked_count; /* of budget_check */
     struct budget *budget;
-    struct list waiting; /* claims, in the order in which they get places */
+    struct list waiting; /* claims in the order in which they get places */
 };
 
 struct budget {
-    struct budget_limits whole; /* of all parts */
+    struct budget_limits whole; /* limits of all members together */
     uint32_t parts;
     uint64_t seed;
-    _Atomic uint32_t max[BUDGET_KIND_COUNT]; /* read without the lock too */
+    _Atomic uint32_t max[BUDGET_KIND_COUNT]; /* may also be read without the lock */
 
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock; /* guards the fields below */
     struct list members;
-    uint32_t member_count;               /* that are not retired */
-    bool was_lowered;                    /* the limits were: more places may be held */
-    struct wall now;                     /* as the last member told it */
+    uint32_t member_count;               /* members that are not retired */
+    bool was_lowered;                    /* the limits were lowered, so more places may be held */
+    struct wall now;                     /* time last reported by a member */
     struct map pools[BUDGET_KIND_COUNT]; /* key -> budget_pool */
     struct shares webhook_shares, lease_shares;
 };
 
-/* Returns what divides the places of all pools of this kind; NULL if each pool has its own. */
+/* Returns the shares of all pools of this kind; NULL if each pool has places of its own. */
 static struct shares *budget_shares(struct budget *budget, enum budget_kind kind)
 {
     return kind == BUDGET_TARGET   ? &budget->webhook_shares
@@ -95,7 +95,7 @@ static bool budget_has_room(const struct budget_pool *pool)
     return !list_is_empty(&pool->waiting) && budget_pool_held(pool) < budget_pool_max(pool);
 }
 
-/* The first claim that waits gets a place. */
+/* Gives a place to the first waiting claim. */
 static void budget_grant(struct budget_pool *pool, enum share_class class,
                          const struct budget_member *acting)
 {
@@ -118,7 +118,7 @@ static void budget_grant(struct budget_pool *pool, enum share_class class,
         member->wake_(member->context_);
 }
 
-/* Brings the pool onto or off the list of those that want a place of `shares`. */
+/* Adds the pool to, or removes it from, the list of pools that want a place of `shares`. */
 static void budget_pool_enlist(struct shares *shares, struct budget_pool *pool)
 {
     if (budget_has_room(pool))
@@ -127,7 +127,7 @@ static void budget_pool_enlist(struct shares *shares, struct budget_pool *pool)
         shares_delist(&pool->target);
 }
 
-/* Hands out the free places that pools of one kind share. */
+/* Distributes the free places that pools of one kind share. */
 static void budget_share_out(struct shares *shares, struct budget *budget,
                              const struct budget_member *acting)
 {
@@ -143,8 +143,8 @@ static void budget_share_out(struct shares *shares, struct budget *budget,
     }
 }
 
-/* To be called when the places or the claims of the pool have changed: others get its free places.
- * Those of webhooks are handed out by the next budget_take. */
+/* Distributes the pool's free places after its places or claims have changed. Those of webhooks
+ * are distributed by the next budget_take. */
 static void budget_pool_changed(struct budget_pool *pool, const struct budget_member *acting)
 {
     struct shares *shares = budget_shares(pool->budget, pool->kind);
@@ -177,7 +177,7 @@ static uint32_t budget_unused(const struct budget_claim *claim)
     return claim->places[SHARE_PROVEN] + claim->places[SHARE_UNPROVEN];
 }
 
-/* The member sees the places that it was granted. */
+/* Moves the granted places to the member's own fields. */
 static void budget_fetch(struct budget_claim *claim)
 {
     for (int class = 0; class < SHARE_CLASSES; class ++) {
@@ -187,7 +187,7 @@ static void budget_fetch(struct budget_claim *claim)
     list_remove(&claim->grant_link_);
 }
 
-/* Waits for no place any more, and gives up all of its own but `kept`. */
+/* Ends the claim's wait, and gives back all of its places except `kept`. */
 static void budget_give_up(struct budget_claim *claim, uint32_t kept)
 {
     budget_fetch(claim);
@@ -366,7 +366,7 @@ static uint32_t budget_part_of(const struct budget *budget, uint32_t limit)
     return (uint32_t)((all + budget->parts - 1) / budget->parts);
 }
 
-/* The count of members has changed, and so the limits. */
+/* Adapts the limits after the number of members has changed. */
 static void budget_scale(struct budget *budget, const struct budget_member *acting)
 {
     shares_set_max(&budget->webhook_shares, budget_part_of(budget, budget->whole.webhooks));
@@ -416,7 +416,7 @@ void budget_retire(struct budget_member *member)
         budget_give_up(claim, 0);
         list_remove(&claim->link);
     }
-    LIST_FOR_EACH (&member->claims_, link) /* after the last of them waits for nothing */
+    LIST_FOR_EACH (&member->claims_, link) /* when the last of them no longer waits */
         budget_pool_changed(list_item(link, struct budget_claim, member_link_)->pool_, member);
     budget_share_out(&budget->webhook_shares, budget, member);
     pthread_mutex_unlock(&budget->lock);
@@ -462,7 +462,7 @@ static uint32_t budget_claim_check(const struct budget_claim *claim)
     return held;
 }
 
-/* Sums up what all claims hold, for each pool. */
+/* Recounts the held places of each pool from the claims. */
 static void budget_sum_up(struct budget *budget)
 {
     for (int kind = 0; kind < BUDGET_KIND_COUNT; kind++) {

@@ -34,17 +34,17 @@
 #include "engine/shares.h"
 
 enum budget_kind {
-    BUDGET_TARGET,     /* a tenant's webhooks to an origin; each is one of all webhooks too */
+    BUDGET_TARGET,     /* a tenant's webhooks to an origin; each also counts among all webhooks */
     BUDGET_CONNECTION, /* a connection of a broker */
-    BUDGET_LEASES,     /* a tenant's leases; each is one of all leases too */
+    BUDGET_LEASES,     /* a tenant's leases; each also counts among all leases */
     BUDGET_KIND_COUNT,
 };
 
-/* More than any limit of deliveries: a claim that wants more says this. */
+/* More than any limit of deliveries, for a claim that wants as many as possible. */
 #define BUDGET_ALL_PLACES 1000000
 
 struct budget_limits {
-    uint32_t webhooks; /* of all targets together */
+    uint32_t webhooks; /* limit of all targets together */
     uint32_t each[BUDGET_KIND_COUNT];
 };
 
@@ -61,26 +61,26 @@ struct budget_member {
     void *context_;
 };
 
-/* Places of one pool that one member has, or waits for. */
+/* Places of one pool that one member has or waits for. */
 struct budget_claim {
-    struct list link; /* the member's, for lists of its own */
+    struct list link; /* for lists of the member */
     enum budget_kind kind;
-    uint32_t asked; /* places that it asked for last, less those used since; the member's */
-    uint32_t places[SHARE_CLASSES]; /* that it has got and not used; the member's */
+    uint32_t asked; /* places last asked for, less those used since; written by the member */
+    uint32_t places[SHARE_CLASSES]; /* places that it has and does not use; written by the member */
     uint32_t used_[SHARE_CLASSES];  /* the member's */
     struct budget_pool *pool_;
     struct budget_member *member_;
     struct list member_link_;
     struct list wait_link_, grant_link_; /* guarded by the lock, like the next two */
-    uint32_t waiting_;                   /* how many more it wants */
-    uint32_t granted_[SHARE_CLASSES];    /* got, and not taken by its member yet */
+    uint32_t waiting_;                   /* number of further places that it wants */
+    uint32_t granted_[SHARE_CLASSES];    /* places granted but not fetched by the member */
 };
 
-/* What a delivery says about its target. */
+/* What a delivery shows about its target. */
 enum budget_proof { BUDGET_PROOF_NONE, BUDGET_ANSWERED, BUDGET_SILENT };
 
-/* Together `parts` members have all of the limits. The seed is of the keys, for members that make
- * them by hashing. NULL when out of memory. */
+/* Makes a budget whose limits are divided among `parts` members. The seed is for members that
+ * hash their keys. Returns NULL if out of memory. */
 struct budget *budget_create(const struct budget_limits *limits, uint32_t parts, uint64_t seed);
 
 /* Without members. */
@@ -88,33 +88,35 @@ void budget_destroy(struct budget *budget);
 
 uint64_t budget_seed(const struct budget *budget);
 
-/* `wake` is called on any thread, under the lock: it calls nothing of the budget. NULL: never. */
+/* Adds a member. `wake` is called on any thread, under the lock, and must not call the budget;
+ * NULL for never. */
 void budget_join(struct budget *budget, struct budget_member *member, void (*wake)(void *context),
                  void *context);
 
-/* It waits for nothing any more, and has no part in the limits; places in use stay. */
+/* Ends all waits of the member, and its part of the limits. Its places in use stay. */
 void budget_retire(struct budget_member *member);
 
-/* Gives back all places, and closes all claims. */
+/* Gives back all places of the member, and closes its claims. */
 void budget_leave(struct budget_member *member);
 
-/* `tenant` is the one whose webhooks or leases they are. Returns false if out of memory. */
+/* Opens a claim. `tenant` is the tenant of its webhooks or leases. Returns false if out of
+ * memory. */
 bool budget_open(struct budget_member *member, struct budget_claim *claim, enum budget_kind kind,
                  uint64_t key, uint64_t tenant);
 
-/* Gives back the places that it has not used; none may be in use. */
+/* Gives back the unused places. None may be in use. */
 void budget_close(struct budget_claim *claim);
 
-/* `wanted` places in all, beside those in use: those that it has, or waits for. More are waited
- * for, less are given back; fewer waited for than before keep their turn. Leases and connections
- * get places within the call if some are free. Not of a retired member. */
+/* Asks for `wanted` places in all besides those in use. If it has fewer it waits for more; if it
+ * has more it gives some back. A claim that waits for fewer keeps its turn. Leases and
+ * connections get free places within the call. Not for retired members. */
 void budget_ask(struct budget_claim *claim, uint32_t wanted);
 
-/* Hands out places of webhooks, and pushes the claims of this member that have got places since to
+/* Distributes places of webhooks. Adds the claims of this member that have got places to
  * `placed`, unless they are on a list. */
 void budget_take(struct budget_member *member, struct wall now, struct list *placed);
 
-/* Whether budget_take has something that came from another member. From any thread. */
+/* True if budget_take has places from other members. May be called from any thread. */
 static inline bool budget_has_news(const struct budget_member *member)
 {
     return atomic_load_explicit(&member->has_news_, memory_order_acquire);
@@ -125,18 +127,19 @@ static inline bool budget_has_place(const struct budget_claim *claim)
     return claim->places[SHARE_PROVEN] > 0 || claim->places[SHARE_UNPROVEN] > 0;
 }
 
-/* A place that the claim has is in use from now on. Returns its class. */
+/* Uses one of the claim's places. Returns its class. */
 enum share_class budget_use(struct budget_claim *claim);
 
-/* It is not any more. */
+/* Ends the use of a place. */
 void budget_end(struct budget_claim *claim, enum share_class class, enum budget_proof proof);
 
-/* Places of the claim's pool that all members hold, and the limit. A moment later it may be
- * otherwise. */
+/* Returns the places of the pool that all members hold, and the limit. Both may change at any
+ * time. */
 uint32_t budget_held(const struct budget_claim *claim);
 uint32_t budget_max(const struct budget_claim *claim);
 
-/* For tests: aborts unless every invariant holds. While no other thread uses it. O(claims). */
+/* For tests: aborts unless every invariant holds. No other thread may use the budget meanwhile.
+ * O(claims). */
 void budget_check(struct budget *budget);
 
 #endif

@@ -16,8 +16,8 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* The copy of a timer that a command changes: the old one stays as it is until the new one is
- * durable, so a failed write takes nothing back. NULL when out of memory. */
+/* Copies a timer that a command changes. The old one stays until the new one is durable, so a
+ * failed write needs no rollback. Returns NULL if out of memory. */
 static struct timer *change_successor(const struct timer *timer, const struct timer_texts *texts)
 {
     struct timer *copy = timer_copy(timer, texts);
@@ -28,7 +28,7 @@ static struct timer *change_successor(const struct timer *timer, const struct ti
     return copy;
 }
 
-/* Takes a timer out of the wheel or its dispatch queue, before it is written. */
+/* Removes a timer from the wheel or its dispatch queue before it is written. */
 static void change_unqueue(struct engine *engine, struct entry *entry)
 {
     assert(entry->phase == ENTRY_SCHEDULED || entry->phase == ENTRY_QUEUED ||
@@ -39,7 +39,7 @@ static void change_unqueue(struct engine *engine, struct entry *entry)
         dispatch_remove(engine, entry);
 }
 
-/* Writes `copy` (may be NULL: out of memory) in place of the entry's timer. */
+/* Writes `copy` in place of the entry's timer. NULL means out of memory. */
 static bool change_write(struct engine *engine, struct entry *entry, struct timer *copy,
                          struct command *command, enum write_purpose purpose)
 {
@@ -58,7 +58,7 @@ static bool change_write(struct engine *engine, struct entry *entry, struct time
     return true;
 }
 
-/* Whether the changed timer must be in memory and takes more of it than there is. */
+/* True if the changed timer must be in memory and exceeds its limit. */
 static bool change_is_too_much(const struct engine *engine, const struct entry *entry,
                                const struct timer *copy)
 {
@@ -72,7 +72,7 @@ static bool change_is_too_much(const struct engine *engine, const struct entry *
                               held, needed);
 }
 
-/* Writes the changed timer, unless it takes more memory than there is. */
+/* Writes the changed timer, unless memory is short. */
 static void change_write_small(struct engine *engine, struct entry *entry, struct timer *copy,
                                struct command *command)
 {
@@ -84,9 +84,9 @@ static void change_write_small(struct engine *engine, struct entry *entry, struc
     change_write(engine, entry, copy, command, WRITE_PATCH);
 }
 
-/* Whether a change of the schedule or of the due time leaves the next firing as it is, with its
- * attempts: its due time is equal, or the timer recurs and the firing is due already, so that a
- * new schedule begins after it. A new time for the same schedule moves the firing. */
+/* True if a change of the schedule or due time leaves the next firing and its attempts as they
+ * are: the due time is equal, or the timer recurs and the firing is due already, so that a new
+ * schedule begins after it. A new time for the same schedule moves the firing. */
 static bool change_keeps_firing(const struct engine *engine, const struct timer *timer,
                                 struct bytes schedule, struct wall due)
 {
@@ -99,7 +99,7 @@ static bool change_keeps_firing(const struct engine *engine, const struct timer 
     return timer->due.ms <= engine->now.ms;
 }
 
-/* A new appointment begins anew, but for a pause, which a client ends. */
+/* Gives the timer a new due time, without attempts. A pause stays until a client ends it. */
 static void change_appoint(const struct engine *engine, struct timer *timer, struct wall due)
 {
     assert(!timer_is_final(timer->state));
@@ -136,9 +136,9 @@ static void change_patch(struct engine *engine, struct entry *entry, struct comm
     change_write_small(engine, entry, copy, command);
 }
 
-/* Extends the time. The row stays where it is, with a small record that says so, and is moved when
- * its place is reached (dispatch_due): once, however often it was touched. A timer that is
- * overdue, was tried or is paused gets a new appointment, like any patch. */
+/* Extends the time. The row stays where it is, with a small record beside it, and is moved once
+ * when its position is reached (dispatch_due). A timer that is overdue, was attempted or is
+ * paused is rewritten like by any patch. */
 static void change_touch(struct engine *engine, struct entry *entry, struct command *command)
 {
     const struct timer *timer = entry->timer;
@@ -166,7 +166,7 @@ static void change_touch(struct engine *engine, struct entry *entry, struct comm
     change_write(engine, entry, copy, command, WRITE_TOUCH);
 }
 
-/* When the timer of a put is due: as it was, if its schedule plans the same instants. */
+/* Returns the due time after a put: unchanged if the schedule plans the same instants. */
 static struct wall change_put_due(const struct timer *timer, const struct timer *asked)
 {
     struct schedule_spec spec;
@@ -177,7 +177,7 @@ static struct wall change_put_due(const struct timer *timer, const struct timer 
     return timer->due;
 }
 
-/* The timer that has the key is replaced by the new one, under its id. */
+/* Replaces the timer that has the key by the new one, under its id. */
 void change_put(struct engine *engine, struct entry *entry, struct command *command)
 {
     const struct timer *timer = entry->timer;
@@ -187,9 +187,10 @@ void change_put(struct engine *engine, struct entry *entry, struct command *comm
     assert(command->timer_count == 1);
     assert(command->kind == COMMAND_PUT);
     assert(!timer_is_final(timer->state));
-    texts.request = timer->texts.request; /* a name, which stays for life */
-    texts.runs = timer->texts.runs;       /* so that a schedule can be put again at each start */
-    texts.note = timer->texts.note;       /* likewise: it stays paused */
+    texts.request = timer->texts.request; /* the Idempotency-Key is a name, which stays for life */
+    /* kept, so that a schedule can be put again at each start */
+    texts.runs = timer->texts.runs;
+    texts.note = timer->texts.note; /* kept, because it stays paused */
     const struct wall due = change_put_due(timer, asked);
     const bool is_kept = change_keeps_firing(engine, timer, texts.schedule, due);
     if (is_kept)
@@ -199,7 +200,7 @@ void change_put(struct engine *engine, struct entry *entry, struct command *comm
     struct timer *copy = change_successor(timer, &texts);
     if (copy) {
         copy->retry = asked->retry;
-        /* `every` counts from it. */
+        /* `every` counts from the creation. */
         if (!schedule_plans_same(timer->texts.schedule, texts.schedule))
             copy->created = asked->created.ms ? asked->created : engine->now;
         if (!is_kept)
@@ -216,7 +217,7 @@ void change_put(struct engine *engine, struct entry *entry, struct command *comm
     change_write(engine, entry, copy, command, WRITE_PATCH);
 }
 
-/* A part of a command about an event, and not about labels. */
+/* True for a part of a command about an event, but not about labels. */
 static bool change_is_by_event(const struct command *command)
 {
     return command->parent_ && command->parent_->name.size > 0;
@@ -241,8 +242,8 @@ static void change_fire(struct engine *engine, struct entry *entry, struct comma
     change_write_small(engine, entry, copy, command);
 }
 
-/* Its row moves to where the pause ends, so that nothing waits for it: neither watermark nor
- * frontier nor memory. */
+/* Moves the row of a paused timer to the end of its pause, so that watermark, frontier and
+ * memory do not wait for it. */
 static void change_pause(struct engine *engine, struct entry *entry, struct command *command)
 {
     const struct timer *timer = entry->timer;
@@ -260,8 +261,8 @@ static void change_pause(struct engine *engine, struct entry *entry, struct comm
     change_write_small(engine, entry, copy, command);
 }
 
-/* Never refused for want of memory, as the end of a pause by its time is not: without room it
- * leaves memory again. */
+/* Resumes a timer. Like the end of a pause by time it is never refused for want of memory:
+ * without room the timer leaves memory again. */
 static void change_resume(struct engine *engine, struct entry *entry, struct command *command)
 {
     const struct timer *timer = entry->timer;
@@ -272,7 +273,7 @@ static void change_resume(struct engine *engine, struct entry *entry, struct com
         if (copy)
             history_wait(engine->history, copy, LATENESS_PAUSED, timer->paused);
         change_write(engine, entry, copy, command, WRITE_PATCH);
-    } else if (command->parent_) /* of one by an event, which counts its changes */
+    } else if (command->parent_) /* the parent command counts the changes */
         commands_reply(engine, command, ERROR_NOT_FOUND, NULL);
     else
         commands_reply(engine, command, ERROR_NONE, timer);
@@ -288,7 +289,7 @@ static void change_cancel(struct engine *engine, struct entry *entry, struct com
         copy->state = TIMER_CANCELLED;
         copy->ended = engine->now;
         copy->paused = copy->failing = (struct wall){0};
-        if (entry->row_at.ms == STORAGE_PAUSED_AT.ms) /* where no trim would come */
+        if (entry->row_at.ms == STORAGE_PAUSED_AT.ms) /* no trim would reach it there */
             copy->at = wall_max(engine->now, watermark_at(engine));
     }
     if (change_write(engine, entry, copy, command, WRITE_CANCEL))
@@ -302,8 +303,8 @@ static void change_dismiss_redriven(struct engine *engine, const struct timer *t
     tenant_dismiss_pending(engine);
 }
 
-/* When a dead letter that is redriven may act. Not further ahead than a pause can put it, otherwise
- * it would be taken for one that a wrong clock had put there. */
+/* Returns when a redriven dead letter may act, at most as far ahead as a pause may be. Otherwise
+ * it would look as if a wrong clock had placed it. */
 static struct wall change_redriven_from(const struct engine *engine, const struct timer *timer,
                                         struct wall not_before)
 {
@@ -312,7 +313,7 @@ static struct wall change_redriven_from(const struct engine *engine, const struc
     return wall_max(engine->now, wall_min(wall_min(not_before, most), (struct wall){WALL_MS_MAX}));
 }
 
-/* A dead letter begins anew; its last error stays, until another one takes its place. */
+/* Makes a dead letter live again. Its last error stays until another one replaces it. */
 void change_redrive(struct engine *engine, struct entry *entry, struct command *command)
 {
     const struct timer *timer = entry->timer;
@@ -341,7 +342,7 @@ void change_redrive(struct engine *engine, struct entry *entry, struct command *
         copy->ended = (struct wall){0};
         copy->due = outcome_redriven_due(engine, copy, from);
         copy->at = wall_max(copy->due, from);
-        /* A SCHEDULED timer that waits behind its due time would count as spilled. */
+        /* An overdue SCHEDULED timer at a later position would count as spilled. */
         copy->state =
             copy->at.ms > wall_max(copy->due, engine->now).ms ? TIMER_RETRYING : TIMER_SCHEDULED;
         history_forget(engine->history, copy->id.serial);
@@ -357,7 +358,7 @@ void change_redrive(struct engine *engine, struct entry *entry, struct command *
         change_dismiss_redriven(engine, timer);
 }
 
-/* A dead letter is gone for good, with its names. */
+/* Deletes a dead letter and its names. */
 void change_forget(struct engine *engine, struct entry *entry, struct command *command)
 {
     assert(command->kind == COMMAND_FORGET);

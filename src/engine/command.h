@@ -19,29 +19,31 @@
 
 enum command_kind {
     COMMAND_CREATE,
-    COMMAND_PUT, /* creates one timer with a key, or replaces the live timer that has it */
+    COMMAND_PUT, /* creates a timer with a key, or replaces the live timer that has it */
     COMMAND_GET,
-    COMMAND_EXPLAIN, /* a GET that says where it is and why it is or was late too */
+    COMMAND_EXPLAIN, /* a GET that also says where the timer is and why it is or was late */
     COMMAND_PATCH,
-    COMMAND_TOUCH, /* extends its time to the due time of the patch; never shortens it */
+    COMMAND_TOUCH, /* extends its time to the due time of the patch, never shortens it */
     COMMAND_CANCEL,
-    COMMAND_FIRE,     /* makes it due now; PAUSED when it is paused. An event makes a paused timer
-                         due too, which fires when it is resumed */
-    COMMAND_PAUSE,    /* until `at` of the patch (STORAGE_PAUSED_AT: until it is resumed), with its
-                         note; one that is paused takes these over */
-    COMMAND_RESUME,   /* changes nothing when it is not paused */
-    COMMAND_REDRIVE,  /* a dead letter lives again, due `not_before`, with the target of a patch if
-                         it has one; NOT_FOUND when it is none, KEY_IN_USE when another timer has
-                         had its key since */
-    COMMAND_FORGET,   /* a dead letter is gone; NOT_FOUND when it is none. After an error it may be
-                         gone, or go a little later */
-    COMMAND_COMPLETE, /* does `each` to every timer that watches `name`, or one of `events`, or has
-                         `labels` */
+    /* makes it due now; PAUSED if it is paused. By an event also a paused timer, which fires
+     * when resumed */
+    COMMAND_FIRE,
+    /* pauses until `at` of the patch (STORAGE_PAUSED_AT: until resumed), with its note; a paused
+     * timer takes both over */
+    COMMAND_PAUSE,
+    COMMAND_RESUME, /* no effect if it is not paused */
+    /* makes a dead letter live again, due `not_before`, with the target of the patch if there is
+     * one; NOT_FOUND if it is none, KEY_IN_USE if another timer has taken its key */
+    COMMAND_REDRIVE,
+    /* deletes a dead letter; NOT_FOUND if it is none. After an error it may be deleted later */
+    COMMAND_FORGET,
+    /* applies `each` to every timer that watches `name` or one of `events`, or has `labels` */
+    COMMAND_COMPLETE,
     COMMAND_LIST,
     COMMAND_FORECAST, /* fills in `forecast` */
     COMMAND_SURVEY,   /* fills in `survey` */
-    COMMAND_LEASE,    /* of items of a queue, and reports on leases: `work`. These are of the node,
-                         and no engine gets them */
+    /* leases items of a queue, and reports on leases: `work`. For the node; no engine gets them */
+    COMMAND_LEASE,
     COMMAND_REPORT,
 };
 
@@ -50,82 +52,83 @@ static inline bool command_is_work(enum command_kind kind)
     return kind >= COMMAND_LEASE;
 }
 
-/* It changes nothing. */
+/* True if the command changes nothing. */
 static inline bool command_is_read(enum command_kind kind)
 {
     return kind == COMMAND_GET || kind == COMMAND_EXPLAIN || kind == COMMAND_LIST ||
            kind == COMMAND_FORECAST || kind == COMMAND_SURVEY;
 }
 
-/* What became of one timer of a create.
- *
- * A key or an Idempotency-Key that a timer has already: without error, and with `existed`, when
- * that create asked for an equal timer; otherwise KEY_IN_USE or REQUEST_DIFFERS. */
+/* Result for one timer of a create. If a timer has the key or Idempotency-Key already: no error
+ * and `existed` if its create asked for an equal timer; otherwise KEY_IN_USE or REQUEST_DIFFERS. */
 struct command_created {
-    enum error_code error; /* NONE, TOO_MANY, OVERLOADED, NO_MEMORY or what the storage said too */
-    bool existed;          /* no timer was made: `id` is of the timer that was there */
-    bool is_repeated;      /* and this very request had made it: an Idempotency-Key says so */
-    struct timer_id id;    /* valid without error */
+    enum error_code error; /* NONE, TOO_MANY, OVERLOADED, NO_MEMORY, or an error of the storage */
+    bool existed;          /* no timer was made: `id` is that of the existing one */
+    /* the existing timer was made by the same request, by its Idempotency-Key */
+    bool is_repeated;
+    struct timer_id id; /* valid if there is no error */
 };
 
-/* What became of the timers that a COMPLETE was about. */
+/* Counts of the timers that a COMPLETE was about. */
 struct command_completed {
     uint64_t changed; /* cancelled, patched, made due, paused or resumed */
-    uint64_t firing;  /* too late: being delivered */
+    uint64_t firing;  /* not changed because they are being delivered */
 };
 
-/* One of many events that are complete, and the answer to it. */
+/* One of many completed events, and its result. */
 struct command_event {
     struct bytes name;
-    enum error_code error; /* NONE, NO_MEMORY or what the storage said: then some may be done */
+    /* NONE, NO_MEMORY, or an error of the storage: then some timers may be done */
+    enum error_code error;
     struct command_completed completed;
 };
 
-/* The engine's own: the search for the timers that have the names of a command (lookup.h). */
+/* The engine's search for the timers with the names of a command (lookup.h). */
 struct command_names {
     bool is_searching;
-    bool is_locked;       /* it holds `lock`, or waits for it */
-    uint64_t lock;        /* the name that no other create may have meanwhile */
-    unsigned step;        /* which of its names */
-    struct timer_id *ids; /* candidates that may have it; its own */
+    bool is_locked;       /* it holds `lock` or waits for it */
+    uint64_t lock;        /* name that no other create may take meanwhile */
+    unsigned step;        /* index of the name in question */
+    struct timer_id *ids; /* candidates that may have it; owned */
     size_t count, next;
 };
 
 struct command {
     struct list link; /* the holder's */
     enum command_kind kind;
-    uint16_t partition; /* whose engine is asked */
+    uint16_t partition; /* partition whose engine is asked */
 
-    /* GET, EXPLAIN, PATCH, TOUCH, CANCEL, FIRE, PAUSE, RESUME: which timer, by its id or, when
-     * there is a name, by its key. REDRIVE, FORGET: by its id. COMPLETE: the event that is
-     * complete; without a name, each timer that has `labels` and does not move meanwhile. The texts
-     * are borrowed until the answer. */
+    /* GET, EXPLAIN, PATCH, TOUCH, CANCEL, FIRE, PAUSE, RESUME: the timer, by id or, if there is
+     * a name, by key. REDRIVE, FORGET: by id. COMPLETE: the event; without a name, each timer
+     * with `labels` that does not move meanwhile. Texts are borrowed until the answer. */
     struct timer_id id;
     struct bytes name, labels;
-    struct bytes tenant; /* the client's, borrowed too: timers of others are not there. CREATE and
-                            PUT: the timers say it */
-    struct wall not_before; /* REDRIVE: it is not delivered earlier; a pause of its own, which
-                               leaves `due` as it was. 0: due at once */
-    uint32_t if_version;    /* of all that change one timer but CREATE: refuse with
-                            VERSION_MISMATCH at another version; 0: any */
-    bool must_exist;        /* PUT: refuse likewise when no live timer has the key */
+    /* the client's tenant, borrowed; timers of others do not exist for it. CREATE and PUT: the
+     * timers have it */
+    struct bytes tenant;
+    /* REDRIVE: earliest delivery, a pause that leaves `due` unchanged; 0 for now */
+    struct wall not_before;
+    /* changes of one timer but CREATE: VERSION_MISMATCH at another version; 0 for any */
+    uint32_t if_version;
+    bool must_exist; /* PUT: VERSION_MISMATCH if no live timer has the key */
 
-    /* CREATE, PUT: due, retry, texts and perhaps `created` are set; the engine sets all the rest.
+    /* CREATE, PUT: due, retry, texts and perhaps `created` are set; the engine sets the rest.
      * results[i] answers timers[i]. */
     struct timer **timers;
     struct command_created *results;
     size_t timer_count;
 
-    /* CREATE, PUT, REDRIVE: live timers that the tenant may have, in all partitions; beyond it
-     * TOO_MANY. 0: no limit */
+    /* CREATE, PUT, REDRIVE: limit of the tenant's live timers in all partitions; beyond it
+     * TOO_MANY. 0 for none */
     uint64_t tenant_pending_max;
 
-    /* PATCH, TOUCH, PAUSE, and COMPLETE with a patch; REDRIVE, which may have one */
-    uint32_t patch_fields; /* of enum timer_patch_field; TOUCH: PATCH_DUE; REDRIVE: PATCH_TARGET */
-    struct timer *patch;   /* their values; the engine takes it */
+    /* PATCH, TOUCH, PAUSE, COMPLETE with a patch, and optionally REDRIVE */
+    /* bits of enum timer_patch_field; TOUCH: PATCH_DUE; REDRIVE: PATCH_TARGET */
+    uint32_t patch_fields;
+    struct timer *patch; /* values of these fields; the engine takes it */
 
-    /* COMPLETE: CANCEL, PATCH, FIRE, PAUSE or RESUME; CANCEL and FIRE of many events, which are
-     * borrowed until the answer, and then with neither name nor labels */
+    /* COMPLETE: CANCEL, PATCH, FIRE, PAUSE or RESUME. With many events, which are borrowed until
+     * the answer, CANCEL or FIRE, without name and labels */
     enum command_kind each;
     struct command_event *events;
     size_t event_count;
@@ -134,34 +137,35 @@ struct command {
     struct survey *survey;     /* SURVEY */
     struct command_work *work; /* LEASE, REPORT */
 
-    /* LIST: [from, to) in due order, at most `rows_max` rows; over ones too with SCAN_ALL */
-    struct storage_scan scan; /* with COMPLETE, FORECAST the engine's own */
+    /* LIST: [from, to) in due order, at most `rows_max` rows; ended ones too with SCAN_ALL */
+    struct storage_scan scan; /* private to the engine for COMPLETE and FORECAST */
 
     /* The answer. */
-    enum error_code error;     /* CREATE with several timers: see results */
-    const struct timer *timer; /* of commands about one timer; with GONE its final state, with
-                                  KEY_IN_USE of a create the timer that has it */
-    struct storage_page page;  /* LIST */
-    struct command_completed completed; /* COMPLETE, without `events` */
-    struct explained explained;         /* EXPLAIN, with GONE too */
+    enum error_code error; /* CREATE of several timers: see results */
+    /* for commands about one timer; with GONE its final state, with KEY_IN_USE the timer that
+     * has the key */
+    const struct timer *timer;
+    struct storage_page page;           /* LIST */
+    struct command_completed completed; /* COMPLETE without `events` */
+    struct explained explained;         /* EXPLAIN, also with GONE */
 
-    /* The engine's own. */
+    /* Private to the engine. */
     size_t pending_;         /* CREATE: timers without an answer; COMPLETE: parts without one */
-    size_t event_next_;      /* COMPLETE: those before it have been begun */
-    struct turn_link sweep_; /* COMPLETE by labels: its place among the others */
-    bool is_sweeping_;       /* and a page of it is read, or worked at */
+    size_t event_next_;      /* COMPLETE: number of events begun */
+    struct turn_link sweep_; /* COMPLETE by labels: its place in the order of commands */
+    bool is_sweeping_;       /* whether one of its pages is read or worked on */
     struct command_names names_;
-    struct command *parent_; /* it is a part of this one */
+    struct command *parent_; /* command of which it is a part */
     struct list part_link_;  /* on the engine's list of parts */
 };
 
-/* It asks the node that `survey` names, whichever partitions that has; no engine gets it. */
+/* True if it asks the node named by `survey`, whatever partitions that has; no engine gets it. */
 static inline bool command_is_of_node(const struct command *command)
 {
     return command->kind == COMMAND_SURVEY && survey_is_of_node(command->survey->kind);
 }
 
-/* How many things it asks at once, where those are limited. */
+/* Returns the number of things that it asks for at once, for limits. */
 static inline size_t command_weight(const struct command *command)
 {
     if (command->kind == COMMAND_CREATE)

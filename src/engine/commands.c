@@ -39,7 +39,7 @@ void commands_destroy(struct commands *commands)
 
 /* ---- answers ---- */
 
-/* The command is over: its lock goes to the next one. */
+/* Ends the command: the next one gets its lock. */
 static void commands_release(struct engine *engine, struct command *command)
 {
     assert(!command->names_.is_searching);
@@ -56,7 +56,7 @@ void commands_reply(struct engine *engine, struct command *command, enum error_c
 {
     assert(!timer || error != ERROR_NOT_FOUND);
     if (command->names_.is_searching) {
-        /* Another timer may be meant still. A damaged one takes no name. */
+        /* Another timer may still have the name. A damaged one has none. */
         if (error == ERROR_NOT_FOUND || (error == ERROR_CORRUPT && command_is_create(command))) {
             commands_step(engine, command, lookup_next(engine, command));
             return;
@@ -91,7 +91,7 @@ void commands_refuse(struct engine *engine, struct command *command, enum error_
     commands_reply(engine, command, error, timer);
 }
 
-/* No timer has any of the names. */
+/* Handles a command whose names no timer has. */
 static void commands_unnamed(struct engine *engine, struct command *command)
 {
     assert(!command->names_.is_searching);
@@ -166,7 +166,7 @@ static void commands_visit_final(struct engine *engine, struct entry *entry,
                    is_known ? timer : NULL);
 }
 
-/* A command visits its timer, which is settled. */
+/* Lets a command act on its timer, which is settled. */
 static void commands_visit_settled(struct engine *engine, struct entry *entry,
                                    struct command *command)
 {
@@ -201,7 +201,7 @@ static void commands_visit_settled(struct engine *engine, struct entry *entry,
     }
 }
 
-/* Reads the row of a timer that is not in memory; a placeholder keeps its place in the map. */
+/* Reads the row of a timer that is not in memory. A placeholder takes its place in the map. */
 static bool commands_find(struct engine *engine, struct command *command)
 {
     struct timer *timer = timer_alloc(&(struct timer_texts){0});
@@ -232,7 +232,8 @@ void commands_visit(struct engine *engine, struct command *command)
     if (entry && entry->phase == ENTRY_LOADING) {
         list_push(&entry->waiters, &command->link); /* perhaps with another id */
     } else if (entry && !timer_id_equal(&entry->timer->id, &command->id)) {
-        commands_reply(engine, command, ERROR_NOT_FOUND, NULL); /* an equal serial, another time */
+        /* an equal serial with another time */
+        commands_reply(engine, command, ERROR_NOT_FOUND, NULL);
     } else if (entry && entry->phase == ENTRY_WRITING) {
         list_push(&entry->waiters, &command->link);
         commit_hurry(engine);
@@ -240,7 +241,7 @@ void commands_visit(struct engine *engine, struct command *command)
         commands_visit_settled(engine, entry, command);
     } else if (command->id.partition != engine->options.partition ||
                command->id.serial >= TIMER_SERIAL(engine->epoch, engine->serials)) {
-        commands_reply(engine, command, ERROR_NOT_FOUND, NULL); /* no such id was ever given */
+        commands_reply(engine, command, ERROR_NOT_FOUND, NULL); /* this id was never given */
     } else if (!commands_find(engine, command)) {
         commands_reply(engine, command, ERROR_NO_MEMORY, NULL);
     }
@@ -268,7 +269,7 @@ bool commands_scan(struct engine *engine, struct command *command)
     return true;
 }
 
-/* A timer that was named before and left memory since is as it was. */
+/* A timer that was named before and has left memory since is unchanged. */
 static void commands_start_named(struct engine *engine, struct command *command)
 {
     const struct name_space space = {engine->options.partition, command->tenant};
@@ -332,7 +333,7 @@ void commands_start(struct engine *engine, struct command *command)
         break;
     case COMMAND_LEASE:
     case COMMAND_REPORT:
-        break; /* the assertion above */
+        break; /* the assertion above excludes it */
     }
 }
 
@@ -407,8 +408,8 @@ void commands_written(struct engine *engine, const struct write_note *note, enum
 
 /* ---- reads ---- */
 
-/* Commands with the id that was looked for are answered; others with an equal serial waited by
- * chance, and look for their own. */
+/* Answers the commands with the id that was looked for. Others that waited because of an equal
+ * serial look for their own. */
 static void commands_not_found(struct engine *engine, struct entry *placeholder,
                                enum error_code error)
 {
@@ -430,8 +431,8 @@ static void commands_not_found(struct engine *engine, struct entry *placeholder,
     }
 }
 
-/* The row of a timer in doubt, or that it has none. True: it is a placeholder from now on, for
- * which the read holds too. */
+/* Takes the row of a timer in doubt, or its absence. Returns true if the entry is a placeholder
+ * now, to which the read applies too. */
 static bool commands_found_doubted(struct engine *engine, struct entry *entry,
                                    const struct engine_read *read)
 {
@@ -465,7 +466,7 @@ void commands_found(struct engine *engine, struct engine_read *read)
     struct entry *entry = entries_find(engine->entries, read->id.serial);
 
     assert(read->kind == ENGINE_READ_FIND);
-    /* A read ahead may have brought the timer meanwhile; then this one is stale. */
+    /* A read ahead may have loaded the timer meanwhile, so this read is stale. */
     if (entry && entry->flags & ENTRY_IN_DOUBT && !commands_found_doubted(engine, entry, read))
         return;
     if (!entry || entry->phase != ENTRY_LOADING || entry->ticket != read->ticket_)
@@ -482,8 +483,8 @@ void commands_found(struct engine *engine, struct engine_read *read)
     commands_resume(engine, entry);
 }
 
-/* A timer that took the key after the dead letter lost it is newer. An older one is met when this
- * letter is gone, and its name with it. */
+/* A timer that took the key after the letter lost it is newer. An older one is found only when
+ * this letter and its name are deleted. */
 static void commands_redrive_looked_up(struct engine *engine, struct command *command,
                                        const struct engine_read *read)
 {
@@ -520,7 +521,7 @@ void commands_looked_up(struct engine *engine, struct engine_read *read)
     }
 }
 
-/* The storage does not know which timers are being delivered. */
+/* Corrects the states of listed timers: the storage does not know which are being delivered. */
 static void commands_listed(struct engine *engine, struct engine_read *read)
 {
     struct storage_page *page = &read->page;
@@ -537,7 +538,7 @@ static void commands_listed(struct engine *engine, struct engine_read *read)
             timer_free(shown);
             continue;
         }
-        /* Nor does this page know what became of a row after it was read. */
+        /* The page also lacks changes of a row after it was read. */
         if (entry && entry->phase == ENTRY_INFLIGHT && entry->timer->version == shown->version)
             shown->state = TIMER_DELIVERING;
         page->timers[count++] = shown;

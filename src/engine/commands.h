@@ -19,34 +19,34 @@
 #include "engine/entries.h"
 #include "engine/lookup.h"
 
-/* The most rows that one read of a command's scan looks at, of all tenants. */
+/* Maximum of rows, of all tenants, that one read of a command's scan examines. */
 enum { SCAN_LOOKS = 4096 };
 
 struct commands {
-    struct list parts; /* commands of its own, each a part of a client's */
+    struct list parts; /* the engine's commands that are parts of clients' commands */
     struct turns
-        sweeps;      /* commands by labels, by tenant: the first of each goes through all timers,
-                            a page a turn; the others of the tenant wait */
-    size_t sweeping; /* those of which a page is read or worked at */
+        /* commands by labels, by tenant: the first of each goes through all timers, a page a
+         * turn; the tenant's others wait */
+        sweeps;
+    size_t sweeping; /* number of those with a page that is read or worked on */
 };
 
-struct commands *commands_create(void); /* NULL when out of memory */
+struct commands *commands_create(void); /* returns NULL if out of memory */
 void commands_destroy(struct commands *commands);
 
 /* ---- what happened ---- */
 
 void commands_start(struct engine *engine, struct command *command);
 
-/* A write is durable, or failed: answers its command, and settles its timer. */
+/* Takes the result of a write: answers its command and settles its timer. */
 void commands_written(struct engine *engine, const struct write_note *note, enum error_code result);
 
-/* The reads that a command waited for, by kind. */
+/* Takes the reads that commands wait for, by kind. */
 void commands_found(struct engine *engine, struct engine_read *read);
 void commands_looked_up(struct engine *engine, struct engine_read *read);
 void commands_page(struct engine *engine, struct engine_read *read);
 
-/* Starts again, in order, the commands that waited for this timer; or answers them with an error.
- * */
+/* Continues the commands that waited for this timer, in order, or answers them with an error. */
 void commands_resume(struct engine *engine, struct entry *entry);
 void commands_fail_waiters(struct engine *engine, struct entry *entry, enum error_code error);
 
@@ -59,14 +59,14 @@ void commands_reply(struct engine *engine, struct command *command, enum error_c
 void commands_refuse(struct engine *engine, struct command *command, enum error_code error,
                      const struct timer *timer);
 
-/* Goes on with a command whose look-up is that far. */
+/* Continues a command after this step of its look-up. */
 void commands_step(struct engine *engine, struct command *command, enum lookup_step step);
 
-/* The command visits its timer, `command->id`: now, or when it is found and settled. */
+/* Lets the command act on its timer, `command->id`, when that is found and settled. */
 void commands_visit(struct engine *engine, struct command *command);
 
-/* Reads the next rows of the command's own scan: those of its tenant, with its labels. Returns
- * false if out of memory. */
+/* Reads the next rows of the command's scan: those of its tenant with its labels. Returns false
+ * if out of memory. */
 bool commands_scan(struct engine *engine, struct command *command);
 
 /* create.c */
@@ -74,14 +74,14 @@ void create_start(struct engine *engine, struct command *command);
 void create_named(struct engine *engine, struct command *command); /* its names are free */
 void create_taken(struct engine *engine, struct entry *entry, struct command *command);
 
-/* change.c: the command is about this timer, which is settled and may be changed. */
+/* change.c: applies the command to this timer, which is settled and may be changed. */
 void change_timer(struct engine *engine, struct entry *entry, struct command *command);
 void change_put(struct engine *engine, struct entry *entry, struct command *command);
 void change_redrive(struct engine *engine, struct entry *entry, struct command *command);
 
 void change_forget(struct engine *engine, struct entry *entry, struct command *command);
 
-/* Whether a final state is told still, by the timer's id; and by its names. */
+/* True if a final state is still kept by id. change_is_named: by its names. */
 bool change_is_kept(const struct engine *engine, const struct timer *timer);
 bool change_is_named(const struct engine *engine, const struct timer *timer);
 
@@ -89,9 +89,11 @@ bool change_is_named(const struct engine *engine, const struct timer *timer);
 void complete_start(struct engine *engine, struct command *command);
 void complete_looked_up(struct engine *engine, struct command *command, struct engine_read *read);
 void complete_swept(struct engine *engine, struct engine_read *read);
-void complete_answered(struct engine *engine, struct command *command); /* it is about to be */
+/* called before it is answered */
+void complete_answered(struct engine *engine, struct command *command);
 
-/* Makes a part of `command`; NULL when out of memory. It was answered: the parent goes on. */
+/* Makes a part of `command`; NULL if out of memory. complete_part_done: the part was
+ * answered, and the parent continues. */
 struct command *complete_part(struct engine *engine, struct command *command,
                               enum command_kind kind);
 void complete_part_done(struct engine *engine, struct command *part);
@@ -102,6 +104,6 @@ void explain_timer(struct engine *engine, const struct entry *entry,
 
 /* forecast.c */
 void forecast_start(struct engine *engine, struct command *command);
-void forecast_read(struct engine *engine, struct engine_read *read); /* a page for it */
+void forecast_read(struct engine *engine, struct engine_read *read); /* takes a page of it */
 
 #endif

@@ -9,32 +9,34 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* Batches in the storage's hands: one in its sync, one being filled, and room to gather. */
+/* Maximum of batches at the storage: one that is synced, one that is filled, and others that
+ * gather. */
 #define BATCHES_OUT_MAX 64
 
-/* Ends of timers that make a batch, also right behind the last one. */
+/* Number of final records that triggers a batch even within the pacing delay. */
 #define ENDS_MAX 1024
 
-/* What engine_take_batch lends out, with the engine's notes behind it. */
+/* A batch lent by engine_take_batch, with the engine's notes after it. */
 struct engine_batch {
     struct storage_batch batch;
     struct write_note *notes;
 };
 
 struct commit {
-    struct storage_write *writes; /* of the next batch; notes[i] belongs to writes[i] */
+    struct storage_write *writes; /* writes of the next batch; notes[i] belongs to writes[i] */
     struct write_note *notes;
     size_t write_count, write_capacity;
-    size_t messages;              /* of those writes that have ENTRY_HAS_MESSAGE */
-    struct engine_batch *filling; /* what will take them; or NULL, when there are none */
+    size_t messages;              /* number of those writes with ENTRY_HAS_MESSAGE */
+    struct engine_batch *filling; /* batch that will take them; NULL if there are none */
     struct list rewrites;         /* timers whose own write failed */
-    struct list doubts;           /* in doubt, until a commit succeeds; then they are looked for */
+    /* timers in doubt, which are looked up after the next successful commit */
+    struct list doubts;
     struct wall rewrite_at;
-    size_t batches_out, writes_out; /* in the hands of the storage */
+    size_t batches_out, writes_out; /* batches and writes at the storage */
     bool meta_wanted;               /* a batch is due even without writes */
     bool is_urgent;                 /* something waits for the next batch */
-    struct wall ends_at;            /* when to take one for which nothing waits */
-    size_t spilling;                /* spilled timers that are not durable yet */
+    struct wall ends_at;            /* time for a batch for which nothing waits */
+    size_t spilling;                /* spilled timers that are not durable */
     size_t in_doubt, in_doubt_bytes;
 };
 
@@ -61,7 +63,7 @@ void commit_destroy(struct commit *commit)
 
 /* ---- writes ---- */
 
-/* Places for a write and its report, and a batch to take them. */
+/* Reserves room for a write and its report, and a batch to take them. */
 bool commit_reserve(struct engine *engine)
 {
     struct commit *commit = engine->commit;
@@ -88,7 +90,7 @@ bool commit_reserve(struct engine *engine)
     return true;
 }
 
-/* The end of a timer: neither a client, nor a sender, nor another firing waits for it. */
+/* True for the end of a timer for which no client, sender or later firing waits. */
 static bool commit_can_wait(const struct write_note *note)
 {
     const struct entry *entry = note->entry;
@@ -137,7 +139,7 @@ static void commit_pause(struct engine *engine)
     assert(engine->commit->rewrite_at.ms >= engine->now.ms);
 }
 
-/* It is written again, after a pause. */
+/* Writes the entry again after a pause. */
 static void commit_postpone(struct engine *engine, struct entry *entry)
 {
     assert(!entry->successor);
@@ -220,7 +222,7 @@ bool commit_retry(struct engine *engine)
 
 /* ---- durable ---- */
 
-/* Hands back the delivery whose outcome was written. */
+/* Gives back the delivery whose outcome was written. */
 static void commit_tell_recorded(struct engine *engine, struct entry *entry, enum error_code result)
 {
     struct delivery *delivery = entry->recorded;
@@ -244,14 +246,15 @@ static void commit_count(struct engine_stats *stats, enum write_purpose purpose)
         stats->touched++;
 }
 
-/* Whether a write puts another timer in place of the one before. */
+/* True if the write replaces the timer by another one. */
 static bool commit_has_successor(enum write_purpose purpose)
 {
     assert(purpose <= WRITE_REPORT);
     return purpose != WRITE_CREATE && purpose != WRITE_FORGET && !write_is_own(purpose);
 }
 
-/* Tells the feed. A write of the engine's own without an outcome only puts the row elsewhere. */
+/* Reports a change to the feed. A write of the engine's own without an outcome only moves the
+ * row. */
 static void commit_tell(struct engine *engine, struct entry *entry, enum write_purpose purpose,
                         const struct timer *timer)
 {
@@ -340,7 +343,7 @@ static void commit_end_doubt(struct engine *engine, struct entry *entry)
     assert(commit->in_doubt > 0 || commit->in_doubt_bytes == 0);
 }
 
-/* A commit succeeded: what can be read now is durable. */
+/* Looks up the timers in doubt: after a successful commit what can be read is durable. */
 static void commit_ask(struct engine *engine)
 {
     struct list asked;
@@ -358,8 +361,8 @@ static void commit_ask(struct engine *engine)
     }
 }
 
-/* The timer is over, or has a report, as its engine wants it. If the storage has that already, it
- * has counted it, and has the report. */
+/* Handles a timer that has ended or has a report, by a write of the engine's own. If the storage
+ * has the row already, it has counted it and has the report. */
 static enum commit_finding commit_found_own(struct engine *engine, struct entry *entry,
                                             const struct engine_read *read)
 {
@@ -431,7 +434,7 @@ struct storage_batch *commit_take(struct engine *engine)
     if (!out)
         out = calloc(1, sizeof(*out));
     if (!out)
-        return NULL; /* of the watermark alone, which can wait for the next call */
+        return NULL; /* only the watermark, which can wait for the next call */
     commit->filling = NULL;
     out->batch.partition = engine->options.partition;
     out->batch.writes = commit->writes;
@@ -461,7 +464,7 @@ void commit_back(struct engine *engine, struct storage_batch *batch)
         engine->stats.storage_failures++;
 }
 
-/* The row lies where it was or where the change put it, and may live even if it did not. */
+/* The row is where it was or where the change put it, and may live even if the change failed. */
 static void commit_change_failed(struct engine *engine, struct entry *entry)
 {
     struct timer *successor = entry->successor;
@@ -500,7 +503,7 @@ static void commit_failed(struct engine *engine, struct entry *entry, enum write
         else
             commit_postpone(engine, entry); /* it writes one row, however often */
         break;
-    case WRITE_REPORT: /* what becomes of the outcome becomes of it */
+    case WRITE_REPORT: /* shares the fate of the outcome */
         break;
     case WRITE_FORGET:
         commit_postpone(engine, entry);

@@ -18,11 +18,11 @@
 #include <stdlib.h>
 
 enum {
-    COMPLETED_AT_ONCE = 256, /* watchers in a page, each a part; at most scan_rows_max */
-    EVENTS_AT_ONCE = 512,    /* of a command's events, each a part */
-    SWEPT_AT_ONCE = 1024,    /* timers of a page that have the labels; likewise */
-    SWEPT_BYTES = 1 << 20,   /* and their memory */
-    SWEEPS_AT_ONCE = 8,      /* pages of them, each of another tenant */
+    COMPLETED_AT_ONCE = 256, /* maximum of watchers in a page, each a part; at most scan_rows_max */
+    EVENTS_AT_ONCE = 512,    /* maximum of events of a command under way, each a part */
+    SWEPT_AT_ONCE = 1024,    /* maximum of timers with the labels in a page */
+    SWEPT_BYTES = 1 << 20,   /* maximum of their memory */
+    SWEEPS_AT_ONCE = 8,      /* maximum of pages at once, each of another tenant */
 };
 
 struct command *complete_part(struct engine *engine, struct command *command,
@@ -61,8 +61,8 @@ static void complete_next_watchers(struct engine *engine, struct command *comman
         commands_reply(engine, command, ERROR_NO_MEMORY, NULL);
 }
 
-/* Reads pages of the commands whose turn it is. One command of a tenant at a time: two that each
- * move timers to now would find what the other moved, without end. */
+/* Reads pages of the commands whose turn it is. Only one command of a tenant runs at a time: two
+ * that move timers to now would find each other's changes without end. */
 static void complete_next_sweeps(struct engine *engine)
 {
     struct commands *commands = engine->commands;
@@ -79,7 +79,7 @@ static void complete_next_sweeps(struct engine *engine)
         commands->sweeping++;
         if (!commands_scan(engine, command)) {
             commands_reply(engine, command, ERROR_NO_MEMORY, NULL);
-            return; /* which has begun the next ones */
+            return; /* it has begun the next ones */
         }
     }
 }
@@ -111,7 +111,7 @@ static void complete_end_sweep(struct engine *engine, struct command *command)
     complete_next_sweeps(engine);
 }
 
-/* A page is done; the tenants that wait for a place come first. */
+/* Ends a page. Tenants that wait for a place are next. */
 static void complete_next_page(struct engine *engine, struct command *command)
 {
     assert(command->is_sweeping_ && engine->commands->sweeping > 0);
@@ -121,7 +121,7 @@ static void complete_next_page(struct engine *engine, struct command *command)
     complete_next_sweeps(engine);
 }
 
-/* Goes on where the last page ended, or answers. */
+/* Continues after the last page, or answers. */
 static void complete_more(struct engine *engine, struct command *command)
 {
     const struct command_names *names = &command->names_;
@@ -138,7 +138,8 @@ static void complete_more(struct engine *engine, struct command *command)
         commands_reply(engine, command, ERROR_NONE, NULL);
 }
 
-/* A part for each timer of the page; the guard keeps the first from being the last. */
+/* Makes a part for each timer of the page. The guard count keeps the first part from being the
+ * last. */
 static void complete_page(struct engine *engine, struct command *command)
 {
     struct command_names *names = &command->names_;
@@ -176,9 +177,9 @@ static void complete_count(struct command *command, enum error_code error)
     case ERROR_NOT_FOUND:
     case ERROR_GONE:
     case ERROR_PAUSED:
-        break; /* it ended, or was paused, meanwhile */
+        break; /* it ended or was paused meanwhile */
     case ERROR_CORRUPT:
-        break; /* the storage has set it aside; it must not stand before the others for ever */
+        break; /* the storage has set it aside; it must not block the others forever */
     default:
         command->error = error;
     }
@@ -197,12 +198,12 @@ static void complete_begin_event(struct engine *engine, struct command *command,
     }
     part->name = event->name;
     part->each = command->each;
-    part->events = event; /* where its answer goes */
+    part->events = event; /* receives its answer */
     complete_start(engine, part);
 }
 
-/* Begins as many events as may be under way, or answers when all are done. An event that ends at
- * once comes back to here: then the caller that is at it goes on. */
+/* Begins as many events as may run at once, or answers if all are done. If an event ends at
+ * once, the caller that is in this loop continues. */
 static void complete_next_events(struct engine *engine, struct command *command)
 {
     assert(command->event_count > 0);
@@ -292,7 +293,7 @@ void complete_looked_up(struct engine *engine, struct command *command, struct e
     complete_page(engine, command);
 }
 
-/* Whether a patch with a due time has nothing to change. */
+/* True if a patch with a due time would change nothing. */
 static bool complete_is_patched(const struct timer *timer, const struct timer *values,
                                 uint32_t fields)
 {
@@ -302,7 +303,7 @@ static bool complete_is_patched(const struct timer *timer, const struct timer *v
            (!(fields & PATCH_RETRY) || retry_policy_equal(&timer->retry, &values->retry));
 }
 
-/* Whether a command by labels that pauses, resumes or fires has nothing to do for a timer. */
+/* True if a command by labels that pauses, resumes or fires would not change the timer. */
 static bool complete_is_done(const struct engine *engine, const struct command *command,
                              const struct timer *timer)
 {
@@ -322,8 +323,8 @@ static bool complete_is_done(const struct engine *engine, const struct command *
     }
 }
 
-/* What this very command moved ahead comes up again there. If that moved it once more, and there
- * were enough of them, it would never end. */
+/* Skips timers that this command has moved ahead, because they come up again there. With enough
+ * of them it would never end. */
 static bool complete_is_meant(const struct engine *engine, const struct command *command,
                               const struct timer *timer)
 {

@@ -16,18 +16,20 @@ enum {
 };
 
 struct dead {
-    bool is_counted; /* all letters of earlier engines were read */
+    bool is_counted; /* whether all letters of earlier engines have been read */
     bool is_reading;
-    bool sees_all;                /* the read that is out meets every letter behind its beginning */
-    bool is_relieving;            /* letters go until there is some room again */
-    bool is_pass;                 /* the read that is out is one of a pass that relieves */
-    bool has_dropped;             /* this pass has let a letter go */
-    struct storage_position pass; /* where the pass goes on */
-    struct storage_position from; /* where the first letter is, or where counting goes on */
-    struct storage_position first; /* while counting: the first that stays */
-    struct wall last;              /* the place of the last that died */
-    struct wall oldest;     /* when the first one died, or earlier; WALL_NEVER: none is left */
-    struct wall not_before; /* of the next read, after a failure */
+    /* whether the running read includes every letter after its begin */
+    bool sees_all;
+    bool is_relieving; /* whether letters are dropped until there is room again */
+    /* whether the running read belongs to a pass that drops letters */
+    bool is_pass;
+    bool has_dropped;             /* whether this pass has dropped a letter */
+    struct storage_position pass; /* position at which the pass continues */
+    struct storage_position from; /* position of the first letter, or at which counting continues */
+    struct storage_position first; /* while counting: position of the first letter that stays */
+    struct wall last;              /* position of the last letter */
+    struct wall oldest;     /* lower bound of the first letter's end; WALL_NEVER if there is none */
+    struct wall not_before; /* earliest next read after a failure */
     struct tenant_tallies tenants;
 };
 
@@ -119,7 +121,8 @@ bool dead_forget(struct engine *engine, struct entry *entry, struct command *com
 
 /* ---- which ones go ---- */
 
-/* Down to a sixteenth below the limit, so that not each death makes one be read. */
+/* True while the letters exceed the limit, or, once dropping, a sixteenth less: so that not each
+ * death causes a read. */
 static bool dead_is_too_much(struct engine *engine)
 {
     struct dead *dead = engine->dead;
@@ -134,13 +137,13 @@ static bool dead_is_too_much(struct engine *engine)
 }
 
 enum dead_step {
-    DEAD_GOES,  /* or it is not there any more */
-    DEAD_STAYS, /* and so do all behind it */
-    DEAD_WAITS, /* a command or a write is about it: later */
+    DEAD_GOES,  /* deleted, or gone already */
+    DEAD_STAYS, /* kept, as are all after it */
+    DEAD_WAITS, /* a command or a write holds it: later */
 };
 
-/* The row is of a timer in memory, which may be newer: a timer that was redriven and died again has
- * another row, whose turn comes later. */
+/* Handles the row of a timer in memory, which may be newer. A timer that was redriven and died
+ * again has another row, which comes later. */
 static enum dead_step dead_let_known_go(struct engine *engine, struct entry *known,
                                         const struct timer *row)
 {
@@ -169,7 +172,7 @@ static enum dead_step dead_let_go(struct engine *engine, struct timer **timer)
     return DEAD_GOES;
 }
 
-/* Takes the timer if it goes. */
+/* Decides about a letter, and takes the timer if it is deleted. */
 static enum dead_step dead_meet(struct engine *engine, struct timer **timer)
 {
     struct dead *dead = engine->dead;
@@ -188,7 +191,7 @@ static void dead_pause(struct engine *engine)
 
 /* ---- reading ---- */
 
-/* A page while counting: all are met, and the first that stays is noted. */
+/* Counts a page, and notes the first letter that stays. */
 static void dead_count_page(struct engine *engine, struct storage_page *page)
 {
     struct dead *dead = engine->dead;
@@ -210,8 +213,8 @@ static void dead_count_page(struct engine *engine, struct storage_page *page)
     dead->from = dead->first;
 }
 
-/* A pass has gone through all letters. One that has found nothing to drop, although there is too
- * much, was misled by the counts. */
+/* Ends a pass over all letters. If it dropped nothing although there are too many, the counts
+ * were wrong. */
 static void dead_end_pass(struct engine *engine)
 {
     struct dead *dead = engine->dead;
@@ -227,7 +230,7 @@ static void dead_end_pass(struct engine *engine)
     dead->has_dropped = false;
 }
 
-/* A page of a pass over all letters, while they take too much. */
+/* Handles a page of a pass over all letters, while they exceed the limit. */
 static void dead_relieve_page(struct engine *engine, struct storage_page *page)
 {
     struct dead *dead = engine->dead;
@@ -256,8 +259,8 @@ static void dead_relieve_page(struct engine *engine, struct storage_page *page)
         dead_end_pass(engine);
 }
 
-/* A page to let the first go. When none is met that stays, others are being written, or were
- * passed over: the next read begins at the front. */
+/* Handles a page from which the first letters are dropped. If none in it stays, others are being
+ * written or were skipped: the next read begins at the first. */
 static void dead_shed_page(struct engine *engine, struct storage_page *page,
                            const struct storage_scan *scan)
 {
@@ -269,7 +272,7 @@ static void dead_shed_page(struct engine *engine, struct storage_page *page,
     enum dead_step step = DEAD_GOES;
     for (size_t i = 0; i < page->count && step == DEAD_GOES; i++) {
         if (!storage_is_dead_letter(page->timers[i]))
-            continue; /* of a clock that is thousands of years ahead */
+            continue; /* written by a clock that was thousands of years ahead */
         has_any = true;
         dead->from = position_of(page->timers[i]);
         dead->oldest = page->timers[i]->ended;
@@ -288,7 +291,7 @@ static void dead_shed_page(struct engine *engine, struct storage_page *page,
         dead_clear(dead);
 }
 
-/* When there is something to read for; WALL_NEVER: there is not. */
+/* Returns when there is something to read for; WALL_NEVER if there is nothing. */
 static struct wall dead_wanted_at(const struct engine *engine)
 {
     const struct dead *dead = engine->dead;

@@ -22,30 +22,30 @@
 
 struct dead;
 
-struct dead *dead_create(struct wall now); /* NULL when out of memory */
+struct dead *dead_create(struct wall now); /* returns NULL if out of memory */
 void dead_destroy(struct dead *dead);
 
-/* The timer dies now: returns the position of its row from now on, and counts it. */
+/* Counts a timer that dies now, and returns the new position of its row. */
 struct wall dead_place(struct engine *engine, const struct timer *timer);
 
-/* A dead letter lives again. */
+/* Stops counting a dead letter that lives again. */
 void dead_revived(struct engine *engine, const struct timer *timer);
 
-/* Forgets a dead letter that is settled, for a command or by itself (NULL). False when out of
- * memory, with a command only: nothing changed. */
+/* Deletes a dead letter that is settled, for a command or by itself (NULL). Returns false if out
+ * of memory, only with a command; then nothing changed. */
 bool dead_forget(struct engine *engine, struct entry *entry, struct command *command);
 
-/* Whether it is kept still: it did not die too long ago. */
+/* True if it is still kept, by the time of its death. */
 bool dead_is_kept(const struct engine *engine, const struct timer *timer);
 
-/* In a turn in which no scan is out: asks for the next dead letters, if some must be counted
- * or may have to go. */
+/* Asks for the next dead letters if some must be counted or may have to be dropped. Called in
+ * turns without a running scan. */
 void dead_read(struct engine *engine);
 
-/* Whether such a scan is out. */
+/* True while such a scan runs. */
 bool dead_is_reading(const struct engine *engine);
 
-/* Whether a read is of dead_read; it is back. */
+/* Takes a read if it is one of dead_read; returns whether it is. */
 bool dead_has_read(const struct engine_read *read);
 void dead_read_back(struct engine *engine, struct engine_read *read);
 

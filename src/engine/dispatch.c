@@ -15,18 +15,18 @@
 
 enum {
     EXPIRE_BATCH = 256,
-    EXPIRE_MAX = 2048, /* timers queued in one turn; the rest in the next, which is due at once */
+    EXPIRE_MAX = 2048, /* maximum of timers queued in one turn; the next turn is due at once */
 };
 
-/* How many timers are spilled at a time, with one more for each queue: so it costs less to look for
- * the longest one than to spill. */
+/* Number of timers spilled at a time, plus one for each queue. So finding the longest queue
+ * costs less than spilling. */
 #define SPILL_STEP 256
 
-/* All other writes wait behind spilled timers. So at most this many steps of it are written at a
- * time, and as much again as there is of everything else. */
+/* Maximum of spill steps that are written at a time, and equally many of all other writes,
+ * because those wait behind spilled timers. */
 #define SPILL_STEPS_OUT_MAX 4
 
-/* NULL when out of memory. */
+/* Returns NULL if out of memory. */
 static struct budget *dispatch_own_budget(const struct engine_options *options)
 {
     const struct budget_limits limits = {
@@ -176,8 +176,8 @@ void dispatch_requeue(struct engine *engine, struct entry *entry, struct wall du
         spill_timer(engine, NULL, entry);
 }
 
-/* The place of its row is reached, but its time was extended meanwhile: the row goes to its due
- * time. That is no change that a client sees. */
+/* Moves the row to its due time, because its position is reached and its time was extended. No
+ * client sees that as a change. */
 static void dispatch_move_row(struct engine *engine, struct entry *entry)
 {
     assert(entry->row_at.ms == entry->timer->at.ms);
@@ -189,7 +189,7 @@ static void dispatch_move_row(struct engine *engine, struct entry *entry)
     assert(entry->phase == ENTRY_WRITING);
 }
 
-/* The time is come until which it was paused. */
+/* Resumes a timer whose pause ends now. */
 static void dispatch_resume(struct engine *engine, struct entry *entry)
 {
     struct timer *copy = timer_resumed(entry->timer, engine->now);
@@ -221,12 +221,12 @@ void dispatch_due(struct engine *engine, struct entry *entry)
         dispatch_add(engine, entry);
 }
 
-/* The wheel says that it is time. */
+/* Handles a timer that the wheel says is due. */
 static void dispatch_expired(struct engine *engine, struct entry *entry)
 {
     assert(!timer_is_final(entry->timer->state));
     assert(entry->phase == ENTRY_SCHEDULED);
-    if (entry->timer->at.ms > engine->now.ms) /* only when there was no memory for a new wheel */
+    if (entry->timer->at.ms > engine->now.ms) /* only if there was no memory for a new wheel */
         window_park_without_memory(engine, entry);
     else
         dispatch_due(engine, entry);
@@ -240,7 +240,7 @@ void dispatch_expire(struct engine *engine)
         size_t count = window_expire(engine, due, EXPIRE_BATCH);
         assert(count <= EXPIRE_BATCH);
 
-        /* First the alarms, each of which may free its queue and none but that. */
+        /* First the alarms: each may free its queue, and no other. */
         for (size_t i = 0; i < count; i++)
             if (due[i].alarm_owner)
                 dispatch_queue_alarm(engine, due[i].alarm_owner);
@@ -251,7 +251,7 @@ void dispatch_expire(struct engine *engine)
     }
 }
 
-/* Lets overdue timers go over to the queues of their targets, as their rate allows. */
+/* Moves overdue timers to the queues of their targets, at their rate. */
 static void dispatch_release_overdue(struct engine *engine)
 {
     struct dispatch_queue *overdue = engine->dispatch->overdue;
@@ -264,7 +264,7 @@ static void dispatch_release_overdue(struct engine *engine)
         dispatch_name_of(engine, entry->timer, &name);
         struct dispatch_queue *queue = dispatch_queue_get(engine, &name);
         if (!queue)
-            break; /* no memory: as long as nothing else calls, there is no need to hurry */
+            break; /* out of memory: without other calls there is no hurry */
         assert(queue != overdue && queue->kind != DISPATCH_PULLED);
         pace_take(&overdue->pace, dispatch_rate(&engine->options, overdue), engine->now);
         dispatch_count_out(engine, overdue, entry);
@@ -296,7 +296,7 @@ static uint32_t dispatch_wanted(struct budget_claim *claim)
     return wanted < BUDGET_ALL_PLACES ? (uint32_t)wanted : BUDGET_ALL_PLACES;
 }
 
-/* Workers may come for the places of leases; the others are for dispatch_send. */
+/* Notes which leases have places, so that workers may come; dispatch_send serves the others. */
 static void dispatch_look_at_leases(struct engine *engine)
 {
     LIST_FOR_EACH (&engine->dispatch->placed, link) {
@@ -332,7 +332,7 @@ void dispatch_drain(struct engine *engine)
 
 /* ---- delivered ---- */
 
-/* Returns whether it is one more to a target that is not proven. */
+/* Begins a delivery. Returns whether it is one more to an unproven target. */
 static bool dispatch_begin(struct engine *engine, struct dispatch_queue *queue, struct entry *entry)
 {
     struct dispatch *dispatch = engine->dispatch;
@@ -351,8 +351,8 @@ static bool dispatch_begin(struct engine *engine, struct dispatch_queue *queue, 
     return is_unproven;
 }
 
-/* The time for which an operator held a target back is no failure; nor is that before an earlier
- * firing, or of a clock that was ahead. */
+/* Moves the begin of the failure: the time for which an operator held the target back does not
+ * count, nor does a time before an earlier firing or of a clock that was ahead. */
 static void dispatch_date_failure(const struct engine *engine, struct dispatch_queue *queue,
                                   struct timer *timer, struct wall due)
 {
@@ -425,8 +425,8 @@ bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
     return true;
 }
 
-/* A webhook that was postponed says that its target is to be left alone, a webhook that got
- * through that it is back. */
+/* Updates the hold of the target: a postponed webhook says that it shall be left alone, and a
+ * successful one that it is back. */
 static void dispatch_hold(struct engine *engine, struct dispatch_queue *queue,
                           const struct delivery_outcome *outcome)
 {
@@ -446,7 +446,8 @@ static void dispatch_hold(struct engine *engine, struct dispatch_queue *queue,
         queue->failing_since = engine->now;
 }
 
-/* Gives its place back. An answer to a webhook proves its target, a missing one the contrary. */
+/* Gives the place back. An answer to a webhook proves its target; a missing answer ends the
+ * proof. */
 static void dispatch_end_place(struct engine *engine, struct dispatch_queue *queue,
                                const struct entry *entry, const struct delivery_outcome *outcome)
 {
@@ -480,7 +481,7 @@ void dispatch_returned(struct engine *engine, struct entry *entry,
     dispatch_queue_update(engine, queue);
 }
 
-/* Lets the queue send one. False when out of memory, which may be back in the next turn. */
+/* Lets the queue send one timer. Returns false if out of memory; the next turn may succeed. */
 static bool dispatch_send_one(struct engine *engine, struct dispatch_queue *queue)
 {
     assert(queue->kind == DISPATCH_WEBHOOK || queue->kind == DISPATCH_BROKER);
@@ -494,7 +495,7 @@ static bool dispatch_send_one(struct engine *engine, struct dispatch_queue *queu
     return true;
 }
 
-/* A claim, which is off its list, has places: it uses one, and is listed again for the others. */
+/* Uses one place of a claim that is off its list, and lists it again for the others. */
 static bool dispatch_send_placed(struct engine *engine, struct budget_claim *claim)
 {
     struct dispatch_connection *connection;
@@ -513,7 +514,7 @@ static bool dispatch_send_placed(struct engine *engine, struct budget_claim *cla
     return true;
 }
 
-/* Asks for the places that are wanted since the last time, and takes those that there are. */
+/* Asks for the places that are wanted now, and takes the available ones. */
 static void dispatch_ask(struct engine *engine)
 {
     struct dispatch *dispatch = engine->dispatch;
@@ -591,7 +592,7 @@ size_t dispatch_spillable(const struct engine *engine)
     return 2 * spilling < max ? max - 2 * spilling : 0;
 }
 
-/* A queue gives up the timers at its end, until it holds `kept` bytes or `count` are gone. */
+/* Spills timers at the end of a queue until it has `kept` bytes, or `count` are spilled. */
 static void dispatch_spill_tail(struct engine *engine, struct dispatch_queue *queue, size_t kept,
                                 size_t count)
 {
@@ -614,10 +615,9 @@ void dispatch_halve_longest(struct engine *engine)
     dispatch_spill_tail(engine, queue, queue->bytes / 2, dispatch_spillable(engine));
 }
 
-/* Queued timers hold at most half of the memory, otherwise the targets that are dead would keep the
- * timers of all others from coming into it. The longest queue gives up its last timers, so a
- * healthy one keeps its own; the rest goes when these are written. One timer may always wait,
- * however large. */
+/* Limits queued timers to half of the memory. Otherwise timers of dead targets would keep all
+ * others out of it. The longest queue spills its last timers, so a healthy queue keeps its own.
+ * The rest follows when these are written. One timer may always wait, however large. */
 static void dispatch_relieve(struct engine *engine)
 {
     struct dispatch *dispatch = engine->dispatch;
@@ -678,7 +678,7 @@ void dispatch_backlog_changed(struct engine *engine, struct spill_backlog *backl
 
 /* ---- the clock ---- */
 
-/* Takes the timers that are not due any more out of their queue. */
+/* Removes timers that are not due any more from their queue. */
 static void dispatch_take_early(struct engine *engine, struct dispatch_queue *queue,
                                 struct list *early)
 {
@@ -703,7 +703,7 @@ void dispatch_clock_went_back(struct engine *engine, enum dispatch_wheel wheel)
         queue->held_until =
             wall_min(queue->held_until, wall_add(engine->now, engine->options.storage_retry_ms));
         queue->reason_since = engine->now;
-        queue->wants_alarm = true; /* its present alarm is by the old time */
+        queue->wants_alarm = true; /* its alarm has the old time */
         dispatch_take_early(engine, queue, &early);
     }
     LIST_FOR_EACH (&early, link) {
@@ -749,8 +749,8 @@ struct wall dispatch_oldest(const struct engine *engine)
     return oldest;
 }
 
-/* By kind the number of waiting timers, and the due time of the latest timer; 0: none is late.
- * Those of a queue or target that is paused wait on purpose: they are not late. */
+/* Returns, by kind, the number of waiting timers and the due time of the latest one; 0 if none
+ * is late. Timers of a paused queue or target wait on purpose and are not late. */
 static void dispatch_overdue(const struct engine *engine, uint64_t ret_ready[OVERDUE_KIND_COUNT],
                              struct wall ret_oldest[OVERDUE_KIND_COUNT])
 {

@@ -9,11 +9,11 @@
 
 /* ---- names ---- */
 
-/* Of the hash of a tenant, which salts those of its origins. */
+/* Salt of the hash of a tenant, which salts those of its origins. */
 #define DISPATCH_SALT_TENANT (UINT64_C(1) << 32)
 
-/* The seed is secret, so that no client can make up a name that shares another one's queue. It is
- * that of the budget, whose members have equal keys for a target. */
+/* Hashes a name. The seed is secret, so that no client can make a name with the hash of another
+ * queue. It is the budget's seed, so that all members have equal keys for a target. */
 static uint64_t dispatch_hash(const struct engine *engine, struct bytes text, uint64_t salt)
 {
     const uint64_t seed = budget_seed(engine->dispatch->budget);
@@ -63,13 +63,13 @@ void dispatch_name_overdue(const struct engine *engine, struct dispatch_name *re
     ret_name->key = dispatch_hash(engine, BYTES("overdue"), UINT32_MAX);
 }
 
-/* The time from which on a firing counts as late. */
+/* Returns the time from which a firing counts as late. */
 static struct wall dispatch_late_since(const struct timer *timer)
 {
     return timer->state == TIMER_RETRYING ? timer->at : wall_max(timer->due, timer->created);
 }
 
-/* Of built-in queues the workers decide how much they take. */
+/* True if overdue. Not for built-in queues, because their workers decide how much they take. */
 bool dispatch_is_overdue(const struct engine *engine, const struct timer *timer)
 {
     assert(!timer_is_final(timer->state));
@@ -121,7 +121,7 @@ static void dispatch_queue_init(const struct engine *engine, struct dispatch_que
         pace_init(&queue->pace, rate, engine->now);
 }
 
-/* What queues share. False when out of memory. */
+/* Joins what queues share. Returns false if out of memory. */
 static bool dispatch_queue_join(struct dispatch *dispatch, struct dispatch_queue *queue,
                                 const struct dispatch_name *name)
 {
@@ -196,7 +196,7 @@ static void dispatch_queue_free(struct engine *engine, struct dispatch_queue *qu
 
 /* ---- pauses ---- */
 
-/* A target that was reset is not left alone for what was before. */
+/* Ends the hold of a target that was reset. */
 static void dispatch_queue_look_at_reset(struct engine *engine, struct dispatch_queue *queue)
 {
     const struct timer *timer = dispatch_first(queue)->timer;
@@ -235,7 +235,7 @@ void dispatch_look_at_pauses(struct engine *engine)
     size_t cursor = 0;
     for (struct dispatch_queue *queue; (queue = dispatch_next(engine, &cursor));) {
         dispatch_queue_look_at_pause(engine, queue);
-        if (!list_is_empty(&queue->timers)) /* so it is not freed here */
+        if (!list_is_empty(&queue->timers)) /* it is not freed here */
             dispatch_queue_update(engine, queue);
     }
 }
@@ -298,7 +298,7 @@ void dispatch_want(struct dispatch *dispatch, struct budget_claim *claim, size_t
         list_remove(&claim->link);
 }
 
-/* All places of its target are taken, by whichever engine. */
+/* True if all places of its target are taken, by any engine. */
 static bool dispatch_queue_is_full(struct dispatch_queue *queue)
 {
     const struct budget_claim *claim = dispatch_claim(queue);
@@ -362,7 +362,7 @@ void dispatch_queue_account(struct engine *engine, struct dispatch_queue *queue,
     queue->reason = reason;
 }
 
-/* A queue without timers stays until its rate and its pause may be forgotten. */
+/* A queue without timers is kept until its rate and pause may be forgotten. */
 static struct wall dispatch_kept_until(const struct engine *engine,
                                        const struct dispatch_queue *queue)
 {
@@ -373,7 +373,7 @@ static struct wall dispatch_kept_until(const struct engine *engine,
     return wall_max(rate ? pace_full(&queue->pace, rate) : (struct wall){0}, queue->held_until);
 }
 
-/* A queue that may send wants a place for each of its timers, another one wants none. */
+/* Asks for a place for each timer of a queue that may send, and for none of another queue. */
 static void dispatch_queue_enlist(struct engine *engine, struct dispatch_queue *queue,
                                   struct wall until)
 {

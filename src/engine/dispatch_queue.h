@@ -22,129 +22,129 @@
 #include "tickwheel/wheel.h"
 #include "timer/queue_target.h"
 
-/* What a dispatch queue is of. */
+/* Kind of a dispatch queue. */
 enum dispatch_kind {
-    DISPATCH_WEBHOOK, /* a tenant's webhooks to an origin: sends whenever it has room */
-    DISPATCH_BROKER,  /* a tenant's, to a connection of a broker: likewise, within its limit */
+    DISPATCH_WEBHOOK, /* a tenant's webhooks to an origin: sends when it has room */
+    DISPATCH_BROKER,  /* a tenant's messages to a broker connection: the same, within its limit */
     DISPATCH_PULLED,  /* one priority of a built-in queue: sends when asked */
-    DISPATCH_OVERDUE, /* holds back overdue timers, which go to other queues by its rate */
+    DISPATCH_OVERDUE, /* overdue timers, which move to other queues at a rate */
     DISPATCH_KIND_COUNT,
 };
 
-/* A connection of a broker. Its limit is one for the queues of all tenants, which take turns. */
+/* A broker connection. Its limit is shared by the queues of all tenants, which take turns. */
 struct dispatch_connection {
     struct budget_claim claim;
-    struct list ready; /* queues that may send but for its limit */
+    struct list ready; /* queues that only wait for its limit */
     uint64_t key;
     uint32_t queue_count;
-    size_t wanted; /* timers of `ready` */
+    size_t wanted; /* number of timers of `ready` */
 };
 
-/* The leases of one tenant: its queues share their limit. */
+/* The leases of one tenant, whose queues share a limit. */
 struct dispatch_lessee {
-    struct budget_claim claim; /* on `leasing` while it has a place that is not in use */
+    struct budget_claim claim; /* on `leasing` while it has an unused place */
     uint64_t key;              /* hash of the tenant */
     uint32_t queue_count;
     size_t bytes; /* memory of its leased timers */
 };
 
-/* Due timers of one tenant and origin, or one built-in queue and priority. */
+/* Due timers of one tenant and origin, or of one built-in queue and priority. */
 struct dispatch_queue {
-    struct list timers; /* entries, first due first */
-    struct list link;   /* BROKER: on the list of its connection while it may send; PULLED: on
-                           `woken` until it is named as having timers */
+    struct list timers; /* entries, earliest due time first */
+    /* BROKER: on its connection's list while it may send; PULLED: on `woken` until it is named */
+    struct list link;
     struct budget_claim claim;              /* WEBHOOK */
     struct dispatch_connection *connection; /* BROKER */
     struct dispatch_lessee *lessee;         /* PULLED */
-    size_t wanted;                          /* places, for all of its timers; 0: it may not send */
+    size_t wanted;                          /* places for all of its timers; 0 if it may not send */
     uint64_t key;
     enum dispatch_kind kind;
     uint32_t inflight;
     size_t count, bytes; /* of `timers` */
     struct spill_backlog backlog;
-    struct wall held_until; /* it sends nothing before: its target is to be left alone */
+    /* earliest time at which it sends again, because its target is left alone */
+    struct wall held_until;
     struct wall held_since;
-    struct wall failing_since; /* of its first hold since its target answered last; 0: none */
-    struct wall paused_until;  /* likewise, while it is paused; 0: it is not */
-    struct wall pause_began, pause_ended; /* of its last pause, as far as it had timers then */
-    struct pace pace;                     /* if it has a rate */
-    tw_handle alarm;         /* in the wheel: when it may send again, or go; or TW_NONE */
-    bool wants_alarm;        /* there was no memory for one */
-    enum wait_reason reason; /* why it does not send, or it does */
+    struct wall failing_since;            /* first hold since its target answered last; 0 if none */
+    struct wall paused_until;             /* end of its pause; 0 if it is not paused */
+    struct wall pause_began, pause_ended; /* its last pause, while it had timers */
+    struct pace pace;                     /* valid if it has a rate */
+    tw_handle alarm;         /* alarm in the wheel for when it may send or be freed; or TW_NONE */
+    bool wants_alarm;        /* whether its alarm could not be set for want of memory */
+    enum wait_reason reason; /* reason why it does not send, or that it does */
     struct wall reason_since;
-    uint32_t waited_ms[WAIT_SUMMED]; /* how long that was so, by reason; modulo 2^32 */
+    uint32_t waited_ms[WAIT_SUMMED]; /* time spent with each reason; modulo 2^32 */
     uint8_t name_size;
-    char name[QUEUE_FULL_NAME_SIZE_MAX]; /* PULLED: its full name */
+    char name[QUEUE_FULL_NAME_SIZE_MAX]; /* PULLED: full name */
 };
 
 struct dispatch {
     struct map queues; /* key -> dispatch_queue */
     struct budget *budget;
-    bool is_budget_own; /* it is for this engine alone */
+    bool is_budget_own; /* whether the budget belongs to this engine only */
     struct budget_member member;
-    struct list asking;     /* claims that are to ask for other places than they did */
-    struct list placed;     /* claims that have places for what may be sent */
+    struct list asking;     /* claims that must ask for a new number of places */
+    struct list placed;     /* claims with places and timers to send */
     struct map connections; /* key -> dispatch_connection */
-    uint32_t unproven;      /* webhooks in flight that began while their target was */
+    uint32_t unproven;      /* webhooks in flight that began while their target was unproven */
     struct map lessees;     /* key -> dispatch_lessee */
-    struct list leasing;    /* claims of lessees that have places which are not in use */
-    bool is_lease_named;    /* the queues that the places of `leasing` are for were named */
+    struct list leasing;    /* claims of lessees with unused places */
+    bool is_lease_named;    /* whether the queues for the places of `leasing` were named */
     struct list woken;
-    struct dispatch_queue *overdue; /* the queue of that kind, or NULL */
-    bool alarms_wanted;             /* some queue wants an alarm and has none */
-    size_t queued, queued_bytes;    /* timers of all queues */
-    size_t catching_up;             /* of those, the overdue */
+    struct dispatch_queue *overdue; /* queue of that kind, or NULL */
+    bool alarms_wanted;             /* whether a queue lacks an alarm that it wants */
+    size_t queued, queued_bytes;    /* timers of all queues, and their memory */
+    size_t catching_up;             /* overdue timers among them */
     uint32_t inflight;
-    uint32_t pulled; /* of them, what pulled_max bounds */
+    uint32_t pulled; /* deliveries bounded by pulled_max */
     size_t pulled_bytes;
-    bool pull_refused; /* since there was room last */
+    bool pull_refused; /* whether a pull was refused since there was room */
 };
 
 /* ---- dispatch_queue.c ---- */
 
-/* What a target's queue goes by. */
+/* Name of a target's queue. */
 struct dispatch_name {
     enum dispatch_kind kind;
     uint64_t key;
-    uint64_t tenant;                     /* WEBHOOK, PULLED: of its shares */
+    uint64_t tenant;                     /* WEBHOOK, PULLED: tenant of its shares */
     uint64_t connection;                 /* BROKER */
-    struct bytes queue;                  /* PULLED: its full name */
-    char room[QUEUE_FULL_NAME_SIZE_MAX]; /* of the name */
+    struct bytes queue;                  /* PULLED: full name */
+    char room[QUEUE_FULL_NAME_SIZE_MAX]; /* memory of the name */
 };
 
 void dispatch_name_of(const struct engine *engine, const struct timer *timer,
                       struct dispatch_name *ret_name);
 
-/* The name of the queue of overdue timers; and whether a timer belongs there. */
+/* Returns the name of the queue of overdue timers. dispatch_is_overdue: whether a timer belongs
+ * to it. */
 void dispatch_name_overdue(const struct engine *engine, struct dispatch_name *ret_name);
 bool dispatch_is_overdue(const struct engine *engine, const struct timer *timer);
 
-/* The queue of that name, made unless it is there. NULL when out of memory. */
+/* Returns the queue of that name, and makes it if needed. NULL if out of memory. */
 struct dispatch_queue *dispatch_queue_get(struct engine *engine, const struct dispatch_name *name);
 struct dispatch_queue *dispatch_queue_by_key(const struct engine *engine, uint64_t key);
 struct dispatch_queue *dispatch_queue_named(const struct engine *engine, struct bytes queue,
                                             unsigned priority);
 
-/* To be called whenever a queue has changed: brings it onto or off its lists, sets its alarm, frees
- * it when it is of no use. */
+/* Updates the lists and the alarm of a queue after any change, and frees it if it is of no use. */
 void dispatch_queue_update(struct engine *engine, struct dispatch_queue *queue);
 
 /* Adds the time since the last change to the sum of its reason. */
 void dispatch_queue_account(struct engine *engine, struct dispatch_queue *queue,
                             enum wait_reason reason);
 
-/* Why its timers wait, and when that may change; WALL_NEVER: with the next outcome. */
+/* Returns why its timers wait, and when that may change; WALL_NEVER: with the next outcome. */
 enum wait_reason dispatch_queue_reason(struct engine *engine, struct dispatch_queue *queue,
                                        struct wall *ret_until);
 
-/* The claim by which the timers of a queue get places; NULL of the overdue. */
+/* Returns the claim by which a queue's timers get places; NULL for overdue ones. */
 struct budget_claim *dispatch_claim(struct dispatch_queue *queue);
 
-/* The claim is to have `wanted` places. */
+/* Sets the number of places that the claim shall have. */
 void dispatch_want(struct dispatch *dispatch, struct budget_claim *claim, size_t wanted);
 
-/* Looks up whether the queue is paused, or was reset; to be called when it gets its first timer,
- * too. */
+/* Checks whether the queue is paused or was reset. Also called for its first timer. */
 void dispatch_queue_look_at_pause(struct engine *engine, struct dispatch_queue *queue);
 
 static inline bool dispatch_queue_is_paused(const struct engine *engine,
@@ -153,16 +153,16 @@ static inline bool dispatch_queue_is_paused(const struct engine *engine,
     return queue->paused_until.ms > engine->now.ms;
 }
 
-/* In thousandths of a delivery a second; 0: no limit. */
+/* Returns the rate in thousandths of a delivery a second; 0 if unlimited. */
 uint64_t dispatch_rate(const struct engine_options *options, const struct dispatch_queue *queue);
 
-/* Whether its rate keeps it from sending now. */
+/* True if its rate keeps it from sending now. */
 bool dispatch_lacks_pace(struct engine *engine, struct dispatch_queue *queue);
 
-/* Its alarm has gone off. */
+/* Handles its alarm. */
 void dispatch_queue_alarm(struct engine *engine, struct dispatch_queue *queue);
 
-/* Lets the queues that want an alarm be looked at again. O(queues). */
+/* Sets the missing alarms of queues. O(queues). */
 void dispatch_set_alarms(struct engine *engine);
 
 static inline struct dispatch_queue *dispatch_next(const struct engine *engine, size_t *cursor)
@@ -177,14 +177,15 @@ static inline struct entry *dispatch_first(const struct dispatch_queue *queue)
 
 /* ---- dispatch.c ---- */
 
-/* Begins to deliver the queue's first timer, or drops it when it is too late: then *ret_delivery is
- * NULL. False when out of memory. The queue may be freed. */
+/* Begins to deliver the queue's first timer, or drops it if it is too late, with *ret_delivery
+ * NULL. Returns false if out of memory. May free the queue. */
 bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
                       struct delivery **ret_delivery);
 
 /* ---- leases.c ---- */
 
-/* A queue of the tenant is made, or freed. leases_join returns NULL if out of memory. */
+/* Counts a new queue of the tenant; leases_part: one that is freed. Returns NULL if out of
+ * memory. */
 struct dispatch_lessee *leases_join(struct dispatch *dispatch, uint64_t tenant);
 void leases_part(struct dispatch *dispatch, struct dispatch_lessee *lessee);
 
@@ -193,7 +194,7 @@ void leases_wake(struct engine *engine, struct dispatch_queue *queue); /* it has
 void leases_began(struct engine *engine, struct dispatch_queue *queue, const struct entry *entry);
 void leases_ended(struct engine *engine, struct dispatch_queue *queue, const struct entry *entry);
 
-/* Returns why no worker has the first timer: a limit of leases, or none has asked for it. */
+/* Returns why no worker has the first timer: a limit of leases, or no worker asked for it. */
 enum wait_reason leases_reason(const struct engine *engine, const struct dispatch_queue *queue);
 
 /* For tests: aborts unless every invariant holds. O(queues). */
@@ -201,15 +202,16 @@ void leases_check(const struct engine *engine);
 
 /* ---- connections.c ---- */
 
-/* A queue of the connection is made, or freed. NULL when out of memory. */
+/* Counts a new queue of the connection; connections_part: one that is freed. Returns NULL if
+ * out of memory. */
 struct dispatch_connection *connections_join(struct dispatch *dispatch, uint64_t key);
 void connections_part(struct dispatch *dispatch, struct dispatch_connection *connection);
 
-/* `wanted` timers of the queue may be sent but for the limit of its connection; to be called
- * whenever that has changed. */
+/* Notes that `wanted` timers of the queue wait only for the limit of its connection. Called
+ * after each change. */
 void connections_want(struct engine *engine, struct dispatch_queue *queue, size_t wanted);
 
-/* Takes the queue that sends next off its list; NULL when none may. */
+/* Removes the queue that sends next from its list; NULL if none may. */
 struct dispatch_queue *connections_next(struct dispatch_connection *connection);
 
 /* For tests: aborts unless every invariant holds. O(connections and their queues). */
@@ -217,7 +219,7 @@ void connections_check(const struct engine *engine);
 
 /* ---- lateness.c ---- */
 
-/* A delivery begins: what made it late is kept, and returned. */
+/* Computes, keeps and returns the causes of lateness when a delivery begins. */
 void lateness_of_delivery(struct engine *engine, const struct dispatch_queue *queue,
                           const struct entry *entry, struct lateness *ret_lateness);
 

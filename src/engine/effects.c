@@ -8,10 +8,10 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* Firings given up that are told of at a time. */
+/* Maximum of given-up firings that are reported one by one. */
 enum { GIVEN_UP_MAX = 16 };
 
-/* Events that wait to be taken: more than a turn has, as a rule. */
+/* Maximum of events that wait to be taken, usually more than a turn has. */
 enum { EVENTS_WAITING_ROOM = 16384 };
 
 struct effects {
@@ -21,9 +21,9 @@ struct effects {
     struct list events;
     size_t event_count;
     uint64_t events_lost;
-    struct list gone_reads; /* back, to be freed */
+    struct list gone_reads; /* reads that are back and to be freed */
     size_t reads_out;
-    uint64_t tickets; /* reads of one timer so far */
+    uint64_t tickets; /* number of reads of single timers so far */
 };
 
 struct effects *effects_create(void)
@@ -69,7 +69,7 @@ void effects_destroy(struct effects *effects)
 {
     if (!effects)
         return;
-    list_init(&effects->replies); /* the caller's, whether it takes them or not */
+    list_init(&effects->replies); /* the caller owns them, taken or not */
     effects_free_gone(effects);
     for (struct list *link; (link = list_pop(&effects->reads));)
         effects_free_read(list_item(link, struct engine_read, link));
@@ -142,7 +142,7 @@ void effects_recorded(struct engine *engine, struct delivery *delivery, enum err
 {
     assert(delivery->outcome.result != DELIVERY_RETURNED);
     assert(delivery->wants_record);
-    delivery->timer = NULL; /* it is not lent any more */
+    delivery->timer = NULL; /* it is no longer lent */
     delivery->recorded = result;
     list_init(&delivery->link);
     list_push(&engine->effects->recorded, &delivery->link);

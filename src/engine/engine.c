@@ -18,7 +18,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define RECENT_SHARE 2 /* near_bytes_max, divided by this, is for timers that left memory */
+#define RECENT_SHARE 2 /* divisor of near_bytes_max for timers that left memory */
 
 static bool engine_create_modules(struct engine *engine, const struct storage_meta *meta)
 {
@@ -155,8 +155,8 @@ static void engine_raise_watermark(struct engine *engine)
     assert(watermark_at(engine).ms < WALL_NEVER.ms);
 }
 
-/* One scan at a time: rows that an older one returns may be of entries that were evicted since.
- * In turn, so that neither kind keeps the other waiting. */
+/* Runs one scan at a time, because rows of an older scan may be of entries that were evicted
+ * since. The kinds of scans take turns. */
 static void engine_scan(struct engine *engine)
 {
     assert(!window_is_reading(engine) && !entries_has_evictable(engine->entries));
@@ -228,12 +228,12 @@ void engine_committed(struct engine *engine, struct storage_batch *batch)
         commands_written(engine, &note, result);
     }
     commit_end(engine, batch);
-    /* A success settles what an earlier failure left in doubt too. */
+    /* A success also settles what an earlier failure left in doubt. */
     if (!result && commit_is_certain(engine))
         watermark_all_durable(engine);
 }
 
-/* A page of the window, or of the scan for spilled timers. */
+/* Takes a page of the window, or of the scan for spilled timers. */
 static void engine_take_page(struct engine *engine, struct engine_read *read)
 {
     struct storage_page *page = &read->page;
@@ -254,12 +254,12 @@ static void engine_take_page(struct engine *engine, struct engine_read *read)
             if (entry)
                 commands_resume(engine, entry);
         }
-        page->count = 0; /* the timers are taken; the array goes with the read */
+        page->count = 0; /* the timers are taken; the read frees the array */
         break;
     }
 }
 
-/* Takes in the rows that the second scan found: they are due, or their zone has other rules. */
+/* Takes the rows that the second scan found: they are due, or the rules of their zone changed. */
 static void engine_take_missed(struct engine *engine, struct engine_read *read)
 {
     struct storage_page *page = &read->page;
@@ -278,10 +278,10 @@ static void engine_take_missed(struct engine *engine, struct engine_read *read)
         if (entry)
             outcome_moves(engine, entry, due);
         else
-            timer_free(timer); /* dispatch looks at it again */
+            timer_free(timer); /* dispatch will handle it */
     }
     if (read->result == ERROR_NONE)
-        page->count = 0; /* the timers are taken; the array goes with the read */
+        page->count = 0; /* the timers are taken; the read frees the array */
 }
 
 void engine_read_done(struct engine *engine, struct engine_read *read)

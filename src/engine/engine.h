@@ -56,63 +56,73 @@ struct budget;
 
 struct engine_options {
     uint16_t partition;
-    uint64_t window_ms;      /* how far ahead timers are in memory */
-    uint64_t near_bytes_max; /* footprint of timers in memory; loading pauses there, and a create
-                                or patch that needs more is refused with OVERLOADED. Half as much
-                                more for those due later that were created or named with a key
-                                lately */
-    uint64_t pending_max;    /* live timers in all; beyond it TOO_MANY. 0: no limit */
-    _Atomic uint64_t *pending_all; /* live timers of all engines that share the limit, on any
-                                      thread, borrowed. The caller has added meta.pending of each.
-                                      NULL: the limit is for this engine alone */
-    struct budget *budget; /* of the node, borrowed: the places in flight, which all engines share,
-                              in place of the limits of this engine: inflight_max, those of a
-                              target and a broker, pulled_max. NULL: it has its own */
-    void (*wake)(void *context); /* the budget has given this engine a place: a turn is to begin,
-                                    as engine_wake_at says. On any thread, under the lock of the
-                                    budget, also while the engine is made or ends. NULL: never */
+    uint64_t window_ms; /* how far ahead timers are kept in memory */
+    /* limit of the memory of timers. At it loading pauses, and a create or patch that needs more
+     * is refused with OVERLOADED. Half as much more is for later timers that were recently
+     * created or named with a key */
+    uint64_t near_bytes_max;
+    uint64_t pending_max; /* limit of live timers; beyond it TOO_MANY. 0 for none */
+    /* live timers of all engines that share the limit, changed on any thread, borrowed. The
+     * caller has added meta.pending of each. NULL if the limit is for this engine alone */
+    _Atomic uint64_t *pending_all;
+    /* places in flight that all engines of the node share, borrowed, in place of this engine's
+     * limits: inflight_max, those of a target and a broker, pulled_max. NULL if it has its own */
+    struct budget *budget;
+    /* called when the budget has given this engine a place, so that a turn is due
+     * (engine_wake_at). On any thread, under the lock of the budget, also while the engine is
+     * made or ends. NULL for never */
+    void (*wake)(void *context);
     void *wake_context;
-    uint32_t inflight_max;        /* webhooks at a time */
-    uint32_t target_inflight_max; /* webhooks at a time to one origin (scheme, host, port) */
-    uint32_t broker_inflight_max; /* deliveries at a time to one connection of a broker; they are
-                                       not counted above, for the operator names the connections */
-    uint64_t target_rate;         /* webhooks to one origin in a thousand seconds; 0: no limit */
-    uint64_t catch_up_rate;       /* deliveries that are overdue (ENGINE_OVERDUE_MS), in a thousand
-                                       seconds, but for those of queues; 0: no limit */
-    uint32_t pulled_max;          /* deliveries pulled at a time, not counted above either; they
-                                       take at most a quarter of near_bytes_max */
-    uint32_t scan_rows_max;       /* rows of one read ahead */
-    uint64_t retain_ms;           /* how long a final state is answered with GONE */
-    uint64_t dead_retain_ms;      /* likewise of a dead letter, which can be redriven as long */
-    bool is_divided;              /* tenants share near_bytes_max and pending_max (base/share.h) */
-    uint64_t dead_bytes_max;      /* footprint of dead letters; beyond it the oldest go */
-    uint64_t watermark_interval_ms; /* how often the watermark is written when it moved */
+    uint32_t inflight_max; /* limit of webhooks in flight */
+    /* limit of webhooks in flight to one origin (scheme, host, port) */
+    uint32_t target_inflight_max;
+    /* limit of deliveries in flight to one broker connection; not counted above, because the
+     * operator names the connections */
+    uint32_t broker_inflight_max;
+    /* limit of webhooks to one origin in a thousand seconds; 0 for none */
+    uint64_t target_rate;
+    /* limit of overdue deliveries (ENGINE_OVERDUE_MS) in a thousand seconds, except those of
+     * queues; 0 for none */
+    uint64_t catch_up_rate;
+    /* limit of pulled deliveries, not counted above; they take at most a quarter of
+     * near_bytes_max */
+    uint32_t pulled_max;
+    uint32_t scan_rows_max;  /* maximum of rows of one read ahead */
+    uint64_t retain_ms;      /* time for which a final state is answered with GONE */
+    uint64_t dead_retain_ms; /* time for which a dead letter is kept and can be redriven */
+    /* whether tenants share near_bytes_max and pending_max (base/share.h) */
+    bool is_divided;
+    /* limit of the memory of dead letters; beyond it the oldest are dropped */
+    uint64_t dead_bytes_max;
+    uint64_t watermark_interval_ms; /* interval at which a moved watermark is written */
     uint64_t storage_retry_ms;      /* pause after a failed batch or read */
-    uint64_t second_scan_ms;        /* between two walks of second_scan.h; 0: there are none */
-    uint64_t ends_pace_ms;          /* ends of timers gather behind a batch, unless something waits
-                                       for them; 0: they do not */
-    size_t history_max;             /* deliveries of which is known what made them late */
-    uint64_t seed;                  /* of the jitter */
-    struct zone_source zones;       /* for what recurs */
-    const atomic_bool *is_watched; /* whether events (feed_event.h) are wanted; borrowed, set on any
-                                            thread. NULL: no */
-    const atomic_bool *is_held; /* while it is set no delivery begins, from the next turn on: set on
-                                   any thread, borrowed. NULL: never */
-    struct target_pause_board *pauses;   /* queues and targets to which no delivery begins, and
-                                            targets that are left alone no more, from the next turn
-                                            on, and after the answer to a survey: shown on any
-                                            thread, borrowed. NULL: none */
-    struct tenant_counts *tenant_counts; /* of all engines, borrowed: live timers by tenant, with
-                                            those that the storage has. NULL: not counted */
-    /* Those of this engine alone, borrowed and for no other thread while there is the engine. NULL:
-     * not counted by itself. */
+    uint64_t second_scan_ms;        /* interval of walks of second_scan.h; 0 for none */
+    /* delay that collects final records into one batch. A waiting client cuts it short. 0
+     * disables it */
+    uint64_t ends_pace_ms;
+    size_t history_max;       /* number of recent deliveries whose lateness is explained */
+    uint64_t seed;            /* seed of the jitter */
+    struct zone_source zones; /* zones of recurring timers */
+    /* whether events (feed_event.h) are wanted; set on any thread, borrowed. NULL for no */
+    const atomic_bool *is_watched;
+    /* while set no delivery begins from the next turn on; set on any thread, borrowed. NULL for
+     * never */
+    const atomic_bool *is_held;
+    /* paused queues and targets, and targets that were reset; applied from the next turn on, and
+     * after the answer to a survey. Set on any thread, borrowed. NULL for none */
+    struct target_pause_board *pauses;
+    /* live timers of all engines by tenant, borrowed, including those that the storage has. NULL
+     * if not counted */
+    struct tenant_counts *tenant_counts;
+    /* Those of this engine alone, borrowed, for no other thread while the engine exists. NULL if
+     * not counted. */
     struct tenant_counts *tenant_counts_own;
-    /* Live timers of other nodes, for which pending_max is too; borrowed, set on any thread. NULL:
-     * there are none. */
+    /* Live timers of other nodes, which count for pending_max too; set on any thread, borrowed.
+     * NULL if there are none. */
     const _Atomic uint64_t *pending_others;
 };
 
-/* A timer that is found due so late is overdue: after an outage, not because of a busy moment. */
+/* A timer found due this late is overdue: after an outage, not because of a busy moment. */
 #define ENGINE_OVERDUE_MS 1000
 
 #define ENGINE_OPTIONS_DEFAULT                                                  \
@@ -140,135 +150,135 @@ enum engine_read_kind {
 struct engine_read {
     struct list link;      /* the holder's */
     struct turn_link turn; /* the reader's */
-    uint64_t tenant; /* whose reads it takes turns with: a tenant_key; 0 for the engine's own */
+    uint64_t tenant; /* tenant_key of the tenant whose reads take turns; 0 for the engine's own */
     enum engine_read_kind kind;
     struct timer_id id;
     struct storage_scan scan;
-    bool goes_on; /* an empty page serves nobody: the reader may go on to the next one */
+    bool goes_on; /* if a page is empty, the reader may go on to the next one */
     struct storage_lookup lookup;
-    /* Filled in by the reader; the engine takes them. */
+    /* Set by the reader; the engine takes them. */
     enum error_code result;
-    struct error error; /* why, for the log */
+    struct error error; /* cause, for the log */
     struct timer *timer;
     struct storage_page page;
     struct storage_names names;
-    struct command *command_; /* the engine's: the command that it serves, or NULL */
-    uint64_t ticket_;         /* the engine's: of the stand-in that waits for it */
+    struct command *command_; /* the engine's: command that it serves, or NULL */
+    uint64_t ticket_;         /* the engine's: ticket of the entry that waits for it */
 };
 
-/* Does what a read asks for. */
+/* Performs a read. */
 void engine_read_perform(struct engine_read *read, struct storage *storage);
 
-/* Returns true if the read returned an empty page that is not the last, and is worth performing
- * again, from where the page ended, before it goes back to the engine. */
+/* True if the read returned an empty page that is not the last, and is to be performed again
+ * from the end of that page before it goes back to the engine. */
 bool engine_read_is_repeated(struct engine_read *read);
 
 uint16_t engine_read_partition(const struct engine_read *read);
 
-/* `meta` is what the storage holds, with its epoch already raised and durable. Recovery begins at
- * once: it asks for the first read. NULL when out of memory. */
+/* Makes an engine. `meta` is what the storage has; its epoch has been raised durably. Recovery
+ * begins at once, with a first read. Returns NULL if out of memory. */
 struct engine *engine_create(const struct engine_options *options, const struct storage_meta *meta,
                              struct wall now);
 
-/* Frees it with every timer in memory. Whatever it lent must be back or be never used again. */
+/* Frees it with every timer in memory. What it lent must be back, or never be used again. */
 void engine_destroy(struct engine *engine);
 
 /* ---- what happened ---- */
 
-/* Begins a turn: the time is `now` until its end. One without any call lets time pass: at
- * engine_wake_at, when the clock has stepped back, and whenever it suits. */
+/* Begins a turn, whose time is `now`. A turn without other calls lets time pass: call it at
+ * engine_wake_at, after the clock has stepped back, and at any time. */
 void engine_begin(struct engine *engine, struct wall now);
 
-/* Ends a turn: due timers are delivered, reads are asked for, and timers that are not needed any
- * more leave memory. */
+/* Ends a turn: delivers due timers, requests reads, and evicts timers that are not needed. */
 void engine_end(struct engine *engine);
 
-/* Between engine_begin and engine_end, as are the other calls that tell what happened. */
+/* Call these between engine_begin and engine_end. */
 void engine_submit(struct engine *engine, struct command *command);
 
-/* `batch->result` says how it went; the engine takes it back. */
+/* Takes back a batch; `batch->result` is its result. */
 void engine_committed(struct engine *engine, struct storage_batch *batch);
 
 void engine_read_done(struct engine *engine, struct engine_read *read);
 
 void engine_delivered(struct engine *engine, struct delivery *delivery);
 
-/* Begin no new delivery; those that are out may come back. For a clean stop. */
+/* Begins no new deliveries; those in flight may come back. For a clean stop. */
 void engine_drain(struct engine *engine);
 
 /* ---- what to do ---- */
 
-/* All writes since the last call as one batch; NULL when there are none. */
+/* Returns all writes since the last call as one batch; NULL if there are none. */
 struct storage_batch *engine_take_batch(struct engine *engine);
 struct engine_read *engine_take_read(struct engine *engine);
 struct delivery *engine_take_delivery(struct engine *engine);
 struct command *engine_take_reply(struct engine *engine);
 struct delivery *engine_take_recorded(struct engine *engine);
 
-/* The next firing that was given up, which is the caller's to free(); NULL when there is none. */
+/* Returns the next given-up firing, which the caller frees with free(); NULL if there is none. */
 struct given_up *engine_take_given_up(struct engine *engine);
 
-/* Moves what happened since the last call to the end of `ret_events`, of struct feed_event, oldest
- * first, for the caller to destroy. Returns how many more happened that it could not keep. */
+/* Appends the events since the last call to `ret_events` (struct feed_event), oldest first; the
+ * caller destroys them. Returns how many more it could not keep. */
 uint64_t engine_take_events(struct engine *engine, struct list *ret_events);
 
 /* ---- queues ---- */
 
-/* When the timer was due that engine_pull would hand out first; false when none waits in this queue
- * with this priority, or the queue is paused. Queues go by their full names here
+/* Returns the due time of the timer that engine_pull would return. False if none waits in this
+ * queue with this priority, or the queue is paused. Queues have their full names here
  * (queue_target.h). */
 bool engine_peek(const struct engine *engine, struct bytes queue, unsigned priority,
                  struct wall *ret_due);
 
-/* Walks them in the order in which engine_pull would hand them out: start with *cursor = NULL, no
- * other call meanwhile. False at the end. `ret_bytes` is what the timer takes in memory. */
+/* Walks the timers in the order of engine_pull: start with *cursor NULL, and call nothing else
+ * meanwhile. Returns false at the end. `ret_bytes` is the timer's memory. */
 bool engine_peek_next(const struct engine *engine, struct bytes queue, unsigned priority,
                       const void **cursor, struct wall *ret_due, size_t *ret_bytes);
 
-/* Hands out the first timer of this queue and priority, in a turn; NULL when none waits, the queue
- * is paused, or as many are out as may be. */
+/* Hands out the first timer of this queue and priority, in a turn. NULL if none waits, the queue
+ * is paused, or a limit of leases is reached. */
 struct delivery *engine_pull(struct engine *engine, struct bytes queue, unsigned priority);
 
-/* After pulls for what engine_take_woken has named: if the engine got a place for one of them, and
- * it was not used, it goes to other engines. */
+/* Ends the pulls that follow engine_take_woken: an unused place goes to other engines. */
 void engine_end_pulls(struct engine *engine);
 
-/* Names, one at a time, the queues that have something to pull since they were last named, or had
- * when a pull was refused for want of room and there may be room now. The text is valid until the
- * next call into the engine. */
+/* Names the queues, one at a time, that have something to pull since they were last named, or
+ * whose pull was refused for want of room that there may be now. The text is valid until the
+ * next call of the engine. */
 bool engine_take_woken(struct engine *engine, struct bytes *ret_queue);
 
-/* When to begin the next turn; WALL_NEVER when only an event can change something. */
+/* Returns when to begin the next turn; WALL_NEVER if only an event can change something. */
 struct wall engine_wake_at(const struct engine *engine);
 
 /* ---- questions ---- */
 
-/* Between engine_begin and engine_end. */
+/* True between engine_begin and engine_end. */
 bool engine_is_in_turn(const struct engine *engine);
 
-/* Recovery has read its first page: the storage answers, and overdue timers are being delivered. */
+/* True if recovery has read its first page: the storage answers, and overdue timers are being
+ * delivered. */
 bool engine_is_ready(const struct engine *engine);
 
-/* Nothing is out: no batch, read or delivery is awaited. */
+/* True if no batch, read or delivery is awaited. */
 bool engine_is_idle(const struct engine *engine);
 
 void engine_stats(const struct engine *engine, struct engine_stats *ret_stats);
 
-/* Timers in memory that wait: a tenant's webhooks to one origin, or items of one queue and
+/* Waiting timers in memory: a tenant's webhooks to one origin, or items of one queue and
  * priority. */
 struct engine_waiting {
     struct bytes tenant;
-    struct bytes queue; /* its full name; empty: webhooks */
+    struct bytes queue; /* full name of the queue; empty for webhooks */
     size_t count;       /* over 0 */
-    struct wall oldest; /* the due time of the first */
+    struct wall oldest; /* due time of the first */
 };
 
-/* Tells of each queue with waiting timers; `waiting` is valid during the call. O(queues). */
+/* Calls `tell` for each queue with waiting timers; `waiting` is valid during the call.
+ * O(queues). */
 void engine_tell_waiting(const struct engine *engine,
                          void (*tell)(void *context, const struct engine_waiting *waiting),
                          void *context);
 
-/* The bytes that a timer takes while it is in the memory of an engine. */
+/* Returns the memory of a timer in an engine, in bytes. */
 size_t engine_footprint(const struct timer *timer);
 
 /* For tests: aborts unless every invariant holds. O(timers in memory). */

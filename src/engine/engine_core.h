@@ -31,20 +31,20 @@
 
 struct engine {
     struct engine_options options;
-    struct wall now;     /* of this turn, or of the last */
-    struct wall started; /* when it was created */
+    struct wall now;     /* time of this turn, or of the last */
+    struct wall started; /* time of its creation */
     bool is_in_turn;
     bool is_draining;                   /* begins no delivery and no read ahead */
-    bool is_held;                       /* of this turn, or of the last: begins no delivery */
-    struct wall held_began, held_ended; /* when that was so last; 0: never */
-    bool was_dead_scan;                 /* the last scan was for dead letters */
-    uint64_t epoch;                     /* of ids, deliveries and batches */
-    uint64_t serials;                   /* given to timers in this epoch */
+    bool is_held;                       /* begins no delivery, in this turn or the last */
+    struct wall held_began, held_ended; /* begin and end of the last hold; 0 if never */
+    bool was_dead_scan;                 /* whether the last scan was for dead letters */
+    uint64_t epoch;                     /* epoch of ids, deliveries and batches */
+    uint64_t serials;                   /* number of timers made in this epoch */
     struct random random;
-    struct target_pauses *pauses; /* as of this turn, or of the last; NULL: none */
+    struct target_pauses *pauses; /* pauses as of this turn or the last; NULL for none */
     struct target_pauses *resets; /* likewise */
     uint64_t pauses_version;
-    struct engine_stats stats; /* its counters; the gauges are asked of the modules */
+    struct engine_stats stats; /* counters; the modules have the gauges */
 
     struct commands *commands;
     struct lookup *lookup;

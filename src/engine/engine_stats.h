@@ -12,9 +12,9 @@
 #include "base/metric_list.h"
 #include "base/time.h"
 
-/* What a timer that is late waits for, in the order of its metrics. */
+/* What a late timer waits for, in the order of the metrics. */
 enum overdue_kind {
-    OVERDUE_WEBHOOK, /* and the lines of log: targets */
+    OVERDUE_WEBHOOK, /* targets, including log: */
     OVERDUE_BROKER,
     OVERDUE_QUEUE,
     OVERDUE_CATCH_UP, /* held back by catch_up_rate_max */
@@ -26,13 +26,14 @@ struct engine_stats {
     METRIC_ENGINE_LIST(X)
 #undef X
     uint64_t ready[OVERDUE_KIND_COUNT]; /* due timers in memory that wait, by kind */
-    /* Due time of the timer that is late by most, by kind; 0: none is late. */
+    /* Due time of the latest timer, by kind; 0 if none is late. */
     struct wall oldest_overdue[OVERDUE_KIND_COUNT];
-    struct wall watermark; /* of this engine; not summed, like the next */
+    struct wall watermark; /* of this engine; not summed, like the next field */
     struct wall frontier;  /* all timers due before it are in memory */
 };
 
-/* Adds the counters and gauges of one engine to a sum; the oldest overdue is the earlier one. */
+/* Adds the counters and gauges of one engine to a sum; the oldest overdue is the earlier of
+ * both. */
 static inline void engine_stats_add(struct engine_stats *sum, const struct engine_stats *one)
 {
 #define X(id, field, ...) sum->field += one->field;

@@ -14,17 +14,17 @@ struct entries {
     struct map map;        /* serial -> entry */
     struct list busy;      /* LOADING, WRITING, INFLIGHT */
     struct list evictable; /* EVICTABLE */
-    struct list gone;      /* ABSENT, to be freed */
-    struct timer *retired; /* a chain by `next`, to be freed */
+    struct list gone;      /* ABSENT entries to be freed */
+    struct timer *retired; /* chain by `next` of timers to be freed */
     size_t near_bytes;
     bool counts_tenants;
-    struct tenant_tallies tenants; /* near_bytes of each; if counts_tenants */
-    struct recent *recent;         /* timers that left, as the storage has them */
+    struct tenant_tallies tenants; /* near_bytes by tenant, if counts_tenants */
+    struct recent *recent;         /* timers that left memory, as the storage has them */
 };
 
 #define TO(phase) (1u << ENTRY_##phase)
 
-/* By phase: the phases that may follow. */
+/* Allowed next phases, by phase. */
 static const unsigned entries_transitions[ENTRY_PHASE_COUNT] = {
     [ENTRY_ABSENT] = TO(LOADING) | TO(WRITING),
     [ENTRY_LOADING] =
@@ -108,7 +108,7 @@ struct entry *entries_find(const struct entries *entries, uint64_t serial)
     return entry;
 }
 
-/* Leaves the map. */
+/* Removes the entry from the map. */
 static void entries_remove(struct entries *entries, struct entry *entry)
 {
     assert(entry->phase == ENTRY_ABSENT);
@@ -132,7 +132,7 @@ void entries_set_phase(struct entries *entries, struct entry *entry, enum entry_
     assert(to == ENTRY_WRITING || to == ENTRY_LOADING || !(entry->flags & ENTRY_IN_DOUBT));
     assert(entry->phase < ENTRY_PHASE_COUNT && to < ENTRY_PHASE_COUNT);
     assert(entries_transitions[entry->phase] & 1u << to);
-    (void)entries_transitions; /* without assertions nothing reads it */
+    (void)entries_transitions; /* unused without assertions */
 
     list_remove(&entry->link);
     entry->phase = (uint8_t)to;
@@ -149,7 +149,7 @@ void entries_set_phase(struct entries *entries, struct entry *entry, enum entry_
     case ENTRY_ABSENT:
         entries_remove(entries, entry);
         break;
-    default: /* SCHEDULED is on no list; QUEUED on its queue's */
+    default: /* SCHEDULED is on no list, QUEUED on its queue's */
         break;
     }
 }

@@ -29,110 +29,115 @@
 enum entry_phase {
     ENTRY_ABSENT,    /* not in the map */
     ENTRY_LOADING,   /* its row is being read: the timer is a placeholder, or in doubt */
-    ENTRY_WRITING,   /* a batch carries it; no command changes it */
+    ENTRY_WRITING,   /* in a batch; no command changes it */
     ENTRY_SCHEDULED, /* in the wheel */
     ENTRY_QUEUED,    /* due, in a dispatch queue */
-    ENTRY_INFLIGHT,  /* being delivered: its timer is lent */
+    ENTRY_INFLIGHT,  /* being delivered; its timer is lent */
     ENTRY_EVICTABLE, /* durable and not needed */
     ENTRY_PHASE_COUNT,
 };
 
 enum entry_flag {
-    ENTRY_IS_COUNTED = 1 << 0,   /* its footprint is in entries_near_bytes */
-    ENTRY_WAS_RETRYING = 1 << 1, /* INFLIGHT: its timer's state before */
-    ENTRY_IN_DOUBT = 1 << 2,     /* a write of it failed, and may be on disk nevertheless */
+    ENTRY_IS_COUNTED = 1 << 0,   /* its memory is counted in entries_near_bytes */
+    ENTRY_WAS_RETRYING = 1 << 1, /* INFLIGHT: the timer's state was RETRYING before */
+    ENTRY_IN_DOUBT = 1 << 2,     /* a write of it failed, but may be on disk */
     ENTRY_IS_SPILLING = 1 << 3,  /* WRITING because it was spilled */
-    ENTRY_IS_FORGOTTEN = 1 << 4, /* a dead letter that goes, or is gone */
+    ENTRY_IS_FORGOTTEN = 1 << 4, /* a dead letter that is being deleted */
     ENTRY_IS_UNPROVEN = 1 << 5,  /* INFLIGHT: its target was unproven (shares.h) when it began */
-    ENTRY_WAS_NAMED = 1 << 6,    /* a client created or named it with a key: it may again */
-    ENTRY_HAS_MESSAGE = 1 << 7,  /* WRITING: its message is in a transaction that waits for it */
+    /* created or named with a key by a client, which may name it again */
+    ENTRY_WAS_NAMED = 1 << 6,
+    /* WRITING: its message is in a transaction that waits for the write */
+    ENTRY_HAS_MESSAGE = 1 << 7,
 };
 
-/* What the engine knows of a timer that is in memory. */
+/* A timer in memory. */
 struct entry {
     struct timer *timer;
     struct timer
-        *successor;       /* WRITING by a command: replaces `timer` once it is durable; or NULL */
-    struct entry *report; /* WRITING: the new timer that reports its outcome, written with it; or
-                             NULL */
-    struct list link;     /* LOADING, WRITING, INFLIGHT, EVICTABLE: on a list of the map, unless
-                                another module has moved it to its own. QUEUED: its queue's */
-    struct list waiters;  /* LOADING, WRITING: commands that go on when the phase is over */
+        *successor; /* WRITING by a command: replaces `timer` when it is durable; or NULL */
+    /* WRITING: new timer that reports its outcome, written with it; or NULL */
+    struct entry *report;
+    /* LOADING, WRITING, INFLIGHT, EVICTABLE: on a list of the map, unless another module has it
+     * on its own. QUEUED: on its queue's */
+    struct list link;
+    struct list waiters; /* LOADING, WRITING: commands that wait for the end of the phase */
     union {
         uint64_t wheel_handle; /* SCHEDULED */
-        uint64_t ticket;       /* LOADING, or in doubt: of the read that it waits for */
-        uint32_t waited_ms[4]; /* QUEUED: the sums of its queue, by reason, when it joined */
+        uint64_t ticket;       /* LOADING, or in doubt: ticket of the read that it waits for */
+        uint32_t waited_ms[4]; /* QUEUED: its queue's sums by reason when it joined */
     };
-    struct wall row_at;        /* where its row is; 0: it has none yet */
-    struct wall loaded;        /* when it was read from the storage; 0: it was made here */
-    struct wall found_due;     /* QUEUED, INFLIGHT: when it was found due */
-    uint64_t queue;            /* QUEUED, INFLIGHT: the key of its dispatch queue */
-    struct delivery *recorded; /* WRITING: to be handed back when the write is durable; or NULL */
-    uint32_t flags;            /* of enum entry_flag */
-    uint8_t phase;             /* of enum entry_phase; set by entries_set_phase alone */
-    uint8_t outcome;           /* WRITING: what the feed is told when it is durable, of enum
-                                  feed_kind; NONE: what the write says */
+    struct wall row_at;        /* position of its row; 0 if it has none */
+    struct wall loaded;        /* time at which it was read; 0 if it was made here */
+    struct wall found_due;     /* QUEUED, INFLIGHT: time at which it was found due */
+    uint64_t queue;            /* QUEUED, INFLIGHT: key of its dispatch queue */
+    struct delivery *recorded; /* WRITING: given back when the write is durable; or NULL */
+    uint32_t flags;            /* bits of enum entry_flag */
+    uint8_t phase;             /* enum entry_phase; only entries_set_phase changes it */
+    /* WRITING: event for the feed when it is durable (enum feed_kind); NONE: by the write's
+     * purpose */
+    uint8_t outcome;
 };
 
 struct entries;
 
-/* `recent_bytes_max` is for timers that left memory (recent.h). NULL when out of memory. */
+/* Returns NULL if out of memory. `recent_bytes_max` is for timers that left memory (recent.h). */
 struct entries *entries_create(size_t recent_bytes_max);
 
-/* From now on the memory of each tenant is counted, too. Before the first entry. */
+/* Begins to count the memory of each tenant too. Call before the first entry. */
 void entries_count_tenants(struct entries *entries);
 
 /* Frees every entry with its timers and its recorded delivery. */
 void entries_destroy(struct entries *entries);
 
-/* An entry for a timer that has none yet, in phase LOADING or WRITING; it takes the timer. NULL,
- * and the timer is still the caller's, when out of memory. */
+/* Makes an entry for a timer, in phase LOADING or WRITING, and takes the timer. Returns NULL if
+ * out of memory; the caller keeps the timer. */
 struct entry *entries_add(struct entries *entries, struct timer *timer, enum entry_phase phase);
 
-/* NULL when the timer is not in memory. */
+/* Returns NULL if the timer is not in memory. */
 struct entry *entries_find(const struct entries *entries, uint64_t serial);
 
-/* Moves an entry to another phase, and off any list of the phase before. LOADING, WRITING and
- * INFLIGHT: onto the list of the busy. ABSENT: out of the map, and freed by entries_free_gone. */
+/* Moves an entry to another phase, and off any list of the old one. LOADING, WRITING and
+ * INFLIGHT go onto the list of the busy. ABSENT entries leave the map, and entries_free_gone
+ * frees them. */
 void entries_set_phase(struct entries *entries, struct entry *entry, enum entry_phase to);
 
-/* Puts another timer in place of the entry's, which stays until entries_free_gone. */
+/* Replaces the entry's timer, which stays until entries_free_gone. */
 void entries_replace(struct entries *entries, struct entry *entry, struct timer *timer);
 
-/* A timer that is in no entry any more, and that a reply may still show. */
+/* Keeps a timer without an entry, which a reply may show, until entries_free_gone. */
 void entries_retire(struct entries *entries, struct timer *timer);
 
-/* Whether the entry's footprint counts against what may be in memory; both may be repeated. */
+/* Counts the entry's memory against the limit, or no longer. Both may be repeated. */
 void entries_count(struct entries *entries, struct entry *entry);
 void entries_uncount(struct entries *entries, struct entry *entry);
 
-/* All EVICTABLE become ABSENT. Live ones that WAS_NAMED are kept without an entry (recent.h), as
- * long as there is room. */
+/* Makes all EVICTABLE entries ABSENT. Live timers that WAS_NAMED are kept without an entry
+ * (recent.h) while there is room. */
 void entries_evict(struct entries *entries);
 
-/* Takes the timer with this key that was kept, to give it an entry; NULL: there is none. It is the
- * only live one with the key. */
+/* Takes the kept timer with this key, to give it an entry; NULL if there is none. It is the only
+ * live one with the key. */
 struct timer *entries_recall(struct entries *entries, struct name_space space, struct bytes key);
 
-/* Frees retired timers, and entries that have left the map. */
+/* Frees retired timers and ABSENT entries. */
 void entries_free_gone(struct entries *entries);
 
-/* The bytes of memory of all entries that are counted. */
+/* Returns the memory of all counted entries, in bytes. */
 size_t entries_near_bytes(const struct entries *entries);
 
-/* True if a timer of the tenant may take so many bytes more, of `max` for all of them, where `held`
- * bytes of it are counted already. */
+/* True if a timer of the tenant may take this many more bytes, of `max` for all, where `held` of
+ * its bytes are counted already. */
 bool entries_have_room(const struct entries *entries, struct bytes tenant, size_t max, size_t held,
                        size_t needed);
 
 size_t entries_size(const struct entries *entries);
 bool entries_has_evictable(const struct entries *entries);
 
-/* LOADING, WRITING, INFLIGHT, but for those that another module has on a list of its own. */
+/* LOADING, WRITING and INFLIGHT entries, except those on another module's list. */
 const struct list *entries_busy(const struct entries *entries);
 
-/* Walks all of them in no order: start with *cursor = 0; NULL at the end. None may come or go
- * between calls. */
+/* Walks all entries in no order: start with *cursor 0; NULL at the end. None may be added or
+ * removed between calls. */
 struct entry *entries_next(const struct entries *entries, size_t *cursor);
 
 /* For tests: aborts unless every invariant holds. */
@@ -143,13 +148,13 @@ static inline struct entry *entry_of(struct list *link)
     return list_item(link, struct entry, link);
 }
 
-/* The memory that an entry and its timer take. */
+/* Returns the memory of an entry and its timer. */
 static inline size_t entry_footprint(const struct entry *entry)
 {
     return footprint_of(sizeof(struct entry)) + entry->timer->footprint;
 }
 
-/* The memory that a timer will take once it has an entry. */
+/* Returns the memory that a timer will take with an entry. */
 static inline size_t entry_footprint_of(const struct timer *timer)
 {
     return footprint_of(sizeof(struct entry)) + timer->footprint;

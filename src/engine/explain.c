@@ -9,8 +9,8 @@
 
 #include <assert.h>
 
-/* The row is in the storage alone; it is read when the frontier, half a window or more ahead of the
- * time, comes to it. */
+/* Explains a row that only the storage has. It is read when the frontier, half a window or more
+ * ahead of the time, reaches it. */
 static void explain_on_disk(const struct engine *engine, const struct timer *timer,
                             struct explained *explained)
 {

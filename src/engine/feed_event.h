@@ -12,7 +12,7 @@
 #include "timer/tenant_latest.h"
 #include "timer/timer.h"
 
-/* X(name, text): the words of the API; first those of timers. */
+/* X(name, text): the words of the API; those of timers first. */
 #define FEED_KIND_LIST(X)                     \
     X(NONE, "")                               \
     X(CREATED, "created")                     \
@@ -46,34 +46,34 @@ const char *feed_kind_text(enum feed_kind kind);
 struct feed_event {
     struct list link; /* the holder's */
     enum feed_kind kind;
-    struct wall at;      /* when the engine knew that it was durable */
-    struct timer *timer; /* a copy without its content: names, labels, target, last error; NULL:
-                            it is of no timer */
-    /* Without a timer: the tenant, and of a queue or a target its name, of a pause all. The texts
-     * are the event's. */
+    struct wall at; /* time at which the engine knew that it was durable */
+    /* copy without content: names, labels, target, last error; NULL if it is about no timer */
+    struct timer *timer;
+    /* Without a timer: the tenant, the name of the queue or target, and all of a pause. The
+     * event owns the texts. */
     struct target_pause hold;
     size_t reset_count; /* of a reset: breakers that had failures */
     /* The feed's. */
     uint64_t number_;
-    uint64_t lost_; /* 1 + the number of the event before it, of the same tenant, if it was dropped;
-                       otherwise 0 */
+    /* 1 + number of the same tenant's event before it, if that was dropped; otherwise 0 */
+    uint64_t lost_;
     struct tenant_latest_place place_;
 };
 
-/* The caller's to destroy; NULL when out of memory. */
+/* The caller destroys it. Returns NULL if out of memory. */
 struct feed_event *feed_event_create(enum feed_kind kind, struct wall at,
                                      const struct timer *timer);
 struct feed_event *feed_event_create_hold(enum feed_kind kind, struct wall at,
                                           const struct target_pause *hold, size_t reset_count);
 void feed_event_destroy(struct feed_event *event);
 
-/* Returns the tenant that sees the event; "*", which no tenant is named, if all see it. */
+/* Returns the tenant that sees the event; "*", which is no tenant's name, if all see it. */
 struct bytes feed_event_reader(const struct feed_event *event);
 
-/* Whether a tenant sees it. */
+/* True if a tenant sees it. */
 bool feed_event_is_of(const struct feed_event *event, struct bytes tenant);
 
-/* The memory that it takes. */
+/* Returns its memory in bytes. */
 size_t feed_event_bytes(const struct feed_event *event);
 
 #endif

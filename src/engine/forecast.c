@@ -12,7 +12,7 @@
 #include <string.h>
 
 enum {
-    PAGE_ROWS = 1024, /* of one read; others' reads go in between */
+    PAGE_ROWS = 1024, /* maximum of rows of one read; reads of others follow */
     PAGE_BYTES = 1 << 20,
 };
 
@@ -62,8 +62,8 @@ static void forecast_count_at(struct forecast *forecast, struct wall at)
         forecast->due[(at.ms - forecast->from.ms) / forecast->unit_ms]++;
 }
 
-/* The firings after the one that its row stands for. Beyond the number that may be counted, the
- * forecast ends where the next one would be. */
+/* Counts the firings after that of the row. At the limit of firings the forecast ends where the
+ * next one would be. */
 static void forecast_count_firings(const struct engine *engine, struct forecast *forecast,
                                    const struct timer *timer)
 {
@@ -88,7 +88,7 @@ static void forecast_count_firings(const struct engine *engine, struct forecast 
     }
 }
 
-/* Whether its queue or its target is paused. */
+/* True if its queue or target is paused. */
 static bool forecast_is_held(const struct engine *engine, const struct timer *timer)
 {
     return engine->pauses &&
@@ -97,7 +97,7 @@ static bool forecast_is_held(const struct engine *engine, const struct timer *ti
                                     engine->now);
 }
 
-/* A spilled timer is overdue, wherever its row lies. */
+/* Counts a row. A spilled timer is overdue, wherever its row is. */
 static void forecast_count_row(const struct engine *engine, const struct command *command,
                                const struct timer *timer)
 {

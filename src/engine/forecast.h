@@ -21,11 +21,11 @@ struct forecast {
     size_t count; /* of units */
     uint64_t rows_max;
     /* The answer; the engine begins with zeros. */
-    uint64_t *due;     /* `count` of them */
-    uint64_t overdue;  /* due before `from` and not over yet, of those that were read */
-    uint64_t rows;     /* read, of all tenants */
-    uint64_t rows_own; /* of these, of the tenant that asks */
-    uint64_t firings;  /* of what recurs, counted beside its row */
+    uint64_t *due;     /* array of `count` */
+    uint64_t overdue;  /* rows due before `from` that have not ended */
+    uint64_t rows;     /* rows read, of all tenants */
+    uint64_t rows_own; /* those of the asking tenant */
+    uint64_t firings;  /* firings of recurring timers besides those of rows */
     struct wall until;
 };
 

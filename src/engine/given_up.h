@@ -15,16 +15,16 @@
 struct given_up {
     struct list link; /* the holder's */
     struct timer_id id;
-    struct wall due;   /* of the firing */
-    struct wall next;  /* when the timer fires next; WALL_NEVER: it is dead */
-    uint32_t attempts; /* of the firing */
-    uint64_t more;     /* firings given up after it that are not told of one by one */
-    /* Texts, cut where they are longer. */
+    struct wall due;   /* due time of the firing */
+    struct wall next;  /* time of the timer's next firing; WALL_NEVER if it is dead */
+    uint32_t attempts; /* attempts of the firing */
+    uint64_t more;     /* given-up firings after it that are not reported one by one */
+    /* Texts, cut if they are longer. */
     char tenant[GIVEN_UP_TEXT_SIZE], key[GIVEN_UP_TEXT_SIZE], origin[GIVEN_UP_TEXT_SIZE],
         error[GIVEN_UP_TEXT_SIZE];
 };
 
-/* The caller's to free(); NULL when out of memory. */
+/* The caller frees it with free(). Returns NULL if out of memory. */
 struct given_up *given_up_create(const struct timer *timer, struct wall next);
 
 #endif

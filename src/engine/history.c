@@ -10,7 +10,7 @@
 struct history {
     struct map map; /* serial -> entry */
     struct history_entry *entries;
-    size_t count_max, count; /* entries that were begun; each has its place in `latest` */
+    size_t count_max, count; /* number of entries in use; each is in `latest` */
     struct tenant_latest latest;
 };
 
@@ -54,7 +54,7 @@ void history_forget(struct history *history, uint64_t serial)
         *entry = (struct history_entry){.place_ = entry->place_};
 }
 
-/* An entry that was not used before, or the one that goes first. */
+/* Returns an unused entry, or the one to be replaced. */
 static struct history_entry *history_next(struct history *history, uint64_t tenant, uint64_t serial)
 {
     const bool is_full = history->count == history->count_max;
@@ -126,7 +126,7 @@ void history_wait(struct history *history, const struct timer *timer, enum laten
     struct history_entry *entry = history_find(history, timer->id.serial);
 
     if (timer->at.ms <= base.ms)
-        return; /* it is not late by it */
+        return; /* it is not late because of that */
     if (!entry)
         entry = history_begin(history, tenant_key(timer->texts.tenant), timer->id.serial);
     if (!entry)

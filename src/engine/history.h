@@ -16,47 +16,47 @@
 
 struct history;
 
-/* What a firing was late by, and why, from its base (history_base) to a place of its row. */
+/* Lateness of a firing, by cause, from its base (history_base) to a position of its row. */
 struct history_carry {
     struct wall base, to;
     uint32_t ms[LATENESS_HANDOFF]; /* by stage; they add up to the whole */
 };
 
 struct history_entry {
-    uint64_t serial;      /* of the timer */
-    struct wall ended_at; /* when the outcome came; 0: it is in flight, or all is known */
+    uint64_t serial;      /* serial of the timer */
+    struct wall ended_at; /* time of the outcome; 0 if it is in flight, or all is known */
     struct lateness lateness;
     struct history_carry carry;
     struct tenant_latest_place place_;
 };
 
-struct history *history_create(size_t count_max); /* NULL when out of memory */
+struct history *history_create(size_t count_max); /* returns NULL if out of memory */
 void history_destroy(struct history *history);
 
-/* NULL: nothing is known. */
+/* Returns NULL if nothing is known. */
 struct history_entry *history_find(const struct history *history, uint64_t serial);
 
-/* The entry of a timer without lateness, which keeps its carry; an older entry may be lost.
- * `tenant` is a tenant_key. NULL when there is no memory, or none is kept. */
+/* Returns the entry of a timer without lateness, which keeps its carry; an older entry may be
+ * replaced. `tenant` is a tenant_key. Returns NULL if out of memory, or no history is kept. */
 struct history_entry *history_begin(struct history *history, uint64_t tenant, uint64_t serial);
 
 void history_forget(struct history *history, uint64_t serial);
 
-/* A delivery is back; and its outcome is durable. */
+/* Notes that a delivery is back. history_committed: that its outcome is durable. */
 void history_returned(struct history *history, const struct delivery *delivery, struct wall now);
 void history_committed(struct history *history, uint64_t serial, struct wall now);
 
-/* The time from which a firing is late. */
+/* Returns the time from which a firing is late. */
 static inline struct wall history_base(const struct timer *timer)
 {
     return wall_max(timer->due, timer->created);
 }
 
-/* A delivery ended without an end of its firing, and the timer has its next place: what made it
- * late is carried to there, with `stage` as the cause of the time since it left the engine. */
+/* Carries the causes of lateness to the timer's next position, after a delivery that did not end
+ * its firing. `stage` is the cause of the time since it left the engine. */
 void history_put_off(struct history *history, const struct timer *timer, enum lateness_stage stage);
 
-/* The timer got its place at `timer->at`, for which it waits because of `stage` since `since`. */
+/* Notes that the timer waits until `timer->at` because of `stage`, since `since`. */
 void history_wait(struct history *history, const struct timer *timer, enum lateness_stage stage,
                   struct wall since);
 

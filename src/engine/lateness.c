@@ -4,7 +4,7 @@
 
 #include <assert.h>
 
-/* Adds to the stage what is left of the time, at most. Returns the rest. */
+/* Adds at most `left` to the stage. Returns the rest. */
 static uint64_t lateness_take(struct lateness *lateness, enum lateness_stage stage, uint64_t ms,
                               uint64_t left_ms)
 {
@@ -13,9 +13,9 @@ static uint64_t lateness_take(struct lateness *lateness, enum lateness_stage sta
     return left_ms - ms;
 }
 
-/* The time from `base` on that was carried. A recurring timer's firings that are missed are passed
- * over, by which the base moves on: then the last cause counts first, most often a breaker.
- * Returns the end of the time. */
+/* Adds the carried time from `base` on. Missed firings of a recurring timer are skipped, which
+ * moves the base: then the last cause counts first, usually a breaker. Returns the end of the
+ * carried time. */
 static struct wall lateness_carried(const struct history_carry *carry, struct wall base,
                                     struct lateness *lateness)
 {
@@ -30,9 +30,9 @@ static struct wall lateness_carried(const struct history_carry *carry, struct wa
     return wall_max(base, (struct wall){carry->to.ms - left_ms});
 }
 
-/* The time until the timer came to the place of its row, which is after its due time if it was put
- * off. Returns when that was. Without a memory of the causes it was for retries, or it got its due
- * time when that was past. */
+/* Adds the time until the timer came to its row's position, which is after its due time if it
+ * was put off. Returns that time. Without a known cause it was a retry, or a due time in the
+ * past. */
 static struct wall lateness_before_place(const struct engine *engine, const struct entry *entry,
                                          struct lateness *lateness)
 {
@@ -46,7 +46,7 @@ static struct wall lateness_before_place(const struct engine *engine, const stru
     if (kept && kept->carry.to.ms <= timer->at.ms && kept->carry.to.ms <= engine->now.ms)
         at = lateness_carried(&kept->carry, base, lateness);
     const bool is_retry = timer->state == TIMER_RETRYING;
-    if (!is_retry && entry->loaded.ms > at.ms) /* put back: its place says how long at most */
+    if (!is_retry && entry->loaded.ms > at.ms) /* spilled: its position bounds the time */
         return at;
     if (timer->at.ms > at.ms && timer->at.ms <= engine->now.ms) {
         lateness_add(lateness, is_retry ? LATENESS_RETRIES : LATENESS_SET_LATE,
@@ -56,7 +56,7 @@ static struct wall lateness_before_place(const struct engine *engine, const stru
     return at;
 }
 
-/* The time from when the timer should have acted to when it was queued. */
+/* Adds the time from when the timer should have acted until it was queued. */
 static void lateness_before_queue(const struct engine *engine, const struct entry *entry,
                                   struct lateness *lateness)
 {
@@ -78,7 +78,7 @@ static void lateness_before_queue(const struct engine *engine, const struct entr
     lateness_add(lateness, LATENESS_WHEEL, wall_since(at, entry->found_due));
 }
 
-/* How long its queue was paused while it waited there, as far as it is known: of the last pause. */
+/* Returns how long its queue was paused while it waited there; only the last pause is known. */
 static uint64_t lateness_paused_ms(const struct engine *engine, const struct dispatch_queue *queue,
                                    const struct entry *entry)
 {
@@ -88,7 +88,7 @@ static uint64_t lateness_paused_ms(const struct engine *engine, const struct dis
                                  : 0;
 }
 
-/* How long maintenance held the timer back, as far as it is known: of the last one. */
+/* Returns how long maintenance held the timer back; only the last one is known. */
 static uint64_t lateness_held_ms(const struct engine *engine, const struct entry *entry)
 {
     const struct wall end = engine->is_held ? engine->now : engine->held_ended;
@@ -97,7 +97,8 @@ static uint64_t lateness_held_ms(const struct engine *engine, const struct entry
                                  : 0;
 }
 
-/* The time in queues, by reason. What its present queue did not keep it for was another one's. */
+/* Adds the time in queues by reason. Time that its present queue does not account for was spent
+ * in another one. */
 static void lateness_in_queue(const struct engine *engine, const struct dispatch_queue *queue,
                               const struct entry *entry, struct lateness *lateness)
 {
@@ -173,7 +174,7 @@ void dispatch_explain(struct engine *engine, const struct entry *entry, struct e
         explained->reason = WAIT_MAINTENANCE;
     if (engine->is_draining)
         explained->reason = WAIT_STOPPING;
-    if (explained->reason == WAIT_LEASES) { /* those of its tenant, in all of its queues */
+    if (explained->reason == WAIT_LEASES) { /* leases of its tenant in all queues */
         explained->inflight = budget_held(claim);
         explained->inflight_max = budget_max(claim);
     }

@@ -75,8 +75,8 @@ void leases_part(struct dispatch *dispatch, struct dispatch_lessee *lessee)
 
 /* ---- limits ---- */
 
-/* Tenants share the memory as they share the places (base/share.h). One timer may always be
- * leased, however large it is. */
+/* Tenants share the memory like the places (base/share.h). One timer may always be leased,
+ * however large. */
 static bool leases_has_memory(const struct engine *engine, const struct dispatch_queue *queue)
 {
     const struct dispatch *dispatch = engine->dispatch;
@@ -137,8 +137,8 @@ void leases_wake(struct engine *engine, struct dispatch_queue *queue)
         list_push(&engine->dispatch->woken, &queue->link);
 }
 
-/* A worker that was refused may try again, in any queue, for the room is one for all of them.
- * O(queues), but once for each time that the room was exhausted. */
+/* Names all queues, because a worker that was refused in any queue may try again: they share the
+ * room. O(queues), once each time that the room was used up. */
 void leases_wake_all(struct engine *engine)
 {
     engine->dispatch->pull_refused = false;

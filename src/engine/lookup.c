@@ -12,15 +12,15 @@
 #include <limits.h>
 #include <stdlib.h>
 
-enum { CANDIDATES_MAX = 8 }; /* timers looked at for a name that only one can have */
+enum { CANDIDATES_MAX = 8 }; /* maximum of timers examined for a name that only one can have */
 
 #define STEP_BEFORE_FIRST UINT_MAX /* the next step is 0 */
 
-/* A name that a create is about to take: it looks whether it is free and then writes, and no other
- * command may do that in between. */
+/* Lock of a name that a create is about to take: between its look-up and its write no other
+ * command may take the name. */
 struct lookup_lock {
     uint64_t hash;
-    struct list waiters; /* commands that come next */
+    struct list waiters; /* waiting commands, in order */
 };
 
 struct lookup {
@@ -111,8 +111,8 @@ bool lookup_watchers(struct engine *engine, struct command *command, uint64_t se
                        count_max);
 }
 
-/* The name of this step; false when there is none left. A create asks first whether it is a
- * repetition, and then whether its key is free. */
+/* Returns the name of this step; false if there is none left. A create first checks whether it
+ * is a repetition, and then whether its key is free. */
 static bool lookup_name_at(const struct engine *engine, const struct command *command,
                            unsigned step, struct lookup_name *ret_name)
 {
@@ -140,7 +140,7 @@ static enum lookup_step lookup_read_step(struct engine *engine, struct command *
 {
     assert(command->kind != COMMAND_COMPLETE);
     lookup_forget_candidates(command);
-    if (command->kind == COMMAND_REDRIVE) /* the newest with the key must be its own timer */
+    if (command->kind == COMMAND_REDRIVE) /* the newest timer with the key must be its own */
         return lookup_read(engine, command, command->names_.lock, UINT64_MAX, 1) ? LOOKUP_WAITS
                                                                                  : LOOKUP_NO_MEMORY;
     command->names_.is_searching = true;
@@ -163,7 +163,7 @@ enum lookup_step lookup_next(struct engine *engine, struct command *command)
         command->id = names->ids[names->next++];
         return LOOKUP_CANDIDATE;
     }
-    if (command->parent_ && !command_is_create(command)) { /* a part that had its timer named */
+    if (command->parent_ && !command_is_create(command)) { /* a part whose timer was named */
         names->is_searching = false;
         return LOOKUP_NONE;
     }
@@ -234,7 +234,7 @@ enum lookup_step lookup_begin(struct engine *engine, struct command *command)
         return lookup_read_step(engine, command);
     struct lookup_name name;
     uint64_t hash = 0;
-    /* The key is the last name, if there is one, and the Idempotency-Key otherwise. */
+    /* The key is the last name, if there is one; otherwise the Idempotency-Key. */
     for (unsigned step = 0; lookup_name_at(engine, command, step, &name); step++)
         hash = name.hash;
     return lookup_lock(engine, command, hash);

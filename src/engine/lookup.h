@@ -21,52 +21,52 @@
 
 struct lookup;
 
-struct lookup *lookup_create(void); /* NULL when out of memory */
+struct lookup *lookup_create(void); /* returns NULL if out of memory */
 void lookup_destroy(struct lookup *lookup);
 
-/* How far the look-up of a command is. */
+/* Result of a step of a look-up. */
 enum lookup_step {
-    LOOKUP_WAITS,     /* for a read, or for a lock */
+    LOOKUP_WAITS,     /* it waits for a read or a lock */
     LOOKUP_CANDIDATE, /* command->id is a timer that may be meant */
-    LOOKUP_NONE,      /* no timer has any of its names; the look-up is over */
+    LOOKUP_NONE,      /* no timer has any of its names; the look-up has ended */
     LOOKUP_NO_MEMORY,
 };
 
-/* Begins: a create of one timer with names locks them first. */
+/* Begins a look-up. A create of one timer with names locks them first. */
 enum lookup_step lookup_begin(struct engine *engine, struct command *command);
 
-/* In place of a beginning: the command's timer is this one, which was found without a look-up. If
- * the timer is not meant after all, the look-up begins. */
+/* Sets the command's timer, which was found without a look-up. If that timer is not meant after
+ * all, a look-up begins. */
 void lookup_recalled(struct command *command, const struct timer_id *id);
 
 /* Begins the look-up of a redrive whose dead letter has a key. */
 enum lookup_step lookup_begin_redrive(struct engine *engine, const struct timer *timer,
                                       struct command *command);
 
-/* The candidate at hand is not meant, or not there. */
+/* Returns the next step, because the candidate is not meant or does not exist. */
 enum lookup_step lookup_next(struct engine *engine, struct command *command);
 
-/* The names that a command waited for; it is the caller's to ask for the first candidate. */
+/* Takes the names that a command waited for. The caller then asks for the first candidate. */
 void lookup_take(struct command *command, struct engine_read *read);
 
-/* The command is about to be answered. Its lock goes to the next command that waits for it, if any:
- * *ret_next, and how far that one is now. */
+/* Releases the command's lock before its answer. The next command that waits for the lock gets
+ * it: *ret_next, with its step. */
 enum lookup_step lookup_release(struct engine *engine, struct command *command,
                                 struct command **ret_next);
 
-/* Asks for the ids of timers that watch the command's name, `count_max` at most. False: no memory.
- * */
+/* Asks for the ids of at most `count_max` timers that watch the command's name. Returns false if
+ * out of memory. */
 bool lookup_watchers(struct engine *engine, struct command *command, uint64_t serial_below,
                      size_t count_max);
 
-/* Gives the command other candidates, which it takes; and forgets them. */
+/* Gives the command other candidates, which it takes. lookup_forget_candidates frees them. */
 void lookup_set_candidates(struct command *command, struct timer_id *ids, size_t count);
 void lookup_forget_candidates(struct command *command);
 
-/* Whether the timer has the name that this step is looking for. */
+/* True if the timer has the name of this step. */
 bool lookup_fits(const struct command *command, const struct timer *timer);
 
-/* Whether a create of `timer` must look at names first. */
+/* True if a create of `timer` must look up names first. */
 static inline bool lookup_is_named(const struct timer *timer)
 {
     return timer->texts.key.size || timer->texts.request.size;

@@ -19,17 +19,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* Bounds of the pause after which a firing whose schedule cannot be derived is looked at again. */
+/* Bounds of the pause before a firing is tried again whose schedule cannot be derived. */
 #define OUTCOME_WAIT_SHORT_MS UINT64_C(10000)
 #define OUTCOME_WAIT_LONG_MS  UINT64_C(60000)
 
-#define OUTCOME_TEXT_SIZE 240 /* of a last_error with a reason of the engine */
+#define OUTCOME_TEXT_SIZE 240 /* size of a last_error with a reason of the engine */
 
-#define OUTCOME_WAITS_TEXT "waits: " /* begins the last_error of such a firing */
+#define OUTCOME_WAITS_TEXT "waits: " /* prefix of that last_error */
 
-/* Puts a copy with these texts in place of the timer, as the texts of a timer never change and an
- * answer that was not yet taken may show it as it was. Out of memory the old texts stay, which is
- * better than none of them. */
+/* Replaces the timer by a copy with these texts, because the texts of a timer never change and a
+ * pending answer may show it. Without memory the old texts stay. */
 static void outcome_set_texts(struct engine *engine, struct entry *entry,
                               const struct timer_texts *texts)
 {
@@ -49,14 +48,14 @@ static void outcome_set_error(struct engine *engine, struct entry *entry, const 
     outcome_set_texts(engine, entry, &texts);
 }
 
-/* ---- the end of a firing ---- */
+/* Returns the run that ends with this delivery. A delivery without an end time ended now. */
 
 static uint8_t outcome_attempts(uint32_t attempts)
 {
     return attempts < UINT8_MAX ? (uint8_t)attempts : UINT8_MAX;
 }
 
-/* The run that ends with this delivery. A delivery whose end has no time ended just now. */
+/* Returns a run that ends without another attempt. */
 static struct run outcome_run_of(const struct engine *engine, const struct delivery *delivery)
 {
     static const enum run_outcome outcomes[] = {
@@ -78,7 +77,8 @@ static struct run outcome_run_of(const struct engine *engine, const struct deliv
     };
 }
 
-/* The run that ends without another attempt. */
+/* Ends a firing: the timer shows why it failed, or nothing after a success. A recurring timer
+ * keeps its run, and `zoned`, the mark of its next firing. */
 static struct run outcome_run_without(const struct timer *timer, enum run_outcome outcome,
                                       const char *error)
 {
@@ -90,8 +90,7 @@ static struct run outcome_run_without(const struct timer *timer, enum run_outcom
     };
 }
 
-/* A firing is over: the timer shows why it failed, or nothing after a success; a timer that repeats
- * keeps its run, and `zoned`, the mark of its next firing. */
+/* Reports that the timer's present firing ended without success. */
 static void outcome_set_run(struct engine *engine, struct entry *entry, const struct run *run,
                             struct bytes zoned)
 {
@@ -109,7 +108,7 @@ static void outcome_set_run(struct engine *engine, struct entry *entry, const st
     outcome_set_texts(engine, entry, &texts);
 }
 
-/* The firing of the timer as it is ended without success. */
+/* Notes that the target of the firing fails. */
 static void outcome_give_up(struct engine *engine, const struct timer *timer, struct wall next)
 {
     assert(!timer_is_final(timer->state));
@@ -117,7 +116,7 @@ static void outcome_give_up(struct engine *engine, const struct timer *timer, st
     effects_given_up(engine, timer, next);
 }
 
-/* Notes that the target of the firing fails. */
+/* Formats the last error of a firing whose time is over. */
 static void outcome_fails(const struct engine *engine, struct timer *timer)
 {
     assert(engine->is_in_turn && !timer_is_final(timer->state));
@@ -132,7 +131,9 @@ static bool outcome_is_given_up(const struct engine *engine, const struct timer 
            wall_since(since, engine->now) >= timer->retry.give_up_ms;
 }
 
-/* The last error of a firing whose time is over. */
+/* Makes the report of a firing's end if the timer has a target for it; it is written with the
+ * outcome. It is not limited, because there is no client to refuse. Returns false if it cannot
+ * be made now. */
 static void outcome_give_up_text(const struct timer *timer, struct bytes error,
                                  char ret_text[OUTCOME_TEXT_SIZE])
 {
@@ -159,9 +160,7 @@ static void outcome_end(struct engine *engine, struct entry *entry, enum timer_s
     assert(entry->timer->ended.ms > 0);
 }
 
-/* Makes the report of this end of a firing, if the timer has a target for it; it is written with
- * the outcome. It is not limited, as there is no client to be refused. False when it cannot be made
- * just now. */
+/* Without room it leaves memory when it is durable, and is read again. */
 static bool outcome_report(struct engine *engine, struct entry *entry, const struct run *run)
 {
     assert(!entry->report);
@@ -183,7 +182,7 @@ static bool outcome_report(struct engine *engine, struct entry *entry, const str
         timer_free(report);
         return false;
     }
-    /* Without room it leaves memory when it is durable, and is read again. */
+    /* its mark (timer/schedule.h), stored in `room` */
     if (window_is_near(engine, report) &&
         entries_near_bytes(engine->entries) + entry_footprint(entry->report) <=
             engine->options.near_bytes_max)
@@ -193,13 +192,14 @@ static bool outcome_report(struct engine *engine, struct entry *entry, const str
 
 struct outcome_next {
     struct wall due;
-    struct bytes zoned; /* its mark (timer/schedule.h), in `room` */
+    /* Finds the next firing of a recurring timer, seen from `now`; WALL_NEVER if there is none.
+     * Returns false if it cannot be derived: its zone is not on this machine, or memory is
+     * short. */
+    struct bytes zoned;
     char room[SCHEDULE_MARK_SIZE];
 };
 
-/* When a timer that recurs fires next, seen from `now`; WALL_NEVER when it does not recur, or has
- * fired for the last time. False when that cannot be derived: its time zone is not on this machine,
- * or memory is short. */
+/* Not before the due time, because the clock may have stepped back since. */
 static bool outcome_next_due(const struct engine *engine, const struct timer *timer,
                              struct wall now, struct outcome_next *ret_next)
 {
@@ -217,7 +217,8 @@ static bool outcome_next_due(const struct engine *engine, const struct timer *ti
     return true;
 }
 
-/* Not before the due time either: the clock may have stepped back since it was reached. */
+/* Repeats the firing because its end cannot be recorded now: once too often is better than
+ * never. */
 static struct wall outcome_put_off(const struct engine *engine, const struct timer *timer,
                                    uint64_t delay_ms)
 {
@@ -235,8 +236,7 @@ struct wall outcome_paused_again(struct engine *engine, const struct timer *time
                            retry_delay_ms(&timer->retry, timer->attempts, 0, &engine->random));
 }
 
-/* The firing comes again, as its end cannot be told just now: once too often is better than never
- * again. */
+/* the transaction must not be committed */
 static void outcome_again(struct engine *engine, struct entry *entry, const struct run *run)
 {
     assert(!entry->report);
@@ -244,15 +244,16 @@ static void outcome_again(struct engine *engine, struct entry *entry, const stru
     if (run->outcome != RUN_DONE)
         outcome_set_error(engine, entry, run->error.data);
     entry->outcome = FEED_RETRIED;
-    entry->flags &= ~(uint32_t)ENTRY_HAS_MESSAGE; /* the transaction must not commit */
+    /* Ends one firing. A recurring timer goes on to the next, unless the target refused it for
+     * good; any other timer is final. The last error stays until a firing succeeds. */
+    entry->flags &= ~(uint32_t)ENTRY_HAS_MESSAGE;
     entry->timer->state = TIMER_RETRYING;
     entry->timer->attempts -= entry->timer->attempts > 0;
     entry->timer->at = outcome_put_off(
         engine, entry->timer, entry->timer->retry.base_ms + engine->options.storage_retry_ms);
 }
 
-/* One firing is over. A timer that recurs goes on with the next, unless the target wants no more of
- * them; any other is final. The last error of a firing that failed stays until one succeeds. */
+/* Ends the firing without another attempt, because its target has failed for too long. */
 static void outcome_finish(struct engine *engine, struct entry *entry, const struct run *run)
 {
     const enum timer_state state = run->outcome == RUN_DONE ? TIMER_FIRED : TIMER_DEAD;
@@ -286,14 +287,16 @@ static void outcome_finish(struct engine *engine, struct entry *entry, const str
     history_wait(engine->history, entry->timer, LATENESS_SET_LATE, entry->timer->due);
 }
 
-/* The firing ends without another attempt: its target has failed for too long. */
+/* a reply may show the timer before this change */
 static void outcome_finish_given_up(struct engine *engine, struct entry *entry, struct bytes error)
 {
     char text[OUTCOME_TEXT_SIZE];
 
     outcome_give_up_text(entry->timer, error, text);
     const struct run run = outcome_run_without(entry->timer, RUN_FAILED, text);
-    outcome_finish(engine, entry, &run); /* a reply may show the timer before this change */
+    /* Adds jitter of the same length, so that timers that waited together do not return
+     * together. */
+    outcome_finish(engine, entry, &run);
     entry->timer->version++;
     watermark_write_own(engine, entry);
 }
@@ -304,7 +307,7 @@ uint64_t outcome_postpone_ms(const struct delivery_outcome *outcome)
                                                               : POSITION_POSTPONE_MS_MAX;
 }
 
-/* Jitter of as much again, so that timers that waited together do not return together. */
+/* an overdue SCHEDULED timer would count as spilled */
 static void outcome_postpone(struct engine *engine, struct entry *entry,
                              const struct delivery_outcome *outcome)
 {
@@ -319,8 +322,7 @@ static void outcome_postpone(struct engine *engine, struct entry *entry,
     }
     outcome_set_error(engine, entry, outcome->error);
     entry->timer->version++;
-    entry->timer->state =
-        TIMER_RETRYING; /* a SCHEDULED one that is overdue would count as spilled */
+    entry->timer->state = TIMER_RETRYING; /* A pause that a worker asks for is no failure. */
     entry->timer->at = outcome_put_off(engine, entry->timer,
                                        1 + least_ms + random_below(&engine->random, least_ms + 1));
     history_put_off(engine->history, entry->timer, LATENESS_BREAKER);
@@ -371,7 +373,7 @@ static void outcome_take(struct engine *engine, struct entry *entry,
         entry->timer->state = TIMER_RETRYING;
         entry->timer->at = outcome_put_off(
             engine, entry->timer, outcome_pause_ms(engine, entry->timer, attempt, outcome));
-        /* What a worker asks for is no failure. */
+        /* a reply may show the timer before this change */
         if (outcome->pause == DELIVERY_PAUSE_EXACT)
             entry->timer->failing = wall_add(entry->timer->failing, outcome->retry_after_ms);
         history_put_off(engine->history, entry->timer, LATENESS_RETRIES);
@@ -399,7 +401,9 @@ void outcome_exhausted(struct engine *engine, struct entry *entry)
     assert(entry->timer->attempts >= entry->timer->retry.attempts_max);
     assert(!timer_is_final(entry->timer->state));
     const struct run run = outcome_run_without(entry->timer, RUN_FAILED, "no attempts are left");
-    outcome_finish(engine, entry, &run); /* a reply may show the timer before this change */
+    /* Returns a pause that grows with the lateness, so that many timers cost few writes. Half of
+     * it is random, so that they do not return together. */
+    outcome_finish(engine, entry, &run);
     entry->timer->version++;
     watermark_write_own(engine, entry);
     assert(entry->phase == ENTRY_WRITING);
@@ -427,8 +431,7 @@ enum outcome_firing outcome_firing(const struct engine *engine, const struct tim
     return OUTCOME_FIRES;
 }
 
-/* The pause grows with the lateness, so that many timers cost few writes. Half of it is random, so
- * that they do not return together. */
+/* a reply may show the timer before this change */
 static uint64_t outcome_wait_ms(struct engine *engine, const struct timer *timer)
 {
     uint64_t pause_ms = wall_since(timer->due, engine->now) / 8;

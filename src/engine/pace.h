@@ -26,22 +26,22 @@
 #define PACE_RATE_MAX (UINT64_C(10000000) * 1000)
 
 struct pace {
-    uint64_t tokens;  /* millionths of one */
-    struct wall told; /* what the tokens are of */
+    uint64_t tokens;  /* in millionths */
+    struct wall told; /* time up to which tokens were added */
 };
 
 /* Begins with a full bucket. */
 void pace_init(struct pace *pace, uint64_t rate, struct wall now);
 
-/* Whether one may go through now. Takes in the time. */
+/* True if one may pass now. Adds the tokens up to now. */
 bool pace_has(struct pace *pace, uint64_t rate, struct wall now);
 
-/* One goes through now; after pace_has said so. Takes in the time too, so that none comes in for a
- * time when the bucket was full. */
+/* Takes a token after pace_has returned true. Adds the tokens up to now first, so that none is
+ * added for a time when the bucket was full. */
 void pace_take(struct pace *pace, uint64_t rate, struct wall now);
 
-/* When the next one may, as of the time last taken in; and when the bucket is full, so that it may
- * as well be forgotten. */
+/* Returns when the next one may pass, as of the last call. pace_full: when the bucket is full,
+ * so that it may be forgotten. */
 struct wall pace_next(const struct pace *pace, uint64_t rate);
 struct wall pace_full(const struct pace *pace, uint64_t rate);
 

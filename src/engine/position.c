@@ -5,8 +5,8 @@
 
 #include <assert.h>
 
-/* In windows. A queue with room has its spilled timers reloaded, so this only bounds how often
- * those of a queue without room are written. */
+/* Number of windows by which timers are spilled. Timers of a queue with room are reloaded, so
+ * this only bounds how often those of a queue without room are written. */
 #define SPILL_WINDOWS 4
 
 uint64_t position_pause_ms_max(const struct timer *timer)

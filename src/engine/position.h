@@ -13,40 +13,38 @@
 
 #include "engine/engine.h"
 
-/* The longest pause after an outcome, of any timer: 30 days, and the millisecond of
- * wall_coming(). */
+/* Maximum pause after an outcome: 30 days, plus the millisecond of wall_coming(). */
 #define POSITION_PAUSE_MS_MAX (UINT64_C(30) * 24 * 3600 * 1000 + 1)
 
-/* The longest time by which a delivery that never began is put off. */
+/* Maximum time by which a delivery that never began is put off. */
 #define POSITION_POSTPONE_MS_MAX (UINT64_C(24) * 3600 * 1000)
 
-/* Gives a new timer its id and its first position, in a turn. False after 2^40 timers: a restart
- * begins a new epoch. */
+/* Gives a new timer its id and first position, in a turn. Returns false after 2^40 timers; a
+ * restart begins a new epoch. */
 bool position_first(struct engine *engine, struct timer *timer);
 
-/* How far ahead an outcome puts this timer, at most. */
+/* Returns the maximum pause after an outcome of this timer. */
 uint64_t position_pause_ms_max(const struct timer *timer);
 
-/* How far ahead timers are spilled, at least; as far again is their spread. */
+/* Returns the minimum time by which timers are spilled; they are spread over as much again. */
 uint64_t position_spill_ms(const struct engine *engine);
 
-/* How far ahead a spilled timer may lie: as it was put, or the clock stepped back a little since.
- * */
+/* Returns how far ahead a spilled timer may be, allowing for a small step back of the clock. */
 uint64_t position_spill_ms_max(const struct engine *engine);
 
-/* Lower bound of the wall time at which the timer was put where it is; 0: it lies at its due time,
- * or where a client wanted it paused. */
+/* Returns a lower bound of the wall time at which the timer was placed; 0 if it is at its due
+ * time, or where a client paused it. */
 struct wall position_placed_at(const struct engine *engine, const struct timer *timer);
 
-/* Only want of room keeps this timer from acting: it was spilled. */
+/* True if the timer was spilled, so that only want of room keeps it from acting. */
 bool position_is_spilled(const struct engine *engine, const struct timer *timer);
 
-/* It was put behind its time and the clock stepped back since: a spilled timer, to before its due
- * time; a timer that is tried again, so far that no back-off can have put it there. No reading
- * ahead meets it there until it is late. */
+/* True if the clock stepped back since the timer was placed ahead: a spilled timer is before its
+ * due time, or a retried one further ahead than any back-off. No read ahead finds it there until
+ * it is late. */
 bool position_is_early(const struct engine *engine, const struct timer *timer);
 
-/* It may be delivered now, as far as the time goes. */
+/* True if it may be delivered now, by its time. */
 bool position_is_due(const struct engine *engine, const struct timer *timer);
 
 #endif

@@ -9,12 +9,12 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define PLACE_BYTES 64 /* of both maps, for one timer */
+#define PLACE_BYTES 64 /* memory of both maps for one timer */
 
 struct recent_timer {
     struct tenant_latest_place place;
     struct timer *timer;
-    uint64_t hash; /* of its key */
+    uint64_t hash; /* hash of its key */
 };
 
 struct recent {
@@ -41,7 +41,7 @@ struct recent *recent_create(size_t bytes_max)
     return recent;
 }
 
-/* Takes it out of the list and the maps. */
+/* Removes it from the list and the maps. */
 static struct timer *recent_remove(struct recent *recent, struct recent_timer *kept)
 {
     struct timer *timer = kept->timer;
@@ -53,7 +53,7 @@ static struct timer *recent_remove(struct recent *recent, struct recent_timer *k
     return timer;
 }
 
-/* The one that goes first. NULL if there is none. */
+/* Returns the one to be dropped first; NULL if there is none. */
 static struct recent_timer *recent_first(const struct recent *recent)
 {
     struct tenant_latest_place *place = tenant_latest_first(&recent->kept);
@@ -79,7 +79,7 @@ bool recent_keep(struct recent *recent, struct timer *timer)
 
     assert(timer->texts.key.size && !timer_is_final(timer->state));
     assert(!map_get(&recent->by_serial, timer->id.serial));
-    /* Two keys seldom share a hash: the first of them is kept. */
+    /* Keys with an equal hash are rare: only the first is kept. */
     struct recent_timer *kept =
         map_get(&recent->by_key, hash) ? NULL : malloc(sizeof(struct recent_timer));
     if (!kept)

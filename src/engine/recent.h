@@ -22,25 +22,25 @@
 
 struct recent;
 
-struct recent *recent_create(size_t bytes_max); /* NULL when out of memory */
+struct recent *recent_create(size_t bytes_max); /* returns NULL if out of memory */
 void recent_destroy(struct recent *recent);
 
-/* Keeps the timer, which has a key. False, and it is the caller's: no memory. */
+/* Keeps the timer, which has a key. Returns false if out of memory; the caller keeps it. */
 bool recent_keep(struct recent *recent, struct timer *timer);
 
-/* NULL: there is none with this key. */
+/* Returns NULL if there is none with this key. */
 const struct timer *recent_find(const struct recent *recent, struct name_space space,
                                 struct bytes key);
 
-/* Takes out the timer with this serial; NULL: it is not here. */
+/* Takes the timer with this serial; NULL if it is not here. */
 struct timer *recent_take(struct recent *recent, uint64_t serial);
 
-/* Takes out a timer while they take more than `bytes_max`; NULL: they do not. */
+/* Takes a timer while they exceed `bytes_max`; otherwise NULL. */
 struct timer *recent_take_excess(struct recent *recent);
 
 size_t recent_count(const struct recent *recent);
 
-/* Whether the timer is here. */
+/* True if the timer is here. */
 bool recent_has(const struct recent *recent, uint64_t serial);
 
 #endif

@@ -13,11 +13,12 @@
 
 struct reload {
     bool is_scanning;
-    bool is_out_of_room; /* the scan met a timer for which there was no room */
-    bool is_whole;       /* the clock did not step back in it, so it met all rows */
+    bool is_out_of_room; /* whether the scan found a timer without room for it */
+    /* whether the clock did not step back during the scan, so that it saw all rows */
+    bool is_whole;
     struct spill_scan scan;
-    struct storage_position at; /* how far it is */
-    struct wall not_before;     /* of the next one */
+    struct storage_position at; /* position of the scan */
+    struct wall not_before;     /* earliest next scan */
 };
 
 struct reload *reload_create(void)
@@ -42,7 +43,7 @@ static void reload_pass_over(struct engine *engine, const struct timer *timer)
         dispatch_backlog_changed(engine, backlog);
 }
 
-/* Durable and not needed in memory: if it is spilled, a scan may find it from now on. */
+/* Makes an unneeded durable timer EVICTABLE. If it is spilled, a scan may find it from now on. */
 static void reload_evict(struct engine *engine, struct entry *entry)
 {
     const struct timer *timer = entry->timer;
@@ -69,9 +70,9 @@ void reload_settle(struct engine *engine, struct entry *entry)
     } else if (position_is_early(engine, timer)) {
         spill_reposition(engine, entry);
     } else if (is_near && !is_counted && window_room_bytes(engine) == 0) {
-        window_park(engine, entry); /* a read ahead overtook it while it was written */
+        window_park(engine, entry); /* a read ahead passed it while it was written */
     } else if (position_is_spilled(engine, timer)) {
-        entries_count(engine->entries, entry); /* so did the time: its place is near already */
+        entries_count(engine->entries, entry); /* time also passed: its position is near already */
         dispatch_due(engine, entry);
     } else {
         window_schedule(engine, entry);
@@ -104,7 +105,7 @@ struct entry *reload_row(struct engine *engine, struct timer *timer)
 
     assert(timer->id.partition == engine->options.partition);
     assert(!timer_is_final(timer->state));
-    /* A timer in memory is newer; and a row of one in doubt may not be durable yet. */
+    /* A timer in memory is newer than its row, and the row of one in doubt may not be durable. */
     if (known && (known->phase != ENTRY_LOADING || known->flags & ENTRY_IN_DOUBT)) {
         timer_free(timer);
         return NULL;
@@ -121,13 +122,13 @@ struct entry *reload_row(struct engine *engine, struct timer *timer)
 
 /* ---- room ---- */
 
-/* Queued timers may not be reloaded beyond this: below where queues are made to spill. */
+/* Returns the limit of queued memory for reloads, below that at which queues spill. */
 static size_t reload_bytes_max(const struct engine *engine)
 {
     return engine->options.near_bytes_max * 3 / 8;
 }
 
-/* Queues that cannot send must not keep those that can from being filled. */
+/* Queues that cannot send must not keep others from being filled. */
 static bool reload_can_make_room(const struct engine *engine)
 {
     return dispatch_spillable(engine) > 0 &&
@@ -142,7 +143,7 @@ static bool reload_has_room(struct engine *engine)
     return dispatch_queued_bytes(engine) < reload_bytes_max(engine) && window_has_room(engine);
 }
 
-/* It must not make others be spilled in turn. */
+/* True if the timer fits without spilling others. */
 static bool reload_fits(const struct engine *engine, const struct timer *timer)
 {
     assert(timer->due.ms <= engine->now.ms);
@@ -154,7 +155,7 @@ static bool reload_fits(const struct engine *engine, const struct timer *timer)
 
 /* ---- the scan ---- */
 
-/* It goes on behind the frontier: rows before it are in memory. */
+/* Begins or continues a scan after the frontier, because rows before it are in memory. */
 static void reload_begin_or_go_on(struct engine *engine)
 {
     struct reload *reload = engine->reload;
@@ -174,7 +175,7 @@ static void reload_begin_or_go_on(struct engine *engine)
     assert(reload->is_scanning && !storage_position_before(reload->at, frontier));
 }
 
-/* After a scan that met a timer too large for the room there was, the next one waits a little. */
+/* Ends a scan. If it met a timer without room for it, the next scan waits a little. */
 static void reload_end(struct engine *engine)
 {
     struct reload *reload = engine->reload;
@@ -201,7 +202,7 @@ static struct wall reload_not_before(const struct engine *engine)
     return reload->is_scanning ? at : wall_max(at, reload->not_before);
 }
 
-/* Takes the queues off the list of starved ones for which the scans have found everything. */
+/* Removes queues from the list of starved ones if the scans have found all of their timers. */
 static void reload_end_starvation(struct engine *engine)
 {
     for (struct spill_backlog *backlog; (backlog = spill_next_found(engine));)
@@ -222,10 +223,10 @@ void reload_read(struct engine *engine)
     if (storage_position_before(reload->at, (struct storage_position){reload->scan.to, 0}))
         window_read_behind(engine, reload->at, reload->scan.to, spill_queue_bytes_max(engine));
     else
-        reload_end(engine); /* the next turn begins another, if that is wanted */
+        reload_end(engine); /* the next turn begins another one if needed */
 }
 
-/* Whether a spilled timer is queued; otherwise it is still the caller's. */
+/* Queues a spilled timer. Returns false if the caller keeps it. */
 static bool reload_queue(struct engine *engine, struct timer *timer)
 {
     assert(!entries_find(engine->entries, timer->id.serial));
@@ -243,8 +244,8 @@ static bool reload_queue(struct engine *engine, struct timer *timer)
     return true;
 }
 
-/* Whether a misplaced timer is written where it belongs, or spilled again; otherwise it is still
- * the caller's. */
+/* Moves a misplaced timer to its position, or spills it again. Returns false if the caller keeps
+ * it. */
 static bool reload_reposition(struct engine *engine, struct timer *timer)
 {
     const bool is_early = position_is_early(engine, timer);
@@ -258,7 +259,7 @@ static bool reload_reposition(struct engine *engine, struct timer *timer)
         engine->reload->is_out_of_room = true;
         return false;
     }
-    /* Counted: many of them must not be in memory until they are written. */
+    /* Counted, because many of them must not be in memory until they are written. */
     entries_count(engine->entries, entry);
     if (is_early)
         spill_reposition(engine, entry);
@@ -267,8 +268,8 @@ static bool reload_reposition(struct engine *engine, struct timer *timer)
     return true;
 }
 
-/* Takes the timer in, or frees it. False when there is no room: writes since the read was asked for
- * may have taken it. Then the scan goes on here when there is some. */
+/* Takes the timer of a row, or frees it. Returns false if there is no room, because writes since
+ * the read began have taken it. The scan continues here when there is room. */
 static bool reload_scanned(struct engine *engine, struct timer *timer)
 {
     const struct entry *known = entries_find(engine->entries, timer->id.serial);
@@ -306,7 +307,7 @@ void reload_page(struct engine *engine, struct storage_page *page)
         else
             timer_free(page->timers[i]);
     }
-    page->count = 0; /* the timers are taken; the array goes with the read */
+    page->count = 0; /* the timers are taken; the read frees the array */
 }
 
 struct wall reload_wake_at(const struct engine *engine)
@@ -322,7 +323,7 @@ void reload_clock_went_back(struct engine *engine)
 {
     struct reload *reload = engine->reload;
 
-    reload->is_whole = false; /* rows that it passed over may be misplaced now */
+    reload->is_whole = false; /* rows that it has passed may be misplaced now */
     reload->not_before =
         wall_min(reload->not_before, wall_add(engine->now, engine->options.storage_retry_ms));
     spill_look_everywhere(engine);

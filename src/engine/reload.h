@@ -13,25 +13,25 @@
 
 struct reload;
 
-struct reload *reload_create(void); /* NULL when out of memory */
+struct reload *reload_create(void); /* returns NULL if out of memory */
 void reload_destroy(struct reload *reload);
 
-/* Puts a timer that is durable, or was just read, where it belongs: into the wheel, a dispatch
- * queue, or out of memory. The commands that wait for it are the caller's to let go on. */
+/* Puts a timer that is durable or was just read into the wheel, a dispatch queue, or out of
+ * memory. The caller then lets the commands that wait for it continue. */
 void reload_settle(struct engine *engine, struct entry *entry);
 
-/* Takes a timer that was read into memory: a new entry, or in place of a placeholder. NULL, and it
- * is still the caller's: no memory. */
+/* Makes an entry for a timer that was read, or replaces a placeholder. Returns NULL if out of
+ * memory; the caller keeps the timer. */
 struct entry *reload_take_in(struct engine *engine, struct timer *timer);
 
-/* A row that a read ahead brought: takes it in and settles it, or frees it. NULL: the timer in
- * memory is newer, or there is no memory. */
+/* Takes and settles, or frees, a row of a read ahead. Returns NULL if the timer in memory is
+ * newer, or memory is short. */
 struct entry *reload_row(struct engine *engine, struct timer *timer);
 
-/* A page of the scan is back. */
+/* Takes a page of the scan. */
 void reload_page(struct engine *engine, struct storage_page *page);
 
-/* Once a turn: asks for the next page of the scan, if one is wanted. */
+/* Requests the next page of the scan, if needed. Once a turn. */
 void reload_read(struct engine *engine);
 
 struct wall reload_wake_at(const struct engine *engine);

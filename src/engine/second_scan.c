@@ -8,22 +8,22 @@
 #include <stdlib.h>
 
 enum {
-    SECOND_SCAN_ROWS = 512, /* of a page */
+    SECOND_SCAN_ROWS = 512, /* maximum of rows of a page */
     SECOND_SCAN_BYTES = 1 << 20,
-    SECOND_SCAN_PAUSE_MS = 20,    /* between two pages */
-    SECOND_SCAN_FULL_MS = 600000, /* between two walks over all rows while a zone is missing */
+    SECOND_SCAN_PAUSE_MS = 20,    /* pause between two pages */
+    SECOND_SCAN_FULL_MS = 600000, /* interval of walks over all rows while a zone is missing */
 };
 
 struct second_scan {
-    const struct engine_read *out; /* the read that is out, or NULL */
+    const struct engine_read *out; /* running read, or NULL */
     bool is_walking;
-    bool is_full;        /* this walk is over all rows */
-    bool was_full;       /* there was such a walk */
-    uint64_t generation; /* of the data of time zones when the last full walk began */
-    struct wall full_at; /* when that began */
+    bool is_full;        /* whether this walk is over all rows */
+    bool was_full;       /* whether there was such a walk */
+    uint64_t generation; /* generation of the zone data when the last full walk began */
+    struct wall full_at; /* begin of that walk */
     struct storage_position at, to;
-    struct wall not_before; /* of the next page */
-    uint64_t zoneless;      /* rows without their zone, in this walk */
+    struct wall not_before; /* earliest next page */
+    uint64_t zoneless;      /* rows without their zone in this walk */
 };
 
 struct second_scan *second_scan_create(void)
@@ -124,7 +124,8 @@ bool second_scan_has_read(const struct engine *engine, const struct engine_read 
     return read == engine->second_scan->out;
 }
 
-/* A timer in memory is newer than its row; a row behind the frontier has not been read yet. */
+/* True if the row was overlooked. A timer in memory is newer than its row; a row after the
+ * frontier has not been read yet. */
 static bool second_scan_is_missed(const struct engine *engine, const struct timer *timer,
                                   struct storage_position frontier)
 {
@@ -143,7 +144,7 @@ static bool second_scan_lacks_zone(const struct engine *engine, const struct tim
            schedule_of(timer, &engine->options.zones, &schedule, NULL) == ERROR_NOT_FOUND;
 }
 
-/* Whether the rules of its zone changed. A timer in memory is looked at when it is due. */
+/* True if the rules of its zone changed. A timer in memory is checked when it is due. */
 static bool second_scan_is_moved(const struct engine *engine, const struct timer *timer)
 {
     struct schedule schedule;

@@ -13,26 +13,26 @@
 #include "engine/engine.h"
 #include "engine/entries.h"
 
-/* How late a row is that no phase may have overlooked. */
+/* Lateness from which a row must be in some phase. */
 #define SECOND_SCAN_LATE_MS UINT64_C(600000)
 
 struct second_scan;
 
-struct second_scan *second_scan_create(void); /* NULL when out of memory */
+struct second_scan *second_scan_create(void); /* returns NULL if out of memory */
 void second_scan_destroy(struct second_scan *second_scan);
 
-/* In a turn in which no scan is out: asks for the next page, if it is time. */
+/* Requests the next page if it is time. Called in turns without a running scan. */
 void second_scan_read(struct engine *engine);
 
-/* Whether such a read is out. */
+/* True while such a read runs. */
 bool second_scan_is_reading(const struct engine *engine);
 
-/* Whether a read is of second_scan_read. */
+/* True if a read is one of second_scan_read. */
 bool second_scan_has_read(const struct engine *engine, const struct engine_read *read);
 
-/* It is back. Leaves the timers in the page that were overlooked (overdue, before `frontier`, and
- * not in memory) or whose zone has other rules than when they were written. They are the caller's;
- * all others are freed. */
+/* Takes the read back. Leaves in the page the timers that were overlooked (overdue, before
+ * `frontier`, and not in memory), or whose zone's rules have changed since they were written.
+ * The caller owns them; all others are freed. */
 void second_scan_read_back(struct engine *engine, struct engine_read *read,
                            struct storage_position frontier);
 

@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* An unproven target may hold this part of the places that are left. */
+/* An unproven target may hold one over this part of the free places. */
 #define UNPROVEN_PART 8
 
 void shares_init(struct shares *shares, enum shares_rule rule)
@@ -27,7 +27,7 @@ void shares_deinit(struct shares *shares)
     map_deinit(&shares->tenants);
 }
 
-/* Tenants that were blocked are looked at again. */
+/* Makes blocked tenants ready again. */
 static void shares_unblock(struct shares *shares)
 {
     list_join(&shares->ready, &shares->blocked);
@@ -158,7 +158,7 @@ static uint32_t shares_least_left(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* Whether a target of the tenant that holds `held` places may take another one. */
+/* True if a target of the tenant that holds `held` places may take another. */
 static bool shares_may_send(const struct shares *shares, const struct share_tenant *tenant,
                             enum share_class class, uint32_t held)
 {
@@ -228,7 +228,7 @@ void shares_enlist(struct shares *shares, struct share_target *target, struct wa
         list_push(&shares->ready, &tenant->link);
 }
 
-/* The target of this class that holds the least, if it may have a place. */
+/* Returns the target of this class that holds the fewest places, if it may have one. */
 static struct share_target *shares_least(struct shares *shares, struct share_tenant *tenant,
                                          enum share_class class, struct wall now)
 {
@@ -243,7 +243,7 @@ static struct share_target *shares_least(struct shares *shares, struct share_ten
                 return NULL;
             if (class == SHARE_UNPROVEN || shares_is_proven(shares, target->key, now))
                 return target;
-            shares_enlist(shares, target, now); /* its proof has lapsed */
+            shares_enlist(shares, target, now); /* its proof has expired */
         }
     }
     return NULL;
@@ -264,7 +264,7 @@ struct share_target *shares_next(struct shares *shares, struct wall now,
             target = shares_least(shares, tenant, second, now);
             *ret_class = second;
         }
-        if (!target && second == SHARE_PROVEN) { /* their proofs may have lapsed just now */
+        if (!target && second == SHARE_PROVEN) { /* proofs may have expired just now */
             target = shares_least(shares, tenant, SHARE_UNPROVEN, now);
             *ret_class = SHARE_UNPROVEN;
         }
@@ -280,7 +280,7 @@ struct share_target *shares_next(struct shares *shares, struct wall now,
     return NULL;
 }
 
-/* A tenant is looked at while one of its targets wants a place. */
+/* A tenant is on a list while one of its targets wants a place. */
 static void shares_check_turns(const struct share_tenant *tenant)
 {
     for (size_t class = 0; class < SHARE_CLASSES; class ++)

@@ -41,30 +41,31 @@ enum shares_rule {
 
 enum share_class { SHARE_PROVEN, SHARE_UNPROVEN, SHARE_CLASSES };
 
-/* 0, 1, 2 .. 3, 4 .. 7, ... places. */
+/* Steps for 0, 1, 2 .. 3, 4 .. 7, ... places. */
 enum { SHARE_STEPS = 12 };
 
 struct share_tenant {
-    struct list link; /* on `ready` or `blocked` while a target of it is on a list */
+    struct list link; /* on `ready` or `blocked` while one of its targets is on a list */
     uint64_t key;
-    uint64_t blocked_round; /* that of `shares`: it is on `blocked` */
+    uint64_t blocked_round; /* equal to the round of `shares` while it is on `blocked` */
     uint32_t target_count;
     uint32_t held;
-    uint32_t unproven;     /* of them, those taken while their target was unproven */
-    enum share_class turn; /* which class is looked at first */
-    struct list targets[SHARE_CLASSES][SHARE_STEPS]; /* that want a place, and may but for shares */
+    uint32_t unproven;     /* those of them taken while their target was unproven */
+    enum share_class turn; /* class that is examined first */
+    /* targets that want a place and are limited only by shares */
+    struct list targets[SHARE_CLASSES][SHARE_STEPS];
 };
 
 /* A tenant's webhooks to an origin. */
 struct share_target {
     struct list link;   /* on a list of its tenant */
-    struct list *ready; /* that list, if it is on one */
+    struct list *ready; /* that list, or NULL */
     struct share_tenant *tenant;
     uint64_t key;
-    _Atomic uint32_t held; /* places; read without the lock too */
+    _Atomic uint32_t held; /* places; may be read without the lock */
 };
 
-/* Counts places that it takes, or gives back; under the lock. */
+/* Counts places that it takes or gives back; under the lock. */
 static inline void share_target_hold(struct share_target *target, int32_t places)
 {
     const uint32_t held = atomic_load_explicit(&target->held, memory_order_relaxed);
@@ -77,9 +78,9 @@ struct shares {
     uint32_t max, unproven_max, tenant_max, tenant_unproven_max;
     uint32_t held, unproven;
     struct map tenants;  /* key -> share_tenant */
-    struct list ready;   /* tenants to look at, */
-    struct list blocked; /* and those that wait for a place to come back */
-    uint64_t round;      /* counts how often one came back; from 1 */
+    struct list ready;   /* tenants to examine */
+    struct list blocked; /* tenants that wait until a place comes back */
+    uint64_t round;      /* incremented when a place comes back; from 1 */
     struct {
         uint64_t key;
         struct wall answered;
@@ -89,39 +90,42 @@ struct shares {
 void shares_init(struct shares *shares, enum shares_rule rule);
 void shares_deinit(struct shares *shares);
 
-/* May change at any time. Places beyond the new limits stay until they come back. */
+/* Sets the limit at any time. Places beyond it stay until they come back. */
 void shares_set_max(struct shares *shares, uint32_t max);
 
-/* A target of the tenant comes or goes, without places. False when out of memory. */
+/* Adds a target of the tenant; shares_part removes one. Neither has places. Returns false if
+ * out of memory. */
 bool shares_join(struct shares *shares, struct share_target *target, uint64_t tenant_key);
 void shares_part(struct shares *shares, struct share_target *target);
 
-/* A delivery to the target was answered; or ended without an answer. */
+/* Notes that a delivery to the target was answered. shares_disprove: that it ended without an
+ * answer. */
 void shares_prove(struct shares *shares, uint64_t target_key, struct wall now);
 void shares_disprove(struct shares *shares, uint64_t target_key);
 
-/* The target takes a place, or gives one back, of the class that it had when it took it. */
+/* Counts a place that the target takes. shares_end: one that it gives back, with the class that
+ * it had. */
 void shares_begin(struct shares *shares, struct share_target *target, enum share_class class);
 void shares_end(struct shares *shares, struct share_target *target, enum share_class class);
 
-/* The target wants a place, and may have it but for its share; to be called whenever it has taken
- * or given back one, or its proof has changed. Or it does not. */
+/* Lists a target that wants a place and is limited only by its share. Called whenever it took or
+ * gave back a place, or its proof changed. shares_delist removes it. */
 void shares_enlist(struct shares *shares, struct share_target *target, struct wall now);
 void shares_delist(struct share_target *target);
 
-/* Takes the target that gets the next place off its list, with its class; NULL when none may.
- * Amortized O(1): tenants that may not are looked at again when a place has come back. */
+/* Removes the target that gets the next place from its list, and returns its class; NULL if none
+ * may. Amortized O(1), because blocked tenants are examined again only after a place came back. */
 struct share_target *shares_next(struct shares *shares, struct wall now,
                                  enum share_class *ret_class);
 
-/* Whether a call of shares_next could find one. */
+/* True if shares_next may find a target. */
 static inline bool shares_has_ready(const struct shares *shares)
 {
     return !list_is_empty(&shares->ready) && shares->held < shares->max;
 }
 
-/* For tests: aborts unless every invariant holds, but for the limits, which may have been lowered.
- * O(tenants and their targets that want a place). */
+/* For tests: aborts unless every invariant holds, except for limits, which may have been
+ * lowered. O(tenants and their targets that want a place). */
 void shares_check(const struct shares *shares);
 
 #endif

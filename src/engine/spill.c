@@ -13,11 +13,13 @@
 
 struct spill {
     struct list starved; /* backlogs */
-    uint64_t scan;       /* the number of the last scan, or of the one under way, from 1 */
+    uint64_t scan;       /* number of the last or running scan, from 1 */
     bool is_scanning;
-    uint64_t unexplored_scan; /* in which timers of no queue were spilled last; 0: none are */
-    struct wall to;           /* no spilled timer lies behind it */
-    struct wall to_seen;      /* likewise, of rows left by this scan or written since it began */
+    /* scan in which timers without a queue were last spilled; 0 if there are none */
+    uint64_t unexplored_scan;
+    struct wall to; /* upper bound of the positions of spilled timers */
+    /* the same for rows that this scan left, or that were written since it began */
+    struct wall to_seen;
 };
 
 struct spill *spill_create(void)
@@ -36,7 +38,7 @@ void spill_destroy(struct spill *spill)
     free(spill);
 }
 
-/* How far a row may lie that is not at its due time. */
+/* Returns how far ahead a row may be that is not at its due time. */
 static struct wall spill_search_to(const struct engine *engine)
 {
     assert(engine->spill->scan > 0);
@@ -58,7 +60,7 @@ void spill_look_everywhere(struct engine *engine)
 
 /* ---- timers ---- */
 
-/* A spilled timer may lie there. */
+/* Notes that a spilled timer may be at this position. */
 static void spill_note_place(struct spill *spill, struct wall at)
 {
     spill->to = wall_max(spill->to, wall_add(at, 1));
@@ -161,7 +163,7 @@ void spill_update(struct engine *engine, struct spill_backlog *backlog, size_t q
     assert(list_is_empty(&backlog->link) != spill_is_starved(engine, backlog, queue_bytes));
 }
 
-/* Whether a timer of the queue may be spilled, as far as scans have seen. */
+/* True if a timer of the queue may be spilled, as far as scans know. */
 static bool spill_may_have(const struct spill *spill, const struct spill_backlog *backlog)
 {
     assert(backlog->scan <= spill->scan);
@@ -203,7 +205,7 @@ struct spill_scan spill_scan_begin(struct engine *engine)
     return (struct spill_scan){spill->to, spill->to.ms >= spill_search_to(engine).ms};
 }
 
-/* What the scan did not meet lay before the frontier, so within the window. */
+/* Learns from a scan. What it did not see was before the frontier, so within the window. */
 static void spill_learn(struct engine *engine, const struct spill_scan *scan)
 {
     const struct wall near_to = wall_add(engine->now, engine->options.window_ms);

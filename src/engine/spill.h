@@ -23,16 +23,17 @@
 
 struct spill;
 
-/* What a dispatch queue notes of its spilled timers. */
+/* What a dispatch queue notes about its spilled timers. */
 struct spill_backlog {
-    struct list link; /* while it is starved: on a list of them */
-    uint64_t scan;    /* 0: none of its timers is spilled */
+    struct list link; /* on the list of starved queues while it is starved */
+    uint64_t scan;    /* 0 if none of its timers is spilled */
 };
 
-struct spill *spill_create(void); /* NULL when out of memory */
+struct spill *spill_create(void); /* returns NULL if out of memory */
 void spill_destroy(struct spill *spill);
 
-/* The storage may hold spilled and misplaced timers: to be called first, and after a step back. */
+/* Assumes spilled and misplaced timers anywhere in the storage. Called first, and after a step
+ * back of the clock. */
 void spill_look_everywhere(struct engine *engine);
 
 static inline void spill_backlog_init(struct spill_backlog *backlog)
@@ -43,53 +44,53 @@ static inline void spill_backlog_init(struct spill_backlog *backlog)
 
 /* ---- timers ---- */
 
-/* Spills a timer of this queue, or of none (NULL): it is written to a place some windows ahead. */
+/* Spills a timer of this queue, or without a queue (NULL): it is written some windows ahead. */
 void spill_timer(struct engine *engine, struct spill_backlog *backlog, struct entry *entry);
 
-/* Spills a timer again that was spilled already and is misplaced. */
+/* Spills a misplaced timer that was spilled before. */
 void spill_again(struct engine *engine, struct spill_backlog *backlog, struct entry *entry);
 
-/* Moves a timer that is early to where it is due again, or after another back-off: WRITING. */
+/* Moves an early timer to its due time, or to another back-off: WRITING. */
 void spill_reposition(struct engine *engine, struct entry *entry);
 
-/* Puts a timer that waits for its time back into the wheel if it is near, otherwise out of memory:
- * after a step back of the clock. */
+/* Puts a timer that waits for its time into the wheel if it is near, otherwise out of memory.
+ * After a step back of the clock. */
 void spill_reschedule(struct engine *engine, struct entry *entry);
 
-/* A spilled timer lies where a scan may have been already: the next one finds it. */
+/* Notes that a spilled timer may be where a scan has been; the next one finds it. */
 void spill_pass_over(struct engine *engine, struct spill_backlog *backlog,
                      const struct timer *timer);
 
 /* ---- queues ---- */
 
-/* The bytes up to which a queue's timers are reloaded. */
+/* Returns the memory up to which a queue's timers are reloaded. */
 size_t spill_queue_bytes_max(const struct engine *engine);
 
-/* Whether a queue with this number of bytes has less than it can send in a short while, and perhaps
+/* True if a queue with this memory has less than it can send in a short time, and perhaps
  * spilled timers. */
 bool spill_is_starved(const struct engine *engine, const struct spill_backlog *backlog,
                       size_t queue_bytes);
 
-/* To be called when either has changed. */
+/* Call after either has changed. */
 void spill_update(struct engine *engine, struct spill_backlog *backlog, size_t queue_bytes);
 
-/* A starved queue of which the scans have found all spilled timers, which it notes: the caller
- * updates that queue, and asks again. NULL: there is none. */
+/* Returns a starved queue whose spilled timers have all been found, and notes that. The caller
+ * updates the queue and calls again. NULL if there is none. */
 struct spill_backlog *spill_next_found(struct engine *engine);
 
 /* ---- scans ---- */
 
-/* Some queue is starved, or there may be spilled timers without a queue. */
+/* True if a queue is starved, or there may be spilled timers without a queue. */
 bool spill_wants_scan(const struct engine *engine);
 
 struct spill_scan {
     struct wall to;
-    bool is_search; /* it meets misplaced rows too */
+    bool is_search; /* whether it looks for misplaced rows too */
 };
 
 struct spill_scan spill_scan_begin(struct engine *engine);
 
-/* `is_whole`: the clock did not step back in it, so it has met all rows. */
+/* Ends a scan. `is_whole`: the clock did not step back during it, so it saw all rows. */
 void spill_scan_end(struct engine *engine, const struct spill_scan *scan, bool is_whole);
 
 /* For tests: aborts unless every invariant holds. */

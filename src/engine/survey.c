@@ -11,7 +11,7 @@ struct surveyor {
     struct engine *engine;
     const struct command *command;
     struct survey *survey;
-    struct map rows; /* the key of a dispatch queue -> its row's index and 1 */
+    struct map rows; /* key of a dispatch queue -> index of its row + 1 */
 };
 
 void survey_deinit(struct survey *survey)
@@ -50,7 +50,7 @@ struct survey_row *survey_add(struct survey *survey, struct bytes name)
     return row;
 }
 
-/* The row of a dispatch queue. NULL: there are as many as may be, or out of memory. */
+/* Returns the row of a dispatch queue. NULL if there are too many rows, or out of memory. */
 static struct survey_row *survey_row_of(struct surveyor *surveyor, uint64_t key, struct bytes name)
 {
     struct survey *survey = surveyor->survey;
@@ -148,8 +148,8 @@ static void survey_items(const struct engine *engine, struct survey *survey)
     }
 }
 
-/* But for the overdue a tenant's timers are all in queues of its own: of another tenant's only the
- * first is looked at. */
+/* Except for overdue timers, all timers of a queue belong to one tenant, so only the first of
+ * another tenant's queue is examined. */
 static void survey_queues(struct surveyor *surveyor)
 {
     const bool of_targets = surveyor->survey->kind == SURVEY_TARGETS;

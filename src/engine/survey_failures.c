@@ -37,7 +37,7 @@ static int failure_compare_targets(const struct survey *survey, const struct sur
     return order ? order : bytes_compare(survey_path(survey, a), survey_path(survey, b));
 }
 
-/* Of one target, the worst first. */
+/* Orders failures of one target with the worst first. */
 static int failure_compare(const void *left, const void *right, void *survey)
 {
     const struct survey_failure *a = left, *b = right;

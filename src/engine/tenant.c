@@ -26,7 +26,7 @@ bool tenant_owns(const struct command *command, const struct timer *timer)
     return bytes_equal(timer->texts.tenant, tenant_asking(command));
 }
 
-/* It is counted among those of all engines. Without memory it is not any more. */
+/* Counts the timer among those of all engines. Without memory it is no longer counted. */
 static enum error_code tenant_count_own(struct engine *engine, const struct timer *timer)
 {
     struct tenant_counts *own = engine->options.tenant_counts_own;
@@ -63,7 +63,7 @@ bool tenant_admit_own(struct engine *engine, const struct timer *timer)
     return true;
 }
 
-/* A timer whose record was damaged when the storage counted may have gone uncounted. */
+/* A timer whose record was damaged when the storage counted may not have been counted. */
 void tenant_dismiss(struct engine *engine, const struct timer *timer)
 {
     assert(timer->id.partition == engine->options.partition);
@@ -75,8 +75,8 @@ void tenant_dismiss(struct engine *engine, const struct timer *timer)
 
 /* ---- the limit of all tenants together ---- */
 
-/* Whether the tenant may have one more of `all` live timers. A tenant that may have one more if all
- * were its own need not be looked up. */
+/* True if the tenant may have one more of `all` live timers. If it could even if all were its
+ * own, it need not be looked up. */
 static bool tenant_may_have_more(const struct engine_options *options, struct bytes tenant,
                                  uint64_t all)
 {

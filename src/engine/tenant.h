@@ -10,28 +10,30 @@
 
 #include "engine/engine.h"
 
-/* Whether the timer is the asking tenant's; a timer of another tenant is not there. */
+/* True if the timer belongs to the asking tenant; a timer of another tenant does not exist for
+ * it. */
 bool tenant_owns(const struct command *command, const struct timer *timer);
 
-/* A timer of the tenant is about to live: NONE, TOO_MANY or NO_MEMORY. Counts it. */
+/* Counts a timer of the tenant that will live. Returns NONE, TOO_MANY or NO_MEMORY. */
 enum error_code tenant_admit(struct engine *engine, const struct command *command,
                              const struct timer *timer);
 
-/* A timer of the engine's own is about to live, of a tenant that has others: counts it, here and in
- * `pending`. Not limited. False: no memory, and nothing changed. */
+/* Counts a timer of the engine's own, here and in `pending`, of a tenant that has others. Not
+ * limited. Returns false if out of memory; nothing changed. */
 bool tenant_admit_own(struct engine *engine, const struct timer *timer);
 
-/* It does not live any more, durably, or did not come to. */
+/* Stops counting a timer that durably ended, or was never made. */
 void tenant_dismiss(struct engine *engine, const struct timer *timer);
 
-/* A timer of the tenant is about to live: counts it in `pending`. False: there are as many as may
- * be, or with is_divided the tenant has its share of them (base/share.h). */
+/* Counts a timer of the tenant in `pending`. Returns false at the limit, or with is_divided if
+ * the tenant has its share (base/share.h). */
 bool tenant_admit_pending(struct engine *engine, struct bytes tenant);
 
-/* It was admitted and will not live, or lives no more. */
+/* Stops counting a timer that was admitted and does not live. */
 void tenant_dismiss_pending(struct engine *engine);
 
-/* It was dismissed, and lives after all: its cancel was not written. Not limited. */
+/* Counts a dismissed timer again that lives after all, because its cancel was not written. Not
+ * limited. */
 void tenant_restore_pending(struct engine *engine);
 
 #endif

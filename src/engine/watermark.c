@@ -10,15 +10,16 @@
 
 struct watermark {
     struct wall at, trim;
-    struct wall raise_at;           /* when to raise it next, if it is stale */
+    struct wall raise_at;           /* time at which to raise it, if it is stale */
     bool is_stale;                  /* rows changed since it was written */
-    struct wall sample;             /* the watermark at ... */
-    struct wall sampled_at;         /* ... this time: when that is retain_ms ago, it is the trim */
-    struct wall over_max;           /* no final record lies behind it: nothing to trim there */
-    struct storage_meta meta_taken; /* of the last batch; all zero after a failure */
+    struct wall sample;             /* watermark at the time ... */
+    struct wall sampled_at;         /* ... sampled_at; retain_ms later it is the trim */
+    struct wall over_max;           /* upper bound of the positions of final records */
+    struct storage_meta meta_taken; /* meta of the last batch; all zero after a failure */
     struct wall placed;             /* as in the meta */
-    struct wall placed_seen;        /* of rows met by this scan, or written since it began */
-    struct wall placed_unsettled;   /* of rows written since nothing was being written last */
+    /* the same, of rows seen by this scan or written since it began */
+    struct wall placed_seen;
+    struct wall placed_unsettled; /* the same, of rows written since no write was pending */
 };
 
 struct watermark *watermark_create(const struct storage_meta *meta, struct wall now)
@@ -29,7 +30,7 @@ struct watermark *watermark_create(const struct storage_meta *meta, struct wall 
         return NULL;
     watermark->at = meta->watermark;
     watermark->trim = wall_min(meta->trim, meta->watermark);
-    watermark->sample = watermark->trim; /* timers in between may be over since a moment ago */
+    watermark->sample = watermark->trim; /* timers in between may have ended just now */
     watermark->sampled_at = now;
     watermark->meta_taken = *meta;
     watermark->over_max = wall_max(meta->over_to, wall_max(meta->watermark, now));
@@ -56,7 +57,7 @@ static void watermark_note_placed(struct engine *engine, const struct timer *tim
     assert(watermark->placed.ms >= watermark->placed_unsettled.ms);
 }
 
-/* A clock that stepped back can put a timer behind the watermark: then that goes back too. */
+/* Moves the watermark back to a timer that was placed before it, after a step back of the clock. */
 static void watermark_keep_before(struct watermark *watermark, const struct timer *timer)
 {
     watermark->at = wall_min(watermark->at, timer->at);
@@ -65,7 +66,7 @@ static void watermark_keep_before(struct watermark *watermark, const struct time
     assert(watermark->sample.ms <= watermark->at.ms && watermark->trim.ms <= watermark->at.ms);
 }
 
-/* A timer is written: keeps watermark and trim at or before its row. */
+/* Notes a timer that is written: watermark and trim stay at or before its row. */
 static void watermark_note(struct engine *engine, const struct entry *entry)
 {
     struct watermark *watermark = engine->watermark;
@@ -74,8 +75,8 @@ static void watermark_note(struct engine *engine, const struct entry *entry)
     assert(timer->id.partition == engine->options.partition);
     watermark->is_stale = true;
     if (storage_is_dead_letter(timer))
-        return;                         /* it lies apart from all others */
-    if (timer_is_final(timer->state)) { /* it lies where the live one was, if that was not paused */
+        return;                         /* its position is apart from all others */
+    if (timer_is_final(timer->state)) { /* it is where the live one was, unless that was paused */
         const bool moves = entry->row_at.ms == STORAGE_PAUSED_AT.ms;
         const struct wall row_at = entry->row_at.ms ? entry->row_at : timer->id.first;
 
@@ -115,7 +116,7 @@ void watermark_write_spilled(struct engine *engine, struct entry *entry)
 
 /* ---- the bounds ---- */
 
-/* The first row that the timers of these entries have, or will have. */
+/* Returns the first position of rows that the timers of these entries have or will have. */
 static struct wall watermark_oldest(const struct list *entries, struct wall oldest)
 {
     LIST_FOR_EACH (entries, link) {
@@ -134,7 +135,7 @@ static struct wall watermark_oldest(const struct list *entries, struct wall olde
     return oldest;
 }
 
-/* At most once an interval: with retain_ms at 0 there would be no pause otherwise. */
+/* Returns the time of the next trim, at most once an interval, even if retain_ms is 0. */
 static struct wall watermark_trim_at(const struct engine *engine)
 {
     const struct engine_options *options = &engine->options;
@@ -176,7 +177,7 @@ void watermark_raise(struct engine *engine, struct wall oldest, size_t queued)
     watermark->raise_at =
         wall_add(engine->now, engine->options.watermark_interval_ms + queued / 100);
     if (trims) {
-        /* All before the sample was over when it was taken, and that is retain_ms ago. */
+        /* All rows before the sample had ended when it was taken, retain_ms ago. */
         watermark->trim = wall_max(watermark->trim, watermark->sample);
         watermark->sample = watermark->at;
         watermark->sampled_at = engine->now;

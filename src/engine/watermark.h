@@ -31,21 +31,21 @@ void watermark_write_spilled(struct engine *engine, struct entry *entry);
 
 /* ---- the bounds ---- */
 
-/* Whether it is time to raise the watermark, or to trim. */
+/* True if it is time to raise the watermark, or to trim. */
 bool watermark_is_due(const struct engine *engine);
 
-/* Raises it as far as the live timers allow, and trims: `oldest` is the first position of what
- * neither a batch nor a delivery carries. It visits each timer that is due or being written, so the
- * more of them wait (`queued`), the longer until the next time. */
+/* Raises the watermark as far as the live timers allow, and trims. `oldest` is the first
+ * position of timers that no batch or delivery has. It visits each timer that is due or being
+ * written, so the more of them wait (`queued`), the later the next time. */
 void watermark_raise(struct engine *engine, struct wall oldest, size_t queued);
 
-/* Rows have changed since it was written. */
+/* Notes that rows have changed since it was written. */
 void watermark_mark_stale(struct engine *engine);
 
-/* A live row was found that may lie before the watermark: that goes back to it. */
+/* Moves the watermark back to a live row that may be before it. */
 void watermark_found(struct engine *engine, const struct timer *timer);
 
-/* The meta of a batch that is taken; and that such a batch failed, with its meta. */
+/* Fills in the meta of a batch. watermark_meta_failed: such a batch failed. */
 void watermark_fill_meta(struct engine *engine, struct storage_meta *ret_meta);
 void watermark_meta_failed(struct engine *engine);
 
@@ -58,13 +58,13 @@ void watermark_check(const struct engine *engine);
 
 struct wall watermark_placed(const struct engine *engine);
 
-/* A scan of all places where such rows can lie begins; it met a row; it has met all rows but those
- * placed by `placed_near`, so the bound is known anew. */
+/* Rebuilds `placed`, in three calls: a scan of all positions of such rows begins; it saw a row;
+ * it has seen all rows except those placed by `placed_near`. */
 void watermark_scan_begins(struct engine *engine);
 void watermark_scan_met(struct engine *engine, const struct timer *timer);
 void watermark_scan_ends(struct engine *engine, struct wall placed_near);
 
-/* Everything that was written is durable. */
+/* Notes that everything written is durable. */
 void watermark_all_durable(struct engine *engine);
 
 #endif

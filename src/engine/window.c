@@ -13,24 +13,25 @@
 
 enum { EXPIRE_BATCH = 256, FAILED_READS = 3, LOOK_WINDOWS = 64 };
 
-/* What tells an alarm from a timer in the wheel: entries and owners lie at even addresses. */
+/* Mark of an alarm, as opposed to a timer, in the wheel: entries and owners have even addresses. */
 #define WINDOW_ALARM UINT64_C(1)
 
 struct window {
     struct tw_wheel *wheel;
-    size_t alarms;                      /* in the wheel */
-    struct storage_position frontier;   /* all live rows before it are in memory */
-    struct storage_position reading_to; /* the frontier once the read ahead that is out is back */
-    struct storage_position empty_to;   /* from the frontier to here the storage has no live row,
-                                           but for those of batches that are not back yet */
-    struct storage_position looking_to; /* what the look that is out makes of empty_to, at most */
-    bool was_empty;                     /* the last read ahead came back without a row */
+    size_t alarms;                      /* number of alarms in the wheel */
+    struct storage_position frontier;   /* position before which all live rows are in memory */
+    struct storage_position reading_to; /* frontier after the running read ahead */
+    /* position up to which the storage has no live row after the frontier, except those of
+     * batches that are not back */
+    struct storage_position empty_to;
+    struct storage_position looking_to; /* upper bound of empty_to after the running look */
+    bool was_empty;                     /* whether the last read ahead returned no row */
     bool is_reading;
-    bool is_reading_behind; /* the read that is out is no read ahead */
-    bool is_looking;        /* it is no read behind either: it looks for the next row */
+    bool is_reading_behind; /* whether the running read is not a read ahead */
+    bool is_looking;        /* whether it looks for the next row */
     bool is_ready;
-    struct wall read_not_before; /* after a failed read */
-    unsigned failed_reads;       /* since the last that succeeded */
+    struct wall read_not_before; /* earliest read after a failed one */
+    unsigned failed_reads;       /* consecutive failed reads */
 };
 
 struct window *window_create(struct wall watermark, struct wall now)
@@ -85,7 +86,7 @@ bool window_overtakes(const struct engine *engine, const struct entry *entry)
            !position_is_spilled(engine, entry->timer);
 }
 
-/* The storage may have a row here. What lies before the frontier is in memory. */
+/* Notes that the storage may have a row here. Rows before the frontier are in memory. */
 static void window_expect(struct window *window, struct storage_position position)
 {
     if (storage_position_before(position, window->frontier))
@@ -105,7 +106,7 @@ void window_expect_rows(struct engine *engine, const struct storage_batch *batch
     assert(!storage_position_before(engine->window->empty_to, engine->window->frontier));
 }
 
-/* The storage has this row, so it will be read again. */
+/* Moves the frontier back to a row, so that it is read again. */
 static void window_pull_back(struct window *window, struct storage_position position)
 {
     if (storage_position_before(position, window->frontier))
@@ -116,7 +117,7 @@ static void window_pull_back(struct window *window, struct storage_position posi
     assert(!storage_position_before(position, window->frontier));
 }
 
-/* Out of memory, or the storage failed: better not to ask again at once. */
+/* Pauses reading, because memory is short or the storage failed. */
 static void window_pause_reading(struct engine *engine)
 {
     engine->window->read_not_before = wall_add(engine->now, engine->options.storage_retry_ms);
@@ -240,14 +241,14 @@ size_t window_room_bytes(const struct engine *engine)
     return near_bytes < max ? max - near_bytes : 0;
 }
 
-/* With less room, every timer that goes would make a page be read of which one row is kept. */
+/* With less room, each timer that leaves would cause a page to be read of which one row is kept. */
 bool window_has_room(const struct engine *engine)
 {
     return window_room_bytes(engine) >= engine->options.near_bytes_max / 16;
 }
 
-/* Reading goes on when the frontier, or the next row behind it, is less than half a window away; so
- * a window is read in one or two pieces, ahead of need. */
+/* Reads ahead when the frontier, or the next row after it, is less than half a window away. So a
+ * window is read in one or two pieces, before it is needed. */
 static struct wall window_read_ahead_at(const struct engine *engine)
 {
     const struct window *window = engine->window;
@@ -301,8 +302,8 @@ static bool window_read(struct engine *engine, struct storage_position from,
     return true;
 }
 
-/* Asks for the next row, so that no stretch is read until it comes: an engine whose timers are all
- * far away sleeps. The end is a bound on the work, as final rows are read over. */
+/* Asks for the next row, so that nothing is read until it is near: an engine whose timers are
+ * all far away sleeps. The end bounds the work, because final rows are skipped. */
 static void window_look(struct engine *engine)
 {
     struct window *window = engine->window;
@@ -457,7 +458,7 @@ bool window_clock_went_back(struct engine *engine)
 
     window->read_not_before =
         wall_min(window->read_not_before, wall_add(engine->now, engine->options.storage_retry_ms));
-    /* Otherwise spilled timers would be put before the frontier: near, so queued at once, and
+    /* Otherwise spilled timers would be placed before the frontier: near, so queued at once, and
      * spilled again. */
     window_pull_back(
         window, (struct storage_position){wall_add(engine->now, engine->options.window_ms), 0});
@@ -486,7 +487,7 @@ void window_check(const struct engine *engine)
             continue;
         scheduled++;
         CHECK(entry->row_at.ms == entry->timer->at.ms);
-        /* Also after a step back of the clock: what is due later waits on disk. */
+        /* Holds after a step back of the clock too: later timers wait on disk. */
         CHECK(entry->timer->at.ms <= wall_add(engine->now, engine->options.window_ms).ms);
     }
     CHECK(scheduled + engine->window->alarms == tw_wheel_count(engine->window->wheel));

@@ -17,107 +17,108 @@
 
 struct window;
 
-/* NULL when out of memory. */
+/* Returns NULL if out of memory. */
 struct window *window_create(struct wall watermark, struct wall now);
 void window_destroy(struct window *window);
 
 /* ---- timers ---- */
 
-/* Whether the row of the timer lies before the frontier. */
+/* True if the row of the timer is before the frontier. */
 bool window_is_near(const struct engine *engine, const struct timer *timer);
 
-/* Whether a timer behind the frontier stays in memory: it is due within half a window, and the
- * frontier is held up by the timers that are due before it. */
+/* True if a timer after the frontier stays in memory: it is due within half a window, and timers
+ * that are due earlier hold the frontier up. */
 bool window_overtakes(const struct engine *engine, const struct entry *entry);
 
-/* Puts the timer into the wheel: SCHEDULED, or EVICTABLE without memory. */
+/* Puts the timer into the wheel: SCHEDULED, or EVICTABLE if out of memory. */
 void window_schedule(struct engine *engine, struct entry *entry);
 
-/* Takes a SCHEDULED timer out of the wheel; its phase is the caller's to change. */
+/* Removes a SCHEDULED timer from the wheel. The caller changes its phase. */
 void window_unschedule(struct engine *engine, struct entry *entry);
 
-/* There is no room, or no memory, for this timer: EVICTABLE, and the frontier goes back to it. */
+/* Makes a timer EVICTABLE for want of room or memory, and moves the frontier back to it. */
 void window_park(struct engine *engine, struct entry *entry);
 void window_park_without_memory(struct engine *engine, struct entry *entry);
 
-/* Likewise for a row that came with a page and could not be taken in. */
+/* The same for a row of a page that could not be taken. */
 void window_skip_row(struct engine *engine, const struct timer *timer);
 
 /* ---- due timers ---- */
 
 /* One of the two is set. */
 struct window_due {
-    struct entry *entry; /* SCHEDULED still, and out of the wheel */
+    struct entry *entry; /* still SCHEDULED, and out of the wheel */
     void *alarm_owner;
 };
 
 bool window_is_due(const struct engine *engine);
 
-/* Takes out due timers; call again while window_is_due. */
+/* Returns due timers. Call again while window_is_due. */
 size_t window_expire(struct engine *engine, struct window_due *ret_due, size_t count_max);
 
-/* Sets the alarm of an owner, which must lie at an even address, or moves it. False: no memory. */
+/* Sets or moves the alarm of an owner, which has an even address. Returns false if out of
+ * memory. */
 bool window_set_alarm(struct engine *engine, tw_handle *alarm, void *owner, struct wall at);
 void window_clear_alarm(struct engine *engine, tw_handle *alarm);
 
 /* ---- reading ---- */
 
-/* Bytes of memory for more timers; and whether that is enough for a read to be worth it. */
+/* Returns the memory left for more timers. window_has_room: whether a read is worth it. */
 size_t window_room_bytes(const struct engine *engine);
 bool window_has_room(const struct engine *engine);
 
-/* Asks for the next stretch of the window, if it is time; or, after a stretch without a row, for
- * where the next row is. */
+/* Asks for the next stretch of the window if it is time; after a stretch without rows, for the
+ * position of the next row. */
 void window_read_ahead(struct engine *engine);
 
-/* Moves the frontier over what is known to have no row: at the begin of a turn, as no wake-up is
- * spent on it. */
+/* Moves the frontier over stretches without rows. Called at the begin of a turn, because it
+ * causes no wake-up. */
 void window_pass_empty(struct engine *engine);
 
-/* For every batch that is back, also a failed one, of which rows may have been written: rows behind
- * the frontier are not overlooked. */
+/* Notes the rows of a batch that is back, even a failed one, because they may have been written:
+ * those after the frontier must not be overlooked. */
 void window_expect_rows(struct engine *engine, const struct storage_batch *batch);
 
-/* Asks for rows behind the frontier; one read at a time, and not with window_read_ahead. False: no
- * memory. */
+/* Asks for rows after the frontier; one read at a time, and not during window_read_ahead.
+ * Returns false if out of memory. */
 bool window_read_behind(struct engine *engine, struct storage_position from, struct wall to,
                         size_t bytes_max);
 
 enum window_read {
-    WINDOW_READ_AHEAD,  /* the frontier has moved to its end: its rows are to be taken in */
+    WINDOW_READ_AHEAD,  /* the frontier has moved to its end: take its rows */
     WINDOW_READ_BEHIND, /* of window_read_behind */
-    WINDOW_LOOKED,      /* for the next row; nothing is to be taken in */
-    WINDOW_READ_FAILED, /* one of them; reading pauses */
+    WINDOW_LOOKED,      /* of the next row; there is nothing to take */
+    WINDOW_READ_FAILED, /* a read failed; reading pauses */
 };
 
-/* A read of any kind is back. */
+/* Takes back a read of any kind. */
 enum window_read window_read_back(struct engine *engine, const struct engine_read *read);
 
-/* Whether a scan is out, of these or for dead letters (dead.h): no other begins meanwhile, and no
- * entry is evicted. */
+/* True while a scan runs, of these or for dead letters (dead.h): no other begins, and no entry
+ * is evicted. */
 bool window_is_reading(const struct engine *engine);
 struct wall window_read_not_before(const struct engine *engine);
 
-/* The first read ahead is back. */
+/* True after the first read ahead. */
 bool window_is_ready(const struct engine *engine);
 
-/* Whether the storage cannot be read: the first read failed, or later three in a row. Timers that
- * are created then might never fire. */
+/* True if the storage cannot be read: the first read failed, or later three in a row. New timers
+ * might never fire then. */
 bool window_is_unreadable(const struct engine *engine);
 
 /* ---- time ---- */
 
 struct storage_position window_frontier(const struct engine *engine);
 
-/* The first position that may lie in the wheel or behind the frontier. */
+/* Returns the first position that may be in the wheel or after the frontier. */
 struct wall window_oldest(const struct engine *engine);
 struct wall window_wake_at(const struct engine *engine);
 
-/* A wheel's time cannot go back: a new one, into which the caller puts each SCHEDULED timer and
- * all alarms. False: no memory, and the old wheel stays. */
+/* Makes a new wheel, because a wheel's time cannot go back. The caller puts each SCHEDULED timer
+ * and all alarms into it. Returns false if out of memory, and the old wheel stays. */
 bool window_clock_went_back(struct engine *engine);
 
-/* Where in the wheel a SCHEDULED timer is. */
+/* Finds the place of a SCHEDULED timer in the wheel. */
 bool window_find(const struct engine *engine, const struct entry *entry,
                  struct tw_wheel_place *ret_place);
 

@@ -13,10 +13,10 @@
 
 enum work_report { WORK_ACK, WORK_NACK, WORK_EXTEND };
 
-/* As enum queue_verdict. */
+/* Equal to enum queue_verdict. */
 enum work_verdict { WORK_OK, WORK_STALE, WORK_UNKNOWN };
 
-/* As struct queue_receipt. */
+/* Equal to struct queue_receipt. */
 struct command_receipt {
     uint64_t number, proof;
 };
@@ -28,22 +28,22 @@ struct command_work_item {
 };
 
 struct command_work {
-    struct bytes queue; /* its full name (timer/queue_target.h) */
+    struct bytes queue; /* full name (timer/queue_target.h) */
     uint64_t lease_ms;
 
     /* LEASE */
     uint32_t items_max;              /* 1 .. */
-    uint64_t bytes_max;              /* no further item when those so far have as many */
-    struct command_work_item *items; /* room for `items_max` */
+    uint64_t bytes_max;              /* size from which no further item is added */
+    struct command_work_item *items; /* array of `items_max` */
 
     /* REPORT */
     enum work_report report;
     struct delivery_outcome outcome; /* NACK */
     const struct command_receipt *receipts;
-    uint8_t *verdicts; /* of enum work_verdict; the answer to each */
+    uint8_t *verdicts; /* enum work_verdict; the answer to each receipt */
     size_t receipt_count;
 
-    size_t item_count; /* the answer to LEASE */
+    size_t item_count; /* answer to LEASE */
 };
 
 #endif
