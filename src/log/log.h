@@ -25,36 +25,37 @@
 #include "base/time.h"
 
 enum log_kind {
-    LOG_NOTHING,     /* within the time */
-    LOG_RECORD,      /* the next record is read: offset, bytes */
-    LOG_END,         /* all records before `offset` are read, and there is none behind them */
-    LOG_LANDED,      /* the append `ticket` is durable: offset, appended */
-    LOG_FAILED,      /* the append `ticket` is in doubt */
-    LOG_LOST,        /* the log has no record at the offset that is to be read: it was cut, or is
-                        another one. Nothing more is read until log_follow */
+    LOG_NOTHING, /* nothing within the time */
+    LOG_RECORD,  /* the next record: offset, bytes */
+    LOG_END,     /* all records before `offset` were read, and it is the end */
+    LOG_LANDED,  /* append `ticket` is durable: offset, appended */
+    LOG_FAILED,  /* append `ticket` is in doubt */
+    /* the log has no record at the offset to read: it was trimmed, or is another one. Nothing
+     * more is read until log_follow */
+    LOG_LOST,
     LOG_TRIMMED,     /* the log begins at `offset` now, or later */
-    LOG_TRIM_FAILED, /* perhaps it does */
+    LOG_TRIM_FAILED, /* the trim may have failed */
 };
 
 struct log_event {
     enum log_kind kind;
     uint64_t ticket, offset;
-    struct wall appended; /* of LANDED: when, by the clock of the log; {0}: it did not say */
+    struct wall appended; /* of LANDED: time of the append by the log's clock; {0} if unknown */
     struct bytes bytes;
-    const char *reason; /* of FAILED, LOST and TRIM_FAILED; static */
+    const char *reason; /* of FAILED, LOST and TRIM_FAILED; static text */
 };
 
 enum log_trouble {
     LOG_FINE,
-    LOG_SLOW,  /* no append has landed for a while */
-    LOG_ALONE, /* and the servers of the log cannot be reached */
+    LOG_SLOW,  /* no append was confirmed for a while */
+    LOG_ALONE, /* nor can the servers of the log be reached */
 };
 
 /* Where reading begins. */
 enum log_from {
     LOG_FROM_OFFSET, /* at the record of this offset */
-    LOG_FROM_BEGIN,  /* at the first record that is there */
-    LOG_FROM_END,    /* that number of records before the end, or at the first one */
+    LOG_FROM_BEGIN,  /* at the first record */
+    LOG_FROM_END,    /* this number of records before the end, or at the first record */
 };
 
 struct log;
@@ -69,7 +70,7 @@ struct log_ops {
     void (*close)(struct log *);
 };
 
-/* The head of every implementation. */
+/* Head of every implementation. */
 struct log {
     const struct log_ops *ops;
 };
@@ -80,54 +81,54 @@ static inline enum error_code log_follow(struct log *log, uint64_t offset, struc
     return log->ops->follow(log, LOG_FROM_OFFSET, offset, ret_error);
 }
 
-/* Reads from the first record on that is there. */
+/* Reads from the first record on. */
 static inline enum error_code log_follow_begin(struct log *log, struct error *ret_error)
 {
     return log->ops->follow(log, LOG_FROM_BEGIN, 0, ret_error);
 }
 
-/* Reads the last `count` records of those that are there, and on; or all, if they are fewer. */
+/* Reads from the last `count` records on, or from the first if there are fewer. */
 static inline enum error_code log_follow_end(struct log *log, uint64_t count,
                                              struct error *ret_error)
 {
     return log->ops->follow(log, LOG_FROM_END, count, ret_error);
 }
 
-/* Sends the bytes; a LANDED or FAILED tells of it, and until then ERROR_OVERLOADED refuses the
- * next. On failure nothing was sent. */
+/* Sends the bytes. LANDED or FAILED reports the result; until then the next append fails with
+ * ERROR_OVERLOADED. On failure nothing was sent. */
 static inline enum error_code log_append(struct log *log, uint64_t ticket, struct bytes bytes,
                                          struct error *ret_error)
 {
     return log->ops->append(log, ticket, bytes, ret_error);
 }
 
-/* Records before this offset are not needed any more; a TRIMMED or TRIM_FAILED tells whether they
- * are dropped, and until then ERROR_OVERLOADED refuses the next. */
+/* Trims the records before this offset. TRIMMED or TRIM_FAILED reports the result; until then
+ * the next trim fails with ERROR_OVERLOADED. */
 static inline enum error_code log_trim(struct log *log, uint64_t before, struct error *ret_error)
 {
     return log->ops->trim(log, before, ret_error);
 }
 
-/* The next event; waits for `timeout_ms` at most, and perhaps for less. */
+/* Returns the next event, after `timeout_ms` at most. */
 static inline enum log_kind log_wait(struct log *log, uint64_t timeout_ms,
                                      struct log_event *ret_event)
 {
     return log->ops->wait(log, timeout_ms, ret_event);
 }
 
-/* Ends the wait of log_wait, or the next one. */
+/* Ends the present or next wait of log_wait. */
 static inline void log_wake(struct log *log)
 {
     log->ops->wake(log);
 }
 
-/* Whether appends land, and if not, why, in words. */
+/* Returns whether appends are confirmed, and if not, why. */
 static inline enum log_trouble log_get_trouble(const struct log *log, char *ret_text, size_t size)
 {
     return log->ops->trouble(log, ret_text, size);
 }
 
-/* An append that has not landed is in doubt. NULL is fine. */
+/* Closes the log. An append without a result is in doubt. NULL is allowed. */
 static inline void log_close(struct log *log)
 {
     if (log)

@@ -84,14 +84,15 @@ enum error_code log_files_write_chain(struct log_files *files, const struct segm
     return log_files_put_chain(files, &fresh, ret_error);
 }
 
-/* With the lock, which a trim gives back while it writes the chain. */
+/* Waits until no trim writes the chain. The caller holds the lock, which such a trim releases
+ * meanwhile. */
 static void log_files_wait_for_chain(struct log_files *files)
 {
     while (files->is_writing_chain)
         pthread_cond_wait(&files->changed, &files->lock);
 }
 
-/* Before anything else is written: the chain no longer says that the log is closed. */
+/* Removes the mark of a clean stop from the chain before anything else is written. */
 static enum error_code log_files_mark(struct log_files *files, struct error *ret_error)
 {
     if (!files->chain.is_closed)
@@ -104,7 +105,8 @@ static enum error_code log_files_mark(struct log_files *files, struct error *ret
 
 /* ---- spares ---- */
 
-/* Synced piece by piece: the sync of an append waits for one piece at most. */
+/* Writes and syncs zeros piece by piece, so that the sync of an append waits for one piece at
+ * most. */
 static int log_files_fill(const struct disk_calls *disk, int file, uint64_t bytes)
 {
     char *zeros = calloc(1, LOG_ZEROS);
@@ -122,7 +124,7 @@ static int log_files_fill(const struct disk_calls *disk, int file, uint64_t byte
     return error ? error : disk->sync(disk, file);
 }
 
-/* A spare has its name only once its contents are durable. */
+/* Makes a spare, which gets its name when its contents are durable. */
 static enum error_code log_files_write_spare(struct log_files *files, uint64_t bytes,
                                              struct error *ret_error)
 {
@@ -212,7 +214,7 @@ static struct log_part log_files_plan(const struct log_files *files,
                              .is_unsynced = header.is_unsynced};
 }
 
-/* Writes the header into the spare and gives it the segment's name. */
+/* Writes the header into the spare and renames it to the segment's name. */
 static enum error_code log_files_name_next(struct log_files *files, struct error *ret_error)
 {
     struct segment_header header;
@@ -226,14 +228,14 @@ static enum error_code log_files_name_next(struct log_files *files, struct error
     segment_header_encode(&header, text);
     int file, error = files->disk->open(files->disk, spare.text, DISK_WRITE, &file);
     if (error) {
-        files->spare_bytes = 0; /* another one is made */
+        files->spare_bytes = 0; /* another spare is made */
         return disk_failed(error, "write", spare.text, ret_error);
     }
     error = files->disk->write(files->disk, file, 0, (struct bytes){text, sizeof(text)});
     if (!error)
         error = files->disk->sync(files->disk, file);
     if (!error) {
-        /* From here on a crash may leave the new segment, so the one before has ended. */
+        /* A crash from here on may leave the new segment, so the one before has ended. */
         files->must_begin = true;
         error = files->disk->rename(files->disk, spare.text, path.text);
     }
@@ -248,7 +250,7 @@ static enum error_code log_files_name_next(struct log_files *files, struct error
     return ERROR_NONE;
 }
 
-/* With the lock. What failed goes on where it was. */
+/* Begins the next segment; a step that failed before is repeated. The caller holds the lock. */
 static enum error_code log_files_begin_next(struct log_files *files, struct error *ret_error)
 {
     log_files_wait_for_chain(files);
@@ -279,7 +281,7 @@ static enum error_code log_files_begin_next(struct log_files *files, struct erro
     return ERROR_NONE;
 }
 
-/* Whatever the last segment holds is durable before the next one names its end. */
+/* Syncs the last segment before the next one names its end. */
 static enum error_code log_files_sync_last(struct log_files *files, struct error *ret_error)
 {
     if (files->options.sync == LOG_FILES_SYNC_ALWAYS || files->file < 0)
@@ -332,7 +334,7 @@ static enum error_code log_files_find_room(struct log_files *files, uint64_t siz
     }
 }
 
-/* Writes the frame that lies in files->frame. After a failure it is in doubt. */
+/* Writes the frame in files->frame. After a failure it is in doubt. */
 static enum error_code log_files_write(struct log_files *files, uint64_t at,
                                        struct error *ret_error)
 {
@@ -403,8 +405,8 @@ enum error_code log_files_repair(struct log_files *files, struct error *ret_erro
 
 /* ---- trimming ---- */
 
-/* With the lock, which it gives back while it works on files. A file that cannot be removed is
- * removed at the next start. */
+/* Drops the first segment. The caller holds the lock, which is released during work on files. A
+ * file that cannot be removed is removed at the next start. */
 static void log_files_drop_first(struct log_files *files)
 {
     const struct log_part part = files->parts[0];
@@ -430,7 +432,8 @@ static void log_files_drop_first(struct log_files *files)
     pthread_cond_broadcast(&files->changed);
 }
 
-/* With the lock, which it gives back while it writes: appends go on. */
+/* Makes a later segment the first of the chain. Releases the caller's lock while it writes, so
+ * appends continue. */
 static enum error_code log_files_move_first(struct log_files *files, uint64_t number,
                                             struct error *ret_error)
 {
@@ -450,8 +453,8 @@ static enum error_code log_files_move_first(struct log_files *files, uint64_t nu
     return code;
 }
 
-/* How many segments to drop of those before `before`: a segment that is kept saves writing a spare,
- * which is needed for each that begins. With the lock. */
+/* Returns how many of the segments before `before` to drop. A kept segment saves writing a
+ * spare, of which each new segment needs one. The caller holds the lock. */
 static size_t log_files_count_to_drop(const struct log_files *files, uint64_t before)
 {
     const bool needs_spare = files->spare_bytes == 0 && !files->is_making_spare;
@@ -476,12 +479,12 @@ enum error_code log_files_trim(struct log_files *files, uint64_t before, struct 
         const uint64_t first = files->parts[count].number;
 
         code = log_files_move_first(files, first, ret_error);
-        /* What a reader has begun to read meanwhile stays until the next trim. */
+        /* Segments that a reader uses by now stay until the next trim. */
         while (!code && !files->reader_count && files->parts[0].number < first)
             log_files_drop_first(files);
     }
     pthread_mutex_unlock(&files->lock);
-    /* An append that needs the spare tells why there is none. */
+    /* If this fails, the append that needs the spare reports why. */
     if (!code)
         log_files_make_spare(files, files->options.segment_bytes, NULL);
     return code;
@@ -539,7 +542,8 @@ void log_files_free(struct log_files *files)
     free(files);
 }
 
-/* A stop that cannot write the mark is like a crash: nothing is lost by it. */
+/* Closes the log. If the mark of a clean stop cannot be written it is like a crash, which loses
+ * nothing. */
 void log_files_close(struct log_files *files)
 {
     const struct log_part *last = files ? log_files_last(files) : NULL;

@@ -14,15 +14,15 @@
 
 enum { LOG_SEGMENT_DEFAULT = 16 << 20, LOG_SEGMENT_LEAST = 4096 };
 
-/* The files of the folder. */
+/* Files found in the folder. */
 struct log_found {
-    uint64_t *numbers; /* of the segments, in order */
+    uint64_t *numbers; /* numbers of the segments, sorted */
     size_t count, capacity;
     uint64_t spare_bytes;
     bool has_chain, is_out_of_memory;
 };
 
-/* Damage: the reason to refuse, unless the options say to go on. */
+/* Reports damage: refuses the log, unless the options say to continue. */
 static enum error_code log_open_damage(struct log_files *files, struct error *ret_error,
                                        const char *what, uint64_t number)
 {
@@ -86,7 +86,7 @@ static enum error_code log_open_look(struct log_files *files, struct log_found *
 
 /* ---- the chain ---- */
 
-/* The chain has its name only once it is whole. */
+/* Makes the chain, which gets its name when it is complete. */
 static enum error_code log_open_make_chain(struct log_files *files, struct segment_chain *chain,
                                            struct error *ret_error)
 {
@@ -124,7 +124,7 @@ static enum error_code log_open_make(struct log_files *files, struct error *ret_
     return log_open_make_chain(files, &chain, ret_error);
 }
 
-/* The header of a segment, if it is that of this number and its file is as large as it says. */
+/* Reads the header of a segment, if it has this number and the file has the size that it says. */
 static enum error_code log_open_header(const struct log_files *files, uint64_t number,
                                        struct segment_header *ret_header, struct error *ret_error)
 {
@@ -156,7 +156,7 @@ static enum error_code log_open_header(const struct log_files *files, uint64_t n
     return ERROR_NONE;
 }
 
-/* Makes a chain of the headers that can be read, where the chain itself cannot. */
+/* Makes a chain from readable headers if the chain itself cannot be read. */
 static enum error_code log_open_guess_chain(struct log_files *files, const struct log_found *found,
                                             struct error *ret_error)
 {
@@ -206,7 +206,7 @@ static enum error_code log_open_chain(struct log_files *files, const struct log_
     return code ? code : log_open_guess_chain(files, found, ret_error);
 }
 
-/* Two logs have one format, and both may be whole: only the id tells them apart. */
+/* Compares the id: two complete logs differ in nothing else. */
 static enum error_code log_open_check_id(const struct log_files *files, struct error *ret_error)
 {
     if (!files->options.id || memcmp(files->chain.id, files->options.id, SEGMENT_ID_SIZE) == 0)
@@ -217,7 +217,7 @@ static enum error_code log_open_check_id(const struct log_files *files, struct e
 
 /* ---- segments ---- */
 
-/* The header of the next segment says where the last one ended. */
+/* Sets the end of the last segment from the header of the next. */
 static enum error_code log_open_end_last(struct log_files *files,
                                          const struct segment_header *header,
                                          struct error *ret_error)
@@ -269,7 +269,7 @@ static enum error_code log_open_part(struct log_files *files, uint64_t number,
     return ERROR_NONE;
 }
 
-/* Every segment from the chain's first to its last must be there; one more may be, which a crash
+/* Collects every segment from the chain's first to its last. One more may exist, which a crash
  * left before the chain named it. */
 static enum error_code log_open_parts(struct log_files *files, const struct log_found *found,
                                       struct error *ret_error)
@@ -297,8 +297,8 @@ static enum error_code log_open_parts(struct log_files *files, const struct log_
 
 /* ---- the end ---- */
 
-/* Finds the end of a segment whose end no header names. `*ret_last` becomes the position of its
- * last frame. */
+/* Finds the end of a segment that no header names. `*ret_last` is the position of its last
+ * frame. */
 static enum error_code log_open_scan(struct log_files *files, struct log_part *part,
                                      struct bytes contents, uint64_t *ret_last,
                                      struct error *ret_error)
@@ -352,7 +352,7 @@ static enum error_code log_open_end(struct log_files *files, struct log_part *pa
     return code;
 }
 
-/* Finds the ends that no header names: that of the last segment, and of those before a gap. */
+/* Finds the ends that no header names: of the last segment, and of those before a gap. */
 static enum error_code log_open_ends(struct log_files *files, uint64_t *ret_last_frame,
                                      struct error *ret_error)
 {
@@ -368,8 +368,8 @@ static enum error_code log_open_ends(struct log_files *files, uint64_t *ret_last
     return code;
 }
 
-/* The log must hold the offset that the caller needs next, or end just before it, and reach as far
- * as it had come. A log that is not synced may end before: a power cut took the rest of it. */
+/* Checks that the log has the offset that the caller needs next, or ends just before it, and
+ * reaches `reached`. An unsynced log may end earlier after a power cut. */
 static enum error_code log_open_check_begin(struct log_files *files, struct error *ret_error)
 {
     const struct log_files_options *options = &files->options;
@@ -400,10 +400,11 @@ static enum error_code log_open_check_begin(struct log_files *files, struct erro
 
 /* ---- making sure ---- */
 
-/* What a start has read may be in the cache of the system only: an append whose sync failed, the
- * name of a new segment, the chain. A start acts upon it, so it is made durable first. */
+/* Makes durable what a start has read, because it may be only in the system's cache: an append
+ * whose sync failed, the name of a new segment, the chain. The start then relies on it. */
 
-/* The chain first, into its own slot: the other one may be the only copy on the disk. */
+/* Writes the chain first, into its own slot, because the other slot may be the only copy on the
+ * disk. */
 static enum error_code log_open_secure_names(struct log_files *files, struct error *ret_error)
 {
     const struct log_part *last = log_files_last(files);
@@ -420,7 +421,8 @@ static enum error_code log_open_secure_names(struct log_files *files, struct err
     return log_files_write_chain(files, &chain, ret_error);
 }
 
-/* Only the last frame can be such an append: the one before was synced first. */
+/* Syncs the last frame, which may be an append whose sync failed; earlier frames were synced
+ * before it. */
 static enum error_code log_open_secure_frame(struct log_files *files, uint64_t at,
                                              struct error *ret_error)
 {

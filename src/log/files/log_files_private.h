@@ -20,42 +20,42 @@
 
 struct log_part {
     uint64_t number, bytes;
-    uint64_t end;         /* position behind its last frame */
-    uint64_t first, next; /* offsets: of its first record, and of the next one's */
-    uint32_t sum;         /* of its last frame; 0: it has none */
-    uint32_t seed;        /* of its frames */
+    uint64_t end;         /* position after its last frame */
+    uint64_t first, next; /* offsets of its first record, and of the next segment's */
+    uint32_t sum;         /* checksum of its last frame; 0 if it has none */
+    uint32_t seed;        /* first bytes of its frames' checksums */
     bool is_unsynced;
-    bool is_ended; /* the header of the next segment names its end */
+    bool is_ended; /* whether the header of the next segment names its end */
 };
 
 struct log_files {
-    struct log_files_options options; /* with the defaults in place; `folder` is a copy */
+    struct log_files_options options; /* with defaults; `folder` is a copy */
     char *folder;
     const struct disk_calls *disk;
 
     pthread_mutex_t lock;
-    pthread_cond_t changed;     /* one of the two flags below went down */
-    struct segment_chain chain; /* as it is on the disk */
-    struct log_part *parts;     /* from the oldest to the last one */
+    pthread_cond_t changed;     /* signalled when one of the two flags below is cleared */
+    struct segment_chain chain; /* chain as on the disk */
+    struct log_part *parts;     /* from the oldest to the last */
     size_t part_count, part_capacity;
-    uint64_t spare_bytes;                   /* of the spare; 0: there is none */
-    bool is_making_spare, is_writing_chain; /* without the lock meanwhile */
-    uint32_t reader_count;                  /* segments stay while they are read */
-    uint64_t next;                          /* the offset that the next append takes */
+    uint64_t spare_bytes;                   /* size of the spare; 0 if there is none */
+    bool is_making_spare, is_writing_chain; /* the lock is released while these are set */
+    uint32_t reader_count;                  /* readers; segments stay while there are some */
+    uint64_t next;                          /* offset of the next append */
     uint64_t torn, lost;
-    uint64_t lost_at_end; /* records that the log had, and that no segment has */
+    uint64_t lost_at_end; /* records that the log had at its end and that no segment has */
 
-    /* The appending thread's. */
-    int file;         /* of the last segment; -1: none */
-    bool must_begin;  /* nothing may be written behind the end of the last segment */
-    bool is_in_doubt; /* because an append failed */
-    bool has_next;    /* the file of `next_part` has its name; the chain lacks it still */
+    /* Private to the appending thread. */
+    int file;         /* last segment; -1 if none is open */
+    bool must_begin;  /* nothing may be appended to the last segment */
+    bool is_in_doubt; /* the last append failed */
+    bool has_next;    /* the file of `next_part` has its name, but the chain lacks it */
     struct log_part next_part;
     int next_file;
     struct buffer frame;
 };
 
-/* A path below the folder; the folder was checked to be short enough. */
+/* A path below the folder, whose name was checked to be short enough. */
 struct log_path {
     char text[PATH_MAX];
 };
@@ -63,7 +63,7 @@ struct log_path {
 struct log_path log_path_of(const struct log_files *files, const char *name);
 struct log_path log_path_of_segment(const struct log_files *files, uint64_t number);
 
-/* The number in the name of a segment; 0: it is no segment. */
+/* Returns the number in the name of a segment; 0 if it is none. */
 uint64_t log_path_number(const char *name);
 
 static inline struct log_part *log_files_last(struct log_files *files)
@@ -71,15 +71,15 @@ static inline struct log_part *log_files_last(struct log_files *files)
     return files->part_count ? &files->parts[files->part_count - 1] : NULL;
 }
 
-/* Writes the chain into the slot of its generation. With the lock. */
+/* Writes the chain into the slot of its generation. The caller holds the lock. */
 enum error_code log_files_put_chain(struct log_files *files, const struct segment_chain *chain,
                                     struct error *ret_error);
 
-/* Makes `chain` the next generation. With the lock. */
+/* Makes `chain` the next generation. The caller holds the lock. */
 enum error_code log_files_write_chain(struct log_files *files, const struct segment_chain *chain,
                                       struct error *ret_error);
 
-/* Appends to the list; the caller has reserved room. */
+/* Appends to the list, which has room. */
 void log_files_add_part(struct log_files *files, const struct log_part *part);
 bool log_files_reserve_part(struct log_files *files);
 
@@ -93,11 +93,11 @@ enum error_code log_files_begin(struct log_files *files, uint64_t frame_bytes,
 
 /* ---- log_files_read.c ---- */
 
-/* The contents of a segment up to `end`, to be freed. */
+/* Reads the contents of a segment up to `end`; the caller frees them. */
 enum error_code log_files_load(const struct log_files *files, uint64_t number, uint64_t end,
                                char **ret_contents, struct error *ret_error);
 
-/* Frees without a word to the disk. */
+/* Frees the memory without writing to the disk. */
 void log_files_free(struct log_files *files);
 
 #endif

@@ -33,15 +33,15 @@ enum error_code log_files_load(const struct log_files *files, uint64_t number, u
 
 struct log_reading {
     struct log_files *files;
-    uint64_t from;     /* the first offset wanted */
-    uint64_t expected; /* the offset of the next record in the files */
+    uint64_t from;     /* first offset wanted */
+    uint64_t expected; /* offset of the next record in the files */
     uint64_t lost;
     log_visit *visit;
     void *context;
     struct error *ret_error;
 };
 
-/* Records are missing, or damaged at `position`. */
+/* Reports that records are missing, or damaged at `position`. */
 static enum error_code log_read_damage(struct log_reading *reading, const struct log_part *part,
                                        uint64_t position)
 {
@@ -52,7 +52,7 @@ static enum error_code log_read_damage(struct log_reading *reading, const struct
                      log_path_of_segment(reading->files, part->number).text, position);
 }
 
-/* The records before `offset` that have not come are lost. */
+/* Counts the missing records before `offset` as lost. */
 static void log_read_pass_over(struct log_reading *reading, uint64_t offset)
 {
     uint64_t begin = reading->expected > reading->from ? reading->expected : reading->from;
@@ -129,7 +129,7 @@ static enum error_code log_read_parts(struct log_reading *reading, const struct 
             break;
         code = log_read_part(reading, &parts[i], (struct bytes){contents, parts[i].end});
         free(contents);
-        /* Between two segments are only offsets that an earlier start passed over. */
+        /* Offsets between two segments were skipped by an earlier start. */
         if (!code && i + 1 < count && parts[i + 1].first != parts[i].next) {
             code = log_read_damage(reading, &parts[i + 1], 0);
             log_read_pass_over(reading, parts[i + 1].first);
@@ -172,7 +172,7 @@ enum error_code log_files_read(struct log_files *files, uint64_t from, log_visit
     free(parts);
     pthread_mutex_lock(&files->lock);
     files->reader_count--;
-    if (reading.lost > files->lost) /* the same loss is found by each reading */
+    if (reading.lost > files->lost) /* each reading finds the same loss */
         files->lost = reading.lost;
     pthread_mutex_unlock(&files->lock);
     return code;

@@ -24,53 +24,61 @@
 enum {
     TRIM_REQUEST_MS = 10000,
     TRIM_OPERATION_MS = 30000,
-    AGAIN_MS = 200,   /* between two questions for a record that a broker lacks */
-    LATE_MS = 500,    /* from then on the leader is asked for, and as often: of an append, ... */
-    QUIET_MS = 1000,  /* and of the next record, which mostly comes sooner, for an owner appends */
-    LEADER_MS = 200,  /* for the answer, on which the caller waits */
-    LOOK_MS = 100,    /* longest wait for an event while an append is late */
-    ALONE_MS = 700,   /* without a landed append, while no broker can be reached */
-    SLOW_MS = 1400,   /* without a landed append: a living broker answers sooner */
-    DOWN_MS = 2000,   /* of an append while no broker can be reached: it is in doubt then */
-    SILENT_MS = 1000, /* without an answer of any broker to any log: then none answers, if ... */
-    UNANSWERED = 2,   /* ... so many questions for the leader in a row were not answered */
+    AGAIN_MS = 200, /* interval of requests for a record that a broker lacks */
+    /* age of an append from which the leader is asked for, and the interval of that */
+    LATE_MS = 500,
+    /* the same limit without a new record, which mostly comes sooner because an owner appends */
+    QUIET_MS = 1000,
+    LEADER_MS = 200, /* time limit of the answer, for which the caller waits */
+    LOOK_MS = 100,   /* longest wait for an event while an append is late */
+    /* time without a confirmed append while no broker can be reached, for LOG_ALONE */
+    ALONE_MS = 700,
+    /* time without a confirmed append, for LOG_SLOW: a living broker answers sooner */
+    SLOW_MS = 1400,
+    DOWN_MS = 2000, /* time after which an append is in doubt while no broker can be reached */
+    /* time without an answer of any broker to any log after which none answers, if ... */
+    SILENT_MS = 1000,
+    UNANSWERED = 2, /* ... this many consecutive requests for the leader were not answered */
 };
 
-/* Within which a broker answers a request, or takes a connection. A broker that stands still has
- * its requests sent again, to the new leader once there is one. librdkafka looks once a second. */
+/* Time limit of a broker for a request or a connection. Requests to a broker that was stopped
+ * are sent again, to the new leader once there is one. librdkafka checks once a second. */
 #define ANSWER_MS "1500"
 
-/* Of 2001: the broker in memory of librdkafka says less, and means none. */
+/* A time of 2001: a smaller one is librdkafka's mock broker, which reports none. */
 #define APPENDED_MS_MIN INT64_C(1000000000000)
 
 struct log_kafka {
     struct log log;
     struct log_kafka_options options;
-    int event_fd;         /* readable when librdkafka has something */
+    int event_fd;         /* readable when librdkafka has an event */
     rd_kafka_t *producer; /* NULL: the next append makes one */
     rd_kafka_queue_t *reports;
     bool is_spent; /* an append failed: the producer is replaced */
     rd_kafka_t *consumer;
-    rd_kafka_topic_t *topic; /* the consumer's; NULL: it does not follow */
+    rd_kafka_topic_t *topic; /* topic of the consumer; NULL if it does not follow */
     rd_kafka_queue_t *records;
-    rd_kafka_message_t *record; /* whose bytes the last event has */
-    bool has_ended;             /* the end was told since it follows */
-    uint64_t next;              /* behind the last record that was told */
+    rd_kafka_message_t *record; /* record whose bytes the last event has */
+    bool has_ended;             /* whether the end was reported since the log is followed */
+    uint64_t next;              /* offset after the last reported record */
     int64_t from;               /* offset of the last log_follow */
-    /* No broker has the next record since then, and it is asked for again at; {0}: it is there. */
+    /* Time since when no broker has the next record, and time of the next request for it; {0} if
+     * it is there. */
     struct instant lost_since, again_at;
-    bool is_sent;               /* an append has no report yet */
-    uint64_t sent_ticket;       /* of that append */
-    struct instant sent_at;     /* that append */
-    struct instant heard_at;    /* the last record, or the begin of the reading */
-    struct instant asked_at;    /* for the leader */
-    struct instant unlanded_at; /* when the first append after the last landed one was sent */
-    bool are_all_down;          /* no broker can be reached, as librdkafka says */
-    unsigned unanswered;        /* successive questions for the leader that no broker answered */
-    char error[160];            /* that librdkafka told last since an append landed; or empty */
-    struct log_event done;      /* LANDED or FAILED, not told yet; NOTHING: none */
+    bool is_sent;            /* whether an append has no report yet */
+    uint64_t sent_ticket;    /* ticket of that append */
+    struct instant sent_at;  /* that append */
+    struct instant heard_at; /* time of the last record, or of the begin of reading */
+    struct instant asked_at; /* time of the last request for the leader */
+    /* time at which the first append after the last confirmed one was sent */
+    struct instant unlanded_at;
+    bool are_all_down;   /* librdkafka says that no broker can be reached */
+    unsigned unanswered; /* consecutive requests for the leader without an answer */
+    /* last error of librdkafka since an append was confirmed; empty if none */
+    char error[160];
+    struct log_event done; /* LANDED or FAILED to report; NOTHING if none */
     rd_kafka_queue_t *trims;
-    bool is_trimming; /* a trim has no answer yet */
+    bool is_trimming; /* whether a trim has no answer yet */
 };
 
 static struct log_kafka *log_kafka_of(struct log *log)
@@ -97,7 +105,7 @@ void log_kafka_reason(const char *reason, char *ret_text, size_t size)
         snprintf(ret_text, size, "it takes connections and is silent");
         return;
     }
-    const char *end = strstr(reason, " (after "); /* how long it took changes each time */
+    const char *end = strstr(reason, " (after "); /* the time in the text changes each time */
     const char *begin = strstr(reason, ": Connect to ");
 
     begin = begin ? begin + 2 : reason;
@@ -165,7 +173,7 @@ static void log_kafka_note_answer(struct log_kafka *log)
         atomic_store_explicit(log->options.answered_ns, instant_now().ns, memory_order_relaxed);
 }
 
-/* Errors of connections, as they come. */
+/* Notes errors of connections. */
 static void log_kafka_hear(rd_kafka_t *producer, int error, const char *reason, void *context)
 {
     struct log_kafka *log = context;
@@ -228,7 +236,7 @@ static enum error_code log_kafka_make(struct log_kafka *log, rd_kafka_type_t typ
 
 /* ---- the producer ---- */
 
-/* An append without a report is forgotten. */
+/* Ends the producer. An append without a report is dropped. */
 static void log_kafka_end_producer(struct log_kafka *log)
 {
     if (!log->producer)
@@ -299,7 +307,7 @@ static void log_kafka_stop(struct log_kafka *log)
     rd_kafka_queue_destroy(log->records);
 }
 
-/* From an offset, or one of librdkafka's logical offsets. */
+/* Begins to read at an offset, or at one of librdkafka's logical offsets. */
 static enum error_code log_kafka_begin(struct log_kafka *log, int64_t offset,
                                        struct error *ret_error)
 {
@@ -334,7 +342,7 @@ static enum error_code log_kafka_follow(struct log *head, enum log_from from, ui
     return log_kafka_begin(log, offset, ret_error);
 }
 
-/* NOTHING for what passes by itself: a broker that is away, a leader that moves. */
+/* Returns NOTHING for temporary errors: a broker is away, the leader changes. */
 static enum log_kind log_kafka_kind_of(const rd_kafka_message_t *record)
 {
     switch (record->err) {
@@ -353,8 +361,8 @@ static enum log_kind log_kafka_kind_of(const rd_kafka_message_t *record)
     }
 }
 
-/* Whether all is read that the log had in the last answer of a broker, and no event has said so.
- * Not when a marker of a transaction is last, for that is not told. */
+/* True if everything in a broker's last answer was read, and the end was not reported. False if
+ * the marker of a transaction is last, because librdkafka does not report markers. */
 static bool log_kafka_is_at_end(const struct log_kafka *log)
 {
     int64_t low, high;
@@ -365,7 +373,8 @@ static bool log_kafka_is_at_end(const struct log_kafka *log)
            high > 0 && log->next >= (uint64_t)high;
 }
 
-/* Whether the record is asked for once more: another broker may have it. */
+/* Asks for the record again, because another broker may have it. Returns false if it is too
+ * late. */
 static bool log_kafka_asks_again(struct log_kafka *log)
 {
     const struct instant now = instant_now();
@@ -423,7 +432,7 @@ static enum log_kind log_kafka_take_record(struct log_kafka *log, struct log_eve
 
 /* ---- the leader ---- */
 
-/* The client takes the leader from the answer, which may come from any broker. */
+/* Asks any broker for the leader, which the client takes from the answer. */
 static void log_kafka_ask(struct log_kafka *log, rd_kafka_t *client)
 {
     rd_kafka_topic_t *topic = rd_kafka_topic_new(client, log->options.topic, NULL);
@@ -444,8 +453,8 @@ static bool log_kafka_is_late(const struct log_kafka *log, struct instant now)
     return log->is_sent && now.ns >= instant_add_ms(log->sent_at, LATE_MS).ns;
 }
 
-/* A leader that refuses, or hangs up, has librdkafka look for another one. One that stands still
- * does not. */
+/* Asks for the leader. librdkafka does so itself if the leader refuses or hangs up, but not if
+ * it was stopped. */
 static void log_kafka_seek_leader(struct log_kafka *log)
 {
     const struct instant now = instant_now();
@@ -486,7 +495,7 @@ static enum error_code log_kafka_trim(struct log *head, uint64_t before, struct 
     return ERROR_NONE;
 }
 
-/* Makes an event of the answer to a trim, if it is there. */
+/* Makes an event of the answer to a trim, if there is one. */
 static enum log_kind log_kafka_take_trim(struct log_kafka *log, struct log_event *ret_event)
 {
     rd_kafka_event_t *event = log->is_trimming ? rd_kafka_queue_poll(log->trims, 0) : NULL;
@@ -510,8 +519,9 @@ static enum log_kind log_kafka_take_trim(struct log_kafka *log, struct log_event
 
 /* ---- trouble ---- */
 
-/* Brokers that stand still keep their connections, which librdkafka takes for living ones. A client
- * asks the brokers that it is connected to, mostly the leader alone: so other logs count too. */
+/* True if no broker answers. Stopped brokers keep their connections, and librdkafka takes them
+ * for alive. A client asks the brokers that it is connected to, mostly only the leader, so other
+ * logs count too. */
 static bool log_kafka_is_alone(const struct log_kafka *log)
 {
     if (log->are_all_down || !log->options.answered_ns || log->unanswered < UNANSWERED)
@@ -521,8 +531,8 @@ static bool log_kafka_is_alone(const struct log_kafka *log)
     return instant_now().ns >= instant_add_ms(answered, SILENT_MS).ns;
 }
 
-/* An append for which no broker can be reached is in doubt sooner than one that a broker may still
- * acknowledge: the caller that waits for it has an answer. */
+/* Ends an append early as in doubt if no broker can be reached, so that its caller gets an
+ * answer. */
 static void log_kafka_give_up(struct log_kafka *log)
 {
     if (!log->is_sent || !log_kafka_is_alone(log) ||
@@ -588,7 +598,7 @@ static void log_kafka_wake(struct log *head)
     const uint64_t one = 1;
 
     if (write(log_kafka_of(head)->event_fd, &one, sizeof(one)) < 0)
-        return; /* it is full of them */
+        return; /* the queue is full of them */
 }
 
 static void log_kafka_close(struct log *head)

@@ -20,20 +20,21 @@ struct log_kafka_property {
 };
 
 struct log_kafka_options {
-    const char *brokers; /* host:port, with commas between them */
-    const char *topic;   /* borrowed until the log is closed, as all of this */
+    const char *brokers; /* host:port, separated by commas */
+    const char *topic;   /* borrowed until the log is closed, like all of this */
     uint16_t partition;
-    uint64_t append_timeout_ms; /* then an append is in doubt */
-    uint64_t lost_ms; /* within which a broker may lack the next record, before it is LOST: a broker
-                         that stood still takes itself for the leader, and has an old end */
-    const struct log_kafka_property *properties; /* NULL: none; those below win */
+    uint64_t append_timeout_ms; /* time after which an append is in doubt */
+    /* time for which a broker may lack the next record before it is LOST: a broker that was
+     * stopped answers as the former leader, with an old end */
+    uint64_t lost_ms;
+    const struct log_kafka_property *properties; /* NULL for none; those below take precedence */
     size_t property_count;
-    /* When a broker answered any log of this node last; all of them store it. NULL: silent brokers
-     * are not told from one leader that is silent. */
+    /* Time at which a broker last answered any log of this node; all logs store it. NULL: silent
+     * brokers cannot be distinguished from one silent leader. */
     _Atomic uint64_t *answered_ns;
 };
 
-/* Waits for no broker. */
+/* Does not wait for a broker. */
 enum error_code log_kafka_open(const struct log_kafka_options *options, struct log **ret_log,
                                struct error *ret_error);
 

@@ -18,21 +18,21 @@
 
 enum {
     ONCE_POLL_MS = 100,
-    /* After that the brokers end a transaction by themselves. A node that stopped in one holds up
-     * the readers until then, unless another node fences it. */
+    /* Time after which brokers abort a transaction. If a node stops in one, readers wait until
+     * then, unless another node fences it. */
     ONCE_TRANSACTION_MS = 30000,
 };
 
 struct log_kafka_once {
     const struct log_kafka_once_options *options;
     rd_kafka_t *producer;
-    struct log_kafka_report *reports; /* of the messages */
+    struct log_kafka_report *reports; /* reports of the messages */
     size_t capacity, sent, answered;
     bool has_failed;
-    /* Of the frames: */
+    /* Fields of the frames: */
     size_t frames_answered;
-    uint64_t from, next; /* the first one; behind the last one that was told */
-    bool is_torn;        /* they do not lie in a row, or one was refused */
+    uint64_t from, next; /* offset of the first frame; offset after the last one reported */
+    bool is_torn;        /* they are not contiguous, or one was refused */
     const char *reason;
 };
 
@@ -59,7 +59,7 @@ static struct log_kafka_report once_report_of(rd_kafka_resp_err_t error)
     case RD_KAFKA_RESP_ERR_RECORD_LIST_TOO_LARGE:
         report.fate = LOG_KAFKA_TOO_LARGE;
         break;
-    case RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION: /* its name is none */
+    case RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION: /* not a valid topic name */
         report.fate = LOG_KAFKA_NEVER;
         break;
     default:
@@ -83,7 +83,7 @@ static void once_hear_frame(struct log_kafka_once *once, const rd_kafka_message_
     once->next = offset + 1;
 }
 
-/* The opaque of a message is 1 + its index, and that of a frame is 0. */
+/* The opaque value of a message is 1 + its index, and that of a frame is 0. */
 static void once_hear(rd_kafka_t *producer, const rd_kafka_message_t *message, void *context)
 {
     struct log_kafka_once *once = context;
@@ -109,8 +109,8 @@ static enum error_code once_configure(const struct log_kafka_once_options *optio
         {"transactional.id", options->id},
         {"transaction.timeout.ms", whole},
         {"message.timeout.ms", timeout},
-        {"topic.metadata.refresh.interval.ms", "500"}, /* a leader that stands still is left */
-        {"topic.metadata.propagation.max.ms", "1000"}, /* a topic that is not there is told soon */
+        {"topic.metadata.refresh.interval.ms", "500"}, /* to leave a stopped leader */
+        {"topic.metadata.propagation.max.ms", "1000"}, /* to report a missing topic soon */
         {"message.max.bytes", "100000000"},            /* the topic's own limit decides */
         {"linger.ms", "0"},
         {"retry.backoff.ms", "50"},
@@ -254,8 +254,9 @@ void log_kafka_once_put(struct log_kafka_once *once, size_t index,
     once_refuse(once, index, error);
 }
 
-/* A topic that may not be written to is refused when it joins the transaction, and no message says
- * so. To begin another transaction is refused now in any case, and that tells why. */
+/* Finds why a transaction failed. A topic that may not be written to is refused when it joins
+ * the transaction, without a report of a message. Beginning another transaction fails too, with
+ * the reason. */
 static void once_look_for_refusal(struct log_kafka_once *once)
 {
     rd_kafka_error_t *error = rd_kafka_begin_transaction(once->producer);
@@ -281,7 +282,7 @@ bool log_kafka_once_settle(struct log_kafka_once *once, struct log_kafka_report 
     while (!once->has_failed && once->answered < once->sent && instant_now().ns < until.ns)
         if (rd_kafka_poll(once->producer, ONCE_POLL_MS) == 0)
             once_look_for_refusal(once);
-    rd_kafka_poll(once->producer, 0); /* others of the request that failed */
+    rd_kafka_poll(once->producer, 0); /* other messages of the failed request */
     if (once->has_failed)
         once_look_for_refusal(once);
     for (size_t i = 0; i < count; i++)
