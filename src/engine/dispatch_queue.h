@@ -25,7 +25,7 @@
 /* Kind of a dispatch queue. */
 enum dispatch_kind {
     DISPATCH_WEBHOOK, /* a tenant's webhooks to an origin: sends when it has room */
-    DISPATCH_BROKER,  /* a tenant's messages to a broker connection: the same, within its limit */
+    DISPATCH_BROKER,  /* a tenant's messages to a broker connection, within its limit */
     DISPATCH_PULLED,  /* one priority of a built-in queue: sends when asked */
     DISPATCH_OVERDUE, /* overdue timers, which move to other queues at a rate */
     DISPATCH_KIND_COUNT,

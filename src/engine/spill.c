@@ -18,7 +18,7 @@ struct spill {
     /* scan in which timers without a queue were last spilled; 0 if there are none */
     uint64_t unexplored_scan;
     struct wall to; /* upper bound of the positions of spilled timers */
-    /* the same for rows that this scan left, or that were written since it began */
+    /* upper bound for rows that this scan left, or that were written since it began */
     struct wall to_seen;
 };
 

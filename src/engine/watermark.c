@@ -17,9 +17,9 @@ struct watermark {
     struct wall over_max;           /* upper bound of the positions of final records */
     struct storage_meta meta_taken; /* meta of the last batch; all zero after a failure */
     struct wall placed;             /* as in the meta */
-    /* the same, of rows seen by this scan or written since it began */
+    /* maximum of `placed` of rows seen by this scan or written since it began */
     struct wall placed_seen;
-    struct wall placed_unsettled; /* the same, of rows written since no write was pending */
+    struct wall placed_unsettled; /* maximum for rows written since no write was pending */
 };
 
 struct watermark *watermark_create(const struct storage_meta *meta, struct wall now)

@@ -40,7 +40,7 @@ void window_unschedule(struct engine *engine, struct entry *entry);
 void window_park(struct engine *engine, struct entry *entry);
 void window_park_without_memory(struct engine *engine, struct entry *entry);
 
-/* The same for a row of a page that could not be taken. */
+/* Moves the frontier back to a row of a page that could not be taken. */
 void window_skip_row(struct engine *engine, const struct timer *timer);
 
 /* ---- due timers ---- */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A flush or a file of the log takes at most this part of the disk, but for the least sizes. */
+/* Maximum part of the disk for a flush or a file of the log, and the minimum of both sizes. */
 #define BALLAST_DISK_PART UINT64_C(64)
 #define BALLAST_LEAST     (UINT64_C(1) << 20)
 
@@ -36,7 +36,7 @@ bool ballast_init(struct ballast *ballast, const char *folder, struct ballast_si
     if (!ballast->path)
         return false;
     snprintf(ballast->path, size, "%s/" BALLAST_NAME, folder);
-    /* Room for two flushes and a file of the log. */
+    /* Enough for two flushes and a file of the log. */
     ballast->bytes = 2 * sizes.memtable_bytes + sizes.segment_bytes;
     if (files_taken_bytes(ballast->path, &held, NULL))
         held = 0;

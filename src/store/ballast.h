@@ -15,32 +15,32 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define BALLAST_NAME "RESERVE" /* of the file */
+#define BALLAST_NAME "RESERVE" /* name of the file */
 
 struct ballast {
-    char *path;            /* of the file; NULL: there is no ballast */
-    uint64_t bytes;        /* bytes that the file takes when it is whole */
-    _Atomic uint64_t held; /* bytes that it takes now; 0 if it was removed */
+    char *path;            /* path of the file; NULL if there is no ballast */
+    uint64_t bytes;        /* size of the complete file */
+    _Atomic uint64_t held; /* present size of the file; 0 if it was removed */
 };
 
-/* The sizes of a store that fit its disk. */
+/* Sizes of a store that fit its disk. */
 struct ballast_sizes {
-    uint64_t memtable_bytes; /* of one table in memory, which a flush writes as one file */
-    uint64_t segment_bytes;  /* of one file of the log */
+    uint64_t memtable_bytes; /* size of a memtable, which a flush writes as one file */
+    uint64_t segment_bytes;  /* size of a file of the log */
 };
 
-/* Returns the sizes that suit a disk of `disk_bytes`, none larger than those wanted: a flush and a
- * new file of the log take a small part of a small disk. */
+/* Returns the sizes for a disk of `disk_bytes`, at most those wanted: a flush and a new file of
+ * the log take a small part of a small disk. */
 struct ballast_sizes ballast_fit(struct ballast_sizes wanted, uint64_t disk_bytes);
 
-/* Looks for the file in `folder`. False: out of memory. */
+/* Looks for the file in `folder`. Returns false if out of memory. */
 bool ballast_init(struct ballast *ballast, const char *folder, struct ballast_sizes sizes);
 void ballast_deinit(struct ballast *ballast);
 
 /* Makes the file if the disk has room for it twice. */
 void ballast_fill(struct ballast *ballast, uint64_t free_bytes);
 
-/* Removes the file. Returns the bytes that are free now and were not. */
+/* Removes the file. Returns the number of bytes freed. */
 uint64_t ballast_release(struct ballast *ballast);
 
 static inline uint64_t ballast_held(const struct ballast *ballast)
@@ -48,8 +48,8 @@ static inline uint64_t ballast_held(const struct ballast *ballast)
     return atomic_load_explicit(&ballast->held, memory_order_relaxed);
 }
 
-/* Free bytes, with those of the file, below which no timer may be created: what flushes and the log
- * need besides the ballast. */
+/* Returns the free bytes, including those of the file, below which no timer may be created:
+ * flushes and the log need them besides the ballast. */
 uint64_t ballast_floor(const struct ballast *ballast);
 
 #endif

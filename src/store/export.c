@@ -5,7 +5,7 @@
 
 #include <assert.h>
 
-/* A part ends after as many times its rows: those of other partitions cost a look too. */
+/* A part ends after this many times its rows, because rows of other partitions are examined too. */
 enum { EXPORT_LOOKS = 16 };
 
 static const enum rowop_table export_tables[] = {ROWOP_TIMERS, ROWOP_MOVED, ROWOP_NAMES,
@@ -54,7 +54,7 @@ static bool export_is_forgotten(const struct export_part *part, struct wall ende
     return ended.ms && ended.ms < part->forgotten_before.ms;
 }
 
-/* Each of these: whether the record is copied, if it is not damaged. */
+/* These functions decide whether a record is copied, and report a damaged one. */
 
 static enum error_code export_look_at_row(const struct export_part *part, struct bytes key,
                                           struct bytes value, bool *ret_is_wanted,

@@ -22,10 +22,10 @@
 
 struct export_part {
     struct storage_export *export;
-    struct wall forgotten_before; /* final records that ended before it are passed over */
+    struct wall forgotten_before; /* final records that ended before it are skipped */
     struct buffer *to;
-    size_t begin;       /* of the body in the buffer */
-    size_t rows, looks; /* copied; looked at */
+    size_t begin;       /* offset of the body in the buffer */
+    size_t rows, looks; /* rows copied; rows examined */
 };
 
 void export_begin(struct export_part *part, struct storage_export *export,
@@ -33,11 +33,11 @@ void export_begin(struct export_part *part, struct storage_export *export,
 
 enum rowop_table export_table(const struct storage_export *export);
 
-/* The last key of the table that was looked at; empty: none was. */
+/* Returns the last key examined in the table; empty if none was. */
 struct bytes export_key(const struct storage_export *export);
 
-/* The next record of the table, in order of keys. Those of other partitions are passed over.
- * ERROR_CORRUPT: it is damaged. */
+/* Adds the next record of the table, in order of keys. Skips those of other partitions.
+ * ERROR_CORRUPT if it is damaged. */
 enum error_code export_add(struct export_part *part, struct bytes key, struct bytes value,
                            struct error *ret_error);
 
@@ -45,7 +45,7 @@ bool export_is_full(const struct export_part *part);
 
 void export_end_table(struct storage_export *export);
 
-/* Ends the body, or takes it back when it has no rows. */
+/* Ends the body, or removes it if it has no rows. */
 void export_end(struct export_part *part);
 
 #endif

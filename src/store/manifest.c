@@ -5,11 +5,11 @@
 
 enum {
     HEADER_SIZE = 7,
-    RECYCLED_HEADER_SIZE = 11, /* with the number of its log */
+    RECYCLED_HEADER_SIZE = 11, /* includes the number of its log */
 };
 
 enum record_kind {
-    RECORD_NONE, /* room that was never written */
+    RECORD_NONE, /* unused room */
     RECORD_FULL,
     RECORD_FIRST,
     RECORD_MIDDLE,
@@ -18,12 +18,12 @@ enum record_kind {
     RECORD_KINDS = 9,
 };
 
-#define SUM_MASK 0xa282ead8u /* a checksum of what holds checksums is not stored as it is */
+#define SUM_MASK 0xa282ead8u /* checksums of data with checksums are stored masked */
 
 /* One part of a record. */
 struct part {
     enum record_kind kind;
-    size_t size; /* with its header */
+    size_t size; /* including its header */
 };
 
 void manifest_begin(struct manifest *manifest)
@@ -99,7 +99,7 @@ static bool manifest_is_zero(const char *data, size_t size)
     return true;
 }
 
-/* Room at the end of the file, if nothing comes behind it. */
+/* Notes zeros, which are unused room if nothing follows them. */
 static void manifest_note_hole(struct manifest *manifest, uint64_t at)
 {
     if (manifest->is_open_)
@@ -116,7 +116,7 @@ void manifest_add(struct manifest *manifest, struct bytes block)
         if (manifest_is_zero(block.data + at, block.size - at)) {
             if (block.size - at >= HEADER_SIZE)
                 manifest_note_hole(manifest, manifest->offset_ + at);
-            break; /* room at the end of a block, or of a file that was made larger ahead */
+            break; /* unused room at the end of a block, or of a preallocated file */
         }
         struct part part;
         if (manifest_parse(block, at, &part)) {
@@ -124,8 +124,7 @@ void manifest_add(struct manifest *manifest, struct bytes block)
             at += part.size;
             continue;
         }
-        /* Whether its size can be trusted is not known either: the next whole one is looked for
-         * everywhere. */
+        /* Its size cannot be trusted either: the next valid one is searched everywhere. */
         manifest_set_broken(manifest, manifest->offset_ + at);
         do
             at++;

@@ -25,15 +25,15 @@
 
 struct manifest {
     uint64_t records;   /* whole ones */
-    bool is_broken;     /* something in it is not a whole record */
+    bool is_broken;     /* whether something in it is not a complete record */
     uint64_t broken_at; /* position of the first such byte */
-    bool has_loss;      /* a whole record lies behind it */
+    bool has_loss;      /* whether a complete record follows */
 
-    uint64_t offset_;    /* of the block to come */
-    bool is_open_;       /* between the first part of a record and its last */
-    bool was_broken_;    /* since the last whole record */
-    uint64_t hole_at_;   /* where a run of zeros began that may be the end */
-    uint64_t record_at_; /* where the open record began */
+    uint64_t offset_;    /* position of the next block */
+    bool is_open_;       /* between the first and the last part of a record */
+    bool was_broken_;    /* broken since the last complete record */
+    uint64_t hole_at_;   /* begin of zeros that may be the end */
+    uint64_t record_at_; /* begin of the open record */
 };
 
 void manifest_begin(struct manifest *manifest);

@@ -72,7 +72,7 @@ static bool memory_put(struct memory_commit *commit, struct tree *tree, struct r
     return true;
 }
 
-/* The touched row in place of the row, as on disk. */
+/* Replaces the row by the touched row, as on disk. */
 static bool memory_touch(struct memory_storage *memory, struct memory_commit *commit,
                          struct record_key key, struct bytes touch)
 {
@@ -104,7 +104,7 @@ static bool memory_trim_names(struct memory_storage *memory, struct memory_commi
     return true;
 }
 
-/* Drops the rows from `at` up to `end`, with the pointers that lead to them and their names. */
+/* Drops the rows from `at` up to `end`, with their pointers and names. */
 static bool memory_trim(struct memory_storage *memory, struct memory_commit *commit,
                         struct record_key at, struct record_key end)
 {
@@ -348,7 +348,7 @@ static enum error_code memory_apply(struct storage *storage, uint16_t partition,
 
 /* ---- reading ---- */
 
-/* Takes a damaged row out of the way. */
+/* Moves a damaged row to the quarantine. */
 static void memory_set_aside(struct memory_storage *memory, struct record_key key)
 {
     free(tree_insert(&memory->quarantine, tree_remove(&memory->rows, key)));
@@ -387,7 +387,7 @@ static enum error_code memory_scan(struct storage *storage, const struct storage
     return ERROR_NONE;
 }
 
-/* The key of the timer's row, if there were one. */
+/* Returns the key that the timer's row would have. */
 static struct record_key memory_row_key_of(struct memory_storage *memory, const struct timer_id *id)
 {
     const struct record_key pointer_key = record_pointer_key(id->partition, id->serial);
@@ -439,7 +439,7 @@ static enum error_code memory_find(struct storage *storage, const struct timer_i
     return code ? error_set(ret_error, code, "find: %s", error_title(code)) : ERROR_NONE;
 }
 
-/* The ids of the entries from `key` on that have the name of the lookup. */
+/* Returns the ids of the entries from `key` on that have the name of the lookup. */
 static enum error_code memory_lookup_locked(struct memory_storage *memory,
                                             const struct storage_lookup *lookup,
                                             struct timer_id *ids, size_t *ret_count)

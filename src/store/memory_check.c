@@ -3,8 +3,8 @@
 
 #include <assert.h>
 
-/* Checks that the timer is found by its names, and a live timer by its watched keys; returns how
- * many names it has. */
+/* Checks that the timer is found by its names, and a live timer by its watched keys. Returns the
+ * number of names. */
 static size_t memory_check_names(const struct memory_storage *memory, const struct timer *timer)
 {
     struct name_walk walk = {.timer = timer};
@@ -38,7 +38,7 @@ void memory_storage_check(const struct storage *storage)
     tree_check(&memory->quarantine);
     size_t name_count = 0;
     struct record_key at = {0};
-    /* Every timer away from its first position is found by a pointer, and by one alone. */
+    /* Exactly one pointer leads to each timer that is not at its first position. */
     for (struct tree_node *node; (node = tree_find_from(&memory->rows, at));
          at = record_key_after(node->key)) {
         struct timer view;
@@ -55,9 +55,9 @@ void memory_storage_check(const struct storage *storage)
             assert(leads.at.ms == view.at.ms && leads.ended.ms == view.ended.ms);
         }
     }
-    /* No entry is left behind, but those of rows that were set aside. */
+    /* No entry remains without its row, except those of rows that were set aside. */
     assert(tree_count(&memory->quarantine) > 0 || name_count == tree_count(&memory->names));
-    /* A pointer that leads nowhere is one whose row was set aside. */
+    /* A pointer without a row is one whose row was set aside. */
     at = (struct record_key){0};
     for (struct tree_node *node; (node = tree_find_from(&memory->pointers, at));
          at = record_key_after(node->key)) {

@@ -13,7 +13,7 @@ static struct bytes memory_export_bytes(const struct store_key *key)
 
 /* ---- copies ---- */
 
-/* The records of a tree from the key of the export on, up to `end`. */
+/* Exports the records of a tree from the export's key on, up to `end`. */
 static enum error_code memory_export_tree(struct export_part *part, const struct tree *tree,
                                           struct record_key at, struct record_key end,
                                           struct error *ret_error)
@@ -43,7 +43,7 @@ static enum error_code memory_export_tree(struct export_part *part, const struct
     return code;
 }
 
-/* All of them in one part: there are few. */
+/* Exports all of them in one part, because there are few. */
 static enum error_code memory_export_meta(struct memory_storage *memory, struct export_part *part,
                                           struct error *ret_error)
 {

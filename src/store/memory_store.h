@@ -10,59 +10,59 @@
 
 #include <pthread.h>
 
-/* Every change of a tree is logged with the node that stood there before. A commit is undone by
- * putting the old nodes back, which allocates nothing and so cannot fail. */
+/* Log of changes of a tree, with the old nodes. Undoing a commit puts the old nodes back, which
+ * allocates nothing and cannot fail. */
 
 struct undo {
     struct tree *tree;
     struct record_key key;
-    struct tree_node *old; /* NULL: there was none */
+    struct tree_node *old; /* NULL if there was none */
 };
 
 struct memory_commit {
     struct list link;
     struct undo *undos;
     size_t count, capacity;
-    struct storage_place *place, old_place; /* NULL: it has none */
+    struct storage_place *place, old_place; /* NULL if it has none */
 };
 
-/* An injected fault: the `in`-th call from now fails; 0: none. */
+/* An injected fault: the `in`-th call from now fails; 0 for none. */
 struct fault {
     size_t in;
     enum error_code code;
 };
 
 struct memory_storage {
-    struct storage storage; /* first: the caller's view of it */
+    struct storage storage; /* first field: the caller's view */
     uint16_t partition_count;
-    pthread_mutex_t lock;         /* guards all below */
-    struct tree rows;             /* the encoded timers, by position */
-    struct tree pointers;         /* the encoded positions of timers away from id.first */
-    struct tree names;            /* the encoded entries of names */
+    pthread_mutex_t lock;         /* guards all fields below */
+    struct tree rows;             /* encoded timers, by position */
+    struct tree pointers;         /* encoded positions of timers that are not at id.first */
+    struct tree names;            /* encoded entries of names */
     struct tree metas;            /* by (0, partition) */
-    struct tree tenants;          /* counts of live timers, by (partition, hash): memory_count */
+    struct tree tenants;          /* numbers of live timers, by (partition, hash): memory_count */
     struct tree quarantine;       /* damaged rows */
     struct storage_place *places; /* [partition_count] */
     struct prepare_rows scratch;
-    uint64_t corrupt_count; /* rows that were ever set aside */
-    struct list commits;    /* held, oldest first */
-    size_t commit_count;    /* how many are held */
+    uint64_t corrupt_count; /* number of rows ever set aside */
+    struct list commits;    /* held commits, oldest first */
+    size_t commit_count;    /* number of held commits */
     bool is_holding;
     struct fault commit_fault, read_fault;
 };
 
 static inline struct memory_storage *memory_of(const struct storage *storage)
 {
-    return (struct memory_storage *)(uintptr_t)storage; /* its first member */
+    return (struct memory_storage *)(uintptr_t)storage; /* its first field */
 }
 
 /* ---- memory.c ---- */
 
-/* Puts `node` at `key`, or nothing when it is NULL. False when out of memory: nothing changed. */
+/* Puts `node` at `key`; NULL removes the node. Returns false if out of memory, without effect. */
 bool memory_set(struct memory_commit *commit, struct tree *tree, struct record_key key,
                 struct tree_node *node);
 
-/* Keeps the commit, or takes it back. */
+/* Keeps the commit, or undoes it. */
 void memory_end_commit(struct memory_storage *memory, struct memory_commit *commit,
                        enum error_code code);
 

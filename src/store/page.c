@@ -20,7 +20,7 @@ static bool page_reserve_one(struct page_builder *builder)
     return true;
 }
 
-/* Whether the scan passes over the timer for its state. */
+/* True if the scan skips the timer because of its state. */
 static bool page_is_over(const struct page_builder *builder, const struct timer *view)
 {
     return timer_is_final(view->state) &&
@@ -28,7 +28,7 @@ static bool page_is_over(const struct page_builder *builder, const struct timer 
             (view->ended.ms < builder->over_before.ms && !storage_is_dead_letter(view)));
 }
 
-/* Whether the scan asks for the timers of its tenant, with its labels. */
+/* True if the timer is of the scan's tenant and has its labels. */
 static bool page_is_wanted(const struct storage_scan *scan, const struct timer *view)
 {
     return !scan->looks_max || (bytes_equal(view->texts.tenant, scan->tenant) &&

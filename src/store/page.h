@@ -13,8 +13,8 @@ struct page_builder {
     const struct storage_scan *scan;
     struct storage_page page;
     size_t capacity, bytes;
-    struct storage_position last; /* of the rows looked at */
-    struct wall over_before; /* timers that ended before it are skipped, but for dead letters */
+    struct storage_position last; /* last row examined */
+    struct wall over_before;      /* timers that ended before it are skipped, except dead letters */
 };
 
 static inline void page_builder_init(struct page_builder *builder, const struct storage_scan *scan,
@@ -23,12 +23,12 @@ static inline void page_builder_init(struct page_builder *builder, const struct 
     *builder = (struct page_builder){.scan = scan, .over_before = over_before};
 }
 
-/* The next row, in order; those that the scan does not ask for are passed by. ERROR_CORRUPT when
- * the row is damaged: the scan goes on without it. ERROR_NO_MEMORY ends the scan. */
+/* Adds the next row, in order; skips rows that the scan does not want. ERROR_CORRUPT if the row
+ * is damaged: the scan continues. ERROR_NO_MEMORY ends the scan. */
 enum error_code page_builder_add(struct page_builder *builder, struct record_key key,
                                  struct bytes value);
 
-/* The limits of the scan are reached: add no more. */
+/* True if the limits of the scan are reached: add no more. */
 static inline bool page_builder_is_full(const struct page_builder *builder)
 {
     const struct storage_scan *scan = builder->scan;
@@ -38,10 +38,10 @@ static inline bool page_builder_is_full(const struct page_builder *builder)
            (builder->bytes && builder->bytes >= scan->bytes_max);
 }
 
-/* Hands out the page. When it is full the scan goes on right after its last row. */
+/* Returns the page. If it is full the scan continues after its last row. */
 void page_builder_finish(struct page_builder *builder, struct storage_page *ret_page);
 
-/* Frees it after an error. */
+/* Frees the page after an error. */
 void page_builder_drop(struct page_builder *builder);
 
 #endif

@@ -7,18 +7,18 @@
 #include <assert.h>
 #include <stdlib.h>
 
-#define TOUCHES_MAX 64 /* of one row, one after the other */
+#define TOUCHES_MAX 64 /* maximum of consecutive touches of one row */
 
 static inline struct bytes prepare_key(const struct store_key *key)
 {
     return (struct bytes){key->data, key->size};
 }
 
-/* One row to put, or to delete when there is no timer. */
+/* A row to put, or to delete if there is no timer. */
 struct prepare_row {
     struct record_key key;
     const struct timer *timer;
-    size_t order; /* of two changes to one key the later holds */
+    size_t order; /* of two changes of one key the later one counts */
     bool is_touch;
 };
 
@@ -31,15 +31,15 @@ static int prepare_compare_rows(const void *left, const void *right)
     return a->order < b->order ? -1 : 1;
 }
 
-/* A reader of a row applies every touch since the row was written. The number of touches is
- * bounded: the write after the last of them writes the whole row. */
+/* True if the write can be a touch. A reader applies every touch since the row was written, so
+ * their number is bounded: the next write has the whole row. */
 static bool prepare_is_short(const struct storage_write *write)
 {
     return write->is_touch && write->timer->version % TOUCHES_MAX != 0;
 }
 
-/* The rows of a batch in the order of their keys: then each is put into the memtable right after
- * the one before. Often they come so, and then this is one look at each. */
+/* Sorts the rows of a batch by key, so that each is put into the memtable right after the one
+ * before. Often they are sorted already, and each is examined once. */
 static size_t prepare_collect_rows(struct prepare_row *rows, const struct storage_batch *batch)
 {
     size_t count = 0;
@@ -152,7 +152,7 @@ static void prepare_put_names(const struct storage_batch *batch, struct buffer *
     }
 }
 
-/* The range ends within the partition: the end of the last possible one, at RECORD_AT_MAX, too. */
+/* Appends the trim. Its range ends within the partition, at RECORD_AT_MAX at most. */
 static void prepare_put_trim(uint16_t partition, struct wall from, struct wall to_at,
                              struct buffer *to)
 {
@@ -165,8 +165,8 @@ static void prepare_put_trim(uint16_t partition, struct wall from, struct wall t
         rowop_delete_range(to, ROWOP_TIMERS, prepare_key(&begin), prepare_key(&end));
 }
 
-/* Counts the timers of tenants that begin to live, or cease to; with `sign` -1 takes that back.
- * False when out of memory: nothing changed. */
+/* Counts the timers of tenants that begin or end their life; `sign` -1 undoes that. Returns
+ * false if out of memory, without effect. */
 static bool prepare_count_tenants(struct tenant_counts *tenant_counts,
                                   const struct storage_batch *batch, int sign)
 {
@@ -184,7 +184,7 @@ static bool prepare_count_tenants(struct tenant_counts *tenant_counts,
     return true;
 }
 
-/* The counts that the batch changed; a tenant without timers needs no record. */
+/* Appends the counts that the batch changed. A tenant without timers needs no record. */
 static void prepare_put_tenants(struct tenant_counts *tenant_counts, uint16_t partition,
                                 struct buffer *to)
 {
@@ -205,8 +205,8 @@ static void prepare_put_tenants(struct tenant_counts *tenant_counts, uint16_t pa
     }
 }
 
-/* Writes of a batch stand before its trim, and the next batch after it, so that a trim takes effect
- * on earlier rows and on no later row. */
+/* Appends a batch. Its writes precede its trim, and the next batch follows, so that a trim
+ * affects only earlier rows. */
 static bool prepare_put_batch(struct prepare_rows *rows, struct prepare_counts *counts,
                               const struct storage_batch *batch, struct buffer *to)
 {
@@ -246,7 +246,7 @@ bool prepare_encode(struct prepare_rows *rows, struct prepare_counts *counts,
     return false;
 }
 
-/* Beginning a trim at zero is always right, only slower: before the trim there are no rows. */
+/* A trim that begins at zero is always correct, only slower: there are no rows before it. */
 void prepare_take_back(struct prepare_counts *counts, const struct storage_batch *batch)
 {
     counts->trim = (struct wall){0};
@@ -264,8 +264,8 @@ static bool prepare_is_count(const struct rowop *op)
            (op->kind == ROWOP_PUT && !record_number_decode(op->key, op->value, &count, NULL));
 }
 
-/* Whether it may be applied. Rows, pointers and entries of names are for their readers to check;
- * the key of an entry has a hash in place of the partition. */
+/* True if the operation may be applied. Readers check rows, pointers and entries of names. The
+ * key of an entry has a hash in place of the partition. */
 static bool prepare_may_apply(const struct rowop *op, uint16_t partition)
 {
     struct storage_meta meta;

@@ -10,30 +10,30 @@
 
 #include "store/record.h"
 
-/* What the batches of a partition have come to: the next batch goes on from here. */
+/* Counts after the batches of a partition, from which the next batch continues. */
 struct prepare_counts {
     struct wall trim;
     uint64_t pending;
     struct tenant_counts tenant_counts;
 };
 
-/* Room for the rows of a batch, which is kept from one to the next. All zero: none. */
+/* Memory for the rows of a batch, kept for the next one. All zero at first. */
 struct prepare_rows {
     struct prepare_row *rows;
     size_t capacity;
 };
 
-/* Appends one body with all the batches of a partition, in order, and counts them. */
+/* Appends one body with all batches of a partition, in order, and counts them. */
 bool prepare_encode(struct prepare_rows *rows, struct prepare_counts *counts,
                     struct storage_batch *const *batches, size_t count, struct buffer *to);
 
-/* Counts back a batch that did not take effect; those behind it first. */
+/* Uncounts a batch that had no effect; the last one first. */
 void prepare_take_back(struct prepare_counts *counts, const struct storage_batch *batch);
 
 void prepare_rows_deinit(struct prepare_rows *rows);
 
-/* Opens a body (rowop_open) of this partition. False: it is damaged, of another partition, or has a
- * key, a meta or a count that no batch makes. */
+/* Opens a body (rowop_open) of this partition. Returns false if it is damaged, of another
+ * partition, or has a key, meta or count that no batch makes. */
 bool prepare_open(struct bytes *body, uint16_t partition);
 
 #endif

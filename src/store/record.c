@@ -8,7 +8,7 @@
 
 #include <assert.h>
 
-/* The order of the states and of the texts is the format: new ones go to the end. */
+/* The order of states and texts is the format. New ones are appended. */
 _Static_assert(TIMER_SCHEDULED == 0 && TIMER_DELIVERING == 1 && TIMER_RETRYING == 2 &&
                    TIMER_FIRED == 3 && TIMER_CANCELLED == 4 && TIMER_DEAD == 5 && TIMER_PAUSED == 6,
                "states are stored as numbers");
@@ -36,17 +36,17 @@ enum {
     TEXT_HEAD_SIZE = 1 + 4,
 };
 
-/* What of a row is there at all; left out when it has its usual value. */
+/* Optional fields of a row, which are omitted at their usual value. */
 enum row_flag {
-    ROW_HAS_FIRST = 1,    /* id.first; without it: the position of the row */
-    ROW_HAS_DUE = 2,      /* due; without it: the position of the row */
-    ROW_HAS_RETRY = 4,    /* the retry policy but give_up_ms; without it: usual_retry */
-    ROW_HAS_GIVE_UP = 8,  /* retry.give_up_ms; without it: that of usual_retry */
-    ROW_HAS_FAILING = 16, /* failing; without it: 0 */
+    ROW_HAS_FIRST = 1,    /* id.first; otherwise the position of the row */
+    ROW_HAS_DUE = 2,      /* due; otherwise the position of the row */
+    ROW_HAS_RETRY = 4,    /* the retry policy without give_up_ms; otherwise usual_retry */
+    ROW_HAS_GIVE_UP = 8,  /* retry.give_up_ms; otherwise that of usual_retry */
+    ROW_HAS_FAILING = 16, /* failing; otherwise 0 */
     ROW_FLAGS = 31,
 };
 
-/* A part of the format: it stays when RETRY_POLICY_DEFAULT changes. */
+/* Part of the format: stays when RETRY_POLICY_DEFAULT changes. */
 static const struct retry_policy usual_retry = {10, 1000, 3600 * 1000, 15 * 1000,
                                                 UINT64_C(3) * 24 * 3600 * 1000};
 
@@ -67,7 +67,7 @@ static uint32_t record_sum_of(struct record_key key, const void *body, size_t si
     return checksum_crc32c(checksum_crc32c(0, bytes, sizeof(bytes)), body, size);
 }
 
-/* What metas and numbers are summed with in place of a key; no row and no pointer has such ones. */
+/* Returns the key in the checksums of metas and numbers, which no row or pointer has. */
 static struct record_key record_meta_key(uint16_t partition)
 {
     return (struct record_key){UINT64_MAX, partition};
@@ -78,7 +78,7 @@ static struct record_key record_number_key(struct bytes name)
     return (struct record_key){UINT64_MAX - 1, checksum_crc32c(0, name.data, name.size)};
 }
 
-/* Checks version and checksum, which stand in the first byte and the last four of every kind. */
+/* Checks version and checksum: the first byte and the last four of every record. */
 static enum error_code record_check(struct record_key key, struct bytes value, unsigned version,
                                     size_t size_min, struct error *ret_error)
 {
@@ -114,14 +114,14 @@ static char *record_write_text(char *at, enum text_tag tag, struct bytes text)
     return at + text.size;
 }
 
-/* Closes the record that began at `begin` within memory that buffer_reserve gave. */
+/* Closes the record that began at `begin` in memory of buffer_reserve. */
 static void record_seal(struct buffer *to, struct record_key key, char *begin, char *end)
 {
     end = record_write_le(end, record_sum_of(key, begin, (size_t)(end - begin)), SUM_SIZE);
     to->size += (size_t)(end - begin);
 }
 
-/* An upper bound. */
+/* Returns an upper bound of the row's size. */
 static size_t record_row_size(const struct timer *timer)
 {
     size_t size = ROW_HEAD_SIZE + 5 * 8 + RETRY_SIZE + SUM_SIZE;
@@ -215,7 +215,7 @@ void record_row_encode(struct buffer *to, struct record_key key, const struct ti
 
 /* ---- reading ---- */
 
-/* What of the record is not read yet. Reading past the end yields zeros and is remembered. */
+/* Rest of a record. Reading past the end returns zeros and is noted. */
 struct reader {
     const char *at, *end;
     bool failed;
@@ -278,7 +278,7 @@ static struct bytes *record_text_of(struct timer_texts *texts, unsigned tag, enu
     return NULL;
 }
 
-/* Texts with rising tags, none of them empty, up to the end of the record. */
+/* Reads texts with rising tags, none empty, up to the end of the record. */
 static bool record_read_texts(struct reader *reader, enum timer_state state,
                               struct timer_texts *ret_texts)
 {
@@ -386,7 +386,7 @@ void record_touch_encode(struct buffer *to, struct record_key key, const struct 
     record_seal(to, key, begin, at);
 }
 
-/* What the touch says, put into the row that it is for. */
+/* Applies a touch to its row. */
 static bool record_touch_row(struct record_key key, struct bytes row, struct bytes touch,
                              struct timer *ret_view)
 {
@@ -408,7 +408,7 @@ void record_touch_apply(struct buffer *to, struct record_key key, struct bytes r
     } else {
         buffer_append_bytes(to, row);
         buffer_append_bytes(to, touch);
-        buffer_append_bytes(to, BYTES("!")); /* even an empty touch leaves no row */
+        buffer_append_bytes(to, BYTES("!")); /* so that an empty touch gives no valid row */
     }
 }
 
@@ -670,18 +670,18 @@ struct record_change record_change_of(const struct storage_write *write)
             change.cut = was_at;
         if (timer->at.ms != first.ms &&
             (was_at.ms != timer->at.ms || write->was_final ||
-             timer_is_final(timer->state))) /* it says when that ended */
+             timer_is_final(timer->state))) /* its name entry has the end */
             change.pointer = RECORD_POINTER_PUT;
         if (timer->at.ms == first.ms && was_at.ms && was_at.ms != first.ms)
             change.pointer = RECORD_POINTER_DELETE;
     }
-    /* Positions are the caller's: a time over 48 bits or none at all is a mistake there. */
+    /* Positions come from the caller, who must not pass 0 or more than 48 bits. */
     assert(change.put.ms && change.put.ms < RECORD_AT_MAX);
     return change;
 }
 
-/* A new timer, a final timer and a revived timer write all their names. A timer that replaces
- * another writes only watched keys: first the old keys are removed, then its own are added. */
+/* New, final and revived timers write all their names. A timer that replaces another writes only
+ * watched keys: first the old keys are removed, then its own are added. */
 enum { NAMES_BEGIN, NAMES_ALL, NAMES_OLD_WATCH, NAMES_NEW_WATCH, NAMES_NONE };
 
 static unsigned record_first_step(const struct storage_write *write)

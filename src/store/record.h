@@ -16,26 +16,26 @@
 #include "timer/name.h"
 #include "store/storage.h"
 
-/* The version of all records but metas, which are of the other one when they have all fields. */
+/* Version of all records; metas with all fields have the second one. */
 #define RECORD_VERSION      1
 #define RECORD_META_VERSION 2
 
-/* Of a folder: raised with any of them. */
+/* Version of a folder, raised with any of them. */
 #define RECORD_FORMAT 7
 
 /* ---- keys ---- */
 
 #define RECORD_AT_MAX       ((UINT64_C(1) << 48) - 1)
-#define RECORD_ROW_SIZE     16 /* of a row's key: partition 2, at 6, serial 8 */
-#define RECORD_POINTER_SIZE 10 /* of a pointer's key: partition 2, serial 8 */
+#define RECORD_ROW_SIZE     16 /* size of a row's key: partition 2, position 6, serial 8 */
+#define RECORD_POINTER_SIZE 10 /* size of a pointer's key: partition 2, serial 8 */
 
-/* A key as numbers that compare like its bytes: row (partition << 48 | at, serial), pointer
- * (partition, serial). */
+/* A key as numbers that compare like its bytes: row (partition << 48 | position, serial),
+ * pointer (partition, serial). */
 struct record_key {
     uint64_t high, low;
 };
 
-/* Later than RECORD_AT_MAX counts as RECORD_AT_MAX, so that a range may end at WALL_NEVER. */
+/* Times after RECORD_AT_MAX count as RECORD_AT_MAX, so that a range may end at WALL_NEVER. */
 static inline struct record_key record_row_key(uint16_t partition, struct storage_position position)
 {
     uint64_t at = position.at.ms < RECORD_AT_MAX ? position.at.ms : RECORD_AT_MAX;
@@ -63,7 +63,7 @@ static inline bool record_key_equal(struct record_key a, struct record_key b)
     return a.high == b.high && a.low == b.low;
 }
 
-/* The next key there can be; the largest has itself. */
+/* Returns the next possible key; the largest for the largest. */
 static inline struct record_key record_key_after(struct record_key key)
 {
     if (key.low < UINT64_MAX)
@@ -73,15 +73,15 @@ static inline struct record_key record_key_after(struct record_key key)
 
 /* ---- rows ---- */
 
-/* Appends the timer as the row at `key`; in the short final form when it is over. */
+/* Appends the timer as the row at `key`; in the short final form if it has ended. */
 void record_row_encode(struct buffer *to, struct record_key key, const struct timer *timer);
 
-/* Reads the row at `key` without copying: the texts of `ret_view` lie within `value`, and
- * timer_copy makes a timer of it. Its `at` is the position of the row; its private part is zero. */
+/* Reads the row at `key` without copying: the texts of `ret_view` point into `value`, and
+ * timer_copy makes a timer. Its `at` is the position of the row; its private part is zero. */
 enum error_code record_row_decode(struct record_key key, struct bytes value, struct timer *ret_view,
                                   struct error *ret_error);
 
-/* Whether `value` says that it is a final record: a quick look, which proves nothing. */
+/* True if `value` looks like a final record. A quick check that proves nothing. */
 static inline bool record_row_is_over(struct bytes value)
 {
     return value.size > 1 && timer_is_final((enum timer_state)(uint8_t)value.data[1]);
@@ -92,8 +92,8 @@ static inline bool record_row_is_over(struct bytes value)
 /* Appends the timer's due time and version, for the row at `key`. */
 void record_touch_encode(struct buffer *to, struct record_key key, const struct timer *timer);
 
-/* Appends the row `row` as it is after `touch`. When one of them is damaged, or there is no row,
- * appends both as they are and a byte: no row has that form, so its reader finds the damage. */
+/* Appends `row` with `touch` applied. If one of them is damaged, or there is no row, it appends
+ * both and a byte: no row has that form, so readers find the damage. */
 void record_touch_apply(struct buffer *to, struct record_key key, struct bytes row,
                         struct bytes touch);
 
@@ -104,7 +104,7 @@ struct record_pointer {
     struct wall ended; /* 0 while the timer lives */
 };
 
-/* When the timer was over, for the pointer to it; 0 while it lives. */
+/* Returns the timer's end for its pointer; 0 while it lives. */
 static inline struct wall record_ended(const struct timer *timer)
 {
     return timer_is_final(timer->state) ? timer->ended : (struct wall){0};
@@ -121,7 +121,8 @@ struct record_name {
     struct wall ended; /* 0 while the timer lives */
 };
 
-/* Entries of one name stand together, those of the newest timers first. */
+/* Returns the key of an entry. Entries of one name are adjacent, those of the newest timers
+ * first. */
 static inline struct record_key record_name_key(uint64_t hash, uint64_t serial)
 {
     return (struct record_key){hash, UINT64_MAX - serial};
@@ -133,7 +134,7 @@ enum error_code record_name_decode(struct record_key key, struct bytes value,
 
 /* ---- metas ---- */
 
-/* In the short form of version 1 when `placed` and `over_to` are 0. */
+/* Appends the meta, in the short form of version 1 if `placed` and `over_to` are 0. */
 void record_meta_encode(struct buffer *to, uint16_t partition, const struct storage_meta *meta);
 enum error_code record_meta_decode(uint16_t partition, struct bytes value,
                                    struct storage_meta *ret_meta, struct error *ret_error);
@@ -147,8 +148,8 @@ enum error_code record_number_decode(struct bytes name, struct bytes value, uint
 /* ---- the mark: how far the tables follow the log ---- */
 
 struct record_mark {
-    uint64_t offset; /* of the last record of the log that is in the tables; 0: none is */
-    uint32_t sum;    /* the checksum of that record */
+    uint64_t offset; /* offset of the last record of the log in the tables; 0 for none */
+    uint32_t sum;    /* checksum of that record */
 };
 
 void record_mark_encode(struct buffer *to, struct record_mark mark);
@@ -157,7 +158,7 @@ enum error_code record_mark_decode(struct bytes value, struct record_mark *ret_m
 
 /* ---- the place: how far a partition follows a log that is not the folder's own ---- */
 
-/* `key` is that of the record: it is part of the checksum. */
+/* Appends the place. `key` is the record's key, which its checksum includes. */
 void record_place_encode(struct buffer *to, struct bytes key, const struct storage_place *place);
 enum error_code record_place_decode(struct bytes key, struct bytes value,
                                     struct storage_place *ret_place, struct error *ret_error);
@@ -165,39 +166,40 @@ enum error_code record_place_decode(struct bytes key, struct bytes value,
 /* ---- what a write does ---- */
 
 enum record_pointer_change {
-    RECORD_POINTER_KEEP,   /* whether there is one or not, it is right as it is */
+    RECORD_POINTER_KEEP,   /* the pointer, or its absence, is right already */
     RECORD_POINTER_PUT,    /* to `put` */
     RECORD_POINTER_DELETE, /* the timer came back to id.first */
 };
 
-/* The rows that one write of a batch touches; see storage.h. */
+/* Rows that one write of a batch changes; see storage.h. */
 struct record_change {
-    struct wall put; /* the row is written here ... ; 0: nowhere */
-    struct wall cut; /* ... and deleted there; 0: nowhere */
+    struct wall put; /* position at which the row is written; 0 for none */
+    struct wall cut; /* position at which the row is deleted; 0 for none */
     enum record_pointer_change pointer;
 };
 
 struct record_change record_change_of(const struct storage_write *write);
 
-/* What a write does to one name of its timer. */
+/* Change of one name of a timer by a write. */
 enum record_name_change {
     RECORD_NAME_PUT,    /* the entry is written */
     RECORD_NAME_DELETE, /* it goes */
 };
 
-/* Goes through the changes of names that one write makes: at first all zero but for the write. */
+/* Walks the changes of names by one write. All zero at first, except for the write. */
 struct record_name_walk {
     const struct storage_write *write;
     struct name_walk names_;
     unsigned step_;
 };
 
-/* False when there is none left. `ret_name` is for a PUT. */
+/* Returns false if there is none left. `ret_name` is for a PUT. */
 bool record_name_next(struct record_name_walk *walk, enum record_name_change *ret_change,
                       struct record_key *ret_key, struct record_name *ret_name);
 
-/* By how much a write, and a batch, changes the number of live timers: it follows from the writes,
- * so a count that is written with each batch stays true whichever batches fail. */
+/* Returns by how much a write changes the number of live timers; record_live_changes: a batch.
+ * It follows from the writes, so a count that is written with each batch stays right whichever
+ * batches fail. */
 int64_t record_live_change(const struct storage_write *write);
 int64_t record_pending_change(const struct storage_batch *batch);
 

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define RECOVER_PAUSE_NS UINT64_C(100000000)  /* between two attempts of readers */
-#define LOOK_PAUSE_NS    UINT64_C(1000000000) /* between two looks of writes at the folder */
+#define RECOVER_PAUSE_NS UINT64_C(100000000)  /* interval of readers' attempts */
+#define LOOK_PAUSE_NS    UINT64_C(1000000000) /* interval of checks of the folder by writes */
 
 static inline struct bytes rocksdb_key_bytes(const struct store_key *key)
 {
@@ -75,9 +75,9 @@ enum error_code store_write(struct rocksdb_store *store, rocksdb_writebatch_t *b
 
 /* ---- failures ---- */
 
-/* RocksDB takes no writes any more once a file could not be written, and its own repair can hang:
- * so the database is closed and opened again. The log has the rows that only memtables held, and
- * those that wait. */
+/* Closes the database and opens it again. RocksDB takes no more writes after a file could not be
+ * written, and its own repair can hang. The log has the rows of the memtables and those that
+ * wait. */
 enum error_code store_open_again(struct rocksdb_store *store, struct error *ret_error)
 {
     const unsigned closed = STORE_REFUSING | STORE_BEHIND;
@@ -95,9 +95,9 @@ enum error_code store_open_again(struct rocksdb_store *store, struct error *ret_
     return code;
 }
 
-/* Before it is closed, for its memtables may hold what its files lack, the disk must take writes
- * again. A library built with assertions also ends the process when it cannot write the event log
- * with which it opens. */
+/* Waits until the disk takes writes again before the database is closed, because its memtables
+ * may have what its files lack. A library with assertions also aborts if it cannot write its
+ * event log when it opens. */
 static enum error_code rocksdb_make_writable(struct rocksdb_store *store, struct error *ret_error)
 {
     const uint64_t needed = store->options.memtable_bytes;
@@ -120,7 +120,7 @@ static enum error_code rocksdb_make_writable(struct rocksdb_store *store, struct
     return code;
 }
 
-/* An append that failed may be on the disk nevertheless. Readers must not see the timers without it
+/* Ends the doubt of a failed append, which may be on the disk. Readers must not miss its timers
  * before it is certain that it is not. */
 static enum error_code rocksdb_end_doubt(struct rocksdb_store *store, struct error *ret_error)
 {
@@ -148,8 +148,8 @@ bool store_mend(struct rocksdb_store *store)
     return is_mended;
 }
 
-/* A commit tries to end a failure. None comes while an engine cannot read, so a reader tries as
- * well, unless a commit or another reader is at it or was a moment ago. */
+/* Lets a reader try to end a failure, like a commit does, because an engine that cannot read
+ * sends no commits. Not if a commit or another reader does or did so a moment ago. */
 static bool rocksdb_recover_now(struct rocksdb_store *store)
 {
     if (store->is_reader || pthread_mutex_trylock(&store->commit_lock))
@@ -219,8 +219,8 @@ void store_leave(struct rocksdb_store *store)
 
 /* ---- commits ---- */
 
-/* Whether RocksDB takes writes, as far as it knows by now: otherwise nothing is appended to the
- * log, for readers could not see it. RocksDB counts the errors after which it may take none. */
+/* Checks whether RocksDB takes writes, as far as it knows. If not, nothing is appended to the
+ * log, because readers could not see it. RocksDB counts the errors after which it may take none. */
 static enum error_code rocksdb_ask_tables(struct rocksdb_store *store, struct error *ret_error)
 {
     uint64_t errors;
@@ -245,7 +245,7 @@ static enum error_code rocksdb_commit_locked(struct rocksdb_store *store,
 {
     enum error_code code = store_log_append(store, batches, count, ret_error);
 
-    /* Nothing was written: the log found no room for its next file. */
+    /* Nothing was written: there was no room for the log's next file. */
     if (code == ERROR_DISK_FULL && ballast_release(&store->ballast))
         code = store_log_append(store, batches, count, ret_error);
     if (code) {
@@ -260,7 +260,7 @@ static enum error_code rocksdb_commit_locked(struct rocksdb_store *store,
     return ERROR_NONE;
 }
 
-/* Whether the data folder is where it was. */
+/* True if the data folder is where it was. */
 static bool rocksdb_look(struct rocksdb_store *store)
 {
     const bool is_there = folder_is_there(store->folder, store->folder_lock);
@@ -269,7 +269,8 @@ static bool rocksdb_look(struct rocksdb_store *store)
     return is_there;
 }
 
-/* As a look of the last second has found it, for a look takes longer than a small write. */
+/* Uses the last check if it is less than a second old, because a check takes longer than a small
+ * write. */
 static bool rocksdb_is_there(struct rocksdb_store *store)
 {
     const struct instant seen = {atomic_load(&store->seen_ns)};
@@ -306,7 +307,7 @@ static enum error_code rocksdb_commit_all(struct rocksdb_store *store,
 {
     enum error_code code = store_begin_write(store, ret_error);
     if (code == ERROR_DISK_FULL && ballast_held(&store->ballast))
-        code = store_begin_write(store, ret_error); /* which gives up the ballast */
+        code = store_begin_write(store, ret_error); /* it releases the ballast */
     if (code)
         return code;
     pthread_mutex_lock(&store->write_lock);
@@ -391,7 +392,7 @@ static enum error_code rocksdb_load_tenant_counts(struct storage *storage, uint1
     return is_added ? ERROR_NONE : error_set(ret_error, ERROR_NO_MEMORY, "tenant_counts");
 }
 
-/* The sum over all tables; 0 where RocksDB does not know. */
+/* Returns the sum over all tables; 0 where RocksDB has no value. */
 static uint64_t rocksdb_property_sum(struct rocksdb_store *store, const char *name)
 {
     uint64_t sum = 0, value;
@@ -435,13 +436,13 @@ static void rocksdb_tend(struct storage *storage)
     pthread_mutex_unlock(&store->commit_lock);
 }
 
-/* The ballast counts as free space: it is held back for the storage itself. */
+/* Counts the ballast as free space, because it is reserved for the storage itself. */
 static void rocksdb_stats_disk(const struct rocksdb_store *store, struct storage_stats *ret_stats)
 {
     uint64_t free_bytes;
 
     if (files_free_bytes(store->folder, &free_bytes, NULL))
-        free_bytes = 0; /* a disk that does not answer takes no more */
+        free_bytes = 0; /* a disk that does not answer has no room */
     ret_stats->disk_free_bytes = free_bytes + ballast_held(&store->ballast);
     ret_stats->disk_floor_bytes = ballast_floor(&store->ballast);
 }
@@ -494,7 +495,7 @@ void store_close(struct rocksdb_store *store)
     if (store->has_shadow)
         files_remove_folder(store->folder);
     if (is_whole && folder_is_there(store->folder, store->folder_lock))
-        folder_seal(store->folder, NULL); /* without it the next start only knows less */
+        folder_seal(store->folder, NULL); /* without it the next start knows less */
     if (store->folder_lock >= 0)
         files_unlock(store->folder_lock);
     rocksdb_writebatch_destroy(store->batch);
@@ -547,8 +548,8 @@ const struct storage_ops store_ops = {
 };
 
 #ifdef __SANITIZE_THREAD__
-/* The library as it is packaged knows nothing of the sanitizer, which so misses how it passes
- * memory from one thread to another; our readers look into that memory. */
+/* The packaged library lacks the sanitizer's instrumentation, so the sanitizer does not see how
+ * it passes memory between threads, which our readers access. */
 const char *__tsan_default_suppressions(void);
 
 __attribute__((weak)) const char *__tsan_default_suppressions(void)

@@ -15,13 +15,14 @@
 #include "sys/process.h"
 
 enum {
-    APPLY_BYTES = 256 << 10,    /* of the queue, in one write */
-    HURRY_BYTES = 64 << 10,     /* waiting: the apply thread lingers no longer */
-    LINGER_US = 1000,           /* of the apply thread, for more to write together */
-    QUEUE_SHARE = 8,            /* a queue has the bytes of a memtable, divided by this */
-    QUEUE_BYTES_KEPT = 1 << 20, /* of an empty buffer */
-    TRIM_BYTES = 4 << 20,       /* appended between two trims */
-    MARK_AT_END = 4,            /* bytes of a body's own checksum */
+    APPLY_BYTES = 256 << 10, /* maximum size of one write from the queue */
+    HURRY_BYTES = 64 << 10,  /* size of the queue from which the apply thread does not linger */
+    /* time for which the apply thread waits for more to write together */
+    LINGER_US = 1000,
+    QUEUE_SHARE = 8,            /* divisor of a memtable's size for the size of a queue */
+    QUEUE_BYTES_KEPT = 1 << 20, /* maximum size of an empty buffer that is kept */
+    TRIM_BYTES = 4 << 20,       /* appended bytes between two trims */
+    MARK_AT_END = 4,            /* size of a body's own checksum */
 };
 
 #define SAME_TABLE(id) _Static_assert((int)STORE_##id == (int)ROWOP_##id, #id)
@@ -127,7 +128,7 @@ void store_queue_init(struct store_queue *queue)
     buffer_init(&queue->taken);
     queue->wake_bytes = SIZE_MAX;
     queue->untrimmed_bytes = TRIM_BYTES; /* the first append takes the spare file */
-    queue->wants_trim = true;            /* which is made meanwhile */
+    queue->wants_trim = true;            /* so that another one is made */
 }
 
 void store_queue_deinit(struct store_queue *queue)
@@ -146,7 +147,7 @@ static void rocksdb_apply_empty(struct buffer *buffer)
         buffer_deinit(buffer), buffer_init(buffer);
 }
 
-/* What cannot be kept in memory is in the log. */
+/* What does not fit into memory is in the log. */
 static void rocksdb_apply_keep(struct rocksdb_store *store)
 {
     struct store_queue *queue = &store->queue;
@@ -201,7 +202,7 @@ void store_queue_drop(struct rocksdb_store *store)
     pthread_mutex_unlock(&queue->lock);
 }
 
-/* False: nothing waits. */
+/* Returns false if nothing waits. */
 static bool rocksdb_apply_take(struct store_queue *queue)
 {
     if (queue->taken_done < queue->taken.size)
@@ -216,7 +217,7 @@ static bool rocksdb_apply_take(struct store_queue *queue)
     return queue->taken.size > 0;
 }
 
-/* Writes the oldest that waits, some of it, with the mark of the last record of the log in it. With
+/* Writes some of the oldest changes, with the mark of their last record. The caller holds
  * apply_lock. */
 static enum error_code rocksdb_apply_next(struct rocksdb_store *store, struct error *ret_error)
 {
@@ -241,7 +242,7 @@ static enum error_code rocksdb_apply_next(struct rocksdb_store *store, struct er
         if (record.offset)
             code = store_apply_add(store, &record, ret_error);
         else
-            rocksdb_apply_add_ops(store, record.body); /* they were looked at before */
+            rocksdb_apply_add_ops(store, record.body); /* they were checked before */
         if (record.offset)
             mark = store_apply_mark_of(&record);
     }
@@ -258,7 +259,7 @@ static enum error_code rocksdb_apply_next(struct rocksdb_store *store, struct er
     return code;
 }
 
-/* One turn of writing, unless the tables have so many changes by now. */
+/* Writes once, unless the tables have this many changes by now. */
 static enum error_code rocksdb_apply_turn(struct rocksdb_store *store, uint64_t count,
                                           struct error *ret_error)
 {
@@ -295,7 +296,7 @@ enum error_code store_queue_make_room(struct rocksdb_store *store, struct error 
 
 /* ---- the threads ---- */
 
-/* The log has what the tables do not take. */
+/* Writes all changes. The log keeps what the tables do not take. */
 static void rocksdb_apply_all(struct rocksdb_store *store)
 {
     pthread_rwlock_rdlock(&store->open_lock);
@@ -314,7 +315,7 @@ static bool rocksdb_apply_has_work(const struct rocksdb_store *store)
     return store->queue.bytes && !(store->faults & STORE_BEHIND);
 }
 
-/* A wake-up costs more than the write of a row: so one is for the records of a moment. */
+/* Waits a moment for more records, because a wake-up costs more than writing a row. */
 static void *rocksdb_apply_run(void *argument)
 {
     struct rocksdb_store *store = argument;
@@ -344,7 +345,7 @@ static void *rocksdb_apply_run(void *argument)
     return NULL;
 }
 
-/* Beside commits, for it writes files, and waits for the disk. */
+/* Trims on a thread of its own, because it writes files and waits for the disk. */
 static void *rocksdb_apply_run_trims(void *argument)
 {
     struct rocksdb_store *store = argument;

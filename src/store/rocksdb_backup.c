@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-enum { FLUSH_ALWAYS = 0 }; /* logs are not copied, however small */
+enum { FLUSH_ALWAYS = 0 }; /* flush logs of any size, because they are not copied */
 
 static enum error_code rocksdb_backup_make_checkpoint(struct rocksdb_store *store,
                                                       const char *folder, struct error *ret_error)
@@ -23,7 +23,7 @@ static enum error_code rocksdb_backup_make_checkpoint(struct rocksdb_store *stor
     return text ? store_failed(ret_error, "backup", text) : ERROR_NONE;
 }
 
-/* What a restore would find. */
+/* Measures what a restore would find. */
 static enum error_code rocksdb_backup_measure(const char *folder, struct storage_backup *ret_backup,
                                               struct error *ret_error)
 {

@@ -24,13 +24,14 @@
 
 enum {
     BLOCK_NOTE_BYTES_MAX = 4096,
-    VERIFY_PAUSES = 10, /* Pause after a verification that mended nothing, in its own durations:
-                           it reads all tables and holds up every other call. */
+    /* Pause after a verification without a repair, as a multiple of its duration: it reads all
+     * tables and delays every other call. */
+    VERIFY_PAUSES = 10,
 };
 
 #define NOTE_BEGIN "about "
 
-/* Ends the note of a table that lost its properties: what it belongs to cannot be compared. */
+/* End of the note of a table that lost its properties, so that its owner cannot be checked. */
 #define ANONYMOUS_TEXT "without its properties"
 
 void rocksdb_block_note(struct rocksdb_store *store, const char *text)
@@ -86,7 +87,7 @@ static void rocksdb_block_count(struct rocksdb_store *store, uint64_t records, c
     pthread_mutex_unlock(&store->block_lock);
 }
 
-/* Without records of `default` ids could repeat. */
+/* True if records may be lost. Without those of `default` ids could repeat. */
 static bool rocksdb_block_may_lose(const struct tablefile_repair *repair)
 {
     enum store_table table;
@@ -95,8 +96,8 @@ static bool rocksdb_block_may_lose(const struct tablefile_repair *repair)
                                     table != STORE_META && table != STORE_QUARANTINE);
 }
 
-/* The note is on disk before the table is replaced; it is what the next start counts. A call that
- * meets the damage after a crash in between repeats all of it. */
+/* Writes the note before it replaces the table; the next start counts the note. After a crash in
+ * between, the next call that finds the damage repeats everything. */
 static enum error_code rocksdb_block_replace(struct rocksdb_store *store, const char *name,
                                              const struct tablefile_repair *repair,
                                              struct bytes mended)
@@ -121,7 +122,8 @@ static enum error_code rocksdb_block_replace(struct rocksdb_store *store, const 
     return code;
 }
 
-/* False: nothing was mended. A table that was cut short is not: what it held is not known. */
+/* Returns false if nothing was mended. A shortened table is not, because what it held is
+ * unknown. */
 static bool rocksdb_block_mend(struct rocksdb_store *store, const char *name, uint64_t size)
 {
     char path[PATH_MAX];
@@ -140,7 +142,7 @@ static bool rocksdb_block_mend(struct rocksdb_store *store, const char *name, ui
     return is_mended;
 }
 
-/* Verifies all tables of the database, one by one, and mends those that are damaged. */
+/* Verifies all tables, one by one, and mends those that are damaged. */
 static bool rocksdb_block_mend_all(struct rocksdb_store *store)
 {
     const bool was_open = store->db != NULL;
@@ -176,7 +178,8 @@ enum error_code rocksdb_block_begin_shadow(struct rocksdb_store *store, struct e
     return ERROR_NONE;
 }
 
-/* It knows blocks by their table and offset, also those that lay where others are now. */
+/* The block cache keys blocks by (file, offset). After a file is rewritten, its cached blocks
+ * are stale: drop them. */
 static void rocksdb_block_empty_cache(struct rocksdb_store *store)
 {
     const size_t capacity = rocksdb_cache_get_capacity(store->cache);
@@ -213,7 +216,7 @@ struct block_notes {
     enum error_code code;
 };
 
-/* Where a note has the number of records that were set aside. */
+/* Returns the number of records set aside in the text of a note. */
 static const char *rocksdb_block_records_of(const char *note)
 {
     return strncmp(note, NOTE_BEGIN, strlen(NOTE_BEGIN)) == 0 ? note + strlen(NOTE_BEGIN) : "";

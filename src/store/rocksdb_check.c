@@ -22,7 +22,7 @@ struct checker {
     struct rocksdb_store *store;
     struct tenant_counts *counted,
         *told;           /* [partitions]: live timers of tenants, by rows and by metas */
-    struct buffer value; /* of the record that is looked up */
+    struct buffer value; /* value of the record that is looked up */
     bool is_out_of_memory;
 };
 
@@ -43,7 +43,7 @@ __attribute__((format(printf, 2, 3))) static void rocksdb_check_find(struct chec
     check->told(check->context, text);
 }
 
-/* Bytes in hex, for a key that cannot be decoded. */
+/* Formats bytes in hex, for a key that cannot be decoded. */
 static const char *rocksdb_check_hex(struct bytes key, char ret_text[65])
 {
     size_t size = key.size < 32 ? key.size : 32;
@@ -82,7 +82,7 @@ static struct place rocksdb_check_place_of_key(struct record_key key)
 
 /* ---- looking up ---- */
 
-/* The row at `at`; ERROR_NOT_FOUND without one. The view lies in checker->value. */
+/* Reads the row at `at`; ERROR_NOT_FOUND if there is none. The view points into checker->value. */
 static enum error_code rocksdb_check_get_row(struct checker *checker, uint16_t partition,
                                              struct wall at, uint64_t serial,
                                              struct timer *ret_view)
@@ -107,7 +107,7 @@ static enum error_code rocksdb_check_get_pointer(struct checker *checker, const 
                 : record_pointer_decode(key, buffer_bytes(&checker->value), ret_pointer, NULL);
 }
 
-/* Wherever it is. */
+/* Reads the timer's row, wherever it is. */
 static enum error_code rocksdb_check_get_timer(struct checker *checker, const struct timer_id *id,
                                                struct timer *ret_view)
 {
@@ -273,7 +273,7 @@ static void rocksdb_check_name(struct checker *checker, struct bytes key, struct
     if (code == ERROR_NOT_FOUND && !entry.ended.ms)
         rocksdb_check_find(checker, "names: hash %016" PRIx64 ": %s: there is no such timer",
                            at.high, rocksdb_check_place_of(&entry.id, entry.id.first).text);
-    if (code) /* a final timer may be trimmed; a damaged row is reported where rows are checked */
+    if (code) /* a final timer may be trimmed; a damaged row is reported with the rows */
         return;
     struct name_walk walk = {0};
     walk.timer = &view;
@@ -385,7 +385,7 @@ static void rocksdb_check_load_metas(struct checker *checker)
     }
 }
 
-/* Each tenant of `of` has what the other has, and at most `more` beside. */
+/* Checks that each tenant of `of` has the count of the other, and at most `more` further timers. */
 static void rocksdb_check_compare_tenants(struct checker *checker, uint32_t partition,
                                           const struct tenant_counts *of)
 {
@@ -407,7 +407,7 @@ static void rocksdb_check_compare_tenants(struct checker *checker, uint32_t part
     }
 }
 
-/* A damaged row stays counted; whether it lived is not known. */
+/* Compares the counts. A damaged row stays counted; whether it lived is unknown. */
 static void rocksdb_check_compare_counts(struct checker *checker)
 {
     for (uint32_t i = 0; i < checker->check->partition_count; i++) {
@@ -438,7 +438,8 @@ static bool rocksdb_check_is_at(const rocksdb_iterator_t *records, const struct 
            bytes_equal((struct bytes){data, size}, (struct bytes){key->data, key->size});
 }
 
-/* The records behind `key`, which becomes the last one read. False: a block cannot be read. */
+/* Reads the records after `key`, which becomes the last one read. Returns false if a block
+ * cannot be read. */
 static bool rocksdb_check_walk_on(struct checker *checker, enum store_table table, const char *name,
                                   struct store_key *key,
                                   void (*look)(struct checker *checker, struct bytes key,
@@ -479,7 +480,7 @@ static bool rocksdb_check_walk_on(struct checker *checker, enum store_table tabl
     return !text;
 }
 
-/* Goes on behind each block that cannot be read, in a mended copy of its table. */
+/* Walks a table, and continues after each unreadable block in a mended copy. */
 static void rocksdb_check_walk(struct checker *checker, enum store_table table, const char *name,
                                void (*look)(struct checker *checker, struct bytes key,
                                             struct bytes value))
@@ -493,7 +494,7 @@ static void rocksdb_check_walk(struct checker *checker, enum store_table table, 
     }
 }
 
-/* Filters are not read by a walk. */
+/* Verifies the tables, because a walk does not read filters. */
 static void rocksdb_check_tables(struct checker *checker)
 {
     const rocksdb_livefiles_t *files = rocksdb_livefiles(checker->store->db);
@@ -529,7 +530,7 @@ static enum error_code rocksdb_check_record(void *context, const struct log_reco
     return ERROR_NONE;
 }
 
-/* Also what the tables have already. */
+/* Checks the log, including records that the tables have. */
 static void rocksdb_check_log(struct checker *checker)
 {
     struct log_files *log = checker->store->log;
@@ -549,7 +550,7 @@ static void rocksdb_check_all(struct checker *checker)
         folder_describe(state, text, sizeof(text));
         rocksdb_check_find(checker, "%s", text);
     }
-    if (checker->store->has_mended) /* it could not be opened without */
+    if (checker->store->has_mended) /* it could not be opened otherwise */
         rocksdb_check_find(checker, "%s", checker->store->block_found);
     else if (checker->store->block_records)
         rocksdb_check_find(checker,

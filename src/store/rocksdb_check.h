@@ -24,14 +24,14 @@
 
 struct rocksdb_check_partition {
     struct storage_meta meta;
-    uint64_t live, over, dead; /* rows; a dead letter counts as dead only */
-    uint64_t damaged;          /* rows that cannot be read, and those set aside before */
-    uint64_t bytes;            /* of keys and values of rows */
-    struct wall oldest;        /* the first live position; 0: none is live */
+    uint64_t live, over, dead; /* rows; a dead letter counts only as dead */
+    uint64_t damaged;          /* unreadable rows, and those set aside before */
+    uint64_t bytes;            /* size of keys and values of rows */
+    struct wall oldest;        /* first live position; 0 if none is live */
 };
 
 struct rocksdb_check {
-    /* Called for each finding: one line. The first TOLD_MAX of them; may be NULL. */
+    /* Called with one line for each of the first TOLD_MAX findings. May be NULL. */
     void (*told)(void *context, const char *finding);
     void *context;
 
@@ -39,9 +39,9 @@ struct rocksdb_check {
     uint64_t format;
     uint64_t pointers, names, set_aside;
     uint64_t blocks_unread; /* of tables */
-    uint64_t missing;       /* live timers that are counted, and cannot be read */
+    uint64_t missing;       /* live timers that are counted and cannot be read */
     uint64_t disk_bytes;
-    bool was_closed; /* by a clean stop */
+    bool was_closed; /* closed by a clean stop */
     uint64_t torn_logs;
     uint16_t partition_count;
     struct rocksdb_check_partition *partitions; /* freed by rocksdb_check_deinit */

@@ -10,16 +10,16 @@
 #include <assert.h>
 
 enum {
-    CLEAR_LOOKS = 4096,            /* at names, in one write */
+    CLEAR_LOOKS = 4096,            /* maximum of names examined in one write */
     EXPORT_READAHEAD = 256 * 1024, /* each block is read once */
 };
 
-/* Of a table: the keys from `begin` up to, not including, `end`. */
+/* Range of keys of a table, from `begin` up to `end`, which is excluded. */
 struct rocksdb_export_range {
     struct store_key begin, end;
 };
 
-/* The rows, or the pointers, of a partition. */
+/* Returns the range of a partition's rows or pointers. */
 static struct rocksdb_export_range rocksdb_export_range_of(uint64_t partition,
                                                            enum rowop_table table)
 {
@@ -31,12 +31,12 @@ static struct rocksdb_export_range rocksdb_export_range_of(uint64_t partition,
         return (struct rocksdb_export_range){
             store_pointer_key((struct record_key){partition, 0}),
             store_pointer_key((struct record_key){partition + 1, 0})};
-    if (table == ROWOP_META) /* metas, and counts of tenants */
+    if (table == ROWOP_META) /* metas and counts of tenants */
         return (struct rocksdb_export_range){{"p", 1}, {"u", 1}};
     return (struct rocksdb_export_range){{.size = 0}, {.size = 0}}; /* all names */
 }
 
-/* `snapshot` NULL: the tables as they are. */
+/* `snapshot` NULL means the present tables. */
 static rocksdb_readoptions_t *rocksdb_export_options(const struct store_key *end,
                                                      const rocksdb_snapshot_t *snapshot)
 {
@@ -67,7 +67,7 @@ static struct bytes rocksdb_export_iter_value(const rocksdb_iterator_t *records)
     return value;
 }
 
-/* At the first record behind the key; at the first of all when that is empty. */
+/* Moves to the first record after the key; to the first of all if the key is empty. */
 static void rocksdb_export_seek(rocksdb_iterator_t *records, struct bytes begin, struct bytes last)
 {
     const struct bytes from = last.size ? last : begin;
@@ -117,7 +117,7 @@ static bool rocksdb_export_is_damaged(struct rocksdb_store *store)
     return has_blocks || atomic_load(&store->corrupt_count) > 0;
 }
 
-/* The rows and the place are of one moment. */
+/* Reads the rows and the place at one moment. */
 static enum error_code rocksdb_export_part(struct rocksdb_store *store, struct export_part *part,
                                            struct error *ret_error)
 {
@@ -182,7 +182,7 @@ static void rocksdb_clear_add_range(struct rocksdb_store *store, enum store_tabl
                                        end.data, end.size);
 }
 
-/* Rows, pointers, counts and the metadata, in one write with the place. */
+/* Deletes rows, pointers, counts and metadata in one write, with the place. */
 static enum error_code rocksdb_clear_write(struct rocksdb_store *store, uint16_t partition,
                                            const struct storage_place *place,
                                            struct error *ret_error)
@@ -221,7 +221,7 @@ static enum error_code rocksdb_clear_write(struct rocksdb_store *store, uint16_t
     return code;
 }
 
-/* The tables have none. */
+/* Notes that the tables have none. */
 static void rocksdb_clear_note(struct rocksdb_store *store, uint16_t partition,
                                const struct storage_place *place)
 {
@@ -258,8 +258,7 @@ static void rocksdb_clear_add_names(struct rocksdb_store *store, uint16_t partit
     }
 }
 
-/* Takes those of the partition from the names behind `last`, which becomes the last one looked at.
- */
+/* Deletes the partition's names after `last`, which becomes the last one examined. */
 static enum error_code rocksdb_clear_names(struct rocksdb_store *store, uint16_t partition,
                                            struct store_key *last, bool *ret_is_done,
                                            struct error *ret_error)
@@ -286,7 +285,7 @@ static enum error_code rocksdb_clear_names(struct rocksdb_store *store, uint16_t
     return code;
 }
 
-/* One write: the first takes all but the names. */
+/* Makes one write: the first deletes all but the names. */
 static enum error_code rocksdb_clear_step(struct rocksdb_store *store, uint16_t partition,
                                           const struct storage_place *place, struct store_key *last,
                                           bool *is_done, struct error *ret_error)

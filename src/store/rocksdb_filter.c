@@ -104,15 +104,15 @@ rocksdb_compactionfilter_t *store_name_filter_create(struct store_retention *ret
 
 /* ---- touches ---- */
 
-/* A touch is a merge operand, which RocksDB keeps beside the row that it is for. These run on any
- * thread, and share nothing. Of several touches the newest says all. */
+/* Returns the newest touch, which replaces all earlier ones. A touch is a merge operand, which
+ * RocksDB keeps beside its row. These functions run on any thread and share nothing. */
 
 static struct bytes rocksdb_touch_newest(const char *const *touches, const size_t *sizes, int count)
 {
     return (struct bytes){touches[count - 1], sizes[count - 1]};
 }
 
-/* NULL when out of memory. */
+/* Returns NULL if out of memory. */
 static char *rocksdb_touch_give(struct buffer *result, unsigned char *ret_success, size_t *ret_size)
 {
     char *data = buffer_failed(result) ? NULL : malloc(result->size + 1);
@@ -139,7 +139,7 @@ static char *rocksdb_touch_row(void *state, const char *key, size_t key_size, co
     if (store_row_key_parse((struct bytes){key, key_size}, &at))
         record_touch_apply(&result, at, (struct bytes){row, row ? row_size : 0}, touch);
     else
-        buffer_append_bytes(&result, touch); /* its reader finds a damaged key */
+        buffer_append_bytes(&result, touch); /* readers find a damaged key */
     return rocksdb_touch_give(&result, ret_success, ret_size);
 }
 

@@ -12,22 +12,22 @@
 #include <stdlib.h>
 
 enum {
-    CLOSED_BYTES_MAX = 64 << 20, /* a million files */
+    CLOSED_BYTES_MAX = 64 << 20, /* enough for a million files */
     CURRENT_BYTES_MAX = 4096,
     IDENTITY_BYTES_MAX = 4096,
     READ_BYTES = 1 << 20,
 };
 
-/* The number of the format stands between this and the next line feed, in every version: all else
+/* The format number stands between this text and the next line feed in every version; the rest
  * of the file may change. */
 #define IDENTITY_HEAD "tickwheel folder\nformat "
 
 #define CLOSED_HEAD "tickwheel closed 1\n"
 
 enum file_kind {
-    FILE_OTHER,    /* not needed to open it */
+    FILE_OTHER,    /* not needed to open the database */
     FILE_CURRENT,  /* names the manifest */
-    FILE_MANIFEST, /* which files make the database */
+    FILE_MANIFEST, /* lists the files of the database */
     FILE_TABLE,    /* rows */
     FILE_LOG,      /* RocksDB's: empty */
     FILE_SEGMENT,  /* of our log */
@@ -82,8 +82,8 @@ struct listing {
     bool is_out_of_memory;
 };
 
-/* Files that a version of tickwheeld, RocksDB in it, or the file system makes. An entry that ends
- * with a star stands for all names that begin so. */
+/* Names of files that tickwheeld, RocksDB or the file system makes. A star at the end stands for
+ * any rest. */
 static bool rocksdb_folder_is_known(const char *name)
 {
     static const char *const names[] = {
@@ -161,7 +161,7 @@ static bool rocksdb_folder_list_segment(void *context, const struct files_entry 
            rocksdb_folder_add_file(listing, name, entry->bytes);
 }
 
-/* By number: a shorter one is a lower one. */
+/* Orders by number: a shorter name has a lower one. */
 static int rocksdb_folder_compare_files(const void *left, const void *right)
 {
     const struct folder_file *a = left, *b = right;
@@ -229,7 +229,7 @@ static enum error_code rocksdb_folder_sum_file(const char *folder, struct folder
                                    ret_error);
 }
 
-/* Cuts a line off. */
+/* Removes the first line of a text. */
 static bool rocksdb_folder_next_line(struct bytes *text, struct bytes *ret_line)
 {
     const char *end = text->size ? memchr(text->data, '\n', text->size) : NULL;
@@ -242,7 +242,7 @@ static bool rocksdb_folder_next_line(struct bytes *text, struct bytes *ret_line)
     return true;
 }
 
-/* Cuts a word off: up to a blank, or to the end. */
+/* Removes the first word of a line. */
 static struct bytes rocksdb_folder_next_word(struct bytes *line)
 {
     const char *end = line->size ? memchr(line->data, ' ', line->size) : NULL;
@@ -253,7 +253,7 @@ static struct bytes rocksdb_folder_next_word(struct bytes *line)
     return word;
 }
 
-/* Not a path elsewhere. */
+/* True if it is a plain name, and no path elsewhere. */
 static bool rocksdb_folder_is_name(struct bytes name)
 {
     const struct bytes folder = BYTES(FOLDER_LOG_NAME "/");
@@ -307,7 +307,7 @@ bool folder_closed_open(struct bytes *text)
     return rocksdb_folder_open_list(text, BYTES(CLOSED_HEAD));
 }
 
-/* With its sum. */
+/* Writes the list with its checksum. */
 static enum error_code rocksdb_folder_write_list(const char *path, struct buffer *text,
                                                  struct error *ret_error)
 {
@@ -479,7 +479,7 @@ static enum error_code rocksdb_folder_compare_file(const char *folder,
 {
     const struct folder_file *found = rocksdb_folder_find(listing, closed->name);
 
-    /* The next file of the log has no content yet. A start on a full disk removes it. */
+    /* The log's spare file has no content yet. A start on a full disk removes it. */
     if (!found && strcmp(closed->name, FOLDER_SPARE_NAME) == 0)
         return ERROR_NONE;
     if (!found)
@@ -500,7 +500,7 @@ static enum error_code rocksdb_folder_compare_file(const char *folder,
     return code;
 }
 
-/* NOT_FOUND: there is none. */
+/* Compares the files with CLOSED. NOT_FOUND if there is none. */
 static enum error_code rocksdb_folder_compare_closed(const char *folder,
                                                      const struct listing *listing,
                                                      struct folder_state *state,
@@ -537,7 +537,7 @@ static enum error_code rocksdb_folder_compare_closed(const char *folder,
 
 /* ---- CURRENT ---- */
 
-/* The name of the manifest in use. */
+/* Reads the name of the manifest in use. */
 static enum error_code rocksdb_folder_read_current(const char *folder,
                                                    char ret_name[FOLDER_NAME_SIZE],
                                                    struct error *ret_error)
@@ -565,8 +565,9 @@ static void rocksdb_folder_add_to_manifest(void *context, struct bytes block)
     manifest_add(context, block);
 }
 
-/* A start takes the database as it was before the first change that is torn, and removes the files
- * that only later ones name. After a power cut that is right; after another damage it is a loss. */
+/* Checks the manifest. A start uses the database before the first incomplete change, and removes
+ * files that only later changes name. After a power cut that is right; after other damage it is
+ * a loss. */
 static enum error_code rocksdb_folder_look_at_manifest(const char *folder, const char *name,
                                                        struct folder_state *state,
                                                        struct error *ret_error)
@@ -595,8 +596,8 @@ static enum error_code rocksdb_folder_look_at_manifest(const char *folder, const
     return ERROR_NONE;
 }
 
-/* CURRENT must name a manifest that is there. RocksDB takes a folder without CURRENT for a new one,
- * and deletes the files in it. */
+/* Checks that CURRENT names an existing manifest. RocksDB takes a folder without CURRENT for a
+ * new one, and deletes its files. */
 static enum error_code rocksdb_folder_look_at_current(const char *folder,
                                                       const struct listing *listing,
                                                       struct folder_state *state,

@@ -54,8 +54,8 @@ enum error_code store_follow_load(struct rocksdb_store *store, struct error *ret
     return ERROR_NONE;
 }
 
-/* Nothing is rewound between the two steps, for that takes commit_lock. A reader may work on links
- * to the files of its folder, and has places from its open on. */
+/* Nothing is rewound between the two steps, because that needs commit_lock. A reader may use
+ * links to the folder's files, and has its places from the open on. */
 enum error_code store_load_place(struct storage *storage, uint16_t partition,
                                  struct storage_place *ret_place, struct error *ret_error)
 {
@@ -98,7 +98,7 @@ enum error_code store_follow_check(const struct rocksdb_store *store, struct err
         store->home, (unsigned long long)own, (unsigned long long)wanted);
 }
 
-/* Whether the partition has a row; a damaged block counts as one. */
+/* True if the partition has a row; a damaged block counts as one. */
 static bool rocksdb_follow_has_rows(struct rocksdb_store *store, uint16_t partition)
 {
     const struct store_key from =
@@ -180,14 +180,14 @@ enum error_code store_prepare(struct storage *storage, struct storage_batch *con
     for (size_t i = code ? 0 : count; i > 0; i--)
         prepare_take_back(counts, batches[i - 1]);
     while (tenant_counts_take_changed(&counts->tenant_counts))
-        continue; /* they are as the tables have them */
+        continue; /* they are as in the tables */
     counts->trim = trim;
     pthread_mutex_unlock(&store->write_lock);
     store_leave(store);
     return code;
 }
 
-/* False when out of memory. */
+/* Returns false if out of memory. */
 static bool rocksdb_follow_count(struct prepare_counts *counts, uint16_t partition,
                                  const struct rowop *op)
 {
@@ -209,7 +209,7 @@ static bool rocksdb_follow_count(struct prepare_counts *counts, uint16_t partiti
     return true;
 }
 
-/* What is in the queue is counted. With write_lock. */
+/* Notes and counts the changes that are queued. The caller holds write_lock. */
 static bool rocksdb_follow_note(struct rocksdb_store *store, uint16_t partition, struct bytes ops,
                                 const struct storage_place *place)
 {
@@ -227,7 +227,7 @@ static bool rocksdb_follow_note(struct rocksdb_store *store, uint16_t partition,
     return is_counted;
 }
 
-/* Puts the changes, with the place, into the queue. With write_lock. */
+/* Queues the changes with the place. The caller holds write_lock. */
 static enum error_code rocksdb_follow_push(struct rocksdb_store *store, uint16_t partition,
                                            struct bytes ops, const struct storage_place *place,
                                            struct error *ret_error)
@@ -251,7 +251,7 @@ static enum error_code rocksdb_follow_push(struct rocksdb_store *store, uint16_t
     return ERROR_NONE;
 }
 
-/* Between store_begin_write and store_leave. */
+/* Applies a body. Call between store_begin_write and store_leave. */
 static enum error_code rocksdb_follow_apply(struct rocksdb_store *store, uint16_t partition,
                                             struct bytes body, const struct storage_place *place,
                                             struct error *ret_error)
@@ -269,7 +269,8 @@ static enum error_code rocksdb_follow_apply(struct rocksdb_store *store, uint16_
     pthread_mutex_lock(&store->write_lock);
     const enum error_code code = rocksdb_follow_push(store, partition, body, place, ret_error);
     if (!code && !rocksdb_follow_note(store, partition, body, place))
-        store->faults |= STORE_REFUSING | STORE_BEHIND; /* it is counted when it is opened again */
+        /* it is counted when the database is opened again */
+        store->faults |= STORE_REFUSING | STORE_BEHIND;
     pthread_mutex_unlock(&store->write_lock);
     return code;
 }

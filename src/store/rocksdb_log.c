@@ -17,7 +17,7 @@
 #include <stdlib.h>
 
 enum {
-    APPLY_BYTES = 1 << 20, /* of the log, in one write of a start */
+    APPLY_BYTES = 1 << 20, /* size of the log's records in one write of a start */
     SEGMENTS_KEPT = 8,     /* about as many as a flush of the tables frees */
     TIER_PERSISTED = 2,    /* kPersistedTier: without the memtables */
     REACHED_SIZE = 36,
@@ -27,7 +27,7 @@ enum {
 
 /* ---- the mark ---- */
 
-/* All zero without one. */
+/* All zero if there is none. */
 static enum error_code rocksdb_log_load_mark(struct rocksdb_store *store,
                                              const rocksdb_readoptions_t *options,
                                              struct record_mark *ret_mark, struct error *ret_error)
@@ -47,7 +47,7 @@ static enum error_code rocksdb_log_load_mark(struct rocksdb_store *store,
     return code;
 }
 
-/* As the files of the tables have it. */
+/* Reads the mark in the files of the tables. */
 static enum error_code rocksdb_log_load_persisted(struct rocksdb_store *store,
                                                   struct record_mark *ret_mark,
                                                   struct error *ret_error)
@@ -70,16 +70,16 @@ void store_log_trim(struct rocksdb_store *store)
     if (store->db)
         rocksdb_log_load_persisted(store, &mark, NULL);
     pthread_rwlock_unlock(&store->open_lock);
-    /* The record of the mark stays: it shows a start that this log is the one of the tables. The
-     * call also makes a spare file, with which an append that fails on a full disk can be ended. */
+    /* Keeps the record of the mark, which shows a start that this log belongs to the tables. The
+     * call also makes a spare file, with which a failed append on a full disk can be ended. */
     log_files_trim(store->log, mark.offset, NULL);
 }
 
 /* ---- how far the log had come ---- */
 
-/* The file REACHED is written in place, and not synced, after each append: so it never says more
- * than the log has, and after the end of a process it says as much. It lies beside the folder of
- * the log, so an older copy of the log does not bring it along. A damaged file says nothing. */
+/* Encodes REACHED, which is written in place and not synced after each append. So it never says
+ * more than the log has, and after the end of a process exactly that. It is outside of the log's
+ * folder, so an older copy of the log does not include it. A damaged file says nothing. */
 
 static void rocksdb_log_encode_reached(const struct rocksdb_store *store, uint64_t end,
                                        char to[REACHED_SIZE])
@@ -98,7 +98,7 @@ static enum error_code rocksdb_log_reached_path(const struct rocksdb_store *stor
     return ERROR_NONE;
 }
 
-/* The offset that the log of this folder had reached; 0 if it is unknown. */
+/* Reads the offset that this folder's log had reached; 0 if unknown. */
 static uint64_t rocksdb_log_read_reached(const struct rocksdb_store *store)
 {
     char path[PATH_MAX];
@@ -127,8 +127,8 @@ static void rocksdb_log_write_reached(struct rocksdb_store *store, uint64_t end)
     disk_system()->write(disk_system(), store->reached, 0, (struct bytes){text, sizeof(text)});
 }
 
-/* Opens REACHED, in place if it is there: a full disk has no room for another one. Without it less
- * is known at the next start. */
+/* Opens REACHED, in place if it exists, because a full disk has no room for another one. Without
+ * it the next start knows less. */
 static void rocksdb_log_open_reached(struct rocksdb_store *store, uint64_t end)
 {
     const struct disk_calls *disk = disk_system();
@@ -154,7 +154,7 @@ static void rocksdb_log_open_reached(struct rocksdb_store *store, uint64_t end)
     rocksdb_log_write_reached(store, end);
 }
 
-/* Makes the open log the log of this folder. A folder of an older version goes on without
+/* Makes the open log the log of this folder. A folder of an older version continues without
  * FOLDER if that cannot be written. */
 static enum error_code rocksdb_log_adopt(struct rocksdb_store *store, struct error *ret_error)
 {
@@ -164,7 +164,7 @@ static enum error_code rocksdb_log_adopt(struct rocksdb_store *store, struct err
     log_files_get_stats(store->log, &stats);
     store->identity.is_known = store->identity.has_log = true;
     memcpy(store->identity.log_id, stats.id, sizeof(stats.id));
-    /* A log without a record does not know its own begin. */
+    /* A log without records does not know its own begin. */
     rocksdb_log_open_reached(store, stats.end > stats.first ? stats.end : 0);
     if (before.has_log && memcmp(before.log_id, stats.id, sizeof(stats.id)) == 0)
         return ERROR_NONE;
@@ -176,8 +176,8 @@ static enum error_code rocksdb_log_adopt(struct rocksdb_store *store, struct err
 
 struct log_replay {
     struct rocksdb_store *store;
-    struct record_mark found; /* of the tables */
-    struct record_mark added; /* to the write that is being gathered */
+    struct record_mark found; /* mark of the tables */
+    struct record_mark added; /* mark of the write being gathered */
     size_t bytes;             /* in it */
 };
 
@@ -209,8 +209,8 @@ static enum error_code rocksdb_log_replay_one(void *context, const struct log_re
     return code;
 }
 
-/* A log that was begun behind the tables, as that of a backup is, does not have the record of their
- * mark. */
+/* Applies the log's records after the mark. A log that was begun after the tables, as for a
+ * backup, lacks the record of their mark. */
 static enum error_code rocksdb_log_replay(struct rocksdb_store *store, struct record_mark mark,
                                           struct error *ret_error)
 {
@@ -294,12 +294,12 @@ enum error_code store_log_make(struct rocksdb_store *store, uint64_t begin, stru
 
     if (code)
         return code;
-    files_remove_folder(path); /* of a start that was killed before the tables knew it */
+    files_remove_folder(path); /* left by a start that was killed before the tables knew it */
     const enum error_code made = rocksdb_log_open(store, LOG_FILES_MAKE, begin, ret_error);
     return made ? made : rocksdb_log_adopt(store, ret_error);
 }
 
-/* Whether a log holds a record. A log that cannot be opened is taken for half made. */
+/* True if a log has records. One that cannot be opened counts as unfinished. */
 static bool rocksdb_log_is_used(const char *path)
 {
     const struct log_files_options options = {.folder = path, .mode = LOG_FILES_READ};
@@ -312,7 +312,7 @@ static bool rocksdb_log_is_used(const char *path)
     return is_used;
 }
 
-/* Tables that have no log, as those of a backup, with a log of others beside them. */
+/* Refuses tables without a log, as of a backup, beside a log of others. */
 static enum error_code rocksdb_log_check_unused(const struct rocksdb_store *store,
                                                 struct error *ret_error)
 {
@@ -333,7 +333,7 @@ enum error_code store_log_begin(struct rocksdb_store *store, uint64_t begin,
     return code ? code : store_log_make(store, begin, ret_error);
 }
 
-/* Begins a log in place of a lost log, and counts the records that only that log had. */
+/* Begins a log in place of a lost one, and counts the records that only the old log had. */
 static enum error_code rocksdb_log_replace(struct rocksdb_store *store, uint64_t begin,
                                            struct error *ret_error)
 {
@@ -344,7 +344,8 @@ static enum error_code rocksdb_log_replace(struct rocksdb_store *store, uint64_t
     return store_log_make(store, begin, ret_error);
 }
 
-/* It may be gone altogether, or be that of another folder, none of whose records are taken. */
+/* Opens the old log, which may be missing, or be that of another folder: then none of its
+ * records are used. */
 static enum error_code rocksdb_log_open_old(struct rocksdb_store *store, uint64_t begin,
                                             struct error *ret_error)
 {
@@ -374,7 +375,7 @@ static enum error_code rocksdb_log_open_old(struct rocksdb_store *store, uint64_
                : rocksdb_log_refuse(&state->loss, ret_error);
 }
 
-/* Around damage that may be passed over. A log of other tables holds no row of these. */
+/* Applies what is left after skipped damage. A log of other tables has no row of these. */
 static enum error_code rocksdb_log_replay_rest(struct rocksdb_store *store, struct record_mark mark,
                                                const struct error *cause, struct error *ret_error)
 {
@@ -457,8 +458,8 @@ static void rocksdb_log_take_back(struct rocksdb_store *store, struct storage_ba
         prepare_take_back(&store->counts[batches[count]->partition], batches[count]);
 }
 
-/* The bodies lie in the buffer one after the other, each behind room for what the queue puts before
- * it; the buffer may move while it grows. */
+/* Encodes the bodies one after another, each after room for the queue's head. The buffer may
+ * move while it grows. */
 static bool rocksdb_log_encode(struct rocksdb_store *store, struct storage_batch *const *batches,
                                size_t count)
 {

@@ -6,52 +6,49 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The sizes that fit a machine with a gigabyte to spare. */
+/* Sizes for a machine with a gigabyte to spare. */
 enum {
     CACHE_BYTES = 64 << 20,
     MEMTABLE_BYTES = 32 << 20,
     MEMTABLE_COUNT = 4,
     SMALL_MEMTABLE_BYTES = 4 << 20,
     MEMTABLES_BYTES_MAX = 256 << 20,
-    FORMAT_OLDEST = 5, /* the first one with a log of ours */
+    FORMAT_OLDEST = 5, /* the first format with a log of ours */
     BLOCK_BYTES = 8 << 10,
     FILE_BYTES = 64 << 20,
-    YOUNG_TABLES = 6,       /* of the first level, merged into the next together */
-    YOUNG_TABLES_SLOW = 30, /* with as many, writes are slowed down */
-    YOUNG_TABLES_STOP = 50, /* and with as many they wait */
+    YOUNG_TABLES = 6,       /* tables of the first level that are merged into the next together */
+    YOUNG_TABLES_SLOW = 30, /* number of such tables that slows writes down */
+    YOUNG_TABLES_STOP = 50, /* number of such tables that stops writes */
     LEVEL_BYTES = 64 << 20,
     SYNC_BYTES = 1 << 20,
     OPEN_FILES_MAX = 256,
-    BACKGROUND_JOBS = 4, /* one flushes, three merge: young tables do not wait for a deep merge */
-    TABLES_MENDED_MAX = 64, /* of tables, by one start */
+    /* one flushes, three merge, so that young tables do not wait for a deep merge */
+    BACKGROUND_JOBS = 4,
+    TABLES_MENDED_MAX = 64, /* maximum of tables mended by one start */
     FILTER_BITS = 10,
-    NAME_HASH_SIZE = 8, /* at the front of a name's key */
+    NAME_HASH_SIZE = 8, /* size of the hash at the front of a name's key */
     EVENT_LOG_BYTES = 1 << 20,
     EVENT_LOG_COUNT = 3,
     EVENT_LOG_FATAL = 4,
     FREE_BYTES_MIN =
-        1 << 20, /* on the disk, to open: this library aborts when a write fails then */
+        1 << 20, /* free bytes needed to open: this library aborts if a write fails then */
     SEGMENT_BYTES = 16 << 20,
 };
 
-#define NAME_FILTER_SHARE 0.05 /* of a memtable */
+#define NAME_FILTER_SHARE 0.05 /* part of a memtable */
 
-/* What the C interface has no function for.
- *
- * Recovery writes the records of the log into files, synced, before anything new is logged. The
- * end of the log may be in memory only, of a process that was killed or of a sync that failed, and
- * a later sync would not help it then. If power failed, recovery would stop at that end, and
- * every record acknowledged into the next log since would be lost.
- *
- * After an error RocksDB is not to go on by itself: in this version that can hang for ever, and
- * closing then hangs too. */
+/* Options that the C interface lacks. Recovery writes the records of the log into synced files
+ * before anything new is logged: the end of the log may be only in memory, after a kill or a
+ * failed sync, and a later sync would not help. After a power cut, recovery would stop at that
+ * end, and lose every record acknowledged in the next log since. RocksDB must not resume after
+ * an error by itself: in this version that can hang forever, as then does closing. */
 #define DATABASE_TEXT "avoid_flush_during_recovery=false;max_bgerror_resume_count=0"
 
-/* For versions that compare the records that a compaction reads with the count in the table: a
- * block that was set aside has fewer. */
+/* For versions that compare the number of records that a compaction reads with the table's
+ * count: after a block was set aside it is lower. */
 #define UNCOUNTED_TEXT ";compaction_verify_record_count=false"
 
-/* A table that lost its properties cannot say that it is the one of the manifest. */
+/* A table without properties cannot show that it is the manifest's. */
 #define ANONYMOUS_TEXT ";verify_sst_unique_id_in_manifest=false"
 
 /* Every file is rewritten once a day, so that timers cancelled long before their due time are
@@ -74,8 +71,8 @@ static void rocksdb_open_set_blocks(rocksdb_options_t *options, rocksdb_cache_t 
     rocksdb_block_based_options_set_block_size(blocks, BLOCK_BYTES);
     rocksdb_block_based_options_set_format_version(blocks, 5);
     rocksdb_block_based_options_set_block_cache(blocks, cache);
-    /* Index and filters grow with the timers on disk: in the cache, in parts, they obey its limit.
-     */
+    /* Index and filters grow with the timers on disk. In the cache, in parts, they obey its
+     * limit. */
     rocksdb_block_based_options_set_cache_index_and_filter_blocks(blocks, 1);
     rocksdb_block_based_options_set_cache_index_and_filter_blocks_with_high_priority(blocks, 1);
     rocksdb_block_based_options_set_pin_top_level_index_and_filter(blocks, 1);
@@ -91,8 +88,8 @@ static void rocksdb_open_set_blocks(rocksdb_options_t *options, rocksdb_cache_t 
     rocksdb_block_based_options_destroy(blocks);
 }
 
-/* The level that takes the young tables is about as large as they are together: each merge is short
- * then, and creates in a row keep their pace. */
+/* Sizes the level after the young tables about like all of them together: merges are short, and
+ * consecutive creates keep their pace. */
 static void rocksdb_open_set_levels(rocksdb_options_t *options)
 {
     rocksdb_options_set_compression(options, rocksdb_lz4_compression);
@@ -104,7 +101,7 @@ static void rocksdb_open_set_levels(rocksdb_options_t *options)
     rocksdb_options_set_level_compaction_dynamic_level_bytes(options, 1);
 }
 
-/* NULL when RocksDB does not know an option of `text`. */
+/* Returns NULL if RocksDB does not know an option of `text`. */
 static rocksdb_options_t *rocksdb_open_options_of(const char *text, struct error *ret_error)
 {
     rocksdb_options_t *base = rocksdb_options_create(), *options = rocksdb_options_create();
@@ -136,7 +133,7 @@ static rocksdb_options_t *rocksdb_open_table_options(const struct rocksdb_store 
     if (table == STORE_TIMERS) {
         rocksdb_options_set_write_buffer_size(options, memtable_bytes);
         rocksdb_options_set_max_write_buffer_number(options, MEMTABLE_COUNT);
-        /* Most lookups find their row: the last level, which holds most rows, needs no filter. */
+        /* Most lookups find their row, so the last level, which has most rows, needs no filter. */
         rocksdb_options_set_optimize_filters_for_hits(options, 1);
         rocksdb_options_set_compaction_filter(options, store->row_filter);
         rocksdb_options_set_merge_operator(options, store_touch_operator_create());
@@ -148,7 +145,7 @@ static rocksdb_options_t *rocksdb_open_table_options(const struct rocksdb_store 
     if (table == STORE_NAMES) {
         rocksdb_options_set_write_buffer_size(options, memtable_bytes / 2);
         rocksdb_options_set_compaction_filter(options, store->name_filter);
-        /* Most names that are looked for are new: a filter of the hashes says so at once. */
+        /* Most names that are looked up are new: a filter of the hashes shows that at once. */
         rocksdb_options_set_prefix_extractor(
             options, rocksdb_slicetransform_create_fixed_prefix(NAME_HASH_SIZE));
         rocksdb_options_set_memtable_prefix_bloom_size_ratio(options, NAME_FILTER_SHARE);
@@ -164,7 +161,7 @@ static rocksdb_options_t *rocksdb_open_database_options(const struct rocksdb_sto
         has_anonymous ? DATABASE_TEXT ANONYMOUS_TEXT UNCOUNTED_TEXT : DATABASE_TEXT UNCOUNTED_TEXT,
         NULL);
 
-    if (!options) /* older versions do not know the option, and do not compare */
+    if (!options) /* older versions neither know the option nor compare */
         options = rocksdb_open_options_of(
             has_anonymous ? DATABASE_TEXT ANONYMOUS_TEXT : DATABASE_TEXT, ret_error);
     if (!options)
@@ -172,19 +169,19 @@ static rocksdb_options_t *rocksdb_open_database_options(const struct rocksdb_sto
     rocksdb_options_set_create_if_missing(options, 1);
     rocksdb_options_set_create_missing_column_families(options, 1);
     rocksdb_options_set_paranoid_checks(options, !store->is_listing);
-    /* All tables flush together, with the mark in one of them that says how far of the log they
-     * hold. The log keeps about what the memtables hold, so their limit is its limit, too. */
+    /* All tables are flushed together, with the mark in one of them. The log keeps about what
+     * the memtables hold, so their limit is its limit too. */
     rocksdb_options_set_atomic_flush(options, 1);
     rocksdb_options_set_db_write_buffer_size(options, MEMTABLES_BYTES_MAX);
     rocksdb_options_set_max_background_jobs(options, BACKGROUND_JOBS);
     rocksdb_options_set_max_open_files(options, OPEN_FILES_MAX);
-    /* Files of a compaction go to the disk as they are written, not all at their end, where a
-     * commit would have to wait behind them. */
+    /* Files of a compaction are synced while they are written, so that commits do not wait for
+     * one long sync at the end. */
     rocksdb_options_set_bytes_per_sync(options, SYNC_BYTES);
     rocksdb_options_set_stats_dump_period_sec(options, 0);
     rocksdb_options_set_stats_persist_period_sec(options, 0);
-    /* The event log of RocksDB lies on the disk of the data, and a library built with assertions
-     * aborts when it cannot write there any more. */
+    /* RocksDB's event log is on the disk of the data, and a library with assertions aborts if it
+     * cannot write there. */
     rocksdb_options_set_info_log_level(options, EVENT_LOG_FATAL);
     rocksdb_options_set_max_log_file_size(options, EVENT_LOG_BYTES);
     rocksdb_options_set_keep_log_file_num(options, EVENT_LOG_COUNT);
@@ -203,7 +200,7 @@ bool store_find_table(const char *name, enum store_table *ret_table)
     return false;
 }
 
-/* A table that we do not know belongs to a newer version. A folder without a database has none. */
+/* Refuses unknown tables, which belong to a newer version. A folder without a database has none. */
 static enum error_code rocksdb_open_check_tables(const rocksdb_options_t *options,
                                                  const char *folder, struct error *ret_error)
 {
@@ -211,7 +208,7 @@ static enum error_code rocksdb_open_check_tables(const rocksdb_options_t *option
     size_t count = 0;
     char **names = rocksdb_list_column_families(options, folder, &count, &text);
 
-    rocksdb_free(text); /* whatever is wrong, opening says it better */
+    rocksdb_free(text); /* the open reports any error better */
     enum error_code code = ERROR_NONE;
     enum store_table known;
     for (size_t i = 0; i < count && !code; i++)
@@ -297,7 +294,7 @@ enum error_code store_open_to_list(struct rocksdb_store *store)
 
 /* ---- the format ---- */
 
-/* Reads a number of the meta table; ERROR_NOT_FOUND when it is not there. */
+/* Reads a number of the meta table; ERROR_NOT_FOUND if there is none. */
 static enum error_code rocksdb_open_load_number(struct rocksdb_store *store, struct bytes name,
                                                 uint64_t *ret_number, struct error *ret_error)
 {
@@ -311,7 +308,7 @@ static enum error_code rocksdb_open_load_number(struct rocksdb_store *store, str
     return code;
 }
 
-/* False when out of memory. */
+/* Returns false if out of memory. */
 static bool rocksdb_open_put_number(struct rocksdb_store *store, struct bytes name, uint64_t number)
 {
     buffer_clear(&store->scratch);
@@ -322,9 +319,9 @@ static bool rocksdb_open_put_number(struct rocksdb_store *store, struct bytes na
     return true;
 }
 
-/* Begins the log of tables that have none, and writes the numbers into files: from then on the
- * tables need their log. Before, a start repeats this. Other tables have nothing that is not in
- * files. */
+/* Begins the log of tables that have none, and writes the numbers into files. The tables need
+ * their log from then on; until then a start repeats this. Other tables have nothing that is not
+ * in files. */
 static enum error_code rocksdb_open_write_numbers(struct rocksdb_store *store,
                                                   struct error *ret_error)
 {
@@ -345,7 +342,8 @@ static enum error_code rocksdb_open_write_numbers(struct rocksdb_store *store,
     return ERROR_NONE;
 }
 
-/* The first thing written to a new folder; a folder that lost power before has no timers either. */
+/* Writes the format first into a new folder. A folder that lost power earlier has no timers
+ * either. */
 static enum error_code rocksdb_open_write_format(struct rocksdb_store *store,
                                                  struct error *ret_error)
 {
@@ -367,22 +365,22 @@ static bool rocksdb_open_make_counts(struct rocksdb_store *store, uint16_t count
     return store->counts && store->follows;
 }
 
-/* A read-only check uses the partition count of the folder. */
+/* Takes the folder's partition count, for a read-only check. */
 static enum error_code rocksdb_open_adopt_partitions(struct rocksdb_store *store, uint64_t count,
                                                      struct error *ret_error)
 {
     if (count == 0 || count > UINT16_MAX)
         return error_set(ret_error, ERROR_CORRUPT, "%s has %llu partitions", store->folder,
                          (unsigned long long)count);
-    free(store->counts); /* of no partition yet */
+    free(store->counts); /* no partition is known yet */
     free(store->follows);
     return rocksdb_open_make_counts(store, (uint16_t)count)
                ? ERROR_NONE
                : error_set(ret_error, ERROR_NO_MEMORY, "open");
 }
 
-/* The folder of an older version: from now on that one refuses it, for it could not read all of it.
- */
+/* Raises the format of an older version's folder, which that version then refuses, because it
+ * could not read all of it. */
 static enum error_code rocksdb_open_raise_format(struct rocksdb_store *store,
                                                  struct error *ret_error)
 {
@@ -429,8 +427,8 @@ static enum error_code rocksdb_open_check_format(struct rocksdb_store *store,
     return code;
 }
 
-/* Damaged metadata is reported when it is loaded; to the trim it counts as missing, since a range
- * that begins too early drops nothing more. */
+/* Loads the trims. Damaged metadata is reported when it is loaded, and counts as missing here: a
+ * range that begins too early drops nothing more. */
 static enum error_code rocksdb_open_load_trims(struct rocksdb_store *store, struct error *ret_error)
 {
     for (uint32_t i = 0; i < store->partition_count; i++) {
@@ -445,7 +443,7 @@ static enum error_code rocksdb_open_load_trims(struct rocksdb_store *store, stru
     return ERROR_NONE;
 }
 
-/* One record of a tenant's count. CORRUPT: it is damaged. */
+/* Loads one record of a tenant's count. CORRUPT if it is damaged. */
 static enum error_code rocksdb_open_load_tenant(struct rocksdb_store *store, struct bytes key,
                                                 struct bytes value)
 {
@@ -462,7 +460,7 @@ static enum error_code rocksdb_open_load_tenant(struct rocksdb_store *store, str
                : ERROR_NO_MEMORY;
 }
 
-/* A live row counts for its tenant; a damaged row is not counted. */
+/* Counts a live row for its tenant; a damaged row is not counted. */
 static enum error_code rocksdb_open_count_row(struct rocksdb_store *store, struct bytes key_text,
                                               struct bytes value)
 {
@@ -483,7 +481,7 @@ static void rocksdb_open_clear_tenant_counts(struct rocksdb_store *store)
         tenant_counts_clear(&store->counts[i].tenant_counts);
 }
 
-/* Walks the table from the prefix on, as long as keys have it. */
+/* Walks the keys of a table that begin with the prefix. */
 static enum error_code rocksdb_open_walk(
     struct rocksdb_store *store, enum store_table table, struct bytes prefix,
     enum error_code (*visit)(struct rocksdb_store *, struct bytes key, struct bytes value),
@@ -512,7 +510,7 @@ static enum error_code rocksdb_open_walk(
     return code ? error_set(ret_error, code, "open: the timers of tenants") : ERROR_NONE;
 }
 
-/* When a count is damaged all are made anew, from the rows: slow, and right. */
+/* Loads the counts. If one is damaged, counts all rows again, which is slow. */
 static enum error_code rocksdb_open_load_tenant_counts(struct rocksdb_store *store,
                                                        struct error *ret_error)
 {
@@ -564,7 +562,7 @@ enum error_code store_open_database(struct rocksdb_store *store, struct error *r
     return code;
 }
 
-/* A damaged table that cannot be mended, and is met by the first reads, is a damaged folder. */
+/* A damaged table that the first reads find and that cannot be mended is a damaged folder. */
 static enum error_code rocksdb_open_first(struct rocksdb_store *store, struct error *ret_error)
 {
     enum error_code code = rocksdb_block_load(store, ret_error);
@@ -595,8 +593,8 @@ static void rocksdb_open_store_init_locks(struct rocksdb_store *store)
 {
     pthread_rwlockattr_t kind;
 
-    /* Prefer writers: readers without a gap between them would keep the database from being opened
-     * again. */
+    /* Prefers writers: a continuous sequence of readers would keep the database from being
+     * opened again. */
     pthread_rwlockattr_init(&kind);
     pthread_rwlockattr_setkind_np(&kind, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
     pthread_rwlock_init(&store->open_lock, &kind);
@@ -636,7 +634,7 @@ static bool rocksdb_open_store_init(struct rocksdb_store *store,
            store->folder;
 }
 
-/* Opens the database to read, and closes it: its format is one that this version takes. */
+/* Opens the database to read and closes it, to check that this version supports its format. */
 static enum error_code rocksdb_open_look(struct rocksdb_store *store, struct error *ret_error)
 {
     store->is_looking = true;
@@ -646,8 +644,8 @@ static enum error_code rocksdb_open_look(struct rocksdb_store *store, struct err
     return code;
 }
 
-/* A backup gets its log, which begins behind its tables, before anything else in it changes: a
- * start that is killed meanwhile leaves the backup. */
+/* Begins the log of a backup after its tables, before anything else changes: a killed start
+ * leaves the backup as it was. */
 static enum error_code rocksdb_open_begin_log(struct rocksdb_store *store, struct error *ret_error)
 {
     const enum error_code code = rocksdb_open_look(store, ret_error);
@@ -655,8 +653,8 @@ static enum error_code rocksdb_open_begin_log(struct rocksdb_store *store, struc
     return code ? code : store_log_begin(store, store->applied + 1, ret_error);
 }
 
-/* A database that has no FOLDER and no table of ours is that of another program: an open would add
- * tables to it. */
+/* Refuses a database without FOLDER and tables of ours: it is another program's, and an open
+ * would add tables to it. */
 static enum error_code rocksdb_open_check_owner(struct rocksdb_store *store,
                                                 struct error *ret_error)
 {
@@ -669,7 +667,7 @@ static enum error_code rocksdb_open_check_owner(struct rocksdb_store *store,
     if (!is_ours && !state->is_new) {
         options = rocksdb_options_create();
         char **names = rocksdb_list_column_families(options, store->folder, &count, &text);
-        is_ours = text != NULL; /* it is damaged, as opening it says better */
+        is_ours = text != NULL; /* it is damaged, which the open reports better */
         for (size_t i = 0; i < count; i++)
             is_ours |= strcmp(names[i], store_table_names[STORE_TIMERS]) == 0;
         if (names)
@@ -690,7 +688,7 @@ static enum error_code rocksdb_open_check_owner(struct rocksdb_store *store,
                      store->folder, state->stranger);
 }
 
-/* From here on the folder is ours, whatever interrupts the start. */
+/* The folder is ours from here on, even if the start is interrupted. */
 static enum error_code rocksdb_open_take_folder(struct rocksdb_store *store,
                                                 struct error *ret_error)
 {
@@ -702,7 +700,7 @@ static enum error_code rocksdb_open_take_folder(struct rocksdb_store *store,
     return folder_write_identity(store->folder, &store->identity, ret_error);
 }
 
-/* Fits the sizes to the disk, and gives up the ballast if that is what opening needs. */
+/* Fits the sizes to the disk, and releases the ballast if opening needs it. */
 static enum error_code rocksdb_open_prepare_disk(struct rocksdb_store *store,
                                                  struct error *ret_error)
 {
@@ -733,8 +731,8 @@ static enum error_code rocksdb_open_prepare_disk(struct rocksdb_store *store,
                      (unsigned long long)free_bytes, FREE_BYTES_MIN);
 }
 
-/* Makes the folder, locks it, and looks at it before RocksDB does. A damaged folder, or a folder
- * of others, is refused before anything is changed. */
+/* Makes, locks and examines the folder before RocksDB does. Refuses a damaged folder, or one of
+ * others, before anything changes. */
 static enum error_code rocksdb_open_prepare_folder(struct rocksdb_store *store,
                                                    struct error *ret_error)
 {
@@ -759,7 +757,7 @@ static enum error_code rocksdb_open_prepare_folder(struct rocksdb_store *store,
                          state->loss.text);
     if (!code)
         code = rocksdb_open_prepare_disk(store, ret_error);
-    /* Opened to write, the database of an old version would lose its log. */
+    /* The database of an old version would lose its log if it were opened to write. */
     if (!code && !store->identity.is_known && !state->is_new && !state->has_no_log)
         code = rocksdb_open_look(store, ret_error);
     if (!code)
@@ -769,7 +767,7 @@ static enum error_code rocksdb_open_prepare_folder(struct rocksdb_store *store,
     return code ? code : folder_unseal(store->folder, ret_error);
 }
 
-/* A reader applies the records that the tables lack to tables of links. */
+/* Applies the records that the tables lack to links of the tables, for a reader. */
 static enum error_code rocksdb_open_shadow(struct rocksdb_store *store, struct error *ret_error)
 {
     store_close_database(store);
@@ -806,7 +804,7 @@ enum error_code store_open_to_read(const char *folder, struct rocksdb_store **re
         code = rocksdb_open_first(store, ret_error);
         if (!code && store->faults & STORE_BEHIND)
             code = rocksdb_open_shadow(store, ret_error);
-        if (code && store->folder_state.has_loss) /* which is the cause */
+        if (code && store->folder_state.has_loss) /* it is the cause */
             code = error_set(ret_error, ERROR_CORRUPT, "%s", store->folder_state.loss.text);
     }
     if (code)
@@ -816,8 +814,8 @@ enum error_code store_open_to_read(const char *folder, struct rocksdb_store **re
     return code;
 }
 
-/* A refused start leaves the mark of the clean stop that it removed: no damage happened since, and
- * the next start must notice damage that happens from now on. RocksDB may have replaced files. */
+/* Restores, after a refused start, the mark of the clean stop that it removed: no damage
+ * happened since, and the next start must notice later damage. RocksDB may have replaced files. */
 static void rocksdb_open_seal_again(struct rocksdb_store *store)
 {
     store_close_database(store);
@@ -825,8 +823,8 @@ static void rocksdb_open_seal_again(struct rocksdb_store *store)
         folder_seal(store->folder, NULL);
 }
 
-/* The start after one that passed over damage is not refused: closing the database brings what is
- * left into files. */
+/* Begins a new log after damage was skipped, so that the next start is not refused: closing the
+ * database brings the rest into files. */
 static enum error_code rocksdb_open_renew_log(struct rocksdb_store *store, struct error *ret_error)
 {
     store_close_database(store);

@@ -6,18 +6,18 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* Scans of at least BIG_SCAN_ROWS read whole files anyway: they read ahead, and leave the cache to
- * lookups of single timers. */
+/* Scans of at least BIG_SCAN_ROWS read ahead, because they read whole files, and leave the cache
+ * to single lookups. */
 enum {
     BIG_SCAN_ROWS = 256,
     READAHEAD_BYTES = 256 * 1024,
-    READ_REPEATS_MAX = 8, /* of one call, for damaged blocks */
+    READ_REPEATS_MAX = 8, /* maximum of repeats of one call because of damaged blocks */
 };
 
 /* ---- setting aside ---- */
 
-/* The key under which a damaged record is kept: a letter for its table before its own key, which
- * may be of any size when it is damaged too. */
+/* Appends the key of a damaged record in the quarantine: a letter for its table, and its own
+ * key, which may have any size if it is damaged too. */
 static void rocksdb_read_put_quarantine_key(struct buffer *to, enum store_table table,
                                             struct bytes key)
 {
@@ -39,9 +39,9 @@ static bool rocksdb_read_is_damaged(enum store_table table, struct bytes key, st
     return !store_pointer_key_parse(key, &at) || record_pointer_decode(at, value, &pointer, NULL);
 }
 
-/* Moves a damaged record to the quarantine and counts it, in one synced write. What fails here is
- * not lost: the record stays, and its next reader tries again. The lock keeps a record of the log
- * from replacing it between the look and the deletion. */
+/* Moves a damaged record to the quarantine and counts it, in one synced write. If that fails the
+ * record stays, and its next reader tries again. The lock keeps a record of the log from
+ * replacing it between the check and the deletion. */
 static void rocksdb_read_set_aside(struct rocksdb_store *store, enum store_table table,
                                    struct bytes key)
 {
@@ -106,7 +106,7 @@ static bool rocksdb_read_is_pointer_aside(struct rocksdb_store *store, const str
 
 /* ---- scans ---- */
 
-/* Timers that ended before this time count as trimmed; 0: none. */
+/* Returns the time before which ended timers count as trimmed; 0 for none. */
 static struct wall rocksdb_read_forgotten_before(const struct rocksdb_store *store)
 {
     return (struct wall){wall_since((struct wall){store->retention.retain_ms}, wall_now())};
@@ -186,7 +186,7 @@ static enum error_code rocksdb_read_scan(struct storage *storage, const struct s
     return code;
 }
 
-/* Whether a call that failed may be repeated: the damaged block that it met is set aside. */
+/* True if a failed call may be repeated, because the damaged block is set aside. */
 static bool rocksdb_read_can_repeat(struct rocksdb_store *store, enum error_code code,
                                     unsigned *repeats)
 {
@@ -262,7 +262,7 @@ static enum error_code rocksdb_read_find_pointer(struct rocksdb_store *store,
     return code;
 }
 
-/* Looks for the pointer and for the row that it leads to, at one moment. */
+/* Looks up the pointer and its row at one moment. */
 static enum error_code rocksdb_read_find_moved(struct rocksdb_store *store,
                                                const rocksdb_readoptions_t *options,
                                                const struct timer_id *id, struct timer **ret_timer,
@@ -299,8 +299,8 @@ static enum error_code rocksdb_read_find_anywhere(struct rocksdb_store *store,
 
     if (code != ERROR_NOT_FOUND)
         return code;
-    /* It moved, or never was. A commit that moves it between two looks must not hide it: so all of
-     * the second look is at one snapshot. */
+    /* It moved, or never existed. A commit that moves it between two looks must not hide it, so
+     * the second look uses one snapshot. */
     const rocksdb_snapshot_t *snapshot = rocksdb_create_snapshot(store->db);
     rocksdb_readoptions_t *options = rocksdb_readoptions_create();
     rocksdb_readoptions_set_snapshot(options, snapshot);
@@ -331,7 +331,7 @@ enum error_code store_find(struct storage *storage, const struct timer_id *id,
 
 /* ---- names ---- */
 
-/* Appends the ids of the entries from where the iterator stands. */
+/* Appends the ids of the entries from the iterator's position on. */
 static enum error_code rocksdb_read_names(struct rocksdb_store *store,
                                           const struct storage_lookup *lookup,
                                           rocksdb_iterator_t *entries, struct storage_names *names,

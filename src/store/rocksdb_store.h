@@ -29,12 +29,12 @@
 #include <rocksdb/c.h>
 #include <stdatomic.h>
 
-/* X(id, name of the column family): the name "default" is RocksDB's, and must be there. */
-#define STORE_TABLE_LIST(X)                                                                   \
-    X(META, "default")          /* beside the timers: format, counters, partition metadata */ \
-    X(TIMERS, "timers")         /* rows by position */                                        \
-    X(MOVED, "moved")           /* pointers by serial */                                      \
-    X(NAMES, "names")           /* entries of names */                                        \
+/* X(id, name of the column family): the name "default" is RocksDB's, and must exist. */
+#define STORE_TABLE_LIST(X)                                                                       \
+    X(META, "default")          /* everything but timers: format, counters, partition metadata */ \
+    X(TIMERS, "timers")         /* rows by position */                                            \
+    X(MOVED, "moved")           /* pointers by serial */                                          \
+    X(NAMES, "names")           /* entries of names */                                            \
     X(QUARANTINE, "quarantine") /* damaged records: a letter for their table, then their key */
 
 enum store_table {
@@ -44,127 +44,128 @@ enum store_table {
         STORE_TABLE_COUNT
 };
 
-/* The names of the column families, by enum store_table. */
+/* Names of the column families, by enum store_table. */
 extern const char *const store_table_names[];
 
-/* False: no table has this name. */
+/* Returns false if no table has this name. */
 bool store_find_table(const char *name, enum store_table *ret_table);
 
-/* Keys of the meta table that are not of a partition. */
+/* Keys of the meta table that belong to no partition. */
 #define STORE_KEY_FORMAT     BYTES("format")
 #define STORE_KEY_PARTITIONS BYTES("partitions")
 #define STORE_KEY_CORRUPT    BYTES("corrupt")
 #define STORE_KEY_APPLIED    BYTES("applied")
 
-/* Why commits are refused, and reads, too, with those that make STORE_NOT_WHOLE; 0: they are not.
- * Bits: a log and a database that fail, fail together. */
+/* Reasons for refusing commits and, with those of STORE_NOT_WHOLE, reads; 0 for none. Bits,
+ * because a log and a database that fail, fail together. */
 enum store_fault {
-    STORE_IN_DOUBT = 1, /* an append failed: whether its records are in the log is not known */
-    STORE_REFUSING = 2, /* the database takes no writes: it must be opened again */
+    STORE_IN_DOUBT = 1, /* an append failed, and its records may be in the log */
+    STORE_REFUSING = 2, /* the database takes no writes, and must be opened again */
     STORE_FULL = 4,     /* and that needs room on the disk */
     STORE_BEHIND = 8,   /* the tables lack records of the log, or the database is closed */
 };
 
 #define STORE_NOT_WHOLE ((unsigned)(STORE_IN_DOUBT | STORE_BEHIND))
 
-/* Changes that were acknowledged, on their way into the tables: the bodies of records of the
- * folder's log, and the operations, with the place, of partitions that follow another log. Each has
- * the offset of its record (8 bytes; 0: it is none of the folder's log) and its size (4) before it.
- */
+/* Acknowledged changes on their way into the tables: bodies of records of the folder's log, and
+ * operations, with the place, of partitions that follow another log. Each is preceded by the
+ * offset of its record (8 bytes; 0 if it is not of the folder's log) and its size (4). */
 struct store_queue {
     pthread_mutex_t lock;
-    pthread_cond_t wakes, trims; /* of the apply thread and of the trim thread */
+    pthread_cond_t wakes, trims; /* for the apply thread and the trim thread */
     struct buffer waiting;       /* guarded by lock */
     size_t wake_bytes; /* size of `waiting` at which the apply thread is woken; guarded by lock */
     uint64_t untrimmed_bytes; /* appended since the log was trimmed; guarded by lock */
-    _Atomic uint64_t pushed;  /* how many changes the queue has taken */
-    _Atomic uint64_t written; /* how many of them are in the tables, or dropped */
+    _Atomic uint64_t pushed;  /* number of changes that the queue has taken */
+    _Atomic uint64_t written; /* number of those in the tables, or dropped */
     bool wants_trim;          /* guarded by lock */
     bool is_ending;           /* guarded by lock */
     bool has_apply_thread, has_trim_thread;
     pthread_t apply_thread, trim_thread;
-    atomic_size_t bytes; /* of both buffers, without those that the tables have */
+    atomic_size_t bytes; /* size of both buffers, without what the tables have */
 
     /* Guarded by apply_lock. */
     struct buffer taken; /* from `waiting` */
-    size_t taken_done;   /* of its bytes: those in the tables */
+    size_t taken_done;   /* bytes of it that are in the tables */
 };
 
-/* A partition and the log that it follows, which is not the folder's own. */
+/* A partition and the log that it follows, other than the folder's own. */
 struct store_follow {
     struct storage_place place; /* guarded by write_lock */
-    atomic_bool is_follower;    /* its place is not 0 */
-    atomic_bool is_rewound;     /* the database was opened again with an older place */
+    atomic_bool is_follower;    /* whether its place is not 0 */
+    atomic_bool is_rewound;     /* whether the database was opened again with an older place */
 };
 
-/* How long final records are kept: the only fact that a compaction needs. */
+/* How long final records are kept: all that a compaction needs to know. */
 struct store_retention {
     uint64_t retain_ms;
 };
 
 struct rocksdb_store {
-    struct storage storage; /* first: the caller's view of it */
+    struct storage storage; /* first field: the caller's view */
     struct rocksdb_options options;
     rocksdb_cache_t *cache;
     rocksdb_compactionfilter_t *row_filter, *pointer_filter, *name_filter;
-    struct store_retention retention; /* the filters point to it */
+    struct store_retention retention; /* used by the filters */
     rocksdb_writeoptions_t *write_options;
     rocksdb_readoptions_t *point_options; /* for single records, without a snapshot */
     char *home;                           /* the data folder */
-    char *folder;   /* of the files of RocksDB: the data folder, or a reader's links to its files */
-    bool is_reader; /* it changes nothing in the folder */
-    bool is_looking;                  /* at tables whose log is not made yet */
-    bool is_listing;                  /* files, some of which may be damaged */
-    bool has_shadow;                  /* and `folder` is one of links */
-    bool has_mended;                  /* a damaged table */
-    int folder_lock;                  /* from files_lock_folder; -1: none */
-    _Atomic uint64_t seen_ns;         /* when the folder was where it is to be; 0: it was not */
-    struct folder_state folder_state; /* as it was found */
-    struct folder_identity identity;  /* as FOLDER has it */
-    bool merges_wait; /* opened while the disk was full: a merge would take what flushes need */
+    /* folder of RocksDB's files: the data folder, or a reader's links to its files */
+    char *folder;
+    bool is_reader;  /* changes nothing in the folder */
+    bool is_looking; /* reads tables whose log does not exist yet */
+    bool is_listing; /* lists files, some of which may be damaged */
+    bool has_shadow; /* `folder` has links */
+    bool has_mended; /* has mended a damaged table */
+    int folder_lock; /* from files_lock_folder; -1 for none */
+    /* time at which the folder was last at its place; 0 if it was not */
+    _Atomic uint64_t seen_ns;
+    struct folder_state folder_state; /* as found */
+    struct folder_identity identity;  /* as in FOLDER */
+    bool merges_wait; /* opened while the disk was full: merges wait, to leave room for flushes */
     struct ballast ballast; /* changed with commit_lock, or before the threads start */
     uint16_t partition_count;
-    uint64_t format; /* of the folder; 0: it is new */
+    uint64_t format; /* format of the folder; 0 if it is new */
     _Atomic uint64_t corrupt_count;
 
-    /* Held to read by every call, to write only while the database is closed and opened again.
-     * Always taken before write_lock. */
+    /* Held for reading by every call, and for writing only while the database is closed and
+     * opened again. Always taken before write_lock. */
     pthread_rwlock_t open_lock;
-    rocksdb_t *db; /* NULL: it could not be opened again */
+    rocksdb_t *db; /* NULL if it could not be opened again */
     rocksdb_column_family_handle_t *tables[STORE_TABLE_COUNT];
-    uint64_t errors_seen;    /* that RocksDB counted, after which it took a write */
-    _Atomic unsigned faults; /* of enum store_fault */
-    atomic_bool
-        is_damage_met; /* RocksDB has told of corruption, and the tables are to be verified */
+    uint64_t errors_seen;      /* errors that RocksDB had counted when it last took a write */
+    _Atomic unsigned faults;   /* bits of enum store_fault */
+    atomic_bool is_damage_met; /* RocksDB reported corruption: the tables must be verified */
 
     /* Held by a commit, and by every thread that opens the database again. Taken before
      * open_lock. */
     pthread_mutex_t commit_lock;
-    struct instant recovered_at; /* when a reader tried last; guarded by commit_lock */
-    struct instant verify_at;    /* earliest time of the next verification of all tables; guarded by
-                                    commit_lock */
+    struct instant recovered_at; /* last attempt of a reader; guarded by commit_lock */
+    /* earliest next verification of all tables; guarded by commit_lock */
+    struct instant verify_at;
 
-    pthread_mutex_t block_lock;           /* guards what follows */
-    uint64_t blocks_aside, block_records; /* mended, and lost so, since the folder was made */
-    bool has_anonymous;                   /* a table lost its properties */
-    char block_found[STORAGE_FOUND_SIZE]; /* the last of them, in words */
+    pthread_mutex_t block_lock; /* guards the fields below */
+    /* blocks mended, and records lost with them, since the folder was made */
+    uint64_t blocks_aside, block_records;
+    bool has_anonymous;                   /* whether a table lost its properties */
+    char block_found[STORAGE_FOUND_SIZE]; /* text about the last of them */
 
-    /* The committing thread's; guarded by write_lock. */
+    /* For the committing thread; guards the fields below. */
     pthread_mutex_t write_lock;
-    struct prepare_counts *counts; /* [partition_count]: as the log has them */
+    struct prepare_counts *counts; /* [partition_count]: counts as in the log */
     struct store_follow *follows;  /* [partition_count] */
     struct log_files *log;
-    int reached; /* descriptor of REACHED; -1: none */
+    int reached; /* descriptor of REACHED; -1 for none */
     struct log_record *records;
     size_t record_capacity;
     struct prepare_rows rows;
     struct buffer scratch;
 
-    /* The writer's of the tables; guarded by apply_lock, which is taken after write_lock and before
-     * the queue's. Who holds it without commit_lock holds open_lock to read. */
+    /* For the writer of the tables; guards the fields below. Taken after write_lock and before
+     * the queue's lock. Its holder has commit_lock, or open_lock for reading. */
     pthread_mutex_t apply_lock;
     rocksdb_writebatch_t *batch;
-    _Atomic uint64_t applied; /* the last offset of the folder's log that the tables hold */
+    _Atomic uint64_t applied; /* last offset of the folder's log in the tables */
     struct store_queue queue;
 };
 
@@ -175,14 +176,15 @@ static inline struct rocksdb_store *store_of(struct storage *storage)
 
 /* ---- rocksdb.c ---- */
 
-/* Turns RocksDB's text into an error, and frees it. */
+/* Makes an error of RocksDB's text, and frees the text. */
 enum error_code store_failed(struct error *ret_error, const char *what, char *text);
 
-/* As store_failed, and notes the damaged block that the text names. */
+/* Like store_failed, and notes the damaged block that the text names. */
 enum error_code store_access_failed(struct rocksdb_store *store, struct error *ret_error,
                                     const char *what, char *text);
 
-/* Reads one record into `to`. ERROR_NOT_FOUND when there is none; `options` NULL: the usual. */
+/* Reads one record into `to`. ERROR_NOT_FOUND if there is none; NULL `options` are the usual
+ * ones. */
 enum error_code store_get(struct rocksdb_store *store, enum store_table table,
                           const rocksdb_readoptions_t *options, struct bytes key, struct buffer *to,
                           struct error *ret_error);
@@ -190,36 +192,37 @@ enum error_code store_get(struct rocksdb_store *store, enum store_table table,
 void store_batch_put(rocksdb_writebatch_t *batch, struct rocksdb_store *store,
                      enum store_table table, struct bytes key, struct bytes value);
 
-/* Writes the batch, without a log. */
+/* Writes the batch to the tables, without RocksDB's log. */
 enum error_code store_write(struct rocksdb_store *store, rocksdb_writebatch_t *batch,
                             struct error *ret_error);
 
 enum error_code store_load_meta(struct rocksdb_store *store, uint16_t partition,
                                 struct storage_meta *ret_meta, struct error *ret_error);
 
-/* Begins and ends every read: the tables hold every commit that returned before. ERROR_IO when they
- * cannot. */
+/* Begins a read; store_leave ends it. The tables have every commit that returned before.
+ * ERROR_IO if they cannot. */
 enum error_code store_enter(struct rocksdb_store *store, struct error *ret_error);
 enum error_code store_enter_partition(struct rocksdb_store *store, uint16_t partition,
                                       struct error *ret_error);
 void store_leave(struct rocksdb_store *store);
 
-/* Begins a write, with commit_lock: ends faults that can be ended, and enters; the queue has room.
- * When RocksDB turns out to refuse writes it fails, and tries to end that for the next call. */
+/* Begins a write: ends faults that can be ended, and enters with room in the queue. If RocksDB
+ * refuses writes it fails, and tries to end that for the next call. The caller holds
+ * commit_lock. */
 enum error_code store_begin_write(struct rocksdb_store *store, struct error *ret_error);
 
-/* Closes the database, empties the queue and opens the database again, which applies the log. With
- * commit_lock, and open_lock to write. */
+/* Closes the database, empties the queue, and opens the database again, which applies the log.
+ * The caller holds commit_lock, and open_lock for writing. */
 enum error_code store_open_again(struct rocksdb_store *store, struct error *ret_error);
 
-/* Tries at once to end the faults, which may be a block that a compaction met, or a disk that
- * failed once. With commit_lock. */
+/* Tries at once to end the faults, such as a damaged block that a compaction found, or a disk
+ * that failed once. The caller holds commit_lock. */
 void store_recover(struct rocksdb_store *store);
 
-/* Mends damaged tables, if one was met; false: none was, or it cannot be mended. */
+/* Mends damaged tables if one was found. Returns false if none was, or it cannot be mended. */
 bool store_mend(struct rocksdb_store *store);
 
-/* Frees whatever of it is there. */
+/* Frees whatever exists of it. */
 void store_close(struct rocksdb_store *store);
 
 extern const struct storage_ops store_ops;
@@ -230,7 +233,7 @@ extern const struct storage_ops store_ops;
 enum error_code store_log_make(struct rocksdb_store *store, uint64_t begin,
                                struct error *ret_error);
 
-/* As store_log_make, but a log that holds records stays: ERROR_CORRUPT, for its tables are gone. */
+/* Like store_log_make, but a log with records stays: ERROR_CORRUPT, because its tables are lost. */
 enum error_code store_log_begin(struct rocksdb_store *store, uint64_t begin,
                                 struct error *ret_error);
 
@@ -238,15 +241,15 @@ enum error_code store_log_begin(struct rocksdb_store *store, uint64_t begin,
  * only notes that they lack something. */
 enum error_code store_log_follow(struct rocksdb_store *store, struct error *ret_error);
 
-/* Begins a new log in place of a damaged one, if the files of the tables hold the rest of it. */
+/* Begins a new log in place of a damaged one, if the files of the tables have the rest of it. */
 enum error_code store_log_renew(struct rocksdb_store *store, struct error *ret_error);
 
-/* Makes the batches durable, and leaves in store->scratch what the queue takes. On failure nothing
+/* Makes the batches durable, and leaves the queue's input in store->scratch. On failure nothing
  * is counted. */
 enum error_code store_log_append(struct rocksdb_store *store, struct storage_batch *const *batches,
                                  size_t count, struct error *ret_error);
 
-/* Lets the log drop what is in files of tables, and do its work ahead. */
+/* Lets the log drop what the files of tables have, and prepare files. */
 void store_log_trim(struct rocksdb_store *store);
 
 /* ---- rocksdb_apply.c ---- */
@@ -262,54 +265,56 @@ static inline void store_queue_set_head(char head[STORE_QUEUE_HEAD], uint64_t of
 void store_queue_init(struct store_queue *queue);
 void store_queue_deinit(struct store_queue *queue);
 
-/* The apply thread and the trim thread. store_queue_stop is fine without them. */
+/* Starts the apply thread and the trim thread. store_queue_stop may be called without them. */
 enum error_code store_queue_start(struct rocksdb_store *store, struct error *ret_error);
 void store_queue_stop(struct rocksdb_store *store);
 
-/* Takes `count` changes that store->scratch has. With write_lock. */
+/* Takes `count` changes from store->scratch. The caller holds write_lock. */
 void store_queue_push(struct rocksdb_store *store, size_t count);
 
-/* Forgets what waits: the log has it. With apply_lock, or open_lock to write. */
+/* Drops the waiting changes, which the log has. The caller holds apply_lock, or open_lock for
+ * writing. */
 void store_queue_drop(struct rocksdb_store *store);
 
-/* Writes what waits until the queue may grow. The caller is between store_enter and store_leave, or
- * like that. */
+/* Writes waiting changes until the queue may grow. Call between store_enter and store_leave, or
+ * with equal locks. */
 enum error_code store_queue_make_room(struct rocksdb_store *store, struct error *ret_error);
 
-/* Returns when the tables hold so many of the changes that the queue has taken: writes what waits.
- * queue.pushed: all that were acknowledged before the call. The caller is as in
+/* Writes waiting changes until the tables have `count` of those that the queue has taken;
+ * queue.pushed for all that were acknowledged before the call. Locks as for
  * store_queue_make_room. */
 enum error_code store_apply_to(struct rocksdb_store *store, uint64_t count,
                                struct error *ret_error);
 
-/* For a start: gathers a record of the log in store->batch, and writes that with the mark. A mark
- * without an offset is none. */
+/* For a start: gathers a record of the log in store->batch, and writes the batch with the mark.
+ * No mark is written if its offset is 0. */
 enum error_code store_apply_add(struct rocksdb_store *store, const struct log_record *record,
                                 struct error *ret_error);
 enum error_code store_apply_write(struct rocksdb_store *store, struct record_mark mark,
                                   struct error *ret_error);
 
-/* The mark of tables that hold the record. */
+/* Returns the mark of tables that have the record. */
 struct record_mark store_apply_mark_of(const struct log_record *record);
 
 /* ---- rocksdb_follow.c ---- */
 
-/* As `options` say, NULL: now. All zero without one. */
+/* Reads a place with these options; NULL for now. All zero if there is none. */
 enum error_code store_read_place(struct rocksdb_store *store, uint16_t partition,
                                  const rocksdb_readoptions_t *options,
                                  struct storage_place *ret_place, struct error *ret_error);
 
-/* Reads the places, when the database is opened. */
+/* Reads the places when the database is opened. */
 enum error_code store_follow_load(struct rocksdb_store *store, struct error *ret_error);
 
 /* Refuses a folder of another kind than the options say: rows of a single node in a cluster,
- * partitions that follow a log in a single node. Then it is one of the cluster of the options. */
+ * partitions that follow a log in a single node. A folder that passes belongs to the cluster of
+ * the options. */
 enum error_code store_follow_join(struct rocksdb_store *store, struct error *ret_error);
 
-/* Refuses a folder of another cluster, or of another kind, as FOLDER tells it. */
+/* Refuses a folder of another cluster, or of another kind, by FOLDER. */
 enum error_code store_follow_check(const struct rocksdb_store *store, struct error *ret_error);
 
-/* Refuses what storage_apply alone may change. */
+/* Refuses changes that only storage_apply may make. */
 enum error_code store_follow_refuse(struct rocksdb_store *store,
                                     struct storage_batch *const *batches, size_t count,
                                     struct error *ret_error);
@@ -334,11 +339,11 @@ enum error_code store_partition_clear(struct storage *storage, uint16_t partitio
 enum error_code store_open_database(struct rocksdb_store *store, struct error *ret_error);
 void store_close_database(struct rocksdb_store *store);
 
-/* Opens the database to list its files, also if some cannot be read. Nothing else may be read. */
+/* Opens the database only to list its files, even if some cannot be read. */
 enum error_code store_open_to_list(struct rocksdb_store *store);
 
-/* Opens a folder to look at it: nothing in it changes, and it must be at rest. Its partition count
- * is its own. */
+/* Opens a folder that no process uses, to read it without changes. Its partition count is its
+ * own. */
 enum error_code store_open_to_read(const char *folder, struct rocksdb_store **ret_store,
                                    struct error *ret_error);
 
@@ -359,29 +364,29 @@ enum error_code store_backup(struct storage *storage, const char *folder,
 
 /* ---- rocksdb_filter.c ---- */
 
-/* Whether a final record is too old to be seen. */
+/* True if a final record is too old to be seen. */
 bool store_is_forgotten(const struct store_retention *retention, struct wall ended);
 
-/* Likewise of a row. Dead letters stay until a write forgets them. */
+/* The same for a row. Dead letters stay until a write deletes them. */
 bool store_is_row_forgotten(const struct store_retention *retention, const struct timer *view);
 
 rocksdb_compactionfilter_t *store_row_filter_create(struct store_retention *retention);
 rocksdb_compactionfilter_t *store_pointer_filter_create(struct store_retention *retention);
 rocksdb_compactionfilter_t *store_name_filter_create(struct store_retention *retention);
 
-/* Puts touches into their rows, whenever those are read or rewritten. The options take it. */
+/* Applies touches to their rows when those are read or rewritten. The options own it. */
 rocksdb_mergeoperator_t *store_touch_operator_create(void);
 
 /* ---- rocksdb_block.c ---- */
 
-/* Notes that RocksDB tells of corruption, if the text of its error does. */
+/* Notes that RocksDB reports corruption, if the text of its error does. */
 void rocksdb_block_note(struct rocksdb_store *store, const char *text);
 
-/* Mends the damaged tables after a note. True: the call that met one may be repeated. A reader of a
- * folder works on links to its files from then on. With commit_lock. */
+/* Mends the damaged tables after a note. Returns true if the failed call may be repeated. A
+ * reader of a folder then uses links to its files. The caller holds commit_lock. */
 bool rocksdb_block_set_aside(struct rocksdb_store *store);
 
-/* Makes a reader of a folder go on with links to its files, some of which it may replace. */
+/* Makes a reader of a folder use links to its files, some of which it may replace. */
 enum error_code rocksdb_block_begin_shadow(struct rocksdb_store *store, struct error *ret_error);
 
 /* Counts what was mended in earlier runs. */

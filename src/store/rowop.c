@@ -7,8 +7,9 @@
 
 enum {
     ROWOP_VERSION = 1,
-    ROWOP_HEAD_SIZE = 6, /* of an operation: kind and table 1, size of the key 1, of the value 4 */
-    ROWOP_VALUE_AT = 2,  /* where the size of the value stands in it */
+    /* head of an operation: kind and table 1, size of the key 1, of the value 4 */
+    ROWOP_HEAD_SIZE = 6,
+    ROWOP_VALUE_AT = 2, /* offset of the value's size in the head */
     ROWOP_SUM_SIZE = 4,
 };
 

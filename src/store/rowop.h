@@ -27,9 +27,9 @@
 
 enum rowop_kind {
     ROWOP_PUT,          /* the row becomes `value` */
-    ROWOP_DELETE,       /* it goes; no value */
+    ROWOP_DELETE,       /* the row is deleted; no value */
     ROWOP_TOUCH,        /* `value` is a touch of the row (record.h) */
-    ROWOP_DELETE_RANGE, /* all rows from `key` up to, not including, the key `value` go */
+    ROWOP_DELETE_RANGE, /* deletes the rows from `key` up to the key `value`, which is excluded */
     ROWOP_KIND_COUNT
 };
 
@@ -47,11 +47,11 @@ struct rowop {
     struct bytes key, value;
 };
 
-/* Opens a body at the end of the buffer; answers where, for rowop_end. */
+/* Begins a body at the end of the buffer. Returns its offset for rowop_end. */
 size_t rowop_begin(struct buffer *to);
 
-/* Appends a PUT or a TOUCH without its value, which the caller appends. Answers what rowop_put_end
- * takes. */
+/* Appends a PUT or a TOUCH without its value, which the caller appends. Returns the argument of
+ * rowop_put_end. */
 size_t rowop_put(struct buffer *to, enum rowop_kind kind, enum rowop_table table, struct bytes key);
 void rowop_put_end(struct buffer *to, size_t value);
 
@@ -62,11 +62,11 @@ void rowop_delete_range(struct buffer *to, enum rowop_table table, struct bytes 
 /* Appends the checksum. */
 void rowop_end(struct buffer *to, size_t begin);
 
-/* Checks all of a body and cuts off its head and its checksum. False: it is damaged, or not of this
- * version. */
+/* Checks a whole body, and removes its head and checksum. Returns false if it is damaged or of
+ * another version. */
 bool rowop_open(struct bytes *body);
 
-/* The next operation of a body that was opened; false at its end. */
+/* Reads the next operation of an opened body. Returns false at its end. */
 bool rowop_next(struct bytes *body, struct rowop *ret_op);
 
 #endif

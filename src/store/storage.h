@@ -39,7 +39,7 @@
 #include "timer/tenant_counts.h"
 #include "timer/timer.h"
 
-/* A position in due order. Rows at or after it come next. */
+/* A position in due order. Scans begin with the row at it, or the next one. */
 struct storage_position {
     struct wall at;
     uint64_t serial;
@@ -50,27 +50,28 @@ static inline bool storage_position_before(struct storage_position a, struct sto
     return a.at.ms < b.at.ms || (a.at.ms == b.at.ms && a.serial < b.serial);
 }
 
-/* The metadata of a partition, written with each of its batches. All zero when new. */
+/* Metadata of a partition, written with each of its batches. All zero at first. */
 struct storage_meta {
-    uint64_t epoch;        /* how often the partition was opened */
-    struct wall watermark; /* no live timer lies before it: recovery scans from here */
-    struct wall trim;      /* final records before it are dropped, as one range */
+    uint64_t epoch;        /* number of times that the partition was opened */
+    struct wall watermark; /* position before which no live timer is: recovery scans from here */
+    struct wall trim;      /* position before which final records are dropped, as one range */
     uint64_t pending;      /* live timers; counted by the storage, not taken from a batch */
-    struct wall placed;    /* so late it was when rows were put elsewhere than at their due time:
-                              when it is earlier now, some may lie too far ahead */
-    struct wall over_to;   /* no final record lies behind it */
+    /* highest wall time at which a row was re-placed. If the clock is lower, rows may be too far
+     * in the future */
+    struct wall placed;
+    struct wall over_to; /* upper bound of the positions of final records */
 };
 
-/* Dead letters lie behind all other rows, in the order in which they died, so that they neither
- * hold up a trim nor fall to it: they stay until a write forgets them. No clock shows a time from
- * here on before the year 10332. */
+/* First position of dead letters, which follow all other rows in the order of their deaths. So
+ * they neither delay a trim nor are dropped by it; they stay until a write deletes them. No
+ * clock shows such a time before the year 10332. */
 #define STORAGE_DEAD_FROM ((struct wall){(UINT64_C(1) << 48) - (UINT64_C(1) << 44)})
 
-/* Where a timer lies that is paused until a client resumes it: behind every time, and out of the
- * reach of trims as well. One that is paused until a time lies there. */
+/* Position of a timer that is paused until a client resumes it: after every time, and never
+ * trimmed. One that is paused until a time is at that time. */
 #define STORAGE_PAUSED_AT ((struct wall){STORAGE_DEAD_FROM.ms - 1})
 
-/* The position of a timer that died then. */
+/* Returns the position of a timer that died then. */
 static inline struct wall storage_dead_at(struct wall ended)
 {
     const uint64_t offset = ended.ms >> 4, max = (UINT64_C(1) << 44) - 3;
@@ -78,7 +79,7 @@ static inline struct wall storage_dead_at(struct wall ended)
     return wall_add(STORAGE_DEAD_FROM, offset < max ? offset : max);
 }
 
-/* Whether this is the row of a dead letter that only a write forgets. */
+/* True if this is the row of a dead letter, which only a write deletes. */
 static inline bool storage_is_dead_letter(const struct timer *timer)
 {
     return timer->state == TIMER_DEAD && timer->at.ms >= STORAGE_DEAD_FROM.ms;
@@ -86,126 +87,130 @@ static inline bool storage_is_dead_letter(const struct timer *timer)
 
 struct storage_write {
     struct timer *timer;
-    struct wall was_at;      /* the position of its row before this write; 0 when it has none */
-    const struct timer *old; /* the timer it replaces, if that may watch other keys; or NULL */
-    bool is_touch; /* alive, was_at == at, and only due, which lies behind it, and version are other
-                      than in the row: a backend may write just these */
-    bool was_final;    /* its row is a final record, and this write makes the timer live again, or
-                       forgets it */
-    bool is_forgotten; /* final: its row, its pointer and its names go; repeating it is harmless */
+    struct wall was_at;      /* position of its row before this write; 0 if it has none */
+    const struct timer *old; /* timer that it replaces, if that may watch other keys; or NULL */
+    /* the timer lives, was_at == at, and only version and due, which is later than `at`, differ
+     * from the row: a backend may write only these */
+    bool is_touch;
+    /* its row is a final record, and this write makes the timer live again, or deletes it */
+    bool was_final;
+    bool is_forgotten; /* final: its row, pointer and names are deleted; may be repeated */
 };
 
-/* The changes of one partition that become durable together, or not at all. First its writes, in
- * order, then the trim of its meta: rows before it are dropped, of which none may be alive. A trim
- * that goes down drops nothing; the next trim that rises drops from there on. */
+/* Changes of one partition that become durable together, or not at all. First its writes, in
+ * order, then the trim of its meta: rows before it are dropped, of which none may be live. A
+ * trim that goes down drops nothing; the next rising trim drops from there on. */
 struct storage_batch {
     struct list link; /* the holder's */
     uint16_t partition;
     struct storage_meta meta;
     struct storage_write *writes;
     size_t write_count;
-    size_t messages;        /* in a transaction that commits with these writes (delivery.h) */
+    /* messages in a transaction that is committed with these writes (delivery.h) */
+    size_t messages;
     enum error_code result; /* set by the committing thread */
 };
 
 /* Which rows a scan returns. */
 enum storage_scan_kind {
-    STORAGE_SCAN_LIVE, /* skips final records */
+    STORAGE_SCAN_LIVE, /* no final records */
     STORAGE_SCAN_ALL,  /* final records too, while they are kept */
 };
 
 struct storage_scan {
     uint16_t partition;
     enum storage_scan_kind kind;
-    struct storage_position from; /* the first position wanted */
-    struct storage_position to;   /* the first position not wanted */
-    size_t rows_max;              /* the most rows of the page (1 ..) */
-    size_t bytes_max;             /* stop after the row with which the footprints reach this sum */
-    size_t row_bytes;             /* added to each row's footprint: what its reader takes for it */
-    /* With looks_max, the scan returns only timers of `tenant` that have all `labels`, which stay
-     * valid until it returns. The page ends after that many rows of the kind, of all tenants. The
-     * sizes of rows that it passes over count towards bytes_max. 0: the timers of all tenants. */
+    struct storage_position from; /* first position wanted */
+    struct storage_position to;   /* first position not wanted */
+    size_t rows_max;              /* maximum of rows of the page, from 1 */
+    size_t bytes_max;             /* the page ends with the row whose footprint reaches this sum */
+    size_t row_bytes;             /* added to each row's footprint: overhead of its reader */
+    /* If not 0, the scan returns only timers of `tenant` with all `labels`, which stay valid
+     * until it returns. The page ends after this many rows of the kind, of all tenants; the
+     * sizes of skipped rows count for bytes_max. 0: timers of all tenants. */
     size_t looks_max;
     struct bytes tenant, labels;
 };
 
 struct storage_page {
-    struct timer **timers; /* in order of position; array and timers are the caller's */
+    struct timer **timers; /* in order of position; the caller frees array and timers */
     size_t count;
     size_t looked;                /* rows of the kind that were read, of all tenants */
-    struct storage_position next; /* where to go on; scan.to when the range is finished */
+    struct storage_position next; /* where to continue; scan.to if the range is finished */
 };
 
-/* Asks for the timers that have a name (name.h), the newest first. */
+/* A request for the timers with a name (name.h), newest first. */
 struct storage_lookup {
     uint16_t partition;
     uint64_t name;         /* its hash */
-    uint64_t serial_below; /* only timers with a lower serial; UINT64_MAX: all */
+    uint64_t serial_below; /* only timers with a lower serial; UINT64_MAX for all */
     size_t count_max;
 };
 
-/* Timers that have the name, or another name of an equal hash; those with a key or a request may
- * be over. */
+/* Timers that have the name, or another name with an equal hash. Those with a key or a request
+ * may have ended. */
 struct storage_names {
-    struct timer_id *ids; /* the caller's to free(); NULL when there is none */
-    size_t count;         /* less than count_max: there are no more */
+    struct timer_id *ids; /* freed by the caller with free(); NULL if there is none */
+    size_t count;         /* if it is below count_max there are no more */
 };
 
 #define STORAGE_FOUND_SIZE 256
 
 struct storage_stats {
-    uint64_t corrupt_records;       /* set aside since the data folder was made */
-    uint64_t corrupt_blocks;        /* of tables; their records are estimated in the number above */
-    char found[STORAGE_FOUND_SIZE]; /* damage that was found last, in words, or empty */
+    uint64_t corrupt_records; /* set aside since the data folder was made */
+    /* blocks of tables; the number above includes an estimate of their records */
+    uint64_t corrupt_blocks;
+    char found[STORAGE_FOUND_SIZE]; /* text about the last damage; empty if none */
     bool is_lost;                   /* its files are gone: every commit fails */
-    uint64_t torn_logs;             /* that ended within a write at the last start */
-    uint64_t lost_writes;           /* that a damaged log cost at the last start */
-    uint64_t disk_bytes;            /* estimate of what the backend's files take */
-    uint64_t disk_free_bytes;       /* on its file system; UINT64_MAX when there is none */
-    uint64_t disk_floor_bytes;      /* of free bytes, which the backend needs for what it has */
-    uint64_t memory_bytes;          /* estimate: caches and write buffers */
+    uint64_t torn_logs;             /* logs that ended within a write at the last start */
+    uint64_t lost_writes;           /* writes that a damaged log lost at the last start */
+    uint64_t disk_bytes;            /* estimated size of the backend's files */
+    uint64_t disk_free_bytes;       /* of its file system; UINT64_MAX if there is none */
+    uint64_t disk_floor_bytes;      /* free bytes that the backend needs for what it has */
+    uint64_t memory_bytes;          /* estimated size of caches and write buffers */
 };
 
 /* A finished copy. */
 struct storage_backup {
-    uint64_t timers; /* live ones in it */
+    uint64_t timers; /* live timers in it */
     uint64_t bytes;
 };
 
-/* Of a place: its rows are being copied from another storage, and are of no use before the end. */
+/* `next` of a place whose rows are being copied from another storage, and are useless until the
+ * end. */
 #define STORAGE_COPYING UINT64_MAX
 
-/* How far a partition follows a log: the last record that it has, kept with the rows. The storage
- * compares `next`, and looks for STORAGE_COPYING; the rest is its caller's. All 0: nothing was
- * applied. */
+/* How far a partition follows a log: its last record, stored with the rows. The storage uses
+ * `next` and STORAGE_COPYING; the rest belongs to the caller. All 0 if nothing was applied. */
 struct storage_place {
-    uint64_t next; /* the offset behind the record */
+    uint64_t next; /* offset after the record */
     uint64_t epoch, seq, incarnation;
     uint32_t node;
-    uint64_t log_bytes;  /* of the log from its first record up to there, about */
-    uint64_t live_bytes; /* of the copies of the last sweep (cluster/sweep.h) */
-    uint64_t sweep_end;  /* not 0: rows are missing until the end of the sweep is read that began in
-                            front of this offset */
-    uint64_t copy_end;   /* not 0: the rows are copies that were made as the log went on, and fit
-                            together when the records before this offset are applied to them */
+    uint64_t log_bytes;  /* approximate size of the log from its first record up to there */
+    uint64_t live_bytes; /* size of the copies of the last sweep (cluster/sweep.h) */
+    /* if not 0, rows are missing until the end of the sweep that began before this offset */
+    uint64_t sweep_end;
+    /* if not 0, the rows were copied while the log went on, and are consistent after the records
+     * before this offset are applied */
+    uint64_t copy_end;
 };
 
 enum { STORAGE_EXPORT_TABLES = 4 };
 
-/* Asks for copies of the records of a partition, part by part. All zero at first, but for the
+/* A request for copies of a partition's records, part by part. All zero at first, except for the
  * partition and the limits of a part. */
 struct storage_export {
     uint16_t partition;
-    size_t rows_max, bytes_max; /* a part may be larger by a row */
-    uint64_t rows;              /* copied by all parts so far */
-    bool is_done;               /* that was the last part */
-    struct storage_place place; /* the rows of this part are what the log says in front of it */
-    /* The storage's: a table, and the last key that it looked at. */
+    size_t rows_max, bytes_max; /* a part may exceed them by a row */
+    uint64_t rows;              /* rows of all parts so far */
+    bool is_done;               /* whether that was the last part */
+    struct storage_place place; /* the rows of this part are what the log says before this place */
+    /* Private to the storage: a table, and the last key examined in it. */
     uint8_t step_, key_size_;
     char key_[UINT8_MAX];
 };
 
-/* A backend fills this in; callers use the functions below. */
+/* A backend fills this in. Callers use the functions below. */
 struct storage {
     const struct storage_ops *ops;
 };
@@ -224,11 +229,12 @@ struct storage_ops {
     enum error_code (*load_tenant_counts)(struct storage *, uint16_t partition,
                                           struct tenant_counts *, struct error *ret_error);
     void (*stats)(struct storage *, struct storage_stats *);
-    void (*tend)(struct storage *); /* NULL: nothing to do */
+    void (*tend)(struct storage *); /* NULL if there is nothing to do */
     enum error_code (*backup)(struct storage *, const char *folder, struct storage_backup *,
-                              struct error *ret_error); /* NULL: it cannot */
+                              struct error *ret_error); /* NULL if it has none */
     enum error_code (*prepare)(struct storage *, struct storage_batch *const *batches, size_t count,
-                               struct buffer *to, struct error *ret_error); /* NULL: this, apply */
+                               /* NULL, like apply, if it follows no log */
+                               struct buffer *to, struct error *ret_error);
     enum error_code (*apply)(struct storage *, uint16_t partition, struct bytes body,
                              const struct storage_place *, struct error *ret_error);
     enum error_code (*load_place)(struct storage *, uint16_t partition, struct storage_place *,
@@ -236,12 +242,13 @@ struct storage_ops {
     enum error_code (*export)(struct storage *, struct storage_export *, struct buffer *to,
                               struct error *ret_error);
     enum error_code (*clear)(struct storage *, uint16_t partition, const struct storage_place *,
-                             struct error *ret_error); /* and what is above: it follows no log */
+                             /* NULL, like the three above, if it follows no log */
+                             struct error *ret_error);
     void (*close)(struct storage *);
 };
 
-/* Makes all batches durable, in order, with one synced write; when it returns ERROR_NONE they
- * survive power loss. */
+/* Makes all batches durable, in order, with one synced write. After ERROR_NONE they survive a
+ * power cut. */
 static inline enum error_code storage_commit(struct storage *storage,
                                              struct storage_batch *const *batches, size_t count,
                                              struct error *ret_error)
@@ -249,24 +256,24 @@ static inline enum error_code storage_commit(struct storage *storage,
     return storage->ops->commit(storage, batches, count, ret_error);
 }
 
-/* Reads the next page of [from, to). Page by page from `next`, each row is seen once; a page may be
- * short or empty and yet not the last. Sets `at` as storage_find does. */
+/* Reads the next page of [from, to). Page by page from `next`, each row is seen once. A page may
+ * be short or empty without being the last. Sets `at` as storage_find does. */
 static inline enum error_code storage_scan(struct storage *storage, const struct storage_scan *scan,
                                            struct storage_page *ret_page, struct error *ret_error)
 {
     return storage->ops->scan(storage, scan, ret_page, ret_error);
 }
 
-/* The timer with this id, alive or over; ERROR_NOT_FOUND when it never was or is forgotten, and
- * ERROR_CORRUPT when its record is damaged or was set aside. Sets `at` to the position of its
- * row. */
+/* Reads the timer with this id, live or ended. ERROR_NOT_FOUND if it never existed or was
+ * dropped, ERROR_CORRUPT if its record is damaged or was set aside. Sets `at` to the position of
+ * its row. */
 static inline enum error_code storage_find(struct storage *storage, const struct timer_id *id,
                                            struct timer **ret_timer, struct error *ret_error)
 {
     return storage->ops->find(storage, id, ret_timer, ret_error);
 }
 
-/* The timers that have a name. None is no error. */
+/* Returns the timers that have a name; none is no error. */
 static inline enum error_code storage_lookup(struct storage *storage,
                                              const struct storage_lookup *lookup,
                                              struct storage_names *ret_names,
@@ -282,9 +289,9 @@ static inline enum error_code storage_load_meta(struct storage *storage, uint16_
     return storage->ops->load_meta(storage, partition, ret_meta, ret_error);
 }
 
-/* Adds to `tenant_counts` the live timers that each tenant has in the partition. Like `pending` of
- * the meta they are counted by the storage with each commit, so this is quick. On failure some may
- * have been added. */
+/* Adds to `tenant_counts` the live timers of each tenant in the partition. Like `pending` of the
+ * meta the storage counts them with each commit, so this is quick. On failure some may have been
+ * added. */
 static inline enum error_code storage_load_tenant_counts(struct storage *storage,
                                                          uint16_t partition,
                                                          struct tenant_counts *tenant_counts,
@@ -298,17 +305,16 @@ static inline void storage_stats(struct storage *storage, struct storage_stats *
     storage->ops->stats(storage, ret_stats);
 }
 
-/* Does what a full disk has put off, once there is room: takes the space that the storage holds
- * back for itself, and resumes work in the background. To be called about once a second. */
+/* Does what a full disk has delayed, when there is room: takes the reserved space, and resumes
+ * background work. Call it about once a second. */
 static inline void storage_tend(struct storage *storage)
 {
     if (storage->ops->tend)
         storage->ops->tend(storage);
 }
 
-/* Makes a copy that holds every commit that has returned, whole and at one moment, while others go
- * on. `folder` must not exist; those above it must. A failure leaves nothing. ERROR_BACKUP_EXISTS.
- */
+/* Makes a consistent copy with every commit that has returned, while others continue. `folder`
+ * must not exist; its parents must. A failure leaves nothing. ERROR_BACKUP_EXISTS if it exists. */
 static inline enum error_code storage_backup(struct storage *storage, const char *folder,
                                              struct storage_backup *ret_backup,
                                              struct error *ret_error)
@@ -329,8 +335,8 @@ static inline enum error_code storage_backup(struct storage *storage, const char
  * All bodies of a partition are applied in the order of the log. A partition that follows a log is
  * changed by storage_apply alone: storage_commit refuses it, with ERROR_INVALID. */
 
-/* Appends to `to` the changes that the batches make, all of one partition, as one body (rowop.h).
- * They follow on the body that was applied last; nothing changes. */
+/* Appends to `to` the changes of the batches, all of one partition, as one body (rowop.h). They
+ * follow the last applied body. Nothing changes. */
 static inline enum error_code storage_prepare(struct storage *storage,
                                               struct storage_batch *const *batches, size_t count,
                                               struct buffer *to, struct error *ret_error)
@@ -338,14 +344,13 @@ static inline enum error_code storage_prepare(struct storage *storage,
     return storage->ops->prepare(storage, batches, count, to, ret_error);
 }
 
-/* Makes the changes of a body, whole or not at all, and `place` the place of the partition; readers
- * see them when it returns. A body that was applied before, as `next` tells, changes nothing, and
- * an empty body only moves the place. While the place says STORAGE_COPYING every body is applied,
- * whatever `next` is. It is not synced: a crash leaves what an earlier call left,
- * and the rest of the log is applied again. ERROR_CORRUPT: the body is damaged, or of another
- * partition. Another failure may cost bodies that were applied before, as a crash does: then calls
- * for the partition fail with ERROR_IO until its place is loaded, from which the log is applied
- * again. */
+/* Makes the changes of a body, all or none, and `place` the place of the partition; readers see
+ * them on return. A body that was applied before, by `next`, changes nothing, and an empty body
+ * moves only the place. While the place is STORAGE_COPYING every body is applied. It is not
+ * synced: a crash leaves the state of an earlier call, and the rest of the log is applied again.
+ * ERROR_CORRUPT if the body is damaged or of another partition. Another failure may lose bodies
+ * applied before, like a crash: then calls for the partition fail with ERROR_IO until its place
+ * is loaded, from which the log is applied again. */
 static inline enum error_code storage_apply(struct storage *storage, uint16_t partition,
                                             struct bytes body, const struct storage_place *place,
                                             struct error *ret_error)
@@ -360,21 +365,20 @@ static inline enum error_code storage_load_place(struct storage *storage, uint16
     return storage->ops->load_place(storage, partition, ret_place, ret_error);
 }
 
-/* Appends to `to` a body that puts copies of the next records of the partition; nothing when this
- * part has none. When the parts are put into the log of the partition, each in front of the bodies
- * that are prepared after it, an empty partition to which the log is applied from the first part on
- * becomes what the partition is. So does one that gets all parts first, whose places do not go
- * back, and then the bodies of the log from the place of the first part on, up to that of the last
- * part or behind it.
- * ERROR_CORRUPT: records are damaged or were set aside, so a copy would lack them. */
+/* Appends to `to` a body with copies of the next records of the partition; nothing if this part
+ * has none. The parts may be put into the partition's log, each before the bodies that are
+ * prepared after it. Then an empty partition to which the log is applied from the first part on
+ * becomes equal to the partition. So does one that gets all parts first, whose places do not go
+ * back, and then the log from the first part's place up to the last part's or later.
+ * ERROR_CORRUPT if records are damaged or were set aside, because a copy would lack them. */
 static inline enum error_code storage_export(struct storage *storage, struct storage_export *export,
                                              struct buffer *to, struct error *ret_error)
 {
     return storage->ops->export(storage, export, to, ret_error);
 }
 
-/* Where the next part begins, for an export that goes on elsewhere: in this table, behind this key,
- * which borrows from the export. */
+/* Returns where the next part begins, for an export that continues elsewhere: in this table,
+ * after this key, which borrows from the export. */
 static inline struct bytes storage_export_cursor(const struct storage_export *export,
                                                  uint8_t *ret_table)
 {
@@ -382,7 +386,7 @@ static inline struct bytes storage_export_cursor(const struct storage_export *ex
     return (struct bytes){export->key_, export->key_size_};
 }
 
-/* False: no export stands there. */
+/* Sets that position. Returns false if it is none. */
 static inline bool storage_export_seek(struct storage_export *export, uint8_t table,
                                        struct bytes key)
 {
@@ -397,9 +401,9 @@ static inline bool storage_export_seek(struct storage_export *export, uint8_t ta
     return true;
 }
 
-/* Empties the partition, and makes `place` its place, which may be an earlier one or all 0. When it
- * fails, or a crash interrupts it, the place is the one before or this one, and with either records
- * may be there or not: call it again before anything else. */
+/* Empties the partition, and makes `place` its place, which may be an earlier one or all 0.
+ * After a failure or a crash the place is the old or the new one, and some records may be left:
+ * call it again before anything else. */
 static inline enum error_code storage_partition_clear(struct storage *storage, uint16_t partition,
                                                       const struct storage_place *place,
                                                       struct error *ret_error)

@@ -21,8 +21,8 @@ enum {
 };
 
 struct model_row {
-    struct timer *timer; /* as it was last written */
-    struct wall at;      /* where its row is */
+    struct timer *timer; /* as last written */
+    struct wall at;      /* position of its row */
     bool is_trimmed;
 };
 
@@ -38,7 +38,7 @@ struct model {
     uint64_t commit_count;
 };
 
-/* The batches of one commit with their timers. */
+/* Batches of one commit with their timers. */
 struct model_commit {
     struct storage_batch batches[MODEL_BATCHES_MAX];
     struct storage_batch *pointers[MODEL_BATCHES_MAX];
@@ -84,8 +84,8 @@ static inline struct wall model_position(struct model *model)
     return (struct wall){1 + model_below(model, MODEL_RANGE)};
 }
 
-/* One of few names, or none; in a form that fits every kind of name, and with more of them where
- * each `ends`. */
+/* Returns one of a few names, or none, in a form that fits every kind of name; `ends` gives more
+ * of them. */
 static inline struct bytes model_name(struct model *model, char ends)
 {
     static const char *const names[] = {"", "0123456789abcdef-a", "0123456789abcdef-b"};
@@ -95,7 +95,7 @@ static inline struct bytes model_name(struct model *model, char ends)
     return bytes_of((ends ? lists : names)[model_below(model, 3)]);
 }
 
-/* None, or a few. */
+/* Returns no runs, or a few. */
 static inline struct bytes model_runs(struct model *model, char rooms[2][RUNS_BYTES_MAX])
 {
     struct bytes runs = {0};
@@ -113,7 +113,7 @@ static inline struct bytes model_runs(struct model *model, char rooms[2][RUNS_BY
     return runs;
 }
 
-/* New texts and fields for a timer with this id. */
+/* Returns a timer with this id, and random texts and fields. */
 static inline struct timer *model_timer(struct model *model, struct timer_id id)
 {
     static const char letters[] =
@@ -171,7 +171,7 @@ static inline void model_end(struct model *model, struct timer *timer)
 
 /* ---- random writes ---- */
 
-/* Writes `timer` into the row: the model takes a copy, and gives what was there to the write. */
+/* Writes `timer` into the row: the model takes a copy, and the write gets the old timer. */
 static inline struct storage_write model_write(struct model_row *row, struct timer *timer)
 {
     struct storage_write write = {
@@ -193,7 +193,7 @@ static inline struct storage_write model_write(struct model_row *row, struct tim
 
 static inline struct storage_write model_create(struct model *model, uint16_t partition)
 {
-    /* An odd factor: every serial is another, in no order. */
+    /* An odd factor makes every serial different, in no order. */
     uint64_t serial = (model->count + 1) * UINT64_C(0x9e3779b97f4a7c15);
     struct timer *timer =
         model_timer(model, (struct timer_id){model_position(model), partition, serial});
@@ -204,7 +204,7 @@ static inline struct storage_write model_create(struct model *model, uint16_t pa
     return model_write(&model->rows[model->count++], timer);
 }
 
-/* One that lives, or now and then a dead letter, which then lives again. */
+/* Picks a live row, or sometimes a dead letter, which then lives again. */
 static inline struct model_row *model_pick(struct model *model, uint16_t partition)
 {
     size_t begin = (size_t)model_below(model, model->count);
@@ -220,7 +220,7 @@ static inline struct model_row *model_pick(struct model *model, uint16_t partiti
     return NULL;
 }
 
-/* Nothing but a later due time, and another version. */
+/* Changes only the due time, to a later one, and the version. */
 static inline struct storage_write model_touch(struct model *model, struct model_row *row)
 {
     struct timer *timer = timer_copy(row->timer, &row->timer->texts);
@@ -254,29 +254,28 @@ static inline struct storage_write model_change(struct model *model, struct mode
     struct timer_texts texts = drawn->texts;
     const bool ends = !timer_is_final(row->timer->state) && model_below(model, 3) == 0;
 
-    texts.key = row->timer->texts.key; /* these stay for life ... */
+    texts.key = row->timer->texts.key; /* the key never changes ... */
     texts.request = row->timer->texts.request;
     texts.tenant = row->timer->texts.tenant;
-    if (ends) /* ... and so does this when it ends */
+    if (ends) /* ... and this one only until it ends */
         texts.watch = row->timer->texts.watch;
     timer = timer_copy(drawn, &texts);
     assert_non_null(timer);
     timer_free(drawn);
     timer->at = row->at;
     if (ends) {
-        timer->at =
-            model_position(model); /* only a dead one moves there, and one that was paused */
+        timer->at = model_position(model); /* only a dead or a formerly paused one moves there */
         model_end(model, timer);
         return model_write(row, timer);
     }
     switch (model_below(model, 4)) {
-    case 0: /* replaced where it is */
+    case 0: /* replaced in place */
         break;
     case 1:
         timer->at = timer->id.first;
         break;
     case 2:
-        timer->at.ms = row->at.ms - 1 + model_below(model, 2); /* to a neighbour, or nowhere */
+        timer->at.ms = row->at.ms - 1 + model_below(model, 2); /* moves to a neighbour, or stays */
         timer->at.ms += timer->at.ms == 0;
         break;
     default:
@@ -301,7 +300,7 @@ static inline void model_trim(struct model *model, uint16_t partition, struct wa
     }
 }
 
-/* Watermark and trim anywhere up to the first live row; the trim goes down too. */
+/* Sets watermark and trim anywhere up to the first live row; the trim also goes down. */
 static inline struct storage_meta model_meta(struct model *model, uint16_t partition)
 {
     struct storage_meta meta = {.epoch = model->commit_count,
@@ -328,7 +327,7 @@ static inline struct storage_meta model_meta(struct model *model, uint16_t parti
 
 /* ---- commits ---- */
 
-/* The next random commit, which the model has made already. */
+/* Makes the next random commit, which the model has applied. */
 static inline void model_next(struct model *model, struct model_commit *commit)
 {
     model->commit_count++;
@@ -361,7 +360,7 @@ static inline void model_next(struct model *model, struct model_commit *commit)
     }
 }
 
-/* The model after `count` commits. */
+/* Returns the model after `count` commits. */
 static inline void model_replay(struct model *model, uint64_t seed, uint64_t count)
 {
     struct model_commit commit;
@@ -425,7 +424,8 @@ static inline const struct model_row *model_find(const struct model *model, uint
     return NULL;
 }
 
-/* Page by page the newest first, and all of them; one that is trimmed may still be named. */
+/* Checks that lookups return all timers, newest first, page by page. A trimmed one may still
+ * have names. */
 static inline void model_assert_lookup(struct model *model, struct storage *storage,
                                        uint16_t partition, uint64_t hash, size_t count_max)
 {
@@ -474,7 +474,7 @@ static inline void model_assert_names(struct model *model, struct storage *stora
     }
 }
 
-/* What each tenant has that lives is counted. */
+/* Checks the number of live timers of each tenant. */
 static inline void model_assert_tenant_counts(struct model *model, struct storage *storage,
                                               uint16_t p)
 {
@@ -497,8 +497,8 @@ static inline void model_assert_tenant_counts(struct model *model, struct storag
     tenant_counts_deinit(&tenant_counts);
 }
 
-/* Everything that can be asked of the storage is as the model has it. `random` is not the model's
- * own: looking changes nothing. */
+/* Checks that every call of the storage returns what the model has. `random` is not the model's
+ * own, so that the check changes nothing. */
 static inline void model_assert_equal(struct model *model, struct storage *storage,
                                       struct random *random)
 {

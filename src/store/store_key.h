@@ -18,19 +18,19 @@ struct store_key {
     size_t size;
 };
 
-/* Of the count of a tenant's live timers in a partition, a number of the meta table. */
+/* Key of the number of a tenant's live timers in a partition, in the meta table. */
 struct store_tenant_key {
     char data[STORE_TENANT_SIZE + TENANT_SIZE_MAX];
     size_t size;
 };
 
-struct store_key store_row_key(struct record_key key); /* of a name's entry too */
+struct store_key store_row_key(struct record_key key); /* for a name's entry too */
 struct store_key store_pointer_key(struct record_key key);
 struct store_key store_meta_key(uint16_t partition);
 struct store_key store_place_key(uint16_t partition);
 struct store_tenant_key store_tenant_key(uint16_t partition, struct bytes tenant);
 
-/* False when it is no such key. */
+/* Returns false if it is no such key. */
 bool store_row_key_parse(struct bytes key, struct record_key *ret_key);
 bool store_pointer_key_parse(struct bytes key, struct record_key *ret_key);
 bool store_meta_key_parse(struct bytes key, uint16_t *ret_partition);

@@ -18,7 +18,7 @@ enum {
 
 /* ---- checksums ---- */
 
-/* The last byte is not hashed with the others, so that it can be known later. */
+/* The last byte is not hashed with the others, so that it can be given later. */
 static uint32_t tableblock_sum(uint64_t hash, uint8_t last)
 {
     return (uint32_t)hash ^ last * UINT32_C(0x6b9083d9);
@@ -46,7 +46,7 @@ size_t tableblock_find_end(struct bytes bytes)
         const uint8_t kind = (uint8_t)bytes.data[end];
         const uint64_t sum = get_le(bytes.data + end + 1, 4);
 
-        if (!tableblock_is_kind(kind) || !sum) /* of zeros, which may be many */
+        if (!tableblock_is_kind(kind) || !sum) /* zeros, of which there may be many */
             continue;
         XXH3_64bits_update(&state, bytes.data + hashed, end - hashed);
         hashed = end;

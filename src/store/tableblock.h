@@ -15,32 +15,32 @@
 #include "base/bytes.h"
 
 #define TABLEBLOCK_TRAILER  5
-#define TABLEBLOCK_KEY_SIZE 128 /* the longest key that is read */
+#define TABLEBLOCK_KEY_SIZE 128 /* longest key that is read */
 
-/* Whether the checksum behind the `size` bytes fits; the trailer must be there. */
+/* True if the checksum after the `size` bytes is right; the trailer must be there. */
 bool tableblock_is_whole(const char *block, size_t size);
 
-/* How long the block is that begins with `bytes`; 0: none of them ends where a checksum fits. */
+/* Returns the size of the block at the begin of `bytes`; 0 if no size gives a right checksum. */
 size_t tableblock_find_end(struct bytes bytes);
 
-/* Makes the checksum fit when one bit of the block or its trailer was flipped. */
+/* Corrects one flipped bit of the block or its trailer, so that the checksum is right. */
 bool tableblock_turn_bit(char *block, size_t size);
 
-/* Writes the trailer behind a block without compression. */
+/* Writes the trailer of an uncompressed block. */
 void tableblock_seal(char *block, size_t size);
 
-/* Likewise, of the block that is all of the buffer. */
+/* The same for a block that fills the buffer. */
 void tableblock_append_trailer(struct buffer *block);
 
-/* The content, uncompressed; it is in `room` if it was compressed. */
+/* Returns the uncompressed content; it is in `room` if it was compressed. */
 bool tableblock_open(struct bytes block_and_trailer, struct buffer *room,
                      struct bytes *ret_content);
 
 /* ---- entries ---- */
 
 struct tableblock_walk {
-    struct bytes rest;   /* the entries to come */
-    const char *content; /* of the block */
+    struct bytes rest;   /* entries not read yet */
+    const char *content; /* content of the block */
     char key[TABLEBLOCK_KEY_SIZE];
     size_t key_size;
     struct bytes value;
@@ -48,7 +48,7 @@ struct tableblock_walk {
 
 bool tableblock_begin(struct bytes content, struct tableblock_walk *ret_walk);
 
-/* False at the end, and when an entry is none: then something is left in `rest`. */
+/* Returns false at the end, and for an invalid entry, which stays in `rest`. */
 bool tableblock_next(struct tableblock_walk *walk);
 
 #endif

@@ -17,28 +17,28 @@ enum {
     KIND_VALUE = 1,
     KIND_MERGED = 2,
     KIND_RANGE = 15,
-    KIND_SIZE = 8,       /* behind a key: its kind 1 and its sequence number 7 */
-    VALUE_SIZE_MIN = 13, /* of our records; an index has less */
+    KIND_SIZE = 8,       /* after a key: its kind 1 and its sequence number 7 */
+    VALUE_SIZE_MIN = 13, /* of our records; an index has smaller ones */
     WHOLE_KEY_EACH = 16, /* entries of an index */
     MENDS_MAX = 16,
-    SEARCH_BYTES_MAX = 32 << 10, /* behind a damaged block, for the next one */
-    FOUND_BYTES_MAX = 16 << 10,  /* of a block that is found so: a common one */
+    SEARCH_BYTES_MAX = 32 << 10, /* searched for the next block after a damaged one */
+    FOUND_BYTES_MAX = 16 << 10,  /* maximum size of a block found so: a common one */
 };
 
 #define FOOTER_MAGIC UINT64_C(0x88e241b785f4cff7)
 
 #define PROPERTIES_NAME "rocksdb.properties"
 #define RANGES_NAME     "rocksdb.range_del"
-#define FILTER_NAME     "partitionedfilter." /* so it begins */
+#define FILTER_NAME     "partitionedfilter." /* begin of the name */
 
 /* ---- the end of a table ---- */
 
-/* Where the end of a table says that its blocks are. */
+/* Positions of a table's blocks, by its end. */
 struct table_end {
     struct tablefile_block list, index, properties, ranges, filter;
 };
 
-/* In as few bytes as can be: another form of a number is a flipped bit. */
+/* Reads a handle in its shortest form; a longer one is a flipped bit. */
 static bool tablefile_next_handle(struct bytes *text, struct tablefile_block *ret_block)
 {
     const char *offset = text->data;
@@ -66,7 +66,7 @@ static bool tablefile_is_whole(const char *data, size_t size, const struct table
            tableblock_is_whole(data + block->offset, (size_t)block->size);
 }
 
-/* The list of blocks ends where the footer begins. */
+/* Reads the footer, where the list of blocks ends. */
 static bool tablefile_read_footer(const char *data, size_t size, struct table_end *ret_end)
 {
     if (size < FOOTER_SIZE)
@@ -95,8 +95,8 @@ static bool tablefile_key_is(const struct tableblock_walk *entry, const char *na
                        (struct bytes){name, strlen(name)});
 }
 
-/* The first damaged block among those that a table is opened with; size 0: none. False: where they
- * are is not known. */
+/* Finds the first damaged block of those that are read when a table is opened; size 0 if none.
+ * Returns false if their positions are unknown. */
 static bool tablefile_find_damage(const char *data, size_t size, struct table_end *ret_end,
                                   struct tablefile_block *ret_damaged)
 {
@@ -132,8 +132,9 @@ static bool tablefile_find_damage(const char *data, size_t size, struct table_en
     return true;
 }
 
-/* The footer has no checksum: a bit is the right one if then it leads to a whole list, and to a
- * whole block that ends where, as this list says, the next begins. */
+/* Corrects a flipped bit of the footer, which has no checksum: the bit is right if the footer
+ * then leads to a valid list, and to a valid block that ends where, by this list, the next
+ * begins. */
 static bool tablefile_turn_footer_bit(char *data, size_t size)
 {
     for (size_t bit = 0; size >= FOOTER_SIZE && bit < 8 * FOOTER_SIZE; bit++) {
@@ -157,7 +158,7 @@ static bool tablefile_turn_footer_bit(char *data, size_t size)
 
 /* ---- properties ---- */
 
-/* The value of a property; empty: there is none. */
+/* Returns the value of a property; empty if there is none. */
 static struct bytes tablefile_property(const char *data, const struct tablefile_block *properties,
                                        const char *name)
 {
@@ -172,7 +173,7 @@ static struct bytes tablefile_property(const char *data, const struct tablefile_
     return (struct bytes){0};
 }
 
-/* Where the list is damaged too, they are found by how they begin. */
+/* Finds the properties. If the list is damaged too, by how they begin. */
 static struct tablefile_block tablefile_find_properties(const char *data, size_t size)
 {
     static const char begin[] = "rocksdb.";
@@ -201,8 +202,8 @@ static void tablefile_note_table(const char *data, const struct tablefile_block 
 
 /* ---- the blocks that an index names ---- */
 
-/* Reads the next entry of an index. Its value is the handle of a block. In an entry that shares
- * bytes of its key, it is how much larger the block is than the one before, which it follows. */
+/* Reads the next entry of an index: the handle of a block. An entry that shares bytes of its key
+ * has the difference to the size of the block before, which it follows. */
 static bool tablefile_next_named(struct bytes *entries, struct tablefile_block *block)
 {
     uint64_t shared, rest, more;
@@ -219,8 +220,8 @@ static bool tablefile_next_named(struct bytes *entries, struct tablefile_block *
     return true;
 }
 
-/* The first damaged block of those that the index names, and with two levels of those that these
- * name; size 0: none. An index in another form names none. */
+/* Finds the first damaged block that the index names, or with two levels that these name; size 0
+ * if none. An index in another form names none. */
 static struct tablefile_block tablefile_find_named(const char *data, size_t size,
                                                    const struct tablefile_block *index,
                                                    unsigned levels)
@@ -245,7 +246,8 @@ static struct tablefile_block tablefile_find_named(const char *data, size_t size
     return damaged;
 }
 
-/* The first damaged block of records, parts of the index and of the filter; size 0: none. */
+/* Finds the first damaged block of records, parts of the index and of the filter; size 0 if
+ * none. */
 static struct tablefile_block tablefile_find_inner(const char *data, size_t size,
                                                    const struct table_end *end)
 {
@@ -262,12 +264,12 @@ static struct tablefile_block tablefile_find_inner(const char *data, size_t size
 /* ---- blocks of records ---- */
 
 struct table_rows {
-    struct table_part *parts; /* the blocks, in order */
+    struct table_part *parts; /* blocks in order */
     size_t count, capacity;
-    size_t end;       /* where the last of them ends */
-    uint64_t records; /* in all of them */
+    size_t end;       /* end of the last of them */
+    uint64_t records; /* records in all of them */
     uint64_t bytes;
-    bool shares_keys; /* two blocks have records of one key */
+    bool shares_keys; /* whether two blocks have records of one key */
     struct buffer room;
 };
 
@@ -278,7 +280,7 @@ struct table_part {
     char first[TABLEBLOCK_KEY_SIZE], last[TABLEBLOCK_KEY_SIZE]; /* keys, with their kinds */
 };
 
-/* Of one key the newest record comes first. */
+/* Orders keys; of equal keys the newest record is first. */
 static int tablefile_compare(const char *a, size_t a_size, const char *b, size_t b_size)
 {
     const size_t a_key = a_size - KIND_SIZE, b_key = b_size - KIND_SIZE;
@@ -305,8 +307,8 @@ static bool tablefile_is_record(const struct tableblock_walk *entry)
     }
 }
 
-/* Reads a block of records. False: it is another one, or they are not in order. A block without
- * any fills the place of one that was lost. */
+/* Reads a block of records. Returns false if it is another one, or they are not in order. An
+ * empty block replaces a lost one. */
 static bool tablefile_read_part(const char *data, struct buffer *room, struct table_part *part)
 {
     struct bytes content;
@@ -335,7 +337,7 @@ static bool tablefile_read_part(const char *data, struct buffer *room, struct ta
     return !part->records || !entry.rest.size;
 }
 
-/* Whether the block may follow those that were read. */
+/* True if the block may follow those that were read. */
 static bool tablefile_may_follow(const struct table_rows *rows, const struct table_part *part)
 {
     const struct table_part *before = rows->count ? &rows->parts[rows->count - 1] : NULL;
@@ -380,16 +382,16 @@ static void tablefile_lose(char *data, const struct tablefile_block *block,
 {
     if (!repair->blocks_lost++)
         repair->damaged = *block;
-    repair->records_lost += block->size; /* bytes, until all are known */
+    repair->records_lost += block->size; /* in bytes until all records are known */
     tablefile_fill(data, block->offset, block->offset + block->size + TABLEBLOCK_TRAILER);
 }
 
-/* The next block of records behind a damaged one; size 0: none is near. */
+/* Finds the next block of records after a damaged one; size 0 if none is near. */
 static struct tablefile_block tablefile_search(const char *data, size_t from, size_t to,
                                                struct table_rows *rows)
 {
     for (size_t at = from; at + 4 < to && at - from < SEARCH_BYTES_MAX; at++) {
-        if (!get_le(data + at, 4)) /* no block of records begins so */
+        if (!get_le(data + at, 4)) /* no block of records begins like this */
             continue;
         const size_t room = to - at < FOUND_BYTES_MAX ? to - at : FOUND_BYTES_MAX;
         struct table_part part = {
@@ -402,7 +404,7 @@ static struct tablefile_block tablefile_search(const char *data, size_t from, si
     return (struct tablefile_block){0};
 }
 
-/* Reads all blocks of records up to `to`; with `is_end_known` they all are. */
+/* Reads all blocks of records up to `to`. With `is_end_known` all blocks there are records. */
 static bool tablefile_read_rows(char *data, size_t to, bool is_end_known,
                                 const struct tablefile_block *damaged, struct table_rows *rows,
                                 struct tablefile_repair *repair)
@@ -454,7 +456,7 @@ static void tablefile_append_fixed(struct buffer *to, uint64_t number, size_t si
     buffer_append(to, bytes, size);
 }
 
-/* With its whole key. */
+/* Appends an entry with its whole key. */
 static void tablefile_append_entry(struct buffer *to, const char *key, struct bytes value)
 {
     varint_append(to, 0);
@@ -464,7 +466,7 @@ static void tablefile_append_entry(struct buffer *to, const char *key, struct by
     buffer_append_bytes(to, value);
 }
 
-/* Ends a block of such entries, the first of which is found at 0. */
+/* Ends a block of such entries, the first of which is at 0. */
 static void tablefile_end_entries(struct buffer *to)
 {
     tablefile_append_fixed(to, 0, 4);
@@ -472,9 +474,9 @@ static void tablefile_end_entries(struct buffer *to)
     tableblock_append_trailer(to);
 }
 
-/* An entry for each block, with its last key, without the kind where no two blocks share a key. Its
- * value is the handle of the block; behind an entry that shares bytes of its key it is how much
- * larger the block is than the one before, which it follows. */
+/* Appends an index: an entry for each block with its last key, without the kind if no two blocks
+ * share a key. Its value is the block's handle; after an entry that shares bytes of its key, the
+ * difference to the size of the block before, which it follows. */
 static void tablefile_append_index(struct buffer *to, const struct table_rows *rows)
 {
     const size_t cut = rows->shares_keys ? 0 : KIND_SIZE;
@@ -516,8 +518,8 @@ static void tablefile_append_index(struct buffer *to, const struct table_rows *r
     tableblock_append_trailer(to);
 }
 
-/* What a reader must know of the index. The old properties say it of the old one, with values of
- * equal sizes. */
+/* Appends properties that describe the index. The old ones describe the old index, with values
+ * of equal sizes. */
 static void tablefile_append_properties(struct buffer *to, const char *data,
                                         const struct tablefile_block *old,
                                         const struct table_rows *rows)
@@ -550,7 +552,7 @@ static void tablefile_append_properties(struct buffer *to, const char *data,
         tablefile_end_entries(to);
 }
 
-/* Deleted ranges stand before the properties. */
+/* Finds the deleted ranges, which precede the properties. */
 static struct tablefile_block tablefile_find_ranges(const char *data, size_t from,
                                                     const struct tablefile_block *properties)
 {
@@ -576,7 +578,7 @@ struct table_pieces {
     struct buffer ranges, index, properties, list;
 };
 
-/* Writes the pieces behind the records, the list and the footer to the end. */
+/* Writes the pieces after the records, and list and footer at the end. */
 static bool tablefile_place(char *data, size_t size, size_t from, struct table_pieces *pieces)
 {
     const uint64_t index_at = from + pieces->ranges.size;

@@ -26,34 +26,33 @@
 
 #include "base/bytes.h"
 
-#define TABLEFILE_NAME_SIZE 32 /* of a column family, with its end */
+#define TABLEFILE_NAME_SIZE 32 /* size of a column family's name, with its NUL */
 #define TABLEFILE_BYTES_MAX ((size_t)1 << 30)
 
 struct tablefile_block {
-    uint64_t offset, size; /* without its trailer; size 0: none */
+    uint64_t offset, size; /* without its trailer; size 0 for none */
 };
 
 struct tablefile_repair {
-    uint64_t bits;       /* that were turned back */
-    bool has_new_end;    /* an index without filters */
-    bool has_properties; /* without them RocksDB does not know whose table it is */
+    uint64_t bits;       /* flipped bits that were corrected */
+    bool has_new_end;    /* has an index without filters */
+    bool has_properties; /* without them RocksDB does not know the owner of the table */
     uint64_t blocks_lost;
     uint64_t records_lost;           /* an estimate */
-    struct tablefile_block damaged;  /* the first one */
-    char table[TABLEFILE_NAME_SIZE]; /* the name of the column family; empty: not known */
+    struct tablefile_block damaged;  /* the first damaged block */
+    char table[TABLEFILE_NAME_SIZE]; /* name of the column family; empty if unknown */
 };
 
-/* Reads every block, and mends those that are damaged. Returns true and says that nothing was done
- * if all are whole. */
+/* Reads every block, and mends damaged ones. Returns true, without a repair, if all are valid. */
 bool tablefile_mend(char *data, size_t size, struct tablefile_repair *ret_repair);
 
-/* Whether nothing of the table had to be mended. */
+/* True if nothing of the table had to be mended. */
 static inline bool tablefile_was_sound(const struct tablefile_repair *repair)
 {
     return !repair->bits && !repair->has_new_end;
 }
 
-/* Whether all its blocks are whole; reads each. */
+/* True if all blocks are valid; reads each. */
 bool tablefile_is_sound(const char *data, size_t size);
 
 #endif

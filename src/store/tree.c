@@ -49,7 +49,7 @@ static void tree_split(struct tree_node *node, struct record_key key, struct tre
     }
 }
 
-/* Joins two trees, all keys of `a` before all keys of `b`. */
+/* Joins two trees; all keys of `a` are before all keys of `b`. */
 static struct tree_node *tree_join(struct tree_node *a, struct tree_node *b)
 {
     if (!a || !b)

@@ -34,7 +34,7 @@ static inline void tree_init(struct tree *tree)
 /* Frees every node. */
 void tree_deinit(struct tree *tree);
 
-/* A node with a copy of `value`; NULL when out of memory. Freed with free(). */
+/* Makes a node with a copy of `value`; NULL if out of memory. Free it with free(). */
 struct tree_node *tree_node_create(struct record_key key, struct bytes value);
 
 static inline struct bytes tree_node_value(const struct tree_node *node)
@@ -42,16 +42,16 @@ static inline struct bytes tree_node_value(const struct tree_node *node)
     return (struct bytes){node->data, node->size};
 }
 
-/* Puts `node` in; returns the node that had its key until now, or NULL. Cannot fail. */
+/* Inserts `node`. Returns the node that had its key, or NULL. Cannot fail. */
 struct tree_node *tree_insert(struct tree *tree, struct tree_node *node);
 
-/* Takes the node with this key out; NULL when there is none. */
+/* Removes and returns the node with this key; NULL if there is none. */
 struct tree_node *tree_remove(struct tree *tree, struct record_key key);
 
-/* NULL when there is none. */
+/* Returns NULL if there is none. */
 struct tree_node *tree_find(const struct tree *tree, struct record_key key);
 
-/* The node with the least key not before `key`; NULL when there is none. */
+/* Returns the node with the least key at or after `key`; NULL if there is none. */
 struct tree_node *tree_find_from(const struct tree *tree, struct record_key key);
 
 static inline size_t tree_count(const struct tree *tree)
@@ -59,7 +59,7 @@ static inline size_t tree_count(const struct tree *tree)
     return tree->count_;
 }
 
-/* What all nodes take, but for malloc's own share. */
+/* Returns the memory of all nodes, without malloc's own. */
 static inline size_t tree_bytes(const struct tree *tree)
 {
     return tree->bytes_;

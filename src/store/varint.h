@@ -11,7 +11,7 @@
 
 #define VARINT_BYTES_MAX 10
 
-/* Cuts a number off; false when none ends within `text`. */
+/* Removes a number from the begin of `text`. Returns false if none ends within it. */
 static inline bool varint_next(struct bytes *text, uint64_t *ret_number)
 {
     uint64_t number = 0;
