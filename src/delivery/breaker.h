@@ -27,8 +27,8 @@
 #include <stdbool.h>
 
 struct breaker_options {
-    uint32_t failures_max; /* in a row; 0: it never opens */
-    uint64_t pause_ms;     /* the first one */
+    uint32_t failures_max; /* consecutive failures that open it; 0 for never */
+    uint64_t pause_ms;     /* first pause */
     uint64_t pause_max_ms;
 };
 
@@ -46,42 +46,44 @@ enum breaker_state {
 
 const char *breaker_state_text(enum breaker_state state);
 
-/* What a delivery says about its target. */
+/* What a delivery shows about its target. */
 enum breaker_verdict {
     BREAKER_ALIVE,
     BREAKER_FAILED,
-    BREAKER_UNKNOWN, /* it never got there */
+    BREAKER_UNKNOWN, /* it never reached the target */
 };
 
-/* What a delivery can say about its target, whatever its result. */
+/* What a delivery may show about its target. */
 enum breaker_entrant {
     BREAKER_WITNESS, /* it may be the probe */
-    BREAKER_MINOR,   /* its silence means nothing: it passes as soon as a probe may, but is none */
+    /* its lack of an answer means nothing: it may pass when a probe may, but is none */
+    BREAKER_MINOR,
 };
 
-/* All zero: closed. */
+/* All zero if closed. */
 struct breaker {
     enum breaker_state state;
-    uint32_t failures;         /* in a row, up to now */
-    uint32_t generation;       /* counts changes of the state */
-    uint64_t pause_ms;         /* of the last opening */
+    uint32_t failures;         /* consecutive failures */
+    uint32_t generation;       /* number of changes of the state */
+    uint64_t pause_ms;         /* last pause */
     struct instant open_until; /* while OPEN */
 };
 
-/* Whether a delivery may begin now; `ret_pass` is to be shown to breaker_leave. While HALF_OPEN one
- * is out, and no other may. */
+/* True if a delivery may begin now; pass `ret_pass` to breaker_leave. While HALF_OPEN one is in
+ * flight, and no other may begin. */
 bool breaker_enter(struct breaker *breaker, const struct breaker_options *options,
                    struct instant now, enum breaker_entrant entrant, uint32_t *ret_pass);
 
-/* Closes it, as if it had never failed; what entered before is not counted. */
+/* Closes the breaker without failures. Deliveries that entered before do not count. */
 void breaker_reset(struct breaker *breaker);
 
-/* How long it makes no sense to ask again: until a probe may begin; while one is out, the first
- * pause. 0 when closed. */
+/* Returns how long it is useless to ask again: until a probe may begin; while one is in flight,
+ * the first pause. 0 if closed. */
 uint64_t breaker_wait_ms(const struct breaker *breaker, const struct breaker_options *options,
                          struct instant now);
 
-/* A delivery that entered is over. Whether the breaker opened (again), or closed, by it. */
+/* Takes the result of a delivery that entered. Returns whether the breaker opened (again) or
+ * closed. */
 bool breaker_leave(struct breaker *breaker, const struct breaker_options *options,
                    struct instant now, uint32_t pass, enum breaker_verdict verdict);
 

@@ -28,17 +28,17 @@
 
 #define BROKER_VERSION_SIZE 64
 
-/* Ends in a NUL that is not counted, the name and the value alike. */
+/* Name and value end with a NUL that is not counted. */
 struct broker_field {
     const char *name;
     struct bytes value;
 };
 
 struct broker_message {
-    /* Of the target, decoded, each with a NUL that is not counted. */
+    /* Decoded parts of the target, each with a NUL that is not counted. */
     struct bytes names[TARGET_PATHS_MAX];
-    struct bytes key; /* data NULL: there is none */
-    const char *id;   /* equal on every attempt; it is among the fields too */
+    struct bytes key; /* data is NULL if there is none */
+    const char *id;   /* equal on every attempt; also among the fields */
     struct bytes payload;
     const struct broker_field *fields; /* the headers */
     size_t field_count;
@@ -48,40 +48,40 @@ struct broker_sink; /* takes outcomes */
 
 struct broker_settings {
     const struct broker_url *url;
-    const char *client_name;     /* how we introduce ourselves */
-    uint64_t connect_timeout_ms; /* connect takes about this time at most */
-    uint32_t inflight_max;       /* tickets without an outcome at a time */
+    const char *client_name;     /* name of this client for the broker */
+    uint64_t connect_timeout_ms; /* approximate limit of connect */
+    uint32_t inflight_max;       /* maximum of tickets without an outcome */
     struct broker_sink *sink;
 };
 
-/* What became of a message: DONE when the broker has said that it keeps it; FAILED when a later
- * attempt may do; ENDED when none will. */
+/* Reports the result of a message: DONE if the broker confirmed it; FAILED if a later attempt
+ * may succeed; ENDED if none will. */
 void broker_outcome(struct broker_sink *sink, uint64_t ticket, enum delivery_result result,
                     const char *error);
 
 struct broker_backend {
     const char *scheme; /* of targets */
 
-    /* The client library and its version: "hiredis 0.14.1". */
+    /* Returns the client library and its version: "hiredis 0.14.1". */
     void (*version)(char ret_text[BROKER_VERSION_SIZE]);
 
-    /* Why no message can go there, as part of a sentence that begins with "it"; NULL: it can. */
+    /* Returns why no message can go there, as the rest of a sentence that begins with "it"; NULL
+     * if it can. */
     const char *(*refusal)(const struct bytes names[], struct bytes key);
 
-    /* Looks at the settings and connects to nothing. */
+    /* Checks the settings without connecting. */
     enum error_code (*create)(const struct broker_settings *settings, void **ret_client,
                               struct error *ret_error);
 
-    /* Tries once, for about connect_timeout_ms at most. ERROR_IO says why not. */
+    /* Tries once to connect, for about connect_timeout_ms at most. ERROR_IO has the reason. */
     enum error_code (*connect)(void *client, struct error *ret_error);
 
-    /* Hands the message over. False when there is no room for it now: then nothing was taken, and
-     * `wait` returns when there may be some. What goes wrong with the connection shows in the next
-     * `wait`. */
+    /* Sends the message. Returns false if there is no room now: nothing was taken, and `wait`
+     * returns when there may be some. The next `wait` reports errors of the connection. */
     bool (*publish)(void *client, uint64_t ticket, const struct broker_message *message);
 
-    /* Sends and receives until something has happened, `wake_fd` is readable or `timeout_ms` have
-     * passed (-1: for ever). ERROR_IO when the connection is lost. */
+    /* Sends and receives until something has happened, `wake_fd` is readable or `timeout_ms`
+     * have passed (-1 for no limit). ERROR_IO if the connection is lost. */
     enum error_code (*wait)(void *client, int wake_fd, int timeout_ms, struct error *ret_error);
 
     /* Ends the connection at once, if there is one. */
@@ -90,10 +90,10 @@ struct broker_backend {
     void (*destroy)(void *client);
 };
 
-/* The kinds that this program was built with, up to NULL. */
+/* Kinds in this build, terminated by NULL. */
 extern const struct broker_backend *const broker_backends[];
 
-/* Each kind by name, whether the program was built with it or not. */
+/* Each kind by name, in the build or not. */
 extern const struct broker_backend broker_redis;    /* redis.c: streams, by hiredis */
 extern const struct broker_backend broker_nats;     /* nats.c: JetStream, by nats.c */
 extern const struct broker_backend broker_kafka;    /* kafka.c: topics, by librdkafka */

@@ -15,22 +15,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/*
- * One turn of the loop: connect if it is time; wait, which also receives outcomes; take
- * posted deliveries; send as many as there is room for; end those whose time is over; hand back all
- * ended deliveries at once.
- *
- * A message under way has a slot, and its ticket is the slot's number and generation. So an outcome
- * that comes after its slot was given to another message is told from that one's.
- */
+/* One turn of the loop: connect if it is time; wait, which also receives outcomes; take posted
+ * deliveries; send as many as there is room for; end those that timed out; give back all ended
+ * deliveries. A message in flight has a slot, and its ticket is the slot's number and
+ * generation. So a late outcome is not taken for that of the slot's next message. */
 
-/* Bounds one turn, so that outcomes are read while a great many messages go out. */
+/* Maximum of messages sent in one turn, so that outcomes are read meanwhile. */
 #define PUBLISH_MAX 256
 
-/* How exactly time-outs are kept. */
+/* Precision of time-outs. */
 #define SWEEP_MS 50
 
-/* A postponed delivery returns after this time, or up to twice this time. */
+/* Minimum time after which a postponed delivery returns; at most twice as long. */
 #define POSTPONE_MS 1000
 
 static const struct retry_policy connect_policy = {.base_ms = 100, .cap_ms = 5000};
@@ -44,12 +40,12 @@ struct slot {
 
 struct broker_sink {
     struct slot *slots;
-    uint32_t capacity, free; /* the first free slot; `capacity`: none */
+    uint32_t capacity, free; /* first free slot; `capacity` if there is none */
     uint32_t inflight;
     uint64_t inflight_bytes;
-    struct instant unanswered_since; /* something was sent then, and nothing was heard since */
-    bool is_proven;                  /* this connection has confirmed something */
-    struct list ended;               /* deliveries to hand back at the end of the turn */
+    struct instant unanswered_since; /* time of the first message after the last answer */
+    bool is_proven;                  /* whether this connection has confirmed a message */
+    struct list ended;               /* deliveries to give back at the end of the turn */
 };
 
 struct broker_connection {
@@ -58,19 +54,19 @@ struct broker_connection {
     struct mailbox mailbox; /* deliveries, and the three messages */
     struct list stop_message, drain_message, retire_message;
     atomic_bool is_stop_posted;
-    /* The thread's own, up to the end. */
+    /* Private to the thread. */
     void *client;
     struct broker_sink sink;
     struct broker_settings settings;
     struct broker_builder builder;
     struct random random;
-    struct list waiting; /* deliveries that were not sent yet */
+    struct list waiting; /* deliveries that were not sent */
     bool is_up, is_draining, is_retiring, is_stopping;
-    bool is_full;              /* the client had no room for the first that waits */
-    bool has_more;             /* of `waiting` could be sent at once, but for PUBLISH_MAX */
-    struct instant connect_at; /* while it is not up */
+    bool is_full;              /* the client had no room for the first waiting delivery */
+    bool has_more;             /* more could be sent at once, except for PUBLISH_MAX */
+    struct instant connect_at; /* time of the next attempt, while not connected */
     struct instant swept_at;
-    uint32_t failures; /* in a row */
+    uint32_t failures; /* consecutive failures */
     struct error cause;
     pthread_mutex_t status_lock;
     struct broker_status status; /* guarded by status_lock */
@@ -192,8 +188,8 @@ static void connection_fail_inflight(struct broker_connection *connection, const
     sink->unanswered_since = NEVER;
 }
 
-/* A connection that never confirmed anything is not made again at once: the first
- * message may be the one that breaks it. */
+/* Loses the connection. One that never confirmed anything is not made again at once, because the
+ * first message may have broken it. */
 static void broker_connection_lose(struct broker_connection *connection)
 {
     char error[sizeof(connection->cause.text)];
@@ -246,7 +242,7 @@ static bool broker_connection_has_room(const struct broker_connection *connectio
             size <= bytes_max - sink->inflight_bytes);
 }
 
-/* False when the client has no room. */
+/* Returns false if the client has no room. */
 static bool broker_connection_publish(struct broker_connection *connection,
                                       struct delivery *delivery)
 {
@@ -309,8 +305,8 @@ static void connection_describe_wait(const struct broker_connection *connection,
                  *cause ? ": " : "", cause);
 }
 
-/* The engine stamped when it handed the delivery out. Should the wall clock step, then some come
- * back sooner or later than they would: no harm, for it costs them nothing. */
+/* Postpones waiting deliveries by the time at which the engine handed them out. After a step of
+ * the wall clock some return sooner or later, which is harmless. */
 static void connection_postpone_waiting(struct broker_connection *connection)
 {
     bool at_once = connection->is_stopping || (connection->is_draining && !connection->is_up);
@@ -380,7 +376,7 @@ static void broker_connection_hand_back(struct broker_connection *connection)
     assert(list_is_empty(ended));
 }
 
-/* How long the loop may wait, in milliseconds; -1 for ever. */
+/* Returns how long the loop may wait in milliseconds; -1 for no limit. */
 static int broker_connection_wait_ms(const struct broker_connection *connection)
 {
     const struct broker_sink *sink = &connection->sink;
@@ -441,8 +437,8 @@ static void *broker_connection_run(void *context)
 
 /* ---- start and stop ---- */
 
-/* With all signals blocked: they are for the main thread, and so are those of threads that a client
- * library starts in its turn. */
+/* Starts the thread with all signals blocked, because the main thread handles them; threads of
+ * client libraries inherit that. */
 static bool broker_connection_start_thread(struct broker_connection *connection)
 {
     sigset_t all;

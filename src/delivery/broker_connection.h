@@ -31,48 +31,48 @@ struct broker_connection_options {
     const struct broker_url *url; /* these three are borrowed until stop */
     const char *client_name;
     uint32_t inflight_max;
-    uint64_t inflight_bytes_max; /* one message may always be under way, however large */
+    uint64_t inflight_bytes_max; /* one message may always be in flight, however large */
     uint64_t connect_timeout_ms;
     uint64_t silence_ms;
-    uint64_t seed;                                        /* of the jitter */
+    uint64_t seed;                                        /* seed of the jitter */
     void (*done)(void *context, struct list *deliveries); /* takes the whole list */
     void *context;
 };
 
 struct broker_connection;
 
-/* Starts the thread, which connects by itself. ERROR_INVALID when the backend refuses the settings.
- */
+/* Starts the thread, which connects by itself. ERROR_INVALID if the backend refuses the
+ * settings. */
 enum error_code broker_connection_start(const struct broker_connection_options *options,
                                         struct broker_connection **ret_connection,
                                         struct error *ret_error);
 
-/* Takes every delivery of the list, which is empty afterwards. Does not wait. */
+/* Takes the deliveries and empties the list. Does not wait. */
 void broker_connection_post(struct broker_connection *connection, struct list *deliveries);
 
-/* From now on what cannot be sent at once, for want of a connection, comes back as POSTPONED. For a
- * clean stop, which would else wait for a broker that is down. */
+/* Makes deliveries that cannot be sent at once for want of a connection come back as POSTPONED.
+ * For a clean stop, which would wait for an unreachable broker otherwise. */
 void broker_connection_drain(struct broker_connection *connection);
 
-/* Ends the thread when all deliveries that were posted have come back: those that cannot be sent at
- * once as POSTPONED, the others with their outcome. Nothing is posted afterwards. For a connection
- * that another one replaces; once, and instead of broker_connection_drain. */
+/* Ends the thread when all posted deliveries have come back: those that cannot be sent at once
+ * as POSTPONED, the others with their outcome. Nothing may be posted afterwards. For a
+ * connection that another one replaces; once, instead of broker_connection_drain. */
 void broker_connection_retire(struct broker_connection *connection);
 
-/* Ends the thread. Deliveries under way come back as FAILED and waiting ones as POSTPONED, before
- * this returns. Takes as long as the backend takes to connect, at most. */
+/* Ends the thread. Deliveries in flight come back as FAILED and waiting ones as POSTPONED,
+ * before this returns. Takes at most as long as the backend's connect. */
 void broker_connection_stop(struct broker_connection *connection);
 
-/* Says that a stop is coming, so that several can stop at the same time. */
+/* Announces a stop, so that several connections can stop at the same time. */
 void broker_connection_stop_soon(struct broker_connection *connection);
 
 struct broker_status {
     const char *name;
     const char *scheme;
     bool is_up;
-    uint64_t connects; /* how often the connection was made */
-    char cause[160];   /* while it is not up: why; "" before the first try has ended */
-    char lost[160];    /* why the last connection ended; "" before */
+    uint64_t connects; /* number of connections made */
+    char cause[160];   /* why it is not connected; "" before the first attempt has ended */
+    char lost[160];    /* why the last connection ended; "" if none did */
 };
 
 void broker_connection_status(struct broker_connection *connection,

@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* The fields that are always there, and room for their names, values and ends. */
+/* Number of the fixed fields, and room for their names, values and ends. */
 #define FIELDS_FIXED    5
 #define TEXT_FIXED_SIZE 512
 
@@ -17,7 +17,7 @@ void broker_builder_deinit(struct broker_builder *builder)
     free(builder->fields_);
 }
 
-/* Room for everything beforehand, so that nothing moves while the message points to it. */
+/* Reserves all memory first, so that nothing moves while the message points to it. */
 static bool broker_message_reserve(struct broker_builder *builder, const struct timer_texts *texts)
 {
     size_t count = FIELDS_FIXED;
@@ -38,7 +38,7 @@ static bool broker_message_reserve(struct broker_builder *builder, const struct 
                                                2 * count) != NULL;
 }
 
-/* Copies the text with a NUL behind it. */
+/* Copies the text with a NUL. */
 static struct bytes broker_message_keep(struct broker_builder *builder, struct bytes text)
 {
     size_t start = builder->text_.size;
@@ -66,7 +66,7 @@ static struct bytes message_keep_number(struct broker_builder *builder, uint64_t
     return (struct bytes){builder->text_.data + start, size};
 }
 
-/* One line "Name: value" of the timer's own; false when it is not to be sent. */
+/* Takes one line "Name: value" of the timer's own. Returns false if it must not be sent. */
 static bool message_keep_own(struct broker_builder *builder, struct bytes line,
                              struct broker_field *ret_field)
 {

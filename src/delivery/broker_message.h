@@ -27,8 +27,7 @@ static inline void broker_builder_init(struct broker_builder *builder)
 
 void broker_builder_deinit(struct broker_builder *builder);
 
-/* Fills in the message. Headers of the timer's own that are reserved or malformed are left out.
- * ERROR_NO_MEMORY. */
+/* Builds the message. Reserved or malformed headers of the timer are omitted. ERROR_NO_MEMORY. */
 enum error_code broker_message_build(struct broker_builder *builder,
                                      const struct delivery *delivery,
                                      struct broker_message *ret_message, struct error *ret_error);

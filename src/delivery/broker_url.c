@@ -8,7 +8,7 @@ static struct bytes url_between(const char *begin, const char *end)
     return (struct bytes){begin, (size_t)(end - begin)};
 }
 
-/* The first of the characters `wanted` in the text, or its end. */
+/* Returns the first of the characters `wanted` in the text, or its end. */
 static const char *url_find_any(struct bytes text, const char *wanted)
 {
     const char *end = text.data + text.size;
@@ -31,7 +31,7 @@ void broker_url_decode(struct bytes text, struct buffer *out)
 
 /* ---- where a broker is ---- */
 
-/* Copies a part of the URL, decoded and with a NUL, behind those before. */
+/* Copies a decoded part of the URL, with a NUL, after the earlier ones. */
 static const char *broker_url_keep(char **to, struct bytes part)
 {
     const char *kept = *to;

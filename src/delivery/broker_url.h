@@ -13,7 +13,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 
-#define BROKER_NAME_SIZE_MAX      64 /* of a connection's name */
+#define BROKER_NAME_SIZE_MAX      64 /* maximum size of a connection's name */
 #define BROKER_URL_SIZE_MAX       2000
 #define BROKER_URL_PARAMETERS_MAX 24
 
@@ -27,7 +27,7 @@ struct broker_parameter {
 struct broker_url {
     char text_[2 * BROKER_URL_SIZE_MAX];
     const char *scheme, *user, *password;
-    const char *hosts; /* as it is written: "host", "host:port", "host:port,host:port" */
+    const char *hosts; /* as written: "host", "host:port", "host:port,host:port" */
     const char *path;  /* without the first '/' */
     bool has_path;
     struct broker_parameter parameters[BROKER_URL_PARAMETERS_MAX];
@@ -38,7 +38,8 @@ struct broker_url {
 enum error_code broker_url_parse(struct bytes text, struct broker_url *ret_url,
                                  struct error *ret_error);
 
-/* Takes `hosts` for a single host with a port perhaps; an IPv6 address comes without brackets. */
+/* Reads `hosts` as a single host, with an optional port. An IPv6 address is returned without
+ * brackets. */
 enum error_code broker_url_host(const struct broker_url *url, uint16_t port_default,
                                 char ret_host[256], uint16_t *ret_port, struct error *ret_error);
 

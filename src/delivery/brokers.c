@@ -9,11 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* More than any broker takes long to answer. */
+/* Longer than any broker takes to answer. */
 #define SILENCE_MS 15000
 
 struct brokers_member {
-    struct list link; /* of the retired */
+    struct list link; /* on the list of retired members */
     char name[BROKER_NAME_SIZE_MAX + 1];
     const struct broker_backend *backend;
     struct broker_url url;
@@ -26,10 +26,10 @@ struct brokers {
     pthread_rwlock_t lock; /* guards members and count */
     struct brokers_member *members[BROKERS_MAX];
     size_t count;
-    struct list retired; /* members that a reload has replaced; a status may still have the name */
+    struct list retired; /* members that a reload replaced; a status may still have the name */
 };
 
-/* Those whose library the build has found. */
+/* Kinds whose library the build found. */
 const struct broker_backend *const broker_backends[] = {
 #ifdef TICKWHEEL_WITH_REDIS
     &broker_redis,
@@ -48,7 +48,7 @@ const struct broker_backend *const broker_backends[] = {
 
 /* ---- the settings ---- */
 
-/* amqps and tls say that the connection is encrypted, and nothing of the kind of broker. */
+/* amqps and tls say that the connection is encrypted, and nothing about the kind of broker. */
 static const struct broker_backend *
 brokers_find_backend(const struct broker_backend *const *backends, struct bytes scheme)
 {
@@ -70,7 +70,8 @@ static bool brokers_is_name(struct bytes name)
     return name.size > 0 && name.size <= BROKER_NAME_SIZE_MAX;
 }
 
-/* exactly_once=true: then the log of the cluster carries the messages, by its own clients. */
+/* Checks exactly_once=true: the log of the cluster then carries the messages with its own
+ * clients. */
 static enum error_code brokers_check_once(const struct brokers *brokers,
                                           struct brokers_member *member, struct error *ret_error)
 {
@@ -279,7 +280,7 @@ static bool brokers_url_is_equal(const struct broker_url *one, const struct brok
     return is_equal;
 }
 
-/* The member of `brokers` with the name and the URL of this one; NULL: there is none. */
+/* Returns the member of `brokers` with the name and URL of this one; NULL if there is none. */
 static struct brokers_member *brokers_find_equal(const struct brokers *brokers,
                                                  const struct brokers_member *wanted)
 {
@@ -288,7 +289,8 @@ static struct brokers_member *brokers_find_equal(const struct brokers *brokers,
     return member && brokers_url_is_equal(&member->url, &wanted->url) ? member : NULL;
 }
 
-/* The log of the cluster has clients of its own for these connections since its start. */
+/* Refuses changes of these connections, because the log of the cluster has had clients of its
+ * own for them since the start. */
 static enum error_code brokers_keep_exactly_once(const struct brokers *brokers,
                                                  const struct brokers *fresh,
                                                  struct error *ret_error)
@@ -307,7 +309,7 @@ static enum error_code brokers_keep_exactly_once(const struct brokers *brokers,
     return ERROR_NONE;
 }
 
-/* Starts the connections of `fresh` that `brokers` has not. On an error none of them runs. */
+/* Starts the connections of `fresh` that `brokers` lacks. On an error none of them runs. */
 static enum error_code brokers_start_new(const struct brokers *brokers, struct brokers *fresh,
                                          struct error *ret_error)
 {
@@ -381,7 +383,7 @@ void brokers_stop(struct brokers *brokers)
 
 /* ---- targets ---- */
 
-/* "redis" of "redis://". */
+/* Returns "redis" for "redis://". */
 static struct bytes brokers_scheme(const struct target *target)
 {
     struct bytes scheme = target_scheme(target->kind);
@@ -390,7 +392,7 @@ static struct bytes brokers_scheme(const struct target *target)
     return (struct bytes){scheme.data, scheme.size - (sizeof("://") - 1)};
 }
 
-/* The connection of a target; NULL with the reason. */
+/* Returns the connection of a target; NULL with the reason. */
 static struct brokers_member *brokers_member_of(const struct brokers *brokers, struct bytes text,
                                                 const struct target *target,
                                                 struct error *ret_error)
@@ -414,7 +416,7 @@ static struct brokers_member *brokers_member_of(const struct brokers *brokers, s
     return member;
 }
 
-/* Appends the part decoded. The buffer has room for it, so that no part moves. */
+/* Appends the decoded part. The buffer has room for it, so that no part moves. */
 static struct bytes brokers_decode(struct bytes part, struct buffer *text)
 {
     size_t start = text->size;
@@ -443,8 +445,8 @@ static enum error_code brokers_ask_backend(const struct broker_backend *backend,
     return refusal ? error_set(ret_error, ERROR_INVALID, "it %s", refusal) : ERROR_NONE;
 }
 
-/* NAME.log and NAME.control, where a letter of a name may be written as %XX, on any connection:
- * other names of hosts may be the same brokers, and a foreign record breaks the log. */
+/* True for NAME.log and NAME.control, whose letters may be written as %XX, on any connection:
+ * other host names may mean the same brokers, and a foreign record breaks the log. */
 static bool brokers_is_log(const struct brokers *brokers, struct bytes text,
                            const struct target *target)
 {
@@ -534,7 +536,8 @@ void brokers_post(struct brokers *brokers, struct list *deliveries)
             continue;
         }
         struct list run;
-        /* Those of one connection in a row go together, for each post takes a lock. */
+        /* Posts consecutive deliveries of one connection together, because each post takes a
+         * lock. */
         list_init(&run);
         list_push(&run, link);
         while (!list_is_empty(deliveries)) {

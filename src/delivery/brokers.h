@@ -26,11 +26,12 @@
 #define BROKERS_MAX 64 /* connections */
 
 struct brokers_options {
-    const char *connections;                      /* "NAME=URL NAME=URL ..."; may be empty */
-    const struct broker_backend *const *backends; /* up to NULL: broker_backends but for tests */
-    const char *cluster_brokers, *cluster_name;   /* of the log; NULL or empty: no cluster */
-    const char *client_name;                      /* borrowed until stop, as are the backends */
-    uint32_t inflight_max; /* of each connection; see broker_connection_options */
+    const char *connections; /* "NAME=URL NAME=URL ..."; may be empty */
+    /* terminated by NULL; broker_backends except in tests */
+    const struct broker_backend *const *backends;
+    const char *cluster_brokers, *cluster_name; /* of the log; NULL or empty without a cluster */
+    const char *client_name;                    /* borrowed until stop, as are the backends */
+    uint32_t inflight_max; /* for each connection; see broker_connection_options */
     uint64_t inflight_bytes_max;
     uint64_t connect_timeout_ms;
     uint64_t seed;
@@ -40,45 +41,45 @@ struct brokers_options {
 
 struct brokers;
 
-/* Starts the connections; it does not wait for them. ERROR_INVALID names the connection that is
- * wrong, and never shows its URL. */
+/* Starts the connections without waiting for them. ERROR_INVALID names the wrong connection, and
+ * never shows its URL. */
 enum error_code brokers_start(const struct brokers_options *options, struct brokers **ret_brokers,
                               struct error *ret_error);
 
-/* Takes the connections of a setting that has changed. A connection with an equal URL stays; one
- * that is not there any more, or has another URL, ends when its deliveries have come back, and
- * those that follow go over the new one. On an error nothing has changed. Connections with
- * exactly_once cannot change. */
+/* Applies a changed setting. A connection with an equal URL stays. One that is missing, or has
+ * another URL, ends when its deliveries have come back; later deliveries use the new one. On an
+ * error nothing changes. Connections with exactly_once cannot change. */
 enum error_code brokers_reload(struct brokers *brokers, const char *connections,
                                struct error *ret_error);
 
-/* Whether brokers_start could use the settings; starts nothing. */
+/* Checks the settings of brokers_start without starting anything. */
 enum error_code brokers_check_settings(const char *connections, const char *cluster_brokers,
                                        const struct broker_backend *const *backends,
                                        struct error *ret_error);
 
-/* Whether a timer may go to this target of a broker: INVALID says why not. */
+/* Checks whether a timer may have this broker target: INVALID has the reason. */
 enum error_code brokers_check(struct brokers *brokers, struct bytes text,
                               const struct target *target, struct error *ret_error);
 
-/* Whether messages to this target go out in a transaction with the log of the cluster, which the
- * caller sees to: brokers_post does not take them. */
+/* True if messages to this target are sent in a transaction with the log of the cluster, by the
+ * caller: brokers_post does not take them. */
 bool brokers_is_exactly_once(struct brokers *brokers, struct bytes text,
                              const struct target *target);
 
-/* Whether any connection is one for that. */
+/* True if any connection is one for that. */
 bool brokers_has_exactly_once(const struct brokers *brokers);
 
-/* Takes every delivery of the list, which is empty afterwards. Does not wait. */
+/* Takes the deliveries and empties the list. Does not wait. */
 void brokers_post(struct brokers *brokers, struct list *deliveries);
 
-/* From here on, deliveries without a connection come back at once; once, before brokers_stop. */
+/* Makes deliveries without a connection come back at once. Once, before brokers_stop. */
 void brokers_drain(struct brokers *brokers);
 
-/* Ends all connections; each delivery has come back when this returns. */
+/* Ends all connections. Each delivery has come back when this returns. */
 void brokers_stop(struct brokers *brokers);
 
-/* Of the connection `index`, in the order of the configuration; false: there are no more. */
+/* Returns the state of connection `index`, in the order of the configuration. False if there are
+ * no more. */
 bool brokers_status(struct brokers *brokers, size_t index, struct broker_status *ret_status);
 
 /* Appends "redis (hiredis 0.14.1), nats (...)", or "none". */

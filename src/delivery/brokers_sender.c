@@ -49,7 +49,7 @@ static enum error_code brokers_sender_reload(void *self, const struct config *co
     return brokers_reload(self, config->broker_connections, ret_error);
 }
 
-/* A broker that is down is not waited for. */
+/* Does not wait for an unreachable broker. */
 static void brokers_sender_drain(void *self)
 {
     brokers_drain(self);

@@ -6,16 +6,12 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
-/*
- * IPv6 is refused by default: only what IANA has given out as global unicast (2000::/3) may be
- * called, less the special blocks within it, and the well-known prefix of NAT64. IPv4 has no such
- * block, so all its special ones are listed.
- *
- * Sources: the IANA IPv4 and IPv6 Special-Purpose Address Registries (RFC 6890 and its updates),
- * the IANA IPv6 Address Space and multicast registries; for metadata, the clouds' own documents.
- *
- * The order within a table matters: the narrower block comes first, because its kind says more.
- */
+/* IPv6 is refused by default: only what IANA has assigned as global unicast (2000::/3) may be
+ * called, less the special blocks within it, and the well-known prefix of NAT64. IPv4 has no
+ * such block, so all its special ones are listed. Sources: the IANA IPv4 and IPv6 Special-
+ * Purpose Address Registries (RFC 6890 and its updates), the IANA IPv6 Address Space and
+ * multicast registries; for metadata, the clouds' own documents. In a table the narrower block
+ * comes first, because its kind says more. */
 
 struct block4 {
     uint8_t address[4];
@@ -90,7 +86,7 @@ static bool guard_is_mapped(const uint8_t address[16])
 
 static bool guard_is_allowed(const struct guard *guard, const uint8_t address[16])
 {
-    /* "::/0" is all of IPv6 and not, by way of the mapped form, all of IPv4 too. */
+    /* "::/0" is all of IPv6, but not all of IPv4 by its mapped form. */
     unsigned prefix_bits_min = guard_is_mapped(address) ? 96 : 0;
 
     for (size_t i = 0; i < guard->allowed_count; i++) {
@@ -117,8 +113,8 @@ static const char *guard_refusal4(const struct guard *guard, const uint8_t addre
     return NULL;
 }
 
-/* Teredo (RFC 4380): the server's address, flags and port, then the client's with every bit turned.
- */
+/* Checks a Teredo address (RFC 4380): the server's address, flags and port, then the client's
+ * with every bit inverted. */
 static const char *guard_refusal_teredo(const struct guard *guard, const uint8_t address[16])
 {
     const char *kind = guard_refusal4(guard, address + 4);
@@ -129,9 +125,8 @@ static const char *guard_refusal_teredo(const struct guard *guard, const uint8_t
     return kind ? kind : guard_refusal4(guard, client);
 }
 
-/* For an IPv4 address that travels in an IPv6 one. A translator with a prefix of its own (RFC 6052,
- * section 2.2) cannot be told from any other network; its operator must keep it from
- * such addresses. */
+/* Checks an IPv4 address that is embedded in an IPv6 one. A translator with its own prefix (RFC
+ * 6052, section 2.2) looks like any other network; its operator must block such addresses. */
 static const char *guard_refusal_embedded(const struct guard *guard, const uint8_t address[16])
 {
     static const uint8_t teredo[4] = {0x20, 0x01}, sixtofour[2] = {0x20, 0x02};
@@ -144,7 +139,8 @@ static const char *guard_refusal_embedded(const struct guard *guard, const uint8
         kind = guard_refusal_teredo(guard, address);
     else if (memcmp(address, sixtofour, sizeof(sixtofour)) == 0)
         kind = guard_refusal4(guard, address + 2);
-    /* ISATAP (RFC 5214) is the last half of any prefix; two of its bits say universal and group. */
+    /* ISATAP (RFC 5214) is the last half of any prefix; two of its bits are the universal and
+     * group bits. */
     if (!kind && (address[8] & ~0x03) == isatap[0] && memcmp(address + 9, isatap + 1, 3) == 0)
         kind = guard_refusal4(guard, address + 12);
     return kind;
@@ -172,7 +168,7 @@ static const char *guard_refusal6(const struct guard *guard, const uint8_t addre
 
 const char *guard_refusal(const struct guard *guard, const struct sockaddr *address)
 {
-    /* Copied, for `address` may be aligned for a struct sockaddr only. */
+    /* Copied, because `address` may be aligned only for a struct sockaddr. */
     if (address->sa_family == AF_INET) {
         struct sockaddr_in v4;
         memcpy(&v4, address, sizeof(v4));
@@ -201,7 +197,7 @@ bool guard_allows_host(const struct guard *guard, struct bytes host)
         return true;
     case GUARD_HOST_ADDRESS:
         return guard_refusal6(guard, address) == NULL;
-    case GUARD_HOST_LOCALHOST: /* whether the allowed one of the two answers shows at connect */
+    case GUARD_HOST_LOCALHOST: /* the connect decides which of the two addresses is allowed */
         return !guard_refusal4(guard, loopback4) || !guard_refusal6(guard, loopback6);
     case GUARD_HOST_INVALID:
         break;

@@ -26,7 +26,7 @@
 #define GUARD_NETWORKS_MAX 64
 
 struct guard_network {
-    uint8_t address[16]; /* IPv4 as IPv4-mapped */
+    uint8_t address[16]; /* IPv4 is IPv4-mapped */
     uint8_t prefix_bits; /* 0 .. 128 */
 };
 
@@ -35,23 +35,23 @@ struct guard {
     size_t allowed_count;
 };
 
-/* `allow` is a list of networks parted by commas or spaces ("127.0.0.0/8, ::1/128"); may be empty.
- * An address without a prefix is a network of one. A network with bits set beyond its prefix is a
- * mistake, not a guess. An IPv4 network allows its addresses, mapped, tunnelled and translated ones
- * too; an IPv6 network never allows an IPv4 address. ERROR_INVALID names the part that is none. */
+/* Parses `allow`, networks separated by commas or spaces ("127.0.0.0/8, ::1/128"); may be empty.
+ * An address without a prefix is a network of one. Bits beyond the prefix are an error. An IPv4
+ * network also allows the mapped, tunnelled and translated forms of its addresses; an IPv6
+ * network never allows an IPv4 address. ERROR_INVALID names the wrong part. */
 enum error_code guard_init(struct guard *ret_guard, const char *allow, struct error *ret_error);
 
-/* Whether a connection to this address may be made. Unknown families may not. */
+/* True if a connection to this address may be made. Unknown families may not. */
 bool guard_allows_address(const struct guard *guard, const struct sockaddr *address);
 
-/* NULL when the address is allowed; otherwise what kind of address it is, for people: "loopback",
- * "private", "cloud metadata". Never the address itself. */
+/* Returns NULL if the address is allowed; otherwise its kind, for people: "loopback", "private",
+ * "cloud metadata". Never the address itself. */
 const char *guard_refusal(const struct guard *guard, const struct sockaddr *address);
 
-/* For creation: whether a target's host, where it is written as an address in any spelling that a
- * resolver accepts (dotted, decimal, octal, hex, short, bracketed IPv6 with zone), may be called. A
- * name is allowed here and checked at connect; "localhost" and names below it are checked as
- * loopback. A text that is no host, and a number that is no address, are refused. */
+/* Checks the host of a new target. An address, in any spelling that a resolver accepts (dotted,
+ * decimal, octal, hex, short, bracketed IPv6 with zone), must be allowed. A name is allowed here
+ * and checked at the connect; "localhost" and names below it count as loopback. A text that is
+ * no host, and a number that is no address, are refused. */
 bool guard_allows_host(const struct guard *guard, struct bytes host);
 
 #endif

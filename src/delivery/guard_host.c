@@ -8,14 +8,14 @@
 #include <arpa/inet.h>
 #include <netinet/in.h>
 
-/* Longer than any host name, even one of 253 characters in UTF-8 that was percent-encoded. */
+/* Longer than any host name, even one of 253 characters in percent-encoded UTF-8. */
 #define GUARD_HOST_SIZE_MAX 2048
 
-/* Stands for a character beyond ASCII that folds into none of it: part of a name, never of an
+/* Stands for a character beyond ASCII without an ASCII equivalent: part of a name, never of an
  * address. */
 #define OTHER '\x80'
 
-/* Undoes percent-encoding, once. Returns the size; -1 for a percent sign without its two digits. */
+/* Decodes percent-encoding once. Returns the size; -1 for a percent sign without two digits. */
 static int guard_host_decode_percent(struct bytes host, char ret_text[GUARD_HOST_SIZE_MAX])
 {
     int size = 0;
@@ -38,16 +38,13 @@ static int guard_host_decode_percent(struct bytes host, char ret_text[GUARD_HOST
 
 /* ---- characters beyond ASCII ---- */
 
-/*
- * What IDNA's mapping (Unicode TS 46) makes of characters that only look different: `count` of them
- * from `first` on become the number `number` and those after it, or the letter or sign `sign` and
- * those after it; then a dot where there is one. This is not the whole of that mapping: the
- * rest is caught when the connection is made.
- */
+/* IDNA's mapping (Unicode TS 46) of characters that only look different: `count` of them from
+ * `first` on become `number` and those after it, or `sign` and those after it; then a dot if
+ * there is one. The mapping is not complete: the connect catches the rest. */
 static const struct fold {
     uint32_t first;
     uint8_t count;
-    char sign; /* 0: a number */
+    char sign; /* 0 for a number */
     uint8_t number;
     char dot; /* 0: none */
 } folds[] = {
@@ -74,19 +71,20 @@ static const struct fold {
     {0x1fbf0, 10, 0, 0, 0},  /* segmented digits */
 };
 
-/* Soft hyphen, joiners, variation selectors and the like: the mapping leaves them out. */
+/* True for soft hyphens, joiners, variation selectors and the like, which the mapping omits. */
 static bool guard_host_is_ignored(uint32_t c)
 {
     return c == 0x00ad || c == 0x034f || (c >= 0x200b && c <= 0x200d) || c == 0x2060 ||
            c == 0x2064 || c == 0xfeff || (c >= 0xfe00 && c <= 0xfe0f);
 }
 
-/* Writes what the character folds into; returns how many bytes, at most 3. */
+/* Writes the mapping of the character. Returns its size, at most 3. */
 static size_t guard_host_fold_character(uint32_t c, char ret_text[3])
 {
     if (guard_host_is_ignored(c))
         return 0;
-    if (c >= 0x1d400 && c < 0x1d6a4) { /* mathematical letters: alphabets of capitals and small */
+    /* mathematical letters: alphabets of capitals and small letters */
+    if (c >= 0x1d400 && c < 0x1d6a4) {
         ret_text[0] = (char)('a' + (c - 0x1d400) % 26);
         return 1;
     }
@@ -116,8 +114,8 @@ static size_t guard_host_fold_character(uint32_t c, char ret_text[3])
     return 1;
 }
 
-/* The character at the front of a text that does not begin in ASCII. Returns its bytes; 0 when it
- * is not UTF-8 (overlong forms and surrogates are not). */
+/* Decodes the first character of a text that does not begin in ASCII. Returns its size; 0 if it
+ * is not UTF-8 (nor overlong forms and surrogates). */
 static size_t guard_host_decode_utf8(const char *text, size_t size, uint32_t *ret_character)
 {
     uint8_t lead = (uint8_t)text[0];
@@ -138,8 +136,8 @@ static size_t guard_host_decode_utf8(const char *text, size_t size, uint32_t *re
     return width;
 }
 
-/* Folds `text` in place into lower-case ASCII and OTHER; it never grows, for a character that
- * becomes three has at least three bytes. Returns the new size; -1 when it is not UTF-8. */
+/* Maps `text` in place to lower-case ASCII and OTHER. It never grows, because a character that
+ * becomes three has at least three bytes. Returns the new size; -1 if it is not UTF-8. */
 static int guard_host_fold_text(char *text, int size)
 {
     int to = 0;
@@ -169,7 +167,7 @@ static int guard_host_fold_text(char *text, int size)
 
 /* ---- addresses ---- */
 
-/* One number of an IPv4 address: 0x.. hex, 0.. octal, otherwise decimal. */
+/* Parses one number of an IPv4 address: 0x.. hex, 0.. octal, otherwise decimal. */
 static bool guard_host_parse_number(const char *text, size_t size, uint64_t *ret_value)
 {
     unsigned base = 10;
@@ -184,7 +182,7 @@ static bool guard_host_parse_number(const char *text, size_t size, uint64_t *ret
     return number_parse((struct bytes){text, size}, base, ret_value) && *ret_value <= UINT32_MAX;
 }
 
-/* inet_aton's rule: up to four numbers, of which the last fills all bytes that are left. */
+/* Parses by inet_aton's rule: up to four numbers, of which the last fills all remaining bytes. */
 static bool guard_host_parse_ipv4(const char *text, size_t size, uint8_t ret_address[4])
 {
     uint64_t address = 0;
@@ -211,7 +209,7 @@ static bool guard_host_parse_ipv4(const char *text, size_t size, uint8_t ret_add
     return false; /* a fifth part */
 }
 
-/* An IPv6 address, with a zone or without. */
+/* Parses an IPv6 address, with or without a zone. */
 static bool guard_host_parse_ipv6(struct bytes host, uint8_t ret_address[16])
 {
     const char *zone = memchr(host.data, '%', host.size);
@@ -231,8 +229,8 @@ static bool guard_host_parse_ipv6(struct bytes host, uint8_t ret_address[16])
 
 /* ---- names ---- */
 
-/* Letters, digits, hyphens and underscores in labels of 1 to 63, parted by single dots. Without the
- * last dot of the root. */
+/* True for letters, digits, hyphens and underscores in labels of 1 to 63, separated by single
+ * dots, without the final dot. */
 static bool guard_host_is_name(const char *text, size_t size)
 {
     size_t label_size = 0;
@@ -255,8 +253,8 @@ static bool guard_host_is_name(const char *text, size_t size)
     return label_size > 0;
 }
 
-/* Whether the last label is a number. No top-level domain is one, so the whole is meant as an
- * address (the URL Standard's "ends in a number"). */
+/* True if the last label is a number. No top-level domain is one, so it is meant as an address
+ * (the URL Standard's "ends in a number"). */
 static bool guard_host_ends_in_number(const char *text, size_t size)
 {
     const char *dot = memrchr(text, '.', size);

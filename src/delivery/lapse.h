@@ -16,7 +16,7 @@ static inline bool delivery_has_lapsed(const struct delivery *delivery)
            instant_boot_now().ns >= atomic_load(delivery->valid_until_ns);
 }
 
-/* As if it had never been handed out. */
+/* Returns the delivery as if it had never been handed out. */
 static inline void delivery_return(struct delivery *delivery)
 {
     delivery->outcome = (struct delivery_outcome){.result = DELIVERY_RETURNED};

@@ -36,7 +36,7 @@
 
 #define LINE_SIZE_MAX  OUTPUT_ATOMIC_MAX
 #define LINE_END_SIZE  80 /* room for the sizes of omitted parts, and the end */
-#define TURN_LINES_MAX 64 /* between two looks at the mailbox */
+#define TURN_LINES_MAX 64 /* maximum of lines between two checks of the mailbox */
 
 struct log_sender {
     struct sender_options options;
@@ -44,10 +44,10 @@ struct log_sender {
     struct mailbox mailbox; /* deliveries, and `stop` */
     struct list stop;
     struct output output;
-    /* Of the log thread. */
+    /* Private to the log thread. */
     struct list waiting, ended; /* deliveries */
     struct buffer line;
-    bool is_torn; /* the last line was written in part: the next one begins with a line break */
+    bool is_torn; /* the last line is incomplete: the next one begins with a line break */
     bool is_stopping;
 };
 
@@ -58,8 +58,8 @@ static struct delivery *log_delivery(struct list *link)
 
 /* ---- a line ---- */
 
-/* Appends JSON that was checked. Space between its tokens becomes a blank, and control characters
- * beyond ASCII, which JSON allows in strings, are escaped. */
+/* Appends checked JSON. Space between tokens becomes a blank, and control characters beyond
+ * ASCII, which JSON allows in strings, are escaped. */
 static void log_append_json(struct buffer *line, struct bytes json)
 {
     for (size_t i = 0; i < json.size; i++) {
@@ -97,8 +97,7 @@ static bool log_fits(const struct buffer *line, size_t size)
     return line->size + size + LINE_END_SIZE <= LINE_SIZE_MAX;
 }
 
-/* Takes back the text appended since `size` if it makes the line too long, and writes the size of
- * the missing text instead. */
+/* Replaces the text appended since `size` by its size if the line is too long. */
 static void log_keep_or_omit(struct buffer *line, size_t size, const char *name, struct bytes text)
 {
     if (!buffer_failed(line) && log_fits(line, 0))
@@ -132,8 +131,8 @@ static void log_append_payload(struct buffer *line, const struct timer_texts *te
     log_keep_or_omit(line, size, "payload", payload);
 }
 
-/* Begins with a line break, which is sent only after a torn line. What stands before the labels is
- * bounded by the limits of a key and a name, far below LINE_SIZE_MAX. */
+/* Formats a line. It begins with a line break, which is sent only after an incomplete line. The
+ * part before the labels is bounded by the limits of a key and a name, far below LINE_SIZE_MAX. */
 static void log_format(struct buffer *line, const struct delivery *delivery, uint64_t now_us)
 {
     const struct timer *timer = delivery->timer;
@@ -177,7 +176,7 @@ static void log_sender_end(struct log_sender *log, struct delivery *delivery,
     list_push(&log->ended, &delivery->link);
 }
 
-/* One write for one line; the rest after a short write is dropped. */
+/* Writes one line with one write; drops the rest after a short write. */
 static void log_write(struct log_sender *log, struct delivery *delivery)
 {
     const uint64_t now_us = wall_now_us();
@@ -213,8 +212,8 @@ static void log_write(struct log_sender *log, struct delivery *delivery)
     log_sender_end(log, delivery, DELIVERY_FAILED, error);
 }
 
-/* Those that found no room for as long as an attempt may take have failed. Returns when the next
- * one will have, in milliseconds; -1: none waits. */
+/* Fails deliveries that waited as long as an attempt may take. Returns when the next one will
+ * fail, in milliseconds; -1 if none waits. */
 static int log_expire(struct log_sender *log)
 {
     const uint64_t now_us = wall_now_us();
@@ -250,7 +249,7 @@ static void log_take(struct log_sender *log)
             log->is_stopping = true;
             continue;
         }
-        log_delivery(link)->started_us = now_us; /* until it is written: since when it waits */
+        log_delivery(link)->started_us = now_us; /* until it is written: begin of its wait */
         list_push(&log->waiting, link);
     }
 }

@@ -4,7 +4,7 @@
 #include <openssl/core_names.h>
 #include <openssl/evp.h>
 
-/* A struct mac is a context with its key set. */
+/* A struct mac is a context with its key. */
 static EVP_MAC_CTX *mac_context(struct mac *mac)
 {
     return (EVP_MAC_CTX *)(void *)mac;
@@ -37,7 +37,7 @@ bool mac_compute(struct mac *mac, const struct bytes parts[], size_t count,
 {
     EVP_MAC_CTX *context = mac_context(mac);
 
-    /* Without a key it starts over with the one it has: no key schedule, no allocation. */
+    /* Without a key argument it restarts with its key, without a key schedule and allocation. */
     if (!EVP_MAC_init(context, NULL, 0, NULL))
         return false;
     for (size_t i = 0; i < count; i++)

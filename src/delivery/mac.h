@@ -21,7 +21,7 @@ struct mac;
 struct mac *mac_create(struct bytes key);
 void mac_destroy(struct mac *mac);
 
-/* Of the parts one after the other. */
+/* Computes the code of the concatenated parts. */
 bool mac_compute(struct mac *mac, const struct bytes parts[], size_t count,
                  uint8_t ret_digest[MAC_SIZE]);
 

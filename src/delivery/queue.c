@@ -22,12 +22,12 @@
 #define NS_PER_MS         1000000
 #define EXPIRE_BATCH      64
 #define QUEUE_NUMBER_MAX  ((UINT64_C(1) << QUEUE_NUMBER_BITS) - 1)
-#define QUEUE_INDEX_SHIFT (QUEUE_NUMBER_BITS - 8) /* 2^40 leases of each queue */
+#define QUEUE_INDEX_SHIFT (QUEUE_NUMBER_BITS - 8) /* 2^40 leases for each queue */
 #define ENDED_MESSAGE     "the lease ended without an answer"
 
 struct line {
-    struct list waiting; /* requests, in the order in which they came */
-    struct list link;    /* on `wanting` while it is awake and somebody waits */
+    struct list waiting; /* requests in order of arrival */
+    struct list link;    /* on `wanting` while it is awake and a worker waits */
     uint64_t hash;
     size_t lease_count;
     bool is_awake;
@@ -37,27 +37,27 @@ struct line {
 
 struct queue {
     struct siphash *siphash; /* of receipts */
-    uint64_t hash_seed;      /* of the names of lines */
+    uint64_t hash_seed;      /* seed of the hashes of names */
     struct map lines;        /* hash of the name -> line */
     struct map leases;       /* number -> lease */
-    struct map timers;       /* hash of the timer's id -> lease; it may lack some */
+    struct map timers;       /* hash of the timer's id -> lease; may lack some */
     struct list wanting;
     struct list ended;   /* deliveries */
     struct list replies; /* requests */
-    struct list gone;    /* leases to free at the next call: a reply may still show them */
-    struct list shown;   /* leases in the reply that was taken last */
+    struct list gone;    /* leases to be freed at the next call, because a reply may show them */
+    struct list shown;   /* leases of the reply taken last */
     struct tw_wheel *lease_wheel, *wait_wheel;
-    struct queue_lease *spare; /* with a timer, so that giving cannot fail */
-    struct line *wanted;       /* the line that queue_wants named */
-    uint64_t number;           /* of the last lease */
-    bool is_stopping;          /* no worker may wait any more */
+    struct queue_lease *spare; /* has a timer, so that queue_give cannot fail */
+    struct line *wanted;       /* line that queue_wants named */
+    uint64_t number;           /* number of the last lease */
+    bool is_stopping;          /* workers may no longer wait */
     struct queue_stats stats;
 };
 
 /* ---- receipts ---- */
 
-/* A keyed hash of the number, 64 bits. A guess is tried against the server, which has one lease of
- * this number, for as long as the lease lasts. False when out of memory. */
+/* Computes a keyed 64-bit hash of the number. Each guess must be tried against the server, while
+ * the lease lasts. Returns false if out of memory. */
 static bool queue_prove(const struct queue *queue, uint64_t number, uint64_t *ret_proof)
 {
     uint8_t text[8];
@@ -67,7 +67,7 @@ static bool queue_prove(const struct queue *queue, uint64_t number, uint64_t *re
                            ret_proof);
 }
 
-/* In a time that does not tell how much of the proof is right. */
+/* Compares in constant time, so that the time does not show how much of the proof is right. */
 static bool queue_is_proven(struct queue_receipt receipt, const struct queue_lease *lease)
 {
     return CRYPTO_memcmp(&receipt.proof, &lease->receipt.proof, sizeof(receipt.proof)) == 0;
@@ -97,7 +97,7 @@ static uint64_t queue_tick_of(struct instant now)
     return now.ns / NS_PER_MS;
 }
 
-/* Not before the instant. */
+/* Returns a tick not before the instant. */
 static uint64_t queue_tick_at(struct instant at)
 {
     return at.ns / NS_PER_MS + (at.ns % NS_PER_MS != 0);
@@ -131,8 +131,8 @@ static struct line *line_get(struct queue *queue, struct bytes name)
     return line;
 }
 
-/* Brings the line onto or off the list of those that want something; frees it when it is of no use.
- */
+/* Adds the line to, or removes it from, the list of those that want something. Frees it if it is
+ * of no use. */
 static void line_update(struct queue *queue, struct line *line)
 {
     bool wants = line->is_awake && !list_is_empty(&line->waiting);
@@ -160,7 +160,7 @@ static void queue_reply(struct queue *queue, struct queue_request *request, enum
     list_push(&queue->replies, &request->link);
 }
 
-/* Ends a wait; its line may be gone afterwards. */
+/* Ends a wait. May free its line. */
 static void queue_answer_waiting(struct queue *queue, struct line *line,
                                  struct queue_request *request)
 {
@@ -178,7 +178,7 @@ static uint64_t queue_timer_hash(const struct timer_id *timer)
     return random_mix(random_mix(timer->partition) ^ timer->serial);
 }
 
-/* Without memory the holder of the timer is not known. */
+/* Notes the holder of the timer. Without memory the holder is unknown. */
 static void queue_name_timer(struct queue *queue, struct queue_lease *lease)
 {
     map_put(&queue->timers, queue_timer_hash(&lease->delivery->timer->id), lease);
@@ -260,7 +260,7 @@ static void queue_lease_begin(struct queue *queue, struct instant now, struct li
     queue->stats.leases++;
 }
 
-/* The lease is no more, and its delivery goes back with the outcome that it has. */
+/* Ends the lease, and gives its delivery back with its outcome. */
 static void queue_lease_end(struct queue *queue, struct queue_lease *lease)
 {
     struct line *line = lease->line_;
@@ -294,7 +294,7 @@ static void queue_wait_for_work(struct queue *queue, struct instant now,
 
     list_init(&request->leases_);
     request->items_ = request->bytes_ = 0;
-    request->leased_until = instant_add_ms(now, request->lease_ms); /* of none, as it may be */
+    request->leased_until = instant_add_ms(now, request->lease_ms); /* there may be no lease */
     request->wait_timer_ = TW_NONE;
     request->is_late_ = request->wait_until.ns <= now.ns || queue->is_stopping;
     if (line && !request->is_late_)
@@ -312,7 +312,7 @@ static void queue_wait_for_work(struct queue *queue, struct instant now,
     line_update(queue, line);
 }
 
-/* The lease that a receipt speaks of, if it may be spoken of in this queue. */
+/* Returns the lease of a receipt, if it is one of this queue. */
 static struct queue_lease *queue_find(struct queue *queue, const struct queue_request *request,
                                       size_t index)
 {
@@ -398,12 +398,12 @@ bool queue_wants(struct queue *queue, struct bytes *ret_name)
     return true;
 }
 
-/* Nothing is left: workers that have something are answered, and so are those that may not wait. */
+/* Handles an empty queue: answers workers that have items, and those that may not wait. */
 static void queue_fall_asleep(struct queue *queue, struct line *line)
 {
     line->is_awake = false;
     list_remove(&line->link);
-    line->lease_count++; /* holds the line while it is walked */
+    line->lease_count++; /* keeps the line while it is walked */
     LIST_FOR_EACH (&line->waiting, link) {
         struct queue_request *request = queue_request_of(link);
 
@@ -427,7 +427,7 @@ void queue_give(struct queue *queue, struct instant now, struct delivery *delive
     struct queue_request *first = queue_request_of(line->waiting.next);
     queue_lease_begin(queue, now, line, delivery);
     if (first->items_ >= first->items_max || first->bytes_ >= first->bytes_max) {
-        if (!list_is_empty(&line->link)) { /* names take turns */
+        if (!list_is_empty(&line->link)) { /* queues take turns */
             list_remove(&line->link);
             list_push(&queue->wanting, &line->link);
         }
@@ -459,7 +459,7 @@ static void queue_end_leases(struct queue *queue, uint64_t tick)
     } while (tw_wheel_wake_at(queue->lease_wheel) <= tick);
 }
 
-/* A worker with a pull still to come is answered after that. */
+/* Ends waits. A worker with a pending pull is answered after that. */
 static void queue_end_waits(struct queue *queue, uint64_t tick)
 {
     do {
@@ -510,7 +510,7 @@ struct queue_request *queue_take_reply(struct queue *queue)
     if (!link)
         return NULL;
     struct queue_request *request = queue_request_of(link);
-    list_join(&queue->shown, &request->leases_); /* the request may be gone before they are */
+    list_join(&queue->shown, &request->leases_); /* the request may be freed before the leases */
     request->leases = &queue->shown;
     return request;
 }
@@ -555,7 +555,7 @@ static bool queue_is_of(const struct queue_lease *lease, int32_t partition)
     return partition < 0 || queue_receipt_partition(lease->receipt) == partition;
 }
 
-/* All leases, or those of one partition. */
+/* Returns all leases, or those of one partition. */
 static void queue_return_leases(struct queue *queue, int32_t partition)
 {
     struct delivery_outcome outcome = {.result = DELIVERY_RETURNED};

@@ -29,15 +29,13 @@
 #include "base/time.h"
 #include "engine/delivery.h"
 
-/* Names a lease: its number, and a proof that the worker was given this number: its
- * SipHash-2-4 (64 bits), with a key that lives as long as the queue. No other run of the server
- * accepts it. */
+/* Identifies a lease: its number, and a proof that the worker got this number, a SipHash-2-4 (64
+ * bits) with a key that lives as long as the queue. No other run of the server accepts it. */
 struct queue_receipt {
     uint64_t number, proof;
 };
 
-/* Bits of `number` that count; those above them are the timer's partition, where the lease is
- * found. */
+/* Bits of `number` in use; the higher ones are the timer's partition, which has the lease. */
 #define QUEUE_NUMBER_BITS 48
 
 static inline uint16_t queue_receipt_partition(struct queue_receipt receipt)
@@ -49,10 +47,10 @@ static inline uint16_t queue_receipt_partition(struct queue_receipt receipt)
 
 void queue_receipt_format(struct queue_receipt receipt, char ret_text[QUEUE_RECEIPT_SIZE]);
 
-/* False for everything else than what queue_receipt_format writes. */
+/* Returns false for everything that queue_receipt_format does not write. */
 bool queue_receipt_parse(struct bytes text, struct queue_receipt *ret_receipt);
 
-/* Largest description of a worker, in bytes. */
+/* Maximum size of the description of a worker, in bytes. */
 #define QUEUE_WORKER_SIZE 96
 
 enum queue_kind {
@@ -63,25 +61,25 @@ enum queue_kind {
 };
 
 enum queue_verdict {
-    QUEUE_OK,      /* of ack and nack: it is durable */
+    QUEUE_OK,      /* for ack and nack: durable */
     QUEUE_STALE,   /* no such lease of this queue: it has ended, or was answered before */
-    QUEUE_UNKNOWN, /* the storage failed: it may come again */
+    QUEUE_UNKNOWN, /* the storage failed: the item may come again */
 };
 
 struct queue_request {
     struct list link; /* the holder's */
     enum queue_kind kind;
-    struct bytes queue; /* its full name (queue_target.h); borrowed until the answer */
+    struct bytes queue; /* full name (queue_target.h); borrowed until the answer */
 
     /* LEASE */
-    uint32_t items_max; /* 1 .. */
-    size_t bytes_max;   /* no further item when those so far have as many bytes of footprint */
-    struct instant wait_until; /* when to answer although there is nothing */
-    struct bytes worker;       /* its description, for queue_find_holder; borrowed likewise */
+    uint32_t items_max;        /* 1 .. */
+    size_t bytes_max;          /* footprint from which no further item is added */
+    struct instant wait_until; /* deadline for an answer without items */
+    struct bytes worker;       /* description for queue_find_holder; borrowed until the answer */
 
     uint64_t lease_ms; /* LEASE, EXTEND */
 
-    /* ACK, NACK, EXTEND: what to speak about, and the answer to each. */
+    /* ACK, NACK, EXTEND: receipts, and the verdict on each. */
     const struct queue_receipt *receipts;
     enum queue_verdict *verdicts;
     size_t receipt_count;
@@ -89,10 +87,10 @@ struct queue_request {
 
     /* The answer. */
     enum error_code error;       /* NONE or NO_MEMORY */
-    const struct list *leases;   /* LEASE: of struct queue_lease, in the order in which they came */
-    struct instant leased_until; /* LEASE: none of them ends before */
+    const struct list *leases;   /* LEASE: struct queue_lease, in order of arrival */
+    struct instant leased_until; /* LEASE: no lease ends earlier */
 
-    /* The queue's own. */
+    /* Private to the queue. */
     struct list leases_;
     size_t items_, bytes_;
     size_t pending_;
@@ -104,80 +102,80 @@ struct queue_lease {
     struct list link;                /* on the list of the answer */
     const struct delivery *delivery; /* with its timer */
     struct queue_receipt receipt;
-    /* The queue's own. */
+    /* Private to the queue. */
     struct delivery *delivery_;
     struct line *line_;
-    struct queue_request *request_; /* that waits for its outcome to be recorded, or NULL */
-    size_t index_;                  /* of its verdict */
+    struct queue_request *request_; /* request that waits for its outcome to be recorded, or NULL */
+    size_t index_;                  /* index of its verdict */
     uint64_t timer_;
     struct instant begun_;
     uint8_t worker_size_;
     char worker_[QUEUE_WORKER_SIZE];
-    uint64_t number_, end_; /* the key in the queue's map; the tick at which it ends */
+    uint64_t number_, end_; /* key in the queue's map; tick at which it ends */
 };
 
 struct queue_stats {
     uint64_t leased;        /* now */
     uint64_t waiting;       /* workers now */
     uint64_t leases;        /* in all */
-    uint64_t acks, nacks;   /* that were accepted */
-    uint64_t ended, stales; /* leases that ended by themselves; receipts that were refused */
+    uint64_t acks, nacks;   /* accepted ones */
+    uint64_t ended, stales; /* leases that expired; receipts that were refused */
 };
 
 struct queue;
 
 #define QUEUE_SECRET_SIZE 16 /* SIPHASH_KEY_SIZE */
 
-/* `secret` is the key of the receipts: random, and another one each time; it is copied. NULL when
- * out of memory. */
+/* `secret` is the key of the receipts: random, new each time; copied. Returns NULL if out of
+ * memory. */
 #define QUEUE_INDEX_MAX 255
 
 /* `index` is unique among queues with one secret: their leases have different numbers, and can
- * change their queue. */
+ * move to another queue. */
 struct queue *queue_create(const uint8_t secret[QUEUE_SECRET_SIZE], unsigned index,
                            struct instant now);
 
-/* Frees all, with the deliveries that are here. Requests that were not answered are forgotten. */
+/* Frees everything, with the deliveries that it has. Unanswered requests are dropped. */
 void queue_destroy(struct queue *queue);
 
 /* ---- what happened ---- */
 
 void queue_submit(struct queue *queue, struct instant now, struct queue_request *request);
 
-/* There may be something to pull from this queue. */
+/* Says that this queue may have something to pull. */
 void queue_wake(struct queue *queue, struct bytes name);
 
-/* The delivery pulled for the name that queue_wants told last; NULL when there was none. */
+/* Takes the delivery pulled for the name that queue_wants returned last; NULL if there was none. */
 void queue_give(struct queue *queue, struct instant now, struct delivery *delivery);
 
 /* Time passed. */
 void queue_advance(struct queue *queue, struct instant now);
 
-/* An outcome is durable, or could not be written: `delivery->recorded`. Takes the delivery. */
+/* Takes a delivery whose outcome is durable, or could not be written: `delivery->recorded`. */
 void queue_recorded(struct queue *queue, struct delivery *delivery);
 
-/* No worker may wait from here on: those that do are answered, with nothing. */
+/* Answers all waiting workers without items; later ones do not wait. */
 void queue_stop_waiting(struct queue *queue);
 
-/* All leases end, as if they had never been; for a stop. */
+/* Ends all leases as if they had never been given; for a stop. */
 void queue_return_all(struct queue *queue);
 
-/* The leases of a partition's timers end likewise. */
+/* Ends the leases of a partition's timers in the same way. */
 void queue_return(struct queue *queue, uint16_t partition);
 
 /* ---- what to do ---- */
 
-/* Whether somebody waits for work of a queue that may have some. The name is valid until the next
- * call. */
+/* True if a worker waits for work of a queue that may have some. The name is valid until the
+ * next call. */
 bool queue_wants(struct queue *queue, struct bytes *ret_name);
 
-/* Whether the worker whose queue queue_wants named last has an item already. */
+/* True if the worker whose queue queue_wants named last has an item. */
 bool queue_has_given(const struct queue *queue);
 
 struct delivery *queue_take_ended(struct queue *queue);
 struct queue_request *queue_take_reply(struct queue *queue);
 
-/* When to call queue_advance next; UINT64_MAX: never. */
+/* Returns when to call queue_advance next; UINT64_MAX for never. */
 struct instant queue_wake_at(const struct queue *queue);
 
 /* ---- questions ---- */
@@ -190,7 +188,7 @@ struct queue_holder {
     struct bytes worker; /* valid until the next call that changes the queue */
 };
 
-/* False if it is not leased. */
+/* Returns false if it is not leased. */
 bool queue_find_holder(const struct queue *queue, const struct timer_id *timer,
                        struct queue_holder *ret_holder);
 

@@ -17,8 +17,8 @@ struct senders {
     size_t by_kind[TARGET_KIND_COUNT]; /* indices of `running` */
 };
 
-/* The one place where a kind meets its sender. Kinds share senders, so each declaration is local to
- * its row, and some are repeated. */
+/* The only place that maps a kind to its sender. Kinds share senders, so each declaration is
+ * local to its row, and some are repeated. */
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wredundant-decls"
 static const struct sender *sender_of(enum target_kind kind)
@@ -39,7 +39,7 @@ static const struct sender *sender_of(enum target_kind kind)
 }
 #pragma GCC diagnostic pop
 
-/* Of targets that are pulled, or that this version does not know: never sent. */
+/* For targets that are pulled, or that this version does not know: never sent. */
 const struct sender sender_none = {0};
 
 static const struct sender_running *senders_running(const struct senders *senders,
@@ -98,7 +98,7 @@ enum error_code senders_check(const struct senders *senders, struct bytes tenant
                : ERROR_NONE;
 }
 
-/* Gives back what no sender takes. */
+/* Gives back deliveries that no sender takes. */
 static void senders_refuse(const struct senders *senders, struct list *deliveries)
 {
     LIST_FOR_EACH (deliveries, link) {
@@ -112,7 +112,7 @@ static void senders_refuse(const struct senders *senders, struct list *deliverie
     senders->options.done(senders->options.context, deliveries);
 }
 
-/* Those of one sender go together, for each post takes a lock. */
+/* Posts those of one sender together, because each post takes a lock. */
 void senders_post(const struct senders *senders, struct list *deliveries)
 {
     struct list runs[TARGET_KIND_COUNT];

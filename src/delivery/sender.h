@@ -28,33 +28,32 @@ struct sender_options {
     void *context;
 };
 
-/* Members that are NULL do nothing: a sender without `check` takes every target of its kind. */
+/* NULL members do nothing: a sender without `check` accepts every target of its kind. */
 struct sender {
-    /* `ret_self` is what the others are called with; NULL may be one. */
+    /* Starts the sender. `ret_self` is the first argument of the other functions; may be NULL. */
     enum error_code (*start)(const struct sender_options *options, void **ret_self,
                              struct error *ret_error);
 
-    /* Whether the tenant, or no tenant, may create a timer with this target: ERROR_INVALID says why
-     * not. */
+    /* Checks whether the tenant, or no tenant, may create a timer with this target:
+     * ERROR_INVALID has the reason. */
     enum error_code (*check)(void *self, struct bytes tenant, struct bytes text,
                              const struct target *target, struct error *ret_error);
 
-    /* Takes every delivery of the list, which is not empty before and is empty afterwards. Does not
-     * wait. */
+    /* Takes the deliveries of a list that is not empty, and empties it. Does not wait. */
     void (*post)(void *self, struct list *deliveries);
 
-    /* How the target stands. NULL: the kind has no breaker. */
+    /* Returns the state of the target. NULL if the kind has no breaker. */
     void (*status)(void *self, const struct timer *timer, struct target_status *ret_status);
 
-    /* Takes over the secrets and the trusted certificates of these settings, whose other values are
-     * those of the start. On an error the former ones stay in use. `reloads` names them. */
+    /* Applies the secrets and trusted certificates of these settings; other values are those of
+     * the start. On an error the former ones stay in use. `reloads` names them. */
     const char *reloads;
     enum error_code (*reload)(void *self, const struct config *config, struct error *ret_error);
 
-    /* Gives back soon whatever cannot leave now. */
+    /* Gives back soon what cannot be sent now. */
     void (*drain)(void *self);
 
-    /* Ends it. Whatever has not left yet comes back before this returns. */
+    /* Stops the sender. What has not been sent comes back before this returns. */
     void (*stop)(void *self);
 };
 
@@ -67,25 +66,25 @@ enum error_code senders_start(const struct sender_options *options, struct sende
 enum error_code senders_check(const struct senders *senders, struct bytes tenant, struct bytes text,
                               const struct target *target, struct error *ret_error);
 
-/* Takes every delivery of the list. A delivery that no sender takes comes back ENDED. */
+/* Takes the deliveries of the list. A delivery that no sender takes comes back ENDED. */
 void senders_post(const struct senders *senders, struct list *deliveries);
 
-/* How the target of the timer stands; false when its kind has no breaker. */
+/* Returns the state of the timer's target. False if its kind has no breaker. */
 bool senders_status(const struct senders *senders, const struct timer *timer,
                     struct target_status *ret_status);
 
-/* The result of a reload; `what` names the settings that were taken over. */
+/* Result of a reload; `what` names the applied settings. */
 typedef void (*senders_told)(void *context, const char *what, enum error_code code,
                              const struct error *error);
 
-/* Reloads each sender that has something to reload, and tells of each. */
+/* Reloads each sender that can reload, and reports each. */
 void senders_reload(struct senders *senders, const struct config *config, senders_told told,
                     void *context);
 
 void senders_drain(struct senders *senders);
 void senders_stop(struct senders *senders);
 
-/* What the sender of this kind was started as. */
+/* Returns `ret_self` of the sender of this kind. */
 void *senders_find(const struct senders *senders, enum target_kind kind);
 
 #endif

@@ -19,22 +19,22 @@
 #include "base/error.h"
 
 #define SIGNATURE_SECRETS_MAX      2
-#define SIGNATURE_SECRET_BYTES_MIN 24 /* of the decoded secret, as the standard asks */
+#define SIGNATURE_SECRET_BYTES_MIN 24 /* minimum size of the decoded secret, by the standard */
 #define SIGNATURE_SECRET_BYTES_MAX 64
 
-/* What signature_append writes at most: "v1,", 44 characters and a space, for each secret. */
+/* Maximum that signature_append writes: "v1,", 44 characters and a space, for each secret. */
 #define SIGNATURE_TEXT_SIZE_MAX (SIGNATURE_SECRETS_MAX * 48)
 
 struct signature;
 
-/* `secrets` is one or two "whsec_" followed by base64, parted by a space. ERROR_INVALID names
- * the secret by its place and its fault, never the secret itself. */
+/* Parses one or two secrets, each "whsec_" and base64, separated by a space. ERROR_INVALID names
+ * the secret by its place and its error, never the secret itself. */
 enum error_code signature_create(const char *secrets, struct signature **ret_signature,
                                  struct error *ret_error);
 void signature_destroy(struct signature *signature);
 
-/* Appends the value of the header webhook-signature. ERROR_NO_MEMORY when OpenSSL has none; that
- * `out` could not grow shows in buffer_failed. */
+/* Appends the value of the header webhook-signature. ERROR_NO_MEMORY if OpenSSL is out of
+ * memory; check buffer_failed for `out`. */
 enum error_code signature_append(struct signature *signature, struct bytes id, uint64_t timestamp_s,
                                  struct bytes body, struct buffer *out);
 

@@ -50,7 +50,7 @@ bool siphash_compute(struct siphash *siphash, struct bytes text, uint64_t *ret_h
     uint8_t tag[HASH_SIZE];
     size_t size;
 
-    /* With the key each time: OpenSSL 3.0 does not start over without one. */
+    /* With the key each time, because OpenSSL 3.0 does not restart without one. */
     if (!EVP_MAC_init(siphash->context, siphash->key, sizeof(siphash->key), NULL) ||
         !EVP_MAC_update(siphash->context, (const uint8_t *)text.data, text.size) ||
         !EVP_MAC_final(siphash->context, tag, &size, sizeof(tag)))

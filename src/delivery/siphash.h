@@ -24,7 +24,7 @@ struct siphash;
 struct siphash *siphash_create(const uint8_t key[SIPHASH_KEY_SIZE]);
 void siphash_destroy(struct siphash *siphash);
 
-/* The hash is the value that SipHash's authors print: the first byte of the tag is its lowest. */
+/* Returns the hash as SipHash's authors print it: the first byte of the tag is the lowest. */
 bool siphash_compute(struct siphash *siphash, struct bytes text, uint64_t *ret_hash);
 
 #endif

@@ -20,20 +20,20 @@ struct target_breaker {
     uint8_t tenant_size, error_size;
     uint16_t origin_size, path_size; /* a path begins with its origin */
     char error[TARGETS_ERROR_SIZE];
-    char text[]; /* the tenant, and the origin or the path */
+    char text[]; /* tenant, and origin or path */
 };
 
 struct targets {
     struct targets_options options;
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock; /* guards the fields below */
     struct map map;       /* key -> target_breaker */
     size_t counts[TARGET_SCOPES];
-    struct tenant_tallies tenants[TARGET_SCOPES]; /* how many each tenant has */
+    struct tenant_tallies tenants[TARGET_SCOPES]; /* number of breakers of each tenant */
     struct instant swept_at;
     struct targets_stats stats;
 };
 
-/* How often the table is searched for what can go, at most, while it is full. */
+/* Minimum interval of searches for entries to drop, while the table is full. */
 #define SWEEP_NS UINT64_C(1000000000)
 
 struct targets *targets_create(const struct targets_options *options)
@@ -67,7 +67,7 @@ void targets_destroy(struct targets *targets)
     free(targets);
 }
 
-/* A path ends at its query, which may be of one timer only. */
+/* Returns the path without the query, which may belong to one timer only. */
 static struct bytes targets_path(const struct timer *timer)
 {
     const struct bytes text = timer->texts.target;
@@ -88,7 +88,7 @@ static uint64_t targets_key_of(const struct targets *targets, const struct timer
 static struct target_breaker *targets_find(const struct targets *targets, const struct timer *timer,
                                            enum target_scope scope)
 {
-    /* Most often none fails, and no text need be hashed. */
+    /* Usually no target fails, and no text need be hashed. */
     return map_count(&targets->map) == 0
                ? NULL
                : map_get(&targets->map, targets_key_of(targets, timer, scope));
@@ -127,8 +127,8 @@ static bool targets_may_add(const struct targets *targets, enum target_scope sco
                         tenant_tallies_bytes(&targets->tenants[scope], tenant), 1);
 }
 
-/* Makes room by forgetting those that recovered. A breaker that opened once is kept until then, so
- * that deliveries from before are told apart. */
+/* Makes room by dropping recovered breakers. One that opened once is kept until then, so that
+ * earlier deliveries are recognized. */
 static bool targets_has_room(struct targets *targets, enum target_scope scope, struct bytes tenant,
                              struct instant now)
 {
@@ -173,7 +173,7 @@ static struct target_breaker *target_breaker_create(const struct timer *timer,
     return target;
 }
 
-/* NULL: there is no room, or no memory. */
+/* Returns NULL if there is no room, or out of memory. */
 static struct target_breaker *targets_add(struct targets *targets, const struct timer *timer,
                                           enum target_scope scope, struct instant now)
 {
@@ -192,7 +192,8 @@ static struct target_breaker *targets_add(struct targets *targets, const struct 
     return target;
 }
 
-/* The path first: a probe of the origin is not taken by a delivery that its path holds back. */
+/* The path is asked first, so that a delivery that its path holds back is not the probe of the
+ * origin. */
 bool targets_enter(struct targets *targets, const struct timer *timer, struct instant now,
                    struct target_ticket *ret_ticket, struct target_status *ret_status)
 {
@@ -226,7 +227,7 @@ bool targets_enter(struct targets *targets, const struct timer *timer, struct in
     return may;
 }
 
-/* Whether its breaker opened or closed. */
+/* Returns whether its breaker opened or closed. */
 static bool targets_judge(struct targets *targets, struct target_breaker *target, uint32_t pass,
                           struct instant now, enum breaker_verdict verdict)
 {

@@ -28,7 +28,7 @@
 
 enum target_scope { TARGET_ORIGIN, TARGET_PATH, TARGET_SCOPES };
 
-/* What a delivery says about its origin and its path. */
+/* What a delivery shows about its origin and its path. */
 struct target_verdict {
     enum breaker_verdict of[TARGET_SCOPES];
 };
@@ -37,72 +37,74 @@ struct target_verdict {
 
 struct target_status {
     struct bytes origin;
-    enum target_scope scope; /* of what the rest is: TARGET_ORIGIN unless only the path fails */
-    struct bytes path;       /* with TARGET_PATH: the URL without its query; otherwise empty */
+    /* scope of the other fields: TARGET_ORIGIN unless only the path fails */
+    enum target_scope scope;
+    struct bytes path; /* with TARGET_PATH: URL without query; otherwise empty */
     enum breaker_state state;
-    uint32_t failures; /* in a row */
-    uint64_t wait_ms;  /* until it is tried again; 0 when closed */
+    uint32_t failures; /* consecutive failures */
+    uint64_t wait_ms;  /* time until it is tried again; 0 if closed */
 };
 
 struct targets_options {
     struct breaker_options breaker;
-    size_t count_max; /* of origins, and of paths; 0: TARGETS_MAX */
-    uint64_t seed;    /* of the hash; secret */
-    /* A breaker opened, again too, or closed; may be NULL. */
+    size_t count_max; /* maximum of origins, and of paths; 0 means TARGETS_MAX */
+    uint64_t seed;    /* secret seed of the hash */
+    /* Called when a breaker opened (again) or closed; may be NULL. */
     void (*changed)(void *context, const struct target_status *status);
     void *context;
 };
 
 struct targets_stats {
-    uint64_t open;      /* breakers that are not closed now */
-    uint64_t opened;    /* how often one opened, again too */
-    uint64_t postponed; /* how many were refused */
+    uint64_t open;      /* breakers that are not closed */
+    uint64_t opened;    /* number of times that one opened, repeatedly included */
+    uint64_t postponed; /* number of refused deliveries */
 };
 
-/* Given at entry, shown when it leaves. */
+/* Given when a delivery enters; passed when it leaves. */
 struct target_ticket {
     uint32_t passes[TARGET_SCOPES];
 };
 
 struct targets;
 
-/* NULL when out of memory. */
+/* Returns NULL if out of memory. */
 struct targets *targets_create(const struct targets_options *options);
 void targets_destroy(struct targets *targets);
 
-/* Whether a delivery of this timer may begin now. If not, `ret_status` says why and for how long.
- */
+/* True if a delivery of this timer may begin now. If not, `ret_status` has the reason and the
+ * time. */
 bool targets_enter(struct targets *targets, const struct timer *timer, struct instant now,
                    struct target_ticket *ret_ticket, struct target_status *ret_status);
 
-/* It is over; `error` says how it failed, if it did. */
+/* Takes the result of a delivery; `error` is its failure, if it failed. */
 void targets_leave(struct targets *targets, const struct target_ticket *ticket,
                    const struct timer *timer, struct instant now, struct target_verdict verdict,
                    struct bytes error);
 
-/* How the timer's target stands; closed and without failures when nothing is known of it. */
+/* Returns the state of the timer's target; closed and without failures if nothing is known. */
 void targets_status(struct targets *targets, const struct timer *timer, struct instant now,
                     struct target_status *ret_status);
 
-/* Closes the breakers of a tenant's target and of its paths, by its name (timer/target_pauses.h).
- * Returns how many there were that had failures. O(targets that fail). */
+/* Closes the breakers of a tenant's target and of its paths, by its name
+ * (timer/target_pauses.h). Returns how many had failures. O(failing targets). */
 size_t targets_reset(struct targets *targets, struct bytes tenant, struct bytes name);
 
-/* A target that fails, or failed. */
+/* A target that fails or failed. */
 struct target_view {
     struct bytes origin;
-    struct bytes path; /* the URL without its query, at most TARGETS_PATH_SIZE of it; empty: the
-                          whole origin */
+    /* URL without query, at most TARGETS_PATH_SIZE of it; empty for the whole origin */
+    struct bytes path;
     enum breaker_state state;
-    uint32_t failures;  /* in a row */
-    uint64_t wait_ms;   /* until it is tried again */
-    struct bytes error; /* how it failed last, at most TARGETS_ERROR_SIZE of it */
+    uint32_t failures;  /* consecutive failures */
+    uint64_t wait_ms;   /* time until it is tried again */
+    struct bytes error; /* last failure, at most TARGETS_ERROR_SIZE of it */
 };
 
 #define TARGETS_PATH_SIZE  512
 #define TARGETS_ERROR_SIZE 128
 
-/* Tells of the targets of a tenant that have failures, in no order. `tell` copies the texts. */
+/* Calls `tell` for the targets of a tenant that have failures, in no order. `tell` copies the
+ * texts. */
 void targets_each(struct targets *targets, struct bytes tenant, struct instant now,
                   void (*tell)(void *context, const struct target_view *view), void *context);
 

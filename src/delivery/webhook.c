@@ -34,48 +34,48 @@
  * Names are resolved on threads of libcurl's own, so a slow name server does not hold up the loop.
  */
 
-/* Bounds one turn, so that answers are read while a great many deliveries begin. */
+/* Maximum of deliveries that begin in one turn, so that answers are read meanwhile. */
 #define BEGIN_MAX 256
 
-/* A target that did not answer lately costs a new connection, most likely. So a burst for such
- * targets keeps a turn short, and deliveries to the others go first. */
+/* Maximum of deliveries to unproven targets that begin in one turn. Each probably costs a new
+ * connection, so this keeps turns short, and other deliveries go first. */
 #define BEGIN_UNPROVEN_MAX 16
 
-/* Of one HTTP/2 connection, unless its server takes fewer. libcurl opens a further connection for
- * each webhook beyond that, so it is not below what one target gets at a time
+/* Maximum of streams of an HTTP/2 connection, unless its server allows fewer. libcurl opens
+ * another connection for each webhook beyond it, so it is not below the limit of one target
  * (ENGINE_OPTIONS_DEFAULT). */
 #define STREAMS_MAX 128L
 
-/* What a reload changes. */
+/* Settings that a reload changes. */
 struct webhook_trust {
     struct signature *signature; /* NULL: unsigned */
-    int ca_fd;                   /* a copy of the file of certificates; -1: the system's */
+    int ca_fd;                   /* copy of the file of certificates; -1 for the system's */
 };
 
 struct webhook {
     struct webhook_options options;
     struct webhook_settings settings;
     pthread_t thread;
-    struct event_loop loop; /* of the webhook thread, with one task */
+    struct event_loop loop; /* loop of the webhook thread, with one task */
     struct event_task task;
     struct mailbox mailbox; /* deliveries, and stop_message */
     struct list stop_message;
-    struct webhook_trust *_Atomic reload; /* to be taken over by the thread; or NULL */
-    /* The webhook thread's own, up to the end. */
+    struct webhook_trust *_Atomic reload; /* to be applied by the thread; or NULL */
+    /* Private to the webhook thread. */
     CURLM *multi;
     struct webhook_direct *direct;
     struct webhook_sockets sockets;
-    struct list waiting;      /* deliveries that found no room */
-    struct list unproven;     /* likewise; their targets did not answer lately */
+    struct list waiting;      /* deliveries without room */
+    struct list unproven;     /* deliveries without room whose targets did not answer lately */
     struct list free, flying; /* transfers */
-    struct list ended;        /* deliveries to hand back at the end of the turn */
+    struct list ended;        /* deliveries to give back at the end of the turn */
     size_t flying_count;
-    size_t libcurl_max;     /* connections that libcurl was told it may have */
-    struct instant wake_at; /* when libcurl wants to be called; UINT64_MAX: it does not */
-    bool has_more;          /* some could begin at once, but for the limits of a turn */
+    size_t libcurl_max;     /* number of connections that libcurl may have */
+    struct instant wake_at; /* time at which libcurl must be called; UINT64_MAX for never */
+    bool has_more;          /* some could begin at once, except for the limits of a turn */
     bool is_stopping;
     struct random trace_high, trace_low;
-    int ca_fds[2]; /* the present copy, and the one before, which libcurl may still open; or -1 */
+    int ca_fds[2]; /* present copy, and the one before, which libcurl may still open; or -1 */
     struct webhook_connection_use uses[UINT16_MAX + 1];
     struct webhook_generation generations[WEBHOOK_GENERATIONS];
 };
@@ -109,7 +109,8 @@ static void webhook_run_timer(struct webhook *webhook)
     curl_multi_socket_action(webhook->multi, CURL_SOCKET_TIMEOUT, 0, &running);
 }
 
-/* Leaves libcurl what the other connections leave, which is enough for every transfer in flight. */
+/* Gives libcurl the connections that the others leave, which suffice for every transfer in
+ * flight. */
 static bool webhook_set_libcurl_max(struct webhook *webhook)
 {
     const size_t max = webhook->options.connections_max - webhook_direct_open(webhook->direct);
@@ -145,11 +146,11 @@ static void webhook_land(struct webhook *webhook, struct webhook_transfer *trans
 {
     curl_multi_remove_handle(webhook->multi, transfer->easy);
     list_remove(&transfer->link);
-    list_push_front(&webhook->free, &transfer->link); /* the one in the cache is the next to go */
+    list_push_front(&webhook->free, &transfer->link); /* the one in the cache is used next */
     webhook->flying_count--;
 }
 
-/* What became of a delivery says something about its target. */
+/* Reports to the breakers what a delivery shows about its target. */
 static void webhook_tell_target(struct webhook *webhook, const struct target_ticket *ticket,
                                 const struct delivery *delivery, struct target_verdict verdict)
 {
@@ -166,7 +167,7 @@ static void webhook_ended(void *context, struct delivery *delivery,
     list_push(&webhook->ended, &delivery->link);
 }
 
-/* The target of the delivery answered, at an address that serves those that follow. */
+/* Notes the address at which the delivery's target answered, for later deliveries. */
 static void webhook_teach(struct webhook *webhook, CURL *easy, const struct timer *timer)
 {
     const char *address = NULL;
@@ -192,13 +193,13 @@ static void webhook_end_finished(struct webhook *webhook)
     int left;
 
     while ((message = curl_multi_info_read(webhook->multi, &left))) {
-        CURLcode result = message->data.result; /* the message dies with the removal */
+        CURLcode result = message->data.result; /* the removal frees the message */
 
         webhook_end(webhook, webhook_transfer_of(message->easy_handle), result);
     }
 }
 
-/* A transfer that is free; NULL when out of memory. */
+/* Returns a free transfer; NULL if out of memory. */
 static struct webhook_transfer *webhook_find_transfer(struct webhook *webhook)
 {
     struct list *link = list_pop(&webhook->free);
@@ -220,7 +221,8 @@ static void webhook_fail_waiting(struct webhook *webhook, struct list *waiting, 
     }
 }
 
-/* Whether the target may be tried now. If not, the delivery comes back and no attempt is spent. */
+/* True if the target may be tried now. If not, the delivery comes back without spending an
+ * attempt. */
 static bool webhook_may_enter(struct webhook *webhook, struct delivery *delivery,
                               struct target_ticket *ret_ticket)
 {
@@ -241,8 +243,8 @@ static bool webhook_may_enter(struct webhook *webhook, struct delivery *delivery
     return false;
 }
 
-/* A connection to a name whose address it may teach is not kept: the next one is to resolve it
- * again. */
+/* Does not keep a connection to a name whose address it may learn: the next one must resolve the
+ * name again. */
 static void webhook_begin_by_libcurl(void *context, struct delivery *delivery,
                                      const struct target_ticket *ticket, uint64_t timeout_ms)
 {
@@ -325,7 +327,8 @@ static uint64_t webhook_wait_ns(struct event_task *task)
     return wake_at.ns == UINT64_MAX ? UINT64_MAX : instant_since_ns(instant_now(), wake_at);
 }
 
-/* On the webhook thread, for closing a connection may write to it (see start_thread). */
+/* Frees the transfers, on the webhook thread, because closing a connection may write to it (see
+ * start_thread). */
 static void webhook_free_transfers(struct webhook *webhook)
 {
     struct list *link;
@@ -340,14 +343,14 @@ static void webhook_free_transfers(struct webhook *webhook)
 
 /* ---- certificates and secrets ---- */
 
-/* The path by which libcurl reads the copy. */
+/* Returns the path by which libcurl reads the copy. */
 static const char *webhook_ca_path(int fd, char ret_path[CA_PATH_SIZE])
 {
     snprintf(ret_path, CA_PATH_SIZE, "/proc/self/fd/%d", fd);
     return ret_path;
 }
 
-/* A file without certificates would show only when every delivery fails. */
+/* Checks for certificates; otherwise their lack would be noticed only when every delivery fails. */
 static bool webhook_has_certificates(const char *file)
 {
     X509_STORE *store = X509_STORE_new();
@@ -391,8 +394,8 @@ static enum error_code webhook_trust_load(const char *secrets, const char *ca_fi
     return code;
 }
 
-/* Takes it over. The path of the certificates differs from that of the copy before, so libcurl uses
- * none of the connections that were made with that one. */
+/* Applies the settings. The path of the certificates differs from that of the copy before, so
+ * libcurl does not use connections made with that one. */
 static bool webhook_trust_take(struct webhook *webhook, struct webhook_trust *trust)
 {
     struct webhook_settings *settings = &webhook->settings;
@@ -409,7 +412,7 @@ static bool webhook_trust_take(struct webhook *webhook, struct webhook_trust *tr
     settings->ca_file = path;
     settings->trust++;
     for (size_t i = 0; i < WEBHOOK_GENERATIONS; i++)
-        webhook->generations[i].current += 2; /* one may be about to be opened */
+        webhook->generations[i].current += 2; /* a connection may be about to be opened */
     if (webhook->ca_fds[1] >= 0)
         close(webhook->ca_fds[1]);
     webhook->ca_fds[1] = webhook->ca_fds[0];
@@ -530,8 +533,8 @@ static enum error_code webhook_set_up_multi(struct webhook *webhook, struct erro
     bad |= curl_multi_setopt(webhook->multi, CURLMOPT_SOCKETDATA, &webhook->sockets);
     bad |= curl_multi_setopt(webhook->multi, CURLMOPT_TIMERFUNCTION, webhook_set_timer);
     bad |= curl_multi_setopt(webhook->multi, CURLMOPT_TIMERDATA, webhook);
-    /* By default libcurl keeps as many connections as suit the number of handles added, and ours
-     * come and go with every webhook. */
+    /* By default libcurl keeps as many connections as it has handles, and ours are added and
+     * removed with every webhook. */
     bad |= curl_multi_setopt(webhook->multi, CURLMOPT_MAXCONNECTS, connections_max);
     bad |= curl_multi_setopt(webhook->multi, CURLMOPT_MAX_CONCURRENT_STREAMS, STREAMS_MAX);
     if (bad != CURLM_OK)
@@ -554,8 +557,8 @@ static enum error_code webhook_set_up_direct(struct webhook *webhook, struct err
                            : error_set(ret_error, ERROR_NO_MEMORY, "no memory for webhooks");
 }
 
-/* With all signals blocked: they are for the main thread, and OpenSSL writes to sockets that may be
- * closed, which without this would raise SIGPIPE. */
+/* Starts the thread with all signals blocked: the main thread handles them, and OpenSSL writes
+ * to sockets that may be closed, which would raise SIGPIPE. */
 static bool webhook_start_thread(struct webhook *webhook)
 {
     sigset_t all;
@@ -601,8 +604,8 @@ enum error_code webhook_start(const struct webhook_options *options, struct webh
     webhook->task = (struct event_task){.end = webhook_turn, .wait_ns = webhook_wait_ns};
     event_loop_join(&webhook->loop, &webhook->task);
     webhook->sockets.loop = &webhook->loop;
-    /* libcurl counts these calls under a lock of its own, so other users in the process do no
-     * harm. */
+    /* libcurl counts these calls under its own lock, so other users in the process are not
+     * affected. */
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
         goto no_libcurl;
     code = webhook_copy_settings(webhook, ret_error);

@@ -32,18 +32,20 @@
 #include "engine/delivery.h"
 
 struct webhook_options {
-    const char *secrets;       /* one or two "whsec_..." parted by a space; empty: unsigned */
-    const struct guard *guard; /* which addresses may be called; borrowed until stop */
+    const char *secrets;       /* one or two "whsec_..." separated by a space; empty for unsigned */
+    const struct guard *guard; /* addresses that may be called; borrowed until stop */
     struct targets *targets;   /* breakers of the targets; borrowed until stop */
-    const char *ca_file;       /* certificates to trust, and no others; NULL: the system's */
+    const char *ca_file;       /* certificates to trust exclusively; NULL for the system's */
     const char *user_agent;
-    const char *event_source; /* the ce-source of CloudEvents; NULL: none are sent */
-    uint32_t connections_max; /* open connections in all, and deliveries out at a time */
+    const char *event_source; /* ce-source of CloudEvents; NULL for none */
+    uint32_t connections_max; /* maximum of open connections, and of deliveries in flight */
     uint64_t connect_timeout_ms;
-    uint64_t connection_age_ms_max;   /* an older connection takes no further request */
-    uint32_t connection_requests_max; /* over one connection, except concurrent ones of HTTP/2 */
-    uint64_t response_bytes_max; /* of an answer's body, with the framing of its chunks; then it
-                                    hangs up, and the status counts */
+    uint64_t connection_age_ms_max; /* age from which a connection takes no further request */
+    /* maximum over one connection, except concurrent ones of HTTP/2 */
+    uint32_t connection_requests_max;
+    /* maximum read of an answer's body, with the framing of its chunks; then the connection is
+     * closed, and the status counts */
+    uint64_t response_bytes_max;
     void (*done)(void *context,
                  struct list *deliveries); /* takes the whole list of struct delivery */
     void *context;
@@ -51,29 +53,29 @@ struct webhook_options {
 
 struct webhook;
 
-/* Starts the thread; the texts of `options` are copied. ERROR_INVALID for a secret that is none,
- * ERROR_IO when libcurl or the system refuses. */
+/* Starts the thread; copies the texts of `options`. ERROR_INVALID for a wrong secret, ERROR_IO
+ * if libcurl or the system refuses. */
 enum error_code webhook_start(const struct webhook_options *options, struct webhook **ret_webhook,
                               struct error *ret_error);
 
-/* Takes every delivery of the list, which is empty afterwards. Does not wait. */
+/* Takes the deliveries and empties the list. Does not wait. */
 void webhook_post(struct webhook *webhook, struct list *deliveries);
 
-/* Reads the file of certificates again, and takes over the secrets. Webhooks that begin later are
- * signed with them and have new connections. On an error nothing changes. From any thread. */
+/* Reads the file of certificates again, and applies the secrets. Later webhooks are signed with
+ * them and use new connections. On an error nothing changes. May be called from any thread. */
 enum error_code webhook_reload(struct webhook *webhook, const char *secrets, const char *ca_file,
                                struct error *ret_error);
 
-/* Ends the thread. Transfers in flight are broken off, waiting deliveries do not begin, and all
+/* Ends the thread. Transfers in flight are aborted, waiting deliveries do not begin, and all
  * come back as FAILED before this returns. */
 void webhook_stop(struct webhook *webhook);
 
-/* The id of a delivery, equal on every attempt: the timer's id and its due time. */
+/* Formats the id of a delivery, equal on every attempt: the timer's id and its due time. */
 #define WEBHOOK_ID_SIZE 64
 void webhook_id_format(const struct timer *timer, char ret_text[WEBHOOK_ID_SIZE]);
 
-/* Whether a timer's own headers may not name this one, in any case of letters: it is the service's,
- * or would change how the request is framed. Creation refuses it; delivery leaves it out. */
+/* True if a timer's own headers must not have this name, in any letter case: it is the
+ * service's, or would change the framing of the request. Creation refuses it; delivery omits it. */
 bool webhook_header_is_reserved(struct bytes name);
 
 #endif

@@ -7,22 +7,22 @@
 #include <assert.h>
 #include <strings.h>
 
-#define LINE_BYTES_KEPT 4096 /* memory for a long line is given back */
+#define LINE_BYTES_KEPT 4096 /* maximum memory kept for a long line */
 
-/* The parts of an answer. */
+/* Parts of an answer. */
 enum webhook_answer_part {
     PART_STATUS,        /* the status line */
-    PART_FIRST_HEADER,  /* the line behind it, which cannot go on with one before */
+    PART_FIRST_HEADER,  /* the line after it, which cannot continue an earlier one */
     PART_HEADER,        /* any other header, or the empty line */
     PART_BODY,          /* `left_` more bytes, or all until the end of the connection */
-    PART_SWITCHED,      /* a 101, which was not asked for: no status will come */
+    PART_SWITCHED,      /* a 101 that was not requested: no status will follow */
     PART_CHUNK_SIZE,    /* its digits */
     PART_CHUNK_REST,    /* an extension, up to the end of the line */
     PART_CHUNK,         /* `left_` bytes */
-    PART_CHUNK_END,     /* the end of line behind them */
-    PART_TRAILER,       /* the start of a line behind the last chunk */
-    PART_TRAILER_REST,  /* the rest of such a line */
-    PART_TRAILER_EMPTY, /* \r at its start: only \n ends the answer */
+    PART_CHUNK_END,     /* the line end after its bytes */
+    PART_TRAILER,       /* begin of a line after the last chunk */
+    PART_TRAILER_REST,  /* rest of such a line */
+    PART_TRAILER_EMPTY, /* \r at its begin: only \n ends the answer */
     PART_OVER,
 };
 
@@ -32,7 +32,7 @@ void webhook_answer_deinit(struct webhook_answer *answer)
     buffer_deinit(&answer->retry_after_);
 }
 
-/* What is known of one head, of which an interim answer has its own. */
+/* Begins a head; each interim answer has its own. */
 static void webhook_answer_begin_head(struct webhook_answer *answer)
 {
     answer->part_ = PART_STATUS;
@@ -66,7 +66,7 @@ static bool webhook_answer_is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* "HTTP/1.1 200" and what may follow: a reason, or nothing. */
+/* Parses "HTTP/1.1 200" with an optional reason. */
 static enum webhook_answer_state webhook_answer_take_status(struct webhook_answer *answer,
                                                             struct bytes line)
 {
@@ -96,7 +96,7 @@ static bool webhook_answer_has_name(struct bytes name, struct bytes other)
     return name.size == other.size && strncasecmp(name.data, other.data, other.size) == 0;
 }
 
-/* Whether a list such as "keep-alive, close" has this element; `ret_others` says if it has any
+/* True if a list such as "keep-alive, close" has this element; `ret_others` says whether it has
  * others. */
 static bool webhook_answer_lists(struct bytes list, struct bytes wanted, bool *ret_others)
 {
@@ -114,7 +114,7 @@ static bool webhook_answer_lists(struct bytes list, struct bytes wanted, bool *r
     return has;
 }
 
-/* The digits at its start, as libcurl has it; where they are not the whole value, or not the only
+/* Reads the digits at the begin, like libcurl. If they are not the whole value, or not the only
  * length, the connection is not used again. */
 static enum webhook_answer_state webhook_answer_take_length(struct webhook_answer *answer,
                                                             struct bytes value)
@@ -135,7 +135,7 @@ static enum webhook_answer_state webhook_answer_take_length(struct webhook_answe
     return WEBHOOK_ANSWER_MORE;
 }
 
-/* The first one counts. */
+/* Only the first header counts. */
 static void webhook_answer_take_retry_after(struct webhook_answer *answer, struct bytes value)
 {
     if (answer->has_retry_after_)
@@ -146,7 +146,7 @@ static void webhook_answer_take_retry_after(struct webhook_answer *answer, struc
     buffer_append(&answer->retry_after_, "", 1);
 }
 
-/* A line that goes on with the one before. */
+/* Handles a line that continues the one before. */
 static void webhook_answer_take_fold(struct webhook_answer *answer, struct bytes line)
 {
     answer->is_odd_ = true;
@@ -162,7 +162,7 @@ static enum webhook_answer_state webhook_answer_take_header(struct webhook_answe
                                                             struct bytes line)
 {
     const bool is_first = answer->part_ == PART_FIRST_HEADER;
-    const char *stray = memchr(line.data, '\r', line.size); /* ends it, for libcurl */
+    const char *stray = memchr(line.data, '\r', line.size); /* libcurl ends the header there */
 
     answer->is_odd_ |= stray != NULL;
     line.size = stray ? (size_t)(stray - line.data) : line.size;
@@ -205,7 +205,7 @@ static enum webhook_answer_state webhook_answer_end(struct webhook_answer *answe
     return WEBHOOK_ANSWER_OVER;
 }
 
-/* The empty line. */
+/* Handles the empty line at the end of the head. */
 static enum webhook_answer_state webhook_answer_take_end(struct webhook_answer *answer)
 {
     if (answer->status == 101) {
@@ -236,7 +236,7 @@ static enum webhook_answer_state webhook_answer_take_end(struct webhook_answer *
     return WEBHOOK_ANSWER_MORE;
 }
 
-/* `line` has its newline. */
+/* `line` includes its newline. */
 static enum webhook_answer_state webhook_answer_take_line(struct webhook_answer *answer,
                                                           struct bytes line)
 {
@@ -251,13 +251,13 @@ static enum webhook_answer_state webhook_answer_take_line(struct webhook_answer 
                          : webhook_answer_take_end(answer);
 }
 
-/* Whether the beginning of a status line, which may be all that ever comes, cannot be one. */
+/* True if the begin of a line cannot be a status line, even if nothing follows. */
 static bool webhook_answer_is_foreign(struct bytes line)
 {
     return memcmp(line.data, "HTTP/", line.size < 5 ? line.size : 5) != 0;
 }
 
-/* Cuts a line, or what there is of one, off the piece. */
+/* Takes a line, or what there is of one, from the piece. */
 static enum webhook_answer_state webhook_answer_read_head(struct webhook_answer *answer,
                                                           struct bytes *piece)
 {
@@ -286,14 +286,14 @@ static enum webhook_answer_state webhook_answer_read_head(struct webhook_answer 
 
 /* ---- the body ---- */
 
-/* Where the framing is none, the answer is over as far as it is read. */
+/* Ends the answer as far as it was read, because its framing is invalid. */
 static enum webhook_answer_state webhook_answer_give_up(struct webhook_answer *answer)
 {
     answer->is_odd_ = true;
     return webhook_answer_end(answer);
 }
 
-/* `has_length_` says here that the size of the chunk has a digit. */
+/* Reads the size of a chunk; `has_length_` says that it has a digit. */
 static enum webhook_answer_state webhook_answer_read_size(struct webhook_answer *answer, char c)
 {
     const int digit = hex_digit(c);
@@ -315,7 +315,7 @@ static enum webhook_answer_state webhook_answer_read_size(struct webhook_answer 
     return WEBHOOK_ANSWER_MORE;
 }
 
-/* One byte of the framing of chunks. */
+/* Reads one byte of the framing of chunks. */
 static enum webhook_answer_state webhook_answer_read_framing(struct webhook_answer *answer, char c)
 {
     switch ((enum webhook_answer_part)answer->part_) {
@@ -346,7 +346,7 @@ static enum webhook_answer_state webhook_answer_read_framing(struct webhook_answ
     }
 }
 
-/* Bytes that have no meaning of their own: of a body with a length, of a chunk, or all of them. */
+/* Skips bytes of a body with a length, of a chunk, or all. */
 static enum webhook_answer_state webhook_answer_skip(struct webhook_answer *answer,
                                                      struct bytes *piece)
 {
@@ -396,6 +396,6 @@ enum webhook_answer_state webhook_answer_read(struct webhook_answer *answer, str
         state = answer->part_ <= PART_HEADER ? webhook_answer_read_head(answer, &piece)
                                              : webhook_answer_read_body(answer, &piece);
     if (piece.size > 0)
-        answer->keeps = false; /* of the bytes behind it nobody knows whose they are */
+        answer->keeps = false; /* the owner of the following bytes is unknown */
     return state;
 }

@@ -19,17 +19,18 @@
 
 #include "base/bytes.h"
 
-#define WEBHOOK_ANSWER_HEAD_MAX (64 * 1024) /* the headers of all answers to one request */
+/* maximum size of the headers of all answers to one request */
+#define WEBHOOK_ANSWER_HEAD_MAX (64 * 1024)
 
 enum webhook_answer_state {
-    WEBHOOK_ANSWER_MORE,      /* it goes on */
-    WEBHOOK_ANSWER_OVER,      /* it is complete, or as much of it as is read */
-    WEBHOOK_ANSWER_NOT_HTTP,  /* broken off in the headers */
-    WEBHOOK_ANSWER_TOO_LONG,  /* headers beyond WEBHOOK_ANSWER_HEAD_MAX */
-    WEBHOOK_ANSWER_NO_MEMORY, /* for a header */
+    WEBHOOK_ANSWER_MORE,      /* the answer continues */
+    WEBHOOK_ANSWER_OVER,      /* complete, or as much of it as is read */
+    WEBHOOK_ANSWER_NOT_HTTP,  /* ended within the headers */
+    WEBHOOK_ANSWER_TOO_LONG,  /* headers exceed WEBHOOK_ANSWER_HEAD_MAX */
+    WEBHOOK_ANSWER_NO_MEMORY, /* out of memory for a header */
 };
 
-/* How the body ends. */
+/* How the end of the body is found. */
 enum webhook_answer_framing {
     WEBHOOK_ANSWER_TO_CLOSE,
     WEBHOOK_ANSWER_LENGTH,
@@ -38,16 +39,16 @@ enum webhook_answer_framing {
 
 struct webhook_answer {
     bool has_bytes;  /* any came */
-    bool has_status; /* the headers of a final answer are complete, and it is `status` */
-    bool keeps;      /* OVER: its connection can be used again */
-    uint16_t status; /* of the last status line */
+    bool has_status; /* the headers of a final answer are complete, with `status` */
+    bool keeps;      /* OVER: whether its connection can be used again */
+    uint16_t status; /* status of the last status line */
     /* Private. */
-    uint8_t framing_, part_; /* enum webhook_answer_framing; which part is being read */
+    uint8_t framing_, part_; /* enum webhook_answer_framing; part that is being read */
     bool is_http10_, is_odd_, wants_close_, has_length_, has_retry_after_, folds_retry_after_;
     uint64_t head_bytes_, body_bytes_, body_bytes_max_;
-    uint64_t left_;             /* of the body, or of a chunk */
-    struct buffer line_;        /* the beginning of a line that came in pieces */
-    struct buffer retry_after_; /* with its NUL */
+    uint64_t left_;             /* rest of the body, or of a chunk */
+    struct buffer line_;        /* begin of an incomplete line */
+    struct buffer retry_after_; /* includes a NUL */
 };
 
 static inline void webhook_answer_init(struct webhook_answer *answer)
@@ -57,13 +58,13 @@ static inline void webhook_answer_init(struct webhook_answer *answer)
 
 void webhook_answer_deinit(struct webhook_answer *answer);
 
-/* Forgets the answer before. */
+/* Begins a new answer. */
 void webhook_answer_begin(struct webhook_answer *answer, uint64_t body_bytes_max);
 
-/* Reads a piece, which is not empty. Not again after another result than MORE. */
+/* Reads a piece, which is not empty. Must not be called again after any result but MORE. */
 enum webhook_answer_state webhook_answer_read(struct webhook_answer *answer, struct bytes piece);
 
-/* The value of the first Retry-After of the final answer; NULL: there is none. */
+/* Returns the value of the first Retry-After of the final answer; NULL if there is none. */
 const char *webhook_answer_retry_after(const struct webhook_answer *answer);
 
 #endif

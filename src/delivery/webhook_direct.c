@@ -24,7 +24,7 @@
  */
 
 #define READ_BYTES  16384
-#define IDLE_MS_MAX 118000 /* as libcurl has it: then a connection is closed */
+#define IDLE_MS_MAX 118000 /* equal to libcurl's; then a connection is closed */
 #define TICK_NS     1000000
 #define EXPIRED_MAX 64
 
@@ -32,28 +32,28 @@ enum webhook_connection_phase { CONNECTION_OPENS, CONNECTION_BUSY, CONNECTION_ID
 
 struct webhook_connection {
     struct event_source source;
-    struct list link;        /* in `busy`, or in `idle`, the longest idle first */
+    struct list link;        /* in `busy`, or in `idle`, longest idle first */
     struct list origin_link; /* in the origin's `idle`, or alone */
     struct webhook_direct *direct;
     struct webhook_origin *origin;
     int fd; /* -1: closed */
     enum webhook_connection_phase phase;
     struct sockaddr_storage address;
-    bool is_named;            /* the address is one that was learnt */
-    bool is_reused;           /* it was kept alive, so it may turn out to be closed */
-    uint32_t requests;        /* requests sent over this socket, the one under way included */
+    bool is_named;            /* the address was learnt */
+    bool is_reused;           /* kept alive, so it may turn out to be closed */
+    uint32_t requests;        /* requests sent over this socket, including the present one */
     struct instant opened_at; /* time of connect() */
-    bool has_answer;          /* all of it, while the request is still being sent */
-    tw_handle timer; /* of `wheel`: the time-out of the attempt, or the end of an idle one */
-    /* Of the delivery that is under way; NULL: none. */
+    bool has_answer;          /* the answer is complete before the request was sent */
+    tw_handle timer; /* in `wheel`: time-out of the attempt, or end of an idle connection */
+    /* Delivery in flight; NULL if none. */
     struct delivery *delivery;
     struct target_ticket ticket;
     struct webhook_attempt attempt;
-    struct instant ends_at; /* the attempt's time-out */
+    struct instant ends_at; /* time-out of the attempt */
     struct webhook_request request;
-    struct buffer frame; /* what libcurl would add to the headers: before and behind them */
+    struct buffer frame; /* headers that libcurl would add before and after ours */
     size_t frame_start_size;
-    size_t sent; /* bytes of the request */
+    size_t sent; /* bytes of the request sent */
     struct webhook_answer answer;
 };
 
@@ -121,7 +121,7 @@ static void webhook_connection_destroy(struct webhook_connection *connection)
     webhook_origin_release(&direct->origins, origin);
 }
 
-/* In no list, without a socket. NULL when out of memory. */
+/* Makes a connection in no list, without a socket. NULL if out of memory. */
 static struct webhook_connection *webhook_connection_create(struct webhook_direct *direct,
                                                             const struct timer *timer)
 {
@@ -151,7 +151,7 @@ static struct webhook_connection *webhook_connection_create(struct webhook_direc
     return connection;
 }
 
-/* Whether the socket may carry another request. */
+/* True if the socket may carry another request. */
 static bool webhook_connection_is_fresh(const struct webhook_connection *connection,
                                         struct instant now)
 {
@@ -162,7 +162,7 @@ static bool webhook_connection_is_fresh(const struct webhook_connection *connect
                settings->connection_age_ms_max * UINT64_C(1000000);
 }
 
-/* Sets the time at which an idle connection is closed: at its greatest age or idle time. */
+/* Sets the time at which an idle connection is closed: its maximum age or idle time. */
 static void webhook_connection_arm_idle(struct webhook_connection *connection, struct instant now)
 {
     const struct webhook_settings *settings = connection->direct->options.settings;
@@ -185,7 +185,7 @@ static void webhook_connection_rest(struct webhook_connection *connection)
     list_push_front(&connection->origin->idle, &connection->origin_link);
 }
 
-/* The delivery is over, with a word of libcurl's for how. */
+/* Ends the delivery with a code of libcurl. */
 static void webhook_connection_end(struct webhook_connection *connection, CURLcode result)
 {
     struct webhook_direct *direct = connection->direct;
@@ -222,8 +222,8 @@ static void webhook_connection_append(struct webhook_connection *connection, str
     buffer_append_bytes(&connection->frame, text);
 }
 
-/* The request line and what libcurl puts before the headers, then what it puts behind them. The
- * timer's own "User-Agent" and "Accept" replace those of the service. */
+/* Writes the request line and the headers that libcurl puts first, then those that it puts last.
+ * The timer's own "User-Agent" and "Accept" replace those of the service. */
 static void webhook_connection_frame(struct webhook_connection *connection,
                                      const struct timer *timer)
 {
@@ -256,7 +256,7 @@ static void webhook_connection_frame(struct webhook_connection *connection,
     webhook_connection_append(connection, BYTES("\r\n\r\n"));
 }
 
-/* False when out of memory. */
+/* Returns false if out of memory. */
 static bool webhook_connection_build(struct webhook_connection *connection)
 {
     const struct webhook_settings *settings = connection->direct->options.settings;
@@ -273,7 +273,7 @@ static bool webhook_connection_build(struct webhook_connection *connection)
            webhook_request_build(&connection->request, delivery, &envelope) == ERROR_NONE;
 }
 
-/* What is left to send. Returns how many parts. */
+/* Returns the number of parts still to be sent. */
 static size_t webhook_connection_unsent(const struct webhook_connection *connection,
                                         struct iovec ret_parts[4])
 {
@@ -305,8 +305,8 @@ static bool webhook_connection_watch(struct webhook_connection *connection, uint
 
 static void webhook_connection_reopen(struct webhook_connection *connection);
 
-/* Moves the request to a new connection if the kept one was closed before it took any byte of it.
- * A request of which bytes were sent may have been read: it is never sent again in this attempt. */
+/* Moves the request to a new connection if the kept one was closed before any byte of it was
+ * sent. Otherwise it may have been read, and is not sent again in this attempt. */
 static bool webhook_connection_repeats(struct webhook_connection *connection)
 {
     if (!connection->is_reused || connection->sent > 0 || connection->answer.has_bytes)
@@ -353,8 +353,8 @@ static void webhook_connection_send(struct webhook_connection *connection)
 
 /* ---- the answer ---- */
 
-/* An answer that comes before the request is sent to its end: a refusal ends it, any other waits
- * until it is sent. Then the connection is not used again. */
+/* Handles an answer that arrives before the request is sent: a refusal ends the request, any
+ * other answer waits. The connection is not used again. */
 static void webhook_connection_answered(struct webhook_connection *connection)
 {
     struct iovec unused[4];
@@ -404,7 +404,8 @@ static void webhook_connection_read(struct webhook_connection *connection)
 
 /* ---- opening ---- */
 
-/* The whole attempt's time-out counts from its begin, that of the connection from here. */
+/* Sets the time-outs: that of the attempt counts from its begin, that of the connection from
+ * here. */
 static void webhook_connection_arm(struct webhook_connection *connection, struct instant until)
 {
     if (until.ns > connection->ends_at.ns)
@@ -420,7 +421,7 @@ static void webhook_connection_connected(struct webhook_connection *connection)
     webhook_connection_send(connection);
 }
 
-/* False with errno when the system gives no socket. */
+/* Returns false with errno if the system gives no socket. */
 static bool webhook_connection_socket(struct webhook_connection *connection)
 {
     const int one = 1;
@@ -434,8 +435,7 @@ static bool webhook_connection_socket(struct webhook_connection *connection)
     return true;
 }
 
-/* There is no connection to the address. One that was learnt is forgotten: libcurl may find another
- * one. */
+/* Handles an unreachable address. A learnt one is dropped, because libcurl may find another. */
 static void webhook_connection_unreachable(struct webhook_connection *connection)
 {
     struct webhook_direct *direct = connection->direct;
@@ -454,7 +454,7 @@ static void webhook_connection_unreachable(struct webhook_connection *connection
     direct->options.passed(direct->options.context, delivery, &ticket, left_ms);
 }
 
-/* The one place where a connection begins: the address that was checked is the one it goes to. */
+/* Opens a connection, only here: to the address that was checked. */
 static void webhook_connection_open(struct webhook_connection *connection)
 {
     const struct webhook_settings *settings = connection->direct->options.settings;
@@ -516,7 +516,7 @@ static void webhook_connection_ready(struct event_source *source, uint32_t event
     struct webhook_connection *connection = list_item(source, struct webhook_connection, source);
 
     if (connection->phase == CONNECTION_IDLE)
-        webhook_connection_destroy(connection); /* closed, or bytes that belong to nothing */
+        webhook_connection_destroy(connection); /* closed, or has unexpected bytes */
     else if (connection->phase == CONNECTION_OPENS)
         webhook_connection_try(connection);
     else if (!connection->has_answer && events & (EPOLLIN | EPOLLERR | EPOLLHUP))
@@ -525,7 +525,7 @@ static void webhook_connection_ready(struct event_source *source, uint32_t event
         webhook_connection_send(connection);
 }
 
-/* Whether a connection that is idle may be used: neither closed, nor are there bytes that would be
+/* True if an idle connection may be used: it is neither closed, nor has bytes that would be
  * taken for an answer. */
 static bool webhook_connection_is_quiet(const struct webhook_connection *connection,
                                         struct instant now)
@@ -536,7 +536,7 @@ static bool webhook_connection_is_quiet(const struct webhook_connection *connect
            recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN;
 }
 
-/* An idle connection of the timer's origin; NULL when there is none. */
+/* Returns an idle connection of the timer's origin; NULL if there is none. */
 static struct webhook_connection *webhook_direct_idle(struct webhook_direct *direct,
                                                       const struct timer *timer, struct instant now)
 {
@@ -552,7 +552,7 @@ static struct webhook_connection *webhook_direct_idle(struct webhook_direct *dir
             list_remove(&connection->link);
             return connection;
         }
-        webhook_connection_destroy(connection); /* the last one takes its origin along */
+        webhook_connection_destroy(connection); /* the last one also frees its origin */
     }
     return NULL;
 }
@@ -571,7 +571,7 @@ void webhook_direct_make_room(struct webhook_direct *direct, size_t others)
         webhook_connection_destroy(list_item(direct->idle.next, struct webhook_connection, link));
 }
 
-/* Gives the connection its delivery. False when the request does not fit into memory. */
+/* Gives the connection its delivery. Returns false if the request does not fit into memory. */
 static bool webhook_connection_load(struct webhook_connection *connection,
                                     struct delivery *delivery, const struct target_ticket *ticket,
                                     struct instant now)
@@ -597,8 +597,8 @@ static bool webhook_connection_load(struct webhook_connection *connection,
     return webhook_connection_build(connection);
 }
 
-/* A new connection to the target, in no list. NULL when its address is not known, when there may be
- * no further connection, or when out of memory. */
+/* Makes a connection to the target, in no list. NULL if its address is unknown, the limit of
+ * connections is reached, or out of memory. */
 static struct webhook_connection *webhook_direct_connect(struct webhook_direct *direct,
                                                          const struct timer *timer, size_t others,
                                                          struct instant now)

@@ -24,11 +24,12 @@
 struct webhook_direct_options {
     const struct webhook_settings *settings; /* borrowed */
     struct event_loop *loop;                 /* borrowed */
-    uint32_t connections_max;                /* open at a time, `others` included */
-    /* A delivery that webhook_direct_begin took is over. */
+    uint32_t connections_max;                /* maximum of open connections, `others` included */
+    /* Reports the end of a delivery that webhook_direct_begin took. */
     void (*ended)(void *context, struct delivery *delivery, const struct target_ticket *ticket,
                   struct target_verdict verdict);
-    /* One that it cannot deliver after all, for want of an address: by libcurl, in `left_ms`. */
+    /* Gives back a delivery that it cannot deliver for want of an address: use libcurl, with
+     * `left_ms`. */
     void (*passed)(void *context, struct delivery *delivery, const struct target_ticket *ticket,
                    uint64_t left_ms);
     void *context;
@@ -36,35 +37,35 @@ struct webhook_direct_options {
 
 struct webhook_direct;
 
-/* NULL when out of memory, or the system gives no entropy. */
+/* Returns NULL if out of memory, or without entropy. */
 struct webhook_direct *webhook_direct_create(const struct webhook_direct_options *options);
 
-/* None is under way: they have ended, or webhook_direct_abort ended them. */
+/* Requires that no delivery is in flight: all have ended, or webhook_direct_abort ended them. */
 void webhook_direct_destroy(struct webhook_direct *direct);
 
-/* Takes the delivery, which may end within the call. False, and nothing happened, when its target
- * is none for it, or when with `others` connections beside its own there may be no further one. */
+/* Takes the delivery, which may end within the call. Returns false without effect if its target
+ * is none for it, or its connections and `others` reach the limit. */
 bool webhook_direct_begin(struct webhook_direct *direct, struct delivery *delivery,
                           const struct target_ticket *ticket, size_t others);
 
-/* The timer's target (webhook_target_is_named) answered at this address, to which libcurl had just
- * connected. */
+/* Notes that the timer's target (webhook_target_is_named) answered at this address, to which
+ * libcurl had just connected. */
 void webhook_direct_learn(struct webhook_direct *direct, const struct timer *timer,
                           const char *address);
 
 /* Ends what has timed out. */
 void webhook_direct_turn(struct webhook_direct *direct, struct instant now);
 
-/* When to call webhook_direct_turn; UINT64_MAX ns: no time-out is running. */
+/* Returns when to call webhook_direct_turn; UINT64_MAX ns if no time-out is set. */
 struct instant webhook_direct_wake_at(const struct webhook_direct *direct);
 
 /* Closes idle connections until there is room for `others`, or none is idle. */
 void webhook_direct_make_room(struct webhook_direct *direct, size_t others);
 
-/* Ends all deliveries: FAILED for this reason, which says nothing about their targets. */
+/* Ends all deliveries as FAILED for this reason, which says nothing about their targets. */
 void webhook_direct_abort(struct webhook_direct *direct, const char *error);
 
-/* Deliveries under way, and open connections. */
+/* Returns the number of deliveries in flight; webhook_direct_open: of open connections. */
 size_t webhook_direct_flying(const struct webhook_direct *direct);
 size_t webhook_direct_open(const struct webhook_direct *direct);
 

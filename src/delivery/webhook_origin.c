@@ -97,7 +97,7 @@ void webhook_origins_expire(struct webhook_origins *origins, struct instant now)
 
 /* ---- addresses ---- */
 
-/* Reads a number as libcurl writes it, of either family. False when it is none. */
+/* Parses a numeric address of either family, as libcurl writes it. Returns false if it is none. */
 static bool webhook_address_parse(const char *text, uint16_t port,
                                   struct sockaddr_storage *ret_address)
 {
@@ -140,7 +140,7 @@ bool webhook_target_is_named(const struct timer *timer)
     const struct bytes name = target_slice(timer->texts.target, timer->target.name);
     uint8_t unused[16];
     const enum guard_host host = guard_host_parse(name, unused);
-    /* libcurl leaves a point at the end out of the Host header. */
+    /* libcurl omits a final dot from the Host header. */
     return name.data[name.size - 1] != '.' &&
            (host == GUARD_HOST_NAME || host == GUARD_HOST_LOCALHOST);
 }

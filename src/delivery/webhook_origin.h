@@ -20,56 +20,56 @@
 #define WEBHOOK_ADDRESS_MS_MAX 30000
 
 struct webhook_origin {
-    struct list idle; /* its idle connections; the caller's */
+    struct list idle; /* its idle connections; for the caller */
     size_t connection_count;
-    struct sockaddr_storage address; /* while it is fresh */
+    struct sockaddr_storage address; /* valid while it is fresh */
     struct list link_;               /* in `learnt_`, or alone */
     struct instant learnt_at_;
     uint64_t key_;
-    struct bytes text_; /* "http://host:port", behind this struct */
+    struct bytes text_; /* "http://host:port", stored after this struct */
 };
 
 struct webhook_origins {
     struct map map_;     /* key -> webhook_origin */
-    uint64_t seed_;      /* of the keys */
-    struct list learnt_; /* origins with an address, the oldest first */
+    uint64_t seed_;      /* seed of the keys */
+    struct list learnt_; /* origins with an address, oldest first */
     size_t learnt_count_, learnt_count_max_;
 };
 
-/* For up to `learnt_count_max` addresses. ERROR_IO when the system gives no entropy. */
+/* Initializes for at most `learnt_count_max` addresses. ERROR_IO without entropy. */
 enum error_code webhook_origins_init(struct webhook_origins *origins, size_t learnt_count_max);
 void webhook_origins_deinit(struct webhook_origins *origins);
 
-/* NULL when it has neither connection nor address. */
+/* Returns NULL if it has neither connection nor address. */
 struct webhook_origin *webhook_origin_find(const struct webhook_origins *origins,
                                            const struct timer *timer);
 
-/* Makes the origin if need be. The caller adds a connection to it, or releases it. NULL when out of
- * memory, and for an origin whose hash is another's. */
+/* Returns the origin, and makes it if needed. The caller adds a connection to it, or releases
+ * it. NULL if out of memory, or if another origin has its hash. */
 struct webhook_origin *webhook_origin_get(struct webhook_origins *origins,
                                           const struct timer *timer);
 
-/* Ends the origin unless it has a connection or an address. */
+/* Frees the origin unless it has a connection or an address. */
 void webhook_origin_release(struct webhook_origins *origins, struct webhook_origin *origin);
 
-/* Whether `address` was learnt and is still good. */
+/* True if `address` was learnt and has not expired. */
 bool webhook_origin_is_fresh(const struct webhook_origin *origin, struct instant now);
 
-/* Forgets the address, and so may end the origin. */
+/* Drops the address, which may free the origin. */
 void webhook_origin_unlearn(struct webhook_origins *origins, struct webhook_origin *origin);
 
-/* The timer's target was found at this address, a number in text. */
+/* Notes that the timer's target was found at this numeric address. */
 void webhook_origins_learn(struct webhook_origins *origins, const struct timer *timer,
                            const char *address, struct instant now);
 
-/* Forgets the addresses that are not good any more. */
+/* Drops expired addresses. */
 void webhook_origins_expire(struct webhook_origins *origins, struct instant now);
 
-/* The address that the host of an http target is. False when it is a name, or a number in another
- * spelling than libcurl's: that changes the Host header. */
+/* Returns the address that the host of an http target is. False if it is a name, or a number in
+ * another spelling than libcurl's, which would change the Host header. */
 bool webhook_target_address(const struct timer *timer, struct sockaddr_storage *ret_address);
 
-/* Whether the target is plain http at a name, whose address can be learnt. */
+/* True if the target is plain http with a name, whose address can be learnt. */
 bool webhook_target_is_named(const struct timer *timer);
 
 #endif

@@ -20,7 +20,7 @@ void webhook_outcome_fail(struct delivery_outcome *ret_outcome, enum delivery_re
     snprintf(ret_outcome->error, sizeof(ret_outcome->error), "%s", error);
 }
 
-/* "15 s" or "250 ms". */
+/* Formats "15 s" or "250 ms". */
 static void outcome_format_ms(uint64_t ms, char ret_text[32])
 {
     if (ms % 1000 == 0)
@@ -34,7 +34,7 @@ static bool webhook_outcome_is_digits(struct bytes text)
     return text.size > 0 && strspn(text.data, "0123456789") >= text.size;
 }
 
-/* Reads seconds with or without a fraction. Seconds that do not fit are UINT64_MAX. False: the text
+/* Reads seconds with an optional fraction. Too many become UINT64_MAX. Returns false if the text
  * is something else. */
 static bool webhook_outcome_read_seconds(struct bytes text, uint64_t *ret_ms)
 {
@@ -59,8 +59,8 @@ static bool webhook_outcome_read_seconds(struct bytes text, uint64_t *ret_ms)
     return true;
 }
 
-/* Seconds or a date (RFC 9110, 10.2.3). Fractions are none of HTTP's, yet some services send them.
- */
+/* Reads seconds or a date (RFC 9110, 10.2.3). HTTP has no fractions, but some services send
+ * them. */
 static uint64_t outcome_retry_after_ms(const char *text)
 {
     uint64_t ms = 0;
@@ -162,12 +162,12 @@ void webhook_outcome_set(struct delivery_outcome *ret_outcome,
                              attempt->has_odd_status ? "answer is not HTTP"
                                                      : "answer with too many headers");
         return;
-    case CURLE_UNSUPPORTED_PROTOCOL: /* of the answer; the target's was looked at before */
+    case CURLE_UNSUPPORTED_PROTOCOL: /* of the answer; the target's was checked before */
     case CURLE_WEIRD_SERVER_REPLY:
-    case CURLE_BAD_FUNCTION_ARGUMENT: /* a header that goes on with none */
+    case CURLE_BAD_FUNCTION_ARGUMENT: /* a header that continues none */
         webhook_outcome_fail(ret_outcome, DELIVERY_FAILED, "answer is not HTTP");
         return;
-    case CURLE_URL_MALFORMAT: /* the target itself is wrong: no attempt will ever do */
+    case CURLE_URL_MALFORMAT: /* the target itself is wrong: no attempt can succeed */
         webhook_outcome_fail(ret_outcome, DELIVERY_ENDED, "target is not a URL that can be called");
         return;
     case CURLE_OUT_OF_MEMORY:
@@ -179,7 +179,7 @@ void webhook_outcome_set(struct delivery_outcome *ret_outcome,
     case CURLE_SSL_CONNECT_ERROR:
         webhook_outcome_fail(ret_outcome, DELIVERY_FAILED, "TLS handshake failed");
         return;
-    default: /* rare ones, which libcurl has words for; it never quotes the request in them */
+    default: /* rare ones, for which libcurl has texts; it never quotes the request in them */
         snprintf(error, sizeof(error), "%s", curl_easy_strerror(result));
         webhook_outcome_fail(ret_outcome, DELIVERY_FAILED, error);
     }

@@ -8,13 +8,13 @@
 #include <stdlib.h>
 #include <strings.h>
 
-/* The service's own headers, counted with the entry that switches libcurl's "Expect" off. */
+/* Number of the service's own headers, and the entry that disables libcurl's "Expect". */
 #define HEADERS_FIXED 16
 
-/* Their names, numbers, signatures and traces together; with room to spare. */
+/* Size of their names, numbers, signatures and traces, with room to spare. */
 #define TEXT_FIXED_SIZE 1280
 
-/* What a CloudEvent is called unless the timer says otherwise. */
+/* Type of a CloudEvent unless the timer sets it. */
 #define EVENT_TYPE "tickwheel.timer.due"
 
 void webhook_request_deinit(struct webhook_request *request)
@@ -66,7 +66,7 @@ bool webhook_header_is_reserved(struct bytes name)
     return false;
 }
 
-/* A token of RFC 9110: what a header's name may consist of. */
+/* True for a token of RFC 9110, as in a header's name. */
 static bool webhook_request_is_token(struct bytes text)
 {
     for (size_t i = 0; i < text.size; i++) {
@@ -81,7 +81,7 @@ static bool webhook_request_is_token(struct bytes text)
 
 /* ---- the list ---- */
 
-/* Room for all lines beforehand, so that none moves while the list points to it. */
+/* Reserves memory for all lines first, so that none moves while the list points to it. */
 static bool webhook_request_reserve(struct webhook_request *request,
                                     const struct timer_texts *texts,
                                     const struct webhook_envelope *envelope)
@@ -138,8 +138,8 @@ struct own_header {
     struct bytes name, value;
 };
 
-/* The next header "Name: value" of the timer's own that may be sent. False when there is none left.
- */
+/* Returns the timer's next own header "Name: value" that may be sent. False if there is none
+ * left. */
 static bool request_next_own(struct bytes *lines, struct own_header *ret_own)
 {
     while (lines->size > 0) {
@@ -171,7 +171,7 @@ bool webhook_request_has_own(const struct timer *timer, const char *name)
     return false;
 }
 
-/* What makes the event the one it is: not the timer's to say. */
+/* True for attributes that identify the event, which the timer must not set. */
 static bool request_is_of_event(struct bytes name)
 {
     return webhook_request_has_name(name, "ce-specversion") ||
@@ -195,8 +195,8 @@ static void request_add_all_own(struct webhook_request *request, struct bytes li
 
 /* ---- CloudEvents 1.0, binary mode ---- */
 
-/* As the HTTP binding wants the text of an attribute: all but visible ASCII in percents, and of
- * that the quote and the percent sign. */
+/* Encodes an attribute for the HTTP binding: all but visible ASCII as percents, and the quote
+ * and percent sign. */
 static void request_append_attribute(struct buffer *out, struct bytes text)
 {
     static const char digits[] = "0123456789ABCDEF";
@@ -236,7 +236,7 @@ struct trace_parent webhook_request_trace(const struct timer *timer, struct rand
 {
     struct trace_parent link = {.is_sampled = true};
 
-    trace_parent_parse(timer->texts.trace, &link); /* else as it is */
+    trace_parent_parse(timer->texts.trace, &link); /* otherwise unchanged */
     return trace_parent_new(high, low, link.is_sampled);
 }
 
@@ -297,7 +297,7 @@ struct curl_slist *webhook_request_list(struct webhook_request *request)
         char *end = memchr(header->data, '\r', (size_t)(text_end - header->data));
 
         *end = '\0';
-        if (end[-1] == ':') /* libcurl sends an empty header only when it is written so */
+        if (end[-1] == ':') /* libcurl sends an empty header only in this form */
             end[-1] = ';';
         header->next = header + 1;
     }

@@ -20,8 +20,8 @@
 #include <curl/curl.h>
 
 struct webhook_request {
-    struct buffer text_;         /* the header lines, each with the \r\n that ends it */
-    struct curl_slist *headers_; /* an array, each entry the next one's predecessor */
+    struct buffer text_;         /* header lines, each with its \r\n */
+    struct curl_slist *headers_; /* an array, each entry the predecessor of the next */
     size_t headers_capacity_, headers_count_;
 };
 
@@ -32,36 +32,35 @@ static inline void webhook_request_init(struct webhook_request *request)
 
 void webhook_request_deinit(struct webhook_request *request);
 
-/* What goes around every payload. */
+/* Settings for every request. */
 struct webhook_envelope {
     struct signature *signature; /* NULL: unsigned */
-    const char *event_source;    /* the ce-source of CloudEvents; NULL: no CloudEvents */
+    const char *event_source;    /* ce-source of CloudEvents; NULL for none */
     uint64_t now_s;
-    struct trace_parent trace; /* of this attempt */
+    struct trace_parent trace; /* trace of this attempt */
 };
 
-/* The trace of one attempt: a new one, sampled unless the request that made the timer said that its
- * own is not. */
+/* Makes the trace of one attempt, sampled unless the trace of the creating request is not. */
 struct trace_parent webhook_request_trace(const struct timer *timer, struct random *high,
                                           struct random *low);
 
-/* Builds the headers of this attempt. Headers of the timer's own that are reserved or malformed are
- * left out. ERROR_NO_MEMORY. */
+/* Builds the headers of this attempt. Reserved or malformed headers of the timer are omitted.
+ * ERROR_NO_MEMORY. */
 enum error_code webhook_request_build(struct webhook_request *request,
                                       const struct delivery *delivery,
                                       const struct webhook_envelope *envelope);
 
-/* "name: value\r\n" for each header. */
+/* Returns "name: value\r\n" for each header. */
 static inline struct bytes webhook_request_lines(const struct webhook_request *request)
 {
     return buffer_bytes(&request->text_);
 }
 
-/* The headers as a list for libcurl, with the one that switches its own "Expect" off. The lines are
- * gone with it. Not twice. */
+/* Returns the headers as a list for libcurl, with the one that disables its own "Expect". This
+ * consumes the lines. Call it once. */
 struct curl_slist *webhook_request_list(struct webhook_request *request);
 
-/* Whether the timer has such a header of its own, one that is sent. */
+/* True if the timer has an own header of this name that is sent. */
 bool webhook_request_has_own(const struct timer *timer, const char *name);
 
 #endif

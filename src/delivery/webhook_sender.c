@@ -51,7 +51,7 @@ static enum error_code webhook_sender_start(const struct sender_options *options
     return ERROR_NONE;
 }
 
-/* A name is checked when it is called. */
+/* A name is checked at the connect. */
 static enum error_code webhook_sender_check(void *context, struct bytes tenant, struct bytes text,
                                             const struct target *target, struct error *ret_error)
 {

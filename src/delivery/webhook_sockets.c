@@ -27,7 +27,7 @@ static void webhook_socket_ready(struct event_source *source, uint32_t events)
     curl_multi_socket_action(socket->sockets->multi, socket->fd, ready, &running);
 }
 
-/* NULL when out of memory. */
+/* Returns NULL if out of memory. */
 static struct webhook_socket *webhook_socket_create(struct webhook_sockets *sockets, int fd)
 {
     struct webhook_socket *socket = malloc(sizeof(*socket));

@@ -26,16 +26,16 @@ struct webhook_sockets {
     struct map by_fd_;
 };
 
-/* All connections are closed. */
+/* Requires that all connections are closed. */
 void webhook_sockets_deinit(struct webhook_sockets *sockets);
 
-/* A connection's socket has been opened. False when out of memory. */
+/* Adds the opened socket of a connection. Returns false if out of memory. */
 bool webhook_sockets_add(struct webhook_sockets *sockets, int fd);
 
-/* Closes a connection's socket. Returns what close() returns. */
+/* Closes a connection's socket. Returns the result of close(). */
 int webhook_sockets_close(struct webhook_sockets *sockets, int fd);
 
-/* libcurl's CURLMOPT_SOCKETFUNCTION; `context` is the struct webhook_sockets. */
+/* CURLMOPT_SOCKETFUNCTION of libcurl; `context` is the struct webhook_sockets. */
 int webhook_sockets_watch(CURL *easy, curl_socket_t fd, int what, void *context, void *unused);
 
 #endif

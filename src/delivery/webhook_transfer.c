@@ -20,8 +20,8 @@
 
 /* ---- libcurl's questions ---- */
 
-/* Whether libcurl is about to send a request again that the server may have read: then the attempt
- * has failed. The server has not read a request of which nothing was sent. */
+/* True if libcurl is about to send a request again that the server may have read: the attempt
+ * has failed then. A request of which nothing was sent was not read. */
 static bool webhook_transfer_is_cut_off(struct webhook_transfer *transfer)
 {
     long sent = 0;
@@ -31,7 +31,7 @@ static bool webhook_transfer_is_cut_off(struct webhook_transfer *transfer)
     return transfer->is_cut_off_;
 }
 
-/* The one place where a connection begins: the address that was checked is the one it goes to. */
+/* Opens a connection, only here: to the address that was checked. */
 static curl_socket_t transfer_open_socket(void *context, curlsocktype purpose,
                                           struct curl_sockaddr *address)
 {
@@ -58,7 +58,7 @@ static curl_socket_t transfer_open_socket(void *context, curlsocktype purpose,
     return fd;
 }
 
-/* `context` is the settings: a connection outlives the transfer that opened it. */
+/* `context` is the settings, because a connection outlives the transfer that opened it. */
 static int transfer_close_socket(void *context, curl_socket_t fd)
 {
     const struct webhook_settings *settings = context;
@@ -66,9 +66,9 @@ static int transfer_close_socket(void *context, curl_socket_t fd)
     return webhook_sockets_close(settings->sockets, fd);
 }
 
-/* Counts the requests over the connection. After the last one it is closed. One of HTTP/2, which
- * requests share, goes on until a webhook that begins later has connected anew, and is closed when
- * no request is under way on it. */
+/* Counts the requests over the connection, which is closed after the last one. An HTTP/2
+ * connection, which requests share, continues until a later webhook has made a new one, and is
+ * closed when it has no request in flight. */
 static void webhook_transfer_count(struct webhook_transfer *transfer, int own_port)
 {
     const struct webhook_settings *settings = transfer->settings_;
@@ -94,8 +94,8 @@ static void webhook_transfer_count(struct webhook_transfer *transfer, int own_po
     transfer->use_ = use;
 }
 
-/* libcurl is about to send the request. When a kept-alive connection turns out to be closed, it
- * would send the request again, even if the server has read it. */
+/* libcurl is about to send the request. If a kept connection turns out to be closed it would
+ * send it again, even if the server has read it. */
 static int transfer_count_request(void *context, char *peer_ip, char *own_ip, int peer_port,
                                   int own_port)
 {
@@ -120,8 +120,8 @@ static bool transfer_is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* The first digit of the status; NUL when the line is not as HTTP has it. What else begins so,
- * in small letters or without a version, libcurl takes for a 200, whatever it says. */
+/* Returns the first digit of the status; NUL if the line is not valid HTTP. libcurl takes lines
+ * that begin in small letters or without a version for a 200. */
 static char transfer_status_class(struct bytes line)
 {
     if (!bytes_has_prefix(line, BYTES("HTTP/")) || line.size < 10 ||
@@ -149,7 +149,7 @@ static size_t transfer_read_header(char *line, size_t size, size_t count, void *
     transfer->head_bytes_ += size;
     if (transfer->head_bytes_ > WEBHOOK_ANSWER_HEAD_MAX)
         return 0;
-    /* An empty line ends the headers, unless they were of an interim answer. */
+    /* An empty line ends the headers, unless they belong to an interim answer. */
     if (size > 0 && (line[0] == '\r' || line[0] == '\n')) {
         attempt->has_answer = transfer->status_class_ >= '2';
     } else if (size > 5 && strncasecmp(line, "HTTP/", 5) == 0) {
@@ -177,10 +177,10 @@ static long transfer_clamp_ms(uint64_t ms)
 {
     return ms == 0                        ? 1
            : ms > TRANSFER_TIMEOUT_MS_MAX ? TRANSFER_TIMEOUT_MS_MAX
-                                          : (long)ms; /* 0 would mean for ever */
+                                          : (long)ms; /* 0 would mean no limit */
 }
 
-/* Whatever the environment, a home directory or libcurl's defaults might add is switched off. */
+/* Disables whatever the environment, a home directory or libcurl's defaults might add. */
 static bool transfer_set_common(struct webhook_transfer *transfer)
 {
     const struct webhook_settings *settings = transfer->settings_;
@@ -190,7 +190,7 @@ static bool transfer_set_common(struct webhook_transfer *transfer)
     transfer->trust_ = settings->trust;
     bad |= curl_easy_setopt(easy, CURLOPT_PRIVATE, transfer);
     bad |= curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
-    bad |= curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L); /* do not wait for a hung name server */
+    bad |= curl_easy_setopt(easy, CURLOPT_QUICK_EXIT, 1L); /* do not wait for a slow name server */
     bad |= curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http,https");
     bad |= curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
     bad |= curl_easy_setopt(easy, CURLOPT_PROXY, "");
@@ -218,8 +218,8 @@ static bool transfer_set_common(struct webhook_transfer *transfer)
     bad |= curl_easy_setopt(easy, CURLOPT_HEADERDATA, transfer);
     bad |= curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, transfer_read_body);
     bad |= curl_easy_setopt(easy, CURLOPT_WRITEDATA, transfer);
-    /* read_body gets chunks as they come, with their framing: an extension of a chunk has no limit
-     * of its own in libcurl. It finds the end of the body all the same. */
+    /* read_body gets chunks with their framing, because libcurl has no limit for an extension of
+     * a chunk. It still finds the end of the body. */
     bad |= curl_easy_setopt(easy, CURLOPT_HTTP_TRANSFER_DECODING, 0L);
     return bad == CURLE_OK;
 }
@@ -261,15 +261,11 @@ struct webhook_transfer *webhook_transfer_of(CURL *easy)
     return (struct webhook_transfer *)(void *)transfer;
 }
 
-/* A handle that is of no further use, for two faults of libcurl:
- *
- *   - it counts its repeats over the whole life of a handle and gives up after five, whatever
- *     became of the requests between them (7.88);
- *   - before 8.1.1 it keeps a pointer to the last header of an answer that is gone, and an answer
- *     on that handle that begins with a folded header makes it read and write there
- *     (https://github.com/curl/curl/pull/11103).
- *
- * Connections are the multi handle's and stay. */
+/* True if a handle must be replaced, because of two faults of libcurl: - it counts its repeats
+ * over the whole life of a handle and gives up after five, whatever happened to the requests
+ * between them (7.88); - before 8.1.1 it keeps a pointer to the last header of a freed answer,
+ * and an answer on that handle that begins with a folded header makes it read and write there
+ * (https://github.com/curl/curl/pull/11103). Connections belong to the multi handle and stay. */
 static bool transfer_is_worn(const struct webhook_transfer *transfer)
 {
     const unsigned fixed = 0x080101;
@@ -283,7 +279,7 @@ static bool webhook_transfer_renew(struct webhook_transfer *transfer)
     CURL *easy = curl_easy_init();
 
     if (!easy)
-        return false; /* it stays unfit for use */
+        return false; /* the handle stays unfit for use */
     curl_easy_cleanup(transfer->easy);
     transfer->easy = easy;
     transfer->has_generation_ = false;
@@ -294,9 +290,10 @@ static bool webhook_transfer_renew(struct webhook_transfer *transfer)
 
 /* ---- one delivery ---- */
 
-/* libcurl shares a connection among requests with equal settings of trust. So a number in the path
- * of the folder of authorities, below a file and thus always empty, tells generations apart. When
- * one is over, a single webhook opens the connection of the next. */
+/* Keeps generations of connections apart. libcurl shares a connection among requests with equal
+ * trust settings, so the number of the generation is in the path of the folder of authorities,
+ * which is below a file and therefore always empty. When a generation is over, a single webhook
+ * opens the connection of the next. */
 static bool webhook_transfer_set_generation(struct webhook_transfer *transfer,
                                             const struct timer *timer)
 {
@@ -319,7 +316,7 @@ static bool webhook_transfer_set_generation(struct webhook_transfer *transfer,
     return transfer->has_generation_;
 }
 
-/* If its scout failed, an origin that is in need of a new connection gets another scout. */
+/* If its scout failed, the origin gets another scout. */
 static void webhook_transfer_leave_origin(struct webhook_transfer *transfer)
 {
     if (transfer->is_scout_ && transfer->origin_->current != transfer->generation_)
@@ -327,9 +324,9 @@ static void webhook_transfer_leave_origin(struct webhook_transfer *transfer)
     transfer->is_scout_ = false;
 }
 
-/* Points `easy` at the target; most often it is there already. False with the outcome of a target
- * that is none, or when out of memory. The parser of targets has checked the syntax, and libcurl
- * reads its host and port alike. */
+/* Sets the URL of `easy`, usually the same as before. Returns false with the outcome of a wrong
+ * target, or if out of memory. The parser of targets has checked the syntax; libcurl reads host
+ * and port alike. */
 static bool transfer_set_target(struct webhook_transfer *transfer, const struct timer *timer,
                                 struct delivery_outcome *outcome)
 {
@@ -353,8 +350,8 @@ static bool transfer_set_target(struct webhook_transfer *transfer, const struct 
     }
     transfer->target_.size--; /* the NUL */
     CURLcode bad = curl_easy_setopt(transfer->easy, CURLOPT_URL, transfer->target_.data);
-    /* HTTP/2 is agreed on within TLS only. There, a webhook waits for a connection that is being
-     * made rather than open another, for it may be able to share it. */
+    /* HTTP/2 is negotiated only in TLS. A webhook waits there for a connection that is being
+     * made, because it may share it. */
     bad |= curl_easy_setopt(transfer->easy, CURLOPT_HTTP_VERSION,
                             is_https ? (long)CURL_HTTP_VERSION_2TLS : (long)CURL_HTTP_VERSION_1_1);
     bad |= curl_easy_setopt(transfer->easy, CURLOPT_PIPEWAIT, is_https ? 1L : 0L);
@@ -430,7 +427,7 @@ static struct delivery *transfer_give_back(struct webhook_transfer *transfer)
     return delivery;
 }
 
-/* So libcurl says of a header that is longer than it reads, before read_header sees any of it. */
+/* True if libcurl reports a header that is too long to read, before read_header gets any of it. */
 static bool transfer_is_long_header(CURL *easy, CURLcode result)
 {
     curl_off_t answered_us = 0;
@@ -443,7 +440,7 @@ static bool transfer_is_long_header(CURL *easy, CURLcode result)
     return result == CURLE_OUT_OF_MEMORY && answered_us > 0;
 }
 
-/* What libcurl knows of the attempt that is over. `retry_after` lives as long as the handle. */
+/* Collects what libcurl knows of the ended attempt. `retry_after` lives as long as the handle. */
 static void webhook_transfer_collect(struct webhook_transfer *transfer, CURLcode result)
 {
     struct webhook_attempt *attempt = &transfer->attempt_;
@@ -467,7 +464,7 @@ static void webhook_transfer_collect(struct webhook_transfer *transfer, CURLcode
     long connect_errno = 0;
     curl_easy_getinfo(easy, CURLINFO_OS_ERRNO, &connect_errno);
     attempt->connect_errno = (int)connect_errno;
-    /* Not by CURLINFO_RETRY_AFTER: some versions make six hours of anything longer. */
+    /* Not by CURLINFO_RETRY_AFTER, because some versions limit it to six hours. */
     struct curl_header *field;
     if (curl_easy_header(easy, "Retry-After", 0, CURLH_HEADER, -1, &field) == CURLHE_OK)
         attempt->retry_after = field->value;

@@ -16,33 +16,34 @@
 #include "delivery/webhook_request.h"
 #include "delivery/webhook_sockets.h"
 
-/* A connection of libcurl's. Two to different servers may share a local port, and then this: one of
- * them is closed early. */
+/* A connection of libcurl's, by its local port. Two connections to different servers may share a
+ * port: one of them is closed early then. */
 struct webhook_connection_use {
     struct instant opened_at;
-    uint32_t requests; /* sent over it */
+    uint32_t requests; /* number of requests sent over it */
     bool is_shared;    /* HTTP/2: several at a time */
 };
 
-/* Which connections of libcurl's the webhooks to an origin may use. */
+/* The connections of libcurl's that the webhooks to an origin may use. */
 struct webhook_generation {
     uint32_t current; /* number */
-    bool is_over;     /* a connection of it is at its limits: the next one is wanted */
-    bool has_scout;   /* a webhook is under way that opens the next one */
+    bool is_over;     /* one of its connections is at its limits: the next generation begins */
+    bool has_scout;   /* a webhook in flight opens the next one */
 };
 
 #define WEBHOOK_GENERATIONS 4096 /* origins with equal hashes share a generation */
 
-/* Borrowed by the transfers, and by libcurl's connections until its multi handle is gone. */
+/* Borrowed by the transfers, and by libcurl's connections until its multi handle is freed. */
 struct webhook_settings {
     const struct guard *guard;
     struct signature *signature;     /* NULL: unsigned */
     struct webhook_sockets *sockets; /* of libcurl */
-    char *ca_file;                   /* a copy of it in memory; NULL: the system's */
-    uint32_t trust;                  /* number of `ca_file`, raised with each change */
+    char *ca_file;                   /* copy in memory; NULL for the system's */
+    uint32_t trust;                  /* number of `ca_file`, incremented with each change */
     char *user_agent;
-    char *event_source;                    /* of CloudEvents; NULL: none are sent */
-    struct random *trace_high, *trace_low; /* for the ids of traces; the webhook thread's */
+    char *event_source; /* of CloudEvents; NULL for none */
+    /* for the ids of traces; private to the webhook thread */
+    struct random *trace_high, *trace_low;
     uint64_t connect_timeout_ms;
     uint64_t response_bytes_max;
     uint64_t connection_age_ms_max;
@@ -53,45 +54,46 @@ struct webhook_settings {
 
 struct webhook_transfer {
     struct list link;            /* the holder's */
-    CURL *easy;                  /* to be added to a multi handle between begin and end */
-    struct target_ticket ticket; /* the holder's: of the delivery that is under way */
+    CURL *easy;                  /* add it to a multi handle between begin and end */
+    struct target_ticket ticket; /* for the holder: ticket of the delivery in flight */
     const struct webhook_settings *settings_;
     struct delivery *delivery_;
     struct webhook_request request_;
     struct webhook_attempt attempt_;
-    struct buffer target_;             /* whose URL `easy` has now */
-    uint64_t head_bytes_, body_bytes_; /* of the answer, so far */
-    char status_class_;                /* '2' of 200, for the headers at hand */
-    uint32_t sent_count_; /* how often libcurl began to send: again when a kept-alive connection
-                             turns out to be closed */
-    long opened_count_;   /* connections opened for this delivery */
-    struct webhook_connection_use *use_; /* NULL: no connection yet */
-    struct webhook_generation *origin_;  /* of the target; NULL: none yet */
-    uint32_t generation_; /* of the connections that `easy` may use, if `has_generation_` */
+    struct buffer target_;             /* target of the present URL of `easy` */
+    uint64_t head_bytes_, body_bytes_; /* bytes of the answer so far */
+    char status_class_;                /* '2' of 200, for the present headers */
+    /* number of times that libcurl began to send: again if a kept connection turns out to be
+     * closed */
+    uint32_t sent_count_;
+    long opened_count_;                  /* number of connections opened for this delivery */
+    struct webhook_connection_use *use_; /* NULL if there is no connection yet */
+    struct webhook_generation *origin_;  /* origin of the target; NULL if none yet */
+    uint32_t generation_; /* generation of connections that `easy` may use, if `has_generation_` */
     bool has_generation_, is_scout_;
-    uint32_t trust_;  /* settings' when `easy` was made */
+    uint32_t trust_;  /* trust of the settings when `easy` was made */
     bool is_cut_off_; /* the connection was closed after the request was sent */
-    bool is_worn_;    /* `easy` must be made new before it is used again */
+    bool is_worn_;    /* `easy` must be made anew before it is used again */
 };
 
-/* NULL when out of memory. */
+/* Returns NULL if out of memory. */
 struct webhook_transfer *webhook_transfer_create(const struct webhook_settings *settings);
 void webhook_transfer_destroy(struct webhook_transfer *transfer);
 
-/* Makes `easy` ready to deliver within this time. False when this delivery cannot even be tried:
- * its outcome says why, and the transfer is as before. */
+/* Prepares `easy` to deliver within this time. Returns false if the delivery cannot be tried:
+ * its outcome has the reason, and the transfer is unchanged. */
 bool webhook_transfer_begin(struct webhook_transfer *transfer, struct delivery *delivery,
                             uint64_t timeout_ms);
 
-/* The transfer is over, and `easy` off the multi handle: fills in the outcome, returns the
- * delivery, and says what this means for the target. */
+/* Ends a transfer whose `easy` is off the multi handle: fills in the outcome, returns the
+ * delivery, and what it shows about the target. */
 struct delivery *webhook_transfer_end(struct webhook_transfer *transfer, CURLcode result,
                                       struct target_verdict *ret_verdict);
 
-/* Like webhook_transfer_end, for a transfer that is broken off: FAILED for this reason. */
+/* Like webhook_transfer_end, for a transfer that is aborted: FAILED for this reason. */
 struct delivery *webhook_transfer_abort(struct webhook_transfer *transfer, const char *error);
 
-/* The transfer that `easy` belongs to. */
+/* Returns the transfer that `easy` belongs to. */
 struct webhook_transfer *webhook_transfer_of(CURL *easy);
 
 #endif

@@ -61,7 +61,7 @@ bool store_find_table(const char *name, enum store_table *ret_table);
 enum store_fault {
     STORE_IN_DOUBT = 1, /* an append failed, and its records may be in the log */
     STORE_REFUSING = 2, /* the database takes no writes, and must be opened again */
-    STORE_FULL = 4,     /* and that needs room on the disk */
+    STORE_FULL = 4,     /* opening the database again needs room on the disk */
     STORE_BEHIND = 8,   /* the tables lack records of the log, or the database is closed */
 };
 

@@ -18,7 +18,7 @@ enum {
     KIND_MERGED = 2,
     KIND_RANGE = 15,
     KIND_SIZE = 8,       /* after a key: its kind 1 and its sequence number 7 */
-    VALUE_SIZE_MIN = 13, /* of our records; an index has smaller ones */
+    VALUE_SIZE_MIN = 13, /* minimum value of our records; values of an index are smaller */
     WHOLE_KEY_EACH = 16, /* entries of an index */
     MENDS_MAX = 16,
     SEARCH_BYTES_MAX = 32 << 10, /* searched for the next block after a damaged one */

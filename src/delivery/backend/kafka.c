@@ -23,27 +23,27 @@
 /* RD_KAFKA_V_KEY casts const away. */
 #pragma GCC diagnostic ignored "-Wcast-qual"
 
-#define TOPICS_MAX     64    /* whose look-up is remembered */
-#define TOPIC_GOOD_MS  30000 /* how long it is trusted */
+#define TOPICS_MAX     64    /* maximum of topics whose look-up is remembered */
+#define TOPIC_GOOD_MS  30000 /* time for which a successful look-up is trusted */
 #define TOPIC_BAD_MS   1000
-#define LOOK_UP_MS     1000 /* the time-out of a look-up, which holds up the connection meanwhile */
-#define PROBE_PAUSE_MS 250  /* between asking brokers that are away */
+#define LOOK_UP_MS     1000 /* time limit of a look-up, during which the connection waits */
+#define PROBE_PAUSE_MS 250  /* interval of probes of unreachable brokers */
 
 struct topic {
     char name[TARGET_PATH_SIZE_MAX + 1];
     struct instant good_until, bad_until;
-    rd_kafka_resp_err_t error; /* while it is bad */
+    rd_kafka_resp_err_t error; /* valid while the topic is bad */
 };
 
 struct kafka {
     const struct broker_settings *settings;
-    rd_kafka_conf_t *template; /* each producer begins with a copy */
+    rd_kafka_conf_t *template; /* each producer gets a copy */
     rd_kafka_t *producer;
     rd_kafka_queue_t *events;
     int event_fd; /* readable when there are events */
-    bool is_away; /* all brokers are */
+    bool is_away; /* whether no broker can be reached */
     struct instant probe_at;
-    char cause[160]; /* the last error that librdkafka told of; "" */
+    char cause[160]; /* last error of librdkafka; "" if none */
     struct topic topics[TOPICS_MAX];
 };
 
@@ -52,7 +52,7 @@ static void kafka_version(char ret_text[BROKER_VERSION_SIZE])
     snprintf(ret_text, BROKER_VERSION_SIZE, "librdkafka %.32s", rd_kafka_version_str());
 }
 
-/* What Kafka allows as a topic's name. */
+/* Checks a topic's name by Kafka's rules. */
 static const char *kafka_refusal(const struct bytes names[], struct bytes key)
 {
     static const char letters[] =
@@ -70,7 +70,7 @@ static const char *kafka_refusal(const struct bytes names[], struct bytes key)
 
 /* ---- settings ---- */
 
-/* What the promises stand on is not for the URL to change. */
+/* True for properties that the promises depend on, which the URL must not change. */
 static bool kafka_is_fixed(const char *name)
 {
     static const char *const fixed[] = {"enable.idempotence",    "acks",
@@ -83,7 +83,7 @@ static bool kafka_is_fixed(const char *name)
     return false;
 }
 
-/* The texts of librdkafka are not shown, for they quote the value. */
+/* librdkafka's texts are not shown, because they quote the value. */
 static enum error_code kafka_set(struct kafka *kafka, const char *name, const char *value,
                                  struct error *ret_error)
 {
@@ -115,7 +115,7 @@ static enum error_code kafka_set_defaults(struct kafka *kafka, struct error *ret
         {"log.connection.close", "false"},
     };
 
-    /* Room for as many again whose time was over before their report came. */
+    /* Twice the limit, for messages that timed out before their report. */
     snprintf(queue_max, sizeof(queue_max), "%u", settings->inflight_max * 2);
     enum error_code code = ERROR_NONE;
     for (size_t i = 0; i < sizeof(properties) / sizeof(properties[0]) && !code; i++)
@@ -124,7 +124,7 @@ static enum error_code kafka_set_defaults(struct kafka *kafka, struct error *ret
         code = kafka_set(kafka, "sasl.username", url->user, ret_error);
         if (!code)
             code = kafka_set(kafka, "sasl.password", url->password, ret_error);
-        if (!code) /* a password is not sent in the clear unless the URL says so */
+        if (!code) /* a password is sent encrypted unless the URL says otherwise */
             code = kafka_set(kafka, "security.protocol", "sasl_ssl", ret_error);
         if (!code)
             code = kafka_set(kafka, "sasl.mechanism", "PLAIN", ret_error);
@@ -171,13 +171,13 @@ static void kafka_on_report(rd_kafka_t *producer, const rd_kafka_message_t *mess
         break;
     case RD_KAFKA_RESP_ERR__UNKNOWN_TOPIC:
     case RD_KAFKA_RESP_ERR__UNKNOWN_PARTITION:
-    case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART: /* it was deleted: look again */
+    case RD_KAFKA_RESP_ERR_UNKNOWN_TOPIC_OR_PART: /* it was deleted: look it up again */
         memset(kafka->topics, 0, sizeof(kafka->topics));
         break;
-    case RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION: /* its name is none */
+    case RD_KAFKA_RESP_ERR_TOPIC_EXCEPTION: /* not a valid topic name */
         result = DELIVERY_ENDED;
         break;
-    default: /* "too large" too: it was the batch that was, perhaps */
+    default: /* including "too large", which may mean the batch */
         break;
     }
     broker_outcome(kafka->settings->sink, ticket, result,
@@ -195,7 +195,7 @@ static void kafka_on_error(rd_kafka_t *producer, int code, const char *reason, v
         snprintf(kafka->cause, sizeof(kafka->cause), "%s", reason);
 }
 
-/* Its errors come by on_error; the rest is dropped. */
+/* Drops librdkafka's log; errors are reported by on_error. */
 static void kafka_on_log(const rd_kafka_t *producer, int level, const char *facility,
                          const char *text)
 {
@@ -261,7 +261,7 @@ static void kafka_disconnect(void *client)
     memset(kafka->topics, 0, sizeof(kafka->topics));
 }
 
-/* Whether a broker answers within the time. */
+/* Checks whether a broker answers within the time. */
 static rd_kafka_resp_err_t kafka_probe(struct kafka *kafka, uint64_t timeout_ms)
 {
     const struct rd_kafka_metadata *metadata;
@@ -290,8 +290,8 @@ static enum error_code kafka_connect_to_server(void *client, struct error *ret_e
     rd_kafka_queue_io_event_enable(kafka->events, kafka->event_fd, &(uint64_t){1},
                                    sizeof(uint64_t));
     rd_kafka_resp_err_t error = kafka_probe(kafka, kafka->settings->connect_timeout_ms);
-    rd_kafka_poll(kafka->producer, 0); /* the cause is among the events */
-    kafka->is_away = false;            /* one of several addresses may have been */
+    rd_kafka_poll(kafka->producer, 0); /* the events have the cause */
+    kafka->is_away = false;            /* one of several addresses may have been unreachable */
     if (!error)
         return ERROR_NONE;
     kafka_disconnect(kafka);
@@ -317,11 +317,11 @@ static rd_kafka_resp_err_t kafka_look_up(struct kafka *kafka, const char *name)
     if (metadata->topic_cnt == 1)
         error = metadata->topics[0].err;
     rd_kafka_metadata_destroy(metadata);
-    /* It was made a moment ago: librdkafka waits for that. */
+    /* A new topic has no leader yet: librdkafka waits for it. */
     return error == RD_KAFKA_RESP_ERR_LEADER_NOT_AVAILABLE ? RD_KAFKA_RESP_ERR_NO_ERROR : error;
 }
 
-/* Whether the topic was there when last looked at; ERR__TRANSPORT when no broker can say. */
+/* Returns the result of the topic's last look-up; ERR__TRANSPORT if no broker answers. */
 static rd_kafka_resp_err_t topic_error(struct kafka *kafka, struct bytes name)
 {
     struct instant now = instant_now();
@@ -337,7 +337,7 @@ static rd_kafka_resp_err_t topic_error(struct kafka *kafka, struct bytes name)
             return topic->error;
     }
     *topic = (struct topic){.error = kafka_look_up(kafka, name.data)};
-    if (topic->error < 0) /* of librdkafka's own: no answer from a broker */
+    if (topic->error < 0) /* librdkafka's own error: no broker answered */
         return RD_KAFKA_RESP_ERR__TRANSPORT;
     snprintf(topic->name, sizeof(topic->name), "%s", name.data);
     now = instant_now();
@@ -350,7 +350,7 @@ static rd_kafka_resp_err_t topic_error(struct kafka *kafka, struct bytes name)
 
 /* ---- messages ---- */
 
-/* With all brokers away nothing more is taken, so that no message's time runs out in vain. */
+/* Takes no messages while no broker can be reached, so that no message times out in vain. */
 static bool kafka_is_reachable(struct kafka *kafka)
 {
     struct instant now = instant_now();
@@ -409,7 +409,7 @@ static bool kafka_publish(void *client, uint64_t ticket, const struct broker_mes
         return false;
     if (!error)
         error = kafka_produce(kafka, ticket, message);
-    /* A fatal error is the producer's, which `wait` gives up; the message was not taken. */
+    /* `wait` replaces a producer with a fatal error; the message was not taken. */
     if (error == RD_KAFKA_RESP_ERR__QUEUE_FULL || error == RD_KAFKA_RESP_ERR__FATAL)
         return false;
     if (error)
@@ -434,12 +434,13 @@ static enum error_code kafka_wait(void *client, int wake_fd, int timeout_ms,
     eventfd_t ignored;
     if (polled[1].revents)
         eventfd_read(kafka->event_fd, &ignored);
-    while (rd_kafka_poll(kafka->producer, 0) > 0) /* to the end: only the first of many wakes us */
+    /* all of them, because only the first of many wakes us */
+    while (rd_kafka_poll(kafka->producer, 0) > 0)
         ;
     char text[160];
     if (rd_kafka_fatal_error(kafka->producer, text, sizeof(text)))
         return error_set(ret_error, ERROR_IO, "%s", text);
-    /* Messages under way are left to librdkafka; without any, a new producer is as good. */
+    /* Messages in flight are left to librdkafka. Without any, a new producer is as good. */
     if (kafka->is_away && rd_kafka_outq_len(kafka->producer) == 0)
         return error_set(ret_error, ERROR_IO, "%s",
                          *kafka->cause ? kafka->cause : "all brokers are down");

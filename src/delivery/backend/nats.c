@@ -22,7 +22,7 @@
 #define PING_MS           10000
 #define WRITE_DEADLINE_MS 15000
 
-/* Of the errors in an acknowledgement, those that no later attempt will change. */
+/* Errors in an acknowledgement that no later attempt will change. */
 #define ERR_MESSAGE_TOO_LARGE 10054
 
 struct answer {
@@ -39,13 +39,13 @@ struct nats {
     const char *credentials_file, *ca_file; /* "": none */
     natsConnection *connection;
     natsSubscription *subscription;
-    char inbox[64]; /* with a dot at its end */
+    char inbox[64]; /* ends with a dot */
     struct mailbox answers;
-    pthread_mutex_t lock; /* guards what follows, which nats.c's threads write */
+    pthread_mutex_t lock; /* guards the fields below, which nats.c's threads write */
     pthread_cond_t ended;
-    bool is_closed;             /* the connection, for good */
+    bool is_closed;             /* the connection is closed for good */
     bool is_subscription_ended; /* its last callback has run */
-    struct list closed_message; /* in `answers` when the connection is closed */
+    struct list closed_message; /* put into `answers` when the connection is closed */
 };
 
 static void nats_version(char ret_text[BROKER_VERSION_SIZE])
@@ -53,7 +53,7 @@ static void nats_version(char ret_text[BROKER_VERSION_SIZE])
     snprintf(ret_text, BROKER_VERSION_SIZE, "nats.c %.32s", nats_GetVersion());
 }
 
-/* A subject without wildcards. Those that begin with $ are commands to the server. */
+/* Accepts a subject without wildcards. Those that begin with $ are commands to the server. */
 static const char *nats_refusal(const struct bytes names[], struct bytes key)
 {
     struct bytes subject = names[0];
@@ -199,8 +199,8 @@ static void nats_read_error(struct json_reader *reader, struct answer *answer)
     answer->result = code == ERR_MESSAGE_TOO_LARGE ? DELIVERY_ENDED : DELIVERY_FAILED;
 }
 
-/* {"stream": "S", "seq": 1} or {"error": {...}}. False for any other text, such as the answer
- * of a service that listens to the subject too. */
+/* Parses {"stream": "S", "seq": 1} or {"error": {...}}. Returns false for any other text, such
+ * as the answer of a service that also listens to the subject. */
 static bool nats_read_acknowledgement(struct bytes text, struct answer *answer)
 {
     struct json_reader reader;
@@ -253,7 +253,7 @@ static void nats_on_answer(natsConnection *connection, natsSubscription *subscri
     natsMsg_Destroy(message);
     if (is_answer)
         mailbox_post(&nats->answers, &answer->link);
-    else /* without memory the message's own time-out ends it */
+    else /* without memory the message times out */
         free(answer);
 }
 
@@ -289,7 +289,7 @@ static void nats_drop_answers(struct nats *nats)
             free(list_item(link, struct answer, link));
 }
 
-/* Waits until nats.c has called back for the last time: nothing of ours may go before. */
+/* Waits for the last callback of nats.c, because callbacks use our memory. */
 static void nats_disconnect(void *client)
 {
     struct nats *nats = client;
@@ -331,7 +331,7 @@ static natsStatus nats_set_options(struct nats *nats, natsOptions *options)
         status = natsOptions_SetTimeout(options, (int64_t)settings->connect_timeout_ms);
     if (status == NATS_OK)
         status = natsOptions_SetName(options, settings->client_name);
-    /* Connecting again is done here, as with every kind of broker. */
+    /* Reconnecting is done here, as for every kind of broker. */
     if (status == NATS_OK)
         status = natsOptions_SetAllowReconnect(options, false);
     if (status == NATS_OK)
@@ -384,7 +384,7 @@ static enum error_code nats_connect_to_server(void *client, struct error *ret_er
 
 /* ---- messages ---- */
 
-/* Headers that tell the stream what to do are ours to set. */
+/* True for headers that control the stream, which only we may set. */
 static bool nats_is_own_of_nats(const char *name)
 {
     return strncasecmp(name, "nats-", 5) == 0;
@@ -416,7 +416,7 @@ static bool nats_publish(void *client, uint64_t ticket, const struct broker_mess
     struct nats *nats = client;
     natsStatus status = nats_send(nats, ticket, message);
 
-    /* A connection that is closed shows in the next wait, and takes this message with it. */
+    /* A closed connection is reported by the next wait, which also ends this message. */
     if (status != NATS_OK && status != NATS_CONNECTION_CLOSED)
         broker_outcome(nats->settings->sink, ticket,
                        status == NATS_MAX_PAYLOAD ? DELIVERY_ENDED : DELIVERY_FAILED,

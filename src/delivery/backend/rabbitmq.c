@@ -13,7 +13,7 @@
 #include "delivery/broker_backend.h"
 #include "sys/clock.h"
 
-/* From version 0.12 on librabbitmq warns of its headers' old names. */
+/* librabbitmq 0.12 and later warn about the old names of headers. */
 #if __has_include(<rabbitmq-c/amqp.h>)
 #include <rabbitmq-c/amqp.h>
 #include <rabbitmq-c/framing.h>
@@ -33,28 +33,29 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-#define CHANNEL          1 /* of the messages */
-#define CHANNEL_LOOK_UP  2
-#define HEARTBEAT_S      10
-#define USER_TIMEOUT_MS  15000
-#define EXCHANGES_MAX    64 /* whose look-up is remembered */
-#define EXCHANGE_BAD_MS  1000
-#define EXCHANGE_SHUT_MS 10000 /* an exchange that has closed the channel */
+#define CHANNEL         1 /* channel of the messages */
+#define CHANNEL_LOOK_UP 2
+#define HEARTBEAT_S     10
+#define USER_TIMEOUT_MS 15000
+#define EXCHANGES_MAX   64 /* maximum of exchanges whose look-up is remembered */
+#define EXCHANGE_BAD_MS 1000
+/* time for which an exchange that closed the channel counts as bad */
+#define EXCHANGE_SHUT_MS 10000
 
 struct exchange {
     char name[TARGET_PATH_SIZE_MAX + 1];
     bool is_known;
     struct instant bad_until;
-    enum delivery_result result; /* while it is bad */
+    enum delivery_result result; /* valid while the exchange is bad */
     char error[120];
 };
 
 /* A message without a confirm. */
 struct rabbitmq_sent {
     uint64_t ticket;
-    uint64_t id_hash; /* a message that comes back is known by its id */
+    uint64_t id_hash; /* identifies a returned message */
     bool is_settled, is_returned;
-    char reason[60]; /* why it came back */
+    char reason[60]; /* why it was returned */
 };
 
 struct rabbitmq {
@@ -65,12 +66,12 @@ struct rabbitmq {
     amqp_connection_state_t connection;
     struct rabbitmq_sent *ring;
     size_t capacity; /* a power of two */
-    uint64_t head;   /* the tag of the oldest that is not settled */
-    uint64_t tail;   /* the tag of the next message */
+    uint64_t head;   /* tag of the oldest unsettled message */
+    uint64_t tail;   /* tag of the next message */
     bool is_lost;
-    bool is_blocked; /* the server has asked us to wait */
-    bool wants_out;  /* the socket takes no more for now */
-    char cause[160]; /* why it is lost */
+    bool is_blocked; /* the server asked us to wait */
+    bool wants_out;  /* the socket takes no more at the moment */
+    char cause[160]; /* why the connection is lost */
     struct exchange exchanges[EXCHANGES_MAX];
     amqp_table_entry_t *entries;
     size_t entry_capacity;
@@ -140,7 +141,7 @@ static enum error_code rabbitmq_create(const struct broker_settings *settings, v
     if (!rabbitmq)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     rabbitmq->settings = settings;
-    /* Room for as many again whose time was over before their confirm came. */
+    /* Twice the limit, for messages that timed out before their confirm. */
     for (rabbitmq->capacity = 2; rabbitmq->capacity < 2 * (size_t)settings->inflight_max;)
         rabbitmq->capacity *= 2;
     rabbitmq->ring = calloc(rabbitmq->capacity, sizeof(*rabbitmq->ring));
@@ -175,7 +176,7 @@ static void rabbitmq_lose(struct rabbitmq *rabbitmq, const char *cause)
     rabbitmq->is_lost = true;
 }
 
-/* Whether the call before went well; otherwise the connection is lost, with the reason. */
+/* Returns true if the last call succeeded. Otherwise the connection is lost, with the reason. */
 static bool rabbitmq_check_reply(struct rabbitmq *rabbitmq, amqp_rpc_reply_t reply)
 {
     char text[160];
@@ -221,7 +222,7 @@ static amqp_socket_t *rabbitmq_make_socket(struct rabbitmq *rabbitmq)
     return NULL;
 }
 
-/* Asks to be told when the server is out of memory or disk, and names this client. */
+/* Asks for notices when the server is out of memory or disk, and names this client. */
 static amqp_rpc_reply_t rabbitmq_log_in(struct rabbitmq *rabbitmq)
 {
     const struct broker_url *url = rabbitmq->settings->url;
@@ -305,7 +306,7 @@ static void rabbitmq_shut(struct exchange *exchange, enum delivery_result result
     exchange->bad_until = instant_add_ms(instant_now(), for_ms);
 }
 
-/* Asks the server; a channel that it closes over this is opened again. */
+/* Asks the server. If it closes the channel, opens the channel again. */
 static void rabbitmq_look_up(struct rabbitmq *rabbitmq, struct exchange *exchange)
 {
     amqp_exchange_declare(rabbitmq->connection, CHANNEL_LOOK_UP, amqp_cstring_bytes(exchange->name),
@@ -334,13 +335,14 @@ static void rabbitmq_look_up(struct rabbitmq *rabbitmq, struct exchange *exchang
         rabbitmq_open_channel(rabbitmq, CHANNEL_LOOK_UP);
 }
 
-/* The entry of this exchange; an exchange that is neither known nor bad cannot be told now. */
+/* Returns the entry of this exchange. One that is neither known nor bad cannot be judged now. */
 static struct exchange *rabbitmq_find_exchange(struct rabbitmq *rabbitmq, struct bytes name)
 {
     struct exchange *exchange = &rabbitmq->exchanges[rabbitmq_hash_of(name) % EXCHANGES_MAX];
 
     if (strcmp(exchange->name, name.data) != 0) {
-        *exchange = (struct exchange){.is_known = name.size == 0}; /* the default one is always */
+        /* the default exchange always exists */
+        *exchange = (struct exchange){.is_known = name.size == 0};
         snprintf(exchange->name, sizeof(exchange->name), "%s", name.data);
     }
     if (!exchange->is_known && instant_now().ns >= exchange->bad_until.ns) {
@@ -351,7 +353,7 @@ static struct exchange *rabbitmq_find_exchange(struct rabbitmq *rabbitmq, struct
     return exchange;
 }
 
-/* The channel was closed: whichever exchange the reason names is to blame. */
+/* Marks the exchange that the reason names as bad, because the channel was closed. */
 static void rabbitmq_blame_exchange(struct rabbitmq *rabbitmq, const char *reason)
 {
     for (size_t i = 0; i < EXCHANGES_MAX; i++) {
@@ -380,7 +382,7 @@ static bool rabbitmq_reserve_entries(struct rabbitmq *rabbitmq, size_t count)
     return true;
 }
 
-/* The content type has a place of its own in AMQP; a name has at most 255 bytes there. */
+/* The content type has a field of its own in AMQP; names have at most 255 bytes there. */
 static amqp_basic_properties_t rabbitmq_make_properties(struct rabbitmq *rabbitmq,
                                                         const struct broker_message *message)
 {
@@ -408,7 +410,7 @@ static amqp_basic_properties_t rabbitmq_make_properties(struct rabbitmq *rabbitm
     return properties;
 }
 
-/* librabbitmq waits where the socket takes no more; so it is only asked when there is room. */
+/* Checks for room in the socket, because librabbitmq would wait for it. */
 static bool rabbitmq_has_room(struct rabbitmq *rabbitmq)
 {
     struct pollfd polled = {.fd = amqp_get_sockfd(rabbitmq->connection), .events = POLLOUT};
@@ -471,7 +473,7 @@ static void rabbitmq_settle(struct rabbitmq *rabbitmq, uint64_t tag, enum delive
         rabbitmq->head++;
 }
 
-/* With `multiple` it is said of all up to this one. */
+/* Settles a message; with `multiple` all up to it. */
 static void rabbitmq_settle_all(struct rabbitmq *rabbitmq, uint64_t tag, amqp_boolean_t multiple,
                                 enum delivery_result result)
 {
@@ -483,7 +485,7 @@ static void rabbitmq_settle_all(struct rabbitmq *rabbitmq, uint64_t tag, amqp_bo
         rabbitmq_settle(rabbitmq, at, result);
 }
 
-/* A message comes back before its confirm. */
+/* Notes a returned message, which precedes its confirm. */
 static void rabbitmq_take_back(struct rabbitmq *rabbitmq, const amqp_basic_return_t *returned)
 {
     char reason[sizeof(rabbitmq->ring->reason)];
@@ -542,7 +544,7 @@ static void rabbitmq_take_method(struct rabbitmq *rabbitmq, const amqp_method_t 
     }
 }
 
-/* Takes every frame that has come; librabbitmq sees to heartbeats meanwhile. */
+/* Takes every received frame. librabbitmq handles heartbeats meanwhile. */
 static void rabbitmq_receive(struct rabbitmq *rabbitmq)
 {
     struct timeval at_once = {0};
@@ -574,7 +576,7 @@ static enum error_code rabbitmq_wait(void *client, int wake_fd, int timeout_ms,
 
     if (timeout_ms < 0 || timeout_ms > heartbeat_ms)
         timeout_ms = heartbeat_ms;
-    /* A look-up may have read further than its own answer. */
+    /* A look-up may have read more than its own answer. */
     if (amqp_frames_enqueued(rabbitmq->connection) || amqp_data_in_buffer(rabbitmq->connection) ||
         rabbitmq->is_lost)
         timeout_ms = 0;

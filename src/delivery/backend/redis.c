@@ -18,16 +18,16 @@
 #include <stdlib.h>
 #include <sys/socket.h>
 
-/* How long the kernel keeps trying when the other side acknowledges nothing. */
+/* Time for which the kernel retries if the other side acknowledges nothing. */
 #define USER_TIMEOUT_MS 15000
 
 struct redis {
     const struct broker_settings *settings;
     char host[256];
     uint16_t port;
-    const char *maxlen; /* "": streams are not trimmed */
+    const char *maxlen; /* "" if streams are not trimmed */
     redisContext *context;
-    bool is_lost;    /* the output or the memory failed */
+    bool is_lost;    /* writing failed, or memory is short */
     uint64_t *ring;  /* tickets without a reply */
     size_t capacity; /* a power of two */
     size_t head, tail;
@@ -95,7 +95,7 @@ static enum error_code redis_create(const struct broker_settings *settings, void
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     redis->settings = settings;
     redis->maxlen = "";
-    /* Room for as many again whose time was over before their reply came. */
+    /* Twice the limit, for messages that timed out before their reply. */
     for (redis->capacity = 2; redis->capacity < 2 * (size_t)settings->inflight_max;)
         redis->capacity *= 2;
     redis->ring = calloc(redis->capacity, sizeof(*redis->ring));
@@ -132,7 +132,7 @@ static enum error_code redis_lost(const struct redis *redis, struct error *ret_e
     return error_set(ret_error, ERROR_IO, "%s", context->errstr);
 }
 
-/* Sends one command and waits for its reply, while the connection still blocks. */
+/* Sends one command and waits for its reply, while the connection is still blocking. */
 static enum error_code redis_ask(struct redis *redis, int count, const char *arguments[],
                                  struct error *ret_error)
 {
@@ -252,13 +252,13 @@ static bool redis_publish(void *client, uint64_t ticket, const struct broker_mes
     count = redis_add(redis, count, message->payload);
     if (redisAppendCommandArgv(redis->context, (int)count, redis->arguments,
                                redis->argument_sizes) != REDIS_OK)
-        redis->is_lost = true; /* what hiredis holds of it is unknown: `wait` ends the connection */
+        redis->is_lost = true; /* the state of hiredis is unknown: `wait` ends the connection */
     redis->ring[redis->tail++ & (redis->capacity - 1)] = ticket;
     return true;
 }
 
-/* WRONGTYPE: there is something else of that name, and it will stay. The rest may pass: the server
- * loads its data, is out of memory, cannot write, refuses the user. */
+/* WRONGTYPE means that the name has another type, which is permanent. Other errors may pass: the
+ * server loads its data, is out of memory, cannot write, or refuses the user. */
 static void redis_settle(struct redis *redis, const redisReply *reply)
 {
     uint64_t ticket = redis->ring[redis->head++ & (redis->capacity - 1)];
@@ -271,7 +271,7 @@ static void redis_settle(struct redis *redis, const redisReply *reply)
     broker_outcome(sink, ticket,
                    strncmp(reply->str, "WRONGTYPE", 9) == 0 ? DELIVERY_ENDED : DELIVERY_FAILED,
                    reply->str);
-    /* It was made a replica: its name may lead to another server by now. */
+    /* It became a replica: its name may lead to another server by now. */
     if (strncmp(reply->str, "READONLY", 8) == 0) {
         redis->is_lost = true;
         redis->context->err = REDIS_ERR_OTHER;

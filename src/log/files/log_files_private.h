@@ -36,7 +36,7 @@ struct log_files {
     pthread_mutex_t lock;
     pthread_cond_t changed;     /* signalled when one of the two flags below is cleared */
     struct segment_chain chain; /* chain as on the disk */
-    struct log_part *parts;     /* from the oldest to the last */
+    struct log_part *parts;     /* segments, oldest first */
     size_t part_count, part_capacity;
     uint64_t spare_bytes;                   /* size of the spare; 0 if there is none */
     bool is_making_spare, is_writing_chain; /* the lock is released while these are set */

@@ -109,7 +109,8 @@ static enum error_code once_configure(const struct log_kafka_once_options *optio
         {"transactional.id", options->id},
         {"transaction.timeout.ms", whole},
         {"message.timeout.ms", timeout},
-        {"topic.metadata.refresh.interval.ms", "500"}, /* to leave a stopped leader */
+        {"topic.metadata.refresh.interval.ms",
+         "500"}, /* so that the client leaves a leader that was stopped */
         {"topic.metadata.propagation.max.ms", "1000"}, /* to report a missing topic soon */
         {"message.max.bytes", "100000000"},            /* the topic's own limit decides */
         {"linger.ms", "0"},
