@@ -1,5 +1,5 @@
 /*
- * json.h - reads JSON (RFC 8259) strictly, in place, by pulling; and writes its strings.
+ * json.h - reads JSON (RFC 8259) strictly, in place, by pulling.
  *
  * The reader walks the text once. It allocates nothing and copies nothing: names, strings and
  * numbers are slices of the text, checked whole (grammar, UTF-8, escapes), and json_skip() gives
@@ -108,11 +108,6 @@ enum json_u64 {
 /* The exact value of a number that was read; 12, 12.0 and 1.2e1 are equal. `ret_value` is
  * untouched unless it is an integer that fits. */
 enum json_u64 json_number_u64(struct bytes number, uint64_t *ret_value);
-
-/* Appends `text` as a JSON string with its quotes, escaping what must be and nothing else: equal
- * texts give equal bytes. Bytes that are not UTF-8 are written as U+FFFD, so that the output is
- * always JSON. */
-void json_append_string(struct buffer *out, struct bytes text);
 
 /* For json.c, which checks strings, and json_text.c, which decodes them: reads the escape that
  * begins at the backslash `at`; a pair of surrogates is one. Returns what follows it; NULL with

@@ -12,6 +12,7 @@
  */
 #include "base/check.h"
 #include "base/json.h"
+#include "base/json_write.h"
 #include "base/json_oracle.h"
 
 #include <math.h>

@@ -1,4 +1,4 @@
-/* The values of JSON's strings and numbers, and strings written: the second half of json.h. */
+/* The values of JSON's strings and numbers: the second half of json.h. */
 #include "base/json.h"
 
 #include "base/hex.h"
@@ -203,43 +203,4 @@ enum json_u64 json_number_u64(struct bytes number, uint64_t *ret_value)
             return JSON_U64_TOO_LARGE;
     *ret_value = value;
     return JSON_U64_OK;
-}
-
-/* ---- writing ---- */
-
-/* The first byte that cannot be copied as it is. */
-static const char *json_text_skip_copied(const char *at, const char *end)
-{
-    while (at < end && (uint8_t)*at >= 0x20 && *at != '"' && *at != '\\') {
-        size_t size = (uint8_t)*at < 0x80 ? 1 : utf8_size(at, end);
-
-        if (size == 0)
-            break;
-        at += size;
-    }
-    return at;
-}
-
-void json_append_string(struct buffer *out, struct bytes text)
-{
-    const char *at = text.size ? text.data : "", *end = at + text.size;
-
-    buffer_append(out, "\"", 1);
-    for (;;) {
-        const char *run = at;
-
-        at = json_text_skip_copied(run, end);
-        buffer_append(out, run, (size_t)(at - run));
-        if (at == end)
-            break;
-        const char *value = memchr(escape_values, *at, sizeof(escape_values) - 1);
-        if (value)
-            buffer_append(out, (char[]){'\\', escape_letters[value - escape_values]}, 2);
-        else if ((uint8_t)*at < 0x20)
-            buffer_printf(out, "\\u%04x", (unsigned)*at);
-        else
-            buffer_append_text(out, "\xef\xbf\xbd"); /* U+FFFD */
-        at++;
-    }
-    buffer_append(out, "\"", 1);
 }

@@ -2,6 +2,7 @@
  * they read back. Method: tables, buffers of exactly the size, and random strings there and back.
  */
 #include "base/json.h"
+#include "base/json_write.h"
 #include "base/random.h"
 
 #include <setjmp.h>

@@ -1,6 +1,8 @@
 /* duration.c - parses and formats durations such as 1h30m. */
 #include "calendar/duration.h"
 
+#include "base/json_write.h"
+
 struct unit {
     char name[3];
     uint8_t size;
@@ -89,4 +91,13 @@ size_t duration_format(uint64_t ms, char ret_text[DURATION_TEXT_SIZE])
     }
     ret_text[size] = '\0';
     return size;
+}
+
+void duration_put(struct buffer *out, const char *name, uint64_t ms)
+{
+    char text[DURATION_TEXT_SIZE + 1] = "\"";
+    const size_t size = duration_format(ms, text + 1);
+
+    text[1 + size] = '"';
+    json_put_raw(out, name, (struct bytes){text, size + 2});
 }

@@ -23,4 +23,7 @@ enum error_code duration_parse(struct bytes text, uint64_t *ret_ms, struct error
  * Returns its length. */
 size_t duration_format(uint64_t ms, char ret_text[DURATION_TEXT_SIZE]);
 
+/* Appends that text as a value of JSON; `name` as in base/json_write.h. */
+void duration_put(struct buffer *out, const char *name, uint64_t ms);
+
 #endif

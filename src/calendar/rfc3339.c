@@ -1,6 +1,8 @@
 /* rfc3339.c - parses and formats RFC 3339 times. */
 #include "calendar/rfc3339.h"
 
+#include "base/json_write.h"
+
 /*
  * Days are counted in years that begin on the first of March: the leap day is then the last of its
  * year, and how many days lie before a month has one formula. The count begins 400 years before the
@@ -186,4 +188,13 @@ void rfc3339_format(struct wall wall, char ret_text[RFC3339_TEXT_SIZE])
     rfc3339_put_digits(ret_text + 14, 2, ms_of_day / 60000 % 60);
     rfc3339_put_digits(ret_text + 17, 2, ms_of_day / 1000 % 60);
     rfc3339_put_digits(ret_text + 20, 3, ms_of_day % 1000);
+}
+
+void rfc3339_put(struct buffer *out, const char *name, struct wall wall)
+{
+    char text[RFC3339_TEXT_SIZE + 1] = "\"";
+
+    rfc3339_format(wall, text + 1);
+    text[RFC3339_TEXT_SIZE] = '"';
+    json_put_raw(out, name, (struct bytes){text, sizeof(text)});
 }

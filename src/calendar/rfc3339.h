@@ -25,4 +25,7 @@ enum error_code rfc3339_parse(struct bytes text, struct wall *ret_wall, struct e
 /* Writes `wall` in UTC with milliseconds; WALL_MS_MAX in place of anything behind it. */
 void rfc3339_format(struct wall wall, char ret_text[RFC3339_TEXT_SIZE]);
 
+/* Appends that text as a value of JSON; `name` as in base/json_write.h. */
+void rfc3339_put(struct buffer *out, const char *name, struct wall wall);
+
 #endif

@@ -587,21 +587,6 @@ void cli_append_query(struct buffer *path, const char *name, struct bytes value)
     cli_append_path(path, value);
 }
 
-void cli_append_raw(struct buffer *body, const char *name, struct bytes raw)
-{
-    if (body->size && body->data[body->size - 1] != '{')
-        buffer_append_text(body, ",");
-    json_append_string(body, bytes_of(name));
-    buffer_append_text(body, ":");
-    buffer_append_bytes(body, raw);
-}
-
-void cli_append_member(struct buffer *body, const char *name, struct bytes value)
-{
-    cli_append_raw(body, name, (struct bytes){"", 0});
-    json_append_string(body, value);
-}
-
 const char *cli_text(struct buffer *buffer)
 {
     buffer_append(buffer, "", 1);

@@ -87,12 +87,6 @@ void cli_append_path(struct buffer *path, struct bytes part);
 /* Appends "?name=value" or "&name=value", encoded. */
 void cli_append_query(struct buffer *path, const char *name, struct bytes value);
 
-/* Appends `,"name":"value"`, or without a comma behind a `{`. */
-void cli_append_member(struct buffer *body, const char *name, struct bytes value);
-
-/* Appends `,"name":raw`. */
-void cli_append_raw(struct buffer *body, const char *name, struct bytes raw);
-
 /* Ends the text with a NUL that is not counted, and returns it; "" when memory ran out. */
 const char *cli_text(struct buffer *buffer);
 

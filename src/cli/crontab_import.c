@@ -8,7 +8,7 @@
  */
 #include "cli/crontab_import.h"
 
-#include "base/json.h"
+#include "base/json_write.h"
 #include "calendar/zones.h"
 #include "cli/client.h"
 #include "cli/crontab.h"
@@ -71,43 +71,39 @@ static void crontab_append_key(struct crontab_import *import, struct buffer *lin
         before += memcmp(import->hashes.data + i, &hash, sizeof(hash)) == 0;
     buffer_append(&import->hashes, &hash, sizeof(hash));
     snprintf(key, sizeof(key), "crontab-%016llx-%zu", (unsigned long long)hash, before + 1);
-    cli_append_member(line, "key", bytes_of(key));
+    json_put_text(line, "key", key);
 }
 
 static void crontab_append_payload(const struct crontab_import *import, struct buffer *line)
 {
     const struct crontab_entry *entry = &import->entry;
     const struct crontab *crontab = &import->crontab;
-    struct buffer name;
 
-    cli_append_raw(line, "payload", BYTES("{"));
-    cli_append_member(line, "command", buffer_bytes(&entry->command));
+    json_open(line, "payload", '{');
+    json_put_string(line, "command", buffer_bytes(&entry->command));
     if (entry->has_input)
-        cli_append_member(line, "stdin", buffer_bytes(&entry->input));
+        json_put_string(line, "stdin", buffer_bytes(&entry->input));
     if (entry->user.size)
-        cli_append_member(line, "user", entry->user);
-    cli_append_raw(line, "env", BYTES("{"));
-    for (size_t i = 0; i < crontab->variable_count; i++) {
-        buffer_init(&name);
-        buffer_append_bytes(&name, crontab->variables[i].name);
-        cli_append_member(line, cli_text(&name), crontab->variables[i].value);
-        buffer_deinit(&name);
-    }
-    buffer_append_text(line, "}}");
+        json_put_string(line, "user", entry->user);
+    json_open(line, "env", '{');
+    for (size_t i = 0; i < crontab->variable_count; i++)
+        json_put_pair(line, crontab->variables[i].name, crontab->variables[i].value);
+    json_close(line, '}');
+    json_close(line, '}');
 }
 
 static enum cli_exit crontab_append_timer(struct crontab_import *import, struct buffer *line)
 {
     struct cli *cli = import->cli;
 
-    buffer_append_text(line, "{");
-    cli_append_member(line, "cron", buffer_bytes(&import->entry.schedule));
-    cli_append_member(line, "timezone", import->zone_name);
-    cli_append_member(line, "target", bytes_of(cli_flag(cli, CLI_FLAG_TARGET)));
+    json_open(line, NULL, '{');
+    json_put_string(line, "cron", buffer_bytes(&import->entry.schedule));
+    json_put_string(line, "timezone", import->zone_name);
+    json_put_text(line, "target", cli_flag(cli, CLI_FLAG_TARGET));
     crontab_append_key(import, line);
     enum cli_exit code = fields_append_pairs(cli, CLI_FLAG_LABEL, "labels", line);
     crontab_append_payload(import, line);
-    buffer_append_text(line, "}");
+    json_close(line, '}');
     return code;
 }
 

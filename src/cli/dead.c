@@ -1,5 +1,5 @@
 /* dead.c - the verb for dead letters: list, groups, redrive, delete. */
-#include "base/json.h"
+#include "base/json_write.h"
 #include "cli/fields.h"
 #include "cli/lists.h"
 #include "cli/value.h"
@@ -61,20 +61,18 @@ static enum cli_exit dead_append_selection(struct cli *cli, struct buffer *body)
     char **ids = cli->options.arguments + 1;
 
     if (*ids) {
-        cli_append_raw(body, "ids", BYTES("["));
-        for (size_t i = 0; ids[i]; i++) {
-            buffer_append_text(body, i ? "," : "");
-            json_append_string(body, bytes_of(ids[i]));
-        }
-        buffer_append_text(body, "]");
+        json_open(body, "ids", '[');
+        for (size_t i = 0; ids[i]; i++)
+            json_put_text(body, NULL, ids[i]);
+        json_close(body, ']');
     }
     for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++)
         if (cli_flag(cli, texts[i].flag))
-            cli_append_member(body, texts[i].name, bytes_of(cli_flag(cli, texts[i].flag)));
+            json_put_text(body, texts[i].name, cli_flag(cli, texts[i].flag));
     if (cli_flag(cli, CLI_FLAG_ALL))
-        cli_append_raw(body, "all", BYTES("true"));
+        json_put_flag(body, "all", true);
     if (cli_flag(cli, CLI_FLAG_RATE))
-        cli_append_raw(body, "rate", bytes_of(cli_flag(cli, CLI_FLAG_RATE)));
+        json_put_raw(body, "rate", bytes_of(cli_flag(cli, CLI_FLAG_RATE)));
     return fields_append_pairs(cli, CLI_FLAG_LABEL, "labels", body);
 }
 
@@ -117,11 +115,17 @@ static enum cli_exit dead_repeat(struct cli *cli, const char *done,
         cli_answer_deinit(&answer);
     } while (!is_over);
     buffer_deinit(&cursor);
-    if (sum + failed || !code)
-        buffer_printf(&cli->out,
-                      cli->settings.form == CLI_FORM_TABLE ? "%s %llu, failed %llu\n"
-                                                           : "{\"%s\":%llu,\"failed\":%llu}\n",
-                      done, (unsigned long long)sum, (unsigned long long)failed);
+    if (sum + failed || !code) {
+        struct buffer counts;
+
+        buffer_init(&counts);
+        json_open(&counts, NULL, '{');
+        json_put_number(&counts, done, sum);
+        json_put_number(&counts, "failed", failed);
+        json_close(&counts, '}');
+        lists_show_counts(cli, buffer_bytes(&counts));
+        buffer_deinit(&counts);
+    }
     return code ? code : failed ? CLI_EXIT_FAILED : CLI_EXIT_DONE;
 }
 
@@ -132,11 +136,11 @@ static enum cli_exit dead_send_redrive(struct cli *cli, struct bytes cursor,
 
     *ret_answer = (struct cli_answer){0};
     buffer_init(&body);
-    buffer_append_text(&body, "{");
+    json_open(&body, NULL, '{');
     enum cli_exit code = dead_append_selection(cli, &body);
     if (cursor.size)
-        cli_append_member(&body, "cursor", cursor);
-    buffer_append_text(&body, "}");
+        json_put_string(&body, "cursor", cursor);
+    json_close(&body, '}');
     const char *text = cli_text(&body);
     if (!code)
         code = cli_ask(cli, "POST", "/v1/dead/redrive", (struct bytes){text, strlen(text)},

@@ -4,6 +4,7 @@
  * A check that could not be made is a warning, for what it would have found is unknown. Only a
  * failure makes the exit code 1.
  */
+#include "base/json_write.h"
 #include "calendar/zones.h"
 #include "cli/broker_list.h"
 #include "cli/client.h"
@@ -67,11 +68,11 @@ static void doctor_tell(struct doctor *doctor, enum doctor_result result, const 
         struct buffer line;
 
         buffer_init(&line);
-        buffer_append_text(&line, "{");
-        cli_append_member(&line, "check", bytes_of(check));
-        cli_append_member(&line, "result", bytes_of(words[result]));
-        cli_append_member(&line, "detail", bytes_of(detail));
-        buffer_append_text(&line, "}");
+        json_open(&line, NULL, '{');
+        json_put_text(&line, "check", check);
+        json_put_text(&line, "result", words[result]);
+        json_put_text(&line, "detail", detail);
+        json_close(&line, '}');
         screen_append_json(&cli->out, buffer_bytes(&line));
         buffer_append_text(&cli->out, "\n");
         buffer_deinit(&line);

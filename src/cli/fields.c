@@ -2,7 +2,7 @@
 #include "cli/fields.h"
 
 #include "base/base64.h"
-#include "base/json.h"
+#include "base/json_write.h"
 #include "calendar/duration.h"
 #include "calendar/rfc3339.h"
 #include "cli/client.h"
@@ -18,11 +18,11 @@ enum cli_exit fields_append_when(struct buffer *body, const char *text)
     struct wall at;
 
     if (strcmp(text, "now") == 0)
-        cli_append_member(body, "after", BYTES("0s"));
+        json_put_text(body, "after", "0s");
     else if (duration_parse(bytes_of(text), &ms, NULL) == ERROR_NONE)
-        cli_append_member(body, "after", bytes_of(text));
+        json_put_text(body, "after", text);
     else if (rfc3339_parse(bytes_of(text), &at, NULL) == ERROR_NONE)
-        cli_append_member(body, "at", bytes_of(text));
+        json_put_text(body, "at", text);
     else
         return cli_complain(CLI_EXIT_USAGE,
                             "\"%s\" is no time: write a duration (90s, 1h30m, 2d), a time "
@@ -57,7 +57,7 @@ static enum cli_exit fields_append_payload(const char *text, struct buffer *body
                             "the payload is no JSON: %s, at byte %zu (--body takes any text)", why,
                             offset);
     if (!code)
-        cli_append_raw(body, "payload", buffer_bytes(&contents));
+        json_put_raw(body, "payload", buffer_bytes(&contents));
     buffer_deinit(&contents);
     return code;
 }
@@ -71,7 +71,7 @@ static enum cli_exit fields_append_body(const char *text, struct buffer *body)
     enum cli_exit code = fields_read(text, &contents);
     base64_append(&encoded, buffer_bytes(&contents));
     if (!code)
-        cli_append_member(body, "body_base64", buffer_bytes(&encoded));
+        json_put_string(body, "body_base64", buffer_bytes(&encoded));
     buffer_deinit(&encoded);
     buffer_deinit(&contents);
     return code;
@@ -85,9 +85,9 @@ enum cli_exit fields_append_pairs(struct cli *cli, enum cli_flag_id flag, const 
 
     if (!cli_flag(cli, flag))
         return CLI_EXIT_DONE;
-    cli_append_raw(body, name, BYTES("{"));
+    json_open(body, name, '{');
     while ((text = cli_options_next(&cli->options, flag, &cursor))) {
-        struct buffer pair, member;
+        struct buffer pair;
         struct bytes value, key;
 
         buffer_init(&pair); /* a copy, in which quotes are removed */
@@ -98,13 +98,10 @@ enum cli_exit fields_append_pairs(struct cli *cli, enum cli_flag_id flag, const 
             return cli_complain(CLI_EXIT_USAGE, "--%s takes %s", cli_flag_row(flag)->name,
                                 cli_flag_row(flag)->value);
         }
-        buffer_init(&member);
-        buffer_append_bytes(&member, bytes_trim(key));
-        cli_append_member(body, cli_text(&member), bytes_trim(value));
-        buffer_deinit(&member);
+        json_put_pair(body, bytes_trim(key), bytes_trim(value));
         buffer_deinit(&pair);
     }
-    buffer_append_text(body, "}");
+    json_close(body, '}');
     return CLI_EXIT_DONE;
 }
 
@@ -127,24 +124,22 @@ static enum cli_exit fields_append_nested(struct cli *cli, struct buffer *body)
         const char *value = cli_flag(cli, nested[i].flag);
         if (!value)
             continue;
-        cli_append_raw(body, nested[i].outer, BYTES("{"));
-        cli_append_member(body, nested[i].inner, bytes_of(value));
-        buffer_append_text(body, "}");
+        json_open(body, nested[i].outer, '{');
+        json_put_text(body, nested[i].inner, value);
+        json_close(body, '}');
     }
     if (cli_flag_number(cli, CLI_FLAG_ATTEMPTS, 1, 100, 0, &attempts))
         return CLI_EXIT_USAGE;
     if (!attempts && !timeout && !give_up)
         return CLI_EXIT_DONE;
-    cli_append_raw(body, "retry", BYTES("{"));
-    if (attempts) {
-        cli_append_raw(body, "max_attempts", (struct bytes){"", 0});
-        buffer_append_u64(body, attempts);
-    }
+    json_open(body, "retry", '{');
+    if (attempts)
+        json_put_number(body, "max_attempts", attempts);
     if (timeout)
-        cli_append_member(body, "timeout", bytes_of(timeout));
+        json_put_text(body, "timeout", timeout);
     if (give_up)
-        cli_append_member(body, "give_up_after", bytes_of(give_up));
-    buffer_append_text(body, "}");
+        json_put_text(body, "give_up_after", give_up);
+    json_close(body, '}');
     return CLI_EXIT_DONE;
 }
 
@@ -160,11 +155,9 @@ static enum cli_exit fields_append_sets(struct cli *cli, struct buffer *body)
         if (!cli_is_json(value, NULL, NULL))
             return cli_complain(CLI_EXIT_USAGE,
                                 "--set takes FIELD=JSON, as retry='{\"base\":\"5s\"}'");
-        struct buffer field;
-        buffer_init(&field);
-        buffer_append_bytes(&field, name);
-        cli_append_raw(body, cli_text(&field), value);
-        buffer_deinit(&field);
+        json_put_string(body, NULL, name);
+        buffer_append_text(body, ":");
+        json_put_raw(body, NULL, value);
     }
     return CLI_EXIT_DONE;
 }
@@ -176,13 +169,10 @@ static void fields_append_events(struct cli *cli, struct buffer *body)
 
     if (!cli_flag(cli, CLI_FLAG_EVENT))
         return;
-    cli_append_raw(body, "watch", BYTES("["));
-    while ((text = cli_options_next(&cli->options, CLI_FLAG_EVENT, &cursor))) {
-        if (body->size && body->data[body->size - 1] != '[')
-            buffer_append_text(body, ",");
-        json_append_string(body, bytes_of(text));
-    }
-    buffer_append_text(body, "]");
+    json_open(body, "watch", '[');
+    while ((text = cli_options_next(&cli->options, CLI_FLAG_EVENT, &cursor)))
+        json_put_text(body, NULL, text);
+    json_close(body, ']');
 }
 
 enum cli_exit fields_append_flags(struct cli *cli, struct buffer *body)
@@ -206,12 +196,10 @@ enum cli_exit fields_append_flags(struct cli *cli, struct buffer *body)
     for (size_t i = 0; i < sizeof(texts) / sizeof(*texts); i++) {
         const char *value = cli_flag(cli, texts[i].flag);
         if (value)
-            cli_append_member(body, texts[i].name, bytes_of(value));
+            json_put_text(body, texts[i].name, value);
     }
-    if (!code && count) {
-        cli_append_raw(body, "count", (struct bytes){"", 0});
-        buffer_append_u64(body, count);
-    }
+    if (!code && count)
+        json_put_number(body, "count", count);
     fields_append_events(cli, body);
     code = code || !payload ? code : fields_append_payload(payload, body);
     code = code || !text ? code : fields_append_body(text, body);
@@ -261,7 +249,7 @@ enum cli_exit fields_append_place(struct cli *cli, struct buffer *path, size_t a
 void fields_append_pause(struct cli *cli, struct buffer *body)
 {
     if (cli_flag(cli, CLI_FLAG_NOTE))
-        cli_append_member(body, "note", bytes_of(cli_flag(cli, CLI_FLAG_NOTE)));
+        json_put_text(body, "note", cli_flag(cli, CLI_FLAG_NOTE));
     if (cli_flag(cli, CLI_FLAG_UNTIL))
-        cli_append_member(body, "until", bytes_of(cli_flag(cli, CLI_FLAG_UNTIL)));
+        json_put_text(body, "until", cli_flag(cli, CLI_FLAG_UNTIL));
 }

@@ -5,6 +5,7 @@
  * The webhook has the headers of the daemon's webhooks, and the daemon's rules for its answer; the
  * receiver has the time of --timeout.
  */
+#include "base/json_write.h"
 #include "calendar/rfc3339.h"
 #include "cli/signing.h"
 #include "cli/value.h"
@@ -187,11 +188,14 @@ static void listen_show(const struct listen *listen, const struct listen_job *jo
                       ms, (unsigned long long)job->attempt);
         screen_append(&cli->out, buffer_bytes(&job->id));
     } else {
-        buffer_append_text(&cli->out, "{");
-        cli_append_member(&cli->out, "received", bytes_of(time));
-        cli_append_member(&cli->out, "id", buffer_bytes(&job->id));
-        buffer_printf(&cli->out, ",\"attempt\":%llu,\"status\":%d,\"ms\":%.1f}",
-                      (unsigned long long)job->attempt, job->answer.status, ms);
+        json_open(&cli->out, NULL, '{');
+        json_put_text(&cli->out, "received", time);
+        json_put_string(&cli->out, "id", buffer_bytes(&job->id));
+        json_put_number(&cli->out, "attempt", job->attempt);
+        json_put_number(&cli->out, "status", (uint64_t)job->answer.status);
+        json_put_name(&cli->out, "ms");
+        buffer_printf(&cli->out, "%.1f", ms);
+        json_close(&cli->out, '}');
     }
     buffer_append_text(&cli->out, "\n");
     cli_flush(cli);

@@ -1,4 +1,5 @@
 /* overview.c - the verbs about queues, targets and the cluster. */
+#include "base/json_write.h"
 #include "cli/fields.h"
 #include "cli/lists.h"
 #include "cli/value.h"
@@ -151,9 +152,9 @@ static enum cli_exit overview_act(struct cli *cli, const char *place, const char
     cli_append_path(&path, bytes_of(name));
     buffer_printf(&path, "/%s", verb);
     if (is_pause) {
-        buffer_append_text(&body, "{");
+        json_open(&body, NULL, '{');
         fields_append_pause(cli, &body);
-        buffer_append_text(&body, "}");
+        json_close(&body, '}');
     }
     const enum cli_exit code = cli_ask(cli, "POST", cli_text(&path), buffer_bytes(&body), &answer);
     if (!code)

@@ -1,5 +1,5 @@
 /* queue.c - the verbs for single calls to a queue: lease, ack, nack, extend. */
-#include "base/json.h"
+#include "base/json_write.h"
 #include "cli/lists.h"
 #include "cli/value.h"
 #include "cli/verbs.h"
@@ -16,7 +16,7 @@ static void queue_append_flag(struct cli *cli, struct buffer *body, enum cli_fla
                               const char *name)
 {
     if (cli_flag(cli, flag))
-        cli_append_member(body, name, bytes_of(cli_flag(cli, flag)));
+        json_put_text(body, name, cli_flag(cli, flag));
 }
 
 static void queue_show_items(struct cli *cli, struct bytes answer)
@@ -65,10 +65,11 @@ enum cli_exit queue_lease(struct cli *cli)
     buffer_init(&path);
     buffer_init(&body);
     queue_append_path(cli, "lease", &path);
-    buffer_printf(&body, "{\"max\":%u", (unsigned)count);
+    json_open(&body, NULL, '{');
+    json_put_number(&body, "max", count);
     queue_append_flag(cli, &body, CLI_FLAG_WAIT, "wait");
     queue_append_flag(cli, &body, CLI_FLAG_LEASE, "lease");
-    buffer_append_text(&body, "}");
+    json_close(&body, '}');
     if (!code)
         code = cli_ask(cli, "POST", cli_text(&path), buffer_bytes(&body), &answer);
     if (!code)
@@ -88,18 +89,17 @@ static enum cli_exit queue_answer(struct cli *cli, const char *call)
     buffer_init(&path);
     buffer_init(&body);
     queue_append_path(cli, call, &path);
-    buffer_append_text(&body, "{\"receipts\":[");
-    for (size_t i = 1; i < cli->options.argument_count; i++) {
-        buffer_append_text(&body, i > 1 ? "," : "");
-        json_append_string(&body, bytes_of(cli->options.arguments[i]));
-    }
-    buffer_append_text(&body, "]");
+    json_open(&body, NULL, '{');
+    json_open(&body, "receipts", '[');
+    for (size_t i = 1; i < cli->options.argument_count; i++)
+        json_put_text(&body, NULL, cli->options.arguments[i]);
+    json_close(&body, ']');
     queue_append_flag(cli, &body, CLI_FLAG_LEASE, "lease");
     queue_append_flag(cli, &body, CLI_FLAG_DELAY, "delay");
     queue_append_flag(cli, &body, CLI_FLAG_ERROR, "error");
     if (cli_flag(cli, CLI_FLAG_DEAD))
-        cli_append_raw(&body, "dead", BYTES("true"));
-    buffer_append_text(&body, "}");
+        json_put_flag(&body, "dead", true);
+    json_close(&body, '}');
     enum cli_exit code = cli_ask(cli, "POST", cli_text(&path), buffer_bytes(&body), &answer);
     struct bytes counts = buffer_bytes(&answer.body);
     if (!code)

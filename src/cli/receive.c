@@ -5,7 +5,7 @@
  * The HTTP server has one thread, which verifies, prints and answers; the main thread waits for a
  * signal, or for the last webhook of --count.
  */
-#include "base/json.h"
+#include "base/json_write.h"
 #include "base/number.h"
 #include "calendar/rfc3339.h"
 #include "cli/client.h"
@@ -110,18 +110,18 @@ static void receive_print_json(const struct receive_visit *visit)
 
     buffer_init(&text);
     rfc3339_format(wall_now(), time);
-    buffer_append_text(&text, "{");
-    cli_append_member(&text, "received", bytes_of(time));
-    cli_append_member(&text, "request", buffer_bytes(&visit->line));
-    cli_append_member(&text, "webhook_id", buffer_bytes(&visit->id));
-    cli_append_member(&text, "due", buffer_bytes(&visit->due));
-    cli_append_member(&text, "attempt", buffer_bytes(&visit->attempt));
-    cli_append_member(&text, "signature", bytes_of(receive_judge(visit)));
+    json_open(&text, NULL, '{');
+    json_put_text(&text, "received", time);
+    json_put_string(&text, "request", buffer_bytes(&visit->line));
+    json_put_string(&text, "webhook_id", buffer_bytes(&visit->id));
+    json_put_string(&text, "due", buffer_bytes(&visit->due));
+    json_put_string(&text, "attempt", buffer_bytes(&visit->attempt));
+    json_put_text(&text, "signature", receive_judge(visit));
     if (cli_is_json(body, NULL, NULL))
-        cli_append_raw(&text, "payload", body);
+        json_put_raw(&text, "payload", body);
     else
-        cli_append_member(&text, "body", body);
-    buffer_append_text(&text, "}");
+        json_put_string(&text, "body", body);
+    json_close(&text, '}');
     screen_append_json(&visit->receive->cli->out, buffer_bytes(&text));
     buffer_append_text(&visit->receive->cli->out, "\n");
     buffer_deinit(&text);

@@ -1,4 +1,5 @@
 /* service.c - the verbs about the daemon itself: health, backup, version. */
+#include "base/json_write.h"
 #include "cli/lists.h"
 #include "cli/value.h"
 #include "cli/verbs.h"
@@ -30,7 +31,10 @@ enum cli_exit service_health(struct cli *cli)
     if (!code && !is_ready && (answer.status != 503 || !answer.is_json)) {
         code = cli_complain_of(&answer);
     } else if (!code && cli->settings.form == CLI_FORM_JSON) {
-        buffer_printf(&cli->out, "{\"ready\":%s}\n", is_ready ? "true" : "false");
+        json_open(&cli->out, NULL, '{');
+        json_put_flag(&cli->out, "ready", is_ready);
+        json_close(&cli->out, '}');
+        buffer_append_text(&cli->out, "\n");
     } else if (!code) {
         screen_append(&cli->out, bytes_of(cli->settings.url));
         buffer_append_text(&cli->out, is_ready ? ": ready" : ": running, but not ready: ");

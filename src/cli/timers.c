@@ -1,4 +1,5 @@
 /* timers.c - the verbs that read or change timers by id, key, label or event. */
+#include "base/json_write.h"
 #include "cli/fields.h"
 #include "cli/lists.h"
 #include "cli/value.h"
@@ -69,14 +70,14 @@ enum cli_exit timers_add(struct cli *cli)
     buffer_init(&path);
     buffer_init(&body);
     buffer_init(&header);
-    buffer_append_text(&body, "{");
+    json_open(&body, NULL, '{');
     enum cli_exit code = count == 2 ? fields_append_when(&body, arguments[0]) : CLI_EXIT_DONE;
     if (key && !is_put)
-        cli_append_member(&body, "key", bytes_of(key));
-    cli_append_member(&body, "target", bytes_of(arguments[count - 1]));
+        json_put_text(&body, "key", key);
+    json_put_text(&body, "target", arguments[count - 1]);
     code = code ? code : fields_append_flags(cli, &body);
     code = code ? code : timers_header(cli, CLI_FLAG_IDEMPOTENCY_KEY, "Idempotency-Key", &header);
-    buffer_append_text(&body, "}");
+    json_close(&body, '}');
     if (is_put) {
         fields_append_key_path(&path, bytes_of(key), "");
     } else {
@@ -101,7 +102,7 @@ static enum cli_exit timers_send_change(struct cli *cli, const char *method,
     buffer_init(&path);
     buffer_init(&body);
     buffer_init(&header);
-    buffer_append_text(&body, "{");
+    json_open(&body, NULL, '{');
     enum cli_exit code = fields_append_place(cli, &path, arguments_behind, suffix);
     if (!code && arguments_behind)
         when = cli->options.arguments[cli->options.argument_count - 1];
@@ -111,7 +112,7 @@ static enum cli_exit timers_send_change(struct cli *cli, const char *method,
     code = code ? code : timers_header(cli, CLI_FLAG_VERSION, "If-Match", &header);
     if (!code && body.size == 1)
         code = cli_complain(CLI_EXIT_USAGE, "there is nothing to change: add a flag, as --when 1h");
-    buffer_append_text(&body, "}");
+    json_close(&body, '}');
     if (!code)
         code = timers_exchange(cli, method, &path, &body, header.size ? cli_text(&header) : NULL);
     buffer_deinit(&header);
@@ -148,16 +149,14 @@ enum cli_exit timers_get(struct cli *cli)
 static void timers_append_texts(struct cli *cli, struct buffer *body, const char *name,
                                 enum cli_flag_id flag)
 {
-    size_t cursor = 0, count = 0;
+    size_t cursor = 0;
     const char *text;
 
-    cli_append_raw(body, name, BYTES("["));
+    json_open(body, name, '[');
     while ((text = flag == CLI_FLAG_COUNT ? cli->options.arguments[cursor++]
-                                          : cli_options_next(&cli->options, flag, &cursor))) {
-        buffer_append_text(body, count++ ? "," : "");
-        json_append_string(body, bytes_of(text));
-    }
-    buffer_append_text(body, "]");
+                                          : cli_options_next(&cli->options, flag, &cursor)))
+        json_put_text(body, NULL, text);
+    json_close(body, ']');
 }
 
 static enum cli_exit timers_post_counts(struct cli *cli, const char *path, struct buffer *body)
@@ -197,14 +196,14 @@ static enum cli_exit timers_act_on_many(struct cli *cli, const struct timers_act
     if (code)
         return code;
     buffer_init(&body);
-    buffer_append_text(&body, "{");
+    json_open(&body, NULL, '{');
     if (cli->options.argument_count)
         timers_append_texts(cli, &body, "ids", CLI_FLAG_COUNT);
     if (cli_flag(cli, CLI_FLAG_KEY))
         timers_append_texts(cli, &body, "keys", CLI_FLAG_KEY);
     code = fields_append_pairs(cli, CLI_FLAG_LABEL, "labels", &body);
     fields_append_pause(cli, &body);
-    buffer_append_text(&body, "}");
+    json_close(&body, '}');
     if (!code)
         code = timers_post_counts(cli, act->many, &body);
     buffer_deinit(&body);
@@ -227,10 +226,10 @@ static enum cli_exit timers_act(struct cli *cli, const struct timers_act *act)
     buffer_init(&path);
     buffer_init(&body);
     buffer_init(&header);
-    buffer_append_text(&body, "{");
+    json_open(&body, NULL, '{');
     fields_append_pause(cli, &body);
     bool has_body = body.size > 1;
-    buffer_append_text(&body, "}");
+    json_close(&body, '}');
     enum cli_exit code = fields_append_place(cli, &path, 0, act->suffix);
     code = code ? code : timers_header(cli, CLI_FLAG_VERSION, "If-Match", &header);
     if (!code)
@@ -267,11 +266,11 @@ enum cli_exit timers_complete(struct cli *cli)
     struct buffer body;
 
     buffer_init(&body);
-    buffer_append_text(&body, "{");
+    json_open(&body, NULL, '{');
     timers_append_texts(cli, &body, "watch", CLI_FLAG_COUNT);
     if (cli_flag(cli, CLI_FLAG_FIRE))
-        cli_append_raw(&body, "fire", BYTES("true"));
-    buffer_append_text(&body, "}");
+        json_put_flag(&body, "fire", true);
+    json_close(&body, '}');
     enum cli_exit code = timers_post_counts(cli, "/v1/watch/complete", &body);
     buffer_deinit(&body);
     return code;

@@ -8,6 +8,7 @@
  * is asked again.
  */
 #include "base/hex.h"
+#include "base/json_write.h"
 #include "cli/crontab_import.h"
 #include "cli/fields.h"
 #include "cli/lists.h"
@@ -328,12 +329,15 @@ static enum cli_exit transfer_run(struct cli *cli, FILE *file)
     if (import.failed > TRANSFER_FAILURES_SHOWN)
         cli_complain(CLI_EXIT_DONE, "and %llu further lines failed",
                      (unsigned long long)(import.failed - TRANSFER_FAILURES_SHOWN));
-    buffer_printf(&cli->out,
-                  cli->settings.form == CLI_FORM_TABLE
-                      ? "created %llu, existed %llu, failed %llu\n"
-                      : "{\"created\":%llu,\"existed\":%llu,\"failed\":%llu}\n",
-                  (unsigned long long)import.created, (unsigned long long)import.existed,
-                  (unsigned long long)import.failed);
+    struct buffer counts;
+    buffer_init(&counts);
+    json_open(&counts, NULL, '{');
+    json_put_number(&counts, "created", import.created);
+    json_put_number(&counts, "existed", import.existed);
+    json_put_number(&counts, "failed", import.failed);
+    json_close(&counts, '}');
+    lists_show_counts(cli, buffer_bytes(&counts));
+    buffer_deinit(&counts);
     if (import.code && import.line)
         cli_complain(CLI_EXIT_DONE, "stopped: go on with --from %llu, or import all of it again",
                      (unsigned long long)transfer_next_line(&import));

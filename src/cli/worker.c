@@ -2,7 +2,7 @@
 #include "cli/worker.h"
 
 #include "base/base64.h"
-#include "base/json.h"
+#include "base/json_write.h"
 #include "calendar/duration.h"
 #include "cli/value.h"
 #include "sys/clock.h"
@@ -75,9 +75,10 @@ static void worker_free(struct worker_slot *job)
 /* Appends {"receipts":[...]} with one receipt, without the closing brace. */
 static void worker_begin_body(const struct worker_slot *job, struct buffer *body)
 {
-    buffer_append_text(body, "{\"receipts\":[");
-    json_append_string(body, buffer_bytes(&job->receipt));
-    buffer_append_text(body, "]");
+    json_open(body, NULL, '{');
+    json_open(body, "receipts", '[');
+    json_put_string(body, NULL, buffer_bytes(&job->receipt));
+    json_close(body, ']');
 }
 
 /* The daemon did not answer, or not now: the next call waits. */
@@ -119,11 +120,11 @@ static void worker_append_outcome(const struct worker_outcome *outcome, struct b
 {
     if (outcome->result == WORKER_DONE)
         return;
-    cli_append_member(body, "error", bytes_of(outcome->error));
+    json_put_text(body, "error", outcome->error);
     if (outcome->result == WORKER_REFUSED)
-        cli_append_raw(body, "dead", BYTES("true"));
+        json_put_flag(body, "dead", true);
     else if (outcome->delay_s)
-        buffer_printf(body, ",\"delay\":\"%llus\"", (unsigned long long)outcome->delay_s);
+        duration_put(body, "delay", outcome->delay_s * 1000);
 }
 
 static void worker_answer(struct worker_loop *worker, struct worker_slot *job)
@@ -136,7 +137,7 @@ static void worker_answer(struct worker_loop *worker, struct worker_slot *job)
     buffer_init(&body);
     worker_begin_body(job, &body);
     worker_append_outcome(outcome, &body);
-    buffer_append_text(&body, "}");
+    json_close(&body, '}');
     bool is_over = worker_send(worker, call, &body, &is_ok);
     buffer_deinit(&body);
     if (!is_over && worker_is_before(instant_now(), job->lease_ends))
@@ -160,7 +161,8 @@ static void worker_extend(struct worker_loop *worker, struct worker_slot *job)
 
     buffer_init(&body);
     worker_begin_body(job, &body);
-    buffer_printf(&body, ",\"lease\":\"%llums\"}", (unsigned long long)worker->lease_ms);
+    duration_put(&body, "lease", worker->lease_ms);
+    json_close(&body, '}');
     bool is_over = worker_send(worker, "extend", &body, &is_ok);
     buffer_deinit(&body);
     job->extend_at = instant_add_ms(now, is_over ? worker->lease_ms / 3 : WORKER_PAUSE_MS);
@@ -201,8 +203,11 @@ static void worker_begin_lease(struct worker_loop *worker)
     cli_append_path(&worker->path, bytes_of(worker->cli->options.arguments[0]));
     buffer_append_text(&worker->path, "/lease");
     buffer_clear(&worker->body);
-    buffer_printf(&worker->body, "{\"max\":%u,\"wait\":\"" WORKER_WAIT "\",\"lease\":\"%llums\"}",
-                  (unsigned)count, (unsigned long long)worker->lease_ms);
+    json_open(&worker->body, NULL, '{');
+    json_put_number(&worker->body, "max", count);
+    json_put_text(&worker->body, "wait", WORKER_WAIT);
+    duration_put(&worker->body, "lease", worker->lease_ms);
+    json_close(&worker->body, '}');
     request.path = cli_text(&worker->path);
     request.body = buffer_bytes(&worker->body);
     worker->is_leasing = cli_call_start(worker->cli, worker->call, &request, &worker->answer);

@@ -20,7 +20,7 @@
 #include "delivery/sender.h"
 
 #include "base/base64.h"
-#include "base/json.h"
+#include "base/json_write.h"
 #include "delivery/lapse.h"
 #include "calendar/rfc3339.h"
 #include "sys/clock.h"
@@ -29,7 +29,6 @@
 #include "sys/process.h"
 
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -86,7 +85,7 @@ static void log_append_string(struct buffer *line, const char *name, struct byte
     struct buffer quoted;
     buffer_init(&quoted);
     json_append_string(&quoted, text);
-    buffer_printf(line, ",\"%s\":", name);
+    json_put_name(line, name);
     log_append_json(line, buffer_bytes(&quoted));
     line->failed |= buffer_failed(&quoted);
     buffer_deinit(&quoted);
@@ -104,7 +103,7 @@ static void log_keep_or_omit(struct buffer *line, size_t size, const char *name,
         return;
     line->size = size;
     line->failed = false;
-    buffer_printf(line, ",\"%s_bytes\":%zu", name, text.size);
+    json_put_number(line, name, text.size);
 }
 
 static void log_append_payload(struct buffer *line, const struct timer_texts *texts)
@@ -117,9 +116,9 @@ static void log_append_payload(struct buffer *line, const struct timer_texts *te
     if (texts->content_type.size)
         log_append_string(line, "content_type", texts->content_type);
     if (log_fits(line, payload.size)) {
-        buffer_append_text(line,
-                           texts->content_type.size ? ",\"body_base64\":\"" : ",\"payload\":");
+        json_put_name(line, texts->content_type.size ? "body_base64" : "payload");
         if (texts->content_type.size) {
+            buffer_append_text(line, "\"");
             base64_append(line, payload);
             buffer_append_text(line, "\"");
         } else {
@@ -128,7 +127,7 @@ static void log_append_payload(struct buffer *line, const struct timer_texts *te
     } else {
         line->failed = true;
     }
-    log_keep_or_omit(line, size, "payload", payload);
+    log_keep_or_omit(line, size, "payload_bytes", payload);
 }
 
 /* Formats a line. It begins with a line break, which is sent only after an incomplete line. The
@@ -140,25 +139,21 @@ static void log_format(struct buffer *line, const struct delivery *delivery, uin
     const uint64_t now_ms = now_us / 1000;
 
     buffer_clear(line);
-    char id[TIMER_ID_TEXT_SIZE];
-    timer_id_format(&timer->id, id);
-    char due[RFC3339_TEXT_SIZE];
-    rfc3339_format(timer->due, due);
-    char fired[RFC3339_TEXT_SIZE];
-    rfc3339_format((struct wall){now_ms}, fired);
-    buffer_printf(line,
-                  "\n{\"id\":\"%s\",\"due\":\"%s\",\"fired\":\"%s\",\"late_ms\":%" PRIu64
-                  ",\"attempt\":%" PRIu32,
-                  id, due, fired, now_ms > timer->due.ms ? now_ms - timer->due.ms : 0,
-                  delivery->attempt);
+    buffer_append_text(line, "\n");
+    json_open(line, NULL, '{');
+    timer_id_put(line, "id", &timer->id);
+    rfc3339_put(line, "due", timer->due);
+    rfc3339_put(line, "fired", (struct wall){now_ms});
+    json_put_number(line, "late_ms", now_ms > timer->due.ms ? now_ms - timer->due.ms : 0);
+    json_put_number(line, "attempt", delivery->attempt);
     log_append_string(line, "name", timer_target_name(timer));
     log_append_string(line, "key", texts->key);
     if (texts->labels.size) {
         const size_t size = line->size;
 
-        buffer_append_text(line, ",\"labels\":");
+        json_put_name(line, "labels");
         log_append_json(line, texts->labels);
-        log_keep_or_omit(line, size, "labels", texts->labels);
+        log_keep_or_omit(line, size, "labels_bytes", texts->labels);
     }
     log_append_payload(line, texts);
     buffer_append_text(line, "}\n");

@@ -1,7 +1,7 @@
 /* report.c - makes timers that tell how firings ended. */
 #include "timer/report.h"
 
-#include "base/json.h"
+#include "base/json_write.h"
 
 #include <assert.h>
 
@@ -13,19 +13,13 @@ struct bytes report_target(const struct timer *timer, enum run_outcome outcome)
 static void report_append_body(struct buffer *out, struct bytes id, const struct timer_texts *texts,
                                const struct run *run)
 {
-    buffer_append_text(out, "{\"id\":");
-    json_append_string(out, id);
-    if (texts->key.size) {
-        buffer_append_text(out, ",\"key\":");
-        json_append_string(out, texts->key);
-    }
-    if (texts->labels.size) {
-        buffer_append_text(out, ",\"labels\":");
-        buffer_append_bytes(out, texts->labels);
-    }
-    buffer_append_text(out, ",");
-    run_append_json(run, out);
-    buffer_append_text(out, "}");
+    json_open(out, NULL, '{');
+    json_put_string(out, "id", id);
+    json_put_some(out, "key", texts->key);
+    if (texts->labels.size)
+        json_put_raw(out, "labels", texts->labels);
+    run_put(run, out);
+    json_close(out, '}');
 }
 
 struct timer *report_create(const struct timer *timer, const struct run *run)

@@ -1,7 +1,7 @@
 /* runs.c - writes and reads the last firings of a timer. */
 #include "timer/runs.h"
 
-#include "base/json.h"
+#include "base/json_write.h"
 #include "calendar/rfc3339.h"
 
 #include <assert.h>
@@ -100,39 +100,18 @@ bool runs_next(struct bytes *runs, struct run *ret_run)
     return is_read;
 }
 
-static void run_append_time(struct buffer *out, const char *name, struct wall wall)
+void run_put(const struct run *run, struct buffer *out)
 {
-    char text[RFC3339_TEXT_SIZE];
-
-    rfc3339_format(wall, text);
-    buffer_append_text(out, name);
-    buffer_append_text(out, text);
-    buffer_append_text(out, "\"");
-}
-
-static void run_append_number(struct buffer *out, const char *name, uint64_t value)
-{
-    buffer_append_text(out, name);
-    buffer_append_u64(out, value);
-}
-
-void run_append_json(const struct run *run, struct buffer *out)
-{
-    run_append_time(out, "\"planned\":\"", run->planned);
+    rfc3339_put(out, "planned", run->planned);
     if (run->started.ms) {
-        run_append_time(out, ",\"started\":\"", run->started);
-        run_append_number(out, ",\"duration_ms\":", run->duration_ms);
+        rfc3339_put(out, "started", run->started);
+        json_put_number(out, "duration_ms", run->duration_ms);
     }
-    run_append_number(out, ",\"attempts\":", run->attempts);
-    buffer_append_text(out, ",\"outcome\":\"");
-    buffer_append_text(out, run_outcome_text(run->outcome));
-    buffer_append_text(out, "\"");
+    json_put_number(out, "attempts", run->attempts);
+    json_put_text(out, "outcome", run_outcome_text(run->outcome));
     if (run->status)
-        run_append_number(out, ",\"status\":", run->status);
-    if (run->error.size) {
-        buffer_append_text(out, ",\"error\":");
-        json_append_string(out, run->error);
-    }
+        json_put_number(out, "status", run->status);
+    json_put_some(out, "error", run->error);
 }
 
 bool runs_is_valid(struct bytes runs)

@@ -57,8 +57,8 @@ struct bytes runs_add(struct bytes runs, const struct run *run, char room[RUNS_B
 /* Cuts the first run off. False when there is none left. */
 bool runs_next(struct bytes *runs, struct run *ret_run);
 
-/* Appends the run as the members of a JSON object. */
-void run_append_json(const struct run *run, struct buffer *out);
+/* Appends the run as members of the open JSON object. */
+void run_put(const struct run *run, struct buffer *out);
 
 /* Whether runs_add can have written the text. */
 bool runs_is_valid(struct bytes runs);

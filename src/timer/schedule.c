@@ -3,6 +3,7 @@
 
 #include "calendar/duration.h"
 #include "base/json.h"
+#include "base/json_write.h"
 #include "calendar/rfc3339.h"
 
 #include <stdio.h>
@@ -15,80 +16,45 @@ static const char *const missed_texts[] = {
 
 /* ---- writing ---- */
 
-static void schedule_write_name(struct buffer *to, const char *name)
+static bool schedule_has_late(const struct schedule_spec *spec)
 {
-    char last = to->size ? to->data[to->size - 1] : '{';
-
-    if (buffer_failed(to))
-        return;
-    if (last != '{')
-        buffer_append_text(to, ",");
-    buffer_append_text(to, "\"");
-    buffer_append_text(to, name);
-    buffer_append_text(to, "\":");
+    return spec->drop_after_ms != UINT64_MAX || spec->missed != RECURRENCE_MISSED_LAST;
 }
 
-static void schedule_write_duration(struct buffer *to, const char *name, uint64_t ms)
+void schedule_put(const struct schedule_spec *spec, struct buffer *to)
 {
-    schedule_write_name(to, name);
-    char text[DURATION_TEXT_SIZE];
-    json_append_string(to, (struct bytes){text, duration_format(ms, text)});
-}
-
-static void schedule_write_wall(struct buffer *to, const char *name, struct wall wall)
-{
-    char text[RFC3339_TEXT_SIZE];
-
-    rfc3339_format(wall, text);
-    schedule_write_name(to, name);
-    json_append_string(to, bytes_of(text));
-}
-
-static void schedule_write_late(struct buffer *to, const struct schedule_spec *spec)
-{
-    schedule_write_name(to, "late");
-    buffer_append_text(to, "{");
-    if (spec->drop_after_ms != UINT64_MAX)
-        schedule_write_duration(to, "drop_after", spec->drop_after_ms);
-    if (spec->missed != RECURRENCE_MISSED_LAST) {
-        schedule_write_name(to, "missed");
-        json_append_string(to, bytes_of(missed_texts[spec->missed]));
+    if (spec->every_ms)
+        duration_put(to, "every", spec->every_ms);
+    if (spec->from.ms != WALL_NEVER.ms)
+        rfc3339_put(to, "from", spec->from);
+    if (spec->count)
+        json_put_number(to, "count", spec->count);
+    if (spec->cron.size) {
+        json_put_string(to, "cron", spec->cron);
+        json_put_string(to, "timezone", spec->timezone.size ? spec->timezone : BYTES("UTC"));
+        json_put_text(to, "dst", cron_dst_text(spec->dst));
     }
-    buffer_append_text(to, "}");
+    if (spec->until.ms != WALL_NEVER.ms)
+        rfc3339_put(to, "until", spec->until);
+    if ((spec->every_ms || spec->cron.size) && spec->spread_ms)
+        duration_put(to, "spread", spec->spread_ms);
+    if (schedule_has_late(spec)) {
+        json_open(to, "late", '{');
+        if (spec->drop_after_ms != UINT64_MAX)
+            duration_put(to, "drop_after", spec->drop_after_ms);
+        if (spec->missed != RECURRENCE_MISSED_LAST)
+            json_put_text(to, "missed", missed_texts[spec->missed]);
+        json_close(to, '}');
+    }
 }
 
 void schedule_write(const struct schedule_spec *spec, struct buffer *to)
 {
-    const bool recurs = spec->every_ms || spec->cron.size;
-    const bool has_late =
-        spec->drop_after_ms != UINT64_MAX || spec->missed != RECURRENCE_MISSED_LAST;
-
-    if (!recurs && !has_late)
+    if (!spec->every_ms && !spec->cron.size && !schedule_has_late(spec))
         return;
-    buffer_append_text(to, "{");
-    if (spec->every_ms)
-        schedule_write_duration(to, "every", spec->every_ms);
-    if (spec->from.ms != WALL_NEVER.ms)
-        schedule_write_wall(to, "from", spec->from);
-    if (spec->count) {
-        schedule_write_name(to, "count");
-        buffer_append_u64(to, spec->count);
-    }
-    if (spec->cron.size) {
-        schedule_write_name(to, "cron");
-        json_append_string(to, spec->cron);
-        schedule_write_name(to, "timezone");
-        json_append_string(to, spec->timezone.size ? spec->timezone : BYTES("UTC"));
-        schedule_write_name(to, "dst");
-        json_append_string(to, bytes_of(cron_dst_text(spec->dst)));
-    }
-    if (spec->until.ms != WALL_NEVER.ms)
-        schedule_write_wall(to, "until", spec->until);
-    if (recurs && spec->spread_ms)
-        schedule_write_duration(to, "spread", spec->spread_ms);
-    if (has_late)
-        schedule_write_late(to, spec);
-    buffer_append_text(to, "}");
+    json_open(to, NULL, '{');
+    schedule_put(spec, to);
+    json_close(to, '}');
 }
 
 /* ---- reading; only texts of schedule_write, in which no string has an escape ---- */

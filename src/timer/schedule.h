@@ -53,6 +53,9 @@ struct schedule {
 
 /* Appends the text; nothing when the spec says nothing. */
 void schedule_write(const struct schedule_spec *spec, struct buffer *to);
+
+/* Appends what the text has as members of the open object. */
+void schedule_put(const struct schedule_spec *spec, struct buffer *to);
 enum error_code schedule_read(struct bytes text, struct schedule_spec *ret_spec,
                               struct error *ret_error);
 

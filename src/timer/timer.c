@@ -2,6 +2,7 @@
 #include "timer/timer.h"
 
 #include "base/footprint.h"
+#include "base/json_write.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -42,6 +43,15 @@ void timer_id_format(const struct timer_id *id, char ret_text[TIMER_ID_TEXT_SIZE
         ret_text[13 + i] = id_digits[low >> (58 - 5 * i) & 31];
     ret_text[25] = id_digits[low << 2 & 31];
     ret_text[ID_CHARACTERS] = '\0';
+}
+
+void timer_id_put(struct buffer *out, const char *name, const struct timer_id *id)
+{
+    char text[TIMER_ID_TEXT_SIZE + 1] = "\"";
+
+    timer_id_format(id, text + 1);
+    text[TIMER_ID_TEXT_SIZE] = '"';
+    json_put_raw(out, name, (struct bytes){text, sizeof(text)});
 }
 
 enum error_code timer_id_parse(struct bytes text, struct timer_id *ret_id)

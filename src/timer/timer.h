@@ -36,6 +36,9 @@ struct timer_id {
 /* Writes the 26 characters; texts sort as (first, partition, serial). */
 void timer_id_format(const struct timer_id *id, char ret_text[TIMER_ID_TEXT_SIZE]);
 
+/* Appends them as a value of JSON; `name` as in base/json_write.h. */
+void timer_id_put(struct buffer *out, const char *name, const struct timer_id *id);
+
 /* Exactly what timer_id_format writes; anything else is ERROR_NOT_FOUND. */
 enum error_code timer_id_parse(struct bytes text, struct timer_id *ret_id);
 

@@ -3,6 +3,7 @@
  */
 #include "api/core/call.h"
 
+#include "base/json_write.h"
 #include "http/field.h"
 #include "sys/clock.h"
 
@@ -113,12 +114,12 @@ void call_stream(struct call *call, struct http_response *response)
     http_request_stream(call->http, response);
 }
 
-void call_append_node(const struct call *call, struct buffer *out)
+void call_put_node(const struct call *call, struct buffer *out)
 {
     const struct config *config = call->api->options.config;
 
     if (*config->cluster_brokers)
-        buffer_printf(out, ",\"node\":%u", (unsigned)config->cluster_node_id);
+        json_put_number(out, "node", config->cluster_node_id);
 }
 
 void call_answer_json(struct call *call, int status, struct buffer *body)
@@ -209,13 +210,13 @@ static void call_answer_because_of(struct call *call, enum error_code error,
 
     problem_set(&problem, error, "", "%s", "");
     struct http_response response = {0};
-    problem_format(&problem, &response.body);
-    if (timer && response.body.size > 0 && !buffer_failed(&response.body)) {
-        response.body.size--; /* its closing brace comes after the timer */
-        buffer_append_text(&response.body, ",\"timer\":");
+    json_open(&response.body, NULL, '{');
+    problem_put(&problem, &response.body);
+    if (timer) {
+        json_put_name(&response.body, "timer");
         timer_json_format(timer, &response.body);
-        buffer_append_text(&response.body, "}");
     }
+    json_close(&response.body, '}');
     call_answer_with(call, error, &response);
 }
 

@@ -67,7 +67,7 @@ void call_stream(struct call *call, struct http_response *response);
 bool call_refuses_large_answer(struct call *call);
 
 /* In a cluster, appends the member `node`: the number of this node, which answers. */
-void call_append_node(const struct call *call, struct buffer *out);
+void call_put_node(const struct call *call, struct buffer *out);
 
 /* Answers with a body, and takes it. */
 void call_answer_json(struct call *call, int status, struct buffer *body);

@@ -1,7 +1,7 @@
 /* problem.c - the JSON of a problem, and the HTTP status of each error. */
 #include "api/json/problem.h"
 
-#include "base/json.h"
+#include "base/json_write.h"
 #include "base/utf8.h"
 
 #include <stdarg.h>
@@ -119,40 +119,43 @@ int problem_status(enum error_code code)
     return problem_statuses[code];
 }
 
-static void problem_append_member(struct buffer *out, const char *name, const char *value)
+static void problem_put_type(struct buffer *out, enum error_code code)
 {
-    buffer_append_text(out, name);
-    json_append_string(out, bytes_of(value));
+    json_put_name(out, "type");
+    buffer_printf(out, "\"" TYPE_PREFIX "%s\"", error_slug(code));
 }
 
-/* {"pointer":...,"detail":...}, or "parameter" for a parameter of the query. */
-static void problem_format_fault(const struct problem_fault *fault, const char *title,
-                                 struct buffer *out)
+void problem_put_error(struct buffer *out, enum error_code code)
 {
-    problem_append_member(
-        out, fault->pointer[0] == '#' ? "{\"pointer\":" : "{\"parameter\":", fault->pointer);
-    problem_append_member(out, ",\"detail\":", fault->detail[0] ? fault->detail : title);
-    buffer_append_text(out, "}");
+    problem_put_type(out, code);
+    json_put_number(out, "status", (uint64_t)problem_status(code));
+}
+
+void problem_put(const struct problem *problem, struct buffer *out)
+{
+    const char *title = error_title(problem->code);
+
+    problem_put_type(out, problem->code);
+    json_put_text(out, "title", title);
+    json_put_number(out, "status", (uint64_t)problem_status(problem->code));
+    json_put_some(out, "detail", bytes_of(problem->faults[0].detail));
+    if (!problem->faults[0].pointer[0])
+        return;
+    json_open(out, "errors", '[');
+    for (unsigned i = 0; i < problem->fault_count; i++) {
+        const struct problem_fault *fault = &problem->faults[i];
+
+        json_open(out, NULL, '{');
+        json_put_text(out, fault->pointer[0] == '#' ? "pointer" : "parameter", fault->pointer);
+        json_put_text(out, "detail", fault->detail[0] ? fault->detail : title);
+        json_close(out, '}');
+    }
+    json_close(out, ']');
 }
 
 void problem_format(const struct problem *problem, struct buffer *out)
 {
-    const struct problem_fault *first = &problem->faults[0];
-    const char *title = error_title(problem->code);
-
-    buffer_append_text(out, "{\"type\":\"" TYPE_PREFIX);
-    buffer_append_text(out, error_slug(problem->code));
-    problem_append_member(out, "\",\"title\":", title);
-    buffer_append_text(out, ",\"status\":");
-    buffer_append_u64(out, (uint64_t)problem_status(problem->code));
-    if (first->detail[0])
-        problem_append_member(out, ",\"detail\":", first->detail);
-    if (first->pointer[0]) {
-        for (unsigned i = 0; i < problem->fault_count; i++) {
-            buffer_append_text(out, i ? "," : ",\"errors\":[");
-            problem_format_fault(&problem->faults[i], title, out);
-        }
-        buffer_append_text(out, "]");
-    }
-    buffer_append_text(out, "}");
+    json_open(out, NULL, '{');
+    problem_put(problem, out);
+    json_close(out, '}');
 }

@@ -36,7 +36,13 @@ enum error_code problem_add(struct problem *problem, enum error_code code, const
 /* The HTTP status of an answer that reports this error; 200 for ERROR_NONE. */
 int problem_status(enum error_code code);
 
-/* Appends {"type":...,"title":...,"status":...,"detail":...,"errors":[...]}, without a newline. */
+/* Appends the type and the status of an error as members of the open object. */
+void problem_put_error(struct buffer *out, enum error_code code);
+
+/* Appends type, title, status, detail and errors as members of the open object. */
+void problem_put(const struct problem *problem, struct buffer *out);
+
+/* Appends the problem as an object, without a newline. */
 void problem_format(const struct problem *problem, struct buffer *out);
 
 #endif

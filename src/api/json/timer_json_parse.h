@@ -212,9 +212,9 @@ enum error_code timer_parse_when(struct timer_parse *parse);
 enum error_code timer_parse_when_changed(struct timer_parse *parse, const struct timer *timer,
                                          uint32_t named, uint32_t *fields);
 
-/* Appends those fields of the timer's schedule, each after a comma, that stay while the fields
- * `given` of a patch are set and `removed` are taken away: `every` and `cron` replace each other
- * with their own fields, and what needs a recurrence goes with it. */
+/* Appends, as members of the open object, those fields of the timer's schedule that stay while the
+ * fields `given` of a patch are set and `removed` are taken away: `every` and `cron` replace each
+ * other with their own fields, and what needs a recurrence goes with it. */
 enum error_code timer_schedule_keep(const struct timer *timer, uint32_t given, uint32_t removed,
                                     struct buffer *out);
 

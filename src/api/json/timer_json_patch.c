@@ -8,6 +8,7 @@
 #include "api/json/timer_json_parse.h"
 
 #include "base/json_merge.h"
+#include "base/json_write.h"
 
 #define BIT(field) TIMER_FIELD_BIT(field)
 
@@ -149,14 +150,11 @@ static enum error_code patch_format_old(const struct timer *timer, const struct 
 
     if (patch_merges_content(timer, names))
         fields |= PATCH_PAYLOAD;
-    timer_json_format_fields(timer, fields, out);
+    json_open(out, NULL, '{');
+    timer_json_put_fields(timer, fields, out);
     if (named & TIMER_FIELDS_SCHEDULE)
         code = timer_schedule_keep(timer, names->given, names->removed, out);
-    if (!out->size)
-        buffer_append_text(out, ",");
-    buffer_append_text(out, "}");
-    if (!code && !buffer_failed(out))
-        out->data[0] = '{'; /* the comma before the first member */
+    json_close(out, '}');
     return buffer_failed(out) ? ERROR_NO_MEMORY : code;
 }
 

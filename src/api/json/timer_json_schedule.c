@@ -2,6 +2,7 @@
 #include "api/json/timer_json_parse.h"
 
 #include "api/json/strict.h"
+#include "base/json_write.h"
 
 #include <stdio.h>
 
@@ -278,7 +279,7 @@ enum error_code timer_schedule_keep(const struct timer *timer, uint32_t given, u
     const bool recurs = every || cron || given & (TIMER_FIELD_BIT(every) | TIMER_FIELD_BIT(cron));
 
     if (recurs && spec.until.ms != WALL_NEVER.ms)
-        buffer_printf(out, ",\"until\":%llu", (unsigned long long)spec.until.ms);
+        json_put_number(out, "until", spec.until.ms);
     spec.until = WALL_NEVER;
     spec.from = WALL_NEVER; /* timer_parse_when_changed keeps it, and the spread */
     spec.spread_ms = 0;
@@ -288,13 +289,7 @@ enum error_code timer_schedule_keep(const struct timer *timer, uint32_t given, u
         spec.cron = (struct bytes){0};
     if (!recurs)
         spec.missed = RECURRENCE_MISSED_LAST;
-    size_t start = out->size;
-
-    schedule_write(&spec, out);
-    if (out->size > start && !buffer_failed(out)) { /* its members stand between braces */
-        out->data[start] = ',';
-        out->size--;
-    }
+    schedule_put(&spec, out);
     return ERROR_NONE;
 }
 

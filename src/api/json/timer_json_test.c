@@ -3,6 +3,7 @@
  * settable fields read back and compared. */
 #include "api/json/timer_json_check.h"
 #include "base/json.h"
+#include "base/json_write.h"
 #include "timer/runs.h"
 #include "base/random.h"
 
@@ -112,18 +113,18 @@ static void test_runs_shown(void **state)
 
     (void)state;
     buffer_init(&buffer);
-    timer_json_format_runs(&timer, &buffer);
-    assert_text(buffer_bytes(&buffer), "[]");
+    timer_json_put_runs(&timer, &buffer);
+    assert_text(buffer_bytes(&buffer), "\"runs\":[]");
     buffer_clear(&buffer);
     timer_json_format(&timer, &buffer);
     assert_false(memmem(buffer.data, buffer.size, "runs", 4));
     timer.texts.runs = runs_add((struct bytes){0}, &done, rooms[0]);
     timer.texts.runs = runs_add(timer.texts.runs, &dropped, rooms[1]);
     buffer_clear(&buffer);
-    timer_json_format_runs(&timer, &buffer);
+    timer_json_put_runs(&timer, &buffer);
     assert_text(
         buffer_bytes(&buffer),
-        "[{\"planned\":\"2026-11-20T00:00:01.000Z\",\"attempts\":0,"
+        "\"runs\":[{\"planned\":\"2026-11-20T00:00:01.000Z\",\"attempts\":0,"
         "\"outcome\":\"dropped\",\"error\":\"\\\"late\\\"\"},"
         "{\"planned\":\"2026-11-20T00:00:00.000Z\",\"started\":\"2026-11-20T00:00:00.002Z\","
         "\"duration_ms\":31,\"attempts\":1,\"outcome\":\"done\",\"status\":200}]");

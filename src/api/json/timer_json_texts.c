@@ -2,6 +2,7 @@
 #include "api/json/timer_json_parse.h"
 
 #include "base/base64.h"
+#include "base/json_write.h"
 #include "delivery/webhook.h"
 #include "timer/labels.h"
 

@@ -3,6 +3,7 @@
 
 #include "api/json/members.h"
 #include "base/json.h"
+#include "base/json_write.h"
 #include "calendar/rfc3339.h"
 #include "sys/clock.h"
 
@@ -29,19 +30,13 @@ static void admin_answer_backup(struct node_backup *backup)
     }
     struct buffer body;
     buffer_init(&body);
-    char finished[RFC3339_TEXT_SIZE];
-    rfc3339_format(backup->finished, finished);
-    buffer_append_text(&body, "{\"name\":");
-    json_append_string(&body, bytes_of(backup->name));
-    buffer_append_text(&body, ",\"folder\":");
-    json_append_string(&body, bytes_of(backup->folder));
-    buffer_append_text(&body, ",\"timers\":");
-    buffer_append_u64(&body, backup->copy.timers);
-    buffer_append_text(&body, ",\"bytes\":");
-    buffer_append_u64(&body, backup->copy.bytes);
-    buffer_append_text(&body, ",\"finished\":\"");
-    buffer_append_text(&body, finished);
-    buffer_append_text(&body, "\"}");
+    json_open(&body, NULL, '{');
+    json_put_text(&body, "name", backup->name);
+    json_put_text(&body, "folder", backup->folder);
+    json_put_number(&body, "timers", backup->copy.timers);
+    json_put_number(&body, "bytes", backup->copy.bytes);
+    rfc3339_put(&body, "finished", backup->finished);
+    json_close(&body, '}');
     call_answer_json(call, 201, &body);
 }
 
@@ -83,12 +78,10 @@ void admin_maintenance(struct call *call)
     struct buffer body;
 
     buffer_init(&body);
-    buffer_printf(&body, "{\"maintenance\":%s", is_on ? "true" : "false");
-    if (size) {
-        buffer_append_text(&body, ",\"note\":");
-        json_append_string(&body, (struct bytes){note, size});
-    }
-    buffer_append_text(&body, "}");
+    json_open(&body, NULL, '{');
+    json_put_flag(&body, "maintenance", is_on);
+    json_put_some(&body, "note", (struct bytes){note, size});
+    json_close(&body, '}');
     call_answer_json(call, 200, &body);
 }
 

@@ -2,71 +2,51 @@
  * Both lists are bounded: by ROSTER_MAX and by the setting `partitions`. */
 #include "api/operations/service.h"
 
-#include "base/json.h"
+#include "base/json_write.h"
 #include "calendar/rfc3339.h"
 
 #include <inttypes.h>
 
-struct cluster_report {
-    struct buffer *out;
-    const char *separator;
-};
-
-static void cluster_append_text(struct buffer *out, const char *name, struct bytes text)
-{
-    if (text.size == 0)
-        return;
-    buffer_printf(out, ",\"%s\":", name);
-    json_append_string(out, text);
-}
-
-static void cluster_append_flag(struct buffer *out, const char *name, bool is_so)
-{
-    buffer_printf(out, ",\"%s\":%s", name, is_so ? "true" : "false");
-}
-
 static void cluster_append_node(void *context, const struct node_member_view *member)
 {
-    struct cluster_report *report = context;
-    struct buffer *out = report->out;
+    struct buffer *out = context;
 
-    buffer_printf(out, "%s{\"node\":%" PRIu32, report->separator, member->node);
-    report->separator = ",";
-    cluster_append_flag(out, "alive", member->is_alive);
-    cluster_append_flag(out, "stopping", member->is_stopping);
-    cluster_append_flag(out, "planner", member->is_planner);
-    cluster_append_text(out, "address", member->address);
-    cluster_append_text(out, "peer_address", member->peer_address);
-    cluster_append_text(out, "zone", member->zone);
+    json_open(out, NULL, '{');
+    json_put_number(out, "node", member->node);
+    json_put_flag(out, "alive", member->is_alive);
+    json_put_flag(out, "stopping", member->is_stopping);
+    json_put_flag(out, "planner", member->is_planner);
+    json_put_some(out, "address", member->address);
+    json_put_some(out, "peer_address", member->peer_address);
+    json_put_some(out, "zone", member->zone);
     if (member->weight)
-        buffer_printf(out, ",\"weight\":%u", member->weight);
-    buffer_printf(out, ",\"load\":%u.%03u", member->load / 1000, member->load % 1000);
-    if (member->seen.ms) {
-        char text[RFC3339_TEXT_SIZE];
-
-        rfc3339_format(member->seen, text);
-        buffer_printf(out, ",\"seen\":\"%s\"", text);
-    }
-    buffer_append_text(out, "}");
+        json_put_number(out, "weight", member->weight);
+    json_put_name(out, "load");
+    buffer_printf(out, "%u.%03u", member->load / 1000, member->load % 1000);
+    if (member->seen.ms)
+        rfc3339_put(out, "seen", member->seen);
+    json_close(out, '}');
 }
 
 static void cluster_append_partition(struct buffer *out, uint16_t partition,
                                      const struct node_partition_view *view)
 {
-    buffer_printf(out,
-                  "%s{\"partition\":%u,\"state\":\"%s\",\"epoch\":%" PRIu64 ",\"behind\":%" PRIu64,
-                  partition ? "," : "", partition, view->state, view->epoch, view->behind);
+    json_open(out, NULL, '{');
+    json_put_number(out, "partition", partition);
+    json_put_text(out, "state", view->state);
+    json_put_number(out, "epoch", view->epoch);
+    json_put_number(out, "behind", view->behind);
     if (view->owner)
-        buffer_printf(out, ",\"owner\":%" PRIu32, view->owner);
+        json_put_number(out, "owner", view->owner);
     if (view->planned)
-        buffer_printf(out, ",\"planned\":%" PRIu32, view->planned);
+        json_put_number(out, "planned", view->planned);
     if (view->next)
-        buffer_printf(out, ",\"next\":%" PRIu32, view->next);
-    buffer_append_text(out, ",\"standbys\":[");
+        json_put_number(out, "next", view->next);
+    json_open(out, "standbys", '[');
     for (size_t i = 0; i < NODE_STANDBYS_MAX && view->standbys[i]; i++)
-        buffer_printf(out, "%s%" PRIu32, i ? "," : "", view->standbys[i]);
-    buffer_append_text(out, "]");
-    buffer_append_text(out, "}");
+        json_put_number(out, NULL, view->standbys[i]);
+    json_close(out, ']');
+    json_close(out, '}');
 }
 
 void cluster_get(struct call *call)
@@ -76,20 +56,22 @@ void cluster_get(struct call *call)
     const uint64_t id = node_cluster_id(node);
     struct node_partition_view view;
     struct buffer body;
-    struct cluster_report report = {&body, ""};
 
     buffer_init(&body);
-    buffer_append_text(&body, "{");
+    json_open(&body, NULL, '{');
     if (id) {
-        buffer_printf(&body, "\"id\":\"%016" PRIx64 "\",\"name\":", id);
-        json_append_string(&body, bytes_of(config->cluster_name));
-        buffer_printf(&body, ",\"node\":%" PRIu32 ",", config->cluster_node_id);
+        json_put_name(&body, "id");
+        buffer_printf(&body, "\"%016" PRIx64 "\"", id);
+        json_put_text(&body, "name", config->cluster_name);
+        json_put_number(&body, "node", config->cluster_node_id);
     }
-    buffer_append_text(&body, "\"nodes\":[");
-    node_members(node, cluster_append_node, &report);
-    buffer_append_text(&body, "],\"partitions\":[");
+    json_open(&body, "nodes", '[');
+    node_members(node, cluster_append_node, &body);
+    json_close(&body, ']');
+    json_open(&body, "partitions", '[');
     for (uint16_t i = 0; i < node_partition_count(node) && node_partition(node, i, &view); i++)
         cluster_append_partition(&body, i, &view);
-    buffer_append_text(&body, "]}");
+    json_close(&body, ']');
+    json_close(&body, '}');
     call_answer_json(call, 200, &body);
 }

@@ -3,17 +3,12 @@
 
 #include "api/json/problem.h"
 #include "base/json.h"
+#include "base/json_write.h"
 
 #include <ctype.h>
 #include <stdio.h>
 
 #define BIT(name) (UINT64_C(1) << ERROR_##name)
-#define SCHEMA_TYPE \
-    "\"content\":{\"application/json\":{\"schema\":{\"$ref\":\"#/components/schemas/"
-#define PROBLEM_TYPE                                                                          \
-    "\"content\":{\"application/problem+json\":{\"schema\":{\"$ref\":\"#/components/schemas/" \
-    "Problem\"}}}"
-
 /* ---- what the parts say ---- */
 
 struct bytes document_member(struct bytes object, struct bytes name)
@@ -36,24 +31,39 @@ struct bytes document_member(struct bytes object, struct bytes name)
     return (struct bytes){0};
 }
 
-/* Appends ,"name":value when the object has a member of this name. */
+/* Appends the member of this name if the object has it. */
 static void document_copy(struct bytes object, const char *name, struct buffer *out)
 {
     struct bytes value = document_member(object, bytes_of(name));
 
-    if (value.size) {
-        buffer_printf(out, ",\"%s\":", name);
-        buffer_append_bytes(out, value);
-    }
+    if (value.size)
+        json_put_raw(out, name, value);
 }
 
-/* Appends a comma and the members of an object, when there are any. */
+/* Appends the members of an object, if there are any. */
 static void document_copy_members(struct bytes object, struct buffer *out)
 {
-    if (object.size > 2) {
-        buffer_append_text(out, ",");
-        buffer_append(out, object.data + 1, object.size - 2);
-    }
+    if (object.size > 2)
+        json_put_raw(out, NULL, bytes_trim((struct bytes){object.data + 1, object.size - 2}));
+}
+
+/* Appends {"$ref":"#/components/KIND/NAME"}. */
+static void document_put_reference(struct buffer *out, const char *name, const char *kind,
+                                   const char *to)
+{
+    json_open(out, name, '{');
+    json_put_name(out, "$ref");
+    buffer_printf(out, "\"#/components/%s/%s\"", kind, to);
+    json_close(out, '}');
+}
+
+static void document_put_content(struct buffer *out, const char *type, const char *schema)
+{
+    json_open(out, "content", '{');
+    json_open(out, type, '{');
+    document_put_reference(out, "schema", "schemas", schema);
+    json_close(out, '}');
+    json_close(out, '}');
 }
 
 /* ---- answers ---- */
@@ -74,22 +84,22 @@ uint64_t document_refusals(const struct route *route)
 }
 
 /* The name of an error in components/responses: that of its type, as a type of a program has it. */
-static void document_append_response(enum error_code error, struct buffer *out)
+static void document_response_name(enum error_code error, char *ret_name, size_t capacity)
 {
-    if (error == ERROR_OVERLOADED) { /* for every error with its status */
-        buffer_append_text(out, "Unavailable");
-        return;
-    }
     bool is_start = true;
-    for (const char *at = error_slug(error); *at; at++) {
-        char letter = (char)(is_start ? toupper(*at) : *at);
+    size_t size = 0;
+
+    /* Unavailable stands for every error with its status. */
+    for (const char *at = error == ERROR_OVERLOADED ? "unavailable" : error_slug(error);
+         *at && size + 1 < capacity; at++) {
+        const char letter = (char)(is_start ? toupper(*at) : *at);
 
         is_start = *at == '-';
         if (!is_start)
-            buffer_append(out, &letter, 1);
+            ret_name[size++] = letter;
     }
+    ret_name[size] = '\0';
 }
-
 /* Whether the body of the call may have `after`, which can be a number that looks like seconds. */
 static bool document_takes_after(const struct route *route)
 {
@@ -104,22 +114,26 @@ static bool document_takes_after(const struct route *route)
 /* The headers that core/call.c adds to an answer of this kind. */
 static void document_append_headers(const struct route *route, int status, struct buffer *out)
 {
-    bool is_timer =
+    const bool is_timer =
         status < 400 && route->docs.response && strcmp(route->docs.response, "Timer") == 0;
+    const struct {
+        const char *name;
+        bool is_sent;
+    } headers[] = {
+        {"ETag", is_timer},
+        {"Location", is_timer && status == 201},
+        {"Idempotent-Replayed", is_timer && status == 201},
+        {"Tickwheel-Warning", is_timer && document_takes_after(route)},
+        {"Retry-After", status == 503},
+    };
 
-    if (is_timer)
-        buffer_printf(out, ",\"headers\":{\"ETag\":{\"$ref\":\"#/components/headers/ETag\"}%s%s}",
-                      status == 201 ? ",\"Location\":{\"$ref\":\"#/components/headers/Location\"},"
-                                      "\"Idempotent-Replayed\":"
-                                      "{\"$ref\":\"#/components/headers/Idempotent-Replayed\"}"
-                                    : "",
-                      document_takes_after(route)
-                          ? ",\"Tickwheel-Warning\":"
-                            "{\"$ref\":\"#/components/headers/Tickwheel-Warning\"}"
-                          : "");
-    else if (status == 503)
-        buffer_append_text(
-            out, ",\"headers\":{\"Retry-After\":{\"$ref\":\"#/components/headers/Retry-After\"}}");
+    if (!is_timer && status != 503)
+        return;
+    json_open(out, "headers", '{');
+    for (size_t i = 0; i < sizeof(headers) / sizeof(*headers); i++)
+        if (headers[i].is_sent)
+            document_put_reference(out, headers[i].name, "headers", headers[i].name);
+    json_close(out, '}');
 }
 
 static void document_append_answer(const struct route *route, const struct route_answer *answer,
@@ -128,16 +142,16 @@ static void document_append_answer(const struct route *route, const struct route
     char status[12];
 
     snprintf(status, sizeof(status), "%d", answer->status);
-    buffer_printf(out, "\"%s\":{\"description\":", status);
-    json_append_string(out, bytes_of(answer->words));
+    json_open(out, status, '{');
+    json_put_text(out, "description", answer->words);
     if (answer->status >= 400)
-        buffer_append_text(out, "," PROBLEM_TYPE);
+        document_put_content(out, "application/problem+json", "Problem");
     else if (route->docs.response)
-        buffer_printf(out, "," SCHEMA_TYPE "%s\"}}}", route->docs.response);
+        document_put_content(out, "application/json", route->docs.response);
     document_append_headers(route, answer->status, out);
     document_copy_members(
         document_member(document_member(parts, BYTES("responses")), bytes_of(status)), out);
-    buffer_append_text(out, "}");
+    json_close(out, '}');
 }
 
 static bool document_describes(const struct route *route, int status)
@@ -151,22 +165,20 @@ static bool document_describes(const struct route *route, int status)
 static void document_append_answers(const struct route *route, uint64_t refusals,
                                     struct bytes parts, struct buffer *out)
 {
-    buffer_append_text(out, ",\"responses\":{");
-    for (size_t i = 0; i < ROUTE_ANSWERS && route->docs.answers[i].status; i++) {
-        if (i > 0)
-            buffer_append_text(out, ",");
+    json_open(out, "responses", '{');
+    for (size_t i = 0; i < ROUTE_ANSWERS && route->docs.answers[i].status; i++)
         document_append_answer(route, &route->docs.answers[i], parts, out);
-    }
     for (unsigned error = 0; error < ERROR_COUNT; error++) {
         int status = problem_status((enum error_code)error);
 
         if (!(refusals >> error & 1) || document_describes(route, status))
             continue;
-        buffer_printf(out, ",\"%d\":{\"$ref\":\"#/components/responses/", status);
-        document_append_response((enum error_code)error, out);
-        buffer_append_text(out, "\"}");
+        char text[12], name[64];
+        snprintf(text, sizeof(text), "%d", status);
+        document_response_name((enum error_code)error, name, sizeof(name));
+        document_put_reference(out, text, "responses", name);
     }
-    buffer_append_text(out, "}");
+    json_close(out, '}');
 }
 
 /* ---- paths ---- */
@@ -181,25 +193,32 @@ static void document_append_operation(const struct route *route, bool is_key_in_
         document_refusals(route) | (is_key_in_query ? BIT(BAD_REQUEST) | BIT(INVALID) : 0);
     struct bytes parts = document_member(operations, bytes_of(docs->operation));
 
-    buffer_append_text(out, "\"");
-    for (const char *at = route->method; *at; at++)
-        buffer_append(out, &(char){(char)tolower(*at)}, 1);
-    buffer_printf(out,
-                  "\":{\"operationId\":\"%s%s\",\"tags\":[\"%s\"],\"summary\":", docs->operation,
-                  is_key_in_query ? "InQuery" : "", docs->tag);
-    json_append_string(out, bytes_of(docs->summary));
+    char method[8] = "", operation[64];
+    for (size_t i = 0; i + 1 < sizeof(method) && route->method[i]; i++)
+        method[i] = (char)tolower(route->method[i]);
+    snprintf(operation, sizeof(operation), "%s%s", docs->operation,
+             is_key_in_query ? "InQuery" : "");
+    json_open(out, method, '{');
+    json_put_text(out, "operationId", operation);
+    json_open(out, "tags", '[');
+    json_put_text(out, NULL, docs->tag);
+    json_close(out, ']');
+    json_put_text(out, "summary", docs->summary);
     document_copy(parts, "description", out);
-    if (route->need == ACCESS_OPEN)
-        buffer_append_text(out, ",\"security\":[]");
-    else
-        buffer_printf(out, ",\"security\":[{\"bearer\":[\"%s\"]}]", access_need_word(route->need));
+    json_open(out, "security", '[');
+    if (route->need != ACCESS_OPEN)
+        buffer_printf(out, "{\"bearer\":[\"%s\"]}", access_need_word(route->need));
+    json_close(out, ']');
     document_copy(parts, "parameters", out);
     document_copy(parts, "requestBody", out);
-    if (docs->request)
-        buffer_printf(out, ",\"requestBody\":{\"required\":true," SCHEMA_TYPE "%s\"}}}}",
-                      docs->request);
+    if (docs->request) {
+        json_open(out, "requestBody", '{');
+        json_put_flag(out, "required", true);
+        document_put_content(out, "application/json", docs->request);
+        json_close(out, '}');
+    }
     document_append_answers(route, refusals, parts, out);
-    buffer_append_text(out, "}");
+    json_close(out, '}');
 }
 
 static bool document_has_path_before(const struct route *routes, size_t index)
@@ -219,17 +238,19 @@ static void document_append_path(const struct route *routes, size_t count, size_
 
     if (is_key_in_query && !route_key_path(path, key_path))
         return;
-    buffer_printf(out, "%s\"%s\":{", first > 0 ? "," : "", is_key_in_query ? key_path : path);
-    if (parameter)
-        buffer_printf(out, "\"parameters\":[{\"$ref\":\"#/components/parameters/%s%s\"}],",
-                      parameter, is_key_in_query ? "InQuery" : "");
+    json_open(out, is_key_in_query ? key_path : path, '{');
+    if (parameter) {
+        char name[64];
+
+        snprintf(name, sizeof(name), "%s%s", parameter, is_key_in_query ? "InQuery" : "");
+        json_open(out, "parameters", '[');
+        document_put_reference(out, NULL, "parameters", name);
+        json_close(out, ']');
+    }
     for (size_t i = first; i < count; i++)
-        if (strcmp(routes[i].path, path) == 0) {
-            if (i > first)
-                buffer_append_text(out, ",");
+        if (strcmp(routes[i].path, path) == 0)
             document_append_operation(&routes[i], is_key_in_query, operations, out);
-        }
-    buffer_append_text(out, "}");
+    json_close(out, '}');
 }
 
 void document_format(const struct route *routes, size_t count, struct buffer *out)
@@ -237,21 +258,22 @@ void document_format(const struct route *routes, size_t count, struct buffer *ou
     struct bytes parts = {openapi_parts, openapi_parts_size};
     struct bytes operations = document_member(parts, BYTES("operations"));
 
-    buffer_append_text(out, "{\"openapi\":");
-    buffer_append_bytes(out, document_member(parts, BYTES("openapi")));
+    json_open(out, NULL, '{');
+    document_copy(parts, "openapi", out);
     document_copy(parts, "info", out);
     document_copy(parts, "servers", out);
     document_copy(parts, "tags", out);
-    buffer_append_text(out, ",\"paths\":{");
+    json_open(out, "paths", '{');
     for (size_t i = 0; i < count; i++)
         if (!document_has_path_before(routes, i)) {
             document_append_path(routes, count, i, false, operations, out);
             document_append_path(routes, count, i, true, operations, out);
         }
-    buffer_append_text(out, "}");
+    json_close(out, '}');
     document_copy(parts, "webhooks", out);
     document_copy(parts, "components", out);
-    buffer_append_text(out, "}\n");
+    json_close(out, '}');
+    buffer_append_text(out, "\n");
 }
 
 /* ---- the overview ---- */

@@ -14,6 +14,7 @@
 #include "api/operations/document.h"
 
 #include "base/json.h"
+#include "base/json_write.h"
 
 /* Deeper than the document is; the reader of JSON has its own limit. */
 #define PLAIN_DEPTH 60
@@ -108,11 +109,8 @@ static void plain_value(struct plain *plain, struct bytes value, bool are_names)
 
 static void plain_name(struct plain *plain, struct bytes name)
 {
-    char last = plain->out->size ? plain->out->data[plain->out->size - 1] : '{';
-
-    buffer_append_text(plain->out, last == '{' ? "\"" : ",\"");
-    buffer_append_bytes(plain->out, name);
-    buffer_append_text(plain->out, "\":");
+    json_put_string(plain->out, NULL, name); /* no name in the document has an escape */
+    buffer_append_text(plain->out, ":");
 }
 
 /* The members of a schema, or of another object with keywords. */

@@ -1,7 +1,7 @@
 /* service.c - answers health, readiness, metrics, the OpenAPI documents and the index. */
 #include "api/operations/service.h"
 
-#include "base/json.h"
+#include "base/json_write.h"
 #include "http/field.h"
 
 #include <stdlib.h>
@@ -11,7 +11,9 @@ void service_healthz(struct call *call)
     struct buffer body;
 
     buffer_init(&body);
-    buffer_append_text(&body, "{\"status\":\"ok\"}");
+    json_open(&body, NULL, '{');
+    json_put_text(&body, "status", "ok");
+    json_close(&body, '}');
     call_answer_json(call, 200, &body);
 }
 
@@ -21,24 +23,22 @@ void service_readyz(struct call *call)
     struct node_health health;
 
     node_health(call->api->options.node, &health);
+    json_open(&response.body, NULL, '{');
     if (health.is_ready) {
-        buffer_append_text(&response.body, "{\"status\":\"ready\"");
-        if (*health.detail) {
-            buffer_append_text(&response.body, ",\"detail\":");
-            json_append_string(&response.body, bytes_of(health.detail));
-        }
-        buffer_append_text(&response.body, "}\n");
+        json_put_text(&response.body, "status", "ready");
+        json_put_some(&response.body, "detail", bytes_of(health.detail));
     } else {
         /* Not one of the service's errors, so the type is HTTP's own (RFC 9457, 4.2.1). */
         response.status = 503;
         response.content_type = "application/problem+json";
-        buffer_append_text(&response.body,
-                           "{\"type\":\"about:blank\",\"title\":\"Service Unavailable\","
-                           "\"status\":503,\"detail\":");
-        json_append_string(&response.body, bytes_of(health.reason));
-        buffer_append_text(&response.body, "}\n");
+        json_put_text(&response.body, "type", "about:blank");
+        json_put_text(&response.body, "title", "Service Unavailable");
+        json_put_number(&response.body, "status", 503);
+        json_put_text(&response.body, "detail", health.reason);
         http_response_header(&response, "Retry-After", "1");
     }
+    json_close(&response.body, '}');
+    buffer_append_text(&response.body, "\n");
     call_answer(call, &response);
 }
 
@@ -108,13 +108,17 @@ void service_openapi_strict(struct call *call)
 
 void service_index(struct call *call)
 {
+    static const char *const members[][2] = {
+        {"service", "tickwheel"},     {"version", TICKWHEEL_VERSION}, {"timers", "/v1/timers"},
+        {"openapi", "/openapi.json"}, {"metrics", "/metrics"},        {"health", "/healthz"},
+        {"readiness", "/readyz"},
+    };
     struct buffer body;
 
     buffer_init(&body);
-    buffer_append_text(&body, "{\"service\":\"tickwheel\","
-                              "\"version\":\"" TICKWHEEL_VERSION "\","
-                              "\"timers\":\"/v1/timers\","
-                              "\"openapi\":\"/openapi.json\",\"metrics\":\"/metrics\","
-                              "\"health\":\"/healthz\",\"readiness\":\"/readyz\"}");
+    json_open(&body, NULL, '{');
+    for (size_t i = 0; i < sizeof(members) / sizeof(*members); i++)
+        json_put_text(&body, members[i][0], members[i][1]);
+    json_close(&body, '}');
     call_answer_json(call, 200, &body);
 }

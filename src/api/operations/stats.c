@@ -2,6 +2,7 @@
 #include "api/operations/service.h"
 
 #include "api/core/tally.h"
+#include "base/json_write.h"
 #include "calendar/rfc3339.h"
 #include "ops/stats.h"
 #include "sys/clock.h"
@@ -13,9 +14,11 @@ static void stats_append_quantile(const uint64_t *buckets, const char *name, dou
 {
     const uint64_t us = metrics_bucket_quantile_us(buckets, quantile);
 
-    if (us != UINT64_MAX)
-        buffer_printf(out, ",\"%s\":%llu.%06llu", name, (unsigned long long)(us / 1000000),
-                      (unsigned long long)(us % 1000000));
+    if (us == UINT64_MAX)
+        return;
+    json_put_name(out, name);
+    buffer_printf(out, "%llu.%06llu", (unsigned long long)(us / 1000000),
+                  (unsigned long long)(us % 1000000));
 }
 
 static void stats_append_lateness(const uint64_t *numbers, struct buffer *out)
@@ -26,20 +29,20 @@ static void stats_append_lateness(const uint64_t *numbers, struct buffer *out)
 #undef X
     };
 
-    buffer_append_text(out, ",\"lateness\":{");
+    json_open(out, "lateness", '{');
     for (size_t i = 0; i < STATS_STAGE_COUNT; i++) {
         const uint64_t *buckets = stats_buckets(numbers, (enum stats_stage)i);
         uint64_t count = 0;
 
         for (size_t j = 0; j < METRICS_BUCKET_COUNT; j++)
             count += buckets[j];
-        buffer_printf(out, "%s\"%s\":{\"count\":%llu", i ? "," : "", names[i],
-                      (unsigned long long)count);
+        json_open(out, names[i], '{');
+        json_put_number(out, "count", count);
         stats_append_quantile(buckets, "p50", 0.5, out);
         stats_append_quantile(buckets, "p99", 0.99, out);
-        buffer_append_text(out, "}");
+        json_close(out, '}');
     }
-    buffer_append_text(out, "}");
+    json_close(out, '}');
 }
 
 /* A node of another version may tell of fewer figures, or of more. */
@@ -53,27 +56,24 @@ static void stats_finish(struct node_tally *tally)
 {
     const struct metrics *metrics = tally->call->api->options.metrics;
     uint64_t numbers[STATS_COUNT] = {0};
-    char now[RFC3339_TEXT_SIZE];
     struct buffer body;
 
     for (size_t i = 0; i < tally->part_count; i++)
         stats_add(&tally->parts[i].survey, numbers);
     buffer_init(&body);
-    rfc3339_format(wall_now(), now);
-    buffer_printf(&body, "{\"now\":\"%s\",\"ready\":%s,\"maintenance\":%s", now,
-                  metrics_get(metrics, METRIC_READY) ? "true" : "false",
-                  metrics_get(metrics, METRIC_MAINTENANCE) ? "true" : "false");
-#define X(id, name) \
-    buffer_printf(&body, ",\"" name "\":%llu", (unsigned long long)numbers[STATS_##id]);
+    json_open(&body, NULL, '{');
+    rfc3339_put(&body, "now", wall_now());
+    json_put_flag(&body, "ready", metrics_get(metrics, METRIC_READY));
+    json_put_flag(&body, "maintenance", metrics_get(metrics, METRIC_MAINTENANCE));
+#define X(id, name) json_put_number(&body, name, numbers[STATS_##id]);
     STATS_LIST(X)
 #undef X
-    call_append_node(tally->call, &body);
-    buffer_printf(&body, ",\"disk_bytes\":%llu,\"disk_free_bytes\":%llu,\"memory_bytes\":%llu",
-                  (unsigned long long)metrics_get(metrics, METRIC_DISK_BYTES),
-                  (unsigned long long)metrics_get(metrics, METRIC_DISK_FREE_BYTES),
-                  (unsigned long long)process_memory_bytes());
+    call_put_node(tally->call, &body);
+    json_put_number(&body, "disk_bytes", metrics_get(metrics, METRIC_DISK_BYTES));
+    json_put_number(&body, "disk_free_bytes", metrics_get(metrics, METRIC_DISK_FREE_BYTES));
+    json_put_number(&body, "memory_bytes", process_memory_bytes());
     stats_append_lateness(numbers, &body);
-    buffer_append_text(&body, "}");
+    json_close(&body, '}');
     call_answer_json(tally->call, 200, &body);
 }
 

@@ -9,7 +9,7 @@
 
 #include "api/core/query.h"
 #include "api/core/tally.h"
-#include "base/json.h"
+#include "base/json_write.h"
 #include "calendar/rfc3339.h"
 
 #include <stdlib.h>
@@ -188,34 +188,20 @@ static void tenants_append_waiting(const struct tenants_report *report,
 {
     if (row->told_incompletely < report->incomplete)
         return;
-    buffer_printf(out, ",\"ready\":%llu", (unsigned long long)row->ready);
-    if (row->oldest.ms != WALL_NEVER.ms) {
-        char text[RFC3339_TEXT_SIZE];
-
-        rfc3339_format(row->oldest, text);
-        buffer_printf(out, ",\"oldest\":\"%s\"", text);
-    }
+    json_put_number(out, "ready", row->ready);
+    if (row->oldest.ms != WALL_NEVER.ms)
+        rfc3339_put(out, "oldest", row->oldest);
 }
 
 static void tenants_append_limits(const struct tenant_limits *limits, struct buffer *out)
 {
-    const char *separator = "";
-
-    buffer_append_text(out, ",\"limits\":{");
-#define X(name, least, most)                                                                     \
-    if (limits->name) {                                                                          \
-        buffer_printf(out, "%s\"" #name "\":%llu", separator, (unsigned long long)limits->name); \
-        separator = ",";                                                                         \
-    }
+    json_open(out, "limits", '{');
+#define X(name, least, most) \
+    if (limits->name)        \
+        json_put_number(out, #name, limits->name);
     TENANT_LIMIT_LIST(X)
 #undef X
-    (void)separator;
-    buffer_append_text(out, "}");
-}
-
-static void tenants_append_name(struct bytes name, struct buffer *out)
-{
-    json_append_string(out, name.size ? name : TOKEN_UNNAMED);
+    json_close(out, '}');
 }
 
 static void tenants_format(const struct tenants_report *report, struct buffer *out)
@@ -227,25 +213,27 @@ static void tenants_format(const struct tenants_report *report, struct buffer *o
            bytes_compare(tenants_name(&report->rows[i]), cursor) < 0)
         i++;
     const size_t end = report->count - i > report->limit ? i + report->limit : report->count;
-    buffer_append_text(out, "{\"tenants\":[");
+    json_open(out, NULL, '{');
+    json_open(out, "tenants", '[');
     for (size_t at = i; at < end; at++) {
         const struct tenants_row *row = &report->rows[at];
+        const struct bytes name = tenants_name(row);
 
-        buffer_append_text(out, at > i ? ",{\"name\":" : "{\"name\":");
-        tenants_append_name(tenants_name(row), out);
-        buffer_printf(out, ",\"pending\":%llu", (unsigned long long)row->pending);
+        json_open(out, NULL, '{');
+        json_put_string(out, "name", name.size ? name : TOKEN_UNNAMED);
+        json_put_number(out, "pending", row->pending);
         tenants_append_waiting(report, row, out);
-        buffer_printf(out, ",\"rate_refused\":%llu", (unsigned long long)row->refused);
+        json_put_number(out, "rate_refused", row->refused);
         tenants_append_limits(&row->limits, out);
-        buffer_append_text(out, "}");
+        json_close(out, '}');
     }
-    buffer_append_text(out, "],\"next\":");
+    json_close(out, ']');
     if (end < report->count)
-        json_append_string(out, tenants_name(&report->rows[end]));
+        json_put_string(out, "next", tenants_name(&report->rows[end]));
     else
-        buffer_append_text(out, "null");
-    call_append_node(report->call, out);
-    buffer_append_text(out, "}");
+        json_put_raw(out, "next", BYTES("null"));
+    call_put_node(report->call, out);
+    json_close(out, '}');
 }
 
 static void tenants_finish(struct node_tally *tally)

@@ -3,7 +3,7 @@
 
 #include "api/core/query.h"
 #include "api/core/tally.h"
-#include "base/json.h"
+#include "base/json_write.h"
 #include "calendar/rfc3339.h"
 #include "sys/clock.h"
 #include "timer/queue_target.h"
@@ -47,28 +47,25 @@ static void overview_append_paused(struct node_tally *tally, struct bytes name, 
     char room[QUEUE_FULL_NAME_SIZE_MAX];
     const int size = snprintf(room, sizeof(room), "queue:%.*s", (int)name.size, name.data);
 
-    timer_json_append_pause(target_pauses_find(pauses, caller_tenant(&tally->call->caller),
-                                               (struct bytes){room, (size_t)size}),
-                            wall_now(), out);
+    timer_json_put_pause(target_pauses_find(pauses, caller_tenant(&tally->call->caller),
+                                            (struct bytes){room, (size_t)size}),
+                         wall_now(), out);
     target_pauses_leave(pauses);
 }
 
 static void overview_append(struct node_tally *tally, struct bytes name,
                             const struct tally_row *row, struct buffer *out)
 {
-    buffer_append_text(out, "{\"name\":");
-    json_append_string(out, name);
-    buffer_printf(out, ",\"ready\":%llu,\"leased\":%llu,\"workers\":%llu,\"more_on_disk\":%s",
-                  (unsigned long long)row->ready, (unsigned long long)row->taken,
-                  (unsigned long long)row->workers, row->is_spilled ? "true" : "false");
-    if (row->oldest.ms != WALL_NEVER.ms) {
-        char text[RFC3339_TEXT_SIZE];
-
-        rfc3339_format(row->oldest, text);
-        buffer_printf(out, ",\"oldest\":\"%s\"", text);
-    }
+    json_open(out, NULL, '{');
+    json_put_string(out, "name", name);
+    json_put_number(out, "ready", row->ready);
+    json_put_number(out, "leased", row->taken);
+    json_put_number(out, "workers", row->workers);
+    json_put_flag(out, "more_on_disk", row->is_spilled);
+    if (row->oldest.ms != WALL_NEVER.ms)
+        rfc3339_put(out, "oldest", row->oldest);
     overview_append_paused(tally, name, out);
-    buffer_append_text(out, "}");
+    json_close(out, '}');
 }
 
 /* With those that are paused. False: answered. */
@@ -88,15 +85,17 @@ static void overview_finish(struct node_tally *tally)
         return;
     struct buffer body;
     buffer_init(&body);
-    buffer_append_text(&body, "{\"queues\":[");
+    json_open(&body, NULL, '{');
+    json_open(&body, "queues", '[');
     for (size_t i = 0; i < tally->row_count; i++) {
         const struct bytes full = tally_name(tally, &tally->rows[i]);
 
-        buffer_append_text(&body, i ? "," : "");
         overview_append(tally, queue_own_name(caller_tenant(&tally->call->caller), full),
                         &tally->rows[i], &body);
     }
-    buffer_printf(&body, "],\"complete\":%s}", tally->is_cut ? "false" : "true");
+    json_close(&body, ']');
+    json_put_flag(&body, "complete", !tally->is_cut);
+    json_close(&body, '}');
     call_answer_json(tally->call, 200, &body);
 }
 
@@ -130,18 +129,20 @@ static void overview_peek_finish(struct node_tally *tally)
     struct buffer body;
 
     buffer_init(&body);
-    buffer_append_text(&body, "{\"timers\":[");
+    json_open(&body, NULL, '{');
+    json_open(&body, "timers", '[');
     size_t count = 0;
     const size_t limit = tally->parts[0].survey.items_max - 1;
     const struct timer *timer = tally_next_item(tally);
     for (; timer && count < limit && (count == 0 || body.size < PEEK_BYTES); count++) {
-        buffer_append_text(&body, count ? "," : "");
         timer_json_format(timer, &body);
         timer = tally_next_item(tally);
     }
     for (size_t i = 0; i < tally->part_count; i++)
         tally->is_cut = tally->is_cut || tally->parts[i].survey.is_cut;
-    buffer_printf(&body, "],\"more\":%s}", timer || tally->is_cut ? "true" : "false");
+    json_close(&body, ']');
+    json_put_flag(&body, "more", timer || tally->is_cut);
+    json_close(&body, '}');
     call_answer_json(tally->call, 200, &body);
 }
 

@@ -2,7 +2,7 @@
 #include "api/queues/queues.h"
 
 #include "api/queues/queues_json.h"
-#include "base/json.h"
+#include "base/json_write.h"
 #include "calendar/rfc3339.h"
 #include "timer/queue_target.h"
 #include "sys/clock.h"
@@ -68,32 +68,20 @@ static void queues_append_item(struct buffer *out, const struct queues_item *ite
     char receipt[QUEUE_RECEIPT_SIZE];
 
     queue_receipt_format(item->receipt, receipt);
-    char id[TIMER_ID_TEXT_SIZE];
-    timer_id_format(&timer->id, id);
-    char due[RFC3339_TEXT_SIZE];
-    rfc3339_format(timer->due, due);
-    buffer_append_text(out, "{\"receipt\":\"");
-    buffer_append_text(out, receipt);
-    buffer_append_text(out, "\",\"id\":\"");
-    buffer_append_text(out, id);
-    buffer_append_text(out, "\",\"due\":\"");
-    buffer_append_text(out, due);
-    buffer_append_text(out, "\",\"attempt\":");
-    buffer_append_u64(out, item->attempt);
-    timer_json_format_content(timer, out);
-    if (timer->texts.last_error.size) {
-        buffer_append_text(out, ",\"last_error\":");
-        json_append_string(out, timer->texts.last_error);
-    }
-    buffer_append_text(out, "}");
+    json_open(out, NULL, '{');
+    json_put_text(out, "receipt", receipt);
+    timer_id_put(out, "id", &timer->id);
+    rfc3339_put(out, "due", timer->due);
+    json_put_number(out, "attempt", item->attempt);
+    timer_json_put_content(timer, out);
+    json_put_some(out, "last_error", timer->texts.last_error);
+    json_close(out, '}');
 }
 
 static void queues_lease_answer(struct call *call)
 {
     const struct worker *worker = call->state;
     const struct queue_request *request = &worker->node.queue;
-    const char *separator = "";
-
     struct caller caller = call->caller;
     const enum error_code no_access = access_recheck(call->api->access, &caller);
     if (no_access && worker->item_count == 0) {
@@ -109,17 +97,13 @@ static void queues_lease_answer(struct call *call)
         return;
     struct buffer body;
     buffer_init(&body);
-    buffer_append_text(&body, "{\"items\":[");
-    for (size_t i = 0; i < worker->item_count; i++) {
-        buffer_append_text(&body, separator);
+    json_open(&body, NULL, '{');
+    json_open(&body, "items", '[');
+    for (size_t i = 0; i < worker->item_count; i++)
         queues_append_item(&body, &worker->items[i]);
-        separator = ",";
-    }
-    char until[RFC3339_TEXT_SIZE];
-    rfc3339_format(instant_wall(worker->leased_until), until);
-    buffer_append_text(&body, "],\"leased_until\":\"");
-    buffer_append_text(&body, until);
-    buffer_append_text(&body, "\"}");
+    json_close(&body, ']');
+    rfc3339_put(&body, "leased_until", instant_wall(worker->leased_until));
+    json_close(&body, '}');
     call_answer_json(call, 200, &body); /* out of memory: 503, and the leases end by themselves */
 }
 
@@ -199,7 +183,7 @@ static void queues_lease_done(struct node_queue_request *request)
 static void queues_report_answer(struct call *call)
 {
     static const char *const words[] = {
-        [QUEUE_OK] = "\"ok\"", [QUEUE_STALE] = "\"stale\"", [QUEUE_UNKNOWN] = "\"unknown\""};
+        [QUEUE_OK] = "ok", [QUEUE_STALE] = "stale", [QUEUE_UNKNOWN] = "unknown"};
     const struct worker *worker = call->state;
     const size_t count = worker->node.queue.receipt_count;
     struct buffer body;
@@ -208,14 +192,14 @@ static void queues_report_answer(struct call *call)
     size_t counts[3] = {0};
     for (size_t i = 0; i < count; i++)
         counts[worker->verdicts[i]]++;
-    buffer_printf(&body, "{\"ok\":%zu,\"stale\":%zu,\"unknown\":%zu,\"results\":[",
-                  counts[QUEUE_OK], counts[QUEUE_STALE], counts[QUEUE_UNKNOWN]);
-    for (size_t i = 0; i < count; i++) {
-        if (i > 0)
-            buffer_append_text(&body, ",");
-        buffer_append_text(&body, words[worker->verdicts[i]]);
-    }
-    buffer_append_text(&body, "]}");
+    json_open(&body, NULL, '{');
+    for (size_t i = 0; i < sizeof(words) / sizeof(*words); i++)
+        json_put_number(&body, words[i], counts[i]);
+    json_open(&body, "results", '[');
+    for (size_t i = 0; i < count; i++)
+        json_put_text(&body, NULL, words[worker->verdicts[i]]);
+    json_close(&body, ']');
+    json_close(&body, '}');
     call_answer_json(call, 200, &body);
 }
 

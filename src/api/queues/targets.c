@@ -2,7 +2,7 @@
 #include "api/queues/queues.h"
 
 #include "api/core/tally.h"
-#include "base/json.h"
+#include "base/json_write.h"
 #include "calendar/rfc3339.h"
 #include "sys/clock.h"
 
@@ -15,19 +15,12 @@ static void targets_failure_append(const struct survey *survey,
     static const struct survey_failure healthy = {.state = BREAKER_CLOSED};
 
     failure = failure ? failure : &healthy;
-    buffer_printf(out, "\"breaker\":\"%s\",\"failures\":%u",
-                  breaker_state_text((enum breaker_state)failure->state),
-                  (unsigned)failure->failures);
-    if (failure->state != BREAKER_CLOSED) {
-        char text[RFC3339_TEXT_SIZE];
-
-        rfc3339_format(wall_add(now, failure->wait_ms), text);
-        buffer_printf(out, ",\"tried_at\":\"%s\"", text);
-    }
-    if (failure->error_size) {
-        buffer_append_text(out, ",\"last_error\":");
-        json_append_string(out, survey_error(survey, failure));
-    }
+    json_put_text(out, "breaker", breaker_state_text((enum breaker_state)failure->state));
+    json_put_number(out, "failures", failure->failures);
+    if (failure->state != BREAKER_CLOSED)
+        rfc3339_put(out, "tried_at", wall_add(now, failure->wait_ms));
+    if (failure->error_size)
+        json_put_string(out, "last_error", survey_error(survey, failure));
 }
 
 /* The failures of an origin, which lie together: the first, and the one behind the last. */
@@ -58,20 +51,16 @@ static void targets_append_webhook(const struct targets_failures *found, struct 
 {
     const struct survey_failure *failure = found->begin;
     const bool has_own = failure < found->end && failure->path_size == 0;
-    const char *separator = "";
 
-    buffer_append_text(out, ",");
     targets_failure_append(found->survey, has_own ? failure++ : NULL, now, out);
-    buffer_append_text(out, ",\"paths\":[");
+    json_open(out, "paths", '[');
     for (; failure < found->end; failure++) {
-        buffer_printf(out, "%s{\"path\":", separator);
-        json_append_string(out, survey_path(found->survey, failure));
-        buffer_append_text(out, ",");
+        json_open(out, NULL, '{');
+        json_put_string(out, "path", survey_path(found->survey, failure));
         targets_failure_append(found->survey, failure, now, out);
-        buffer_append_text(out, "}");
-        separator = ",";
+        json_close(out, '}');
     }
-    buffer_append_text(out, "]");
+    json_close(out, ']');
 }
 
 /* Of a connection to a broker: whether it is up at all nodes. */
@@ -88,11 +77,9 @@ static void targets_append_broker(const struct node *node, const struct targets_
             memcmp(origin.data + origin.size - name.size - 3, "://", 3) != 0 ||
             memcmp(origin.data + origin.size - name.size, name.data, name.size) != 0)
             continue;
-        buffer_printf(out, ",\"connected\":%s", is_up ? "true" : "false");
-        if (!is_up && found->begin->error_size) {
-            buffer_append_text(out, ",\"last_error\":");
-            json_append_string(out, survey_error(found->survey, found->begin));
-        }
+        json_put_flag(out, "connected", is_up);
+        if (!is_up && found->begin->error_size)
+            json_put_string(out, "last_error", survey_error(found->survey, found->begin));
         return;
     }
 }
@@ -100,17 +87,12 @@ static void targets_append_broker(const struct node *node, const struct targets_
 static void targets_append_row(const struct node_tally *tally, const struct tally_row *row,
                                struct buffer *out)
 {
-    buffer_append_text(out, "{\"target\":");
-    json_append_string(out, tally_name(tally, row));
-    buffer_printf(out, ",\"waiting\":%llu,\"in_flight\":%llu,\"more_on_disk\":%s",
-                  (unsigned long long)row->ready, (unsigned long long)row->taken,
-                  row->is_spilled ? "true" : "false");
-    if (row->oldest.ms != WALL_NEVER.ms) {
-        char text[RFC3339_TEXT_SIZE];
-
-        rfc3339_format(row->oldest, text);
-        buffer_printf(out, ",\"oldest\":\"%s\"", text);
-    }
+    json_put_string(out, "target", tally_name(tally, row));
+    json_put_number(out, "waiting", row->ready);
+    json_put_number(out, "in_flight", row->taken);
+    json_put_flag(out, "more_on_disk", row->is_spilled);
+    if (row->oldest.ms != WALL_NEVER.ms)
+        rfc3339_put(out, "oldest", row->oldest);
 }
 
 /* Of the target, which may be written in other ways. */
@@ -122,8 +104,8 @@ static void targets_append_paused(const struct node_tally *tally,
     struct bytes name;
 
     if (pauses->count && !target_pause_parse_name(origin, room, &name, NULL))
-        timer_json_append_pause(
-            target_pauses_find(pauses, caller_tenant(&tally->call->caller), name), wall_now(), out);
+        timer_json_put_pause(target_pauses_find(pauses, caller_tenant(&tally->call->caller), name),
+                             wall_now(), out);
 }
 
 /* The targets of the tenant that are paused, and for which nothing waits perhaps. */
@@ -151,11 +133,12 @@ static void targets_format(const struct node_tally *tally, const struct survey *
     const struct wall now = wall_now();
     size_t index = 0;
 
-    buffer_append_text(out, "{\"targets\":[");
+    json_open(out, NULL, '{');
+    json_open(out, "targets", '[');
     for (size_t i = 0; i < tally->row_count; i++) {
         const struct bytes origin = tally_name(tally, &tally->rows[i]);
 
-        buffer_append_text(out, i ? "," : "");
+        json_open(out, NULL, '{');
         targets_append_row(tally, &tally->rows[i], out);
         const struct targets_failures found = targets_failures_of(failures, origin, &index);
         if (targets_is_webhook(origin))
@@ -163,13 +146,14 @@ static void targets_format(const struct node_tally *tally, const struct survey *
         else
             targets_append_broker(tally->call->api->options.node, &found, origin, out);
         targets_append_paused(tally, pauses, origin, out);
-        buffer_append_text(out, "}");
+        json_close(out, '}');
     }
-    buffer_append_text(out, "]");
-    call_append_node(tally->call, out);
-    buffer_printf(out, ",\"in_flight_max\":%u,\"rate_max\":%u,\"complete\":%s}",
-                  (unsigned)config->target_deliveries_max, (unsigned)config->target_rate_max,
-                  tally->is_cut ? "false" : "true");
+    json_close(out, ']');
+    call_put_node(tally->call, out);
+    json_put_number(out, "in_flight_max", config->target_deliveries_max);
+    json_put_number(out, "rate_max", config->target_rate_max);
+    json_put_flag(out, "complete", !tally->is_cut);
+    json_close(out, '}');
 }
 
 /* The failures of all nodes. */

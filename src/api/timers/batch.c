@@ -13,6 +13,7 @@
 #include "api/core/query.h"
 #include "api/timers/batch_chunk.h"
 #include "api/timers/lines.h"
+#include "base/json_write.h"
 #include "http/field.h"
 #include "sys/clock.h"
 
@@ -379,10 +380,12 @@ static void batch_answer(struct call *call)
     struct http_response response = {.status = 200, .content_type = NDJSON};
 
     if (batch->style == BATCH_MINIMAL) {
-        buffer_printf(&response.body, "{\"created\":%llu,\"existed\":%llu,\"failed\":%llu}\n",
-                      (unsigned long long)batch->totals.created,
-                      (unsigned long long)batch->totals.existed,
-                      (unsigned long long)batch->totals.failed);
+        json_open(&response.body, NULL, '{');
+        json_put_number(&response.body, "created", batch->totals.created);
+        json_put_number(&response.body, "existed", batch->totals.existed);
+        json_put_number(&response.body, "failed", batch->totals.failed);
+        json_close(&response.body, '}');
+        buffer_append_text(&response.body, "\n");
         buffer_append_bytes(&response.body, buffer_bytes(&batch->out));
         response.body.failed |= batch->out.failed;
         buffer_deinit(&batch->out);

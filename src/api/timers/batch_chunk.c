@@ -2,6 +2,7 @@
 #include "api/timers/batch_chunk.h"
 
 #include "api/json/names.h"
+#include "base/json_write.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -197,12 +198,10 @@ void batch_chunk_refused(struct batch_chunk *chunk, enum error_code error)
 
 void batch_problem_format(const struct problem *problem, uint64_t number, struct buffer *out)
 {
-    buffer_append_text(out, "{\"line\":");
-    buffer_append_u64(out, number);
-    size_t begin = out->size;
-    problem_format(problem, out);
-    if (!buffer_failed(out))
-        out->data[begin] = ','; /* in place of the problem's opening brace */
+    json_open(out, NULL, '{');
+    json_put_number(out, "line", number);
+    problem_put(problem, out);
+    json_close(out, '}');
     buffer_append_text(out, "\n");
 }
 
@@ -222,16 +221,12 @@ static void chunk_format_created(const struct command_created *created, uint64_t
     totals->created += !created->existed;
     totals->existed += created->existed;
     if (style == BATCH_FULL) {
-        const struct bytes end =
-            created->existed ? BYTES("\",\"existed\":true}\n") : BYTES("\"}\n");
-        char *to = buffer_reserve(out, 7 + TIMER_ID_TEXT_SIZE + end.size);
-
-        if (!to)
-            return;
-        memcpy(to, "{\"id\":\"", 7);
-        timer_id_format(&created->id, to + 7);
-        memcpy(to + 7 + TIMER_ID_TEXT_SIZE - 1, end.data, end.size);
-        out->size += 7 + TIMER_ID_TEXT_SIZE - 1 + end.size;
+        json_open(out, NULL, '{');
+        timer_id_put(out, "id", &created->id);
+        if (created->existed)
+            json_put_flag(out, "existed", true);
+        json_close(out, '}');
+        buffer_append_text(out, "\n");
     }
 }
 

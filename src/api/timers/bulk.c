@@ -6,6 +6,7 @@
 #include "api/json/members.h"
 #include "api/json/names.h"
 #include "base/json.h"
+#include "base/json_write.h"
 #include "sys/clock.h"
 
 #include <stdio.h>
@@ -132,16 +133,14 @@ static void bulk_add_everywhere(struct bulk *bulk, struct bytes event, struct by
 
 /* ---- the answer ---- */
 
-static void bulk_format_failure(const struct scatter_part *part, struct buffer *out,
-                                const char *separator)
+static void bulk_format_failure(const struct scatter_part *part, struct buffer *out)
 {
     const struct command *command = &part->node.command;
 
-    buffer_append_text(out, separator);
-    buffer_append_text(out, command->name.size ? "{\"key\":" : "{\"id\":");
-    json_append_string(out, command->labels);
-    buffer_printf(out, ",\"type\":\"/problems/%s\",\"status\":%d}", error_slug(part->error),
-                  problem_status(part->error));
+    json_open(out, NULL, '{');
+    json_put_string(out, command->name.size ? "key" : "id", command->labels);
+    problem_put_error(out, part->error);
+    json_close(out, '}');
 }
 
 static const char *bulk_done_text(const struct command *command)
@@ -164,7 +163,6 @@ static const char *bulk_done_text(const struct command *command)
 
 static void bulk_finish(struct scatter *scatter)
 {
-    const char *separator = "";
     struct buffer body;
 
     buffer_init(&body);
@@ -185,16 +183,16 @@ static void bulk_finish(struct scatter *scatter)
             return;
         }
         changed += !part->error;
-        if (part->error) {
-            bulk_format_failure(part, &failures, separator);
-            separator = ",";
-        }
+        if (part->error)
+            bulk_format_failure(part, &failures);
     }
-    buffer_printf(&body, "{\"%s\":%llu,\"already_firing\":%llu,\"failures\":[",
-                  bulk_done_text(&scatter->parts[0].node.command), (unsigned long long)changed,
-                  (unsigned long long)firing);
+    json_open(&body, NULL, '{');
+    json_put_number(&body, bulk_done_text(&scatter->parts[0].node.command), changed);
+    json_put_number(&body, "already_firing", firing);
+    json_open(&body, "failures", '[');
     buffer_append_bytes(&body, buffer_bytes(&failures));
-    buffer_append_text(&body, "]}");
+    json_close(&body, ']');
+    json_close(&body, '}');
     body.failed |= failures.failed;
     buffer_deinit(&failures);
     call_answer_json(scatter->call, 200, &body);
@@ -209,9 +207,9 @@ static struct timer *bulk_read_value(struct call *call, const char *name, struct
     struct buffer json;
 
     buffer_init(&json);
-    buffer_printf(&json, "{\"%s\":", name);
-    buffer_append_bytes(&json, value);
-    buffer_append_text(&json, "}");
+    json_open(&json, NULL, '{');
+    json_put_raw(&json, name, value);
+    json_close(&json, '}');
     struct timer *timer = NULL;
     struct problem problem;
     uint32_t fields;
@@ -350,16 +348,12 @@ static struct timer *bulk_read_pause(struct call *call, const struct selection *
     struct buffer json;
 
     buffer_init(&json);
-    buffer_append_text(&json, "{");
-    if (selection->note.data) {
-        buffer_append_text(&json, "\"note\":");
-        buffer_append_bytes(&json, selection->note);
-    }
-    if (selection->until.data) {
-        buffer_append_text(&json, selection->note.data ? ",\"until\":" : "\"until\":");
-        buffer_append_bytes(&json, selection->until);
-    }
-    buffer_append_text(&json, "}");
+    json_open(&json, NULL, '{');
+    if (selection->note.data)
+        json_put_raw(&json, "note", selection->note);
+    if (selection->until.data)
+        json_put_raw(&json, "until", selection->until);
+    json_close(&json, '}');
     struct timer *patch = NULL;
     struct problem problem;
     if (buffer_failed(&json))

@@ -10,6 +10,7 @@
 
 #include "api/core/scatter.h"
 #include "api/timers/timers.h"
+#include "base/json_write.h"
 #include "sys/clock.h"
 
 #include <stdlib.h>
@@ -48,13 +49,13 @@ void dead_job_closed(struct call *call)
 
 static void dead_append_results(const struct dead_job *job, struct buffer *out)
 {
-    buffer_append_text(out, ",\"results\":[");
+    json_open(out, "results", '[');
     for (size_t i = 0; i < job->letters->count; i++) {
         enum error_code error = job->letters->parts[i].error;
 
-        buffer_printf(out, "%s\"%s\"", i ? "," : "", error ? error_slug(error) : "ok");
+        json_put_text(out, NULL, error ? error_slug(error) : "ok");
     }
-    buffer_append_text(out, "]");
+    json_close(out, ']');
 }
 
 /* When the letter at this place may be delivered. */
@@ -75,8 +76,9 @@ static void dead_job_answer(struct call *call)
         done += job->letters->parts[i].error == ERROR_NONE;
     struct buffer body;
     buffer_init(&body);
-    buffer_printf(&body, "{\"%s\":%zu,\"failed\":%zu",
-                  job->kind == COMMAND_REDRIVE ? "redriven" : "deleted", done, count - done);
+    json_open(&body, NULL, '{');
+    json_put_number(&body, job->kind == COMMAND_REDRIVE ? "redriven" : "deleted", done);
+    json_put_number(&body, "failed", count - done);
     if (job->ask.ids) {
         dead_append_results(job, &body);
     } else if (job->has_next) {
@@ -85,11 +87,11 @@ static void dead_job_answer(struct call *call)
                                                        : (struct wall){0}};
         char text[DEAD_CURSOR_TEXT_SIZE];
         dead_cursor_format(&next, text);
-        buffer_printf(&body, ",\"next\":\"%s\"", text);
+        json_put_text(&body, "next", text);
     } else {
-        buffer_append_text(&body, ",\"next\":null");
+        json_put_raw(&body, "next", BYTES("null"));
     }
-    buffer_append_text(&body, "}");
+    json_close(&body, '}');
     call_answer_json(job->call, 200, &body);
 }
 

@@ -7,7 +7,7 @@
 #include "api/timers/timers.h"
 
 #include "api/timers/list.h"
-#include "base/json.h"
+#include "base/json_write.h"
 #include "base/map.h"
 #include "calendar/rfc3339.h"
 
@@ -140,28 +140,16 @@ static int dead_group_compare(const void *a, const void *b)
     return left->last.ms > right->last.ms ? -1 : left->last.ms < right->last.ms;
 }
 
-static void dead_group_append_time(struct buffer *out, const char *name, struct wall wall)
-{
-    char text[RFC3339_TEXT_SIZE];
-
-    rfc3339_format(wall, text);
-    buffer_printf(out, ",\"%s\":\"%s\"", name, text);
-}
-
 static void dead_group_format(const struct dead_group *group, struct buffer *out)
 {
-    char id[TIMER_ID_TEXT_SIZE];
-
-    buffer_append_text(out, "{\"origin\":");
-    json_append_string(out, dead_group_origin(group));
-    buffer_append_text(out, ",\"error\":");
-    json_append_string(out, dead_group_error(group));
-    buffer_append_text(out, ",\"count\":");
-    buffer_append_u64(out, group->count);
-    dead_group_append_time(out, "first", group->first);
-    dead_group_append_time(out, "last", group->last);
-    timer_id_format(&group->example, id);
-    buffer_printf(out, ",\"example\":\"%s\"}", id);
+    json_open(out, NULL, '{');
+    json_put_string(out, "origin", dead_group_origin(group));
+    json_put_string(out, "error", dead_group_error(group));
+    json_put_number(out, "count", group->count);
+    rfc3339_put(out, "first", group->first);
+    rfc3339_put(out, "last", group->last);
+    timer_id_put(out, "example", &group->example);
+    json_close(out, '}');
 }
 
 static void dead_groups_answer(struct dead_groups *groups)
@@ -179,18 +167,19 @@ static void dead_groups_answer(struct dead_groups *groups)
     uint64_t others = groups->others;
     struct buffer body;
     buffer_init(&body);
-    buffer_append_text(&body, "{\"groups\":[");
+    json_open(&body, NULL, '{');
+    json_open(&body, "groups", '[');
     for (size_t i = 0; i < count; i++) {
         if (i >= groups->query.limit) {
             others += sorted[i]->count;
             continue;
         }
-        buffer_append_text(&body, i ? "," : "");
         dead_group_format(sorted[i], &body);
     }
-    buffer_append_text(&body, "],\"others\":");
-    buffer_append_u64(&body, others);
-    buffer_printf(&body, ",\"complete\":%s}", groups->is_cut ? "false" : "true");
+    json_close(&body, ']');
+    json_put_number(&body, "others", others);
+    json_put_flag(&body, "complete", !groups->is_cut);
+    json_close(&body, '}');
     free(sorted);
     call_answer_json(groups->call, 200, &body);
 }

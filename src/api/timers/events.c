@@ -9,7 +9,7 @@
 #include "api/timers/list.h"
 #include "api/timers/timers.h"
 
-#include "base/json.h"
+#include "base/json_write.h"
 #include "calendar/rfc3339.h"
 
 #include <stdlib.h>
@@ -46,14 +46,11 @@ static void events_append_hold(const struct feed_event *event, struct buffer *ou
 
     if (bytes_has_prefix(name, queue))
         name = (struct bytes){name.data + queue.size, name.size - queue.size};
-    if (name.size) {
-        buffer_append_text(out, ",\"name\":");
-        json_append_string(out, name);
-    }
+    json_put_some(out, "name", name);
     if (event->kind == FEED_QUEUE_PAUSED || event->kind == FEED_TARGET_PAUSED)
-        timer_json_append_pause(&event->hold, event->at, out);
+        timer_json_put_pause(&event->hold, event->at, out);
     if (event->kind == FEED_TARGET_RESET)
-        buffer_printf(out, ",\"reset\":%zu", event->reset_count);
+        json_put_number(out, "reset", event->reset_count);
 }
 
 static void events_recheck(struct call *call)
@@ -66,18 +63,18 @@ static bool events_take(void *context, const struct feed_event *event, const cha
     struct events_reading *reading = context;
     const struct list_query *query = &reading->events->query;
     struct buffer *out = reading->out;
-    char at[RFC3339_TEXT_SIZE];
 
     if (!(query->kinds & 1u << event->kind) ||
         !(event->timer ? list_wants(query, event->timer) : !list_has_filter(query)))
         return true;
     if (out->size - reading->size > EVENTS_CHUNK_BYTES)
         return false;
-    rfc3339_format(event->at, at);
-    buffer_printf(out, "id: %s\nevent: %s\ndata: {\"type\":\"%s\",\"at\":\"%s\"", name,
-                  feed_kind_text(event->kind), feed_kind_text(event->kind), at);
+    buffer_printf(out, "id: %s\nevent: %s\ndata: ", name, feed_kind_text(event->kind));
+    json_open(out, NULL, '{');
+    json_put_text(out, "type", feed_kind_text(event->kind));
+    rfc3339_put(out, "at", event->at);
     if (event->timer) {
-        buffer_append_text(out, ",\"timer\":");
+        json_put_name(out, "timer");
         timer_json_format(event->timer, out);
     } else {
         events_append_hold(event, out);

@@ -2,23 +2,10 @@
 
 #include "api/timers/timers.h"
 #include "calendar/duration.h"
-#include "base/json.h"
+#include "base/json_write.h"
 #include "calendar/rfc3339.h"
 
 /* ---- the parts ---- */
-
-static void explain_append_time(struct buffer *out, const char *name, struct wall wall)
-{
-    char text[RFC3339_TEXT_SIZE];
-
-    rfc3339_format(wall, text);
-    buffer_printf(out, ",\"%s\":\"%s\"", name, text);
-}
-
-static void explain_append_number(struct buffer *out, const char *name, uint64_t number)
-{
-    buffer_printf(out, ",\"%s\":%llu", name, (unsigned long long)number);
-}
 
 static const char *explain_place_text(const struct explained *explained, const struct timer *timer)
 {
@@ -310,7 +297,7 @@ static void explain_append_sentence(const struct timer *timer, const struct expl
     if (buffer_failed(&text))
         out->failed = true;
     else
-        json_append_string(out, buffer_bytes(&text));
+        json_put_string(out, "explanation", buffer_bytes(&text));
     buffer_deinit(&text);
 }
 
@@ -318,36 +305,31 @@ static void explain_append_sentence(const struct timer *timer, const struct expl
 
 static void explain_append_lateness(const struct lateness *lateness, struct buffer *out)
 {
-    const char *separator = "";
-
     if (lateness->attempt == 0)
         return;
     uint64_t sum = 0;
     for (enum lateness_stage i = 0; i <= LATENESS_HANDOFF; i++)
         sum += lateness->ms[i];
-    buffer_printf(out, ",\"lateness\":{\"attempt\":%u,\"late_ms\":%llu,\"stages_ms\":{",
-                  lateness->attempt, (unsigned long long)sum);
+    json_open(out, "lateness", '{');
+    json_put_number(out, "attempt", lateness->attempt);
+    json_put_number(out, "late_ms", sum);
+    json_open(out, "stages_ms", '{');
     for (enum lateness_stage i = 0; i < LATENESS_STAGES; i++)
-        if (lateness->ms[i] > 0) {
-            buffer_printf(out, "%s\"%s\":%u", separator, explain_stage_text(i), lateness->ms[i]);
-            separator = ",";
-        }
-    buffer_append_text(out, "}}");
+        if (lateness->ms[i] > 0)
+            json_put_number(out, explain_stage_text(i), lateness->ms[i]);
+    json_close(out, '}');
+    json_close(out, '}');
 }
 
 static void explain_append_lease(const struct explained_lease *lease, struct buffer *out)
 {
     if (lease->until.ms == 0)
         return;
-    char since[RFC3339_TEXT_SIZE];
-    rfc3339_format(lease->since, since);
-    buffer_printf(out, ",\"lease\":{\"since\":\"%s\"", since);
-    explain_append_time(out, "until", lease->until);
-    if (lease->worker_size > 0) {
-        buffer_append_text(out, ",\"worker\":");
-        json_append_string(out, (struct bytes){lease->worker, lease->worker_size});
-    }
-    buffer_append_text(out, "}");
+    json_open(out, "lease", '{');
+    rfc3339_put(out, "since", lease->since);
+    rfc3339_put(out, "until", lease->until);
+    json_put_some(out, "worker", (struct bytes){lease->worker, lease->worker_size});
+    json_close(out, '}');
 }
 
 static void explain_append_place(const struct timer *timer, const struct explained *explained,
@@ -355,27 +337,32 @@ static void explain_append_place(const struct timer *timer, const struct explain
 {
     if (timer->state == TIMER_PAUSED)
         return;
-    if (explained->place == PLACE_WHEEL)
-        buffer_printf(out, ",\"wheel\":{\"level\":%u,\"bucket\":%u}", explained->wheel_level,
-                      explained->wheel_bucket);
+    if (explained->place == PLACE_WHEEL) {
+        json_open(out, "wheel", '{');
+        json_put_number(out, "level", explained->wheel_level);
+        json_put_number(out, "bucket", explained->wheel_bucket);
+        json_close(out, '}');
+    }
     if (explained->place == PLACE_DISK) {
-        buffer_printf(out, ",\"disk\":{\"put_back\":%s", explained->is_spilled ? "true" : "false");
-        explain_append_time(out, "read_from", explained->read_at);
-        buffer_append_text(out, "}");
+        json_open(out, "disk", '{');
+        json_put_flag(out, "put_back", explained->is_spilled);
+        rfc3339_put(out, "read_from", explained->read_at);
+        json_close(out, '}');
     }
     if (explained->place == PLACE_QUEUED) {
-        buffer_append_text(out, ",\"waiting\":{\"for\":");
-        json_append_string(out, bytes_of(explain_reason_text(explained->reason)));
-        explain_append_time(out, "since", explained->since);
+        json_open(out, "waiting", '{');
+        json_put_text(out, "for", explain_reason_text(explained->reason));
+        rfc3339_put(out, "since", explained->since);
         if (explained->until.ms <= WALL_MS_MAX)
-            explain_append_time(out, "until", explained->until);
-        buffer_append_text(out, "}");
+            rfc3339_put(out, "until", explained->until);
+        json_close(out, '}');
     }
     if (explained->place == PLACE_INFLIGHT) {
-        buffer_printf(out, ",\"delivery\":{\"attempt\":%u", timer->attempts + 1);
-        explain_append_time(out, "since", explained->since);
+        json_open(out, "delivery", '{');
+        json_put_number(out, "attempt", timer->attempts + 1);
+        rfc3339_put(out, "since", explained->since);
         explain_append_lease(&explained->lease, out);
-        buffer_append_text(out, "}");
+        json_close(out, '}');
     }
 }
 
@@ -383,58 +370,52 @@ static void explain_append_target(const struct timer *timer, const struct explai
                                   const struct target_status *target,
                                   const struct target_pause *pause, struct buffer *out)
 {
-    buffer_append_text(out, ",\"target\":{\"origin\":");
-    json_append_string(out, timer_target_origin(timer));
+    json_open(out, "target", '{');
+    json_put_string(out, "origin", timer_target_origin(timer));
     if (explained->place == PLACE_QUEUED || explained->place == PLACE_INFLIGHT) {
-        explain_append_number(out, "deliveries", explained->inflight);
+        json_put_number(out, "deliveries", explained->inflight);
         if (explained->inflight_max != UINT32_MAX)
-            explain_append_number(out, "deliveries_max", explained->inflight_max);
+            json_put_number(out, "deliveries_max", explained->inflight_max);
     }
     if (target) {
-        buffer_printf(out, ",\"breaker\":\"%s\"", breaker_state_text(target->state));
-        explain_append_number(out, "failures", target->failures);
+        json_put_text(out, "breaker", breaker_state_text(target->state));
+        json_put_number(out, "failures", target->failures);
         if (target->state != BREAKER_CLOSED)
-            explain_append_number(out, "tried_again_in_ms", target->wait_ms);
+            json_put_number(out, "tried_again_in_ms", target->wait_ms);
     }
-    timer_json_append_pause(pause, explained->now, out);
-    buffer_append_text(out, "}");
+    timer_json_put_pause(pause, explained->now, out);
+    json_close(out, '}');
 }
 
 void explain_format(const struct timer *timer, const struct explained *explained,
                     const struct target_status *target, const struct target_pause *pause,
                     struct buffer *out)
 {
-    char id[TIMER_ID_TEXT_SIZE];
     struct wall next;
 
-    timer_id_format(&timer->id, id);
-    buffer_printf(out, "{\"id\":\"%s\",\"state\":\"%s\",\"where\":\"%s\",\"explanation\":", id,
-                  timer_state_text(timer->state), explain_place_text(explained, timer));
+    json_open(out, NULL, '{');
+    timer_id_put(out, "id", &timer->id);
+    json_put_text(out, "state", timer_state_text(timer->state));
+    json_put_text(out, "where", explain_place_text(explained, timer));
     explain_append_sentence(timer, explained, target, pause, out);
-    explain_append_number(out, "partition", timer->id.partition);
-    explain_append_time(out, "now", explained->now);
-    explain_append_time(out, "due", timer->due);
+    json_put_number(out, "partition", timer->id.partition);
+    rfc3339_put(out, "now", explained->now);
+    rfc3339_put(out, "due", timer->due);
     if (explained->place == PLACE_FINAL)
-        explain_append_time(out, "ended", timer->ended);
+        rfc3339_put(out, "ended", timer->ended);
     else if (timer->state == TIMER_PAUSED)
-        timer_json_format_paused(timer, out);
+        timer_json_put_paused(timer, out);
     else if (explain_next(timer, explained, target, pause, &next))
-        explain_append_time(out, "next", next);
-    explain_append_number(out, "version", timer->version);
-    explain_append_number(out, "attempts", timer->attempts);
-    explain_append_number(out, "attempts_max", timer->retry.attempts_max);
-    if (timer->texts.last_error.size) {
-        buffer_append_text(out, ",\"last_error\":");
-        json_append_string(out, timer->texts.last_error);
-    }
+        rfc3339_put(out, "next", next);
+    json_put_number(out, "version", timer->version);
+    json_put_number(out, "attempts", timer->attempts);
+    json_put_number(out, "attempts_max", timer->retry.attempts_max);
+    json_put_some(out, "last_error", timer->texts.last_error);
     explain_append_place(timer, explained, out);
     explain_append_target(timer, explained, target, pause, out);
     explain_append_lateness(&explained->lateness, out);
-    if (timer->texts.trace.size) {
-        buffer_append_text(out, ",\"traceparent\":");
-        json_append_string(out, timer->texts.trace);
-    }
-    buffer_append_text(out, "}");
+    json_put_some(out, "traceparent", timer->texts.trace);
+    json_close(out, '}');
 }
 
 /* ---- the call ---- */

@@ -8,6 +8,7 @@
 
 #include "api/core/query.h"
 #include "api/core/scatter.h"
+#include "base/json_write.h"
 #include "calendar/rfc3339.h"
 #include "sys/clock.h"
 
@@ -85,30 +86,21 @@ static struct wall forecast_until_of(const struct job *job)
     return until;
 }
 
-static void forecast_append_time(struct buffer *body, const char *before, struct wall wall)
-{
-    char text[RFC3339_TEXT_SIZE];
-
-    rfc3339_format(wall, text);
-    buffer_printf(body, "%s\"%s\"", before, text);
-}
-
 /* Units that are counted to their end, and no others. */
 static void forecast_append_units(const struct job *job, struct wall until, struct buffer *body)
 {
     struct wall from = job->forecasts[0].from;
 
-    buffer_append_text(body, ",\"due\":[");
+    json_open(body, "due", '[');
     for (size_t unit = 0; unit < job->count; unit++) {
         if (wall_add(from, (unit + 1) * job->unit_ms).ms > until.ms)
             break;
         uint64_t due = 0;
         for (size_t i = 0; i < job->parts; i++)
             due += job->forecasts[i].due[unit];
-        buffer_append_text(body, unit ? "," : "");
-        buffer_append_u64(body, due);
+        json_put_number(body, NULL, due);
     }
-    buffer_append_text(body, "]");
+    json_close(body, ']');
 }
 
 static void forecast_format(const struct job *job, struct buffer *body)
@@ -120,16 +112,18 @@ static void forecast_format(const struct job *job, struct buffer *body)
         overdue += job->forecasts[i].overdue;
         rows += job->forecasts[i].rows_own;
     }
-    forecast_append_time(body, "{\"now\":", job->now);
-    buffer_printf(body, ",\"unit\":\"%s\",\"count\":%llu", job->unit,
-                  (unsigned long long)job->count);
-    forecast_append_time(body, ",\"from\":", job->forecasts[0].from);
-    forecast_append_time(body, ",\"until\":", until);
-    buffer_printf(body, ",\"complete\":%s", until.ms < end.ms ? "false" : "true");
+    json_open(body, NULL, '{');
+    rfc3339_put(body, "now", job->now);
+    json_put_text(body, "unit", job->unit);
+    json_put_number(body, "count", job->count);
+    rfc3339_put(body, "from", job->forecasts[0].from);
+    rfc3339_put(body, "until", until);
+    json_put_flag(body, "complete", until.ms >= end.ms);
     forecast_append_units(job, until, body);
-    buffer_printf(body, ",\"overdue\":%llu,\"rows_read\":%llu,\"rows_max\":%llu}",
-                  (unsigned long long)overdue, (unsigned long long)rows,
-                  (unsigned long long)job->rows_max);
+    json_put_number(body, "overdue", overdue);
+    json_put_number(body, "rows_read", rows);
+    json_put_number(body, "rows_max", job->rows_max);
+    json_close(body, '}');
 }
 
 static void forecast_finish(struct scatter *scatter)

@@ -1,6 +1,7 @@
 /* list.c - asks every partition for rows, and merges them into a page in due order. */
 #include "api/timers/list.h"
 
+#include "base/json_write.h"
 #include "timer/labels.h"
 
 #include <assert.h>
@@ -172,7 +173,8 @@ static void list_merge(struct list_job *job, struct buffer *out)
     struct cursor end;
     bool has_end = list_find_end(job, &end);
 
-    buffer_append_text(out, "{\"timers\":[");
+    json_open(out, NULL, '{');
+    json_open(out, "timers", '[');
     struct list_part *part;
     for (size_t count = 0; (part = list_first_part(job)); count++) {
         const struct list_row *row = &part->rows[part->taken];
@@ -184,19 +186,18 @@ static void list_merge(struct list_job *job, struct buffer *out)
             end = row->place;
             break;
         }
-        if (count > 0)
-            buffer_append_text(out, ",");
         timer_json_format(row->timer, out);
         part->taken++;
     }
-    buffer_append_text(out, "],\"next\":");
+    json_close(out, ']');
     if (has_end) {
         char text[CURSOR_TEXT_SIZE];
         cursor_format(&end, text);
-        buffer_printf(out, "\"%s\"}", text);
+        json_put_text(out, "next", text);
     } else {
-        buffer_append_text(out, "null}");
+        json_put_raw(out, "next", BYTES("null"));
     }
+    json_close(out, '}');
 }
 
 static void list_merge_ids(struct list_job *job, struct list_found *found)

@@ -4,7 +4,7 @@
 #include "api/timers/timers.h"
 
 #include "api/core/query.h"
-#include "base/json.h"
+#include "base/json_write.h"
 #include "base/number.h"
 #include "calendar/rfc3339.h"
 #include "sys/clock.h"
@@ -33,16 +33,14 @@ static const char *const preview_parameters[] = {"n",     "after", "every",    "
                                                  "until", "cron",  "timezone", "dst"};
 
 /* A member of the create; a text that is a number becomes one. */
-static void preview_add_member(struct preview *preview, struct bytes name, struct bytes value)
+static void preview_add_member(struct preview *preview, const char *name, struct bytes value)
 {
-    buffer_append_text(&preview->json, ",");
-    json_append_string(&preview->json, name);
-    buffer_append_text(&preview->json, ":");
     uint64_t number;
+
     if (number_parse(value, 10, &number) && number <= UINT64_MAX / 20)
-        buffer_append_u64(&preview->json, number);
+        json_put_number(&preview->json, name, number);
     else
-        json_append_string(&preview->json, value);
+        json_put_string(&preview->json, name, value);
 }
 
 static void preview_take(void *context, size_t index, struct bytes value, struct problem *problem)
@@ -55,7 +53,7 @@ static void preview_take(void *context, size_t index, struct bytes value, struct
     else if (index == PREVIEW_AFTER)
         query_wall(name, value, &preview->after, problem);
     else
-        preview_add_member(preview, bytes_of(name), value);
+        preview_add_member(preview, name, value);
 }
 
 static enum error_code preview_read_query(struct call *call, struct preview *preview,
@@ -71,9 +69,10 @@ static enum error_code preview_read_query(struct call *call, struct preview *pre
 
     if (!room)
         return problem_set(ret_problem, ERROR_NO_MEMORY, "", "%s", "");
-    buffer_append_text(&preview->json, "{\"target\":\"http://preview.invalid\"");
+    json_open(&preview->json, NULL, '{');
+    json_put_text(&preview->json, "target", "http://preview.invalid");
     enum error_code code = query_read(call->query, room, &form, preview, ret_problem);
-    buffer_append_text(&preview->json, "}");
+    json_close(&preview->json, '}');
     free(room);
     return code;
 }
@@ -118,18 +117,16 @@ static void preview_format(const struct schedule *schedule, const struct preview
 {
     struct wall at = preview->after;
 
-    buffer_append_text(body, "{\"instants\":[");
+    json_open(body, NULL, '{');
+    json_open(body, "instants", '[');
     for (uint64_t i = 0; i < preview->count; i++) {
         at = recurrence_next(&schedule->recurrence, at);
         if (at.ms == WALL_NEVER.ms)
             break;
-        char text[RFC3339_TEXT_SIZE];
-        rfc3339_format(at, text);
-        buffer_append_text(body, i ? ",\"" : "\"");
-        buffer_append_text(body, text);
-        buffer_append_text(body, "\"");
+        rfc3339_put(body, NULL, at);
     }
-    buffer_append_text(body, "]}");
+    json_close(body, ']');
+    json_close(body, '}');
 }
 
 void preview_end(struct call *call)

@@ -7,7 +7,7 @@
 #include "api/timers/timers.h"
 
 #include "api/core/scatter.h"
-#include "base/json.h"
+#include "base/json_write.h"
 #include "sys/clock.h"
 #include "timer/queue_target.h"
 
@@ -55,11 +55,11 @@ static void target_pause_hold_answer(struct call *call, const struct hold_name *
     struct buffer body;
 
     buffer_init(&body);
-    buffer_append_text(&body, "{\"name\":");
-    json_append_string(&body, name->shown);
-    timer_json_append_pause(target_pauses_find(pauses, caller_tenant(&call->caller), name->name),
-                            call_wall_coming(call), &body);
-    buffer_append_text(&body, "}");
+    json_open(&body, NULL, '{');
+    json_put_string(&body, "name", name->shown);
+    timer_json_put_pause(target_pauses_find(pauses, caller_tenant(&call->caller), name->name),
+                         call_wall_coming(call), &body);
+    json_close(&body, '}');
     target_pauses_leave(pauses);
     call_answer_json(call, 200, &body);
 }
@@ -90,9 +90,10 @@ static void target_pause_hold_answer_reset(struct call *call, const struct hold_
     struct buffer body;
 
     buffer_init(&body);
-    buffer_append_text(&body, "{\"name\":");
-    json_append_string(&body, hold->name.shown);
-    buffer_printf(&body, ",\"reset\":%zu}", hold->node.reset_count);
+    json_open(&body, NULL, '{');
+    json_put_string(&body, "name", hold->name.shown);
+    json_put_number(&body, "reset", hold->node.reset_count);
+    json_close(&body, '}');
     call_answer_json(call, 200, &body);
 }
 

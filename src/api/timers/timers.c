@@ -2,6 +2,7 @@
 #include "api/timers/timers.h"
 
 #include "api/json/names.h"
+#include "base/json_write.h"
 #include "http/field.h"
 #include "sys/clock.h"
 
@@ -234,13 +235,12 @@ static void timers_runs_done(struct node_request *request)
         call_answer_error(call, error ? error : ERROR_NOT_FOUND, "");
         return;
     }
-    char id[TIMER_ID_TEXT_SIZE];
-    timer_id_format(&timer->id, id);
     struct buffer body;
     buffer_init(&body);
-    buffer_printf(&body, "{\"id\":\"%s\",\"runs\":", id);
-    timer_json_format_runs(timer, &body);
-    buffer_append_text(&body, "}\n");
+    json_open(&body, NULL, '{');
+    timer_id_put(&body, "id", &timer->id);
+    timer_json_put_runs(timer, &body);
+    json_close(&body, '}');
     call_answer_json(call, 200, &body);
 }
 

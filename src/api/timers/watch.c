@@ -6,6 +6,7 @@
 #include "api/json/members.h"
 #include "api/json/names.h"
 #include "base/json.h"
+#include "base/json_write.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -71,10 +72,8 @@ void watch_complete_begin(struct call *call)
 static void watch_append_completed(struct buffer *out, enum command_kind each,
                                    struct command_completed completed)
 {
-    buffer_append_text(out, each == COMMAND_FIRE ? "\"fired\":" : "\"cancelled\":");
-    buffer_append_u64(out, completed.changed);
-    buffer_append_text(out, ",\"already_firing\":");
-    buffer_append_u64(out, completed.firing);
+    json_put_number(out, each == COMMAND_FIRE ? "fired" : "cancelled", completed.changed);
+    json_put_number(out, "already_firing", completed.firing);
 }
 
 static void watch_add(struct command_completed *sum, struct command_completed completed)
@@ -166,21 +165,22 @@ static void many_finish(struct scatter *scatter)
         struct command_completed one;
         failure = watch_sum_up(scatter, many, i, &one);
         watch_add(&sum, one);
-        buffer_append_text(&results, i > 0 ? ",{" : "{");
+        json_open(&results, NULL, '{');
         if (failure) {
             failed++;
-            buffer_printf(&results, "\"type\":\"/problems/%s\",\"status\":%d", error_slug(failure),
-                          problem_status(failure));
+            problem_put_error(&results, failure);
         } else {
             watch_append_completed(&results, each, one);
         }
-        buffer_append_text(&results, "}");
+        json_close(&results, '}');
     }
-    buffer_append_text(&body, "{");
+    json_open(&body, NULL, '{');
     watch_append_completed(&body, each, sum);
-    buffer_printf(&body, ",\"failed\":%zu,\"results\":[", failed);
+    json_put_number(&body, "failed", failed);
+    json_open(&body, "results", '[');
     buffer_append_bytes(&body, buffer_bytes(&results));
-    buffer_append_text(&body, "]}");
+    json_close(&body, ']');
+    json_close(&body, '}');
     body.failed |= results.failed;
     buffer_deinit(&results);
     call_answer_json(scatter->call, 200, &body);
