@@ -6,6 +6,7 @@ it: (fields, payload, at_ms), at_ms being when the broker took the message, by i
 
 import json
 import os
+import random
 import shutil
 import signal
 import socket
@@ -17,10 +18,16 @@ import harness
 
 
 def free_port():
-    """A port that was free a moment ago; the range that the system gives out at random makes a clash rare."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A random port that is free, below those that the system gives to connections meanwhile."""
+    with open("/proc/sys/net/ipv4/ip_local_port_range") as file:
+        end = int(file.read().split()[0])
+    while True:
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", random.randrange(end // 2, end)))
+            except OSError:
+                continue
+            return probe.getsockname()[1]
 
 
 class Certificates:

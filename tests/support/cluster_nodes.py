@@ -33,6 +33,8 @@ class Node:
         self.daemon = None
 
     def owned(self):
+        if self.daemon.process.poll() is not None:
+            raise RuntimeError(f"node {self.number} ended with {self.daemon.process.returncode}:\n{self.daemon.output()[-6000:]}")
         return self.daemon.metric("tickwheel_cluster_partitions_owned")
 
     def lose_the_disk(self):
