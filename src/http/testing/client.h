@@ -10,7 +10,7 @@
 
 #include "base/bytes.h"
 
-#define CLIENT_PATIENCE_MS 30000
+#define CLIENT_PATIENCE_MS 120000
 
 struct client {
     int socket;
