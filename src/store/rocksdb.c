@@ -285,8 +285,12 @@ enum error_code store_begin_write(struct rocksdb_store *store, struct error *ret
     enum error_code code = rocksdb_end_doubt(store, ret_error);
     if (!code)
         code = rocksdb_make_writable(store, ret_error);
-    if (!code)
+    if (!code) {
         code = rocksdb_try_enter(store, ret_error);
+        if (code && store->faults & STORE_FULL) /* since it was writable */
+            code = error_set(ret_error, ERROR_DISK_FULL, "%s has no room for its tables",
+                             store->folder);
+    }
     if (code)
         return code;
     code = rocksdb_ask_tables(store, ret_error);

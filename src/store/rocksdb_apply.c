@@ -267,8 +267,8 @@ static enum error_code rocksdb_apply_turn(struct rocksdb_store *store, uint64_t 
 
     pthread_mutex_lock(&store->apply_lock);
     if (store->faults & STORE_BEHIND)
-        code = error_set(ret_error, ERROR_IO, "%s has writes that its tables do not take",
-                         store->folder);
+        code = error_set(ret_error, store->faults & STORE_FULL ? ERROR_DISK_FULL : ERROR_IO,
+                         "%s has writes that its tables do not take", store->folder);
     else if (store->queue.written < count)
         code = rocksdb_apply_next(store, ret_error);
     pthread_mutex_unlock(&store->apply_lock);
