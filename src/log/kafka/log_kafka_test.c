@@ -18,7 +18,7 @@
 #define WAIT_MS    60000
 #define STILL_MS   20000 /* of a broker, while another one has its place */
 #define SESSION_MS 1000  /* after which it has */
-#define ABSENCE_MS 10000 /* after it an append that no broker took has failed */
+#define ABSENCE_MS 30000 /* after it an append that no broker took has failed */
 #define PRODUCE    0     /* the numbers of these requests in Kafka's protocol */
 #define FETCH      1
 
