@@ -16,7 +16,7 @@ import harness
 class KafkaLogTest(unittest.TestCase):
     def check(self, name, tests, skipped):
         """Each test has a topic; those in which the broker fails are skipped."""
-        program = os.path.join(harness.BUILD, "src", "cluster", name)
+        program = os.path.join(harness.BUILD, "src", "log", "kafka", name)
         with broker_servers.Kafka() as broker:
             for i in range(tests):
                 broker.create_topic(f"log-{i}", "message.timestamp.type=LogAppendTime")
