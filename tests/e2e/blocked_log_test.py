@@ -67,7 +67,7 @@ class BlockedLog(TokensCase):
         daemon.process.send_signal(signal.SIGHUP)
         harness.wait_until(refused, 10, "the revocation")
         daemon.process.send_signal(signal.SIGTERM)
-        self.assertEqual(daemon.process.wait(20), 0)
+        self.assertEqual(daemon.process.wait(harness.PATIENCE_S), 0)
 
 
 if __name__ == "__main__":

@@ -340,7 +340,7 @@ class Receive(CommandLine):
                                           ((), {}, "not verified: no --secret")):
             program, url = self.receive("--count", "1", *arguments, **more)
             timer = self.create(target=url + "/hello", after=0, payload={"order": 42})
-            self.assertEqual(program.process.wait(20), DONE)
+            self.assertEqual(program.process.wait(harness.PATIENCE_S), DONE)
             shown = program.output()
             self.assertIn('POST /hello  {"order":42}', shown.replace(": 42", ":42"))
             self.assertRegex(shown, rf"due {timer['due']}, [0-9.]+ ms ago, attempt 1, webhook-id {timer['id']}-\d+")
@@ -371,7 +371,7 @@ class Receive(CommandLine):
         now = int(time.time())
         for headers in (signed(now), signed(now - 400), signed(now + 400), {"webhook-id": "id"}, signed(now, b"{ }")):
             self.assertEqual(self.post(url, b"{}", headers), 200)
-        self.assertEqual(program.process.wait(20), DONE)
+        self.assertEqual(program.process.wait(harness.PATIENCE_S), DONE)
         self.assertEqual(re.findall(r"signature (.*)", program.output()),
                          ["valid", *2 * ["valid, but older than five minutes"], "missing", "WRONG"])
 
@@ -381,7 +381,7 @@ class Receive(CommandLine):
         self.assertEqual(self.post(url, b"\x1b[31m\xff\x9b", {"webhook-id": "\xe2\x80\xae"}), 200)
         self.assertEqual(self.post(url, b"a" * ((16 << 20) + 1), {}), 413)
         self.assertEqual(self.post(url, b"a" * (16 << 20), {}), 200)
-        self.assertEqual(program.process.wait(20), DONE)
+        self.assertEqual(program.process.wait(harness.PATIENCE_S), DONE)
         first, second = (json.loads(line) for line in program.output().splitlines()[1:])
         self.assertEqual(first["body"], "\x1b[31m\ufffd\ufffd")
         self.assertEqual(len(second["body"]), 16 << 20)
@@ -390,7 +390,7 @@ class Receive(CommandLine):
     def test_another_status_has_it_tried_again(self):
         program, url = self.receive("--status", "503", "--count", "2")
         self.create(target=url, after=0, retry={"base": "1ms", "cap": "1ms"})
-        self.assertEqual(program.process.wait(20), DONE)
+        self.assertEqual(program.process.wait(harness.PATIENCE_S), DONE)
         self.assertIn("attempt 2", program.output())
 
     def test_mistakes(self):
@@ -565,7 +565,7 @@ class Dev(unittest.TestCase):
         with open(path, "w", encoding="utf-8"):
             pass
         program = self.dev("--data", path)
-        self.assertEqual(program.process.wait(30), FAILED)
+        self.assertEqual(program.process.wait(harness.PATIENCE_S), FAILED)
         self.assertIn("the daemon has ended with exit code 1", program.output())
 
 

@@ -231,7 +231,7 @@ class EventsTest(DaemonCase):
         stream = self.watch()
         self.daemon.process.send_signal(signal.SIGTERM)
         self.assertIsNone(stream.next())
-        self.assertEqual(self.daemon.process.wait(60), 0)
+        self.assertEqual(self.daemon.process.wait(harness.PATIENCE_S), 0)
 
 
 class TenantsTest(TokensCase):

@@ -868,7 +868,7 @@ class DrainTest(Case):
         self.daemon.process.send_signal(15)
         self.daemon.find_in_output("event=stopping")
         gate.opened.set()
-        self.assertEqual(self.daemon.process.wait(60), 0)
+        self.assertEqual(self.daemon.process.wait(harness.PATIENCE_S), 0)
         self.daemon = self.start()
         self.assertEqual(self.state(timer), "fired")
 
