@@ -107,10 +107,11 @@ def judge(name, daemon, crowd, memory, before, bystander):
 
 
 def idle(daemon, crowd):
-    """Each has asked something, and then keeps silent."""
+    """Each has asked something, and then keeps silent. On a slow machine some are ended before they ask."""
     crowd.send(GET)
-    crowd.await_all(lambda: crowd.answered, COUNT)
     crowd.await_all(lambda: crowd.ended, COUNT)
+    if not crowd.answered:
+        raise AssertionError("no request is answered")
 
 
 def silent(daemon, crowd):
@@ -133,15 +134,15 @@ def slow_heads(daemon, crowd):
 
 def half_open(daemon, crowd):
     crowd.send(GET)
-    crowd.await_all(lambda: crowd.answered, COUNT)
-    before = open_sockets(daemon)
+    crowd.await_all(lambda: min(COUNT, crowd.answered + crowd.ended), COUNT)
+    before, count = open_sockets(daemon), len(crowd.peers())
     try:
         crowd.vanish()
     except PermissionError:
         print("half-open connections cannot be made here: not root", flush=True)
         return
     began = time.monotonic()
-    harness.wait_until(lambda: open_sockets(daemon) <= before - COUNT + SPARE, PATIENCE_S, "half-open ones are ended")
+    harness.wait_until(lambda: open_sockets(daemon) <= before - count + SPARE, PATIENCE_S, "half-open ones are ended")
     crowd.ended_s = [time.monotonic() - began]
 
 
