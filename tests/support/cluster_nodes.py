@@ -33,9 +33,10 @@ class Node:
         self.daemon = None
 
     def owned(self):
-        if self.daemon.process.poll() is not None:
-            raise RuntimeError(f"node {self.number} ended with {self.daemon.process.returncode}:\n{self.daemon.output()[-6000:]}")
-        return self.daemon.metric("tickwheel_cluster_partitions_owned")
+        try:
+            return self.daemon.metric("tickwheel_cluster_partitions_owned")
+        except OSError as error:
+            raise RuntimeError(f"node {self.number} does not answer:\n{self.daemon.output()[-12000:]}") from error
 
     def lose_the_disk(self):
         shutil.rmtree(self.data)
