@@ -115,13 +115,13 @@ func TestWorkerExtendsLeasesAndSurvivesPanics(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	var attempts []int
-	worker := Worker{Client: c, Queue: queue, Concurrency: 2, LeaseTime: time.Second, Log: log.New(io.Discard, "", 0),
+	worker := Worker{Client: c, Queue: queue, Concurrency: 2, LeaseTime: 3 * time.Second, Log: log.New(io.Discard, "", 0),
 		Function: func(_ context.Context, item *Item) error {
 			attempts = append(attempts, item.Attempt)
 			if item.Attempt == 1 {
 				panic("the first time")
 			}
-			<-time.After(3 * time.Second) // three times the lease
+			<-time.After(4 * time.Second) // longer than the lease
 			stop()
 			return nil
 		}}

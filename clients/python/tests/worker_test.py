@@ -133,10 +133,10 @@ class WorkerTest(unittest.TestCase):
 
         def work(item):
             attempts.append(item.attempt)
-            threading.Event().wait(3)  # three times the lease
+            threading.Event().wait(4)  # longer than the lease
             worker.stop()
 
-        worker = Worker(self.client, self.queue, work, concurrency=2, lease=timedelta(seconds=1))
+        worker = Worker(self.client, self.queue, work, concurrency=2, lease=timedelta(seconds=3))
         thread = threading.Thread(target=worker.run)
         thread.start()
         thread.join(120)

@@ -53,9 +53,9 @@ test("a lease is extended while its function runs", async () => {
   const attempts = [];
   const worker = new Worker(client, queue, async (item) => {
     attempts.push(item.attempt);
-    await sleep(3000); // three times the lease
+    await sleep(4000); // longer than the lease
     worker.stop();
-  }, {concurrency: 2, lease: 1000});
+  }, {concurrency: 2, lease: 3000});
   await worker.run();
   assert.deepEqual(attempts, [1]);
   assert.equal(await finalState(ids[0]), "fired");

@@ -88,9 +88,9 @@ class WorkerTest {
     void leaseIsExtended() throws Exception {
         List<String> ids = makeItems(1);
         List<Integer> attempts = new CopyOnWriteArrayList<>();
-        worker = new Worker(client, queue, 2, Duration.ofSeconds(1), Duration.ofSeconds(30), item -> {
+        worker = new Worker(client, queue, 2, Duration.ofSeconds(3), Duration.ofSeconds(30), item -> {
             attempts.add(item.attempt());
-            Thread.sleep(3000); // three times the lease
+            Thread.sleep(4000); // longer than the lease
             worker.stop();
         });
         worker.run();
