@@ -1,7 +1,6 @@
 /* rocksdb.c - the storage on RocksDB: commits, failures and reopening. */
 #include "store/rocksdb_store.h"
 #include "sys/clock.h"
-#include "sys/disk.h"
 #include "sys/files.h"
 
 #include <assert.h>
@@ -126,7 +125,7 @@ static enum error_code rocksdb_end_doubt(struct rocksdb_store *store, struct err
 {
     if (!(store->faults & STORE_IN_DOUBT))
         return ERROR_NONE;
-    const enum error_code code = log_files_repair(store->log, ret_error);
+    const enum error_code code = log_files_repair(store->log.files, ret_error);
     if (!code)
         store->faults &= ~(unsigned)STORE_IN_DOUBT;
     return code;
@@ -251,7 +250,7 @@ static enum error_code rocksdb_commit_locked(struct rocksdb_store *store,
     if (code) {
         struct log_files_stats stats;
 
-        log_files_get_stats(store->log, &stats);
+        log_files_get_stats(store->log.files, &stats);
         if (stats.is_in_doubt)
             store->faults |= STORE_IN_DOUBT;
         return code;
@@ -471,7 +470,7 @@ static void rocksdb_stats(struct storage *storage, struct storage_stats *ret_sta
     pthread_mutex_unlock(&store->block_lock);
     rocksdb_stats_disk(store, ret_stats);
     struct log_files_stats log;
-    log_files_get_stats(store->log, &log);
+    log_files_get_stats(store->log.files, &log);
     ret_stats->disk_bytes = log.reserved;
     ret_stats->memory_bytes += store->queue.bytes;
     if (rocksdb_try_enter(store, NULL))
@@ -493,9 +492,7 @@ void store_close(struct rocksdb_store *store)
         store_apply_to(store, store->queue.pushed, NULL);
     is_whole = is_whole && !store->faults;
     store_close_database(store);
-    log_files_close(store->log);
-    if (store->reached >= 0)
-        disk_system()->close(disk_system(), store->reached);
+    log_home_close(&store->log);
     if (store->has_shadow)
         files_remove_folder(store->folder);
     if (is_whole && folder_is_there(store->folder, store->folder_lock))

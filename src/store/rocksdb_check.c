@@ -533,7 +533,7 @@ static enum error_code rocksdb_check_record(void *context, const struct log_reco
 /* Checks the log, including records that the tables have. */
 static void rocksdb_check_log(struct checker *checker)
 {
-    struct log_files *log = checker->store->log;
+    struct log_files *log = checker->store->log.files;
     struct error error;
 
     if (log && log_files_read(log, log_files_first(log), rocksdb_check_record, checker, &error))

@@ -15,15 +15,15 @@
 
 #include "base/bytes.h"
 #include "base/error.h"
-#include "log/files/log_files.h"
+#include "log/files/log_home.h"
 
 #include <stdbool.h>
 
 #define FOLDER_IDENTITY_NAME "FOLDER"
-#define FOLDER_REACHED_NAME  "REACHED" /* how far the log had come: rocksdb_log.c */
+#define FOLDER_REACHED_NAME  LOG_HOME_REACHED
 #define FOLDER_CLOSED_NAME   "CLOSED"
-#define FOLDER_LOG_NAME      "log" /* folder of our log */
-#define FOLDER_SPARE_NAME    "log/spare"
+#define FOLDER_LOG_NAME      LOG_HOME_FOLDER
+#define FOLDER_SPARE_NAME    LOG_HOME_FOLDER "/spare"
 #define FOLDER_DAMAGED_NAME  "damaged" /* copies of tables with damaged blocks */
 
 #define FOLDER_NAME_SIZE 64 /* maximum name of a RocksDB file, with its NUL */

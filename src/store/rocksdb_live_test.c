@@ -407,9 +407,9 @@ static void test_live_trimmed(void **state)
     struct rocksdb_store *store = store_of(fixture->storage);
     uint64_t serial = 1;
 
-    for (; log_files_first(store->log) == 1 && serial < 100000; serial += 100)
+    for (; log_files_first(store->log.files) == 1 && serial < 100000; serial += 100)
         live_write(fixture, serial, 100);
-    assert_true(log_files_first(store->log) > 1);
+    assert_true(log_files_first(store->log.files) > 1);
     live_kill(fixture);
     assert_live_timers(fixture, serial - 1);
 }

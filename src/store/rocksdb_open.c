@@ -325,7 +325,7 @@ static bool rocksdb_open_put_number(struct rocksdb_store *store, struct bytes na
 static enum error_code rocksdb_open_write_numbers(struct rocksdb_store *store,
                                                   struct error *ret_error)
 {
-    enum error_code code = store->log ? ERROR_NONE : store_log_begin(store, 1, ret_error);
+    enum error_code code = store->log.files ? ERROR_NONE : store_log_begin(store, 1, ret_error);
 
     if (!code)
         code = store_write(store, store->batch, ret_error);
@@ -610,7 +610,7 @@ static bool rocksdb_open_store_init(struct rocksdb_store *store,
                                     const struct rocksdb_options *options)
 {
     store->storage.ops = &store_ops;
-    store->folder_lock = store->reached = -1;
+    store->folder_lock = -1;
     store->options = *options;
     if (!options->memtable_bytes)
         store->options.memtable_bytes = MEMTABLE_BYTES;
@@ -620,6 +620,7 @@ static bool rocksdb_open_store_init(struct rocksdb_store *store,
     rocksdb_open_store_init_locks(store);
     buffer_init(&store->scratch);
     store->home = strdup(options->folder);
+    log_home_init(&store->log, store->home);
     store->folder = strdup(options->folder);
     store->cache =
         rocksdb_cache_create_lru(options->cache_bytes ? options->cache_bytes : CACHE_BYTES);

@@ -17,7 +17,7 @@
 #ifndef TICKWHEEL_STORE_ROCKSDB_STORE_H
 #define TICKWHEEL_STORE_ROCKSDB_STORE_H
 
-#include "log/files/log_files.h"
+#include "log/files/log_home.h"
 #include "store/ballast.h"
 #include "store/prepare.h"
 #include "store/rocksdb.h"
@@ -154,8 +154,7 @@ struct rocksdb_store {
     pthread_mutex_t write_lock;
     struct prepare_counts *counts; /* [partition_count]: counts as in the log */
     struct store_follow *follows;  /* [partition_count] */
-    struct log_files *log;
-    int reached; /* descriptor of REACHED; -1 for none */
+    struct log_home log;
     struct log_record *records;
     size_t record_capacity;
     struct prepare_rows rows;
