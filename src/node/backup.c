@@ -3,8 +3,10 @@
  * every acknowledged change is in it. On the commit thread every request would wait while memory is
  * written out, and while files are copied to another disk.
  */
-#include "node/shard.h"
+#include "node/backup.h"
 
+#include "node/node_state.h"
+#include "node/pauses.h"
 #include "sys/clock.h"
 #include "sys/files.h"
 #include "sys/process.h"

@@ -3,15 +3,13 @@
  * grow, and a group leaves room for others. Method: counts by hand; 100,000 names of one group;
  * and random counts beside a model.
  */
-#include "node/census.h"
-
 #include "base/random.h"
+#include "node/census.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-
 #include <cmocka.h>
 
 enum { GROUP_MAX = 64 };

@@ -1,8 +1,10 @@
 /* Maintenance: a file in the data folder says that all deliveries are held back, and why. The calls
  * are rare, and wait for one small file as a commit does. */
-#include "node/shard.h"
+#include "node/maintenance.h"
 
 #include "base/utf8.h"
+#include "node/node_state.h"
+#include "node/shard.h"
 #include "sys/files.h"
 
 #include <stdio.h>

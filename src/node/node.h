@@ -134,7 +134,6 @@ struct node_queue_request {
     bool is_waiting_;
     bool is_given_up_;               /* whether it no longer waits */
     struct node_acks *acks_;         /* acknowledgement of which it is a part, or NULL */
-    bool is_here_;                   /* whether it stays on this node */
     struct tenant_pot_share *share_; /* share that counts its receipts */
 };
 

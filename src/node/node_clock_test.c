@@ -6,7 +6,6 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdlib.h>
-
 #include <cmocka.h>
 
 #define SECOND_US INT64_C(1000000)

@@ -11,7 +11,7 @@
 #ifndef TICKWHEEL_NODE_NODE_CLUSTER_H
 #define TICKWHEEL_NODE_NODE_CLUSTER_H
 
-#include "node/shard.h"
+#include "node/node.h"
 
 /* Prepares the replicas before the shards' threads start. node_cluster_start begins to follow
  * the logs afterwards, and joins the cluster. */

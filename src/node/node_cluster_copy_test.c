@@ -4,6 +4,7 @@
 #ifdef TICKWHEEL_WITH_LOG_KAFKA
 
 #include "node/node_cluster_testing.h"
+#include "node/node_ownership.h"
 
 /* The owner copies its rows into the log, and a host without a disk reads both. */
 static void test_the_log_is_swept(void **state)

@@ -3,6 +3,7 @@
 #ifdef TICKWHEEL_WITH_LOG_KAFKA
 
 #include "node/node_cluster_testing.h"
+#include "node/node_state.h"
 #include "node/receiver_testing.h"
 
 /* ---- what is held back ---- */

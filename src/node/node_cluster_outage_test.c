@@ -3,6 +3,7 @@
 #ifdef TICKWHEEL_WITH_LOG_KAFKA
 
 #include "node/node_cluster_testing.h"
+#include "node/node_ownership.h"
 
 #include <errno.h>
 

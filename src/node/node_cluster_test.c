@@ -3,6 +3,7 @@
  * Method: whole nodes, with real storages and threads, on the broker in memory of librdkafka. */
 #ifdef TICKWHEEL_WITH_LOG_KAFKA
 
+#include "node/node.h"
 #include "node/node_cluster_testing.h"
 
 static void test_the_disk_is_lost(void **state)

@@ -11,7 +11,7 @@
 #ifndef TICKWHEEL_NODE_NODE_CONTROL_H
 #define TICKWHEEL_NODE_NODE_CONTROL_H
 
-#include "node/shard.h"
+#include "node/node.h"
 
 /* Reads the id of the cluster. IO if the brokers do not answer; NOT_FOUND if the cluster has not
  * been founded. */

@@ -6,6 +6,7 @@
 #include "node/node_copy.h"
 
 #include "node/node_members.h"
+#include "node/node_state.h"
 #include "sys/clock.h"
 
 enum {

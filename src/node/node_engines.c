@@ -1,7 +1,9 @@
 /* node_engines.c - how the engines of a node are made; see node_engines.h. */
 #include "node/node_engines.h"
 
+#include "node/node_state.h"
 #include "node/node_zones.h"
+#include "node/shard.h"
 #include "sys/clock.h"
 #include "sys/entropy.h"
 

@@ -6,7 +6,8 @@
 #ifndef TICKWHEEL_NODE_NODE_ENGINES_H
 #define TICKWHEEL_NODE_NODE_ENGINES_H
 
-#include "node/shard.h"
+#include "engine/engine.h"
+#include "node/node.h"
 
 /* Makes node->budget, before the engines. */
 enum error_code node_create_budget(struct node *node, struct error *ret_error);

@@ -2,6 +2,10 @@
  * control topic of a cluster, which all nodes read. There the files have no meaning. */
 #include "node/node_hold.h"
 
+#include "node/maintenance.h"
+#include "node/node_state.h"
+#include "node/pauses.h"
+#include "node/shard.h"
 #include "sys/clock.h"
 
 #include <assert.h>

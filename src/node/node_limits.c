@@ -1,6 +1,7 @@
 /* node_limits.c - live timers over all nodes; see node_limits.h. */
 #include "node/node_limits.h"
 
+#include "node/node_state.h"
 #include "sys/clock.h"
 
 #include <assert.h>

@@ -1,6 +1,7 @@
 /* node_members.c - what the control thread of a cluster tells and is asked; see node_members.h. */
 #include "node/node_members.h"
 
+#include "node/node_state.h"
 #include "sys/clock.h"
 
 #include <stdio.h>

@@ -9,7 +9,7 @@
 
 #include "cluster/control.h"
 #include "log/kafka/log_kafka.h"
-#include "node/shard.h"
+#include "node/node.h"
 
 enum node_control_ask {
     NODE_CONTROL_LEAVE = 1,

@@ -3,6 +3,7 @@
 
 #include "node/node_members.h"
 #include "node/node_replica.h"
+#include "node/node_state.h"
 #include "sys/clock.h"
 
 #include <assert.h>

@@ -2,8 +2,11 @@
  * Requests of workers, on their way to a shard: a lease goes where the first item is, receipts go
  * to the partitions of their timers.
  */
-#include "node/shard.h"
+#include "node/node_queue.h"
 
+#include "node/node_state.h"
+#include "node/queue_board.h"
+#include "node/shard.h"
 #include "sys/clock.h"
 #include "timer/queue_target.h"
 
@@ -166,7 +169,6 @@ static void node_queue_acks_divide(struct node_acks *acks, const size_t counts[]
         parts_of[i] = part_count++;
         part->request.queue = *whole;
         part->request.acks_ = acks;
-        part->request.is_here_ = acks->whole->is_here_;
         part->request.queue.receipts = receipts;
         part->request.queue.verdicts = verdicts;
         part->request.queue.receipt_count = 0;
@@ -193,17 +195,10 @@ static uint16_t node_queue_acks_message_partition(struct list *message)
     return node_queue_acks_partition(part->acks_->node, part->queue.receipts[0]);
 }
 
-/* True if another node has the leases of this part. */
-static bool node_queue_acks_is_elsewhere(const struct node *node,
-                                         const struct node_queue_request *part, uint16_t partition)
+static enum error_code node_queue_acks_submit(struct node *node, struct node_queue_request *whole,
+                                              node_queue_report *report)
 {
     const struct node_route *route = &node->route;
-
-    return !part->is_here_ && route->is_here && !route->is_here(route->context, partition);
-}
-
-static enum error_code node_queue_acks_submit(struct node *node, struct node_queue_request *whole)
-{
     size_t *counts = calloc(2u * node->partition_count, sizeof(*counts));
 
     for (size_t i = 0; counts && i < whole->queue.receipt_count; i++)
@@ -223,8 +218,8 @@ static enum error_code node_queue_acks_submit(struct node *node, struct node_que
         struct node_queue_request *part = &acks->parts[i].request;
         const uint16_t partition = node_queue_acks_partition(node, part->queue.receipts[0]);
 
-        if (node_queue_acks_is_elsewhere(node, part, partition))
-            node_work_report(node, partition, part);
+        if (report && route->is_here && !route->is_here(route->context, partition))
+            report(node, partition, part);
         else
             list_push(&messages, &part->link_);
     }
@@ -243,15 +238,14 @@ static enum error_code node_queue_refuse(struct node *node, enum error_code code
     return code;
 }
 
-enum error_code node_queue_submit(struct node *node, struct node_queue_request *request)
+enum error_code node_queue_take(struct node *node, struct node_queue_request *request,
+                                node_queue_report *report)
 {
     const size_t count = request->queue.receipt_count;
 
     if (atomic_load(&node->is_stopping))
         return node_queue_refuse(node, ERROR_STOPPING, METRIC_REFUSED_STOPPING);
     list_init(&request->link_);
-    if (request->queue.kind == QUEUE_LEASE && !request->is_here_ && node_work_is_elsewhere(node))
-        return node_work_gather(node, request);
     if (request->queue.kind == QUEUE_LEASE) {
         request->wait_until_ = request->queue.wait_until;
         request->queue.wait_until = (struct instant){0};
@@ -264,8 +258,13 @@ enum error_code node_queue_submit(struct node *node, struct node_queue_request *
                                       tenant_key(queue_tenant(request->queue.queue)), count);
     if (!request->share_)
         return node_queue_refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
-    enum error_code code = node_queue_acks_submit(node, request);
+    enum error_code code = node_queue_acks_submit(node, request, report);
     if (code)
         tenant_pot_give(&node->counts.inflight, request->share_, count);
     return code;
+}
+
+enum error_code node_queue_submit_here(struct node *node, struct node_queue_request *request)
+{
+    return node_queue_take(node, request, NULL);
 }

@@ -2,6 +2,7 @@
 #include "node/node_replica.h"
 
 #include "delivery/brokers.h"
+#include "node/node_state.h"
 #include "sys/clock.h"
 
 /* Wakes the replica's thread; the caller holds the lock. */

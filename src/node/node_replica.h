@@ -16,8 +16,9 @@
 #include "cluster/planner.h"
 #include "cluster/replica.h"
 #include "log/kafka/log_kafka.h"
+#include "node/node.h"
 #include "node/node_once.h"
-#include "node/shard.h"
+#include "node/partition.h"
 
 enum {
     REPLICA_KEEP_LEASES = 5,

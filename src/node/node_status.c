@@ -1,7 +1,12 @@
 /* Health, metrics, and the state of targets and brokers. */
+#include "node/census.h"
 #include "node/node_members.h"
 #include "node/node_ownership.h"
-
+#include "node/node_state.h"
+#include "node/queue_board.h"
+#include "node/shard.h"
+#include "node/storage_health.h"
+#include "node/storage_loops.h"
 #include "sys/clock.h"
 
 #include <assert.h>

@@ -1,8 +1,12 @@
 /* node_survey.c - answers of a node about itself, for the node that a client asks; and the nodes
  * that are asked. */
-#include "node/shard.h"
+#include "node/node_survey.h"
 
+#include "node/census.h"
+#include "node/node_state.h"
+#include "node/queue_board.h"
 #include "ops/stats.h"
+#include "sys/clock.h"
 #include "timer/queue_target.h"
 
 #include <assert.h>

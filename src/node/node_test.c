@@ -2,9 +2,10 @@
  * A node on a folder of its own, with the real storage and threads: what the door lets in, that
  * stopping answers everything, and that what was answered is there at the next start.
  */
-#include "node/shard.h"
-
 #include "base/random.h"
+#include "node/node_state.h"
+#include "node/pauses.h"
+#include "node/storage_loops.h"
 #include "store/storage_testing.h"
 #include "sys/clock.h"
 

@@ -1,7 +1,7 @@
 /* node_zones.c - the time zones of the node, and the missing ones that its timers need. */
 #include "node/node_zones.h"
 
-#include "node/shard.h"
+#include "node/node_state.h"
 
 static enum error_code node_find_zone(void *context, struct bytes name,
                                       const struct zone **ret_zone)

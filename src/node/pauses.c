@@ -1,7 +1,9 @@
 /* Pauses of queues and targets: a file in the data folder has those of all tenants, and the engines
  * find them on a board. The calls are rare, and wait for one small file as a commit does. */
-#include "node/shard.h"
+#include "node/pauses.h"
 
+#include "node/node_state.h"
+#include "node/shard.h"
 #include "sys/files.h"
 
 #include <stdio.h>

@@ -3,9 +3,9 @@
  * threads; no partition starves, and one alone has all places. Method: whole nodes, whose receiver
  * is this thread: it answers no request before it has looked whether more come.
  */
+#include "node/node_state.h"
 #include "node/receiver_testing.h"
 #include "node/shard.h"
-
 #include "store/storage_testing.h"
 #include "sys/clock.h"
 

@@ -10,7 +10,6 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-
 #include <cmocka.h>
 
 #define BOARD_NOW ((struct instant){UINT64_C(1000000000)})

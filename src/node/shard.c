@@ -5,11 +5,15 @@
  */
 #include "node/shard.h"
 
+#include "node/census.h"
+#include "node/feed.h"
 #include "node/measure.h"
 #include "node/node_replica.h"
+#include "node/node_state.h"
 #include "node/shard_cluster.h"
 #include "node/shard_commands.h"
-
+#include "node/shard_queue.h"
+#include "node/storage_loops.h"
 #include "sys/clock.h"
 #include "sys/process.h"
 

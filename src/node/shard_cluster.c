@@ -10,7 +10,9 @@
 
 #include "node/node_limits.h"
 #include "node/node_replica.h"
+#include "node/node_state.h"
 #include "node/shard_commands.h"
+#include "node/shard_queue.h"
 #include "sys/clock.h"
 
 #include <assert.h>

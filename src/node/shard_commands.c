@@ -7,6 +7,7 @@
 #include "node/shard_commands.h"
 
 #include "node/node_replica.h"
+#include "node/node_state.h"
 #include "sys/clock.h"
 
 static void shard_commands_fail(struct command *command, enum error_code error)

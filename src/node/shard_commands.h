@@ -11,6 +11,7 @@
 #ifndef TICKWHEEL_NODE_SHARD_COMMANDS_H
 #define TICKWHEEL_NODE_SHARD_COMMANDS_H
 
+#include "node/node.h"
 #include "node/shard.h"
 
 /* Returns the engine of a partition of the shard, within a turn; begins the turn at shard->now

@@ -3,10 +3,14 @@
  * the queue wants is pulled from its engines, the highest priority first and then in order of due
  * times, across partitions. The first item left is published on the board, for other workers.
  */
-#include "node/measure.h"
-#include "node/node_replica.h"
-#include "node/shard_commands.h"
+#include "node/shard_queue.h"
 
+#include "node/measure.h"
+#include "node/node_queue.h"
+#include "node/node_replica.h"
+#include "node/node_state.h"
+#include "node/queue_board.h"
+#include "node/shard_commands.h"
 #include "sys/clock.h"
 #include "timer/queue_target.h"
 

@@ -5,8 +5,10 @@
  * takes the changes of partitions that follow a log, and an idle node writes nothing. So each look
  * writes and syncs a small file in the data folder.
  */
-#include "node/node_replica.h"
+#include "node/storage_health.h"
 
+#include "node/node_replica.h"
+#include "node/node_state.h"
 #include "sys/clock.h"
 #include "sys/files.h"
 

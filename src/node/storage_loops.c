@@ -4,8 +4,10 @@
  * The read thread finds and scans, and looks after the disk: at most once a second, and seldom
  * while nothing is written and nothing asks for the node's health.
  */
-#include "node/shard.h"
+#include "node/storage_loops.h"
 
+#include "node/node_state.h"
+#include "node/storage_health.h"
 #include "sys/clock.h"
 
 #include <string.h>

@@ -1,0 +1,14 @@
+/*
+ * node_survey.h - answers of a node about itself.
+ *
+ * Threads    Any.
+ */
+#ifndef TICKWHEEL_NODE_NODE_SURVEY_H
+#define TICKWHEEL_NODE_NODE_SURVEY_H
+
+#include "node/node.h"
+
+/* Answers a survey of this node by `done` before it returns. On STOPPING it was not taken. */
+enum error_code node_survey_answer(struct node *node, struct node_request *request);
+
+#endif

@@ -1,0 +1,31 @@
+/*
+ * pauses.h - holds back deliveries to the queues and targets that are paused.
+ *
+ * Threads    Any.
+ */
+#ifndef TICKWHEEL_NODE_PAUSES_H
+#define TICKWHEEL_NODE_PAUSES_H
+
+#include "node/node.h"
+
+/* Reads the pauses of queues and targets at the start; in a cluster there are none yet. */
+enum error_code pauses_load(struct node *node, struct error *ret_error);
+
+/* Changes pauses durably, in the file. */
+enum error_code pauses_put(struct node *node, const struct target_pause *pause,
+                           struct error *ret_error);
+enum error_code pauses_remove(struct node *node, struct bytes tenant, struct bytes name,
+                              struct wall now, struct error *ret_error);
+
+/* Applies NODE_HOLD_RESET on this node. */
+enum error_code pauses_reset(struct node *node, struct bytes tenant, struct bytes name,
+                             struct wall now, size_t *ret_count, struct error *ret_error);
+
+/* Reports to clients that watch whether the queue or target of that name is paused now. */
+void pauses_tell(struct node *node, struct bytes tenant, struct bytes name);
+enum error_code pauses_refuse(enum error_code code, struct error *ret_error);
+
+/* Writes the pauses into the folder of a backup. */
+enum error_code pauses_back_up(struct node *node, const char *folder, struct error *ret_error);
+
+#endif
