@@ -37,7 +37,7 @@ static enum error_code backup_copy(struct node *node, struct node_backup *backup
     code = storage_backup(node->storage, backup->folder, &backup->copy, &backup->error);
     if (code)
         return code;
-    code = pauses_back_up(node, backup->folder, &backup->error);
+    code = pauses_back_up(&node->holds, backup->folder, &backup->error);
     if (code)
         files_remove_folder(backup->folder);
     return code;

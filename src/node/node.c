@@ -4,12 +4,10 @@
 #include "calendar/zones.h"
 #include "node/backup.h"
 #include "node/census.h"
-#include "node/maintenance.h"
 #include "node/node_cluster.h"
 #include "node/node_control.h"
 #include "node/node_engines.h"
 #include "node/node_state.h"
-#include "node/pauses.h"
 #include "node/queue_board.h"
 #include "node/shard.h"
 #include "node/storage_loops.h"
@@ -118,10 +116,8 @@ static void node_free(struct node *node)
     tenant_pot_deinit(&node->disk);
     pthread_mutex_destroy(&node->commit_lock);
     pthread_mutex_destroy(&node->backup_lock);
-    pthread_mutex_destroy(&node->hold_lock);
-    pthread_mutex_destroy(&node->pause_lock);
+    node_holds_deinit(&node->holds);
     pthread_mutex_destroy(&node->refusals_lock);
-    target_pause_board_deinit(&node->pauses);
     free(node);
 }
 
@@ -163,10 +159,8 @@ static struct node *node_alloc(const struct config *config, struct metrics *metr
         *node->config->tokens_file ? TENANT_POT_DIVIDED : TENANT_POT_WHOLE;
     tenant_pot_init(&node->disk, node->config->disk_reserve_bytes / DISK_AMPLIFIES, division);
     pthread_mutex_init(&node->backup_lock, NULL);
-    pthread_mutex_init(&node->hold_lock, NULL);
-    pthread_mutex_init(&node->pause_lock, NULL);
+    node_holds_init(&node->holds, config, node_wake_shards, node);
     pthread_mutex_init(&node->refusals_lock, NULL);
-    target_pause_board_init(&node->pauses);
     pthread_condattr_t monotonic;
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
@@ -283,11 +277,9 @@ enum error_code node_start(const struct config *config, struct metrics *metrics,
     if (code == ERROR_NONE)
         code = node_start_senders(node, ret_error);
     if (code == ERROR_NONE)
-        code = maintenance_load(node, ret_error);
+        code = node_holds_load(&node->holds, node->feed, node->targets, ret_error);
     if (code == ERROR_NONE)
         code = node_create_budget(node, ret_error);
-    if (code == ERROR_NONE)
-        code = pauses_load(node, ret_error);
     if (code == ERROR_NONE)
         code =
             is_cluster ? node_cluster_init(node, ret_error) : node_start_engines(node, ret_error);

@@ -72,7 +72,7 @@ static bool cluster_is_maintained(struct cluster_host *host)
 
 static bool cluster_is_reset(struct cluster_host *host)
 {
-    struct target_pauses *resets = target_pause_board_take_resets(&host->node->pauses);
+    struct target_pauses *resets = target_pause_board_take_resets(&host->node->holds.pauses);
     const bool is_reset =
         resets && target_pauses_find(resets, (struct bytes){0}, BYTES("http://receiver"));
 

@@ -63,8 +63,8 @@ struct engine_options node_engine_options(struct node *node, uint16_t partition,
     options.pending_max = config->pending_max;
     options.pending_all = &node->counts.pending_all;
     options.pending_others = &node->counts.pending_others;
-    options.is_held = &node->is_held;
-    options.pauses = &node->pauses;
+    options.is_held = &node->holds.is_maintained;
+    options.pauses = &node->holds.pauses;
     options.budget = node->budget;
     options.wake = partition_wake;
     options.wake_context = &node->partitions[partition];

@@ -24,18 +24,29 @@ static enum error_code node_hold_here(struct node *node, struct node_hold *hold,
 {
     switch (hold->kind) {
     case NODE_HOLD_PAUSE:
-        return pauses_put(node, &hold->pause, ret_error);
+        return pauses_put(&node->holds, &hold->pause, ret_error);
     case NODE_HOLD_RESUME:
-        return pauses_remove(node, hold->pause.tenant, hold->pause.name, hold->at, ret_error);
+        return pauses_remove(&node->holds, hold->pause.tenant, hold->pause.name, hold->at,
+                             ret_error);
     case NODE_HOLD_MAINTAIN:
-        return maintenance_begin(node, hold->pause.note, ret_error);
+        return maintenance_begin(&node->holds, hold->pause.note, ret_error);
     case NODE_HOLD_RESET:
-        return pauses_reset(node, hold->pause.tenant, hold->pause.name, hold->at,
+        return pauses_reset(&node->holds, hold->pause.tenant, hold->pause.name, hold->at,
                             &hold->reset_count, ret_error);
     case NODE_HOLD_END:
         break;
     }
-    return maintenance_end(node, ret_error);
+    return maintenance_end(&node->holds, ret_error);
+}
+
+bool node_maintenance(struct node *node, char ret_note[NODE_NOTE_SIZE_MAX], size_t *ret_size)
+{
+    return maintenance_is_on(&node->holds, ret_note, ret_size);
+}
+
+struct target_pauses *node_pauses(struct node *node)
+{
+    return pauses_take(&node->holds);
 }
 
 void node_hold(struct node *node, struct node_hold *hold)
@@ -102,16 +113,16 @@ void node_hold_ask(struct node_control *control, struct instant now)
 static void node_hold_show_pauses(struct node *node, const struct holds *holds,
                                   const struct holds_change *change)
 {
-    struct target_pauses *last = node_pauses(node);
+    struct target_pauses *last = pauses_take(&node->holds);
 
-    target_pause_board_show(&node->pauses, target_pauses_hold(holds->pauses));
+    target_pause_board_show(&node->holds.pauses, target_pauses_hold(holds->pauses));
     node_wake_shards(node);
     if (change) {
         const struct target_pause *pause = &change->pause;
         const struct target_pause *was = target_pauses_find(last, pause->tenant, pause->name);
 
         if (change->kind == HOLDS_PAUSE || target_pause_is_in_force(was, wall_now()))
-            pauses_tell(node, pause->tenant, pause->name);
+            pauses_tell(&node->holds, pause->tenant, pause->name);
     }
     target_pauses_leave(last);
 }
@@ -127,8 +138,8 @@ static void node_hold_reset(struct node_control *control, const struct holds_cha
     size_t count = 0;
 
     if (hold || wall_now().ms < wall_add(change->at, NODE_RESET_MS).ms)
-        code = pauses_reset(control->node, change->pause.tenant, change->pause.name, wall_coming(),
-                            &count, &error);
+        code = pauses_reset(&control->node->holds, change->pause.tenant, change->pause.name,
+                            wall_coming(), &count, &error);
     if (!hold)
         return;
     control->asked = NULL;
@@ -150,7 +161,8 @@ void node_hold_on_held(void *context, const struct holds *holds, const struct ho
     if (!code && (!change || is_pause))
         node_hold_show_pauses(node, holds, change);
     if (!code && !is_pause)
-        maintenance_show(node, holds->is_maintained, (struct bytes){holds->note, holds->note_size});
+        maintenance_show(&node->holds, holds->is_maintained,
+                         (struct bytes){holds->note, holds->note_size});
     if (ask)
         node_hold_answer(control, code);
 }

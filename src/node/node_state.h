@@ -13,6 +13,7 @@
 #include "node/node.h"
 #include "node/node_clock.h"
 #include "node/node_counts.h"
+#include "node/node_holds.h"
 #include "node/partition.h"
 #include "node/queue_board.h"
 #include "node/storage_health.h"
@@ -37,6 +38,7 @@ struct node {
     struct node_refusals refusals;   /* all 0 if refusals are not counted */
     struct budget *budget;           /* places in flight that the engines share */
     struct node_counts counts;
+    struct node_holds holds;
     struct zones *zones;
     uint16_t partition_count;
     unsigned shard_count, shards_running;
@@ -72,19 +74,13 @@ struct node {
     atomic_bool is_disk_full;   /* free disk is below the reserve */
     atomic_bool is_disk_scarce; /* less than disk_reserve_bytes above the reserve is free */
     struct tenant_pot disk;     /* bytes of creates while is_disk_scarce */
-    atomic_bool is_choked;     /* timers in doubt after failed commits fill their share of memory */
-    atomic_bool is_stopping;   /* no more work is admitted */
-    atomic_bool is_held;       /* maintenance: no delivery begins */
-    pthread_mutex_t hold_lock; /* guards the next field, and the file of the maintenance */
-    char hold_note[NODE_NOTE_SIZE_MAX];
-    size_t hold_note_size;
-    struct target_pause_board pauses; /* paused queues and targets */
-    pthread_mutex_t pause_lock;       /* serializes changes and guards their file */
-    atomic_bool shards_end;           /* shards end when nothing is in flight */
-    atomic_bool shards_give_up;       /* shards end at once */
-    atomic_bool wants_look;           /* the read thread should check the disk */
-    _Atomic uint64_t looked_ns;       /* time of its last check */
-    _Atomic uint64_t unlooked_bytes;  /* committed since */
+    atomic_bool is_choked;   /* timers in doubt after failed commits fill their share of memory */
+    atomic_bool is_stopping; /* no more work is admitted */
+    atomic_bool shards_end;  /* shards end when nothing is in flight */
+    atomic_bool shards_give_up;      /* shards end at once */
+    atomic_bool wants_look;          /* the read thread should check the disk */
+    _Atomic uint64_t looked_ns;      /* time of its last check */
+    _Atomic uint64_t unlooked_bytes; /* committed since */
     atomic_bool storage_ends; /* the commit and read threads end when their mailboxes are empty */
 
     pthread_mutex_t report_lock;   /* guards the fields below, and the reports of the shards */

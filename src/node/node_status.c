@@ -3,6 +3,7 @@
 #include "node/node_members.h"
 #include "node/node_ownership.h"
 #include "node/node_state.h"
+#include "node/pauses.h"
 #include "node/queue_board.h"
 #include "node/shard.h"
 #include "node/storage_health.h"
@@ -278,7 +279,7 @@ void node_waiting(struct node *node, struct metrics_waiting *ret_waiting)
 
 static uint64_t node_count_pauses(struct node *node)
 {
-    struct target_pauses *pauses = node_pauses(node);
+    struct target_pauses *pauses = pauses_take(&node->holds);
     const struct wall now = wall_now();
     uint64_t count = 0;
 
@@ -332,6 +333,6 @@ void node_refresh_metrics(struct node *node)
                     oldest.ms ? wall_since(oldest, wall_now()) : 0);
     }
     metrics_set(metrics, METRIC_READY, health.is_ready);
-    metrics_set(metrics, METRIC_MAINTENANCE, atomic_load(&node->is_held));
+    metrics_set(metrics, METRIC_MAINTENANCE, atomic_load(&node->holds.is_maintained));
     metrics_set(metrics, METRIC_PAUSES, node_count_pauses(node));
 }

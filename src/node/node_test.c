@@ -231,7 +231,7 @@ static enum error_code reset_target(struct node *node, unsigned tenant, unsigned
 
     snprintf(tenant_text, sizeof(tenant_text), "t%u", tenant);
     snprintf(name, sizeof(name), "https://a%u.example", number);
-    return pauses_reset(node, bytes_of(tenant_text), bytes_of(name), now, &count, error);
+    return pauses_reset(&node->holds, bytes_of(tenant_text), bytes_of(name), now, &count, error);
 }
 
 /* Goal: the targets of a tenant, and of all tenants, that are reset in a minute are bounded; one of

@@ -2,8 +2,6 @@
  * find them on a board. The calls are rare, and wait for one small file as a commit does. */
 #include "node/pauses.h"
 
-#include "node/node_state.h"
-#include "node/shard.h"
 #include "sys/files.h"
 
 #include <stdio.h>
@@ -72,24 +70,25 @@ static enum error_code pauses_write(const char *folder, const struct target_paus
     return code;
 }
 
-enum error_code pauses_load(struct node *node, struct error *ret_error)
+enum error_code pauses_load(struct node_holds *holds, struct error *ret_error)
 {
-    const bool is_cluster = *node->config->cluster_brokers;
+    const bool is_cluster = *holds->config->cluster_brokers;
     struct target_pauses *pauses = is_cluster ? target_pauses_create() : NULL;
     enum error_code code = ERROR_NONE;
 
     if (!is_cluster)
-        code = pauses_read(node->config->data_folder, &pauses, ret_error);
+        code = pauses_read(holds->config->data_folder, &pauses, ret_error);
     else if (!pauses)
         code = error_set(ret_error, ERROR_NO_MEMORY, "no memory for what is paused");
     if (!code)
-        target_pause_board_show(&node->pauses, pauses);
+        target_pause_board_show(&holds->pauses, pauses);
     return code;
 }
 
-enum error_code pauses_back_up(struct node *node, const char *folder, struct error *ret_error)
+enum error_code pauses_back_up(struct node_holds *holds, const char *folder,
+                               struct error *ret_error)
 {
-    struct target_pauses *pauses = node_pauses(node);
+    struct target_pauses *pauses = pauses_take(holds);
     const enum error_code code =
         pauses->count ? pauses_write(folder, pauses, ret_error) : ERROR_NONE;
 
@@ -107,19 +106,19 @@ enum error_code node_check_pauses(const char *folder, struct error *ret_error)
     return code;
 }
 
-struct target_pauses *node_pauses(struct node *node)
+struct target_pauses *pauses_take(struct node_holds *holds)
 {
     uint64_t version;
 
-    return target_pause_board_take(&node->pauses, &version);
+    return target_pause_board_take(&holds->pauses, &version);
 }
 
 /* Writes the next table, which it takes, and publishes it. If that fails, the file may have it
  * already, so it writes the last table again. */
-static enum error_code pauses_show(struct node *node, const struct target_pauses *last,
+static enum error_code pauses_show(struct node_holds *holds, const struct target_pauses *last,
                                    struct target_pauses *next, struct error *ret_error)
 {
-    const char *folder = node->config->data_folder;
+    const char *folder = holds->config->data_folder;
     const enum error_code code = pauses_write(folder, next, ret_error);
 
     if (code) {
@@ -127,7 +126,7 @@ static enum error_code pauses_show(struct node *node, const struct target_pauses
         target_pauses_leave(next);
         return code;
     }
-    target_pause_board_show(&node->pauses, next);
+    target_pause_board_show(&holds->pauses, next);
     return ERROR_NONE;
 }
 
@@ -149,64 +148,64 @@ static enum error_code pauses_refuse_reset(enum error_code code, struct error *r
     return error_set(ret_error, code, "%s", "");
 }
 
-void pauses_tell(struct node *node, struct bytes tenant, struct bytes name)
+void pauses_tell(struct node_holds *holds, struct bytes tenant, struct bytes name)
 {
-    struct target_pauses *pauses = node_pauses(node);
+    struct target_pauses *pauses = pauses_take(holds);
     const struct target_pause *pause = target_pauses_find(pauses, tenant, name);
     const struct target_pause none = {.tenant = tenant, .name = name};
 
     if (bytes_has_prefix(name, BYTES("queue:")))
-        feed_tell_hold(node->feed, pause ? FEED_QUEUE_PAUSED : FEED_QUEUE_RESUMED,
+        feed_tell_hold(holds->feed, pause ? FEED_QUEUE_PAUSED : FEED_QUEUE_RESUMED,
                        pause ? pause : &none, 0);
     else
-        feed_tell_hold(node->feed, pause ? FEED_TARGET_PAUSED : FEED_TARGET_RESUMED,
+        feed_tell_hold(holds->feed, pause ? FEED_TARGET_PAUSED : FEED_TARGET_RESUMED,
                        pause ? pause : &none, 0);
     target_pauses_leave(pauses);
 }
 
-enum error_code pauses_put(struct node *node, const struct target_pause *pause,
+enum error_code pauses_put(struct node_holds *holds, const struct target_pause *pause,
                            struct error *ret_error)
 {
-    pthread_mutex_lock(&node->pause_lock);
-    struct target_pauses *last = node_pauses(node), *next;
+    pthread_mutex_lock(&holds->lock);
+    struct target_pauses *last = pauses_take(holds), *next;
     enum error_code code = target_pauses_put(last, pause->since, pause, &next);
-    code = code ? pauses_refuse(code, ret_error) : pauses_show(node, last, next, ret_error);
+    code = code ? pauses_refuse(code, ret_error) : pauses_show(holds, last, next, ret_error);
     if (!code)
-        pauses_tell(node, pause->tenant, pause->name);
+        pauses_tell(holds, pause->tenant, pause->name);
     target_pauses_leave(last);
-    pthread_mutex_unlock(&node->pause_lock);
-    node_wake_shards(node);
+    pthread_mutex_unlock(&holds->lock);
+    holds->changed(holds->context);
     return code;
 }
 
-enum error_code pauses_remove(struct node *node, struct bytes tenant, struct bytes name,
+enum error_code pauses_remove(struct node_holds *holds, struct bytes tenant, struct bytes name,
                               struct wall now, struct error *ret_error)
 {
-    pthread_mutex_lock(&node->pause_lock);
-    struct target_pauses *last = node_pauses(node), *next;
+    pthread_mutex_lock(&holds->lock);
+    struct target_pauses *last = pauses_take(holds), *next;
     enum error_code code = ERROR_NONE;
     const struct target_pause *pause = target_pauses_find(last, tenant, name);
     if (pause) {
         code = target_pauses_remove(last, now, tenant, name, &next);
-        code = code ? pauses_refuse(code, ret_error) : pauses_show(node, last, next, ret_error);
+        code = code ? pauses_refuse(code, ret_error) : pauses_show(holds, last, next, ret_error);
         if (!code && target_pause_is_in_force(pause, now))
-            pauses_tell(node, tenant, name);
+            pauses_tell(holds, tenant, name);
     }
     target_pauses_leave(last);
-    pthread_mutex_unlock(&node->pause_lock);
-    node_wake_shards(node);
+    pthread_mutex_unlock(&holds->lock);
+    holds->changed(holds->context);
     return code;
 }
 
 /* Engines read the reset from the board. A later reset removes this row when all have read it. */
-enum error_code pauses_reset(struct node *node, struct bytes tenant, struct bytes name,
+enum error_code pauses_reset(struct node_holds *holds, struct bytes tenant, struct bytes name,
                              struct wall now, size_t *ret_count, struct error *ret_error)
 {
     const struct target_pause reset = {
         .tenant = tenant, .name = name, .since = now, .until = wall_add(now, NODE_RESET_MS)};
 
-    pthread_mutex_lock(&node->pause_lock);
-    struct target_pauses *last = target_pause_board_take_resets(&node->pauses), *without, *next;
+    pthread_mutex_lock(&holds->lock);
+    struct target_pauses *last = target_pause_board_take_resets(&holds->pauses), *without, *next;
     if (!last)
         last = target_pauses_create();
     enum error_code code = last ? ERROR_NONE : ERROR_NO_MEMORY;
@@ -217,14 +216,14 @@ enum error_code pauses_reset(struct node *node, struct bytes tenant, struct byte
         target_pauses_leave(without);
     }
     if (!code) {
-        *ret_count = targets_reset(node->targets, tenant, name);
-        target_pause_board_show_resets(&node->pauses, next);
-        feed_tell_hold(node->feed, FEED_TARGET_RESET, &reset, *ret_count);
+        *ret_count = targets_reset(holds->targets, tenant, name);
+        target_pause_board_show_resets(&holds->pauses, next);
+        feed_tell_hold(holds->feed, FEED_TARGET_RESET, &reset, *ret_count);
     } else {
         pauses_refuse_reset(code, ret_error);
     }
     target_pauses_leave(last);
-    pthread_mutex_unlock(&node->pause_lock);
-    node_wake_shards(node);
+    pthread_mutex_unlock(&holds->lock);
+    holds->changed(holds->context);
     return code;
 }

@@ -454,8 +454,10 @@ void *shard_run(void *argument)
     return NULL;
 }
 
-void node_wake_shards(struct node *node)
+void node_wake_shards(void *context)
 {
+    struct node *node = context;
+
     for (unsigned i = 0; i < node->shard_count; i++)
         mailbox_wake(&node->shards[i].rings);
 }

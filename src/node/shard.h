@@ -58,7 +58,7 @@ void shard_deinit(struct shard *shard);
 void *shard_run(void *shard);
 
 /* Wakes all shards after a change that no message reports. */
-void node_wake_shards(struct node *node);
+void node_wake_shards(void *node);
 
 /* Adds the partition to the shard before its thread starts. */
 void shard_add(struct shard *shard, struct partition *partition);
