@@ -34,7 +34,7 @@ static enum error_code backup_copy(struct node *node, struct node_backup *backup
     if ((size_t)snprintf(backup->folder, sizeof(backup->folder), "%s/%s", parent, backup->name) >=
         sizeof(backup->folder))
         return error_set(&backup->error, ERROR_IO, "backup_folder is too long");
-    code = storage_backup(node->storage, backup->folder, &backup->copy, &backup->error);
+    code = storage_backup(node->disk.storage, backup->folder, &backup->copy, &backup->error);
     if (code)
         return code;
     code = pauses_back_up(&node->holds, backup->folder, &backup->error);
@@ -55,7 +55,7 @@ static void *backup_run(void *argument)
         metrics_set(node->metrics, METRIC_BACKUP_LAST_MS, backup->finished.ms);
         metrics_set(node->metrics, METRIC_BACKUP_LAST_BYTES, backup->copy.bytes);
     }
-    atomic_store(&node->backs_up, false); /* `done` may start the next backup at once */
+    atomic_store(&node->backups.is_running, false); /* `done` may start the next backup at once */
     backup->done(backup);
     return NULL;
 }
@@ -64,33 +64,33 @@ enum error_code node_backup_start(struct node *node, struct node_backup *backup)
 {
     if (!*node->config->backup_folder)
         return ERROR_BACKUP_OFF;
-    if (atomic_load(&node->is_disk_full))
+    if (atomic_load(&node->disk.is_full))
         return ERROR_DISK_FULL;
-    if (atomic_exchange(&node->backs_up, true))
+    if (atomic_exchange(&node->backups.is_running, true))
         return ERROR_BACKUP_RUNS;
     backup->node_ = node;
-    backup_join(node);
-    pthread_mutex_lock(&node->backup_lock);
+    backup_join(&node->backups);
+    pthread_mutex_lock(&node->backups.lock);
     enum error_code code = ERROR_NONE;
     if (atomic_load(&node->is_stopping))
         code = ERROR_STOPPING;
-    else if (thread_start(&node->backup_thread, backup_run, backup, "backup") != 0)
+    else if (thread_start(&node->backups.thread, backup_run, backup, "backup") != 0)
         code = ERROR_NO_MEMORY;
     else
-        node->has_backup_thread = true;
-    pthread_mutex_unlock(&node->backup_lock);
+        node->backups.has_thread = true;
+    pthread_mutex_unlock(&node->backups.lock);
     if (code)
-        atomic_store(&node->backs_up, false);
+        atomic_store(&node->backups.is_running, false);
     return code;
 }
 
-void backup_join(struct node *node)
+void backup_join(struct node_backups *backups)
 {
-    pthread_mutex_lock(&node->backup_lock);
-    bool has_thread = node->has_backup_thread;
-    pthread_t thread = node->backup_thread;
-    node->has_backup_thread = false;
-    pthread_mutex_unlock(&node->backup_lock);
+    pthread_mutex_lock(&backups->lock);
+    bool has_thread = backups->has_thread;
+    pthread_t thread = backups->thread;
+    backups->has_thread = false;
+    pthread_mutex_unlock(&backups->lock);
     if (has_thread)
         pthread_join(thread, NULL);
 }

@@ -1,4 +1,4 @@
-/* Start and stop in order, the door, health and metrics. */
+/* node.c - start and stop in order; see node.h. */
 #include "node/node.h"
 
 #include "calendar/zones.h"
@@ -10,7 +10,6 @@
 #include "node/node_state.h"
 #include "node/queue_board.h"
 #include "node/shard.h"
-#include "node/storage_loops.h"
 #include "store/rocksdb.h"
 #include "sys/clock.h"
 #include "sys/entropy.h"
@@ -20,34 +19,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Bytes on disk for a byte of a timer, until its files are compacted. */
-#define DISK_AMPLIFIES 4
-
 #define NODE_USER_AGENT "tickwheel/" TICKWHEEL_VERSION
-
-static enum error_code node_open_storage(struct node *node, struct error *ret_error)
-{
-    const struct config *config = node->config;
-    struct rocksdb_options options = {
-        .folder = config->data_folder,
-        .partition_count = node->partition_count,
-        .cluster = node_cluster_id(node),
-        .retain_ms = config->retain_ms,
-        .cache_bytes = config->storage_cache_bytes,
-        .memtable_bytes = config->storage_memtable_bytes,
-        .sync = config->storage_sync == CONFIG_STORAGE_SYNC_ALWAYS ? ROCKSDB_SYNC_ALWAYS
-                                                                   : ROCKSDB_SYNC_NEVER,
-        .damage = config->storage_damage == CONFIG_STORAGE_DAMAGE_SKIP ? ROCKSDB_DAMAGE_SKIP
-                                                                       : ROCKSDB_DAMAGE_REFUSE,
-    };
-    enum error_code code = rocksdb_storage_open(&options, &node->storage, ret_error);
-
-    if (!code) {
-        storage_tend(node->storage);
-        storage_stats(node->storage, &node->storage_stats);
-    }
-    return code;
-}
 
 static void node_target_changed(void *context, const struct target_status *status)
 {
@@ -107,31 +79,12 @@ static void node_free(struct node *node)
     budget_destroy(node->budget);
     node_counts_deinit(&node->counts);
     zones_destroy(node->zones);
-    storage_close(node->storage);
-    mailbox_deinit(&node->to_commit);
-    mailbox_deinit(&node->to_read);
-    mailbox_deinit(&node->news);
-    pthread_cond_destroy(&node->report_changed);
-    pthread_mutex_destroy(&node->report_lock);
-    tenant_pot_deinit(&node->disk);
-    pthread_mutex_destroy(&node->commit_lock);
-    pthread_mutex_destroy(&node->backup_lock);
+    node_disk_deinit(&node->disk);
+    node_report_deinit(&node->report);
+    pthread_mutex_destroy(&node->backups.lock);
     node_holds_deinit(&node->holds);
     pthread_mutex_destroy(&node->refusals_lock);
     free(node);
-}
-
-static bool node_init_mailboxes(struct node *node)
-{
-    if (mailbox_init(&node->to_commit) != ERROR_NONE)
-        return false;
-    if (mailbox_init(&node->to_read) == ERROR_NONE) {
-        if (mailbox_init(&node->news) == ERROR_NONE)
-            return true;
-        mailbox_deinit(&node->to_read);
-    }
-    mailbox_deinit(&node->to_commit);
-    return false;
 }
 
 static struct node *node_alloc(const struct config *config, struct metrics *metrics)
@@ -141,7 +94,14 @@ static struct node *node_alloc(const struct config *config, struct metrics *metr
     if (!node)
         return NULL;
     node->partitions = calloc(config->partitions, sizeof(*node->partitions));
-    if (!node->partitions || !node_init_mailboxes(node)) {
+    if (!node->partitions || !node_report_init(&node->report, config)) {
+        free(node->partitions);
+        free(node);
+        return NULL;
+    }
+    if (!node_disk_init(&node->disk, config, metrics, node->partitions, &node->counts.inflight,
+                        &node->report.news)) {
+        node_report_deinit(&node->report);
         free(node->partitions);
         free(node);
         return NULL;
@@ -152,21 +112,9 @@ static struct node *node_alloc(const struct config *config, struct metrics *metr
     for (uint16_t i = 0; i < node->partition_count; i++)
         partition_init(&node->partitions[i], i);
     node_counts_init(&node->counts, config);
-    atomic_init(&node->commit_ns, UINT64_C(1000000000)); /* slow until measured */
-    pthread_mutex_init(&node->commit_lock, NULL);
-    pthread_mutex_init(&node->report_lock, NULL);
-    const enum tenant_pot_division division =
-        *node->config->tokens_file ? TENANT_POT_DIVIDED : TENANT_POT_WHOLE;
-    tenant_pot_init(&node->disk, node->config->disk_reserve_bytes / DISK_AMPLIFIES, division);
-    pthread_mutex_init(&node->backup_lock, NULL);
+    pthread_mutex_init(&node->backups.lock, NULL);
     node_holds_init(&node->holds, config, node_wake_shards, node);
     pthread_mutex_init(&node->refusals_lock, NULL);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&node->report_changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
-    node->storage_stats.disk_free_bytes = UINT64_MAX;
     return node;
 }
 
@@ -197,18 +145,10 @@ static enum error_code node_create_shards(struct node *node, struct error *ret_e
         is_done = shard_init(&node->shards[node->shard_count], node, node->shard_count, secret);
         node->shard_count += is_done;
     }
+    node->report.count = node->shard_count;
     explicit_bzero(secret, sizeof(secret));
     return is_done ? ERROR_NONE
                    : error_set(ret_error, ERROR_NO_MEMORY, "no memory or files for the shards");
-}
-
-static void node_end_storage_threads(struct node *node)
-{
-    atomic_store(&node->storage_ends, true);
-    mailbox_wake(&node->to_commit);
-    mailbox_wake(&node->to_read);
-    pthread_join(node->commit_thread, NULL);
-    pthread_join(node->read_thread, NULL);
 }
 
 /* Waits for the threads of the running shards. The caller has told them to end. */
@@ -223,19 +163,15 @@ static void node_end_threads(struct node *node)
 {
     atomic_store(&node->shards_give_up, true);
     node_join_shards(node);
-    node_end_storage_threads(node);
+    node_disk_stop(&node->disk);
 }
 
 static enum error_code node_start_threads(struct node *node, struct error *ret_error)
 {
-    if (thread_start(&node->commit_thread, commit_loop, node, "commit") != 0)
-        return error_set(ret_error, ERROR_IO, "no thread for commits");
-    if (thread_start(&node->read_thread, read_loop, node, "read") != 0) {
-        atomic_store(&node->storage_ends, true);
-        mailbox_wake(&node->to_commit);
-        pthread_join(node->commit_thread, NULL);
-        return error_set(ret_error, ERROR_IO, "no thread for reads");
-    }
+    const enum error_code code = node_disk_start(&node->disk, ret_error);
+
+    if (code)
+        return code;
     while (node->shards_running < node->shard_count) {
         struct shard *shard = &node->shards[node->shards_running];
 
@@ -269,7 +205,7 @@ enum error_code node_start(const struct config *config, struct metrics *metrics,
     if (code == ERROR_NONE && is_cluster) /* the folder must be one of this cluster */
         code = node_control_init(node, ret_error);
     if (code == ERROR_NONE)
-        code = node_open_storage(node, ret_error);
+        code = node_disk_open(&node->disk, node_cluster_id(node), ret_error);
     if (code == ERROR_NONE)
         code = node_create_shards(node, ret_error);
     if (code == ERROR_NONE)
@@ -295,34 +231,14 @@ enum error_code node_start(const struct config *config, struct metrics *metrics,
     return ERROR_NONE;
 }
 
-static bool node_is_drained(const struct node *node)
+static bool node_is_drained(const struct shard_report *shard)
 {
-    for (unsigned i = 0; i < node->shard_count; i++)
-        if (!node->shards[i].report.is_drained)
-            return false;
-    return true;
+    return shard->is_drained;
 }
 
-static bool node_is_finished(const struct node *node)
+static bool node_is_finished(const struct shard_report *shard)
 {
-    for (unsigned i = 0; i < node->shard_count; i++)
-        if (!node->shards[i].report.is_finished)
-            return false;
-    return true;
-}
-
-/* Waits until `has_come` is true for the reports of all shards, at most `timeout_ms`. */
-static void node_wait_for(struct node *node, bool (*has_come)(const struct node *node),
-                          uint64_t timeout_ms)
-{
-    struct timespec until = instant_timespec(instant_add_ms(instant_now(), timeout_ms));
-
-    node_wake_shards(node);
-    pthread_mutex_lock(&node->report_lock);
-    int timed_out = 0;
-    while (!has_come(node) && !timed_out)
-        timed_out = pthread_cond_timedwait(&node->report_changed, &node->report_lock, &until);
-    pthread_mutex_unlock(&node->report_lock);
+    return shard->is_finished;
 }
 
 void node_stop(struct node *node)
@@ -331,19 +247,21 @@ void node_stop(struct node *node)
 
     atomic_store(&node->is_stopping, true);
     node_queue_stop_waiting(node);
-    backup_join(node);
+    backup_join(&node->backups);
     senders_drain(node->senders);
-    node_wait_for(node, node_is_drained, drain_ms);
+    node_wake_shards(node);
+    node_report_await(&node->report, node_is_drained, drain_ms);
     node_control_leave(node);
     /* deliveries in flight come back as failed and are retried later */
     senders_stop(node->senders);
     node->senders = NULL;
     atomic_store(&node->shards_end, true);
-    node_wait_for(node, node_is_finished, drain_ms + 1000);
+    node_wake_shards(node);
+    node_report_await(&node->report, node_is_finished, drain_ms + 1000);
     atomic_store(&node->shards_give_up, true); /* reached only if the storage fails */
     node_join_shards(node);
     node_cluster_stop(node);
-    node_end_storage_threads(node);
+    node_disk_stop(&node->disk);
     for (unsigned i = 0; i < node->shard_count; i++)
         shard_fail_rest(&node->shards[i]);
     node_free(node);

@@ -31,13 +31,13 @@ static bool admission_has_disk_for(struct node *node, const struct command *comm
     const uint64_t key = node_counts_tenant(command);
     uint64_t bytes = 0;
 
-    if (!node->disk.is_divided || !atomic_load(&node->is_disk_scarce))
+    if (!node->disk.room.is_divided || !atomic_load(&node->disk.is_scarce))
         return true;
-    if (!tenant_pot_has_room(&node->disk, key))
+    if (!tenant_pot_has_room(&node->disk.room, key))
         return false;
     for (size_t i = 0; i < command->timer_count; i++)
         bytes += command->timers[i]->footprint;
-    (void)tenant_pot_force(&node->disk, key, bytes);
+    (void)tenant_pot_force(&node->disk.room, key, bytes);
     return true;
 }
 
@@ -50,10 +50,11 @@ static enum error_code admission_admit_here(struct node *node, const struct node
     if (!node_replica_may_act(node, request->command.partition))
         return admission_refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
     if (creates &&
-        (atomic_load(&node->is_disk_full) || !admission_has_disk_for(node, &request->command)))
+        (atomic_load(&node->disk.is_full) || !admission_has_disk_for(node, &request->command)))
         return admission_refuse(node, ERROR_DISK_FULL, METRIC_REFUSED_DISK_FULL);
     /* The data of a failed write stays in memory until a write succeeds. */
-    if (!command_is_read(kind) && atomic_load(&node->is_failing) && atomic_load(&node->is_choked))
+    if (!command_is_read(kind) && atomic_load(&node->disk.is_failing) &&
+        atomic_load(&node->report.is_choked))
         return admission_refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
     return ERROR_NONE;
 }

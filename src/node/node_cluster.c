@@ -11,6 +11,7 @@
 #include "node/node_replica.h"
 #include "node/node_state.h"
 #include "node/shard.h"
+#include "node/storage_health.h"
 #include "node/storage_loops.h"
 #include "sys/clock.h"
 #include "sys/entropy.h"
@@ -214,11 +215,12 @@ static void node_cluster_replica_report(struct node_replica *replica, enum error
 {
     struct node *node = replica->node;
 
-    pthread_mutex_lock(&node->report_lock);
-    error_set(&node->storage_error, code, "partition %u: %s: %.150s", replica->partition->index,
-              what, *text ? text : error_title(code));
-    pthread_mutex_unlock(&node->report_lock);
-    mailbox_wake(&node->news);
+    struct error error;
+
+    error_set(&error, code, "partition %u: %s: %.150s", replica->partition->index, what,
+              *text ? text : error_title(code));
+    storage_health_note(&node->disk, &error);
+    mailbox_wake(&node->report.news);
 }
 
 static void node_cluster_replica_publish_stats(struct node_replica *replica)
@@ -248,16 +250,26 @@ static enum ownership_state node_cluster_replica_shown_state(const struct replic
                                                                        : state;
 }
 
+/* True if it has changed. */
+static bool node_cluster_replica_set_failing(struct node_replica *replica, bool fails)
+{
+    if (replica->storage_fails == fails)
+        return false;
+    replica->storage_fails = fails;
+    atomic_fetch_add(&replica->node->disk.health.failing_replicas, fails ? 1 : -1u);
+    return true;
+}
+
 static void node_cluster_replica_publish_failure(struct node_replica *replica)
 {
     const bool fails = replica_storage_fails(replica->replica);
 
-    if (atomic_exchange(&replica->storage_fails, fails) || !fails)
+    if (!node_cluster_replica_set_failing(replica, fails) || !fails)
         return;
-    atomic_fetch_add(&replica->node->health.failures, 1);
+    atomic_fetch_add(&replica->node->disk.health.failures, 1);
     node_cluster_replica_report(replica, ERROR_IO, "the storage",
                                 replica_error(replica->replica)->text);
-    storage_look(replica->node);
+    storage_look(&replica->node->disk);
 }
 
 /* Publishes the replica's state to other threads. */
@@ -433,7 +445,7 @@ static enum error_code node_cluster_replica_open(struct node_replica *replica,
         .sweep = {config->cluster_sweep_bytes_min, config->cluster_sweep_factor, 0},
         .copy_records_min = config->cluster_copy_records_min,
         .trim_delay_ms = TRIM_LEASES * config->cluster_lease_ms,
-        .storage = node->storage,
+        .storage = node->disk.storage,
     };
     const struct replica_events events = {
         .context = replica,
@@ -495,7 +507,7 @@ static enum error_code node_cluster_replica_clear(struct node_replica *replica,
 {
     const struct storage_place nothing = {0};
     const enum error_code code = storage_partition_clear(
-        replica->node->storage, replica->partition->index, &nothing, ret_error);
+        replica->node->disk.storage, replica->partition->index, &nothing, ret_error);
 
     replica->must_clear = code != ERROR_NONE;
     return code;
@@ -558,7 +570,7 @@ static void *node_cluster_replica_run(void *argument)
         enum error_code code =
             replica->must_clear ? node_cluster_replica_clear(replica, &error) : ERROR_NONE;
 
-        atomic_store(&replica->storage_fails, replica->must_clear);
+        node_cluster_replica_set_failing(replica, replica->must_clear);
         if (!code && atomic_load(&replica->is_wanted)) {
             code = node_cluster_replica_open(replica, &error);
             if (!code)
@@ -595,7 +607,7 @@ static enum error_code node_cluster_prepare(struct node *node, uint16_t index,
     buffer_init(&replica->page_rows);
     snprintf(replica->topic, sizeof(replica->topic), "%s.log", node->config->cluster_name);
     partition_set_owner(replica->partition, &node->shards[index % node->shard_count].rings);
-    const enum error_code code = storage_load_place(node->storage, index, &place, ret_error);
+    const enum error_code code = storage_load_place(node->disk.storage, index, &place, ret_error);
     if (code)
         return code;
     atomic_store(&replica->is_wanted, place.next > 0);

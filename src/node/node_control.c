@@ -68,16 +68,13 @@ static uint16_t node_control_load(struct node_control *control)
     struct node *node = control->node;
     const struct instant now = instant_now();
     const uint64_t time_ns = instant_since_ns(control->load_at, now) * node->shard_count;
-    uint64_t used_ns = 0;
+    struct shard_report sum;
 
-    pthread_mutex_lock(&node->report_lock);
-    for (unsigned i = 0; i < node->shard_count; i++)
-        used_ns += node->shards[i].report.used_ns;
-    pthread_mutex_unlock(&node->report_lock);
-    const uint64_t load = time_ns ? (used_ns - control->load_ns) * 1000 / time_ns : 0;
+    node_report_sum(&node->report, &sum);
+    const uint64_t load = time_ns ? (sum.used_ns - control->load_ns) * 1000 / time_ns : 0;
     const bool is_first = control->load_at.ns == 0;
     control->load_at = now;
-    control->load_ns = used_ns;
+    control->load_ns = sum.used_ns;
     return is_first ? 0 : (uint16_t)(load < 1000 ? load : 1000);
 }
 
@@ -100,7 +97,7 @@ static void node_control_on_note(void *context, struct roster_note *note)
     note->internal_address = bytes_of(control->note_address);
     note->clock_offset_ms = atomic_load(&node->clock.offset_ms);
     note->zone = bytes_of(node->config->cluster_zone);
-    note->weight = storage_health_gives_up(node, instant_boot_now())
+    note->weight = storage_health_gives_up(&node->disk, instant_boot_now())
                        ? 0
                        : (uint16_t)node->config->cluster_weight;
     note->load = node_control_load(control);
@@ -205,7 +202,7 @@ static void node_control_publish(struct node_control *control)
     node_control_tell_plan(control);
     node_limits_hear(control);
     if (is_news || has_changed)
-        mailbox_wake(&control->node->news);
+        mailbox_wake(&control->node->report.news);
 }
 
 /* ---- the thread ---- */
@@ -221,7 +218,7 @@ static void node_control_compare_clocks(struct node_control *control, struct wal
     if (was_held)
         node_wake_shards(control->node);
     if (node_clock_is_wrong(clock) != was_wrong)
-        mailbox_wake(&control->node->news);
+        mailbox_wake(&control->node->report.news);
 }
 
 static void node_control_handle(struct node_control *control, const struct log_event *event,
@@ -360,7 +357,7 @@ static void *node_control_watch_topics(void *argument)
         snprintf(control->topics_text, sizeof(control->topics_text), "%.199s", error.text);
         pthread_mutex_unlock(&control->lock);
         if (atomic_exchange(&control->topics_wrong, code != ERROR_NONE) != (code != ERROR_NONE))
-            mailbox_wake(&control->node->news);
+            mailbox_wake(&control->node->report.news);
     }
     return NULL;
 }

@@ -65,7 +65,7 @@ bool node_give_copy(struct node *node, struct copy_page *page, struct buffer *to
     const uint64_t rows = page->at.rows;
     const int state = atomic_load(&replica->state);
     if (!atomic_load(&replica->is_followed) || state == OWNERSHIP_RESTORING ||
-        state == OWNERSHIP_BROKEN || storage_export(node->storage, &page->at, to, NULL) ||
+        state == OWNERSHIP_BROKEN || storage_export(node->disk.storage, &page->at, to, NULL) ||
         !copy_is_whole(&page->at.place) || atomic_load(&replica->state) == OWNERSHIP_BROKEN)
         return false;
     page->row_count = (uint32_t)(page->at.rows - rows);

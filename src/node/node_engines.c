@@ -97,16 +97,17 @@ static enum error_code engines_begin_epochs(struct node *node, struct storage_ba
     for (uint16_t i = 0; i < node->partition_count && code == ERROR_NONE; i++) {
         batches[i].partition = i;
         pointers[i] = &batches[i];
-        code = storage_load_meta(node->storage, i, &batches[i].meta, ret_error);
+        code = storage_load_meta(node->disk.storage, i, &batches[i].meta, ret_error);
         if (code == ERROR_NONE && batches[i].meta.epoch++ >= TIMER_EPOCH_MAX)
             code = error_set(ret_error, ERROR_INVALID, "the data folder was opened too often");
         if (code == ERROR_NONE)
-            code = storage_load_tenant_counts(node->storage, i, &node->counts.tenants, ret_error);
+            code =
+                storage_load_tenant_counts(node->disk.storage, i, &node->counts.tenants, ret_error);
         if (code == ERROR_NONE)
             atomic_fetch_add(&node->counts.pending_all, batches[i].meta.pending);
     }
     if (code == ERROR_NONE)
-        code = storage_commit(node->storage, pointers, node->partition_count, ret_error);
+        code = storage_commit(node->disk.storage, pointers, node->partition_count, ret_error);
     free(pointers);
     return code;
 }

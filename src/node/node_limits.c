@@ -16,7 +16,8 @@ void node_limits_count(struct node_replica *replica, uint64_t pending)
     const struct tenant_counts_tenant *tenant;
     size_t cursor = 0;
 
-    storage_load_tenant_counts(node->storage, replica->partition->index, &replica->tenants, NULL);
+    storage_load_tenant_counts(node->disk.storage, replica->partition->index, &replica->tenants,
+                               NULL);
     while ((tenant = tenant_counts_next(&replica->tenants, &cursor)))
         tenant_counts_add(&node->counts.tenants, (struct bytes){tenant->name, tenant->name_size},
                           (int64_t)atomic_load(&tenant->count));

@@ -58,14 +58,13 @@ struct node_replica {
         acts_until_ns;
     /* this node has a part in the partition, or had a copy at the start */
     atomic_bool is_wanted;
-    atomic_bool is_followed;   /* the log is followed; if not, `state` to `next` are 0 */
-    atomic_bool storage_fails; /* replica_storage_fails */
-    atomic_int state;          /* enum ownership_state */
-    _Atomic uint32_t owner;    /* owner by the log; 0 if none */
-    _Atomic uint64_t epoch;    /* epoch of that owner */
-    _Atomic uint64_t next;     /* offset of the record to read next */
-    _Atomic uint32_t planned;  /* owner by the plan; 0 if none or unknown */
-    _Atomic uint32_t coming;   /* node that becomes the owner when it has read the log; 0 if none */
+    atomic_bool is_followed;  /* the log is followed; if not, `state` to `next` are 0 */
+    atomic_int state;         /* enum ownership_state */
+    _Atomic uint32_t owner;   /* owner by the log; 0 if none */
+    _Atomic uint64_t epoch;   /* epoch of that owner */
+    _Atomic uint64_t next;    /* offset of the record to read next */
+    _Atomic uint32_t planned; /* owner by the plan; 0 if none or unknown */
+    _Atomic uint32_t coming;  /* node that becomes the owner when it has read the log; 0 if none */
     _Atomic uint32_t standbys[PLAN_STANDBYS_MAX]; /* unused elements are 0 */
     _Atomic uint32_t told_owner;                  /* owner by the notes of members; 0 if none */
     /* end of the log, by the last note of the owner */
@@ -93,6 +92,7 @@ struct node_replica {
     struct buffer page_rows;
 
     /* Private to the replica's thread. */
+    bool storage_fails;       /* replica_storage_fails, or the copy cannot be dropped */
     struct storage_meta meta; /* of the engine to be made */
     bool wants_engine;
     uint64_t refused_ticket; /* ticket of an append that could not be sent; 0 if none */

@@ -120,21 +120,11 @@ void node_tenants(struct node *node,
     tell(context, (struct bytes){0}, all > named ? all - named : 0);
 }
 
-static bool node_is_recovered(struct node *node)
-{
-    pthread_mutex_lock(&node->report_lock);
-    bool is_ready = true;
-    for (unsigned i = 0; i < node->shard_count; i++)
-        is_ready = is_ready && node->shards[i].report.is_ready;
-    pthread_mutex_unlock(&node->report_lock);
-    return is_ready;
-}
-
 static void node_describe_full_disk(struct node *node, struct node_health *ret_health)
 {
-    pthread_mutex_lock(&node->report_lock);
-    const struct storage_stats stats = node->storage_stats;
-    pthread_mutex_unlock(&node->report_lock);
+    pthread_mutex_lock(&node->disk.lock);
+    const struct storage_stats stats = node->disk.stats;
+    pthread_mutex_unlock(&node->disk.lock);
     snprintf(ret_health->reason, sizeof(ret_health->reason),
              "the disk is nearly full: %llu MiB free, creates need %llu MiB",
              (unsigned long long)(stats.disk_free_bytes >> 20),
@@ -169,17 +159,19 @@ void node_health(struct node *node, struct node_health *ret_health)
     char trouble[sizeof(ret_health->reason)];
     const char *reason = "";
     struct node_cluster_stats cluster;
+    struct shard_report sum;
 
-    storage_look(node);
+    storage_look(&node->disk);
     node_cluster_stats(node, &cluster);
-    ret_health->is_recovered = node_is_recovered(node);
+    node_report_sum(&node->report, &sum);
+    ret_health->is_recovered = sum.is_ready;
     if (atomic_load(&node->is_stopping))
         reason = "stopping";
-    else if (atomic_load(&node->is_lost))
+    else if (atomic_load(&node->disk.is_lost))
         reason = "the data folder was removed or replaced";
-    else if (storage_health_fails(node, trouble, sizeof(trouble)))
+    else if (storage_health_fails(&node->disk, trouble, sizeof(trouble)))
         reason = trouble;
-    else if (atomic_load(&node->is_damaged))
+    else if (atomic_load(&node->report.is_damaged))
         reason = "damaged: a partition cannot be read";
     else if (node_control_trouble(node, trouble, sizeof(trouble)))
         reason = trouble;
@@ -187,7 +179,7 @@ void node_health(struct node *node, struct node_health *ret_health)
         reason = "broken: the log of a partition has lost records, or is damaged";
     else if (!ret_health->is_recovered)
         reason = "recovering";
-    ret_health->is_ready = *reason == '\0' && !atomic_load(&node->is_disk_full);
+    ret_health->is_ready = *reason == '\0' && !atomic_load(&node->disk.is_full);
     if (*reason == '\0' && !ret_health->is_ready)
         node_describe_full_disk(node, ret_health);
     else
@@ -197,35 +189,31 @@ void node_health(struct node *node, struct node_health *ret_health)
 
 uint64_t node_dead_dropped(struct node *node)
 {
-    pthread_mutex_lock(&node->report_lock);
-    uint64_t dropped = 0;
-    for (size_t i = 0; i < node->shard_count; i++)
-        dropped += node->shards[i].report.stats.dead_dropped;
-    pthread_mutex_unlock(&node->report_lock);
-    return dropped;
+    struct shard_report sum;
+
+    node_report_sum(&node->report, &sum);
+    return sum.stats.dead_dropped;
 }
 
 uint64_t node_missed_found(struct node *node)
 {
-    pthread_mutex_lock(&node->report_lock);
-    uint64_t found = 0;
-    for (size_t i = 0; i < node->shard_count; i++)
-        found += node->shards[i].report.stats.missed_found;
-    pthread_mutex_unlock(&node->report_lock);
-    return found;
+    struct shard_report sum;
+
+    node_report_sum(&node->report, &sum);
+    return sum.stats.missed_found;
 }
 
 void node_damage(struct node *node, struct node_damage *ret_damage)
 {
-    pthread_mutex_lock(&node->report_lock);
-    ret_damage->failed = node->storage_error;
-    snprintf(ret_damage->found, sizeof(ret_damage->found), "%s", node->storage_stats.found);
-    pthread_mutex_unlock(&node->report_lock);
+    pthread_mutex_lock(&node->disk.lock);
+    ret_damage->failed = node->disk.error;
+    snprintf(ret_damage->found, sizeof(ret_damage->found), "%s", node->disk.stats.found);
+    pthread_mutex_unlock(&node->disk.lock);
 }
 
 int node_news_fd(const struct node *node)
 {
-    return mailbox_fd(&node->news);
+    return mailbox_fd(&node->report.news);
 }
 
 void node_take_news(struct node *node)
@@ -233,7 +221,7 @@ void node_take_news(struct node *node)
     struct list none;
 
     list_init(&none);
-    mailbox_take(&node->news, &none);
+    mailbox_take(&node->report.news, &none);
 }
 
 static uint64_t node_waited_ms(const struct census_count *count, struct wall now)
@@ -295,28 +283,24 @@ void node_refresh_metrics(struct node *node)
     struct targets_stats targets;
 
     targets_stats(node->targets, &targets);
-    pthread_mutex_lock(&node->report_lock);
-    struct engine_stats stats = {0};
-    struct queue_stats queue = {0};
-    for (unsigned i = 0; i < node->shard_count; i++) {
-        engine_stats_add(&stats, &node->shards[i].report.stats);
-        queue_stats_add(&queue, &node->shards[i].report.queue);
-    }
-    stats.storage_failures += atomic_load(&node->health.failures);
-    struct storage_stats storage = node->storage_stats;
-    pthread_mutex_unlock(&node->report_lock);
-    queue.waiting += queue_board_waiting(node->board);
+    struct shard_report sum;
+    node_report_sum(&node->report, &sum);
+    sum.stats.storage_failures += atomic_load(&node->disk.health.failures);
+    sum.queue.waiting += queue_board_waiting(node->board);
+    pthread_mutex_lock(&node->disk.lock);
+    const struct storage_stats storage = node->disk.stats;
+    pthread_mutex_unlock(&node->disk.lock);
     struct node_cluster_stats cluster;
     node_cluster_stats(node, &cluster);
     struct node_health health;
     node_health(node, &health);
-#define X(id, field, ...) metrics_set(metrics, METRIC_##id, stats.field);
+#define X(id, field, ...) metrics_set(metrics, METRIC_##id, sum.stats.field);
     METRIC_ENGINE_LIST(X)
 #undef X
 #define X(id, field, ...) metrics_set(metrics, METRIC_##id, targets.field);
     METRIC_TARGETS_LIST(X)
 #undef X
-#define X(id, field, ...) metrics_set(metrics, METRIC_##id, queue.field);
+#define X(id, field, ...) metrics_set(metrics, METRIC_##id, sum.queue.field);
     METRIC_QUEUE_LIST(X)
 #undef X
 #define X(id, field, ...) metrics_set(metrics, METRIC_##id, storage.field);
@@ -326,9 +310,9 @@ void node_refresh_metrics(struct node *node)
     METRIC_CLUSTER_LIST(X)
 #undef X
     for (unsigned i = 0; i < OVERDUE_KIND_COUNT; i++) {
-        const struct wall oldest = stats.oldest_overdue[i];
+        const struct wall oldest = sum.stats.oldest_overdue[i];
 
-        metrics_set(metrics, METRIC_READY_WEBHOOK + i, stats.ready[i]);
+        metrics_set(metrics, METRIC_READY_WEBHOOK + i, sum.stats.ready[i]);
         metrics_set(metrics, METRIC_OLDEST_WEBHOOK_MS + i,
                     oldest.ms ? wall_since(oldest, wall_now()) : 0);
     }

@@ -308,7 +308,7 @@ static void test_commits_on_either_thread(void **state)
     set(fixture, "shards", "2");
     start(fixture);
     for (size_t i = 0; i < COUNT; i++) {
-        atomic_store(&fixture->node->commit_ns, i % 2 ? UINT64_MAX : 0);
+        atomic_store(&fixture->node->disk.commit_ns, i % 2 ? UINT64_MAX : 0);
         assert_int_equal(submit_create(fixture->node, &asked[i], due), ERROR_NONE);
         if (i % 5 == 4) /* so that batches of all sizes come up, and a shard with none out */
             for (size_t j = i - 4; j <= i; j++)
@@ -337,11 +337,11 @@ static bool try_commit_here(struct node *node, uint64_t commit_ns, struct timer 
         .result = ERROR_STOPPING, .writes = &write, .write_count = write_count};
     struct list batches;
 
-    assert_int_equal(storage_load_meta(node->storage, 0, &batch.meta, NULL), ERROR_NONE);
+    assert_int_equal(storage_load_meta(node->disk.storage, 0, &batch.meta, NULL), ERROR_NONE);
     list_init(&batches);
     list_push(&batches, &batch.link);
-    atomic_store(&node->commit_ns, commit_ns);
-    const bool is_done = commit_here(node, &batches);
+    atomic_store(&node->disk.commit_ns, commit_ns);
+    const bool is_done = commit_here(&node->disk, &batches);
     assert_int_equal(batch.result, is_done ? ERROR_NONE : ERROR_STOPPING);
     assert_ptr_equal(list_pop(&batches), &batch.link);
     return is_done;
@@ -365,12 +365,12 @@ static void test_commits_here_only_what_is_quick(void **state)
     assert_false(try_commit_here(node, 0, NULL, 65));
     struct timer large = {.footprint = 65537};
     assert_false(try_commit_here(node, 0, &large, 1));
-    pthread_mutex_lock(&node->commit_lock);
+    pthread_mutex_lock(&node->disk.commit_lock);
     assert_false(try_commit_here(node, 0, NULL, 0));
-    pthread_mutex_unlock(&node->commit_lock);
+    pthread_mutex_unlock(&node->disk.commit_lock);
     while (!try_commit_here(node, 900000, NULL, 0))
         continue;
-    assert_true(atomic_load(&node->commit_ns) > 600000);
+    assert_true(atomic_load(&node->disk.commit_ns) > 600000);
     node_stop(node);
 }
 

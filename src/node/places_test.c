@@ -120,15 +120,15 @@ static void places_await_waiting(struct place_fixture *fixture, uint64_t count)
     struct node *node = fixture->node;
     uint64_t waiting = 0;
 
-    pthread_mutex_lock(&node->report_lock);
+    pthread_mutex_lock(&node->report.lock);
     while (waiting != count) {
         waiting = 0;
         for (unsigned i = 0; i < node->shard_count; i++)
-            waiting += node->shards[i].report.stats.waiting;
+            waiting += node->report.shards[i].stats.waiting;
         if (waiting != count)
-            pthread_cond_wait(&node->report_changed, &node->report_lock);
+            pthread_cond_wait(&node->report.changed, &node->report.lock);
     }
-    pthread_mutex_unlock(&node->report_lock);
+    pthread_mutex_unlock(&node->report.lock);
 }
 
 /* ---- the tests ---- */

@@ -170,7 +170,7 @@ static void shard_gather(struct shard *shard, struct list *ret_batches)
         const uint64_t lost = engine_take_events(engine, &events);
         feed_post(node->feed, &events, lost);
     }
-    mailbox_post_all(&node->to_read, &reads);
+    mailbox_post_all(&node->disk.to_read, &reads);
     if (!list_is_empty(&deliveries)) /* while stopping there are no senders and no deliveries */
         senders_post(node->senders, &deliveries);
 }
@@ -187,7 +187,7 @@ static void shard_post_batches(struct shard *shard, struct list *batches)
     if (shard->node->replicas)
         node_replica_commit(shard->node, batches);
     else
-        mailbox_post_all(&shard->node->to_commit, batches);
+        mailbox_post_all(&shard->node->disk.to_commit, batches);
 }
 
 void shard_send_off(struct shard *shard)
@@ -220,7 +220,7 @@ static bool shard_commit_here(struct shard *shard, struct list *batches)
     LIST_FOR_EACH (batches, link)
         if (shard_partition_of(shard, link)->commits_out > 0)
             return false;
-    if (!commit_here(shard->node, batches))
+    if (!commit_here(&shard->node->disk, batches))
         return false;
     for (struct list *link; (link = list_pop(batches));) {
         struct engine *engine = shard_engine(shard, shard_partition_of(shard, link));
@@ -293,30 +293,9 @@ static void shard_report(struct shard *shard, bool is_draining)
     queue_stats(shard->queue, &report.queue);
     report.used_ns = thread_used_ns();
     report.is_drained = is_draining && report.stats.inflight == 0;
-    pthread_mutex_lock(&node->report_lock);
-    shard->report = report;
-    uint64_t in_doubt_bytes = 0, unreadable = 0;
-    for (unsigned i = 0; i < node->shard_count; i++) {
-        in_doubt_bytes += node->shards[i].report.stats.in_doubt_bytes;
-        unreadable += node->shards[i].report.stats.unreadable;
-    }
-    pthread_cond_broadcast(&node->report_changed);
-    pthread_mutex_unlock(&node->report_lock);
-    atomic_store(&node->is_damaged, unreadable > 0);
-    atomic_store(&node->is_choked, in_doubt_bytes > node->config->near_bytes_max / 16);
-    mailbox_wake(&node->news);
+    node_report_put(&node->report, shard->index, &report);
     shard->reported = shard->turn_at;
     shard->is_stale = !report.is_ready;
-}
-
-static void shard_finish(struct shard *shard)
-{
-    struct node *node = shard->node;
-
-    pthread_mutex_lock(&node->report_lock);
-    shard->report.is_finished = true;
-    pthread_cond_broadcast(&node->report_changed);
-    pthread_mutex_unlock(&node->report_lock);
 }
 
 /* ---- turns ---- */
@@ -450,7 +429,7 @@ void *shard_run(void *argument)
         if (atomic_load(&node->shards_end) && shard_is_idle(shard))
             break;
     }
-    shard_finish(shard);
+    node_report_finish(&node->report, shard->index);
     return NULL;
 }
 

@@ -13,24 +13,13 @@
 
 struct node;
 
-/* Report of a shard for other threads. */
-struct shard_report {
-    struct engine_stats stats; /* sum over its partitions */
-    struct queue_stats queue;
-    uint64_t used_ns; /* processor time of its thread */
-    bool is_ready;    /* its partitions have been recovered */
-    bool is_drained;  /* while stopping: no delivery is in flight */
-    bool is_finished; /* its thread has ended */
-};
-
 struct shard {
     struct node *node;
     unsigned index;
     pthread_t thread;
-    struct event_loop loop;     /* loop of the thread, which others may join */
-    struct mailbox rings;       /* struct partition: those with messages */
-    struct mailbox workers;     /* struct node_queue_request: leases */
-    struct shard_report report; /* guarded by the node's report_lock */
+    struct event_loop loop; /* loop of the thread, which others may join */
+    struct mailbox rings;   /* struct partition: those with messages */
+    struct mailbox workers; /* struct node_queue_request: leases */
 
     /* Private to the thread. */
     struct partition **partitions; /* partitions that it owns; has room for all */

@@ -1,5 +1,5 @@
 /*
- * storage_health.c - whether the storage of a node works; see shard.h.
+ * storage_health.c - whether the storage of a node works; see storage_health.h.
  *
  * Commits, reads and replicas tell when it fails them. A dead disk may fail no call: memory
  * takes the changes of partitions that follow a log, and an idle node writes nothing. So each look
@@ -7,8 +7,7 @@
  */
 #include "node/storage_health.h"
 
-#include "node/node_replica.h"
-#include "node/node_state.h"
+#include "node/node_disk.h"
 #include "sys/clock.h"
 #include "sys/files.h"
 
@@ -21,59 +20,57 @@ enum {
     HEALTH_WORKS_LEASES = 2,
 };
 
-void storage_health_read_failed(struct node *node)
+void storage_health_note(struct node_disk *disk, const struct error *error)
 {
-    atomic_store(&node->health.read_failed_ns, instant_boot_now().ns);
+    pthread_mutex_lock(&disk->lock);
+    disk->error = *error;
+    if (!*error->text)
+        error_set(&disk->error, ERROR_IO, "%s", error_title(ERROR_IO));
+    pthread_mutex_unlock(&disk->lock);
 }
 
-static bool health_replica_fails(const struct node *node)
+void storage_health_read_failed(struct node_disk *disk)
 {
-    for (uint16_t i = 0; node->replicas && i < node->partition_count; i++)
-        if (atomic_load(&node->replicas[i].storage_fails))
-            return true;
-    return false;
+    atomic_store(&disk->health.read_failed_ns, instant_boot_now().ns);
 }
 
-static bool health_read_fails(const struct node *node, struct instant now)
+static bool health_read_fails(const struct node_disk *disk, struct instant now)
 {
-    const uint64_t failed_ns = atomic_load(&node->health.read_failed_ns);
+    const uint64_t failed_ns = atomic_load(&disk->health.read_failed_ns);
 
     return failed_ns && now.ns - failed_ns < HEALTH_READ_MS * UINT64_C(1000000);
 }
 
 /* Probes the disk. A full disk is no failure for a single node, which has its reserve. */
-static bool health_probe_fails(struct node *node, struct error *ret_error)
+static bool health_probe_fails(struct node_disk *disk, struct error *ret_error)
 {
-    struct storage_health *health = &node->health;
+    struct storage_health *health = &disk->health;
 
     atomic_store(&health->probed_ns, instant_boot_now().ns);
     const enum error_code code =
-        files_probe(node->config->data_folder, HEALTH_PROBE_BYTES, ret_error);
+        files_probe(disk->config->data_folder, HEALTH_PROBE_BYTES, ret_error);
     atomic_store(&health->probed_ns, 0);
-    return code && (node->replicas || code != ERROR_DISK_FULL);
+    return code && (*disk->config->cluster_brokers || code != ERROR_DISK_FULL);
 }
 
-void storage_health_look(struct node *node)
+void storage_health_look(struct node_disk *disk)
 {
-    struct storage_health *health = &node->health;
+    struct storage_health *health = &disk->health;
     struct error error = {.text = ""};
-    const bool has_failed = health_probe_fails(node, &error);
+    const bool has_failed = health_probe_fails(disk, &error);
     const struct instant now = instant_boot_now();
-    const bool fails = has_failed || atomic_load(&node->is_failing) ||
-                       health_read_fails(node, now) || health_replica_fails(node);
+    const bool fails = has_failed || atomic_load(&disk->is_failing) ||
+                       health_read_fails(disk, now) || atomic_load(&health->failing_replicas) > 0;
 
-    if (has_failed) {
-        pthread_mutex_lock(&node->report_lock);
-        node->storage_error = error;
-        pthread_mutex_unlock(&node->report_lock);
-    }
+    if (has_failed)
+        storage_health_note(disk, &error);
     if (fails == (atomic_load(&health->since_ns) != 0))
         return;
     atomic_store(&health->since_ns, fails ? now.ns : 0);
     if (!fails)
         atomic_store(&health->worked_ns, now.ns);
     atomic_fetch_add(&health->failures, has_failed);
-    mailbox_wake(&node->news);
+    mailbox_wake(disk->news);
 }
 
 static bool health_is_past(uint64_t since_ns, uint64_t ms, struct instant now)
@@ -81,10 +78,10 @@ static bool health_is_past(uint64_t since_ns, uint64_t ms, struct instant now)
     return since_ns && now.ns > since_ns && now.ns - since_ns >= ms * UINT64_C(1000000);
 }
 
-bool storage_health_gives_up(struct node *node, struct instant now)
+bool storage_health_gives_up(struct node_disk *disk, struct instant now)
 {
-    struct storage_health *health = &node->health;
-    const uint64_t lease_ms = node->config->cluster_lease_ms;
+    struct storage_health *health = &disk->health;
+    const uint64_t lease_ms = disk->config->cluster_lease_ms;
     const uint64_t since_ns = atomic_load(&health->since_ns);
     const bool was_given_up = atomic_load(&health->gives_up);
     bool gives_up = was_given_up;
@@ -97,21 +94,21 @@ bool storage_health_gives_up(struct node *node, struct instant now)
         gives_up = false;
     if (gives_up != was_given_up) {
         atomic_store(&health->gives_up, gives_up);
-        mailbox_wake(&node->news);
+        mailbox_wake(disk->news);
     }
     return gives_up;
 }
 
-bool storage_health_fails(struct node *node, char *ret_reason, size_t size)
+bool storage_health_fails(struct node_disk *disk, char *ret_reason, size_t size)
 {
-    const bool gives_up = atomic_load(&node->health.gives_up);
+    const bool gives_up = atomic_load(&disk->health.gives_up);
 
-    if (!gives_up && !atomic_load(&node->is_failing) && !atomic_load(&node->health.since_ns))
+    if (!gives_up && !atomic_load(&disk->is_failing) && !atomic_load(&disk->health.since_ns))
         return false;
-    pthread_mutex_lock(&node->report_lock);
+    pthread_mutex_lock(&disk->lock);
     snprintf(ret_reason, size, "the storage fails%s%s%.160s",
-             gives_up ? ", and other nodes own the partitions" : "",
-             *node->storage_error.text ? ": " : "", node->storage_error.text);
-    pthread_mutex_unlock(&node->report_lock);
+             gives_up ? ", and other nodes own the partitions" : "", *disk->error.text ? ": " : "",
+             disk->error.text);
+    pthread_mutex_unlock(&disk->lock);
     return true;
 }

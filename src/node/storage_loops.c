@@ -6,7 +6,8 @@
  */
 #include "node/storage_loops.h"
 
-#include "node/node_state.h"
+#include "node/node_disk.h"
+#include "node/partition.h"
 #include "node/storage_health.h"
 #include "sys/clock.h"
 
@@ -68,33 +69,23 @@ void storage_gather(struct storage_group *group, struct list *waiting)
 
 /* Delays a commit of few requests while many are under way, because a sync costs the same for
  * one as for a thousand. */
-static void storage_loops_commit_linger(struct node *node, struct storage_group *group,
+static void storage_loops_commit_linger(struct node_disk *disk, struct storage_group *group,
                                         struct list *waiting)
 {
-    uint64_t linger_ns = node->config->commit_linger_ms * 1000000;
+    uint64_t linger_ns = disk->config->commit_linger_ms * 1000000;
     struct instant began = instant_now();
     uint64_t spent_ns = 0;
 
     while (spent_ns < linger_ns && list_is_empty(waiting)) {
-        size_t inflight = atomic_load(&node->counts.inflight.held);
+        size_t inflight = atomic_load(&disk->inflight->held);
 
         if (inflight < LINGER_INFLIGHT_MIN || group->write_count >= inflight / 2)
             return;
-        mailbox_wait(&node->to_commit, linger_ns - spent_ns);
-        mailbox_take(&node->to_commit, waiting);
+        mailbox_wait(&disk->to_commit, linger_ns - spent_ns);
+        mailbox_take(&disk->to_commit, waiting);
         storage_gather(group, waiting);
         spent_ns = instant_since_ns(began, instant_now());
     }
-}
-
-/* Remembers the failure for the log. */
-static void storage_loops_note_failure(struct node *node, const struct error *error)
-{
-    pthread_mutex_lock(&node->report_lock);
-    node->storage_error = *error;
-    if (!*error->text)
-        error_set(&node->storage_error, ERROR_IO, "%s", error_title(ERROR_IO));
-    pthread_mutex_unlock(&node->report_lock);
 }
 
 static uint16_t storage_loops_batch_partition(struct list *message)
@@ -102,23 +93,23 @@ static uint16_t storage_loops_batch_partition(struct list *message)
     return list_item(message, struct storage_batch, link)->partition;
 }
 
-void storage_look(struct node *node)
+void storage_look(struct node_disk *disk)
 {
-    struct instant looked = {atomic_load(&node->looked_ns)};
+    struct instant looked = {atomic_load(&disk->looked_ns)};
 
     if (instant_since_ns(looked, instant_now()) >= SECOND_NS &&
-        !atomic_exchange(&node->wants_look, true))
-        mailbox_wake(&node->to_read);
+        !atomic_exchange(&disk->wants_look, true))
+        mailbox_wake(&disk->to_read);
 }
 
 /* Checks the disk after each LOOK_BYTES, because a disk can fill within a second. */
-static void storage_look_after(struct node *node, size_t bytes)
+static void storage_look_after(struct node_disk *disk, size_t bytes)
 {
-    const uint64_t before = atomic_fetch_add(&node->unlooked_bytes, bytes);
+    const uint64_t before = atomic_fetch_add(&disk->unlooked_bytes, bytes);
 
     if (before < LOOK_BYTES && before + bytes >= LOOK_BYTES)
-        mailbox_wake(&node->to_read);
-    storage_look(node);
+        mailbox_wake(&disk->to_read);
+    storage_look(disk);
 }
 
 static size_t storage_loops_group_bytes(const struct storage_group *group)
@@ -131,35 +122,35 @@ static size_t storage_loops_group_bytes(const struct storage_group *group)
     return bytes;
 }
 
-static void storage_loops_commit_note_time(struct node *node, uint64_t commit_ns)
+static void storage_loops_commit_note_time(struct node_disk *disk, uint64_t commit_ns)
 {
-    const uint64_t before_ns = atomic_load(&node->commit_ns);
+    const uint64_t before_ns = atomic_load(&disk->commit_ns);
     const uint64_t faded_ns = before_ns - before_ns / COMMIT_FADES;
 
-    atomic_store(&node->commit_ns, commit_ns > faded_ns ? commit_ns : faded_ns);
+    atomic_store(&disk->commit_ns, commit_ns > faded_ns ? commit_ns : faded_ns);
 }
 
 /* Commits the group and moves its batches to `ret_done`. The caller holds commit_lock. */
-static void storage_loops_commit_group(struct node *node, struct storage_group *group,
+static void storage_loops_commit_group(struct node_disk *disk, struct storage_group *group,
                                        struct list *ret_done)
 {
     const size_t bytes = storage_loops_group_bytes(group);
     struct instant began = instant_now();
     struct error error = {.text = ""};
-    enum error_code result = storage_commit(node->storage, group->batches, group->count, &error);
+    enum error_code result = storage_commit(disk->storage, group->batches, group->count, &error);
     const uint64_t commit_ns = instant_since_ns(began, instant_now());
 
-    storage_loops_commit_note_time(node, commit_ns);
-    metrics_observe_us(node->metrics, HISTOGRAM_COMMIT, commit_ns / 1000);
-    metrics_add(node->metrics, METRIC_COMMIT_WRITES, group->write_count);
+    storage_loops_commit_note_time(disk, commit_ns);
+    metrics_observe_us(disk->metrics, HISTOGRAM_COMMIT, commit_ns / 1000);
+    metrics_add(disk->metrics, METRIC_COMMIT_WRITES, group->write_count);
     if (result)
-        storage_loops_note_failure(node, &error);
-    atomic_store(&node->is_failing, result != ERROR_NONE);
+        storage_health_note(disk, &error);
+    atomic_store(&disk->is_failing, result != ERROR_NONE);
     for (size_t i = 0; i < group->count; i++) {
         group->batches[i]->result = result;
         list_push(ret_done, &group->batches[i]->link);
     }
-    storage_look_after(node, result == ERROR_DISK_FULL ? LOOK_BYTES : bytes);
+    storage_look_after(disk, result == ERROR_DISK_FULL ? LOOK_BYTES : bytes);
 }
 
 static bool storage_loops_commit_is_small(const struct list *batches)
@@ -178,22 +169,22 @@ static bool storage_loops_commit_is_small(const struct list *batches)
     return bytes <= COMMIT_HERE_BYTES;
 }
 
-bool commit_here(struct node *node, struct list *batches)
+bool commit_here(struct node_disk *disk, struct list *batches)
 {
-    if (atomic_load(&node->commit_ns) > COMMIT_HERE_NS || !storage_loops_commit_is_small(batches) ||
-        pthread_mutex_trylock(&node->commit_lock) != 0)
+    if (atomic_load(&disk->commit_ns) > COMMIT_HERE_NS || !storage_loops_commit_is_small(batches) ||
+        pthread_mutex_trylock(&disk->commit_lock) != 0)
         return false;
     struct storage_group group;
     group.count = group.write_count = 0;
     storage_gather(&group, batches);
-    storage_loops_commit_group(node, &group, batches);
-    pthread_mutex_unlock(&node->commit_lock);
+    storage_loops_commit_group(disk, &group, batches);
+    pthread_mutex_unlock(&disk->commit_lock);
     return true;
 }
 
 void *commit_loop(void *argument)
 {
-    struct node *node = argument;
+    struct node_disk *disk = argument;
     struct list waiting;
 
     list_init(&waiting);
@@ -201,21 +192,21 @@ void *commit_loop(void *argument)
         struct storage_group group;
 
         group.count = group.write_count = 0;
-        mailbox_take(&node->to_commit, &waiting);
+        mailbox_take(&disk->to_commit, &waiting);
         storage_gather(&group, &waiting);
         if (group.count == 0) {
-            if (atomic_load(&node->storage_ends))
+            if (atomic_load(&disk->ends))
                 return NULL;
-            mailbox_wait(&node->to_commit, UINT64_MAX);
+            mailbox_wait(&disk->to_commit, UINT64_MAX);
             continue;
         }
-        storage_loops_commit_linger(node, &group, &waiting);
+        storage_loops_commit_linger(disk, &group, &waiting);
         struct list done;
         list_init(&done);
-        pthread_mutex_lock(&node->commit_lock);
-        storage_loops_commit_group(node, &group, &done);
-        pthread_mutex_unlock(&node->commit_lock);
-        partition_post_all(node->partitions, PARTITION_COMMITS, &done,
+        pthread_mutex_lock(&disk->commit_lock);
+        storage_loops_commit_group(disk, &group, &done);
+        pthread_mutex_unlock(&disk->commit_lock);
+        partition_post_all(disk->partitions, PARTITION_COMMITS, &done,
                            storage_loops_batch_partition);
     }
 }
@@ -225,9 +216,9 @@ static uint16_t storage_loops_read_partition(struct list *message)
     return engine_read_partition(list_item(message, struct engine_read, link));
 }
 
-static void storage_loops_post_reads(struct node *node, struct list *reads)
+static void storage_loops_post_reads(struct node_disk *disk, struct list *reads)
 {
-    partition_post_all(node->partitions, PARTITION_READS, reads, storage_loops_read_partition);
+    partition_post_all(disk->partitions, PARTITION_READS, reads, storage_loops_read_partition);
 }
 
 /* The time for which tenants used the read thread is kept in slots, by the tenants' keys, and
@@ -307,17 +298,17 @@ static void read_queue_count(struct read_queue *queue, uint64_t tenant, struct i
 
 /* Performs a read. One that must be repeated goes back to the queue, so that others may precede
  * it. */
-static void storage_loops_read_perform(struct node *node, struct read_queue *queue,
+static void storage_loops_read_perform(struct node_disk *disk, struct read_queue *queue,
                                        struct engine_read *read, struct list *done)
 {
-    engine_read_perform(read, node->storage);
+    engine_read_perform(read, disk->storage);
     if (engine_read_is_repeated(read)) {
         read_queue_add(queue, read);
         return;
     }
     if (read->result == ERROR_IO) {
-        storage_loops_note_failure(node, &read->error);
-        storage_health_read_failed(node);
+        storage_health_note(disk, &read->error);
+        storage_health_read_failed(disk);
     }
     list_init(&read->link);
     list_push(done, &read->link);
@@ -326,113 +317,113 @@ static void storage_loops_read_perform(struct node *node, struct read_queue *que
 /* Performs finds together, because each takes microseconds, less than a wake-up of the shard.
  * Scans take longer: after some finds it performs at most one scan of the engines and one of a
  * tenant. */
-static void storage_loops_read_some(struct node *node, struct read_queue *queue)
+static void storage_loops_read_some(struct node_disk *disk, struct read_queue *queue)
 {
     struct list done, *link;
 
     list_init(&done);
     for (int i = 0; i < READS_POSTED_MAX && !turns_is_empty(&queue->finds); i++)
-        storage_loops_read_perform(node, queue, storage_loops_read_of(turns_pop(&queue->finds)),
+        storage_loops_read_perform(disk, queue, storage_loops_read_of(turns_pop(&queue->finds)),
                                    &done);
-    storage_loops_post_reads(node, &done);
+    storage_loops_post_reads(disk, &done);
     if ((link = list_pop(&queue->own_scans)))
-        storage_loops_read_perform(node, queue, list_item(link, struct engine_read, link), &done);
+        storage_loops_read_perform(disk, queue, list_item(link, struct engine_read, link), &done);
     const struct instant began = instant_now();
     struct engine_read *scan = read_queue_take_scan(queue);
     if (scan) {
         const uint64_t tenant = scan->tenant;
 
-        storage_loops_read_perform(node, queue, scan, &done);
+        storage_loops_read_perform(disk, queue, scan, &done);
         read_queue_count(queue, tenant, began);
     }
-    storage_loops_post_reads(node, &done);
+    storage_loops_post_reads(disk, &done);
 }
 
-static void storage_loops_look_at_room(struct node *node)
+static void storage_loops_look_at_room(struct node_disk *disk)
 {
     struct storage_stats stats;
 
-    atomic_store(&node->unlooked_bytes, 0);
-    storage_tend(node->storage);
-    storage_stats(node->storage, &stats);
-    if (stats.disk_floor_bytes < node->config->disk_reserve_bytes)
-        stats.disk_floor_bytes = node->config->disk_reserve_bytes;
+    atomic_store(&disk->unlooked_bytes, 0);
+    storage_tend(disk->storage);
+    storage_stats(disk->storage, &stats);
+    if (stats.disk_floor_bytes < disk->config->disk_reserve_bytes)
+        stats.disk_floor_bytes = disk->config->disk_reserve_bytes;
     const bool is_full = stats.disk_free_bytes < stats.disk_floor_bytes;
     const bool is_scarce =
-        stats.disk_free_bytes < stats.disk_floor_bytes + node->config->disk_reserve_bytes;
-    bool is_news = atomic_exchange(&node->is_disk_full, is_full) != is_full;
-    if (atomic_exchange(&node->is_disk_scarce, is_scarce) && !is_scarce)
-        tenant_pot_empty(&node->disk);
-    atomic_store(&node->is_lost, stats.is_lost);
+        stats.disk_free_bytes < stats.disk_floor_bytes + disk->config->disk_reserve_bytes;
+    bool is_news = atomic_exchange(&disk->is_full, is_full) != is_full;
+    if (atomic_exchange(&disk->is_scarce, is_scarce) && !is_scarce)
+        tenant_pot_empty(&disk->room);
+    atomic_store(&disk->is_lost, stats.is_lost);
     if (stats.is_lost) {
         struct error error;
 
-        error_set(&error, ERROR_IO, "%s was removed or replaced", node->config->data_folder);
-        storage_loops_note_failure(node, &error);
+        error_set(&error, ERROR_IO, "%s was removed or replaced", disk->config->data_folder);
+        storage_health_note(disk, &error);
     }
-    pthread_mutex_lock(&node->report_lock);
-    is_news = is_news || stats.is_lost != node->storage_stats.is_lost ||
-              strcmp(stats.found, node->storage_stats.found) != 0;
-    node->storage_stats = stats;
-    pthread_mutex_unlock(&node->report_lock);
+    pthread_mutex_lock(&disk->lock);
+    is_news = is_news || stats.is_lost != disk->stats.is_lost ||
+              strcmp(stats.found, disk->stats.found) != 0;
+    disk->stats = stats;
+    pthread_mutex_unlock(&disk->lock);
     if (is_news)
-        mailbox_wake(&node->news);
+        mailbox_wake(disk->news);
 }
 
-static void storage_loops_look_after_disk(struct node *node)
+static void storage_loops_look_after_disk(struct node_disk *disk)
 {
-    storage_loops_look_at_room(node);
-    storage_health_look(node);
+    storage_loops_look_at_room(disk);
+    storage_health_look(disk);
 }
 
 /* Returns the interval of checks of the disk. While writes are refused only these checks find
  * that the disk works again. In a cluster they never stop, because other nodes wait for a node
  * whose disk is dead. */
-static uint64_t storage_loops_look_interval_ns(struct node *node)
+static uint64_t storage_loops_look_interval_ns(struct node_disk *disk)
 {
-    bool is_in_trouble = atomic_load(&node->is_lost) || atomic_load(&node->is_disk_full) ||
-                         atomic_load(&node->is_failing) || atomic_load(&node->health.since_ns);
+    bool is_in_trouble = atomic_load(&disk->is_lost) || atomic_load(&disk->is_full) ||
+                         atomic_load(&disk->is_failing) || atomic_load(&disk->health.since_ns);
 
-    return is_in_trouble || node->replicas ? SECOND_NS : IDLE_LOOK_NS;
+    return is_in_trouble || *disk->config->cluster_brokers ? SECOND_NS : IDLE_LOOK_NS;
 }
 
 /* Checks the disk if it is time. Returns how long it is until the next check. */
-static uint64_t storage_loops_look_when_due(struct node *node)
+static uint64_t storage_loops_look_when_due(struct node_disk *disk)
 {
-    struct instant now = instant_now(), looked = {atomic_load(&node->looked_ns)};
+    struct instant now = instant_now(), looked = {atomic_load(&disk->looked_ns)};
     uint64_t since_ns = instant_since_ns(looked, now);
 
-    if (atomic_exchange(&node->wants_look, false) ||
-        since_ns >= storage_loops_look_interval_ns(node)) {
-        storage_loops_look_after_disk(node);
-        atomic_store(&node->looked_ns, now.ns);
+    if (atomic_exchange(&disk->wants_look, false) ||
+        since_ns >= storage_loops_look_interval_ns(disk)) {
+        storage_loops_look_after_disk(disk);
+        atomic_store(&disk->looked_ns, now.ns);
         since_ns = 0;
-    } else if (atomic_load(&node->unlooked_bytes) >= LOOK_BYTES) {
-        storage_loops_look_at_room(node);
+    } else if (atomic_load(&disk->unlooked_bytes) >= LOOK_BYTES) {
+        storage_loops_look_at_room(disk);
     }
-    uint64_t interval_ns = storage_loops_look_interval_ns(node);
+    uint64_t interval_ns = storage_loops_look_interval_ns(disk);
     return since_ns < interval_ns ? interval_ns - since_ns : 0;
 }
 
 void *read_loop(void *argument)
 {
-    struct node *node = argument;
+    struct node_disk *disk = argument;
     struct read_queue queue;
 
     read_queue_init(&queue);
-    atomic_store(&node->wants_look, true);
+    atomic_store(&disk->wants_look, true);
     for (;;) {
-        uint64_t look_ns = storage_loops_look_when_due(node);
+        uint64_t look_ns = storage_loops_look_when_due(disk);
         struct list come, *link;
         list_init(&come);
-        mailbox_take(&node->to_read, &come);
+        mailbox_take(&disk->to_read, &come);
         while ((link = list_pop(&come)))
             read_queue_add(&queue, list_item(link, struct engine_read, link));
         if (read_queue_is_empty(&queue)) {
-            if (atomic_load(&node->storage_ends))
+            if (atomic_load(&disk->ends))
                 return NULL;
-            mailbox_wait(&node->to_read, look_ns);
+            mailbox_wait(&disk->to_read, look_ns);
         }
-        storage_loops_read_some(node, &queue);
+        storage_loops_read_some(disk, &queue);
     }
 }

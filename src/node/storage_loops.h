@@ -7,16 +7,17 @@
 #ifndef TICKWHEEL_NODE_STORAGE_LOOPS_H
 #define TICKWHEEL_NODE_STORAGE_LOOPS_H
 
-#include "node/node.h"
 #include "store/storage.h"
 
-void *commit_loop(void *node);
+struct node_disk;
+
+void *commit_loop(void *disk);
 
 /* Commits small batches on the thread of a shard if the disk is quick and no commit runs.
  * Returns false if the commit thread must do it. */
-bool commit_here(struct node *node, struct list *batches);
+bool commit_here(struct node_disk *disk, struct list *batches);
 
-void *read_loop(void *node);
+void *read_loop(void *disk);
 
 #define STORAGE_GROUP_MAX 1024 /* maximum of batches in one commit */
 /* number of writes from which a commit takes only small batches */
@@ -34,6 +35,6 @@ struct storage_group {
 void storage_gather(struct storage_group *group, struct list *waiting);
 
 /* Asks the read thread to check the disk, at most once a second. */
-void storage_look(struct node *node);
+void storage_look(struct node_disk *disk);
 
 #endif
