@@ -457,11 +457,7 @@ static struct peers *peers_alloc(const struct peers_options *options)
     pthread_cond_init(&peers->asked, NULL);
     pthread_mutex_init(&peers->lock, NULL);
     pthread_mutex_init(&peers->secrets_lock, NULL);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&peers->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    instant_condition_init(&peers->changed);
     peers->ca_file = options->ca_file ? strdup(options->ca_file) : NULL;
     if (peers_set_secret(peers, options->secret, true) || (options->ca_file && !peers->ca_file)) {
         peers_free(peers);

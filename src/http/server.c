@@ -30,11 +30,7 @@ static struct http_server *server_alloc(const struct http_options *options)
         server->identity = tls_identity_hold(options->identity);
     pthread_mutex_init(&server->identity_lock, NULL);
     pthread_mutex_init(&server->lock, NULL);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&server->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    instant_condition_init(&server->changed);
     return server;
 }
 

@@ -3,7 +3,6 @@
 
 #include "base/check.h"
 #include "base/random.h"
-#include "node/shard.h"
 
 #include <assert.h>
 #include <pthread.h>

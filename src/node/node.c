@@ -2,14 +2,11 @@
 #include "node/node.h"
 
 #include "calendar/zones.h"
-#include "node/backup.h"
-#include "node/census.h"
 #include "node/node_cluster.h"
 #include "node/node_control.h"
 #include "node/node_engines.h"
 #include "node/node_state.h"
 #include "node/queue_board.h"
-#include "node/shard.h"
 #include "store/rocksdb.h"
 #include "sys/clock.h"
 #include "sys/entropy.h"
@@ -66,13 +63,11 @@ static void node_free(struct node *node)
     if (node->senders)
         senders_stop(node->senders);
     targets_destroy(node->targets);
-    for (unsigned i = 0; i < node->shard_count; i++)
-        shard_deinit(&node->shards[i]);
-    free(node->shards);
+    for (unsigned i = 0; i < node->shards.count; i++)
+        shard_deinit(&node->shards.all[i]);
+    free(node->shards.all);
     queue_board_destroy(node->board);
     feed_destroy(node->feed);
-    census_destroy(node->queues);
-    census_destroy(node->tenants);
     for (uint16_t i = 0; i < node->partition_count; i++)
         partition_deinit(&node->partitions[i]);
     free(node->partitions);
@@ -83,7 +78,6 @@ static void node_free(struct node *node)
     node_report_deinit(&node->report);
     pthread_mutex_destroy(&node->backups.lock);
     node_holds_deinit(&node->holds);
-    pthread_mutex_destroy(&node->refusals_lock);
     free(node);
 }
 
@@ -113,8 +107,7 @@ static struct node *node_alloc(const struct config *config, struct metrics *metr
         partition_init(&node->partitions[i], i);
     node_counts_init(&node->counts, config);
     pthread_mutex_init(&node->backups.lock, NULL);
-    node_holds_init(&node->holds, config, node_wake_shards, node);
-    pthread_mutex_init(&node->refusals_lock, NULL);
+    node_holds_init(&node->holds, config, shards_wake, &node->shards);
     return node;
 }
 
@@ -135,17 +128,19 @@ static enum error_code node_create_shards(struct node *node, struct error *ret_e
 
     if (entropy_fill(secret, sizeof(secret)) != ERROR_NONE || entropy_u64(&seed) != ERROR_NONE)
         return error_set(ret_error, ERROR_IO, "the system gives no entropy");
-    node->shards = calloc(count, sizeof(*node->shards));
+    node->shards.all = calloc(count, sizeof(*node->shards.all));
     node->board = queue_board_create(count, seed, instant_now());
-    node->queues = census_create(count, NODE_QUEUE_ROWS_MAX, seed);
-    node->tenants = census_create(count, CENSUS_ROWS_MAX, seed);
-    bool is_done = node->shards && node->board && node->queues && node->tenants;
-    while (is_done && node->shard_count < count) {
-        node->loops[node->shard_count] = &node->shards[node->shard_count].loop;
-        is_done = shard_init(&node->shards[node->shard_count], node, node->shard_count, secret);
-        node->shard_count += is_done;
+    node->counts.waiting_queues = census_create(count, NODE_QUEUE_ROWS_MAX, seed);
+    node->counts.waiting_tenants = census_create(count, CENSUS_ROWS_MAX, seed);
+    bool is_done = node->shards.all && node->board && node->counts.waiting_queues &&
+                   node->counts.waiting_tenants;
+    while (is_done && node->shards.count < count) {
+        node->shards.loops[node->shards.count] = &node->shards.all[node->shards.count].loop;
+        is_done =
+            shard_init(&node->shards.all[node->shards.count], node, node->shards.count, secret);
+        node->shards.count += is_done;
     }
-    node->report.count = node->shard_count;
+    node->report.count = node->shards.count;
     explicit_bzero(secret, sizeof(secret));
     return is_done ? ERROR_NONE
                    : error_set(ret_error, ERROR_NO_MEMORY, "no memory or files for the shards");
@@ -154,14 +149,14 @@ static enum error_code node_create_shards(struct node *node, struct error *ret_e
 /* Waits for the threads of the running shards. The caller has told them to end. */
 static void node_join_shards(struct node *node)
 {
-    node_wake_shards(node);
-    while (node->shards_running > 0)
-        pthread_join(node->shards[--node->shards_running].thread, NULL);
+    shards_wake(&node->shards);
+    while (node->shards.running > 0)
+        pthread_join(node->shards.all[--node->shards.running].thread, NULL);
 }
 
 static void node_end_threads(struct node *node)
 {
-    atomic_store(&node->shards_give_up, true);
+    atomic_store(&node->shards.give_up, true);
     node_join_shards(node);
     node_disk_stop(&node->disk);
 }
@@ -172,14 +167,14 @@ static enum error_code node_start_threads(struct node *node, struct error *ret_e
 
     if (code)
         return code;
-    while (node->shards_running < node->shard_count) {
-        struct shard *shard = &node->shards[node->shards_running];
+    while (node->shards.running < node->shards.count) {
+        struct shard *shard = &node->shards.all[node->shards.running];
 
         if (thread_start(&shard->thread, shard_run, shard, "tw-shard-%u", shard->index) != 0)
             break;
-        node->shards_running++;
+        node->shards.running++;
     }
-    if (node->shards_running == node->shard_count)
+    if (node->shards.running == node->shards.count)
         return ERROR_NONE;
     node_end_threads(node);
     return error_set(ret_error, ERROR_IO, "no thread for a shard");
@@ -249,20 +244,20 @@ void node_stop(struct node *node)
     node_queue_stop_waiting(node);
     backup_join(&node->backups);
     senders_drain(node->senders);
-    node_wake_shards(node);
+    shards_wake(&node->shards);
     node_report_await(&node->report, node_is_drained, drain_ms);
     node_control_leave(node);
     /* deliveries in flight come back as failed and are retried later */
     senders_stop(node->senders);
     node->senders = NULL;
-    atomic_store(&node->shards_end, true);
-    node_wake_shards(node);
+    atomic_store(&node->shards.end, true);
+    shards_wake(&node->shards);
     node_report_await(&node->report, node_is_finished, drain_ms + 1000);
-    atomic_store(&node->shards_give_up, true); /* reached only if the storage fails */
+    atomic_store(&node->shards.give_up, true); /* reached only if the storage fails */
     node_join_shards(node);
     node_cluster_stop(node);
     node_disk_stop(&node->disk);
-    for (unsigned i = 0; i < node->shard_count; i++)
-        shard_fail_rest(&node->shards[i]);
+    for (unsigned i = 0; i < node->shards.count; i++)
+        shard_fail_rest(&node->shards.all[i]);
     node_free(node);
 }

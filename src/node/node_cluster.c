@@ -10,7 +10,6 @@
 #include "node/node_once.h"
 #include "node/node_replica.h"
 #include "node/node_state.h"
-#include "node/shard.h"
 #include "node/storage_health.h"
 #include "node/storage_loops.h"
 #include "sys/clock.h"
@@ -434,12 +433,12 @@ static enum error_code node_cluster_replica_open(struct node_replica *replica,
         .partition = replica->partition->index,
         .append_timeout_ms = OWNERSHIP_APPEND_LEASES * config->cluster_lease_ms,
         .lost_ms = REPLICA_LOST_LEASES * config->cluster_lease_ms,
-        .answered_ns = &node->control->answered_ns,
+        .answered_ns = &node->cluster.control->answered_ns,
     };
     struct replica_options options = {
         .node = config->cluster_node_id,
         .partition = replica->partition->index,
-        .cluster = node->control->cluster,
+        .cluster = node->cluster.control->cluster,
         .lease_ms = config->cluster_lease_ms,
         .handover_ms = HANDOVER_MS,
         .sweep = {config->cluster_sweep_bytes_min, config->cluster_sweep_factor, 0},
@@ -465,7 +464,7 @@ static enum error_code node_cluster_replica_open(struct node_replica *replica,
     if (code)
         return code;
     code = replica_create(&options, &events, instant_boot_now(), &replica->replica, ret_error);
-    if (!code && node->delivers_once)
+    if (!code && node->cluster.delivers_once)
         code = node_cluster_replica_open_once(replica, ret_error);
     if (code) {
         replica_destroy(replica->replica);
@@ -589,24 +588,20 @@ static void *node_cluster_replica_run(void *argument)
 static enum error_code node_cluster_prepare(struct node *node, uint16_t index,
                                             struct error *ret_error)
 {
-    struct node_replica *replica = &node->replicas[index];
+    struct node_replica *replica = &node->cluster.replicas[index];
     struct storage_place place;
-    pthread_condattr_t monotonic;
 
     replica->node = node;
     replica->partition = &node->partitions[index];
     pthread_mutex_init(&replica->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&replica->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    instant_condition_init(&replica->changed);
     list_init(&replica->batches);
     list_init(&replica->asked);
     buffer_init(&replica->claim);
     tenant_counts_init(&replica->tenants);
     buffer_init(&replica->page_rows);
     snprintf(replica->topic, sizeof(replica->topic), "%s.log", node->config->cluster_name);
-    partition_set_owner(replica->partition, &node->shards[index % node->shard_count].rings);
+    partition_set_owner(replica->partition, &node->shards.all[index % node->shards.count].rings);
     const enum error_code code = storage_load_place(node->disk.storage, index, &place, ret_error);
     if (code)
         return code;
@@ -618,9 +613,10 @@ enum error_code node_cluster_init(struct node *node, struct error *ret_error)
 {
     enum error_code code = ERROR_NONE;
 
-    node->delivers_once = brokers_has_exactly_once(senders_find(node->senders, TARGET_KAFKA));
-    node->replicas = calloc(node->partition_count, sizeof(*node->replicas));
-    if (!node->replicas)
+    node->cluster.delivers_once =
+        brokers_has_exactly_once(senders_find(node->senders, TARGET_KAFKA));
+    node->cluster.replicas = calloc(node->partition_count, sizeof(*node->cluster.replicas));
+    if (!node->cluster.replicas)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     for (uint16_t i = 0; i < node->partition_count; i++) {
         const enum error_code failed = node_cluster_prepare(node, i, code ? NULL : ret_error);
@@ -633,7 +629,7 @@ enum error_code node_cluster_init(struct node *node, struct error *ret_error)
 enum error_code node_cluster_start(struct node *node, struct error *ret_error)
 {
     for (uint16_t i = 0; i < node->partition_count; i++) {
-        struct node_replica *replica = &node->replicas[i];
+        struct node_replica *replica = &node->cluster.replicas[i];
 
         if (thread_start(&replica->thread, node_cluster_replica_run, replica, "tw-replica-%u", i))
             return error_set(ret_error, ERROR_IO, "no thread for a replica");
@@ -644,11 +640,11 @@ enum error_code node_cluster_start(struct node *node, struct error *ret_error)
 
 void node_cluster_stop(struct node *node)
 {
-    for (uint16_t i = 0; node->replicas && i < node->partition_count; i++)
-        if (node->replicas[i].is_running)
-            node_replica_tell(&node->replicas[i], REPLICA_RELEASE);
-    for (uint16_t i = 0; node->replicas && i < node->partition_count; i++) {
-        struct node_replica *replica = &node->replicas[i];
+    for (uint16_t i = 0; node->cluster.replicas && i < node->partition_count; i++)
+        if (node->cluster.replicas[i].is_running)
+            node_replica_tell(&node->cluster.replicas[i], REPLICA_RELEASE);
+    for (uint16_t i = 0; node->cluster.replicas && i < node->partition_count; i++) {
+        struct node_replica *replica = &node->cluster.replicas[i];
 
         if (replica->is_running)
             pthread_join(replica->thread, NULL);
@@ -660,8 +656,8 @@ void node_cluster_stop(struct node *node)
 void node_cluster_free(struct node *node)
 {
     node_cluster_stop(node);
-    for (uint16_t i = 0; node->replicas && i < node->partition_count; i++) {
-        struct node_replica *replica = &node->replicas[i];
+    for (uint16_t i = 0; node->cluster.replicas && i < node->partition_count; i++) {
+        struct node_replica *replica = &node->cluster.replicas[i];
 
         if (atomic_load(&replica->orders) & REPLICA_BEGIN)
             engine_destroy(replica->engine); /* no shard took it */
@@ -672,6 +668,6 @@ void node_cluster_free(struct node *node)
         pthread_mutex_destroy(&replica->lock);
     }
     node_control_free(node);
-    free(node->replicas);
-    node->replicas = NULL;
+    free(node->cluster.replicas);
+    node->cluster.replicas = NULL;
 }

@@ -8,7 +8,6 @@
 #include "node/node_members.h"
 #include "node/node_replica.h"
 #include "node/node_state.h"
-#include "node/shard.h"
 #include "node/storage_health.h"
 #include "sys/clock.h"
 #include "sys/entropy.h"
@@ -67,7 +66,7 @@ static uint16_t node_control_load(struct node_control *control)
 {
     struct node *node = control->node;
     const struct instant now = instant_now();
-    const uint64_t time_ns = instant_since_ns(control->load_at, now) * node->shard_count;
+    const uint64_t time_ns = instant_since_ns(control->load_at, now) * node->shards.count;
     struct shard_report sum;
 
     node_report_sum(&node->report, &sum);
@@ -102,11 +101,11 @@ static void node_control_on_note(void *context, struct roster_note *note)
                        : (uint16_t)node->config->cluster_weight;
     note->load = node_control_load(control);
     for (uint16_t i = 0; i < node->partition_count; i++)
-        if (atomic_load(&node->replicas[i].is_followed))
+        if (atomic_load(&node->cluster.replicas[i].is_followed))
             note->places[note->place_count++] = (struct roster_place){
                 .partition = i,
-                .role = node_control_role(atomic_load(&node->replicas[i].state)),
-                .next = atomic_load(&node->replicas[i].next),
+                .role = node_control_role(atomic_load(&node->cluster.replicas[i].state)),
+                .next = atomic_load(&node->cluster.replicas[i].next),
             };
     node_limits_tell(control, note);
 }
@@ -149,9 +148,9 @@ static void node_control_tell_owners(struct node_control *control)
             if (member->standings[p].role != ROSTER_OWNER || !roster_is_alive(roster, member))
                 continue;
             owner = member->node;
-            atomic_store(&node->replicas[p].end, member->standings[p].next);
+            atomic_store(&node->cluster.replicas[p].end, member->standings[p].next);
         }
-        atomic_store(&node->replicas[p].told_owner, owner);
+        atomic_store(&node->cluster.replicas[p].told_owner, owner);
         node_copy_find_givers(node, roster, p);
     }
 }
@@ -170,9 +169,9 @@ static void node_control_tell_plan(struct node_control *control)
     const bool is_refused = state == CONTROL_REFUSED || node_clock_is_wrong(&node->clock);
     for (uint16_t i = 0; i < node->partition_count; i++)
         if (is_refused)
-            node_replica_refuse(&node->replicas[i]);
+            node_replica_refuse(&node->cluster.replicas[i]);
         else
-            node_replica_plan(&node->replicas[i], &plan->entries[i]);
+            node_replica_plan(&node->cluster.replicas[i], &plan->entries[i]);
     atomic_store(&control->plans, true);
 }
 
@@ -216,7 +215,7 @@ static void node_control_compare_clocks(struct node_control *control, struct wal
     const bool was_wrong = node_clock_is_wrong(clock), was_held = atomic_load(&clock->is_held);
     node_clock_measure(clock, control->sent_difference_us, node_clock_difference_us(), offset_ms);
     if (was_held)
-        node_wake_shards(control->node);
+        shards_wake(&control->node->shards);
     if (node_clock_is_wrong(clock) != was_wrong)
         mailbox_wake(&control->node->report.news);
 }
@@ -390,7 +389,6 @@ static struct node_control *node_control_alloc(struct node *node)
     const struct config *config = node->config;
     const bool is_ipv6 = strchr(config->listen_address, ':');
     struct node_control *control = calloc(1, sizeof(*control));
-    pthread_condattr_t monotonic;
 
     if (!control)
         return NULL;
@@ -401,19 +399,16 @@ static struct node_control *node_control_alloc(struct node *node)
                  config->listen_address, is_ipv6 ? "]" : "", config->listen_port);
     list_init(&control->holds);
     pthread_mutex_init(&control->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&control->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    instant_condition_init(&control->changed);
     return control;
 }
 
 enum error_code node_control_init(struct node *node, struct error *ret_error)
 {
     node_clock_init(&node->clock);
-    node->control = node_control_alloc(node);
-    return node->control ? node_control_identify(node->control, ret_error)
-                         : error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    node->cluster.control = node_control_alloc(node);
+    return node->cluster.control ? node_control_identify(node->cluster.control, ret_error)
+                                 : error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
 }
 
 static enum error_code node_control_open(struct node_control *control, struct error *ret_error)
@@ -480,7 +475,7 @@ static enum error_code node_control_await(struct node_control *control, struct e
 
 enum error_code node_control_start(struct node *node, struct error *ret_error)
 {
-    struct node_control *control = node->control;
+    struct node_control *control = node->cluster.control;
     enum error_code code = node_control_open(control, ret_error);
 
     if (!code)
@@ -494,13 +489,13 @@ enum error_code node_control_start(struct node *node, struct error *ret_error)
 
 void node_control_leave(struct node *node)
 {
-    if (node->control)
-        node_control_ask(node->control, NODE_CONTROL_LEAVE);
+    if (node->cluster.control)
+        node_control_ask(node->cluster.control, NODE_CONTROL_LEAVE);
 }
 
 void node_control_stop(struct node *node)
 {
-    struct node_control *control = node->control;
+    struct node_control *control = node->cluster.control;
 
     if (!control)
         return;
@@ -520,7 +515,7 @@ void node_control_stop(struct node *node)
 
 void node_control_free(struct node *node)
 {
-    struct node_control *control = node->control;
+    struct node_control *control = node->cluster.control;
 
     if (!control)
         return;
@@ -530,5 +525,5 @@ void node_control_free(struct node *node)
     pthread_cond_destroy(&control->changed);
     pthread_mutex_destroy(&control->lock);
     free(control);
-    node->control = NULL;
+    node->cluster.control = NULL;
 }

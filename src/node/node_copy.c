@@ -28,7 +28,7 @@ static bool copy_may_give(const struct roster *roster, const struct roster_membe
 /* Prefers a standby to the owner, which has other work. */
 void node_copy_find_givers(struct node *node, const struct roster *roster, uint16_t partition)
 {
-    struct node_replica *replica = &node->replicas[partition];
+    struct node_replica *replica = &node->cluster.replicas[partition];
     const uint32_t self = node->config->cluster_node_id;
     uint32_t givers[COPY_GIVERS] = {0};
     uint64_t best = 0;
@@ -59,9 +59,9 @@ bool node_give_copy(struct node *node, struct copy_page *page, struct buffer *to
 {
     const uint16_t partition = page->at.partition;
 
-    if (!node->replicas || partition >= node->partition_count)
+    if (!node->cluster.replicas || partition >= node->partition_count)
         return false;
-    struct node_replica *replica = &node->replicas[partition];
+    struct node_replica *replica = &node->cluster.replicas[partition];
     const uint64_t rows = page->at.rows;
     const int state = atomic_load(&replica->state);
     if (!atomic_load(&replica->is_followed) || state == OWNERSHIP_RESTORING ||
@@ -129,8 +129,8 @@ enum node_copy_step node_copy_begin(struct node_replica *replica)
         return NODE_COPY_NONE;
     if (!node_control_has_address(node))
         return NODE_COPY_WAITS;
-    if (atomic_fetch_add(&node->copies, 1) >= COPIES_MAX) {
-        atomic_fetch_sub(&node->copies, 1);
+    if (atomic_fetch_add(&node->cluster.copies, 1) >= COPIES_MAX) {
+        atomic_fetch_sub(&node->cluster.copies, 1);
         return NODE_COPY_WAITS;
     }
     replica->is_copying = true;
@@ -145,7 +145,7 @@ void node_copy_end(struct node_replica *replica)
     if (!replica->is_copying)
         return;
     replica->is_copying = false;
-    atomic_fetch_sub(&replica->node->copies, 1);
+    atomic_fetch_sub(&replica->node->cluster.copies, 1);
     pthread_mutex_lock(&replica->lock);
     if (!replica->is_asked)
         buffer_deinit(&replica->page_rows);

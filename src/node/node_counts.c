@@ -4,6 +4,7 @@
 void node_counts_init(struct node_counts *counts, const struct config *config)
 {
     tenant_counts_init(&counts->tenants);
+    pthread_mutex_init(&counts->refusals_lock, NULL);
     tenant_pot_init(&counts->inflight, config->inflight_max,
                     *config->tokens_file ? TENANT_POT_DIVIDED : TENANT_POT_WHOLE);
 }
@@ -11,6 +12,9 @@ void node_counts_init(struct node_counts *counts, const struct config *config)
 void node_counts_deinit(struct node_counts *counts)
 {
     tenant_counts_deinit(&counts->tenants);
+    census_destroy(counts->waiting_queues);
+    census_destroy(counts->waiting_tenants);
+    pthread_mutex_destroy(&counts->refusals_lock);
     tenant_pot_deinit(&counts->inflight);
 }
 

@@ -3,7 +3,6 @@
 
 #include "node/node_state.h"
 #include "node/node_zones.h"
-#include "node/shard.h"
 #include "sys/clock.h"
 #include "sys/entropy.h"
 
@@ -127,7 +126,7 @@ enum error_code node_start_engines(struct node *node, struct error *ret_error)
 
         node->partitions[i].engine = engine_create(&options, &batches[i].meta, wall_now());
         if (node->partitions[i].engine)
-            shard_add(&node->shards[i % node->shard_count], &node->partitions[i]);
+            shard_add(&node->shards.all[i % node->shards.count], &node->partitions[i]);
         else
             code = error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     }

@@ -5,7 +5,6 @@
 #include "node/maintenance.h"
 #include "node/node_state.h"
 #include "node/pauses.h"
-#include "node/shard.h"
 #include "sys/clock.h"
 
 #include <assert.h>
@@ -51,7 +50,7 @@ struct target_pauses *node_pauses(struct node *node)
 
 void node_hold(struct node *node, struct node_hold *hold)
 {
-    struct node_control *control = node->control;
+    struct node_control *control = node->cluster.control;
 
     if (!control) {
         struct error error = {.text = ""};
@@ -116,7 +115,7 @@ static void node_hold_show_pauses(struct node *node, const struct holds *holds,
     struct target_pauses *last = pauses_take(&node->holds);
 
     target_pause_board_show(&node->holds.pauses, target_pauses_hold(holds->pauses));
-    node_wake_shards(node);
+    shards_wake(&node->shards);
     if (change) {
         const struct target_pause *pause = &change->pause;
         const struct target_pause *was = target_pauses_find(last, pause->tenant, pause->name);

@@ -24,7 +24,7 @@ void node_limits_count(struct node_replica *replica, uint64_t pending)
     atomic_fetch_add(&node->counts.pending_all, pending);
     atomic_store(&replica->pending, pending);
     atomic_store(&replica->is_counted, true);
-    node_control_ask(node->control, NODE_CONTROL_COUNT);
+    node_control_ask(node->cluster.control, NODE_CONTROL_COUNT);
 }
 
 void node_limits_uncount(struct node_replica *replica, uint64_t pending)
@@ -40,7 +40,7 @@ void node_limits_uncount(struct node_replica *replica, uint64_t pending)
                               atomic_load(&tenant->count));
     tenant_counts_clear(&replica->tenants);
     atomic_store(&replica->is_counted, false);
-    node_control_ask(node->control, NODE_CONTROL_COUNT);
+    node_control_ask(node->cluster.control, NODE_CONTROL_COUNT);
 }
 
 /* ---- counts for other nodes ---- */
@@ -49,7 +49,7 @@ void node_limits_uncount(struct node_replica *replica, uint64_t pending)
  * previous owner. */
 static void node_limits_tell_pending(struct node_control *control, struct roster_place *place)
 {
-    const struct node_replica *replica = &control->node->replicas[place->partition];
+    const struct node_replica *replica = &control->node->cluster.replicas[place->partition];
 
     if (place->role != ROSTER_OWNER)
         return;
@@ -85,7 +85,8 @@ static uint64_t node_limits_left(struct node_control *control, const struct rost
     for (uint16_t p = 0; p < node->partition_count; p++) {
         const struct roster_owned *owned = roster_owned(roster, p);
 
-        if ((!member || owned->node == member->node) && !atomic_load(&node->replicas[p].is_counted))
+        if ((!member || owned->node == member->node) &&
+            !atomic_load(&node->cluster.replicas[p].is_counted))
             left += owned->pending;
     }
     return left;

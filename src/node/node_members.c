@@ -15,7 +15,7 @@ void node_control_ask(struct node_control *control, unsigned asks)
 
 bool node_brokers_trouble(struct node *node, char *ret_reason, size_t size)
 {
-    struct node_control *control = node->control;
+    struct node_control *control = node->cluster.control;
 
     if (!control)
         return false;
@@ -29,7 +29,7 @@ bool node_brokers_trouble(struct node *node, char *ret_reason, size_t size)
 
 bool node_control_trouble(struct node *node, char *ret_reason, size_t size)
 {
-    struct node_control *control = node->control;
+    struct node_control *control = node->cluster.control;
     const char *reason = NULL;
 
     if (!control)
@@ -61,12 +61,12 @@ bool node_control_trouble(struct node *node, char *ret_reason, size_t size)
 
 uint64_t node_cluster_id(const struct node *node)
 {
-    return node->control ? node->control->cluster : 0;
+    return node->cluster.control ? node->cluster.control->cluster : 0;
 }
 
 bool node_peer_address(struct node *node, uint32_t member, char ret_address[NODE_ADDRESS_SIZE])
 {
-    struct node_control *control = node->control;
+    struct node_control *control = node->cluster.control;
     bool is_found = false;
 
     if (!control)
@@ -86,7 +86,7 @@ bool node_peer_address(struct node *node, uint32_t member, char ret_address[NODE
 
 enum error_code node_set_secret(struct node *node, struct bytes secret, bool *ret_is_founded)
 {
-    struct node_control *control = node->control;
+    struct node_control *control = node->cluster.control;
     struct founding digest = {0};
 
     *ret_is_founded = control && atomic_load(&control->is_founded_so);
@@ -103,7 +103,7 @@ enum error_code node_set_secret(struct node *node, struct bytes secret, bool *re
 
 void node_tell_address(struct node *node, const char *address)
 {
-    struct node_control *control = node->control;
+    struct node_control *control = node->cluster.control;
 
     if (!control)
         return;
@@ -115,7 +115,7 @@ void node_tell_address(struct node *node, const char *address)
 void node_members(struct node *node,
                   void (*tell)(void *context, const struct node_member_view *member), void *context)
 {
-    struct node_control *control = node->control;
+    struct node_control *control = node->cluster.control;
     const struct instant now = instant_boot_now();
     const struct wall wall = wall_now();
 
@@ -145,8 +145,8 @@ void node_members(struct node *node,
 
 bool node_control_has_address(struct node *node)
 {
-    pthread_mutex_lock(&node->control->lock);
-    const bool is_open = *node->control->peer_address;
-    pthread_mutex_unlock(&node->control->lock);
+    pthread_mutex_lock(&node->cluster.control->lock);
+    const bool is_open = *node->cluster.control->peer_address;
+    pthread_mutex_unlock(&node->cluster.control->lock);
     return is_open;
 }

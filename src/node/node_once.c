@@ -505,11 +505,7 @@ enum error_code node_once_start(const struct node_once_options *options,
     buffer_init(&once->frame_text);
     broker_builder_init(&once->builder);
     pthread_mutex_init(&once->lock, NULL);
-    pthread_condattr_t monotonic;
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&once->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    instant_condition_init(&once->changed);
     if (!thread_start(&once->thread, once_run, once, "tw-once-%u", options->log->partition)) {
         *ret_once = once;
         return ERROR_NONE;

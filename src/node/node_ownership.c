@@ -20,11 +20,11 @@ bool node_owns(struct node *node, uint16_t partition, uint32_t *ret_node)
     const uint32_t self = node->config->cluster_node_id;
 
     *ret_node = 0;
-    if (!node->replicas || node_replica_may_act(node, partition)) {
+    if (!node->cluster.replicas || node_replica_may_act(node, partition)) {
         *ret_node = self;
         return true;
     }
-    const struct node_replica *replica = &node->replicas[partition];
+    const struct node_replica *replica = &node->cluster.replicas[partition];
     const uint32_t owner = ownership_owner(replica), planned = atomic_load(&replica->planned);
     if (owner != 0 && owner != self)
         *ret_node = owner;
@@ -71,12 +71,12 @@ void node_cluster_stats(struct node *node, struct node_cluster_stats *ret_stats)
     const struct instant now = instant_boot_now();
 
     *ret_stats = (struct node_cluster_stats){0};
-    if (!node->control)
+    if (!node->cluster.control)
         return;
-    ownership_count_members(node->control, ret_stats);
-    ret_stats->topics_wrong = atomic_load(&node->control->topics_wrong);
+    ownership_count_members(node->cluster.control, ret_stats);
+    ret_stats->topics_wrong = atomic_load(&node->cluster.control->topics_wrong);
     for (uint16_t i = 0; i < node->partition_count; i++) {
-        const struct node_replica *replica = &node->replicas[i];
+        const struct node_replica *replica = &node->cluster.replicas[i];
         const struct instant until = {atomic_load(&replica->acts_until_ns)};
         const uint64_t left_ms = instant_since_ns(now, until) / 1000000;
         const uint64_t epoch = atomic_load(&replica->epoch);
@@ -109,9 +109,9 @@ bool node_partition(struct node *node, uint16_t partition, struct node_partition
         [OWNERSHIP_LEAVING] = "leaving",     [OWNERSHIP_BROKEN] = "broken",
     };
 
-    if (!node->replicas)
+    if (!node->cluster.replicas)
         return false;
-    const struct node_replica *replica = &node->replicas[partition];
+    const struct node_replica *replica = &node->cluster.replicas[partition];
     *ret_view = (struct node_partition_view){
         .owner = ownership_owner(replica),
         .planned = atomic_load(&replica->planned),

@@ -6,7 +6,6 @@
 
 #include "node/node_state.h"
 #include "node/queue_board.h"
-#include "node/shard.h"
 #include "sys/clock.h"
 #include "timer/queue_target.h"
 
@@ -52,9 +51,9 @@ void node_queue_route(struct node *node, struct node_queue_request *request)
     else if (shard == QUEUE_BOARD_ANSWERED)
         node_queue_answer_empty(request);
     else if (shard != QUEUE_BOARD_WAITS)
-        mailbox_post(&node->shards[shard].workers, &request->link_);
+        mailbox_post(&node->shards.all[shard].workers, &request->link_);
     else if (is_first)
-        mailbox_wake(&node->shards[0].workers); /* so that it ends the waits */
+        mailbox_wake(&node->shards.all[0].workers); /* so that it ends the waits */
 }
 
 void node_queue_give_up(struct node *node, struct node_queue_request *request)
@@ -262,9 +261,4 @@ enum error_code node_queue_take(struct node *node, struct node_queue_request *re
     if (code)
         tenant_pot_give(&node->counts.inflight, request->share_, count);
     return code;
-}
-
-enum error_code node_queue_submit_here(struct node *node, struct node_queue_request *request)
-{
-    return node_queue_take(node, request, NULL);
 }

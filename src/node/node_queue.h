@@ -17,7 +17,6 @@ typedef void node_queue_report(struct node *node, uint16_t partition,
  * `report`; NULL: all partitions are taken to be here. As node_queue_submit. */
 enum error_code node_queue_take(struct node *node, struct node_queue_request *request,
                                 node_queue_report *report);
-enum error_code node_queue_submit_here(struct node *node, struct node_queue_request *request);
 
 /* Sends a lease to where it continues, or answers it. */
 void node_queue_route(struct node *node, struct node_queue_request *request);

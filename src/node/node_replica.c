@@ -54,19 +54,20 @@ void node_replica_refuse(struct node_replica *replica)
 
 bool node_replica_may_act(const struct node *node, uint16_t partition)
 {
-    return !node->replicas || instant_boot_now().ns < node->replicas[partition].acts_until_ns;
+    return !node->cluster.replicas ||
+           instant_boot_now().ns < node->cluster.replicas[partition].acts_until_ns;
 }
 
 const _Atomic uint64_t *node_replica_valid_until(const struct node *node, uint16_t partition)
 {
-    return node->replicas ? &node->replicas[partition].acts_until_ns : NULL;
+    return node->cluster.replicas ? &node->cluster.replicas[partition].acts_until_ns : NULL;
 }
 
 void node_replica_commit(struct node *node, struct list *batches)
 {
     for (struct list *link; (link = list_pop(batches));) {
         const struct storage_batch *batch = list_item(link, struct storage_batch, link);
-        struct node_replica *replica = &node->replicas[batch->partition];
+        struct node_replica *replica = &node->cluster.replicas[batch->partition];
 
         pthread_mutex_lock(&replica->lock);
         list_push(&replica->batches, link);
@@ -79,7 +80,7 @@ bool node_replica_takes(const struct node *node, const struct delivery *delivery
 {
     const struct timer *timer = delivery->timer;
 
-    return node->delivers_once && timer->target.kind == TARGET_KAFKA &&
+    return node->cluster.delivers_once && timer->target.kind == TARGET_KAFKA &&
            brokers_is_exactly_once(senders_find(node->senders, TARGET_KAFKA), timer->texts.target,
                                    &timer->target);
 }
@@ -87,5 +88,5 @@ bool node_replica_takes(const struct node *node, const struct delivery *delivery
 void node_replica_post(struct node *node, uint16_t partition, struct list *deliveries)
 {
     if (!list_is_empty(deliveries))
-        node_once_post(node->replicas[partition].once, deliveries);
+        node_once_post(node->cluster.replicas[partition].once, deliveries);
 }

@@ -6,7 +6,7 @@
  * has news for the replica, whose thread it wakes. Batches go to the replica in place of the commit
  * thread, and come back to the inbox of the partition.
  *
- * A node without cluster_brokers has no replicas, and node->replicas is NULL.
+ * A node without cluster_brokers has no replicas, and node->cluster.replicas is NULL.
  *
  * Threads    Any, unless a member of the struct names its thread.
  */

@@ -1,21 +1,16 @@
 /* node_report.c - the reports of the shards; see node_report.h. */
 #include "node/node_report.h"
 
-#include "node/shard.h"
 #include "sys/clock.h"
 
 bool node_report_init(struct node_report *report, const struct config *config)
 {
-    pthread_condattr_t monotonic;
 
     if (mailbox_init(&report->news) != ERROR_NONE)
         return false;
     report->doubt_bytes_max = config->near_bytes_max / 16;
     pthread_mutex_init(&report->lock, NULL);
-    pthread_condattr_init(&monotonic);
-    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
-    pthread_cond_init(&report->changed, &monotonic);
-    pthread_condattr_destroy(&monotonic);
+    instant_condition_init(&report->changed);
     return true;
 }
 

@@ -1,7 +1,19 @@
 /*
- * node_state.h - struct node: the parts that the threads of a node share.
+ * node_state.h - struct node: the parts that the threads of a node share. Each part has its lock,
+ * or says whose it is, and a header of its own, which knows nothing of the node.
  *
- * Each part has a header of its own, which knows nothing of the node.
+ * Calls between files of this folder go down only, also within a line:
+ *
+ *     start and stop   node
+ *     the cluster      node_cluster, node_control, node_hold, node_copy
+ *     requests         node_work_passed, node_admission, node_survey, node_status, backup
+ *     shards           node_engines, shard, shard_cluster, shard_queue, shard_commands
+ *     queues           node_work, node_queue
+ *     what is shared   node_ownership, node_limits, node_replica, node_once, node_members,
+ *                      node_zones
+ *     parts            node_holds, pauses, maintenance; node_disk, storage_loops, storage_health;
+ *                      node_report, node_counts, node_clock, partition, feed, census, queue_board,
+ *                      measure
  */
 #ifndef TICKWHEEL_NODE_NODE_STATE_H
 #define TICKWHEEL_NODE_NODE_STATE_H
@@ -10,7 +22,6 @@
 #include "delivery/sender.h"
 #include "engine/budget.h"
 #include "node/backup.h"
-#include "node/census.h"
 #include "node/node.h"
 #include "node/node_clock.h"
 #include "node/node_counts.h"
@@ -19,49 +30,44 @@
 #include "node/node_report.h"
 #include "node/partition.h"
 #include "node/queue_board.h"
+#include "node/shard.h"
 
 #include <pthread.h>
 
-struct shard;
+/* What a node of a cluster has beside the others. */
+struct node_cluster {
+    struct node_replica *replicas; /* [partition_count], node_replica.h; NULL without a cluster */
+    struct node_control *control;  /* node_members.h; NULL without a cluster */
+    atomic_uint copies;            /* copies from other nodes that are under way */
+    bool delivers_once; /* whether a connection delivers in transactions of the log; node_once.h */
+};
 
 struct node {
+    /* Written by the thread that starts the node, before the others run. */
     const struct config *config;
     struct metrics *metrics;
-    struct targets *targets;
     struct node_events events;
     struct node_route route; /* all 0 if every partition is here */
-    struct senders *senders;
-    struct queue_board *board;
-    struct feed *feed;
-    struct census *queues, *tenants; /* waiting timers by queue and by tenant */
-    pthread_mutex_t refusals_lock;   /* guards `refusals` */
-    struct node_refusals refusals;   /* all 0 if refusals are not counted */
-    struct budget *budget;           /* places in flight that the engines share */
-    struct node_counts counts;
-    struct node_holds holds;
-    struct node_disk disk;
-    struct node_report report;
-    struct node_backups backups;
-    struct zones *zones;
-    uint16_t partition_count;
-    unsigned shard_count, shards_running;
     struct partition *partitions;
-    struct node_replica *replicas; /* [partition_count], node_cluster.h; NULL without a cluster */
-    atomic_uint copies;            /* copies from other nodes that are under way */
-    /* whether a connection delivers in transactions of the log; node_once.h */
-    bool delivers_once;
-    struct node_control *control; /* node_control.h; NULL without a cluster */
-    struct node_clock clock;
-    struct shard *shards;
-    struct event_loop *loops[SHARDS_MAX]; /* loops of the shards */
+    uint16_t partition_count;
 
-    /* number of leases sent to other nodes; rotates the first node to ask */
-    atomic_uint gathers;
-    _Atomic uint64_t placed;    /* number of timers placed by node_partition_next */
-    atomic_uint next_partition; /* next partition for timers that no shard keeps */
-    atomic_bool is_stopping;    /* no more work is admitted */
-    atomic_bool shards_end;     /* shards end when nothing is in flight */
-    atomic_bool shards_give_up; /* shards end at once */
+    /* Opaque parts, each with its lock and its header. */
+    struct zones *zones;
+    struct feed *feed;
+    struct targets *targets;
+    struct senders *senders; /* NULL from the end of deliveries on, at a stop */
+    struct queue_board *board;
+    struct budget *budget; /* places in flight that the engines share */
+
+    struct node_clock clock;     /* written by the control thread */
+    struct node_counts counts;   /* any thread */
+    struct node_holds holds;     /* any thread that changes them, one at a time */
+    struct node_disk disk;       /* the commit thread and the read thread */
+    struct node_report report;   /* written by the shards, read by any thread */
+    struct node_backups backups; /* the backup thread */
+    struct node_shards shards;   /* each its own thread */
+    struct node_cluster cluster; /* the control thread, and one thread a replica */
+    atomic_bool is_stopping;     /* no more work is admitted */
 };
 
 #endif

@@ -1,11 +1,9 @@
 /* Health, metrics, and the state of targets and brokers. */
-#include "node/census.h"
 #include "node/node_members.h"
 #include "node/node_ownership.h"
 #include "node/node_state.h"
 #include "node/pauses.h"
 #include "node/queue_board.h"
-#include "node/shard.h"
 #include "node/storage_health.h"
 #include "node/storage_loops.h"
 #include "sys/clock.h"
@@ -24,12 +22,12 @@ uint16_t node_partition_count(const struct node *node)
 
 unsigned node_shard_count(const struct node *node)
 {
-    return node->shard_count;
+    return node->shards.count;
 }
 
 struct event_loop *const *node_loops(struct node *node)
 {
-    return node->loops;
+    return node->shards.loops;
 }
 
 /* Returns the next of the shard's own partitions, in turn. NULL if it has none, or this one has
@@ -58,13 +56,13 @@ static struct partition *node_partition_here(struct node *node, struct partition
 
 uint16_t node_partition_next(struct node *node, unsigned shard, size_t count)
 {
-    const uint64_t placed = atomic_fetch_add(&node->placed, count);
+    const uint64_t placed = atomic_fetch_add(&node->counts.placed, count);
     struct partition *partition =
-        node_partition_near(&node->shards[shard], placed / node->partition_count);
+        node_partition_near(&node->shards.all[shard], placed / node->partition_count);
 
     if (!partition)
-        partition =
-            &node->partitions[atomic_fetch_add(&node->next_partition, 1) % node->partition_count];
+        partition = &node->partitions[atomic_fetch_add(&node->counts.next_partition, 1) %
+                                      node->partition_count];
     if (node->route.is_here)
         partition = node_partition_here(node, partition);
     atomic_fetch_add(&partition->placed, count);
@@ -259,8 +257,9 @@ static size_t node_show_census(struct census *census, struct metrics_waiting_row
 
 void node_waiting(struct node *node, struct metrics_waiting *ret_waiting)
 {
-    ret_waiting->queue_count = node_show_census(node->queues, ret_waiting->queues);
-    ret_waiting->tenant_count = node_show_census(node->tenants, ret_waiting->tenants);
+    ret_waiting->queue_count = node_show_census(node->counts.waiting_queues, ret_waiting->queues);
+    ret_waiting->tenant_count =
+        node_show_census(node->counts.waiting_tenants, ret_waiting->tenants);
     zones_missing(node->zones, &ret_waiting->zones);
     zones_version(node->zones, ret_waiting->tzdata);
 }

@@ -2,7 +2,6 @@
  * that are asked. */
 #include "node/node_survey.h"
 
-#include "node/census.h"
 #include "node/node_state.h"
 #include "node/queue_board.h"
 #include "ops/stats.h"
@@ -84,7 +83,7 @@ static void survey_tell_tenants(struct node *node, struct survey *survey)
 {
     struct census_row rows[CENSUS_ROWS_MAX];
     struct census_count others;
-    const size_t count = census_read(node->tenants, rows, &others);
+    const size_t count = census_read(node->counts.waiting_tenants, rows, &others);
 
     for (size_t i = 0; i < count; i++) {
         struct survey_row *row =
@@ -95,10 +94,10 @@ static void survey_tell_tenants(struct node *node, struct survey *survey)
         row->ready = rows[i].count.ready;
         row->oldest = rows[i].count.ready ? rows[i].count.oldest : WALL_NEVER;
     }
-    pthread_mutex_lock(&node->refusals_lock);
-    if (node->refusals.each)
-        node->refusals.each(node->refusals.context, survey_add_refused, survey);
-    pthread_mutex_unlock(&node->refusals_lock);
+    pthread_mutex_lock(&node->counts.refusals_lock);
+    if (node->counts.refusals.each)
+        node->counts.refusals.each(node->counts.refusals.context, survey_add_refused, survey);
+    pthread_mutex_unlock(&node->counts.refusals_lock);
     survey->is_cut = survey->is_cut || others.ready > 0;
 }
 
@@ -141,9 +140,9 @@ static void survey_tell_stats(struct node *node, struct survey *survey)
 
 void node_set_refusals(struct node *node, const struct node_refusals *refusals)
 {
-    pthread_mutex_lock(&node->refusals_lock);
-    node->refusals = refusals ? *refusals : (struct node_refusals){0};
-    pthread_mutex_unlock(&node->refusals_lock);
+    pthread_mutex_lock(&node->counts.refusals_lock);
+    node->counts.refusals = refusals ? *refusals : (struct node_refusals){0};
+    pthread_mutex_unlock(&node->counts.refusals_lock);
 }
 
 enum error_code node_survey_answer(struct node *node, struct node_request *request)

@@ -113,7 +113,7 @@ void node_work_begin(struct node *node, struct node_request *request)
         .leased = work_here_leased,
         .done = work_here_done,
     };
-    const enum error_code error = node_queue_submit_here(node, &here->queue);
+    const enum error_code error = node_queue_take(node, &here->queue, NULL);
     if (error)
         work_here_finish(here, error);
 }

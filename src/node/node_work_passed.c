@@ -228,7 +228,7 @@ static enum error_code work_gather_ask_here(struct work_gather *gather, struct i
         .leased = work_gather_here_leased,
         .done = work_gather_here_done,
     };
-    return node_queue_submit_here(gather->node, &gather->here);
+    return node_queue_take(gather->node, &gather->here, NULL);
 }
 
 /* ---- of another node ---- */
@@ -291,7 +291,7 @@ static enum error_code work_gather_begin(struct node *node, struct node_queue_re
     request->is_waiting_ = request->is_given_up_ = false;
     gather->until = request->queue.wait_until;
     gather->request.done = work_gather_passed_done;
-    gather->first = (uint16_t)(atomic_fetch_add(&node->gathers, 1) % node->partition_count);
+    gather->first = (uint16_t)(atomic_fetch_add(&node->counts.gathers, 1) % node->partition_count);
     const enum error_code error = work_gather_ask_here(gather, (struct instant){0});
     if (error)
         free(gather);

@@ -5,7 +5,6 @@
  */
 #include "node/node_state.h"
 #include "node/receiver_testing.h"
-#include "node/shard.h"
 #include "store/storage_testing.h"
 #include "sys/clock.h"
 
@@ -123,7 +122,7 @@ static void places_await_waiting(struct place_fixture *fixture, uint64_t count)
     pthread_mutex_lock(&node->report.lock);
     while (waiting != count) {
         waiting = 0;
-        for (unsigned i = 0; i < node->shard_count; i++)
+        for (unsigned i = 0; i < node->shards.count; i++)
             waiting += node->report.shards[i].stats.waiting;
         if (waiting != count)
             pthread_cond_wait(&node->report.changed, &node->report.lock);

@@ -5,7 +5,6 @@
  */
 #include "node/shard.h"
 
-#include "node/census.h"
 #include "node/feed.h"
 #include "node/measure.h"
 #include "node/node_replica.h"
@@ -127,7 +126,7 @@ static void shard_tell_given_up(struct node *node, struct engine *engine)
  * check. */
 static bool shard_may_deliver(const struct node *node, const struct partition *partition)
 {
-    return !node->replicas || node_replica_may_act(node, partition->index);
+    return !node->cluster.replicas || node_replica_may_act(node, partition->index);
 }
 
 /* Sends off the deliveries and reads of the engines, and collects their batches. */
@@ -184,7 +183,7 @@ static void shard_post_batches(struct shard *shard, struct list *batches)
 {
     LIST_FOR_EACH (batches, link)
         shard_partition_of(shard, link)->commits_out++;
-    if (shard->node->replicas)
+    if (shard->node->cluster.replicas)
         node_replica_commit(shard->node, batches);
     else
         mailbox_post_all(&shard->node->disk.to_commit, batches);
@@ -214,7 +213,7 @@ static struct wall shard_wake_at(const struct shard *shard)
  * false if nothing was committed. */
 static bool shard_commit_here(struct shard *shard, struct list *batches)
 {
-    if (list_is_empty(batches) || shard->node->replicas ||
+    if (list_is_empty(batches) || shard->node->cluster.replicas ||
         shard_wake_at(shard).ms < shard->now.ms + COMMIT_HERE_QUIET_MS)
         return false;
     LIST_FOR_EACH (batches, link)
@@ -256,20 +255,22 @@ static void shard_count_waiting(void *context, const struct engine_waiting *wait
     const struct census_count count = {waiting->count, waiting->oldest};
 
     if (waiting->queue.size)
-        census_add(shard->node->queues, shard->index, waiting->tenant, waiting->queue, &count);
-    census_add(shard->node->tenants, shard->index, waiting->tenant, waiting->tenant, &count);
+        census_add(shard->node->counts.waiting_queues, shard->index, waiting->tenant,
+                   waiting->queue, &count);
+    census_add(shard->node->counts.waiting_tenants, shard->index, waiting->tenant, waiting->tenant,
+               &count);
 }
 
 static void shard_take_census(struct shard *shard)
 {
     struct node *node = shard->node;
 
-    census_begin(node->queues, shard->index);
-    census_begin(node->tenants, shard->index);
+    census_begin(node->counts.waiting_queues, shard->index);
+    census_begin(node->counts.waiting_tenants, shard->index);
     for (size_t i = 0; i < shard->partition_count; i++)
         engine_tell_waiting(shard->partitions[i]->engine, shard_count_waiting, shard);
-    census_end(node->tenants);
-    census_end(node->queues);
+    census_end(node->counts.waiting_tenants);
+    census_end(node->counts.waiting_queues);
 }
 
 static void shard_report(struct shard *shard, bool is_draining)
@@ -283,11 +284,12 @@ static void shard_report(struct shard *shard, bool is_draining)
 
         engine_stats(engine, &stats);
         engine_stats_add(&report.stats, &stats);
-        if (node->replicas)
-            atomic_store(&node->replicas[shard->partitions[i]->index].pending, stats.pending);
+        if (node->cluster.replicas)
+            atomic_store(&node->cluster.replicas[shard->partitions[i]->index].pending,
+                         stats.pending);
         report.is_ready = report.is_ready && engine_is_ready(engine);
     }
-    if (node->replicas)
+    if (node->cluster.replicas)
         report.is_ready = report.is_ready && shard_cluster_is_ready(shard);
     shard_take_census(shard);
     queue_stats(shard->queue, &report.queue);
@@ -358,7 +360,7 @@ static void shard_turn(struct event_task *task)
     shard_advance(shard);
     shard_queue_turn(shard);
     shard_send_off_and_commit(shard);
-    if (shard->node->replicas)
+    if (shard->node->cluster.replicas)
         shard_cluster_turn(shard);
     if (instant_since_ns(shard->reported, shard->turn_at) >= REPORT_NS || is_draining ||
         shard->reported.ns == 0)
@@ -424,21 +426,21 @@ void *shard_run(void *argument)
     struct shard *shard = argument;
     struct node *node = shard->node;
 
-    while (!atomic_load(&node->shards_give_up)) {
+    while (!atomic_load(&node->shards.give_up)) {
         event_loop_turn(&shard->loop);
-        if (atomic_load(&node->shards_end) && shard_is_idle(shard))
+        if (atomic_load(&node->shards.end) && shard_is_idle(shard))
             break;
     }
     node_report_finish(&node->report, shard->index);
     return NULL;
 }
 
-void node_wake_shards(void *context)
+void shards_wake(void *context)
 {
-    struct node *node = context;
+    struct node_shards *shards = context;
 
-    for (unsigned i = 0; i < node->shard_count; i++)
-        mailbox_wake(&node->shards[i].rings);
+    for (unsigned i = 0; i < shards->count; i++)
+        mailbox_wake(&shards->all[i].rings);
 }
 
 /* Fails everything that engines still wait for, so that every request is answered. */

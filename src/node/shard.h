@@ -39,6 +39,15 @@ struct shard {
     struct wall alarm_at; /* time to which the alarm is set; 0 if it is not */
 };
 
+/* The shards of a node. Those that run are the first ones. */
+struct node_shards {
+    struct shard *all;
+    unsigned count, running;
+    struct event_loop *loops[SHARDS_MAX];
+    atomic_bool end;     /* shards end when nothing is in flight */
+    atomic_bool give_up; /* shards end at once */
+};
+
 /* Initializes everything but the thread and the partitions. Returns false if out of memory or
  * file descriptors. */
 bool shard_init(struct shard *shard, struct node *node, unsigned index, const uint8_t *secret);
@@ -47,7 +56,7 @@ void shard_deinit(struct shard *shard);
 void *shard_run(void *shard);
 
 /* Wakes all shards after a change that no message reports. */
-void node_wake_shards(void *node);
+void shards_wake(void *shards);
 
 /* Adds the partition to the shard before its thread starts. */
 void shard_add(struct shard *shard, struct partition *partition);

@@ -67,13 +67,13 @@ static void cluster_obey(struct shard *shard, struct node_replica *replica)
 
 void shard_cluster_count_read(struct node *node, const struct engine_read *read, int change)
 {
-    if (node->replicas)
-        node->replicas[engine_read_partition(read)].reads_out += (size_t)change;
+    if (node->cluster.replicas)
+        node->cluster.replicas[engine_read_partition(read)].reads_out += (size_t)change;
 }
 
 bool shard_cluster_is_leaving(const struct node *node, const struct partition *partition)
 {
-    return node->replicas && node->replicas[partition->index].is_leaving;
+    return node->cluster.replicas && node->cluster.replicas[partition->index].is_leaving;
 }
 
 /* True if no batch, read or delivery of a leaving engine is in flight. */
@@ -105,8 +105,8 @@ void shard_cluster_turn(struct shard *shard)
     struct node *node = shard->node;
     bool has_left = false;
 
-    for (size_t i = shard->index; i < node->partition_count; i += node->shard_count) {
-        struct node_replica *replica = &node->replicas[i];
+    for (size_t i = shard->index; i < node->partition_count; i += node->shards.count) {
+        struct node_replica *replica = &node->cluster.replicas[i];
         struct engine *engine = replica->partition->engine;
 
         if (engine && (replica->is_leaving || replica->is_draining))
@@ -134,8 +134,8 @@ bool shard_cluster_is_ready(struct shard *shard)
     const struct node *node = shard->node;
     bool has_read = true;
 
-    for (size_t i = shard->index; i < node->partition_count; i += node->shard_count) {
-        const struct node_replica *replica = &node->replicas[i];
+    for (size_t i = shard->index; i < node->partition_count; i += node->shards.count) {
+        const struct node_replica *replica = &node->cluster.replicas[i];
         const uint32_t planned = atomic_load(&replica->planned);
         const int state = atomic_load(&replica->state);
 

@@ -81,7 +81,7 @@ void shard_answer(struct shard *shard, struct engine *engine)
 
         if (command->kind == COMMAND_EXPLAIN && command->explained.place == PLACE_INFLIGHT)
             shard_commands_explain(shard, command);
-        if (node->replicas)
+        if (node->cluster.replicas)
             shard_commands_judge(node, request);
         node_counts_leave(&node->counts, request);
         if (!command_is_read(command->kind))
@@ -115,8 +115,9 @@ void shard_end_turns(struct shard *shard)
 
 void shard_ask(struct shard *shard, struct engine *engine, struct node_request *request)
 {
-    if (shard->node->replicas)
-        list_push(&shard->node->replicas[request->command.partition].asked, &request->link_);
+    if (shard->node->cluster.replicas)
+        list_push(&shard->node->cluster.replicas[request->command.partition].asked,
+                  &request->link_);
     engine_submit(engine, &request->command);
 }
 

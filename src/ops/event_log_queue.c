@@ -165,11 +165,7 @@ enum error_code event_log_queue_start(const struct event_log_queue_options *opti
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     queue->options = *options;
     output_open(&queue->output, options->fd);
-    pthread_condattr_t by_monotonic_clock;
-    pthread_condattr_init(&by_monotonic_clock);
-    pthread_condattr_setclock(&by_monotonic_clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&queue->changed, &by_monotonic_clock);
-    pthread_condattr_destroy(&by_monotonic_clock);
+    instant_condition_init(&queue->changed);
     pthread_mutex_init(&queue->lock, NULL);
     if (thread_start(&queue->thread, event_log_queue_run, queue, "event_log") != 0) {
         event_log_queue_free(queue);

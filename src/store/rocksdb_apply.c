@@ -116,14 +116,10 @@ enum error_code store_apply_write(struct rocksdb_store *store, struct record_mar
 
 void store_queue_init(struct store_queue *queue)
 {
-    pthread_condattr_t clock;
 
     pthread_mutex_init(&queue->lock, NULL);
-    pthread_condattr_init(&clock);
-    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&queue->wakes, &clock);
-    pthread_cond_init(&queue->trims, &clock);
-    pthread_condattr_destroy(&clock);
+    instant_condition_init(&queue->wakes);
+    instant_condition_init(&queue->trims);
     buffer_init(&queue->waiting);
     buffer_init(&queue->taken);
     queue->wake_bytes = SIZE_MAX;

@@ -71,6 +71,16 @@ struct timespec instant_timespec(struct instant instant)
                              .tv_nsec = (long)(instant.ns % 1000000000)};
 }
 
+void instant_condition_init(pthread_cond_t *condition)
+{
+    pthread_condattr_t monotonic;
+
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+}
+
 enum error_code clock_alarm_open(struct clock_alarm *alarm)
 {
     alarm->fd_ = timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);

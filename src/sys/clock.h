@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/time.h"
 
+#include <pthread.h>
 #include <time.h>
 
 /* CLOCK_REALTIME; it can step. */
@@ -43,6 +44,9 @@ struct wall instant_wall(struct instant instant);
 
 /* The instant as the system's calls take it, for a wait with a deadline on CLOCK_MONOTONIC. */
 struct timespec instant_timespec(struct instant instant);
+
+/* Initializes a condition whose waits take such a deadline. */
+void instant_condition_init(pthread_cond_t *condition);
 
 /* A descriptor for poll that is readable from a wall time on, and once the clock is set. A clock
  * that is slewed moves the wall time with it. */
