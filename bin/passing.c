@@ -36,13 +36,8 @@ static void passing_take_back(void *context, struct peers_request *peer)
 /* Without memory: as a request that an engine cannot take. */
 static void passing_fail(struct passing *passing, struct node_request *request)
 {
-    struct command *command = &request->command;
-
-    for (size_t i = 0; i < command->timer_count; i++)
-        timer_free(command->timers[i]);
-    timer_free(command->patch);
-    command->patch = NULL;
-    wire_fail(command, ERROR_NO_MEMORY);
+    command_drop_timers(&request->command);
+    wire_fail(&request->command, ERROR_NO_MEMORY);
     node_answered(passing->node_, request);
 }
 

@@ -127,12 +127,7 @@ void peers_put_greeting(struct peers *peers, unsigned key, const char *way, cons
 /* Ends a request whose command has its answer, or has failed. */
 static void peers_end(struct peers_request *request)
 {
-    struct command *command = request->command;
-
-    for (size_t i = 0; i < command->timer_count; i++)
-        timer_free(command->timers[i]);
-    timer_free(command->patch);
-    command->patch = NULL;
+    command_drop_timers(request->command);
     request->done(request);
 }
 

@@ -515,9 +515,7 @@ void wire_command_given(struct command *command)
 
 void wire_command_deinit(struct command *command)
 {
-    for (size_t i = 0; command->timers && i < command->timer_count; i++)
-        timer_free(command->timers[i]);
-    timer_free(command->patch);
+    command_drop_timers(command);
     if (command->survey) {
         survey_deinit(command->survey);
         free((void *)command->survey->items);

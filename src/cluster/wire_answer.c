@@ -458,9 +458,5 @@ void wire_held_deinit(struct wire_held *held)
 void wire_fail(struct command *command, enum error_code error)
 {
     wire_clear(command);
-    command->error = error;
-    for (size_t i = 0; i < command->timer_count; i++)
-        command->results[i] = (struct command_created){.error = error};
-    for (size_t i = 0; i < command->event_count; i++)
-        command->events[i].error = error;
+    command_fail(command, error);
 }

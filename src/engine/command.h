@@ -165,6 +165,27 @@ static inline bool command_is_of_node(const struct command *command)
     return command->kind == COMMAND_SURVEY && survey_is_of_node(command->survey->kind);
 }
 
+/* Frees the timers and the patch that a command gives to the engine. */
+static inline void command_drop_timers(struct command *command)
+{
+    for (size_t i = 0; command->timers && i < command->timer_count; i++) {
+        timer_free(command->timers[i]);
+        command->timers[i] = NULL;
+    }
+    timer_free(command->patch);
+    command->patch = NULL;
+}
+
+/* Sets the error of the command, and of each of its timers and events. */
+static inline void command_fail(struct command *command, enum error_code error)
+{
+    command->error = error;
+    for (size_t i = 0; i < command->timer_count; i++)
+        command->results[i] = (struct command_created){.error = error};
+    for (size_t i = 0; i < command->event_count; i++)
+        command->events[i].error = error;
+}
+
 /* Returns the number of things that it asks for at once, for limits. */
 static inline size_t command_weight(const struct command *command)
 {
