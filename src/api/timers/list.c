@@ -66,7 +66,7 @@ bool list_wants(const struct list_query *query, const struct timer *timer)
     if (storage_is_dead_letter(timer) &&
         (timer->due.ms < query->after.ms || timer->due.ms >= query->before.ms))
         return false;
-    if (query->began.ms && timer->ended.ms >= query->began.ms && timer->ended.ms <= query->asked.ms)
+    if (query->began.ms && timer->ended.ms > query->began.ms && timer->ended.ms <= query->asked.ms)
         return false;
     if (query->target.data && !bytes_equal(timer->texts.target, query->target))
         return false;

@@ -35,12 +35,11 @@ struct list_query {
     uint64_t limit;
     bool has_cursor;
     struct cursor cursor;
-    struct wall began,
-        asked;      /* a letter that died between them, and `asked` included, does not pass;
-                                 0 and 0: each passes */
-    uint32_t kinds; /* of LIST_EVENTS: bits 1 << enum feed_kind */
-    struct bytes last_event; /* of LIST_EVENTS */
-    bool is_of_all;          /* of LIST_DEAD_TO_DELETE, whose query says so */
+    struct wall began, asked; /* a letter that died after `began`, and not after `asked`, does not
+                                 pass; 0 and 0: each passes */
+    uint32_t kinds;           /* of LIST_EVENTS: bits 1 << enum feed_kind */
+    struct bytes last_event;  /* of LIST_EVENTS */
+    bool is_of_all;           /* of LIST_DEAD_TO_DELETE, whose query says so */
 };
 
 /* The calls that have such a query. */

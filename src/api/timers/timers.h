@@ -193,7 +193,7 @@ struct dead_ask {
 /* The cursor of a redrive, or of a delete of many. */
 struct dead_cursor {
     struct cursor place;
-    struct wall began; /* letters that died at this time or later are not its own; never 0 */
+    struct wall began; /* letters that died after this time are not its own; never 0 */
     struct wall paced; /* when the pace of a redrive continues; 0: it has none */
 };
 
