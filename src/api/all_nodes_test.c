@@ -1,7 +1,7 @@
 /*
  * Goal: figures that nodes count are those of all nodes of a cluster: each node counts once, and
- * there is no answer without one of them. Method: the API on a node double, which answers for this
- * node, as number 0, and for the nodes 2 to 4.
+ * there is no answer without one of them. Method: the API on a node whose surveys the test answers:
+ * for this node, as number 0, and for the nodes 2 to 4.
  */
 #include "api/testing/fixture.h"
 #include "ops/stats.h"
@@ -62,14 +62,14 @@ static void test_workers_of_all_nodes(void **state)
     ",\"more_on_disk\":false}"
     struct api_fixture *fixture = *state;
 
-    node_fake_set_others(fixture->node, 0, tell_workers);
+    probe_set_others(&fixture->probe, 0, tell_workers);
     expect_answer(fixture, "/v1/queues", "{\"queues\":[" QUEUE("mail", "1") "],\"complete\":true}");
-    node_fake_set_others(fixture->node, OTHERS, tell_workers);
+    probe_set_others(&fixture->probe, OTHERS, tell_workers);
     expect_answer(
         fixture, "/v1/queues",
         "{\"queues\":[" QUEUE("mail", "10") "," QUEUE("post", "7") "],\"complete\":true}");
     expect_answer(fixture, "/v1/queues/mail", QUEUE("mail", "10"));
-    node_fake_set_others(fixture->node, OTHERS, lose_node);
+    probe_set_others(&fixture->probe, OTHERS, lose_node);
     fixture_ask(fixture, "GET", "/v1/queues", "", BYTES(""), 503, "overloaded");
     fixture_ask(fixture, "GET", "/v1/queues/mail", "", BYTES(""), 503, "overloaded");
 #undef QUEUE
@@ -132,17 +132,17 @@ static void test_tenants_of_all_nodes(void **state)
     static const char *const all = TENANTS("\"ready\":3,\"oldest\":\"2001-09-09T01:46:39.000Z\","
                                            "\"rate_refused\":7");
 
-    node_fake_set_others(fixture->node, 0, tell_tenants);
+    probe_set_others(&fixture->probe, 0, tell_tenants);
     expect_answer(fixture, "/v1/tenants",
                   TENANTS("\"ready\":2,\"oldest\":\"2001-09-09T01:46:40.000Z\","
                           "\"rate_refused\":3"));
-    node_fake_set_others(fixture->node, OTHERS, tell_tenants);
+    probe_set_others(&fixture->probe, OTHERS, tell_tenants);
     expect_answer(fixture, "/v1/tenants", all);
-    node_fake_set_others(fixture->node, OTHERS, tell_some_tenants);
+    probe_set_others(&fixture->probe, OTHERS, tell_some_tenants);
     expect_answer(fixture, "/v1/tenants", all);
-    node_fake_set_others(fixture->node, OTHERS, tell_other_tenants);
+    probe_set_others(&fixture->probe, OTHERS, tell_other_tenants);
     expect_answer(fixture, "/v1/tenants", TENANTS("\"rate_refused\":7"));
-    node_fake_set_others(fixture->node, OTHERS, lose_node);
+    probe_set_others(&fixture->probe, OTHERS, lose_node);
     fixture_ask(fixture, "GET", "/v1/tenants", "", BYTES(""), 503, "overloaded");
 #undef TENANTS
 }
@@ -208,7 +208,7 @@ static void test_failures_of_all_nodes(void **state)
     "\"breaker\":\"closed\",\"failures\":" failures ",\"last_error\":\"" error "\""
     struct api_fixture *fixture = *state;
 
-    node_fake_set_others(fixture->node, 0, tell_failures);
+    probe_set_others(&fixture->probe, 0, tell_failures);
     expect_answer(fixture, "/v1/targets",
                   "{\"targets\":[" IDLE("https://b.example")
                       CLOSED("2", "two") ",\"paths\":[]}," IDLE(
@@ -217,7 +217,7 @@ static void test_failures_of_all_nodes(void **state)
                                                    "1", "one") "}]}],"
                                                                "\"in_flight_max\":128,\"rate_max\":"
                                                                "0,\"complete\":true}");
-    node_fake_set_others(fixture->node, OTHERS, tell_failures);
+    probe_set_others(&fixture->probe, OTHERS, tell_failures);
     fixture_ask(fixture, "GET", "/v1/targets", "", BYTES(""), 200, NULL);
     const struct reply *reply = &fixture->reply;
     assert_true(reply_body_contains(
@@ -230,13 +230,13 @@ static void test_failures_of_all_nodes(void **state)
             CLOSED("1", "late") ",\"paths\":[{\"path\":\"https://c.example/w\"," CLOSED(
                 "4", "four") "},"
                              "{\"path\":\"https://c.example/x\"," CLOSED("3", "three") "}]}],"));
-    node_fake_set_others(fixture->node, OTHERS, tell_many_failures);
+    probe_set_others(&fixture->probe, OTHERS, tell_many_failures);
     fixture_ask(fixture, "GET", "/v1/targets", "", BYTES(""), 200, NULL);
     assert_true(reply_body_contains(reply, "0000.example"));
     assert_true(reply_body_contains(reply, "0999.example"));
     assert_false(reply_body_contains(reply, "1000.example"));
     assert_true(reply_body_contains(reply, "\"complete\":false"));
-    node_fake_set_others(fixture->node, OTHERS, lose_node);
+    probe_set_others(&fixture->probe, OTHERS, lose_node);
     fixture_ask(fixture, "GET", "/v1/targets", "", BYTES(""), 503, "overloaded");
 #undef IDLE
 #undef CLOSED
@@ -263,12 +263,12 @@ static void test_statistics_of_all_nodes(void **state)
     struct api_fixture *fixture = *state;
     const struct reply *reply = &fixture->reply;
 
-    node_fake_set_others(fixture->node, 0, tell_stats);
+    probe_set_others(&fixture->probe, 0, tell_stats);
     fixture_ask(fixture, "GET", "/v1/stats", "", BYTES(""), 200, NULL);
     assert_true(reply_body_contains(reply, "\"created\":1,\"fired\":0,"));
     assert_true(
         reply_body_contains(reply, "\"all\":{\"count\":25,\"p50\":0.001000,\"p99\":0.001000}}"));
-    node_fake_set_others(fixture->node, OTHERS, tell_stats);
+    probe_set_others(&fixture->probe, OTHERS, tell_stats);
     fixture_ask(fixture, "GET", "/v1/stats", "", BYTES(""), 200, NULL);
     assert_true(reply_body_contains(reply, "\"created\":13,\"fired\":0,"));
     assert_true(reply_body_contains(reply, "\"breakers_open\":30,"));
@@ -276,7 +276,7 @@ static void test_statistics_of_all_nodes(void **state)
     /* The second of four nodes has the half, the fourth the rest. */
     assert_true(
         reply_body_contains(reply, "\"all\":{\"count\":100,\"p50\":0.003000,\"p99\":0.007000}}"));
-    node_fake_set_others(fixture->node, OTHERS, lose_node);
+    probe_set_others(&fixture->probe, OTHERS, lose_node);
     fixture_ask(fixture, "GET", "/v1/stats", "", BYTES(""), 503, "overloaded");
 }
 

@@ -19,6 +19,7 @@
 #include <cmocka.h>
 
 #define NOTHING BYTES("")
+#define QUEUED  "{\"after\":0,\"target\":\"queue:q\"}"
 
 static int api_test_setup(void **state)
 {
@@ -79,9 +80,12 @@ static void service_routes(void **state)
 
     fixture_ask(fixture, "GET", "/healthz", "", NOTHING, 200, NULL);
     assert_true(reply_body_contains(&fixture->reply, "{\"status\":\"ok\"}"));
-    fixture_ask(fixture, "GET", "/readyz", "", NOTHING, 200, NULL);
+    do /* it says at first that it is recovering */
+        client_ask(&fixture->client, "GET", "/readyz", "", NOTHING, &fixture->reply);
+    while (fixture->reply.status == 503);
+    assert_int_equal(fixture->reply.status, 200);
     assert_true(reply_body_contains(&fixture->reply, "ready"));
-    node_fake_set_not_ready(fixture->node, "partition 3 is being read \"");
+    probe_set_not_ready(&fixture->probe, "partition 3 is being read \"");
     fixture_ask(fixture, "GET", "/readyz", "", NOTHING, 503, NULL);
     assert_true(reply_body_contains(&fixture->reply, "partition 3 is being read \\\""));
     assert_true(reply_has_header(&fixture->reply, "Retry-After", "1"));
@@ -134,7 +138,7 @@ static void counts_requests(void **state)
     assert_true(reply_body_contains(&fixture->reply, "route=\"timer_create\",class=\"4xx\"} 1\n"));
     assert_true(reply_body_contains(&fixture->reply, "route=\"timer_get\",class=\"2xx\"} 2\n"));
     assert_true(reply_body_contains(&fixture->reply, "route=\"other\",class=\"4xx\"} 1\n"));
-    assert_int_equal(metrics_observed(fixture->metrics, HISTOGRAM_HTTP_REQUEST), 6);
+    assert_int_equal(metrics_observed(fixture->probe.metrics, HISTOGRAM_HTTP_REQUEST), 6);
 }
 
 /* ---- create ---- */
@@ -155,7 +159,7 @@ static void creates(void **state)
     assert_string_equal(text, "scheduled");
     fixture_ask(fixture, "POST", "/v1/timers", "content-type:application/json;charset=UTF-8\r\n",
                 BYTES(FIXTURE_TIMER), 201, NULL);
-    assert_int_equal(node_fake_created(fixture->node), 2);
+    assert_int_equal(probe_live(&fixture->probe), 2);
 }
 
 /* proves: media-type */
@@ -185,7 +189,7 @@ static void refuses_bad_creates(void **state)
     fixture_ask(fixture, "POST", "/v1/timers", FIXTURE_JSON,
                 BYTES("{\"after\":-1,\"target\":\"http://a.example/\"}"), 422, "invalid");
     assert_true(reply_body_contains(&fixture->reply, "#/after"));
-    assert_int_equal(node_fake_created(fixture->node), 0);
+    assert_int_equal(probe_live(&fixture->probe), 0);
 }
 
 /* proves: too-large */
@@ -217,8 +221,8 @@ static void refuses_large_creates(void **state)
     assert_true(client_receive(client, "POST", &fixture->reply));
     fixture_check_problem(&fixture->reply, 413, "too-large");
     fixture_ask(fixture, "GET", "/healthz", "", NOTHING, 200, NULL); /* the connection lives on */
-    assert_int_equal(node_fake_created(fixture->node), 1);
-    assert_int_equal(metrics_get(fixture->metrics, METRIC_REFUSED_TOO_LARGE), 3);
+    assert_int_equal(probe_live(&fixture->probe), 1);
+    assert_int_equal(metrics_get(fixture->probe.metrics, METRIC_REFUSED_TOO_LARGE), 3);
 }
 
 /* Sends the beginning of a body, and waits until all bodies take `bytes` of memory. */
@@ -289,7 +293,7 @@ static void passes_on_what_the_node_says(void **state)
         const char *slug = cases[i / 2].slug, *after = cases[i / 2].retry_after;
         int status = cases[i / 2].status;
 
-        (i % 2 ? node_fake_refuse : node_fake_fail)(fixture->node, cases[i / 2].error);
+        (i % 2 ? probe_refuse : probe_fail)(&fixture->probe, cases[i / 2].error);
         fixture_ask(fixture, "POST", "/v1/timers", FIXTURE_JSON, BYTES(FIXTURE_TIMER), status,
                     slug);
         fixture_ask(fixture, "GET", path, "", NOTHING, status, slug);
@@ -300,10 +304,10 @@ static void passes_on_what_the_node_says(void **state)
             assert_true(reply_has_header(&fixture->reply, "Retry-After", after));
         else
             assert_null(reply_header(&fixture->reply, "Retry-After").data);
-        (i % 2 ? node_fake_refuse : node_fake_fail)(fixture->node, ERROR_NONE);
+        (i % 2 ? probe_refuse : probe_fail)(&fixture->probe, ERROR_NONE);
     }
     fixture_ask(fixture, "GET", path, "", NOTHING, 200, NULL);
-    assert_true(metrics_get(fixture->metrics, METRIC_REFUSED_DISK_FULL) == 10);
+    assert_true(metrics_get(fixture->probe.metrics, METRIC_REFUSED_DISK_FULL) == 10);
 }
 
 /* So do all other calls: those that ask for many things, and those of workers. */
@@ -351,7 +355,7 @@ static void each_call_passes_it_on(void **state)
     for (size_t i = 0; i < 2 * sizeof(errors) / sizeof(errors[0]); i++) {
         const bool refuses = i % 2;
 
-        (refuses ? node_fake_refuse : node_fake_fail)(fixture->node, errors[i / 2].error);
+        (refuses ? probe_refuse : probe_fail)(&fixture->probe, errors[i / 2].error);
         for (size_t j = 0; j < sizeof(calls) / sizeof(calls[0]); j++) {
             const char *after = errors[i / 2].retry_after;
 
@@ -362,7 +366,7 @@ static void each_call_passes_it_on(void **state)
             assert_true(after ? reply_has_header(&fixture->reply, "Retry-After", after)
                               : !reply_header(&fixture->reply, "Retry-After").data);
         }
-        (refuses ? node_fake_refuse : node_fake_fail)(fixture->node, ERROR_NONE);
+        (refuses ? probe_refuse : probe_fail)(&fixture->probe, ERROR_NONE);
     }
 }
 
@@ -373,9 +377,8 @@ static void shows(void **state)
 {
     struct api_fixture *fixture = *state;
     char path[FIXTURE_PATH_SIZE];
-    struct timer_id id;
 
-    fixture_create(fixture, FIXTURE_TIMER, path, &id);
+    fixture_create(fixture, FIXTURE_TIMER, path, NULL);
     fixture_ask(fixture, "GET", path, "", NOTHING, 200, NULL);
     assert_true(reply_has_header(&fixture->reply, "ETag", "\"1\""));
     assert_true(reply_body_contains(&fixture->reply, "\"payload\":{\"n\":1}"));
@@ -387,7 +390,7 @@ static void shows(void **state)
     snprintf(text, sizeof(text), "/v1/timers/%%%02x%s", path[11], path + 12);
     fixture_ask(fixture, "GET", text, "", NOTHING, 200, NULL);
     for (enum timer_state over = TIMER_FIRED; over <= TIMER_DEAD; over++) {
-        assert_true(node_fake_set_state(fixture->node, &id, over));
+        fixture_create_ended(fixture, over, path);
         fixture_ask(fixture, "GET", path, "", NOTHING, 410, "gone");
         snprintf(text, sizeof(text), "\"state\":\"%s\"", timer_state_text(over));
         assert_true(reply_body_contains(&fixture->reply, "\"timer\":{"));
@@ -414,7 +417,7 @@ static void knows_no_other_ids(void **state)
     memcpy(longer, "/v1/timers/", 11);
     timer_id_format(&id, longer + 11);
     fixture_ask(fixture, "GET", longer, "", NOTHING, 404, "not-found");
-    id.partition = FIXTURE_PARTITIONS; /* there is no such partition to be asked */
+    id.partition = PROBE_PARTITIONS; /* there is no such partition to be asked */
     timer_id_format(&id, longer + 11);
     fixture_ask(fixture, "GET", longer, "", NOTHING, 404, "not-found");
     fixture_ask(fixture, "DELETE", longer, "", NOTHING, 404, "not-found");
@@ -424,10 +427,9 @@ static void knows_no_other_ids(void **state)
 static void patches(void **state)
 {
     struct api_fixture *fixture = *state;
-    char path[FIXTURE_PATH_SIZE];
-    struct timer_id id;
+    char path[FIXTURE_PATH_SIZE], receipt[FIXTURE_RECEIPT_SIZE];
 
-    fixture_create(fixture, FIXTURE_TIMER, path, &id);
+    fixture_create(fixture, FIXTURE_TIMER, path, NULL);
     fixture_ask(fixture, "PATCH", path, FIXTURE_JSON, BYTES("{\"payload\":[2]}"), 200, NULL);
     assert_true(reply_has_header(&fixture->reply, "ETag", "\"2\""));
     assert_true(reply_body_contains(&fixture->reply, "\"payload\":[2]"));
@@ -442,11 +444,12 @@ static void patches(void **state)
     fixture_ask(fixture, "PATCH", path, FIXTURE_JSON, BYTES("{}"), 422, "invalid");
     fixture_ask(fixture, "PATCH", path, FIXTURE_JSON, BYTES("{\"id\":\"x\"}"), 422, "invalid");
     fixture_ask(fixture, "PATCH", path, FIXTURE_JSON, BYTES("nope"), 400, "not-json");
-    assert_true(node_fake_set_state(fixture->node, &id, TIMER_DELIVERING));
+    fixture_create(fixture, QUEUED, path, NULL);
+    fixture_lease(fixture, "q", receipt);
     fixture_ask(fixture, "PATCH", path, FIXTURE_JSON, BYTES("{\"after\":1}"), 409,
                 "already-firing");
     fixture_ask(fixture, "DELETE", path, "", NOTHING, 409, "already-firing");
-    assert_true(node_fake_set_state(fixture->node, &id, TIMER_FIRED));
+    fixture_report(fixture, "q", "ack", receipt, "");
     fixture_ask(fixture, "PATCH", path, FIXTURE_JSON, BYTES("{\"after\":1}"), 410, "gone");
     assert_true(reply_body_contains(&fixture->reply, "\"state\":\"fired\""));
 }
@@ -458,28 +461,28 @@ static void merges(void **state)
 {
     const struct bytes patch = BYTES("{\"labels\":{\"a\":\"b\"},\"headers\":{\"X-A\":null}}");
     struct api_fixture *fixture = *state;
-    char path[FIXTURE_PATH_SIZE];
-    struct timer_id id;
+    char path[FIXTURE_PATH_SIZE], receipt[FIXTURE_RECEIPT_SIZE];
 
-    fixture_create(fixture, FIXTURE_TIMER, path, &id);
-    node_fake_outpace(fixture->node, 1);
+    fixture_create(fixture, FIXTURE_TIMER, path, NULL);
+    probe_outpace(&fixture->probe, 1);
     fixture_ask(fixture, "PATCH", path, FIXTURE_JSON "If-Match: \"1\"\r\n", patch, 412,
                 "version-mismatch");
-    node_fake_outpace(fixture->node, PATCH_TRIES_MAX - 1);
+    probe_outpace(&fixture->probe, PATCH_TRIES_MAX - 1);
     fixture_ask(fixture, "PATCH", path, FIXTURE_JSON, patch, 200, NULL);
     assert_true(reply_body_contains(&fixture->reply, "\"labels\":{\"a\":\"b\"}"));
-    assert_true(reply_has_header(&fixture->reply, "ETag", "\"66\""));
-    node_fake_outpace(fixture->node, PATCH_TRIES_MAX);
+    assert_true(reply_has_header(&fixture->reply, "ETag", "\"2\""));
+    probe_outpace(&fixture->probe, PATCH_TRIES_MAX);
     fixture_ask(fixture, "PATCH", path, FIXTURE_JSON, patch, 503, "overloaded");
-    node_fake_outpace(fixture->node, 0);
+    probe_outpace(&fixture->probe, 0);
     fixture_ask(fixture, "PATCH", path, FIXTURE_JSON, BYTES("{\"labels\":{\"a\":1}}"), 422,
                 "invalid");
     fixture_ask(fixture, "PATCH", path, FIXTURE_JSON, BYTES("{\"key\":\"k\"}"), 422, "invalid");
     fixture_ask(fixture, "PATCH", path, FIXTURE_JSON "If-Match: \"5\"\r\n", patch, 412,
                 "version-mismatch");
-    assert_true(node_fake_set_state(fixture->node, &id, TIMER_DELIVERING));
+    fixture_create(fixture, QUEUED, path, NULL);
+    fixture_lease(fixture, "q", receipt);
     fixture_ask(fixture, "PATCH", path, FIXTURE_JSON, patch, 409, "already-firing");
-    assert_true(node_fake_set_state(fixture->node, &id, TIMER_FIRED));
+    fixture_report(fixture, "q", "ack", receipt, "");
     fixture_ask(fixture, "PATCH", path, FIXTURE_JSON, patch, 410, "gone");
     assert_true(reply_body_contains(&fixture->reply, "\"state\":\"fired\""));
 }
@@ -488,10 +491,9 @@ static void merges(void **state)
 static void touches(void **state)
 {
     struct api_fixture *fixture = *state;
-    char path[FIXTURE_PATH_SIZE];
-    struct timer_id id;
+    char path[FIXTURE_PATH_SIZE], receipt[FIXTURE_RECEIPT_SIZE];
 
-    fixture_create(fixture, FIXTURE_TIMER, path, &id);
+    fixture_create(fixture, FIXTURE_TIMER, path, NULL);
     char touch[FIXTURE_PATH_SIZE + 8];
     snprintf(touch, sizeof(touch), "%s/touch", path);
     fixture_ask(fixture, "POST", touch, FIXTURE_JSON, BYTES("{\"after\":\"2h\"}"), 200, NULL);
@@ -524,7 +526,9 @@ static void touches(void **state)
                 BYTES("{\"labels\":{\"a\":\"b\"},\"after\":1}"), 422, "invalid");
     fixture_ask(fixture, "POST", "/v1/timers/touch", FIXTURE_JSON, BYTES("{\"ids\":[\"a\"]}"), 422,
                 "invalid");
-    assert_true(node_fake_set_state(fixture->node, &id, TIMER_DELIVERING));
+    fixture_create(fixture, QUEUED, path, NULL);
+    snprintf(touch, sizeof(touch), "%s/touch", path);
+    fixture_lease(fixture, "q", receipt);
     fixture_ask(fixture, "POST", touch, FIXTURE_JSON, BYTES("{\"after\":1}"), 409,
                 "already-firing");
 }
@@ -594,7 +598,7 @@ static void api_test_outlives_clients_that_leave(void **state)
 {
     struct api_fixture *fixture = *state;
 
-    node_fake_hold(fixture->node);
+    probe_hold(&fixture->probe);
     for (int i = 0; i < 20; i++) {
         struct client client;
         client_open(&client, api_port(fixture->api));
@@ -603,13 +607,13 @@ static void api_test_outlives_clients_that_leave(void **state)
                       "Content-Length: %zu\r\n\r\n%s",
                       strlen(FIXTURE_TIMER), FIXTURE_TIMER);
         client_printf(&client, "GET /v1/timers HTTP/1.1\r\nHost: t\r\n\r\n");
-        node_fake_await_submitted(fixture->node, (size_t)i + 1);
+        probe_await_submitted(&fixture->probe, (size_t)i + 1);
         if (i % 2)
             client_close(&client);
         else
             client_reset(&client);
     }
-    node_fake_release(fixture->node);
+    probe_release(&fixture->probe);
     fixture_ask(fixture, "GET", "/healthz", "", NOTHING, 200, NULL);
 }
 
@@ -624,16 +628,16 @@ static void api_test_answers_before_it_stops(void **state)
 {
     struct api_fixture *fixture = *state;
 
-    node_fake_hold(fixture->node);
+    probe_hold(&fixture->probe);
     client_printf(&fixture->client,
                   "POST /v1/timers HTTP/1.1\r\nHost: t\r\n" FIXTURE_JSON
                   "Content-Length: %zu\r\n\r\n%s",
                   strlen(FIXTURE_TIMER), FIXTURE_TIMER);
-    node_fake_await_submitted(fixture->node, 1);
+    probe_await_submitted(&fixture->probe, 1);
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, api_test_stop, fixture), 0);
     assert_false(client_has_news(&fixture->client, 20));
-    node_fake_release(fixture->node);
+    probe_release(&fixture->probe);
     assert_true(client_receive(&fixture->client, "POST", &fixture->reply));
     assert_int_equal(fixture->reply.status, 201);
     assert_true(client_is_at_end(&fixture->client));
@@ -654,9 +658,9 @@ static void refuses_every_call_while_it_stops(void **state)
         client_ask(&clients[i], "GET", "/healthz", "", NOTHING, &fixture->reply);
         assert_int_equal(fixture->reply.status, 200);
     }
-    node_fake_hold(fixture->node);
+    probe_hold(&fixture->probe);
     client_printf(&fixture->client, "GET /v1/timers HTTP/1.1\r\nHost: t\r\n\r\n");
-    node_fake_await_submitted(fixture->node, 1);
+    probe_await_submitted(&fixture->probe, 1);
     pthread_t thread;
     assert_int_equal(pthread_create(&thread, NULL, api_test_stop, fixture), 0);
     while (client_can_connect(api_port(fixture->api)))
@@ -671,7 +675,7 @@ static void refuses_every_call_while_it_stops(void **state)
                    reply_body_contains(&fixture->reply, "/problems/stopping");
         client_close(&clients[i]);
     }
-    node_fake_release(fixture->node);
+    probe_release(&fixture->probe);
     pthread_join(thread, NULL);
     assert_int_equal(refused, routes_count);
     free(clients);
@@ -693,7 +697,7 @@ static void refuses_what_is_beyond_its_limits(void **state)
     client_ask(&second, "GET", "/healthz", "", NOTHING, &reply);
     fixture_check_problem(&reply, 503, "overloaded");
     assert_true(reply_has_header(&reply, "Retry-After", "1"));
-    assert_int_equal(metrics_get(fixture->metrics, METRIC_REFUSED_CONNECTIONS), 1);
+    assert_int_equal(metrics_get(fixture->probe.metrics, METRIC_REFUSED_CONNECTIONS), 1);
     client_close(&second);
     memset(headers + 3, 'x', 5000);
     memcpy(headers + 5003, "\r\n", 3);

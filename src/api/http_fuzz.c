@@ -2,8 +2,8 @@
  * http_fuzz - the bytes of a connection, to the real server with the real routes.
  *
  * Whatever comes in, what goes out is HTTP, answer by answer, whole, with the service's own headers
- * only; an error is a problem; nothing is a 500. The same bytes cut elsewhere, or one by one, get
- * the same answers. With an Authorization in it the input
+ * only; an error is a problem; nothing is a 500. The same bytes cut elsewhere get the same answers
+ * of another server, which was asked the same before. With an Authorization in it the input
  * goes to a server that wants a token, and without the token no command reaches the node.
  */
 #include "api/testing/wire.h"
@@ -77,7 +77,7 @@ static size_t read_replies(struct bytes sent, struct bytes answers, int *ret_sta
 static size_t exchange(struct wire *wire, struct bytes sent, const struct bytes *pieces,
                        size_t count, int *ret_statuses)
 {
-    size_t submitted = node_fake_submitted(wire->node);
+    size_t submitted = probe_submitted(&wire->probe);
     struct buffer answers;
 
     buffer_init(&answers);
@@ -85,7 +85,7 @@ static size_t exchange(struct wire *wire, struct bytes sent, const struct bytes 
     size_t replies = read_replies(sent, buffer_bytes(&answers), ret_statuses);
     buffer_deinit(&answers);
     if (contains(sent, "Authorization") && !contains(sent, TOKEN))
-        REQUIRE(node_fake_submitted(wire->node) == submitted);
+        REQUIRE(probe_submitted(&wire->probe) == submitted);
     return replies;
 }
 
@@ -110,12 +110,12 @@ static size_t cut(struct bytes text, struct bytes *ret_pieces)
     return count;
 }
 
-static struct wire *http_fuzz_start(bool wants_token)
+static struct wire *http_fuzz_start(uint16_t port, bool wants_token)
 {
     struct config config;
 
     config_init(&config);
-    config.listen_port = wants_token;
+    config.listen_port = port;
     config.header_bytes_max = 2048;
     config.body_bytes_max = 4096;
     config.batch_lines_max = 64;
@@ -128,22 +128,22 @@ static struct wire *http_fuzz_start(bool wants_token)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static struct wire *wires[2]; /* open, and with tokens */
+    static struct wire *wires[4]; /* two open ones, and two with tokens */
     static unsigned runs;
     const struct bytes sent = {(const char *)data, size};
-    bool wants_token = contains(sent, "Authorization");
+    struct wire **pair = &wires[contains(sent, "Authorization") ? 2 : 0];
 
     if (runs++ % RUNS_MAX == 0)
-        for (size_t i = 0; i < 2; i++) {
+        for (uint16_t i = 0; i < 4; i++) {
             wire_stop(wires[i]);
-            wires[i] = http_fuzz_start(i == 1);
+            wires[i] = http_fuzz_start(i, i >= 2);
         }
     int whole[REPLIES_MAX];
     size_t counts[2];
-    counts[0] = exchange(wires[wants_token], sent, &sent, 1, whole);
+    counts[0] = exchange(pair[0], sent, &sent, 1, whole);
     struct bytes pieces[PIECES_MAX];
     int in_pieces[REPLIES_MAX];
-    counts[1] = exchange(wires[wants_token], sent, pieces, cut(sent, pieces), in_pieces);
+    counts[1] = exchange(pair[1], sent, pieces, cut(sent, pieces), in_pieces);
     REQUIRE(counts[0] == counts[1]);
     REQUIRE(memcmp(whole, in_pieces, counts[0] * sizeof(whole[0])) == 0);
     return 0;

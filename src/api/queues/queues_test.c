@@ -1,7 +1,6 @@
 /*
  * Goal: the calls of workers answer as docs/queues.md says, in every status they have. Method: real
- * requests over sockets to the API on a node double, whose queue is the real one and whose timers
- * are ready as soon as they are due.
+ * requests over sockets to the API on a real node.
  */
 #include "api/api.h"
 
@@ -128,7 +127,7 @@ static void stale_and_unknown(void **state)
     json_t *answer = post(fixture, LEASE, "{}");
     queues_test_report(fixture, "/v1/queues/other/ack", item_text(answer, 0, "receipt"), "",
                        "stale");
-    node_fake_fail(fixture->node, ERROR_IO);
+    probe_fail_commit(&fixture->probe, ERROR_IO);
     queues_test_report(fixture, ACK, item_text(answer, 0, "receipt"), "", "unknown");
     json_decref(answer);
 }
@@ -190,7 +189,7 @@ static void queues_test_refuses(void **state)
     fixture_ask(fixture, "POST", "/v1/queues//lease", FIXTURE_JSON, BYTES("{}"), 404, "not-found");
     fixture_ask(fixture, "POST", "/v1/queues/mail", FIXTURE_JSON, BYTES("{}"), 405,
                 "method-not-allowed");
-    node_fake_refuse(fixture->node, ERROR_OVERLOADED);
+    probe_refuse(&fixture->probe, ERROR_OVERLOADED);
     fixture_ask(fixture, "POST", LEASE, FIXTURE_JSON, BYTES("{}"), 503, "overloaded");
     fixture_ask(fixture, "POST", ACK, FIXTURE_JSON, BYTES("{\"receipts\":[\"a\"]}"), 503,
                 "overloaded");
@@ -233,7 +232,6 @@ static void long_poll(void **state)
                           "Content-Length: 14\r\n\r\n{\"wait\":\"20s\"}");
     queues_test_create(fixture, "{\"after\":0,\"target\":\"queue:mail\"}");
     /* Either order of the two requests is fine: both end with the item at the worker. */
-    node_fake_tick(fixture->node);
     struct reply reply;
     assert_true(client_receive(&other, "POST", &reply));
     assert_true(reply_body_contains(&reply, "\"receipt\""));
@@ -251,16 +249,15 @@ static void worker_that_leaves(void **state)
     struct client other;
 
     queues_test_create(fixture, "{\"after\":0,\"target\":\"queue:mail\"}");
-    node_fake_tick(fixture->node);
     fixture_ask(fixture, "POST", LEASE, FIXTURE_JSON, BYTES("{\"wait\":\"20s\"}"), 200, NULL);
     client_open(&other, api_port(fixture->api));
     client_printf(&other, "POST " LEASE " HTTP/1.1\r\nHost: t\r\n" FIXTURE_JSON
                           "Content-Length: 14\r\n\r\n{\"wait\":\"20s\"}");
-    assert_int_equal(node_fake_given_up(fixture->node), 0);
+    assert_int_equal(probe_given_up(&fixture->probe), 0);
     client_close(&other);
-    while (node_fake_given_up(fixture->node) == 0)
+    while (probe_given_up(&fixture->probe) == 0)
         fixture_ask(fixture, "GET", "/healthz", "", NOTHING, 200, NULL);
-    assert_int_equal(node_fake_given_up(fixture->node), 1);
+    assert_int_equal(probe_given_up(&fixture->probe), 1);
     fixture_stop_api(fixture);
 }
 

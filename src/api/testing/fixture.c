@@ -1,7 +1,5 @@
-/* fixture.c - starts the API on a fake node and talks to it, for tests. */
+/* fixture.c - starts the API on a real node and talks to it, for tests. */
 #include "api/testing/fixture.h"
-
-#include "sys/clock.h"
 
 #include <assert.h>
 #include <jansson.h>
@@ -13,18 +11,18 @@ struct api_fixture *fixture_start(const char *const *settings)
     struct api_fixture *fixture = calloc(1, sizeof(*fixture));
 
     assert(fixture);
-    config_init(&fixture->config);
-    fixture->config.listen_port = 0;
+    struct node_probe *probe = &fixture->probe;
+    config_init(&probe->config);
+    probe->config.listen_port = 0;
     struct error error;
-    if (config_set(&fixture->config, "allowed_hosts", FIXTURE_HOSTS, &error))
+    if (config_set(&probe->config, "allowed_hosts", FIXTURE_HOSTS, &error))
         abort();
     for (; settings && *settings; settings += 2)
-        if (config_set(&fixture->config, settings[0], settings[1], &error))
+        if (config_set(&probe->config, settings[0], settings[1], &error))
             abort();
-    fixture->metrics = metrics_create("test", wall_now());
-    fixture->node = node_fake_start(FIXTURE_PARTITIONS, 2);
+    probe_start(probe);
     struct api_options options = {
-        .config = &fixture->config, .metrics = fixture->metrics, .node = fixture->node};
+        .config = &probe->config, .metrics = probe->metrics, .node = probe->node};
     if (api_start(&options, &fixture->api, &error))
         abort();
     client_open(&fixture->client, api_port(fixture->api));
@@ -42,10 +40,9 @@ void fixture_stop(struct api_fixture *fixture)
     if (!fixture)
         return;
     client_close(&fixture->client);
-    node_fake_release(fixture->node); /* a test that failed may have left answers held */
+    probe_release(&fixture->probe); /* a test that failed may have left commands held */
     fixture_stop_api(fixture);
-    node_fake_stop(fixture->node);
-    metrics_destroy(fixture->metrics);
+    probe_stop(&fixture->probe);
     free(fixture);
 }
 
@@ -100,4 +97,45 @@ void fixture_create(struct api_fixture *fixture, const char *json, char ret_path
     snprintf(ret_path, FIXTURE_PATH_SIZE, "%.*s", (int)location.size, location.data);
     if (ret_id && timer_id_parse(bytes_of(ret_path + strlen("/v1/timers/")), ret_id))
         abort();
+}
+
+void fixture_lease(struct api_fixture *fixture, const char *queue,
+                   char ret_receipt[FIXTURE_RECEIPT_SIZE])
+{
+    char path[128];
+
+    snprintf(path, sizeof(path), "/v1/queues/%s/lease", queue);
+    fixture_ask(fixture, "POST", path, FIXTURE_JSON, BYTES("{\"wait\":\"20s\"}"), 200, NULL);
+    json_t *answer = json_loadb(fixture->reply.body.data, fixture->reply.body.size, 0, NULL);
+    const json_t *item = json_array_get(json_object_get(answer, "items"), 0);
+    const char *receipt = json_string_value(json_object_get(item, "receipt"));
+    assert(receipt);
+    snprintf(ret_receipt, FIXTURE_RECEIPT_SIZE, "%s", receipt);
+    json_decref(answer);
+}
+
+void fixture_report(struct api_fixture *fixture, const char *queue, const char *call,
+                    const char *receipt, const char *more)
+{
+    char path[128], body[256];
+
+    snprintf(path, sizeof(path), "/v1/queues/%s/%s", queue, call);
+    snprintf(body, sizeof(body), "{\"receipts\":[\"%s\"]%s}", receipt, more);
+    fixture_ask(fixture, "POST", path, FIXTURE_JSON, bytes_of(body), 200, NULL);
+    assert(reply_body_contains(&fixture->reply, "\"ok\":1"));
+}
+
+void fixture_create_ended(struct api_fixture *fixture, enum timer_state state,
+                          char ret_path[FIXTURE_PATH_SIZE])
+{
+    char receipt[FIXTURE_RECEIPT_SIZE];
+
+    fixture_create(fixture, "{\"after\":0,\"target\":\"queue:end\"}", ret_path, NULL);
+    if (state == TIMER_CANCELLED) {
+        fixture_ask(fixture, "DELETE", ret_path, "", BYTES(""), 200, NULL);
+        return;
+    }
+    fixture_lease(fixture, "end", receipt);
+    fixture_report(fixture, "end", state == TIMER_DEAD ? "nack" : "ack", receipt,
+                   state == TIMER_DEAD ? ",\"dead\":true" : "");
 }

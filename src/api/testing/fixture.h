@@ -1,25 +1,22 @@
 /*
- * fixture.h - the API on a node double, at a free port, with a client: what the tests of the API
+ * fixture.h - the API on a real node, at a free port, with a client: what the tests of the API
  * start from.
  */
 #ifndef TICKWHEEL_API_TESTING_FIXTURE_H
 #define TICKWHEEL_API_TESTING_FIXTURE_H
 
 #include "api/api.h"
-#include "api/fake/node_fake.h"
+#include "api/testing/probe.h"
 #include "http/testing/client.h"
 
-#define FIXTURE_PARTITIONS 4
-#define FIXTURE_HOSTS      "test,t" /* as the client and tests name the API */
-#define FIXTURE_JSON       "Content-Type: application/json\r\n"
-#define FIXTURE_NDJSON     "Content-Type: application/x-ndjson\r\n"
+#define FIXTURE_HOSTS  "test,t" /* as the client and tests name the API */
+#define FIXTURE_JSON   "Content-Type: application/json\r\n"
+#define FIXTURE_NDJSON "Content-Type: application/x-ndjson\r\n"
 #define FIXTURE_TIMER \
     "{\"after\":\"1h\",\"target\":\"http://shop.example/hook\",\"payload\":{\"n\":1}}"
 
 struct api_fixture {
-    struct config config;
-    struct metrics *metrics;
-    struct node *node;
+    struct node_probe probe;
     struct api *api;
     struct client client;
     struct reply reply; /* the last one */
@@ -47,6 +44,19 @@ void fixture_member(const struct api_fixture *fixture, const char *name, char *r
 #define FIXTURE_PATH_SIZE 64
 void fixture_create(struct api_fixture *fixture, const char *json, char ret_path[FIXTURE_PATH_SIZE],
                     struct timer_id *ret_id);
+
+/* Leases an item of a queue, and waits until there is one. */
+#define FIXTURE_RECEIPT_SIZE 64
+void fixture_lease(struct api_fixture *fixture, const char *queue,
+                   char ret_receipt[FIXTURE_RECEIPT_SIZE]);
+
+/* Reports on a lease: `call` is ack, nack or extend, `more` further members. */
+void fixture_report(struct api_fixture *fixture, const char *queue, const char *call,
+                    const char *receipt, const char *more);
+
+/* Creates a timer of the queue "end" and ends it in this state: it fires, is cancelled or dead. */
+void fixture_create_ended(struct api_fixture *fixture, enum timer_state state,
+                          char ret_path[FIXTURE_PATH_SIZE]);
 
 /* Checks a reply that is a problem. */
 void fixture_check_problem(const struct reply *reply, int status, const char *slug);

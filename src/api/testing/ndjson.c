@@ -64,9 +64,9 @@ bool bytes_contain(struct bytes text, const char *part)
 /* Sends until the node holds as many commands as it may get of one batch. Returns what is left. */
 struct bytes batch_send_until_held(struct api_fixture *fixture, struct bytes body)
 {
-    while (node_fake_submitted(fixture->node) < BATCH_CHUNKS_MAX) {
+    while (probe_submitted(&fixture->probe) < BATCH_CHUNKS_MAX) {
         if (body.size == 0)
-            node_fake_await_submitted(fixture->node, BATCH_CHUNKS_MAX);
+            probe_await_submitted(&fixture->probe, BATCH_CHUNKS_MAX);
         body = client_send_some(&fixture->client, body, 5);
     }
     return body;

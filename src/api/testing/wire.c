@@ -53,18 +53,40 @@ enum error_code __wrap_loop_listen(const char *address, uint16_t port, int *ret_
     return ERROR_NONE;
 }
 
+void __real_node_hold(struct node *node, struct node_hold *hold);
+void __wrap_node_hold(struct node *node, struct node_hold *hold);
+
+/* Whatever comes in, no delivery leaves the machine: maintenance does not end. */
+void __wrap_node_hold(struct node *node, struct node_hold *hold)
+{
+    if (hold->kind != NODE_HOLD_END) {
+        __real_node_hold(node, hold);
+        return;
+    }
+    hold->result = error_set(&hold->error, ERROR_OVERLOADED, "a test");
+    hold->done(hold);
+}
+
+static void wire_is_held(struct node_hold *hold)
+{
+    (void)hold;
+}
+
 struct wire *wire_start(const struct config *config, struct tokens *tokens)
 {
     struct wire *wire = calloc(1, sizeof(*wire));
 
     REQUIRE(wire);
-    wire->config = *config;
-    REQUIRE(config_set(&wire->config, "allowed_hosts", "a", NULL) == ERROR_NONE);
-    wire->metrics = metrics_create("test", wall_now());
-    wire->node = node_fake_start(4, 1);
-    node_queue_stop_waiting(wire->node);
+    struct node_probe *probe = &wire->probe;
+    probe->config = *config;
+    REQUIRE(config_set(&probe->config, "allowed_hosts", "a", NULL) == ERROR_NONE);
+    probe_start(probe);
+    struct node_hold hold = {.kind = NODE_HOLD_MAINTAIN, .done = wire_is_held};
+    node_hold(probe->node, &hold);
+    REQUIRE(!hold.result);
+    node_queue_stop_waiting(probe->node);
     struct api_options options = {
-        .config = &wire->config, .metrics = wire->metrics, .node = wire->node, .tokens = tokens};
+        .config = &probe->config, .metrics = probe->metrics, .node = probe->node, .tokens = tokens};
     REQUIRE(api_start(&options, &wire->api, NULL) == ERROR_NONE);
     return wire;
 }
@@ -74,8 +96,7 @@ void wire_stop(struct wire *wire)
     if (!wire)
         return;
     api_stop(wire->api);
-    node_fake_stop(wire->node);
-    metrics_destroy(wire->metrics);
+    probe_stop(&wire->probe);
     free(wire);
 }
 
@@ -126,7 +147,7 @@ void wire_exchange(struct wire *wire, const struct bytes *pieces, size_t count,
     int client = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     struct pollfd wanted = {.fd = client, .events = POLLIN};
     struct sockaddr_un name;
-    socklen_t size = socket_name(wire->config.listen_port, &name);
+    socklen_t size = socket_name(wire->probe.config.listen_port, &name);
 
     REQUIRE(connect(client, (struct sockaddr *)&name, size) == 0);
     bool is_open = true;

@@ -1,6 +1,6 @@
 /*
  * wire.h - the API behind a socket that is no port, for whoever sends it any bytes: the real
- * server and the real routes on a node double, and answers read back by the letter.
+ * server and the real routes on a node that delivers nothing, and answers read back by the letter.
  *
  *     struct wire *wire = wire_start(&config, NULL);
  *     wire_exchange(wire, pieces, 3, &answers);
@@ -16,12 +16,10 @@
 #define TICKWHEEL_API_TESTING_WIRE_H
 
 #include "api/api.h"
-#include "api/fake/node_fake.h"
+#include "api/testing/probe.h"
 
 struct wire {
-    struct config config;
-    struct metrics *metrics;
-    struct node *node;
+    struct node_probe probe;
     struct api *api;
 };
 

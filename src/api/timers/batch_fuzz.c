@@ -26,6 +26,7 @@ struct expected {
     struct buffer out; /* with the ids left out */
     uint64_t number, lines, created, failed;
     bool is_over;
+    bool has_names; /* a key or the like: a line may find the timer of another */
 };
 
 static void expect_problem(struct expected *expected, const struct problem *problem)
@@ -77,6 +78,8 @@ static void expect_line(struct expected *expected, struct bytes line)
                                        &timer, &problem)) {
         expect_problem(expected, &problem);
     } else {
+        expected->has_names =
+            expected->has_names || timer->texts.key.size || timer->texts.request.size;
         timer_free(timer);
         expected->created++;
         if (!expected->is_minimal)
@@ -157,8 +160,8 @@ static void batch_fuzz_ask(struct wire *wire, struct bytes body, bool is_minimal
 
 static void try(struct wire *wire, struct bytes body, bool is_minimal, uint8_t seed)
 {
-    struct expected expected = {.config = &wire->config, .is_minimal = is_minimal};
-    size_t created = node_fake_created(wire->node);
+    struct expected expected = {.config = &wire->probe.config, .is_minimal = is_minimal};
+    size_t created = probe_live(&wire->probe);
 
     buffer_init(&expected.out);
     struct buffer answers;
@@ -176,8 +179,8 @@ static void try(struct wire *wire, struct bytes body, bool is_minimal, uint8_t s
     REQUIRE(wire_take_reply(&rest, WIRE_BODY, &reply) && rest.size == 0 && reply.status == 200);
     buffer_clear(&expected.out);
     append_without_ids(&expected.out, reply.body);
-    REQUIRE(bytes_equal(buffer_bytes(&expected.out), buffer_bytes(&shown)));
-    REQUIRE(node_fake_created(wire->node) - created == expected.created);
+    REQUIRE(expected.has_names || bytes_equal(buffer_bytes(&expected.out), buffer_bytes(&shown)));
+    REQUIRE(expected.has_names || probe_live(&wire->probe) - created == expected.created);
     buffer_deinit(&expected.out);
     buffer_deinit(&answers);
     buffer_deinit(&shown);

@@ -1,7 +1,7 @@
 /*
  * Goal: a batch is one answer per line, in order, however the upload is cut, however large it is,
  * and whatever the node does meanwhile; and a client that leaves takes nothing down. Method: real
- * uploads to the API on a node double that holds, reverses, refuses and fails.
+ * uploads to the API on a real node that has room for what one batch may have under way.
  */
 #include "api/timers/timers.h"
 
@@ -17,8 +17,11 @@
 
 static int batch_test_setup(void **state)
 {
-    static const char *const settings[] = {"body_bytes_max", "4096", "payload_bytes_max", "4096",
-                                           NULL};
+    char inflight_max[32];
+    const char *const settings[] = {
+        "body_bytes_max", "4096", "payload_bytes_max", "4096", "inflight_max", inflight_max, NULL};
+
+    snprintf(inflight_max, sizeof(inflight_max), "%d", BATCH_CHUNKS_MAX * BATCH_CHUNK_LINES_MAX);
 
     *state = fixture_start(settings);
     return 0;
@@ -170,8 +173,8 @@ static void answers_20000_lines_in_order(void **state)
     for (unsigned i = 0; i < 20000; i += 487)
         lines_check_created(
             fixture, (struct bytes){answer.data + i * NDJSON_ID_LINE, NDJSON_ID_LINE - 1}, i);
-    assert_int_equal(node_fake_created(fixture->node), 20000);
-    assert_true(node_fake_inflight_peak(fixture->node) <= BATCH_CHUNKS_MAX * BATCH_CHUNK_LINES_MAX);
+    assert_int_equal(probe_live(&fixture->probe), 20000);
+    assert_int_equal(metrics_get(fixture->probe.metrics, METRIC_REFUSED_OVERLOADED), 0);
     buffer_deinit(&body);
 }
 
@@ -213,14 +216,14 @@ static void keeps_order_whatever_the_order_of_answers(void **state)
         else
             lines_append(&body, i, i + 1);
     }
-    node_fake_hold(fixture->node);
+    probe_hold(&fixture->probe);
     client_printf(&fixture->client,
                   "POST " NDJSON_PATH " HTTP/1.1\r\nHost: t\r\n" FIXTURE_NDJSON
                   "Content-Length: %zu\r\n\r\n",
                   body.size);
     client_send(&fixture->client, buffer_bytes(&body));
-    node_fake_await_submitted(fixture->node, BATCH_CHUNKS_MAX);
-    node_fake_release(fixture->node);
+    probe_await_submitted(&fixture->probe, BATCH_CHUNKS_MAX);
+    probe_release(&fixture->probe);
     assert_true(client_receive(&fixture->client, "POST", &fixture->reply));
     struct bytes answer = fixture->reply.body;
     assert_int_equal(lines_count(answer), 9000);
@@ -247,14 +250,14 @@ static void holds_the_client_back(void **state)
 
     buffer_init(&body);
     lines_append(&body, 0, 100000);
-    node_fake_hold(fixture->node);
+    probe_hold(&fixture->probe);
     client_printf(&fixture->client,
                   "POST " NDJSON_PATH " HTTP/1.1\r\nHost: t\r\n" NDJSON_MINIMAL
                   "Content-Length: %zu\r\n\r\n",
                   body.size);
     struct bytes rest = batch_send_until_held(fixture, buffer_bytes(&body));
-    assert_true(node_fake_inflight_peak(fixture->node) <= BATCH_CHUNKS_MAX * BATCH_CHUNK_LINES_MAX);
-    node_fake_release(fixture->node);
+    assert_int_equal(metrics_get(fixture->probe.metrics, METRIC_REFUSED_OVERLOADED), 0);
+    probe_release(&fixture->probe);
     assert_true(client_send(&fixture->client, rest));
     assert_true(client_receive(&fixture->client, "POST", &fixture->reply));
     assert_true(bytes_equal(fixture->reply.body,
@@ -273,13 +276,12 @@ static void bounds_commands_by_bytes(void **state)
     struct buffer body;
     buffer_init(&body);
     for (int i = 0; i < 3000; i++)
-        buffer_printf(&body,
-                      "{\"after\":\"1ms\",\"target\":\"http://a.example/\",\"payload\":\"%s\"}\n",
-                      pad);
+        buffer_printf(
+            &body, "{\"after\":\"1h\",\"target\":\"http://a.example/\",\"payload\":\"%s\"}\n", pad);
     fixture_ask(fixture, "POST", NDJSON_PATH, NDJSON_MINIMAL, buffer_bytes(&body), 200, NULL);
     assert_true(
         bytes_equal(fixture->reply.body, BYTES("{\"created\":3000,\"existed\":0,\"failed\":0}\n")));
-    assert_true(node_fake_submitted(fixture->node) >= 3000 * 2048 / BATCH_CHUNK_BYTES_MAX);
+    assert_true(probe_submitted(&fixture->probe) >= 3000 * 2048 / BATCH_CHUNK_BYTES_MAX);
     buffer_deinit(&body);
 }
 

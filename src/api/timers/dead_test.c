@@ -1,6 +1,6 @@
 /*
  * Goal: dead letters are listed, redriven and deleted as docs/queues.md says. Method: real requests
- * over sockets to the API on a node double, whose timers are made dead by hand.
+ * over sockets to the API on a real node.
  */
 #include "api/timers/timers.h"
 
@@ -21,7 +21,9 @@
 
 static int dead_test_setup(void **state)
 {
-    *state = fixture_start(NULL);
+    static const char *const settings[] = {"webhook_allow", "127.0.0.0/8", NULL};
+
+    *state = fixture_start(settings);
     return 0;
 }
 
@@ -31,20 +33,43 @@ static int dead_test_teardown(void **state)
     return 0;
 }
 
-/* A timer in this state; its id as text. */
+/* A timer that is dead, fired, or scheduled in an hour; its id as text. A worker ends those of a
+ * queue, with this error (NULL: none). The others die at the API, whose port the target has as %u:
+ * there is nothing at their path. */
+static void dead_test_create_with(struct api_fixture *fixture, const char *target, const char *team,
+                                  enum timer_state timer_state, const char *error,
+                                  char ret_id[TIMER_ID_TEXT_SIZE])
+{
+    char json[256], path[FIXTURE_PATH_SIZE], receipt[FIXTURE_RECEIPT_SIZE], queue[64], more[64];
+    char url[128];
+    struct timer_id id;
+
+    snprintf(url, sizeof(url), target, api_port(fixture->api));
+    snprintf(json, sizeof(json),
+             "{\"after\":\"%s\",\"target\":\"%s\",\"labels\":{\"team\":\"%s\"},"
+             "\"payload\":{\"n\":1},\"retry\":{\"max_attempts\":1}}",
+             timer_state == TIMER_SCHEDULED ? "1h" : "0s", url, team);
+    fixture_create(fixture, json, path, &id);
+    timer_id_format(&id, ret_id);
+    if (timer_state == TIMER_SCHEDULED)
+        return;
+    if (sscanf(target, "queue:%63[^?]", queue) != 1) {
+        do
+            client_ask(&fixture->client, "GET", path, "", NOTHING, &fixture->reply);
+        while (fixture->reply.status != 410);
+        return;
+    }
+    snprintf(more, sizeof(more), error ? ",\"dead\":true,\"error\":\"%s\"" : ",\"dead\":true",
+             error);
+    fixture_lease(fixture, queue, receipt);
+    fixture_report(fixture, queue, timer_state == TIMER_DEAD ? "nack" : "ack", receipt,
+                   timer_state == TIMER_DEAD ? more : "");
+}
+
 static void dead_test_create(struct api_fixture *fixture, const char *target, const char *team,
                              enum timer_state timer_state, char ret_id[TIMER_ID_TEXT_SIZE])
 {
-    char json[256];
-
-    snprintf(json, sizeof(json),
-             "{\"after\":0,\"target\":\"%s\",\"labels\":{\"team\":\"%s\"},\"payload\":{\"n\":1}}",
-             target, team);
-    char path[FIXTURE_PATH_SIZE];
-    struct timer_id id;
-    fixture_create(fixture, json, path, &id);
-    assert_true(node_fake_set_state(fixture->node, &id, timer_state));
-    timer_id_format(&id, ret_id);
+    dead_test_create_with(fixture, target, team, timer_state, NULL, ret_id);
 }
 
 static json_t *dead_test_ask(struct api_fixture *fixture, const char *method, const char *path,
@@ -78,7 +103,7 @@ static void lists(void **state)
     char id[TIMER_ID_TEXT_SIZE];
     dead_test_create(fixture, "queue:mail", "a", TIMER_DEAD, id);
     dead_test_create(fixture, "queue:mail", "b", TIMER_DEAD, id);
-    dead_test_create(fixture, "http://a.example/", "b", TIMER_DEAD, id);
+    dead_test_create(fixture, "http://127.0.0.1:%u/", "b", TIMER_DEAD, id);
     dead_test_create(fixture, "queue:mail", "a", TIMER_FIRED, id);
     dead_test_create(fixture, "queue:mail", "a", TIMER_SCHEDULED, id);
     assert_int_equal(dead_count(fixture, ""), 3);
@@ -94,41 +119,42 @@ static void lists(void **state)
 }
 
 /* Goal: the groups that are counted can be listed, redriven and deleted. Method: letters of two
- * origins, one of them a queue with priorities, and of two errors, one of them none. */
+ * origins, one of them a queue with priorities, and of errors that a worker says, or does not. */
 /* proves: dead-filters, dead-groups, redrive-selection, dead-delete-selection */
 static void acts_on_a_group(void **state)
 {
-    static const char *const targets[] = {"http://a.example/x?y=1", "http://a.example/z",
+    static const char *const targets[] = {"http://127.0.0.1:%u/x?y=1", "http://127.0.0.1:%u/z",
                                           "queue:mail?priority=9", "queue:mail"};
     struct api_fixture *fixture = *state;
-    char id[TIMER_ID_TEXT_SIZE];
+    char id[TIMER_ID_TEXT_SIZE], query[64];
 
-    for (int i = 0; i < 8; i++) {
-        struct timer_id letter;
-
-        dead_test_create(fixture, targets[i % 4], "a", TIMER_DEAD, id);
-        assert_int_equal(timer_id_parse(bytes_of(id), &letter), ERROR_NONE);
-        if (i < 4)
-            assert_true(node_fake_set_error(fixture->node, &letter, "HTTP 500 & more"));
-    }
-    assert_int_equal(dead_count(fixture, "?origin=http://a.example"), 4);
-    assert_int_equal(dead_count(fixture, "?origin=queue:mail"), 4);
+    for (int i = 0; i < 12; i++)
+        dead_test_create_with(fixture, targets[i % 4], i < 8 ? "a" : "b", TIMER_DEAD,
+                              i < 4 ? "HTTP 500 & more" : NULL, id);
+    snprintf(query, sizeof(query), "?origin=http://127.0.0.1:%u", api_port(fixture->api));
+    assert_int_equal(dead_count(fixture, query), 6);
+    assert_int_equal(dead_count(fixture, "?origin=queue:mail"), 6);
     assert_int_equal(dead_count(fixture, "?origin=queue:mai"), 0);
-    assert_int_equal(dead_count(fixture, "?error=HTTP+500+%26+more"), 4);
+    assert_int_equal(dead_count(fixture, "?error=HTTP+500+%26+more"), 2);
     assert_int_equal(dead_count(fixture, "?error=HTTP+500"), 0);
-    assert_int_equal(dead_count(fixture, "?error="), 4);
-    assert_int_equal(dead_count(fixture, "?origin=queue:mail&error="), 2);
+    assert_int_equal(dead_count(fixture, "?error=given+back+by+its+worker"), 4);
+    assert_int_equal(dead_count(fixture, "?error="), 0);
+    assert_int_equal(
+        dead_count(fixture, "?origin=queue:mail&label=team:a&error=given+back+by+its+worker"), 2);
     json_t *answer = dead_test_ask(fixture, "POST", REDRIVE,
                                    "{\"origin\":\"queue:mail\",\"error\":\"HTTP 500 & more\"}");
     assert_int_equal(json_integer_value(json_object_get(answer, "redriven")), 2);
     json_decref(answer);
-    answer = dead_test_ask(fixture, "POST", REDRIVE, "{\"error\":\"\",\"origin\":\"queue:mail\"}");
+    answer = dead_test_ask(fixture, "POST", REDRIVE,
+                           "{\"error\":\"given back by its "
+                           "worker\",\"origin\":\"queue:mail\",\"labels\":{\"team\":\"b\"}}");
     assert_int_equal(json_integer_value(json_object_get(answer, "redriven")), 2);
     json_decref(answer);
-    answer = dead_test_ask(fixture, "DELETE", "/v1/dead?origin=http://a.example&error=", NULL);
+    answer = dead_test_ask(fixture, "DELETE",
+                           "/v1/dead?origin=queue:mail&error=given+back+by+its+worker", NULL);
     assert_int_equal(json_integer_value(json_object_get(answer, "deleted")), 2);
     json_decref(answer);
-    assert_int_equal(dead_count(fixture, ""), 2);
+    assert_int_equal(dead_count(fixture, ""), 6);
     fixture_ask(fixture, "GET", "/v1/dead?origin=", "", NOTHING, 422, "invalid");
     fixture_ask(fixture, "GET", GROUPS "?origin=a", "", NOTHING, 422, "invalid");
     fixture_ask(fixture, "GET", "/v1/timers?error=a", "", NOTHING, 422, "invalid");
@@ -332,10 +358,13 @@ static int64_t dead_test_group(const json_t *answer, size_t i, const char **ret_
 static void counts_groups(void **state)
 {
     struct api_fixture *fixture = *state;
-    static const char *const targets[] = {
-        "queue:mail",         "http://a.example/x",    "http://a.example/y",
-        "http://a.example/y", "queue:mail?priority=9", "http://b.example/"};
-    char id[TIMER_ID_TEXT_SIZE];
+    static const char *const targets[] = {"queue:mail",
+                                          "http://127.0.0.1:%u/x",
+                                          "http://127.0.0.1:%u/y",
+                                          "http://127.0.0.1:%u/y",
+                                          "queue:mail?priority=9",
+                                          "http://127.0.0.2:%u/"};
+    char id[TIMER_ID_TEXT_SIZE], path[96];
 
     json_t *answer = dead_test_ask(fixture, "GET", GROUPS, NULL);
     assert_int_equal(json_array_size(json_object_get(answer, "groups")), 0);
@@ -347,7 +376,8 @@ static void counts_groups(void **state)
     answer = dead_test_ask(fixture, "GET", GROUPS, NULL);
     const char *origin;
     assert_int_equal(dead_test_group(answer, 0, &origin), 3);
-    assert_string_equal(origin, "http://a.example");
+    snprintf(path, sizeof(path), "http://127.0.0.1:%u", api_port(fixture->api));
+    assert_string_equal(origin, path);
     assert_int_equal(dead_test_group(answer, 1, &origin), 2);
     assert_string_equal(origin, "queue:mail");
     assert_int_equal(dead_test_group(answer, 2, &origin), 1);
@@ -356,7 +386,6 @@ static void counts_groups(void **state)
     const json_t *group = json_array_get(json_object_get(answer, "groups"), 0);
     assert_true(strcmp(json_string_value(json_object_get(group, "first")),
                        json_string_value(json_object_get(group, "last"))) <= 0);
-    char path[64];
     snprintf(path, sizeof(path), "/v1/timers/%s",
              json_string_value(json_object_get(group, "example")));
     fixture_ask(fixture, "GET", path, "", NOTHING, 410, "gone");
@@ -365,7 +394,9 @@ static void counts_groups(void **state)
     assert_int_equal(json_array_size(json_object_get(answer, "groups")), 1);
     assert_int_equal(json_integer_value(json_object_get(answer, "others")), 3);
     json_decref(answer);
-    answer = dead_test_ask(fixture, "GET", GROUPS "?label=team:a&target=http://a.example/y", NULL);
+    snprintf(path, sizeof(path), GROUPS "?label=team:a&target=http://127.0.0.1:%u/y",
+             api_port(fixture->api));
+    answer = dead_test_ask(fixture, "GET", path, NULL);
     assert_int_equal(dead_test_group(answer, 0, &origin), 1);
     json_decref(answer);
     fixture_ask(fixture, "GET", GROUPS "?cursor=1", "", NOTHING, 422, "invalid");
@@ -403,7 +434,7 @@ static void deletes_one(void **state)
     fixture_ask(fixture, "DELETE", path, "If-Match: \"9\"\r\n", NOTHING, 412, "version-mismatch");
     fixture_ask(fixture, "DELETE", path, "If-Match: 9\r\n", NOTHING, 400, "bad-request");
     assert_int_equal(dead_count(fixture, ""), 1);
-    fixture_ask(fixture, "DELETE", path, "If-Match: \"1\"\r\n", NOTHING, 200, NULL);
+    fixture_ask(fixture, "DELETE", path, "If-Match: \"2\"\r\n", NOTHING, 200, NULL);
     assert_true(reply_body_contains(&fixture->reply, "\"state\":\"dead\""));
     assert_true(reply_body_contains(&fixture->reply, "\"payload\":{\"n\":1}"));
     assert_int_equal(dead_count(fixture, ""), 0);
@@ -538,13 +569,13 @@ static void dead_test_refuses(void **state)
     }
     char id[TIMER_ID_TEXT_SIZE];
     dead_test_create(fixture, "queue:mail", "a", TIMER_DEAD, id);
-    node_fake_refuse(fixture->node, ERROR_OVERLOADED);
+    probe_refuse(&fixture->probe, ERROR_OVERLOADED);
     fixture_ask(fixture, "POST", REDRIVE, FIXTURE_JSON, BYTES("{\"all\":true}"), 503, "overloaded");
     fixture_ask(fixture, "GET", "/v1/dead", "", NOTHING, 503, "overloaded");
     json_t *answer = dead_test_ask(fixture, "POST", REDRIVE, "{\"ids\":[\"a\"]}");
     json_decref(answer);
-    node_fake_refuse(fixture->node, ERROR_NONE);
-    node_fake_fail(fixture->node, ERROR_IO);
+    probe_refuse(&fixture->probe, ERROR_NONE);
+    probe_fail(&fixture->probe, ERROR_IO);
     fixture_ask(fixture, "POST", REDRIVE, FIXTURE_JSON, BYTES("{\"all\":true}"), 503, "io");
 }
 

@@ -1,6 +1,6 @@
 /*
  * Goal: four forecasts are made at a time, and the next one waits until one of them has ended.
- * Method: requests over sockets to the API on a node double that holds its answers back.
+ * Method: requests over sockets to the API on a real node that holds its answers back.
  */
 #include "api/timers/timers.h"
 
@@ -34,19 +34,19 @@ static void as_many_at_a_time_as_may_be(void **state)
         struct client clients[FORECASTS_MAX + 1];
         const size_t before = (size_t)round * (FORECASTS_MAX + 1);
 
-        node_fake_hold(fixture->node);
+        probe_hold(&fixture->probe);
         for (int i = 0; i <= FORECASTS_MAX; i++) {
             client_open(&clients[i], api_port(fixture->api));
             client_printf(&clients[i], "GET /v1/forecast HTTP/1.1\r\nHost: t\r\n\r\n");
         }
-        node_fake_await_submitted(fixture->node, (before + FORECASTS_MAX) * FIXTURE_PARTITIONS);
-        node_fake_release(fixture->node);
+        probe_await_submitted(&fixture->probe, (before + FORECASTS_MAX) * PROBE_PARTITIONS);
+        probe_release(&fixture->probe);
         for (int i = 0; i <= FORECASTS_MAX; i++) {
             assert_true(client_receive(&clients[i], "GET", &fixture->reply));
             assert_int_equal(fixture->reply.status, 200);
             client_close(&clients[i]);
         }
-        node_fake_await_submitted(fixture->node, (before + FORECASTS_MAX + 1) * FIXTURE_PARTITIONS);
+        probe_await_submitted(&fixture->probe, (before + FORECASTS_MAX + 1) * PROBE_PARTITIONS);
     }
 }
 

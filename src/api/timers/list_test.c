@@ -1,7 +1,7 @@
 /*
  * Goal: pages put together are exactly the timers that fit the query, each once, in due order
  * across partitions, whatever the size of the pages; and a wrong query is refused in words. Method:
- * a few hundred timers in a node double, listed with every limit, filter and range, and compared
+ * a few hundred timers in a real node, listed with every limit, filter and range, and compared
  * with what the test itself knows; then every parameter in every wrong form.
  */
 #include "api/timers/list.h"
@@ -67,7 +67,7 @@ static int list_test_setup(void **state)
         known->serial = id.serial;
         known->is_over = i % 10 == 0;
         if (known->is_over)
-            node_fake_set_state(listing->fixture->node, &id, TIMER_FIRED);
+            fixture_ask(listing->fixture, "DELETE", path, "", BYTES(""), 200, NULL);
     }
     *state = listing;
     return 0;
@@ -160,9 +160,9 @@ static void lists_each_timer_once_in_due_order(void **state)
         {"&label=team:t1", 1, false, true, 0, 0},
         {"&label=team%3At2&label=x:y", 2, false, true, 0, 0},
         {"&label=team:t1&label=team:t2", 3, false, true, 0, 0},
-        {"&state=fired", -1, true, false, 0, 0},
-        {"&state=fired&state=scheduled&state=dead", -1, true, true, 0, 0},
-        {"&state=cancelled", -1, false, false, 0, 0},
+        {"&state=cancelled", -1, true, false, 0, 0},
+        {"&state=cancelled&state=scheduled&state=dead", -1, true, true, 0, 0},
+        {"&state=fired", -1, false, false, 0, 0},
         {"&due_after=1893456000010", -1, false, true, 10, 0},
         {"&due_before=1893456000010", -1, false, true, 0, 10},
         {"&due_after=2030-01-01T00:00:00.003Z&due_before=2030-01-01T00:00:00.021Z", -1, false, true,
@@ -255,26 +255,26 @@ static void lists_take_turns(void **state)
     enum { CLIENTS = 9, AT_A_TIME = 4 };
     struct list_test_listing *listing = *state;
     struct api_fixture *fixture = listing->fixture;
-    size_t before = node_fake_submitted(fixture->node);
+    size_t before = probe_submitted(&fixture->probe);
 
-    node_fake_hold(fixture->node);
+    probe_hold(&fixture->probe);
     struct client clients[CLIENTS];
     for (int i = 0; i < CLIENTS; i++) {
         client_open(&clients[i], api_port(fixture->api));
         client_printf(&clients[i], "GET /v1/timers?limit=1000 HTTP/1.1\r\nHost: t\r\n\r\n");
     }
-    node_fake_await_submitted(fixture->node, before + AT_A_TIME * FIXTURE_PARTITIONS);
+    probe_await_submitted(&fixture->probe, before + AT_A_TIME * PROBE_PARTITIONS);
     /* All that came in have been looked at when one who asks for nothing was answered twice. */
     for (int i = 0; i < 20; i++)
         fixture_ask(fixture, "GET", "/healthz", "", BYTES(""), 200, NULL);
-    assert_int_equal(node_fake_submitted(fixture->node), before + AT_A_TIME * FIXTURE_PARTITIONS);
-    node_fake_release(fixture->node);
+    assert_int_equal(probe_submitted(&fixture->probe), before + AT_A_TIME * PROBE_PARTITIONS);
+    probe_release(&fixture->probe);
     for (int i = 0; i < CLIENTS; i++) {
         assert_true(client_receive(&clients[i], "GET", &fixture->reply));
         assert_int_equal(fixture->reply.status, 200);
         client_close(&clients[i]);
     }
-    assert_int_equal(node_fake_submitted(fixture->node), before + CLIENTS * FIXTURE_PARTITIONS);
+    assert_int_equal(probe_submitted(&fixture->probe), before + CLIENTS * PROBE_PARTITIONS);
 }
 
 /* What is not read takes memory: beyond the limit no page is made, until there is room again. */

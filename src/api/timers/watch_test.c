@@ -1,7 +1,7 @@
 /*
  * Goal: the calls about events answer as docs/api.md says, and ask every partition. Method: real
- * requests over sockets to the API on a node double, where partition P says of each event that it
- * changed one timer and that P were being delivered.
+ * requests over sockets to the API on a real node, with timers that watch events: eight, and others
+ * that a worker has leased.
  */
 #include "api/timers/timers.h"
 
@@ -9,6 +9,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -38,18 +39,37 @@ static void watch_test_check(struct api_fixture *fixture, const char *body, cons
                 memcmp(fixture->reply.body.data, answer, strlen(answer)) == 0);
 }
 
+/* Timers that watch `event`: eight that are due in an hour, so that partitions have different
+ * counts, and `firing` that are being delivered. */
+static void watch_test_create(struct api_fixture *fixture, const char *event, int firing)
+{
+    char json[128], path[FIXTURE_PATH_SIZE], receipt[FIXTURE_RECEIPT_SIZE];
+
+    for (int i = 0; i < 8 + firing; i++) {
+        snprintf(json, sizeof(json), "{\"after\":\"%s\",\"target\":\"queue:q\",\"watch\":[\"%s\"]}",
+                 i < 8 ? "1h" : "0s", event);
+        fixture_create(fixture, json, path, NULL);
+        if (i >= 8)
+            fixture_lease(fixture, "q", receipt);
+    }
+}
+
 /* proves: complete-many */
 static void each_event_is_answered(void **state)
 {
+    struct api_fixture *fixture = *state;
+
+    watch_test_create(fixture, "a", 6);
+    watch_test_create(fixture, "b", 1);
+    const size_t before = probe_submitted(&fixture->probe);
     watch_test_check(
-        *state, "{\"watch\":[\"a\",\"\\u0061\"]}",
-        "{\"cancelled\":8,\"already_firing\":12,\"failed\":0,\"results\":["
-        "{\"cancelled\":4,\"already_firing\":6},{\"cancelled\":4,\"already_firing\":6}]}");
-    watch_test_check(*state, " { \"fire\" : true , \"watch\" : [ \"a\" ] } ",
-                     "{\"fired\":4,\"already_firing\":6,\"failed\":0,\"results\":["
-                     "{\"fired\":4,\"already_firing\":6}]}");
-    assert_int_equal(node_fake_submitted(((struct api_fixture *)*state)->node),
-                     2 * FIXTURE_PARTITIONS);
+        fixture, "{\"watch\":[\"a\",\"\\u0062\"]}",
+        "{\"cancelled\":16,\"already_firing\":7,\"failed\":0,\"results\":["
+        "{\"cancelled\":8,\"already_firing\":6},{\"cancelled\":8,\"already_firing\":1}]}");
+    watch_test_check(fixture, " { \"fire\" : true , \"watch\" : [ \"a\" ] } ",
+                     "{\"fired\":0,\"already_firing\":6,\"failed\":0,\"results\":["
+                     "{\"fired\":0,\"already_firing\":6}]}");
+    assert_int_equal(probe_submitted(&fixture->probe) - before, 2 * PROBE_PARTITIONS);
 }
 
 /* `count` events of one character each. */
@@ -103,7 +123,7 @@ static void what_is_wrong_is_refused(void **state)
                 "media-type");
     fixture_ask(fixture, "POST", ONE, FIXTURE_JSON, BYTES("{\"watch\":[\"a\"]}"), 422, "invalid");
     fixture_ask(fixture, "GET", MANY, "", BYTES(""), 405, "method-not-allowed");
-    assert_int_equal(node_fake_submitted(fixture->node), 0);
+    assert_int_equal(probe_submitted(&fixture->probe), 0);
 }
 
 /* proves: complete-many */
@@ -111,14 +131,16 @@ static void a_busy_node_is_told_of(void **state)
 {
     struct api_fixture *fixture = *state;
 
-    node_fake_refuse(fixture->node, ERROR_OVERLOADED);
+    probe_refuse(&fixture->probe, ERROR_OVERLOADED);
     fixture_ask(fixture, "POST", MANY, FIXTURE_JSON, BYTES("{\"watch\":[\"a\"]}"), 503,
                 "overloaded");
-    node_fake_refuse(fixture->node, ERROR_NONE);
-    node_fake_fail(fixture->node, ERROR_IO);
-    watch_test_check(fixture, "{\"watch\":[\"a\"]}",
-                     "{\"cancelled\":4,\"already_firing\":6,\"failed\":1,\"results\":["
-                     "{\"type\":\"/problems/io\",\"status\":503}]}");
+    probe_refuse(&fixture->probe, ERROR_NONE);
+    watch_test_create(fixture, "a", 1);
+    probe_fail_commit(&fixture->probe, ERROR_IO);
+    fixture_ask(fixture, "POST", MANY, FIXTURE_JSON, BYTES("{\"watch\":[\"a\"]}"), 200, NULL);
+    assert_true(reply_body_contains(&fixture->reply,
+                                    "\"already_firing\":1,\"failed\":1,\"results\":["
+                                    "{\"type\":\"/problems/io\",\"status\":503}]}"));
 }
 
 int main(void)
