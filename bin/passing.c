@@ -6,39 +6,18 @@
 
 /* ---- requests of this node ---- */
 
-/* A request that another node is asked. */
-struct passing_request {
-    struct peers_request peer;
-    struct passing *passing;
-    struct node_request *request;
-};
-
 static void passing_done(struct peers_request *peer)
 {
-    struct passing_request *passed = list_item(peer, struct passing_request, peer);
-    struct node *node = passed->passing->node_;
-    struct node_request *request = passed->request;
+    struct passing *passing = peer->context;
 
-    free(passed);
-    node_answered(node, request);
+    node_answered(passing->node_, list_item(peer, struct node_request, peer_));
 }
 
 static void passing_take_back(void *context, struct peers_request *peer)
 {
-    struct passing_request *passed = list_item(peer, struct passing_request, peer);
     struct passing *passing = context;
-    struct node_request *request = passed->request;
 
-    free(passed);
-    node_take_back(passing->node_, request);
-}
-
-/* Without memory: as a request that an engine cannot take. */
-static void passing_fail(struct passing *passing, struct node_request *request)
-{
-    command_drop_timers(&request->command);
-    wire_fail(&request->command, ERROR_NO_MEMORY);
-    node_answered(passing->node_, request);
+    node_take_back(passing->node_, list_item(peer, struct node_request, peer_));
 }
 
 static void passing_pass(void *context, struct list *requests)
@@ -49,17 +28,10 @@ static void passing_pass(void *context, struct list *requests)
     list_init(&others);
     for (struct list *link; (link = list_pop(requests));) {
         struct node_request *request = list_item(link, struct node_request, link_);
-        struct passing_request *passed = calloc(1, sizeof(*passed));
 
-        if (!passed) {
-            passing_fail(passing, request);
-            continue;
-        }
-        passed->passing = passing;
-        passed->request = request;
-        passed->peer.command = &request->command;
-        passed->peer.done = passing_done;
-        list_push(&others, &passed->peer.link_);
+        request->peer_ = (struct peers_request){
+            .command = &request->command, .context = passing, .done = passing_done};
+        list_push(&others, &request->peer_.link_);
     }
     peers_post(passing->peers_, &others);
 }

@@ -263,10 +263,12 @@ static void peers_route(struct peers *peers, struct peers_request *request)
     if (request->hint_)
         node = request->hint_; /* the node that answered has read more of the log */
     request->hint_ = 0;
-    if (node == 0 || node == peers->id)
-        peers_await_owner(peers, request);
-    else if (!peers_queue(peers, node, request))
-        peers_fail(peers, request, ERROR_OVERLOADED);
+    const bool is_known = node != 0 && node != peers->id;
+    if (is_known && peers_queue(peers, node, request))
+        return;
+    if (is_known) /* Refused at the next look, so that `done` is not called within peers_post. */
+        request->until_ = (struct instant){0};
+    peers_await_owner(peers, request);
 }
 
 void peers_post(struct peers *peers, struct list *requests)

@@ -56,6 +56,7 @@ struct peers;
 struct peers_request {
     struct list link_;
     struct command *command;
+    void *context; /* the caller's */
     /* its timers and page are valid only during the call */
     void (*done)(struct peers_request *request);
     /* Peers' own. */

@@ -223,6 +223,7 @@ struct passed {
     uint64_t serial;
     bool is_done; /* guarded by the world's lock */
     struct instant at;
+    pthread_t by; /* thread that called `done` */
 };
 
 static inline void passed_done(struct peers_request *request)
@@ -234,6 +235,7 @@ static inline void passed_done(struct peers_request *request)
     passed->version = timer ? timer->version : 0;
     passed->serial = timer ? timer->id.serial : passed->result.id.serial;
     passed->at = instant_now();
+    passed->by = pthread_self();
     pthread_mutex_lock(&passed->world->lock);
     passed->is_done = true;
     passed->world->done_count++;

@@ -180,6 +180,7 @@ static inline void command_drop_timers(struct command *command)
 static inline void command_fail(struct command *command, enum error_code error)
 {
     command->error = error;
+    command->timer = NULL;
     for (size_t i = 0; i < command->timer_count; i++)
         command->results[i] = (struct command_created){.error = error};
     for (size_t i = 0; i < command->event_count; i++)

@@ -18,6 +18,7 @@
 #define TICKWHEEL_NODE_NODE_H
 
 #include "cluster/copy.h"
+#include "cluster/peers.h"
 #include "delivery/broker_connection.h"
 #include "delivery/queue.h"
 #include "delivery/sender.h"
@@ -44,6 +45,7 @@ struct node_request {
         struct node_request *request); /* command.timer and .page are valid only during the call */
     struct instant submitted_;
     struct tenant_pot_share *share_; /* share that counts it while it is in flight */
+    struct peers_request peer_;      /* while another node has it */
 };
 
 /* Callbacks that report events of the node for the log. Called from any thread; they must return

@@ -10,16 +10,6 @@
 #include "node/node_state.h"
 #include "sys/clock.h"
 
-static void shard_commands_fail(struct command *command, enum error_code error)
-{
-    command->error = error;
-    command->timer = NULL;
-    for (size_t i = 0; i < command->timer_count; i++)
-        command->results[i] = (struct command_created){.error = error};
-    for (size_t i = 0; i < command->event_count; i++)
-        command->events[i].error = error;
-}
-
 static void shard_commands_doubt(enum error_code *error)
 {
     if (*error == ERROR_IO)
@@ -51,7 +41,7 @@ static void shard_commands_judge(struct node *node, struct node_request *request
         shard_commands_doubt_changes(command);
     if (command->error != ERROR_IN_DOUBT && !shard_commands_is_proven(command) &&
         !node_replica_may_act(node, command->partition))
-        shard_commands_fail(command, ERROR_OVERLOADED);
+        command_fail(command, ERROR_OVERLOADED);
 }
 
 static void shard_commands_explain(const struct shard *shard, struct command *command)
@@ -124,16 +114,19 @@ void shard_ask(struct shard *shard, struct engine *engine, struct node_request *
 static void shard_commands_end_request(struct node *node, struct node_request *request,
                                        enum error_code error)
 {
-    shard_commands_fail(&request->command, error);
+    command_fail(&request->command, error);
     node_counts_leave(&node->counts, request);
     request->done(request);
 }
 
 void shard_refuse(struct node *node, struct list *requests)
 {
-    for (struct list *link; (link = list_pop(requests));)
-        shard_commands_end_request(node, list_item(link, struct node_request, link_),
-                                   ERROR_OVERLOADED);
+    for (struct list *link; (link = list_pop(requests));) {
+        struct node_request *request = list_item(link, struct node_request, link_);
+
+        command_drop_timers(&request->command);
+        shard_commands_end_request(node, request, ERROR_OVERLOADED);
+    }
 }
 
 void shard_doubt_rest(struct node *node, struct list *requests)
