@@ -15,7 +15,7 @@
 #define TICKWHEEL_BIN_IMPORT_FOLDERS_H
 
 #include "cluster/import_choice.h"
-#include "ops/config.h"
+#include "ops/config_load.h"
 
 struct import_folders {
     const char *const *names;

@@ -10,7 +10,7 @@
 #include "cli/client.h"
 #include "cli/value.h"
 #include "cli/verbs.h"
-#include "ops/config.h"
+#include "ops/config_load.h"
 #include "sys/clock.h"
 #include "sys/files.h"
 #include "sys/process.h"

@@ -30,7 +30,7 @@
 #include "timer/target_pauses.h"
 #include "calendar/zones.h"
 #include "ops/config.h"
-#include "ops/metrics.h"
+#include "ops/metrics_text.h"
 #include "sys/event_loop.h"
 
 struct node;

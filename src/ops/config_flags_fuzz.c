@@ -3,7 +3,7 @@
  * says why, and what is accepted is printed as a file that reads as the same. Nothing here names a
  * file.
  */
-#include "ops/config.h"
+#include "ops/config_load.h"
 
 #include <stdlib.h>
 

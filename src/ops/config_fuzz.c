@@ -2,7 +2,7 @@
  * Goal: no config file can crash the reader, and what it accepts is valid and reads back the same.
  * Method: any bytes as a file; an accepted one is printed and read again.
  */
-#include "ops/config.h"
+#include "ops/config_load.h"
 
 #include <stdlib.h>
 

@@ -4,7 +4,8 @@
  * Each source is applied whole, the weakest first, so that precedence needs no bookkeeping; a
  * source only remembers the rows that it has set, to refuse a second value.
  */
-#include "ops/config.h"
+#include "ops/config_load.h"
+
 #include "ops/config_table.h"
 #include "sys/files.h"
 

@@ -4,7 +4,7 @@
  * docs are the table's. Method: tables of good and bad inputs through the public calls; every row
  * of the table by itself at its limits.
  */
-#include "ops/config.h"
+#include "ops/config_load.h"
 #include "ops/config_table.h"
 #include "ops/docs_testing.h"
 

@@ -1,5 +1,5 @@
 /*
- * metrics.h - what the service counts and measures, shown in Prometheus' text formats.
+ * metrics.h - what the service counts and measures; metrics_text.h shows it.
  *
  *     metrics_add(metrics, METRIC_ATTEMPTS, 1);
  *     metrics_set(metrics, METRIC_TIMERS_PENDING, stats.pending);
@@ -14,11 +14,9 @@
 #ifndef TICKWHEEL_OPS_METRICS_H
 #define TICKWHEEL_OPS_METRICS_H
 
-#include "base/bytes.h"
 #include "base/metric_list.h"
 #include "base/time.h"
 #include "base/trace.h"
-#include "calendar/zones.h"
 
 #define METRIC_ROUTES      96            /* routes with a label */
 #define METRIC_ROUTE_OTHER METRIC_ROUTES /* requests that no route takes */
@@ -80,35 +78,5 @@ uint64_t metrics_quantile_us(const struct metrics *metrics, enum histogram histo
 
 /* Likewise, of such buckets or of the sums of several. */
 uint64_t metrics_bucket_quantile_us(const uint64_t buckets[METRICS_BUCKET_COUNT], double quantile);
-
-#define METRICS_WAITING_ROWS 257 /* the last one is of the names without a row */
-#define METRICS_OTHERS       "(others)"
-
-/* The waiting timers of a queue or a tenant. No character of a name needs an escape. */
-struct metrics_waiting_row {
-    char tenant[72], queue[72];
-    uint64_t ready, oldest_ms;
-};
-
-struct metrics_waiting {
-    char tzdata[ZONES_VERSION_SIZE]; /* the version of the tz database */
-    struct zones_missing zones;      /* that timers need */
-    size_t queue_count, tenant_count;
-    struct metrics_waiting_row queues[METRICS_WAITING_ROWS], tenants[METRICS_WAITING_ROWS];
-};
-
-enum metrics_format {
-    METRICS_TEXT,        /* Prometheus' text exposition format 0.0.4 */
-    METRICS_OPENMETRICS, /* OpenMetrics 1.0.0, with exemplars */
-};
-
-const char *metrics_content_type(enum metrics_format format);
-
-/* Appends everything. */
-void metrics_format(struct metrics *metrics, enum metrics_format format,
-                    const struct metrics_waiting *waiting, struct buffer *buffer);
-
-/* docs/metrics.md: a row for each metric. */
-void metrics_format_docs(struct buffer *buffer);
 
 #endif

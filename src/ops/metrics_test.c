@@ -4,7 +4,7 @@
  * format's specification (0.0.4), which also checks what the specification asks of histograms.
  */
 #include "ops/docs_testing.h"
-#include "ops/metrics.h"
+#include "ops/metrics_text.h"
 
 #include <ctype.h>
 #include <pthread.h>

@@ -1,6 +1,7 @@
 /* metrics_text.c - the metrics as text for Prometheus, and the page that explains them. */
-#include "ops/metrics_private.h"
+#include "ops/metrics_text.h"
 
+#include "ops/metrics_private.h"
 #include "sys/process.h"
 
 #include <inttypes.h>

@@ -1,7 +1,7 @@
 /* Goal: settings and tokens that cannot be taken up for want of memory are refused as such, whole,
  * and what was in force stays. Method: a file of each kind with the N-th allocation refused, for
  * every N (scarce.h). */
-#include "ops/config.h"
+#include "ops/config_load.h"
 #include "ops/tokens.h"
 
 #include <scarce.h>
