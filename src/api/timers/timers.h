@@ -10,7 +10,7 @@
 #include "api/core/scatter.h"
 #include "api/timers/list.h"
 
-/* ---- timers.c: create, get, touch, fire, resume and delete one timer ---- */
+/* ---- timers_by_id.c: create, get, touch, fire, resume and delete one timer ---- */
 
 /* Answers with the timer of a command, or with its error. */
 void timers_done(struct node_request *request);

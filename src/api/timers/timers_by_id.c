@@ -1,4 +1,4 @@
-/* timers.c - create, get, touch, fire, resume and cancel by id. */
+/* timers_by_id.c - create, get, touch, fire, resume and cancel by id. */
 #include "api/timers/timers.h"
 
 #include "api/json/names.h"
