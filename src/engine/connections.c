@@ -6,7 +6,6 @@
 
 #include "base/check.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 struct dispatch_connection *connections_join(struct dispatch *dispatch, uint64_t key)

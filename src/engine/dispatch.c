@@ -10,7 +10,6 @@
 #include "engine/watermark.h"
 #include "engine/window.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 enum {

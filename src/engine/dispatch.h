@@ -39,6 +39,15 @@ void dispatch_remove(struct engine *engine, struct entry *entry);
 /* Begins deliveries, and spills if memory is short. Once a turn. */
 void dispatch_send(struct engine *engine);
 
+/* Begins to deliver the queue's first timer, or drops it if it is too late, with *ret_delivery
+ * NULL. Returns false if out of memory. May free the queue. */
+bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
+                      struct delivery **ret_delivery);
+
+/* Computes, keeps and returns the causes of lateness when a delivery begins. */
+void lateness_of_delivery(struct engine *engine, const struct dispatch_queue *queue,
+                          const struct entry *entry, struct lateness *ret_lateness);
+
 /* Takes a delivery that came back; its entry is still INFLIGHT. */
 void dispatch_returned(struct engine *engine, struct entry *entry,
                        const struct delivery_outcome *outcome);

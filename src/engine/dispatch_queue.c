@@ -3,7 +3,6 @@
 
 #include "engine/window.h"
 
-#include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
 
@@ -283,19 +282,6 @@ struct budget_claim *dispatch_claim(struct dispatch_queue *queue)
     default:
         return NULL;
     }
-}
-
-void dispatch_want(struct dispatch *dispatch, struct budget_claim *claim, size_t wanted)
-{
-    const bool is_listed = !list_is_empty(&claim->link);
-
-    assert(claim->kind != BUDGET_LEASES);
-    if (wanted != claim->asked && !is_listed)
-        list_push(&dispatch->asking, &claim->link);
-    else if (wanted == claim->asked && budget_has_place(claim) && !is_listed)
-        list_push(&dispatch->placed, &claim->link);
-    else if (wanted == claim->asked && !budget_has_place(claim))
-        list_remove(&claim->link);
 }
 
 /* True if all places of its target are taken, by any engine. */

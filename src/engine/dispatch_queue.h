@@ -3,7 +3,8 @@
  *
  *   dispatch.c        timers through the queues, deliveries, room in memory
  *   dispatch_queue.c  one queue: its key, whether it may send now, its alarm
- *   leases.c          built-in queues, which send only on a pull
+ *   pull.c            built-in queues, which send only on a pull
+ *   leases.c          the leases of each tenant, which share a limit
  *   lateness.c        what made a delivery late
  *   survey.c          counts of timers that wait or are in flight, for clients
  *   waiting.c         counts of waiting timers, by tenant and queue
@@ -21,6 +22,8 @@
 #include "engine/pace.h"
 #include "tickwheel/wheel.h"
 #include "timer/queue_target.h"
+
+#include <assert.h>
 
 /* Kind of a dispatch queue. */
 enum dispatch_kind {
@@ -142,7 +145,19 @@ enum wait_reason dispatch_queue_reason(struct engine *engine, struct dispatch_qu
 struct budget_claim *dispatch_claim(struct dispatch_queue *queue);
 
 /* Sets the number of places that the claim shall have. */
-void dispatch_want(struct dispatch *dispatch, struct budget_claim *claim, size_t wanted);
+static inline void dispatch_want(struct dispatch *dispatch, struct budget_claim *claim,
+                                 size_t wanted)
+{
+    const bool is_listed = !list_is_empty(&claim->link);
+
+    assert(claim->kind != BUDGET_LEASES);
+    if (wanted != claim->asked && !is_listed)
+        list_push(&dispatch->asking, &claim->link);
+    else if (wanted == claim->asked && budget_has_place(claim) && !is_listed)
+        list_push(&dispatch->placed, &claim->link);
+    else if (wanted == claim->asked && !budget_has_place(claim))
+        list_remove(&claim->link);
+}
 
 /* Checks whether the queue is paused or was reset. Also called for its first timer. */
 void dispatch_queue_look_at_pause(struct engine *engine, struct dispatch_queue *queue);
@@ -175,19 +190,16 @@ static inline struct entry *dispatch_first(const struct dispatch_queue *queue)
     return list_is_empty(&queue->timers) ? NULL : entry_of(queue->timers.next);
 }
 
-/* ---- dispatch.c ---- */
-
-/* Begins to deliver the queue's first timer, or drops it if it is too late, with *ret_delivery
- * NULL. Returns false if out of memory. May free the queue. */
-bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
-                      struct delivery **ret_delivery);
-
 /* ---- leases.c ---- */
 
 /* Counts a new queue of the tenant; leases_part: one that is freed. Returns NULL if out of
  * memory. */
 struct dispatch_lessee *leases_join(struct dispatch *dispatch, uint64_t tenant);
 void leases_part(struct dispatch *dispatch, struct dispatch_lessee *lessee);
+
+/* Has a place for the queue's first timer, of the tenant's and in memory. False if it waits for one
+ * now. */
+bool leases_take_place(struct engine *engine, const struct dispatch_queue *queue);
 
 void leases_placed(struct engine *engine, struct budget_claim *claim); /* it has got a place */
 void leases_wake(struct engine *engine, struct dispatch_queue *queue); /* it has a timer */
@@ -216,11 +228,5 @@ struct dispatch_queue *connections_next(struct dispatch_connection *connection);
 
 /* For tests: aborts unless every invariant holds. O(connections and their queues). */
 void connections_check(const struct engine *engine);
-
-/* ---- lateness.c ---- */
-
-/* Computes, keeps and returns the causes of lateness when a delivery begins. */
-void lateness_of_delivery(struct engine *engine, const struct dispatch_queue *queue,
-                          const struct entry *entry, struct lateness *ret_lateness);
 
 #endif

@@ -2,8 +2,6 @@
 #include "engine/dispatch_queue.h"
 #include "engine/history.h"
 
-#include <assert.h>
-
 /* Adds at most `left` to the stage. Returns the rest. */
 static uint64_t lateness_take(struct lateness *lateness, enum lateness_stage stage, uint64_t ms,
                               uint64_t left_ms)

@@ -1,41 +1,10 @@
-/*
- * Dispatch queues of the built-in queue. They send only on a pull, so a due timer that no
- * worker has asked for yet waits like one whose target has no room: it can be cancelled, changed,
- * and spilled.
- */
+/* The leases of each tenant: their limit, their memory, and the queues that wait for a worker. */
 #include "engine/dispatch_queue.h"
 
 #include "base/check.h"
 #include "base/share.h"
 
-#include <assert.h>
 #include <stdlib.h>
-
-bool engine_peek(const struct engine *engine, struct bytes queue, unsigned priority,
-                 struct wall *ret_due)
-{
-    const void *cursor = NULL;
-    size_t bytes;
-
-    return engine_peek_next(engine, queue, priority, &cursor, ret_due, &bytes);
-}
-
-bool engine_peek_next(const struct engine *engine, struct bytes queue, unsigned priority,
-                      const void **cursor, struct wall *ret_due, size_t *ret_bytes)
-{
-    const struct dispatch_queue *found = dispatch_queue_named(engine, queue, priority);
-    const struct list *last = *cursor ? *cursor : (found ? &found->timers : NULL);
-
-    assert(found || !*cursor);
-    if (!found || last->next == &found->timers || dispatch_queue_is_paused(engine, found))
-        return false;
-    assert(entry_of(last->next)->phase == ENTRY_QUEUED &&
-           entry_of(last->next)->queue == found->key);
-    *cursor = last->next;
-    *ret_due = entry_of(last->next)->timer->due;
-    *ret_bytes = entry_footprint(entry_of(last->next));
-    return true;
-}
 
 /* ---- tenants ---- */
 
@@ -87,11 +56,12 @@ static bool leases_has_memory(const struct engine *engine, const struct dispatch
                         queue->lessee->bytes, entry_footprint(dispatch_first(queue)));
 }
 
-/* Returns false if the tenant waits for a place now. */
-static bool leases_has_place(struct engine *engine, struct dispatch_lessee *lessee)
+bool leases_take_place(struct engine *engine, const struct dispatch_queue *queue)
 {
-    struct budget_claim *claim = &lessee->claim;
+    struct budget_claim *claim = &queue->lessee->claim;
 
+    if (!leases_has_memory(engine, queue))
+        return false;
     if (!budget_has_place(claim))
         budget_ask(claim, 1);
     if (budget_has_place(claim) && list_is_empty(&claim->link))
@@ -160,55 +130,6 @@ void leases_ended(struct engine *engine, struct dispatch_queue *queue, const str
     if (dispatch->pull_refused)
         leases_wake_all(engine);
     assert(dispatch->pulled > 0 || dispatch->pulled_bytes == 0);
-}
-
-struct delivery *engine_pull(struct engine *engine, struct bytes queue, unsigned priority)
-{
-    assert(engine->is_in_turn);
-    struct delivery *delivery = NULL;
-    while (!delivery && !engine->is_draining && !engine->is_held) {
-        struct dispatch_queue *found = dispatch_queue_named(engine, queue, priority);
-
-        if (!found || list_is_empty(&found->timers) || dispatch_queue_is_paused(engine, found))
-            break;
-        if (!leases_has_memory(engine, found) || !leases_has_place(engine, found->lessee)) {
-            engine->dispatch->pull_refused = true;
-            break;
-        }
-        if (!dispatch_deliver(engine, found, &delivery))
-            break;
-    }
-    assert(!delivery || engine->dispatch->pulled > 0);
-    return delivery;
-}
-
-void engine_end_pulls(struct engine *engine)
-{
-    struct dispatch *dispatch = engine->dispatch;
-
-    LIST_FOR_EACH (&dispatch->leasing, link) {
-        struct budget_claim *claim = list_item(link, struct budget_claim, link);
-
-        if (!dispatch->is_lease_named)
-            break;
-        list_remove(link);
-        budget_ask(claim, 0);
-    }
-}
-
-bool engine_take_woken(struct engine *engine, struct bytes *ret_queue)
-{
-    struct list *link = list_pop(&engine->dispatch->woken);
-
-    if (!link) {
-        engine->dispatch->is_lease_named = true;
-        return false;
-    }
-    const struct dispatch_queue *queue = list_item(link, struct dispatch_queue, link);
-    assert(queue->kind == DISPATCH_PULLED);
-    assert(queue->name_size > 0 && queue->name_size <= sizeof(queue->name));
-    *ret_queue = (struct bytes){queue->name, queue->name_size};
-    return true;
 }
 
 void leases_check(const struct engine *engine)

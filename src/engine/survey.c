@@ -4,7 +4,6 @@
 #include "engine/dispatch_queue.h"
 #include "engine/tenant.h"
 
-#include <assert.h>
 #include <stdlib.h>
 
 struct surveyor {
