@@ -47,6 +47,7 @@ static const struct command no_command = {
     {{NULL, NULL}, {NULL, NULL}, 0},
     false,
     {false, false, 0, 0, NULL, 0, 0},
+    LOOKUP_WAITS,
     NULL,
     {NULL, NULL},
 };

@@ -83,6 +83,14 @@ struct command_event {
     struct command_completed completed;
 };
 
+/* Result of a step of a look-up. */
+enum lookup_step {
+    LOOKUP_WAITS,     /* it waits for a read or a lock */
+    LOOKUP_CANDIDATE, /* command->id is a timer that may be meant */
+    LOOKUP_NONE,      /* no timer has any of its names; the look-up has ended */
+    LOOKUP_NO_MEMORY,
+};
+
 /* The engine's search for the timers with the names of a command (lookup.h). */
 struct command_names {
     bool is_searching;
@@ -155,8 +163,9 @@ struct command {
     struct turn_link sweep_; /* COMPLETE by labels: its place in the order of commands */
     bool is_sweeping_;       /* whether one of its pages is read or worked on */
     struct command_names names_;
-    struct command *parent_; /* command of which it is a part */
-    struct list part_link_;  /* on the engine's list of parts */
+    enum lookup_step reached_; /* on the list of those that go on: what its look-up has reached */
+    struct command *parent_;   /* command of which it is a part */
+    struct list part_link_;    /* on the engine's list of parts */
 };
 
 /* True if it asks the node named by `survey`, whatever partitions that has; no engine gets it. */

@@ -1,4 +1,4 @@
-/* How a command gets to its timer, and its answer. */
+/* How a command gets to its timer. */
 #include "engine/commands.h"
 
 #include "engine/dead.h"
@@ -20,6 +20,8 @@ struct commands *commands_create(void)
     if (!commands)
         return NULL;
     list_init(&commands->parts);
+    list_init(&commands->ready);
+    list_init(&commands->answered);
     turns_init(&commands->sweeps);
     return commands;
 }
@@ -37,59 +39,7 @@ void commands_destroy(struct commands *commands)
     free(commands);
 }
 
-/* ---- answers ---- */
-
-/* Ends the command: the next one gets its lock. */
-static void commands_release(struct engine *engine, struct command *command)
-{
-    assert(!command->names_.is_searching);
-    complete_answered(engine, command);
-    struct command *next;
-    enum lookup_step step = lookup_release(engine, command, &next);
-    if (next)
-        commands_step(engine, next, step);
-    assert(!command->names_.is_locked && !command->names_.ids);
-}
-
-void commands_reply(struct engine *engine, struct command *command, enum error_code error,
-                    const struct timer *timer)
-{
-    assert(!timer || error != ERROR_NOT_FOUND);
-    if (command->names_.is_searching) {
-        /* Another timer may still have the name. A damaged one has none. */
-        if (error == ERROR_NOT_FOUND || (error == ERROR_CORRUPT && command_is_create(command))) {
-            commands_step(engine, command, lookup_next(engine, command));
-            return;
-        }
-        command->names_.is_searching = false;
-        if (command_is_create(command)) {
-            command->results[0].error = error;
-            timer_free(command->timers[0]);
-            command->timers[0] = NULL;
-        }
-    }
-    command->error = error;
-    command->timer = timer;
-    timer_free(command->patch);
-    command->patch = NULL;
-    commands_release(engine, command);
-    if (command->parent_)
-        complete_part_done(engine, command);
-    else
-        effects_reply(engine, command);
-}
-
-void commands_refuse(struct engine *engine, struct command *command, enum error_code error,
-                     const struct timer *timer)
-{
-    assert(error != ERROR_NOT_FOUND || !timer);
-    assert(command_is_create(command) && command->timer_count == 1);
-    command->names_.is_searching = false;
-    timer_free(command->timers[0]);
-    command->timers[0] = NULL;
-    command->results[0].error = error;
-    commands_reply(engine, command, error, timer);
-}
+/* ---- look-ups ---- */
 
 /* Handles a command whose names no timer has. */
 static void commands_unnamed(struct engine *engine, struct command *command)
@@ -112,7 +62,10 @@ static void commands_fail(struct engine *engine, struct command *command, enum e
         commands_reply(engine, command, error, NULL);
 }
 
-void commands_step(struct engine *engine, struct command *command, enum lookup_step step)
+static void commands_visit(struct engine *engine, struct command *command);
+
+/* Continues a command after this step of its look-up. */
+static void commands_step(struct engine *engine, struct command *command, enum lookup_step step)
 {
     assert(step != LOOKUP_CANDIDATE || command->names_.is_searching);
     switch (step) {
@@ -127,6 +80,23 @@ void commands_step(struct engine *engine, struct command *command, enum lookup_s
     case LOOKUP_NO_MEMORY:
         commands_fail(engine, command, ERROR_NO_MEMORY);
         break;
+    }
+}
+
+/* Continues the commands that go on because of answers. */
+static void commands_go_on(struct engine *engine)
+{
+    struct commands *commands = engine->commands;
+    struct list *link;
+
+    while (!list_is_empty(&commands->ready) || !list_is_empty(&commands->answered)) {
+        while ((link = list_pop(&commands->ready))) {
+            struct command *command = list_item(link, struct command, link);
+
+            commands_step(engine, command, command->reached_);
+        }
+        if ((link = list_pop(&commands->answered)))
+            complete_part_done(engine, list_item(link, struct command, link));
     }
 }
 
@@ -224,7 +194,8 @@ static bool commands_find(struct engine *engine, struct command *command)
     return true;
 }
 
-void commands_visit(struct engine *engine, struct command *command)
+/* Lets the command act on its timer, `command->id`, when that is found and settled. */
+static void commands_visit(struct engine *engine, struct command *command)
 {
     struct entry *entry = entries_find(engine->entries, command->id.serial);
 
@@ -247,28 +218,6 @@ void commands_visit(struct engine *engine, struct command *command)
     }
 }
 
-bool commands_scan(struct engine *engine, struct command *command)
-{
-    struct engine_read *read = calloc(1, sizeof(*read));
-
-    assert(command->scan.rows_max > 0);
-    if (!read)
-        return false;
-    read->kind = ENGINE_READ_SCAN;
-    read->scan = command->scan;
-    read->scan.partition = engine->options.partition;
-    read->scan.tenant = command->tenant;
-    if (!read->scan.looks_max)
-        read->scan.looks_max = SCAN_LOOKS;
-    if (command->kind == COMMAND_COMPLETE) {
-        read->scan.labels = command->labels;
-        read->goes_on = true;
-    }
-    read->command_ = command;
-    effects_read(engine, read);
-    return true;
-}
-
 /* A timer that was named before and has left memory since is unchanged. */
 static void commands_start_named(struct engine *engine, struct command *command)
 {
@@ -286,7 +235,7 @@ static void commands_start_named(struct engine *engine, struct command *command)
     commands_visit(engine, command);
 }
 
-void commands_start(struct engine *engine, struct command *command)
+static void commands_begin(struct engine *engine, struct command *command)
 {
     assert(command->kind <= COMMAND_SURVEY);
     if (command->names_.is_searching || command->names_.is_locked) {
@@ -337,6 +286,12 @@ void commands_start(struct engine *engine, struct command *command)
     }
 }
 
+void commands_start(struct engine *engine, struct command *command)
+{
+    commands_begin(engine, command);
+    commands_go_on(engine);
+}
+
 /* ---- commands that waited ---- */
 
 void commands_resume(struct engine *engine, struct entry *entry)
@@ -360,6 +315,7 @@ void commands_fail_waiters(struct engine *engine, struct entry *entry, enum erro
     while ((link = list_pop(&entry->waiters)))
         commands_reply(engine, list_item(link, struct command, link), error, NULL);
     assert(list_is_empty(&entry->waiters));
+    commands_go_on(engine);
 }
 
 /* ---- writes ---- */
@@ -400,10 +356,11 @@ void commands_written(struct engine *engine, const struct write_note *note, enum
         commands_fail_waiters(engine, entry, result);
     if (note->purpose == WRITE_CREATE)
         commands_created(engine, note, result);
-    if (result)
-        return;
-    reload_settle(engine, entry);
-    commands_resume(engine, entry);
+    if (!result) {
+        reload_settle(engine, entry);
+        commands_resume(engine, entry);
+    }
+    commands_go_on(engine);
 }
 
 /* ---- reads ---- */
@@ -429,6 +386,7 @@ static void commands_not_found(struct engine *engine, struct entry *placeholder,
         else
             commands_start(engine, command);
     }
+    commands_go_on(engine);
 }
 
 /* Takes the row of a timer in doubt, or its absence. Returns true if the entry is a placeholder
@@ -506,12 +464,11 @@ void commands_looked_up(struct engine *engine, struct engine_read *read)
 
     assert(read->kind == ENGINE_READ_LOOKUP);
     assert(command);
+    if (command->kind != COMMAND_COMPLETE)
+        lookup_forget_candidates(command);
     if (command->kind == COMMAND_COMPLETE) {
         complete_looked_up(engine, command, read);
-        return;
-    }
-    lookup_forget_candidates(command);
-    if (command->kind == COMMAND_REDRIVE) {
+    } else if (command->kind == COMMAND_REDRIVE) {
         commands_redrive_looked_up(engine, command, read);
     } else if (read->result) {
         commands_fail(engine, command, read->result);
@@ -519,6 +476,7 @@ void commands_looked_up(struct engine *engine, struct engine_read *read)
         lookup_take(command, read);
         commands_step(engine, command, lookup_next(engine, command));
     }
+    commands_go_on(engine);
 }
 
 /* Corrects the states of listed timers: the storage does not know which are being delivered. */
@@ -563,4 +521,5 @@ void commands_page(struct engine *engine, struct engine_read *read)
         commands_listed(engine, read);
         break;
     }
+    commands_go_on(engine);
 }

@@ -2,11 +2,12 @@
  * commands.h - what clients ask: each command is checked, given an id or its timer, and turned into
  * a write, a read or an answer.
  *
- *   commands.c   how a command gets to its timer, and its answer
- *   create.c     timers that are made, and names that are taken
- *   change.c     timers that are changed
- *   complete.c   commands about many timers
+ *   commands.c          how a command gets to its timer
+ *   create.c            timers that are made, and names that are taken
+ *   change.c            timers that are changed
+ *   complete.c          commands about many timers
  *   explain.c, forecast.c
+ *   commands_answer.c   how a command is answered, and which one goes on then
  *
  * A command for a timer that is being read or written waits until that is settled; those that wait
  * go on in the order in which they came. So each sees the timer as the one before left it, durable.
@@ -23,7 +24,9 @@
 enum { SCAN_LOOKS = 4096 };
 
 struct commands {
-    struct list parts; /* the engine's commands that are parts of clients' commands */
+    struct list parts;    /* the engine's commands that are parts of clients' commands */
+    struct list ready;    /* commands that go on */
+    struct list answered; /* parts whose answers their commands do not have yet */
     struct turns
         /* commands by labels, by tenant: the first of each goes through all timers, a page a
          * turn; the tenant's others wait */
@@ -52,6 +55,8 @@ void commands_fail_waiters(struct engine *engine, struct entry *entry, enum erro
 
 /* ---- between the files of this module ---- */
 
+/* commands_answer.c: answers a command. A search goes on instead if the timer that it found is not
+ * there. */
 void commands_reply(struct engine *engine, struct command *command, enum error_code error,
                     const struct timer *timer);
 
@@ -59,11 +64,9 @@ void commands_reply(struct engine *engine, struct command *command, enum error_c
 void commands_refuse(struct engine *engine, struct command *command, enum error_code error,
                      const struct timer *timer);
 
-/* Continues a command after this step of its look-up. */
-void commands_step(struct engine *engine, struct command *command, enum lookup_step step);
-
-/* Lets the command act on its timer, `command->id`, when that is found and settled. */
-void commands_visit(struct engine *engine, struct command *command);
+/* Lets the command continue after this step of its look-up, when the call of the engine is about to
+ * end: what answers a command calls nothing that continues one. */
+void commands_continue(struct engine *engine, struct command *command, enum lookup_step step);
 
 /* Reads the next rows of the command's scan: those of its tenant with its labels. Returns false
  * if out of memory. */
@@ -89,8 +92,6 @@ bool change_is_named(const struct engine *engine, const struct timer *timer);
 void complete_start(struct engine *engine, struct command *command);
 void complete_looked_up(struct engine *engine, struct command *command, struct engine_read *read);
 void complete_swept(struct engine *engine, struct engine_read *read);
-/* called before it is answered */
-void complete_answered(struct engine *engine, struct command *command);
 
 /* Makes a part of `command`; NULL if out of memory. complete_part_done: the part was
  * answered, and the parent continues. */

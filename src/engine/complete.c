@@ -52,13 +52,15 @@ static size_t complete_at_once(const struct engine *engine)
     return rows_max < COMPLETED_AT_ONCE ? rows_max : COMPLETED_AT_ONCE;
 }
 
+static void complete_reply(struct engine *engine, struct command *command, enum error_code error);
+
 static void complete_next_watchers(struct engine *engine, struct command *command,
                                    uint64_t serial_below)
 {
     assert(command->pending_ == 0 && command->name.size > 0);
     assert(command->event_count == 0);
     if (!lookup_watchers(engine, command, serial_below, complete_at_once(engine)))
-        commands_reply(engine, command, ERROR_NO_MEMORY, NULL);
+        complete_reply(engine, command, ERROR_NO_MEMORY);
 }
 
 /* Reads pages of the commands whose turn it is. Only one command of a tenant runs at a time: two
@@ -78,7 +80,7 @@ static void complete_next_sweeps(struct engine *engine)
         command->is_sweeping_ = true;
         commands->sweeping++;
         if (!commands_scan(engine, command)) {
-            commands_reply(engine, command, ERROR_NO_MEMORY, NULL);
+            complete_reply(engine, command, ERROR_NO_MEMORY);
             return; /* it has begun the next ones */
         }
     }
@@ -111,6 +113,14 @@ static void complete_end_sweep(struct engine *engine, struct command *command)
     complete_next_sweeps(engine);
 }
 
+static void complete_reply(struct engine *engine, struct command *command, enum error_code error)
+{
+    assert(command->kind == COMMAND_COMPLETE && command->pending_ == 0);
+    if (!command->name.size && !command->event_count)
+        complete_end_sweep(engine, command);
+    commands_reply(engine, command, error, NULL);
+}
+
 /* Ends a page. Tenants that wait for a place are next. */
 static void complete_next_page(struct engine *engine, struct command *command)
 {
@@ -129,17 +139,16 @@ static void complete_more(struct engine *engine, struct command *command)
     assert(command->pending_ == 0 && command->event_count == 0);
     assert(command->kind == COMMAND_COMPLETE);
     if (command->error)
-        commands_reply(engine, command, command->error, NULL);
+        complete_reply(engine, command, command->error);
     else if (!command->name.size && storage_position_before(command->scan.from, command->scan.to))
         complete_next_page(engine, command);
     else if (command->name.size && names->count == complete_at_once(engine))
         complete_next_watchers(engine, command, names->ids[names->count - 1].serial);
     else
-        commands_reply(engine, command, ERROR_NONE, NULL);
+        complete_reply(engine, command, ERROR_NONE);
 }
 
-/* Makes a part for each timer of the page. The guard count keeps the first part from being the
- * last. */
+/* Makes a part for each timer of the page. */
 static void complete_page(struct engine *engine, struct command *command)
 {
     struct command_names *names = &command->names_;
@@ -147,7 +156,6 @@ static void complete_page(struct engine *engine, struct command *command)
     assert(names->next == 0);
     assert(command->kind == COMMAND_COMPLETE);
     assert(command->pending_ == 0);
-    command->pending_ = 1;
     for (size_t i = 0; i < names->count; i++) {
         struct command *part = complete_part(engine, command, command->each);
 
@@ -157,9 +165,9 @@ static void complete_page(struct engine *engine, struct command *command)
         }
         part->id = names->ids[i];
         part->names_.is_searching = true;
-        commands_visit(engine, part);
+        commands_continue(engine, part, LOOKUP_CANDIDATE);
     }
-    if (--command->pending_ == 0)
+    if (command->pending_ == 0)
         complete_more(engine, command);
 }
 
@@ -202,20 +210,15 @@ static void complete_begin_event(struct engine *engine, struct command *command,
     complete_start(engine, part);
 }
 
-/* Begins as many events as may run at once, or answers if all are done. If an event ends at
- * once, the caller that is in this loop continues. */
+/* Begins as many events as may run at once, or answers if all are done. */
 static void complete_next_events(struct engine *engine, struct command *command)
 {
     assert(command->event_count > 0);
     assert(command->event_next_ <= command->event_count);
-    if (command->pending_ >= EVENTS_AT_ONCE)
-        return;
-    command->pending_ += EVENTS_AT_ONCE;
-    while (command->pending_ < 2 * EVENTS_AT_ONCE && command->event_next_ < command->event_count)
+    while (command->pending_ < EVENTS_AT_ONCE && command->event_next_ < command->event_count)
         complete_begin_event(engine, command, &command->events[command->event_next_++]);
-    command->pending_ -= EVENTS_AT_ONCE;
     if (command->pending_ == 0)
-        commands_reply(engine, command, ERROR_NONE, NULL);
+        complete_reply(engine, command, ERROR_NONE);
 }
 
 static void complete_take_answer(struct command *command, const struct command *part)
@@ -273,20 +276,13 @@ void complete_start(struct engine *engine, struct command *command)
     }
 }
 
-void complete_answered(struct engine *engine, struct command *command)
-{
-    assert(command->kind != COMMAND_COMPLETE || command->pending_ == 0);
-    if (command->kind == COMMAND_COMPLETE && !command->name.size && !command->event_count)
-        complete_end_sweep(engine, command);
-}
-
 void complete_looked_up(struct engine *engine, struct command *command, struct engine_read *read)
 {
     assert(command->kind == COMMAND_COMPLETE && command->name.size > 0);
     assert(command->pending_ == 0);
     lookup_forget_candidates(command);
     if (read->result) {
-        commands_reply(engine, command, read->result, NULL);
+        complete_reply(engine, command, read->result);
         return;
     }
     lookup_take(command, read);
@@ -347,7 +343,7 @@ void complete_swept(struct engine *engine, struct engine_read *read)
     lookup_forget_candidates(command);
     names->ids = malloc((page->count + 1) * sizeof(*names->ids));
     if (read->result || !names->ids) {
-        commands_reply(engine, command, read->result ? read->result : ERROR_NO_MEMORY, NULL);
+        complete_reply(engine, command, read->result ? read->result : ERROR_NO_MEMORY);
         return;
     }
     for (size_t i = 0; i < page->count; i++)

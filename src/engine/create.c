@@ -114,14 +114,14 @@ static void create_part(struct engine *engine, struct command *command, size_t i
     part->timers = &command->timers[i];
     part->results = &command->results[i];
     part->timer_count = 1;
-    commands_step(engine, part, lookup_begin(engine, part));
+    commands_continue(engine, part, lookup_begin(engine, part));
 }
 
 void create_start(struct engine *engine, struct command *command)
 {
     assert(command->kind == COMMAND_CREATE && command->timer_count > 0);
     if (command->timer_count == 1 && lookup_is_named(command->timers[0])) {
-        commands_step(engine, command, lookup_begin(engine, command));
+        commands_continue(engine, command, lookup_begin(engine, command));
         return;
     }
     command->error = ERROR_NONE;
@@ -208,7 +208,7 @@ void create_taken(struct engine *engine, struct entry *entry, struct command *co
     assert(command_is_create(command));
     assert(entry->phase != ENTRY_LOADING && entry->phase != ENTRY_WRITING);
     if (timer_is_final(timer->state) && !(is_repetition && change_is_named(engine, timer)))
-        commands_step(engine, command, lookup_next(engine, command));
+        commands_continue(engine, command, lookup_next(engine, command));
     else if (command->kind == COMMAND_CREATE || is_repetition)
         create_answer_taken(engine, entry, command);
     else if (entry->phase == ENTRY_INFLIGHT)

@@ -24,14 +24,6 @@ struct lookup;
 struct lookup *lookup_create(void); /* returns NULL if out of memory */
 void lookup_destroy(struct lookup *lookup);
 
-/* Result of a step of a look-up. */
-enum lookup_step {
-    LOOKUP_WAITS,     /* it waits for a read or a lock */
-    LOOKUP_CANDIDATE, /* command->id is a timer that may be meant */
-    LOOKUP_NONE,      /* no timer has any of its names; the look-up has ended */
-    LOOKUP_NO_MEMORY,
-};
-
 /* Begins a look-up. A create of one timer with names locks them first. */
 enum lookup_step lookup_begin(struct engine *engine, struct command *command);
 

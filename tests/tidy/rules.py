@@ -146,10 +146,11 @@ def layers(root):
 # includes only itself and what stands behind it, and the state of a module is named by its own files.
 ENGINE_MODULES = {
     "engine": ("engine",),
-    "commands": ("commands", "create", "change", "complete", "explain", "forecast"),
+    "commands": ("commands", "commands_answer", "create", "change", "complete", "explain", "forecast"),
     "lookup": ("lookup",),
     "reload": ("reload",),
-    "dispatch": ("dispatch", "dispatch_queue", "leases", "lateness", "connections", "survey", "survey_failures", "waiting"),
+    "dispatch": ("dispatch", "dispatch_queue", "pull", "leases", "lateness", "connections", "survey", "survey_failures",
+                 "waiting"),
     "spill": ("spill",),
     "outcome": ("outcome",),
     "window": ("window",),
