@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import unittest
 
+import circles
 import fuzzing
 import limits
 import metrics
@@ -113,6 +114,7 @@ OFFENDERS = {
         ("src/base/zbad.c", "static int f(void)\n{\n    return 1;\n}\n"),
         ("src/base/zbad.c", "static const struct known *zbadly_find(int a,\n                             int b)\n{\n}\n"),
     ],
+    circles.circles: [("src/sys/bad.c", "long time(int a)\n{\n    return now();\n}\n")],
     metrics.metric_names: [
         ("docs/bad.md", "See `tickwheel_bads_total`.\n"),
         ("docs/bad.md", "See `tickwheel_goods_total_count`.\n"),
@@ -244,6 +246,11 @@ INNOCENT = {
     names.unique_statics: [
         ("src/base/zc.c", "static const int a[] = {zc_a(1)};\nint f(void)\n{\n}\nstatic int (*g)(int f);\n"),
         ("lib/src/zc.c", "static int f(void)\n{\n}\n"),
+    ],
+    circles.circles: [
+        ("src/sys/c.c", "long later(void)\n{\n    return now();\n}\n"),
+        ("src/sys/c.c", "static long time(int a)\n{\n    return now();\n}\nstruct now {\n    int time;\n};\n"),
+        ("src/sys/c_test.c", "long time(int a)\n{\n    return now();\n}\n"),
     ],
     metrics.metric_names: [
         ("docs/c.md", "`tickwheel_goods_total`, `tickwheel_wait_seconds_count`, `tickwheel_wait_`, tickwheel_static\n"),
