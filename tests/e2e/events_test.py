@@ -85,7 +85,7 @@ class BehindNginx(DaemonCase):
         harness.wait_until(lambda: os.path.exists(path), 20, "nginx")
         client = socket.socket(socket.AF_UNIX)
         self.addCleanup(client.close)
-        client.settimeout(20)
+        client.settimeout(harness.PATIENCE_S)
         client.connect(path)
         client.sendall(b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\nAccept-Encoding: gzip\r\n\r\n")
         head = client.recv(65536)

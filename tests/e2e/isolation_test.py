@@ -122,7 +122,7 @@ class IsolationTest(TokensCase):
         """Healthy timers of two tenants, to a target known before the flood and to a target that is new after it."""
         other = harness.Receiver()
         self.addCleanup(other.close)
-        early = [Load(self, token, 5, target=self.receiver.url()) for token in ("a", "b")]
+        early = [Load(self, token, 15, target=self.receiver.url()) for token in ("a", "b")]
         # Each partition learns for itself which targets answer; 60 arrivals reach all four for both tenants.
         harness.wait_until(lambda: len(self.receiver.arrivals()) >= 60, 40, "the first arrivals")
         self.flood(tokens, hosts, timers)
@@ -132,7 +132,7 @@ class IsolationTest(TokensCase):
             inflight.append(self.metric("tickwheel_deliveries_inflight"))
             return len(inflight) > 50 and inflight[-1] >= hosts and inflight[-1] <= inflight[-50] + 8
         harness.wait_until(is_full, 30, "silent deliveries in flight")
-        late = [Load(self, token, 5, target=other.url()) for token in ("a", "b")]
+        late = [Load(self, token, 15, target=other.url()) for token in ("a", "b")]
         harness.wait_until(lambda: len(late[1].made) >= 50, 40, "50 timers")
         for loads, receiver in ((early, self.receiver), (late, other)):
             self.receiver = receiver
