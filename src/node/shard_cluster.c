@@ -113,8 +113,10 @@ void shard_cluster_turn(struct shard *shard)
             cluster_return_deliveries(shard, replica->partition);
         if (engine && replica->is_leaving && cluster_is_back(replica)) {
             cluster_end(shard, replica);
+            engine = NULL;
             has_left = true;
-        } else if (engine && !replica->is_ready && engine_is_ready(engine)) {
+        }
+        if (engine && !replica->is_ready && engine_is_ready(engine)) {
             replica->is_ready = true;
             node_replica_tell(replica, REPLICA_RECOVERED);
         }
