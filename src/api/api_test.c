@@ -310,6 +310,29 @@ static void passes_on_what_the_node_says(void **state)
     assert_true(metrics_get(fixture->probe.metrics, METRIC_REFUSED_DISK_FULL) == 10);
 }
 
+/* A node without room for another request: the refusal counts once. */
+/* proves: overload */
+static void counts_a_refusal_once(void **state)
+{
+    static const char *const settings[] = {"inflight_max", "1", NULL};
+    struct api_fixture *fixture = fixture_start(settings);
+    struct client other;
+
+    (void)state;
+    probe_hold(&fixture->probe);
+    client_open(&other, api_port(fixture->api));
+    client_printf(&other,
+                  "POST /v1/timers HTTP/1.1\r\nHost: t\r\n" FIXTURE_JSON
+                  "Content-Length: %zu\r\n\r\n%s",
+                  strlen(FIXTURE_TIMER), FIXTURE_TIMER);
+    probe_await_submitted(&fixture->probe, 1);
+    fixture_ask(fixture, "POST", "/v1/timers", FIXTURE_JSON, BYTES(FIXTURE_TIMER), 503,
+                "overloaded");
+    assert_int_equal(metrics_get(fixture->probe.metrics, METRIC_REFUSED_OVERLOADED), 1);
+    client_close(&other);
+    fixture_stop(fixture);
+}
+
 /* So do all other calls: those that ask for many things, and those of workers. */
 /* proves: internal, unavailable */
 static void each_call_passes_it_on(void **state)
@@ -727,6 +750,7 @@ int main(void)
                                         api_test_teardown),
         cmocka_unit_test_setup_teardown(passes_on_what_the_node_says, api_test_setup,
                                         api_test_teardown),
+        cmocka_unit_test(counts_a_refusal_once),
         cmocka_unit_test_setup_teardown(each_call_passes_it_on, api_test_setup, api_test_teardown),
         cmocka_unit_test_setup_teardown(shows, api_test_setup, api_test_teardown),
         cmocka_unit_test_setup_teardown(knows_no_other_ids, api_test_setup, api_test_teardown),

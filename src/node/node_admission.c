@@ -10,12 +10,6 @@
 
 enum node_way { NODE_HERE, NODE_PASSED };
 
-static enum error_code admission_refuse(struct node *node, enum error_code code, enum metric reason)
-{
-    metrics_add(node->metrics, reason, 1);
-    return code;
-}
-
 /* True if an engine of this node handles the request. */
 static bool admission_is_here(const struct node *node, const struct node_request *request)
 {
@@ -48,14 +42,14 @@ static enum error_code admission_admit_here(struct node *node, const struct node
     const bool creates = kind == COMMAND_CREATE || kind == COMMAND_PUT;
 
     if (!node_replica_may_act(node, request->command.partition))
-        return admission_refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
+        return ERROR_OVERLOADED;
     if (creates &&
         (atomic_load(&node->disk.is_full) || !admission_has_disk_for(node, &request->command)))
-        return admission_refuse(node, ERROR_DISK_FULL, METRIC_REFUSED_DISK_FULL);
+        return ERROR_DISK_FULL;
     /* The data of a failed write stays in memory until a write succeeds. */
     if (!command_is_read(kind) && atomic_load(&node->disk.is_failing) &&
         atomic_load(&node->report.is_choked))
-        return admission_refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
+        return ERROR_OVERLOADED;
     return ERROR_NONE;
 }
 
@@ -64,13 +58,13 @@ static enum error_code admission_take(struct node *node, struct node_request *re
                                       enum node_way way)
 {
     if (atomic_load(&node->is_stopping))
-        return admission_refuse(node, ERROR_STOPPING, METRIC_REFUSED_STOPPING);
+        return ERROR_STOPPING;
     const enum error_code error =
         way == NODE_HERE ? admission_admit_here(node, request) : ERROR_NONE;
     if (error)
         return error;
     if (!node_counts_enter(&node->counts, request))
-        return admission_refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
+        return ERROR_OVERLOADED;
     request->submitted_ = instant_now();
     list_init(&request->link_);
     list_init(&request->command.link);
@@ -112,7 +106,7 @@ enum error_code node_submit(struct node *node, struct node_request *request)
     if (is_of_node && !request->command.survey->node)
         return node_survey_answer(node, request);
     if (is_of_node && !node->route.pass)
-        return admission_refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
+        return ERROR_OVERLOADED;
     const bool is_here = !is_of_node && admission_is_here(node, request);
     enum error_code error = admission_take(node, request, is_here ? NODE_HERE : NODE_PASSED);
     struct list others;

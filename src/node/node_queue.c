@@ -230,20 +230,13 @@ static enum error_code node_queue_acks_submit(struct node *node, struct node_que
 
 /* ---- the door ---- */
 
-static enum error_code node_queue_refuse(struct node *node, enum error_code code,
-                                         enum metric reason)
-{
-    metrics_add(node->metrics, reason, 1);
-    return code;
-}
-
 enum error_code node_queue_take(struct node *node, struct node_queue_request *request,
                                 node_queue_report *report)
 {
     const size_t count = request->queue.receipt_count;
 
     if (atomic_load(&node->is_stopping))
-        return node_queue_refuse(node, ERROR_STOPPING, METRIC_REFUSED_STOPPING);
+        return ERROR_STOPPING;
     list_init(&request->link_);
     if (request->queue.kind == QUEUE_LEASE) {
         request->wait_until_ = request->queue.wait_until;
@@ -256,7 +249,7 @@ enum error_code node_queue_take(struct node *node, struct node_queue_request *re
     request->share_ = tenant_pot_take(&node->counts.inflight,
                                       tenant_key(queue_tenant(request->queue.queue)), count);
     if (!request->share_)
-        return node_queue_refuse(node, ERROR_OVERLOADED, METRIC_REFUSED_OVERLOADED);
+        return ERROR_OVERLOADED;
     enum error_code code = node_queue_acks_submit(node, request, report);
     if (code)
         tenant_pot_give(&node->counts.inflight, request->share_, count);

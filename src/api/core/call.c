@@ -52,7 +52,7 @@ void call_error_headers(struct http_response *response, enum error_code code)
         http_response_header(response, "Retry-After", "%u", seconds);
 }
 
-static void call_count_refusal(struct metrics *metrics, enum error_code code)
+void call_count_refusal(struct metrics *metrics, enum error_code code)
 {
     switch (code) {
     case ERROR_OVERLOADED:

@@ -51,7 +51,10 @@ struct call {
     unsigned patch_tries; /* and how often another request changed the timer meanwhile */
 };
 
-/* ---- answering; each but the first gives the call away ---- */
+/* ---- answering; each but the first two gives the call away ---- */
+
+/* Counts a request that was refused, or timers of a batch. */
+void call_count_refusal(struct metrics *metrics, enum error_code code);
 
 /* Adds the headers that each error has: Retry-After where a repetition may succeed. */
 void call_error_headers(struct http_response *response, enum error_code code);

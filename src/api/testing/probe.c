@@ -51,14 +51,19 @@ enum error_code __wrap_node_submit_later(struct node *node, struct node_request 
 {
     struct node_probe *probe = probe_of(node);
     struct command *command = &request->command;
-    const enum error_code error = probe->refuses_;
+    enum error_code error = probe->refuses_;
 
     if (!error && probe->outpaced_ > 0 && command->kind == COMMAND_PATCH && command->if_version) {
         probe->outpaced_--;
         command->if_version += 1000; /* a version that the timer does not have */
     }
     probe_unlock(probe);
-    return error ? error : __real_node_submit_later(node, request, outbox);
+    if (error)
+        return error;
+    error = __real_node_submit_later(node, request, outbox);
+    probe_of(node)->overloaded_ += error == ERROR_OVERLOADED;
+    probe_unlock(probe);
+    return error;
 }
 
 /* A request that fails, and another in its place, so that its answer comes as answers do. */
@@ -298,6 +303,14 @@ size_t probe_submitted(struct node_probe *probe)
     const size_t submitted = probe->submitted_;
     pthread_mutex_unlock(&probe->lock_);
     return submitted;
+}
+
+size_t probe_overloaded(struct node_probe *probe)
+{
+    pthread_mutex_lock(&probe->lock_);
+    const size_t overloaded = probe->overloaded_;
+    pthread_mutex_unlock(&probe->lock_);
+    return overloaded;
 }
 
 size_t probe_live(struct node_probe *probe)

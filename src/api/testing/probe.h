@@ -29,7 +29,7 @@ struct node_probe {
     struct list held_;
     bool is_held_;
     enum error_code refuses_, fails_;
-    size_t submitted_, given_up_, outpaced_, other_count_;
+    size_t submitted_, overloaded_, given_up_, outpaced_, other_count_;
     const char *not_ready_;
     enum error_code (*answer_)(struct survey *survey);
 };
@@ -63,6 +63,9 @@ void probe_await_submitted(struct node_probe *probe, size_t count);
 /* How many commands were submitted so far; how many timers live. */
 size_t probe_submitted(struct node_probe *probe);
 size_t probe_live(struct node_probe *probe);
+
+/* How many commands the node itself refused as OVERLOADED. */
+size_t probe_overloaded(struct node_probe *probe);
 
 /* What node_health says; NULL: what the node says. */
 void probe_set_not_ready(struct node_probe *probe, const char *reason);

@@ -159,6 +159,7 @@ static enum sending batch_send_parts(struct batch *batch, struct batch_chunk *ch
         if (error == ERROR_OVERLOADED && batch->asked_count > 0)
             return MUST_WAIT;
         if (error) {
+            call_count_refusal(batch->api->options.metrics, error);
             batch_chunk_refused(chunk, error);
             continue;
         }

@@ -194,6 +194,7 @@ static void waits_for_room(void **state)
     fixture_ask(fixture, "POST", NDJSON_PATH, NDJSON_MINIMAL, buffer_bytes(&body), 200, NULL);
     assert_true(bytes_equal(fixture->reply.body,
                             BYTES("{\"created\":20000,\"existed\":0,\"failed\":0}\n")));
+    assert_int_equal(metrics_get(fixture->probe.metrics, METRIC_REFUSED_OVERLOADED), 0);
     probe_refuse(&fixture->probe, ERROR_OVERLOADED);
     body.size = 0;
     lines_append(&body, 0, 2000);

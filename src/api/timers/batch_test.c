@@ -174,7 +174,7 @@ static void answers_20000_lines_in_order(void **state)
         lines_check_created(
             fixture, (struct bytes){answer.data + i * NDJSON_ID_LINE, NDJSON_ID_LINE - 1}, i);
     assert_int_equal(probe_live(&fixture->probe), 20000);
-    assert_int_equal(metrics_get(fixture->probe.metrics, METRIC_REFUSED_OVERLOADED), 0);
+    assert_int_equal(probe_overloaded(&fixture->probe), 0);
     buffer_deinit(&body);
 }
 
@@ -256,7 +256,7 @@ static void holds_the_client_back(void **state)
                   "Content-Length: %zu\r\n\r\n",
                   body.size);
     struct bytes rest = batch_send_until_held(fixture, buffer_bytes(&body));
-    assert_int_equal(metrics_get(fixture->probe.metrics, METRIC_REFUSED_OVERLOADED), 0);
+    assert_int_equal(probe_overloaded(&fixture->probe), 0);
     probe_release(&fixture->probe);
     assert_true(client_send(&fixture->client, rest));
     assert_true(client_receive(&fixture->client, "POST", &fixture->reply));
