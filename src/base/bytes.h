@@ -19,6 +19,11 @@ struct bytes {
     size_t size;
 };
 
+struct named_bytes {
+    const char *name;
+    struct bytes value;
+};
+
 #define BYTES(literal) ((struct bytes){"" literal, sizeof(literal) - 1})
 
 /* A number that is a macro, as a part of a literal. */

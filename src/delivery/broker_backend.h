@@ -28,19 +28,14 @@
 
 #define BROKER_VERSION_SIZE 64
 
-/* Name and value end with a NUL that is not counted. */
-struct broker_field {
-    const char *name;
-    struct bytes value;
-};
-
 struct broker_message {
     /* Decoded parts of the target, each with a NUL that is not counted. */
     struct bytes names[TARGET_PATHS_MAX];
     struct bytes key; /* data is NULL if there is none */
     const char *id;   /* equal on every attempt; also among the fields */
     struct bytes payload;
-    const struct broker_field *fields; /* the headers */
+    /* the headers; name and value end with a NUL that is not counted */
+    const struct named_bytes *fields;
     size_t field_count;
 };
 

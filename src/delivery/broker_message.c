@@ -26,7 +26,7 @@ static bool broker_message_reserve(struct broker_builder *builder, const struct 
         count += texts->headers.data[i] == '\n';
     count++; /* the last line may lack its end */
     if (count > builder->capacity_) {
-        struct broker_field *fields = realloc(builder->fields_, count * sizeof(*fields));
+        struct named_bytes *fields = realloc(builder->fields_, count * sizeof(*fields));
         if (!fields)
             return false;
         builder->fields_ = fields;
@@ -68,7 +68,7 @@ static struct bytes message_keep_number(struct broker_builder *builder, uint64_t
 
 /* Takes one line "Name: value" of the timer's own. Returns false if it must not be sent. */
 static bool message_keep_own(struct broker_builder *builder, struct bytes line,
-                             struct broker_field *ret_field)
+                             struct named_bytes *ret_field)
 {
     const char *colon = line.size ? memchr(line.data, ':', line.size) : NULL;
 
@@ -121,17 +121,17 @@ enum error_code broker_message_build(struct broker_builder *builder,
     webhook_id_format(timer, id);
     char due[RFC3339_TEXT_SIZE];
     rfc3339_format(timer->due, due);
-    struct broker_field *field = builder->fields_ + message_keep_all_own(builder, texts->headers);
-    *field++ = (struct broker_field){
+    struct named_bytes *field = builder->fields_ + message_keep_all_own(builder, texts->headers);
+    *field++ = (struct named_bytes){
         "content-type",
         broker_message_keep(builder, has_type ? texts->content_type : BYTES("application/json"))};
-    *field++ = (struct broker_field){"webhook-id", broker_message_keep(builder, bytes_of(id))};
+    *field++ = (struct named_bytes){"webhook-id", broker_message_keep(builder, bytes_of(id))};
     message.id = field[-1].value.data;
-    *field++ = (struct broker_field){"tickwheel-due", broker_message_keep(builder, bytes_of(due))};
+    *field++ = (struct named_bytes){"tickwheel-due", broker_message_keep(builder, bytes_of(due))};
     *field++ =
-        (struct broker_field){"tickwheel-attempt", message_keep_number(builder, delivery->attempt)};
+        (struct named_bytes){"tickwheel-attempt", message_keep_number(builder, delivery->attempt)};
     *field++ =
-        (struct broker_field){"tickwheel-epoch", message_keep_number(builder, delivery->epoch)};
+        (struct named_bytes){"tickwheel-epoch", message_keep_number(builder, delivery->epoch)};
     message.fields = builder->fields_;
     message.field_count = (size_t)(field - builder->fields_);
     assert(message.field_count <= builder->capacity_ && !buffer_failed(&builder->text_));

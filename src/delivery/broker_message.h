@@ -16,7 +16,7 @@
 
 struct broker_builder {
     struct buffer text_;
-    struct broker_field *fields_;
+    struct named_bytes *fields_;
     size_t capacity_;
 };
 

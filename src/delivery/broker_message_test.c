@@ -9,7 +9,7 @@
 static void check_field(const struct broker_message *message, size_t index, const char *name,
                         const char *value)
 {
-    const struct broker_field *field = &message->fields[index];
+    const struct named_bytes *field = &message->fields[index];
 
     assert_true(index < message->field_count);
     assert_string_equal(field->name, name);

@@ -152,25 +152,19 @@ static void once_put(struct node_once *once, size_t index)
 {
     struct delivery *delivery = once->round[index];
     struct broker_message message;
-    struct log_kafka_header *headers = NULL;
     struct error error;
 
     delivery->started_us = wall_now_us();
-    if (!broker_message_build(&once->builder, delivery, &message, &error))
-        headers = malloc(message.field_count * sizeof(*headers));
-    if (!headers)
+    if (broker_message_build(&once->builder, delivery, &message, &error))
         return; /* the commit will fail */
-    for (size_t i = 0; i < message.field_count; i++)
-        headers[i] = (struct log_kafka_header){message.fields[i].name, message.fields[i].value};
     const struct log_kafka_message to = {
         .topic = message.names[0].data,
         .key = message.key,
         .value = message.payload,
-        .headers = headers,
+        .headers = message.fields,
         .header_count = message.field_count,
     };
     log_kafka_once_put(once->producer, index, &to);
-    free(headers);
 }
 
 static void once_close_producer(struct node_once *once)

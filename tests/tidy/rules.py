@@ -26,7 +26,7 @@ BELOW = {
     "store": {"base", "sys", "log", "timer"},
     "engine": {"base", "calendar", "timer", "store", "tickwheel"},  # no clock, no I/O: nothing of sys
     "cluster": {"base", "sys", "log", "timer", "http", "store", "engine"},
-    "delivery": {"tickwheel", "base", "sys", "calendar", "ops", "timer", "store", "engine"},
+    "delivery": {"tickwheel", "base", "sys", "log", "calendar", "ops", "timer", "store", "engine"},
     "node": {"tickwheel", "base", "sys", "log", "calendar", "timer", "ops", "store", "engine", "cluster",
               "delivery"},
     "api": {"base", "sys", "calendar", "timer", "ops", "http", "store", "engine", "delivery", "node"},

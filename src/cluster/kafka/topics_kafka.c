@@ -4,12 +4,11 @@
  */
 #include "cluster/kafka/topics_kafka.h"
 
-#include "log/kafka/log_kafka_conf.h"
+#include "log/kafka/kafka_handle.h"
 #include "cluster/frame.h"
 #include "sys/clock.h"
 #include "sys/entropy.h"
 
-#include <librdkafka/rdkafka.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -47,7 +46,7 @@ enum { TOPICS_KAFKA_SETTINGS = sizeof(topics_kafka_settings) / sizeof(topics_kaf
 struct topics_kafka {
     const struct topics_kafka_options *options;
     struct topics_kafka_report report;
-    rd_kafka_t *client;
+    struct kafka_handle handle;
     rd_kafka_queue_t *queue;
     struct instant until; /* deadline of the step */
     char names[2][TOPICS_KAFKA_NAME_SIZE];
@@ -55,7 +54,6 @@ struct topics_kafka {
     bool is_there[2];
     uint32_t replicas[2];
     struct founding founding; /* first founding in the log */
-    char cause[160];          /* last error of a connection; empty if none */
     char reason[300];         /* reason last reported to options->waits */
 };
 
@@ -89,15 +87,6 @@ enum error_code topics_kafka_judge(const char *topic, uint32_t replica_count, co
 
 /* ---- the client ---- */
 
-static void topics_kafka_hear(rd_kafka_t *client, int error, const char *reason, void *context)
-{
-    struct topics_kafka *topics = context;
-
-    (void)client;
-    if (error != RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN)
-        log_kafka_reason(reason, topics->cause, sizeof(topics->cause));
-}
-
 static void topics_kafka_tell(struct topics_kafka *topics, const char *reason)
 {
     if (!topics->options->waits || strcmp(topics->reason, reason) == 0)
@@ -116,33 +105,22 @@ static uint32_t topics_kafka_wanted(const struct topics_kafka *topics)
 static enum error_code topics_kafka_open(struct topics_kafka *topics, struct error *ret_error)
 {
     const struct topics_kafka_options *options = topics->options;
-    rd_kafka_conf_t *conf = rd_kafka_conf_new();
-    char text[160] = "";
-    bool is_set =
-        !rd_kafka_conf_set(conf, "bootstrap.servers", options->brokers, text, sizeof(text));
+    const struct kafka_setup setup = {
+        .type = RD_KAFKA_PRODUCER,
+        .brokers = options->brokers,
+        .lists = {{options->properties, options->property_count}},
+    };
+    const enum error_code code = kafka_handle_open(&topics->handle, &setup, ret_error);
 
-    for (size_t i = 0; is_set && i < options->property_count; i++)
-        is_set = !rd_kafka_conf_set(conf, options->properties[i].name, options->properties[i].value,
-                                    text, sizeof(text));
-    rd_kafka_conf_set_log_cb(conf, log_kafka_drop);
-    rd_kafka_conf_set_error_cb(conf, topics_kafka_hear);
-    rd_kafka_conf_set_opaque(conf, topics);
-    if (is_set)
-        topics->client = rd_kafka_new(RD_KAFKA_PRODUCER, conf, text, sizeof(text));
-    if (!topics->client) {
-        rd_kafka_conf_destroy(conf);
-        return error_set(ret_error, is_set ? ERROR_IO : ERROR_INVALID, "librdkafka: %.140s", text);
-    }
-    topics->queue = rd_kafka_queue_new(topics->client);
-    return ERROR_NONE;
+    if (!code)
+        topics->queue = rd_kafka_queue_new(topics->handle.client);
+    return code;
 }
 
 static void topics_kafka_close(struct topics_kafka *topics)
 {
-    if (!topics->client)
-        return;
-    rd_kafka_queue_destroy(topics->queue);
-    rd_kafka_destroy(topics->client);
+    kafka_queue_close(topics->queue);
+    kafka_handle_close(&topics->handle);
 }
 
 static void topics_kafka_begin_step(struct topics_kafka *topics)
@@ -169,7 +147,7 @@ static rd_kafka_event_t *topics_kafka_answer(struct topics_kafka *topics)
 /* Waits for the next attempt. Returns false if the time is over. */
 static bool topics_kafka_try_again(struct topics_kafka *topics)
 {
-    rd_kafka_poll(topics->client, TOPICS_KAFKA_POLL_MS);
+    rd_kafka_poll(topics->handle.client, TOPICS_KAFKA_POLL_MS);
     return instant_now().ns < topics->until.ns && !topics_kafka_stops(topics);
 }
 
@@ -209,14 +187,14 @@ static enum error_code topics_kafka_ask(struct topics_kafka *topics,
 {
     for (;;) {
         const rd_kafka_resp_err_t failure =
-            rd_kafka_metadata(topics->client, 1, NULL, ret_metadata, TOPICS_KAFKA_LOOK_MS);
+            rd_kafka_metadata(topics->handle.client, 1, NULL, ret_metadata, TOPICS_KAFKA_LOOK_MS);
         struct error error;
 
         if (!failure)
             return ERROR_NONE;
-        rd_kafka_poll(topics->client, 0);
+        rd_kafka_poll(topics->handle.client, 0);
         error_set(&error, ERROR_IO, "no broker answers at %.80s: %.120s", topics->options->brokers,
-                  *topics->cause ? topics->cause : rd_kafka_err2str(failure));
+                  *topics->handle.cause ? topics->handle.cause : rd_kafka_err2str(failure));
         topics_kafka_tell(topics, error.text);
         if (!topics_kafka_try_again(topics))
             return error_set(ret_error, ERROR_IO, "%s", error.text);
@@ -304,7 +282,7 @@ static enum error_code topics_kafka_make(struct topics_kafka *topics, size_t whi
             rd_kafka_NewTopic_set_config(topic, topics_kafka_settings[i].name, value);
     }
     rd_kafka_NewTopic_set_config(topic, "segment.bytes", TOPICS_KAFKA_SEGMENT_BYTES);
-    rd_kafka_CreateTopics(topics->client, &topic, 1, NULL, topics->queue);
+    rd_kafka_CreateTopics(topics->handle.client, &topic, 1, NULL, topics->queue);
     rd_kafka_event_t *event = topics_kafka_answer(topics);
     rd_kafka_NewTopic_destroy(topic);
     rd_kafka_resp_err_t failure =
@@ -367,7 +345,7 @@ static enum error_code topics_kafka_describe(struct topics_kafka *topics, size_t
     do {
         rd_kafka_ConfigResource_t *resource =
             rd_kafka_ConfigResource_new(RD_KAFKA_RESOURCE_TOPIC, topics->names[which]);
-        rd_kafka_DescribeConfigs(topics->client, &resource, 1, NULL, topics->queue);
+        rd_kafka_DescribeConfigs(topics->handle.client, &resource, 1, NULL, topics->queue);
         rd_kafka_event_t *event = topics_kafka_answer(topics);
         rd_kafka_ConfigResource_destroy(resource);
         if (!event || rd_kafka_event_error(event))
@@ -582,7 +560,7 @@ static enum error_code topics_kafka_delete(struct topics_kafka *topics, size_t w
                                            struct error *ret_error)
 {
     rd_kafka_DeleteTopic_t *topic = rd_kafka_DeleteTopic_new(topics->names[which]);
-    rd_kafka_DeleteTopics(topics->client, &topic, 1, NULL, topics->queue);
+    rd_kafka_DeleteTopics(topics->handle.client, &topic, 1, NULL, topics->queue);
     rd_kafka_event_t *event = topics_kafka_answer(topics);
     const rd_kafka_resp_err_t failure =
         event ? rd_kafka_event_error(event) : RD_KAFKA_RESP_ERR__TIMED_OUT;

@@ -395,7 +395,7 @@ static amqp_basic_properties_t rabbitmq_make_properties(struct rabbitmq *rabbitm
     int count = 0;
 
     for (size_t i = 0; i < message->field_count; i++) {
-        const struct broker_field *field = &message->fields[i];
+        const struct named_bytes *field = &message->fields[i];
 
         if (strcmp(field->name, "content-type") == 0 && field->value.size <= 255)
             properties.content_type = rabbitmq_bytes_for(field->value);

@@ -9,12 +9,10 @@
  * producer sends one partition in a request, and a broker serves a connection one request at a
  * time: so each log has handles of its own.
  */
-#include "log/kafka/log_kafka_conf.h"
-
+#include "log/kafka/kafka_handle.h"
 #include "sys/clock.h"
 
 #include <errno.h>
-#include <librdkafka/rdkafka.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,22 +39,17 @@ enum {
     UNANSWERED = 2, /* ... this many consecutive requests for the leader were not answered */
 };
 
-/* Time limit of a broker for a request or a connection. Requests to a broker that was stopped
- * are sent again, to the new leader once there is one. librdkafka checks once a second. */
-#define ANSWER_MS "1500"
-
-/* A time of 2001: a smaller one is librdkafka's mock broker, which reports none. */
+/* Of 2001: the broker in memory of librdkafka says less, and means none. */
 #define APPENDED_MS_MIN INT64_C(1000000000000)
 
 struct log_kafka {
     struct log log;
     struct log_kafka_options options;
-    int event_fd;         /* readable when librdkafka has an event */
-    rd_kafka_t *producer; /* NULL: the next append makes one */
-    rd_kafka_queue_t *reports;
-    bool is_spent; /* an append failed: the producer is replaced */
-    rd_kafka_t *consumer;
-    rd_kafka_topic_t *topic; /* topic of the consumer; NULL if it does not follow */
+    int event_fd;                 /* readable when librdkafka has something */
+    struct kafka_handle producer; /* closed: the next append opens it */
+    bool is_spent;                /* an append failed: the producer is replaced */
+    struct kafka_handle consumer;
+    rd_kafka_topic_t *topic; /* the consumer's; NULL: it does not follow */
     rd_kafka_queue_t *records;
     rd_kafka_message_t *record; /* record whose bytes the last event has */
     bool has_ended;             /* whether the end was reported since the log is followed */
@@ -65,18 +58,14 @@ struct log_kafka {
     /* Time since when no broker has the next record, and time of the next request for it; {0} if
      * it is there. */
     struct instant lost_since, again_at;
-    bool is_sent;            /* whether an append has no report yet */
-    uint64_t sent_ticket;    /* ticket of that append */
-    struct instant sent_at;  /* that append */
-    struct instant heard_at; /* time of the last record, or of the begin of reading */
-    struct instant asked_at; /* time of the last request for the leader */
-    /* time at which the first append after the last confirmed one was sent */
-    struct instant unlanded_at;
-    bool are_all_down;   /* librdkafka says that no broker can be reached */
-    unsigned unanswered; /* consecutive requests for the leader without an answer */
-    /* last error of librdkafka since an append was confirmed; empty if none */
-    char error[160];
-    struct log_event done; /* LANDED or FAILED to report; NOTHING if none */
+    bool is_sent;               /* an append has no report yet */
+    uint64_t sent_ticket;       /* of that append */
+    struct instant sent_at;     /* that append */
+    struct instant heard_at;    /* the last record, or the begin of the reading */
+    struct instant asked_at;    /* for the leader */
+    struct instant unlanded_at; /* when the first append after the last landed one was sent */
+    unsigned unanswered;        /* successive questions for the leader that no broker answered */
+    struct log_event done;      /* LANDED or FAILED, not told yet; NOTHING: none */
     rd_kafka_queue_t *trims;
     bool is_trimming; /* whether a trim has no answer yet */
 };
@@ -86,59 +75,41 @@ static struct log_kafka *log_kafka_of(struct log *log)
     return (struct log_kafka *)(void *)log;
 }
 
-/* ---- settings ---- */
-
-enum error_code log_kafka_set(rd_kafka_conf_t *conf, const struct log_kafka_property *properties,
-                              size_t count, struct error *ret_error)
+static void log_kafka_note_answer(struct log_kafka *log)
 {
-    char text[160];
-
-    for (size_t i = 0; i < count; i++)
-        if (rd_kafka_conf_set(conf, properties[i].name, properties[i].value, text, sizeof(text)))
-            return error_set(ret_error, ERROR_INVALID, "%.60s: %.90s", properties[i].name, text);
-    return ERROR_NONE;
+    log->unanswered = 0;
+    if (log->options.answered_ns)
+        atomic_store_explicit(log->options.answered_ns, instant_now().ns, memory_order_relaxed);
 }
 
-void log_kafka_reason(const char *reason, char *ret_text, size_t size)
+static void log_kafka_report(void *context, const rd_kafka_message_t *message)
 {
-    if (strstr(reason, "ApiVersionRequest failed")) { /* librdkafka suspects an old broker */
-        snprintf(ret_text, size, "it takes connections and is silent");
+    struct log_kafka *log = context;
+    struct log_event *event = &log->done;
+    rd_kafka_timestamp_type_t type;
+    const int64_t appended_ms = rd_kafka_message_timestamp(message, &type);
+
+    log->is_sent = false;
+    *event = (struct log_event){.kind = LOG_LANDED,
+                                .ticket = (uint64_t)(uintptr_t)message->_private,
+                                .offset = (uint64_t)message->offset};
+    if (type == RD_KAFKA_TIMESTAMP_LOG_APPEND_TIME && appended_ms > APPENDED_MS_MIN)
+        event->appended.ms = (uint64_t)appended_ms;
+    if (!message->err && message->offset >= 0) {
+        log->unlanded_at = (struct instant){0};
+        log->producer.is_down = false;
+        log->producer.cause[0] = '\0';
+        log_kafka_note_answer(log);
         return;
     }
-    const char *end = strstr(reason, " (after "); /* the time in the text changes each time */
-    const char *begin = strstr(reason, ": Connect to ");
-
-    begin = begin ? begin + 2 : reason;
-    snprintf(ret_text, size, "%.*s", end ? (int)(end - begin) : (int)strlen(begin), begin);
+    event->kind = LOG_FAILED;
+    event->offset = 0;
+    event->reason = rd_kafka_err2str(message->err);
+    log->is_spent = true;
 }
 
-void log_kafka_drop(const rd_kafka_t *client, int level, const char *facility, const char *text)
-{
-    (void)client, (void)level, (void)facility, (void)text;
-}
-
-enum error_code log_kafka_set_common(rd_kafka_conf_t *conf, const struct log_kafka_options *options,
-                                     struct error *ret_error)
-{
-    const struct log_kafka_property common[] = {
-        {"bootstrap.servers", options->brokers},
-        {"socket.nagle.disable", "true"},
-        {"socket.timeout.ms", ANSWER_MS},
-        {"socket.connection.setup.timeout.ms", ANSWER_MS},
-        {"reconnect.backoff.ms", "50"},
-        {"reconnect.backoff.max.ms", "500"},
-        {"topic.metadata.refresh.fast.interval.ms", "50"},
-        {"log.connection.close", "false"},
-    };
-    const enum error_code code =
-        log_kafka_set(conf, options->properties, options->property_count, ret_error);
-
-    rd_kafka_conf_set_log_cb(conf, log_kafka_drop);
-    return code ? code : log_kafka_set(conf, common, sizeof(common) / sizeof(common[0]), ret_error);
-}
-
-static enum error_code log_kafka_configure(const struct log_kafka *log, rd_kafka_conf_t *conf,
-                                           rd_kafka_type_t type, struct error *ret_error)
+static enum error_code log_kafka_make(struct log_kafka *log, struct kafka_handle *handle,
+                                      rd_kafka_type_t type, struct error *ret_error)
 {
     const struct log_kafka_options *options = &log->options;
     char timeout[24];
@@ -156,111 +127,33 @@ static enum error_code log_kafka_configure(const struct log_kafka *log, rd_kafka
         {"auto.offset.reset", "error"},   {"isolation.level", "read_committed"},
         {"fetch.error.backoff.ms", "50"},
     };
-    const enum error_code code = log_kafka_set_common(conf, options, ret_error);
+    const bool is_producer = type == RD_KAFKA_PRODUCER;
+    const struct kafka_setup setup = {
+        .type = type,
+        .brokers = options->brokers,
+        .lists = {{options->properties, options->property_count},
+                  kafka_quick(),
+                  {is_producer ? producer : consumer,
+                   is_producer ? sizeof(producer) / sizeof(producer[0])
+                               : sizeof(consumer) / sizeof(consumer[0])}},
+        .context = log,
+        .report = is_producer ? log_kafka_report : NULL,
+        .event_fd = is_producer ? log->event_fd : 0,
+    };
 
     snprintf(timeout, sizeof(timeout), "%llu", (unsigned long long)options->append_timeout_ms);
-    if (code)
-        return code;
-    return type == RD_KAFKA_PRODUCER
-               ? log_kafka_set(conf, producer, sizeof(producer) / sizeof(producer[0]), ret_error)
-               : log_kafka_set(conf, consumer, sizeof(consumer) / sizeof(consumer[0]), ret_error);
-}
-
-static void log_kafka_note_answer(struct log_kafka *log)
-{
-    log->unanswered = 0;
-    if (log->options.answered_ns)
-        atomic_store_explicit(log->options.answered_ns, instant_now().ns, memory_order_relaxed);
-}
-
-/* Notes errors of connections. */
-static void log_kafka_hear(rd_kafka_t *producer, int error, const char *reason, void *context)
-{
-    struct log_kafka *log = context;
-
-    (void)producer;
-    if (error == RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN)
-        log->are_all_down = true;
-    else
-        log_kafka_reason(reason, log->error, sizeof(log->error));
-}
-
-static void log_kafka_report(rd_kafka_t *producer, const rd_kafka_message_t *message, void *context)
-{
-    struct log_kafka *log = context;
-    struct log_event *event = &log->done;
-    rd_kafka_timestamp_type_t type;
-    const int64_t appended_ms = rd_kafka_message_timestamp(message, &type);
-
-    (void)producer;
-    log->is_sent = false;
-    *event = (struct log_event){.kind = LOG_LANDED,
-                                .ticket = (uint64_t)(uintptr_t)message->_private,
-                                .offset = (uint64_t)message->offset};
-    if (type == RD_KAFKA_TIMESTAMP_LOG_APPEND_TIME && appended_ms > APPENDED_MS_MIN)
-        event->appended.ms = (uint64_t)appended_ms;
-    if (!message->err && message->offset >= 0) {
-        log->unlanded_at = (struct instant){0};
-        log->are_all_down = false;
-        log_kafka_note_answer(log);
-        log->error[0] = '\0';
-        return;
-    }
-    event->kind = LOG_FAILED;
-    event->offset = 0;
-    event->reason = rd_kafka_err2str(message->err);
-    log->is_spent = true;
-}
-
-static enum error_code log_kafka_make(struct log_kafka *log, rd_kafka_type_t type,
-                                      rd_kafka_t **ret_client, struct error *ret_error)
-{
-    rd_kafka_conf_t *conf = rd_kafka_conf_new();
-    char text[160];
-    enum error_code code = log_kafka_configure(log, conf, type, ret_error);
-
-    rd_kafka_conf_set_opaque(conf, log);
-    if (type == RD_KAFKA_PRODUCER)
-        rd_kafka_conf_set_dr_msg_cb(conf, log_kafka_report);
-    if (type == RD_KAFKA_PRODUCER)
-        rd_kafka_conf_set_error_cb(conf, log_kafka_hear);
-    if (!code) {
-        *ret_client = rd_kafka_new(type, conf, text, sizeof(text));
-        if (*ret_client)
-            return ERROR_NONE; /* it has the settings */
-        code = error_set(ret_error, ERROR_IO, "librdkafka: %.140s", text);
-    }
-    rd_kafka_conf_destroy(conf);
-    return code;
+    return kafka_handle_open(handle, &setup, ret_error);
 }
 
 /* ---- the producer ---- */
 
-/* Ends the producer. An append without a report is dropped. */
-static void log_kafka_end_producer(struct log_kafka *log)
-{
-    if (!log->producer)
-        return;
-    rd_kafka_queue_io_event_enable(log->reports, -1, NULL, 0);
-    rd_kafka_queue_destroy(log->reports);
-    rd_kafka_purge(log->producer, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
-    rd_kafka_destroy(log->producer);
-    log->producer = NULL;
-    log->is_spent = false;
-}
-
 static enum error_code log_kafka_begin_producer(struct log_kafka *log, struct error *ret_error)
 {
     if (log->is_spent)
-        log_kafka_end_producer(log);
-    if (log->producer)
-        return ERROR_NONE;
-    const enum error_code code = log_kafka_make(log, RD_KAFKA_PRODUCER, &log->producer, ret_error);
-    if (code)
-        return code;
-    log->reports = rd_kafka_queue_get_main(log->producer);
-    rd_kafka_queue_io_event_enable(log->reports, log->event_fd, &(uint64_t){1}, sizeof(uint64_t));
-    return ERROR_NONE;
+        kafka_handle_close(&log->producer);
+    log->is_spent = false;
+    return log->producer.client ? ERROR_NONE
+                                : log_kafka_make(log, &log->producer, RD_KAFKA_PRODUCER, ret_error);
 }
 
 static enum error_code log_kafka_append(struct log *head, uint64_t ticket, struct bytes bytes,
@@ -273,12 +166,11 @@ static enum error_code log_kafka_append(struct log *head, uint64_t ticket, struc
     const enum error_code code = log_kafka_begin_producer(log, ret_error);
     if (code)
         return code;
-    const rd_kafka_resp_err_t error =
-        rd_kafka_producev(log->producer, RD_KAFKA_V_TOPIC(log->options.topic),
-                          RD_KAFKA_V_PARTITION((int32_t)log->options.partition),
-                          RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
-                          RD_KAFKA_V_VALUE((void *)(uintptr_t)bytes.data, bytes.size),
-                          RD_KAFKA_V_OPAQUE((void *)(uintptr_t)ticket), RD_KAFKA_V_END);
+    const struct kafka_message message = {.topic = log->options.topic,
+                                          .partition = log->options.partition,
+                                          .value = bytes,
+                                          .opaque = (void *)(uintptr_t)ticket};
+    const rd_kafka_resp_err_t error = kafka_handle_send(&log->producer, &message);
     if (error) {
         log->is_spent = true;
         return error_set(ret_error, ERROR_IO, "append: %.140s", rd_kafka_err2str(error));
@@ -303,8 +195,7 @@ static void log_kafka_stop(struct log_kafka *log)
     rd_kafka_consume_stop(log->topic, (int32_t)log->options.partition);
     rd_kafka_topic_destroy(log->topic);
     log->topic = NULL;
-    rd_kafka_queue_io_event_enable(log->records, -1, NULL, 0);
-    rd_kafka_queue_destroy(log->records);
+    kafka_queue_close(log->records);
 }
 
 /* Begins to read at an offset, or at one of librdkafka's logical offsets. */
@@ -314,12 +205,12 @@ static enum error_code log_kafka_begin(struct log_kafka *log, int64_t offset,
     log_kafka_stop(log);
     log->from = offset;
     log->again_at = (struct instant){0};
-    log->topic = rd_kafka_topic_new(log->consumer, log->options.topic, NULL);
+    log->topic = rd_kafka_topic_new(log->consumer.client, log->options.topic, NULL);
     if (!log->topic)
         return error_set(ret_error, ERROR_IO, "follow: %.140s",
                          rd_kafka_err2str(rd_kafka_last_error()));
-    log->records = rd_kafka_queue_new(log->consumer);
-    rd_kafka_queue_io_event_enable(log->records, log->event_fd, &(uint64_t){1}, sizeof(uint64_t));
+    log->records = rd_kafka_queue_new(log->consumer.client);
+    kafka_queue_watch(log->records, log->event_fd);
     if (!rd_kafka_consume_start_queue(log->topic, (int32_t)log->options.partition, offset,
                                       log->records))
         return ERROR_NONE;
@@ -368,7 +259,7 @@ static bool log_kafka_is_at_end(const struct log_kafka *log)
     int64_t low, high;
 
     return !log->has_ended && log->next > 0 &&
-           !rd_kafka_get_watermark_offsets(log->consumer, log->options.topic,
+           !rd_kafka_get_watermark_offsets(log->consumer.client, log->options.topic,
                                            (int32_t)log->options.partition, &low, &high) &&
            high > 0 && log->next >= (uint64_t)high;
 }
@@ -432,20 +323,11 @@ static enum log_kind log_kafka_take_record(struct log_kafka *log, struct log_eve
 
 /* ---- the leader ---- */
 
-/* Asks any broker for the leader, which the client takes from the answer. */
-static void log_kafka_ask(struct log_kafka *log, rd_kafka_t *client)
+static void log_kafka_ask(struct log_kafka *log, struct kafka_handle *handle)
 {
-    rd_kafka_topic_t *topic = rd_kafka_topic_new(client, log->options.topic, NULL);
-    const struct rd_kafka_metadata *metadata;
-
-    if (!topic)
-        return;
     log->unanswered++;
-    if (!rd_kafka_metadata(client, 0, topic, &metadata, LEADER_MS)) {
-        rd_kafka_metadata_destroy(metadata);
+    if (kafka_handle_ask(handle, log->options.topic, LEADER_MS) >= RD_KAFKA_RESP_ERR_NO_ERROR)
         log_kafka_note_answer(log);
-    }
-    rd_kafka_topic_destroy(topic);
 }
 
 static bool log_kafka_is_late(const struct log_kafka *log, struct instant now)
@@ -466,9 +348,9 @@ static void log_kafka_seek_leader(struct log_kafka *log)
         return;
     log->asked_at = now;
     if (is_late)
-        log_kafka_ask(log, log->producer);
+        log_kafka_ask(log, &log->producer);
     if (is_quiet)
-        log_kafka_ask(log, log->consumer);
+        log_kafka_ask(log, &log->consumer);
 }
 
 /* ---- trims ---- */
@@ -480,14 +362,14 @@ static enum error_code log_kafka_trim(struct log *head, uint64_t before, struct 
     if (log->is_trimming)
         return error_set(ret_error, ERROR_OVERLOADED, "another trim is in flight");
     rd_kafka_AdminOptions_t *options =
-        rd_kafka_AdminOptions_new(log->consumer, RD_KAFKA_ADMIN_OP_DELETERECORDS);
+        rd_kafka_AdminOptions_new(log->consumer.client, RD_KAFKA_ADMIN_OP_DELETERECORDS);
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
     rd_kafka_topic_partition_list_add(list, log->options.topic, log->options.partition)->offset =
         (int64_t)before;
     rd_kafka_DeleteRecords_t *request = rd_kafka_DeleteRecords_new(list);
     rd_kafka_AdminOptions_set_request_timeout(options, TRIM_REQUEST_MS, NULL, 0);
     rd_kafka_AdminOptions_set_operation_timeout(options, TRIM_OPERATION_MS, NULL, 0);
-    rd_kafka_DeleteRecords(log->consumer, &request, 1, options, log->trims);
+    rd_kafka_DeleteRecords(log->consumer.client, &request, 1, options, log->trims);
     log->is_trimming = true;
     rd_kafka_DeleteRecords_destroy(request);
     rd_kafka_topic_partition_list_destroy(list);
@@ -524,8 +406,8 @@ static enum log_kind log_kafka_take_trim(struct log_kafka *log, struct log_event
  * logs count too. */
 static bool log_kafka_is_alone(const struct log_kafka *log)
 {
-    if (log->are_all_down || !log->options.answered_ns || log->unanswered < UNANSWERED)
-        return log->are_all_down;
+    if (log->producer.is_down || !log->options.answered_ns || log->unanswered < UNANSWERED)
+        return log->producer.is_down;
     const struct instant answered = {
         atomic_load_explicit(log->options.answered_ns, memory_order_relaxed)};
     return instant_now().ns >= instant_add_ms(answered, SILENT_MS).ns;
@@ -542,7 +424,7 @@ static void log_kafka_give_up(struct log_kafka *log)
     log->done = (struct log_event){
         .kind = LOG_FAILED, .ticket = log->sent_ticket, .reason = rd_kafka_err2str(error)};
     log->is_sent = false;
-    log_kafka_end_producer(log);
+    kafka_handle_close(&log->producer);
 }
 
 static enum log_trouble log_kafka_trouble(const struct log *head, char *ret_text, size_t size)
@@ -555,7 +437,7 @@ static enum log_trouble log_kafka_trouble(const struct log *head, char *ret_text
         return LOG_FINE;
     snprintf(ret_text, size, "%s at %.80s: %s",
              is_alone ? "no broker answers" : "no append is acknowledged by the brokers",
-             log->options.brokers, *log->error ? log->error : "they are silent");
+             log->options.brokers, *log->producer.cause ? log->producer.cause : "they are silent");
     return is_alone ? LOG_ALONE : LOG_SLOW;
 }
 
@@ -563,8 +445,8 @@ static enum log_trouble log_kafka_trouble(const struct log *head, char *ret_text
 
 static enum log_kind log_kafka_take(struct log_kafka *log, struct log_event *ret_event)
 {
-    if (log->producer)
-        rd_kafka_poll(log->producer, 0);
+    if (log->producer.client)
+        rd_kafka_poll(log->producer.client, 0);
     log_kafka_give_up(log);
     if (!log->done.kind)
         return log_kafka_take_trim(log, ret_event) ? ret_event->kind
@@ -606,13 +488,9 @@ static void log_kafka_close(struct log *head)
     struct log_kafka *log = log_kafka_of(head);
 
     log_kafka_stop(log);
-    log_kafka_end_producer(log);
-    if (log->trims) {
-        rd_kafka_queue_io_event_enable(log->trims, -1, NULL, 0);
-        rd_kafka_queue_destroy(log->trims);
-    }
-    if (log->consumer)
-        rd_kafka_destroy(log->consumer);
+    kafka_handle_close(&log->producer);
+    kafka_queue_close(log->trims);
+    kafka_handle_close(&log->consumer);
     if (log->event_fd >= 0)
         close(log->event_fd);
     free(log);
@@ -639,10 +517,10 @@ enum error_code log_kafka_open(const struct log_kafka_options *options, struct l
     log->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     enum error_code code = log->event_fd < 0
                                ? error_set(ret_error, ERROR_IO, "no descriptor left")
-                               : log_kafka_make(log, RD_KAFKA_CONSUMER, &log->consumer, ret_error);
+                               : log_kafka_make(log, &log->consumer, RD_KAFKA_CONSUMER, ret_error);
     if (!code) {
-        log->trims = rd_kafka_queue_new(log->consumer);
-        rd_kafka_queue_io_event_enable(log->trims, log->event_fd, &(uint64_t){1}, sizeof(uint64_t));
+        log->trims = rd_kafka_queue_new(log->consumer.client);
+        kafka_queue_watch(log->trims, log->event_fd);
         code = log_kafka_begin_producer(log, ret_error);
     }
     if (code)

@@ -7,14 +7,11 @@
  */
 #include "log/kafka/log_kafka_once.h"
 
-#include "log/kafka/log_kafka_conf.h"
+#include "log/kafka/kafka_handle.h"
 #include "sys/clock.h"
 
 #include <stdio.h>
 #include <stdlib.h>
-
-/* RD_KAFKA_V_KEY casts const away. */
-#pragma GCC diagnostic ignored "-Wcast-qual"
 
 enum {
     ONCE_POLL_MS = 100,
@@ -25,8 +22,8 @@ enum {
 
 struct log_kafka_once {
     const struct log_kafka_once_options *options;
-    rd_kafka_t *producer;
-    struct log_kafka_report *reports; /* reports of the messages */
+    struct kafka_handle producer;
+    struct log_kafka_report *reports; /* of the messages */
     size_t capacity, sent, answered;
     bool has_failed;
     /* Fields of the frames: */
@@ -84,12 +81,11 @@ static void once_hear_frame(struct log_kafka_once *once, const rd_kafka_message_
 }
 
 /* The opaque value of a message is 1 + its index, and that of a frame is 0. */
-static void once_hear(rd_kafka_t *producer, const rd_kafka_message_t *message, void *context)
+static void once_hear(void *context, const rd_kafka_message_t *message)
 {
     struct log_kafka_once *once = context;
     const size_t number = (size_t)(uintptr_t)message->_private;
 
-    (void)producer;
     if (number == 0) {
         once_hear_frame(once, message);
         return;
@@ -101,9 +97,10 @@ static void once_hear(rd_kafka_t *producer, const rd_kafka_message_t *message, v
 
 /* ---- open and close ---- */
 
-static enum error_code once_configure(const struct log_kafka_once_options *options,
-                                      rd_kafka_conf_t *conf, struct error *ret_error)
+static enum error_code log_kafka_once_start(struct log_kafka_once *once, struct error *ret_error)
 {
+    const struct log_kafka_once_options *options = once->options;
+    const struct log_kafka_options *log = options->log;
     char timeout[24], whole[24];
     const struct log_kafka_property own[] = {
         {"transactional.id", options->id},
@@ -116,11 +113,19 @@ static enum error_code once_configure(const struct log_kafka_once_options *optio
         {"linger.ms", "0"},
         {"retry.backoff.ms", "50"},
     };
-    const enum error_code code = log_kafka_set_common(conf, options->log, ret_error);
+    const struct kafka_setup setup = {
+        .type = RD_KAFKA_PRODUCER,
+        .brokers = log->brokers,
+        .lists = {{log->properties, log->property_count},
+                  kafka_quick(),
+                  {own, sizeof(own) / sizeof(own[0])}},
+        .context = once,
+        .report = once_hear,
+    };
 
     snprintf(timeout, sizeof(timeout), "%llu", (unsigned long long)options->settle_timeout_ms);
     snprintf(whole, sizeof(whole), "%d", ONCE_TRANSACTION_MS);
-    return code ? code : log_kafka_set(conf, own, sizeof(own) / sizeof(own[0]), ret_error);
+    return kafka_handle_open(&once->producer, &setup, ret_error);
 }
 
 static enum error_code once_fail(rd_kafka_error_t *error, const char *what, struct error *ret_error)
@@ -140,7 +145,7 @@ static enum error_code once_init(struct log_kafka_once *once, struct error *ret_
     const struct instant until = instant_add_ms(instant_now(), once->options->open_timeout_ms);
     rd_kafka_error_t *error;
 
-    while ((error = rd_kafka_init_transactions(once->producer, once_left_ms(until)))) {
+    while ((error = rd_kafka_init_transactions(once->producer.client, once_left_ms(until)))) {
         if (!rd_kafka_error_is_retriable(error) || instant_now().ns >= until.ns)
             return once_fail(error, "the brokers begin no transactions", ret_error);
         rd_kafka_error_destroy(error);
@@ -152,24 +157,11 @@ enum error_code log_kafka_once_open(const struct log_kafka_once_options *options
                                     struct log_kafka_once **ret_once, struct error *ret_error)
 {
     struct log_kafka_once *once = calloc(1, sizeof(*once));
-    rd_kafka_conf_t *conf = rd_kafka_conf_new();
-    char text[160];
 
-    if (!once) {
-        rd_kafka_conf_destroy(conf);
+    if (!once)
         return error_set(ret_error, ERROR_NO_MEMORY, "open");
-    }
     once->options = options;
-    enum error_code code = once_configure(options, conf, ret_error);
-    rd_kafka_conf_set_opaque(conf, once);
-    rd_kafka_conf_set_dr_msg_cb(conf, once_hear);
-    if (!code) {
-        once->producer = rd_kafka_new(RD_KAFKA_PRODUCER, conf, text, sizeof(text));
-        if (!once->producer)
-            code = error_set(ret_error, ERROR_IO, "librdkafka: %.140s", text);
-    }
-    if (!once->producer)
-        rd_kafka_conf_destroy(conf);
+    enum error_code code = log_kafka_once_start(once, ret_error);
     if (!code)
         code = once_init(once, ret_error);
     if (code)
@@ -183,10 +175,7 @@ void log_kafka_once_close(struct log_kafka_once *once)
 {
     if (!once)
         return;
-    if (once->producer) {
-        rd_kafka_purge(once->producer, RD_KAFKA_PURGE_F_QUEUE | RD_KAFKA_PURGE_F_INFLIGHT);
-        rd_kafka_destroy(once->producer);
-    }
+    kafka_handle_close(&once->producer);
     free(once->reports);
     free(once);
 }
@@ -195,22 +184,12 @@ void log_kafka_once_close(struct log_kafka_once *once)
 
 enum error_code log_kafka_once_begin(struct log_kafka_once *once, struct error *ret_error)
 {
-    rd_kafka_error_t *error = rd_kafka_begin_transaction(once->producer);
+    rd_kafka_error_t *error = rd_kafka_begin_transaction(once->producer.client);
 
     once->sent = once->answered = once->frames_answered = 0;
     once->has_failed = once->is_torn = false;
     once->reason = NULL;
     return error ? once_fail(error, "begin a transaction", ret_error) : ERROR_NONE;
-}
-
-static rd_kafka_headers_t *once_headers(const struct log_kafka_message *message)
-{
-    rd_kafka_headers_t *headers = rd_kafka_headers_new(message->header_count);
-
-    for (size_t i = 0; i < message->header_count; i++)
-        rd_kafka_header_add(headers, message->headers[i].name, -1, message->headers[i].value.data,
-                            (ssize_t)message->headers[i].value.size);
-    return headers;
 }
 
 static void once_refuse(struct log_kafka_once *once, size_t index, rd_kafka_resp_err_t error)
@@ -242,17 +221,16 @@ void log_kafka_once_put(struct log_kafka_once *once, size_t index,
     }
     once->reports[index] = (struct log_kafka_report){LOG_KAFKA_UNKNOWN, "no broker has answered"};
     once->sent++;
-    rd_kafka_headers_t *headers = once_headers(message);
-    const rd_kafka_resp_err_t error = rd_kafka_producev(
-        once->producer, RD_KAFKA_V_TOPIC(message->topic), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
-        RD_KAFKA_V_KEY(message->key.data, message->key.size),
-        RD_KAFKA_V_VALUE((void *)(uintptr_t)message->value.data, message->value.size),
-        RD_KAFKA_V_HEADERS(headers), RD_KAFKA_V_OPAQUE((void *)(uintptr_t)(index + 1)),
-        RD_KAFKA_V_END);
-    if (!error)
-        return;
-    rd_kafka_headers_destroy(headers);
-    once_refuse(once, index, error);
+    const struct kafka_message sent = {.topic = message->topic,
+                                       .partition = RD_KAFKA_PARTITION_UA,
+                                       .key = message->key,
+                                       .value = message->value,
+                                       .headers = message->headers,
+                                       .header_count = message->header_count,
+                                       .opaque = (void *)(uintptr_t)(index + 1)};
+    const rd_kafka_resp_err_t error = kafka_handle_send(&once->producer, &sent);
+    if (error)
+        once_refuse(once, index, error);
 }
 
 /* Finds why a transaction failed. A topic that may not be written to is refused when it joins
@@ -260,7 +238,7 @@ void log_kafka_once_put(struct log_kafka_once *once, size_t index,
  * the reason. */
 static void once_look_for_refusal(struct log_kafka_once *once)
 {
-    rd_kafka_error_t *error = rd_kafka_begin_transaction(once->producer);
+    rd_kafka_error_t *error = rd_kafka_begin_transaction(once->producer.client);
     const rd_kafka_resp_err_t code = rd_kafka_error_code(error);
 
     once->has_failed |= rd_kafka_error_is_fatal(error) || rd_kafka_error_txn_requires_abort(error);
@@ -281,9 +259,9 @@ bool log_kafka_once_settle(struct log_kafka_once *once, struct log_kafka_report 
     const struct instant until = instant_add_ms(instant_now(), once->options->settle_timeout_ms);
 
     while (!once->has_failed && once->answered < once->sent && instant_now().ns < until.ns)
-        if (rd_kafka_poll(once->producer, ONCE_POLL_MS) == 0)
+        if (rd_kafka_poll(once->producer.client, ONCE_POLL_MS) == 0)
             once_look_for_refusal(once);
-    rd_kafka_poll(once->producer, 0); /* other messages of the failed request */
+    rd_kafka_poll(once->producer.client, 0); /* others of the request that failed */
     if (once->has_failed)
         once_look_for_refusal(once);
     for (size_t i = 0; i < count; i++)
@@ -298,12 +276,12 @@ static rd_kafka_resp_err_t once_send_frames(struct log_kafka_once *once,
     const struct log_kafka_options *log = once->options->log;
     rd_kafka_resp_err_t error = RD_KAFKA_RESP_ERR_NO_ERROR;
 
-    for (size_t i = 0; i < commit->frame_count && !error; i++)
-        error = rd_kafka_producev(
-            once->producer, RD_KAFKA_V_TOPIC(log->topic),
-            RD_KAFKA_V_PARTITION((int32_t)log->partition), RD_KAFKA_V_MSGFLAGS(RD_KAFKA_MSG_F_COPY),
-            RD_KAFKA_V_VALUE((void *)(uintptr_t)commit->frames[i].data, commit->frames[i].size),
-            RD_KAFKA_V_OPAQUE(NULL), RD_KAFKA_V_END);
+    for (size_t i = 0; i < commit->frame_count && !error; i++) {
+        const struct kafka_message frame = {
+            .topic = log->topic, .partition = log->partition, .value = commit->frames[i]};
+
+        error = kafka_handle_send(&once->producer, &frame);
+    }
     return error;
 }
 
@@ -318,14 +296,14 @@ enum error_code log_kafka_once_commit(struct log_kafka_once *once,
         return error_set(ret_error, ERROR_IO, "append: %.140s", rd_kafka_err2str(code));
     while (!once->is_torn && once->frames_answered < commit->frame_count)
         if (instant_now().ns < until.ns)
-            rd_kafka_poll(once->producer, ONCE_POLL_MS);
+            rd_kafka_poll(once->producer.client, ONCE_POLL_MS);
         else
             return error_set(ret_error, ERROR_IO, "append: no broker has answered");
     if (once->is_torn || once->from < commit->from || once->from > commit->to)
         return error_set(ret_error, ERROR_IO, "append: %.140s",
                          once->reason ? once->reason : "another record lies before it");
     rd_kafka_error_t *error;
-    while ((error = rd_kafka_commit_transaction(once->producer, once_left_ms(until)))) {
+    while ((error = rd_kafka_commit_transaction(once->producer.client, once_left_ms(until)))) {
         if (!rd_kafka_error_is_retriable(error) || instant_now().ns >= until.ns)
             return once_fail(error, "commit", ret_error);
         rd_kafka_error_destroy(error);

@@ -27,15 +27,10 @@ struct log_kafka_once_options {
     uint64_t settle_timeout_ms;
 };
 
-struct log_kafka_header {
-    const char *name;
-    struct bytes value;
-};
-
 struct log_kafka_message {
     const char *topic;
-    struct bytes key, value; /* key.data is NULL if there is none */
-    const struct log_kafka_header *headers;
+    struct bytes key, value; /* key.data NULL: there is none */
+    const struct named_bytes *headers;
     size_t header_count;
 };
 

@@ -94,7 +94,7 @@ static int kafka_once_tear_down(void **state)
 /* To a partition that has no frames: librdkafka chooses it by the key. */
 static struct log_kafka_message kafka_once_message(const struct kafka_once_fixture *fixture)
 {
-    static const struct log_kafka_header header = {"webhook-id", {"tmr_1", 5}};
+    static const struct named_bytes header = {"webhook-id", {"tmr_1", 5}};
 
     return (struct log_kafka_message){.topic = fixture->topic,
                                       .key = BYTES("d"), /* of partition 0 */
