@@ -21,13 +21,24 @@
 #include <string.h>
 
 enum {
-    EVENTS_EACH_TURN = 256, /* maximum of records read before the replica's next turn */
+    TURN_MS = 5,   /* longest time for events of one log before other replicas have a turn */
+    LOOK_MS = 100, /* longest time between two turns of a replica */
     HANDOVER_MS = 500,
-    COPY_WAIT_MS = 100, /* of NODE_COPY_WAITS */
     RETRY_MS = 1000,    /* interval of retries after a failure of memory or storage */
     TRIM_LEASES = 30,   /* leases by which a reader may lag when records are trimmed */
     TRIM_AGAIN = 60000, /* milliseconds until a failed trim is repeated */
     NO_NODE = 0,        /* number that no node has */
+};
+
+/* Serves the replicas of the partitions of one shard. */
+struct node_replica_thread {
+    struct node *node;
+    unsigned index;
+    pthread_t thread;
+    bool is_running, has_loop, has_ended;
+    struct event_loop loop;
+    struct event_task task;
+    struct event_source source; /* the client of the node */
 };
 
 /* ---- what a replica has others do ---- */
@@ -103,7 +114,7 @@ static void node_cluster_replica_hear_once(struct node_replica *replica, struct 
 
 static void node_cluster_replica_on_told(void *context)
 {
-    log_wake(((struct node_replica *)context)->log);
+    node_replica_wake(context);
 }
 
 /* Retries later if the engine cannot be allocated. */
@@ -170,7 +181,7 @@ static void node_cluster_replica_on_trim(void *context, uint64_t before)
     replica->trim_at = (struct instant){0};
 }
 
-/* ---- the thread ---- */
+/* ---- a replica that follows its log ---- */
 
 static unsigned node_cluster_replica_take_in(struct node_replica *replica)
 {
@@ -353,6 +364,30 @@ static void node_cluster_replica_follow_log(struct node_replica *replica)
         log_follow(replica->log, replica_next(replica->replica), NULL);
 }
 
+static struct instant node_cluster_replica_wakes_at(const struct node_replica *replica,
+                                                    struct instant now)
+{
+    const struct instant wake_at = replica_wake_at(replica->replica, now);
+    const struct instant look_at = instant_add_ms(now, LOOK_MS); /* and for copies */
+
+    return wake_at.ns < look_at.ns ? wake_at : look_at;
+}
+
+/* Takes events of the log, for a while. True: it took some, so the replica has another turn. */
+static bool node_cluster_replica_take_events(struct node_replica *replica, struct instant now)
+{
+    const struct instant until = instant_add_ms(now, TURN_MS);
+    struct log_event event;
+    bool took = false;
+
+    while (now.ns < until.ns && log_wait(replica->log, 0, &event) != LOG_NOTHING) {
+        now = instant_boot_now();
+        node_cluster_replica_handle(replica, &event, now);
+        took = true;
+    }
+    return took;
+}
+
 /* Runs one turn: messages of the shard, then the replica, then events of the log. */
 static void node_cluster_replica_go(struct node_replica *replica)
 {
@@ -371,19 +406,10 @@ static void node_cluster_replica_go(struct node_replica *replica)
         node_cluster_replica_follow_log(replica);
     node_cluster_replica_trim_log(replica, now);
     node_cluster_replica_publish(replica, now);
-    const struct instant wake_at = replica_wake_at(replica->replica, now);
-    uint64_t wait_ms =
-        wake_at.ns == UINT64_MAX ? 1000 : instant_since_ns(now, wake_at) / 1000000 + 1;
-    if (replica->awaits_copy && wait_ms > COPY_WAIT_MS)
-        wait_ms = COPY_WAIT_MS;
-    for (int i = 0; i < EVENTS_EACH_TURN; i++) {
-        struct log_event event;
-
-        if (log_wait(replica->log, wait_ms, &event) == LOG_NOTHING)
-            return;
-        node_cluster_replica_handle(replica, &event, instant_boot_now());
-        wait_ms = 0;
-    }
+    now = instant_boot_now();
+    replica->wake_at = node_cluster_replica_take_events(replica, now)
+                           ? (struct instant){0}
+                           : node_cluster_replica_wakes_at(replica, now);
 }
 
 /* True if a stop must wait until this replica has released its partition. */
@@ -433,7 +459,7 @@ static enum error_code node_cluster_replica_open(struct node_replica *replica,
         .partition = replica->partition->index,
         .append_timeout_ms = OWNERSHIP_APPEND_LEASES * config->cluster_lease_ms,
         .lost_ms = REPLICA_LOST_LEASES * config->cluster_lease_ms,
-        .answered_ns = &node->cluster.control->answered_ns,
+        .client = node->cluster.control->client,
     };
     struct replica_options options = {
         .node = config->cluster_node_id,
@@ -456,24 +482,27 @@ static enum error_code node_cluster_replica_open(struct node_replica *replica,
         .committed = node_cluster_replica_on_committed,
         .trim = node_cluster_replica_on_trim,
     };
-    struct log *log;
 
     if (entropy_u64(&options.seed) != ERROR_NONE)
         return error_set(ret_error, ERROR_IO, "the system gives no entropy");
-    enum error_code code = log_kafka_open(&replica->log_options, &log, ret_error);
+    enum error_code code = log_kafka_open(&replica->log_options, &replica->log, ret_error);
     if (code)
         return code;
-    code = replica_create(&options, &events, instant_boot_now(), &replica->replica, ret_error);
+    if (!event_loop_watch(replica->loop, log_kafka_fd(replica->log), &replica->source,
+                          EPOLLIN | EPOLLET))
+        code = error_set(ret_error, ERROR_IO, "the log cannot be watched");
+    if (!code)
+        code = replica_create(&options, &events, instant_boot_now(), &replica->replica, ret_error);
     if (!code && node->cluster.delivers_once)
         code = node_cluster_replica_open_once(replica, ret_error);
     if (code) {
         replica_destroy(replica->replica);
         replica->replica = NULL;
-        log_close(log);
+        log_close(replica->log);
+        replica->log = NULL;
         return code;
     }
     pthread_mutex_lock(&replica->lock);
-    replica->log = log;
     if (atomic_load(&replica->planned))
         replica->news |= REPLICA_PLANNED;
     pthread_mutex_unlock(&replica->lock);
@@ -486,17 +515,13 @@ static enum error_code node_cluster_replica_open(struct node_replica *replica,
 /* Closes the replica; waiting batches go back. */
 static void node_cluster_replica_close(struct node_replica *replica)
 {
-    struct log *log = replica->log;
-
     node_copy_end(replica);
     node_cluster_replica_take_in(replica);
     replica_stop(replica->replica);
     node_once_stop(replica->once);
     replica->once = NULL;
-    pthread_mutex_lock(&replica->lock);
+    log_close(replica->log);
     replica->log = NULL;
-    pthread_mutex_unlock(&replica->lock);
-    log_close(log);
     replica_destroy(replica->replica);
     replica->replica = NULL;
 }
@@ -522,64 +547,152 @@ static void node_cluster_replica_vanish(struct node_replica *replica)
     atomic_store(&replica->log_bytes, 0);
 }
 
-/* Follows the log until the copy is dropped or the node stops. */
-static enum error_code node_cluster_replica_follow(struct node_replica *replica,
-                                                   struct error *ret_error)
+static enum error_code node_cluster_replica_drop(struct node_replica *replica,
+                                                 struct error *ret_error)
 {
-    enum error_code code = ERROR_NONE;
-
-    replica->unwanted_at = (struct instant){0};
-    atomic_store(&replica->is_followed, true);
-    while (!node_cluster_replica_is_over(replica) &&
-           (!replica->is_releasing || (node_cluster_replica_owns(replica) &&
-                                       instant_boot_now().ns < replica->release_until.ns)))
-        node_cluster_replica_go(replica);
-    const bool is_dropped = !replica->is_releasing;
     node_cluster_replica_close(replica);
-    if (is_dropped)
-        code = node_cluster_replica_clear(replica, ret_error);
+    const enum error_code code = node_cluster_replica_clear(replica, ret_error);
     node_cluster_replica_vanish(replica);
     return code;
 }
 
-/* Waits until this node has a part in the partition. With `is_retry` it waits for RETRY_MS at
- * most. Returns false if the node stops. */
-static bool node_cluster_replica_await(struct node_replica *replica, bool is_retry)
-{
-    const struct timespec until = instant_timespec(instant_add_ms(instant_now(), RETRY_MS));
-    int timed_out = 0;
+/* ---- the thread ---- */
 
-    pthread_mutex_lock(&replica->lock);
-    while (!(replica->news & REPLICA_RELEASE) && !timed_out &&
-           (is_retry || !atomic_load(&replica->is_wanted)))
-        timed_out = is_retry ? pthread_cond_timedwait(&replica->changed, &replica->lock, &until)
-                             : pthread_cond_wait(&replica->changed, &replica->lock);
-    const bool is_over = replica->news & REPLICA_RELEASE;
-    pthread_mutex_unlock(&replica->lock);
-    return !is_over;
+/* Begins to follow the log, if this node has a part in the partition. */
+static enum error_code node_cluster_replica_begin(struct node_replica *replica,
+                                                  struct error *ret_error)
+{
+    enum error_code code =
+        replica->must_clear ? node_cluster_replica_clear(replica, ret_error) : ERROR_NONE;
+
+    node_cluster_replica_set_failing(replica, replica->must_clear);
+    if (code || !atomic_load(&replica->is_wanted))
+        return code;
+    code = node_cluster_replica_open(replica, ret_error);
+    if (code)
+        return code;
+    replica->unwanted_at = (struct instant){0};
+    atomic_store(&replica->is_followed, true);
+    return ERROR_NONE;
 }
 
-static void *node_cluster_replica_run(void *argument)
+/* A replica that follows no log has ended when the node stops; another one when it has released the
+ * partition, or the time for that is over. */
+static bool node_cluster_replica_has_ended(struct node_replica *replica)
 {
-    struct node_replica *replica = argument;
-    bool is_retry = false;
+    pthread_mutex_lock(&replica->lock);
+    const bool is_stopped = replica->news & REPLICA_RELEASE;
+    pthread_mutex_unlock(&replica->lock);
+    if (!replica->replica)
+        return is_stopped || replica->is_releasing;
+    return replica->is_releasing && (!node_cluster_replica_owns(replica) ||
+                                     instant_boot_now().ns >= replica->release_until.ns);
+}
 
-    while (!replica->is_releasing && node_cluster_replica_await(replica, is_retry)) {
-        struct error error = {.text = ""};
-        enum error_code code =
-            replica->must_clear ? node_cluster_replica_clear(replica, &error) : ERROR_NONE;
+static void node_cluster_replica_step(struct node_replica *replica)
+{
+    struct error error = {.text = ""};
+    enum error_code code = ERROR_NONE;
 
-        node_cluster_replica_set_failing(replica, replica->must_clear);
-        if (!code && atomic_load(&replica->is_wanted)) {
-            code = node_cluster_replica_open(replica, &error);
-            if (!code)
-                code = node_cluster_replica_follow(replica, &error);
-        }
-        if (code)
-            node_cluster_replica_report(replica, code, "a copy", error.text);
-        is_retry = code != ERROR_NONE;
+    replica->wake_at = (struct instant){UINT64_MAX};
+    if (node_cluster_replica_has_ended(replica))
+        return;
+    if (!replica->replica)
+        code = node_cluster_replica_begin(replica, &error);
+    else if (!replica->is_releasing && node_cluster_replica_is_over(replica))
+        code = node_cluster_replica_drop(replica, &error);
+    if (code) {
+        node_cluster_replica_report(replica, code, "a copy", error.text);
+        replica->wake_at = instant_add_ms(instant_boot_now(), RETRY_MS);
+    } else if (replica->replica) {
+        node_cluster_replica_go(replica);
     }
+}
+
+/* The replicas of a thread: each of that many. */
+static struct node_replica *node_cluster_thread_next(const struct node_replica_thread *thread,
+                                                     const struct node_replica *last)
+{
+    const struct node *node = thread->node;
+    const size_t next =
+        last ? (size_t)(last - node->cluster.replicas) + node->shards.count : thread->index;
+
+    return next < node->partition_count ? &node->cluster.replicas[next] : NULL;
+}
+
+static void node_cluster_thread_end(struct event_task *task)
+{
+    struct node_replica_thread *thread = list_item(task, struct node_replica_thread, task);
+    struct node_replica *replica = NULL;
+    bool has_ended = true;
+
+    while ((replica = node_cluster_thread_next(thread, replica))) {
+        if (atomic_exchange(&replica->is_woken, false) ||
+            instant_boot_now().ns >= replica->wake_at.ns)
+            node_cluster_replica_step(replica);
+        has_ended = has_ended && node_cluster_replica_has_ended(replica);
+    }
+    thread->has_ended = has_ended;
+}
+
+static uint64_t node_cluster_thread_wait_ns(struct event_task *task)
+{
+    const struct node_replica_thread *thread = list_item(task, struct node_replica_thread, task);
+    struct instant wake_at = {UINT64_MAX};
+    const struct node_replica *replica = NULL;
+
+    while ((replica = node_cluster_thread_next(thread, replica))) {
+        if (atomic_load(&replica->is_woken))
+            return 0;
+        if (replica->wake_at.ns < wake_at.ns)
+            wake_at = replica->wake_at;
+    }
+    return wake_at.ns == UINT64_MAX ? UINT64_MAX : instant_since_ns(instant_boot_now(), wake_at);
+}
+
+/* A log has something, or was woken. */
+static void node_cluster_thread_on_log(struct event_source *source, uint32_t events)
+{
+    (void)events;
+    atomic_store(&list_item(source, struct node_replica, source)->is_woken, true);
+}
+
+/* Appends were answered. */
+static void node_cluster_thread_on_client(struct event_source *source, uint32_t events)
+{
+    (void)events;
+    log_kafka_client_poll(
+        list_item(source, struct node_replica_thread, source)->node->cluster.control->client);
+}
+
+/* No log is closed before each replica has released its partition: it may have to wait. */
+static void *node_cluster_thread_run(void *argument)
+{
+    struct node_replica_thread *thread = argument;
+    struct node_replica *replica = NULL;
+
+    while (!thread->has_ended)
+        event_loop_turn(&thread->loop);
+    while ((replica = node_cluster_thread_next(thread, replica)))
+        if (replica->replica) {
+            node_cluster_replica_close(replica);
+            node_cluster_replica_vanish(replica);
+        }
     return NULL;
+}
+
+static enum error_code node_cluster_thread_start(struct node *node, unsigned index,
+                                                 struct error *ret_error)
+{
+    struct node_replica_thread *thread = &node->cluster.replica_threads[index];
+
+    thread->is_running =
+        event_loop_watch(&thread->loop, log_kafka_client_fd(node->cluster.control->client),
+                         &thread->source, EPOLLIN | EPOLLET | EPOLLEXCLUSIVE) &&
+        thread_start(&thread->thread, node_cluster_thread_run, thread, "tw-replicas-%u", index) ==
+            0;
+    return thread->is_running ? ERROR_NONE
+                              : error_set(ret_error, ERROR_IO, "no thread for the replicas");
 }
 
 /* ---- start and stop ---- */
@@ -593,8 +706,10 @@ static enum error_code node_cluster_prepare(struct node *node, uint16_t index,
 
     replica->node = node;
     replica->partition = &node->partitions[index];
+    replica->loop = &node->cluster.replica_threads[index % node->shards.count].loop;
+    replica->source.ready = node_cluster_thread_on_log;
+    atomic_init(&replica->is_woken, true);
     pthread_mutex_init(&replica->lock, NULL);
-    instant_condition_init(&replica->changed);
     list_init(&replica->batches);
     list_init(&replica->asked);
     buffer_init(&replica->claim);
@@ -609,6 +724,22 @@ static enum error_code node_cluster_prepare(struct node *node, uint16_t index,
     return ERROR_NONE;
 }
 
+static enum error_code node_cluster_prepare_thread(struct node *node, unsigned index)
+{
+    struct node_replica_thread *thread = &node->cluster.replica_threads[index];
+
+    thread->node = node;
+    thread->index = index;
+    thread->source.ready = node_cluster_thread_on_client;
+    thread->task =
+        (struct event_task){.end = node_cluster_thread_end, .wait_ns = node_cluster_thread_wait_ns};
+    const enum error_code code = event_loop_init(&thread->loop);
+    thread->has_loop = !code;
+    if (!code)
+        event_loop_join(&thread->loop, &thread->task);
+    return code;
+}
+
 enum error_code node_cluster_init(struct node *node, struct error *ret_error)
 {
     enum error_code code = ERROR_NONE;
@@ -616,8 +747,16 @@ enum error_code node_cluster_init(struct node *node, struct error *ret_error)
     node->cluster.delivers_once =
         brokers_has_exactly_once(senders_find(node->senders, TARGET_KAFKA));
     node->cluster.replicas = calloc(node->partition_count, sizeof(*node->cluster.replicas));
-    if (!node->cluster.replicas)
+    node->cluster.replica_threads =
+        calloc(node->shards.count, sizeof(*node->cluster.replica_threads));
+    if (!node->cluster.replicas || !node->cluster.replica_threads) {
+        free(node->cluster.replicas);
+        node->cluster.replicas = NULL; /* nothing of them is to be freed */
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    }
+    for (unsigned i = 0; i < node->shards.count && !code; i++)
+        if (node_cluster_prepare_thread(node, i))
+            code = error_set(ret_error, ERROR_IO, "no descriptor left");
     for (uint16_t i = 0; i < node->partition_count; i++) {
         const enum error_code failed = node_cluster_prepare(node, i, code ? NULL : ret_error);
 
@@ -628,12 +767,11 @@ enum error_code node_cluster_init(struct node *node, struct error *ret_error)
 
 enum error_code node_cluster_start(struct node *node, struct error *ret_error)
 {
-    for (uint16_t i = 0; i < node->partition_count; i++) {
-        struct node_replica *replica = &node->cluster.replicas[i];
+    for (unsigned i = 0; i < node->shards.count; i++) {
+        const enum error_code code = node_cluster_thread_start(node, i, ret_error);
 
-        if (thread_start(&replica->thread, node_cluster_replica_run, replica, "tw-replica-%u", i))
-            return error_set(ret_error, ERROR_IO, "no thread for a replica");
-        replica->is_running = true;
+        if (code)
+            return code;
     }
     return node_control_start(node, ret_error);
 }
@@ -641,14 +779,13 @@ enum error_code node_cluster_start(struct node *node, struct error *ret_error)
 void node_cluster_stop(struct node *node)
 {
     for (uint16_t i = 0; node->cluster.replicas && i < node->partition_count; i++)
-        if (node->cluster.replicas[i].is_running)
-            node_replica_tell(&node->cluster.replicas[i], REPLICA_RELEASE);
-    for (uint16_t i = 0; node->cluster.replicas && i < node->partition_count; i++) {
-        struct node_replica *replica = &node->cluster.replicas[i];
+        node_replica_tell(&node->cluster.replicas[i], REPLICA_RELEASE);
+    for (unsigned i = 0; node->cluster.replicas && i < node->shards.count; i++) {
+        struct node_replica_thread *thread = &node->cluster.replica_threads[i];
 
-        if (replica->is_running)
-            pthread_join(replica->thread, NULL);
-        replica->is_running = false;
+        if (thread->is_running)
+            pthread_join(thread->thread, NULL);
+        thread->is_running = false;
     }
     node_control_stop(node);
 }
@@ -664,10 +801,14 @@ void node_cluster_free(struct node *node)
         buffer_deinit(&replica->claim);
         tenant_counts_deinit(&replica->tenants);
         buffer_deinit(&replica->page_rows);
-        pthread_cond_destroy(&replica->changed);
         pthread_mutex_destroy(&replica->lock);
     }
+    for (unsigned i = 0; node->cluster.replica_threads && i < node->shards.count; i++)
+        if (node->cluster.replica_threads[i].has_loop)
+            event_loop_deinit(&node->cluster.replica_threads[i].loop);
     node_control_free(node);
+    free(node->cluster.replica_threads);
+    node->cluster.replica_threads = NULL;
     free(node->cluster.replicas);
     node->cluster.replicas = NULL;
 }

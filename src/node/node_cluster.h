@@ -1,7 +1,7 @@
 /*
- * node_cluster.h - a node of a cluster: for each partition a thread, with a replica
- * (cluster/replica.h) that follows the log of the partition while the plan gives this node a part
- * in it, and an engine on a shard while this node owns it.
+ * node_cluster.h - a node of a cluster: for each partition a replica (cluster/replica.h) that
+ * follows the log of the partition while the plan gives this node a part in it, and an engine on a
+ * shard while this node owns it. A thread serves the replicas of the partitions of each shard.
  *
  * A copy that was there at the start is followed until there is a plan. Without a part in its
  * partition a copy is kept for REPLICA_KEEP_LEASES, and then dropped: its rows go, and a later part

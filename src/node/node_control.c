@@ -405,10 +405,17 @@ static struct node_control *node_control_alloc(struct node *node)
 
 enum error_code node_control_init(struct node *node, struct error *ret_error)
 {
+    const struct log_kafka_options options = {
+        .brokers = node->config->cluster_brokers,
+        .append_timeout_ms = OWNERSHIP_APPEND_LEASES * node->config->cluster_lease_ms,
+    };
+
     node_clock_init(&node->clock);
     node->cluster.control = node_control_alloc(node);
-    return node->cluster.control ? node_control_identify(node->cluster.control, ret_error)
-                                 : error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    if (!node->cluster.control)
+        return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    const enum error_code code = node_control_identify(node->cluster.control, ret_error);
+    return code ? code : log_kafka_client_open(&options, &node->cluster.control->client, ret_error);
 }
 
 static enum error_code node_control_open(struct node_control *control, struct error *ret_error)
@@ -417,9 +424,8 @@ static enum error_code node_control_open(struct node_control *control, struct er
     const struct log_kafka_options log_options = {
         .brokers = config->cluster_brokers,
         .topic = control->topic,
-        .append_timeout_ms = OWNERSHIP_APPEND_LEASES * config->cluster_lease_ms,
         .lost_ms = REPLICA_LOST_LEASES * config->cluster_lease_ms,
-        .answered_ns = &control->answered_ns,
+        .client = control->client,
     };
     struct control_options options = {
         .node = config->cluster_node_id,
@@ -521,6 +527,7 @@ void node_control_free(struct node *node)
         return;
     node_control_stop(node);
     log_close(control->log);
+    log_kafka_client_close(control->client);
     control_destroy(control->control);
     pthread_cond_destroy(&control->changed);
     pthread_mutex_destroy(&control->lock);

@@ -45,12 +45,12 @@ struct node_control {
     bool has_topics_thread;
     atomic_bool topics_end;
     atomic_bool topics_wrong;
-    atomic_uint asks;             /* bits of enum node_control_ask */
-    atomic_int state;             /* enum control_state */
-    atomic_bool plans;            /* whether a plan is known */
-    atomic_bool is_foreign;       /* whether the node was refused because of its secret */
-    atomic_bool is_founded_so;    /* control_is_founded_so */
-    _Atomic uint64_t answered_ns; /* time at which a broker last answered a log of this node */
+    atomic_uint asks;                /* bits of enum node_control_ask */
+    atomic_int state;                /* enum control_state */
+    atomic_bool plans;               /* whether a plan is known */
+    atomic_bool is_foreign;          /* whether the node was refused because of its secret */
+    atomic_bool is_founded_so;       /* control_is_founded_so */
+    struct log_kafka_client *client; /* client of all logs of this node */
 
     /* The thread's. */
     uint64_t refused_ticket; /* ticket of an append that could not be sent; 0 if none */

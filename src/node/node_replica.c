@@ -5,33 +5,29 @@
 #include "node/node_state.h"
 #include "sys/clock.h"
 
-/* Wakes the replica's thread; the caller holds the lock. */
-static void node_replica_wake(struct node_replica *replica, unsigned news)
+void node_replica_wake(struct node_replica *replica)
 {
-    replica->news |= news;
-    if (replica->log)
-        log_wake(replica->log);
-    pthread_cond_signal(&replica->changed);
+    atomic_store(&replica->is_woken, true);
+    event_loop_wake(replica->loop);
 }
 
 void node_replica_tell(struct node_replica *replica, enum node_replica_news news)
 {
     pthread_mutex_lock(&replica->lock);
-    node_replica_wake(replica, news);
+    replica->news |= news;
     pthread_mutex_unlock(&replica->lock);
+    node_replica_wake(replica);
 }
 
-/* Sets the owner, and changes `is_wanted` under the lock, so that no waiter misses it. */
 static void node_replica_give(struct node_replica *replica, uint32_t owner, bool is_wanted)
 {
-    pthread_mutex_lock(&replica->lock);
     bool is_news = atomic_exchange(&replica->planned, owner) != owner;
+
     is_news |= atomic_exchange(&replica->is_wanted, is_wanted) != is_wanted;
-    if (is_news)
-        node_replica_wake(replica, REPLICA_PLANNED);
-    pthread_mutex_unlock(&replica->lock);
-    if (is_news)
-        partition_wake(replica->partition);
+    if (!is_news)
+        return;
+    node_replica_tell(replica, REPLICA_PLANNED);
+    partition_wake(replica->partition);
 }
 
 void node_replica_plan(struct node_replica *replica, const struct plan_entry *entry)
@@ -71,8 +67,8 @@ void node_replica_commit(struct node *node, struct list *batches)
 
         pthread_mutex_lock(&replica->lock);
         list_push(&replica->batches, link);
-        log_wake(replica->log);
         pthread_mutex_unlock(&replica->lock);
+        node_replica_wake(replica);
     }
 }
 

@@ -3,7 +3,7 @@
  * replica's thread (node_cluster.c), its shard, and the thread of the control topic.
  *
  * A replica has orders for the shard of its partition, which looks at them in each turn; the shard
- * has news for the replica, whose thread it wakes. Batches go to the replica in place of the commit
+ * has news for the replica, which it wakes. Batches go to the replica in place of the commit
  * thread, and come back to the inbox of the partition.
  *
  * A node without cluster_brokers has no replicas, and node->cluster.replicas is NULL.
@@ -19,6 +19,7 @@
 #include "node/node.h"
 #include "node/node_once.h"
 #include "node/partition.h"
+#include "sys/event_loop.h"
 
 enum {
     REPLICA_KEEP_LEASES = 5,
@@ -46,10 +47,8 @@ struct node_replica {
     struct node *node;
     struct partition *partition;
     char topic[80];
-    struct log *log; /* NULL if no log is followed; guarded by lock for other threads */
-    struct replica *replica;
-    pthread_t thread;
-    bool is_running;
+    struct event_loop *loop;      /* loop of the thread that serves the replica */
+    atomic_bool is_woken;         /* the replica is to have a turn */
     struct engine *engine;        /* of REPLICA_BEGIN */
     struct tenant_counts tenants; /* live timers of that engine */
     atomic_uint orders;           /* bits of enum node_replica_order */
@@ -83,17 +82,20 @@ struct node_replica {
     _Atomic uint64_t giver_next; /* highest offset that one of them has read */
 
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* on CLOCK_MONOTONIC; signalled when is_wanted or news change */
-    struct list batches;    /* struct storage_batch, for the replica; guarded by lock */
-    unsigned news;          /* bits of enum node_replica_news; guarded by lock */
-    bool is_asked;          /* a page was requested; guarded by lock, as are the next three: */
+    struct list batches; /* struct storage_batch, for the replica; guarded by lock */
+    unsigned news;       /* bits of enum node_replica_news; guarded by lock */
+    bool is_asked;       /* a page was requested; guarded by lock, as are the next three: */
     bool has_page;
     struct copy_page page;
     struct buffer page_rows;
 
-    /* Private to the replica's thread. */
-    bool storage_fails;       /* replica_storage_fails, or the copy cannot be dropped */
-    struct storage_meta meta; /* of the engine to be made */
+    /* Private to that thread. */
+    struct log *log;            /* NULL if no log is followed */
+    struct replica *replica;    /* NULL if no log is followed */
+    struct event_source source; /* events of the log */
+    struct instant wake_at;     /* CLOCK_BOOTTIME of the next turn, unless is_woken */
+    bool storage_fails;         /* replica_storage_fails, or the copy cannot be dropped */
+    struct storage_meta meta;   /* of the engine to be made */
     bool wants_engine;
     uint64_t refused_ticket; /* ticket of an append that could not be sent; 0 if none */
     uint64_t trim_to;        /* offset before which records are to be trimmed; 0 if none */
@@ -139,6 +141,8 @@ void node_replica_plan(struct node_replica *replica, const struct plan_entry *en
  * thread. */
 void node_replica_refuse(struct node_replica *replica);
 
+/* Gives the replica a turn soon. */
+void node_replica_wake(struct node_replica *replica);
 void node_replica_tell(struct node_replica *replica, enum node_replica_news news);
 
 #endif

@@ -37,8 +37,9 @@
 /* What a node of a cluster has beside the others. */
 struct node_cluster {
     struct node_replica *replicas; /* [partition_count], node_replica.h; NULL without a cluster */
-    struct node_control *control;  /* node_members.h; NULL without a cluster */
-    atomic_uint copies;            /* copies from other nodes that are under way */
+    struct node_replica_thread *replica_threads; /* [shards.count] */
+    struct node_control *control;                /* node_members.h; NULL without a cluster */
+    atomic_uint copies;                          /* copies from other nodes that are under way */
     bool delivers_once; /* whether a connection delivers in transactions of the log; node_once.h */
 };
 

@@ -26,7 +26,7 @@ class KafkaLogTest(unittest.TestCase):
         self.assertEqual(done.stdout.count("[       OK ]"), tests - skipped, done.stdout)
 
     def test_a_real_broker(self):
-        self.check("log_kafka_test", 12, 7)
+        self.check("log_kafka_test", 13, 7)
 
     def test_transactions(self):
         self.check("log_kafka_once_test", 7, 3)

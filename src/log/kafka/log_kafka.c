@@ -4,15 +4,13 @@
  * Written for librdkafka 2.0.2 and later. That version can hang in a question for the end of a
  * partition, so the end is only learnt by reading up to it: where a broker has no more, or where
  * its last answer said that the end is. A log that has a record for each answer never shows the
- * former. An idempotent producer can end for good after a time-out, so each one whose append failed
- * is replaced: correctness does not rest on idempotence, for a frame names its epoch and seq. A
- * producer sends one partition in a request, and a broker serves a connection one request at a
- * time: so each log has handles of its own.
+ * former. Records of a partition come in a queue of its log; the consumer and the producers are
+ * those of the node (log_kafka_client.h). Correctness does not rest on idempotence, for a frame
+ * names its epoch and seq.
  */
-#include "log/kafka/kafka_handle.h"
+#include "log/kafka/log_kafka_client.h"
 #include "sys/clock.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,33 +21,19 @@ enum {
     TRIM_REQUEST_MS = 10000,
     TRIM_OPERATION_MS = 30000,
     AGAIN_MS = 200, /* interval of requests for a record that a broker lacks */
-    /* age of an append from which the leader is asked for, and the interval of that */
-    LATE_MS = 500,
-    /* the same limit without a new record, which mostly comes sooner because an owner appends */
+    /* time without a record from which the leader is asked for: an owner appends sooner */
     QUIET_MS = 1000,
-    LEADER_MS = 200, /* time limit of the answer, for which the caller waits */
-    LOOK_MS = 100,   /* longest wait for an event while an append is late */
-    /* time without a confirmed append while no broker can be reached, for LOG_ALONE */
-    ALONE_MS = 700,
-    /* time without a confirmed append, for LOG_SLOW: a living broker answers sooner */
-    SLOW_MS = 1400,
-    DOWN_MS = 2000, /* time after which an append is in doubt while no broker can be reached */
-    /* time without an answer of any broker to any log after which none answers, if ... */
-    SILENT_MS = 1000,
-    UNANSWERED = 2, /* ... this many consecutive requests for the leader were not answered */
+    LOOK_MS = 100, /* longest wait for an event while an append is late */
+    WAIT_MS = 500, /* longest wait for an event otherwise */
 };
-
-/* Of 2001: the broker in memory of librdkafka says less, and means none. */
-#define APPENDED_MS_MIN INT64_C(1000000000000)
 
 struct log_kafka {
     struct log log;
     struct log_kafka_options options;
-    int event_fd;                 /* readable when librdkafka has something */
-    struct kafka_handle producer; /* closed: the next append opens it */
-    bool is_spent;                /* an append failed: the producer is replaced */
-    struct kafka_handle consumer;
-    rd_kafka_topic_t *topic; /* the consumer's; NULL: it does not follow */
+    struct log_kafka_client *client;
+    bool owns_client;
+    struct log_kafka_append append; /* its event_fd is written for all events of the log */
+    rd_kafka_topic_t *topic;        /* topic of the consumer; NULL if no log is followed */
     rd_kafka_queue_t *records;
     rd_kafka_message_t *record; /* record whose bytes the last event has */
     bool has_ended;             /* whether the end was reported since the log is followed */
@@ -58,14 +42,7 @@ struct log_kafka {
     /* Time since when no broker has the next record, and time of the next request for it; {0} if
      * it is there. */
     struct instant lost_since, again_at;
-    bool is_sent;               /* an append has no report yet */
-    uint64_t sent_ticket;       /* of that append */
-    struct instant sent_at;     /* that append */
-    struct instant heard_at;    /* the last record, or the begin of the reading */
-    struct instant asked_at;    /* for the leader */
-    struct instant unlanded_at; /* when the first append after the last landed one was sent */
-    unsigned unanswered;        /* successive questions for the leader that no broker answered */
-    struct log_event done;      /* LANDED or FAILED, not told yet; NOTHING: none */
+    struct instant heard_at; /* time of the last record, or of log_follow */
     rd_kafka_queue_t *trims;
     bool is_trimming; /* whether a trim has no answer yet */
 };
@@ -75,112 +52,14 @@ static struct log_kafka *log_kafka_of(struct log *log)
     return (struct log_kafka *)(void *)log;
 }
 
-static void log_kafka_note_answer(struct log_kafka *log)
-{
-    log->unanswered = 0;
-    if (log->options.answered_ns)
-        atomic_store_explicit(log->options.answered_ns, instant_now().ns, memory_order_relaxed);
-}
-
-static void log_kafka_report(void *context, const rd_kafka_message_t *message)
-{
-    struct log_kafka *log = context;
-    struct log_event *event = &log->done;
-    rd_kafka_timestamp_type_t type;
-    const int64_t appended_ms = rd_kafka_message_timestamp(message, &type);
-
-    log->is_sent = false;
-    *event = (struct log_event){.kind = LOG_LANDED,
-                                .ticket = (uint64_t)(uintptr_t)message->_private,
-                                .offset = (uint64_t)message->offset};
-    if (type == RD_KAFKA_TIMESTAMP_LOG_APPEND_TIME && appended_ms > APPENDED_MS_MIN)
-        event->appended.ms = (uint64_t)appended_ms;
-    if (!message->err && message->offset >= 0) {
-        log->unlanded_at = (struct instant){0};
-        log->producer.is_down = false;
-        log->producer.cause[0] = '\0';
-        log_kafka_note_answer(log);
-        return;
-    }
-    event->kind = LOG_FAILED;
-    event->offset = 0;
-    event->reason = rd_kafka_err2str(message->err);
-    log->is_spent = true;
-}
-
-static enum error_code log_kafka_make(struct log_kafka *log, struct kafka_handle *handle,
-                                      rd_kafka_type_t type, struct error *ret_error)
-{
-    const struct log_kafka_options *options = &log->options;
-    char timeout[24];
-    const struct log_kafka_property producer[] = {
-        {"enable.idempotence", "true"},
-        {"acks", "all"},
-        {"compression.codec", "lz4"},
-        {"linger.ms", "0"},
-        {"max.in.flight.requests.per.connection", "1"},
-        {"retry.backoff.ms", "50"},
-        {"message.timeout.ms", timeout},
-    };
-    static const struct log_kafka_property consumer[] = {
-        {"enable.partition.eof", "true"}, {"check.crcs", "true"},
-        {"auto.offset.reset", "error"},   {"isolation.level", "read_committed"},
-        {"fetch.error.backoff.ms", "50"},
-    };
-    const bool is_producer = type == RD_KAFKA_PRODUCER;
-    const struct kafka_setup setup = {
-        .type = type,
-        .brokers = options->brokers,
-        .lists = {{options->properties, options->property_count},
-                  kafka_quick(),
-                  {is_producer ? producer : consumer,
-                   is_producer ? sizeof(producer) / sizeof(producer[0])
-                               : sizeof(consumer) / sizeof(consumer[0])}},
-        .context = log,
-        .report = is_producer ? log_kafka_report : NULL,
-        .event_fd = is_producer ? log->event_fd : 0,
-    };
-
-    snprintf(timeout, sizeof(timeout), "%llu", (unsigned long long)options->append_timeout_ms);
-    return kafka_handle_open(handle, &setup, ret_error);
-}
-
-/* ---- the producer ---- */
-
-static enum error_code log_kafka_begin_producer(struct log_kafka *log, struct error *ret_error)
-{
-    if (log->is_spent)
-        kafka_handle_close(&log->producer);
-    log->is_spent = false;
-    return log->producer.client ? ERROR_NONE
-                                : log_kafka_make(log, &log->producer, RD_KAFKA_PRODUCER, ret_error);
-}
-
 static enum error_code log_kafka_append(struct log *head, uint64_t ticket, struct bytes bytes,
                                         struct error *ret_error)
 {
     struct log_kafka *log = log_kafka_of(head);
+    const struct kafka_message message = {
+        .topic = log->options.topic, .partition = log->options.partition, .value = bytes};
 
-    if (log->is_sent || log->done.kind)
-        return error_set(ret_error, ERROR_OVERLOADED, "another append is in flight");
-    const enum error_code code = log_kafka_begin_producer(log, ret_error);
-    if (code)
-        return code;
-    const struct kafka_message message = {.topic = log->options.topic,
-                                          .partition = log->options.partition,
-                                          .value = bytes,
-                                          .opaque = (void *)(uintptr_t)ticket};
-    const rd_kafka_resp_err_t error = kafka_handle_send(&log->producer, &message);
-    if (error) {
-        log->is_spent = true;
-        return error_set(ret_error, ERROR_IO, "append: %.140s", rd_kafka_err2str(error));
-    }
-    log->is_sent = true;
-    log->sent_ticket = ticket;
-    log->sent_at = instant_now();
-    if (!log->unlanded_at.ns)
-        log->unlanded_at = log->sent_at;
-    return ERROR_NONE;
+    return log_kafka_client_append(log->client, &log->append, ticket, &message, ret_error);
 }
 
 /* ---- the consumer ---- */
@@ -205,12 +84,12 @@ static enum error_code log_kafka_begin(struct log_kafka *log, int64_t offset,
     log_kafka_stop(log);
     log->from = offset;
     log->again_at = (struct instant){0};
-    log->topic = rd_kafka_topic_new(log->consumer.client, log->options.topic, NULL);
+    log->topic = rd_kafka_topic_new(log->client->consumer.client, log->options.topic, NULL);
     if (!log->topic)
         return error_set(ret_error, ERROR_IO, "follow: %.140s",
                          rd_kafka_err2str(rd_kafka_last_error()));
-    log->records = rd_kafka_queue_new(log->consumer.client);
-    kafka_queue_watch(log->records, log->event_fd);
+    log->records = rd_kafka_queue_new(log->client->consumer.client);
+    kafka_queue_watch(log->records, log->append.event_fd);
     if (!rd_kafka_consume_start_queue(log->topic, (int32_t)log->options.partition, offset,
                                       log->records))
         return ERROR_NONE;
@@ -259,7 +138,7 @@ static bool log_kafka_is_at_end(const struct log_kafka *log)
     int64_t low, high;
 
     return !log->has_ended && log->next > 0 &&
-           !rd_kafka_get_watermark_offsets(log->consumer.client, log->options.topic,
+           !rd_kafka_get_watermark_offsets(log->client->consumer.client, log->options.topic,
                                            (int32_t)log->options.partition, &low, &high) &&
            high > 0 && log->next >= (uint64_t)high;
 }
@@ -316,41 +195,9 @@ static enum log_kind log_kafka_take_record(struct log_kafka *log, struct log_eve
     }
     if (ret_event->kind == LOG_RECORD || ret_event->kind == LOG_END) {
         log->lost_since = (struct instant){0};
-        log_kafka_note_answer(log);
+        log_kafka_client_note_answer(log->client);
     }
     return ret_event->kind == LOG_LOST ? log_kafka_lose(log, ret_event) : ret_event->kind;
-}
-
-/* ---- the leader ---- */
-
-static void log_kafka_ask(struct log_kafka *log, struct kafka_handle *handle)
-{
-    log->unanswered++;
-    if (kafka_handle_ask(handle, log->options.topic, LEADER_MS) >= RD_KAFKA_RESP_ERR_NO_ERROR)
-        log_kafka_note_answer(log);
-}
-
-static bool log_kafka_is_late(const struct log_kafka *log, struct instant now)
-{
-    return log->is_sent && now.ns >= instant_add_ms(log->sent_at, LATE_MS).ns;
-}
-
-/* Asks for the leader. librdkafka does so itself if the leader refuses or hangs up, but not if
- * it was stopped. */
-static void log_kafka_seek_leader(struct log_kafka *log)
-{
-    const struct instant now = instant_now();
-    const bool is_late = log_kafka_is_late(log, now);
-    const bool is_quiet =
-        (log->topic || log->again_at.ns) && now.ns >= instant_add_ms(log->heard_at, QUIET_MS).ns;
-
-    if ((!is_late && !is_quiet) || now.ns < instant_add_ms(log->asked_at, LATE_MS).ns)
-        return;
-    log->asked_at = now;
-    if (is_late)
-        log_kafka_ask(log, &log->producer);
-    if (is_quiet)
-        log_kafka_ask(log, &log->consumer);
 }
 
 /* ---- trims ---- */
@@ -362,14 +209,14 @@ static enum error_code log_kafka_trim(struct log *head, uint64_t before, struct 
     if (log->is_trimming)
         return error_set(ret_error, ERROR_OVERLOADED, "another trim is in flight");
     rd_kafka_AdminOptions_t *options =
-        rd_kafka_AdminOptions_new(log->consumer.client, RD_KAFKA_ADMIN_OP_DELETERECORDS);
+        rd_kafka_AdminOptions_new(log->client->consumer.client, RD_KAFKA_ADMIN_OP_DELETERECORDS);
     rd_kafka_topic_partition_list_t *list = rd_kafka_topic_partition_list_new(1);
     rd_kafka_topic_partition_list_add(list, log->options.topic, log->options.partition)->offset =
         (int64_t)before;
     rd_kafka_DeleteRecords_t *request = rd_kafka_DeleteRecords_new(list);
     rd_kafka_AdminOptions_set_request_timeout(options, TRIM_REQUEST_MS, NULL, 0);
     rd_kafka_AdminOptions_set_operation_timeout(options, TRIM_OPERATION_MS, NULL, 0);
-    rd_kafka_DeleteRecords(log->consumer.client, &request, 1, options, log->trims);
+    rd_kafka_DeleteRecords(log->client->consumer.client, &request, 1, options, log->trims);
     log->is_trimming = true;
     rd_kafka_DeleteRecords_destroy(request);
     rd_kafka_topic_partition_list_destroy(list);
@@ -399,88 +246,61 @@ static enum log_kind log_kafka_take_trim(struct log_kafka *log, struct log_event
     return ret_event->kind;
 }
 
-/* ---- trouble ---- */
-
-/* True if no broker answers. Stopped brokers keep their connections, and librdkafka takes them
- * for alive. A client asks the brokers that it is connected to, mostly only the leader, so other
- * logs count too. */
-static bool log_kafka_is_alone(const struct log_kafka *log)
-{
-    if (log->producer.is_down || !log->options.answered_ns || log->unanswered < UNANSWERED)
-        return log->producer.is_down;
-    const struct instant answered = {
-        atomic_load_explicit(log->options.answered_ns, memory_order_relaxed)};
-    return instant_now().ns >= instant_add_ms(answered, SILENT_MS).ns;
-}
-
-/* Ends an append early as in doubt if no broker can be reached, so that its caller gets an
- * answer. */
-static void log_kafka_give_up(struct log_kafka *log)
-{
-    if (!log->is_sent || !log_kafka_is_alone(log) ||
-        instant_now().ns < instant_add_ms(log->sent_at, DOWN_MS).ns)
-        return;
-    const rd_kafka_resp_err_t error = RD_KAFKA_RESP_ERR__ALL_BROKERS_DOWN;
-    log->done = (struct log_event){
-        .kind = LOG_FAILED, .ticket = log->sent_ticket, .reason = rd_kafka_err2str(error)};
-    log->is_sent = false;
-    kafka_handle_close(&log->producer);
-}
+/* ---- both ---- */
 
 static enum log_trouble log_kafka_trouble(const struct log *head, char *ret_text, size_t size)
 {
     const struct log_kafka *log = (const void *)head;
-    const bool is_alone = log_kafka_is_alone(log);
-    const uint64_t patience_ms = is_alone ? ALONE_MS : SLOW_MS;
 
-    if (!log->unlanded_at.ns || instant_now().ns < instant_add_ms(log->unlanded_at, patience_ms).ns)
-        return LOG_FINE;
-    snprintf(ret_text, size, "%s at %.80s: %s",
-             is_alone ? "no broker answers" : "no append is acknowledged by the brokers",
-             log->options.brokers, *log->producer.cause ? log->producer.cause : "they are silent");
-    return is_alone ? LOG_ALONE : LOG_SLOW;
+    return log_kafka_client_trouble(log->client, &log->append, ret_text, size);
 }
-
-/* ---- both ---- */
 
 static enum log_kind log_kafka_take(struct log_kafka *log, struct log_event *ret_event)
 {
-    if (log->producer.client)
-        rd_kafka_poll(log->producer.client, 0);
-    log_kafka_give_up(log);
-    if (!log->done.kind)
-        return log_kafka_take_trim(log, ret_event) ? ret_event->kind
-                                                   : log_kafka_take_record(log, ret_event);
-    *ret_event = log->done;
-    log->done.kind = LOG_NOTHING;
-    return ret_event->kind;
+    if (log_kafka_client_take(log->client, &log->append, ret_event) ||
+        log_kafka_take_trim(log, ret_event))
+        return ret_event->kind;
+    return log_kafka_take_record(log, ret_event);
+}
+
+/* True if no record came for so long that the leader may be stopped. */
+static bool log_kafka_is_quiet(const struct log_kafka *log)
+{
+    return (log->topic || log->again_at.ns) &&
+           instant_now().ns >= instant_add_ms(log->heard_at, QUIET_MS).ns;
 }
 
 static enum log_kind log_kafka_wait(struct log *head, uint64_t timeout_ms,
                                     struct log_event *ret_event)
 {
     struct log_kafka *log = log_kafka_of(head);
-    struct pollfd poll_fd = {.fd = log->event_fd, .events = POLLIN};
-    uint64_t count, longest_ms = LATE_MS;
+    struct pollfd fds[2] = {{.fd = log->append.event_fd, .events = POLLIN},
+                            {.fd = log->client->event_fd, .events = POLLIN}};
+    eventfd_t count;
 
     *ret_event = (struct log_event){.kind = LOG_NOTHING};
     if (log_kafka_take(log, ret_event))
         return ret_event->kind;
-    log_kafka_seek_leader(log);
-    if (log_kafka_is_late(log, instant_now()))
-        longest_ms = LOOK_MS;
-    if (poll(&poll_fd, 1, (int)(timeout_ms < longest_ms ? timeout_ms : longest_ms)) <= 0 ||
-        read(log->event_fd, &count, sizeof(count)) < 0)
+    const bool is_late =
+        log_kafka_client_seek_leader(log->client, &log->append, log_kafka_is_quiet(log));
+    if (timeout_ms == 0)
         return LOG_NOTHING;
+    const uint64_t longest_ms = is_late ? LOOK_MS : WAIT_MS;
+    const nfds_t fd_count = log_kafka_client_is_sent(log->client, &log->append) ? 2 : 1;
+    if (poll(fds, fd_count, (int)(timeout_ms < longest_ms ? timeout_ms : longest_ms)) > 0)
+        eventfd_read(log->append.event_fd, &count);
+    log_kafka_client_poll(log->client);
     return log_kafka_take(log, ret_event);
+}
+
+int log_kafka_fd(const struct log *log)
+{
+    return ((const struct log_kafka *)(const void *)log)->append.event_fd;
 }
 
 static void log_kafka_wake(struct log *head)
 {
-    const uint64_t one = 1;
-
-    if (write(log_kafka_of(head)->event_fd, &one, sizeof(one)) < 0)
-        return; /* the queue is full of them */
+    eventfd_write(log_kafka_of(head)->append.event_fd, 1);
 }
 
 static void log_kafka_close(struct log *head)
@@ -488,11 +308,13 @@ static void log_kafka_close(struct log *head)
     struct log_kafka *log = log_kafka_of(head);
 
     log_kafka_stop(log);
-    kafka_handle_close(&log->producer);
     kafka_queue_close(log->trims);
-    kafka_handle_close(&log->consumer);
-    if (log->event_fd >= 0)
-        close(log->event_fd);
+    if (log->client)
+        log_kafka_client_forget(log->client, &log->append);
+    if (log->owns_client)
+        log_kafka_client_close(log->client);
+    if (log->append.event_fd >= 0)
+        close(log->append.event_fd);
     free(log);
 }
 
@@ -514,14 +336,20 @@ enum error_code log_kafka_open(const struct log_kafka_options *options, struct l
         return error_set(ret_error, ERROR_NO_MEMORY, "open");
     log->log.ops = &ops;
     log->options = *options;
-    log->event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    enum error_code code = log->event_fd < 0
+    log->client = options->client;
+    log->owns_client = !options->client;
+    log->append.event_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    enum error_code code = log->append.event_fd < 0
                                ? error_set(ret_error, ERROR_IO, "no descriptor left")
-                               : log_kafka_make(log, &log->consumer, RD_KAFKA_CONSUMER, ret_error);
+                               : ERROR_NONE;
+    if (!code && log->owns_client) {
+        code = log_kafka_client_open(options, &log->client, ret_error);
+        if (!code)
+            log->client->is_of_one_log = true;
+    }
     if (!code) {
-        log->trims = rd_kafka_queue_new(log->consumer.client);
-        kafka_queue_watch(log->trims, log->event_fd);
-        code = log_kafka_begin_producer(log, ret_error);
+        log->trims = rd_kafka_queue_new(log->client->consumer.client);
+        kafka_queue_watch(log->trims, log->append.event_fd);
     }
     if (code)
         log_kafka_close(&log->log);

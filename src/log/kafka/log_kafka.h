@@ -1,7 +1,9 @@
 /*
  * log_kafka.h - the log of a partition (log.h) on one partition of a Kafka topic.
  *
- *     log_kafka_open(&options, &log, &error);
+ *     log_kafka_client_open(&options, &client, &error);       one for a node
+ *     options.client = client;
+ *     log_kafka_open(&options, &log, &error);                 one for each partition
  *
  * What the broker acknowledged is on all replicas that are in sync.
  *
@@ -12,8 +14,6 @@
 #define TICKWHEEL_LOG_KAFKA_LOG_KAFKA_H
 
 #include "log/log.h"
-
-#include <stdatomic.h>
 
 struct log_kafka_property {
     const char *name, *value; /* of librdkafka */
@@ -29,13 +29,34 @@ struct log_kafka_options {
     uint64_t lost_ms;
     const struct log_kafka_property *properties; /* NULL for none; those below take precedence */
     size_t property_count;
-    /* Time at which a broker last answered any log of this node; all logs store it. NULL: silent
-     * brokers cannot be distinguished from one silent leader. */
-    _Atomic uint64_t *answered_ns;
+    /* Client of the node; borrowed. If NULL, the log opens its own client, which cannot distinguish
+     * silent brokers from one silent leader. */
+    struct log_kafka_client *client;
 };
 
-/* Does not wait for a broker. */
+/* The handles of librdkafka that the logs of a node share, with their connections and threads. */
+struct log_kafka_client;
+
+/* Uses the brokers, append_timeout_ms and the properties of the options. Does not wait for a
+ * broker. */
+enum error_code log_kafka_client_open(const struct log_kafka_options *options,
+                                      struct log_kafka_client **ret_client,
+                                      struct error *ret_error);
+
+/* Its logs must be closed. NULL is fine. */
+void log_kafka_client_close(struct log_kafka_client *client);
+
+/* Does not wait for a broker. If the options have a client, its brokers, time limit and properties
+ * are used. */
 enum error_code log_kafka_open(const struct log_kafka_options *options, struct log **ret_log,
                                struct error *ret_error);
+
+/* For a thread that serves several logs: watches these descriptors by their edges. When that of a
+ * log is written, the thread calls log_wait with a time of 0 until there is nothing; when that of
+ * the client is, log_kafka_client_poll, which writes those of logs. A thread in log_wait does
+ * that for the client while an append of its own log is in flight. */
+int log_kafka_fd(const struct log *log);
+int log_kafka_client_fd(const struct log_kafka_client *client);
+void log_kafka_client_poll(struct log_kafka_client *client);
 
 #endif

@@ -14,6 +14,35 @@ enum error_code log_kafka_open(const struct log_kafka_options *options, struct l
     return log_none_refuse(ret_error);
 }
 
+enum error_code log_kafka_client_open(const struct log_kafka_options *options,
+                                      struct log_kafka_client **ret_client, struct error *ret_error)
+{
+    (void)options, (void)ret_client;
+    return log_none_refuse(ret_error);
+}
+
+void log_kafka_client_close(struct log_kafka_client *client)
+{
+    (void)client;
+}
+
+void log_kafka_client_poll(struct log_kafka_client *client)
+{
+    (void)client;
+}
+
+int log_kafka_client_fd(const struct log_kafka_client *client)
+{
+    (void)client;
+    return -1;
+}
+
+int log_kafka_fd(const struct log *log)
+{
+    (void)log;
+    return -1;
+}
+
 enum error_code log_kafka_once_open(const struct log_kafka_once_options *options,
                                     struct log_kafka_once **ret_once, struct error *ret_error)
 {

@@ -29,7 +29,7 @@ struct log_kafka_once_options {
 
 struct log_kafka_message {
     const char *topic;
-    struct bytes key, value; /* key.data NULL: there is none */
+    struct bytes key, value; /* key.data is NULL if there is none */
     const struct named_bytes *headers;
     size_t header_count;
 };

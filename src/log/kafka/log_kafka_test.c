@@ -253,9 +253,8 @@ static void judge_an_absence(struct log_kafka_fixture *fixture,
 {
     char text[200] = "";
 
-    _Atomic uint64_t answered_ns = 0;
-
-    fixture->options.answered_ns = &answered_ns;
+    assert_int_equal(log_kafka_client_open(&fixture->options, &fixture->options.client, NULL),
+                     ERROR_NONE);
     struct log *log = log_kafka_open_one(fixture);
     assert_lands(log, 4, "before", 0);
     assert_int_equal(log_get_trouble(log, text, sizeof(text)), LOG_FINE);
@@ -281,7 +280,8 @@ static void judge_an_absence(struct log_kafka_fixture *fixture,
     assert_int_equal(event.ticket, 6);
     assert_int_equal(log_get_trouble(log, text, sizeof(text)), LOG_FINE);
     log_close(log);
-    fixture->options.answered_ns = NULL;
+    log_kafka_client_close(fixture->options.client);
+    fixture->options.client = NULL;
 }
 
 static void refuse_connections(struct log_kafka_fixture *fixture, bool is_away)
@@ -437,6 +437,70 @@ static void test_a_trimmed_log(void **state)
                  fixture->cluster ? 0 : 3);
 }
 
+static unsigned log_kafka_count_threads(void)
+{
+    FILE *status = fopen("/proc/self/status", "re");
+    char line[100];
+    unsigned count = 0;
+
+    assert_non_null(status);
+    while (count == 0 && fgets(line, sizeof(line), status))
+        sscanf(line, "Threads: %u", &count);
+    fclose(status);
+    assert_true(count > 0);
+    return count;
+}
+
+/* Both appends are in flight. Waits for what `log` tells of its own. */
+static void assert_is_told(struct log *log, uint64_t ticket, enum log_kind kind)
+{
+    const struct log_event event = log_kafka_next(log);
+
+    assert_int_equal(event.kind, kind);
+    assert_int_equal(event.ticket, ticket);
+}
+
+/* The logs of a node have one client: another log makes no thread, and each has its own events. An
+ * append that fails takes no other one with it. */
+static void test_logs_share_a_client(void **state)
+{
+    enum { LOGS = 24 };
+    struct log_kafka_fixture *fixture = *state;
+    struct log_kafka_options *options = &fixture->options;
+    struct log *logs[LOGS];
+
+    assert_int_equal(log_kafka_client_open(options, &options->client, NULL), ERROR_NONE);
+    const unsigned threads = log_kafka_count_threads();
+    for (size_t i = 0; i < LOGS; i++) {
+        options->partition = i % 2;
+        logs[i] = log_kafka_open_one(fixture);
+    }
+    assert_int_equal(log_kafka_count_threads(), threads);
+    log_kafka_send(logs[0], 1, "of 0");
+    log_kafka_send(logs[1], 2, "of 1");
+    assert_is_told(logs[1], 2, LOG_LANDED); /* which takes the report of the other one, too */
+    assert_is_told(logs[0], 1, LOG_LANDED);
+    for (size_t i = 0; i < 2; i++)
+        assert_int_equal(log_follow(logs[i], 0, NULL), ERROR_NONE);
+    assert_reads(logs[1], "of 1", 0);
+    assert_reads(logs[0], "of 0", 0);
+    if (fixture->cluster) {
+        rd_kafka_mock_push_request_errors(fixture->cluster, PRODUCE, 1,
+                                          RD_KAFKA_RESP_ERR_OUT_OF_ORDER_SEQUENCE_NUMBER);
+        log_kafka_send(logs[2], 3, "refused");
+        assert_is_told(logs[2], 3, LOG_FAILED);
+        log_kafka_send(logs[2], 4, "taken");
+        log_kafka_send(logs[3], 5, "taken");
+        assert_is_told(logs[3], 5, LOG_LANDED);
+        assert_is_told(logs[2], 4, LOG_LANDED);
+    }
+    log_kafka_send(logs[4], 6, "whose log is closed");
+    for (size_t i = 0; i < LOGS; i++)
+        log_close(logs[i]);
+    log_kafka_client_close(options->client);
+    options->client = NULL;
+}
+
 static void test_properties(void **state)
 {
     struct log_kafka_fixture *fixture = *state;
@@ -474,6 +538,7 @@ int main(void)
         TEST(test_a_leader_that_stands_still),
         TEST(test_an_old_end),
         TEST(test_an_end_that_stays),
+        TEST(test_logs_share_a_client),
         TEST(test_properties),
     };
 
