@@ -373,7 +373,8 @@ static struct instant node_cluster_replica_wakes_at(const struct node_replica *r
     return wake_at.ns < look_at.ns ? wake_at : look_at;
 }
 
-/* Takes events of the log, for a while. True: it took some, so the replica has another turn. */
+/* Takes events of the log for TURN_MS at most. Returns true if there were some: the replica needs
+ * another turn. */
 static bool node_cluster_replica_take_events(struct node_replica *replica, struct instant now)
 {
     const struct instant until = instant_add_ms(now, TURN_MS);
@@ -558,7 +559,7 @@ static enum error_code node_cluster_replica_drop(struct node_replica *replica,
 
 /* ---- the thread ---- */
 
-/* Begins to follow the log, if this node has a part in the partition. */
+/* Follows the log if this node has a part in the partition. */
 static enum error_code node_cluster_replica_begin(struct node_replica *replica,
                                                   struct error *ret_error)
 {
@@ -576,8 +577,8 @@ static enum error_code node_cluster_replica_begin(struct node_replica *replica,
     return ERROR_NONE;
 }
 
-/* A replica that follows no log has ended when the node stops; another one when it has released the
- * partition, or the time for that is over. */
+/* True if the node stops, and the replica follows no log, has released its partition, or ran out of
+ * time for that. */
 static bool node_cluster_replica_has_ended(struct node_replica *replica)
 {
     pthread_mutex_lock(&replica->lock);
@@ -609,7 +610,7 @@ static void node_cluster_replica_step(struct node_replica *replica)
     }
 }
 
-/* The replicas of a thread: each of that many. */
+/* Returns the replica of the thread after `last`; the first if that is NULL. */
 static struct node_replica *node_cluster_thread_next(const struct node_replica_thread *thread,
                                                      const struct node_replica *last)
 {
@@ -650,14 +651,14 @@ static uint64_t node_cluster_thread_wait_ns(struct event_task *task)
     return wake_at.ns == UINT64_MAX ? UINT64_MAX : instant_since_ns(instant_boot_now(), wake_at);
 }
 
-/* A log has something, or was woken. */
+/* Called when a log has events. */
 static void node_cluster_thread_on_log(struct event_source *source, uint32_t events)
 {
     (void)events;
     atomic_store(&list_item(source, struct node_replica, source)->is_woken, true);
 }
 
-/* Appends were answered. */
+/* Called when appends of any log were answered. */
 static void node_cluster_thread_on_client(struct event_source *source, uint32_t events)
 {
     (void)events;
@@ -665,7 +666,8 @@ static void node_cluster_thread_on_client(struct event_source *source, uint32_t 
         list_item(source, struct node_replica_thread, source)->node->cluster.control->client);
 }
 
-/* No log is closed before each replica has released its partition: it may have to wait. */
+/* Closes the logs after all replicas have released their partitions, because to close one may
+ * take time. */
 static void *node_cluster_thread_run(void *argument)
 {
     struct node_replica_thread *thread = argument;

@@ -7,7 +7,7 @@
 #pragma GCC diagnostic ignored "-Wcast-qual"
 
 /* Time in which a broker answers a request, or takes a connection, in milliseconds. The requests of
- * a broker that stands still are sent again, to the new leader once there is one. librdkafka looks
+ * a stopped broker are sent again, to the new leader once there is one. librdkafka looks
  * once a second. */
 #define KAFKA_ANSWER_MS "1500"
 

@@ -31,15 +31,15 @@ struct kafka_setup {
         size_t count;
     } lists[KAFKA_LISTS]; /* a later property wins; the brokers win over all */
     void *context;
-    void (*report)(void *context, const rd_kafka_message_t *message); /* NULL: no reports */
-    int event_fd; /* eventfd that is written when rd_kafka_poll has something; 0: none */
+    void (*report)(void *context, const rd_kafka_message_t *message); /* NULL disables reports */
+    int event_fd; /* eventfd that is written when rd_kafka_poll has something; 0 if none */
 };
 
-/* All 0 before it is opened for the first time. Later `is_down` and `cause` stay. */
+/* All 0 before the first open; `is_down` and `cause` survive a close. */
 struct kafka_handle {
-    rd_kafka_t *client; /* NULL: closed */
-    bool is_down;       /* librdkafka reaches no broker */
-    char cause[160];    /* of the last error of a connection; or empty */
+    rd_kafka_t *client; /* NULL if closed */
+    bool is_down;       /* whether librdkafka reaches no broker */
+    char cause[160];    /* last error of a connection; empty if none */
     void *context_;
     void (*report_)(void *context, const rd_kafka_message_t *message);
     rd_kafka_queue_t *events_;
@@ -47,38 +47,39 @@ struct kafka_handle {
 
 struct kafka_message {
     const char *topic;
-    int32_t partition; /* RD_KAFKA_PARTITION_UA: chosen by the key */
+    int32_t partition; /* RD_KAFKA_PARTITION_UA if the key chooses it */
     struct bytes key, value;
     const struct named_bytes *headers;
     size_t header_count;
-    void *opaque; /* of its report */
+    void *opaque; /* _private of its report */
 };
 
-/* Settings of handles whose requests are answered soon, or sent again to another broker. */
+/* Returns settings for requests that are answered soon, or sent again to another broker. */
 struct kafka_list kafka_quick(void);
 
-/* Whether librdkafka takes the properties. */
+/* Checks whether librdkafka takes the properties. */
 enum error_code kafka_setup_check(const struct kafka_setup *setup, struct error *ret_error);
 
-/* Waits for no broker. If it fails, the handle is closed. */
+/* Does not wait for a broker. If it fails, the handle is closed. */
 enum error_code kafka_handle_open(struct kafka_handle *handle, const struct kafka_setup *setup,
                                   struct error *ret_error);
 
-/* Drops messages without a report. Fine for a closed handle. */
+/* Closes the handle, and drops its messages without reports. Fine for a closed handle. */
 void kafka_handle_close(struct kafka_handle *handle);
 
-/* Copies the message. */
+/* Sends a copy of the message. */
 rd_kafka_resp_err_t kafka_handle_send(struct kafka_handle *handle,
                                       const struct kafka_message *message);
 
-/* Asks a broker for the leaders of the topic; NULL: of the topics that the handle uses. The handle
- * takes them from the answer, which may come from any broker. */
+/* Asks any broker for the leaders of the topic; if that is NULL, of all topics that the handle
+ * uses. The handle takes them from the answer. */
 rd_kafka_resp_err_t kafka_handle_ask(struct kafka_handle *handle, const char *topic,
                                      uint64_t timeout_ms);
 
-/* Writes `event_fd` when the queue has something; and ends that, and frees the queue. NULL is fine.
- */
+/* Makes the queue write the eventfd when it has something. */
 void kafka_queue_watch(rd_kafka_queue_t *queue, int event_fd);
+
+/* Ends that, and frees the queue. NULL is fine. */
 void kafka_queue_close(rd_kafka_queue_t *queue);
 
 #endif

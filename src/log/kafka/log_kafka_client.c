@@ -9,28 +9,34 @@
 #include <unistd.h>
 
 enum {
-    CLIENT_LATE_MS = 500,    /* from then on the leader of an append is asked for, and as often */
-    CLIENT_LEADER_MS = 200,  /* for the answer, on which the caller waits */
-    CLIENT_ALONE_MS = 700,   /* without a landed append, while no broker can be reached */
-    CLIENT_SLOW_MS = 1400,   /* without a landed append: a living broker answers sooner */
-    CLIENT_DOWN_MS = 2000,   /* of an append while no broker can be reached: it is in doubt then */
-    CLIENT_SILENT_MS = 1000, /* without an answer of any broker: then none answers, if ... */
-    CLIENT_UNANSWERED = 2,   /* ... so many questions for the leaders in a row were not answered */
-    CLIENT_IDLE_MS = 5000,   /* without an append, for which a producer beside the first stays */
+    /* age of an append from which its producer asks for the leaders, and the interval of that */
+    CLIENT_LATE_MS = 500,
+    CLIENT_LEADER_MS = 200, /* time limit of the answer, for which the caller waits */
+    /* time without a confirmed append while no broker can be reached, for LOG_ALONE */
+    CLIENT_ALONE_MS = 700,
+    /* time without a confirmed append, for LOG_SLOW: a living broker answers sooner */
+    CLIENT_SLOW_MS = 1400,
+    CLIENT_DOWN_MS = 2000, /* time after which an append is in doubt while no broker answers */
+    /* time without an answer of any broker after which none answers, if ... */
+    CLIENT_SILENT_MS = 1000,
+    CLIENT_UNANSWERED =
+        2, /* ... this many consecutive requests for the leaders were not answered */
+    CLIENT_IDLE_MS =
+        5000, /* time after which an unused producer is closed, unless it is the first */
 };
 
-/* Of 2001: the broker in memory of librdkafka says less, and means none. */
+/* A time in 2001. The test broker of librdkafka reports less, which means that it has no time. */
 #define APPENDED_MS_MIN INT64_C(1000000000000)
 
 struct log_kafka_producer {
     struct list link;
     struct log_kafka_client *client;
     struct kafka_handle handle;
-    struct list sent;         /* of struct log_kafka_sent */
+    struct list sent;         /* struct log_kafka_sent */
     size_t out;               /* appends in flight that were not given up */
-    bool is_spent, is_asking; /* a thread waits for an answer with the handle */
-    struct instant asked_at;  /* for the leaders */
-    struct instant used_at;   /* by the last append */
+    bool is_spent, is_asking; /* a thread waits for an answer on the handle */
+    struct instant asked_at;  /* time of the last request for the leaders */
+    struct instant used_at;   /* time of the last append */
 };
 
 /* ---- reports ---- */
@@ -48,7 +54,7 @@ void log_kafka_client_note_answer(struct log_kafka_client *client)
     pthread_mutex_unlock(&client->lock);
 }
 
-/* The append is in flight no more. NULL is fine. */
+/* Marks the append as no longer in flight. NULL is fine. */
 static void log_kafka_client_abandon(struct log_kafka_append *append)
 {
     struct log_kafka_sent *sent = append ? append->sent : NULL;
@@ -74,7 +80,7 @@ static void log_kafka_client_tell(struct log_kafka_append *append, const struct 
     eventfd_write(append->event_fd, 1);
 }
 
-/* Of rd_kafka_poll, under the lock. */
+/* Takes a report. Called by rd_kafka_poll; the caller of that holds the lock. */
 static void log_kafka_client_report(void *context, const rd_kafka_message_t *message)
 {
     struct log_kafka_producer *producer = context;
@@ -127,8 +133,8 @@ static bool log_kafka_client_is_over(const struct log_kafka_client *client,
                                   now.ns >= instant_add_ms(producer->used_at, CLIENT_IDLE_MS).ns);
 }
 
-/* Takes the reports of all producers; and those that are over out of the list, into `ret_over`.
- * Under the lock. */
+/* Takes the reports of all producers, and moves producers that are to be closed to `ret_over`. The
+ * caller holds the lock. */
 static void log_kafka_client_poll_all(struct log_kafka_client *client, struct list *ret_over)
 {
     const struct instant now = instant_now();
@@ -151,7 +157,7 @@ static void log_kafka_client_poll_all(struct log_kafka_client *client, struct li
     }
 }
 
-/* Outside the lock: librdkafka ends its threads. */
+/* Closes producers. The caller does not hold the lock, because librdkafka joins its threads. */
 static void log_kafka_client_free_all(struct list *over)
 {
     for (struct list *link; (link = list_pop(over));)
@@ -213,7 +219,8 @@ static enum error_code log_kafka_client_open_producer(struct log_kafka_client *c
     return ERROR_NONE;
 }
 
-/* While the client is not busy the first producer takes all, so that the others are closed. */
+/* Chooses a producer, or opens one. While the client is not busy, the first producer takes all
+ * appends, so that the others become idle and are closed. */
 static enum error_code log_kafka_client_find_producer(struct log_kafka_client *client,
                                                       struct log_kafka_producer **ret_producer,
                                                       struct error *ret_error)
@@ -242,7 +249,7 @@ static enum error_code log_kafka_client_find_producer(struct log_kafka_client *c
 
 /* ---- appends ---- */
 
-/* Under the lock. */
+/* Sends the message; the caller holds the lock. */
 static enum error_code log_kafka_client_send(struct log_kafka_client *client,
                                              struct log_kafka_append *append, uint64_t ticket,
                                              struct kafka_message *message, struct error *ret_error)
@@ -306,8 +313,8 @@ void log_kafka_client_forget(struct log_kafka_client *client, struct log_kafka_a
     pthread_mutex_unlock(&client->lock);
 }
 
-/* Whether no broker answers. Brokers that stand still keep their connections, which librdkafka
- * takes for living ones; a client of one log may be connected to the leader alone. */
+/* True if no broker answers. Stopped brokers keep their connections, and librdkafka takes them for
+ * alive. A client of one log may be connected to the leader only. */
 static bool log_kafka_client_is_alone(const struct log_kafka_client *client)
 {
     if (client->is_down || client->is_of_one_log || client->unanswered < CLIENT_UNANSWERED)
@@ -315,8 +322,8 @@ static bool log_kafka_client_is_alone(const struct log_kafka_client *client)
     return instant_now().ns >= instant_add_ms(client->answered_at, CLIENT_SILENT_MS).ns;
 }
 
-/* An append for which no broker can be reached is in doubt sooner than one that a broker may still
- * acknowledge: the caller that waits for it has an answer. */
+/* Ends an append early as in doubt if no broker can be reached, so that its caller gets an
+ * answer. */
 static void log_kafka_client_give_up(const struct log_kafka_client *client,
                                      struct log_kafka_append *append)
 {
@@ -367,7 +374,8 @@ enum log_trouble log_kafka_client_trouble(struct log_kafka_client *client,
 
 /* ---- leaders ---- */
 
-/* Whether it is time to ask; then it counts as unanswered. Under the lock. */
+/* True if a request for the leaders is due; it is counted as unanswered. The caller holds the
+ * lock. */
 static bool log_kafka_client_is_due(struct log_kafka_client *client, struct instant *asked_at)
 {
     const struct instant now = instant_now();
@@ -379,15 +387,14 @@ static bool log_kafka_client_is_due(struct log_kafka_client *client, struct inst
     return true;
 }
 
-/* For the leaders of all logs. */
+/* Asks for the leaders of all logs. */
 static void log_kafka_client_ask(struct log_kafka_client *client, struct kafka_handle *handle)
 {
     if (kafka_handle_ask(handle, NULL, CLIENT_LEADER_MS) >= RD_KAFKA_RESP_ERR_NO_ERROR)
         log_kafka_client_note_answer(client);
 }
 
-/* A leader that refuses, or hangs up, has librdkafka look for another one. One that stands still
- * does not. */
+/* librdkafka asks by itself if a leader refuses or hangs up, but not if it was stopped. */
 bool log_kafka_client_seek_leader(struct log_kafka_client *client,
                                   const struct log_kafka_append *append, bool is_quiet)
 {

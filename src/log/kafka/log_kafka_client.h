@@ -21,44 +21,45 @@
 #include <pthread.h>
 
 enum {
-    CLIENT_BUSY_MS = 1000,
-    CLIENT_PRODUCERS = 24, /* if all have appends, the one with the fewest takes more */
+    CLIENT_BUSY_MS = 1000, /* time without a break in which appends are in flight */
+    CLIENT_PRODUCERS = 24, /* maximum; then the one with the fewest appends takes more */
 };
 
-/* A place for an append in flight; `append` is NULL after it was given up. */
+/* An append that a producer sent and did not report yet. `append` is NULL after it was given up. */
 struct log_kafka_sent {
     struct log_kafka_producer *producer;
     struct log_kafka_append *append;
     struct list link;
 };
 
-/* The appends of one log: one at a time. */
+/* The append of one log: one at a time. */
 struct log_kafka_append {
-    int event_fd;                /* written when `done` is set */
-    struct log_kafka_sent *sent; /* NULL: no append is in flight */
+    int event_fd;                /* eventfd that is written when `done` is set */
+    struct log_kafka_sent *sent; /* NULL if no append is in flight */
     uint64_t ticket;
-    struct instant sent_at;     /* of the last append */
-    struct instant unlanded_at; /* when the first append after the last landed one was sent */
-    struct log_event done;      /* LANDED or FAILED, not told yet; NOTHING: none */
+    struct instant sent_at;     /* time of the last append */
+    struct instant unlanded_at; /* time of the first append after the last landed one */
+    struct log_event done;      /* LANDED or FAILED to report; NOTHING if none */
 };
 
 struct log_kafka_client {
     struct log_kafka_options options;
-    bool is_of_one_log; /* which may be connected to the leader alone */
-    int event_fd;       /* readable when a producer has something */
+    bool is_of_one_log; /* whether it may be connected to the leader only */
+    int event_fd;       /* eventfd that is written when a producer has reports */
     struct kafka_handle consumer;
-    pthread_mutex_t lock; /* guards what follows */
+    pthread_mutex_t lock; /* guards the fields below */
     struct list producers;
     size_t out;                 /* appends in flight that were not given up */
-    struct instant busy_since;  /* while there are some */
-    bool is_down;               /* no broker can be reached, as librdkafka says */
-    char cause[160];            /* of the last error since an append landed; or empty */
-    struct instant answered_at; /* when a broker answered last */
-    struct instant asked_at;    /* when the consumer asked for the leaders last */
-    unsigned unanswered;        /* successive questions for the leaders without an answer */
+    struct instant busy_since;  /* time since when there are some */
+    bool is_down;               /* whether librdkafka reaches no broker */
+    char cause[160];            /* last error since an append landed; empty if none */
+    struct instant answered_at; /* time of the last answer of a broker */
+    struct instant asked_at;    /* time of the last request of the consumer for the leaders */
+    unsigned unanswered;        /* consecutive requests for the leaders without an answer */
 };
 
-/* Sends the message; `append` tells of it. ERROR_OVERLOADED while another one is in flight. */
+/* Sends the message; the result is stored in `append`. ERROR_OVERLOADED if an append of this log is
+ * in flight. */
 enum error_code log_kafka_client_append(struct log_kafka_client *client,
                                         struct log_kafka_append *append, uint64_t ticket,
                                         const struct kafka_message *message,
@@ -67,18 +68,18 @@ enum error_code log_kafka_client_append(struct log_kafka_client *client,
 bool log_kafka_client_is_sent(struct log_kafka_client *client,
                               const struct log_kafka_append *append);
 
-/* Takes what is done. */
+/* Takes the result, if there is one. */
 enum log_kind log_kafka_client_take(struct log_kafka_client *client,
                                     struct log_kafka_append *append, struct log_event *ret_event);
 
-/* An append in flight is in doubt, and reports nothing. */
+/* Gives up the append in flight, if any: it is in doubt, without a result. */
 void log_kafka_client_forget(struct log_kafka_client *client, struct log_kafka_append *append);
 
-/* Asks for the leaders if the append is late, or the log is quiet. True: an append is late. */
+/* Asks for the leaders if the append is late or the log is quiet. Returns true if it is late. */
 bool log_kafka_client_seek_leader(struct log_kafka_client *client,
                                   const struct log_kafka_append *append, bool is_quiet);
 
-/* A broker has answered. */
+/* Records that a broker has answered. */
 void log_kafka_client_note_answer(struct log_kafka_client *client);
 
 enum log_trouble log_kafka_client_trouble(struct log_kafka_client *client,
