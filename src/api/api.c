@@ -28,7 +28,7 @@ static struct call *api_call_create(struct api *api, struct http_request *reques
     return call;
 }
 
-/* The only answer that needs no memory: an empty body. */
+/* Sends the only answer that needs no memory: one with an empty body. */
 static void api_answer_out_of_memory(struct http_request *request)
 {
     struct http_response response = {.status = 503};
@@ -54,7 +54,7 @@ static void api_answer_no_route(struct call *call, const char *allow)
     call_answer(call, &response);
 }
 
-/* The challenge of RFC 6750: with a reason when a token was shown. */
+/* Adds the challenge of RFC 6750, with a reason if a token was sent. */
 static void api_challenge(struct call *call, struct http_response *response, enum error_code error)
 {
     if (error == ERROR_FORBIDDEN)
@@ -99,7 +99,7 @@ void call_answer_no_access(struct call *call, enum error_code error)
     api_answer_no_access(call, error, 0);
 }
 
-/* A header as site.h wants it. */
+/* Returns a header in the form that site.h takes. */
 static struct bytes api_site_header(const struct call *call, const char *name)
 {
     struct bytes value = http_request_header(call->http, name);
@@ -107,7 +107,7 @@ static struct bytes api_site_header(const struct call *call, const char *name)
     return value.data && http_request_header_count(call->http, name) > 1 ? BYTES("") : value;
 }
 
-/* Keeps web pages of other sites out. False: answered. */
+/* Refuses requests of web pages of other sites. Returns false if answered. */
 static bool api_admit_site(struct call *call, struct bytes authority)
 {
     const struct config *config = call->api->options.config;
@@ -134,10 +134,10 @@ static bool api_admit_site(struct call *call, struct bytes authority)
     return true;
 }
 
-/* Connections without a token end when others take their places, and not for their age. */
+/* Connections without a token end when others take their places, and not because of their age. */
 #define STRANGER_MS (UINT64_C(24) * 3600 * 1000)
 
-/* The connection is the tenant's from now on. Returns false if that has too many of them. */
+/* Counts the connection for the tenant. Returns false if the tenant has too many. */
 static bool api_vouch(struct call *call)
 {
     struct tenant_pot *connections = &call->api->connections;
@@ -158,7 +158,7 @@ static void api_parted(void *context, void *sponsor)
     tenant_pot_give(&api->connections, sponsor, 1);
 }
 
-/* Sets call->caller from the token. False: answered with a refusal. */
+/* Sets call->caller from the token. Returns false if answered with a refusal. */
 static bool api_admit(struct call *call)
 {
     const struct config *config = call->api->options.config;
@@ -183,8 +183,8 @@ static bool api_admit(struct call *call)
     return false;
 }
 
-/* Bodies are read as they are sent: a coded one is refused with the codings that are accepted (RFC
- * 9110, 15.5.16). True: answered. */
+/* Refuses coded bodies with the list of accepted codings (RFC 9110, 15.5.16). Returns true if
+ * answered. */
 static bool api_refuses_coding(struct call *call)
 {
     struct bytes coding = http_request_header(call->http, "Content-Encoding");
@@ -245,13 +245,13 @@ static size_t api_body(struct http_request *request, struct bytes chunk)
 static void api_end(struct http_request *request)
 {
     struct call *call = http_request_user(request);
-    const struct bytes mark = BYTES("\xef\xbb\xbf"); /* a byte order mark, as Windows writes */
+    const struct bytes mark = BYTES("\xef\xbb\xbf"); /* byte order mark, as Windows writes it */
 
     if (bytes_has_prefix(buffer_bytes(&call->body), mark)) {
         call->body.size -= mark.size;
         memmove(call->body.data, call->body.data + mark.size, call->body.size);
     }
-    /* A body that is not collected but read as it comes is checked by its route. */
+    /* A route checks a body itself if it reads it in pieces. */
     const bool is_whole = !call->route->body || call->route->body == call_collect;
     const enum error_code error =
         is_whole ? access_recheck(call->api->access, &call->caller) : ERROR_NONE;
@@ -352,9 +352,9 @@ static const struct http_handler api_handler = {
     .refuse = api_refuse,
 };
 
-/* ---- starting and stopping ---- */
+/* Sets the table of routes, and what follows from it. */
 
-/* Gives the API its table of routes, and what follows from the table. */
+/* Waiting leases hold requests, and the server waits for its requests. */
 static enum error_code api_add_routes(struct api *api)
 {
     api->routes = routes;

@@ -19,19 +19,19 @@
 
 struct api;
 
-/* Listens on the configured address. */
+/* Starts to listen on the configured address. */
 enum error_code api_start(const struct api_options *options, struct api **ret_api,
                           struct error *ret_error);
 
-/* From now on these tokens count; takes them unless it fails. For an API that was started with
- * some. Any thread. */
+/* Replaces the tokens, and takes them unless it fails. For an API that was started with tokens.
+ * May be called from any thread. */
 enum error_code api_replace_tokens(struct api *api, struct tokens *tokens);
 
-/* From now on new connections are shown this identity. For an API that was started with one. */
+/* Sets the certificate for new connections. For an API that was started with one. */
 void api_replace_identity(struct api *api, struct tls_identity *identity);
 
-/* Stops accepting, lets requests under way end for `config.drain_ms`, and waits for every answer
- * that the node owes: so it comes before node_stop. */
+/* Stops accepting, lets requests in flight end for `config.drain_ms`, and waits for every answer
+ * of the node. Call it before node_stop. */
 void api_stop(struct api *api);
 
 /* Appends the OpenAPI document as `GET /openapi.json` answers it. */
@@ -40,13 +40,13 @@ void api_format_openapi(struct buffer *out);
 /* Appends the OpenAPI document as `GET /openapi.strict.json` answers it. */
 void api_format_openapi_strict(struct buffer *out);
 
-/* Appends the overview of all routes in docs/api.md, a table in Markdown. */
+/* Appends the overview of all routes in docs/api.md, a list in Markdown. */
 void api_format_routes(struct buffer *out);
 
-/* The port that is listened on: the configured one, or which one it became when that was 0. */
+/* Returns the port: the configured one, or the one that the system chose for 0. */
 uint16_t api_port(const struct api *api);
 
-/* The table of routes, a row for each endpoint: routes.c. */
+/* Table of routes, a row for each endpoint: routes.c. */
 extern const struct route routes[];
 extern const size_t routes_count;
 

@@ -19,7 +19,7 @@
     (REFUSES(BAD_REQUEST) | REFUSES(NOT_FOUND) | REFUSES(ALREADY_FIRING) | REFUSES(GONE) | \
      REFUSES(VERSION_MISMATCH))
 
-/* A path with a literal segment stands before a path with a parameter in that segment's place. */
+/* A path with a literal segment precedes one with a parameter in that place. */
 const struct route routes[] = {
     {"POST", "/v1/timers", ACCESS_SCHEDULE, "timer_create", .begin = call_begin_json,
      .body = call_collect, .end = timers_create,

@@ -14,18 +14,18 @@
 
 #define NS_PER_S UINT64_C(1000000000)
 
-/* Of one tenant. */
+/* Use of a tenant's rate. */
 struct access_use {
-    _Atomic uint64_t full_ns; /* when its bucket is full */
+    _Atomic uint64_t full_ns; /* time at which its bucket is full */
     _Atomic uint64_t refused;
 };
 
 struct access {
     bool is_open; /* without tokens: each caller may do everything */
     pthread_rwlock_t lock;
-    struct tokens *tokens;       /* guarded by lock; NULL: is_open */
-    struct access_use *uses;     /* of each tenant; the array is guarded by lock */
-    _Atomic uint64_t generation; /* of the tokens; changed under the lock */
+    struct tokens *tokens;       /* guarded by lock; NULL if is_open */
+    struct access_use *uses;     /* by tenant; the array is guarded by lock */
+    _Atomic uint64_t generation; /* generation of the tokens; changed under the lock */
 };
 
 static struct access_use *access_create_uses(const struct tokens *tokens)
@@ -65,8 +65,8 @@ bool access_is_open(const struct access *access)
     return access->is_open;
 }
 
-/* The index of a tenant, tried first at `hint`; tenant_count when there is no such tenant. Under
- * the lock. */
+/* Returns the index of a tenant, tried first at `hint`; tenant_count if there is none. The
+ * caller holds the lock. */
 static size_t access_tenant_index(const struct tokens *tokens, struct bytes name, size_t hint)
 {
     if (hint < tokens->tenant_count && bytes_equal(token_tenant_name(&tokens->tenants[hint]), name))
@@ -101,7 +101,7 @@ enum error_code access_replace(struct access *access, struct tokens *tokens)
     return ERROR_NONE;
 }
 
-/* Takes one request from the bucket. Returns 0, or the time to wait before there is room. */
+/* Takes one request from the bucket. Returns 0, or the time to wait until there is room. */
 static uint64_t access_use_spend(struct access_use *use, const struct tenant_limits *limits,
                                  uint64_t now_ns)
 {
@@ -122,7 +122,7 @@ static uint64_t access_use_spend(struct access_use *use, const struct tenant_lim
     return 0;
 }
 
-/* The token behind "Bearer" in any case; data NULL when the field has another scheme. */
+/* Returns the token after "Bearer", in any letter case; data is NULL for another scheme. */
 static struct bytes access_bearer_of(struct bytes field)
 {
     static const struct bytes scheme = {"bearer", 6};

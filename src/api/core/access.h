@@ -16,17 +16,17 @@
 #include "ops/tokens.h"
 #include "timer/tenant.h"
 
-/* The scope that a route needs. */
+/* Scope that a route needs. */
 enum access_need {
-    ACCESS_UNSAID, /* not set: no row of the table of routes may have it */
+    ACCESS_UNSAID, /* unset: no row of the table of routes may have it */
     ACCESS_OPEN,   /* no token */
     ACCESS_SCHEDULE = TOKEN_SCOPE_SCHEDULE << 8,
     ACCESS_READ = TOKEN_SCOPE_READ << 8,
     ACCESS_ADMIN = TOKEN_SCOPE_ADMIN << 8,
-    ACCESS_METRICS = ACCESS_ADMIN | 1, /* as ACCESS_ADMIN; no token with metrics_access = open */
+    ACCESS_METRICS = ACCESS_ADMIN | 1, /* like ACCESS_ADMIN; no token with metrics_access = open */
 };
 
-/* The scope that a need names, as tokens and documents write it; empty for none. */
+/* Returns the name of the scope in tokens and documents; empty for none. */
 static inline const char *access_need_word(enum access_need need)
 {
     return token_scope_word((enum token_scope)(need >> 8));
@@ -34,12 +34,12 @@ static inline const char *access_need_word(enum access_need need)
 
 struct caller {
     struct tenant_limits limits;
-    unsigned scopes;      /* of the token; all of them without tokens */
+    unsigned scopes;      /* of the token; all without tokens */
     size_t index_;        /* index of the tenant when the token was checked */
-    uint64_t generation_; /* of the tokens by which it was checked */
+    uint64_t generation_; /* generation of the tokens when it was checked */
     enum access_need need_;
-    uint8_t hash_[TOKEN_HASH_SIZE]; /* of the token */
-    uint8_t tenant_size;            /* 0: the unnamed tenant */
+    uint8_t hash_[TOKEN_HASH_SIZE]; /* hash of the token */
+    uint8_t tenant_size;            /* 0 for the unnamed tenant */
     char tenant[TENANT_SIZE_MAX];
 };
 
@@ -48,13 +48,13 @@ static inline struct bytes caller_tenant(const struct caller *caller)
     return (struct bytes){caller->tenant, caller->tenant_size};
 }
 
-/* The key by which it takes turns with others and holds shares. */
+/* Returns the key by which it takes turns and has shares. */
 static inline uint64_t caller_key(const struct caller *caller)
 {
     return tenant_key(caller_tenant(caller));
 }
 
-/* The smaller of a setting and of the tenant's limit, where 0 means no limit. */
+/* Returns the smaller of a setting and the tenant's limit; 0 means unlimited. */
 static inline uint64_t caller_limit(uint64_t setting, uint64_t limit)
 {
     return limit && limit < setting ? limit : setting;
@@ -65,42 +65,43 @@ static inline bool caller_may(const struct caller *caller, enum token_scope scop
     return (caller->scopes & (unsigned)scope) != 0;
 }
 
-/* What the tokens file gives a tenant, and what its rate refused. */
+/* A tenant of the tokens file, and what its rate refused. */
 struct access_tenant {
-    struct bytes name; /* valid during the call; empty: the unnamed tenant */
+    struct bytes name; /* valid during the call; empty for the unnamed tenant */
     struct tenant_limits limits;
-    uint64_t refused; /* requests and lines of batches, since the start */
+    uint64_t refused; /* refused requests and lines of batches since the start */
 };
 
 struct access;
 
-/* Takes the tokens; NULL: no tokens are configured. NULL when out of memory. */
+/* Makes it with these tokens, which it takes; NULL if none are configured. Returns NULL if out
+ * of memory. */
 struct access *access_create(struct tokens *tokens);
 void access_destroy(struct access *access);
 
-/* Replaces the tokens, and takes them unless out of memory. A tenant keeps its use of its rate.
- * Only for an access that was created with tokens. */
+/* Replaces the tokens, and takes them unless out of memory. Tenants keep the state of their
+ * rates. Only if it was created with tokens. */
 enum error_code access_replace(struct access *access, struct tokens *tokens);
 
-/* Whether there are no tokens, now and later. */
+/* True if there are no tokens, now and later. */
 bool access_is_open(const struct access *access);
 
-/* Checks the Authorization header (data NULL: none) against a need. Returns UNAUTHENTICATED or
- * FORBIDDEN, which leave `ret_caller` untouched, or RATE_EXCEEDED with the time to wait. */
+/* Checks the Authorization header (data NULL if missing) against a need. Returns UNAUTHENTICATED
+ * or FORBIDDEN, with `ret_caller` untouched, or RATE_EXCEEDED with the time to wait. */
 enum error_code access_check(struct access *access, struct bytes authorization,
                              enum access_need need, struct instant now, struct caller *ret_caller,
                              uint64_t *ret_wait_ns);
 
-/* Checks the token of a caller again, if tokens were replaced since it was checked. Returns
- * UNAUTHENTICATED if it was removed or moved to another tenant, and FORBIDDEN if it lost the scope.
- * Otherwise the caller takes over the present scopes and limits of the token. */
+/* Checks a caller's token again if tokens were replaced. Returns UNAUTHENTICATED if it was
+ * removed or belongs to another tenant now, FORBIDDEN if it lost the scope. Otherwise the caller
+ * gets the token's present scopes and limits. */
 enum error_code access_recheck(struct access *access, struct caller *caller);
 
-/* Counts one more timer against the rate. RATE_EXCEEDED: over the rate now. */
+/* Counts one more timer against the rate. RATE_EXCEEDED if it exceeds the rate. */
 enum error_code access_spend(struct access *access, const struct caller *caller,
                              struct instant now);
 
-/* Tells of each tenant of the tokens file, under a lock: `tell` copies what it needs. */
+/* Calls `tell` for each tenant of the tokens file, under a lock: `tell` copies what it needs. */
 void access_tell_tenants(struct access *access,
                          void (*tell)(void *context, const struct access_tenant *tenant),
                          void *context);

@@ -9,12 +9,13 @@
 
 #include <stdio.h>
 
-#define PROBLEM_TYPE     "application/problem+json"
-#define TIMER_JSON_BYTES 512 /* most timers take less as JSON: their answer is allocated once */
+#define PROBLEM_TYPE "application/problem+json"
+#define TIMER_JSON_BYTES \
+    512 /* enough for the JSON of most timers, whose answers are then allocated once */
 
 /* ---- answering ---- */
 
-/* Seconds after which a repeated request may succeed; 0: a repetition does not help. */
+/* Returns the seconds after which a repeated request may succeed; 0 if repeating does not help. */
 static unsigned call_retry_after_s(enum error_code code)
 {
     switch (code) {
@@ -202,7 +203,7 @@ void call_answer_error(struct call *call, enum error_code code, const char *deta
     call_answer_problem(call, &problem);
 }
 
-/* The problem, with the timer that caused it as a member. */
+/* Answers with a problem that includes the timer as a member. */
 static void call_answer_because_of(struct call *call, enum error_code error,
                                    const struct timer *timer)
 {
@@ -284,8 +285,8 @@ bool call_refuses_body(struct call *call)
     return call_refuses_length(call, call->body_bytes_max);
 }
 
-/* Reserves memory for a body of this size. False: no room. Small bodies are always admitted;
- * otherwise a few clients that never finish a large body would lock out all others. */
+/* Reserves memory for a body of this size. Returns false without room. Small bodies are always
+ * admitted; otherwise a few clients that never finish a large body would lock out all others. */
 static bool call_count_body(struct call *call, size_t size)
 {
     size_t more = size - call->body_counted;
@@ -349,7 +350,7 @@ struct bytes call_trace(const struct call *call, char ret_text[TRACE_PARENT_SIZE
 
 /* ---- the node ---- */
 
-/* With `Prefer: after=milliseconds` numbers are meant as milliseconds; with `Prefer: after=unit`
+/* `Prefer: after=milliseconds` says that numbers are milliseconds; with `Prefer: after=unit`
  * numbers that look like seconds are refused. */
 static enum timer_json_bare call_bare_after(const struct call *call)
 {
@@ -415,7 +416,7 @@ static void call_answer_reply(struct call *call)
     call->answer(&call->node);
 }
 
-/* On the shard's thread, while the timer of the reply is valid. */
+/* Copies the timer of the reply, on the shard's thread, while it is valid. */
 static void call_keep_reply(struct node_request *request)
 {
     struct call *call = call_of(request);

@@ -3,7 +3,8 @@
 
 #include <assert.h>
 
-/* The next one whose tenant has fewer at work than it may; NULL: none. Under the lock. */
+/* Returns the next request whose tenant runs fewer than its limit; NULL if there is none. The
+ * caller holds the lock. */
 static struct concurrency_start *concurrency_next(struct concurrency *limit)
 {
     LIST_FOR_EACH (&limit->waiting_.firsts, link) {
@@ -20,9 +21,9 @@ static struct concurrency_start *concurrency_next(struct concurrency *limit)
     return NULL;
 }
 
-/* Begins waiting requests while there is room. Under the lock. Does nothing while another call of
- * this function, of this thread or another, is at work: that one begins the rest. So a `begin`
- * never runs within a `begin`, and the stack does not grow with the number of waiting requests. */
+/* Begins waiting requests while there is room. The caller holds the lock. Does nothing if this
+ * function runs already, on any thread: that call begins the rest. So a `begin` never runs
+ * within a `begin`, and the stack does not grow with the waiting requests. */
 static void concurrency_begin_waiting(struct concurrency *limit)
 {
     if (limit->is_starting_)

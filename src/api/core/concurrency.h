@@ -24,24 +24,25 @@ struct concurrency_start {
     void (*begin)(struct concurrency_start *start);
 };
 
-#define CONCURRENCY_PLACES 8 /* the largest value of at_once */
+#define CONCURRENCY_PLACES 8 /* largest value of at_once */
 
 struct concurrency {
     pthread_mutex_t lock_;
-    size_t each_;                          /* how many may run of one tenant */
-    uint64_t running_[CONCURRENCY_PLACES]; /* tenants of those that run; guarded by lock_ */
+    size_t each_;                          /* limit of running requests of one tenant */
+    uint64_t running_[CONCURRENCY_PLACES]; /* tenants of the running requests; guarded by lock_ */
     size_t running_count_;                 /* guarded by lock_ */
-    struct turns waiting_;                 /* starts, by tenant; guarded by lock_ */
-    size_t free_;                          /* how many more may run; guarded by lock_ */
-    bool is_starting_;                     /* a thread calls `begin`; guarded by lock_ */
+    struct turns waiting_;                 /* waiting requests, by tenant; guarded by lock_ */
+    /* number of further requests that may run; guarded by lock_ */
+    size_t free_;
+    bool is_starting_; /* a thread calls `begin`; guarded by lock_ */
     pthread_cond_t started_;
 };
 
-/* At most `at_once` run, `each` of one tenant. */
+/* Allows `at_once` requests to run, `each` of one tenant. */
 void concurrency_init(struct concurrency *limit, size_t at_once, size_t each);
 
-/* When no request runs or waits. Waits for a thread that is still returning from the last `begin`.
- */
+/* Requires that no request runs or waits. Waits for a thread that is returning from the last
+ * `begin`. */
 void concurrency_deinit(struct concurrency *limit);
 
 /* `tenant` is the tenant_key of the caller. */

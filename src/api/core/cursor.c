@@ -6,11 +6,11 @@
 
 #include <assert.h>
 
-/* On the wire: format 1, at (8 bytes), partition (2), serial (8), check (4), most significant byte
- * first, in lower-case hexadecimal. */
+/* Text of a cursor: format 1, at (8 bytes), partition (2), serial (8), check (4), most
+ * significant byte first, in lower-case hexadecimal. */
 enum {
     FORMAT = 1,
-    AT = 2, /* positions of digits */
+    AT = 2, /* offsets of digits */
     PARTITION = AT + 16,
     SERIAL = PARTITION + 4,
     CHECK_SUM = SERIAL + 16,

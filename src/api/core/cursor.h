@@ -27,15 +27,15 @@ static inline bool cursor_before(const struct cursor *a, const struct cursor *b)
     return a->partition != b->partition ? a->partition < b->partition : a->serial < b->serial;
 }
 
-/* The place right behind it. */
+/* Returns the next place. */
 struct cursor cursor_after(const struct cursor *cursor);
 
-/* The first position of `partition` that lies at the cursor or behind it. */
+/* Returns the first position of `partition` at or after the cursor. */
 struct storage_position cursor_position(const struct cursor *cursor, uint16_t partition);
 
 void cursor_format(const struct cursor *cursor, char ret_text[CURSOR_TEXT_SIZE]);
 
-/* ERROR_INVALID for any text that cursor_format did not write. */
+/* Returns ERROR_INVALID for any text that cursor_format did not write. */
 enum error_code cursor_parse(struct bytes text, struct cursor *ret_cursor);
 
 #endif

@@ -13,9 +13,9 @@ struct api_options {
     struct metrics *metrics;
     struct node *node;
     struct tokens
-        *tokens; /* taken in any case; NULL: without tokens, each caller may do everything */
-    struct tls_identity *identity; /* held until api_stop; NULL: without TLS */
-    /* Whether a timer may go to this target, as timer_json.h says. Any thread. */
+        *tokens; /* taken in any case; NULL without tokens: each caller may do everything */
+    struct tls_identity *identity; /* used until api_stop; NULL without TLS */
+    /* Checks whether a timer may have this target, as timer_json.h says. Called on any thread. */
     enum error_code (*target_check)(void *context, struct bytes tenant, struct bytes text,
                                     const struct target *target, struct error *ret_error);
     void *target_context;

@@ -14,13 +14,13 @@
 #include "api/json/problem.h"
 #include "base/time.h"
 
-#define QUERY_PARAMETERS 32 /* the most that a form may allow */
+#define QUERY_PARAMETERS 32 /* maximum of parameters of a form */
 
-/* The parameters of a query. */
+/* Parameters of a query. */
 struct query_form {
     const char *const *names;
     size_t count;
-    uint32_t repeatable; /* bits: the parameters that may be given more than once */
+    uint32_t repeatable; /* bits of the parameters that may be repeated */
     size_t parameters_max;
     /* Takes the value of the parameter names[index]; reports a wrong one by query_fault. */
     void (*take)(void *context, size_t index, struct bytes value, struct problem *problem);
@@ -31,14 +31,14 @@ struct query_form {
 enum error_code query_read(struct bytes text, char *room, const struct query_form *form,
                            void *context, struct problem *ret_problem);
 
-/* Reports a fault of a parameter. */
+/* Reports a wrong parameter. */
 #define query_fault(problem, name, ...) problem_add(problem, ERROR_INVALID, name, __VA_ARGS__)
 
-/* Reads a whole number from `min` to `max`; reports a fault otherwise. */
+/* Reads a whole number from `min` to `max`; reports any other value. */
 void query_number(const char *name, struct bytes value, uint64_t min, uint64_t max,
                   uint64_t *ret_number, struct problem *problem);
 
-/* Reads an instant: RFC 3339, or milliseconds since 1970; reports a fault otherwise. */
+/* Reads an instant: RFC 3339, or milliseconds since 1970; reports any other value. */
 void query_wall(const char *name, struct bytes value, struct wall *ret_wall,
                 struct problem *problem);
 

@@ -10,7 +10,7 @@
 #include <assert.h>
 #include <stdio.h>
 
-/* Whether the path begins with the text before the {parameter}; most rows differ there. */
+/* True if the path begins with the text before the {parameter}, where most rows differ. */
 static bool route_path_begins(const char *pattern, struct bytes path)
 {
     const char *parameter = strchr(pattern, '{');
@@ -19,7 +19,7 @@ static bool route_path_begins(const char *pattern, struct bytes path)
     return bytes_has_prefix(path, (struct bytes){pattern, size});
 }
 
-/* Compares segment by segment; a {parameter} takes any segment that is not empty. */
+/* Compares segment by segment; a {parameter} matches any segment that is not empty. */
 static bool route_path_fits(const char *pattern, struct bytes path, char room[ROUTE_PARAMETER_SIZE],
                             struct bytes *ret_parameter)
 {
@@ -51,7 +51,7 @@ static bool route_path_fits(const char *pattern, struct bytes path, char room[RO
     return path.size == 0;
 }
 
-/* Adds a method to a list as Allow has it. */
+/* Adds a method to a list in the form of Allow. */
 static void route_allow_add(char allow[ROUTE_ALLOW_SIZE], const char *method)
 {
     size_t size = strlen(allow), room = ROUTE_ALLOW_SIZE - size;
@@ -62,8 +62,8 @@ static void route_allow_add(char allow[ROUTE_ALLOW_SIZE], const char *method)
     (void)added;
 }
 
-/* The row that has the path's pattern and the method, or NULL. `ret_pattern` becomes the pattern of
- * the first row that fits the path. */
+/* Returns the row with the path's pattern and the method, or NULL. `ret_pattern` is the pattern
+ * of the first row that matches the path. */
 static const struct route *route_search(const struct route *routes, size_t count,
                                         struct bytes method, struct bytes path,
                                         char room[ROUTE_PARAMETER_SIZE],
@@ -86,7 +86,7 @@ static const struct route *route_search(const struct route *routes, size_t count
 
 #define ROUTE_KEY_PATH  "/v1/key/"
 #define ROUTE_KEYS_PATH "/v1/keys/"
-#define ROUTE_VERB_SIZE 16 /* the longest verb behind a key */
+#define ROUTE_VERB_SIZE 16 /* longest verb after a key */
 
 static void route_take_key_value(void *context, size_t index, struct bytes value,
                                  struct problem *problem)

@@ -3,15 +3,15 @@
 
 #include <stdlib.h>
 
-/* Scans for pages of lists that run at once: enough to keep the engine's and the read thread busy.
- * Each scan may hold some megabytes, and requests for single timers queue behind it. */
+/* Maximum of list scans at once, which keep the engines and the read thread busy. Each scan may
+ * take some megabytes, and requests for single timers wait behind it. */
 enum { LIST_SCANS_AT_ONCE = 4 };
 
-/* A survey looks at all timers that are due, in each partition: a client that asks again and again
- * keeps no shard busy for longer. */
+/* Maximum of surveys at once. A survey examines all due timers of each partition, so repeated
+ * surveys of a client must not fill the shards' time. */
 enum { TALLIES_AT_ONCE = 2 };
 
-/* The part of all connections that may have shown no token. */
+/* Divisor of all connections for those without a token. */
 #define STRANGERS_PART 8
 
 struct shared_listener {
@@ -86,7 +86,8 @@ enum error_code shared_init(struct api *api, const struct api_options *options)
     return ERROR_NONE;
 }
 
-/* A batch whose client hung up lives until the node has answered all of it. */
+/* Waits for batches, which live until the node has answered all of them, even if the client hung
+ * up. */
 static void shared_await_batches(struct api *api)
 {
     pthread_mutex_lock(&api->lock);

@@ -5,14 +5,14 @@
 #include <netinet/in.h>
 #include <strings.h>
 
-#define SITE_ADDRESS_SIZE 46 /* an address as text, with its end */
+#define SITE_ADDRESS_SIZE 46 /* size of an address as text, with its NUL */
 
 static bool site_equals(struct bytes text, struct bytes other)
 {
     return text.size == other.size && strncasecmp(text.data, other.data, text.size) == 0;
 }
 
-/* Takes the next part of a list without empty parts. False at its end. */
+/* Returns the next part of a list, without empty parts. False at its end. */
 static bool site_next(struct bytes *list, struct bytes *ret_part)
 {
     if (list->size == 0 || list->data[0] == ',')
@@ -31,7 +31,7 @@ static bool site_lists(struct bytes list, struct bytes wanted)
     return false;
 }
 
-/* The host without its port; an IPv6 address keeps its brackets. Empty when it is no host. */
+/* Returns the host without its port; an IPv6 address keeps its brackets. Empty if it is no host. */
 static struct bytes site_host_name(struct bytes host)
 {
     bool is_bracketed = host.size > 0 && host.data[0] == '[';
@@ -80,7 +80,7 @@ static bool site_is_unspecified(const struct in6_addr *address)
            (IN6_IS_ADDR_V4MAPPED(address) && memcmp(address->s6_addr + 12, nothing, 4) == 0);
 }
 
-/* Whether a client reaches this server by this address. */
+/* True if clients reach this server by this address. */
 static bool site_is_our_address(const struct config *config, const struct in6_addr *address)
 {
     if (site_is_loopback(address))
@@ -115,7 +115,7 @@ static bool site_changes_nothing(struct bytes method)
     return bytes_equal(method, BYTES("GET")) || bytes_equal(method, BYTES("HEAD"));
 }
 
-/* The host of "scheme://host:port"; empty when the text is not of that form. */
+/* Returns the host of "scheme://host:port"; empty for any other text. */
 static struct bytes site_origin_host(struct bytes origin)
 {
     const struct bytes schemes[] = {BYTES("http://"), BYTES("https://")};
@@ -126,8 +126,8 @@ static struct bytes site_origin_host(struct bytes origin)
     return BYTES("");
 }
 
-/* Sec-Fetch-Site counts before Origin: behind a proxy that terminates TLS or sets Host, the origin
- * that the browser sees is not to be had from the request. */
+/* Sec-Fetch-Site counts before Origin, because behind a proxy that terminates TLS or sets Host
+ * the request does not show the origin that the browser uses. */
 bool site_is_foreign(const struct config *config, const struct site_request *request)
 {
     struct bytes host = request->authority.data ? request->authority : request->host;
@@ -137,7 +137,7 @@ bool site_is_foreign(const struct config *config, const struct site_request *req
         return false;
     if (request->fetch_site.data)
         return !bytes_equal(request->fetch_site, BYTES("same-origin")) &&
-               !bytes_equal(request->fetch_site, BYTES("none")); /* the address bar, a bookmark */
+               !bytes_equal(request->fetch_site, BYTES("none")); /* address bar or bookmark */
     if (!request->origin.data)
         return false;
     struct bytes page = site_origin_host(request->origin);

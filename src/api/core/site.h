@@ -18,26 +18,26 @@
 #include "base/bytes.h"
 #include "ops/config.h"
 
-/* The parts of a head that the checks look at; data NULL: not there. A header that comes twice is
- * given as empty, which passes no check. */
+/* Parts of a head for the checks; data is NULL for a missing one. A repeated header is given as
+ * empty, which passes no check. */
 struct site_request {
     struct bytes method;
     struct bytes host;
-    struct bytes authority; /* of a request target with a scheme; overrules Host */
+    struct bytes authority; /* authority of the request target, if it has a scheme; replaces Host */
     struct bytes origin;
     struct bytes fetch_site; /* Sec-Fetch-Site */
 };
 
-/* Whether the request names this server: a loopback name, the listening address (any address when
- * it is unspecified: 0.0.0.0 or ::) or one of allowed_hosts; in any port, since a port may be
- * forwarded. A request without Host and authority passes: it is no browser's. */
+/* True if the request names this server: a loopback name, the listening address (any address if
+ * that is 0.0.0.0 or ::) or one of allowed_hosts; with any port, because a port may be
+ * forwarded. A request without Host and authority passes, because browsers send them. */
 bool site_is_ours(const struct config *config, const struct site_request *request);
 
-/* Whether the request changes something and comes from a page of another origin that is not one of
- * allowed_origins. */
+/* True if the request changes something and comes from a page of another origin that is not one
+ * of allowed_origins. */
 bool site_is_foreign(const struct config *config, const struct site_request *request);
 
-/* Checks allowed_hosts and allowed_origins. On INVALID the error names the setting. */
+/* Checks allowed_hosts and allowed_origins. INVALID names the setting. */
 enum error_code site_check_settings(const struct config *config, struct error *ret_error);
 
 #endif

@@ -88,7 +88,7 @@ const struct timer *tally_next_item(struct node_tally *tally)
         struct tally_part *part = &tally->parts[i];
 
         if (part->taken == part->survey.item_count && part->survey.is_cut)
-            return NULL; /* its next one may be the first */
+            return NULL; /* its next item may be the first */
         if (part->taken < part->survey.item_count &&
             (!first ||
              tally_item_is_before(part->copies[part->taken], first->copies[first->taken])))
@@ -97,7 +97,7 @@ const struct timer *tally_next_item(struct node_tally *tally)
     return first ? first->copies[first->taken++] : NULL;
 }
 
-/* On the shard's thread, while the timers are valid. */
+/* Copies the items, on the shard's thread, while the timers are valid. */
 static void tally_copy_items(struct scatter_part *asked)
 {
     struct tally_part *part = list_item(asked->node.command.survey, struct tally_part, survey);
@@ -170,7 +170,7 @@ static void tally_free(struct node_tally *tally)
     free(tally);
 }
 
-/* NULL: out of memory. */
+/* Returns NULL if out of memory. */
 static struct node_tally *tally_create(struct call *call, size_t part_count)
 {
     struct node_tally *tally = calloc(1, sizeof(*tally));
@@ -188,7 +188,8 @@ static struct node_tally *tally_create(struct call *call, size_t part_count)
     return tally;
 }
 
-/* What nodes add to what their partitions tell; a kind of partitions: nothing. */
+/* Returns the survey of nodes that completes a survey of partitions; a survey of partitions if
+ * there is none. */
 static enum survey_kind tally_kind_of_nodes(enum survey_kind kind)
 {
     return kind == SURVEY_QUEUES ? SURVEY_WORKERS : kind == SURVEY_TARGETS ? SURVEY_FAILURES : kind;
@@ -200,7 +201,7 @@ void tally_ask(struct call *call, enum survey_kind kind, struct bytes queue, siz
     struct node *node = call->api->options.node;
     const enum survey_kind node_kind = tally_kind_of_nodes(kind);
     const size_t partition_count = survey_is_of_node(kind) ? 0 : node_partition_count(node);
-    uint32_t nodes[1 + NODE_OTHERS_MAX] = {0}; /* this one first */
+    uint32_t nodes[1 + NODE_OTHERS_MAX] = {0}; /* this node first */
     const size_t node_count = survey_is_of_node(node_kind) ? 1 + node_others(node, nodes + 1) : 0;
     struct node_tally *tally = tally_create(call, partition_count + node_count);
 

@@ -19,14 +19,16 @@
 #include "api/core/scatter.h"
 #include "timer/queue_target.h"
 
-#define QUEUE_PEEK_MAX 100                  /* items of a queue in one answer */
-#define TALLY_ITEMS    (QUEUE_PEEK_MAX + 1) /* of a queue: one more says that there are more */
-#define TALLY_BYTES    (8 << 20)            /* of items, from all partitions together */
+#define QUEUE_PEEK_MAX 100 /* maximum of items in one answer */
+/* items asked of a queue: the last one shows that there are more */
+#define TALLY_ITEMS (QUEUE_PEEK_MAX + 1)
+/* maximum of their memory, from all partitions together */
+#define TALLY_BYTES (8 << 20)
 
 struct tally_row {
     size_t name_at, name_size; /* in `names` */
     uint64_t ready, taken, workers;
-    struct wall oldest; /* WALL_NEVER: nothing is ready */
+    struct wall oldest; /* WALL_NEVER if nothing is ready */
     bool is_spilled;
 };
 
@@ -35,38 +37,39 @@ struct node_tally {
     void (*finish)(struct node_tally *tally);
     struct tally_row *rows;
     size_t row_count, row_capacity;
-    struct buffer names; /* failed: out of memory */
-    bool is_cut;         /* there are more rows, or items, than are told of */
-    void *room;          /* the caller's own, freed with the tally; may be NULL */
-    /* Of the partitions, and behind them of the nodes. ITEMS: copies, in the order of each */
+    struct buffer names; /* has failed if out of memory */
+    bool is_cut;         /* there are more rows or items than returned */
+    void *room;          /* for the caller, freed with the tally; may be NULL */
+    /* Surveys of the partitions, and after them of the nodes. ITEMS: copies, in the order of
+     * each */
     size_t part_count;
     struct tally_part *parts;
     /* Its own. */
     struct concurrency_start start_;
-    bool is_limited_; /* it asks partitions */
+    bool is_limited_; /* whether it asks partitions */
     struct scatter *scatter_;
     char queue_[QUEUE_FULL_NAME_SIZE_MAX];
 };
 
-/* Of one partition, or one node. */
+/* Survey of one partition or node. */
 struct tally_part {
     struct survey survey;
     const struct timer *items[TALLY_ITEMS]; /* valid until the reply is left */
-    struct timer *copies[TALLY_ITEMS];      /* of them; NULL: out of memory */
+    struct timer *copies[TALLY_ITEMS];      /* copies of the items; NULL if out of memory */
     size_t taken;                           /* by tally_next_item */
     bool is_short;                          /* a copy is missing */
 };
 
-/* Asks, and calls `finish` later, when all have answered. `queue`, for ITEMS and a single row of
- * QUEUES, is its name at its tenant; `items_max` is for ITEMS; `room` is taken in any case. What
- * is no row is in the surveys of `parts`, as all that is asked of nodes alone. */
+/* Asks, and calls `finish` when all have answered. `queue`, for ITEMS and a single row of
+ * QUEUES, is the tenant's name of the queue; `items_max` is for ITEMS; `room` is taken in any
+ * case. `parts` has what is no row, such as the answers of surveys of nodes. */
 void tally_ask(struct call *call, enum survey_kind kind, struct bytes queue, size_t items_max,
                void *room, void (*finish)(struct node_tally *tally));
 
-/* Adds a row of zeros. NULL: out of memory. */
+/* Adds a row of zeros. NULL if out of memory. */
 struct tally_row *tally_add(struct node_tally *tally, struct bytes name);
 
-/* Makes one row of those with a name, and sorts them by name. Keeps SURVEY_ROWS_MAX of them. */
+/* Merges the rows with equal names, sorts them by name, and keeps SURVEY_ROWS_MAX of them. */
 void tally_sum(struct node_tally *tally);
 
 static inline struct bytes tally_name(const struct node_tally *tally, const struct tally_row *row)
@@ -74,7 +77,7 @@ static inline struct bytes tally_name(const struct node_tally *tally, const stru
     return (struct bytes){tally->names.data + row->name_at, row->name_size};
 }
 
-/* The next item in the order in which workers get them; NULL: no more is known. */
+/* Returns the next item in the order of the workers; NULL if no more is known. */
 const struct timer *tally_next_item(struct node_tally *tally);
 
 void tally_closed(struct call *call);

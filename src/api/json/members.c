@@ -4,7 +4,7 @@
 #include "api/json/strict.h"
 
 enum {
-    NAME_ROOM = 64, /* no field has a longer name */
+    NAME_ROOM = 64, /* longer than any field's name */
 };
 
 static enum error_code members_read_members(struct timer_parse *parse, const char *const *names,
@@ -27,7 +27,7 @@ static enum error_code members_read_members(struct timer_parse *parse, const cha
             code = timer_parse_unknown(parse, "#", name, names, count);
         else if (ret_values[field].data)
             code = strict_twice(parse, "#", name);
-        else if (!bytes_equal(value, BYTES("null"))) /* as if it were left out */
+        else if (!bytes_equal(value, BYTES("null"))) /* like a missing field */
             ret_values[field] = value;
         if (parse->problem->fault_count == PROBLEM_FAULTS)
             break;

@@ -14,11 +14,12 @@
 
 #include "api/json/problem.h"
 
-/* Each value as it stands in the text, whole and well formed; data NULL where there is none. */
+/* Returns each value as it is in the text, complete and valid; data is NULL if it is missing. */
 enum error_code members_read(struct bytes json, const char *const *names, size_t count,
                              struct bytes *ret_values, struct problem *ret_problem);
 
-/* How many strings such a value has, which must be an array of `min` to `max` of them. */
+/* Returns the number of strings of such a value, which must be an array of `min` to `max` of
+ * them. */
 enum error_code members_count_strings(struct bytes value, const char *pointer, size_t min,
                                       size_t max, size_t *ret_count, struct problem *ret_problem);
 

@@ -51,7 +51,7 @@ struct timer *name_claim(const struct timer *timer)
     const struct bytes request = timer->texts.request, name = name_of_request(request);
     char text[NAME_FINGERPRINT_SIZE + NAME_SIZE_MAX + 1];
 
-    /* The key may stand in the path: it counts as a part of the body. */
+    /* A key in the path counts like one in the body. */
     snprintf(text, sizeof(text), "%016llx",
              (unsigned long long)bytes_hash(bytes_hash(0, timer->texts.key), request));
     memcpy(text + NAME_FINGERPRINT_SIZE, name.data, name.size);

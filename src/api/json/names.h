@@ -11,25 +11,25 @@
 
 #define NAME_SIZE_MAX 256
 
-/* A name has 1 to 256 bytes and no control character. */
+/* Checks that a name has 1 to 256 bytes and no control character. */
 enum error_code name_check(struct bytes name, struct error *ret_error);
 
-/* Checks a name that a timer is given: as name_check, and it is neither `.` nor `..`, which
- * programs take out of the path of a URL. */
+/* Checks a name for a timer like name_check; it must not be `.` or `..` either, which programs
+ * remove from the path of a URL. */
 enum error_code name_check_new(struct bytes name, struct error *ret_error);
 
-/* The partition of a new timer: by its key, so that timers with one key meet; without a key by its
- * request name; without both, the next one in turn for the thread of this shard. */
+/* Returns the partition of a new timer: by its key, so that timers with one key meet; without a
+ * key by its request name; without both, the next one in turn for the thread of this shard. */
 uint16_t name_partition_of(struct node *node, unsigned shard, const struct timer *timer);
 
-/* The partition of a key. */
+/* Returns the partition of a key. */
 uint16_t name_partition(const struct node *node, struct bytes key);
 
-/* `timer` with this key and, unless it is empty, this request in place of its own; NULL when out of
- * memory. Takes the timer in any case. */
+/* Returns `timer` with this key and, unless it is empty, this request instead of its own; NULL
+ * if out of memory. Takes the timer in any case. */
 struct timer *name_timer(struct timer *timer, struct bytes key, struct bytes request);
 
-/* The claim (name.h) of a timer with a key and a request; NULL when out of memory. */
+/* Returns the claim (name.h) of a timer with a key and a request; NULL if out of memory. */
 struct timer *name_claim(const struct timer *timer);
 
 #endif

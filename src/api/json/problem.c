@@ -10,7 +10,7 @@
 /* Relative to the server, and part of the contract: clients compare it. */
 #define TYPE_PREFIX "/problems/"
 
-/* The HTTP status of every error of base/error.h: an error without a row here does not compile. */
+/* HTTP status of every error of base/error.h: an error without a row here does not compile. */
 enum {
     STATUS_NONE = 200,
     STATUS_BAD_REQUEST = 400,
@@ -53,7 +53,7 @@ static const uint16_t problem_statuses[] = {
 #undef X
 };
 
-/* A text that filled its field may end within a character: removes the incomplete character. */
+/* Removes an incomplete character at the end of a text that filled its field. */
 static void problem_cut_whole(char *text)
 {
     const char *end = text + strlen(text);

@@ -7,12 +7,13 @@
 #include "base/bytes.h"
 #include "base/error.h"
 
-#define PROBLEM_FAULTS 8 /* of one request that are reported */
+#define PROBLEM_FAULTS 8 /* maximum of faults reported for one request */
 
 struct problem_fault {
-    char pointer[128]; /* a JSON pointer in fragment form, "#/retry/base", or the name of a query
-                          parameter; empty: none */
-    char detail[256];  /* one sentence for people; empty: the title is enough */
+    /* JSON pointer in fragment form, "#/retry/base", or the name of a query parameter; empty for
+     * none */
+    char pointer[128];
+    char detail[256]; /* one sentence for people; empty if the title is enough */
 };
 
 struct problem {
@@ -21,19 +22,19 @@ struct problem {
     struct problem_fault faults[PROBLEM_FAULTS]; /* the first always has a value */
 };
 
-/* No fault so far: problem_add may follow. */
+/* Begins a problem without faults; problem_add may follow. */
 void problem_init(struct problem *ret_problem);
 
 /* Fills `ret_problem` with one fault and returns `code`. */
 enum error_code problem_set(struct problem *ret_problem, enum error_code code, const char *pointer,
                             const char *detail_format, ...) __attribute__((format(printf, 4, 5)));
 
-/* Adds a fault, unless PROBLEM_FAULTS are there; the first one sets the code of the problem.
- * Returns `code`. */
+/* Adds a fault, up to PROBLEM_FAULTS; the first one sets the code of the problem. Returns
+ * `code`. */
 enum error_code problem_add(struct problem *problem, enum error_code code, const char *pointer,
                             const char *detail_format, ...) __attribute__((format(printf, 4, 5)));
 
-/* The HTTP status of an answer that reports this error; 200 for ERROR_NONE. */
+/* Returns the HTTP status of an answer with this error; 200 for ERROR_NONE. */
 int problem_status(enum error_code code);
 
 /* Appends the type and the status of an error as members of the open object. */

@@ -9,15 +9,15 @@
 
 #include "api/json/timer_json_parse.h"
 
-/* A number from `min` to `max`. */
+/* Reads a number from `min` to `max`. */
 enum error_code strict_integer(struct timer_parse *parse, const char *pointer, uint64_t min,
                                uint64_t max, uint64_t *ret_value);
 
-/* An array of 1 to `count_max` strings: passes each, decoded, to `take`. */
+/* Reads an array of 1 to `count_max` strings, and passes each, decoded, to `take`. */
 enum error_code strict_strings(struct timer_parse *parse, const char *pointer, size_t count_max,
                                void (*take)(void *reading, struct bytes text), void *reading);
 
-/* ERROR_INVALID: the object at `parent` has this field already. */
+/* Reports ERROR_INVALID: the object at `parent` has this field already. */
 enum error_code strict_twice(struct timer_parse *parse, const char *parent, struct bytes name);
 
 #endif

@@ -20,7 +20,7 @@ static void timer_json_put_payload(struct buffer *out, const struct timer_texts 
     }
 }
 
-/* From "Name: value\n" for each. */
+/* Converts lines "Name: value\n". */
 static void timer_json_put_headers(struct buffer *out, struct bytes headers)
 {
     const char *at = headers.data, *end = at + headers.size;
@@ -33,7 +33,7 @@ static void timer_json_put_headers(struct buffer *out, struct bytes headers)
         const char *colon = memchr(at, ':', (size_t)(end - at));
 
         if (!line_end || !colon || line_end - colon < 2)
-            break; /* never written so; what follows cannot be told apart */
+            break; /* never stored like this; the rest cannot be split */
         json_put_pair(out, (struct bytes){at, (size_t)(colon - at)},
                       (struct bytes){colon + 2, (size_t)(line_end - colon - 2)});
         at = line_end + 1;
@@ -116,7 +116,7 @@ void timer_json_put_runs(const struct timer *timer, struct buffer *out)
     json_close(out, ']');
 }
 
-/* `until` is WALL_MS_MAX at most, or stands for no time at all. */
+/* `until` is WALL_MS_MAX at most, or means no end. */
 static void timer_json_put_paused_since(struct wall since, struct wall until, struct bytes note,
                                         struct buffer *out)
 {

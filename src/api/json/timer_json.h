@@ -12,31 +12,32 @@
 #include "timer/schedule.h"
 #include "timer/target_pauses.h"
 
-/* What to do with an `after` that is a number from 1 to 59,999: milliseconds, which many tools mean
+/* Handling of an `after` that is a number from 1 to 59,999: milliseconds, which many tools mean
  * as seconds. */
 enum timer_json_bare {
-    TIMER_JSON_BARE_NOTED,   /* it is taken, and the caller is told */
-    TIMER_JSON_BARE_TAKEN,   /* the client says that it counts in milliseconds */
-    TIMER_JSON_BARE_REFUSED, /* it needs a unit */
+    TIMER_JSON_BARE_NOTED,   /* accepted, and the caller is warned */
+    TIMER_JSON_BARE_TAKEN,   /* accepted, because the client counts in milliseconds */
+    TIMER_JSON_BARE_REFUSED, /* refused: it needs a unit */
 };
 
 /* Limits of a request, from the settings and the tenant. */
 struct timer_json_limits {
     size_t payload_bytes_max;
-    size_t target_bytes_max;  /* 2048 */
-    size_t labels_max;        /* number of labels; each key and value at most 256 bytes */
-    size_t headers_bytes_max; /* all extra headers together */
-    struct bytes tenant;      /* the tenant of the timers */
-    struct bytes key;         /* of a create: its key unless the body has one; empty: none */
-    /* Checks whether a timer may go to this target, whose syntax is valid: NONE, or INVALID with
-     * the reason. NULL: every target is allowed. */
+    size_t target_bytes_max; /* 2048 */
+    /* maximum number of labels; each key and value has at most 256 bytes */
+    size_t labels_max;
+    size_t headers_bytes_max; /* maximum size of all extra headers together */
+    struct bytes tenant;      /* tenant of the timers */
+    struct bytes key;         /* of a create: its key unless the body has one; empty for none */
+    /* Checks whether a timer may have this target, whose syntax is valid: NONE, or INVALID with
+     * the reason. NULL allows every target. */
     enum error_code (*target_check)(void *context, struct bytes tenant, struct bytes text,
                                     const struct target *target, struct error *ret_error);
     void *target_context;
     struct zone_source zones;
     enum timer_json_bare bare_after;
-    bool *is_after_bare; /* is set with BARE_NOTED; NULL: the caller does not want to know */
-    struct bytes trace;  /* the traceparent of the request; kept with what it creates */
+    bool *is_after_bare; /* set with BARE_NOTED; NULL if the caller does not need it */
+    struct bytes trace;  /* traceparent of the request, stored with what it creates */
 };
 
 /* Reads the body of a create. `now` is the coming millisecond (wall_coming). `due` becomes

@@ -52,11 +52,11 @@ static inline enum error_code timer_check_parse(enum request request, struct byt
     else
         code = timer_json_parse_values((struct bytes){exact, json.size}, &limits, NOW, ret_fields,
                                        ret_timer, ret_problem);
-    free(exact); /* whatever the timer points to is its own */
+    free(exact); /* the timer owns all that it points to */
     return code;
 }
 
-/* The timer of a request that must be right. */
+/* Returns the timer of a request that must be valid. */
 static inline struct timer *parsed(enum request request, const char *json, uint32_t *ret_fields)
 {
     struct timer *timer = NULL;
@@ -74,8 +74,8 @@ struct bad_case {
     const char *pointer, *detail;
 };
 
-/* Each request is refused with `code`, at this pointer and for this reason; for any where `detail`
- * is NULL: another module gives it. */
+/* Asserts that each request is refused with `code`, at this pointer and for this reason; for any
+ * if `detail` is NULL, because another module gives it. */
 static inline void timer_check_assert_refused(enum request request, enum error_code code,
                                               const struct bad_case *cases, size_t count)
 {

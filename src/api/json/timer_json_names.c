@@ -15,7 +15,7 @@ enum error_code timer_parse_key(struct timer_parse *parse)
     return code;
 }
 
-/* Whether `names`, each with its newline, has this one. */
+/* True if `names`, each with a newline, has this one. */
 static bool names_has_name(struct bytes names, struct bytes name)
 {
     struct bytes other;

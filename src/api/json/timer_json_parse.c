@@ -124,7 +124,7 @@ enum error_code timer_parse_integer(struct timer_parse *parse, const char *point
     return timer_parse_invalid(parse, pointer, "The number is too large");
 }
 
-/* "1h30m", or a number of milliseconds. */
+/* Reads "1h30m", or a number of milliseconds. */
 static enum error_code timer_parse_read_duration(struct timer_parse *parse, const char *pointer,
                                                  uint64_t *ret_ms)
 {
@@ -169,7 +169,7 @@ enum error_code timer_parse_duration_in(struct timer_parse *parse, const char *p
 
 /* ---- when ---- */
 
-/* Tells the caller of a number that looks like seconds, or refuses it. */
+/* Reports a number that looks like seconds, or refuses it. */
 static enum error_code parse_check_bare_after(struct timer_parse *parse, uint64_t after_ms)
 {
     const struct timer_json_limits *limits = parse->limits;
@@ -197,7 +197,7 @@ static enum error_code parse_read_after(struct timer_parse *parse)
     if (code)
         return code;
     if (after_ms == 0)
-        parse->now.ms--; /* at once, so it is due already */
+        parse->now.ms--; /* now, so it is due already */
     parse->due = wall_add(parse->now, after_ms);
     if (parse->due.ms > WALL_MS_MAX)
         return timer_parse_invalid(parse, "#/after", "It is beyond the year 9999");
@@ -232,7 +232,7 @@ enum error_code timer_parse_wall(struct timer_parse *parse, const char *pointer,
     return code;
 }
 
-/* A number below AT_NUMBER_LEAST is refused: most clients count in seconds, and such a timer would
+/* Refuses a number below AT_NUMBER_LEAST: most clients count in seconds, and such a timer would
  * fire at once. A time that long ago can be written as a text. */
 static enum error_code parse_read_at(struct timer_parse *parse)
 {
@@ -310,7 +310,7 @@ static enum error_code parse_read_retry_field(struct timer_parse *parse, struct 
     }
 }
 
-/* Fields that the object does not name keep their defaults. */
+/* Fields that the object lacks keep their defaults. */
 static enum error_code parse_read_retry(struct timer_parse *parse)
 {
     enum error_code code = timer_parse_enter_object(parse, "#/retry");
@@ -349,7 +349,7 @@ static enum error_code timer_parse_unknown_field(struct timer_parse *parse, stru
     return timer_parse_unknown(parse, "#", name, known, count);
 }
 
-/* A null in a patch removes a field, unless a timer needs it. */
+/* Removes the field of a null in a patch, unless a timer needs it. */
 static enum error_code timer_parse_remove_field(struct timer_parse *parse, enum timer_field field)
 {
     static const struct {

@@ -19,10 +19,10 @@
 #define TIMER_JSON_NAME_ROOM     260  /* more than a name may have */
 #define TIMER_JSON_SCRATCH_SIZE  1024 /* a request up to this size costs no allocation to decode */
 
-/* How a field of a timer may be used in a request. */
+/* How a request may use a field of a timer. */
 enum timer_field_use {
     FIELD_SETTABLE,
-    FIELD_READ_ONLY, /* set by the server only */
+    FIELD_READ_ONLY, /* set only by the server */
 };
 
 /* X(name, use): every field of a timer and of a request; the common ones first. */
@@ -70,7 +70,7 @@ enum timer_field {
 
 #define TIMER_KEY_STAYS "The key stays for the timer's life"
 
-/* Decoded texts. The texts of one request fit into the size of the request: a decoded string is
+/* Decoded texts. Those of one request fit into the size of the request: a decoded string is
  * never longer than its JSON, and its quotes and colon take more room than the separator that
  * replaces them. */
 struct timer_scratch {
@@ -84,11 +84,11 @@ struct timer_parse {
     struct wall now;
     struct problem *problem;
     struct bytes json;
-    bool is_patch;    /* a merge patch by itself: null removes, and a field may need others that
-                         are not in the text */
+    /* a merge patch on its own: null removes, and a field may need others that are missing */
+    bool is_patch;
     uint32_t seen;    /* bits of enum timer_field */
     uint32_t removed; /* bits of `seen`: null in a patch */
-    uint32_t kept;    /* bits of `seen`: not from the request, but from the timer that it changes */
+    uint32_t kept;    /* bits of `seen`: from the timer that is changed, not from the request */
     struct wall due;
     struct retry_policy retry;
     struct schedule_spec schedule;
@@ -102,56 +102,57 @@ struct timer_parse {
 
 /* ---- timer_json_problem.c ---- */
 
-/* ERROR_NOT_JSON with what the reader says. */
+/* Reports ERROR_NOT_JSON with the reader's reason. */
 enum error_code timer_parse_not_json(struct timer_parse *parse);
 
-/* Returns ERROR_NOT_JSON when the text is not valid JSON at any later place, otherwise `code`: a
+/* Returns ERROR_NOT_JSON if the text is invalid JSON at any later place, otherwise `code`: a
  * syntax error is reported before a wrong field. */
 enum error_code timer_parse_prefer_not_json(struct timer_parse *parse, enum error_code code);
 
-/* Adds a fault at `pointer`: ERROR_INVALID. */
+/* Adds a fault ERROR_INVALID at `pointer`. */
 #define timer_parse_invalid(parse, pointer, ...) \
     problem_add((parse)->problem, ERROR_INVALID, pointer, __VA_ARGS__)
 
-/* ERROR_INVALID at `pointer`, with the reason that a lower layer gave. */
+/* Reports ERROR_INVALID at `pointer`, with the reason of a lower layer. */
 enum error_code timer_parse_invalid_error(struct timer_parse *parse, const char *pointer,
                                           const struct error *error);
 
-/* A name for use in a sentence: without control characters, cut when it is long. */
+/* Returns a name for use in a sentence: without control characters, cut if it is long. */
 #define TIMER_NAME_TEXT_SIZE 48
 void timer_name_text(struct bytes name, char ret_text[TIMER_NAME_TEXT_SIZE]);
 
-/* "#/parent/name", escaped; "#/parent" when that would be too long. */
+/* Formats "#/parent/name", escaped; "#/parent" if that is too long. */
 void timer_pointer(const char *parent, struct bytes name, char *ret_text, size_t capacity);
 
-/* ERROR_INVALID for an unknown field; suggests the nearest of the `known` names, if one is near. */
+/* Reports ERROR_INVALID for an unknown field, and suggests the nearest of the `known` names, if
+ * one is near. */
 enum error_code timer_parse_unknown(struct timer_parse *parse, const char *parent,
                                     struct bytes name, const char *const *known,
                                     size_t known_count);
 
 /* ---- timer_json_parse.c ---- */
 
-/* A member's name without its escapes. A name longer than `local` stays escaped: no field's name is
- * that long. */
+/* Returns a member's name without escapes. A name longer than `local` stays escaped, because no
+ * field's name is that long. */
 struct bytes timer_member_name(const struct json_string *name, char *local, size_t capacity);
 
-/* FIELD_COUNT for a name that no field has. */
+/* Returns FIELD_COUNT for a name that no field has. */
 enum timer_field timer_field_find(struct bytes name);
 
-/* Whether the next value is a null that removes a member: in a patch. */
+/* True if the next value is a null that removes a member: in a patch. */
 bool timer_parse_removes(struct timer_parse *parse);
 
-/* Whether the next value is a null that stands for a field that is left out: outside a patch. */
+/* True if the next value is a null that counts as a missing field: outside a patch. */
 bool timer_parse_is_absent(struct timer_parse *parse);
 
-/* Passes over the next value. */
+/* Skips the next value. */
 enum error_code timer_parse_skip(struct timer_parse *parse);
 
 /* Enters the object at `pointer`, before its first member. */
 enum error_code timer_parse_enter_object(struct timer_parse *parse, const char *pointer);
 
-/* Reads the whole body, an object: passes each field to `read_field`, and goes on behind a field
- * that is invalid, so that every fault is reported (at most PROBLEM_FAULTS). */
+/* Reads the whole body, an object: passes each field to `read_field`, and continues after an
+ * invalid field, so that every fault is reported (at most PROBLEM_FAULTS). */
 enum error_code timer_parse_body(struct timer_parse *parse,
                                  enum error_code (*read_field)(void *reading, struct bytes name),
                                  void *reading);
@@ -170,7 +171,7 @@ enum error_code timer_parse_check_together(struct timer_parse *parse);
 /* Reads all fields, and checks those that go together. */
 enum error_code timer_parse_read_fields(struct timer_parse *parse);
 
-/* A timer of what was read. */
+/* Makes a timer of what was read. */
 enum error_code timer_parse_make(struct timer_parse *parse, struct timer **ret_timer);
 
 /* Frees the scratch. Returns the error of the request: `code`, or that the text is not JSON. */
@@ -181,7 +182,7 @@ enum error_code timer_parse_integer(struct timer_parse *parse, const char *point
 enum error_code timer_parse_wall(struct timer_parse *parse, const char *pointer,
                                  struct wall *ret_wall);
 
-/* "1h30m", or a number of milliseconds, from `ms_min` to `ms_max`. */
+/* Reads "1h30m", or a number of milliseconds, from `ms_min` to `ms_max`. */
 enum error_code timer_parse_duration_in(struct timer_parse *parse, const char *pointer,
                                         uint64_t ms_min, uint64_t ms_max, uint64_t *ret_ms);
 
@@ -199,7 +200,7 @@ enum error_code timer_parse_spread(struct timer_parse *parse);
 /* Sets the first due time, from the fields read before. */
 enum error_code timer_parse_when(struct timer_parse *parse);
 
-/* The fields of a schedule, and of one that repeats. */
+/* Fields of a schedule, and of one that repeats. */
 #define TIMER_FIELDS_RECURRENCE                                                   \
     (TIMER_FIELD_BIT(every) | TIMER_FIELD_BIT(cron) | TIMER_FIELD_BIT(timezone) | \
      TIMER_FIELD_BIT(dst) | TIMER_FIELD_BIT(count) | TIMER_FIELD_BIT(until))
@@ -236,11 +237,12 @@ struct bytes timer_parse_kept(const struct timer_parse *parse, size_t start);
 
 enum error_code timer_parse_target(struct timer_parse *parse);
 
-/* The target in a field of another name. The text is valid like that of timer_parse_string. */
+/* Reads the target in a field of another name. The text is valid like that of
+ * timer_parse_string. */
 enum error_code timer_parse_target_at(struct timer_parse *parse, const char *pointer,
                                       struct bytes *ret_text, struct target *ret_target);
 
-/* An object with the target of reports, of which `ret_text` becomes the text. */
+/* Reads an object with the target of reports, whose text becomes `ret_text`. */
 enum error_code timer_parse_report(struct timer_parse *parse, const char *pointer,
                                    struct bytes *ret_text);
 enum error_code timer_parse_payload(struct timer_parse *parse);

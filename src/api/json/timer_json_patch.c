@@ -14,10 +14,10 @@
 
 #define FIELDS_CONTENT (BIT(payload) | BIT(body_base64) | BIT(content_type))
 
-/* Fields whose new value does not depend on the old one; of `payload` only if it is no object. */
+/* Fields whose new value does not depend on the old one; `payload` only if it is no object. */
 #define FIELDS_WHOLE (BIT(after) | BIT(at) | BIT(target) | BIT(watch) | BIT(payload))
 
-/* The bits of enum timer_patch_field for the fields that a request names. */
+/* Returns the bits of enum timer_patch_field for the fields of a request. */
 static uint32_t patch_fields_of(uint32_t named)
 {
     static const struct {
@@ -66,7 +66,7 @@ enum error_code timer_json_parse_values(struct bytes json, const struct timer_js
 
 /* ---- by itself ---- */
 
-/* Whether the fields of a patch have their new values without the timer. */
+/* True if the new values of a patch's fields do not depend on the timer. */
 static bool patch_is_whole(const struct timer_parse *parse)
 {
     const struct bytes payload = parse->texts.payload;
@@ -100,13 +100,13 @@ enum error_code timer_json_check_patch(struct bytes json, const struct timer_jso
 
 /* ---- merged ---- */
 
-/* The members of a patch. */
+/* Members of a patch. */
 struct patch_names {
-    uint32_t given;   /* with a value */
+    uint32_t given;   /* members with a value */
     uint32_t removed; /* null */
 };
 
-/* Of a patch that was checked. */
+/* Reads the names of a checked patch. */
 static void patch_read_names(struct bytes json, struct patch_names *ret_names)
 {
     struct json_reader reader;
@@ -128,8 +128,8 @@ static void patch_read_names(struct bytes json, struct patch_names *ret_names)
     }
 }
 
-/* What a patch of the content is merged with: a `payload` takes the place of a body, and a body
- * that of a payload. */
+/* True if a patch of the content needs the old one: a `payload` replaces a body, and a body a
+ * payload. */
 static bool patch_merges_content(const struct timer *timer, const struct patch_names *names)
 {
     const bool has_body = timer->texts.content_type.size > 0;
@@ -139,7 +139,7 @@ static bool patch_merges_content(const struct timer *timer, const struct patch_n
     return false;
 }
 
-/* Appends the fields of the timer that the patch is about, as a JSON object. */
+/* Appends the timer's fields that the patch names, as a JSON object. */
 static enum error_code patch_format_old(const struct timer *timer, const struct patch_names *names,
                                         struct buffer *out)
 {

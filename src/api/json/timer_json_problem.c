@@ -3,7 +3,7 @@
 
 #include "base/utf8.h"
 
-#define NEAR_SIZE_MAX 24 /* no field's name is longer */
+#define NEAR_SIZE_MAX 24 /* longer than any field's name */
 
 enum error_code timer_parse_not_json(struct timer_parse *parse)
 {
@@ -32,8 +32,7 @@ void timer_name_text(struct bytes name, char ret_text[TIMER_NAME_TEXT_SIZE])
     memcpy(ret_text + size, size < name.size ? "..." : "", size < name.size ? 4 : 1);
 }
 
-/* One byte of a name as it stands in a JSON pointer (RFC 6901) within a URL's fragment (RFC 3986).
- */
+/* Encodes one byte of a name for a JSON pointer (RFC 6901) in a URL's fragment (RFC 3986). */
 static size_t problem_pointer_byte(char c, char ret_text[4])
 {
     static const char digits[] = "0123456789ABCDEF";
@@ -73,7 +72,7 @@ void timer_pointer(const char *parent, struct bytes name, char *ret_text, size_t
     ret_text[size] = '\0';
 }
 
-/* How many letters must be put in, left out or changed to make one name of the other. */
+/* Returns how many letters must be added, removed or changed to make one name of the other. */
 static size_t problem_distance(struct bytes a, struct bytes b)
 {
     size_t row[NEAR_SIZE_MAX + 1]; /* row[j]: from the letters of `a` so far to j letters of `b` */
@@ -102,7 +101,7 @@ enum error_code timer_parse_unknown(struct timer_parse *parse, const char *paren
                                     struct bytes name, const char *const *known, size_t known_count)
 {
     char pointer[sizeof(parse->problem->faults[0].pointer)];
-    size_t nearest_distance = 1 + name.size / 4; /* further off is another word */
+    size_t nearest_distance = 1 + name.size / 4; /* a larger distance means another word */
 
     timer_pointer(parent, name, pointer, sizeof(pointer));
     char text[TIMER_NAME_TEXT_SIZE];

@@ -15,7 +15,7 @@
 #define EVERY_MS_MIN 10
 #define REQUEST_SIZE (NAME_FINGERPRINT_SIZE + 8 + TIMER_ID_TEXT_SIZE)
 
-/* X(name): what the server sets, and a timer shows. */
+/* X(name): fields that the server sets and a timer shows. */
 #define RESTORE_FIELD_LIST(X) \
     X(id)                     \
     X(due)                    \
@@ -34,7 +34,7 @@ struct restore_reading {
     struct timer_parse parse;
     unsigned seen; /* bits of enum restore_field */
     struct wall due, created, since, until;
-    struct wall next_attempt; /* {0}: at once */
+    struct wall next_attempt; /* {0} for now */
     uint64_t version, attempts;
     enum timer_state state;
     char request[REQUEST_SIZE];
@@ -53,7 +53,7 @@ static enum error_code restore_read_id(struct restore_reading *reading, struct b
     return code;
 }
 
-/* A timer without a key is known again by its id, so that it is not made twice. */
+/* Makes a name of the id of a timer without a key, so that it is not created twice. */
 static enum error_code restore_take_id(struct restore_reading *reading)
 {
     struct bytes id;
@@ -67,7 +67,7 @@ static enum error_code restore_take_id(struct restore_reading *reading)
     return ERROR_NONE;
 }
 
-/* A delivery that has begun on the daemon that shows the timer is begun again. */
+/* A delivery that has begun at the other daemon is begun again. */
 static enum error_code restore_read_state(struct restore_reading *reading)
 {
     struct bytes text;
@@ -83,7 +83,7 @@ static enum error_code restore_read_state(struct restore_reading *reading)
                                       "It must be the state of a timer that lives");
 }
 
-/* Reads a text that may have as many bytes as a note. */
+/* Reads a text with the size limit of a note. */
 static enum error_code restore_read_note(struct timer_parse *parse, const char *pointer,
                                          struct bytes *ret_text)
 {
@@ -192,7 +192,8 @@ static enum error_code restore_read_run(struct timer_parse *parse, struct run *r
     return code;
 }
 
-/* The newest is the first of the array, and the last to be added. */
+/* Reads the array, which begins with the newest run, in reverse, because runs are added oldest
+ * first. */
 static enum error_code restore_read_runs(struct restore_reading *reading)
 {
     struct timer_parse *parse = &reading->parse;
@@ -267,7 +268,7 @@ static enum error_code restore_read_field(void *context, struct bytes name)
     return timer_parse_read_field(&reading->parse, name);
 }
 
-/* What must be there, and goes together. */
+/* Checks required fields and their combinations. */
 static enum error_code restore_check(struct restore_reading *reading)
 {
     struct timer_parse *parse = &reading->parse;

@@ -29,7 +29,7 @@ enum error_code timer_parse_until(struct timer_parse *parse)
     return timer_parse_wall(parse, "#/until", &parse->schedule.until);
 }
 
-/* Texts that are stored as they are: nothing in them is ever escaped. */
+/* Checks texts that are stored unchanged, because nothing in them needs escapes. */
 static enum error_code schedule_json_check_plain(struct timer_parse *parse, const char *pointer,
                                                  struct bytes text)
 {
@@ -47,8 +47,8 @@ static enum error_code schedule_json_read_plain(struct timer_parse *parse, const
     return code ? code : schedule_json_check_plain(parse, pointer, *ret_text);
 }
 
-/* A tab between fields becomes a blank, as crontabs have both. In JSON it is an escape, so the text
- * lies in the scratch. */
+/* Replaces tabs between fields by blanks, because crontabs have both. In JSON a tab is an
+ * escape, so the text is in the scratch. */
 static void schedule_json_cron_replace_tabs(struct timer_parse *parse, struct bytes text)
 {
     for (size_t i = 0; i < text.size; i++)
@@ -219,7 +219,7 @@ static enum error_code timer_schedule_make(struct timer_parse *parse, struct wal
     case ERROR_NONE:
         return ERROR_NONE;
     case ERROR_NO_MEMORY:
-    case ERROR_IO: /* another time it may be readable */
+    case ERROR_IO: /* it may be readable another time */
         return problem_set(parse->problem, error.code, "", "%s", error.text);
     default:
         return timer_parse_invalid_error(parse, "#/timezone", &error);
@@ -293,7 +293,7 @@ enum error_code timer_schedule_keep(const struct timer *timer, uint32_t given, u
     return ERROR_NONE;
 }
 
-/* Whether the planned instants are others, and the next firing begins with them. */
+/* True if the planned instants change, so that the next firing begins with them. */
 static bool timer_schedule_restarts(const struct timer_parse *parse,
                                     const struct schedule_spec *old, uint32_t named)
 {
@@ -326,7 +326,7 @@ static void timer_schedule_inherit(struct timer_parse *parse, const struct sched
         new->from = HAS(parse, at) ? parse->due : wall_add(parse->now, new->every_ms);
 }
 
-/* The time of the next firing, with another spread. */
+/* Returns the time of the next firing with another spread. */
 static struct wall timer_schedule_respread(struct wall due, uint64_t old_ms, uint64_t new_ms)
 {
     struct wall planned = {due.ms > old_ms ? due.ms - old_ms : 0};
@@ -401,7 +401,7 @@ enum error_code timer_parse_when_changed(struct timer_parse *parse, const struct
     } else if (!has_time) {
         parse->due = timer->due;
         parse->texts.zoned = timer->texts.zoned;
-    } else if (named & TIMER_FIELD_BIT(every) && HAS(parse, at)) { /* the phase that it has */
+    } else if (named & TIMER_FIELD_BIT(every) && HAS(parse, at)) { /* the timer's phase */
         parse->due = timer->due;
         *fields &= ~(uint32_t)PATCH_DUE;
     }

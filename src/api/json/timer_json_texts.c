@@ -18,7 +18,7 @@ static enum error_code timer_texts_no_memory(struct timer_parse *parse)
     return problem_set(parse->problem, ERROR_NO_MEMORY, "", "%s", "");
 }
 
-/* Makes the scratch; once per request at most. */
+/* Allocates the scratch, at most once per request. */
 static enum error_code texts_need_scratch(struct timer_parse *parse)
 {
     struct timer_scratch *scratch = &parse->scratch;
@@ -55,7 +55,7 @@ static struct bytes texts_scratch_since(const struct timer_scratch *scratch, siz
     return (struct bytes){scratch->data + start, scratch->size - start};
 }
 
-/* The value of a string that was read. */
+/* Decodes a string that was read. */
 static enum error_code texts_decode(struct timer_parse *parse, const struct json_string *string,
                                     struct bytes *ret_text)
 {
@@ -222,7 +222,7 @@ enum error_code timer_parse_body_base64(struct timer_parse *parse)
         code = texts_need_scratch(parse);
     if (code)
         return code;
-    /* An escaped text lies in the scratch already and is decoded where it lies. */
+    /* An escaped text is in the scratch already and is decoded in place. */
     if (text.size && text.data + text.size == scratch->data + scratch->size)
         scratch->size -= text.size;
     if (base64_decoded_size_max(text.size) > scratch->capacity - scratch->size)
@@ -238,7 +238,7 @@ enum error_code timer_parse_body_base64(struct timer_parse *parse)
     return ERROR_NONE;
 }
 
-/* RFC 9110: what a header's name is made of, and the two halves of a media type. */
+/* True for a token of RFC 9110: a header's name, or half of a media type. */
 static bool texts_is_token(struct bytes text)
 {
     for (size_t i = 0; i < text.size; i++) {
@@ -251,7 +251,7 @@ static bool texts_is_token(struct bytes text)
     return text.size > 0;
 }
 
-/* What a header's value may be: printable, neither empty nor with space at an end (which a receiver
+/* True for a header's value: printable, not empty, without space at its ends (which a receiver
  * would not see). */
 static bool texts_is_header_value(struct bytes text)
 {
@@ -290,7 +290,7 @@ enum error_code timer_parse_content_type(struct timer_parse *parse)
 
 struct member {
     struct json_string name, value;
-    struct bytes stored_name; /* to find a repeated name */
+    struct bytes stored_name; /* for finding a repeated name */
 };
 
 struct members {
@@ -428,8 +428,8 @@ static enum error_code texts_label_too_long(struct timer_parse *parse,
     return member_invalid(parse, "#/labels", name, detail);
 }
 
-/* Appends the string as json_append_string writes it, so that equal strings are equal bytes;
- * `ret_raw` is what stands between its quotes. */
+/* Appends the string as json_append_string writes it, so that equal strings have equal bytes;
+ * `ret_raw` is the text between its quotes. */
 static enum error_code texts_store_label_text(struct timer_parse *parse,
                                               const struct member *member,
                                               const struct json_string *string,

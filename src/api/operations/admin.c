@@ -19,7 +19,7 @@ void admin_closed(struct call *call)
     free(call->state);
 }
 
-/* The error names folders and files: the operator needs them to correct the cause. */
+/* The error names folders and files, which the operator needs to correct the cause. */
 static void admin_answer_backup(struct node_backup *backup)
 {
     struct call *call = list_item(backup, struct admin_backup, node)->call;
@@ -85,7 +85,7 @@ void admin_maintenance(struct call *call)
     call_answer_json(call, 200, &body);
 }
 
-/* {"note": "..."}, which may be left out. False: answered. */
+/* Reads {"note": "..."}, which is optional. Returns false if answered. */
 static bool admin_read_note(struct call *call, char note[NODE_NOTE_SIZE_MAX], size_t *ret_size)
 {
     static const char *const names[] = {"note"};

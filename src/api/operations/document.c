@@ -83,7 +83,8 @@ uint64_t document_refusals(const struct route *route)
     return refusals;
 }
 
-/* The name of an error in components/responses: that of its type, as a type of a program has it. */
+/* Appends the name of an error in components/responses: that of its type, in the form of a
+ * program's type. */
 static void document_response_name(enum error_code error, char *ret_name, size_t capacity)
 {
     bool is_start = true;
@@ -100,7 +101,7 @@ static void document_response_name(enum error_code error, char *ret_name, size_t
     }
     ret_name[size] = '\0';
 }
-/* Whether the body of the call may have `after`, which can be a number that looks like seconds. */
+/* True if the call's body may have `after`, which can be a number that looks like seconds. */
 static bool document_takes_after(const struct route *route)
 {
     const struct bytes path = bytes_of(route->path), touch = BYTES("/touch");
@@ -111,7 +112,7 @@ static bool document_takes_after(const struct route *route)
             memcmp(path.data + path.size - touch.size, touch.data, touch.size) == 0);
 }
 
-/* The headers that core/call.c adds to an answer of this kind. */
+/* Appends the headers that core/call.c adds to such an answer. */
 static void document_append_headers(const struct route *route, int status, struct buffer *out)
 {
     const bool is_timer =
@@ -183,8 +184,8 @@ static void document_append_answers(const struct route *route, uint64_t refusals
 
 /* ---- paths ---- */
 
-/* A row that names its timer by the key stands in the document twice: with the key in the path, and
- * with the key in the query. */
+/* Appends an operation. A row with a key in its path appears twice in the document: with the key
+ * in the path, and in the query. */
 static void document_append_operation(const struct route *route, bool is_key_in_query,
                                       struct bytes operations, struct buffer *out)
 {
@@ -229,7 +230,7 @@ static bool document_has_path_before(const struct route *routes, size_t index)
     return false;
 }
 
-/* All operations of the path of a row, which is the first with this path. */
+/* Appends all operations of the path of a row, which is the first with this path. */
 static void document_append_path(const struct route *routes, size_t count, size_t first,
                                  bool is_key_in_query, struct bytes operations, struct buffer *out)
 {

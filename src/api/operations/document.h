@@ -14,24 +14,24 @@
 
 #include "api/core/route.h"
 
-/* The errors that a route may answer with, as bits of enum error_code: those of its row, and those
- * that follow from its scope and its body. */
+/* Returns the errors of a route as bits of enum error_code: those of its row, and those that
+ * follow from its scope and its body. */
 uint64_t document_refusals(const struct route *route);
 
-/* Appends the strict OpenAPI 3.1 document: what the server accepts and answers, as exactly as JSON
- * Schema can say it. */
+/* Appends the strict OpenAPI 3.1 document: what the server accepts and answers, as precisely as
+ * JSON Schema allows. */
 void document_format(const struct route *routes, size_t count, struct buffer *out);
 
-/* Appends the plain document that follows from the strict one: for generators of clients. */
+/* Appends the plain document that is made from the strict one, for generators of clients. */
 void document_format_plain(struct bytes strict, struct buffer *out);
 
-/* The text of a member of an object; empty when the object has none of this name, or is empty. */
+/* Returns the text of a member of an object; empty if there is none, or the object is empty. */
 struct bytes document_member(struct bytes object, struct bytes name);
 
-/* Appends the overview, a table in Markdown. */
+/* Appends the overview, a list in Markdown. */
 void document_format_overview(const struct route *routes, size_t count, struct buffer *out);
 
-/* src/api/operations/openapi_parts.json, made part of the program when it is built. */
+/* src/api/operations/openapi_parts.json, built into the program. */
 extern const char openapi_parts[];
 extern const size_t openapi_parts_size;
 

@@ -16,7 +16,7 @@
 #include "base/json.h"
 #include "base/json_write.h"
 
-/* Deeper than the document is; the reader of JSON has its own limit. */
+/* Deeper than the document; the JSON reader has its own limit. */
 #define PLAIN_DEPTH 60
 
 static const char *const plain_dropped[] = {
@@ -34,20 +34,20 @@ static const char *const plain_dropped[] = {
     "links",
     "examples",
     "default",
-    "application/merge-patch+json", /* application/json stands beside it */
+    "application/merge-patch+json", /* it has application/json too */
 };
 
-/* Members whose value is no part of a schema. */
+/* Members whose value is not a part of a schema. */
 static const char *const plain_copied[] = {"example", "enum", "required", "security"};
 
 struct plain {
     struct bytes root;
     struct buffer *out;
     unsigned depth;
-    bool inlines_all; /* no reference stays one */
+    bool inlines_all; /* replaces every reference */
 };
 
-/* How an object is written: `outer` are members that stand already and win; empty: none. */
+/* How an object is written: `outer` are existing members, which take precedence; empty for none. */
 struct plain_way {
     struct bytes outer;
     bool is_nullable;
@@ -64,7 +64,7 @@ static bool plain_has(const char *const *names, size_t count, struct bytes name)
 
 /* ---- reading ---- */
 
-/* What "#/components/schemas/Timer" leads to; empty: nothing. */
+/* Resolves "#/components/schemas/Timer"; empty if there is none. */
 static struct bytes plain_resolve(const struct plain *plain, struct bytes reference)
 {
     struct bytes found = plain->root;
@@ -75,13 +75,13 @@ static struct bytes plain_resolve(const struct plain *plain, struct bytes refere
     return found;
 }
 
-/* A text without its quotes. */
+/* Returns a text without its quotes. */
 static struct bytes plain_unquoted(struct bytes text)
 {
     return text.size < 2 ? (struct bytes){0} : (struct bytes){text.data + 1, text.size - 2};
 }
 
-/* The first alternative of a value that may be of several kinds; empty: it is of one kind. */
+/* Returns the first alternative of a value with several kinds; empty if it has one kind. */
 static struct bytes plain_alternative(struct bytes object, bool *ret_is_nullable)
 {
     struct bytes all = document_member(object, BYTES("anyOf"));
@@ -113,7 +113,7 @@ static void plain_name(struct plain *plain, struct bytes name)
     buffer_append_text(plain->out, ":");
 }
 
-/* The members of a schema, or of another object with keywords. */
+/* Writes the members of a schema, or of another object with keywords. */
 static void plain_members(struct plain *plain, struct bytes object, struct plain_way way)
 {
     if (++plain->depth > PLAIN_DEPTH) {
@@ -160,7 +160,7 @@ static void plain_members(struct plain *plain, struct bytes object, struct plain
     plain->depth--;
 }
 
-/* `are_names`: the members of this object are fields, which may be called like a keyword. */
+/* `are_names`: the members of this object are fields, whose names may equal keywords. */
 static void plain_value(struct plain *plain, struct bytes value, bool are_names)
 {
     struct json_reader reader;

@@ -28,7 +28,7 @@ void service_readyz(struct call *call)
         json_put_text(&response.body, "status", "ready");
         json_put_some(&response.body, "detail", bytes_of(health.detail));
     } else {
-        /* Not one of the service's errors, so the type is HTTP's own (RFC 9457, 4.2.1). */
+        /* This is none of the service's errors, so the type is HTTP's own (RFC 9457, 4.2.1). */
         response.status = 503;
         response.content_type = "application/problem+json";
         json_put_text(&response.body, "type", "about:blank");
@@ -42,7 +42,7 @@ void service_readyz(struct call *call)
     call_answer(call, &response);
 }
 
-/* The text format, unless the client names OpenMetrics and does not like the text better. */
+/* Returns the text format, unless the client names OpenMetrics and does not prefer the text. */
 static enum metrics_format service_metrics_format(const struct call *call)
 {
     const struct bytes accept = http_request_header(call->http, "Accept");
@@ -71,7 +71,7 @@ void service_metrics(struct call *call)
     call_answer(call, &response);
 }
 
-/* The `type` of a problem is a path of this server: shows the problem without a cause. */
+/* Shows a problem without a cause, because the `type` of a problem is a path of this server. */
 void service_problem(struct call *call)
 {
     for (unsigned error = ERROR_NONE + 1; error < ERROR_COUNT; error++) {

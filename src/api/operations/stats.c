@@ -8,7 +8,7 @@
 #include "sys/clock.h"
 #include "sys/process.h"
 
-/* Seconds; nothing beyond the scale. */
+/* Appends a quantile in seconds; nothing beyond the scale. */
 static void stats_append_quantile(const uint64_t *buckets, const char *name, double quantile,
                                   struct buffer *out)
 {
@@ -45,7 +45,7 @@ static void stats_append_lateness(const uint64_t *numbers, struct buffer *out)
     json_close(out, '}');
 }
 
-/* A node of another version may tell of fewer figures, or of more. */
+/* Adds a node's figures. A node of another version may have fewer or more. */
 static void stats_add(const struct survey *survey, uint64_t numbers[STATS_COUNT])
 {
     for (size_t i = 0; i < STATS_COUNT && i < survey->number_count; i++)
@@ -77,7 +77,7 @@ static void stats_finish(struct node_tally *tally)
     call_answer_json(tally->call, 200, &body);
 }
 
-/* The survey of this node brings its metrics up to date. */
+/* The survey of this node updates its metrics. */
 void stats_get(struct call *call)
 {
     tally_ask(call, SURVEY_STATS, (struct bytes){0}, 0, NULL, stats_finish);

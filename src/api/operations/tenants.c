@@ -25,19 +25,19 @@ struct tenants_row {
     uint8_t name_size;
     struct tenant_limits limits;
     uint64_t pending, ready, refused;
-    struct wall oldest;       /* WALL_NEVER: nothing is ready */
-    size_t told_incompletely; /* nodes that do not tell of each tenant, and told of this one */
+    struct wall oldest;       /* WALL_NEVER if nothing is ready */
+    size_t told_incompletely; /* nodes that list some tenants only, and list this one */
 };
 
 struct tenants_report {
     const struct call *call;
     size_t limit;
-    char cursor[TENANT_SIZE_MAX]; /* the name that the page begins with */
+    char cursor[TENANT_SIZE_MAX]; /* first name of the page */
     uint8_t cursor_size;
     struct tenants_row *rows;
     size_t count, capacity;
     bool is_short;     /* out of memory */
-    size_t incomplete; /* nodes on which more tenants wait than have rows in the census */
+    size_t incomplete; /* nodes on which more tenants wait than the census has rows */
 };
 
 static struct bytes tenants_name(const struct tenants_row *row)
@@ -86,7 +86,7 @@ static bool tenants_read_query(struct call *call, struct tenants_report *report)
 
 /* ---- the rows ---- */
 
-/* A row of zeros; NULL: the caller may not see the tenant, or out of memory. */
+/* Adds a row of zeros. NULL if the caller may not see the tenant, or out of memory. */
 static struct tenants_row *tenants_add(struct tenants_report *report, struct bytes name)
 {
     const struct caller *caller = &report->call->caller;
@@ -132,7 +132,7 @@ static int tenants_compare(const void *left, const void *right)
     return bytes_compare(tenants_name(left), tenants_name(right));
 }
 
-/* Sorts the rows by name, and makes one of those with the same name. */
+/* Sorts the rows by name, and merges those with equal names. */
 static void tenants_merge(struct tenants_report *report)
 {
     size_t kept = 0;
@@ -147,7 +147,7 @@ static void tenants_merge(struct tenants_report *report)
             report->rows[kept++] = *row;
             continue;
         }
-        /* One of them has the limits, the other the count; fields that are not its own are 0. */
+        /* One of them has the limits, the other the count; their other fields are 0. */
         last->pending += row->pending;
 #define X(name, least, most) last->limits.name |= row->limits.name;
         TENANT_LIMIT_LIST(X)
@@ -161,7 +161,7 @@ static int tenants_compare_key(const void *key, const void *row)
     return bytes_compare(*(const struct bytes *)key, tenants_name(row));
 }
 
-/* What a node tells; tenants without a row here are none that the caller may see. */
+/* Adds a node's survey. Tenants without a row here are those that the caller may not see. */
 static void tenants_take_survey(struct tenants_report *report, const struct survey *survey)
 {
     report->incomplete += survey->is_cut;
@@ -182,7 +182,8 @@ static void tenants_take_survey(struct tenants_report *report, const struct surv
 
 /* ---- the answer ---- */
 
-/* What waits; nothing while a node does not know: more tenants wait there than have rows. */
+/* Appends what waits; nothing if a node does not know, because more tenants wait there than it
+ * has rows. */
 static void tenants_append_waiting(const struct tenants_report *report,
                                    const struct tenants_row *row, struct buffer *out)
 {

@@ -13,13 +13,13 @@
 
 enum {
     PEEK_DEFAULT = 20,
-    PEEK_BYTES = 4 << 20, /* of an answer; it ends with the item that reaches them */
+    PEEK_BYTES = 4 << 20, /* size from which an answer takes no further item */
     PEEK_PARAMETERS_MAX = 8,
 };
 
 /* ---- how full they are ---- */
 
-/* The queues of the tenant that are paused, and have no items perhaps. */
+/* Adds the paused queues of the tenant, which may have no items. */
 static void overview_add_paused(struct node_tally *tally)
 {
     const struct bytes tenant = caller_tenant(&tally->call->caller);
@@ -68,7 +68,7 @@ static void overview_append(struct node_tally *tally, struct bytes name,
     json_close(out, '}');
 }
 
-/* With those that are paused. False: answered. */
+/* Adds paused queues to the sum. Returns false if answered. */
 static bool overview_sum(struct node_tally *tally)
 {
     overview_add_paused(tally);

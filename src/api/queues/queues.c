@@ -9,14 +9,14 @@
 
 #include <stdlib.h>
 
-/* One item of a lease, as the answer shows it. */
+/* An item of a lease for the answer. */
 struct queues_item {
     struct queue_receipt receipt;
     uint32_t attempt;
     struct timer *timer; /* a copy */
 };
 
-/* One call of a worker; it owns its receipts. */
+/* A worker's call; it owns its receipts. */
 struct worker {
     struct node_queue_request node;
     char queue[QUEUE_FULL_NAME_SIZE_MAX];
@@ -24,10 +24,10 @@ struct worker {
     struct call *call;
     struct queues_ask ask;
     enum queue_verdict *verdicts;
-    struct queues_item *items; /* the leased items */
+    struct queues_item *items; /* leased items */
     size_t item_count;
-    struct instant leased_until; /* none of them ends before */
-    bool is_short;               /* of memory for an item */
+    struct instant leased_until; /* no lease ends earlier */
+    bool is_short;               /* memory was short for an item */
 };
 
 void queues_begin_name(struct call *call)
@@ -88,11 +88,11 @@ static void queues_lease_answer(struct call *call)
         call_answer_no_access(call, no_access);
         return;
     }
-    if (request->error) { /* out of memory: the leases made so far end by themselves */
+    if (request->error) { /* out of memory: the existing leases expire */
         call_answer_error(call, request->error, "");
         return;
     }
-    /* The limit may have been reached while the worker waited. The leases end by themselves. */
+    /* The limit may have been reached while the worker waited. The leases expire. */
     if (call_refuses_large_answer(call))
         return;
     struct buffer body;
@@ -104,7 +104,7 @@ static void queues_lease_answer(struct call *call)
     json_close(&body, ']');
     rfc3339_put(&body, "leased_until", instant_wall(worker->leased_until));
     json_close(&body, '}');
-    call_answer_json(call, 200, &body); /* out of memory: 503, and the leases end by themselves */
+    call_answer_json(call, 200, &body); /* out of memory: 503, and the leases expire */
 }
 
 static bool queues_item_goes_before(const struct queues_item *a, const struct queues_item *b)
@@ -116,8 +116,8 @@ static bool queues_item_goes_before(const struct queues_item *a, const struct qu
     return first->due.ms < second->due.ms;
 }
 
-/* Brings the items of one more shard, `items[from]` and behind it, into the order of those before:
- * as one shard merges its partitions. */
+/* Merges the items of one more shard, from `items[from]` on, with the earlier ones, as a shard
+ * merges its partitions. */
 static void queues_merge_items(struct queues_item *items, size_t from, size_t count)
 {
     for (size_t at = 0; at < from && from < count; at++)
@@ -130,7 +130,7 @@ static void queues_merge_items(struct queues_item *items, size_t from, size_t co
         }
 }
 
-/* Room for the items of one more shard. */
+/* Reserves memory for the items of one more shard. */
 static bool queues_reserve_items(struct worker *worker, size_t more)
 {
     struct queues_item *items =
@@ -141,7 +141,7 @@ static bool queues_reserve_items(struct worker *worker, size_t more)
     return items;
 }
 
-/* On a shard's thread, while the leases are valid: copies what the answer shows. */
+/* Copies what the answer shows, on a shard's thread, while the leases are valid. */
 static void queues_lease_keep(struct node_queue_request *request)
 {
     struct worker *worker = list_item(request, struct worker, node);
@@ -210,7 +210,7 @@ static void queues_report_done(struct node_queue_request *request)
 
 /* ---- asking ---- */
 
-/* Reads the body into a worker. NULL: answered. */
+/* Reads the body into a worker. NULL if answered. */
 static struct worker *worker_create(struct call *call, enum queue_kind kind)
 {
     const struct config *config = call->api->options.config;
@@ -249,14 +249,13 @@ static bool queues_submit(struct worker *worker, void (*done)(struct node_queue_
 static void queues_lease_recheck(struct call *call)
 {
     struct worker *worker = call->state;
-    struct caller caller = call->caller; /* the call's own is its thread's */
+    struct caller caller = call->caller; /* call->caller belongs to the call's thread */
 
     if (access_recheck(call->api->access, &caller))
         node_queue_give_up(call->api->options.node, &worker->node);
 }
 
-/* Fills in what the request says of its worker: its address, and the program that it names, without
- * characters that a terminal would obey. */
+/* Describes the worker: its address, and the program that it names, without control characters. */
 static struct bytes worker_name(struct worker *worker)
 {
     const struct bytes program = http_request_header(worker->call->http, "User-Agent");
@@ -289,7 +288,7 @@ void queues_lease(struct call *call)
         queues_lease_recheck(call);
 }
 
-/* Its worker would not get the items. */
+/* Gives up the lease, because its worker would not get the items. */
 void queues_left(struct call *call)
 {
     struct worker *worker = call->state;

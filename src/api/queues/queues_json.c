@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* X(name, kinds): every field, and which requests have it. */
+/* X(name, kinds): every field, and the requests that have it. */
 #define LEASES  1
 #define ACKS    2
 #define NACKS   4
@@ -40,7 +40,7 @@ static const struct {
 struct queues_reading {
     struct timer_parse parse; /* for its strings and problems */
     struct queues_ask *ask;
-    unsigned kinds; /* the bit of this request */
+    unsigned kinds; /* bit of this request */
     unsigned seen;
     uint64_t wait_ms_max;
 };

@@ -23,13 +23,14 @@ static void targets_failure_append(const struct survey *survey,
         json_put_string(out, "last_error", survey_error(survey, failure));
 }
 
-/* The failures of an origin, which lie together: the first, and the one behind the last. */
+/* Failures of an origin, which are contiguous: the first, and the end. */
 struct targets_failures {
     const struct survey *survey;
     const struct survey_failure *begin, *end;
 };
 
-/* Both the failures and the origins that are asked for are sorted; `*index` begins with 0. */
+/* Returns the failures of an origin. Failures and requested origins are sorted; `*index` begins
+ * with 0. */
 static struct targets_failures targets_failures_of(const struct survey *survey, struct bytes origin,
                                                    size_t *index)
 {
@@ -63,7 +64,7 @@ static void targets_append_webhook(const struct targets_failures *found, struct 
     json_close(out, ']');
 }
 
-/* Of a connection to a broker: whether it is up at all nodes. */
+/* Appends whether a broker connection is up at all nodes. */
 static void targets_append_broker(const struct node *node, const struct targets_failures *found,
                                   struct bytes origin, struct buffer *out)
 {
@@ -95,7 +96,7 @@ static void targets_append_row(const struct node_tally *tally, const struct tall
         rfc3339_put(out, "oldest", row->oldest);
 }
 
-/* Of the target, which may be written in other ways. */
+/* Appends the pause of a target, which may be written in several ways. */
 static void targets_append_paused(const struct node_tally *tally,
                                   const struct target_pauses *pauses, struct bytes origin,
                                   struct buffer *out)
@@ -108,7 +109,7 @@ static void targets_append_paused(const struct node_tally *tally,
                              wall_now(), out);
 }
 
-/* The targets of the tenant that are paused, and for which nothing waits perhaps. */
+/* Adds the paused targets of the tenant, for which nothing may wait. */
 static void targets_add_paused(struct node_tally *tally, const struct target_pauses *pauses)
 {
     const struct bytes tenant = caller_tenant(&tally->call->caller);
@@ -156,7 +157,7 @@ static void targets_format(const struct node_tally *tally, const struct survey *
     json_close(out, '}');
 }
 
-/* The failures of all nodes. */
+/* Collects the failures of all nodes. */
 static void targets_gather(struct node_tally *tally, struct survey *ret_failures)
 {
     *ret_failures = (struct survey){.kind = SURVEY_FAILURES};

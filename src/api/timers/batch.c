@@ -22,8 +22,8 @@
 
 #define NDJSON "application/x-ndjson"
 
-/* Limit of the memory for answers: this, or 64 bytes for every allowed line if that is more. Only a
- * batch whose lines mostly fail reaches it. */
+/* Minimum limit of the memory for answers; the limit is 64 bytes for every allowed line if that
+ * is more. Only a batch whose lines mostly fail reaches it. */
 #define ANSWER_BYTES_MIN (UINT64_C(64) << 20)
 
 /* The worker's thread reads lines into `filling`, submits it when it is full, and takes answered
@@ -33,32 +33,32 @@
  * on until its last chunk is answered. */
 struct batch {
     pthread_mutex_t lock;
-    struct call *call; /* guarded by lock; NULL once the request is closed */
+    struct call *call; /* guarded by lock; NULL after the request is closed */
     struct api *api;
-    unsigned shard;                  /* on whose thread it is */
-    struct caller caller;            /* the call's, which may be gone before */
+    unsigned shard;                  /* shard of its thread */
+    struct caller caller;            /* copy of the call's, which may be freed earlier */
     struct timer_json_limits limits; /* for the caller, with the trace of the request */
-    struct trace_parent parent;      /* of the request */
+    struct trace_parent parent;      /* trace of the request */
     char trace[TRACE_PARENT_SIZE + 1];
     struct lines lines;
-    struct batch_chunk *filling; /* NULL: none begun */
-    struct batch_chunk *spare;   /* for use again */
-    struct list sent;            /* in order of lines; guarded by lock */
+    struct batch_chunk *filling; /* NULL if none is begun */
+    struct batch_chunk *spare;   /* for reuse */
+    struct list sent;            /* chunks in order of lines; guarded by lock */
     size_t sent_count;           /* chunks on `sent`; guarded by lock */
     size_t asked_count;          /* parts without an answer; guarded by lock */
     bool is_waiting;             /* the request sleeps; guarded by lock */
-    size_t wake_below;           /* wake it when asked_count is less; guarded by lock */
+    size_t wake_below;           /* asked_count below which to wake it; guarded by lock */
     enum batch_style style;
     /* Reads a line: timer_json_parse_create or timer_json_parse_restore. */
     enum error_code (*parse)(struct bytes json, const struct timer_json_limits *limits,
                              struct wall now, struct timer **ret_timer,
                              struct problem *ret_problem);
     struct buffer out;                             /* results so far */
-    size_t answers_counted;                        /* how much of it is counted in api.answers */
-    struct tenant_pot_share *share, *answer_share; /* of batches; of answers, or NULL */
+    size_t answers_counted;                        /* part of it counted in api.answers */
+    struct tenant_pot_share *share, *answer_share; /* shares of batches, and of answers or NULL */
     struct batch_totals totals;
     uint64_t line_count, body_bytes, bytes_max, answer_bytes_max;
-    bool is_ended; /* the upload; from here on the request sleeps unless it is answered */
+    bool is_ended; /* the upload has ended: from here on the request sleeps unless it is answered */
     bool is_over;  /* a limit is reached: the rest is not read */
 };
 
@@ -78,7 +78,7 @@ static void batch_free(struct batch *batch)
 
 /* ---- chunks ---- */
 
-/* On the node's thread. */
+/* Called on the node's thread. */
 static void batch_part_done(struct node_request *request)
 {
     struct batch_part *part = list_item(request, struct batch_part, node);
@@ -125,8 +125,8 @@ static void batch_harvest(struct batch *batch)
     batch->answers_counted = batch->out.size;
 }
 
-/* Puts the request to sleep until fewer than `count` parts are on their way. Under the lock, so
- * that the answer that wakes it comes after. */
+/* Puts the request to sleep until fewer than `count` parts are unanswered. The caller holds the
+ * lock, so that the answer that wakes it is later. */
 static void batch_wait_below(struct batch *batch, size_t count)
 {
     if (!batch->call)
@@ -139,14 +139,14 @@ static void batch_wait_below(struct batch *batch, size_t count)
 
 enum sending {
     SENT,
-    MUST_WAIT, /* and will be woken */
+    MUST_WAIT, /* the request will be woken */
 };
 
-/* Submits the parts of the chunk, under the lock. MUST_WAIT when the node has no room now: the rest
- * goes later. */
+/* Submits the parts of the chunk; the caller holds the lock. MUST_WAIT if the node has no room
+ * now: the rest is sent later. */
 static enum sending batch_send_parts(struct batch *batch, struct batch_chunk *chunk)
 {
-    /* With nothing else under way, the node has room for each part. */
+    /* If nothing else is in flight, the node has room for each part. */
     if (!chunk->is_prepared)
         batch_chunk_prepare(chunk, batch->api->options.node, batch->shard,
                             batch->api->options.config->inflight_max);
@@ -169,9 +169,9 @@ static enum sending batch_send_parts(struct batch *batch, struct batch_chunk *ch
     return SENT;
 }
 
-/* Sends `filling` off. With too many chunks on their way, or a node that has no room, the request
- * waits for one of its own to be answered; a batch that has nothing on its way is refused instead,
- * since nothing would wake it. The last chunk of a client that left does not wait. */
+/* Sends `filling`. If there are too many unanswered chunks, or the node has no room, the request
+ * waits for an answer to one of its own. A batch without unanswered chunks is refused instead,
+ * because nothing would wake it. The last chunk of a client that left does not wait. */
 static enum sending batch_send_chunk(struct batch *batch)
 {
     struct batch_chunk *chunk = batch->filling;
@@ -196,7 +196,7 @@ static enum sending batch_send_chunk(struct batch *batch)
 
 /* ---- lines ---- */
 
-/* A chunk with room for a line. NULL: out of memory. */
+/* Returns a chunk with room for a line. NULL if out of memory. */
 static struct batch_chunk *batch_chunk_to_fill(struct batch *batch)
 {
     if (!batch->filling && batch->spare) {
@@ -209,7 +209,7 @@ static struct batch_chunk *batch_chunk_to_fill(struct batch *batch)
     return batch->filling;
 }
 
-/* The last line of the answer: nothing behind line `number` is read. */
+/* Appends the last line of the answer: nothing after line `number` is read. */
 static void batch_end_early(struct batch *batch, enum error_code code, uint64_t number,
                             const char *detail)
 {
@@ -353,8 +353,8 @@ size_t batch_body(struct call *call, struct bytes chunk)
     uint64_t room = batch->is_over ? 0 : batch->bytes_max - batch->body_bytes;
     struct bytes rest = {chunk.data, chunk.size < room ? chunk.size : (size_t)room};
 
-    /* A chunk is sent off when the line after it comes: so there is a rest of the body to return to
-     * if it has to wait. */
+    /* A chunk is sent when the line after it is there, so that a part of the body remains to
+     * return to if it must wait. */
     while (!batch->is_over && rest.size > 0) {
         if (batch->filling && batch_chunk_is_full(batch->filling) &&
             batch_send_chunk(batch) == MUST_WAIT)
@@ -400,7 +400,7 @@ static void batch_answer(struct call *call)
     call_answer(call, &response);
 }
 
-/* The upload has ended: sends off the rest, waits for all answers, answers. */
+/* Continues after the upload: sends the rest, waits for all answers, answers. */
 void batch_resumed(struct call *call)
 {
     struct batch *batch = call->state;
@@ -440,10 +440,9 @@ void batch_closed(struct call *call)
         return;
     pthread_mutex_lock(&batch->lock);
     batch->call = NULL;
-    batch->asked_count++; /* our own hold on it */
+    batch->asked_count++; /* keeps the batch alive */
     pthread_mutex_unlock(&batch->lock);
-    /* If the client hung up early: its complete lines still count, as far as there is room for
-     * them. */
+    /* If the client hung up, its complete lines still count, as far as there is room for them. */
     batch_send_chunk(batch);
     pthread_mutex_lock(&batch->lock);
     bool is_done = --batch->asked_count == 0;

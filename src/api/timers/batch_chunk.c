@@ -11,7 +11,7 @@ enum { PARTITIONS_MAX = 256 };
 
 struct batch_chunk *batch_chunk_create(struct batch *batch)
 {
-    /* Not zeroed as a whole: the arrays are large and written before they are read. */
+    /* Not zeroed: the arrays are large and are written before they are read. */
     struct batch_chunk *chunk = malloc(sizeof(*chunk));
 
     if (!chunk)
@@ -96,8 +96,8 @@ static bool chunk_reserve_parts(struct batch_chunk *chunk, size_t count)
     return true;
 }
 
-/* Which partition each timer goes to. Returns how many parts that makes, and in `ends` how many
- * timers go to each partition. */
+/* Chooses each timer's partition. Returns the number of parts, and in `ends` the number of
+ * timers of each partition. */
 static size_t chunk_choose_partitions(struct batch_chunk *chunk, struct node *node, unsigned shard,
                                       size_t part_max, uint16_t ends[PARTITIONS_MAX])
 {
@@ -133,7 +133,7 @@ static void batch_chunk_add_part(struct batch_chunk *chunk, uint16_t partition, 
     };
 }
 
-/* Puts the timers in order of their partitions, where `begins` says that each begins. */
+/* Sorts the timers by partition; `begins` has the begin of each. */
 static void chunk_sort_timers(struct batch_chunk *chunk, uint16_t begins[PARTITIONS_MAX])
 {
     struct timer *timers[BATCH_CHUNK_LINES_MAX];

@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The fields of the body, as raw JSON; data NULL for a field that is absent. */
+/* Fields of the body as raw JSON; data is NULL for a missing field. */
 struct selection {
     struct bytes ids, keys, watch, labels;
     struct bytes after, at;
@@ -26,7 +26,7 @@ struct bulk {
     char *room; /* as large as the body: a decoded text is never longer */
     size_t room_used;
     enum command_kind each;
-    struct timer *patch; /* of PATCH, TOUCH and PAUSE: what each part gets a copy of */
+    struct timer *patch; /* of PATCH, TOUCH and PAUSE: each part gets a copy */
 };
 
 static bool bulk_refuse(struct call *call, const char *pointer, const char *detail)
@@ -57,7 +57,7 @@ static bool bulk_read_selection(struct call *call, struct selection *ret_selecti
     return true;
 }
 
-/* How many strings an array has; false: answered. */
+/* A name that no timer can have is answered like one that no timer has. */
 static bool bulk_count_strings(struct call *call, const char *pointer, struct bytes array,
                                size_t *ret_count)
 {
@@ -79,7 +79,7 @@ static struct bytes bulk_keep(struct bulk *bulk, const struct json_string *strin
     return text;
 }
 
-/* ---- parts ---- */
+/* the name or id as the client wrote it, for the answer */
 
 static struct command *bulk_add_part(struct bulk *bulk)
 {
@@ -200,7 +200,7 @@ static void bulk_finish(struct scatter *scatter)
 
 /* ---- the routes ---- */
 
-/* Reads the value of one field, as in a create. NULL: answered. */
+/* Reads the value of one field, as in a create. NULL if answered. */
 static struct timer *bulk_read_value(struct call *call, const char *name, struct bytes value)
 {
     const struct timer_json_limits limits = call_timer_limits(call);
@@ -222,7 +222,7 @@ static struct timer *bulk_read_value(struct call *call, const char *name, struct
     return timer;
 }
 
-/* Labels as they are stored, kept in the room. False: answered. */
+/* Reads labels in their stored form, kept in `room`. Returns false if answered. */
 static bool bulk_read_labels(struct bulk *bulk, struct bytes value, struct bytes *ret_labels)
 {
     struct timer *timer = bulk_read_value(bulk->call, "labels", value);
@@ -252,7 +252,7 @@ static bool bulk_read_event(struct bulk *bulk, struct bytes value, struct bytes 
     return !name_check(*ret_event, &error) || bulk_refuse(bulk->call, "#/watch", error.text);
 }
 
-/* Makes the parts. False: answered. */
+/* Makes the parts. Returns false if answered. */
 static bool bulk_select_timers(struct bulk *bulk, const struct selection *selection)
 {
     struct call *call = bulk->call;
@@ -289,7 +289,7 @@ static void bulk_carry_out(struct call *call, const struct selection *selection,
 {
     struct bulk bulk = {.call = call, .each = each, .patch = patch};
 
-    /* Stored labels are at most as long as their JSON, and the room has the size of the body once
+    /* Stored labels are at most as long as their JSON, so the room has the size of the body once
      * more. */
     bulk.room = malloc(2 * call->body.size + 1);
     if (!bulk.room) {
@@ -304,7 +304,7 @@ static void bulk_carry_out(struct call *call, const struct selection *selection,
     timer_free(patch);
 }
 
-/* Refuses the fields that are for other calls. False: answered. */
+/* Refuses the fields of other calls. Returns false if answered. */
 static bool bulk_refuse_time(struct call *call, const struct selection *selection)
 {
     return (!selection->after.data || bulk_refuse(call, "#/after", "It is for reschedule")) &&
@@ -317,7 +317,7 @@ static bool bulk_refuse_pause(struct call *call, const struct selection *selecti
            (!selection->until.data || bulk_refuse(call, "#/until", "It is for pause"));
 }
 
-/* A call that takes nothing but the selection. */
+/* Handles a call that takes only the selection. */
 static void bulk_change(struct call *call, enum command_kind each)
 {
     struct selection selection;
@@ -375,7 +375,7 @@ void bulk_pause(struct call *call)
         bulk_carry_out(call, &selection, COMMAND_PAUSE, patch);
 }
 
-/* The time in the body, exactly one. NULL: answered. */
+/* Reads the time in the body, exactly one. NULL if answered. */
 static struct timer *bulk_read_due(struct call *call, const struct selection *selection)
 {
     if (!selection->after.data != !selection->at.data)

@@ -22,15 +22,15 @@ void dead_list(struct call *call)
 
 /* ---- many letters ---- */
 
-enum { CLOCKS_MS = 1000 }; /* how much the clocks of two nodes may differ, at most */
+enum { CLOCKS_MS = 1000 }; /* largest assumed difference of two nodes' clocks */
 
 struct dead_job {
     struct call *call;
     enum command_kind kind; /* REDRIVE or FORGET */
     struct dead_ask ask;
-    struct list_job *search; /* for them, or NULL */
-    struct scatter *letters; /* the commands, a part for each; or NULL */
-    struct wall from;        /* of a redrive: when the first is due; 0: at once */
+    struct list_job *search; /* the search for letters, or NULL */
+    struct scatter *letters; /* commands, a part for each; or NULL */
+    struct wall from;        /* of a redrive: due time of the first letter; 0 for now */
     bool has_next;
     struct cursor next;
 };
@@ -58,7 +58,7 @@ static void dead_append_results(const struct dead_job *job, struct buffer *out)
     json_close(out, ']');
 }
 
-/* When the letter at this place may be delivered. */
+/* Returns when the letter with this index may be delivered. */
 static struct wall dead_job_due(const struct dead_job *job, size_t index)
 {
     if (!job->ask.rate)
@@ -137,7 +137,7 @@ static void dead_job_found(struct call *call)
     dead_job_submit(job, found.ids, found.count);
 }
 
-/* How much the time of a letter may differ from this node's. */
+/* Returns the largest difference of a letter's time to this node's clock. */
 static uint64_t dead_job_clocks_ms(const struct dead_job *job)
 {
     return node_cluster_id(job->call->api->options.node) ? CLOCKS_MS : 0;
@@ -175,7 +175,8 @@ static struct dead_job *dead_job_create(struct call *call, enum command_kind kin
 
 /* ---- redrive ---- */
 
-/* Where the pace of the redrive continues. False: answered, it is too far ahead. */
+/* Finds where the pace of the redrive continues. Returns false if answered, because that is too
+ * far ahead. */
 static bool dead_redrive_pace(struct dead_job *job)
 {
     if (!job->ask.rate)

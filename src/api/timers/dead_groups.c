@@ -20,22 +20,22 @@ enum {
 
 struct dead_group {
     uint64_t count;
-    struct wall first, last; /* when the first and the last of them died */
+    struct wall first, last; /* deaths of the first and the last of them */
     struct timer_id example; /* the last */
     size_t origin_size, error_size;
-    char texts[]; /* the origin, then the error */
+    char texts[]; /* origin, then error */
 };
 
 struct dead_groups {
-    struct concurrency_start start; /* of the read of a page */
+    struct concurrency_start start; /* for the read of a page */
     struct node_request node;
     struct call *call;
     struct list_query query;
-    char *room;       /* of the query */
+    char *room;       /* decoded texts of the query */
     struct map table; /* groups by a hash of their texts */
     uint64_t others;  /* letters of groups that are not in the table */
-    uint64_t rows;    /* that were read; of others in a partition's last page they are not known */
-    bool is_cut;      /* there is more than is read */
+    uint64_t rows;    /* rows read; in a partition's last page those of other tenants are unknown */
+    bool is_cut;      /* there is more than was read */
     enum error_code error;
 };
 
@@ -65,14 +65,14 @@ static struct bytes dead_group_error(const struct dead_group *group)
     return (struct bytes){group->texts + group->origin_size, group->error_size};
 }
 
-/* The group of these texts, made when there is room for it. NULL: there is none; or no memory. */
+/* Returns the group of these texts, and makes it if there is room. NULL without room or memory. */
 static struct dead_group *dead_groups_find(struct dead_groups *groups, struct bytes origin,
                                            struct bytes error)
 {
     uint64_t key = bytes_hash(bytes_hash(0, origin), error);
     struct dead_group *group;
 
-    /* Texts of an equal hash take the next free key. */
+    /* Texts with equal hashes use the next free keys. */
     for (; (group = map_get(&groups->table, key)); key++)
         if (bytes_equal(dead_group_origin(group), origin) &&
             bytes_equal(dead_group_error(group), error))
@@ -113,7 +113,7 @@ static void dead_groups_count(struct dead_groups *groups, const struct timer *ti
 
 static void dead_groups_resume(struct call *call);
 
-/* A page is there: the scan goes on behind it, or with the next partition. */
+/* Takes a page: the scan continues after it, or with the next partition. */
 static void dead_groups_read(struct node_request *request)
 {
     struct dead_groups *groups = list_item(request, struct dead_groups, node);
@@ -190,7 +190,7 @@ static void dead_groups_ask(struct concurrency_start *start)
 {
     struct dead_groups *groups = list_item(start, struct dead_groups, start);
 
-    /* Once it is submitted, the reply may be there already, and the call over. */
+    /* After it is submitted, the reply may be there and the call ended. */
     enum error_code refused = call_ask(groups->call, &groups->node);
     if (!refused)
         return;
@@ -198,7 +198,7 @@ static void dead_groups_ask(struct concurrency_start *start)
     call_resume(groups->call, dead_groups_resume);
 }
 
-/* Has the node read the next page. */
+/* Requests the next page from the node. */
 static void dead_groups_next(struct dead_groups *groups, uint16_t partition,
                              struct storage_position from)
 {

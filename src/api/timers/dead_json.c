@@ -28,7 +28,7 @@ struct dead_reading {
     struct timer_parse parse; /* for its strings and problems */
     struct dead_ask *ask;
     unsigned seen;
-    size_t room_used; /* never more than the request has bytes: a string does not grow */
+    size_t room_used; /* at most the size of the request, because strings do not grow */
 };
 
 static enum error_code dead_json_no_memory(struct dead_reading *reading)
@@ -36,7 +36,7 @@ static enum error_code dead_json_no_memory(struct dead_reading *reading)
     return problem_set(reading->parse.problem, ERROR_NO_MEMORY, "", "%s", "");
 }
 
-/* A string that outlives the request's body. */
+/* Keeps a string beyond the life of the request's body. */
 static enum error_code dead_json_keep_string(struct dead_reading *reading, const char *pointer,
                                              struct bytes *ret_text)
 {
@@ -131,7 +131,7 @@ void dead_cursor_format(const struct dead_cursor *cursor, char ret_text[DEAD_CUR
         dead_append_time(cursor->paced, ret_text + CURSOR_TEXT_SIZE - 1 + DEAD_TIME_TEXT_SIZE);
 }
 
-/* Cuts a dash and a time off the front of a text. */
+/* Removes a dash and a time from the front of a text. */
 static bool dead_cut_time(struct bytes *text, struct wall *ret_time)
 {
     if (text->size < DEAD_TIME_TEXT_SIZE ||
@@ -195,7 +195,7 @@ static enum error_code dead_json_read_new_target(struct dead_reading *reading)
     return reading->ask->patch ? ERROR_NONE : dead_json_no_memory(reading);
 }
 
-/* A filter that no timer passes with an empty text. */
+/* Reads a filter, which must not be empty, because no timer would pass it. */
 static enum error_code dead_json_read_filter(struct dead_reading *reading, const char *pointer,
                                              struct bytes *ret_text)
 {

@@ -14,23 +14,23 @@
 
 #include <stdlib.h>
 
-/* What one call gives to the connection, roughly. */
+/* Approximate size of the output of one call. */
 enum { EVENTS_CHUNK_BYTES = 32 << 10 };
 
 struct event_stream {
     struct feed_listener listener;
     struct call *call;
     struct list_query query;
-    char *room; /* of the query */
+    char *room; /* decoded texts of the query */
     bool is_listening;
     bool has_read;
 };
 
-/* The context of events_take. */
+/* Context of events_take. */
 struct events_reading {
     const struct event_stream *events;
     struct buffer *out;
-    size_t size; /* of `out` before */
+    size_t size; /* size of `out` before */
 };
 
 static void events_wake(struct feed_listener *listener)
@@ -38,7 +38,7 @@ static void events_wake(struct feed_listener *listener)
     http_request_wake(list_item(listener, struct event_stream, listener)->call->http);
 }
 
-/* The members of an event that is of no timer. */
+/* Appends the members of an event that is about no timer. */
 static void events_append_hold(const struct feed_event *event, struct buffer *out)
 {
     const struct bytes queue = BYTES("queue:");
@@ -154,7 +154,8 @@ void events_end(struct call *call)
     }
     struct http_response response = {.status = 200, .content_type = "text/event-stream"};
     http_response_header(&response, "Cache-Control", "no-store, no-transform");
-    http_response_header(&response, "X-Accel-Buffering", "no"); /* nginx would gather events */
+    /* otherwise nginx would buffer events */
+    http_response_header(&response, "X-Accel-Buffering", "no");
     buffer_append_text(&response.body, "retry: 1000\n\n");
     call_stream(call, &response);
 }

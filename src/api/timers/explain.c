@@ -50,7 +50,7 @@ static const char *explain_stage_text(enum lateness_stage stage)
 
 /* ---- the sentence ---- */
 
-/* "in 1h30m", "now" or "3.2s ago", as it is from `now`. */
+/* Appends "in 1h30m", "now" or "3.2s ago", relative to `now`. */
 static void explain_say_when(struct buffer *out, struct wall now, struct wall at)
 {
     char text[DURATION_TEXT_SIZE];
@@ -167,8 +167,8 @@ static void explain_say_where(struct buffer *out, const struct timer *timer,
     }
 }
 
-/* The earliest time of the next attempt, as far as it is known. False while a pause or maintenance
- * without an end holds the timer back. */
+/* Returns the earliest time of the next attempt, as far as known. False while a pause or
+ * maintenance without an end holds the timer back. */
 static bool explain_next(const struct timer *timer, const struct explained *explained,
                          const struct target_status *target, const struct target_pause *pause,
                          struct wall *ret_next)
@@ -222,7 +222,7 @@ static void explain_say_time(struct buffer *out, const struct timer *timer,
     buffer_append_text(out, ".");
 }
 
-/* What keeps a timer from its next attempt beside its time. */
+/* Appends what delays the next attempt beyond its time. */
 static void explain_say_breaker(struct buffer *out, const struct target_status *target,
                                 const struct explained *explained)
 {
@@ -238,7 +238,7 @@ static void explain_say_breaker(struct buffer *out, const struct target_status *
                   target->wait_ms ? "again in " : "again now", target->wait_ms ? text : "");
 }
 
-/* The stage that took the longest, of those that made the timer late. */
+/* Appends the longest of the stages that made the timer late. */
 static void explain_say_late(struct buffer *out, const struct timer *timer,
                              const struct explained *explained)
 {

@@ -56,7 +56,7 @@ static void forecast_take(void *context, size_t index, struct bytes value, struc
         query_fault(problem, forecast_parameters[index], "It must be second or minute");
 }
 
-/* Reads the query into `job`. False: answered. */
+/* Reads the query into `job`. Returns false if answered. */
 static bool forecast_read_query(struct call *call, struct job *job)
 {
     static const struct query_form form = {
@@ -86,7 +86,7 @@ static struct wall forecast_until_of(const struct job *job)
     return until;
 }
 
-/* Units that are counted to their end, and no others. */
+/* Appends only units that were counted to their end. */
 static void forecast_append_units(const struct job *job, struct wall until, struct buffer *body)
 {
     struct wall from = job->forecasts[0].from;

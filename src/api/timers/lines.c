@@ -18,12 +18,12 @@ static void lines_carry_forget(struct lines *lines)
     lines->is_carry_returned_ = false;
 }
 
-/* Keeps `piece`, unless the line gets too long by it. */
+/* Keeps `piece`, unless that makes the line too long. */
 static void lines_carry(struct lines *lines, struct bytes piece)
 {
     if (lines->lost_ != LINES_MORE || piece.size == 0)
         return;
-    /* One byte more than the limit may be the CR of the line's end. */
+    /* One byte beyond the limit may be the CR of the line's end. */
     if (piece.size > lines->line_max_ + 1 - lines->carry_.size) {
         lines->lost_ = LINES_TOO_LONG;
         buffer_deinit(&lines->carry_);
@@ -36,7 +36,7 @@ static void lines_carry(struct lines *lines, struct bytes piece)
     }
 }
 
-/* A line is complete. LINES_MORE: there is nothing in it. */
+/* Returns a complete line; LINES_MORE if it is empty. */
 static enum lines_result lines_finish(struct lines *lines, struct bytes line,
                                       struct bytes *ret_line)
 {
@@ -51,7 +51,7 @@ static enum lines_result lines_finish(struct lines *lines, struct bytes line,
     if (line.size > lines->line_max_)
         return LINES_TOO_LONG;
     if (lines->number_ == 1 && bytes_has_prefix(line, BYTES("\xef\xbb\xbf")))
-        line = (struct bytes){line.data + 3, line.size - 3}; /* a byte order mark */
+        line = (struct bytes){line.data + 3, line.size - 3}; /* byte order mark */
     for (size_t i = 0; i < line.size; i++) {
         if (line.data[i] == ' ' || line.data[i] == '\t' || line.data[i] == '\r')
             continue;

@@ -9,27 +9,27 @@
 #include <stdlib.h>
 
 enum {
-    ROWS_MIN = 16,             /* asked of each partition */
-    READ_BYTES_MAX = 4 << 20,  /* of footprint, read from all partitions together */
-    PART_BYTES_MIN = 64 << 10, /* but from each at least */
-    PAGE_BYTES_MAX = 16 << 20, /* of JSON in one answer */
+    ROWS_MIN = 16,             /* minimum asked of each partition */
+    READ_BYTES_MAX = 4 << 20,  /* memory of the rows read from all partitions together */
+    PART_BYTES_MIN = 64 << 10, /* minimum memory for each */
+    PAGE_BYTES_MAX = 16 << 20, /* maximum JSON in one answer */
 };
 
-/* One row that passed the filter. */
+/* A row that passed the filter. */
 struct list_row {
     struct cursor place;
     struct timer_id id;
-    struct timer *timer; /* a copy; NULL when only ids are wanted */
+    struct timer *timer; /* copy; NULL if only ids are wanted */
 };
 
-/* One partition's share of the page. */
+/* A partition's part of the page. */
 struct list_part {
     struct node_request node;
     struct list_job *job;
     struct list_row *rows;
     size_t row_count, taken;
-    struct cursor end; /* the first place not read; with has_end */
-    bool has_end;      /* false: the partition's range is finished */
+    struct cursor end; /* first place not read; valid with has_end */
+    bool has_end;      /* false if the partition's range is finished */
     enum error_code error;
 };
 
@@ -37,18 +37,18 @@ struct list_job {
     struct concurrency_start start;
     struct call *call;
     struct list_query query;
-    atomic_size_t waiting;   /* parts without a reply, and one for the submission itself */
+    atomic_size_t waiting;   /* parts without a reply, plus one for the submission */
     enum error_code refused; /* why a part could not be submitted */
     uint16_t part_count;
-    char *room;                        /* of the query */
-    void (*resume)(struct call *call); /* list_answer, or for the ids alone list_find's */
-    struct timer_id *ids;              /* the ids found */
+    char *room;                        /* decoded texts of the query */
+    void (*resume)(struct call *call); /* list_answer, or that of list_find for ids only */
+    struct timer_id *ids;              /* ids found */
     struct list_part parts[];
 };
 
 /* ---- filtering; on the shard's thread, while the rows are valid ---- */
 
-/* Dead letters lie where they died; so their due time is looked at here. */
+/* Dead letters are ordered by their deaths, so their due time is compared here. */
 struct bytes list_origin(const struct timer *timer)
 {
     const struct target *target = &timer->target;
@@ -127,7 +127,7 @@ static void list_part_read(struct list_part *part, const struct storage_page *pa
     part->has_end = storage_position_before(page->next, command->scan.to);
     part->end = (struct cursor){page->next.at, command->partition, page->next.serial};
     if (!part->has_end && list_has_dead(query) &&
-        command->scan.to.at.ms < STORAGE_DEAD_FROM.ms) { /* they come last */
+        command->scan.to.at.ms < STORAGE_DEAD_FROM.ms) { /* they are last */
         part->has_end = true;
         part->end = (struct cursor){STORAGE_DEAD_FROM, 0, 0};
     }
@@ -135,7 +135,7 @@ static void list_part_read(struct list_part *part, const struct storage_page *pa
 
 /* ---- merging ---- */
 
-/* The part whose next row is first in the list; NULL when no row is left. */
+/* Returns the part whose next row is first in the list; NULL if no row is left. */
 static struct list_part *list_first_part(struct list_job *job)
 {
     struct list_part *first = NULL;
@@ -151,8 +151,8 @@ static struct list_part *list_first_part(struct list_job *job)
     return first;
 }
 
-/* The first place that an unfinished part did not read; false when all are finished. Rows from
- * there on are left to the next page: rows of that part may belong between them. */
+/* Returns the first place that an unfinished part did not read; false if all are finished. Rows
+ * from there on are left for the next page, because rows of that part may belong between them. */
 static bool list_find_end(const struct list_job *job, struct cursor *ret_end)
 {
     bool found = false;
@@ -253,7 +253,7 @@ static void list_answer(struct call *call)
     struct buffer body;
     buffer_init(&body);
     list_merge(job, &body);
-    call->state = NULL; /* the memory of the rows is free before the client reads the answer */
+    call->state = NULL; /* frees the rows before the client reads the answer */
     list_job_free(job);
     call_answer_json(call, 200, &body);
 }
@@ -274,8 +274,9 @@ static void list_part_done(struct node_request *request)
     list_part_over(part->job);
 }
 
-/* The number of rows to read from each partition. More than its fair share, because the page ends
- * where the first partition stopped; with a filter still more, as most may not pass it. */
+/* Returns the number of rows to read from each partition: more than its fair share, because the
+ * page ends where the first partition stopped; with a filter still more, because most may not
+ * pass it. */
 static size_t list_rows_max(const struct list_query *query, uint16_t part_count, bool has_filter)
 {
     size_t rows = query->limit * 2 / part_count + ROWS_MIN;
@@ -285,7 +286,7 @@ static size_t list_rows_max(const struct list_query *query, uint16_t part_count,
     return rows < query->limit + 1 ? rows : query->limit + 1;
 }
 
-/* Prepares the command of one partition. False: its whole range is listed already. */
+/* Prepares the command of one partition. Returns false if its whole range is listed. */
 static bool list_part_init(struct list_job *job, uint16_t partition)
 {
     const struct list_query *query = &job->query;
@@ -327,7 +328,7 @@ static void list_ask(struct concurrency_start *start)
 {
     struct list_job *job = list_item(start, struct list_job, start);
 
-    /* Counts one more than the parts, so that no answer is given before all are submitted. */
+    /* Counts one more than the parts, so that no answer is sent before all are submitted. */
     atomic_init(&job->waiting, 1);
     for (uint16_t i = 0; i < job->part_count && !job->refused; i++) {
         if (!list_part_init(job, i))

@@ -15,21 +15,21 @@ enum {
     LIST_LIMIT_DEFAULT = 100,
     LIST_LIMIT_MAX = 1000,
     LIST_LABELS_MAX = 16,
-    LIST_STATES_MAX = 7, /* as many as there are */
+    LIST_STATES_MAX = 7, /* number of states */
 };
 
-/* The query of a list; its texts point into the room of the query. */
+/* Query of a list; its texts point into the room of the query. */
 struct list_query {
-    struct wall after, before; /* after <= at < before */
+    struct wall after, before; /* after <= due < before */
     uint32_t states;           /* bits 1 << enum timer_state */
     unsigned state_count;
     struct {
         struct bytes key, value;
     } labels[LIST_LABELS_MAX];
     size_t label_count;
-    struct bytes target;     /* data NULL: any */
-    struct bytes origin;     /* as list_origin has it; data NULL: any */
-    struct bytes key_prefix; /* how the key begins; data NULL: any, or no key */
+    struct bytes target;     /* data is NULL for any */
+    struct bytes origin;     /* as list_origin returns it; data is NULL for any */
+    struct bytes key_prefix; /* begin of the key; data is NULL for any, or no key */
     struct bytes error;      /* of dead letters, with `has_error`: exactly this last error */
     bool has_error;
     uint64_t limit;
@@ -42,27 +42,28 @@ struct list_query {
     bool is_of_all;           /* of LIST_DEAD_TO_DELETE, whose query says so */
 };
 
-/* The calls that have such a query. */
+/* Calls with such a query. */
 enum list_form {
-    LIST_TIMERS,         /* has `origin` and `state`; without a state: live timers */
-    LIST_DEAD,           /* dead letters only; has `origin` and `error` */
-    LIST_DEAD_GROUPS,    /* has neither these nor `cursor`; `limit` is of groups */
-    LIST_EVENTS,         /* filters of events: has `type` and `last_event_id`, no times, no page */
-    LIST_DEAD_TO_DELETE, /* as LIST_DEAD, and `all` in the place of a filter; one is needed */
+    LIST_TIMERS,      /* has `origin` and `state`; without a state: live timers */
+    LIST_DEAD,        /* only dead letters; has `origin` and `error` */
+    LIST_DEAD_GROUPS, /* has neither these nor `cursor`; `limit` counts groups */
+    LIST_EVENTS,      /* filters of events: has `type` and `last_event_id`, no times, no page */
+    /* like LIST_DEAD, and `all` instead of a filter; one of both is required */
+    LIST_DEAD_TO_DELETE,
 };
 
-/* Reads the query as sent; `room` (text.size bytes) holds its decoded texts. */
+/* Reads the query as sent; `room` (text.size bytes) gets its decoded texts. */
 enum error_code list_query_parse(struct bytes text, enum list_form form, char *room,
                                  struct list_query *ret_query, struct problem *ret_problem);
 
-/* The origin by which timers are listed and dead letters are counted; all priorities of a queue are
+/* Returns the origin for listing timers and counting dead letters; all priorities of a queue are
  * one. */
 struct bytes list_origin(const struct timer *timer);
 
-/* Whether a timer passes the filters. */
+/* True if a timer passes the filters. */
 bool list_wants(const struct list_query *query, const struct timer *timer);
 
-/* Whether a query of LIST_EVENTS has a filter of timers, so that nothing else passes it. */
+/* True if a query of LIST_EVENTS has a filter of timers, so that nothing else passes it. */
 bool list_has_filter(const struct list_query *query);
 
 void list_end(struct call *call);
@@ -75,13 +76,13 @@ void list_end_dead(struct call *call);
 
 struct list_job;
 
-/* The timers of a page; valid until the job is freed. */
+/* Timers of a page; valid until the job is freed. */
 struct list_found {
     enum error_code error;
     const struct timer_id *ids; /* in the order of the list */
     size_t count;
     bool has_next;
-    struct cursor next; /* where to go on */
+    struct cursor next; /* where to continue */
 };
 
 /* Finds the timers of a page without answering: the call goes on with `resume` (call_resume), which
@@ -90,7 +91,7 @@ struct list_found {
 struct list_job *list_find(struct call *call, const struct list_query *query,
                            void (*resume)(struct call *call));
 
-/* Gives the timers that list_find found. Once, when the call is resumed. */
+/* Returns the timers that list_find found. Once, when the call is resumed. */
 void list_take_found(struct list_job *job, struct list_found *ret_found);
 
 void list_job_free(struct list_job *job);

@@ -34,7 +34,7 @@ static bool list_query_parse_label(struct bytes text, struct list_query *query)
     return true;
 }
 
-/* The parameters; the forms differ in the last ones. */
+/* Parameters; the forms differ in the last ones. */
 enum {
     LIST_DUE_AFTER,
     LIST_DUE_BEFORE,
@@ -129,7 +129,7 @@ static void list_dead_take(void *context, size_t index, struct bytes value, stru
     }
 }
 
-/* The parameters of a delete of many. */
+/* Takes the parameters of a delete of many. */
 static void list_delete_take(void *context, size_t index, struct bytes value,
                              struct problem *problem)
 {
@@ -171,7 +171,7 @@ static void list_event_take(void *context, size_t index, struct bytes value,
         query_fault(problem, "type", "It must be a type of events");
 }
 
-/* Without a filter nothing is deleted, but on the explicit word. */
+/* Refuses a delete without a filter or the explicit `all`. */
 static void list_delete_check(const struct list_query *query, struct problem *problem)
 {
     const bool has_filter = query->after.ms > 0 || query->before.ms != WALL_NEVER.ms ||

@@ -41,7 +41,7 @@ static void patch_merge(struct call *call)
     if (timer_json_merge_patch(buffer_bytes(&call->body), timer, &limits, call_wall_coming(call),
                                &fields, &values, &problem)) {
         call_answer_problem(call, &problem);
-    } else if (!fields) { /* only the key, which is the same */
+    } else if (!fields) { /* only the key, which is equal */
         call_answer_timer(call, 200, ERROR_NONE, timer);
         timer_free(values);
     } else {

@@ -87,7 +87,7 @@ void pause_begin(struct call *call)
     timers_read_if_match(call);
 }
 
-/* Submits a pause of the timer that `address` finds. No body says nothing. */
+/* Submits a pause of the timer that `address` finds. The body is optional. */
 static void pause_submit(struct call *call, bool (*address)(struct call *, enum command_kind))
 {
     const struct bytes body = call->body.size ? buffer_bytes(&call->body) : BYTES("{}");

@@ -18,12 +18,12 @@ enum {
 };
 
 struct preview {
-    struct buffer json; /* the body of a create */
+    struct buffer json; /* body of a create */
     struct wall after;
     uint64_t count;
 };
 
-/* The parameters; those behind PREVIEW_AFTER are fields of a create. */
+/* Parameters; those after PREVIEW_AFTER are fields of a create. */
 enum {
     PREVIEW_COUNT,
     PREVIEW_AFTER,
@@ -32,7 +32,7 @@ enum {
 static const char *const preview_parameters[] = {"n",     "after", "every",    "at", "count",
                                                  "until", "cron",  "timezone", "dst"};
 
-/* A member of the create; a text that is a number becomes one. */
+/* Adds a member of the create; a numeric text becomes a number. */
 static void preview_add_member(struct preview *preview, const char *name, struct bytes value)
 {
     uint64_t number;
@@ -77,7 +77,7 @@ static enum error_code preview_read_query(struct call *call, struct preview *pre
     return code;
 }
 
-/* The problem of the create names fields of a body; the client gave parameters of these names. */
+/* Changes the names of fields in the create's problem to those of the client's parameters. */
 static void preview_name_parameters(struct problem *problem)
 {
     for (unsigned i = 0; i < problem->fault_count; i++) {
@@ -88,7 +88,7 @@ static void preview_name_parameters(struct problem *problem)
     }
 }
 
-/* Reads the query. The faults of the create follow those of the other parameters. */
+/* Reads the query. Faults of the create follow those of the other parameters. */
 static enum error_code preview_read(struct call *call, struct preview *preview,
                                     const struct timer_json_limits *limits, struct wall now,
                                     struct timer **ret_timer, struct problem *ret_problem)

@@ -16,11 +16,11 @@
 
 /* ---- the name ---- */
 
-/* What a call is about: the name of a queue or of a target, as the table of pauses has it. */
+/* Subject of a call: the name of a queue or a target, as in the table of pauses. */
 struct hold_name {
     char room[TARGET_PAUSE_NAME_SIZE_MAX];
-    struct bytes name;  /* in the table */
-    struct bytes shown; /* in the answer */
+    struct bytes name;  /* name in the table */
+    struct bytes shown; /* name in the answer */
 };
 
 static void hold_name_queue(struct call *call, struct hold_name *ret_name)
@@ -47,7 +47,7 @@ static bool hold_name_target(struct call *call, struct hold_name *ret_name)
     return true;
 }
 
-/* ---- the calls ---- */
+/* of a pause: has its note */
 
 static void target_pause_hold_answer(struct call *call, const struct hold_name *name)
 {
@@ -68,8 +68,9 @@ struct hold_call {
     struct node_hold node;
     struct call *call;
     struct hold_name name;
-    struct timer *patch;     /* of a pause: which has its note */
-    struct scatter *scatter; /* of a pause */
+    struct timer *patch; /* of a pause */
+    /* Continues after all partitions have looked at the pauses, or are stopping. */
+    struct scatter *scatter;
 };
 
 void target_pause_closed(struct call *call)
@@ -97,7 +98,7 @@ static void target_pause_hold_answer_reset(struct call *call, const struct hold_
     call_answer_json(call, 200, &body);
 }
 
-/* All partitions have looked, or are stopping. */
+/* Continues after the change was made or refused. */
 static void target_pause_hold_seen(struct call *call)
 {
     struct hold_call *hold = call->state;
@@ -105,7 +106,7 @@ static void target_pause_hold_seen(struct call *call)
     target_pause_hold_answer(call, &hold->name);
 }
 
-/* The change is made, or refused. */
+/* Makes the state of the call. NULL if answered. */
 static void target_pause_hold_go_on(struct call *call)
 {
     struct hold_call *hold = call->state;
@@ -125,7 +126,8 @@ static void target_pause_hold_done(struct node_hold *hold)
     call_resume(list_item(hold, struct hold_call, node)->call, target_pause_hold_go_on);
 }
 
-/* The state of the call. NULL: answered. */
+/* Prepares an empty question to every partition, which looks at the pauses before it answers.
+ * Returns false if out of memory. */
 static struct hold_call *target_pause_hold_create(struct call *call, enum node_hold_kind kind)
 {
     struct hold_call *hold = calloc(1, sizeof(*hold));

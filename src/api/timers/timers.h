@@ -16,17 +16,19 @@
 void timers_done(struct node_request *request);
 void timers_get_done(struct node_request *request);
 
-/* Puts the id of the path into the command. False: answered, there is no such timer. */
+/* Puts the id of the path into the command. Returns false if answered, because there is no such
+ * timer. */
 bool timers_address(struct call *call, enum command_kind kind);
 
-/* Reads the body of a touch into the command: a time and no other field. False: answered. */
+/* Reads the body of a touch into the command: a time and no other field. Returns false if
+ * answered. */
 bool timers_read_touch(struct call *call);
 
-/* Reads If-Match into the command. False: answered. */
+/* Reads If-Match into the command. Returns false if answered. */
 bool timers_read_if_match(struct call *call);
 
-/* Reads the body as a create, with `key` as its key (empty: the body's own) and the request's
- * Idempotency-Key. NULL: answered. */
+/* Reads the body as a create, with `key` as its key (empty for the body's own) and the request's
+ * Idempotency-Key. NULL if answered. */
 struct timer *timers_read_create(struct call *call, struct bytes key);
 
 /* Creates the timer, or puts it if the call has its key as parameter. Takes the timer. */
@@ -42,15 +44,15 @@ void timers_delete(struct call *call);
 void timers_fire(struct call *call);
 void timers_resume(struct call *call);
 
-/* The version that an If-Match asks for: 0 for any ("*", or no such header: data NULL), and
- * TIMERS_VERSION_NEVER for a tag that no timer has (weak, or not a version). BAD_REQUEST when the
+/* Returns the version of an If-Match: 0 for any ("*", or no header: data NULL), and
+ * TIMERS_VERSION_NEVER for a tag that no timer has (weak, or no version). BAD_REQUEST if the
  * field is no single entity tag. */
 #define TIMERS_VERSION_NEVER UINT32_MAX
 enum error_code timers_if_match(struct bytes field, uint32_t *ret_version);
 
 /* ---- patch.c: PATCH by id and by key, a merge patch (RFC 7396) ---- */
 
-#define PATCH_TRIES_MAX 64 /* merges of one patch while other requests change its timer */
+#define PATCH_TRIES_MAX 64 /* maximum of merges of a patch while other requests change its timer */
 
 void patch_begin(struct call *call);
 void patch_by_id(struct call *call);
@@ -58,7 +60,8 @@ void patch_by_key(struct call *call);
 
 /* ---- keys.c: one timer by the key that its client gave it ---- */
 
-/* Puts the key of the path into the command. False: answered, no timer can have this key. */
+/* Puts the key of the path into the command. Returns false if answered, because no timer can
+ * have this key. */
 bool keys_address(struct call *call, enum command_kind kind);
 
 void keys_put_begin(struct call *call);
@@ -71,8 +74,8 @@ void keys_resume(struct call *call);
 
 /* ---- pause.c: pause one timer ---- */
 
-/* Reads {"note": "...", "until": ...}, both of which may be left out, into the patch of a pause,
- * which is the caller's. */
+/* Reads {"note": "...", "until": ...}, both optional, into the patch of a pause, which the
+ * caller owns. */
 enum error_code pause_parse(struct bytes json, struct wall now, struct timer **ret_patch,
                             struct problem *ret_problem);
 
@@ -87,9 +90,9 @@ void preview_end(struct call *call);
 /* ---- batch.c: POST /v1/timers/batch, a create per line ---- */
 
 enum {
-    BATCH_CHUNK_LINES_MAX = 512,     /* creates in one command */
-    BATCH_CHUNK_BYTES_MAX = 1 << 20, /* and their memory, after which no more is added */
-    BATCH_CHUNKS_MAX = 4,            /* chunks of one batch that are not answered yet */
+    BATCH_CHUNK_LINES_MAX = 512,     /* maximum of creates in one command */
+    BATCH_CHUNK_BYTES_MAX = 1 << 20, /* memory of the creates after which no more is added */
+    BATCH_CHUNKS_MAX = 4,            /* maximum of unanswered chunks of a batch */
 };
 
 void batch_begin(struct call *call);
@@ -100,7 +103,7 @@ void batch_closed(struct call *call);
 
 /* ---- bulk.c: cancel, fire, pause, resume, reschedule and touch many timers ---- */
 
-#define BULK_NAMES_MAX 5000 /* ids, and keys, in one call */
+#define BULK_NAMES_MAX 5000 /* maximum of ids, and of keys, in a call */
 
 void bulk_cancel(struct call *call);
 void bulk_fire(struct call *call);
@@ -111,13 +114,13 @@ void bulk_touch(struct call *call);
 
 /* ---- watch.c: complete events: one, or many in a call ---- */
 
-#define WATCH_EVENTS_MAX 5000 /* in one call */
+#define WATCH_EVENTS_MAX 5000 /* maximum in a call */
 
-/* The event in the path. */
+/* Completes the event in the path. */
 void watch_complete_begin(struct call *call);
 void watch_complete(struct call *call);
 
-/* Those in the body. */
+/* Completes the events in the body. */
 void watch_complete_many(struct call *call);
 
 /* ---- explain.c: where a timer is, why it waits, and what made it late ---- */
@@ -129,15 +132,15 @@ void events_closed(struct call *call);
 
 void explain_end(struct call *call);
 
-/* Appends the explanation of a timer: the sentence and the fields. `target` may be NULL: its state
- * is not known; and `pause`, of its queue or its target. */
+/* Appends the explanation of a timer: the sentence and the fields. `target` is NULL if its state
+ * is unknown. `pause` is that of its queue or target. */
 void explain_format(const struct timer *timer, const struct explained *explained,
                     const struct target_status *target, const struct target_pause *pause,
                     struct buffer *out);
 
 /* ---- target_pause.c: queues and targets ---- */
 
-/* Of pauses and resumes. */
+/* Closes calls of pauses and resumes. */
 void target_pause_closed(struct call *call);
 
 void queues_pause_begin(struct call *call);
@@ -153,8 +156,8 @@ void targets_reset_end(struct call *call);
 enum {
     FORECAST_COUNT_DEFAULT = 60,
     FORECAST_COUNT_MAX = 1440,
-    FORECAST_ROWS_MAX = 200000, /* read for one forecast, from all partitions together */
-    FORECAST_ROWS_MIN = 1000,   /* but from each at least */
+    FORECAST_ROWS_MAX = 200000, /* maximum read for a forecast, from all partitions together */
+    FORECAST_ROWS_MIN = 1000,   /* minimum for each */
 };
 
 void forecast_end_of(struct call *call);
@@ -175,22 +178,23 @@ void dead_delete_many(struct call *call);
 /* Frees the state of a redrive, or of a delete of many. */
 void dead_job_closed(struct call *call);
 
-/* The dead letters to redrive or to delete. */
+/* Dead letters to redrive or to delete. */
 struct dead_ask {
-    struct timer_id *ids; /* the ids; NULL: those that the query finds */
+    struct timer_id *ids; /* ids; NULL for those that the query finds */
     size_t id_count;
     struct list_query query; /* points into `room` */
     char *room;
-    struct timer *patch; /* another target for them, or NULL */
-    uint64_t rate;       /* timers a second; 0: all at once */
-    struct wall paced;   /* when the pace continues, by the cursor; 0: now */
+    struct timer *patch; /* new target, or NULL */
+    uint64_t rate;       /* timers a second; 0 for all at once */
+    struct wall paced;   /* time at which the pace continues, by the cursor; 0 for now */
 };
 
-#define DEAD_IDS_MAX      1000
-#define DEAD_RATE_MAX     1000000
-#define DEAD_AHEAD_MS_MAX (UINT64_C(24) * 3600 * 1000) /* a redrive does not begin further ahead */
+#define DEAD_IDS_MAX  1000
+#define DEAD_RATE_MAX 1000000
+/* maximum time by which a redrive begins in the future */
+#define DEAD_AHEAD_MS_MAX (UINT64_C(24) * 3600 * 1000)
 
-/* The cursor of a redrive, or of a delete of many. */
+/* Cursor of a redrive, or of a delete of many. */
 struct dead_cursor {
     struct cursor place;
     struct wall began; /* letters that died after this time are not its own; never 0 */
@@ -200,10 +204,11 @@ struct dead_cursor {
 #define DEAD_CURSOR_TEXT_SIZE (CURSOR_TEXT_SIZE + 2 * 13)
 void dead_cursor_format(const struct dead_cursor *cursor, char ret_text[DEAD_CURSOR_TEXT_SIZE]);
 
-/* ERROR_INVALID for any text that dead_cursor_format did not write, but for its times. */
+/* Returns ERROR_INVALID for any text that dead_cursor_format did not write, except for its
+ * times. */
 enum error_code dead_cursor_parse(struct bytes text, struct dead_cursor *ret_cursor);
 
-/* Reads the body of a redrive. A text that is no id is read as the id of no timer. On success the
+/* Reads the body of a redrive. An invalid id is read as one of no timer. After success the
  * caller frees with dead_ask_free. */
 enum error_code dead_json_parse(struct bytes json, const struct timer_json_limits *limits,
                                 struct dead_ask *ret_ask, struct problem *ret_problem);
@@ -211,8 +216,8 @@ void dead_ask_free(struct dead_ask *ask);
 
 /* ---- dead_groups.c: how many dead letters each origin has of each error ---- */
 
-#define DEAD_GROUPS_MAX      1000   /* groups that are told apart; the rest are counted together */
-#define DEAD_GROUPS_ROWS_MAX 100000 /* rows that a call reads */
+#define DEAD_GROUPS_MAX      1000   /* maximum of distinct groups; the rest are counted together */
+#define DEAD_GROUPS_ROWS_MAX 100000 /* maximum of rows that a call reads */
 
 void dead_groups(struct call *call);
 void dead_groups_closed(struct call *call);

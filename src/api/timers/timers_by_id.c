@@ -12,7 +12,7 @@
 
 /* ---- create ---- */
 
-/* 1 to 256 visible characters. */
+/* True for 1 to 256 visible characters. */
 static bool timers_is_request_name(struct bytes name)
 {
     for (size_t i = 0; i < name.size; i++)
@@ -21,8 +21,8 @@ static bool timers_is_request_name(struct bytes name)
     return name.size > 0 && name.size <= NAME_SIZE_MAX;
 }
 
-/* The name in an Idempotency-Key: a string of Structured Fields (RFC 9651), "a1" in quotes, is the
- * name a1 without them. Empty when the string is malformed or too long for `room`. */
+/* Returns the name in an Idempotency-Key: a string of Structured Fields (RFC 9651), "a1" in
+ * quotes, is the name a1. Empty if the string is malformed or too long for `room`. */
 static struct bytes timers_request_name(struct bytes field, char room[NAME_SIZE_MAX])
 {
     if (field.size == 0 || field.data[0] != '"')
@@ -39,8 +39,8 @@ static struct bytes timers_request_name(struct bytes field, char room[NAME_SIZE_
     return at + 1 == field.size ? (struct bytes){room, size} : (struct bytes){0};
 }
 
-/* The Idempotency-Key of the request, behind a hash of the body: the value of timer_texts.request.
- * Empty without the header; false: answered. */
+/* Returns the Idempotency-Key after a hash of the body: the value of timer_texts.request. Empty
+ * without the header. Returns false if answered. */
 static bool timers_read_request(struct call *call, char ret_text[REQUEST_TEXT_SIZE],
                                 struct bytes *ret_request)
 {
@@ -108,7 +108,7 @@ struct timer *timers_read_create(struct call *call, struct bytes key)
     return timer;
 }
 
-/* A repeated request gets the answer of the first; a key in use shows its timer. */
+/* Answers a create: a repeated request gets the first answer; a key in use shows its timer. */
 static void timers_create_done(struct node_request *request)
 {
     struct call *call = call_of(request);
@@ -154,8 +154,8 @@ static void timers_create_claimed(struct node_request *request)
                          timers_create_done);
 }
 
-/* The partition of the Idempotency-Key learns of a timer with a key before that exists: after a
- * crash in between, the repeated request finds its own claim, and goes on. */
+/* Submits a create. The partition of the Idempotency-Key stores a claim before a timer with a
+ * key exists: after a crash in between, the repeated request finds its own claim, and continues. */
 void timers_submit_create(struct call *call, struct timer *timer)
 {
     struct node *node = call->api->options.node;
@@ -184,7 +184,7 @@ void timers_create(struct call *call)
         timers_submit_create(call, timer);
 }
 
-/* ---- by id ---- */
+/* A storage may return a final state without its error. */
 
 bool timers_address(struct call *call, enum command_kind kind)
 {
@@ -276,14 +276,15 @@ enum error_code timers_if_match(struct bytes field, uint32_t *ret_version)
         else
             version = version * 10 + (uint64_t)(opaque.data[i] - '0');
     }
-    /* Only the forms of our own ETags: a number without leading zeros, and not 0. */
+    /* Accepts only our own ETags: a number above 0 without leading zeros. */
     if (version == 0 || version > UINT32_MAX || opaque.data[0] == '0')
         version = TIMERS_VERSION_NEVER;
     *ret_version = (uint32_t)version;
     return ERROR_NONE;
 }
 
-/* Reads the headers of the request at its begin; later they are gone. False: answered. */
+/* Reads the headers at the begin of the request, which are freed later. Returns false if
+ * answered. */
 bool timers_read_if_match(struct call *call)
 {
     static const char wrong[] = "If-Match takes one entity tag, such as \"3\", or *";

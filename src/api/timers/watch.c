@@ -11,14 +11,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* The fields of the body. */
+/* Fields of the body. */
 struct ask {
-    struct bytes watch; /* raw JSON; data NULL when the field is absent */
+    struct bytes watch; /* raw JSON; data is NULL if the field is missing */
     enum command_kind each;
 };
 
-/* The room of a scatter with many events: replies by partition, each in the order of the events,
- * and behind them the texts. */
+/* Memory of a scatter with many events: replies by partition, each in the order of the events,
+ * and after them the texts. */
 struct many {
     size_t event_count;
     char *texts;
@@ -38,7 +38,7 @@ static bool watch_wrong(struct call *call, enum error_code code, const char *poi
 
 /* ---- the body ---- */
 
-/* {"watch": [...], "fire": true}; no body says nothing. False: answered. */
+/* Reads {"watch": [...], "fire": true}; the body is optional. Returns false if answered. */
 static bool watch_read_ask(struct call *call, struct ask *ret_ask)
 {
     static const char *const names[] = {"watch", "fire"};
@@ -129,7 +129,7 @@ void watch_complete(struct call *call)
 
 /* ---- many ---- */
 
-/* The result of one event in all partitions. */
+/* Returns the result of one event in all partitions. */
 static enum error_code watch_sum_up(const struct scatter *scatter, const struct many *many,
                                     size_t index, struct command_completed *ret_sum)
 {
@@ -186,7 +186,7 @@ static void many_finish(struct scatter *scatter)
     call_answer_json(scatter->call, 200, &body);
 }
 
-/* Counts the events; false: answered. */
+/* Counts the events. Returns false if answered. */
 static bool watch_count_events(struct call *call, struct bytes watch, size_t *ret_count)
 {
     if (!watch.data)
@@ -198,7 +198,7 @@ static bool watch_count_events(struct call *call, struct bytes watch, size_t *re
     return false;
 }
 
-/* Decodes the events into the first partition's answers. False: answered. */
+/* Decodes the events into the first partition's answers. Returns false if answered. */
 static bool watch_read_events(struct call *call, struct bytes watch, struct many *many)
 {
     struct json_reader reader;
@@ -226,7 +226,7 @@ static bool watch_read_events(struct call *call, struct bytes watch, struct many
     return true;
 }
 
-/* Makes the room for replies and texts, and gives it to the scatter. NULL: answered. */
+/* Allocates replies and texts, and gives them to the scatter. NULL if answered. */
 static struct many *many_create(struct call *call, struct scatter *scatter, size_t event_count)
 {
     const size_t answer_count = event_count * scatter->count;
