@@ -3,7 +3,7 @@
 
 static const char alphabet[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/* The six bits of a character; more than 63 when it is none. */
+/* Returns the six bits of a character; more than 63 for an invalid one. */
 static inline uint32_t base64_value_of(char c)
 {
     if (c >= 'A' && c <= 'Z')

@@ -11,13 +11,13 @@
 
 #include "base/bytes.h"
 
-/* Room that base64_decode needs at most. */
+/* Returns the memory that base64_decode needs at most. */
 static inline size_t base64_decoded_size_max(size_t text_size)
 {
     return text_size / 4 * 3;
 }
 
-/* Writes the bytes to `to`. False when the text is no base64; `to` may be written even then. */
+/* Decodes into `to`. Returns false if the text is no base64; `to` may be written even then. */
 bool base64_decode(struct bytes text, void *to, size_t *ret_size);
 
 void base64_append(struct buffer *out, struct bytes bytes);

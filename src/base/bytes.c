@@ -68,7 +68,7 @@ struct bytes bytes_cut(struct bytes *text, char mark)
     return piece;
 }
 
-/* The quoted name at the front of a text; false if it has no end. */
+/* Cuts the quoted name from the front of a text. Returns false if it has no end. */
 static bool bytes_cut_quoted(struct bytes *text, struct bytes *ret_name)
 {
     char *to = (char *)(uintptr_t)text->data;

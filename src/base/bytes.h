@@ -15,7 +15,7 @@
 #include <string.h>
 
 struct bytes {
-    const char *data; /* not terminated; NULL only with size 0 */
+    const char *data; /* not terminated; NULL only if size is 0 */
     size_t size;
 };
 
@@ -26,7 +26,7 @@ struct named_bytes {
 
 #define BYTES(literal) ((struct bytes){"" literal, sizeof(literal) - 1})
 
-/* A number that is a macro, as a part of a literal. */
+/* Text of a number that is a macro, for string literals. */
 #define IN_WORDS(number)   IN_WORDS_(number)
 #define IN_WORDS_(literal) #literal
 
@@ -40,7 +40,7 @@ static inline bool bytes_equal(struct bytes a, struct bytes b)
     return a.size == b.size && (a.size == 0 || memcmp(a.data, b.data, a.size) == 0);
 }
 
-/* Below 0: `a` goes before `b`, byte by byte, and the shorter first; 0: they are equal. */
+/* Compares byte by byte, the shorter first. Below 0 if `a` precedes `b`; 0 if they are equal. */
 static inline int bytes_compare(struct bytes a, struct bytes b)
 {
     const size_t shared = a.size < b.size ? a.size : b.size;
@@ -55,30 +55,32 @@ static inline bool bytes_has_prefix(struct bytes bytes, struct bytes prefix)
            (prefix.size == 0 || memcmp(bytes.data, prefix.data, prefix.size) == 0);
 }
 
-/* A blank or a tab. */
+/* True for a blank or a tab. */
 static inline bool bytes_is_blank(char c)
 {
     return c == ' ' || c == '\t';
 }
 
-/* Whether the text has a control character other than a tab: one that could end a header's line. */
+/* True if the text has a control character other than a tab, which could end a header's line. */
 bool bytes_has_control(struct bytes text);
 
-/* The text without the blanks at its ends. */
+/* Returns the text without blanks at its ends. */
 struct bytes bytes_trim(struct bytes text);
 
-/* Cuts off the blanks at the start and the word behind them; false when there is no word. */
+/* Removes leading blanks and the first word from the text. Returns false if there is no word. */
 bool bytes_next_word(struct bytes *text, struct bytes *ret_word);
 
-/* Cuts off the text before the next `mark`, and the mark; or the whole text when it has none. */
+/* Removes the text up to the next `mark`, and the mark, and returns it without the mark; the
+ * whole text if there is none. */
 struct bytes bytes_cut(struct bytes *text, char mark);
 
-/* Cuts a name off a text such as team:checkout, with the `mark` after it. A name in quotes may
- * have the mark, and "" for a quote: "urn:team":checkout. The quotes are removed in place, so the
- * text must be writable. False without a mark, or if the name is empty or its quotes do not end. */
+/* Removes a name and the `mark` after it from a text such as team:checkout. A name in quotes may
+ * contain the mark, and "" for a quote: "urn:team":checkout. Quotes are removed in place, so the
+ * text must be writable. Returns false without a mark, for an empty name, or without a closing
+ * quote. */
 bool bytes_cut_name(struct bytes *text, char mark, struct bytes *ret_name);
 
-/* A hash that may be stored: every version computes equal values. Not for secrets. */
+/* Returns a hash that may be stored: every version computes equal values. Not for secrets. */
 uint64_t bytes_hash(uint64_t seed, struct bytes bytes);
 
 struct buffer {
@@ -94,14 +96,15 @@ static inline void buffer_init(struct buffer *buffer)
 
 void buffer_deinit(struct buffer *buffer);
 
-/* Forgets the contents, keeps the memory. */
+/* Drops the contents and keeps the memory. */
 static inline void buffer_clear(struct buffer *buffer)
 {
     buffer->size = 0;
     buffer->failed = false;
 }
 
-/* Room for `size` more bytes at data + size, for the caller to count; NULL when out of memory. */
+/* Reserves `size` more bytes at data + size; the caller adds to `size`. Returns NULL if out of
+ * memory. */
 char *buffer_reserve(struct buffer *buffer, size_t size);
 
 void buffer_append(struct buffer *buffer, const void *data, size_t size);
@@ -137,7 +140,7 @@ static inline uint64_t get_le(const void *from, size_t width)
     return value;
 }
 
-/* Writes the number with its most significant byte first: such numbers sort as bytes. */
+/* Writes the number with its most significant byte first, so that such numbers sort as bytes. */
 static inline void put_be(void *to, uint64_t value, size_t width)
 {
     for (size_t i = 0; i < width; i++)

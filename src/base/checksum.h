@@ -14,10 +14,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Goes on from `sum` (0 to begin). With the processor's own instruction where it has one. */
+/* Continues the checksum `sum`, 0 at first. Uses the processor's instruction if there is one. */
 uint32_t checksum_crc32c(uint32_t sum, const void *data, size_t size);
 
-/* For tests: the checksum computed without the instruction. */
+/* For tests: computes the checksum without the instruction. */
 uint32_t checksum_crc32c_portable(uint32_t sum, const void *data, size_t size);
 
 #endif

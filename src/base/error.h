@@ -56,14 +56,14 @@ enum error_code {
 
 struct error {
     enum error_code code;
-    char text[256]; /* the cause in words, never a secret; empty when the code says it all */
+    char text[256]; /* cause in words, without secrets; empty if the code says enough */
 };
 
-/* The error's name in texts, for example "already-firing"; the API ends a problem's `type` with
- * it. */
+/* Returns the error's name in texts, for example "already-firing"; the API ends a problem's
+ * `type` with it. */
 const char *error_slug(enum error_code code);
 
-/* One sentence without a full stop, for people. */
+/* Returns one sentence for people, without a full stop. */
 const char *error_title(enum error_code code);
 
 /* Fills `ret_error` (may be NULL) and returns `code`. */

@@ -4,7 +4,7 @@
 
 #include <stddef.h>
 
-/* Of malloc(size): it adds a word and rounds up to two. */
+/* Returns the memory that malloc(size) takes: it adds a word and rounds up to two. */
 static inline size_t footprint_of(size_t size)
 {
     return (size + sizeof(size_t) + 15) & ~(size_t)15;

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The value of a lower-case digit; -1 for any other character. */
+/* Returns the value of a lower-case digit; -1 for any other character. */
 static inline int hex_digit_lower(char c)
 {
     if (c >= '0' && c <= '9')
@@ -14,13 +14,13 @@ static inline int hex_digit_lower(char c)
     return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-/* The value of a digit in either case; -1 for any other character. */
+/* Returns the value of a digit in either case; -1 for any other character. */
 static inline int hex_digit(char c)
 {
     return hex_digit_lower(c >= 'A' && c <= 'F' ? (char)(c | 0x20) : c);
 }
 
-/* Reads `count` lower-case digits, at most 16; false when one is none. */
+/* Reads `count` lower-case digits, at most 16. Returns false for any other character. */
 static inline bool hex_read(const char *at, size_t count, uint64_t *ret_value)
 {
     uint64_t value = 0;

@@ -30,7 +30,7 @@
 #define JSON_DEPTH_MAX 64
 
 enum json_type {
-    JSON_NONE, /* no value begins here: the text is wrong */
+    JSON_NONE, /* no value begins here: the text is invalid */
     JSON_OBJECT,
     JSON_ARRAY,
     JSON_STRING,
@@ -42,29 +42,29 @@ enum json_type {
 
 struct json_reader {
     const char *begin_, *at_, *end_;
-    const char *error_;    /* the error; NULL: none so far */
-    const char *error_at_; /* where the error is */
-    unsigned depth_;       /* open objects and arrays */
-    bool fresh_;           /* just entered one: no comma yet */
+    const char *error_;    /* NULL if there is no error */
+    const char *error_at_; /* position of the error */
+    unsigned depth_;       /* number of open objects and arrays */
+    bool fresh_;           /* a container was just entered: no comma yet */
 };
 
-/* A string as it stands between its quotes. */
+/* A string as written between its quotes. */
 struct json_string {
     struct bytes raw;
-    bool escaped; /* with escapes json_string_decode() gives the value; without, `raw` is it */
+    bool escaped; /* if set, json_string_decode() gives the value; otherwise `raw` is the value */
 };
 
 void json_reader_init(struct json_reader *reader, struct bytes text);
 
-/* The type of the value that begins here. */
+/* Returns the type of the value that begins here. */
 enum json_type json_peek(struct json_reader *reader);
 
-/* Goes into the object, the array. False when that is too deep. */
+/* Enters the object, or the array. Returns false if that is too deep. */
 bool json_enter_object(struct json_reader *reader);
 bool json_enter_array(struct json_reader *reader);
 
-/* Goes to the next member, whose value must be read (or skipped) before the next call. False when
- * there is none: the object is left, or the text is wrong. */
+/* Moves to the next member, whose value must be read (or skipped) before the next call. Returns
+ * false if there is none: the object was left, or the text is invalid. */
 bool json_next_member(struct json_reader *reader, struct json_string *ret_name);
 
 /* Moves to the next element of an array; false at its end. */
@@ -72,29 +72,29 @@ bool json_next_element(struct json_reader *reader);
 
 bool json_read_string(struct json_reader *reader, struct json_string *ret_string);
 
-/* The number's text, as json_number_u64() takes it. */
+/* Reads the number's text, for json_number_u64(). */
 bool json_read_number(struct json_reader *reader, struct bytes *ret_number);
 
-/* Passes over a value of any type; `ret_raw` (may be NULL) is its text without space around it. */
+/* Skips a value of any type; `ret_raw` (may be NULL) is its text without surrounding space. */
 bool json_skip(struct json_reader *reader, struct bytes *ret_raw);
 
-/* Whether the text is right, to its end, and nothing follows the value. */
+/* True if the whole text is valid, and nothing follows the value. */
 bool json_finish(struct json_reader *reader);
 
-/* The error in words ("a comma or } is expected"); NULL when there is none. */
+/* Returns the error in words ("a comma or } is expected"); NULL if there is none. */
 static inline const char *json_error(const struct json_reader *reader)
 {
     return reader->error_;
 }
 
-/* The byte at which the text goes wrong, from 0. Its size when it ends too early. */
+/* Returns the offset of the first invalid byte; the size of the text if it ends too early. */
 static inline size_t json_error_offset(const struct json_reader *reader)
 {
     return (size_t)((reader->error_ ? reader->error_at_ : reader->at_) - reader->begin_);
 }
 
-/* Writes the value of a string that was read to `to`, which need not be larger than `raw`. False
- * when it does not fit into `capacity`. */
+/* Decodes a string that was read into `to`, which need not be larger than `raw`. Returns false
+ * if it exceeds `capacity`. */
 bool json_string_decode(const struct json_string *string, char *to, size_t capacity,
                         size_t *ret_size);
 
@@ -105,13 +105,13 @@ enum json_u64 {
     JSON_U64_TOO_LARGE, /* above 2^64 - 1 */
 };
 
-/* The exact value of a number that was read; 12, 12.0 and 1.2e1 are equal. `ret_value` is
- * untouched unless it is an integer that fits. */
+/* Returns the exact value of a number that was read; 12, 12.0 and 1.2e1 are equal. `ret_value`
+ * is set only for an integer that fits. */
 enum json_u64 json_number_u64(struct bytes number, uint64_t *ret_value);
 
-/* For json.c, which checks strings, and json_text.c, which decodes them: reads the escape that
- * begins at the backslash `at`; a pair of surrogates is one. Returns what follows it; NULL with
- * `ret_error` when it is none. */
+/* Reads the escape at the backslash `at`; a pair of surrogates is one. For json.c, which checks
+ * strings, and json_text.c, which decodes them. Returns the position after it; NULL with
+ * `ret_error` if it is invalid. */
 const char *json_escape_read(const char *at, const char *end, uint32_t *ret_char,
                              const char **ret_error);
 

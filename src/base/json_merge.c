@@ -12,23 +12,23 @@
 /* A value of the patch. */
 struct merge_node {
     struct bytes raw;    /* the value */
-    struct bytes quoted; /* its name, with quotes */
-    struct bytes name;   /* its name, decoded */
-    size_t parent;       /* the object that it is a member of */
-    size_t next;         /* the node behind its last member */
+    struct bytes quoted; /* name with quotes */
+    struct bytes name;   /* decoded name */
+    size_t parent;       /* index of the object that has it as a member */
+    size_t next;         /* index of the node after its last member */
     enum json_type type;
-    bool is_plain;   /* without a member to leave out: `raw` is what it contributes */
+    bool is_plain;   /* it removes no member, so `raw` is its value */
     bool is_ignored; /* a later member has its name, or the target had it */
 };
 
 struct merge {
     struct buffer *out;
-    struct merge_node *nodes; /* the first is the whole patch */
+    struct merge_node *nodes; /* nodes; the first is the whole patch */
     size_t count, capacity;
     struct merge_node **sorted; /* all nodes but the first */
     char *names;                /* decoded names of the patch */
     size_t names_size;
-    char *target_name; /* room for a decoded name of the target */
+    char *target_name; /* memory for a decoded name of the target */
     struct bytes patch;
     size_t target_size;
     bool is_out_of_memory;
@@ -53,7 +53,8 @@ static struct merge_node *merge_add(struct merge *merge)
     return &merge->nodes[merge->count++];
 }
 
-/* The value of a name. Decoded ones go to `*room`, which is made with `capacity` when needed. */
+/* Returns the value of a name. Decoded ones are written to `*room`, which is allocated with
+ * `capacity` when needed. */
 static struct bytes merge_name(struct merge *merge, const struct json_string *name, char **room,
                                size_t capacity, size_t *used)
 {
@@ -125,7 +126,7 @@ static int merge_compare_name(size_t parent, struct bytes name, const struct mer
     return order ? order : (name.size > node->name.size) - (name.size < node->name.size);
 }
 
-/* By object and name; equal names in the order of the text. */
+/* Orders by object and name; equal names in the order of the text. */
 static int merge_compare(const void *a, const void *b)
 {
     const struct merge_node *left = *(struct merge_node *const *)a;
@@ -157,17 +158,17 @@ static bool merge_sort(struct merge *merge)
             continue;
         node->is_ignored = true;
         for (size_t at = node->parent; merge->nodes[at].is_plain; at = merge->nodes[at].parent)
-            merge->nodes[at].is_plain = false; /* the first has itself as its parent */
+            merge->nodes[at].is_plain = false; /* the first is its own parent */
     }
     return true;
 }
 
-/* The node that changes the member `name` of an object; NULL when the patch has none. */
+/* Returns the node that changes the member `name` of an object; NULL if the patch has none. */
 static struct merge_node *merge_find(const struct merge *merge, size_t parent, struct bytes name)
 {
     size_t begin = 0, end = merge->count - 1;
 
-    while (begin < end) { /* the last of equal names */
+    while (begin < end) { /* finds the last of equal names */
         size_t middle = begin + (end - begin) / 2;
 
         if (merge_compare_name(parent, name, merge->sorted[middle]) < 0)
@@ -193,7 +194,7 @@ static void merge_write_name(struct merge *merge, struct bytes quoted, bool *is_
     buffer_append(merge->out, ":", 1);
 }
 
-/* The members of `node` that the target does not have. */
+/* Writes the members of `node` that the target lacks. */
 static void merge_write_rest(struct merge *merge, const struct merge_node *node, bool is_first)
 {
     const struct merge_node *end = &merge->nodes[node->next];
@@ -206,7 +207,7 @@ static void merge_write_rest(struct merge *merge, const struct merge_node *node,
     }
 }
 
-/* A value that replaces, or has nothing to merge with. */
+/* Writes a value that replaces, or has nothing to merge with. */
 static void merge_write_new(struct merge *merge, const struct merge_node *node)
 {
     if (node->is_plain) {
@@ -218,7 +219,7 @@ static void merge_write_new(struct merge *merge, const struct merge_node *node)
     buffer_append(merge->out, "}", 1);
 }
 
-/* Reads a value of the target, an object, and writes it as `node` changes it. */
+/* Reads an object of the target, and writes it with the changes of `node`. */
 static bool merge_write_object(struct merge *merge, struct json_reader *reader,
                                const struct merge_node *node)
 {

@@ -24,7 +24,7 @@
 #include "base/bytes.h"
 #include "base/error.h"
 
-/* Appends the result. An empty `target` stands for no value. */
+/* Appends the result. An empty `target` means no value. */
 enum error_code json_merge(struct bytes target, struct bytes patch, struct buffer *out);
 
 #endif

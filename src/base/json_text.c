@@ -8,7 +8,7 @@
 
 /* ---- escapes ---- */
 
-/* The value of four hexadecimal digits; UINT32_MAX when they are not. */
+/* Returns the value of four hexadecimal digits; UINT32_MAX if they are invalid. */
 static uint32_t json_text_hex4(const char *at, const char *end)
 {
     if (end - at < 4)
@@ -113,7 +113,7 @@ bool json_string_decode(const struct json_string *string, char *to, size_t capac
         const char *error;
         uint32_t c;
         at = json_escape_read(at, end, &c, &error);
-        assert(at); /* the reader has let it pass */
+        assert(at); /* the reader has checked the escape */
         char bytes[4];
         size_t more = json_text_utf8_put(bytes, c);
         if (more > capacity - size)
@@ -127,15 +127,16 @@ bool json_string_decode(const struct json_string *string, char *to, size_t capac
 
 /* ---- numbers ---- */
 
-/* The parts of a number: its digits with `scale` zeros after them (or, if negative, -scale of the
- * digits behind the point). Leading and trailing zeros are not counted among the digits. */
+/* Parts of a number: its digits followed by `scale` zeros (or, if negative, with -scale digits
+ * after the point). Leading and trailing zeros are not among the digits. */
 struct decimal {
-    const char *first, *last; /* first and last digit that is not zero; a point may lie between */
+    const char *first,
+        *last; /* first and last digit that is not zero; the point may be between them */
     int64_t scale;
     bool negative;
 };
 
-/* The exponent's value, stopped far beyond what any text's length can make up for. */
+/* Returns the exponent, limited to a value far beyond the length of any text. */
 static int64_t json_text_exponent_of(const char *at, const char *end)
 {
     bool negative = at < end && *at == '-';
@@ -149,7 +150,7 @@ static int64_t json_text_exponent_of(const char *at, const char *end)
     return negative ? -value : value;
 }
 
-/* False when the number is zero. */
+/* Returns false if the number is zero. */
 static bool json_text_decimal_of(struct bytes number, struct decimal *ret)
 {
     const char *at = number.data, *end = at + number.size;

@@ -21,12 +21,12 @@ struct list {
 
 #define list_item(link, type, member) ((type *)((char *)(link)-offsetof(type, member)))
 
-/* Walks front to back; the item at hand may be removed or freed, others may not. */
+/* Walks front to back. The current item may be removed or freed, others may not. */
 #define LIST_FOR_EACH(head, it)                                               \
     for (struct list *it = (head)->next, *it##_next = it->next; it != (head); \
          it = it##_next, it##_next = it->next)
 
-/* An empty list, or a link that is on no list. */
+/* Makes an empty list, or a link that is on no list. */
 static inline void list_init(struct list *list)
 {
     list->next = list->prev = list;
@@ -50,7 +50,7 @@ static inline void list_push_front(struct list *list, struct list *link)
     list_push(list->next, link);
 }
 
-/* Takes the link off whatever list it is on; harmless when it is on none. */
+/* Removes the link from its list, if it is on one. */
 static inline void list_remove(struct list *link)
 {
     link->prev->next = link->next;
@@ -58,7 +58,7 @@ static inline void list_remove(struct list *link)
     list_init(link);
 }
 
-/* The first link, taken off; NULL when empty. */
+/* Removes and returns the first link; NULL if the list is empty. */
 static inline struct list *list_pop(struct list *list)
 {
     struct list *link = list->next;
@@ -69,7 +69,7 @@ static inline struct list *list_pop(struct list *list)
     return link;
 }
 
-/* Moves all of `from` to the end of `list`; `from` is empty afterwards. */
+/* Moves all of `from` to the end of `list`, and empties `from`. */
 static inline void list_join(struct list *list, struct list *from)
 {
     if (list_is_empty(from))

@@ -8,8 +8,10 @@
 
 enum {
     MAP_CAPACITY_MIN = 16,
-    MAP_SHRINK_CAPACITY_MIN = 4096, /* smaller tables, up to 64 KiB, keep their size */
-    MAP_GROWTH_STEP_SLOTS = 8,      /* of a full table: the move ends after 1/8 of its slots more */
+    /* minimum for shrinking; smaller tables, up to 64 KiB, keep their size */
+    MAP_SHRINK_CAPACITY_MIN = 4096,
+    /* of a full table: the move ends after another 1/8 of its slots */
+    MAP_GROWTH_STEP_SLOTS = 8,
 };
 
 struct map_slot {
@@ -22,7 +24,7 @@ static size_t map_home(uint64_t key, size_t capacity)
     return (size_t)random_mix(key) & (capacity - 1);
 }
 
-/* The slot of the key, or the free slot where it would be. */
+/* Returns the slot of the key, or the free slot where it would be. */
 static struct map_slot *map_find(struct map_slot *slots, size_t capacity, uint64_t key)
 {
     size_t i = map_home(key, capacity);
@@ -32,7 +34,7 @@ static struct map_slot *map_find(struct map_slot *slots, size_t capacity, uint64
     return &slots[i];
 }
 
-/* The slot that holds the key, in either table; NULL when absent. */
+/* Returns the slot of the key in either table; NULL if absent. */
 static struct map_slot *map_find_entry(const struct map *map, uint64_t key)
 {
     if (!map->count_)
@@ -43,8 +45,8 @@ static struct map_slot *map_find_entry(const struct map *map, uint64_t key)
     return slot->value ? slot : NULL;
 }
 
-/* Empties a slot and closes the gap: an entry that was probed past it moves back into it, so that
- * no marker has to stay. */
+/* Empties a slot and moves an entry that was probed past it back into it, so that no marker is
+ * needed. */
 static void map_empty(struct map_slot *slots, size_t capacity, struct map_slot *slot)
 {
     size_t mask = capacity - 1, hole = (size_t)(slot - slots);
@@ -60,8 +62,8 @@ static void map_empty(struct map_slot *slots, size_t capacity, struct map_slot *
     slots[hole].value = NULL;
 }
 
-/* Examines the next `count` slots of the old table and moves their entries. An entry that the
- * closing of a gap put into the slot is examined too. */
+/* Examines the next `count` slots of the old table and moves their entries, including an entry
+ * that the closing of a gap put into a slot. */
 static void map_move(struct map *map, size_t count)
 {
     while (map->old_ && count-- > 0) {
@@ -157,7 +159,7 @@ void *map_remove(struct map *map, uint64_t key)
     map->count_--;
     map_step(map);
     if (!map->old_ && map->capacity_ > MAP_SHRINK_CAPACITY_MIN && map->count_ < map->capacity_ / 8)
-        map_resize(map, map->capacity_ / 2); /* a failure only leaves it large */
+        map_resize(map, map->capacity_ / 2); /* after a failure it stays large */
     return value;
 }
 

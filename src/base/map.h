@@ -16,16 +16,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Slots of the old table that one call examines. 8 would do for growth; a table that shrinks is
- * 7/8 empty and is left behind in time with 32. */
+/* Slots of the old table that one call examines. 8 suffice for growth; a table that shrinks is
+ * 7/8 empty and needs 32. */
 #define MAP_STEP_SLOTS 32
 
 struct map {
     struct map_slot *slots_;
     size_t capacity_, count_; /* `count_` of both tables */
-    struct map_slot *old_;    /* entries that are not moved yet; NULL: all are in `slots_` */
+    struct map_slot *old_;    /* entries that were not moved; NULL if all are in `slots_` */
     size_t old_capacity_;
-    size_t old_next_; /* slots of `old_` before it are empty */
+    size_t old_next_; /* number of empty slots at the front of `old_` */
 };
 
 static inline void map_init(struct map *map)
@@ -35,17 +35,18 @@ static inline void map_init(struct map *map)
 
 void map_deinit(struct map *map);
 
-/* Room for `count` entries in all. False when out of memory, and nothing changed. O(1) while
- * `count` grows by single steps; a leap during a move first ends that move, which is O(entries). */
+/* Reserves room for `count` entries in all. Returns false if out of memory; nothing changed.
+ * O(1) while `count` grows by single steps; a larger step during a move first ends that move in
+ * O(entries). */
 bool map_reserve(struct map *map, size_t count);
 
-/* Adds or replaces; `value` is not NULL. False when out of memory, and nothing changed. */
+/* Adds or replaces; `value` is not NULL. Returns false if out of memory; nothing changed. */
 bool map_put(struct map *map, uint64_t key, void *value);
 
-/* NULL when absent. */
+/* Returns NULL if absent. */
 void *map_get(const struct map *map, uint64_t key);
 
-/* Takes the entry out and returns its value; NULL when absent. */
+/* Removes the entry and returns its value; NULL if absent. */
 void *map_remove(struct map *map, uint64_t key);
 
 static inline size_t map_count(const struct map *map)
@@ -53,8 +54,8 @@ static inline size_t map_count(const struct map *map)
     return map->count_;
 }
 
-/* Walks all entries, each once, in no order: start with *cursor = 0; NULL at the end. The map must
- * not change between calls: map_put, map_remove and map_reserve move entries, map_get does not. */
+/* Walks all entries once, in no order: start with *cursor 0; NULL at the end. The map must not
+ * change between calls: map_put, map_remove and map_reserve move entries, map_get does not. */
 void *map_next(const struct map *map, size_t *cursor);
 
 #endif

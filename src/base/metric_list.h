@@ -11,8 +11,8 @@
 #ifndef TICKWHEEL_BASE_METRIC_LIST_H
 #define TICKWHEEL_BASE_METRIC_LIST_H
 
-/* struct engine_stats: a COUNTER counts since the engine was created, a GAUGE is the present value.
- * Both are summed over engines. */
+/* Fields of struct engine_stats: a COUNTER counts since the engine was made, a GAUGE is the
+ * present value. Both are summed over engines. */
 #define METRIC_ENGINE_LIST(X)                                                                   \
     X(TIMERS_PENDING, pending, GAUGE, "tickwheel_timers_pending", "", 1,                        \
       "Live timers, on disk and in memory.")                                                    \
@@ -120,7 +120,7 @@
     X(DISK_FREE_BYTES, disk_free_bytes, GAUGE, "tickwheel_disk_free_bytes", "", 1,         \
       "Free space on the disk of the storage.")
 
-/* struct node_cluster_stats; all 0 without a cluster. */
+/* Fields of struct node_cluster_stats; all 0 without a cluster. */
 #define METRIC_CLUSTER_LIST(X)                                                                     \
     X(CLUSTER_NODES, nodes, GAUGE, "tickwheel_cluster_nodes", "", 1,                               \
       "Living nodes of the cluster.")                                                              \
@@ -171,7 +171,7 @@
     X(CLUSTER_COPIES_GIVEN, copies_given, COUNTER, "tickwheel_cluster_copies_given_total", "", 1,  \
       "Copies of partitions that other nodes got from this one.")
 
-/* Counted where it happens. */
+/* Metrics that are counted where they occur. */
 #define METRIC_COUNTED_LIST(X)                                                                     \
     X(OLDEST_WEBHOOK_MS, _, GAUGE, "tickwheel_oldest_overdue_seconds", "kind=\"webhook\"", 1000,   \
       "Lateness of the latest due timer that waits or is in flight, by kind; 0 if none is late. "  \
@@ -256,7 +256,7 @@
     X(HTTP_REQUEST, "tickwheel_http_request_seconds", "",                                          \
       "From the first byte of a request to its answer.")
 
-/* Values that are found when /metrics is read: X(ID, kind, name, names of labels, help). */
+/* Values computed when /metrics is read: X(ID, kind, name, names of labels, help). */
 #define METRIC_FOUND_LIST(X)                                                                      \
     X(HTTP_REQUESTS, COUNTER, "tickwheel_http_requests_total", "route, class",                    \
       "Requests answered, by route and class of status.")                                         \

@@ -4,14 +4,14 @@
 
 #include "base/bytes.h"
 
-/* The byte that a '%' at `at` and the two digits behind it stand for; -1 without two digits. */
+/* Returns the byte that a '%' at `at` and the next two digits encode; -1 without two digits. */
 int percent_byte(struct bytes text, size_t at);
 
-/* The size of the text when decoded; SIZE_MAX when a '%' is not followed by two digits, when a
- * control character or a blank is written as it is, or when a NUL is encoded. */
+/* Returns the size of the decoded text; SIZE_MAX if a '%' is not followed by two digits, a
+ * control character or a blank is not encoded, or a NUL is encoded. */
 size_t percent_decoded_size(struct bytes text);
 
-/* Writes the decoded text and returns its end. The text must have a percent_decoded_size. */
+/* Writes the decoded text and returns its end. Call percent_decoded_size first. */
 char *percent_decode(struct bytes text, char *to);
 
 #endif

@@ -18,8 +18,8 @@
 
 #define SHARE_MIN      16
 #define SHARE_PART     7
-#define SHARE_RESERVED 16   /* the part of a pot for tenants that hold little */
-#define SHARE_LITTLE   1024 /* the part of a pot that each tenant may hold of it */
+#define SHARE_RESERVED 16   /* divisor of a pot for the part of tenants that hold little */
+#define SHARE_LITTLE   1024 /* divisor of a pot for what each tenant may hold of that part */
 
 /* True if a tenant that holds `held` may take `more` of a pot of `max`, of which all tenants hold
  * `all`. */

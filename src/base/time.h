@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Milliseconds since 1970-01-01T00:00:00Z. WALL_NEVER stands for no time at all. */
+/* Milliseconds since 1970-01-01T00:00:00Z. WALL_NEVER means no time. */
 struct wall {
     uint64_t ms;
 };
@@ -23,16 +23,16 @@ struct instant {
 
 #define WALL_NEVER ((struct wall){UINT64_MAX})
 
-/* 9999-12-31T23:59:59.999Z: the last due time that a client may name. */
+/* 9999-12-31T23:59:59.999Z: the last due time that a client may set. */
 #define WALL_MS_MAX UINT64_C(253402300799999)
 
-/* Adds and stops at the largest value: a sum never wraps round to the past. */
+/* Adds, saturated at the largest value, so that a sum never wraps to the past. */
 static inline struct wall wall_add(struct wall wall, uint64_t ms)
 {
     return (struct wall){wall.ms > UINT64_MAX - ms ? UINT64_MAX : wall.ms + ms};
 }
 
-/* How long `later` is after `earlier`; 0 when it is not. */
+/* Returns how long `later` is after `earlier`; 0 if it is not. */
 static inline uint64_t wall_since(struct wall earlier, struct wall later)
 {
     return later.ms > earlier.ms ? later.ms - earlier.ms : 0;

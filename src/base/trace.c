@@ -3,7 +3,7 @@
 
 #include "base/hex.h"
 
-/* Where the parts of "00-<trace>-<span>-<flags>" begin. */
+/* Offsets of the parts of "00-<trace>-<span>-<flags>". */
 enum {
     AT_TRACE = 3,
     AT_SPAN = 36,

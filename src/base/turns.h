@@ -23,8 +23,8 @@
 #include <stdint.h>
 
 struct turn_link {
-    struct list link;   /* on the list of the first of each key, or on `behind` of its first */
-    struct list behind; /* the others of its key, oldest first, while it is the first of it */
+    struct list link;   /* on the list of first ones, or on `behind` of the first of its key */
+    struct list behind; /* others of its key, oldest first, while it is the first */
     uint64_t key;
 };
 
@@ -45,13 +45,13 @@ static inline bool turns_is_empty(const struct turns *turns)
 /* Adds a thing. Returns true if it is the first of its key. */
 bool turns_push(struct turns *turns, struct turn_link *turn, uint64_t key);
 
-/* Moves the first of a key behind those of all others. */
+/* Moves the first of a key after those of all others. */
 void turns_rotate(struct turns *turns, struct turn_link *turn);
 
-/* Takes the first of a key away. Returns the next of the key, which gets the last turn; or NULL. */
+/* Removes the first of a key. Returns the next of the key, which gets the last turn; or NULL. */
 struct turn_link *turns_remove(struct turns *turns, struct turn_link *turn);
 
-/* Takes away the thing whose turn it is. NULL when there is none. */
+/* Removes and returns the thing whose turn it is. NULL if there is none. */
 struct turn_link *turns_pop(struct turns *turns);
 
 #endif

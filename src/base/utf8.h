@@ -11,13 +11,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The size of the character that begins at `at`: 1 .. 4; 0 when the bytes up to `end` begin with
- * none. */
+/* Returns the size of the character at `at`, 1 .. 4; 0 if the bytes up to `end` begin with none. */
 static inline size_t utf8_size(const char *at, const char *end)
 {
     const uint8_t *byte = (const uint8_t *)at;
     size_t left = (size_t)(end - at);
-    uint8_t lowest = 0x80, highest = 0xbf; /* of the second byte */
+    uint8_t lowest = 0x80, highest = 0xbf; /* bounds of the second byte */
 
     if (left == 0)
         return 0;
@@ -32,7 +31,7 @@ static inline size_t utf8_size(const char *at, const char *end)
     else if (byte[0] == 0xf0)
         lowest = 0x90;
     else if (byte[0] == 0xf4)
-        highest = 0x8f; /* above: beyond U+10FFFF */
+        highest = 0x8f; /* more would be beyond U+10FFFF */
     if (left < 2 || byte[1] < lowest || byte[1] > highest)
         return 0;
     if (byte[0] < 0xe0)
@@ -44,8 +43,8 @@ static inline size_t utf8_size(const char *at, const char *end)
     return left >= 4 && (byte[3] & 0xc0) == 0x80 ? 4 : 0;
 }
 
-/* The largest size up to `limit` at which `text` can be cut without splitting a character; `text`
- * is valid UTF-8 and longer than `limit`. */
+/* Returns the largest size up to `limit` at which `text` can be cut without splitting a
+ * character; `text` is valid UTF-8 and longer than `limit`. */
 static inline size_t utf8_cut(const char *text, size_t limit)
 {
     while (limit > 0 && ((uint8_t)text[limit] & 0xc0) == 0x80)
@@ -53,7 +52,7 @@ static inline size_t utf8_cut(const char *text, size_t limit)
     return limit;
 }
 
-/* Whether all bytes up to `end` are characters. */
+/* True if all bytes up to `end` are valid UTF-8. */
 static inline bool utf8_is_text(const char *at, const char *end)
 {
     for (size_t size; at < end; at += size)

@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #define SECONDS_PER_DAY    86400
-#define DAYS_PER_400_YEARS 146097 /* a whole number of weeks: the calendar repeats exactly */
+#define DAYS_PER_400_YEARS 146097 /* a whole number of weeks, so the calendar repeats exactly */
 
 struct date {
     int32_t year;
@@ -24,7 +24,7 @@ struct date {
     uint8_t day;   /* 1 .. 31 */
 };
 
-/* The quotient rounded down; the remainder is then 0 .. divisor - 1. */
+/* Returns the quotient rounded down; the remainder is then 0 .. divisor - 1. */
 static inline int64_t floor_divide(int64_t number, int64_t divisor)
 {
     return number / divisor - (number % divisor < 0);
@@ -45,8 +45,8 @@ static inline unsigned calendar_month_days(int year, unsigned month)
     return month == 2 ? 28u + calendar_is_leap(year) : 30 + ((month + month / 8) & 1);
 }
 
-/* Counted in years that begin on the first of March: the leap day is then the last of its year. The
- * count begins 400 years before the year 0, so that nothing is negative. */
+/* Counts days in years that begin on the first of March, so that the leap day is the last of its
+ * year. The count begins 400 years before the year 0, so that nothing is negative. */
 static inline int64_t calendar_days(int year, unsigned month, unsigned day)
 {
     int64_t y = (int64_t)year + 400 - (month <= 2);
@@ -69,7 +69,7 @@ static inline struct date calendar_date(int64_t days)
                          (uint8_t)(of_year - (153 * m + 2) / 5 + 1)};
 }
 
-/* 0 is Sunday. */
+/* Returns 0 for Sunday. */
 static inline unsigned calendar_weekday(int64_t days)
 {
     return (unsigned)floor_modulo(days + 4, 7);

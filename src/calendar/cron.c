@@ -5,7 +5,7 @@
 
 #include <assert.h>
 
-/* Readings that are looked at: a clock may be a day ahead of UTC, or behind. */
+/* Years of readings that are examined: a clock may be a day ahead of UTC, or behind. */
 enum { YEAR_MIN = 1969, YEAR_MAX = 10000 };
 
 #define WALL_S_MAX ((int64_t)(WALL_MS_MAX / 1000))
@@ -33,7 +33,8 @@ enum error_code cron_dst_parse(struct bytes text, enum cron_dst *ret_dst, struct
 
 /* ---- bits ---- */
 
-/* The lowest bit at or above `from`, the highest at or below it; -1 when there is none. */
+/* Returns the lowest bit at or above `from` (cron_bit_last: the highest at or below it); -1 if
+ * there is none. */
 static int cron_bit_next(uint64_t bits, int from)
 {
     bits = from > 63 ? 0 : bits >> from << from;
@@ -48,7 +49,7 @@ static int cron_bit_last(uint64_t bits, int from)
 
 /* ---- the days of a month ---- */
 
-/* The day of Monday to Friday that is nearest to `day` and in its month. */
+/* Returns the day from Monday to Friday that is nearest to `day` and in its month. */
 static unsigned cron_nearest_weekday(unsigned day, unsigned weekday_of_first, unsigned length)
 {
     unsigned weekday = (weekday_of_first + day - 1) % 7;
@@ -92,7 +93,8 @@ static uint32_t cron_days_of_week(const struct cron *cron, unsigned weekday_of_f
     return days;
 }
 
-/* The planned days of a month, by the weekday of its first day and its length: bits 1 .. length. */
+/* Returns the planned days of a month, by the weekday of its first day and its length: bits 1 ..
+ * length. */
 static uint32_t cron_planned_days(const struct cron *cron, unsigned weekday_of_first,
                                   unsigned length)
 {
@@ -103,7 +105,7 @@ static uint32_t cron_planned_days(const struct cron *cron, unsigned weekday_of_f
     return (cron->has_either_ ? of_month | of_week : of_month & of_week) & all;
 }
 
-/* A year is one of fourteen: by its first weekday, and leap or not. All of them occur. */
+/* Each year is one of fourteen: by its first weekday, and leap or not. All of them occur. */
 bool cron_can_fire(const struct cron *cron)
 {
     for (unsigned kind = 0; kind < 14; kind++) {
@@ -129,8 +131,8 @@ static uint32_t cron_planned_days_in(const struct cron *cron, int year, unsigned
 
 /* ---- readings ---- */
 
-/* The time of day at or after `time`, in seconds; -1 when there is none left. A whole day's first
- * is asked for with 0. */
+/* Returns the planned time of day at or after `time`, in seconds; -1 if there is none left. 0
+ * finds the day's first. */
 static int cron_time_next(const struct cron *cron, int time)
 {
     int hour = time / 3600, minute = time / 60 % 60, second = time % 60;
@@ -150,7 +152,7 @@ static int cron_time_next(const struct cron *cron, int time)
     return hour < 0 ? -1 : hour * 3600 + cron_bit_next(cron->minutes_, 0) * 60 + second;
 }
 
-/* The last planned time of a day up to `time`; SECONDS_PER_DAY - 1 asks for the whole day. */
+/* Returns the last planned time of a day up to `time`; SECONDS_PER_DAY - 1 finds the day's last. */
 static int cron_time_last(const struct cron *cron, int time)
 {
     int hour = time / 3600, minute = time / 60 % 60, second = time % 60;
@@ -193,7 +195,7 @@ int64_t cron_reading_next(const struct cron *cron, int64_t reading)
         if (time >= 0)
             return days * SECONDS_PER_DAY + time;
     }
-    day++; /* any time of a later day will do */
+    day++; /* any time of a later day is allowed */
     for (int year = date.year; year <= YEAR_MAX; year++, month = 1, day = 1)
         for (; (month = cron_bit_next(cron->months_, month)) >= 0; month++, day = 1) {
             if (year != date.year || month != date.month)
@@ -245,7 +247,7 @@ int64_t cron_reading_last(const struct cron *cron, int64_t reading)
  * most the transitions of a few days, and zone_parse makes sure that those are few.
  */
 
-/* The first instant of the stretch at which a reading counts: those shown again may not. */
+/* Returns the first instant of the stretch from which readings count: repeated readings may not. */
 static int64_t cron_counted_from(const struct cron *cron, enum cron_dst dst,
                                  const struct zone_stretch *stretch)
 {
@@ -257,7 +259,7 @@ static int64_t cron_counted_from(const struct cron *cron, enum cron_dst dst,
     return stretch->start + stretch->offset_before_s - stretch->offset_s;
 }
 
-/* Whether the clocks jump over a planned reading when the stretch begins, and that counts. */
+/* True if the clocks skip a planned reading when the stretch begins, and that counts. */
 static bool cron_has_shifted(const struct cron *cron, enum cron_dst dst,
                              const struct zone_stretch *stretch)
 {

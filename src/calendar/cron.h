@@ -53,7 +53,7 @@ enum cron_dst {
 #undef X
 };
 
-/* Bits by value; what a day field names relative to its month is worked out month by month. */
+/* Sets of values as bits. Days relative to the month are computed for each month. */
 struct cron {
     uint64_t seconds_, minutes_; /* 0 .. 59 */
     uint32_t hours_;             /* 0 .. 23 */
@@ -65,29 +65,32 @@ struct cron {
     uint8_t weekdays_last_;      /* 0 .. 6: 0L, 1L, ... */
     uint8_t weekdays_nth_[5];    /* 0 .. 6, for #1 .. #5 */
     uint8_t has_last_weekday_;   /* LW */
-    uint8_t has_either_;         /* both day fields are restricted: either will do */
+    uint8_t has_either_;         /* both day fields are restricted: a day of either matches */
 };
 
-/* Reads an expression. An expression that no date fulfils ("0 0 31 2 *") is refused as well. */
+/* Parses an expression. One that no date fulfils ("0 0 31 2 *") is refused too. */
 enum error_code cron_parse(struct bytes text, struct cron *ret_cron, struct error *ret_error);
 
-/* Whether any year has a planned day: true of every expression that cron_parse accepts. */
+/* True if any year has a planned day: always so for expressions that cron_parse accepts. */
 bool cron_can_fire(const struct cron *cron);
 
-/* "shift", "skip", "first" or "both"; anything else is ERROR_INVALID. */
+/* Parses "shift", "skip", "first" or "both"; ERROR_INVALID for anything else. */
 enum error_code cron_dst_parse(struct bytes text, enum cron_dst *ret_dst, struct error *ret_error);
 const char *cron_dst_text(enum cron_dst dst);
 
-/* The first planned instant after `after`; WALL_NEVER when there is none up to WALL_MS_MAX. */
+/* Returns the first planned instant after `after`; WALL_NEVER if there is none up to
+ * WALL_MS_MAX. */
 struct wall cron_next(const struct cron *cron, const struct zone *zone, enum cron_dst dst,
                       struct wall after);
 
-/* The last planned instant that is not after `until`; WALL_NEVER when there is none since 1970. */
+/* Returns the last planned instant that is not after `until`; WALL_NEVER if there is none since
+ * 1970. */
 struct wall cron_last(const struct cron *cron, const struct zone *zone, enum cron_dst dst,
                       struct wall until);
 
-/* The first reading planned at or after `reading`, and the last at or before it, in seconds on a
- * clock that is never changed; CRON_READING_NONE when there is none in the years 1969 to 9999. */
+/* Returns the first planned reading at or after `reading` (cron_reading_last: the last at or
+ * before it), in seconds on a clock that is never changed. CRON_READING_NONE if there is none in
+ * the years 1969 to 9999. */
 #define CRON_READING_NONE INT64_MIN
 int64_t cron_reading_next(const struct cron *cron, int64_t reading);
 int64_t cron_reading_last(const struct cron *cron, int64_t reading);

@@ -22,12 +22,12 @@ static const struct field fields[FIELD_COUNT] = {
     [WEEKDAY] = {"day of week", 0, 6, "SUNMONTUEWEDTHUFRISAT", 0},
 };
 
-#define SUNDAY_TOO 7 /* as a day of the week */
+#define SUNDAY_TOO 7 /* 7 as a day of the week */
 #define NUMBER_MAX 999999
 
 struct cron_reader {
-    const char *start;          /* of the text */
-    const char *field_at, *end; /* of the field */
+    const char *start;          /* begin of the text */
+    const char *field_at, *end; /* begin and end of the field */
     const char *at;
     enum field_index index;
     const struct field *field;
@@ -59,7 +59,7 @@ static bool cron_parse_is_digit(char c)
     return c >= '0' && c <= '9';
 }
 
-/* Letters in either case. */
+/* Takes a letter in either case. */
 static bool cron_parse_take(struct cron_reader *reader, char c)
 {
     if (reader->at == reader->end || cron_parse_upper(*reader->at) != c)
@@ -94,7 +94,7 @@ static enum error_code cron_parse_read_number(struct cron_reader *reader, unsign
     return ERROR_NONE;
 }
 
-/* "JAN": the word at the reader, if it is one of the field's. */
+/* Reads a word of the field, such as "JAN". */
 static bool cron_parse_read_word(struct cron_reader *reader, unsigned *ret_value)
 {
     const char *words = reader->field->words;
@@ -128,7 +128,7 @@ static enum error_code cron_parse_read_value(struct cron_reader *reader, unsigne
 
 /* ---- sets ---- */
 
-/* From `first` to `last`, each `step`-th. Sunday may be written as 7. */
+/* Adds each `step`-th value from `first` to `last`. Sunday may be written as 7. */
 static void cron_parse_add_range(struct cron_reader *reader, unsigned first, unsigned last,
                                  unsigned step)
 {
@@ -160,7 +160,7 @@ static void cron_parse_add_range(struct cron_reader *reader, unsigned first, uns
     }
 }
 
-/* What may follow a range or a star: "/15". */
+/* Reads an optional step after a range or a star: "/15". */
 static enum error_code cron_parse_read_step(struct cron_reader *reader, unsigned *ret_step)
 {
     unsigned max = reader->field->max - reader->field->min, step;
@@ -196,7 +196,7 @@ static enum error_code cron_parse_read_star(struct cron_reader *reader)
     return ERROR_NONE;
 }
 
-/* "L", "L-3", "LW" as days of the month. */
+/* Reads "L", "L-3" or "LW" as days of the month. */
 static enum error_code cron_parse_read_last_day(struct cron_reader *reader)
 {
     if (cron_parse_take(reader, 'W')) {
@@ -213,7 +213,8 @@ static enum error_code cron_parse_read_last_day(struct cron_reader *reader)
     return ERROR_NONE;
 }
 
-/* What may follow a day of the week that stands alone: "5L", "MON#1". False when nothing does. */
+/* Reads an optional suffix of a single day of the week: "5L", "MON#1". Returns false if there is
+ * none. */
 static bool cron_parse_read_weekday_suffix(struct cron_reader *reader, unsigned weekday,
                                            enum error_code *ret_code)
 {
@@ -232,7 +233,7 @@ static bool cron_parse_read_weekday_suffix(struct cron_reader *reader, unsigned 
     return false;
 }
 
-/* "5", "5-10", "5-10/2", "5/2", and the day fields' own forms. */
+/* Reads "5", "5-10", "5-10/2", "5/2", and the day fields' own forms. */
 static enum error_code cron_parse_read_range(struct cron_reader *reader)
 {
     const char *at = reader->at;
@@ -304,7 +305,7 @@ static enum error_code cron_parse_read_field(struct cron_reader *reader)
 
 /* ---- the whole ---- */
 
-/* A name such as @daily becomes the five fields that it stands for. */
+/* Replaces a name such as @daily by its five fields. */
 static bool cron_parse_expand(struct bytes *text)
 {
     static const struct {

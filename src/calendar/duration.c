@@ -9,7 +9,7 @@ struct unit {
     uint64_t ms;
 };
 
-/* From the largest down, which is the order in which they may be written. */
+/* Units in the order in which they may be written, the largest first. */
 static const struct unit units[] = {
     {"w", 1, 604800000}, {"d", 1, 86400000}, {"h", 1, 3600000},
     {"m", 1, 60000},     {"s", 1, 1000},     {"ms", 2, 1},
@@ -17,7 +17,7 @@ static const struct unit units[] = {
 
 #define UNIT_COUNT (sizeof(units) / sizeof(units[0]))
 
-/* The unit whose name fills [at, end) up to the next digit; UNIT_COUNT when there is none. */
+/* Returns the unit whose name fills [at, end) up to the next digit; UNIT_COUNT if there is none. */
 static size_t duration_find_unit(const char *at, const char *end)
 {
     const char *stop = at;
@@ -37,7 +37,7 @@ enum error_code duration_parse(struct bytes text, uint64_t *ret_ms, struct error
 
     if (at == end)
         return error_set(ret_error, ERROR_INVALID, "it is empty");
-    size_t unit_next = 0; /* the largest that may come */
+    size_t unit_next = 0; /* the largest unit allowed next */
     uint64_t sum = 0;
     while (at < end) {
         const char *digits = at;

@@ -13,14 +13,14 @@
 #include "base/bytes.h"
 #include "base/error.h"
 
-#define DURATION_TEXT_SIZE 32 /* holds any, and the NUL */
+#define DURATION_TEXT_SIZE 32 /* size of the longest text, with its NUL */
 
-/* ERROR_INVALID, with the reason in `ret_error` (may be NULL), when the text is none or is longer
- * than 2^64 - 1 ms. */
+/* Parses a duration. ERROR_INVALID, with the reason in `ret_error` (may be NULL), if the text is
+ * none or exceeds 2^64 - 1 ms. */
 enum error_code duration_parse(struct bytes text, uint64_t *ret_ms, struct error *ret_error);
 
-/* Writes the exact text, from days down, without the units that are zero; "0s" when all are.
- * Returns its length. */
+/* Writes the exact text, from days down, without units that are zero; "0s" if all are. Returns
+ * its length. */
 size_t duration_format(uint64_t ms, char ret_text[DURATION_TEXT_SIZE]);
 
 /* Appends that text as a value of JSON; `name` as in base/json_write.h. */

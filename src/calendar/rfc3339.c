@@ -9,7 +9,7 @@
  * year 0, so that no number is negative, whatever the offset.
  */
 #define DAYS_PER_400_YEARS 146097
-#define DAYS_BEFORE_1970   (DAYS_PER_400_YEARS + 719468) /* from the year -400, March 1st */
+#define DAYS_BEFORE_1970   (DAYS_PER_400_YEARS + 719468) /* from March 1st of the year -400 */
 #define MINUTES_PER_DAY    1440
 #define MS_PER_DAY         86400000
 #define SECONDS_SIZE       19 /* of "2026-11-20T23:59:59" */
@@ -17,20 +17,20 @@
 struct fields {
     unsigned year, month, day, hour, minute, second;
     unsigned ms;        /* rounded up: 0 .. 1000 */
-    int offset_minutes; /* of local time ahead of UTC */
+    int offset_minutes; /* local time less UTC */
 };
 
 static int64_t rfc3339_days_since_1970(unsigned year, unsigned month, unsigned day)
 {
-    unsigned y = year + 400 - (month <= 2);         /* the year that began in March */
+    unsigned y = year + 400 - (month <= 2);         /* year that began in March */
     unsigned m = month > 2 ? month - 3 : month + 9; /* whole months since March */
 
     return (int64_t)y * 365 + y / 4 - y / 100 + y / 400 + (153 * m + 2) / 5 + day - 1 -
            DAYS_BEFORE_1970;
 }
 
-/* The other way round. 1460 days are four years but for the leap day, 36524 a century but for its.
- */
+/* Converts days to a date. 1460 days are four years without the leap day, 36524 a century
+ * without its own. */
 static void rfc3339_civil_date(int64_t days, unsigned *ret_year, unsigned *ret_month,
                                unsigned *ret_day)
 {
@@ -54,7 +54,7 @@ static unsigned rfc3339_days_in_month(unsigned year, unsigned month)
     return month == 2 && leap ? 29 : days[month - 1];
 }
 
-/* `count` digits at `at`; false when they are not. */
+/* Reads `count` digits at `at`. Returns false if they are none. */
 static bool rfc3339_read_digits(const char *at, size_t count, unsigned *ret_value)
 {
     unsigned value = 0;
@@ -70,7 +70,8 @@ static bool rfc3339_read_digits(const char *at, size_t count, unsigned *ret_valu
     return true;
 }
 
-/* ".123456789": 1 to 9 digits. Returns what follows, NULL when there are none or more. */
+/* Reads ".123456789": 1 to 9 digits. Returns the position after them; NULL if there are none or
+ * more. */
 static const char *rfc3339_read_fraction(const char *at, const char *end, unsigned *ret_ms)
 {
     unsigned ns = 0, digits = 0;
@@ -88,7 +89,7 @@ static const char *rfc3339_read_fraction(const char *at, const char *end, unsign
     return at;
 }
 
-/* "Z" or "+05:30", to the end of the text. */
+/* Reads "Z" or "+05:30", up to the end of the text. */
 static bool rfc3339_read_offset(const char *at, const char *end, int *ret_minutes)
 {
     if (end - at == 1 && (*at | 0x20) == 'z') {
@@ -106,7 +107,7 @@ static bool rfc3339_read_offset(const char *at, const char *end, int *ret_minute
     return true;
 }
 
-/* "2026-11-20T23:59:59": the shape only, not the ranges. */
+/* Reads "2026-11-20T23:59:59": checks the form, not the ranges. */
 static bool rfc3339_read_seconds(struct bytes text, struct fields *ret)
 {
     const char *at = text.data;
@@ -119,7 +120,7 @@ static bool rfc3339_read_seconds(struct bytes text, struct fields *ret)
            rfc3339_read_digits(at + 17, 2, &ret->second);
 }
 
-/* Whether second 60 can follow this minute: it is the last of a month in UTC. */
+/* True if second 60 can follow this minute: it is the last of a month in UTC. */
 static bool rfc3339_can_leap(int64_t minutes_since_1970)
 {
     int64_t next = minutes_since_1970 + 1 + DAYS_BEFORE_1970 * MINUTES_PER_DAY; /* not negative */

@@ -16,13 +16,13 @@
 #include "base/error.h"
 #include "base/time.h"
 
-#define RFC3339_TEXT_SIZE 25 /* 24 characters are written, and the NUL */
+#define RFC3339_TEXT_SIZE 25 /* 24 characters and the NUL */
 
-/* ERROR_INVALID, with the reason in `ret_error` (may be NULL), when the text is no such time. The
- * result can lie up to a day behind WALL_MS_MAX, by its offset or rounding. */
+/* Parses a time. ERROR_INVALID, with the reason in `ret_error` (may be NULL), if the text is
+ * none. The result can be up to a day after WALL_MS_MAX, by its offset or rounding. */
 enum error_code rfc3339_parse(struct bytes text, struct wall *ret_wall, struct error *ret_error);
 
-/* Writes `wall` in UTC with milliseconds; WALL_MS_MAX in place of anything behind it. */
+/* Writes `wall` in UTC with milliseconds; WALL_MS_MAX for any later time. */
 void rfc3339_format(struct wall wall, char ret_text[RFC3339_TEXT_SIZE]);
 
 /* Appends that text as a value of JSON; `name` as in base/json_write.h. */

@@ -17,7 +17,7 @@ void zone_destroy(struct zone *zone)
         free(zone);
 }
 
-/* How many transitions are at or before `at`. */
+/* Returns the number of transitions at or before `at`. */
 static uint32_t zone_count_until(const struct zone *zone, int64_t at)
 {
     uint32_t low = 0, high = zone->transition_count;
@@ -33,8 +33,8 @@ static uint32_t zone_count_until(const struct zone *zone, int64_t at)
     return low;
 }
 
-/* The offset before the transition `index`; the cycle makes no difference, for the last of its
- * transitions and the transition before its first set equal offsets. */
+/* Returns the offset before the transition `index`, even at the begin of the cycle, because its
+ * last transition and the one before its first set equal offsets. */
 static int32_t zone_offset_before(const struct zone *zone, uint32_t index)
 {
     return index ? zone->transitions[index - 1].offset_s : zone->offset_first_s;
@@ -75,7 +75,7 @@ enum error_code zone_name_check(struct bytes name, struct error *ret_error)
     if (name.size == 0 || name.size > ZONE_NAME_SIZE_MAX)
         return error_set(ret_error, ERROR_INVALID, "a time zone's name has 1 to %d characters",
                          ZONE_NAME_SIZE_MAX);
-    size_t part = 0; /* where the part begins that is being read */
+    size_t part = 0; /* begin of the part being read */
     for (size_t i = 0; i <= name.size; i++) {
         if (i < name.size && name.data[i] != '/') {
             if (!zone_is_name_character(name.data[i]))

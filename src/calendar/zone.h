@@ -25,39 +25,39 @@
 #include "base/bytes.h"
 #include "base/error.h"
 
-#define ZONE_FILE_SIZE_MAX (64 * 1024) /* the longest there is has about 4 KiB */
-#define ZONE_NAME_SIZE_MAX 63          /* the longest there is has 32 */
+#define ZONE_FILE_SIZE_MAX (64 * 1024) /* the longest has about 4 KiB */
+#define ZONE_NAME_SIZE_MAX 63          /* the longest has 32 */
 
-/* No offset from UTC is larger, to either side. */
+/* Largest offset from UTC, in both directions. */
 #define ZONE_OFFSET_S_MAX (26 * 3600)
 
 struct zone;
 
-/* A time during which the clocks are not changed: all instants t with start <= t < end, where they
- * show t + offset_s. What they skip or show again at its start follows from offset_before_s. */
+/* A time without changes of the clocks: instants t with start <= t < end show t + offset_s. What
+ * the clocks skip or repeat at its start follows from offset_before_s. */
 struct zone_stretch {
-    int64_t start;           /* INT64_MIN: since ever */
-    int64_t end;             /* INT64_MAX: for ever */
+    int64_t start;           /* INT64_MIN if it has no start */
+    int64_t end;             /* INT64_MAX if it has no end */
     int32_t offset_s;        /* east of UTC is positive */
-    int32_t offset_before_s; /* until `start`; equal to offset_s where `start` is since ever */
+    int32_t offset_before_s; /* before `start`; equal to offset_s if it has no start */
 };
 
-/* Reads the contents of a TZif file, version 2 or later. */
+/* Parses the contents of a TZif file, version 2 or later. */
 enum error_code zone_parse(struct bytes file, struct zone **ret_zone, struct error *ret_error);
 
-/* NULL is fine, and so is zone_utc(), which stays. */
+/* NULL is allowed, and zone_utc(), which stays. */
 void zone_destroy(struct zone *zone);
 
-/* UTC, without any file. */
+/* Returns UTC, without any file. */
 const struct zone *zone_utc(void);
 
-/* The stretch in which `at` lies. */
+/* Returns the stretch that contains `at`. */
 struct zone_stretch zone_stretch_at(const struct zone *zone, int64_t at);
 
-/* Whether `name` can be that of a zone: parts of letters, digits, `_`, `+` and `-`, joined by `/`,
- * such as "America/Argentina/Buenos_Aires". So it is never absolute and never leaves a folder.
- * Names that mean another thing on another machine ("localtime") or are no zones of IANA's
- * ("posix/...", "right/...") are refused. ERROR_INVALID with the reason. */
+/* Checks that `name` has the form of a zone's: parts of letters, digits, `_`, `+` and `-`,
+ * joined by `/`, such as "America/Argentina/Buenos_Aires". So it is never absolute and never
+ * leaves a folder. Names with another meaning on each machine ("localtime") and those that are
+ * no zones of IANA ("posix/...", "right/...") are refused. ERROR_INVALID with the reason. */
 enum error_code zone_name_check(struct bytes name, struct error *ret_error);
 
 /* For tests: aborts unless every invariant of the zone holds. O(transitions). */

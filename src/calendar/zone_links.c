@@ -9,7 +9,7 @@ struct zone_link {
     const char *name, *target;
 };
 
-/* In order of name. */
+/* Sorted by name. */
 static const struct zone_link zone_links[] = {
     /* clang-format off */
     {"Africa/Asmera", "Africa/Asmara"},

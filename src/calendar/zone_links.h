@@ -7,7 +7,7 @@
 #ifndef TICKWHEEL_CALENDAR_ZONE_LINKS_H
 #define TICKWHEEL_CALENDAR_ZONE_LINKS_H
 
-/* Returns the present name of the zone, which is no old name itself; NULL if `name` is none. */
+/* Returns the present name of an old name of a zone; NULL if `name` is no old name. */
 const char *zone_link_target(const char *name);
 
 #endif

@@ -10,14 +10,15 @@
  */
 enum {
     HEADER_SIZE = 44,
-    TIME_COUNT_MAX = 2000,      /* what the reference code can hold */
-    TYPE_COUNT_MAX = 256,       /* a type's number is one byte */
-    CHARACTER_COUNT_MAX = 512,  /* the abbreviations */
-    YEARS_BEFORE = 2,           /* written out before the rule begins, to know its first offset */
-    YEARS = YEARS_BEFORE + 403, /* 400, and what a rule may reach beyond its own year */
+    TIME_COUNT_MAX = 2000,     /* limit of the reference code */
+    TYPE_COUNT_MAX = 256,      /* a type's number is one byte */
+    CHARACTER_COUNT_MAX = 512, /* the abbreviations */
+    /* years computed before the rule begins, to find its first offset */
+    YEARS_BEFORE = 2,
+    YEARS = YEARS_BEFORE + 403, /* 400, and the years that a rule may reach beyond its own */
 };
 
-/* 1969: timers are not asked about earlier times */
+/* 1969: nobody asks for earlier times of timers */
 #define HORIZON  (-INT64_C(365) * SECONDS_PER_DAY)
 #define TIME_END INT64_C(253402300800) /* the year 10000 */
 
@@ -26,7 +27,7 @@ struct header {
     uint32_t isut_count, isstd_count, leap_count, time_count, type_count, character_count;
 };
 
-/* The parts of a block, as they lie in the file. */
+/* Parts of a block in the file. */
 struct block {
     struct header header;
     size_t time_size; /* 4 or 8 */
@@ -63,7 +64,7 @@ static enum error_code zone_parse_read_header(const char *at, struct header *ret
     return ERROR_NONE;
 }
 
-/* One half of the file, from `at`. */
+/* Reads one half of the file, from `at`. */
 static enum error_code zone_parse_read_block(const char *at, const char *end, size_t time_size,
                                              struct block *ret, struct error *ret_error)
 {
@@ -131,7 +132,7 @@ static int32_t zone_parse_offset_last(const struct zone *zone)
                                   : zone->offset_first_s;
 }
 
-/* A transition that changes only the name or the summer flag is skipped. */
+/* Skips a transition that changes only the name or the summer flag. */
 static void zone_parse_append(struct zone *zone, int64_t at, int32_t offset_s)
 {
     if (offset_s != zone_parse_offset_last(zone))
@@ -151,8 +152,8 @@ static void zone_parse_append_table(struct zone *zone, const struct block *block
     }
 }
 
-/* What the rule does in the years from `year` on, in order; the starts of summer are the first of
- * each pair only where the text of the rule has them so. */
+/* Returns the rule's transitions from `year` on. The start of summer is the first of each pair
+ * only if the rule's text says so. */
 static size_t zone_parse_list_rule(const struct zone_rule *rule, int year,
                                    struct zone_transition ret_list[2 * YEARS])
 {
@@ -162,7 +163,7 @@ static size_t zone_parse_list_rule(const struct zone_rule *rule, int year,
         struct zone_transition pair[2] = {{0, rule->offset_s}, {0, rule->summer_offset_s}};
 
         zone_rule_year(rule, year + i, &pair[1].at, &pair[0].at);
-        for (size_t j = 0; j < 2; j++) { /* its place is among the last few */
+        for (size_t j = 0; j < 2; j++) { /* it is among the last few */
             size_t place = count++;
 
             for (; place > 0 && ret_list[place - 1].at > pair[j].at; place--)
@@ -173,8 +174,8 @@ static size_t zone_parse_list_rule(const struct zone_rule *rule, int year,
     return count;
 }
 
-/* Writes out what the rule does after the table, until it repeats. False when it contradicts what
- * the table has at its end. */
+/* Appends the transitions of the rule after the table, until they repeat. Returns false if they
+ * contradict the end of the table. */
 static bool zone_parse_append_rule(struct zone *zone, const struct zone_rule *rule,
                                    int64_t table_end)
 {
@@ -192,12 +193,12 @@ static bool zone_parse_append_rule(struct zone *zone, const struct zone_rule *ru
     if (zone_parse_offset_last(zone) != offset_s)
         return false;
     for (; i < count; i++) {
-        /* What changes at all does so within two years. */
+        /* Every change of a rule occurs within two years. */
         if (list[i].at >= (zone->transition_count > first
                                ? zone->transitions[first].at + ZONE_CYCLE_S
                                : from + 2 * 366 * SECONDS_PER_DAY))
             break;
-        /* Summer that ends when the next begins does not end. */
+        /* If summer ends when the next one begins, it does not end. */
         if (i + 1 == count || list[i + 1].at > list[i].at)
             zone_parse_append(zone, list[i].at, list[i].offset_s);
     }
@@ -205,7 +206,7 @@ static bool zone_parse_append_rule(struct zone *zone, const struct zone_rule *ru
     return true;
 }
 
-/* See zone_check: what a reading means must be clear. */
+/* See zone_check: each reading must have a clear meaning. */
 static bool zone_parse_is_well_spaced(const struct zone *zone)
 {
     const struct zone_transition *list = zone->transitions;
@@ -249,7 +250,7 @@ static enum error_code zone_parse_build(struct zone *zone, const struct block *b
     return ERROR_NONE;
 }
 
-/* "\nCET-1CEST,M3.5.0,M10.5.0/3\n", to the end of the file. */
+/* Reads "\nCET-1CEST,M3.5.0,M10.5.0/3\n", up to the end of the file. */
 static enum error_code zone_parse_read_footer(const char *at, const char *end,
                                               struct bytes *ret_text, struct error *ret_error)
 {

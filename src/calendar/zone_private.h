@@ -8,19 +8,19 @@
 #include "calendar/zone.h"
 
 struct zone_transition {
-    int64_t at;       /* the first instant with the new offset */
-    int32_t offset_s; /* from then on */
+    int64_t at;       /* first instant with the new offset */
+    int32_t offset_s; /* offset from then on */
 };
 
 struct zone {
-    int32_t offset_first_s; /* before the first transition */
+    int32_t offset_first_s; /* offset before the first transition */
     uint32_t transition_count;
 
-    /* The transitions from this one on repeat every 400 years; equal to the count where none do. */
+    /* Index of the first transition that repeats every 400 years; the count if none does. */
     uint32_t cycle_first;
 
-    /* In order of `at`. Each changes the offset, and none comes so soon after another that what
-     * they skip or repeat could touch: the distance is at least the sum of both changes. */
+    /* Sorted by `at`. Each changes the offset. The distance of two is at least the sum of their
+     * changes, so that what they skip or repeat cannot overlap. */
     struct zone_transition transitions[];
 };
 
@@ -32,20 +32,20 @@ struct zone_rule_day {
     char kind;             /* 'J': day 1 .. 365, never the leap day; 'D': 0 .. 365; 'M' */
     uint8_t month, week;   /* M: 1 .. 12; 1 .. 5, where 5 is the last */
     uint16_t day;          /* M: 0 .. 6, 0 is Sunday */
-    int32_t time_of_day_s; /* by the clock until then; may lie outside of the day */
+    int32_t time_of_day_s; /* by the clock before the change; may be outside of the day */
 };
 
 struct zone_rule {
-    int32_t offset_s; /* of standard time */
-    bool has_summer;  /* else the rest is void */
+    int32_t offset_s; /* offset of standard time */
+    bool has_summer;  /* otherwise the rest is unused */
     int32_t summer_offset_s;
     struct zone_rule_day summer_start, summer_end;
 };
 
-/* The whole text, strictly; false when it is no rule. A summer time without its dates is none. */
+/* Parses the whole text strictly; false if it is no rule, or has a summer time without dates. */
 bool zone_rule_parse(struct bytes text, struct zone_rule *ret_rule);
 
-/* The two instants of `year`; in a southern zone the end comes first. */
+/* Returns the two instants of `year`; in a southern zone the end precedes the start. */
 void zone_rule_year(const struct zone_rule *rule, int year, int64_t *ret_start, int64_t *ret_end);
 
 #endif

@@ -5,7 +5,7 @@ enum {
     NAME_SIZE_MIN = 3, /* of "CET" */
     ZONE_DESIGNATION_SIZE_MAX = 31,
     OFFSET_HOURS_MAX = 24,
-    TIME_HOURS_MAX = 167, /* a rule may name a time of up to a week before or after its day */
+    TIME_HOURS_MAX = 167, /* a rule's time may be up to a week before or after its day */
 };
 
 struct zone_rule_reader {
@@ -20,7 +20,7 @@ static bool zone_rule_take(struct zone_rule_reader *reader, char c)
     return true;
 }
 
-/* One to three digits, in [min, max]. */
+/* Reads one to three digits, in [min, max]. */
 static bool zone_rule_read_number(struct zone_rule_reader *reader, unsigned min, unsigned max,
                                   unsigned *ret_number)
 {
@@ -80,7 +80,7 @@ static bool zone_rule_read_time(struct zone_rule_reader *reader, unsigned hours_
     return true;
 }
 
-/* ",M3.5.0/2", ",J60", ",59/-1": two o'clock unless it says another time. */
+/* Reads ",M3.5.0/2", ",J60" or ",59/-1"; the default time is two o'clock. */
 static bool zone_rule_read_day(struct zone_rule_reader *reader, struct zone_rule_day *ret)
 {
     if (!zone_rule_take(reader, ','))
@@ -144,7 +144,7 @@ static int64_t zone_rule_day_in_year(const struct zone_rule_day *rule, int year)
 
     if (rule->kind == 'D')
         return first + rule->day;
-    if (rule->kind == 'J') /* day 60 is the first of March, in every year */
+    if (rule->kind == 'J') /* day 60 is the first of March in every year */
         return first + rule->day - 1 + (calendar_is_leap(year) && rule->day >= 60);
     first = calendar_days(year, rule->month, 1);
     unsigned int day = (rule->day + 7 - calendar_weekday(first)) % 7 + (rule->week - 1u) * 7;

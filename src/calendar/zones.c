@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-/* Tells whether a file is another one than before. */
+/* Identity of a file, for detecting a changed one. */
 struct zones_file {
     dev_t device;
     ino_t number;
@@ -22,10 +22,10 @@ struct zones_file {
 struct zones_entry {
     char name[ZONE_NAME_SIZE_MAX + 1];
     struct zone *zone;
-    struct zones_file file; /* that it was read from */
+    struct zones_file file; /* file from which it was read */
 };
 
-/* A zone that was replaced. Others may use it still. */
+/* A replaced zone, which others may still use. */
 struct zones_retired {
     struct zone *zone;
     struct zones_retired *next;
@@ -33,21 +33,21 @@ struct zones_retired {
 
 struct zones_absent {
     char name[ZONE_NAME_SIZE_MAX + 1];
-    unsigned idle; /* calls of zones_refresh since it was asked for */
+    unsigned idle; /* calls of zones_refresh since it was last requested */
 };
 
 struct zones {
     char folder[PATH_MAX / 2];
     _Atomic uint64_t generation;
 
-    pthread_mutex_t lock; /* of what follows */
+    pthread_mutex_t lock; /* guards the fields below */
     char version[ZONES_VERSION_SIZE];
-    struct zones_entry *entries; /* in order of name */
+    struct zones_entry *entries; /* sorted by name */
     size_t count, capacity;
     struct zones_retired *retired;
-    struct zones_absent absent[ZONES_MISSING_KEPT]; /* in order of name */
+    struct zones_absent absent[ZONES_MISSING_KEPT]; /* sorted by name */
     size_t absent_count;
-    unsigned overflow_idle; /* as `idle`, of names for which `absent` has no room */
+    unsigned overflow_idle; /* like `idle`, for names beyond the size of `absent` */
     bool has_overflow;
 };
 
@@ -72,7 +72,7 @@ void zones_destroy(struct zones *zones)
     free(zones);
 }
 
-/* "# version 2025b" begins tzdata.zi, the text that the database is made of. */
+/* Reads "# version 2025b" at the begin of tzdata.zi, the source text of the database. */
 static void zones_read_version(const struct zones *zones, char ret_version[ZONES_VERSION_SIZE])
 {
     char path[PATH_MAX], line[32] = "";
@@ -137,7 +137,7 @@ enum error_code zones_create(const char *folder, struct zones **ret_zones, struc
     return ERROR_NONE;
 }
 
-/* Where `name` is, or belongs. */
+/* Finds the index of `name`, or where it would be inserted. */
 static bool zones_find(const struct zones *zones, const char *name, size_t *ret_place)
 {
     size_t low = 0, high = zones->count;
@@ -175,7 +175,7 @@ static enum error_code zones_locate(const struct zones *zones, const char *name,
             *ret_file = (struct zones_file){info.st_dev, info.st_ino, info.st_size, info.st_mtim};
             return ERROR_NONE;
         }
-        /* A folder ("Europe"), or what reading could wait for, is no zone either. */
+        /* A folder ("Europe"), or a file whose reading could wait, is no zone either. */
     }
     return error_set(ret_error, ERROR_INVALID, "there is no time zone %s", name);
 }
@@ -220,7 +220,7 @@ static bool zones_grow(struct zones *zones)
     return true;
 }
 
-/* Takes `zone`, unless another thread was first. Under the lock. */
+/* Takes `zone`, unless another thread was first. The caller holds the lock. */
 static enum error_code zones_insert(struct zones *zones, const char *name, struct zone *zone,
                                     const struct zones_file *file, const struct zone **ret_zone,
                                     struct error *ret_error)
@@ -258,7 +258,7 @@ static void zones_remove_absent(struct zones *zones, size_t place)
             (zones->absent_count - place) * sizeof(zones->absent[0]));
 }
 
-/* The name is not missing any more. Under the lock. */
+/* Removes a name that is no longer missing. The caller holds the lock. */
 static void zones_forget_absent(struct zones *zones, const char *name)
 {
     for (size_t i = zones->absent_count; i-- > 0;)
@@ -299,7 +299,7 @@ enum error_code zones_get(struct zones *zones, struct bytes name, const struct z
     return code;
 }
 
-/* Remembers that a name is missing. Under the lock. */
+/* Remembers a missing name. The caller holds the lock. */
 static void zones_note_absent(struct zones *zones, struct bytes name)
 {
     char text[ZONE_NAME_SIZE_MAX + 1];
@@ -355,7 +355,7 @@ static bool zones_is_file_equal(const struct zones_file *a, const struct zones_f
            a->changed.tv_sec == b->changed.tv_sec && a->changed.tv_nsec == b->changed.tv_nsec;
 }
 
-/* Takes the entry at `index`; false at the end. */
+/* Returns the entry at `index`; false at the end. */
 static bool zones_entry_at(struct zones *zones, size_t index, struct zones_entry *ret_entry)
 {
     pthread_mutex_lock(&zones->lock);
@@ -366,7 +366,7 @@ static bool zones_entry_at(struct zones *zones, size_t index, struct zones_entry
     return is_there;
 }
 
-/* Puts another zone in place of the name's, if there is memory for the old one to be kept. */
+/* Replaces the zone of a name, if there is memory to keep the old one. */
 static void zones_replace(struct zones *zones, const char *name, struct zone *zone,
                           const struct zones_file *file)
 {
@@ -390,7 +390,7 @@ static void zones_replace(struct zones *zones, const char *name, struct zone *zo
     free(retired);
 }
 
-/* Looks for the names that were missing, and forgets those that nothing asks for any more. */
+/* Looks for the missing names, and forgets those that nobody requests any more. */
 static void zones_refresh_absent(struct zones *zones)
 {
     struct zones_missing *missing = malloc(sizeof(*missing));

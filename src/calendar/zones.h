@@ -25,38 +25,39 @@
 #define ZONES_FOLDER    "/usr/share/zoneinfo"
 #define ZONES_COUNT_MAX 1024 /* the database has about 600 names */
 
-/* Missing names that are remembered; the names beyond are counted. */
+/* Maximum of missing names that are remembered; further ones are counted. */
 #define ZONES_MISSING_KEPT 64
 
-/* Calls of zones_refresh after which a missing name that nothing asked for is forgotten. */
+/* Calls of zones_refresh after which a missing name without a request is forgotten. */
 #define ZONES_MISSING_REFRESHES 20
 
 struct zones;
 
-/* `folder` is where the tz database lies. ERROR_NOT_FOUND when it has no UTC, so that a machine
- * without the database is noticed at the start. */
+/* Opens the tz database in `folder`. ERROR_NOT_FOUND if it has no UTC, so that a machine without
+ * the database is noticed at the start. */
 enum error_code zones_create(const char *folder, struct zones **ret_zones, struct error *ret_error);
 
-/* Likewise, also if the database is missing: it may come later. Fails for want of memory only. */
+/* The same, even if the database is missing: it may be installed later. Fails only without
+ * memory. */
 enum error_code zones_create_anyway(const char *folder, struct zones **ret_zones,
                                     struct error *ret_error);
 
-/* Frees the zones too; NULL is fine. */
+/* Frees the zones too. NULL is allowed. */
 void zones_destroy(struct zones *zones);
 
-/* The version of the database, such as "2025b"; "unknown" when its files do not tell. */
+/* Returns the version of the database, such as "2025b"; "unknown" if its files do not say it. */
 #define ZONES_VERSION_SIZE 16
 void zones_version(struct zones *zones, char ret_version[ZONES_VERSION_SIZE]);
 
-/* The zone of that very name, upper and lower case as IANA has them. */
+/* Returns the zone of exactly this name, in IANA's letter case. */
 enum error_code zones_get(struct zones *zones, struct bytes name, const struct zone **ret_zone,
                           struct error *ret_error);
 
-/* zones_get for something that exists and needs the zone: a name that is missing is remembered. */
+/* Like zones_get, for something that exists and needs the zone: a missing name is remembered. */
 enum error_code zones_get_used(struct zones *zones, struct bytes name, const struct zone **ret_zone,
                                struct error *ret_error);
 
-/* The missing names that were asked for by zones_get_used and are missing still. */
+/* Missing names that zones_get_used was called for and that are still missing. */
 struct zones_missing {
     size_t count; /* of `names` */
     bool has_more;
@@ -65,11 +66,11 @@ struct zones_missing {
 
 void zones_missing(struct zones *zones, struct zones_missing *ret_missing);
 
-/* Looks whether the files changed: reads the zones of changed files again, and looks for missing
- * names. Reads the disk. */
+/* Reads the zones of changed files again, and looks for missing names. Reads the disk. */
 void zones_refresh(struct zones *zones);
 
-/* Changes whenever zones_refresh, or a name that was missing, has brought other data. */
+/* Returns a counter that changes when zones_refresh, or a name that was missing, has loaded
+ * other data. */
 const _Atomic uint64_t *zones_generation(const struct zones *zones);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include "api/core/call.h"
 
-/* Checks the name of a queue. queues_begin_body also checks the head of a body. */
+/* Checks the name of a queue. queues_begin also checks the head of a body. */
 void queues_begin_name(struct call *call);
 void queues_begin(struct call *call);
 void queues_lease(struct call *call);
