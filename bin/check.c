@@ -28,7 +28,8 @@ static void print_partition(uint32_t index, const struct rocksdb_check_partition
            partition->bytes, oldest, partition->meta.epoch);
 }
 
-/* Whether what lay behind the end of a log, if anything, is lost. */
+/* Whether a log ends in an incomplete write after an unclean stop: records behind it, if any,
+ * are lost. */
 static bool is_torn(const struct rocksdb_check *check)
 {
     return check->torn_logs && !check->was_closed;

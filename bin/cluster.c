@@ -11,7 +11,7 @@
 
 enum {
     CLUSTER_SECRET_SIZE_MIN = 16,
-    CLUSTER_HOST_SIZE = 64, /* of a numeric address, with its end */
+    CLUSTER_HOST_SIZE = 64, /* room for a numeric address with its NUL */
 };
 
 /* ---- addresses ---- */
@@ -60,7 +60,7 @@ static bool cluster_parse_listen(const char *text, struct cluster_listen *ret_li
     return is_address;
 }
 
-/* Other nodes put it into a URL. */
+/* Whether the text is an address. Other nodes put it into a URL. */
 static bool cluster_is_address(const char *text)
 {
     struct bytes host;

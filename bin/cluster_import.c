@@ -20,10 +20,11 @@
 enum { IMPORT_DONE = 0, IMPORT_FAILED = 1, IMPORT_UNREADABLE = 2, IMPORT_WAIT_MS = 60000 };
 
 enum cluster_import_step {
-    CLUSTER_IMPORT_LOOK,    /* nothing is appended: the log is empty, or begins with the import */
-    CLUSTER_IMPORT_BEGIN,   /* the first record alone */
-    CLUSTER_IMPORT_APPEND,  /* the missing records */
-    CLUSTER_IMPORT_COMPARE, /* nothing may be missing */
+    /* first pass: appends nothing, as the log is empty or begins with the import */
+    CLUSTER_IMPORT_LOOK,
+    CLUSTER_IMPORT_BEGIN,   /* appends the first record alone */
+    CLUSTER_IMPORT_APPEND,  /* appends the records that are missing */
+    CLUSTER_IMPORT_COMPARE, /* compares; no record may be missing */
     CLUSTER_IMPORT_STEPS,
 };
 
@@ -36,9 +37,9 @@ struct cluster_import {
     enum cluster_import_step step;
     struct import *import;
     struct log *log;
-    uint64_t live; /* of the partitions that were compared */
+    uint64_t live; /* timers of the partitions that were compared */
     uint64_t records;
-    bool is_appending; /* the end of the log was reached */
+    bool is_appending; /* the end of the log was reached: what follows is appended */
     bool is_sent;      /* the record of the import is on its way */
 };
 
@@ -47,7 +48,7 @@ static bool cluster_import_is_over(const struct cluster_import *run)
     return import_frame(run->import).size == 0;
 }
 
-/* The record is in the log. */
+/* Goes on after a record has reached the log. */
 static enum error_code cluster_import_go_on(struct cluster_import *run, struct error *ret_error)
 {
     run->records++;
@@ -104,7 +105,7 @@ static bool cluster_import_has_done(const struct cluster_import *run)
     return cluster_import_is_over(run) || (run->step <= CLUSTER_IMPORT_BEGIN && run->records > 0);
 }
 
-/* One step of one partition. */
+/* Walks one step through one partition. */
 static enum error_code cluster_import_walk(struct cluster_import *run, struct error *ret_error)
 {
     struct instant until = instant_add_ms(instant_now(), IMPORT_WAIT_MS);
@@ -127,7 +128,7 @@ static enum error_code cluster_import_walk(struct cluster_import *run, struct er
     return code;
 }
 
-/* All records of the partition were read back. */
+/* Counts the timers of a partition whose records were all read back. */
 static enum error_code cluster_import_count(struct cluster_import *run, struct error *ret_error)
 {
     const uint64_t live = import_live(run->import), counted = import_live_counted(run->import);

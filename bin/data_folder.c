@@ -51,7 +51,7 @@ static bool data_folder_is_database(const char *folder)
 
 /* A search of a folder for folders that hold a database. */
 struct data_folder_search {
-    const char *folder, *prefix; /* of the names that count */
+    const char *folder, *prefix; /* prefix of the names to look at */
     char found[PATH_MAX];        /* empty: none */
 };
 
@@ -151,7 +151,7 @@ static bool data_folder_copy_one(void *context, const struct files_entry *entry)
     return !copy->code;
 }
 
-/* An empty file system has the folder lost+found. */
+/* Refuses any entry, except lost+found, which an empty file system has. */
 static bool data_folder_see_one(void *context, const struct files_entry *entry)
 {
     bool *has_files = context;
@@ -161,7 +161,7 @@ static bool data_folder_see_one(void *context, const struct files_entry *entry)
     return !*has_files;
 }
 
-/* Marks the folder, which is empty or marked already. */
+/* Marks the folder. It must be empty or marked already. */
 static enum error_code data_folder_begin(const char *folder, const char *mark,
                                          struct error *ret_error)
 {
@@ -194,7 +194,7 @@ static enum error_code data_folder_copy_files(struct data_folder_copy *copy, con
     struct folder_identity identity;
     if (!code)
         code = folder_identify(copy->backup, &identity, copy->error);
-    if (!code) /* before a byte is written */
+    if (!code) /* check before a byte is written */
         code = files_list(copy->backup, data_folder_refuse_folder, copy, copy->error);
     if (!code)
         code = copy->code;

@@ -7,7 +7,7 @@
  * which stay open until they are refused. */
 enum { OTHER_FILES = 2048 };
 
-/* The share of `room` for `wanted` out of `all`; at least 1. */
+/* Returns the share of `room` that `wanted` out of `all` gets; at least 1. */
 static uint32_t share(uint64_t room, uint64_t wanted, uint64_t all)
 {
     uint64_t part = room * wanted / all;

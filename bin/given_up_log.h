@@ -19,13 +19,13 @@
 
 #include <pthread.h>
 
-/* Lines of one look, of which there is one a second. */
+/* Most lines that one call writes; calls write once a second. */
 #define GIVEN_UP_LINES_MAX 100
 
 struct given_up_log {
     const struct event_log *log; /* borrowed */
-    struct instant written;      /* the last look; of the thread that writes */
-    pthread_mutex_t lock;        /* guards what follows */
+    struct instant written;      /* when lines were last written; only the writing thread uses it */
+    pthread_mutex_t lock;        /* guards the fields below */
     struct list waiting;         /* of struct given_up */
     size_t count;
 };
@@ -39,7 +39,7 @@ void given_up_log_add(struct given_up_log *self, struct given_up *given_up);
 /* Writes the lines that wait, at most once a second. */
 void given_up_log_write(struct given_up_log *self, struct instant now);
 
-/* Writes them at the end, at once. */
+/* Writes the waiting lines at once, at the end. */
 void given_up_log_write_rest(struct given_up_log *self);
 
 #endif

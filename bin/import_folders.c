@@ -9,8 +9,8 @@
 #include <stdlib.h>
 
 enum {
-    FOLDER_NAME_SHOWN = 80, /* bytes of a name in an error */
-    FOLDER_FILES = 300,     /* that are open, about */
+    FOLDER_NAME_SHOWN = 80, /* bytes of a name that an error shows */
+    FOLDER_FILES = 300,     /* open files that a folder needs, about */
 };
 
 enum error_code import_folders_open(struct import_folders *ret_folders, const char *const *names,

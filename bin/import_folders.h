@@ -21,12 +21,13 @@ struct import_folders {
     const char *const *names;
     size_t count;
     struct storage *storages[CONFIG_FOLDERS_MAX]; /* [count] */
-    uint16_t partition_count;                     /* of each of them */
-    uint64_t cluster;                             /* id, of those that name one; 0: none does */
-    struct import_choice *choices;                /* [partition_count] */
+    uint16_t partition_count;                     /* every folder has as many */
+    /* id of the cluster that the folders name; 0: none names one */
+    uint64_t cluster;
+    struct import_choice *choices; /* [partition_count] */
 };
 
-/* Opens all, to read. On failure close it. */
+/* Opens all folders for reading. After a failure, call import_folders_close. */
 enum error_code import_folders_open(struct import_folders *ret_folders, const char *const *names,
                                     size_t count, struct error *ret_error);
 

@@ -4,9 +4,11 @@
 #include "sys/process.h"
 
 enum {
-    MEMORY_LIMIT_THREADS = 14,         /* of the daemon and of RocksDB, beside the shards */
-    MEMORY_LIMIT_THREADS_CLUSTER = 12, /* of the control topic and its client of Kafka */
-    MEMORY_LIMIT_BYTES = 32 << 20,     /* of a start, beside the stacks; caches fill later */
+    /* threads of the daemon and of RocksDB, without the shards */
+    MEMORY_LIMIT_THREADS = 14,
+    MEMORY_LIMIT_THREADS_CLUSTER = 12, /* threads of the control topic and its Kafka client */
+    /* memory that a start needs without the stacks; caches fill later */
+    MEMORY_LIMIT_BYTES = 32 << 20,
 };
 
 enum error_code memory_limit_check(const struct config *config, struct error *ret_error)

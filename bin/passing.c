@@ -77,7 +77,7 @@ static enum error_code passing_submit(void *context, struct peers_job *job)
     return node_submit_here(passing->node_, &local->request);
 }
 
-/* Partitions beyond those of this node are nowhere. */
+/* Finds the owner of a partition. Partitions beyond the count of this node belong to no node. */
 static bool passing_owns(void *context, uint16_t partition, uint32_t *ret_node)
 {
     const struct passing *passing = context;
@@ -138,7 +138,7 @@ static bool passing_give(void *context, struct copy_page *page, struct buffer *r
 
 /* ---- both ---- */
 
-/* What the node knows. */
+/* Returns the owner that the node knows. */
 static bool passing_node_owns(void *context, uint16_t partition, uint32_t *ret_node)
 {
     const struct passing *passing = context;
@@ -195,7 +195,7 @@ enum error_code passing_open(struct passing *passing, struct node *node,
     return code;
 }
 
-/* Requests are over by now; copies may still be asked for. */
+/* All requests are over; other nodes may still ask for copies. */
 void passing_close(struct passing *passing)
 {
     struct peers *peers = passing->peers_;

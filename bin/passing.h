@@ -33,7 +33,7 @@ struct passing {
     struct peers_host host_;
     struct node *node_;
     struct peers *peers_;
-    pthread_mutex_t lock_; /* of peers_, for copies */
+    pthread_mutex_t lock_; /* guards peers_ for copies */
 };
 
 /* `map` NULL: as the node knows it (node_owns, node_peer_address). */

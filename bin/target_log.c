@@ -19,7 +19,7 @@ static bool target_log_is_over(const struct target_log *self, struct instant now
     return instant_since_ns(self->window_at, now) >= TARGET_LOG_WINDOW_MS * UINT64_C(1000000);
 }
 
-/* Whether a line may be written now; otherwise counts it as left out. */
+/* Whether a line may be written now. If not, counts the line as left out. */
 static bool target_log_takes(struct target_log *self, struct instant now)
 {
     pthread_mutex_lock(&self->lock);

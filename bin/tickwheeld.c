@@ -36,7 +36,7 @@ enum exit_code {
 enum {
     RECOVERING_POLL_MS = 5,
     RUNNING_POLL_MS = 1000,
-    NEWS_PAUSE_MS = 200, /* between two looks while news comes all the time */
+    NEWS_PAUSE_MS = 200, /* pause between two looks while each look finds news */
     ZONES_LOOK_MS = 60000,
 };
 
@@ -48,7 +48,7 @@ struct service {
     struct notify notify;
     struct signals signals;
     struct metrics *metrics;
-    struct passing passing; /* to other nodes of the cluster */
+    struct passing passing; /* passes requests to other nodes of the cluster */
     struct node *node;
     struct api *api;
     bool has_auto_number; /* cluster_node_id is auto */
@@ -100,7 +100,7 @@ static void print_banner(const struct service *service, const char *address)
                   "  Ctrl-C stops the daemon. After kill -9, no acknowledged timer is lost.\n\n",
                   folder_size, name, scheme, address,
                   *config->tokens_file ? " -H 'Authorization: Bearer TOKEN'" : "");
-    struct output output; /* a terminal that is stopped does not hold up the start */
+    struct output output; /* used so that a stopped terminal does not hold up the start */
     output_open(&output, STDOUT_FILENO);
     for (size_t at = 0; at < text.size;) {
         const size_t left = text.size - at;
@@ -182,8 +182,8 @@ static void log_sender_reload(void *context, const char *what, enum error_code c
         log_reload(service, what, code, error);
 }
 
-/* The secret with which the cluster is founded stays good, so that one node after the other can
- * change. A reload after another founding ends it. */
+/* Takes the secret of the cluster from the reloaded settings. The founding secret stays valid
+ * too, so that nodes can change one after the other. A reload after another founding ends that. */
 static void reload_cluster_secret(struct service *service, const struct config *fresh)
 {
     const struct bytes secret = bytes_of(fresh->cluster_secret);
@@ -198,8 +198,8 @@ static void reload_cluster_secret(struct service *service, const struct config *
     log_reload(service, "cluster_secret_file", code, &error);
 }
 
-/* The secrets of webhooks, the authorities that they trust, the connections to brokers, and the
- * secret of the cluster. */
+/* Reloads the secrets of webhooks, their authorities, the connections to brokers, and the secret
+ * of the cluster. */
 static void reload_senders(struct service *service)
 {
     const struct config *config = service->config;
@@ -338,7 +338,7 @@ static void log_dead_dropped(const struct service *service, uint64_t *logged)
         event_log_number(&line, "dead_bytes_max", service->config->dead_bytes_max);
         event_log_end(&line);
     }
-    *logged = dropped; /* less when a partition has got another engine */
+    *logged = dropped; /* the count fell: a partition has another engine */
 }
 
 /* Logs timers that should have fired over ten minutes ago and that no phase knew: a bug. */
@@ -352,7 +352,7 @@ static void log_missed_found(const struct service *service, uint64_t *logged)
         event_log_number(&line, "count", found - *logged);
         event_log_end(&line);
     }
-    *logged = found; /* less when a partition has got another engine */
+    *logged = found; /* the count fell: a partition has another engine */
 }
 
 /* Logs each time zone that timers need and that is not on the machine, and each that is there again

@@ -32,7 +32,7 @@ struct zone_rule_day {
     char kind;             /* 'J': day 1 .. 365, never the leap day; 'D': 0 .. 365; 'M' */
     uint8_t month, week;   /* M: 1 .. 12; 1 .. 5, where 5 is the last */
     uint16_t day;          /* M: 0 .. 6, 0 is Sunday */
-    int32_t time_of_day_s; /* by the clock before the change; may be outside of the day */
+    int32_t time_of_day_s; /* of the change, by the clock before it; may exceed a day */
 };
 
 struct zone_rule {

@@ -9,16 +9,16 @@
 #include <string.h>
 
 #define TOP_BUCKETS_MAX      64
-#define TOP_TIMES_FIXED      4     /* of the times, those that are always shown */
-#define TOP_HELD_SECONDS_MIN 0.001 /* below this nothing is held back */
+#define TOP_TIMES_FIXED      4     /* how many of the times are always shown */
+#define TOP_HELD_SECONDS_MIN 0.001 /* shorter times do not count as held back */
 
-/* Two looks at /metrics. */
+/* The last two readings of /metrics. */
 struct top {
     struct buffer before, now;
     struct instant before_at, now_at;
 };
 
-/* The rest of the next line that begins with `prefix`; NULL at the end. */
+/* Returns the rest of the next line that begins with `prefix`; NULL at the end. */
 static const char *top_find(struct bytes *text, const char *prefix)
 {
     size_t size = strlen(prefix);
@@ -32,7 +32,7 @@ static const char *top_find(struct bytes *text, const char *prefix)
     return NULL;
 }
 
-/* The value of a series, given with its labels; 0 when there is none. */
+/* Returns the value of a series, given with its labels; 0 when there is none. */
 static double top_value(const struct buffer *look, const char *series)
 {
     struct bytes text = buffer_bytes(look);
@@ -50,7 +50,7 @@ static double top_rate(const struct top *top, const char *series)
     double seconds = (double)instant_since_ns(top->before_at, top->now_at) / 1e9;
     double grown = top_value(&top->now, series) - top_value(&top->before, series);
 
-    /* A daemon that was started anew counts from 0. */
+    /* a restarted daemon counts from 0 again */
     return top->before.size && seconds > 0 && grown >= 0 ? grown / seconds : 0;
 }
 
@@ -114,7 +114,7 @@ static void top_append_rates(const struct top *top, enum screen_style style, str
 {
     static const struct {
         const char *name, *series;
-        enum screen_colour colour; /* when it is not zero */
+        enum screen_colour colour; /* colour of a value that is not zero */
     } rates[] = {
         {"created", "tickwheel_timers_created_total", SCREEN_PLAIN},
         {"fired", "tickwheel_timers_fired_total", SCREEN_GREEN},
@@ -142,7 +142,7 @@ static void top_append_rates(const struct top *top, enum screen_style style, str
     screen_table_deinit(&table);
 }
 
-/* What held deliveries back is shown while it does. */
+/* Whether a row is shown. Rows of what holds deliveries back are shown only while it does. */
 static bool top_is_shown(const struct top *top, size_t row, const char *series)
 {
     return row < TOP_TIMES_FIXED || !strstr(series, "stage=") ||

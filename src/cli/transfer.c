@@ -31,9 +31,9 @@
 /* ---- progress ---- */
 
 struct transfer_progress {
-    bool is_drawn; /* standard error is a terminal */
+    bool is_drawn; /* standard error is a terminal: the bar is drawn */
     struct instant began, drawn_at;
-    uint64_t lines, bytes, bytes_total; /* the total is 0 when it is not known */
+    uint64_t lines, bytes, bytes_total; /* done so far; bytes_total is 0 when the size is unknown */
 };
 
 static void transfer_progress_begin(struct transfer_progress *progress, uint64_t bytes_total)
@@ -83,13 +83,13 @@ static void transfer_draw(struct transfer_progress *progress, const char *final)
 struct transfer_import {
     struct cli *cli;
     struct transfer_progress progress;
-    struct buffer batch;                        /* lines with a key, or of an export */
-    uint64_t numbers[TRANSFER_BATCH_LINES_MAX]; /* of the lines of the batch, from 1 */
+    struct buffer batch;                        /* requests with a key, or lines of an export */
+    uint64_t numbers[TRANSFER_BATCH_LINES_MAX]; /* line numbers of the lines in the batch, from 1 */
     size_t count;
-    bool restores; /* the batch has lines of an export, which are timers and not requests */
+    bool restores; /* the batch has lines of an export: timers, not requests */
     uint64_t created, existed, failed;
     uint64_t line;  /* the number of the last line that was read */
-    uint64_t first; /* lines before it are skipped */
+    uint64_t first; /* lines before this one are skipped */
     bool takes_milliseconds;
     enum cli_exit code;
 };
@@ -116,7 +116,8 @@ static bool transfer_is_busy(uint64_t status)
     return status == 429 || status == 503;
 }
 
-/* Whether the answer asks for a repetition; then it has waited. A signal ends it with `code`. */
+/* Returns whether the answer asks to repeat the batch, and waits before that. A signal ends the
+ * import with `code`. */
 static bool transfer_wait(struct transfer_import *import, uint64_t retry_after_s)
 {
     uint64_t ms = retry_after_s && retry_after_s < 3600 ? retry_after_s * 1000 : TRANSFER_PAUSE_MS;
@@ -307,7 +308,7 @@ static uint64_t transfer_size(FILE *file)
     return size > 0 ? (uint64_t)size : 0;
 }
 
-/* Where a repetition has to begin: lines before it are done. */
+/* Returns the line at which a repetition has to begin: all lines before it are done. */
 static uint64_t transfer_next_line(const struct transfer_import *import)
 {
     return import->count ? import->numbers[0] : import->line;
@@ -362,7 +363,7 @@ static enum cli_exit transfer_import_crontab(struct cli *cli)
     return code;
 }
 
-/* Flags that only a crontab takes. */
+/* Refuses the flags that only a crontab takes. */
 static enum cli_exit transfer_refuse_flags(struct cli *cli)
 {
     static const enum cli_flag_id flags[] = {CLI_FLAG_TARGET, CLI_FLAG_ZONE, CLI_FLAG_LABEL,
@@ -414,7 +415,7 @@ enum cli_exit transfer_export(struct cli *cli)
         cli_list_init(&timers, page);
         while (!code && cli_list_next(&timers, &timer)) {
             if (!cli_member(timer, "due").size || cli_member(timer, "ended").size)
-                continue; /* not a timer that lives */
+                continue; /* skip a timer that has ended */
             screen_append_json(&cli->out, timer);
             buffer_append_text(&cli->out, "\n");
             progress.lines++;

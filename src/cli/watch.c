@@ -3,7 +3,7 @@
 
 #include "sys/clock.h"
 
-#define WATCH_STALE_MS 30000 /* then the distances from now are old */
+#define WATCH_STALE_MS 30000 /* after this time the shown distances are too old */
 
 static bool watch_on_events(void *context, struct bytes chunk)
 {
@@ -28,7 +28,7 @@ static void watch_end(struct watch *watch)
 {
     if (!watch->is_open)
         return;
-    (void)cli_call_end(watch->cli, watch->call); /* the next list says what is wrong */
+    (void)cli_call_end(watch->cli, watch->call); /* the next list reports the failure */
     cli_answer_deinit(&watch->answer);
     watch->is_open = false;
 }

@@ -9,16 +9,16 @@
 
 #include <stdlib.h>
 
-#define WORKER_WAIT         "2s" /* of a lease call; a stop waits for its end */
-#define WORKER_PAUSE_MS     1000 /* before a failed call is repeated */
+#define WORKER_WAIT         "2s" /* how long a lease call waits for items; a stop waits as long */
+#define WORKER_PAUSE_MS     1000 /* pause before a failed call is repeated */
 #define WORKER_LEASE_MS     30000
 #define WORKER_LEASE_MS_MIN 1000
-#define WORKER_LEASE_MS_MAX (12 * 3600 * 1000) /* of the API */
+#define WORKER_LEASE_MS_MAX (12 * 3600 * 1000) /* the longest lease of the API */
 
 enum worker_state {
     WORKER_FREE,
     WORKER_RUNNING,
-    WORKER_ANSWERING, /* the job has ended, the daemon does not know yet */
+    WORKER_ANSWERING, /* the job has ended, and the daemon must be told */
 };
 
 struct worker_slot {
@@ -32,21 +32,21 @@ struct worker_slot {
 struct worker_loop {
     struct cli *cli;
     const struct worker_kind *kind;
-    void *context; /* of the kind */
+    void *context; /* context of the functions of the kind */
     size_t job_count;
-    uint64_t lease_ms, left; /* items that may still be leased */
+    uint64_t lease_ms, left; /* `left`: how many items may still be leased */
     struct worker_slot jobs[WORKER_JOBS_MAX];
     struct cli_calls *calls;
     struct cli_call *call;    /* the lease call */
     struct cli_answer answer; /* of the lease call */
     struct buffer path, body; /* of the lease call */
     bool is_leasing;
-    struct signals source; /* its own, so that a signal breaks no call off */
-    unsigned signals;      /* that asked to stop */
-    bool is_away;          /* the daemon; told once */
-    struct instant try_at; /* after a failure: when the next call is made */
+    struct signals source; /* its own, so that a signal interrupts no call */
+    unsigned signals;      /* signals so far that asked to stop */
+    bool is_away;          /* the daemon does not answer; told once */
+    struct instant try_at; /* when to make the next call after a failure */
     uint64_t done, failed;
-    enum cli_exit code; /* why it ends */
+    enum cli_exit code; /* exit code of the worker */
 };
 
 static bool worker_is_before(struct instant now, struct instant then)
@@ -81,7 +81,7 @@ static void worker_begin_body(const struct worker_slot *job, struct buffer *body
     json_close(body, ']');
 }
 
-/* The daemon did not answer, or not now: the next call waits. */
+/* Delays the next call: the daemon did not answer, or refused for now. */
 static void worker_pause(struct worker_loop *worker)
 {
     if (!worker->is_away && !worker->signals)
@@ -90,8 +90,8 @@ static void worker_pause(struct worker_loop *worker)
     worker->try_at = instant_add_ms(instant_now(), WORKER_PAUSE_MS);
 }
 
-/* Sends one receipt. False when the daemon did not answer: the call is to be repeated. `ret_is_ok`:
- * the lease was still held. */
+/* Sends one receipt. False when the daemon did not answer: repeat the call. `ret_is_ok`: the
+ * lease was still held. */
 static bool worker_send(struct worker_loop *worker, const char *call, struct buffer *body,
                         bool *ret_is_ok)
 {
@@ -213,7 +213,7 @@ static void worker_begin_lease(struct worker_loop *worker)
     worker->is_leasing = cli_call_start(worker->cli, worker->call, &request, &worker->answer);
 }
 
-/* Takes the items of a lease call that is over. */
+/* Takes the items out of a finished lease call. */
 static void worker_end_lease(struct worker_loop *worker)
 {
     struct cli_list items;
@@ -238,7 +238,7 @@ static void worker_end_lease(struct worker_loop *worker)
 
 /* ---- the loop ---- */
 
-/* Descriptors to wait for, and when the next extension or repetition is due. */
+/* Returns descriptors to wait for, and when the next extension or repetition is due. */
 static unsigned worker_append_waits(const struct worker_loop *worker, struct pollfd *waits,
                                     uint64_t *ret_ms)
 {

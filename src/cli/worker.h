@@ -18,24 +18,24 @@
 #include "cli/client.h"
 
 #define WORKER_JOBS_MAX  256
-#define WORKER_JOB_WAITS 2 /* descriptors of a job, at most */
+#define WORKER_JOB_WAITS 2 /* most descriptors of one job */
 
 enum worker_result {
     WORKER_DONE,
-    WORKER_FAILED,  /* is tried again */
-    WORKER_REFUSED, /* becomes a dead letter at once */
+    WORKER_FAILED,  /* the item is tried again */
+    WORKER_REFUSED, /* the item becomes a dead letter at once */
 };
 
 /* How a job ended. */
 struct worker_outcome {
     enum worker_result result;
     char error[128];
-    uint64_t delay_s; /* until the next attempt; 0: the timer's retry says it */
+    uint64_t delay_s; /* until the next attempt; 0: the retry of the timer decides */
 };
 
 /* A kind of job. Each function gets `context` and the slot of the job, below `job_count`. */
 struct worker_kind {
-    const char *noun; /* of jobs, in the plural */
+    const char *noun; /* what the jobs are called, in the plural */
 
     /* Begins the job of an item, which is borrowed for the call. Any other code than
      * CLI_EXIT_DONE: it could not, and *ret_outcome says why; the worker ends with that code. */

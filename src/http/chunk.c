@@ -4,11 +4,11 @@
 #include "http/head.h"
 
 enum {
-    SIZE_DIGITS_MAX = 15, /* they fit into 64 bits, with room to add */
+    SIZE_DIGITS_MAX = 15, /* so many digits fit into 64 bits, with room to add one */
 };
 
 enum chunk_state {
-    CHUNK_SIZE, /* at first, hence 0 */
+    CHUNK_SIZE, /* the decoder begins with this state: its value is 0 */
     CHUNK_EXTENSION,
     CHUNK_SIZE_FEED,
     CHUNK_BYTES,
@@ -45,7 +45,7 @@ static enum chunk_state chunk_size_byte(struct chunk_decoder *decoder, char byte
     return byte == ';' ? CHUNK_EXTENSION : byte == '\r' ? CHUNK_SIZE_FEED : CHUNK_UNCLEAR;
 }
 
-/* A byte of an extension or a trailer, which ends at a carriage return. */
+/* Reads a byte of an extension or a trailer, which end at a carriage return. */
 static enum chunk_state chunk_extra_byte(struct chunk_decoder *decoder, char byte,
                                          enum chunk_state feed)
 {
@@ -71,7 +71,7 @@ static enum chunk_state chunk_after_size(struct chunk_decoder *decoder)
     return decoder->left_ > 0 ? CHUNK_BYTES : CHUNK_TRAILER;
 }
 
-/* The state after a byte that is none of the data. */
+/* Returns the state after a byte that does not belong to the data. */
 static enum chunk_state chunk_step(struct chunk_decoder *decoder, char byte)
 {
     switch ((enum chunk_state)decoder->state_) {

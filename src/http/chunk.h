@@ -16,18 +16,19 @@
 
 #include "base/bytes.h"
 
-/* Bytes of extensions and trailers together, of one body. */
+/* Most bytes that the extensions and trailers of one body may have together. */
 #define CHUNK_EXTRA_BYTES_MAX 16384u
 
 enum chunk_result {
-    CHUNK_DATA, /* some of the body */
-    CHUNK_MORE, /* the input is used up */
-    CHUNK_END,  /* the body is whole */
+    CHUNK_DATA, /* the call gave some of the body */
+    CHUNK_MORE, /* the whole input is read; the body goes on */
+    CHUNK_END,  /* the body has ended */
     CHUNK_BAD,  /* it is not clear where the body ends */
 };
 
 struct chunk_decoder {
-    uint64_t left_; /* of this chunk; while its size is read: the size so far */
+    /* bytes of this chunk that have not come; while its size is read: the size so far */
+    uint64_t left_;
     uint32_t extra_bytes_;
     uint8_t state_, digits_;
 };
@@ -37,8 +38,8 @@ struct chunk_decoder {
 enum chunk_result chunk_next(struct chunk_decoder *decoder, struct bytes *input,
                              struct bytes *ret_data);
 
-/* The last `size` bytes of the data just taken were not used: they come once more, from an input
- * that begins with them. */
+/* Tells that the last `size` bytes of the data just taken were not used. The next input begins
+ * with these bytes again. */
 void chunk_give_back(struct chunk_decoder *decoder, size_t size);
 
 #endif

@@ -19,10 +19,11 @@
 #include <unistd.h>
 
 enum {
-    LARGE_BYTES = 16384,      /* a body from this size on is not copied */
-    OUT_BYTES_MAX = 65536,    /* beyond this, answers wait */
-    HEAD_BYTES = 384,         /* of most answers */
-    PROGRESS_BYTES_MIN = 4096 /* that a client must move within idle_ms */
+    /* a body of at least this size is sent from its own memory, not copied */
+    LARGE_BYTES = 16384,
+    OUT_BYTES_MAX = 65536,    /* with more output than this, further answers wait */
+    HEAD_BYTES = 384,         /* room for the head of most answers */
+    PROGRESS_BYTES_MIN = 4096 /* bytes that a client must send or take within idle_ms */
 };
 
 /* ---- waiting for the client ---- */
@@ -32,7 +33,7 @@ static bool connection_has_output(const struct connection *connection)
     return connection->out_sent < connection->out.size || connection->large;
 }
 
-/* Whether only the client can make the connection go on. */
+/* Whether the connection can only go on when the client sends or reads. */
 static bool connection_is_waiting(const struct connection *connection)
 {
     if (connection->lingers || connection_has_output(connection))
@@ -44,14 +45,15 @@ static bool connection_is_waiting(const struct connection *connection)
     return list_is_empty(&connection->requests);
 }
 
-/* The time to wait begins anew with connection_mark. */
+/* Ends the wait; connection_mark starts it again. */
 static void connection_restart_wait(struct connection *connection)
 {
     list_remove(&connection->waiting);
     connection->progress_bytes = 0;
 }
 
-/* The lists stay in order of waits_since: it is always now. */
+/* Starts the wait of a connection that waits. It starts now, so each list stays in order of
+ * waits_since. */
 static void connection_mark(struct connection *connection)
 {
     struct http_loop *loop = connection->loop;
@@ -67,8 +69,8 @@ static void connection_mark(struct connection *connection)
     }
 }
 
-/* A client that sends or takes one byte now and then holds its place no longer than a silent one.
- */
+/* Restarts the time only after PROGRESS_BYTES_MIN bytes: a client that moves one byte now and
+ * then holds its place no longer than a silent client. */
 static void connection_progress(struct connection *connection, size_t size)
 {
     connection->progress_bytes += size;
@@ -86,7 +88,7 @@ static struct tls_identity *connection_identity(struct http_server *server)
     return identity;
 }
 
-/* False: out of memory. */
+/* Begins TLS. False: out of memory. */
 static bool connection_begin_tls(struct connection *connection)
 {
     struct tls_identity *identity = connection_identity(connection->loop->server);
@@ -159,8 +161,8 @@ static void connection_close_request(struct connection *connection, struct http_
     request_close(request);
 }
 
-/* Closes the requests of a broken connection but those that other threads hold. Returns whether the
- * connection was freed. */
+/* Closes the requests of a broken connection, except those that other threads hold. Returns
+ * whether the connection was freed. */
 static bool connection_reap(struct connection *connection)
 {
     LIST_FOR_EACH (&connection->leaving, link)
@@ -192,8 +194,8 @@ static void connection_put(struct connection *connection, struct bytes text)
     connection->out_end += text.size;
 }
 
-/* Writes an answer into `out`. The connection ends with it if it must, or if the server stops and
- * no further request has begun. */
+/* Writes an answer into `out`. It is the last answer if the request says so, or if the server
+ * stops and no further request has begun. */
 static void connection_put_answer(struct connection *connection, struct http_request *request)
 {
     struct http_loop *loop = connection->loop;
@@ -226,7 +228,7 @@ static void connection_put_answer(struct connection *connection, struct http_req
         connection_break(connection);
 }
 
-/* Puts the answers into `out` whose turn it is. */
+/* Writes the answers that are next in order into `out`. */
 static void connection_put_answers(struct connection *connection)
 {
     while (connection->socket >= 0 && !connection->large && !list_is_empty(&connection->requests) &&
@@ -285,7 +287,7 @@ static void connection_note_sent(struct connection *connection, size_t size)
     connection_close_sent(connection);
 }
 
-/* Sends output, in one call. */
+/* Sends the output with one call of the system. */
 static void connection_flush(struct connection *connection)
 {
     if (!connection_has_output(connection) || !connection->can_write)
@@ -310,7 +312,7 @@ static void connection_flush(struct connection *connection)
 
 /* ---- streams ---- */
 
-/* Has the stream give what comes next, once everything before has left. */
+/* Asks the stream for its next piece, once all earlier output was sent. */
 static void connection_pull(struct connection *connection, bool is_idle)
 {
     struct http_request *request = connection->stream;
@@ -334,7 +336,7 @@ static void connection_pull(struct connection *connection, bool is_idle)
     }
 }
 
-/* At the end of a turn. */
+/* Asks the stream for more at the end of a turn. */
 static void connection_pull_more(struct connection *connection)
 {
     if (!connection->stream || !connection->has_more || connection_has_output(connection))
@@ -354,7 +356,7 @@ void connection_stay_alive(struct connection *connection)
 
 /* ---- bodies ---- */
 
-/* The body has arrived, or its rest does not matter. */
+/* Ends the body: all of it has arrived, or the server does not want the rest. */
 static void connection_end_body(struct connection *connection)
 {
     struct http_request *request = connection->reading;
@@ -365,7 +367,8 @@ static void connection_end_body(struct connection *connection)
         request_settle(request);
 }
 
-/* The request is answered by the server itself; how the input goes on is not clear. */
+/* Answers the request with an error of the server itself. The connection takes no further
+ * request, as the end of this one is unknown. */
 static void connection_refuse(struct connection *connection, struct http_request *request,
                               enum http_refusal refusal)
 {
@@ -378,7 +381,8 @@ static void connection_refuse(struct connection *connection, struct http_request
     connection->reading = NULL;
 }
 
-/* The chunks of the body are unclear: for the handler, the request ends and another is refused. */
+/* Refuses a body with invalid chunks: the handler sees its request end, and another request is
+ * refused in its place. */
 static void connection_refuse_body(struct connection *connection)
 {
     struct http_request *request = connection->reading;
@@ -424,7 +428,7 @@ static size_t connection_hand_over(struct connection *connection, struct bytes p
     return part.size;
 }
 
-/* The next part of a body that is not chunked. Returns whether the input may hold more. */
+/* Reads the next part of a body that is not chunked. Returns whether the input may hold more. */
 static bool connection_read_plain(struct connection *connection, struct bytes *input)
 {
     const size_t size =
@@ -460,7 +464,7 @@ static bool connection_read_chunked(struct connection *connection, struct bytes 
     return connection->socket >= 0;
 }
 
-/* Returns whether the input may hold more to be used. */
+/* Reads the body. Returns whether the input may hold more to be used. */
 static bool connection_read_body(struct connection *connection, struct bytes *input)
 {
     const struct http_request *request = connection->reading;
@@ -487,7 +491,7 @@ static bool connection_may_begin(const struct connection *connection)
            connection->out.size - connection->out_sent < OUT_BYTES_MAX;
 }
 
-/* Whether the request may be in flight together with others. */
+/* Whether the request may run while other requests of the connection run. */
 static bool connection_is_joinable(const struct head *head, const char *text)
 {
     const struct bytes method = head_part(text, head->method);
@@ -496,7 +500,7 @@ static bool connection_is_joinable(const struct head *head, const char *text)
            (bytes_equal(method, BYTES("GET")) || bytes_equal(method, BYTES("HEAD")));
 }
 
-/* The head was handed over: decides whether its body is read. */
+/* Decides after the handler saw the head whether the body is read. */
 static void connection_expect_body(struct connection *connection, struct http_request *request,
                                    const struct head *head, bool has_come)
 {
@@ -578,8 +582,8 @@ static bool connection_begin(struct connection *connection, struct bytes *input)
 
 /* ---- clients that leave ---- */
 
-/* Tells the handler of requests whose client has ended its side. Which of them sleep is the loop's
- * to know; whether they have an answer by now is not. */
+/* Tells the handler which requests have lost their client. The loop knows which of them sleep;
+ * another thread may have answered them meanwhile. */
 static void connection_tell_left(struct connection *connection)
 {
     const struct http_handler *handler = connection->loop->server->options.handler;
@@ -598,7 +602,7 @@ static void connection_tell_left(struct connection *connection)
 
 /* ---- turns ---- */
 
-/* The client will not send the rest of the body. */
+/* Handles the end of the input within a body: the rest will not come. */
 static void connection_miss_body(struct connection *connection)
 {
     if (!connection->reading->is_answered) {
@@ -610,7 +614,7 @@ static void connection_miss_body(struct connection *connection)
     connection_put_answers(connection);
 }
 
-/* Uses as much of the input as it may. */
+/* Uses as much of the input as the state of the connection allows. */
 static void connection_use(struct connection *connection, struct bytes *input)
 {
     bool goes_on = true;
@@ -628,7 +632,7 @@ static void connection_use(struct connection *connection, struct bytes *input)
         connection_miss_body(connection);
 }
 
-/* Uses the rest of earlier reads. */
+/* Uses the input that earlier reads left. */
 static void connection_use_rest(struct connection *connection)
 {
     struct buffer *in = &connection->in;
@@ -646,7 +650,7 @@ static void connection_use_rest(struct connection *connection)
     }
 }
 
-/* Whether input would be used, if there were any. */
+/* Whether the connection would use input if some came. */
 static bool connection_takes_input(const struct connection *connection)
 {
     return connection->lingers || (connection->reading ? !connection->reading->is_asleep
@@ -664,7 +668,7 @@ static ssize_t connection_read_some(struct connection *connection, char *room, s
         connection_break(connection);
     else if (received == 0)
         connection->is_at_end = true;
-    /* A short read has emptied the socket, but only another one finds its end. */
+    /* A short read has emptied the socket, but only one more read finds the end of the stream. */
     if (received == 0 ||
         (received > 0 && (size_t)received < size && !connection->tls && !connection->has_end))
         connection->can_read = false;
@@ -694,7 +698,8 @@ static void connection_receive(struct connection *connection)
 
 void connection_turn(struct connection *connection)
 {
-    connection_tell_left(connection); /* before others give its requests what they wait for */
+    /* tell the handler before other connections change what the requests wait for */
+    connection_tell_left(connection);
     if (connection->socket >= 0 && !connection->lingers)
         connection_use_rest(connection);
     if (connection->socket >= 0 && connection->can_read && !connection->is_at_end &&
@@ -702,8 +707,8 @@ void connection_turn(struct connection *connection)
         connection_receive(connection);
 }
 
-/* The last answer has left. A client that still sends would find its connection reset, perhaps
- * before it has read the answer: so its bytes are read for a while. */
+/* Ends the connection after the last answer. A client that may still send is read for a while
+ * first: closing would reset its connection, perhaps before it has read the answer. */
 static void connection_finish(struct connection *connection)
 {
     if (connection->is_at_end || (!connection->leaves_unread && connection->in.size == 0)) {
@@ -723,7 +728,7 @@ static void connection_finish(struct connection *connection)
     connection_restart_wait(connection);
 }
 
-/* Whether another thread owes an answer or a resume. */
+/* Whether another thread still has to answer or resume a request of the connection. */
 static bool connection_is_owed(const struct connection *connection)
 {
     LIST_FOR_EACH (&connection->requests, link)
@@ -764,7 +769,8 @@ bool connection_end_turn(struct connection *connection)
 
 void connection_wake(struct connection *connection, struct http_request *request)
 {
-    if (atomic_exchange(&request->is_posted, false)) { /* a stream, perhaps not begun yet */
+    /* the request is a stream, which may not have begun */
+    if (atomic_exchange(&request->is_posted, false)) {
         connection->has_more = true;
         loop_work(connection);
         return;

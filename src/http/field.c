@@ -50,7 +50,7 @@ bool http_media_type_is(struct bytes field, const char *type)
     return true;
 }
 
-/* "0.25" in thousandths; 0 for a text that is no weight (RFC 9110, 12.4.2). */
+/* Reads a weight such as "0.25", in thousandths; 0 for an invalid one (RFC 9110, 12.4.2). */
 static unsigned field_weight(struct bytes text)
 {
     if (text.size == 0 || text.size > 5 || (text.data[0] != '0' && text.data[0] != '1') ||
@@ -66,7 +66,7 @@ static unsigned field_weight(struct bytes text)
     return weight <= 1000 ? weight : 0;
 }
 
-/* The weight that one range gives; its media type is cut off. */
+/* Returns the weight of one media range, whose media type is cut off already. */
 static unsigned field_range_weight(struct bytes parameters, const char *version)
 {
     unsigned weight = 1000;

@@ -16,8 +16,8 @@ enum http_tag_kind {
     HTTP_TAG_STRONG,
     HTTP_TAG_WEAK,
     HTTP_TAG_ANY,  /* the asterisk */
-    HTTP_TAG_BAD,  /* no entity tag */
-    HTTP_TAG_LIST, /* several of them */
+    HTTP_TAG_BAD,  /* the field is no entity tag */
+    HTTP_TAG_LIST, /* the field has several entity tags */
 };
 
 /* Reads the one entity tag of an If-Match; `ret_opaque` is what stands between the quotes. */

@@ -4,14 +4,14 @@
 #include <strings.h>
 
 enum {
-    LENGTH_DIGITS_MAX = 19, /* they fit into 64 bits */
+    LENGTH_DIGITS_MAX = 19, /* so many digits fit into 64 bits */
 };
 
 /* The fields that say where the request ends and which host it is for. */
 struct head_framing {
     unsigned hosts, lengths, codings;
-    struct bytes length, coding; /* the last ones */
-    bool closes, keeps_alive;    /* what Connection says */
+    struct bytes length, coding; /* the values of the last such fields */
+    bool closes, keeps_alive;    /* the options that Connection names */
 };
 
 /* A set of bytes below 0x80: a bit for each, 32 to a word. */
@@ -42,8 +42,8 @@ static bool head_is_target_byte(char byte)
     return byte > ' ' && byte < 0x7f;
 }
 
-/* A byte of "host:port": of those that a target may have all but /?#@\"<> and a comma, which would
- * name another host to some programs. */
+/* Whether a host may contain the byte: all bytes of a target, except /?#@\"<> and the comma, by
+ * which some programs would read another host. */
 static bool head_is_host_byte(char byte)
 {
     static head_set host = {0, 0x2fff6ff2, 0xeffffffe, 0x7fffffff};
@@ -75,7 +75,7 @@ enum head_result head_find_end(struct bytes text, size_t max, size_t *seen, size
     return size < max ? HEAD_MORE : HEAD_TOO_LARGE;
 }
 
-/* How many bytes at `at` are of a kind. */
+/* Returns how many bytes from `at` on satisfy `is_of_kind`. */
 static uint32_t head_span(struct bytes text, size_t at, bool (*is_of_kind)(char byte))
 {
     size_t end = at;
@@ -90,7 +90,7 @@ static bool head_has(struct bytes text, size_t at, struct bytes wanted)
     return text.size - at >= wanted.size && memcmp(text.data + at, wanted.data, wanted.size) == 0;
 }
 
-/* The request line. Returns the offset behind it; 0 when it is bad. */
+/* Parses the request line. Returns the offset behind it; 0 when it is invalid. */
 static size_t head_parse_line(struct bytes text, struct head *head)
 {
     head->method = (struct head_part){0, head_span(text, 0, head_is_token_byte)};
@@ -108,7 +108,7 @@ static size_t head_parse_line(struct bytes text, struct head *head)
     return at + sizeof(" HTTP/1.1\r\n") - 1;
 }
 
-/* One field line. Returns the offset behind it; 0 when it is bad. */
+/* Parses one field line. Returns the offset behind it; 0 when it is invalid. */
 static size_t head_parse_field(struct bytes text, size_t at, struct head_field *ret_field)
 {
     const uint32_t name_size = head_span(text, at, head_is_token_byte);
@@ -149,11 +149,11 @@ static bool head_is_host(struct bytes value)
     return head_span(value, 0, head_is_host_byte) == value.size;
 }
 
-/* Notes a field that frames the request. False: it is bad. */
+/* Notes a field that frames the request. False: the field is invalid. */
 static bool head_note(struct head *head, struct head_framing *framing, struct bytes name,
                       struct bytes value)
 {
-    switch (name.size) { /* most fields are none of these */
+    switch (name.size) { /* most field names have none of these lengths */
     case 4:
         if (!head_is_word(name, BYTES("Host")))
             break;
@@ -200,8 +200,9 @@ static bool head_read_length(struct bytes text, uint64_t *ret_length)
     return true;
 }
 
-/* Draws the conclusions. False: the head contradicts itself, which is how requests are smuggled
- * past a proxy. HTTP/1.1 has exactly one Host, HTTP/1.0 at most one and no codings. */
+/* Derives the framing from the noted fields. False: they contradict each other, which is how
+ * requests are smuggled past a proxy. HTTP/1.1 has exactly one Host, HTTP/1.0 at most one and no
+ * codings. */
 static bool head_conclude(struct head *head, const struct head_framing *framing)
 {
     if (framing->hosts > 1 || (framing->hosts == 0 && !head->is_http_1_0))

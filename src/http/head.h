@@ -17,14 +17,14 @@
 
 #include "base/bytes.h"
 
-/* Header lines in a head. */
+/* Most header lines of a head. */
 #define HEAD_FIELDS_MAX 128u
 
 enum head_result {
     HEAD_WHOLE,
-    HEAD_MORE,      /* its end has not arrived */
-    HEAD_BAD,       /* it is none, or not a clear one */
-    HEAD_TOO_LARGE, /* more bytes or more fields than may be */
+    HEAD_MORE,      /* the end of the head has not arrived */
+    HEAD_BAD,       /* the text is no valid head */
+    HEAD_TOO_LARGE, /* the head has too many bytes or fields */
 };
 
 struct head_part {
@@ -39,9 +39,9 @@ struct head {
     struct head_part method, target;
     bool is_http_1_0;
     bool is_chunked;
-    bool expects_continue;   /* before it sends the body that it announces */
+    bool expects_continue;   /* the client waits for 100 Continue before it sends the body */
     bool keeps_alive;        /* the connection may serve another request after this one */
-    uint64_t content_length; /* 0 without a body, and if is_chunked */
+    uint64_t content_length; /* 0 without a body, and when is_chunked */
     size_t field_count;
     struct head_field fields[HEAD_FIELDS_MAX];
 };
@@ -55,10 +55,10 @@ enum head_result head_find_end(struct bytes text, size_t max, size_t *seen, size
 /* Parses a head that head_find_end found. WHOLE, BAD or TOO_LARGE (too many fields). */
 enum head_result head_parse(struct bytes text, struct head *ret_head);
 
-/* A byte of a token (RFC 9110, 5.6.2): of a method, of a field's name. */
+/* Whether a token may contain the byte (RFC 9110, 5.6.2): a method, the name of a field. */
 bool head_is_token_byte(char byte);
 
-/* A byte of a field's value: no control character but the tab. */
+/* Whether the value of a field may contain the byte: no control character but the tab. */
 bool head_is_value_byte(char byte);
 
 static inline struct bytes head_part(const char *text, struct head_part part)

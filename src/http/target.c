@@ -26,7 +26,7 @@ static struct bytes target_take_authority(struct bytes target, struct bytes *ret
     for (i = scheme; i < target.size && target.data[i] != '/' && target.data[i] != '?'; i++)
         continue;
     if (i == target.size || target.data[i] == '?')
-        return BYTES(""); /* the root could be meant; it is not served in this form */
+        return BYTES(""); /* an empty path could mean the root, which this form does not serve */
     *ret_authority = (struct bytes){target.data + scheme, i - scheme};
     return (struct bytes){target.data + i, target.size - i};
 }

@@ -18,7 +18,7 @@ static SSL *tls_ssl(struct tls_session *session)
     return (SSL *)session;
 }
 
-/* In place of the question for a password, which the terminal would be asked. */
+/* Gives no password: without this callback OpenSSL would ask for one at the terminal. */
 static int tls_no_password(char *room, int size, int is_writing, void *context)
 {
     (void)room, (void)size, (void)is_writing, (void)context;
@@ -35,7 +35,7 @@ static bool tls_use_chain(SSL_CTX *context, BIO *pem)
             X509_free(certificate);
             return false;
         }
-    /* The end of the text is an error as well. */
+    /* at the end of the text OpenSSL reports this error */
     return ERR_GET_REASON(ERR_peek_last_error()) == PEM_R_NO_START_LINE;
 }
 
@@ -63,8 +63,8 @@ static bool tls_use_key(SSL_CTX *context, struct bytes text)
     return is_used;
 }
 
-/* TLS 1.2 and 1.3; only suites that authenticate what they encrypt, and whose keys the key of the
- * certificate does not give away later: hence no tickets either, whose key lives long. */
+/* Allows TLS 1.2 and 1.3, and only suites with forward secrecy and authenticated encryption.
+ * Tickets are off: their key lives long, and whoever gets it can read earlier sessions. */
 static bool tls_restrict(SSL_CTX *context)
 {
     SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION |
@@ -135,7 +135,7 @@ void tls_session_close(struct tls_session *session)
     SSL_free(tls_ssl(session));
 }
 
-/* What recv or send would return for this result of OpenSSL. */
+/* Returns what recv or send would return for this result of OpenSSL. */
 static ssize_t tls_failure(SSL *ssl, int result)
 {
     const int error = SSL_get_error(ssl, result);

@@ -17,8 +17,8 @@
 struct tls_identity;
 struct tls_session;
 
-/* Both in PEM: the certificate with those that lead to a trusted one behind it, and its key.
- * INVALID when one cannot be read, or they do not belong together. */
+/* Takes certificate and key in PEM; behind the certificate stand those that lead to a trusted
+ * one. INVALID when one cannot be read, or they do not belong together. */
 enum error_code tls_identity_create(struct bytes certificate, struct bytes key,
                                     struct tls_identity **ret_identity, struct error *ret_error);
 
@@ -37,8 +37,9 @@ void tls_session_finish(struct tls_session *session);
 /* NULL is allowed. */
 void tls_session_close(struct tls_session *session);
 
-/* As recv and send: -1 with EAGAIN in errno when it must wait, also for the handshake. The next
- * send after EAGAIN begins with the bytes of the one before. SIGPIPE must be ignored. */
+/* Behave as recv and send: -1 with EAGAIN in errno when the call must wait, also for the
+ * handshake. The next send after EAGAIN begins with the bytes of the one before. SIGPIPE must be
+ * ignored. */
 ssize_t tls_session_receive(struct tls_session *session, char *room, size_t size);
 ssize_t tls_session_send(struct tls_session *session, struct bytes data);
 

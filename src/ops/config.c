@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/* How much of a wrong value an error text repeats. */
+/* how many bytes of a wrong value an error text repeats */
 enum { SHOWN = 60 };
 
 static bool config_parse_number(const struct config_row *row, const char *text, uint64_t *ret_value)
@@ -22,7 +22,7 @@ static bool config_parse_number(const struct config_row *row, const char *text, 
     return number_parse(bytes_of(text), 10, ret_value);
 }
 
-/* "... must be 1 to 65535" */
+/* Makes the error text, such as "... must be 1 to 65535". */
 static enum error_code config_refuse(const struct config_row *row, const char *value,
                                      struct error *ret_error)
 {
@@ -62,7 +62,8 @@ static bool config_set_number(const struct config_row *row, char *at, const char
     return true;
 }
 
-/* What a line of the config file can say: so whatever is set can be printed and read again. */
+/* Whether a line of the config file can hold the value. Every setting must: it can then be
+ * printed and read again. */
 static bool config_fits_a_line(const char *value, size_t size)
 {
     if (size && (isblank((unsigned char)value[0]) || isblank((unsigned char)value[size - 1])))
@@ -145,11 +146,11 @@ void config_init(struct config *ret_config)
         const struct config_row *row = &config_rows[i];
         bool is_plain = row->type != CONFIG_TYPE_SECTION && row->type != CONFIG_TYPE_CHOICE;
 
-        /* A choice begins with its first word, which is 0 already. */
+        /* the first word of a choice has the value 0, which is set already */
         if (is_plain) {
             enum error_code code = config_set_row(ret_config, row, row->preset, NULL);
 
-            assert(code == ERROR_NONE); /* a default is within its own limits */
+            assert(code == ERROR_NONE); /* the limits of a setting include its default */
             (void)code;
         }
     }

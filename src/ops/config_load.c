@@ -50,7 +50,7 @@ static const char *config_load_spell(enum spelling spelling, const char *name,
     return ret_text;
 }
 
-/* What a setting of an earlier version says now; NULL: it never was one. */
+/* Returns what replaces a setting of an earlier version; NULL: no version had it. */
 static const char *config_load_gone(const char *name)
 {
     return strcmp(name, "http_threads") == 0 ? "the threads of shards serve clients" : NULL;
@@ -74,7 +74,8 @@ static enum error_code config_load_refuse_unknown(enum spelling spelling, const 
                      wrong, config_load_spell(spelling, nearest->name, right));
 }
 
-/* A list that one source names several times is joined; it replaces that of a weaker source. */
+/* Adds a value to a list. Values of one source are joined; the list of a stronger source
+ * replaces that of a weaker one. */
 static enum error_code config_load_add_to_list(struct source *source, const struct config_row *row,
                                                const char *value, struct error *ret_error)
 {
@@ -145,8 +146,8 @@ static enum error_code config_load_settle_secrets(struct source *source, struct 
 struct config_reader {
     struct source source;
     struct bytes rest;    /* not yet handed to libinih */
-    unsigned line;        /* the number of the line it has now */
-    unsigned failed_line; /* of the first line that we refused; 0: none */
+    unsigned line;        /* number of the line that libinih reads */
+    unsigned failed_line; /* number of the first line that a setting refused; 0: none */
     struct error error;   /* why */
 };
 
@@ -246,8 +247,8 @@ static enum error_code config_load_file(struct config *config, const char *path,
 
 /* ---- the environment ---- */
 
-/* The variables with the prefix that are no settings: the config file, which is read before, and
- * those of the command line. */
+/* Whether a variable with the prefix is no setting of the daemon: TICKWHEEL_CONFIG, and the
+ * variables of the command line. */
 static bool config_load_is_foreign(const char *name)
 {
     return strcmp(name, "config") == 0 || strcmp(name, "url") == 0 || strcmp(name, "token") == 0;
@@ -333,7 +334,7 @@ static enum config_action config_load_folder_action(const char *name)
     return strcmp(name, "restore") == 0 ? CONFIG_ACTION_RESTORE : CONFIG_ACTION_RUN;
 }
 
-/* The flag that comes last says what is done. Only --cluster-import takes several folders. */
+/* Takes a folder. The last flag decides the action. Only --cluster-import takes several folders. */
 static enum error_code config_load_take_folder(struct config_request *request,
                                                enum config_action action, const char *folder,
                                                struct error *ret_error)
@@ -417,7 +418,8 @@ void config_hide_secrets(int argc, char *const argv[])
 
 /* ---- all of them ---- */
 
-/* Makes one line of several, and blanks of comments: a list of brokers reads better so. */
+/* Joins the lines of a list to one line and makes comments blank: a list of brokers may stand on
+ * several lines. */
 static void config_load_join_lines(struct buffer *text)
 {
     bool begins_line = true, is_comment = false;
@@ -479,7 +481,7 @@ enum error_code config_reload_secrets(const struct config *config, struct config
     return config_load_secrets(ret_fresh, ret_error);
 }
 
-/* Help must come whatever is wrong with the settings. */
+/* Whether the action uses the settings. --help does not: it must work with invalid settings. */
 static bool config_load_needs_settings(enum config_action action)
 {
     return action == CONFIG_ACTION_RUN || action == CONFIG_ACTION_PRINT ||
@@ -500,7 +502,7 @@ enum error_code config_load(int argc, char *const argv[], char *const environmen
     enum error_code code = config_load_walk_flags(argc, argv, NULL, ret_request, &path, ret_error);
     if (!code && !config_load_needs_settings(ret_request->action))
         return ERROR_NONE;
-    /* A restore into the preset would be one into whatever folder the shell is in. */
+    /* A restore into the default folder would depend on the folder that the shell is in. */
     const bool must_name_folder = ret_request->action == CONFIG_ACTION_RESTORE;
     if (must_name_folder)
         ret_config->data_folder[0] = '\0';

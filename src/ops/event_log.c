@@ -14,7 +14,7 @@ static const char *const level_names[] = {
     [EVENT_LOG_DEBUG] = "debug",
 };
 
-/* Every line keeps this much free for its end. */
+/* every line keeps room for this end */
 static const char cut_mark[] = " cut=1\n";
 
 void event_log_init(struct event_log *log, FILE *file, enum event_log_level level_max,
@@ -61,7 +61,7 @@ static bool event_log_needs_quotes(const char *value)
     return false;
 }
 
-/* `value` within quotes, so that it stays on its line. */
+/* Escapes a character of a quoted value, so that the line stays one line. */
 static size_t event_log_escape(char c, char to[8])
 {
     if (c == '"' || c == '\\') {
@@ -128,7 +128,7 @@ void event_log_end(struct event_log_line *line)
     line->log_ = NULL;
 }
 
-/* The line that tells of dropped ones. */
+/* Formats the line that counts dropped lines. */
 static size_t event_log_format_dropped(void *context, uint64_t count, char ret_text[])
 {
     const struct event_log *log = context;

@@ -47,10 +47,10 @@ struct event_log {
 
 #define EVENT_LOG_LINE_SIZE   1024
 #define EVENT_LOG_QUEUE_BYTES (256 << 10)
-#define EVENT_LOG_STOP_MS     1000 /* how long a stop waits for the reader of the log */
+#define EVENT_LOG_STOP_MS     1000 /* how long event_log_stop waits for the reader of the log */
 
 struct event_log_line {
-    const struct event_log *log_; /* NULL: below the level, nothing is written */
+    const struct event_log *log_; /* NULL: the level of the event is not logged */
     size_t size_;
     bool is_cut_;
     char text_[EVENT_LOG_LINE_SIZE];

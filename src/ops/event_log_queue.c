@@ -12,20 +12,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STUCK_MS 100 /* between two looks at an output without room */
+#define STUCK_MS 100 /* pause before an output without room is tried again */
 
 _Static_assert(EVENT_LOG_LINE_SIZE <= OUTPUT_ATOMIC_MAX, "a line is written whole");
 
 struct event_log_queue {
     struct event_log_queue_options options;
-    struct output output; /* the thread's own */
+    struct output output; /* used by the thread alone */
     pthread_t thread;
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* by the monotonic clock */
+    pthread_cond_t changed; /* waits by the monotonic clock */
     /* What follows is guarded by lock. */
     char text[EVENT_LOG_QUEUE_BYTES];
-    size_t begin, size; /* of the lines that wait */
-    uint64_t dropped;   /* lines that no line has told of */
+    size_t begin, size; /* of the waiting lines in `text` */
+    uint64_t dropped;   /* dropped lines that no line has counted yet */
     bool is_stopping, is_over;
     struct instant give_up_at; /* when stopping */
 };
@@ -59,7 +59,7 @@ static size_t event_log_queue_pop(struct event_log_queue *queue, char ret_line[E
     return size;
 }
 
-/* Tells of the lines that were dropped before this point of the log, if there is room for that. */
+/* Adds a line that counts the lines dropped before it, if there is room. */
 static void event_log_queue_tell_dropped(struct event_log_queue *queue)
 {
     char line[EVENT_LOG_LINE_SIZE];
@@ -175,8 +175,7 @@ enum error_code event_log_queue_start(const struct event_log_queue_options *opti
     return ERROR_NONE;
 }
 
-/* A write to an output that is a file may hang in the system: then the thread is left behind, with
- * the queue. */
+/* A write to a file may hang in the system. Then the thread and the queue are left behind. */
 void event_log_queue_stop(struct event_log_queue *queue)
 {
     if (!queue)

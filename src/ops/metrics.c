@@ -94,8 +94,8 @@ void metrics_observe_us(struct metrics *metrics, enum histogram histogram, uint6
         metrics_add_to(&series->sum_us, us);
 }
 
-/* A thread that meets another one at the exemplar goes on without: any traced observation will do.
- */
+/* Returns false when another thread uses the exemplar. The caller then skips it: any traced
+ * observation will do. */
 static bool metrics_exemplar_enter(struct metrics_exemplar *exemplar)
 {
     return !atomic_flag_test_and_set_explicit(&exemplar->is_busy, memory_order_acquire);

@@ -18,8 +18,8 @@
 #include "base/time.h"
 #include "base/trace.h"
 
-#define METRIC_ROUTES      96            /* routes with a label */
-#define METRIC_ROUTE_OTHER METRIC_ROUTES /* requests that no route takes */
+#define METRIC_ROUTES      96            /* routes that have a label of their own */
+#define METRIC_ROUTE_OTHER METRIC_ROUTES /* row of the requests that match no route */
 
 enum metric {
 #define X(id, field, kind, name, labels, scale, help) METRIC_##id,
@@ -37,7 +37,8 @@ enum histogram {
 
 struct metrics;
 
-/* All zero. `version` (borrowed) and `started` are shown. NULL when out of memory. */
+/* Makes metrics that are all zero. `version` (borrowed) and `started` are shown. NULL when out
+ * of memory. */
 struct metrics *metrics_create(const char *version, struct wall started);
 void metrics_destroy(struct metrics *metrics);
 
@@ -62,7 +63,7 @@ void metrics_observe_us(struct metrics *metrics, enum histogram histogram, uint6
 void metrics_observe_traced_us(struct metrics *metrics, enum histogram histogram, uint64_t us,
                                const struct trace_parent *trace);
 
-/* How many were observed. */
+/* Returns how many values were observed. */
 uint64_t metrics_observed(const struct metrics *metrics, enum histogram histogram);
 
 /* How many were observed in each bucket of a histogram; the last one takes what is above 2 h. */
@@ -76,7 +77,7 @@ void metrics_buckets(const struct metrics *metrics, enum histogram histogram,
 uint64_t metrics_quantile_us(const struct metrics *metrics, enum histogram histogram,
                              double quantile);
 
-/* Likewise, of such buckets or of the sums of several. */
+/* Likewise, of the buckets of one histogram or the sums of several. */
 uint64_t metrics_bucket_quantile_us(const uint64_t buckets[METRICS_BUCKET_COUNT], double quantile);
 
 #endif

@@ -11,8 +11,9 @@
 #include <stdatomic.h>
 
 enum {
-    METRICS_BOUND_COUNT = 37, /* of a histogram's buckets; one more takes the rest */
-    METRICS_CLASS_COUNT = 6,  /* 0: unknown, 1xx .. 5xx */
+    /* bounds of a histogram's buckets; one more bucket takes larger values */
+    METRICS_BOUND_COUNT = 37,
+    METRICS_CLASS_COUNT = 6, /* 0: unknown, 1xx .. 5xx */
 };
 
 /* Upper bounds in microseconds: 100 µs to 2 h, five to a decade, so that a quantile read off them

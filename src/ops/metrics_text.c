@@ -69,7 +69,7 @@ static void metrics_append_head(struct metrics_page *page, const char *name, enu
                   types[kind == INFO && !is_open ? GAUGE : kind]);
 }
 
-/* Returns the name. */
+/* Writes the head and returns the name of the metric. */
 static const char *metrics_append_found_head(struct metrics_page *page, enum metric_found found)
 {
     metrics_append_head(page, found_rows[found].name, found_rows[found].kind,
@@ -90,7 +90,7 @@ static void metrics_append_scaled(struct buffer *buffer, uint64_t value, uint64_
     }
 }
 
-/* A family of one series. */
+/* Writes a metric that has one series. */
 static void metrics_append_found(struct metrics_page *page, enum metric_found found, uint64_t value,
                                  uint64_t scale)
 {
@@ -124,7 +124,7 @@ static void metrics_append_metrics(struct metrics_page *page, const struct metri
     }
 }
 
-/* Only what occurred: most routes have one or two classes. */
+/* Writes only the series that occurred: most routes have one or two classes of status. */
 static void metrics_append_requests(struct metrics_page *page, const struct metrics *metrics)
 {
     static const char *const classes[METRICS_CLASS_COUNT] = {"other", "1xx", "2xx",
@@ -165,7 +165,8 @@ static void metrics_append_waiting(struct metrics_page *page, enum metric_found 
         metrics_append_waiting_row(page, found, &rows[i]);
 }
 
-/* Zones beyond those with a name make one row. No character of a name needs an escape. */
+/* Writes a row for each zone with a name, and one row for all others. No character of a name
+ * needs an escape. */
 static void metrics_append_zones(struct metrics_page *page, const struct zones_missing *zones)
 {
     const char *name = found_rows[FOUND_ZONES_MISSING].name;
@@ -179,8 +180,8 @@ static void metrics_append_zones(struct metrics_page *page, const struct zones_m
 
 /* ---- histograms ---- */
 
-/* One line of a histogram, its end excepted: name + suffix, the labels and, for a bucket, its
- * bound. */
+/* Writes a line of a histogram without its value: name + suffix, the labels and, for a bucket,
+ * its bound. */
 static void metrics_append_series(struct metrics_page *page, size_t row, const char *suffix,
                                   const char *bound, uint64_t value, uint64_t scale)
 {
@@ -208,7 +209,7 @@ static void metrics_append_exemplar(struct metrics_page *page, struct metrics_se
     metrics_append_scaled(page->to, exemplar.at.ms, 1000);
 }
 
-/* OpenMetrics writes whole numbers as 1.0. */
+/* Formats a bound. OpenMetrics writes whole numbers as 1.0. */
 static void metrics_format_bound(enum metrics_format format, uint64_t us, struct buffer *ret_text)
 {
     metrics_append_scaled(ret_text, us, 1000000);

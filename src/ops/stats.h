@@ -52,7 +52,7 @@ enum stats_number {
         STATS_COUNT
 };
 
-/* Those of this node. */
+/* Reads the numbers of this node. */
 static inline void stats_read(const struct metrics *metrics, uint64_t ret_numbers[STATS_COUNT])
 {
     static const enum histogram stages[] = {

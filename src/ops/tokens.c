@@ -257,8 +257,8 @@ void tokens_free(struct tokens *tokens)
 
 /* ---- tokens ---- */
 
-/* 1 for equal hashes, 0 otherwise, in constant time: every word is read, and the barrier keeps the
- * compiler from leaving early. */
+/* Returns 1 for equal hashes, 0 otherwise, in constant time: every word is read, and the barrier
+ * keeps the compiler from leaving early. */
 static size_t tokens_hash_equal(const uint8_t *a, const uint8_t *b)
 {
     uint64_t difference = 0;
@@ -275,7 +275,7 @@ static size_t tokens_hash_equal(const uint8_t *a, const uint8_t *b)
     return (size_t)(1 ^ (difference | -difference) >> 63);
 }
 
-/* Every token is compared, whichever fits. */
+/* The loop compares every token, also after a match. */
 const struct token *tokens_find(const struct tokens *tokens, struct bytes text)
 {
     uint8_t hash[TOKEN_HASH_SIZE];
@@ -287,7 +287,7 @@ const struct token *tokens_find(const struct tokens *tokens, struct bytes text)
 const struct token *tokens_find_hash(const struct tokens *tokens,
                                      const uint8_t hash[TOKEN_HASH_SIZE])
 {
-    size_t found = 0; /* its index, from 1 */
+    size_t found = 0; /* index of the match, from 1; 0: none */
     for (size_t i = 0; i < tokens->count; i++)
         found |= (i + 1) & -tokens_hash_equal(hash, tokens->tokens[i].hash);
     return found ? &tokens->tokens[found - 1] : NULL;

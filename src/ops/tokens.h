@@ -20,7 +20,7 @@
 #include "base/error.h"
 #include "timer/tenant.h"
 
-#define TOKENS_MAX           4096 /* each is looked at for each request */
+#define TOKENS_MAX           4096 /* each request is compared with every token */
 #define TOKENS_FILE_SIZE_MAX (1 << 20)
 #define TOKEN_HASH_SIZE      32
 #define TOKEN_TEXT_SIZE      47 /* "tw_" and 43 of A-Z a-z 0-9 - _ and the NUL */
@@ -63,8 +63,8 @@ struct token {
 
 struct token_tenant {
     char name[TENANT_SIZE_MAX];
-    uint8_t name_size; /* 0: the unnamed one */
-    bool has_limits;   /* a line gave them */
+    uint8_t name_size; /* 0: the tenant without a name */
+    bool has_limits;   /* a line of the file gave limits */
     bool has_token;
     struct tenant_limits limits;
 };

@@ -197,9 +197,9 @@ struct record_name_walk {
 bool record_name_next(struct record_name_walk *walk, enum record_name_change *ret_change,
                       struct record_key *ret_key, struct record_name *ret_name);
 
-/* Returns by how much a write changes the number of live timers; record_live_changes: a batch.
- * It follows from the writes, so a count that is written with each batch stays right whichever
- * batches fail. */
+/* Returns by how much a write changes the number of live timers; record_pending_change: by how much
+ * a batch does. It follows from the writes, so a count that is written with each batch stays right
+ * whichever batches fail. */
 int64_t record_live_change(const struct storage_write *write);
 int64_t record_pending_change(const struct storage_batch *batch);
 

@@ -60,7 +60,7 @@ struct instant instant_boot_now(void)
 struct wall instant_wall(struct instant instant)
 {
     struct wall now =
-        wall_now(); /* first: what passes until the other one is read counts as gone */
+        wall_now(); /* first, so that the time until the other clock is read counts as passed */
 
     return wall_add(now, instant_since_ns(instant_now(), instant) / 1000000);
 }
@@ -98,7 +98,7 @@ void clock_alarm_set(struct clock_alarm *alarm, struct wall at)
     struct itimerspec when = {
         .it_value = {.tv_sec = (time_t)seconds, .tv_nsec = (long)(at.ms % 1000 * 1000000 + 1)}};
 
-    /* Setting makes it unreadable again. It reports a clock that was set since it was last set,
+    /* Setting it makes it unreadable. It reports a change of the clock since the last setting,
      * and is set nevertheless. */
     timerfd_settime(alarm->fd_, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &when, NULL);
 }

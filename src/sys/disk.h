@@ -13,12 +13,12 @@
 
 enum disk_access {
     DISK_READ,
-    DISK_WRITE, /* a file that exists, also to read */
-    DISK_MAKE,  /* a new file, for its owner only; an old one is emptied */
+    DISK_WRITE, /* an existing file, also for reading */
+    DISK_MAKE,  /* a new file, for its owner only; an existing one is emptied */
 };
 
 struct disk_calls {
-    void *state; /* of an implementation other than the system's */
+    void *state; /* for other implementations than the system's */
 
     int (*open)(const struct disk_calls *disk, const char *path, enum disk_access access,
                 int *ret_file);
@@ -29,20 +29,20 @@ struct disk_calls {
     int (*read)(const struct disk_calls *disk, int file, uint64_t at, void *to, size_t size,
                 size_t *ret_size);
 
-    /* On failure a part may be written. */
+    /* A failure may leave a part written. */
     int (*write)(const struct disk_calls *disk, int file, uint64_t at, struct bytes bytes);
 
-    /* Contents and size are on the disk when it returns 0. After a failure nothing is known of
-     * the writes since the last success. */
+    /* Makes contents and size durable. After a failure the state of the writes since the last
+     * success is unknown. */
     int (*sync)(const struct disk_calls *disk, int file);
 
     int (*rename)(const struct disk_calls *disk, const char *from, const char *to);
     int (*remove)(const struct disk_calls *disk, const char *path);
 
-    /* Names in the folder that were made, changed or removed are so after a crash too. */
+    /* Makes new, changed and removed names of the folder durable. */
     int (*sync_folder)(const struct disk_calls *disk, const char *path);
 
-    /* As files_make_folder and files_list. */
+    /* See files_make_folder and files_list. */
     enum error_code (*make_folder)(const struct disk_calls *disk, const char *path,
                                    struct error *ret_error);
     enum error_code (*list)(const struct disk_calls *disk, const char *path,
@@ -50,10 +50,10 @@ struct disk_calls {
                             void *context, struct error *ret_error);
 };
 
-/* The disk of the operating system; it has no state. */
+/* Returns the disk of the operating system, which has no state. */
 const struct disk_calls *disk_system(void);
 
-/* `errno_value` as an error: ERROR_DISK_FULL, ERROR_NO_MEMORY or ERROR_IO. */
+/* Makes an error of `errno_value`: ERROR_DISK_FULL, ERROR_NO_MEMORY or ERROR_IO. */
 enum error_code disk_failed(int errno_value, const char *verb, const char *path,
                             struct error *ret_error);
 

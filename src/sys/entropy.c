@@ -9,7 +9,7 @@ enum error_code entropy_fill(void *to, size_t size)
 {
     char *at = to;
 
-    /* Above 256 bytes the kernel may hand out less than asked. */
+    /* Above 256 bytes the kernel may return less than requested. */
     while (size) {
         ssize_t got = getrandom(at, size, 0);
 

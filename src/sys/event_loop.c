@@ -12,7 +12,7 @@ enum { EVENTS_MAX = 256 };
 
 enum error_code event_loop_init(struct event_loop *loop)
 {
-    /* By its edges: each write is told, and none needs to be read. */
+    /* Edge-triggered: each write is reported, and none needs to be read. */
     struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data = {.ptr = NULL}};
 
     loop->epoll_ = epoll_create1(EPOLL_CLOEXEC);
@@ -49,7 +49,7 @@ void event_loop_wake(struct event_loop *loop)
         eventfd_write(loop->wake_, 1);
 }
 
-/* Whether this is the thread of the loop's turns. */
+/* True on the thread of the loop's turns. */
 static bool event_loop_is_here(const struct event_loop *loop)
 {
     return loop->has_thread_ && pthread_equal(loop->thread_, pthread_self());
@@ -83,8 +83,8 @@ static void event_loop_take_joining(struct event_loop *loop)
     pthread_mutex_unlock(&loop->lock_);
 }
 
-/* Makes the kernel watch for what is wanted. `watched_` is set first: with the call, the source may
- * become ready on the loop's thread. */
+/* Makes the kernel watch for the wanted events. Sets `watched_` first, because the source may
+ * become ready on the loop's thread during the call. */
 static bool event_loop_set(struct event_loop *loop, struct event_source *source)
 {
     struct epoll_event event = {.events = source->wanted_, .data = {.ptr = source}};
@@ -128,7 +128,7 @@ int event_loop_close(struct event_loop *loop, int fd, struct event_source *sourc
 
 /* ---- turns ---- */
 
-/* How long no task has something to do. */
+/* Returns how long no task has something to do. */
 static uint64_t event_loop_wait_ns(struct event_loop *loop)
 {
     uint64_t wait_ns = atomic_load(&loop->has_joining_) ? 0 : UINT64_MAX;
@@ -143,7 +143,7 @@ static uint64_t event_loop_wait_ns(struct event_loop *loop)
     return wait_ns;
 }
 
-/* epoll_wait, to the nanosecond where the kernel can (Linux 5.11). */
+/* Calls epoll_wait with nanoseconds where the kernel can (Linux 5.11). */
 static int event_loop_poll(struct event_loop *loop, struct epoll_event events[EVENTS_MAX],
                            uint64_t wait_ns)
 {

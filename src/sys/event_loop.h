@@ -40,20 +40,21 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 
-/* Embed it beside the descriptor. Zeroed but for `ready`. */
+/* Embed it beside the descriptor. Zeroed except for `ready`. */
 struct event_source {
     void (*ready)(struct event_source *source, uint32_t events); /* EPOLLIN, ... */
     int fd_;
-    uint32_t wanted_, watched_; /* events that the caller wants; that the kernel watches, 0: none */
+    /* events that the caller wants; events that the kernel watches, 0 for none */
+    uint32_t wanted_, watched_;
 };
 
-/* Embed it, and fill in the calls. */
+/* Embed it, and fill in the callbacks. */
 struct event_task {
     struct list link_;
     void (*begin)(struct event_task *task); /* may be NULL */
     void (*end)(struct event_task *task);
-    /* How long it has nothing to do if nothing comes. 0: a turn is to follow at once. UINT64_MAX:
-     * for ever. */
+    /* Returns how long the task has nothing to do if no event comes. 0 for a turn at once,
+     * UINT64_MAX for no limit. */
     uint64_t (*wait_ns)(struct event_task *task);
 };
 
@@ -65,41 +66,41 @@ struct event_loop {
     struct list joining_; /* of struct event_task; guarded by lock_ */
     struct list tasks_;
     struct instant now_;
-    struct epoll_event *events_; /* those of this turn that are still to be handled */
+    struct epoll_event *events_; /* events of this turn that are not handled yet */
     int event_count_;
     bool has_thread_;
-    pthread_t thread_; /* of the turns, once there was one */
+    pthread_t thread_; /* thread of the turns, after the first one */
 };
 
-/* ERROR_IO when the process has no descriptor left. */
+/* ERROR_IO if the process has no descriptor left. */
 enum error_code event_loop_init(struct event_loop *loop);
 void event_loop_deinit(struct event_loop *loop);
 
-/* The task has its first turn soon, before that of any source that is watched afterwards. */
+/* Adds a task, whose first turn is soon, before that of any source watched later. */
 void event_loop_join(struct event_loop *loop, struct event_task *task);
 
-/* Within `end` of the task: it gets no more calls. */
+/* Removes a task, within its `end`: it gets no more calls. */
 void event_loop_leave(struct event_loop *loop, struct event_task *task);
 
-/* Calls `ready` for these events of the descriptor, and for EPOLLERR and EPOLLHUP, until the source
- * is closed or ignored. Another call for the source replaces the events; 0 wants none. False with
+/* Calls `ready` for these events of the descriptor, and for EPOLLERR and EPOLLHUP, until the
+ * source is closed or ignored. Another call replaces the events; 0 for none. Returns false with
  * errno if the kernel does not watch for all of them. */
 bool event_loop_watch(struct event_loop *loop, int fd, struct event_source *source,
                       uint32_t events);
 
-/* Drops what is still to be handled of the source, and watches it no longer. */
+/* Drops the source's pending events, and stops watching it. */
 void event_loop_ignore(struct event_loop *loop, struct event_source *source);
 
-/* Like event_loop_ignore, and closes the descriptor. Returns what close() returns. */
+/* Like event_loop_ignore, and closes the descriptor. Returns the result of close(). */
 int event_loop_close(struct event_loop *loop, int fd, struct event_source *source);
 
-/* Waits, and has a turn. */
+/* Waits, and runs a turn. */
 void event_loop_turn(struct event_loop *loop);
 
-/* Ends the wait, or the next one. */
+/* Ends the present or next wait. */
 void event_loop_wake(struct event_loop *loop);
 
-/* When the turn began. On the loop's thread. */
+/* Returns the begin of the turn. On the loop's thread. */
 static inline struct instant event_loop_now(const struct event_loop *loop)
 {
     return loop->now_;

@@ -27,7 +27,7 @@ static enum error_code files_failed(struct error *ret_error, const char *verb, c
     return error_set(ret_error, ERROR_IO, "%s %s: %s", verb, path, strerror(errno));
 }
 
-/* A new name is on disk only once its folder is synced. */
+/* Syncs the folder of a new name, which is durable only then. */
 static bool files_sync_parent(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -45,14 +45,13 @@ static bool files_sync_parent(const char *path)
     return is_synced;
 }
 
-/* Folders above one's own may be out of reach of a sync. */
+/* Parent folders may be out of reach of a sync. */
 static bool files_is_not_ours_to_sync(int error)
 {
     return error == EACCES || error == EINVAL || error == EROFS;
 }
 
-/* A folder that was there already may have been made by a process that was killed before it was
- * synced. */
+/* An existing folder may have been made by a process that was killed before it synced it. */
 static enum error_code files_make_one(const char *path, struct error *ret_error)
 {
     bool is_new = mkdir(path, 0700) == 0;
@@ -216,7 +215,7 @@ enum error_code files_list(const char *path,
     return ERROR_NONE;
 }
 
-/* Reads until `size` bytes are there or the file ends; -1 when it cannot be read. */
+/* Reads until `size` bytes are read or the file ends. Returns -1 on an error. */
 static ssize_t files_read_block(int fd, char *to, size_t size)
 {
     size_t have = 0;
@@ -307,7 +306,7 @@ enum error_code files_link(const char *path, const char *second, struct error *r
                                      : files_failed(ret_error, "sync the folder of", second);
 }
 
-/* The owner that files_give_folder gives to. */
+/* Finds the owner for files_give_folder. */
 static bool files_find_owner(int folder, struct stat *ret_info)
 {
     return fstat(folder, ret_info) == 0 &&

@@ -40,22 +40,22 @@ void mailbox_deinit(struct mailbox *mailbox)
         close(mailbox->fd_);
 }
 
-/* Locks it, and returns whether the reader may be asleep. */
+/* Locks the mailbox, and returns whether the reader may be asleep. */
 static bool mailbox_lock(struct mailbox *mailbox)
 {
     pthread_mutex_lock(&mailbox->lock_);
     return list_is_empty(&mailbox->messages_) && !mailbox->is_woken_;
 }
 
-/* Unlocks it, and wakes the reader if `was_empty`. */
+/* Unlocks the mailbox, and wakes the reader if `was_empty`. */
 static void mailbox_unlock(struct mailbox *mailbox, bool was_empty)
 {
-    /* Within the lock, here and in mailbox_take: the descriptor is readable exactly while there is
-     * something to take. */
+    /* Within the lock, here and in mailbox_take, so that the descriptor is readable exactly
+     * while there is something to take. */
     if (was_empty && !mailbox->loop_)
         eventfd_write(mailbox->fd_, 1);
     pthread_mutex_unlock(&mailbox->lock_);
-    /* Not within the lock: the reader, woken, would wait for it. */
+    /* Outside of the lock, because the woken reader would wait for it. */
     if (was_empty && mailbox->loop_)
         event_loop_wake(mailbox->loop_);
 }
@@ -113,6 +113,6 @@ void mailbox_wait(struct mailbox *mailbox, uint64_t timeout_ns)
                                .tv_nsec = (long)(timeout_ns % 1000000000)};
     struct pollfd wanted = {.fd = mailbox->fd_, .events = POLLIN};
 
-    assert(!mailbox->loop_ && mailbox->fd_ >= 0); /* one in a loop has no descriptor */
+    assert(!mailbox->loop_ && mailbox->fd_ >= 0); /* a mailbox in a loop has no descriptor */
     ppoll(&wanted, 1, timeout_ns == UINT64_MAX ? NULL : &timeout, NULL);
 }

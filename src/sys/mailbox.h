@@ -21,37 +21,37 @@
 struct mailbox {
     pthread_mutex_t lock_;
     struct list messages_; /* guarded by lock_ */
-    bool is_woken_;        /* mailbox_wake since the last take; guarded by lock_ */
-    int fd_; /* an eventfd: readable while there are messages, or is_woken_; -1: of a loop */
-    struct event_loop *loop_; /* that is woken instead; or NULL */
+    bool is_woken_;        /* mailbox_wake was called since the last take; guarded by lock_ */
+    int fd_; /* an eventfd: readable while there are messages, or is_woken_; -1 in a loop */
+    struct event_loop *loop_; /* loop that is woken instead; or NULL */
 };
 
-/* ERROR_IO when the process has no file descriptor left. */
+/* ERROR_IO if the process has no file descriptor left. */
 enum error_code mailbox_init(struct mailbox *mailbox);
 
-/* A mailbox of a task of this loop, which asks mailbox_has_news before it sleeps. */
+/* Makes a mailbox of a task of this loop, which calls mailbox_has_news before it sleeps. */
 void mailbox_init_in(struct mailbox *mailbox, struct event_loop *loop);
 void mailbox_deinit(struct mailbox *mailbox);
 
-/* Wakes the reader only when the mailbox was empty. */
+/* Posts a message. Wakes the reader only if the mailbox was empty. */
 void mailbox_post(struct mailbox *mailbox, struct list *message);
 
-/* Posts every message of a list, which is empty afterwards. */
+/* Posts every message of a list, and empties the list. */
 void mailbox_post_all(struct mailbox *mailbox, struct list *messages);
 
-/* Ends the wait of the reader, or its next one, without a message. */
+/* Ends the present or next wait of the reader without a message. */
 void mailbox_wake(struct mailbox *mailbox);
 
 /* Moves everything posted so far to the end of `ret_messages`, oldest first. Does not wait. */
 void mailbox_take(struct mailbox *mailbox, struct list *ret_messages);
 
-/* Whether there is something to take. */
+/* True if there is something to take. */
 bool mailbox_has_news(struct mailbox *mailbox);
 
-/* Returns when there is something to take, or after `timeout_ns`; UINT64_MAX waits for ever. */
+/* Waits until there is something to take, at most `timeout_ns`; UINT64_MAX for no limit. */
 void mailbox_wait(struct mailbox *mailbox, uint64_t timeout_ns);
 
-/* For an epoll loop: readable when there is something to take. */
+/* For an epoll loop: readable if there is something to take. */
 static inline int mailbox_fd(const struct mailbox *mailbox)
 {
     return mailbox->fd_;

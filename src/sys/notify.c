@@ -18,7 +18,7 @@ static const char *notify_find(char *const environment[], const char *name)
     return NULL;
 }
 
-/* 0 for anything but a plain decimal number. */
+/* Returns 0 for anything but a plain decimal number. */
 static uint64_t notify_number(const char *text)
 {
     if (!text || *text < '0' || *text > '9')
@@ -34,7 +34,7 @@ void notify_init(struct notify *notify, char *const environment[])
     const char *pid = notify_find(environment, "WATCHDOG_PID");
 
     *notify = (struct notify){.socket_ = ""};
-    /* The protocol knows two kinds of address; a longer one than the system takes is none. */
+    /* The protocol has two kinds of address; one that is too long for the system is ignored. */
     if (socket_path && (socket_path[0] == '/' || socket_path[0] == '@') &&
         strlen(socket_path) < sizeof(notify->socket_))
         memcpy(notify->socket_, socket_path, strlen(socket_path) + 1);

@@ -14,19 +14,20 @@
 #include <stdint.h>
 
 struct notify {
-    char socket_[108];     /* a path, or after '@' an abstract name; empty: no supervisor */
-    uint64_t watchdog_ms_; /* 0: no watchdog */
+    char socket_[108];     /* a path, or after '@' an abstract name; empty without a supervisor */
+    uint64_t watchdog_ms_; /* 0 without a watchdog */
 };
 
-/* Reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID from "NAME=value" texts up to NULL. */
+/* Reads NOTIFY_SOCKET, WATCHDOG_USEC and WATCHDOG_PID from texts "NAME=value", terminated by
+ * NULL. */
 void notify_init(struct notify *notify, char *const environment[]);
 
-/* Sends state lines, such as "READY=1" or "STOPPING=1". Returns how many bytes went out, for tests.
- */
+/* Sends state lines, such as "READY=1" or "STOPPING=1". Returns the number of bytes sent, for
+ * tests. */
 size_t notify_send(const struct notify *notify, const char *state);
 
-/* How often to send "WATCHDOG=1": half of the interval that the supervisor asks
- * for; UINT64_MAX without a watchdog. */
+/* Returns the interval of "WATCHDOG=1": half of what the supervisor asks for; UINT64_MAX without
+ * a watchdog. */
 uint64_t notify_watchdog_interval_ms(const struct notify *notify);
 
 #endif

@@ -19,25 +19,26 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#define OUTPUT_ATOMIC_MAX 4096 /* bytes that a pipe takes whole or not at all: PIPE_BUF of Linux */
+/* bytes that a pipe takes completely or not at all: PIPE_BUF of Linux */
+#define OUTPUT_ATOMIC_MAX 4096
 
 struct output {
-    int fd_;         /* that is written to */
+    int fd_;         /* descriptor to write to */
     bool is_own_;    /* opened here */
-    bool is_socket_; /* each write says that it does not wait */
-    bool may_wait_;  /* the system may let a write wait, so poll is asked first */
+    bool is_socket_; /* a socket: each write says that it does not wait */
+    bool may_wait_;  /* a write may wait, so poll is called first */
 };
 
 /* Prepares to write to the descriptor, which is borrowed until output_close. */
 void output_open(struct output *ret_output, int fd);
 void output_close(struct output *output);
 
-/* Writes at most `size` bytes, at most OUTPUT_ATOMIC_MAX, and returns how many were taken. Returns
- * -1 with errno otherwise: EAGAIN if the reader leaves no room. */
+/* Writes at most `size` bytes, at most OUTPUT_ATOMIC_MAX, and returns how many were taken.
+ * Otherwise returns -1 with errno: EAGAIN if there is no room. */
 ssize_t output_write(struct output *output, const void *data, size_t size);
 
-/* Waits until the output has room or is broken, or `other_fd` is readable, for `timeout_ms` at
- * most; -1 waits for ever. -1 as `other_fd` is none. Returns whether a write can be tried. */
+/* Waits until the output has room or is broken, or `other_fd` is readable (-1 for none), at most
+ * `timeout_ms` (-1 for no limit). Returns whether a write can be tried. */
 bool output_wait(const struct output *output, int timeout_ms, int other_fd);
 
 #endif

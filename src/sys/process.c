@@ -22,7 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#define LARGE_BLOCK_BYTES (256 << 10) /* a block of this size or more is returned when freed */
+/* minimum size of a block that free() returns to the system */
+#define LARGE_BLOCK_BYTES (256 << 10)
 
 uint64_t process_memory_bytes(void)
 {
@@ -59,7 +60,7 @@ uint64_t process_file_count(void)
     for (const struct dirent *entry; (entry = readdir(folder));)
         count += entry->d_name[0] != '.';
     closedir(folder);
-    return count - 1; /* the folder's own */
+    return count - 1; /* without the folder's own descriptor */
 }
 
 uint64_t process_file_limit(void)
@@ -136,7 +137,7 @@ int thread_start(pthread_t *ret_thread, void *(*run)(void *argument), void *argu
 
     int error = pthread_create(ret_thread, NULL, run, argument);
 
-    if (!error) /* the name serves people alone: without it the thread works as well */
+    if (!error) /* the name serves only people: the thread works without it */
         (void)pthread_setname_np(*ret_thread, name);
     return error;
 }

@@ -25,14 +25,14 @@ struct signals {
 
 enum error_code signals_open(struct signals *signals, struct error *ret_error);
 
-/* Puts the process's signal mask back as it was. */
+/* Restores the process's signal mask. */
 void signals_close(struct signals *signals);
 
-/* The next signal's number; 0 when `timeout_ms` passed without one, or when `other_fd` is readable,
- * which is -1 for none. UINT64_MAX waits for ever. */
+/* Returns the number of the next signal; 0 after `timeout_ms` without one, or if `other_fd` is
+ * readable (-1 for none). UINT64_MAX for no limit. */
 int signals_wait(const struct signals *signals, int other_fd, uint64_t timeout_ms);
 
-/* The descriptor that is readable once there is a signal, for a wait for several things. */
+/* Returns a descriptor that is readable if there is a signal, for waiting for several things. */
 static inline int signals_fd(const struct signals *signals)
 {
     return signals->fd_;

@@ -13,7 +13,7 @@ static struct bytes broker_target_between(const char *begin, const char *end)
     return (struct bytes){begin, (size_t)(end - begin)};
 }
 
-/* The first `wanted` in the text, or its end. */
+/* Returns the first `wanted` in the text, or its end. */
 static const char *broker_target_find(const char *begin, const char *end, char wanted)
 {
     const char *at = begin < end ? memchr(begin, wanted, (size_t)(end - begin)) : NULL;
@@ -35,7 +35,7 @@ static enum error_code broker_target_check_part(struct bytes part, struct error 
     return ERROR_NONE;
 }
 
-/* Cuts the path between `at` and `end` into `count` parts at its first slashes. */
+/* Splits the path between `at` and `end` into `count` parts at its first slashes. */
 static enum error_code broker_target_parse_path(struct bytes text, const char *at, const char *end,
                                                 uint8_t count, struct target *target,
                                                 struct error *ret_error)
@@ -55,7 +55,7 @@ static enum error_code broker_target_parse_path(struct bytes text, const char *a
     return ERROR_NONE;
 }
 
-/* From the '?' on. */
+/* Parses the text from the '?' on. */
 static enum error_code broker_target_parse_query(struct bytes text, const char *query,
                                                  struct target *target, struct error *ret_error)
 {

@@ -3,7 +3,7 @@
 
 #include "base/json.h"
 
-/* Goes into the object. False when there are no labels. */
+/* Enters the object. Returns false if there are no labels. */
 static bool labels_enter(struct json_reader *reader, struct bytes labels)
 {
     json_reader_init(reader, labels);
@@ -39,7 +39,7 @@ bool labels_have(struct bytes labels, struct bytes name, struct bytes value)
     return false;
 }
 
-/* labels_has for texts as they stand in labels. */
+/* Like labels_have, for texts in the form of stored labels. */
 static bool labels_have_raw(struct bytes labels, struct bytes name, struct bytes value)
 {
     struct json_reader reader;

@@ -10,13 +10,13 @@
 
 #include "base/bytes.h"
 
-/* The longest name of a label, and the longest value, in bytes. */
+/* Maximum size of the name and of the value of a label, in bytes. */
 #define LABEL_SIZE_MAX 256
 
-/* Whether there is a label of this name with this value; both decoded. */
+/* True if there is a label with this name and value; both decoded. */
 bool labels_have(struct bytes labels, struct bytes name, struct bytes value);
 
-/* Whether `labels` has every label of `wanted`. */
+/* True if `labels` has every label of `wanted`. */
 bool labels_have_all(struct bytes labels, struct bytes wanted);
 
 #endif

@@ -20,14 +20,15 @@
 
 #include "timer/timer.h"
 
-/* The order is a part of the format. */
+/* The order is part of the format. */
 enum name_kind {
     NAME_KEY,
     NAME_REQUEST,
     NAME_WATCH,
 };
 
-#define NAME_FINGERPRINT_SIZE 16 /* of timer_texts.request: hex, then the Idempotency-Key */
+/* prefix of timer_texts.request in hex, before the Idempotency-Key */
+#define NAME_FINGERPRINT_SIZE 16
 
 /* Where names are unique: each tenant has its own in each partition. */
 struct name_space {
@@ -40,13 +41,14 @@ static inline struct name_space name_space_of(const struct timer *timer)
     return (struct name_space){timer->id.partition, timer->texts.tenant};
 }
 
-/* The hash of a name. */
+/* Returns the hash of a name. */
 uint64_t name_hash(struct name_space space, enum name_kind kind, struct bytes text);
 
-/* The hash of the Idempotency-Key `request` (without fingerprint) of a timer with this `key`. */
+/* Returns the hash of the Idempotency-Key `request` (without fingerprint) of a timer with this
+ * `key`. */
 uint64_t name_hash_request(struct name_space space, struct bytes key, struct bytes request);
 
-/* The Idempotency-Key in timer_texts.request. */
+/* Returns the Idempotency-Key in timer_texts.request. */
 static inline struct bytes name_of_request(struct bytes request)
 {
     if (request.size < NAME_FINGERPRINT_SIZE)
@@ -60,7 +62,7 @@ static inline bool name_is_claim(const struct timer *timer)
     return !timer->texts.target.size;
 }
 
-/* Goes through the names of a timer: at first all zero but for the timer. */
+/* Walks the names of a timer. All zero at first, except for the timer. */
 struct name_walk {
     const struct timer *timer;
     unsigned step_;
@@ -72,10 +74,10 @@ struct name {
     uint64_t hash;
 };
 
-/* False when there is none left. */
+/* Returns false if there is none left. */
 bool name_next(struct name_walk *walk, struct name *ret_name);
 
-/* Whether the name means this timer, provided that the timer is of the tenant that asks. */
+/* True if the name is one of this timer's. The caller checks the tenant. */
 bool name_fits(const struct timer *timer, enum name_kind kind, struct bytes text);
 
 #endif

@@ -8,7 +8,8 @@ bool queue_name_is_valid(struct bytes name)
 {
     if (name.size == 0 || name.size > QUEUE_NAME_SIZE_MAX)
         return false;
-    if (bytes_equal(name, BYTES(".")) || bytes_equal(name, BYTES(".."))) /* no segment of a URL */
+    /* they are no segments of a URL */
+    if (bytes_equal(name, BYTES(".")) || bytes_equal(name, BYTES("..")))
         return false;
     for (size_t i = 0; i < name.size; i++) {
         char c = name.data[i], letter = (char)(c | 0x20);
@@ -38,7 +39,7 @@ struct bytes queue_tenant(struct bytes full)
     return slash ? (struct bytes){full.data, (size_t)(slash - full.data)} : (struct bytes){0};
 }
 
-/* Cuts "?priority=N" off the name. False when a '?' begins something else. */
+/* Removes "?priority=N" from the name. Returns false if a '?' begins something else. */
 static bool queue_cut_priority(struct bytes *name, uint8_t *ret_priority)
 {
     const struct bytes query = BYTES("?priority=");

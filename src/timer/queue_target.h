@@ -14,20 +14,21 @@
 
 #define QUEUE_NAME_SIZE_MAX      64
 #define QUEUE_FULL_NAME_SIZE_MAX (TENANT_SIZE_MAX + 1 + QUEUE_NAME_SIZE_MAX)
-#define QUEUE_PRIORITY_COUNT     10 /* 0 .. 9; the higher goes first */
+#define QUEUE_PRIORITY_COUNT     10 /* priorities 0 .. 9; the highest first */
 #define QUEUE_PRIORITY_DEFAULT   5
 
-/* 1 to QUEUE_NAME_SIZE_MAX of A-Z a-z 0-9 . _ - */
+/* True for 1 to QUEUE_NAME_SIZE_MAX of A-Z a-z 0-9 . _ - */
 bool queue_name_is_valid(struct bytes name);
 
-/* The full name, in `room` unless it is the name itself. */
+/* Returns the full name, in `room` unless it equals the name. */
 struct bytes queue_full_name(struct bytes tenant, struct bytes name,
                              char room[QUEUE_FULL_NAME_SIZE_MAX]);
 
 /* Returns the tenant of a full name; empty for the unnamed tenant. */
 struct bytes queue_tenant(struct bytes full);
 
-/* The name at its tenant, of a full name; empty: the queue is another tenant's. */
+/* Returns the tenant's name for a queue with this full name; empty if it is another tenant's
+ * queue. */
 struct bytes queue_own_name(struct bytes tenant, struct bytes full);
 
 #endif

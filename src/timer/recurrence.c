@@ -7,7 +7,7 @@
 
 /* ---- every ---- */
 
-/* The number of the last planned instant, from 0. False when there is none. */
+/* Returns the number of the last planned instant, from 0. False if there is none. */
 static bool recurrence_every_index_last(const struct recurrence *recurrence, uint64_t *ret_index)
 {
     const struct recurrence_every *every = &recurrence->every;
@@ -21,7 +21,7 @@ static bool recurrence_every_index_last(const struct recurrence *recurrence, uin
     return true;
 }
 
-/* How many are planned up to and including `at`: their numbers are below that. */
+/* Returns how many instants are planned up to and including `at`. */
 static uint64_t recurrence_every_count_until(const struct recurrence *recurrence, struct wall at)
 {
     const struct recurrence_every *every = &recurrence->every;
@@ -34,7 +34,7 @@ static uint64_t recurrence_every_count_until(const struct recurrence *recurrence
     return (index < last ? index : last) + 1;
 }
 
-/* Does not overflow: only planned instants are asked for. */
+/* Does not overflow, because only planned instants are requested. */
 static struct wall recurrence_every_planned(const struct recurrence *recurrence, uint64_t index)
 {
     return wall_add(recurrence->every.first, index * recurrence->every.period_ms);

@@ -28,11 +28,11 @@
 
 enum recurrence_kind { RECURRENCE_EVERY, RECURRENCE_CRON };
 
-/* Planned: first, first + period, first + 2 periods, ... */
+/* Planned instants: first, first + period, first + 2 periods, ... */
 struct recurrence_every {
     struct wall first;
     uint64_t period_ms; /* at least 1 */
-    uint64_t count;     /* how many are planned in all; 0: no end */
+    uint64_t count;     /* number of planned instants; 0 for no end */
 };
 
 struct recurrence_cron {
@@ -43,31 +43,31 @@ struct recurrence_cron {
 
 struct recurrence {
     enum recurrence_kind kind;
-    struct wall until; /* the last instant that may be planned; WALL_NEVER: no end */
+    struct wall until; /* last instant that may be planned; WALL_NEVER for no end */
     union {
         struct recurrence_every every;
         struct recurrence_cron cron;
     };
 };
 
-/* The first planned instant after `after`; WALL_NEVER when it was the last. */
+/* Returns the first planned instant after `after`; WALL_NEVER if there is none. */
 struct wall recurrence_next(const struct recurrence *recurrence, struct wall after);
 
-/* The last planned instant that is not after `at`; WALL_NEVER when none was planned yet. */
+/* Returns the last planned instant that is not after `at`; WALL_NEVER if there is none. */
 struct wall recurrence_last(const struct recurrence *recurrence, struct wall at);
 
-/* How many are planned after `after` and not after `at`, counted up to `limit`: O(1) for `every`,
- * O(limit) for cron. */
+/* Returns how many instants are planned after `after` and not after `at`, at most `limit`: O(1)
+ * for `every`, O(limit) for cron. */
 uint64_t recurrence_count(const struct recurrence *recurrence, struct wall after, struct wall at,
                           uint64_t limit);
 
-/* The next planned instants after `after`, up to `limit` of them, in order; returns how many. */
+/* Returns the next planned instants after `after`, at most `limit`, in order, and their number. */
 size_t recurrence_list(const struct recurrence *recurrence, struct wall after,
                        struct wall *ret_planned, size_t limit);
 
 /* ---- missed occurrences ---- */
 
-/* X(name, text): of those that were missed, fire each, or only the last. */
+/* X(name, text): whether each missed firing fires, or only the last. */
 #define RECURRENCE_MISSED_LIST(X) \
     X(LAST, "last")               \
     X(EACH, "each")
@@ -80,12 +80,12 @@ enum recurrence_missed {
 
 struct recurrence_late {
     enum recurrence_missed missed;
-    uint64_t drop_after_ms; /* later occurrences are dropped; UINT64_MAX: never */
+    uint64_t drop_after_ms; /* lateness from which occurrences are dropped; UINT64_MAX for never */
 };
 
-/* The planned instant to fire next, when `previous` is over (fired, dead or dropped) and it is
- * `now`. In the past when it is to fire at once; of those that `late` passes over nothing is heard
- * any more. WALL_NEVER when the timer is over. */
+/* Returns the planned instant to fire next, after `previous` has ended (fired, dead or dropped),
+ * at the time `now`. It is in the past if it must fire at once; instants that `late` skips are
+ * lost. WALL_NEVER if the timer has ended. */
 struct wall recurrence_resume(const struct recurrence *recurrence,
                               const struct recurrence_late *late, struct wall previous,
                               struct wall now);
@@ -97,12 +97,12 @@ struct occurrence {
     struct wall planned;
 };
 
-#define OCCURRENCE_TEXT_SIZE (TIMER_ID_TEXT_SIZE + 21) /* the id, a dash, a number and the NUL */
+#define OCCURRENCE_TEXT_SIZE (TIMER_ID_TEXT_SIZE + 21) /* id, dash, number and NUL */
 
-/* As in the header webhook-id: "06gvnv4rh00000000400000000-1795219199250". */
+/* Formats the header webhook-id: "06gvnv4rh00000000400000000-1795219199250". */
 void occurrence_format(const struct occurrence *occurrence, char ret_text[OCCURRENCE_TEXT_SIZE]);
 
-/* Exactly what occurrence_format writes; anything else is ERROR_NOT_FOUND. */
+/* Parses exactly what occurrence_format writes; anything else is ERROR_NOT_FOUND. */
 enum error_code occurrence_parse(struct bytes text, struct occurrence *ret_occurrence);
 
 #endif

@@ -22,11 +22,11 @@
 #include "timer/runs.h"
 #include "timer/timer.h"
 
-/* Where the end of a firing is reported to; empty: nowhere. */
+/* Returns the target for a report of this end of a firing; empty for none. */
 struct bytes report_target(const struct timer *timer, enum run_outcome outcome);
 
-/* The report of `run`, for which there is a target. Its id and its times are not set. NULL when out
- * of memory. */
+/* Makes the report of `run`, for which there is a target, without id and times. NULL if out of
+ * memory. */
 struct timer *report_create(const struct timer *timer, const struct run *run);
 
 #endif

@@ -23,7 +23,7 @@ const char *run_outcome_text(enum run_outcome outcome)
     return texts[outcome];
 }
 
-/* Before the first byte of a character of UTF-8, so that the part is valid if the whole is. */
+/* Cuts before the first byte of a UTF-8 character, so that the part is valid if the whole is. */
 static size_t runs_error_size(struct bytes error)
 {
     size_t size = error.size;
@@ -67,7 +67,7 @@ struct bytes runs_add(struct bytes runs, const struct run *run, char room[RUNS_B
     return (struct bytes){room, size + kept_size};
 }
 
-/* Reads the first row, whatever the bytes are. False: they end within it. */
+/* Reads the first row, whatever its bytes are. Returns false if they end within it. */
 static bool runs_read_row(struct bytes *runs, struct run *ret_run)
 {
     const char *at = runs->data;

@@ -19,14 +19,14 @@
 #include "base/time.h"
 
 #define RUNS_MAX       20
-#define RUNS_ERROR_MAX 100 /* bytes of an error; a longer one is cut */
+#define RUNS_ERROR_MAX 100 /* maximum size of an error; a longer one is cut */
 
-/* X(name, text): the order is a part of the format. */
+/* X(name, text): the order is part of the format. */
 #define RUN_OUTCOME_LIST(X)                                 \
-    X(DONE, "done")       /* the target took it */          \
+    X(DONE, "done")       /* the target accepted it */      \
     X(FAILED, "failed")   /* out of attempts */             \
     X(ENDED, "ended")     /* the target refused for good */ \
-    X(DROPPED, "dropped") /* later than late.drop_after */
+    X(DROPPED, "dropped") /* due time of the firing */
 
 enum run_outcome {
 #define X(name, text) RUN_##name,
@@ -38,29 +38,31 @@ enum run_outcome {
 const char *run_outcome_text(enum run_outcome outcome);
 
 struct run {
-    struct wall planned;  /* the due time of the firing */
-    struct wall started;  /* of the last attempt; 0: none was made, or its start is unknown */
-    uint32_t duration_ms; /* of the last attempt, from its start to its outcome */
-    uint16_t status;      /* of HTTP, of the last attempt; 0: none */
-    uint8_t attempts;     /* that were spent */
+    struct wall planned;  /* start of the last attempt; 0 if none was made, or it is unknown */
+    struct wall started;  /* duration of the last attempt until its outcome */
+    uint32_t duration_ms; /* HTTP status of the last attempt; 0 for none */
+    uint16_t status;      /* number of attempts spent */
+    uint8_t attempts;     /* cause, unless DONE */
     enum run_outcome outcome;
-    struct bytes error; /* why, unless DONE */
+    /* planned 6, started 6, duration 4, status 2, attempts 1, outcome 1, size of the error 1 */
+    struct bytes error;
 };
 
 /* planned 6, started 6, duration 4, status 2, attempts 1, outcome 1, size of the error 1 */
 #define RUNS_ROW_SIZE  21
 #define RUNS_BYTES_MAX (RUNS_MAX * (RUNS_ROW_SIZE + RUNS_ERROR_MAX))
 
-/* The text with `run` before all others; the last of RUNS_MAX is dropped. It lies in `room`. */
+/* Returns the text with `run` before all others; the last of RUNS_MAX is dropped. It is stored
+ * in `room`. */
 struct bytes runs_add(struct bytes runs, const struct run *run, char room[RUNS_BYTES_MAX]);
 
-/* Cuts the first run off. False when there is none left. */
+/* Removes the first run. Returns false if there is none. */
 bool runs_next(struct bytes *runs, struct run *ret_run);
 
 /* Appends the run as members of the open JSON object. */
 void run_put(const struct run *run, struct buffer *out);
 
-/* Whether runs_add can have written the text. */
+/* True if runs_add can have written the text. */
 bool runs_is_valid(struct bytes runs);
 
 #endif

@@ -19,14 +19,14 @@
 
 #include "timer/recurrence.h"
 
-/* The fields of the request. */
+/* Fields of the request. */
 struct schedule_spec {
-    uint64_t every_ms;     /* 0: not every */
-    struct wall from;      /* every: the first; WALL_NEVER: one period after it was made */
-    uint64_t count;        /* every: how many in all; 0: no end */
-    struct wall until;     /* the last instant; WALL_NEVER: no end */
-    struct bytes cron;     /* empty: not cron */
-    struct bytes timezone; /* cron; empty: UTC */
+    uint64_t every_ms;     /* 0 if there is no `every` */
+    struct wall from;      /* every: first instant; WALL_NEVER: one period after the creation */
+    uint64_t count;        /* every: number of instants; 0 for no end */
+    struct wall until;     /* last instant; WALL_NEVER for no end */
+    struct bytes cron;     /* empty if there is no `cron` */
+    struct bytes timezone; /* of cron; empty for UTC */
     enum cron_dst dst;     /* cron */
     enum recurrence_missed missed;
     uint64_t drop_after_ms; /* UINT64_MAX: never */
@@ -36,8 +36,8 @@ struct schedule_spec {
 #define SCHEDULE_SPEC_DEFAULT \
     ((struct schedule_spec){.from = WALL_NEVER, .until = WALL_NEVER, .drop_after_ms = UINT64_MAX})
 
-/* Where zones come from. `find` may be NULL: then there is only UTC. It says NO_MEMORY or IO when
- * it cannot tell just now; any other error is that there is no such zone. */
+/* Source of zones. `find` may be NULL: then there is only UTC. It returns NO_MEMORY or IO if it
+ * cannot say now; any other error means that there is no such zone. */
 struct zone_source {
     enum error_code (*find)(void *context, struct bytes name, const struct zone **ret_zone);
     void *context;
@@ -51,7 +51,7 @@ struct schedule {
     uint64_t spread_ms;
 };
 
-/* Appends the text; nothing when the spec says nothing. */
+/* Appends the text; nothing if the spec is empty. */
 void schedule_write(const struct schedule_spec *spec, struct buffer *to);
 
 /* Appends what the text has as members of the open object. */
@@ -59,44 +59,45 @@ void schedule_put(const struct schedule_spec *spec, struct buffer *to);
 enum error_code schedule_read(struct bytes text, struct schedule_spec *ret_spec,
                               struct error *ret_error);
 
-/* Whether a timer with this text fires again and again. */
+/* True if a timer with this text repeats. */
 bool schedule_recurs(struct bytes text);
 
-/* Whether both recur and plan the same instants: they differ in `until` and `late` at most. */
+/* True if both repeat and plan the same instants: they differ only in `until` and `late`. */
 bool schedule_plans_same(struct bytes a, struct bytes b);
 
-/* `created` is the timer's. */
+/* Makes the schedule; `created` is the timer's. */
 enum error_code schedule_make(const struct schedule_spec *spec, struct wall created,
                               const struct zone_source *zones, struct schedule *ret_schedule,
                               struct error *ret_error);
 
-/* Both at once: of a timer's text. */
+/* Makes the schedule of a timer's text. */
 enum error_code schedule_of(const struct timer *timer, const struct zone_source *zones,
                             struct schedule *ret_schedule, struct error *ret_error);
 
-/* When it fires first: the first planned instant from `created` on. WALL_NEVER: never. */
+/* Returns the first firing: the first planned instant from `created` on. WALL_NEVER if there is
+ * none. */
 struct wall schedule_first(const struct schedule *schedule, struct wall created);
 
-/* When it fires next, after the firing due at `due` is over; in the past when at once. WALL_NEVER:
- * the timer is over. */
+/* Returns the next firing after the one due at `due`; in the past if it must fire at once.
+ * WALL_NEVER if the timer has ended. */
 struct wall schedule_next(const struct schedule *schedule, struct wall due, struct wall now);
 
-/* Which firing counts when the one due at `due` was not begun by `now`: the last that was missed,
- * or the one at `due` if the schedule wants each. */
+/* Returns the firing that counts if the one due at `due` has not begun by `now`: the last missed
+ * one, or the one at `due` if the schedule wants each. */
 struct wall schedule_latest(const struct schedule *schedule, struct wall due, struct wall now);
 
-/* The mark of a due time that a cron expression gave in a time zone: that time, and the offset of
- * the zone then. Empty for other schedules. It lies in `room`. */
+/* Returns the mark of a due time from a cron expression with a time zone: that time, and the
+ * zone's offset then. Empty for other schedules. It is stored in `room`. */
 #define SCHEDULE_MARK_SIZE 40
 struct bytes schedule_mark(const struct schedule *schedule, struct wall due,
                            char room[SCHEDULE_MARK_SIZE]);
 
-/* When the firing due at `due` is due by the rules that the zone has now: at the first planned
- * instant that does not show an earlier local time than `due` did. Equal to `due` when the rules
- * are the same there, or when somebody moved it since the mark was made. */
+/* Returns the due time of the firing at `due` by the zone's present rules: the first planned
+ * instant that does not show an earlier local time than `due` did. Equal to `due` if the rules
+ * are the same there, or somebody moved it since the mark was made. */
 struct wall schedule_rederive(const struct schedule *schedule, struct bytes mark, struct wall due);
 
-/* Whether a firing due at `due` is dropped by now. */
+/* True if a firing due at `due` is dropped at `now`. */
 bool schedule_drops(const struct schedule *schedule, struct wall due, struct wall now);
 
 #endif

@@ -40,7 +40,7 @@
     X(AMQP, "amqp://", broker_pair, CONNECTION, brokers)
 
 enum target_kind {
-    TARGET_UNKNOWN, /* no text, or a refused one: its delivery fails for good */
+    TARGET_UNKNOWN, /* no text, or an invalid one: its delivery fails for good */
 #define X(NAME, scheme, parser, sharing, sender) TARGET_##NAME,
     TARGET_KIND_LIST(X)
 #undef X
@@ -49,13 +49,14 @@ enum target_kind {
 
 enum target_sharing {
     TARGET_SHARES_ORIGIN,     /* timers of one origin: `target_inflight_max` and `target_rate` */
-    TARGET_SHARES_CONNECTION, /* timers of one connection to a broker: `broker_inflight_max` */
+    TARGET_SHARES_CONNECTION, /* timers of one broker connection: `broker_inflight_max` */
     TARGET_SHARES_WORKERS,    /* timers of one queue and priority: leased when workers ask */
 };
 
-#define TARGET_SIZE_MAX      65535
-#define TARGET_PATHS_MAX     2
-#define TARGET_PATH_SIZE_MAX 255 /* of each path and of the key of a broker's target, decoded */
+#define TARGET_SIZE_MAX  65535
+#define TARGET_PATHS_MAX 2
+/* maximum size of each decoded path and key of a broker's target */
+#define TARGET_PATH_SIZE_MAX 255
 
 /* A part of the text. */
 struct target_slice {
@@ -63,26 +64,28 @@ struct target_slice {
 };
 
 struct target {
-    uint8_t kind;             /* enum target_kind */
-    uint8_t priority;         /* QUEUE */
-    uint8_t path_count;       /* brokers: of `paths` */
-    bool has_key;             /* brokers */
-    uint16_t port;            /* HTTP, HTTPS: as written, or the scheme's own */
-    uint16_t origin_size;     /* the origin is the beginning of the text, up to a path or query */
-    struct target_slice name; /* the host (an IPv6 address with its brackets), the connection of a
-                                   broker, or the queue */
-    struct target_slice paths[TARGET_PATHS_MAX]; /* brokers: stream, subject, topic, or exchange
-                                                    and routing key; percent-encoded */
-    struct target_slice key;                     /* brokers: of "?key="; percent-encoded */
+    uint8_t kind;       /* enum target_kind */
+    uint8_t priority;   /* QUEUE */
+    uint8_t path_count; /* brokers: number of `paths` */
+    bool has_key;       /* brokers */
+    uint16_t port;      /* HTTP, HTTPS: as written, or the scheme's default */
+    /* size of the origin, which is the begin of the text up to a path or query */
+    uint16_t origin_size;
+    /* host (an IPv6 address with its brackets), broker connection, or queue */
+    struct target_slice name;
+    /* brokers: stream, subject, topic, or exchange and routing key; percent-encoded */
+    struct target_slice paths[TARGET_PATHS_MAX];
+    struct target_slice key; /* brokers: value of "?key="; percent-encoded */
 };
 
-/* ERROR_INVALID leaves `ret_target` untouched. */
+/* ERROR_INVALID leaves `ret_target` unchanged. */
 enum error_code target_parse(struct bytes text, struct target *ret_target, struct error *ret_error);
 
-/* A text that target_parse refuses: TARGET_UNKNOWN, and the whole text is the origin. */
+/* Returns the target of a text that target_parse refuses: TARGET_UNKNOWN, with the whole text as
+ * origin. */
 struct target target_unknown(struct bytes text);
 
-/* "http://", "queue:"; empty for TARGET_UNKNOWN. */
+/* Returns "http://", "queue:"; empty for TARGET_UNKNOWN. */
 struct bytes target_scheme(enum target_kind kind);
 
 enum target_sharing target_sharing(const struct target *target);
@@ -92,8 +95,8 @@ static inline struct bytes target_slice(struct bytes text, struct target_slice s
     return (struct bytes){text.data + slice.at, slice.size};
 }
 
-/* "http://host:port", "redis://CONNECTION" or a whole text without a path: timers of one origin
- * share a connection and so a fate. */
+/* Returns "http://host:port", "redis://CONNECTION" or a whole text without a path: timers of one
+ * origin share a connection. */
 static inline struct bytes target_origin(struct bytes text, const struct target *target)
 {
     return (struct bytes){text.data, target->origin_size};

@@ -19,7 +19,7 @@ target_parser target_parser_queue;       /* queue_target.c: NAME or NAME?priorit
 target_parser target_parser_broker;      /* broker_target.c: CONNECTION/PLACE?key=KEY */
 target_parser target_parser_broker_pair; /* broker_target.c: CONNECTION/PLACE/PLACE?key=KEY */
 
-/* The slice of the text from `begin` up to `end`. */
+/* Returns the slice of the text from `begin` up to `end`. */
 static inline struct target_slice target_slice_of(struct bytes text, const char *begin,
                                                   const char *end)
 {

@@ -55,7 +55,7 @@ bool target_pause_name(struct bytes text, const struct target *target,
     return true;
 }
 
-/* Parses the text as it is, or the origin of a broker with what a whole target has behind it. */
+/* Parses the text, or the origin of a broker completed to a whole target. */
 static enum error_code target_pause_parse_origin(struct bytes text, char *whole, size_t whole_size,
                                                  struct target *ret_target, struct error *ret_error)
 {
@@ -119,7 +119,7 @@ static int target_pauses_compare(const struct target_pause *row, struct bytes te
     return order ? order : target_pauses_order(row->name, name);
 }
 
-/* The index of the first row that is not before the name. */
+/* Returns the index of the first row that does not precede the name. */
 static size_t target_pauses_place(const struct target_pauses *pauses, struct bytes tenant,
                                   struct bytes name)
 {
@@ -146,7 +146,7 @@ static struct bytes target_pauses_copy(char **texts, struct bytes text)
     return copy;
 }
 
-/* A table of these rows, in their order; NULL when out of memory. */
+/* Makes a table of these rows, in their order; NULL if out of memory. */
 static struct target_pauses *target_pauses_make(const struct target_pause *rows, size_t count)
 {
     size_t bytes = 0;
@@ -188,7 +188,7 @@ void target_pauses_leave(struct target_pauses *pauses)
         free(pauses);
 }
 
-/* The rows that are in force, but that of the name, in place of which `put` stands if it is one. */
+/* Makes a table of the rows in force, without that of the name, or with `put` in its place. */
 static enum error_code target_pauses_change(const struct target_pauses *pauses, struct wall now,
                                             struct bytes tenant, struct bytes name,
                                             const struct target_pause *put,
@@ -301,7 +301,7 @@ static bool target_pauses_is_text(struct bytes text)
     return utf8_is_text(text.data, text.data + text.size);
 }
 
-/* Whether a target has this name. */
+/* True if a target may have this name. */
 static bool target_pauses_is_name(struct bytes text)
 {
     char room[TARGET_PAUSE_NAME_SIZE_MAX];
@@ -324,7 +324,7 @@ static struct bytes target_pauses_cut(struct bytes *rest, size_t size)
     return part;
 }
 
-/* Cuts one row off. */
+/* Removes and decodes one row. */
 static bool target_pauses_decode_row(struct bytes *rest, struct target_pause *ret_row)
 {
     if (rest->size < PAUSES_ROW_SIZE)

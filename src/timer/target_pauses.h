@@ -32,12 +32,12 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#define TARGET_PAUSES_MAX          4096 /* of all tenants */
+#define TARGET_PAUSES_MAX          4096 /* maximum for all tenants */
 #define TARGET_PAUSES_TENANT_MAX   256
 #define TARGET_PAUSE_NOTE_SIZE_MAX 256
 #define TARGET_PAUSE_NAME_SIZE_MAX 320 /* a target with a longer name cannot be paused */
 
-/* The size of the largest table, encoded. */
+/* Maximum size of an encoded table. */
 #define TARGET_PAUSES_BYTES_MAX \
     (16 + TARGET_PAUSES_MAX *   \
               (21 + TENANT_SIZE_MAX + TARGET_PAUSE_NAME_SIZE_MAX + TARGET_PAUSE_NOTE_SIZE_MAX))
@@ -45,51 +45,51 @@
 struct target_pause {
     struct bytes tenant, name, note;
     struct wall since;
-    struct wall until; /* WALL_NEVER: until it is resumed */
+    struct wall until; /* WALL_NEVER until it is resumed */
 };
 
 struct target_pauses {
     size_t count;
     atomic_uint holders_;
-    struct target_pause rows[]; /* by tenant, then by name; behind them their texts */
+    struct target_pause rows[]; /* sorted by tenant and name; their texts are stored after them */
 };
 
 /* ---- names ---- */
 
-/* The name of a target, in `room`; false when it is too long. */
+/* Returns the name of a target, in `room`; false if it is too long. */
 bool target_pause_name(struct bytes text, const struct target *target,
                        char room[TARGET_PAUSE_NAME_SIZE_MAX], struct bytes *ret_name);
 
-/* The name that a client means: an origin, without a path (a single / may stand there).
- * ERROR_INVALID with the reason, as a sentence about "it"; of a queue too, which has calls of its
- * own. */
+/* Parses the client's name of a target: an origin without a path (a single / is allowed).
+ * ERROR_INVALID with the reason, as a sentence about "it"; for a queue too, which has calls of
+ * its own. */
 enum error_code target_pause_parse_name(struct bytes text, char room[TARGET_PAUSE_NAME_SIZE_MAX],
                                         struct bytes *ret_name, struct error *ret_error);
 
 /* ---- tables ---- */
 
-/* Tables without a row; NULL when out of memory. It has one holder, as every table that is made. */
+/* Makes a table without rows, with one holder, like every new table; NULL if out of memory. */
 struct target_pauses *target_pauses_create(void);
 
-/* One holder more, or less. */
+/* Adds a holder. target_pauses_leave removes one, and frees the table after the last. */
 struct target_pauses *target_pauses_hold(struct target_pauses *pauses);
-void target_pauses_leave(struct target_pauses *pauses); /* NULL is fine */
+void target_pauses_leave(struct target_pauses *pauses); /* NULL is allowed */
 
-/* Another table, with this pause added or replaced: then `since` stays. */
+/* Makes a table with this pause added or replaced; a replaced one keeps `since`. */
 enum error_code target_pauses_put(const struct target_pauses *pauses, struct wall now,
                                   const struct target_pause *pause,
                                   struct target_pauses **ret_pauses);
 
-/* Another table, without it. */
+/* Makes a table without this pause. */
 enum error_code target_pauses_remove(const struct target_pauses *pauses, struct wall now,
                                      struct bytes tenant, struct bytes name,
                                      struct target_pauses **ret_pauses);
 
-/* The row, whether or not its time is over; NULL without one. O(log rows). */
+/* Returns the row, even if its time is over; NULL if there is none. O(log rows). */
 const struct target_pause *target_pauses_find(const struct target_pauses *pauses,
                                               struct bytes tenant, struct bytes name);
 
-/* The row of the target of a timer. */
+/* Returns the row of a timer's target. */
 const struct target_pause *target_pauses_of(const struct target_pauses *pauses, struct bytes tenant,
                                             struct bytes text, const struct target *target);
 
@@ -98,31 +98,31 @@ static inline bool target_pause_is_in_force(const struct target_pause *pause, st
     return pause && pause->until.ms > now.ms;
 }
 
-/* The bytes of a file; buffer_failed when out of memory. */
+/* Encodes the table for a file; check buffer_failed for lack of memory. */
 void target_pauses_encode(const struct target_pauses *pauses, struct buffer *out);
 enum error_code target_pauses_decode(struct bytes bytes, struct target_pauses **ret_pauses);
 
 /* ---- the board ---- */
 
-/* Where the table that holds now is found. */
+/* Publishes the present table. */
 struct target_pause_board {
     pthread_mutex_t lock_;
-    struct target_pauses *current_; /* NULL: none was shown yet */
+    struct target_pauses *current_; /* NULL before the first table */
     struct target_pauses *resets_;  /* likewise */
-    _Atomic uint64_t version;       /* grows with each table shown; 0 without one */
+    _Atomic uint64_t version;       /* incremented with each table; 0 before the first */
 };
 
 void target_pause_board_init(struct target_pause_board *board);
 void target_pause_board_deinit(struct target_pause_board *board);
 
-/* Takes the table over. */
+/* Takes the table and publishes it. */
 void target_pause_board_show(struct target_pause_board *board, struct target_pauses *pauses);
 
-/* Likewise of targets that are tried at once again, whatever they were left alone for: what began
- * at `since` or before ends. */
+/* Publishes targets that must be tried again at once: their holds that began at `since` or
+ * before end. */
 void target_pause_board_show_resets(struct target_pause_board *board, struct target_pauses *resets);
 
-/* The caller becomes a holder; NULL when none was shown. */
+/* Makes the caller a holder of the present table; NULL if there is none. */
 struct target_pauses *target_pause_board_take(struct target_pause_board *board,
                                               uint64_t *ret_version);
 struct target_pauses *target_pause_board_take_resets(struct target_pause_board *board);

@@ -56,7 +56,7 @@ static struct tenant_counts_tenant *tenant_counts_find(const struct tenant_count
     return tenant;
 }
 
-/* With the lock held. */
+/* The caller holds the lock. */
 static struct tenant_counts_tenant *tenant_counts_insert(struct tenant_counts *tenant_counts,
                                                          struct bytes name)
 {
@@ -74,11 +74,11 @@ static struct tenant_counts_tenant *tenant_counts_insert(struct tenant_counts *t
     tenant->name_size = (uint8_t)name.size;
     memcpy(tenant->name, name.data, name.size);
     tenant->next_ = atomic_load(bucket);
-    atomic_store(bucket, tenant); /* complete from here on, for readers take no lock */
+    atomic_store(bucket, tenant); /* complete before this store, because readers take no lock */
     return tenant;
 }
 
-/* NULL when out of memory. */
+/* Returns NULL if out of memory. */
 static struct tenant_counts_tenant *tenant_counts_get(struct tenant_counts *tenant_counts,
                                                       struct bytes name)
 {
@@ -118,9 +118,9 @@ bool tenant_counts_add(struct tenant_counts *tenant_counts, struct bytes name, i
     return true;
 }
 
-/* How many timers the tenant may have here. All nodes know the counts that were told. Nodes that do
- * not know each other's divide the rest and keep to their shares, so that the sum stays within the
- * limit, but for rounding up. */
+/* Returns how many timers the tenant may have here. All nodes know the reported counts. Nodes
+ * that do not know each other's counts divide the rest, so that the sum stays within the limit,
+ * except for rounding up. */
 static uint64_t tenant_counts_room(const struct tenant_counts *tenant_counts,
                                    const struct tenant_counts_tenant *tenant, uint64_t max)
 {
@@ -193,7 +193,8 @@ const struct tenant_counts_tenant *tenant_counts_take_changed(struct tenant_coun
     return tenant;
 }
 
-/* The cursor is a bucket's index and, above it, how many of its chain were named. */
+/* The cursor is a bucket's index and, above it, the number of its chain's elements that were
+ * returned. */
 static struct tenant_counts_tenant *tenant_counts_walk(const struct tenant_counts *tenant_counts,
                                                        size_t *cursor)
 {
@@ -246,7 +247,7 @@ uint64_t tenant_counts_live(const struct tenant_counts *tenant_counts, struct by
     return all;
 }
 
-/* The used part of its limit. A tenant with an unknown limit comes behind. */
+/* Returns the used part of its limit. A tenant with an unknown limit is last. */
 static double tenant_counts_nearness(const struct tenant_counts_tenant *tenant)
 {
     const uint64_t limit = atomic_load(&tenant->limit);

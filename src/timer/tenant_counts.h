@@ -35,15 +35,17 @@
 #define TENANT_LIMIT_UNKNOWN UINT64_MAX
 
 struct tenant_counts_tenant {
-    struct tenant_counts_tenant *next_; /* in its bucket; never changes */
+    struct tenant_counts_tenant *next_; /* next in its bucket; never changes */
     struct list link_;                  /* on `changed_`; guarded by lock_ */
-    atomic_bool is_changed_;            /* it is on `changed_` */
+    atomic_bool is_changed_;            /* whether it is on `changed_` */
     _Atomic uint64_t count;
-    _Atomic uint64_t limit;  /* that it had lately; 0: none; TENANT_LIMIT_UNKNOWN */
-    _Atomic uint64_t others; /* live timers on other nodes, as far as they were told */
-    _Atomic uint32_t named;  /* other nodes that tell some tenants only, and this one */
-    atomic_bool is_told;     /* this node told its count last time */
-    uint64_t others_heard_;  /* of the thread that hears: the next `others` and `named` */
+    _Atomic uint64_t limit;  /* its recent limit; 0 for none; TENANT_LIMIT_UNKNOWN */
+    _Atomic uint64_t others; /* live timers on other nodes, as last reported by them */
+    /* number of other nodes that report only some tenants, this one included */
+    _Atomic uint32_t named;
+    atomic_bool is_told; /* whether this node reported its count last time */
+    /* private to the thread of tenant_counts_hear: next `others` and `named` */
+    uint64_t others_heard_;
     uint32_t named_heard_;
     uint8_t name_size;
     char name[TENANT_SIZE_MAX];
@@ -52,60 +54,62 @@ struct tenant_counts_tenant {
 struct tenant_counts {
     pthread_mutex_t lock_;
     struct list changed_;    /* guarded by lock_ */
-    _Atomic uint32_t nodes_; /* that share the limits; 0: this one alone */
-    _Atomic uint32_t full_;  /* other nodes that tell some tenants only */
-    atomic_bool is_full_;    /* this one does */
+    _Atomic uint32_t nodes_; /* number of nodes that share the limits; 0 for this one alone */
+    _Atomic uint32_t full_;  /* number of other nodes that report only some tenants */
+    atomic_bool is_full_;    /* whether this node reports only some tenants */
     struct tenant_counts_tenant *_Atomic buckets_[TENANT_COUNTS_BUCKETS];
 };
 
 void tenant_counts_init(struct tenant_counts *tenant_counts);
 void tenant_counts_deinit(struct tenant_counts *tenant_counts);
 
-/* Forgets all counts. */
+/* Removes all counts. */
 void tenant_counts_clear(struct tenant_counts *tenant_counts);
 
-/* False when out of memory: nothing changed. A tenant that was counted before always can be. */
+/* Returns false if out of memory; nothing changed. Always succeeds for a tenant that was counted
+ * before. */
 bool tenant_counts_add(struct tenant_counts *tenant_counts, struct bytes tenant, int64_t change);
 
-/* One timer more, if the tenant then has at most `max` (0: no limit): NONE, TOO_MANY or NO_MEMORY.
- * Exact with any number of threads, as far as the timers of this node are concerned: the timer is
- * counted first, and uncounted if it is too many. */
+/* Counts one more timer if the tenant then has at most `max` (0 for no limit): NONE, TOO_MANY or
+ * NO_MEMORY. Exact for the timers of this node with any number of threads: the timer is counted
+ * first, and uncounted if it is too many. */
 enum error_code tenant_counts_admit(struct tenant_counts *tenant_counts, struct bytes tenant,
                                     uint64_t max);
 
-/* `count` timers less, or all if there are fewer. */
+/* Subtracts `count` timers, or all if there are fewer. */
 void tenant_counts_dismiss(struct tenant_counts *tenant_counts, struct bytes tenant,
                            uint64_t count);
 
 uint64_t tenant_counts_count(const struct tenant_counts *tenant_counts, struct bytes tenant);
 
-/* Live timers here, and on other nodes as far as they were told. */
+/* Returns the live timers here, and those reported by other nodes. */
 uint64_t tenant_counts_everywhere(const struct tenant_counts_tenant *tenant);
 
-/* Live timers of a tenant, everywhere. `all` are those of all tenants: of these, the unnamed tenant
- * has what no other has. O(tenants) for the unnamed one. */
+/* Returns a tenant's live timers on all nodes. `all` are those of all tenants: the unnamed
+ * tenant has what is left of them. O(tenants) for the unnamed one. */
 uint64_t tenant_counts_live(const struct tenant_counts *tenant_counts, struct bytes tenant,
                             uint64_t all);
 
-/* Chooses the tenants that the other nodes are to know, in order of their names: each that may have
- * a limit and has timers, or the nearest to their limits. Returns how many. */
+/* Chooses the tenants to report to other nodes, sorted by name: each with timers that may have a
+ * limit, or those nearest to their limits. Returns how many. */
 size_t tenant_counts_tell(struct tenant_counts *tenant_counts,
                           const struct tenant_counts_tenant *ret_told[TENANT_COUNTS_TOLD_MAX]);
 
-/* Another node has `count` timers of the tenant; `is_full`: it tells some tenants only. False: no
- * memory. It counts with the next tenant_counts_heard. */
+/* Takes the report that another node has `count` timers of the tenant; `is_full`: it reports
+ * only some tenants. Returns false if out of memory. It counts after the next
+ * tenant_counts_heard. */
 bool tenant_counts_hear(struct tenant_counts *tenant_counts, struct bytes tenant, uint64_t count,
                         bool is_full);
 
-/* Every count was heard: `nodes` share the limits, this one too; `full` others tell some tenants
- * only. */
+/* Ends a round of reports: `nodes` share the limits, including this one; `full` others report
+ * only some tenants. */
 void tenant_counts_heard(struct tenant_counts *tenant_counts, uint32_t nodes, uint32_t full);
 
-/* Names, one at a time, the tenants whose counts were changed since they were last named; NULL at
+/* Returns the tenants whose counts changed since they were last returned, one at a time; NULL at
  * the end. */
 const struct tenant_counts_tenant *tenant_counts_take_changed(struct tenant_counts *tenant_counts);
 
-/* Walks all in no order: start with *cursor = 0; NULL at the end. */
+/* Walks all tenants in no order: start with *cursor 0; NULL at the end. */
 const struct tenant_counts_tenant *tenant_counts_next(const struct tenant_counts *tenant_counts,
                                                       size_t *cursor);
 

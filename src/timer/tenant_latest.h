@@ -21,12 +21,12 @@
 
 struct tenant_latest_owner {
     struct list link_;  /* in the class of its amount */
-    struct list things; /* the oldest first */
+    struct list things; /* oldest first */
     uint64_t key;       /* tenant_key */
     uint64_t amount;
 };
 
-/* Where a thing stands. All zeros: nowhere. */
+/* Place of a thing. All zero if it has none. */
 struct tenant_latest_place {
     struct list link_;
     struct tenant_latest_owner *owner_;

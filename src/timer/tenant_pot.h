@@ -22,7 +22,7 @@
 #define TENANT_POT_BUCKETS 256
 
 struct tenant_pot_share {
-    struct tenant_pot_share *next_; /* in its bucket; does not change */
+    struct tenant_pot_share *next_; /* next in its bucket; never changes */
     uint64_t key;
     _Atomic uint64_t held;
 };
@@ -31,7 +31,7 @@ struct tenant_pot {
     uint64_t max;
     bool is_divided;
     _Atomic uint64_t held; /* by all */
-    pthread_mutex_t lock_; /* held to add a tenant */
+    pthread_mutex_t lock_; /* held while a tenant is added */
     struct tenant_pot_share others_;
     struct tenant_pot_share *_Atomic buckets_[TENANT_POT_BUCKETS];
 };
@@ -41,7 +41,7 @@ enum tenant_pot_division { TENANT_POT_WHOLE, TENANT_POT_DIVIDED };
 void tenant_pot_init(struct tenant_pot *pot, uint64_t max, enum tenant_pot_division division);
 void tenant_pot_deinit(struct tenant_pot *pot);
 
-/* Takes the amount, and returns where it is counted; NULL if the tenant may not have it. */
+/* Takes the amount, and returns the share that counts it; NULL if the tenant may not have it. */
 struct tenant_pot_share *tenant_pot_take(struct tenant_pot *pot, uint64_t tenant, uint64_t amount);
 
 /* Takes the amount in any case, for things that cannot be refused. */
@@ -50,7 +50,7 @@ struct tenant_pot_share *tenant_pot_force(struct tenant_pot *pot, uint64_t tenan
 /* Gives back an amount. `share` may be NULL if `amount` is 0. */
 void tenant_pot_give(struct tenant_pot *pot, struct tenant_pot_share *share, uint64_t amount);
 
-/* Gives back all that is held. One thread at a time gives back what this pot has. */
+/* Gives back all that is held. Only one thread at a time may give back to this pot. */
 void tenant_pot_empty(struct tenant_pot *pot);
 
 /* True if the tenant holds no more than it may. */

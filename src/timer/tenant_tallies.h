@@ -18,7 +18,7 @@ struct tenant_tally {
 
 struct tenant_tallies {
     struct map tenants;         /* key -> tally */
-    struct tenant_tally others; /* those for which there was no memory */
+    struct tenant_tally others; /* things for which there was no memory */
     uint64_t bytes, count;      /* sums of all */
 };
 
@@ -29,10 +29,10 @@ void tenant_tallies_clear(struct tenant_tallies *tallies);
 
 void tenant_tallies_add(struct tenant_tallies *tallies, struct bytes tenant, uint64_t bytes);
 
-/* Takes off at most the count and the bytes that the tenant has. */
+/* Subtracts at most the count and the bytes that the tenant has. */
 void tenant_tallies_subtract(struct tenant_tallies *tallies, struct bytes tenant, uint64_t bytes);
 
-/* Returns what the things of the tenant take. */
+/* Returns the bytes of the tenant's things. */
 uint64_t tenant_tallies_bytes(const struct tenant_tallies *tallies, struct bytes tenant);
 
 /* Returns the level down to which the tenants with more have to come, so that all together have no

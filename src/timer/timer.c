@@ -19,7 +19,7 @@ enum { ID_CHARACTERS = TIMER_ID_TEXT_SIZE - 1 };
 
 static const char id_digits[] = "0123456789abcdefghijklmnopqrstuv";
 
-/* The value of a character, or something over 31. */
+/* Returns the value of a character; more than 31 for an invalid one. */
 static unsigned timer_id_digit_value(unsigned char c)
 {
     if (c >= '0' && c <= '9')
@@ -34,7 +34,7 @@ void timer_id_format(const struct timer_id *id, char ret_text[TIMER_ID_TEXT_SIZE
     uint64_t high = id->first.ms << 16 | id->partition, low = id->serial;
 
     assert(id->first.ms <= ID_FIRST_MAX);
-    /* 12 characters out of the upper 60 bits, one out of the seam, 12 out of the lower 60 bits but
+    /* 12 characters of the upper 60 bits, one of the bits between, 12 of the lower 60 bits but
      * one, and the last 3 bits padded to 5. */
     for (unsigned i = 0; i < 12; i++)
         ret_text[i] = id_digits[high >> (59 - 5 * i) & 31];
@@ -113,7 +113,7 @@ static struct bytes timer_place_text(char **at, struct bytes text)
     return placed;
 }
 
-/* Uninitialised but for texts and footprint. */
+/* Allocates a timer, uninitialised except for texts and footprint. */
 static struct timer *timer_place(const struct timer_texts *texts)
 {
     size_t size = sizeof(struct timer) + timer_texts_size(texts);
@@ -129,7 +129,7 @@ static struct timer *timer_place(const struct timer_texts *texts)
     return timer;
 }
 
-/* `target` is of texts->target. */
+/* `target` is parsed from texts->target. */
 static struct timer *timer_copy_parsed(const struct timer *timer, const struct timer_texts *texts,
                                        const struct target *target)
 {

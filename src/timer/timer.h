@@ -23,7 +23,7 @@
 /* ---- the id ---- */
 
 struct timer_id {
-    struct wall first;  /* the position at creation: 48 bits of milliseconds */
+    struct wall first;  /* position at creation: 48 bits of milliseconds */
     uint16_t partition; /* the owner */
     uint64_t serial;    /* unique within the partition: 24 bits of epoch, 40 bits of counter */
 };
@@ -39,7 +39,7 @@ void timer_id_format(const struct timer_id *id, char ret_text[TIMER_ID_TEXT_SIZE
 /* Appends them as a value of JSON; `name` as in base/json_write.h. */
 void timer_id_put(struct buffer *out, const char *name, const struct timer_id *id);
 
-/* Exactly what timer_id_format writes; anything else is ERROR_NOT_FOUND. */
+/* Parses exactly what timer_id_format writes; anything else is ERROR_NOT_FOUND. */
 enum error_code timer_id_parse(struct bytes text, struct timer_id *ret_id);
 
 static inline bool timer_id_equal(const struct timer_id *a, const struct timer_id *b)
@@ -67,13 +67,13 @@ enum timer_state {
 
 const char *timer_state_text(enum timer_state state);
 
-/* Fired, cancelled or dead: nothing more will happen. */
+/* True if fired, cancelled or dead: nothing more will happen. */
 static inline bool timer_is_final(enum timer_state state)
 {
     return state >= TIMER_FIRED && state <= TIMER_DEAD;
 }
 
-/* Whether its row holds payload, headers, content type, watch, schedule, trace, on_dead and
+/* True if its row has payload, headers, content type, watch, schedule, trace, on_dead and
  * on_success: while it lives, and as a dead letter, which may be redriven. */
 static inline bool timer_keeps_content(enum timer_state state)
 {
@@ -82,10 +82,11 @@ static inline bool timer_keeps_content(enum timer_state state)
 
 struct retry_policy {
     uint32_t attempts_max; /* 1 .. 100 */
-    uint64_t base_ms;      /* the first back-off, before jitter */
-    uint64_t cap_ms;       /* the longest back-off */
-    uint64_t timeout_ms;   /* of one attempt */
-    uint64_t give_up_ms;   /* a firing whose target fails for so long is given up; 0: unlimited */
+    uint64_t base_ms;      /* first back-off, before jitter */
+    uint64_t cap_ms;       /* longest back-off */
+    uint64_t timeout_ms;   /* limit of one attempt */
+    uint64_t
+        give_up_ms; /* time after which a firing with a failing target is given up; 0 for no limit */
 };
 
 #define RETRY_POLICY_DEFAULT \
@@ -122,43 +123,42 @@ struct timer_texts {
 
 struct timer {
     struct timer_id id;
-    struct wall due;     /* what the client asked for */
-    struct wall at;      /* when to act next, and the position of its row: due, or the next attempt;
-                        PAUSED: when it resumes by itself (storage.h) */
-    struct wall created; /* when it was accepted */
-    struct wall ended;   /* when it was over; 0 while it lives */
-    struct wall paused;  /* PAUSED: since when; 0 in every other state */
-    struct wall failing; /* since when its target fails, for this firing; 0: it does not */
-    uint32_t version;    /* 1 at creation; each change adds 1 */
+    struct wall due; /* due time by the client */
+    struct wall
+        at; /* time of its next action, and position of its row: due, or the next attempt; PAUSED: end of
+     * the pause (storage.h) */
+    struct wall created; /* time of its acceptance */
+    struct wall ended;   /* time of its end; 0 while it lives */
+    struct wall paused;  /* PAUSED: begin of the pause; otherwise 0 */
+    struct wall failing; /* time since when its target fails for this firing; 0 if it does not */
+    uint32_t version;    /* 1 at creation, incremented with each change */
     uint32_t attempts;   /* deliveries begun and answered (or timed out) */
     enum timer_state state;
     struct retry_policy retry;
     struct timer_texts texts;
     struct target target; /* texts.target, parsed */
-    size_t footprint;     /* bytes of memory that this timer takes, the struct included */
-    struct timer *next;   /* the owner's: chains timers without an allocation */
+    size_t footprint;     /* memory of this timer in bytes, including the struct */
+    struct timer *next;   /* for the owner: chains timers without an allocation */
 };
 
-/* A new timer with copies of `texts`, everything else zero but the default retry policy and
- * version 1. Its target is parsed, and TARGET_UNKNOWN where the text is refused. NULL when out of
- * memory. */
+/* Makes a timer with copies of `texts`, the default retry policy and version 1; everything else
+ * is zero. Its target is parsed; TARGET_UNKNOWN if the text is invalid. NULL if out of memory. */
 struct timer *timer_alloc(const struct timer_texts *texts);
 
-/* timer_alloc with a target that the caller has parsed from texts->target. */
+/* Like timer_alloc, with a target that the caller has parsed from texts->target. */
 struct timer *timer_alloc_parsed(const struct timer_texts *texts, const struct target *target);
 
-/* Copies `timer` with `texts` in place of its own, in no chain. The target is parsed again only
- * where it is another text, or where `timer` is a view of a record and has none yet. NULL when out
- * of memory. */
+/* Copies `timer` with `texts` instead of its own, in no chain. The target is parsed again only
+ * if its text differs, or `timer` is a view of a record without one. NULL if out of memory. */
 struct timer *timer_copy(const struct timer *timer, const struct timer_texts *texts);
 
-/* A copy of a PAUSED timer, in its next version, that goes on as if the service had been down: due
- * as it was, and at once if that is over. NULL when out of memory. */
+/* Copies a PAUSED timer in its next version, which continues as if the service had been down:
+ * due as before, and at once if that has passed. NULL if out of memory. */
 struct timer *timer_resumed(const struct timer *timer, struct wall now);
 
 void timer_free(struct timer *timer);
 
-/* Which fields of a timer a patch sets. */
+/* Fields of a timer that a patch sets. */
 enum timer_patch_field {
     PATCH_DUE = 1 << 0,
     PATCH_TARGET = 1 << 1,
@@ -167,21 +167,20 @@ enum timer_patch_field {
     PATCH_LABELS = 1 << 4,
     PATCH_RETRY = 1 << 5,
     PATCH_WATCH = 1 << 6,
-    PATCH_SCHEDULE = 1 << 7, /* with PATCH_DUE where it changes the next firing */
+    PATCH_SCHEDULE = 1 << 7, /* with PATCH_DUE if it changes the next firing */
     PATCH_ON_DEAD = 1 << 8,
     PATCH_ON_SUCCESS = 1 << 9,
 };
 
-/* Puts the texts of `fields` in place of those of `texts`; they are borrowed from `values`. */
+/* Replaces the texts of `fields` in `texts` by those of `values`, which are borrowed. */
 void timer_texts_patch(struct timer_texts *texts, uint32_t fields,
                        const struct timer_texts *values);
 
-/* Whether such a patch changes no text; with all fields: whether two creates ask for equal texts.
- */
+/* True if such a patch changes no text; with all fields: if two creates ask for equal texts. */
 bool timer_texts_have(const struct timer_texts *texts, uint32_t fields,
                       const struct timer_texts *values);
 
-/* Cuts the next name off a `watch`. False when there is none left. */
+/* Removes the next name from a `watch`. Returns false if there is none. */
 bool timer_watch_next(struct bytes *watch, struct bytes *ret_name);
 
 static inline struct bytes timer_target_origin(const struct timer *timer)
@@ -189,13 +188,13 @@ static inline struct bytes timer_target_origin(const struct timer *timer)
     return target_origin(timer->texts.target, &timer->target);
 }
 
-/* What the target names: a host, a connection of a broker, or a queue. */
+/* Returns what the target names: a host, a broker connection, or a queue. */
 static inline struct bytes timer_target_name(const struct timer *timer)
 {
     return target_slice(timer->texts.target, timer->target.name);
 }
 
-/* Its deliveries are leased by workers, not sent. */
+/* True if its deliveries are leased by workers, not sent. */
 static inline bool timer_is_pulled(const struct timer *timer)
 {
     return target_sharing(&timer->target) == TARGET_SHARES_WORKERS;
@@ -203,11 +202,11 @@ static inline bool timer_is_pulled(const struct timer *timer)
 
 bool retry_policy_equal(const struct retry_policy *a, const struct retry_policy *b);
 
-/* How long to wait after `attempts` failed attempts (1 ..), in milliseconds: exponential back-off
- * with full jitter (Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog, 2015). It is
- * uniform between 0 and min(cap, base * 2^(attempts - 1)), so that many timers that failed together
- * do not return together. What the receiver asked for (`retry_after_ms`) is the least, up to a day;
- * never below 1, so that a retry is never at once. */
+/* Returns the pause after `attempts` failed attempts (from 1), in milliseconds: exponential
+ * back-off with full jitter (Brooker, "Exponential Backoff And Jitter", AWS Architecture Blog,
+ * 2015). It is uniform between 0 and min(cap, base * 2^(attempts - 1)), so that many timers that
+ * failed together do not return together. What the receiver asked for (`retry_after_ms`) is the
+ * minimum, up to a day; never below 1, so that a retry is never at once. */
 uint64_t retry_delay_ms(const struct retry_policy *policy, uint32_t attempts,
                         uint64_t retry_after_ms, struct random *random);
 
