@@ -85,8 +85,8 @@ struct retry_policy {
     uint64_t base_ms;      /* first back-off, before jitter */
     uint64_t cap_ms;       /* longest back-off */
     uint64_t timeout_ms;   /* limit of one attempt */
-    uint64_t
-        give_up_ms; /* time after which a firing with a failing target is given up; 0 for no limit */
+    /* time after which a firing with a failing target is given up; 0 for no limit */
+    uint64_t give_up_ms;
 };
 
 #define RETRY_POLICY_DEFAULT \
@@ -124,9 +124,9 @@ struct timer_texts {
 struct timer {
     struct timer_id id;
     struct wall due; /* due time by the client */
-    struct wall
-        at; /* time of its next action, and position of its row: due, or the next attempt; PAUSED: end of
+    /* time of its next action, and position of its row: due, or the next attempt; PAUSED: end of
      * the pause (storage.h) */
+    struct wall at;
     struct wall created; /* time of its acceptance */
     struct wall ended;   /* time of its end; 0 while it lives */
     struct wall paused;  /* PAUSED: begin of the pause; otherwise 0 */
