@@ -74,6 +74,7 @@ type Create struct {
 	Until       *Instant          `json:"until,omitempty"`
 	Late        *Late             `json:"late,omitempty"`
 	Spread      *Spread           `json:"spread,omitempty"`
+	Method      string            `json:"method,omitempty"` // of a webhook: PUT, PATCH, GET or DELETE; empty: POST
 	Payload     any               `json:"payload,omitempty"` // any JSON; json.RawMessage is sent as it is
 	Body        []byte            `json:"body_base64,omitempty"`
 	ContentType string            `json:"content_type,omitempty"`
@@ -109,6 +110,7 @@ type Timer struct {
 	Version     int64             `json:"version"`
 	Key         string            `json:"key,omitempty"`
 	Target      string            `json:"target"`
+	Method      string            `json:"method,omitempty"` // empty: POST
 	Payload     json.RawMessage   `json:"payload,omitempty"`
 	Body        []byte            `json:"body_base64,omitempty"`
 	ContentType string            `json:"content_type,omitempty"`

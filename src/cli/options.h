@@ -34,6 +34,7 @@
     X(PAYLOAD, "payload", 'p', "JSON", NULL)                                                     \
     X(BODY, "body", 0, "TEXT", NULL)                                                             \
     X(CONTENT_TYPE, "content-type", 0, "TYPE", NULL)                                             \
+    X(METHOD, "method", 0, "METHOD", "POST PUT PATCH GET DELETE")                                \
     X(HEADER, "header", 'H', "NAME:VALUE", NULL)                                                 \
     X(EVENT, "watch-event", 0, "EVENT", NULL)                                                    \
     X(CRON, "cron", 0, "EXPRESSION", NULL)                                                       \

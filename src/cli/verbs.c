@@ -12,6 +12,7 @@
         {CLI_FLAG_BODY, "in its place any text, @FILE, or -; see --content-type"},                 \
         {CLI_FLAG_CONTENT_TYPE, "the type of --body"},                                             \
         {CLI_FLAG_LABEL, "a label; may be repeated"},                                              \
+        {CLI_FLAG_METHOD, "the method of the webhook, POST by default"},                           \
         {CLI_FLAG_HEADER, "a further header of the webhook; may be repeated"},                     \
         {CLI_FLAG_EVENT, "an event that ends the timer; may be repeated"},                         \
         {CLI_FLAG_CRON, "repeat by a cron expression"}, {CLI_FLAG_EVERY, "repeat at an interval"}, \

@@ -13,7 +13,7 @@ enum {
     WIRE_HEAD_SIZE = 21, /* magic, cluster, kind, node, count */
     WIRE_COUNT_AT = 17,
     WIRE_SUM_SIZE = 4,
-    WIRE_PATCH_FIELDS = 2 * PATCH_ON_SUCCESS - 1,
+    WIRE_PATCH_FIELDS = 2 * PATCH_METHOD - 1,
 };
 
 /* The order of the kinds is the format. New kinds are appended. */
@@ -28,7 +28,7 @@ _Static_assert(SURVEY_QUEUES == 0 && SURVEY_TARGETS == 1 && SURVEY_ITEMS == 2 &&
                    SURVEY_WORKERS == 3 && SURVEY_TENANTS == 4 && SURVEY_FAILURES == 5 &&
                    SURVEY_STATS == 6,
                "kinds of a survey are sent as numbers");
-_Static_assert(PATCH_ON_SUCCESS == 1 << 9, "fields of a patch are sent as bits");
+_Static_assert(PATCH_METHOD == 1 << 10, "fields of a patch are sent as bits");
 
 /* ---- numbers, texts and timers ---- */
 

@@ -602,7 +602,7 @@ static void test_commands_that_no_node_sends(void **state)
     const struct command cases[] = {
         {.kind = COMMAND_PATCH, .patch = NULL},
         {.kind = COMMAND_PATCH, .patch = plain, .patch_fields = 0},
-        {.kind = COMMAND_PATCH, .patch = plain, .patch_fields = 2 * PATCH_ON_SUCCESS},
+        {.kind = COMMAND_PATCH, .patch = plain, .patch_fields = 2 * PATCH_METHOD},
         {.kind = COMMAND_TOUCH, .patch = plain, .patch_fields = PATCH_LABELS},
         {.kind = COMMAND_PAUSE, .patch = plain}, /* until no time */
         {.kind = COMMAND_REDRIVE, .patch = plain, .patch_fields = PATCH_TARGET | PATCH_LABELS},

@@ -232,7 +232,8 @@ static void webhook_connection_frame(struct webhook_connection *connection,
                                text.size - timer->target.origin_size};
 
     buffer_clear(&connection->frame);
-    webhook_connection_append(connection, BYTES("POST "));
+    webhook_connection_append(connection, bytes_of(webhook_request_method(timer)));
+    webhook_connection_append(connection, BYTES(" "));
     if (path.size == 0 || path.data[0] != '/')
         webhook_connection_append(connection, BYTES("/"));
     webhook_connection_append(connection, path);
@@ -251,9 +252,12 @@ static void webhook_connection_frame(struct webhook_connection *connection,
     if (!webhook_request_has_own(timer, "accept"))
         webhook_connection_append(connection, BYTES("Accept: */*\r\n"));
     connection->frame_start_size = connection->frame.size;
-    webhook_connection_append(connection, BYTES("Content-Length: "));
-    buffer_append_u64(&connection->frame, timer->texts.payload.size);
-    webhook_connection_append(connection, BYTES("\r\n\r\n"));
+    if (webhook_request_has_body(timer)) {
+        webhook_connection_append(connection, BYTES("Content-Length: "));
+        buffer_append_u64(&connection->frame, timer->texts.payload.size);
+        webhook_connection_append(connection, BYTES("\r\n"));
+    }
+    webhook_connection_append(connection, BYTES("\r\n"));
 }
 
 /* Returns false if out of memory. */

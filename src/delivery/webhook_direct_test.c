@@ -365,6 +365,50 @@ static void peer_say(int fd, const char *text)
     assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), strlen(text));
 }
 
+/* proves: method, webhook */
+static void test_methods(void **state)
+{
+    static const struct {
+        const char *method; /* of the timer */
+        const char *line;   /* the start of the request */
+        const char *length; /* Content-Length; NULL: none, and no body */
+    } cases[] = {
+        {"PUT", "PUT /a HTTP/1.1\r\n", "2"},
+        {"DELETE", "DELETE /a HTTP/1.1\r\n", NULL},
+        {"", "POST /a HTTP/1.1\r\n", "2"},
+        {"GET", "GET /a HTTP/1.1\r\n", NULL},
+        {"PATCH", "PATCH /a HTTP/1.1\r\n", "2"},
+        {"", "POST /a HTTP/1.1\r\n", "2"},
+        {"GET\r\nX: y", "POST /a HTTP/1.1\r\n", "2"}, /* no create makes such a one */
+    };
+    (void)state;
+    for (size_t host = 0; host < COUNT(hosts); host++) {
+        struct webhook_fixture fixture;
+        webhook_fixture_init(&fixture, "127.0.0.0/8");
+        webhook_fixture_start(&fixture);
+        struct webhook_peer peer;
+        peer_start(&peer, "127.0.0.1", "HTTP/1.1 200 OK\r\n" EMPTY, NULL);
+        char target[64];
+        snprintf(target, sizeof(target), "http://%s:%u/a", hosts[host], peer.port);
+        for (size_t i = 0; i < COUNT(cases); i++) {
+            const struct timer_texts texts = {.target = bytes_of(target),
+                                              .method = bytes_of(cases[i].method),
+                                              .payload = bytes_of(cases[i].length ? "{}" : "")};
+            struct webhook_shipment shipment;
+            webhook_shipment_init_texts(&shipment, &texts);
+            webhook_fixture_deliver(&fixture, &shipment);
+            assert_int_equal(shipment.delivery.outcome.result, DELIVERY_DONE);
+            assert_memory_equal(peer.request, cases[i].line, strlen(cases[i].line));
+            const char *length = strcasestr(peer.request, "content-length: ");
+            if (!cases[i].length != !length || (length && strncmp(length + 16, "2\r\n", 3) != 0))
+                fail_msg("%s", peer.request);
+            shipment_deinit(&shipment);
+        }
+        webhook_fixture_stop(&fixture);
+        peer_stop(&peer);
+    }
+}
+
 /* proves: target-connect */
 static void test_ipv6(void **state)
 {
@@ -697,6 +741,7 @@ int main(void)
         cmocka_unit_test(test_answer_in_pieces),
         cmocka_unit_test(test_request_is_the_same),
         cmocka_unit_test(test_ipv6),
+        cmocka_unit_test(test_methods),
         cmocka_unit_test(test_unasked_answer),
         cmocka_unit_test(test_early_answer),
         cmocka_unit_test(test_one_limit_for_both),

@@ -79,6 +79,16 @@ static bool webhook_request_is_token(struct bytes text)
     return text.size > 0;
 }
 
+const char *webhook_request_method(const struct timer *timer)
+{
+    static const char *const methods[] = {"PUT", "PATCH", "GET", "DELETE"};
+
+    for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++)
+        if (bytes_equal(timer->texts.method, bytes_of(methods[i])))
+            return methods[i];
+    return "POST";
+}
+
 /* ---- the list ---- */
 
 /* Reserves memory for all lines first, so that none moves while the list points to it. */

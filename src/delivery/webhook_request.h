@@ -60,6 +60,15 @@ static inline struct bytes webhook_request_lines(const struct webhook_request *r
  * consumes the lines. Call it once. */
 struct curl_slist *webhook_request_list(struct webhook_request *request);
 
+/* The method of the timer's webhook. */
+const char *webhook_request_method(const struct timer *timer);
+
+/* Whether its request has a body: it has none with GET and DELETE. */
+static inline bool webhook_request_has_body(const struct timer *timer)
+{
+    return webhook_request_method(timer)[0] == 'P';
+}
+
 /* True if the timer has an own header of this name that is sent. */
 bool webhook_request_has_own(const struct timer *timer, const char *name);
 

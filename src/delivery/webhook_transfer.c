@@ -381,6 +381,9 @@ static bool transfer_set_request(struct webhook_transfer *transfer, const struct
     bad |= curl_easy_setopt(easy, CURLOPT_HTTPHEADER, webhook_request_list(&transfer->request_));
     bad |= curl_easy_setopt(easy, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)payload.size);
     bad |= curl_easy_setopt(easy, CURLOPT_POSTFIELDS, payload.size > 0 ? payload.data : "");
+    if (!webhook_request_has_body(timer))
+        bad |= curl_easy_setopt(easy, CURLOPT_HTTPGET, 1L);
+    bad |= curl_easy_setopt(easy, CURLOPT_CUSTOMREQUEST, webhook_request_method(timer));
     bad |= curl_easy_setopt(easy, CURLOPT_TIMEOUT_MS, transfer_clamp_ms(timeout_ms));
     return bad == CURLE_OK;
 }

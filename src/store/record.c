@@ -24,7 +24,7 @@ _Static_assert(TEXT_target == 1 && TEXT_payload == 2 && TEXT_content_type == 3 &
                    TEXT_watch == 8 && TEXT_request == 9 && TEXT_schedule == 10 &&
                    TEXT_tenant == 11 && TEXT_trace == 12 && TEXT_runs == 13 && TEXT_on_dead == 14 &&
                    TEXT_on_success == 15 && TEXT_report_of == 16 && TEXT_note == 17 &&
-                   TEXT_zoned == 18,
+                   TEXT_zoned == 18 && TEXT_method == 19,
                "texts are stored by number");
 
 enum {
@@ -208,8 +208,10 @@ void record_row_encode(struct buffer *to, struct record_key key, const struct ti
     at = record_write_text(at, TEXT_report_of, texts->report_of);
     if (timer->state == TIMER_PAUSED)
         at = record_write_text(at, TEXT_note, texts->note);
-    if (timer_keeps_content(timer->state))
+    if (timer_keeps_content(timer->state)) {
         at = record_write_text(at, TEXT_zoned, texts->zoned);
+        at = record_write_text(at, TEXT_method, texts->method);
+    }
     record_seal(to, key, begin, at);
 }
 
@@ -274,6 +276,8 @@ static struct bytes *record_text_of(struct timer_texts *texts, unsigned tag, enu
         return state == TIMER_PAUSED ? &texts->note : NULL;
     case TEXT_zoned:
         return has_content ? &texts->zoned : NULL;
+    case TEXT_method:
+        return has_content ? &texts->method : NULL;
     }
     return NULL;
 }

@@ -21,7 +21,7 @@
 #define RECORD_META_VERSION 2
 
 /* Version of a folder, raised with any of them. */
-#define RECORD_FORMAT 7
+#define RECORD_FORMAT 8
 
 /* ---- keys ---- */
 

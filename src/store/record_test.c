@@ -34,6 +34,9 @@
 #define GOLDEN_REPORTS                                                                 \
     "010000840300000000000001000000000000000109000000687474703a2f2f612f02020000007b7d" \
     "0e0700000071756575653a640f0700000071756575653a731003000000303668b2e47052"
+#define GOLDEN_METHOD                                                                  \
+    "010000840300000000000001000000000000000109000000687474703a2f2f612f02020000007b7d" \
+    "130300000050555469322b60"
 #define GOLDEN_FAILING                                                       \
     "0100188403000000000000010000000000000005000000000000009803000000000000" \
     "0109000000687474703a2f2f612f02020000007b7d57f28e27"
@@ -130,6 +133,10 @@ static void test_golden_rows(void **state)
     record_row_encode(&buffer, record_key_of(usual), usual);
     assert_golden(&buffer, GOLDEN_REPORTS);
     usual->texts.on_dead = usual->texts.on_success = usual->texts.report_of = (struct bytes){0};
+    usual->texts.method = BYTES("PUT");
+    record_row_encode(&buffer, record_key_of(usual), usual);
+    assert_golden(&buffer, GOLDEN_METHOD);
+    usual->texts.method = (struct bytes){0};
     usual->texts.trace = BYTES("00-1-2-01"); /* as long as it likes: the storage does not look */
     record_row_encode(&buffer, record_key_of(usual), usual);
     assert_golden(&buffer, GOLDEN_TRACE);

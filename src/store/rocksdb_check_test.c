@@ -404,7 +404,7 @@ static void test_newer(void **state)
     buffer_init(&value);
     record_number_encode(&value, STORE_KEY_FORMAT, RECORD_FORMAT + 1);
     put(fixture, STORE_META, check_key_of("format"), &value);
-    assert_check_refused(fixture, ERROR_INVALID, "newer version: its format is 8, ours 7");
+    assert_check_refused(fixture, ERROR_INVALID, "newer version: its format is 9, ours 8");
 }
 
 static bool take_name(void *context, const struct files_entry *entry)

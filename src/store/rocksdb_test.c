@@ -220,7 +220,7 @@ static void test_newer_format(void **state)
     storage_close(fixture->storage);
     fixture->storage = NULL;
     assert_rocksdb_refused(&fixture->options, ERROR_INVALID,
-                           "newer version: its format is 8, ours 7");
+                           "newer version: its format is 9, ours 8");
     buffer_deinit(&number);
 }
 

@@ -135,6 +135,7 @@ static inline struct timer *model_timer(struct model *model, struct timer_id id)
     texts.on_success = model_name(model, 0);
     texts.report_of = model_name(model, 0);
     texts.zoned = model_name(model, 0);
+    texts.method = model_name(model, 0);
     const bool is_paused = model_below(model, 4) == 0;
     texts.note = is_paused ? model_name(model, 0) : (struct bytes){0};
 

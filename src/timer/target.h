@@ -90,6 +90,11 @@ struct bytes target_scheme(enum target_kind kind);
 
 enum target_sharing target_sharing(const struct target *target);
 
+static inline bool target_is_webhook(const struct target *target)
+{
+    return target->kind == TARGET_HTTP || target->kind == TARGET_HTTPS;
+}
+
 static inline struct bytes target_slice(struct bytes text, struct target_slice slice)
 {
     return (struct bytes){text.data + slice.at, slice.size};

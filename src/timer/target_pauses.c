@@ -41,7 +41,7 @@ static size_t target_pause_name_url(struct bytes text, const struct target *targ
 bool target_pause_name(struct bytes text, const struct target *target,
                        char room[TARGET_PAUSE_NAME_SIZE_MAX], struct bytes *ret_name)
 {
-    const bool is_url = target->kind == TARGET_HTTP || target->kind == TARGET_HTTPS;
+    const bool is_url = target_is_webhook(target);
     struct bytes name = target_origin(text, target);
 
     if (target->kind == TARGET_QUEUE) /* without its priority */

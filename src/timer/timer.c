@@ -204,16 +204,17 @@ void timer_free(struct timer *timer)
 }
 
 /* X(field, text): the texts that a patch of PATCH_field replaces. */
-#define PATCH_TEXT_LIST(X)   \
-    X(TARGET, target)        \
-    X(PAYLOAD, payload)      \
-    X(PAYLOAD, content_type) \
-    X(HEADERS, headers)      \
-    X(LABELS, labels)        \
-    X(WATCH, watch)          \
-    X(SCHEDULE, schedule)    \
-    X(ON_DEAD, on_dead)      \
-    X(ON_SUCCESS, on_success)
+#define PATCH_TEXT_LIST(X)    \
+    X(TARGET, target)         \
+    X(PAYLOAD, payload)       \
+    X(PAYLOAD, content_type)  \
+    X(HEADERS, headers)       \
+    X(LABELS, labels)         \
+    X(WATCH, watch)           \
+    X(SCHEDULE, schedule)     \
+    X(ON_DEAD, on_dead)       \
+    X(ON_SUCCESS, on_success) \
+    X(METHOD, method)
 
 void timer_texts_patch(struct timer_texts *texts, uint32_t fields, const struct timer_texts *values)
 {
@@ -224,6 +225,12 @@ void timer_texts_patch(struct timer_texts *texts, uint32_t fields, const struct 
 #undef X
     if (fields & PATCH_SCHEDULE)
         texts->zoned = values->zoned;
+    if (texts->method.size && fields & PATCH_TARGET) {
+        const struct target target = timer_read_target(texts->target);
+
+        if (!target_is_webhook(&target))
+            texts->method = (struct bytes){0};
+    }
 }
 
 bool timer_texts_have(const struct timer_texts *texts, uint32_t fields,

@@ -111,7 +111,8 @@ struct retry_policy {
     X(on_success)   /* a target for the report of a firing with success, or empty */         \
     X(report_of)    /* of a report (timer/report.h): the id of its timer, or empty */        \
     X(note)         /* PAUSED: why, in the client's words, or empty */                       \
-    X(zoned)        /* the offset of its zone at its due time: schedule_mark, or empty */
+    X(zoned)        /* the offset of its zone at its due time: schedule_mark, or empty */    \
+    X(method)       /* of a webhook: PUT, PATCH, GET or DELETE; empty: POST */
 
 #define TIMER_NOTE_SIZE_MAX 256
 
@@ -170,9 +171,11 @@ enum timer_patch_field {
     PATCH_SCHEDULE = 1 << 7, /* with PATCH_DUE if it changes the next firing */
     PATCH_ON_DEAD = 1 << 8,
     PATCH_ON_SUCCESS = 1 << 9,
+    PATCH_METHOD = 1 << 10, /* the last */
 };
 
-/* Replaces the texts of `fields` in `texts` by those of `values`, which are borrowed. */
+/* Replaces the texts of `fields` in `texts` by those of `values`, which are borrowed. A target that
+ * gets no webhook removes the method. */
 void timer_texts_patch(struct timer_texts *texts, uint32_t fields,
                        const struct timer_texts *values);
 

@@ -22,7 +22,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "support"))
 import harness
 
-FORMAT = 7
+FORMAT = 8
 FLAGS = ("--partitions", "3", "--retain", "3650d")
 FAR = 4102444800000  # 2100-01-01
 GOLDEN_PORT = 9  # discard: the test sends its webhooks elsewhere by queue
@@ -38,6 +38,7 @@ def kinds():
     yield "body", dict(plain, body_base64=base64.b64encode(bytes(range(256))).decode(),
                        content_type="application/octet-stream")
     yield "headers", dict(plain, headers={"X-One": "1", "X-Two": "zwei"})
+    yield "method", dict(plain, method="DELETE")
     yield "labels", dict(plain, labels={"team": "checkout", "größe": "XL"})
     yield "key", dict(plain, key="order-42")
     yield "long key", dict(plain, key="k" * 200)

@@ -27,11 +27,15 @@ export interface Schedule {
   spread?: {window: Duration};
 }
 
+export type Method = "POST" | "PUT" | "PATCH" | "GET" | "DELETE";
+
 /** The fields of a new timer: a target, and one of after, at, every and cron. */
 export interface Create extends Schedule {
   target: string;
   after?: Duration;
   at?: Instant;
+  /** Of a webhook; POST without it. GET and DELETE have no payload. */
+  method?: Method;
   payload?: unknown;
   /** Bytes instead of a payload. */
   body?: Uint8Array;
@@ -55,6 +59,7 @@ export interface Timer {
   version: number;
   key?: string;
   target: string;
+  method?: Method;
   payload?: Json;
   body_base64?: string;
   content_type?: string;

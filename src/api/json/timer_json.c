@@ -7,6 +7,8 @@
 #include "calendar/rfc3339.h"
 #include "timer/runs.h"
 
+#define TIMER_JSON_CONTENT (PATCH_PAYLOAD | PATCH_HEADERS | PATCH_LABELS)
+
 static void timer_json_put_payload(struct buffer *out, const struct timer_texts *texts)
 {
     if (texts->content_type.size) {
@@ -83,6 +85,8 @@ void timer_json_put_fields(const struct timer *timer, uint32_t fields, struct bu
 {
     const struct timer_texts *texts = &timer->texts;
 
+    if (fields & PATCH_METHOD)
+        json_put_some(out, "method", texts->method);
     if (fields & PATCH_PAYLOAD)
         timer_json_put_payload(out, texts);
     if (fields & PATCH_HEADERS)
@@ -99,7 +103,7 @@ void timer_json_put_fields(const struct timer *timer, uint32_t fields, struct bu
 
 void timer_json_put_content(const struct timer *timer, struct buffer *out)
 {
-    timer_json_put_fields(timer, PATCH_PAYLOAD | PATCH_HEADERS | PATCH_LABELS, out);
+    timer_json_put_fields(timer, TIMER_JSON_CONTENT, out);
 }
 
 void timer_json_put_runs(const struct timer *timer, struct buffer *out)
@@ -151,7 +155,7 @@ void timer_json_format(const struct timer *timer, struct buffer *out)
     json_put_some(out, "key", texts->key);
     json_put_string(out, "target", texts->target);
     if (timer_keeps_content(timer->state))
-        timer_json_put_content(timer, out);
+        timer_json_put_fields(timer, PATCH_METHOD | TIMER_JSON_CONTENT, out);
     else
         timer_json_put_labels(out, texts);
     timer_json_put_watch(out, texts->watch);

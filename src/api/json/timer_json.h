@@ -76,7 +76,8 @@ enum error_code timer_json_merge_patch(struct bytes json, const struct timer *ti
                                        struct problem *ret_problem);
 
 /* Appends the fields `fields` of the timer, as a create has them, as members of the open object.
- * Of enum timer_patch_field it knows PAYLOAD, HEADERS, LABELS, RETRY, ON_DEAD and ON_SUCCESS. */
+ * Of enum timer_patch_field it knows PAYLOAD, HEADERS, LABELS, RETRY, ON_DEAD,
+ * ON_SUCCESS and METHOD. */
 void timer_json_put_fields(const struct timer *timer, uint32_t fields, struct buffer *out);
 
 /* Appends payload, headers and labels of the timer as members of the open object. */

@@ -130,9 +130,9 @@ static bool resend_schedule(struct bytes schedule, struct buffer *out)
 /* The settable members of what is shown, as a create. */
 static void timer_json_fuzz_resend(struct bytes shown, struct buffer *out)
 {
-    static const char *const kept[] = {"target",       "payload", "headers",   "labels",
-                                       "key",          "watch",   "retry",     "body_base64",
-                                       "content_type", "on_dead", "on_success"};
+    static const char *const kept[] = {"target",       "payload", "headers",    "labels",
+                                       "key",          "watch",   "retry",      "body_base64",
+                                       "content_type", "on_dead", "on_success", "method"};
     struct json_reader reader;
 
     json_reader_init(&reader, shown);
@@ -207,7 +207,7 @@ static void check_merge(struct bytes text, const char *before)
         struct timer_texts texts = timer->texts;
         struct schedule schedule;
 
-        CHECK(fields < PATCH_ON_SUCCESS << 1);
+        CHECK(fields < PATCH_METHOD << 1);
         check_limits(values);
         check_labels(values->texts.labels);
         texts.schedule = values->texts.schedule;
@@ -244,7 +244,9 @@ static void check_patch(struct bytes text)
                 "\"key\":\"k\",\"spread\":{\"window\":\"1m\"},"
                 "\"late\":{\"missed\":\"each\",\"drop_after\":\"5m\"}}");
     check_merge(text, "{\"cron\":\"30 * * * * *\",\"target\":\"http://h\",\"dst\":\"skip\","
-                      "\"body_base64\":\"AAE=\",\"content_type\":\"a/b\",\"watch\":[\"w\"]}");
+                      "\"body_base64\":\"AAE=\",\"content_type\":\"a/b\",\"watch\":[\"w\"],"
+                      "\"method\":\"PUT\"}");
+    check_merge(text, "{\"after\":1,\"target\":\"https://h\",\"method\":\"DELETE\"}");
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -268,7 +270,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_problem(text, code, &problem);
     } else {
         check_limits(timer);
-        CHECK(fields != 0 && fields < PATCH_ON_SUCCESS << 1);
+        CHECK(fields != 0 && fields < PATCH_METHOD << 1);
         timer_free(timer);
     }
     check_patch(text);

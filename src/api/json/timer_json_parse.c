@@ -430,6 +430,8 @@ enum error_code timer_parse_read_field(void *reading, struct bytes name)
         return timer_parse_late(parse);
     case FIELD_spread:
         return timer_parse_spread(parse);
+    case FIELD_method:
+        return timer_parse_method(parse);
     case FIELD_on_dead:
         return timer_parse_report(parse, "#/on_dead", &parse->texts.on_dead);
     case FIELD_on_success:
@@ -526,6 +528,8 @@ enum error_code timer_json_parse_create(struct bytes json, const struct timer_js
         code = timer_parse_when(&parse);
     if (!code && !(parse.seen & BIT(target)))
         code = timer_parse_invalid(&parse, "#", "A `target` is needed");
+    if (!code)
+        code = timer_parse_check_method(&parse, parse.texts.method, &parse.target, &parse.texts);
     if (!code)
         code = timer_parse_make(&parse, ret_timer);
     return timer_parse_end(&parse, code);

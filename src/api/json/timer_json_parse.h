@@ -48,6 +48,7 @@ enum timer_field_use {
     X(spread, SETTABLE)       \
     X(on_dead, SETTABLE)      \
     X(on_success, SETTABLE)   \
+    X(method, SETTABLE)       \
     X(id, READ_ONLY)          \
     X(due, READ_ONLY)         \
     X(state, READ_ONLY)       \
@@ -250,6 +251,12 @@ enum error_code timer_parse_body_base64(struct timer_parse *parse);
 enum error_code timer_parse_content_type(struct timer_parse *parse);
 enum error_code timer_parse_headers(struct timer_parse *parse);
 enum error_code timer_parse_labels(struct timer_parse *parse);
+enum error_code timer_parse_method(struct timer_parse *parse);
+
+/* Refuses a method of a timer that is no webhook, and one without a body if the timer has one. */
+enum error_code timer_parse_check_method(struct timer_parse *parse, struct bytes method,
+                                         const struct target *target,
+                                         const struct timer_texts *content);
 
 /* ---- timer_json_names.c ---- */
 

@@ -14,8 +14,8 @@
 
 #define FIELDS_CONTENT (BIT(payload) | BIT(body_base64) | BIT(content_type))
 
-/* Fields whose new value does not depend on the old one; `payload` only if it is no object. */
-#define FIELDS_WHOLE (BIT(after) | BIT(at) | BIT(target) | BIT(watch) | BIT(payload))
+/* Fields whose new value does not depend on the timer, and is good for every timer. */
+#define FIELDS_WHOLE (BIT(after) | BIT(at) | BIT(target) | BIT(watch))
 
 /* Returns the bits of enum timer_patch_field for the fields of a request. */
 static uint32_t patch_fields_of(uint32_t named)
@@ -28,6 +28,7 @@ static uint32_t patch_fields_of(uint32_t named)
         {BIT(labels), PATCH_LABELS},       {BIT(retry), PATCH_RETRY},
         {BIT(watch), PATCH_WATCH},         {TIMER_FIELDS_SCHEDULE, PATCH_SCHEDULE},
         {BIT(on_dead), PATCH_ON_DEAD},     {BIT(on_success), PATCH_ON_SUCCESS},
+        {BIT(method), PATCH_METHOD},
     };
     uint32_t fields = 0;
 
@@ -69,10 +70,7 @@ enum error_code timer_json_parse_values(struct bytes json, const struct timer_js
 /* True if the new values of a patch's fields do not depend on the timer. */
 static bool patch_is_whole(const struct timer_parse *parse)
 {
-    const struct bytes payload = parse->texts.payload;
-
-    return !(parse->seen & ~FIELDS_WHOLE) && !parse->removed &&
-           !(payload.size && payload.data[0] == '{');
+    return !(parse->seen & ~FIELDS_WHOLE) && !parse->removed;
 }
 
 enum error_code timer_json_check_patch(struct bytes json, const struct timer_json_limits *limits,
@@ -158,6 +156,17 @@ static enum error_code patch_format_old(const struct timer *timer, const struct 
     return buffer_failed(out) ? ERROR_NO_MEMORY : code;
 }
 
+/* A method that stays goes with a target that is no webhook. */
+static enum error_code patch_check_method(struct timer_parse *parse, const struct timer *timer,
+                                          uint32_t fields)
+{
+    struct timer_texts texts = timer->texts;
+
+    timer_texts_patch(&texts, fields, &parse->texts);
+    return timer_parse_check_method(
+        parse, texts.method, fields & PATCH_TARGET ? &parse->target : &timer->target, &texts);
+}
+
 static enum error_code patch_read_merged(struct timer_parse *parse, const struct timer *timer,
                                          const struct patch_names *names, uint32_t *ret_fields)
 {
@@ -169,6 +178,8 @@ static enum error_code patch_read_merged(struct timer_parse *parse, const struct
     if (!code && parse->seen & BIT(key) && !bytes_equal(parse->texts.key, timer->texts.key))
         code = timer_parse_invalid(parse, "#/key", TIMER_KEY_STAYS);
     parse->texts.key = timer->texts.key;
+    if (!code)
+        code = patch_check_method(parse, timer, fields);
     if (!code)
         code = timer_parse_when_changed(parse, timer, named, &fields);
     if (!code)

@@ -92,6 +92,16 @@ static const struct {
     {"\"watch\":[\"a\"]", "{\"watch\":null}", ""},
     {"\"watch\":[\"a\"]", "{\"watch\":[]}", ""},
     {"", "{\"watch\":[\"a\"]}", "\"watch\":[\"a\"]"},
+    /* the method */
+    {"", "{\"method\":\"DELETE\"}", "\"method\":\"DELETE\""},
+    {"\"payload\":7", "{\"method\":\"PUT\"}", "\"method\":\"PUT\",\"payload\":7"},
+    {"\"method\":\"PUT\"", "{\"method\":\"POST\"}", ""},
+    {"\"method\":\"PUT\"", "{\"method\":null}", ""},
+    {"\"method\":\"GET\"", "{\"method\":null,\"payload\":7}", "\"payload\":7"},
+    {"\"payload\":7", "{\"method\":\"GET\",\"payload\":null}", "\"method\":\"GET\""},
+    {"\"method\":\"PUT\"", "{\"target\":\"https://other\"}",
+     "\"method\":\"PUT\",\"target\":\"https://other\""},
+    {"\"method\":\"PUT\"", "{\"target\":\"queue:q\"}", "\"target\":\"queue:q\""},
     /* the content */
     {"\"payload\":{\"a\":{\"b\":1},\"c\":[ 1 ]}", "{\"payload\":{\"a\":{\"b\":null,\"d\":2}}}",
      "\"payload\":{\"a\":{\"d\":2},\"c\":[ 1 ]}"},
@@ -142,8 +152,10 @@ static void test_patched_fields(void **state)
         snprintf(before, sizeof(before), "%s%s%s", when,
                  *when && *patched_fields[i].before ? "," : "", patched_fields[i].before);
         snprintf(after, sizeof(after), "{%s%s%s%s%s}",
-                 strstr(patched_fields[i].after, "\"target\":\"http") ? ""
-                                                                      : "\"target\":\"http://h\",",
+                 strstr(patched_fields[i].after, "\"target\":\"http") ||
+                         strstr(patched_fields[i].after, "\"target\":\"queue:q\"")
+                     ? ""
+                     : "\"target\":\"http://h\",",
                  when, *when && *patched_fields[i].after ? "," : "", patched_fields[i].after, "");
         struct timer *timer = patch_test_timer(before), *wanted = parsed(CREATE, after, NULL);
         struct timer *once = patch_test_merged(timer, patched_fields[i].patch, NOW);
@@ -350,6 +362,13 @@ static const struct {
      "It would never fire"},
     {"\"every\":\"1s\"", "{\"cron\":\"0 0 1 * *\",\"until\":1795132810000}", "#/until",
      "It would never fire"},
+    /* the method */
+    {"\"method\":\"GET\"", "{\"payload\":1}", "#/method",
+     "GET and DELETE have no body: leave `payload` out"},
+    {"\"payload\":1", "{\"method\":\"DELETE\"}", "#/method",
+     "GET and DELETE have no body: leave `payload` out"},
+    {"", "{\"method\":\"PUT\",\"target\":\"queue:q\"}", "#/method",
+     "It goes with an http or https `target`"},
 };
 
 /* Goal: what cannot be removed, changed or combined is refused at its field. */
@@ -410,13 +429,13 @@ static void test_without_the_timer(void **state)
         const char *patch;
         bool is_whole;
     } cases[] = {
-        {"{\"after\":1}", true},       {"{\"at\":1795132890000,\"payload\":[{}]}", true},
-        {"{\"watch\":[\"a\"]}", true}, {"{\"target\":\"http://h\",\"payload\":\"x\"}", true},
+        {"{\"after\":1}", true},       {"{\"at\":1795132890000,\"target\":\"http://h\"}", true},
+        {"{\"watch\":[\"a\"]}", true}, {"{\"target\":\"http://h\",\"payload\":\"x\"}", false},
         {"{\"payload\": {} }", false}, {"{\"payload\":null}", false},
         {"{\"watch\":null}", false},   {"{\"labels\":{}}", false},
         {"{\"every\":\"1s\"}", false}, {"{\"after\":1,\"key\":\"k\"}", false},
         {"{\"retry\":{}}", false},     {"{\"late\":{}}", false},
-        {"{\"headers\":{}}", false},
+        {"{\"headers\":{}}", false},   {"{\"method\":\"PUT\"}", false},
     };
 
     (void)state;

@@ -341,6 +341,9 @@ enum error_code timer_json_parse_restore(struct bytes json, const struct timer_j
     if (!code)
         code = restore_check(&reading);
     if (!code)
+        code = timer_parse_check_method(&reading.parse, reading.parse.texts.method,
+                                        &reading.parse.target, &reading.parse.texts);
+    if (!code)
         code = restore_make(&reading, ret_timer);
     return timer_parse_end(&reading.parse, code);
 }

@@ -286,6 +286,39 @@ enum error_code timer_parse_content_type(struct timer_parse *parse)
     return ERROR_NONE;
 }
 
+/* ---- the method ---- */
+
+enum error_code timer_parse_method(struct timer_parse *parse)
+{
+    static const struct bytes methods[] = {BYTES("POST"), BYTES("PUT"), BYTES("PATCH"),
+                                           BYTES("GET"), BYTES("DELETE")};
+    struct bytes text;
+    enum error_code code = timer_parse_string(parse, "#/method", &text);
+
+    for (size_t i = 0; !code && i < sizeof(methods) / sizeof(methods[0]); i++)
+        if (bytes_equal(text, methods[i])) {
+            parse->texts.method = i ? methods[i] : (struct bytes){0};
+            return ERROR_NONE;
+        }
+    return code ? code
+                : timer_parse_invalid(parse, "#/method",
+                                      "It must be POST, PUT, PATCH, GET or DELETE");
+}
+
+enum error_code timer_parse_check_method(struct timer_parse *parse, struct bytes method,
+                                         const struct target *target,
+                                         const struct timer_texts *content)
+{
+    if (!method.size)
+        return ERROR_NONE;
+    if (!target_is_webhook(target))
+        return timer_parse_invalid(parse, "#/method", "It goes with an http or https `target`");
+    if (method.data[0] != 'P' && (content->payload.size || content->content_type.size))
+        return timer_parse_invalid(parse, "#/method",
+                                   "GET and DELETE have no body: leave `payload` out");
+    return ERROR_NONE;
+}
+
 /* ---- headers, labels: objects of strings ---- */
 
 struct member {

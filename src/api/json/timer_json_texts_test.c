@@ -100,6 +100,31 @@ static void test_bad_payload(void **state)
     ASSERT_REFUSED(CREATE, ERROR_INVALID, cases);
 }
 
+/* proves: method */
+static void test_bad_method(void **state)
+{
+    static const char *const one = "It must be POST, PUT, PATCH, GET or DELETE";
+    static const char *const no_body = "GET and DELETE have no body: leave `payload` out";
+    static const char *const webhook = "It goes with an http or https `target`";
+    const struct bad_case cases[] = {
+        {ONE("\"method\":\"put\""), "#/method", one},
+        {ONE("\"method\":\"\""), "#/method", one},
+        {ONE("\"method\":\"HEAD\""), "#/method", one},
+        {ONE("\"method\":\"PUT\\r\\nX: y\""), "#/method", one},
+        {ONE("\"method\":7"), "#/method", "It must be a string"},
+        {ONE("\"method\":\"PUT\",\"method\":\"PUT\""), "#/method", "It is given twice"},
+        {ONE("\"method\":\"GET\",\"payload\":null,\"payload\":0"), "#/payload",
+         "It is given twice"},
+        {ONE("\"method\":\"GET\",\"payload\":1"), "#/method", no_body},
+        {ONE("\"method\":\"DELETE\",\"body_base64\":\"\",\"content_type\":\"a/b\""), "#/method",
+         no_body},
+        {"{\"after\":1,\"target\":\"queue:q\",\"method\":\"PUT\"}", "#/method", webhook},
+    };
+
+    (void)state;
+    ASSERT_REFUSED(CREATE, ERROR_INVALID, cases);
+}
+
 static void test_bad_target(void **state)
 {
 #define TO(target) "{\"after\":1,\"target\":" target "}"
@@ -396,12 +421,13 @@ static void test_many(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_payload),     cmocka_unit_test(test_too_large),
-        cmocka_unit_test(test_bad_payload), cmocka_unit_test(test_bad_target),
-        cmocka_unit_test(test_reports),     cmocka_unit_test(test_headers),
-        cmocka_unit_test(test_bad_headers), cmocka_unit_test(test_labels),
-        cmocka_unit_test(test_bad_labels),  cmocka_unit_test(test_sizes),
-        cmocka_unit_test(test_many),        cmocka_unit_test(test_escaped_base64),
+        cmocka_unit_test(test_payload),        cmocka_unit_test(test_too_large),
+        cmocka_unit_test(test_bad_payload),    cmocka_unit_test(test_bad_method),
+        cmocka_unit_test(test_bad_target),     cmocka_unit_test(test_reports),
+        cmocka_unit_test(test_headers),        cmocka_unit_test(test_bad_headers),
+        cmocka_unit_test(test_labels),         cmocka_unit_test(test_bad_labels),
+        cmocka_unit_test(test_sizes),          cmocka_unit_test(test_many),
+        cmocka_unit_test(test_escaped_base64),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

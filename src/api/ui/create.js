@@ -6,7 +6,7 @@ import {patch} from "./morph.js";
 import {action, curl, field, form, h, tell, when} from "./parts.js";
 
 // What a new timer has of the one that it is made from, and the form does not show.
-const CARRIED = ["headers", "retry", "body_base64", "content_type", "on_dead", "on_success", "late"];
+const CARRIED = ["headers", "retry", "body_base64", "content_type", "on_dead", "on_success", "late", "method"];
 
 /** The timer that a new one is made from, such as a dead letter. */
 async function sourceOf(parameters, signal) {

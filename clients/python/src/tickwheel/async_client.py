@@ -66,7 +66,7 @@ class AsyncClient:
     async def create(self, target: str, *, after: Optional[Duration] = None, at: Optional[Instant] = None,
                idempotency_key: Optional[str] = None, **fields: Any) -> Timer:
         """Creates a timer. Further fields are those of docs/api.md#create, such as `payload`, `body` (bytes),
-        `key`, `labels`, `watch`, `retry`, `every`, `cron`, `timezone`. With a `key` that a live, equal timer has, the
+        `key`, `labels`, `watch`, `method`, `retry`, `every`, `cron`. With a `key` that a live, equal timer has, the
         answer is that timer; KeyInUse if it differs."""
         return await self._send(_calls.create(_calls.fields(target, after=after, at=at, **fields), idempotency_key))
 

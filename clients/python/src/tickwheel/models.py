@@ -50,6 +50,7 @@ class Timer:
     version: int
     due: datetime
     target: str
+    method: Optional[str]  #: of a webhook; None: POST
     attempts: int
     key: Optional[str]
     payload: Any
@@ -61,7 +62,7 @@ class Timer:
     @classmethod
     def from_json(cls, json: Json) -> Timer:
         return cls(id=json["id"], state=json["state"], version=json["version"], due=parse_instant(json["due"]),
-                   target=json["target"], attempts=json["attempts"], key=json.get("key"),
+                   target=json["target"], method=json.get("method"), attempts=json["attempts"], key=json.get("key"),
                    payload=json.get("payload"), body=_data(json), labels=json.get("labels", {}),
                    last_error=json.get("last_error"), json=json)
 

@@ -62,6 +62,11 @@ public final class Create {
         return set("body_base64", Base64.getEncoder().encodeToString(body)).set("content_type", contentType);
     }
 
+    /** The method of the webhook: POST, PUT, PATCH, GET or DELETE. The last two have no payload. */
+    public Create method(String method) {
+        return set("method", method);
+    }
+
     public Create headers(Map<String, String> headers) {
         return set("headers", headers);
     }
