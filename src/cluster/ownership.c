@@ -107,6 +107,16 @@ const char *ownership_why(const struct ownership *ownership)
     return ownership->why_ ? ownership->why_ : "";
 }
 
+/* Returns a time at most a quarter of a lease after the last record. It is random, because
+ * otherwise all partitions of a node keep their leases at once, and commits wait for the keeps. */
+static struct instant ownership_next_keep(struct ownership *ownership)
+{
+    const uint64_t quarter_ms = ownership->options_.lease_ms / 4;
+
+    return instant_add_ms(ownership->sent_at_,
+                          quarter_ms - random_below(&ownership->random_, quarter_ms / 4 + 1));
+}
+
 /* Completes the append: it is at its offset, and every reader accepts it. */
 static void ownership_succeed(struct ownership *ownership)
 {
@@ -123,7 +133,7 @@ static void ownership_succeed(struct ownership *ownership)
         ownership->markers_ = 0;
     ownership->last_ = ownership->sent_offset_;
     ownership->valid_until_ = ownership_lease_after(ownership, ownership->sent_at_, 1);
-    ownership->keep_at_ = instant_add_ms(ownership->sent_at_, ownership->options_.lease_ms / 4);
+    ownership->keep_at_ = ownership_next_keep(ownership);
     if (kind == FRAME_CLAIM) {
         ownership->state_ = OWNERSHIP_RECOVERING;
         ownership->serve_at_ = ownership->met_serve_at_;
