@@ -163,6 +163,8 @@ static enum error_code patch_check_method(struct timer_parse *parse, const struc
     struct timer_texts texts = timer->texts;
 
     timer_texts_patch(&texts, fields, &parse->texts);
+    if (fields & PATCH_METHOD)
+        texts.method = parse->texts.method;
     return timer_parse_check_method(
         parse, texts.method, fields & PATCH_TARGET ? &parse->target : &timer->target, &texts);
 }
