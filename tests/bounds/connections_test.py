@@ -178,7 +178,9 @@ def at_the_limit():
             data, "--connections-max", str(COUNT + SPARE), "--http-idle", "60s") as daemon:
         harness.wait_until(daemon.is_ready, 30, "ready")
         bystander = bounds.Bystander(daemon)
-        crowd = Crowd(daemon.port, COUNT + SPARE)  # one of them and the bystander are beyond
+        # A connection that has not asked yet makes room for a new one.
+        harness.wait_until(lambda: bystander.made or bystander.failure, PATIENCE_S, "a timer of the bystander")
+        crowd = Crowd(daemon.port, COUNT + SPARE)  # one of them is beyond
         crowd.send(GET)
         harness.wait_until(lambda: crowd.look() or crowd.answered + crowd.ended >= COUNT, PATIENCE_S, "answers")
         answers = {}
