@@ -92,6 +92,7 @@ static bool event_loop_set(struct event_loop *loop, struct event_source *source)
     const int operation = !source->wanted_ ? EPOLL_CTL_DEL : before ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
 
     source->watched_ = source->wanted_;
+    atomic_fetch_add_explicit(&loop->set_count_, 1, memory_order_release);
     if (epoll_ctl(loop->epoll_, operation, source->fd_, &event) == 0)
         return true;
     source->watched_ = before; /* the next call tries again */
@@ -186,6 +187,7 @@ void event_loop_turn(struct event_loop *loop)
         atomic_store(&loop->is_asleep_, false);
     const int count = event_loop_poll(loop, events, wait_ns);
     atomic_store(&loop->is_asleep_, false);
+    atomic_load_explicit(&loop->set_count_, memory_order_acquire);
     loop->now_ = instant_now();
     event_loop_take_joining(loop);
     loop->events_ = events;

@@ -62,6 +62,7 @@ struct event_loop {
     int epoll_, wake_; /* an eventfd */
     atomic_bool is_asleep_;
     atomic_bool has_joining_;
+    atomic_uint set_count_; /* orders what other threads write before their event_loop_watch */
     pthread_mutex_t lock_;
     struct list joining_; /* of struct event_task; guarded by lock_ */
     struct list tasks_;
