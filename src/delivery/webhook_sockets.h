@@ -22,14 +22,14 @@
 struct webhook_sockets {
     struct event_loop *loop; /* borrowed */
     CURLM *multi;            /* borrowed; acts on the sockets that are ready */
-    size_t open_count;       /* connections */
+    size_t open_count;       /* number of connections */
     struct map by_fd_;
 };
 
-/* Requires that all connections are closed. */
+/* Requires that all connections are closed, and that the loop still exists. */
 void webhook_sockets_deinit(struct webhook_sockets *sockets);
 
-/* Adds the opened socket of a connection. Returns false if out of memory. */
+/* Adds a socket that was opened for a connection. Returns false if out of memory. */
 bool webhook_sockets_add(struct webhook_sockets *sockets, int fd);
 
 /* Closes a connection's socket. Returns the result of close(). */
