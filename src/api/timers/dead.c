@@ -151,8 +151,8 @@ static void dead_job_find(struct dead_job *job)
     query->asked = wall_add(wall_now(), dead_job_clocks_ms(job));
     if (!query->has_cursor)
         query->began = query->asked;
-    if (dead_job_clocks_ms(job))
-        job->from = wall_max(job->from, query->began);
+    /* So a letter that dies again dies after `began`, and is not taken again. */
+    job->from = wall_max(job->from, wall_add(query->began, 1));
     job->search = list_find(job->call, &job->ask.query, dead_job_found);
     if (!job->search)
         call_answer_error(job->call, ERROR_NO_MEMORY, "");
