@@ -25,11 +25,10 @@ static void timer_json_put_payload(struct buffer *out, const struct timer_texts 
 /* Converts lines "Name: value\n". */
 static void timer_json_put_headers(struct buffer *out, struct bytes headers)
 {
-    const char *at = headers.data, *end = at + headers.size;
-
     if (!headers.size)
         return;
     json_open(out, "headers", '{');
+    const char *at = headers.data, *end = at + headers.size;
     while (at < end) {
         const char *line_end = memchr(at, '\n', (size_t)(end - at));
         const char *colon = memchr(at, ':', (size_t)(end - at));
