@@ -48,7 +48,7 @@ static bool cluster_import_is_over(const struct cluster_import *run)
     return import_frame(run->import).size == 0;
 }
 
-/* Goes on after a record has reached the log. */
+/* Counts the record that the log has, and makes the next one of the import. */
 static enum error_code cluster_import_go_on(struct cluster_import *run, struct error *ret_error)
 {
     run->records++;

@@ -113,7 +113,7 @@ bool json_string_decode(const struct json_string *string, char *to, size_t capac
         const char *error;
         uint32_t c;
         at = json_escape_read(at, end, &c, &error);
-        assert(at); /* the reader has checked the escape */
+        assert(at); /* json.h has accepted this escape before */
         char bytes[4];
         size_t more = json_text_utf8_put(bytes, c);
         if (more > capacity - size)

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define TOP_BUCKETS_MAX      64
-#define TOP_TIMES_FIXED      4     /* how many of the times are always shown */
+#define TOP_TIMES_FIXED      4     /* rows of times that are shown always */
 #define TOP_HELD_SECONDS_MIN 0.001 /* shorter times do not count as held back */
 
 /* The last two readings of /metrics. */

@@ -416,7 +416,7 @@ static struct brokers_member *brokers_member_of(const struct brokers *brokers, s
     return member;
 }
 
-/* Appends the decoded part. The buffer has room for it, so that no part moves. */
+/* Appends the decoded part, and returns it. The buffer must have room: the parts point into it. */
 static struct bytes brokers_decode(struct bytes part, struct buffer *text)
 {
     size_t start = text->size;

@@ -67,7 +67,8 @@ void dispatch_drain(struct engine *engine);
 /* Checks which queues are paused, if that has changed. O(queues) then. */
 void dispatch_look_at_pauses(struct engine *engine);
 
-/* Names every queue with items again, by engine_take_woken. O(queues). */
+/* Makes engine_take_woken return every queue that has items, also those it returned before.
+ * O(queues). */
 void leases_wake_all(struct engine *engine);
 
 /* DISPATCH_WHEEL_NEW: all alarms are lost. */

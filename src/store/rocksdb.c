@@ -293,10 +293,8 @@ enum error_code store_begin_write(struct rocksdb_store *store, struct error *ret
     if (code)
         return code;
     code = rocksdb_ask_tables(store, ret_error);
-    if (!code && (code = store_queue_make_room(store, ret_error))) {
-        store_leave(store);
-        return code;
-    }
+    if (!code)
+        code = store_queue_make_room(store, ret_error);
     if (code) {
         store_leave(store);
         store_recover(store);

@@ -294,13 +294,10 @@ static enum error_code rocksdb_clear_step(struct rocksdb_store *store, uint16_t 
 
     if (code)
         return code;
-    if ((code = store_apply_to(store, store->queue.pushed, ret_error)))
-        store_leave(store);
-    if (code)
-        return code;
-    if (place)
+    code = store_apply_to(store, store->queue.pushed, ret_error);
+    if (!code && place)
         code = rocksdb_clear_write(store, partition, place, ret_error);
-    else
+    else if (!code)
         code = rocksdb_clear_names(store, partition, last, is_done, ret_error);
     if (!code && place)
         rocksdb_clear_note(store, partition, place);

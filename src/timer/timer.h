@@ -168,7 +168,7 @@ enum timer_patch_field {
     PATCH_LABELS = 1 << 4,
     PATCH_RETRY = 1 << 5,
     PATCH_WATCH = 1 << 6,
-    PATCH_SCHEDULE = 1 << 7, /* with PATCH_DUE if it changes the next firing */
+    PATCH_SCHEDULE = 1 << 7, /* a patch that moves the next firing has PATCH_DUE, too */
     PATCH_ON_DEAD = 1 << 8,
     PATCH_ON_SUCCESS = 1 << 9,
     PATCH_METHOD = 1 << 10, /* the last */
