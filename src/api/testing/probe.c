@@ -297,20 +297,22 @@ void probe_await_submitted(struct node_probe *probe, size_t count)
     pthread_mutex_unlock(&probe->lock_);
 }
 
-size_t probe_submitted(struct node_probe *probe)
+static size_t probe_read(struct node_probe *probe, const size_t *count)
 {
     pthread_mutex_lock(&probe->lock_);
-    const size_t submitted = probe->submitted_;
+    const size_t value = *count;
     pthread_mutex_unlock(&probe->lock_);
-    return submitted;
+    return value;
+}
+
+size_t probe_submitted(struct node_probe *probe)
+{
+    return probe_read(probe, &probe->submitted_);
 }
 
 size_t probe_overloaded(struct node_probe *probe)
 {
-    pthread_mutex_lock(&probe->lock_);
-    const size_t overloaded = probe->overloaded_;
-    pthread_mutex_unlock(&probe->lock_);
-    return overloaded;
+    return probe_read(probe, &probe->overloaded_);
 }
 
 size_t probe_live(struct node_probe *probe)
@@ -320,8 +322,5 @@ size_t probe_live(struct node_probe *probe)
 
 size_t probe_given_up(struct node_probe *probe)
 {
-    pthread_mutex_lock(&probe->lock_);
-    const size_t given_up = probe->given_up_;
-    pthread_mutex_unlock(&probe->lock_);
-    return given_up;
+    return probe_read(probe, &probe->given_up_);
 }
