@@ -1,7 +1,7 @@
 /* copy.c - see copy.h; the golden bytes of copy_test.c show the layout. */
 #include "cluster/copy.h"
 
-#include "cluster/wire_part.h"
+#include "cluster/wire_private.h"
 
 static void copy_put_cursor(struct buffer *to, const struct storage_export *export)
 {

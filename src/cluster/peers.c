@@ -3,124 +3,10 @@
 
 #include "sys/clock.h"
 
-#include <assert.h>
 #include <curl/curl.h>
-#include <openssl/crypto.h>
-#include <openssl/evp.h>
-#include <openssl/hmac.h>
 #include <stdlib.h>
 
 #define PEERS_LOOK_MS 25 /* interval of look-ups of a partition's owner */
-
-/* ---- secrets ---- */
-
-unsigned peers_newest_key(struct peers *peers)
-{
-    pthread_mutex_lock(&peers->secrets_lock);
-    const unsigned newest = peers->newest;
-    pthread_mutex_unlock(&peers->secrets_lock);
-    return newest;
-}
-
-bool peers_has_former_key(struct peers *peers)
-{
-    pthread_mutex_lock(&peers->secrets_lock);
-    const bool has_former = peers->secrets[(peers->newest + 1) % 2].text != NULL;
-    pthread_mutex_unlock(&peers->secrets_lock);
-    return has_former;
-}
-
-static void peers_forget_secret(struct peers_secret *secret)
-{
-    if (secret->text)
-        explicit_bzero(secret->text, secret->size);
-    free(secret->text);
-    *secret = (struct peers_secret){0};
-}
-
-enum error_code peers_set_secret(struct peers *peers, struct bytes secret, bool is_founded)
-{
-    assert(secret.size > 0);
-    char *copy = malloc(secret.size);
-    if (!copy)
-        return ERROR_NO_MEMORY;
-    memcpy(copy, secret.data, secret.size);
-    pthread_mutex_lock(&peers->secrets_lock);
-    const struct peers_secret *newest = &peers->secrets[peers->newest % 2];
-    const bool is_same =
-        newest->text && bytes_equal((struct bytes){newest->text, newest->size}, secret);
-    if (is_founded)
-        peers_forget_secret(&peers->secrets[(peers->newest + 1) % 2]);
-    if (is_founded && !is_same)
-        peers->newest++; /* the previous secret becomes the former one */
-    peers_forget_secret(&peers->secrets[peers->newest % 2]);
-    peers->secrets[peers->newest % 2] = (struct peers_secret){copy, secret.size};
-    pthread_mutex_unlock(&peers->secrets_lock);
-    return ERROR_NONE;
-}
-
-/* Derives the key for messages in one direction from the secret `key`. */
-static bool peers_key(struct peers *peers, unsigned key, const char *way,
-                      uint8_t ret_key[PEERS_MAC_SIZE])
-{
-    unsigned size = 0;
-
-    pthread_mutex_lock(&peers->secrets_lock);
-    const struct peers_secret *secret = &peers->secrets[key % 2];
-    const bool is_used = secret->text && (key == peers->newest || key + 1 == peers->newest);
-    const bool is_done = is_used && HMAC(EVP_sha256(), secret->text, (int)secret->size,
-                                         (const uint8_t *)way, strlen(way), ret_key, &size);
-    pthread_mutex_unlock(&peers->secrets_lock);
-    return is_done;
-}
-
-bool peers_mac(struct peers *peers, unsigned key, const char *way, const uint8_t *asked,
-               struct bytes message, uint8_t ret_mac[PEERS_MAC_SIZE])
-{
-    uint8_t digests[2 * PEERS_MAC_SIZE] = {0}, inner[PEERS_MAC_SIZE] = {0};
-    unsigned size = 0;
-
-    /* First the key of the direction, then that of this question. */
-    if (!peers_key(peers, key, way, digests))
-        return false;
-    if (asked)
-        memcpy(inner, asked, PEERS_MAC_SIZE);
-    if (!HMAC(EVP_sha256(), digests, PEERS_MAC_SIZE, inner, PEERS_MAC_SIZE,
-              digests + PEERS_MAC_SIZE, &size))
-        return false;
-    return HMAC(EVP_sha256(), digests + PEERS_MAC_SIZE, PEERS_MAC_SIZE,
-                (const uint8_t *)message.data, message.size, ret_mac, &size) != NULL;
-}
-
-bool peers_is_proven(struct peers *peers, const uint8_t *proof, struct bytes message,
-                     unsigned *ret_key)
-{
-    const unsigned newest = peers_newest_key(peers);
-
-    for (unsigned age = 0; age < 2; age++) {
-        uint8_t mac[PEERS_MAC_SIZE];
-
-        *ret_key = newest - age;
-        if (peers_mac(peers, *ret_key, PEERS_ASKS, NULL, message, mac) &&
-            CRYPTO_memcmp(mac, proof, PEERS_MAC_SIZE) == 0)
-            return true;
-    }
-    return false;
-}
-
-void peers_put_greeting(struct peers *peers, unsigned key, const char *way, const uint8_t *asked,
-                        struct buffer *out)
-{
-    const struct wire_head head = {WIRE_GREETING, peers->cluster, peers->id, 0};
-
-    buffer_append(out, (char[PEERS_MAC_SIZE]){0}, PEERS_MAC_SIZE);
-    const size_t begin = wire_begin(out, &head);
-    wire_end(out, begin);
-    if (buffer_failed(out))
-        return;
-    const struct bytes message = {out->data + PEERS_MAC_SIZE, out->size - PEERS_MAC_SIZE};
-    (void)peers_mac(peers, key, way, asked, message, (uint8_t *)out->data);
-}
 
 /* ---- ends ---- */
 
@@ -131,7 +17,8 @@ static void peers_end(struct peers_request *request)
     request->done(request);
 }
 
-void peers_fail(struct peers *peers, struct peers_request *request, enum error_code error)
+/* Fails a request that was not sent. */
+static void peers_fail(struct peers *peers, struct peers_request *request, enum error_code error)
 {
     atomic_fetch_add(error == ERROR_IN_DOUBT ? &peers->doubtful : &peers->failed, 1);
     wire_fail(request->command, error);
@@ -148,12 +35,11 @@ static void peers_fail_all(struct peers *peers, struct list *requests, enum erro
 
 static void peers_node_destroy(struct peers_node *node)
 {
-    for (size_t i = 0; i < PEERS_LANES_ALL; i++)
-        if (node->lanes[i].has_thread)
-            pthread_join(node->lanes[i].thread, NULL);
     pthread_cond_destroy(&node->changed);
     free(node);
 }
+
+static void *peers_run(void *argument);
 
 /* Makes a node with its threads; the caller holds the lock. NULL if out of memory or threads. */
 static struct peers_node *peers_node_create(struct peers *peers, uint32_t id)
@@ -174,8 +60,8 @@ static struct peers_node *peers_node_create(struct peers *peers, uint32_t id)
         lane->node = node;
         lane->is_slow = i == PEERS_SLOW_LANE;
         lane->has_thread =
-            pthread_create(&lane->thread, NULL,
-                           i == PEERS_COPY_LANE ? peers_copy_run : peers_lane_run, lane) == 0;
+            pthread_create(&lane->thread, NULL, i == PEERS_COPY_LANE ? peers_copy_run : peers_run,
+                           lane) == 0;
     }
     return node;
 }
@@ -185,7 +71,9 @@ static bool peers_node_serves(const struct peers_node *node, bool is_slow)
     return node->lanes[is_slow ? PEERS_SLOW_LANE : 0].has_thread;
 }
 
-struct peers_node *peers_node_of(struct peers *peers, uint32_t id)
+/* Returns the node of this number with its threads; the caller holds the lock. NULL if out of
+ * memory, or there are too many. */
+static struct peers_node *peers_node_of(struct peers *peers, uint32_t id)
 {
     for (size_t i = 0; i < peers->node_count; i++)
         if (peers->nodes[i]->id == id)
@@ -288,7 +176,8 @@ void peers_post(struct peers *peers, struct list *requests)
     }
 }
 
-void peers_gather(struct peers_lane *lane, struct list *ret_requests)
+/* Waits for the next requests of a lane; empty when peers stop. */
+static void peers_gather(struct peers_lane *lane, struct list *ret_requests)
 {
     struct peers_node *node = lane->node;
     struct peers *peers = node->peers;
@@ -353,8 +242,9 @@ static void peers_settle_one(struct peers_node *node, struct peers_request *requ
     }
 }
 
-void peers_settle(struct peers_node *node, struct list *requests, enum peers_outcome outcome,
-                  struct bytes answers)
+/* Ends the requests of a message that have an answer, and sends the others again. */
+static void peers_settle(struct peers_node *node, struct list *requests, enum peers_outcome outcome,
+                         struct bytes answers)
 {
     struct peers *peers = node->peers;
     struct wire_reader reader;
@@ -376,6 +266,95 @@ void peers_settle(struct peers_node *node, struct list *requests, enum peers_out
             peers_repeat(peers, request, outcome);
         }
     }
+}
+
+/* ---- messages ---- */
+
+/* Puts requests that did not fit into a message in front of the next one. */
+static void peers_put_back(struct peers_lane *lane, struct list *requests)
+{
+    struct peers_node *node = lane->node;
+
+    pthread_mutex_lock(&node->peers->lock);
+    LIST_FOR_EACH (requests, link) {
+        const struct peers_request *request = list_item(link, struct peers_request, link_);
+
+        node->waiting_weight += request->weight_;
+        node->waiting_bytes += request->bytes_;
+    }
+    list_join(requests, &node->waiting[lane->is_slow]);
+    list_join(&node->waiting[lane->is_slow], requests);
+    pthread_mutex_unlock(&node->peers->lock);
+}
+
+/* Encodes as many requests as fit into a message; the others leave the list. Returns the
+ * earliest deadline of the encoded ones. */
+static struct instant peers_encode(struct peers_lane *lane, struct list *requests,
+                                   struct buffer *out)
+{
+    struct peers *peers = lane->node->peers;
+    const struct wire_head head = {WIRE_COMMANDS, peers->cluster, peers->id, 0};
+    struct instant until = {UINT64_MAX};
+    struct list taken;
+    uint32_t count = 0;
+
+    list_init(&taken);
+    buffer_append(out, (char[PEERS_MAC_SIZE]){0}, PEERS_MAC_SIZE);
+    const size_t begin = wire_begin(out, &head);
+    while (!list_is_empty(requests)) {
+        struct peers_request *request = list_item(requests->next, struct peers_request, link_);
+        const enum error_code error = wire_put_command(out, begin, request->command);
+
+        if (error == ERROR_TOO_LARGE && count > 0)
+            break;
+        list_remove(&request->link_);
+        if (error) {
+            peers_fail(peers, request, error);
+            continue;
+        }
+        list_push(&taken, &request->link_);
+        until = request->until_.ns < until.ns ? request->until_ : until;
+        count++;
+    }
+    if (!list_is_empty(requests))
+        peers_put_back(lane, requests);
+    list_join(requests, &taken);
+    wire_set_count(out, begin, count);
+    wire_end(out, begin);
+    return until;
+}
+
+static void peers_serve(struct peers_lane *lane, struct list *requests)
+{
+    struct buffer out, in;
+    struct bytes answers = {0};
+
+    buffer_init(&out);
+    buffer_init(&in);
+    const struct instant until = peers_encode(lane, requests, &out);
+    enum peers_outcome outcome = PEERS_UNSENT;
+    if (!list_is_empty(requests) && !buffer_failed(&out))
+        outcome = peers_lane_exchange(lane, &out, until, &in, &answers);
+    peers_settle(lane->node, requests, outcome, answers);
+    buffer_deinit(&out);
+    buffer_deinit(&in);
+}
+
+static void *peers_run(void *argument)
+{
+    struct peers_lane *lane = argument;
+    struct peers *peers = lane->node->peers;
+
+    while (!atomic_load(&peers->is_stopping)) {
+        struct list requests;
+
+        list_init(&requests);
+        peers_gather(lane, &requests);
+        if (!list_is_empty(&requests))
+            peers_serve(lane, &requests);
+    }
+    peers_lane_close(lane);
+    return NULL;
 }
 
 /* ---- requests without an owner ---- */
@@ -420,6 +399,23 @@ static void *peers_keep(void *argument)
     return NULL;
 }
 
+/* ---- copies ---- */
+
+void peers_copy(struct peers *peers, struct peers_copy *copy)
+{
+    pthread_mutex_lock(&peers->lock);
+    struct peers_node *node =
+        atomic_load(&peers->is_stopping) ? NULL : peers_node_of(peers, copy->node);
+    const bool is_taken = node && node->lanes[PEERS_COPY_LANE].has_thread;
+    if (is_taken) {
+        list_push(&node->copies, &copy->link_);
+        pthread_cond_broadcast(&node->changed);
+    }
+    pthread_mutex_unlock(&peers->lock);
+    if (!is_taken)
+        copy->done(copy, NULL);
+}
+
 /* ---- start and stop ---- */
 
 static void peers_free(struct peers *peers)
@@ -430,8 +426,7 @@ static void peers_free(struct peers *peers)
     pthread_cond_destroy(&peers->asked);
     pthread_mutex_destroy(&peers->lock);
     pthread_mutex_destroy(&peers->secrets_lock);
-    peers_forget_secret(&peers->secrets[0]);
-    peers_forget_secret(&peers->secrets[1]);
+    peers_forget_secrets(peers);
     free(peers->ca_file);
     free(peers);
     curl_global_cleanup();
@@ -507,10 +502,8 @@ void peers_stop(struct peers *peers)
         pthread_join(peers->giver, NULL);
     for (size_t i = 0; i < peers->node_count; i++)
         for (size_t j = 0; j < PEERS_LANES_ALL; j++)
-            if (peers->nodes[i]->lanes[j].has_thread) {
+            if (peers->nodes[i]->lanes[j].has_thread)
                 pthread_join(peers->nodes[i]->lanes[j].thread, NULL);
-                peers->nodes[i]->lanes[j].has_thread = false;
-            }
     list_join(&rest, &peers->homeless);
     for (size_t i = 0; i < peers->node_count; i++) {
         list_join(&rest, &peers->nodes[i]->waiting[0]);

@@ -6,21 +6,6 @@
 
 /* ---- pages of another node ---- */
 
-void peers_copy(struct peers *peers, struct peers_copy *copy)
-{
-    pthread_mutex_lock(&peers->lock);
-    struct peers_node *node =
-        atomic_load(&peers->is_stopping) ? NULL : peers_node_of(peers, copy->node);
-    const bool is_taken = node && node->lanes[PEERS_COPY_LANE].has_thread;
-    if (is_taken) {
-        list_push(&node->copies, &copy->link_);
-        pthread_cond_broadcast(&node->changed);
-    }
-    pthread_mutex_unlock(&peers->lock);
-    if (!is_taken)
-        copy->done(copy, NULL);
-}
-
 /* Returns the next request; NULL if the peers stop. */
 static struct peers_copy *copy_await(struct peers_node *node)
 {

@@ -2,9 +2,12 @@
  * peers_private.h - what the files of peers share.
  *
  *   peers.c          requests on their way: where they go, where they wait, and their ends
- *   peers_lane.c     a connection to another node, and its messages
  *   peers_listen.c   messages of other nodes
  *   peers_copy.c     pages of copies, both ways
+ *   peers_lane.c     a connection to another node: a message, and its answer
+ *   peers_proof.c    secrets, and the proofs of messages
+ *
+ * Each calls only those below it.
  */
 #ifndef TICKWHEEL_CLUSTER_PEERS_PRIVATE_H
 #define TICKWHEEL_CLUSTER_PEERS_PRIVATE_H
@@ -94,6 +97,8 @@ struct peers_ask {
     struct storage_export at;
 };
 
+/* ---- peers_proof.c ---- */
+
 /* Computes the proof of `message` with the secret of this number. Returns false if the secret is
  * not in use any more, or memory is short. */
 bool peers_mac(struct peers *peers, unsigned key, const char *way, const uint8_t *asked,
@@ -112,10 +117,10 @@ bool peers_has_former_key(struct peers *peers);
 void peers_put_greeting(struct peers *peers, unsigned key, const char *way, const uint8_t *asked,
                         struct buffer *out);
 
-/* ---- peers.c ---- */
+/* Erases the secrets from memory. */
+void peers_forget_secrets(struct peers *peers);
 
-/* Waits for the next requests of a lane; empty when peers stop. */
-void peers_gather(struct peers_lane *lane, struct list *ret_requests);
+/* ---- peers_lane.c ---- */
 
 /* Outcome of a message: answered, or why not. */
 enum peers_outcome {
@@ -123,21 +128,6 @@ enum peers_outcome {
     PEERS_UNSENT,   /* the other node has not acted on it, and will not */
     PEERS_DOUBTFUL, /* the other node may have acted on it */
 };
-
-/* Ends the requests of a message that have an answer, and sends the others again. */
-void peers_settle(struct peers_node *node, struct list *requests, enum peers_outcome outcome,
-                  struct bytes answers);
-
-/* Returns the node of this number with its threads; the caller holds the lock. NULL if out of
- * memory, or there are too many. */
-struct peers_node *peers_node_of(struct peers *peers, uint32_t id);
-
-/* Fails a request that was not sent. */
-void peers_fail(struct peers *peers, struct peers_request *request, enum error_code error);
-
-/* ---- peers_lane.c ---- */
-
-void *peers_lane_run(void *lane);
 
 /* Proves the message in `out`, which begins with room for the proof, sends it, and reads the
  * answer: `ret_answer` points into the buffer `in`. */

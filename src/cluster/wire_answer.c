@@ -1,5 +1,5 @@
 /* wire_answer.c - answers of the engine as bytes; see wire.h. */
-#include "cluster/wire_part.h"
+#include "cluster/wire_private.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -198,17 +198,6 @@ static void wire_put_survey(struct buffer *to, const struct survey *survey)
         wire_put_failures(to, survey);
     if (survey->kind == SURVEY_STATS)
         wire_put_numbers(to, survey);
-}
-
-struct timer *wire_hold_timer(struct wire_reader *reader, struct wire_held *held)
-{
-    struct timer *timer = wire_take_timer(reader);
-
-    if (timer) {
-        timer->next = held->timers_;
-        held->timers_ = timer;
-    }
-    return timer;
 }
 
 static void wire_take_failures(struct wire_reader *reader, struct survey *survey)

@@ -1,6 +1,6 @@
 /* wire_work.c - leases and reports of workers, and their answers, as bytes; see
  * wire.h. */
-#include "cluster/wire_part.h"
+#include "cluster/wire_private.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -1,8 +1,7 @@
-/* wire.c - the head of a message, and commands; see wire.h. */
-#include "cluster/wire_part.h"
+/* wire_command.c - the head of a message, and commands; see wire.h. */
+#include "cluster/wire_private.h"
 
 #include "base/checksum.h"
-#include "store/record.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -29,117 +28,6 @@ _Static_assert(SURVEY_QUEUES == 0 && SURVEY_TARGETS == 1 && SURVEY_ITEMS == 2 &&
                    SURVEY_STATS == 6,
                "kinds of a survey are sent as numbers");
 _Static_assert(PATCH_METHOD == 1 << 10, "fields of a patch are sent as bits");
-
-/* ---- numbers, texts and timers ---- */
-
-void wire_put(struct buffer *to, uint64_t value, size_t width)
-{
-    char bytes[8];
-
-    put_le(bytes, value, width);
-    buffer_append(to, bytes, width);
-}
-
-uint64_t wire_take(struct wire_reader *reader, size_t width)
-{
-    if ((size_t)(reader->end_ - reader->at_) < width) {
-        reader->failed_ = true;
-        reader->at_ = reader->end_;
-        return 0;
-    }
-    const uint64_t value = get_le(reader->at_, width);
-    reader->at_ += width;
-    return value;
-}
-
-uint64_t wire_take_below(struct wire_reader *reader, size_t width, uint64_t limit)
-{
-    const uint64_t value = wire_take(reader, width);
-
-    if (value >= limit)
-        reader->failed_ = true;
-    return value < limit ? value : 0;
-}
-
-void wire_put_text(struct buffer *to, struct bytes text)
-{
-    wire_put(to, text.size, 4);
-    buffer_append_bytes(to, text);
-}
-
-struct bytes wire_take_text(struct wire_reader *reader, size_t size_max)
-{
-    const size_t size = (size_t)wire_take(reader, 4);
-
-    if (reader->failed_ || size > size_max || size > (size_t)(reader->end_ - reader->at_)) {
-        reader->failed_ = true;
-        return (struct bytes){0};
-    }
-    const struct bytes text = {reader->at_, size};
-    reader->at_ += size;
-    return text;
-}
-
-void *wire_take_room(struct wire_reader *reader, size_t count, size_t size)
-{
-    if (reader->failed_ || !count || count > reader->room_ / size) {
-        reader->failed_ |= count > 0;
-        return NULL;
-    }
-    void *room = calloc(count, size);
-    reader->room_ -= count * size;
-    reader->failed_ |= !room;
-    return room;
-}
-
-void wire_put_id(struct buffer *to, const struct timer_id *id)
-{
-    wire_put(to, id->first.ms, 8);
-    wire_put(to, id->partition, 2);
-    wire_put(to, id->serial, 8);
-}
-
-struct timer_id wire_take_id(struct wire_reader *reader)
-{
-    struct timer_id id = {.first = {wire_take(reader, 8)}};
-
-    id.partition = (uint16_t)wire_take(reader, 2);
-    id.serial = wire_take(reader, 8);
-    return id;
-}
-
-/* Encodes a timer as the size and key of its row, and the row. */
-void wire_put_timer(struct buffer *to, const struct timer *timer)
-{
-    const struct record_key key =
-        record_row_key(timer->id.partition, (struct storage_position){timer->at, timer->id.serial});
-    const size_t size_at = to->size;
-
-    wire_put(to, 0, 4);
-    wire_put(to, key.high, 8);
-    wire_put(to, key.low, 8);
-    const size_t begin = to->size;
-    record_row_encode(to, key, timer);
-    if (!buffer_failed(to))
-        put_le(to->data + size_at, to->size - begin, 4);
-}
-
-/* Decodes a timer; NULL for a row without bytes. */
-struct timer *wire_take_timer(struct wire_reader *reader)
-{
-    const size_t size = (size_t)wire_take(reader, 4);
-    const struct record_key key = {wire_take(reader, 8), wire_take(reader, 8)};
-    struct timer view, *timer = NULL;
-
-    if (!reader->failed_ && size <= (size_t)(reader->end_ - reader->at_) &&
-        record_row_decode(key, (struct bytes){reader->at_, size}, &view, NULL) == ERROR_NONE)
-        timer = timer_copy(&view, &view.texts);
-    if (timer)
-        reader->at_ += size;
-    else
-        reader->failed_ = true;
-    return timer;
-}
 
 /* ---- messages ---- */
 

@@ -1,10 +1,10 @@
 /*
- * wire_part.h - what wire.c and wire_answer.c share: numbers, texts and timers of a message.
+ * wire_private.h - what the files of wire share: numbers, texts, timers and leases of a message.
  *
  * Errors     A reader that failed gives zeros, and remembers it.
  */
-#ifndef TICKWHEEL_CLUSTER_WIRE_PART_H
-#define TICKWHEEL_CLUSTER_WIRE_PART_H
+#ifndef TICKWHEEL_CLUSTER_WIRE_PRIVATE_H
+#define TICKWHEEL_CLUSTER_WIRE_PRIVATE_H
 
 #include "cluster/wire.h"
 
@@ -24,8 +24,6 @@ enum wire_part {
     WIRE_PART_WORK = 1 << 11,
 };
 
-unsigned wire_parts(enum command_kind kind);
-
 void wire_put(struct buffer *to, uint64_t value, size_t width);
 void wire_put_text(struct buffer *to, struct bytes text);
 void wire_put_id(struct buffer *to, const struct timer_id *id);
@@ -43,6 +41,10 @@ void *wire_take_room(struct wire_reader *reader, size_t count, size_t size);
 /* Decodes a timer of an answer, and holds it while it is shown. NULL on damage or without
  * memory. */
 struct timer *wire_hold_timer(struct wire_reader *reader, struct wire_held *held);
+
+/* ---- wire_command.c ---- */
+
+unsigned wire_parts(enum command_kind kind);
 
 /* ---- wire_work.c ---- */
 
