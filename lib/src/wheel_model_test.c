@@ -224,9 +224,39 @@ static void wheel_agrees_with_the_model(void **state)
     test_free(sums);
 }
 
+/* A random run met this once in a few hundred thousand. Goal: a timer armed for a past tick while
+ * the bucket of its stale entry is being opened fires once. Method: its two entries look equal,
+ * because the bucket starts at a multiple of 2^32 and both are at tick 0 of the low half. */
+static void overdue_while_its_bucket_is_opened(void **state)
+{
+    (void)state;
+    enum { OTHERS = 7 }; /* more than a bucket has in its line */
+    const uint64_t start = UINT64_C(1) << 32;
+    struct tw_wheel_options options = {.start = start - 10};
+    struct trial *trial = test_malloc(sizeof(*trial));
+    trial_init(trial, &options, 64, STALE_SLACK);
+    for (unsigned i = 0; i < OTHERS; i++)
+        trial_schedule(trial, start);
+    trial_open(trial);
+    trial_set(trial, OTHERS, start);
+    trial_set(trial, OTHERS, start - 5);
+    trial_expire(trial, start - 5, 1);
+    assert_int_equal(trial->fired_count, 1);
+    trial_expire(trial, start, 1);
+    assert_true(trial->wheel->phase == PHASE_OPENING && trial->wheel->taken.head);
+    trial_set(trial, OTHERS, start - 5);
+    trial_check(trial);
+    trial_drain(trial, start, 1);
+    trial_check(trial);
+    assert_int_equal(trial->fired_count, 2 + OTHERS);
+    trial_deinit(trial);
+    test_free(trial);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(overdue_while_its_bucket_is_opened),
         cmocka_unit_test(wheel_agrees_with_the_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
