@@ -145,6 +145,14 @@ void buffer_append_bytes(struct buffer *buffer, struct bytes bytes)
     buffer_append(buffer, bytes.data, bytes.size);
 }
 
+void buffer_append_le(struct buffer *buffer, uint64_t value, size_t width)
+{
+    char bytes[8];
+
+    put_le(bytes, value, width);
+    buffer_append(buffer, bytes, width);
+}
+
 void buffer_append_text(struct buffer *buffer, const char *text)
 {
     buffer_append(buffer, text, strlen(text));

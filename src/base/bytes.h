@@ -110,6 +110,8 @@ char *buffer_reserve(struct buffer *buffer, size_t size);
 void buffer_append(struct buffer *buffer, const void *data, size_t size);
 void buffer_append_bytes(struct buffer *buffer, struct bytes bytes);
 void buffer_append_text(struct buffer *buffer, const char *text);
+/* Appends the number in `width` bytes, at most 8, the least significant first. */
+void buffer_append_le(struct buffer *buffer, uint64_t value, size_t width);
 void buffer_append_u64(struct buffer *buffer, uint64_t value); /* decimal */
 void buffer_printf(struct buffer *buffer, const char *format, ...)
     __attribute__((format(printf, 2, 3)));

@@ -66,14 +66,6 @@ enum error_code holds_apply(struct holds *holds, const struct holds_change *chan
 
 /* ---- bytes ---- */
 
-static void holds_put(struct buffer *to, uint64_t value, size_t width)
-{
-    char bytes[8];
-
-    put_le(bytes, value, width);
-    buffer_append(to, bytes, width);
-}
-
 bool holds_is_form(struct bytes body, enum holds_form form)
 {
     return body.size > 0 && (uint8_t)body.data[0] == form;
@@ -102,10 +94,10 @@ static struct target_pauses *holds_make_row(const struct holds_change *change)
 
 void holds_change_encode(const struct holds_change *change, struct buffer *to)
 {
-    holds_put(to, HOLDS_CHANGE, 1);
-    holds_put(to, change->ask, 8);
-    holds_put(to, change->kind, 1);
-    holds_put(to, change->at.ms, 8);
+    buffer_append_le(to, HOLDS_CHANGE, 1);
+    buffer_append_le(to, change->ask, 8);
+    buffer_append_le(to, change->kind, 1);
+    buffer_append_le(to, change->at.ms, 8);
     if (change->kind == HOLDS_MAINTAIN)
         buffer_append_bytes(to, change->pause.note);
     if (!holds_has_row(change))
@@ -175,10 +167,10 @@ void holds_change_deinit(struct holds_change *change)
 
 void holds_encode(const struct holds *holds, uint64_t read_to, struct buffer *to)
 {
-    holds_put(to, HOLDS_COPY, 1);
-    holds_put(to, read_to, 8);
-    holds_put(to, holds->is_maintained, 1);
-    holds_put(to, holds->note_size, 2);
+    buffer_append_le(to, HOLDS_COPY, 1);
+    buffer_append_le(to, read_to, 8);
+    buffer_append_le(to, holds->is_maintained, 1);
+    buffer_append_le(to, holds->note_size, 2);
     buffer_append(to, holds->note, holds->note_size);
     target_pauses_encode(holds->pauses, to);
 }

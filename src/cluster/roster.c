@@ -18,49 +18,41 @@ struct roster {
 
 enum { ROSTER_NOTE_FORM = 4 };
 
-static void roster_put(struct buffer *to, uint64_t value, size_t width)
-{
-    char bytes[8];
-
-    put_le(bytes, value, width);
-    buffer_append(to, bytes, width);
-}
-
 static void roster_put_text(struct buffer *to, struct bytes text)
 {
-    roster_put(to, text.size, 1);
+    buffer_append_le(to, text.size, 1);
     buffer_append_bytes(to, text);
 }
 
 static void roster_put_counts(struct buffer *to, const struct roster_tally *counts, size_t count)
 {
     assert(count <= ROSTER_COUNTS_MAX);
-    roster_put(to, count, 1);
+    buffer_append_le(to, count, 1);
     for (size_t i = 0; i < count; i++) {
         roster_put_text(to, counts[i].name);
-        roster_put(to, counts[i].count, 8);
+        buffer_append_le(to, counts[i].count, 8);
     }
 }
 
 void roster_note_encode(const struct roster_note *note, struct buffer *to)
 {
     assert(note->place_count <= ROSTER_PARTITIONS_MAX);
-    roster_put(to, ROSTER_NOTE_FORM, 1);
+    buffer_append_le(to, ROSTER_NOTE_FORM, 1);
     roster_put_text(to, note->address);
     roster_put_text(to, note->internal_address);
     roster_put_text(to, note->zone);
-    roster_put(to, (uint32_t)note->clock_offset_ms, 4);
-    roster_put(to, note->weight, 2);
-    roster_put(to, note->load, 2);
-    roster_put(to, note->place_count, 2);
+    buffer_append_le(to, (uint32_t)note->clock_offset_ms, 4);
+    buffer_append_le(to, note->weight, 2);
+    buffer_append_le(to, note->load, 2);
+    buffer_append_le(to, note->place_count, 2);
     for (size_t i = 0; i < note->place_count; i++) {
-        roster_put(to, note->places[i].partition, 2);
-        roster_put(to, note->places[i].role, 1);
-        roster_put(to, note->places[i].next, 8);
+        buffer_append_le(to, note->places[i].partition, 2);
+        buffer_append_le(to, note->places[i].role, 1);
+        buffer_append_le(to, note->places[i].next, 8);
         if (note->places[i].role == ROSTER_OWNER)
-            roster_put(to, note->places[i].pending, 8);
+            buffer_append_le(to, note->places[i].pending, 8);
     }
-    roster_put_counts(to, note->ready, note->ready_count);
+    buffer_append_le(to, 0, 1); /* queues, whose items no version reports */
     roster_put_counts(to, note->tenants, note->tenant_count);
 }
 
@@ -132,7 +124,7 @@ static bool roster_get_places(struct bytes *from, struct roster_note *ret_note)
 enum error_code roster_note_decode(struct bytes body, struct roster_note *ret_note,
                                    struct error *ret_error)
 {
-    uint64_t form, offset, weight, load;
+    uint64_t form, offset, weight, load, queues;
 
     if (!roster_get(&body, 1, &form) || form != ROSTER_NOTE_FORM)
         return error_set(ret_error, ERROR_CORRUPT,
@@ -142,8 +134,7 @@ enum error_code roster_note_decode(struct bytes body, struct roster_note *ret_no
         !roster_get_text(&body, ROSTER_ZONE_SIZE_MAX, &ret_note->zone) ||
         !roster_get(&body, 4, &offset) || !roster_get(&body, 2, &weight) ||
         weight > ROSTER_WEIGHT_MAX || !roster_get(&body, 2, &load) ||
-        !roster_get_places(&body, ret_note) ||
-        !roster_get_counts(&body, ret_note->ready, &ret_note->ready_count) ||
+        !roster_get_places(&body, ret_note) || !roster_get(&body, 1, &queues) || queues > 0 ||
         !roster_get_counts(&body, ret_note->tenants, &ret_note->tenant_count) || body.size > 0)
         return error_set(ret_error, ERROR_CORRUPT, "a note of a node is damaged");
     ret_note->clock_offset_ms = (int32_t)(uint32_t)offset;

@@ -29,9 +29,8 @@ enum {
     ROSTER_PARTITIONS_MAX = 1024,  /* maximum of partitions of a cluster */
     ROSTER_ADDRESS_SIZE_MAX = 255, /* maximum size of a node's URL */
     ROSTER_ZONE_SIZE_MAX = 64,
-    /* maximum size of a tenant's name, or of a queue's with its tenant */
-    ROSTER_NAME_SIZE_MAX = 129,
-    ROSTER_COUNTS_MAX = 64,      /* maximum of queues, and of tenants, in a note */
+    ROSTER_NAME_SIZE_MAX = 64,   /* maximum size of a tenant's name */
+    ROSTER_COUNTS_MAX = 64,      /* maximum of tenants in a note */
     ROSTER_WEIGHT_MAX = 1000,    /* a node of weight 2 gets twice the partitions of one of 1 */
     ROSTER_NOTES_MISSED_MAX = 5, /* notes of the planner after the last note of a dead node */
     ROSTER_NOTES_OF_CLAIM = 3,   /* number of notes for which another planner's claim counts */
@@ -69,8 +68,6 @@ struct roster_note {
     uint16_t load;                 /* used part of the time of its shards, in thousandths */
     size_t place_count;
     struct roster_place places[ROSTER_PARTITIONS_MAX]; /* partitions rise */
-    size_t ready_count;
-    struct roster_tally ready[ROSTER_COUNTS_MAX]; /* items of queues; sorted by name */
     size_t tenant_count;
     /* Live timers of the partitions that it owns. If the array is full, tenants are missing. */
     struct roster_tally tenants[ROSTER_COUNTS_MAX]; /* names rise */

@@ -15,7 +15,7 @@ static bool fuzz_note(struct bytes body, struct buffer *to)
     if (roster_note_decode(body, &note, NULL))
         return false;
     assert(note.weight <= 1000 && note.place_count <= 1024);
-    assert(note.ready_count <= 64 && note.tenant_count <= 64 && note.zone.size <= 64);
+    assert(note.tenant_count <= 64 && note.zone.size <= 64);
     for (size_t i = 0; i < note.place_count; i++)
         assert(note.places[i].partition < 1024 && note.places[i].role != ROSTER_ABSENT);
     roster_note_encode(&note, to);

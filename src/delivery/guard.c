@@ -182,11 +182,6 @@ const char *guard_refusal(const struct guard *guard, const struct sockaddr *addr
     return "not of the internet";
 }
 
-bool guard_allows_address(const struct guard *guard, const struct sockaddr *address)
-{
-    return guard_refusal(guard, address) == NULL;
-}
-
 bool guard_allows_host(const struct guard *guard, struct bytes host)
 {
     static const uint8_t loopback4[4] = {127, 0, 0, 1}, loopback6[16] = {[15] = 1};

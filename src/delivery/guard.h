@@ -8,7 +8,7 @@
  * (mapped, compatible, 6to4, NAT64, Teredo, ISATAP).
  *
  *     guard_init(&guard, "10.0.0.0/8, ::1", &error);
- *     if (!guard_allows_address(&guard, address)) refuse();
+ *     if (guard_refusal(&guard, address)) refuse();
  *
  * Time       None.
  * Errors     Only guard_init can fail. What cannot be understood is refused.
@@ -40,9 +40,6 @@ struct guard {
  * network also allows the mapped, tunnelled and translated forms of its addresses; an IPv6
  * network never allows an IPv4 address. ERROR_INVALID names the wrong part. */
 enum error_code guard_init(struct guard *ret_guard, const char *allow, struct error *ret_error);
-
-/* True if a connection to this address may be made. Unknown families may not. */
-bool guard_allows_address(const struct guard *guard, const struct sockaddr *address);
 
 /* Returns NULL if the address is allowed; otherwise its kind, for people: "loopback", "private",
  * "cloud metadata". Never the address itself. */

@@ -2,8 +2,6 @@
 #include "timer/recurrence.h"
 
 #include <assert.h>
-#include <inttypes.h>
-#include <stdio.h>
 
 /* ---- every ---- */
 
@@ -77,39 +75,6 @@ struct wall recurrence_last(const struct recurrence *recurrence, struct wall at)
     return cron_last(&cron->cron, cron->zone, cron->dst, wall_min(at, recurrence->until));
 }
 
-uint64_t recurrence_count(const struct recurrence *recurrence, struct wall after, struct wall at,
-                          uint64_t limit)
-{
-    if (at.ms <= after.ms)
-        return 0;
-    uint64_t count = 0;
-    if (recurrence->kind == RECURRENCE_EVERY) {
-        count = recurrence_every_count_until(recurrence, at) -
-                recurrence_every_count_until(recurrence, after);
-        return count < limit ? count : limit;
-    }
-    for (; count < limit; count++) {
-        after = recurrence_next(recurrence, after);
-        if (after.ms > at.ms || after.ms == WALL_NEVER.ms)
-            break;
-    }
-    return count;
-}
-
-size_t recurrence_list(const struct recurrence *recurrence, struct wall after,
-                       struct wall *ret_planned, size_t limit)
-{
-    size_t count = 0;
-
-    for (; count < limit; count++) {
-        after = recurrence_next(recurrence, after);
-        if (after.ms == WALL_NEVER.ms)
-            break;
-        ret_planned[count] = after;
-    }
-    return count;
-}
-
 /* ---- missed occurrences ---- */
 
 struct wall recurrence_resume(const struct recurrence *recurrence,
@@ -125,36 +90,4 @@ struct wall recurrence_resume(const struct recurrence *recurrence,
             return last;
     }
     return recurrence_next(recurrence, previous);
-}
-
-/* ---- the name of a firing ---- */
-
-void occurrence_format(const struct occurrence *occurrence, char ret_text[OCCURRENCE_TEXT_SIZE])
-{
-    timer_id_format(&occurrence->timer, ret_text);
-    snprintf(ret_text + TIMER_ID_TEXT_SIZE - 1, OCCURRENCE_TEXT_SIZE - TIMER_ID_TEXT_SIZE + 1,
-             "-%" PRIu64, occurrence->planned.ms);
-}
-
-enum error_code occurrence_parse(struct bytes text, struct occurrence *ret_occurrence)
-{
-    const size_t id_size = TIMER_ID_TEXT_SIZE - 1;
-    struct occurrence occurrence = {0};
-
-    if (text.size < id_size + 2 || text.data[id_size] != '-' ||
-        timer_id_parse((struct bytes){text.data, id_size}, &occurrence.timer))
-        return ERROR_NOT_FOUND;
-    if (text.data[id_size + 1] == '0' && text.size > id_size + 2)
-        return ERROR_NOT_FOUND;
-    uint64_t ms = 0;
-    for (size_t i = id_size + 1; i < text.size; i++) {
-        unsigned digit = (unsigned)(uint8_t)text.data[i] - '0';
-
-        if (digit > 9 || __builtin_mul_overflow(ms, 10, &ms) ||
-            __builtin_add_overflow(ms, digit, &ms))
-            return ERROR_NOT_FOUND;
-    }
-    occurrence.planned.ms = ms;
-    *ret_occurrence = occurrence;
-    return ERROR_NONE;
 }

@@ -9,11 +9,9 @@
  *
  * The planned instants follow from the recurrence alone, never from when something fired: `every`
  * keeps its first instant, so neither a late delivery nor a restart moves its phase, and timers
- * that began at different moments stay apart. So each firing has a name: the timer and the planned
- * instant.
+ * that began at different moments stay apart.
  *
- * Time       Absolute. Every call but recurrence_count and recurrence_list is O(1) in the instants
- *            that lie between, however many were missed.
+ * Time       Absolute. Every call is O(1) in the instants that were missed.
  * Errors     None. No instant is WALL_NEVER; nothing is planned after WALL_MS_MAX.
  * Ownership  The zone is borrowed (calendar/zones.h keeps it).
  * Threads    Any: pure functions.
@@ -56,15 +54,6 @@ struct wall recurrence_next(const struct recurrence *recurrence, struct wall aft
 /* Returns the last planned instant that is not after `at`; WALL_NEVER if there is none. */
 struct wall recurrence_last(const struct recurrence *recurrence, struct wall at);
 
-/* Returns how many instants are planned after `after` and not after `at`, at most `limit`: O(1)
- * for `every`, O(limit) for cron. */
-uint64_t recurrence_count(const struct recurrence *recurrence, struct wall after, struct wall at,
-                          uint64_t limit);
-
-/* Returns the next planned instants after `after`, at most `limit`, in order, and their number. */
-size_t recurrence_list(const struct recurrence *recurrence, struct wall after,
-                       struct wall *ret_planned, size_t limit);
-
 /* ---- missed occurrences ---- */
 
 /* X(name, text): whether each missed firing fires, or only the last. */
@@ -89,20 +78,5 @@ struct recurrence_late {
 struct wall recurrence_resume(const struct recurrence *recurrence,
                               const struct recurrence_late *late, struct wall previous,
                               struct wall now);
-
-/* ---- the name of a firing ---- */
-
-struct occurrence {
-    struct timer_id timer;
-    struct wall planned;
-};
-
-#define OCCURRENCE_TEXT_SIZE (TIMER_ID_TEXT_SIZE + 21) /* id, dash, number and NUL */
-
-/* Formats the header webhook-id: "06gvnv4rh00000000400000000-1795219199250". */
-void occurrence_format(const struct occurrence *occurrence, char ret_text[OCCURRENCE_TEXT_SIZE]);
-
-/* Parses exactly what occurrence_format writes; anything else is ERROR_NOT_FOUND. */
-enum error_code occurrence_parse(struct bytes text, struct occurrence *ret_occurrence);
 
 #endif

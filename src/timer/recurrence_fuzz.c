@@ -1,6 +1,5 @@
 /*
- * recurrence_fuzz - the name of a firing is read exactly as it is written; and what `every` plans
- * is what counting up from its first instant finds.
+ * recurrence_fuzz - what `every` plans is what counting up from its first instant finds.
  */
 #include "timer/recurrence.h"
 
@@ -9,17 +8,6 @@
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define REQUIRE(condition) ((condition) ? (void)0 : abort())
-
-static void check_name(struct bytes text)
-{
-    struct occurrence occurrence;
-
-    if (occurrence_parse(text, &occurrence))
-        return;
-    char again[OCCURRENCE_TEXT_SIZE];
-    occurrence_format(&occurrence, again);
-    REQUIRE(bytes_equal(text, bytes_of(again)));
-}
 
 /* Small numbers, so that there is little to count. */
 struct recurrence_fuzz_plan {
@@ -54,15 +42,10 @@ static void check_every(const struct recurrence_fuzz_plan *plan, uint64_t at)
         last--;
     REQUIRE(recurrence_last(&every, moved(plan, at)).ms ==
             (is_planned(plan, last) ? moved(plan, last).ms : WALL_NEVER.ms));
-    uint64_t count = 0;
-    for (uint64_t i = at + 1; i <= at + 200; i++)
-        count += is_planned(plan, i);
-    REQUIRE(recurrence_count(&every, moved(plan, at), moved(plan, at + 200), UINT64_MAX) == count);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    check_name((struct bytes){(const char *)data, size});
     if (size >= 6)
         check_every(
             &(struct recurrence_fuzz_plan){.first = data[0],

@@ -266,34 +266,26 @@ static const char target_pauses_mark[8] = {'T', 'W', 'P', 'A', 'U', 'S', 'E', '1
 
 enum { PAUSES_HEAD_SIZE = 12, PAUSES_ROW_SIZE = 21, PAUSES_END_SIZE = 4 };
 
-static void target_pauses_append_number(struct buffer *out, uint64_t value, size_t width)
-{
-    char bytes[8];
-
-    put_le(bytes, value, width);
-    buffer_append(out, bytes, width);
-}
-
 void target_pauses_encode(const struct target_pauses *pauses, struct buffer *out)
 {
     const size_t from = out->size;
 
     buffer_append(out, target_pauses_mark, sizeof(target_pauses_mark));
-    target_pauses_append_number(out, pauses->count, 4);
+    buffer_append_le(out, pauses->count, 4);
     for (size_t i = 0; i < pauses->count; i++) {
         const struct target_pause *row = &pauses->rows[i];
 
-        target_pauses_append_number(out, row->tenant.size, 1);
-        target_pauses_append_number(out, row->name.size, 2);
-        target_pauses_append_number(out, row->note.size, 2);
-        target_pauses_append_number(out, row->since.ms, 8);
-        target_pauses_append_number(out, row->until.ms, 8);
+        buffer_append_le(out, row->tenant.size, 1);
+        buffer_append_le(out, row->name.size, 2);
+        buffer_append_le(out, row->note.size, 2);
+        buffer_append_le(out, row->since.ms, 8);
+        buffer_append_le(out, row->until.ms, 8);
         buffer_append_bytes(out, row->tenant);
         buffer_append_bytes(out, row->name);
         buffer_append_bytes(out, row->note);
     }
     if (!buffer_failed(out))
-        target_pauses_append_number(out, checksum_crc32c(0, out->data + from, out->size - from), 4);
+        buffer_append_le(out, checksum_crc32c(0, out->data + from, out->size - from), 4);
 }
 
 static bool target_pauses_is_text(struct bytes text)

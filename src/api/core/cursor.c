@@ -19,21 +19,6 @@ enum {
 
 static_assert(END + 1 == CURSOR_TEXT_SIZE, "the text ends with a NUL");
 
-struct cursor cursor_after(const struct cursor *cursor)
-{
-    struct cursor after = *cursor;
-
-    if (after.serial < UINT64_MAX) {
-        after.serial++;
-    } else {
-        after.serial = 0;
-        after.partition++;
-        if (after.partition == 0)
-            after.at = wall_add(after.at, 1);
-    }
-    return after;
-}
-
 struct storage_position cursor_position(const struct cursor *cursor, uint16_t partition)
 {
     if (partition > cursor->partition)

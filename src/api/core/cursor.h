@@ -27,9 +27,6 @@ static inline bool cursor_before(const struct cursor *a, const struct cursor *b)
     return a->partition != b->partition ? a->partition < b->partition : a->serial < b->serial;
 }
 
-/* Returns the next place. */
-struct cursor cursor_after(const struct cursor *cursor);
-
 /* Returns the first position of `partition` at or after the cursor. */
 struct storage_position cursor_position(const struct cursor *cursor, uint16_t partition);
 
