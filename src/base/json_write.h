@@ -49,6 +49,13 @@ static inline void json_put_some(struct buffer *out, const char *name, struct by
         json_put_string(out, name, text);
 }
 
+/* Appends `json`, which is a whole value or empty, unless it is empty. */
+static inline void json_put_some_raw(struct buffer *out, const char *name, struct bytes json)
+{
+    if (json.size)
+        json_put_raw(out, name, json);
+}
+
 /* Appends `text` as a JSON string with its quotes, escaping what must be and nothing else: equal
  * texts give equal bytes. Bytes that are not UTF-8 are written as U+FFFD, so that the output is
  * always JSON. */

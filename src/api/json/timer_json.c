@@ -1,30 +1,72 @@
 /* timer_json.c - writes a timer as JSON. */
 #include "api/json/timer_json.h"
 
+#include "api/json/timer_fields.h"
 #include "base/base64.h"
 #include "base/json_write.h"
 #include "calendar/duration.h"
 #include "calendar/rfc3339.h"
 #include "timer/runs.h"
 
-#define TIMER_JSON_CONTENT (PATCH_PAYLOAD | PATCH_HEADERS | PATCH_LABELS)
+/* ---- the fields ---- */
 
-static void timer_json_put_payload(struct buffer *out, const struct timer_texts *texts)
-{
-    if (texts->content_type.size) {
-        json_put_name(out, "body_base64");
-        buffer_append_text(out, "\"");
-        base64_append(out, texts->payload);
-        buffer_append_text(out, "\"");
-        json_put_string(out, "content_type", texts->content_type);
-    } else if (texts->payload.size) {
-        json_put_raw(out, "payload", texts->payload);
+/* Defines the function of a field that shows a text of the timer, as a string or as raw JSON. */
+#define TIMER_SHOW_TEXT(name, put)                                        \
+    void timer_show_##name(const struct timer *timer, struct buffer *out) \
+    {                                                                     \
+        put(out, #name, timer->texts.name);                               \
     }
+
+TIMER_SHOW_TEXT(key, json_put_some)
+TIMER_SHOW_TEXT(target, json_put_string)
+TIMER_SHOW_TEXT(method, json_put_some)
+TIMER_SHOW_TEXT(content_type, json_put_some)
+TIMER_SHOW_TEXT(labels, json_put_some_raw)
+TIMER_SHOW_TEXT(schedule, json_put_some_raw)
+TIMER_SHOW_TEXT(report_of, json_put_some)
+TIMER_SHOW_TEXT(last_error, json_put_some)
+
+void timer_show_id(const struct timer *timer, struct buffer *out)
+{
+    timer_id_put(out, "id", &timer->id);
+}
+
+void timer_show_due(const struct timer *timer, struct buffer *out)
+{
+    rfc3339_put(out, "due", timer->due);
+}
+
+void timer_show_state(const struct timer *timer, struct buffer *out)
+{
+    json_put_text(out, "state", timer_state_text(timer->state));
+}
+
+void timer_show_version(const struct timer *timer, struct buffer *out)
+{
+    json_put_number(out, "version", timer->version);
+}
+
+void timer_show_payload(const struct timer *timer, struct buffer *out)
+{
+    if (!timer->texts.content_type.size)
+        json_put_some_raw(out, "payload", timer->texts.payload);
+}
+
+void timer_show_body_base64(const struct timer *timer, struct buffer *out)
+{
+    if (!timer->texts.content_type.size)
+        return;
+    json_put_name(out, "body_base64");
+    buffer_append_text(out, "\"");
+    base64_append(out, timer->texts.payload);
+    buffer_append_text(out, "\"");
 }
 
 /* Converts lines "Name: value\n". */
-static void timer_json_put_headers(struct buffer *out, struct bytes headers)
+void timer_show_headers(const struct timer *timer, struct buffer *out)
 {
+    struct bytes headers = timer->texts.headers;
+
     if (!headers.size)
         return;
     json_open(out, "headers", '{');
@@ -42,9 +84,9 @@ static void timer_json_put_headers(struct buffer *out, struct bytes headers)
     json_close(out, '}');
 }
 
-static void timer_json_put_watch(struct buffer *out, struct bytes watch)
+void timer_show_watch(const struct timer *timer, struct buffer *out)
 {
-    struct bytes name;
+    struct bytes watch = timer->texts.watch, name;
 
     if (!watch.size)
         return;
@@ -54,14 +96,10 @@ static void timer_json_put_watch(struct buffer *out, struct bytes watch)
     json_close(out, ']');
 }
 
-static void timer_json_put_labels(struct buffer *out, const struct timer_texts *texts)
+void timer_show_retry(const struct timer *timer, struct buffer *out)
 {
-    if (texts->labels.size)
-        json_put_raw(out, "labels", texts->labels);
-}
+    const struct retry_policy *retry = &timer->retry;
 
-static void timer_json_put_retry(struct buffer *out, const struct retry_policy *retry)
-{
     json_open(out, "retry", '{');
     json_put_number(out, "max_attempts", retry->attempts_max);
     duration_put(out, "base", retry->base_ms);
@@ -80,29 +118,75 @@ static void timer_json_put_report(struct buffer *out, const char *name, struct b
     json_close(out, '}');
 }
 
-void timer_json_put_fields(const struct timer *timer, uint32_t fields, struct buffer *out)
+void timer_show_on_dead(const struct timer *timer, struct buffer *out)
 {
-    const struct timer_texts *texts = &timer->texts;
-
-    if (fields & PATCH_METHOD)
-        json_put_some(out, "method", texts->method);
-    if (fields & PATCH_PAYLOAD)
-        timer_json_put_payload(out, texts);
-    if (fields & PATCH_HEADERS)
-        timer_json_put_headers(out, texts->headers);
-    if (fields & PATCH_LABELS)
-        timer_json_put_labels(out, texts);
-    if (fields & PATCH_RETRY)
-        timer_json_put_retry(out, &timer->retry);
-    if (fields & PATCH_ON_DEAD)
-        timer_json_put_report(out, "on_dead", texts->on_dead);
-    if (fields & PATCH_ON_SUCCESS)
-        timer_json_put_report(out, "on_success", texts->on_success);
+    timer_json_put_report(out, "on_dead", timer->texts.on_dead);
 }
 
-void timer_json_put_content(const struct timer *timer, struct buffer *out)
+void timer_show_on_success(const struct timer *timer, struct buffer *out)
 {
-    timer_json_put_fields(timer, TIMER_JSON_CONTENT, out);
+    timer_json_put_report(out, "on_success", timer->texts.on_success);
+}
+
+void timer_show_attempts(const struct timer *timer, struct buffer *out)
+{
+    json_put_number(out, "attempts", timer->attempts);
+}
+
+void timer_show_created(const struct timer *timer, struct buffer *out)
+{
+    rfc3339_put(out, "created", timer->created);
+}
+
+void timer_show_ended(const struct timer *timer, struct buffer *out)
+{
+    if (timer_is_final(timer->state))
+        rfc3339_put(out, "ended", timer->ended);
+}
+
+void timer_show_next_attempt(const struct timer *timer, struct buffer *out)
+{
+    if (timer->state == TIMER_RETRYING)
+        rfc3339_put(out, "next_attempt", timer->at);
+}
+
+void timer_show_runs(const struct timer *timer, struct buffer *out)
+{
+    if (timer->texts.runs.size)
+        timer_json_put_runs(timer, out);
+}
+
+/* `until` is WALL_MS_MAX at most, or means no end. */
+static void timer_json_put_paused_since(struct wall since, struct wall until, struct bytes note,
+                                        struct buffer *out)
+{
+    json_open(out, "paused", '{');
+    rfc3339_put(out, "since", since);
+    if (until.ms <= WALL_MS_MAX)
+        rfc3339_put(out, "until", until);
+    json_put_some(out, "note", note);
+    json_close(out, '}');
+}
+
+void timer_show_paused(const struct timer *timer, struct buffer *out)
+{
+    if (timer->state == TIMER_PAUSED)
+        timer_json_put_paused_since(timer->paused, timer->at, timer->texts.note, out);
+}
+
+void timer_json_put_pause(const struct target_pause *pause, struct wall now, struct buffer *out)
+{
+    if (target_pause_is_in_force(pause, now))
+        timer_json_put_paused_since(pause->since, pause->until, pause->note, out);
+}
+
+/* ---- a timer ---- */
+
+void timer_json_put_fields(const struct timer *timer, uint64_t fields, struct buffer *out)
+{
+    for (size_t i = 0; i < FIELD_COUNT; i++)
+        if (fields >> i & 1 && timer_fields[i].show)
+            timer_fields[i].show(timer, out);
 }
 
 void timer_json_put_runs(const struct timer *timer, struct buffer *out)
@@ -119,59 +203,12 @@ void timer_json_put_runs(const struct timer *timer, struct buffer *out)
     json_close(out, ']');
 }
 
-/* `until` is WALL_MS_MAX at most, or means no end. */
-static void timer_json_put_paused_since(struct wall since, struct wall until, struct bytes note,
-                                        struct buffer *out)
-{
-    json_open(out, "paused", '{');
-    rfc3339_put(out, "since", since);
-    if (until.ms <= WALL_MS_MAX)
-        rfc3339_put(out, "until", until);
-    json_put_some(out, "note", note);
-    json_close(out, '}');
-}
-
-void timer_json_put_paused(const struct timer *timer, struct buffer *out)
-{
-    timer_json_put_paused_since(timer->paused, timer->at, timer->texts.note, out);
-}
-
-void timer_json_put_pause(const struct target_pause *pause, struct wall now, struct buffer *out)
-{
-    if (target_pause_is_in_force(pause, now))
-        timer_json_put_paused_since(pause->since, pause->until, pause->note, out);
-}
-
 void timer_json_format(const struct timer *timer, struct buffer *out)
 {
-    const struct timer_texts *texts = &timer->texts;
-
     json_open(out, NULL, '{');
-    timer_id_put(out, "id", &timer->id);
-    rfc3339_put(out, "due", timer->due);
-    json_put_text(out, "state", timer_state_text(timer->state));
-    json_put_number(out, "version", timer->version);
-    json_put_some(out, "key", texts->key);
-    json_put_string(out, "target", texts->target);
-    if (timer_keeps_content(timer->state))
-        timer_json_put_fields(timer, PATCH_METHOD | TIMER_JSON_CONTENT, out);
-    else
-        timer_json_put_labels(out, texts);
-    timer_json_put_watch(out, texts->watch);
-    if (texts->schedule.size)
-        json_put_raw(out, "schedule", texts->schedule);
-    timer_json_put_fields(timer, PATCH_RETRY | PATCH_ON_DEAD | PATCH_ON_SUCCESS, out);
-    json_put_some(out, "report_of", texts->report_of);
-    json_put_number(out, "attempts", timer->attempts);
-    rfc3339_put(out, "created", timer->created);
-    if (timer_is_final(timer->state))
-        rfc3339_put(out, "ended", timer->ended);
-    if (timer->state == TIMER_PAUSED)
-        timer_json_put_paused(timer, out);
-    if (timer->state == TIMER_RETRYING)
-        rfc3339_put(out, "next_attempt", timer->at);
-    json_put_some(out, "last_error", texts->last_error);
-    if (texts->runs.size)
-        timer_json_put_runs(timer, out);
+    for (size_t i = 0; i < FIELD_COUNT; i++)
+        if (timer_fields[i].show &&
+            (timer_fields[i].when == FIELD_ALWAYS || timer_keeps_content(timer->state)))
+            timer_fields[i].show(timer, out);
     json_close(out, '}');
 }

@@ -75,21 +75,14 @@ enum error_code timer_json_merge_patch(struct bytes json, const struct timer *ti
                                        uint32_t *ret_fields, struct timer **ret_timer,
                                        struct problem *ret_problem);
 
-/* Appends the fields `fields` of the timer, as a create has them, as members of the open object.
- * Of enum timer_patch_field it knows PAYLOAD, HEADERS, LABELS, RETRY, ON_DEAD,
- * ON_SUCCESS and METHOD. */
-void timer_json_put_fields(const struct timer *timer, uint32_t fields, struct buffer *out);
-
-/* Appends payload, headers and labels of the timer as members of the open object. */
-void timer_json_put_content(const struct timer *timer, struct buffer *out);
+/* Appends the fields `fields`, bits of enum timer_field, as members of the open object. */
+void timer_json_put_fields(const struct timer *timer, uint64_t fields, struct buffer *out);
 
 /* Appends its last firings as the member `runs`, an array, the newest first. */
 void timer_json_put_runs(const struct timer *timer, struct buffer *out);
 
-/* Appends since when, until when and why it is paused as the member `paused`. */
-void timer_json_put_paused(const struct timer *timer, struct buffer *out);
-
-/* Likewise of its queue or its target, if there is a pause and it is in force. */
+/* Appends since when, until when and why its queue or its target is paused as the member `paused`,
+ * if there is a pause and it is in force. */
 void timer_json_put_pause(const struct target_pause *pause, struct wall now, struct buffer *out);
 
 /* Appends the timer as docs/api.md shows it. A final state has no payload. */

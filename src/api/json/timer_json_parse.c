@@ -20,27 +20,6 @@
 #define GIVE_UP_MS_MAX       (UINT64_C(366) * 24 * 3600 * 1000)
 #define RETRY_TIMEOUT_MS_MAX (UINT64_C(10) * 60 * 1000)
 
-static const struct {
-    const char *name;
-    enum timer_field_use use;
-} fields[] = {
-#define X(name, use) {#name, FIELD_##use},
-    TIMER_FIELD_LIST(X)
-#undef X
-};
-
-_Static_assert(FIELD_COUNT <= 32, "a bit of `seen` for each field");
-
-enum timer_field timer_field_find(struct bytes name)
-{
-#define X(field, use)                                                                          \
-    if (name.size == sizeof(#field) - 1 && memcmp(name.data, #field, sizeof(#field) - 1) == 0) \
-        return FIELD_##field;
-    TIMER_FIELD_LIST(X)
-#undef X
-    return FIELD_COUNT;
-}
-
 struct bytes timer_member_name(const struct json_string *name, char *local, size_t capacity)
 {
     struct bytes text = {local, 0};
@@ -186,7 +165,7 @@ static enum error_code parse_check_bare_after(struct timer_parse *parse, uint64_
     return ERROR_NONE;
 }
 
-static enum error_code parse_read_after(struct timer_parse *parse)
+enum error_code timer_parse_after(struct timer_parse *parse)
 {
     const bool is_number = json_peek(&parse->reader) == JSON_NUMBER;
     uint64_t after_ms;
@@ -234,7 +213,7 @@ enum error_code timer_parse_wall(struct timer_parse *parse, const char *pointer,
 
 /* Refuses a number below AT_NUMBER_LEAST: most clients count in seconds, and such a timer would
  * fire at once. A time that long ago can be written as a text. */
-static enum error_code parse_read_at(struct timer_parse *parse)
+enum error_code timer_parse_at(struct timer_parse *parse)
 {
     bool is_number = json_peek(&parse->reader) == JSON_NUMBER;
     enum error_code code = timer_parse_wall(parse, "#/at", &parse->due);
@@ -311,7 +290,7 @@ static enum error_code parse_read_retry_field(struct timer_parse *parse, struct 
 }
 
 /* Fields that the object lacks keep their defaults. */
-static enum error_code parse_read_retry(struct timer_parse *parse)
+enum error_code timer_parse_retry(struct timer_parse *parse)
 {
     enum error_code code = timer_parse_enter_object(parse, "#/retry");
 
@@ -344,32 +323,23 @@ static enum error_code timer_parse_unknown_field(struct timer_parse *parse, stru
     size_t count = 0;
 
     for (size_t i = 0; i < FIELD_COUNT; i++)
-        if (fields[i].use == FIELD_SETTABLE)
-            known[count++] = fields[i].name;
+        if (timer_fields[i].parse)
+            known[count++] = timer_fields[i].name;
     return timer_parse_unknown(parse, "#", name, known, count);
 }
 
 /* Removes the field of a null in a patch, unless a timer needs it. */
 static enum error_code timer_parse_remove_field(struct timer_parse *parse, enum timer_field field)
 {
-    static const struct {
-        enum timer_field field;
-        const char *reason;
-    } kept[] = {
-        {FIELD_after, "A timer's time cannot be removed"},
-        {FIELD_at, "A timer's time cannot be removed"},
-        {FIELD_target, "A timer needs a target"},
-        {FIELD_key, TIMER_KEY_STAYS},
-    };
-    char pointer[32];
+    const struct timer_field_row *row = &timer_fields[field];
 
-    for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
-        if (kept[i].field != field)
-            continue;
-        snprintf(pointer, sizeof(pointer), "#/%s", fields[field].name);
-        return timer_parse_invalid(parse, pointer, "%s", kept[i].reason);
+    if (row->kept) {
+        char pointer[32];
+
+        snprintf(pointer, sizeof(pointer), "#/%s", row->name);
+        return timer_parse_invalid(parse, pointer, "%s", row->kept);
     }
-    parse->removed |= UINT32_C(1) << field;
+    parse->removed |= UINT64_C(1) << field;
     return timer_parse_skip(parse);
 }
 
@@ -382,68 +352,23 @@ enum error_code timer_parse_read_field(void *reading, struct bytes name)
         return timer_parse_unknown_field(parse, name);
     if (field != FIELD_payload && timer_parse_is_absent(parse))
         return timer_parse_skip(parse); /* a payload may be null */
-    if (fields[field].use != FIELD_SETTABLE || parse->seen & UINT32_C(1) << field) {
+    if (!timer_fields[field].parse || parse->seen & UINT64_C(1) << field) {
         char pointer[32];
         timer_pointer("#", name, pointer, sizeof(pointer));
         return timer_parse_invalid(parse, pointer, "%s",
-                                   fields[field].use == FIELD_READ_ONLY
-                                       ? "It is read-only: the server sets it"
-                                       : "It is given twice");
+                                   timer_fields[field].parse
+                                       ? "It is given twice"
+                                       : "It is read-only: the server sets it");
     }
-    parse->seen |= UINT32_C(1) << field;
+    parse->seen |= UINT64_C(1) << field;
     if (timer_parse_removes(parse))
         return timer_parse_remove_field(parse, field);
-    switch (field) {
-    case FIELD_after:
-        return parse_read_after(parse);
-    case FIELD_at:
-        return parse_read_at(parse);
-    case FIELD_target:
-        return timer_parse_target(parse);
-    case FIELD_payload:
-        return timer_parse_payload(parse);
-    case FIELD_body_base64:
-        return timer_parse_body_base64(parse);
-    case FIELD_content_type:
-        return timer_parse_content_type(parse);
-    case FIELD_headers:
-        return timer_parse_headers(parse);
-    case FIELD_labels:
-        return timer_parse_labels(parse);
-    case FIELD_key:
-        return timer_parse_key(parse);
-    case FIELD_watch:
-        return timer_parse_watch(parse);
-    case FIELD_every:
-        return timer_parse_every(parse);
-    case FIELD_cron:
-        return timer_parse_cron(parse);
-    case FIELD_timezone:
-        return timer_parse_timezone(parse);
-    case FIELD_dst:
-        return timer_parse_dst(parse);
-    case FIELD_count:
-        return timer_parse_count(parse);
-    case FIELD_until:
-        return timer_parse_until(parse);
-    case FIELD_late:
-        return timer_parse_late(parse);
-    case FIELD_spread:
-        return timer_parse_spread(parse);
-    case FIELD_method:
-        return timer_parse_method(parse);
-    case FIELD_on_dead:
-        return timer_parse_report(parse, "#/on_dead", &parse->texts.on_dead);
-    case FIELD_on_success:
-        return timer_parse_report(parse, "#/on_success", &parse->texts.on_success);
-    default:
-        return parse_read_retry(parse);
-    }
+    return timer_fields[field].parse(parse);
 }
 
 enum error_code timer_parse_check_together(struct timer_parse *parse)
 {
-    uint32_t seen = parse->seen;
+    const uint64_t seen = parse->seen;
 
     if (seen & BIT(after) && seen & BIT(at))
         return timer_parse_invalid(parse, "#/at", "Give either `after` or `at`");

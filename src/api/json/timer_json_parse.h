@@ -9,6 +9,7 @@
 #ifndef TICKWHEEL_API_JSON_TIMER_JSON_PARSE_H
 #define TICKWHEEL_API_JSON_TIMER_JSON_PARSE_H
 
+#include "api/json/timer_fields.h"
 #include "api/json/timer_json.h"
 #include "base/json.h"
 
@@ -18,56 +19,6 @@
 #define TIMER_JSON_TYPE_SIZE_MAX 256  /* of content_type */
 #define TIMER_JSON_NAME_ROOM     260  /* more than a name may have */
 #define TIMER_JSON_SCRATCH_SIZE  1024 /* a request up to this size costs no allocation to decode */
-
-/* How a request may use a field of a timer. */
-enum timer_field_use {
-    FIELD_SETTABLE,
-    FIELD_READ_ONLY, /* set only by the server */
-};
-
-/* X(name, use): every field of a timer and of a request; the common ones first. */
-#define TIMER_FIELD_LIST(X)   \
-    X(after, SETTABLE)        \
-    X(at, SETTABLE)           \
-    X(target, SETTABLE)       \
-    X(payload, SETTABLE)      \
-    X(labels, SETTABLE)       \
-    X(retry, SETTABLE)        \
-    X(headers, SETTABLE)      \
-    X(body_base64, SETTABLE)  \
-    X(content_type, SETTABLE) \
-    X(key, SETTABLE)          \
-    X(watch, SETTABLE)        \
-    X(every, SETTABLE)        \
-    X(cron, SETTABLE)         \
-    X(timezone, SETTABLE)     \
-    X(dst, SETTABLE)          \
-    X(count, SETTABLE)        \
-    X(until, SETTABLE)        \
-    X(late, SETTABLE)         \
-    X(spread, SETTABLE)       \
-    X(on_dead, SETTABLE)      \
-    X(on_success, SETTABLE)   \
-    X(method, SETTABLE)       \
-    X(id, READ_ONLY)          \
-    X(due, READ_ONLY)         \
-    X(state, READ_ONLY)       \
-    X(version, READ_ONLY)     \
-    X(attempts, READ_ONLY)    \
-    X(created, READ_ONLY)     \
-    X(ended, READ_ONLY)       \
-    X(last_error, READ_ONLY)  \
-    X(schedule, READ_ONLY)    \
-    X(report_of, READ_ONLY)
-
-enum timer_field {
-#define X(name, use) FIELD_##name,
-    TIMER_FIELD_LIST(X)
-#undef X
-        FIELD_COUNT, /* no field */
-};
-
-#define TIMER_FIELD_BIT(name) (UINT32_C(1) << FIELD_##name)
 
 #define TIMER_KEY_STAYS "The key stays for the timer's life"
 
@@ -87,9 +38,9 @@ struct timer_parse {
     struct bytes json;
     /* a merge patch on its own: null removes, and a field may need others that are missing */
     bool is_patch;
-    uint32_t seen;    /* bits of enum timer_field */
-    uint32_t removed; /* bits of `seen`: null in a patch */
-    uint32_t kept;    /* bits of `seen`: from the timer that is changed, not from the request */
+    uint64_t seen;    /* bits of enum timer_field */
+    uint64_t removed; /* bits of `seen`: null in a patch */
+    uint64_t kept;    /* bits of `seen`: from the timer that is changed, not from the request */
     struct wall due;
     struct retry_policy retry;
     struct schedule_spec schedule;
@@ -136,9 +87,6 @@ enum error_code timer_parse_unknown(struct timer_parse *parse, const char *paren
 /* Returns a member's name without escapes. A name longer than `local` stays escaped, because no
  * field's name is that long. */
 struct bytes timer_member_name(const struct json_string *name, char *local, size_t capacity);
-
-/* Returns FIELD_COUNT for a name that no field has. */
-enum timer_field timer_field_find(struct bytes name);
 
 /* True if the next value is a null that removes a member: in a patch. */
 bool timer_parse_removes(struct timer_parse *parse);
@@ -189,15 +137,6 @@ enum error_code timer_parse_duration_in(struct timer_parse *parse, const char *p
 
 /* ---- timer_json_schedule.c ---- */
 
-enum error_code timer_parse_every(struct timer_parse *parse);
-enum error_code timer_parse_count(struct timer_parse *parse);
-enum error_code timer_parse_until(struct timer_parse *parse);
-enum error_code timer_parse_cron(struct timer_parse *parse);
-enum error_code timer_parse_timezone(struct timer_parse *parse);
-enum error_code timer_parse_dst(struct timer_parse *parse);
-enum error_code timer_parse_late(struct timer_parse *parse);
-enum error_code timer_parse_spread(struct timer_parse *parse);
-
 /* Sets the first due time, from the fields read before. */
 enum error_code timer_parse_when(struct timer_parse *parse);
 
@@ -212,12 +151,12 @@ enum error_code timer_parse_when(struct timer_parse *parse);
  * adds PATCH_SCHEDULE to `fields` where the patch names fields of the schedule (`named`), and
  * PATCH_DUE where they move the next firing. */
 enum error_code timer_parse_when_changed(struct timer_parse *parse, const struct timer *timer,
-                                         uint32_t named, uint32_t *fields);
+                                         uint64_t named, uint32_t *fields);
 
 /* Appends, as members of the open object, those fields of the timer's schedule that stay while the
  * fields `given` of a patch are set and `removed` are taken away: `every` and `cron` replace each
  * other with their own fields, and what needs a recurrence goes with it. */
-enum error_code timer_schedule_keep(const struct timer *timer, uint32_t given, uint32_t removed,
+enum error_code timer_schedule_keep(const struct timer *timer, uint64_t given, uint64_t removed,
                                     struct buffer *out);
 
 /* ---- timer_json_texts.c ---- */
@@ -236,31 +175,14 @@ enum error_code timer_parse_string_into(struct timer_parse *parse, const char *p
 enum error_code timer_parse_keep(struct timer_parse *parse, struct bytes text, char end);
 struct bytes timer_parse_kept(const struct timer_parse *parse, size_t start);
 
-enum error_code timer_parse_target(struct timer_parse *parse);
-
 /* Reads the target in a field of another name. The text is valid like that of
  * timer_parse_string. */
 enum error_code timer_parse_target_at(struct timer_parse *parse, const char *pointer,
                                       struct bytes *ret_text, struct target *ret_target);
 
-/* Reads an object with the target of reports, whose text becomes `ret_text`. */
-enum error_code timer_parse_report(struct timer_parse *parse, const char *pointer,
-                                   struct bytes *ret_text);
-enum error_code timer_parse_payload(struct timer_parse *parse);
-enum error_code timer_parse_body_base64(struct timer_parse *parse);
-enum error_code timer_parse_content_type(struct timer_parse *parse);
-enum error_code timer_parse_headers(struct timer_parse *parse);
-enum error_code timer_parse_labels(struct timer_parse *parse);
-enum error_code timer_parse_method(struct timer_parse *parse);
-
 /* Refuses a method of a timer that is no webhook, and one without a body if the timer has one. */
 enum error_code timer_parse_check_method(struct timer_parse *parse, struct bytes method,
                                          const struct target *target,
                                          const struct timer_texts *content);
-
-/* ---- timer_json_names.c ---- */
-
-enum error_code timer_parse_key(struct timer_parse *parse);
-enum error_code timer_parse_watch(struct timer_parse *parse);
 
 #endif

@@ -18,23 +18,13 @@
 #define FIELDS_WHOLE (BIT(after) | BIT(at) | BIT(target) | BIT(watch))
 
 /* Returns the bits of enum timer_patch_field for the fields of a request. */
-static uint32_t patch_fields_of(uint32_t named)
+static uint32_t patch_fields_of(uint64_t named)
 {
-    static const struct {
-        uint32_t named, patch;
-    } bits[] = {
-        {BIT(after) | BIT(at), PATCH_DUE}, {BIT(target), PATCH_TARGET},
-        {FIELDS_CONTENT, PATCH_PAYLOAD},   {BIT(headers), PATCH_HEADERS},
-        {BIT(labels), PATCH_LABELS},       {BIT(retry), PATCH_RETRY},
-        {BIT(watch), PATCH_WATCH},         {TIMER_FIELDS_SCHEDULE, PATCH_SCHEDULE},
-        {BIT(on_dead), PATCH_ON_DEAD},     {BIT(on_success), PATCH_ON_SUCCESS},
-        {BIT(method), PATCH_METHOD},
-    };
     uint32_t fields = 0;
 
-    for (size_t i = 0; i < sizeof(bits) / sizeof(bits[0]); i++)
-        if (named & bits[i].named)
-            fields |= bits[i].patch;
+    for (size_t i = 0; i < FIELD_COUNT; i++)
+        if (named >> i & 1)
+            fields |= timer_fields[i].patch;
     return fields;
 }
 
@@ -100,8 +90,8 @@ enum error_code timer_json_check_patch(struct bytes json, const struct timer_jso
 
 /* Members of a patch. */
 struct patch_names {
-    uint32_t given;   /* members with a value */
-    uint32_t removed; /* null */
+    uint64_t given;   /* members with a value */
+    uint64_t removed; /* null */
 };
 
 /* Reads the names of a checked patch. */
@@ -117,10 +107,10 @@ static void patch_read_names(struct bytes json, struct patch_names *ret_names)
         return;
     while (json_next_member(&reader, &name)) {
         enum timer_field field = timer_field_find(timer_member_name(&name, local, sizeof(local)));
-        uint32_t *bits = json_peek(&reader) == JSON_NULL ? &ret_names->removed : &ret_names->given;
+        uint64_t *bits = json_peek(&reader) == JSON_NULL ? &ret_names->removed : &ret_names->given;
 
         if (field < FIELD_COUNT)
-            *bits |= UINT32_C(1) << field;
+            *bits |= UINT64_C(1) << field;
         if (!json_skip(&reader, NULL))
             return;
     }
@@ -141,13 +131,13 @@ static bool patch_merges_content(const struct timer *timer, const struct patch_n
 static enum error_code patch_format_old(const struct timer *timer, const struct patch_names *names,
                                         struct buffer *out)
 {
-    const uint32_t named = names->given | names->removed;
-    uint32_t fields = patch_fields_of(named) & (PATCH_HEADERS | PATCH_LABELS | PATCH_RETRY |
-                                                PATCH_ON_DEAD | PATCH_ON_SUCCESS);
+    const uint64_t named = names->given | names->removed;
+    uint64_t fields = patch_merges_content(timer, names) ? FIELDS_CONTENT : 0;
     enum error_code code = ERROR_NONE;
 
-    if (patch_merges_content(timer, names))
-        fields |= PATCH_PAYLOAD;
+    for (size_t i = 0; i < FIELD_COUNT; i++)
+        if (timer_fields[i].change == FIELD_MERGED)
+            fields |= named & UINT64_C(1) << i;
     json_open(out, NULL, '{');
     timer_json_put_fields(timer, fields, out);
     if (named & TIMER_FIELDS_SCHEDULE)
@@ -172,7 +162,7 @@ static enum error_code patch_check_method(struct timer_parse *parse, const struc
 static enum error_code patch_read_merged(struct timer_parse *parse, const struct timer *timer,
                                          const struct patch_names *names, uint32_t *ret_fields)
 {
-    const uint32_t named = names->given | names->removed;
+    const uint64_t named = names->given | names->removed;
     uint32_t fields = patch_fields_of(named);
     enum error_code code = timer_parse_read_fields(parse);
 

@@ -15,24 +15,9 @@
 #define EVERY_MS_MIN 10
 #define REQUEST_SIZE (NAME_FINGERPRINT_SIZE + 8 + TIMER_ID_TEXT_SIZE)
 
-/* X(name): fields that the server sets and a timer shows. */
-#define RESTORE_FIELD_LIST(X) \
-    X(id)                     \
-    X(due)                    \
-    X(state)                  \
-    X(version)                \
-    X(attempts) X(created) X(next_attempt) X(last_error) X(schedule) X(report_of) X(paused) X(runs)
-
-enum restore_field {
-#define X(name) RESTORE_##name,
-    RESTORE_FIELD_LIST(X)
-#undef X
-        RESTORE_FIELD_COUNT,
-};
-
 struct restore_reading {
     struct timer_parse parse;
-    unsigned seen; /* bits of enum restore_field */
+    uint64_t seen; /* bits of enum timer_field: those that only the server sets */
     struct wall due, created, since, until;
     struct wall next_attempt; /* {0} for now */
     uint64_t version, attempts;
@@ -41,7 +26,7 @@ struct restore_reading {
     char runs[2][RUNS_BYTES_MAX];
 };
 
-#define SEEN(reading, field) ((reading)->seen & 1u << RESTORE_##field)
+#define SEEN(reading, field) ((reading)->seen & TIMER_FIELD_BIT(field))
 
 static enum error_code restore_read_id(struct restore_reading *reading, struct bytes *ret_text)
 {
@@ -216,32 +201,32 @@ static enum error_code restore_read_runs(struct restore_reading *reading)
 
 /* ---- all of it ---- */
 
-static enum error_code restore_take(struct restore_reading *reading, enum restore_field field)
+static enum error_code restore_take(struct restore_reading *reading, enum timer_field field)
 {
     struct timer_parse *parse = &reading->parse;
 
     switch (field) {
-    case RESTORE_id:
+    case FIELD_id:
         return restore_take_id(reading);
-    case RESTORE_due:
+    case FIELD_due:
         return timer_parse_wall(parse, "#/due", &reading->due);
-    case RESTORE_state:
+    case FIELD_state:
         return restore_read_state(reading);
-    case RESTORE_version:
+    case FIELD_version:
         return strict_integer(parse, "#/version", 1, UINT32_MAX / 2, &reading->version);
-    case RESTORE_attempts:
+    case FIELD_attempts:
         return strict_integer(parse, "#/attempts", 0, UINT8_MAX, &reading->attempts);
-    case RESTORE_created:
+    case FIELD_created:
         return timer_parse_wall(parse, "#/created", &reading->created);
-    case RESTORE_next_attempt:
+    case FIELD_next_attempt:
         return timer_parse_wall(parse, "#/next_attempt", &reading->next_attempt);
-    case RESTORE_last_error:
+    case FIELD_last_error:
         return restore_read_note(&reading->parse, "#/last_error", &reading->parse.texts.last_error);
-    case RESTORE_schedule:
+    case FIELD_schedule:
         return restore_read_schedule(reading);
-    case RESTORE_report_of:
+    case FIELD_report_of:
         return restore_read_id(reading, &parse->texts.report_of);
-    case RESTORE_paused:
+    case FIELD_paused:
         return restore_read_paused(reading);
     default:
         return restore_read_runs(reading);
@@ -250,31 +235,25 @@ static enum error_code restore_take(struct restore_reading *reading, enum restor
 
 static enum error_code restore_read_field(void *context, struct bytes name)
 {
-    static const char *const names[] = {
-#define X(name) #name,
-        RESTORE_FIELD_LIST(X)
-#undef X
-    };
     struct restore_reading *reading = context;
+    const enum timer_field field = timer_field_find(name);
 
-    for (enum restore_field field = 0; field < RESTORE_FIELD_COUNT; field++) {
-        if (!bytes_equal(name, bytes_of(names[field])))
-            continue;
-        if (reading->seen & 1u << field)
-            return strict_twice(&reading->parse, "#", name);
-        reading->seen |= 1u << field;
-        return restore_take(reading, field);
-    }
-    return timer_parse_read_field(&reading->parse, name);
+    if (field == FIELD_COUNT || field == FIELD_ended || timer_fields[field].parse)
+        return timer_parse_read_field(&reading->parse, name);
+    if (reading->seen & UINT64_C(1) << field)
+        return strict_twice(&reading->parse, "#", name);
+    reading->seen |= UINT64_C(1) << field;
+    return restore_take(reading, field);
 }
 
 /* Checks required fields and their combinations. */
 static enum error_code restore_check(struct restore_reading *reading)
 {
     struct timer_parse *parse = &reading->parse;
-    const unsigned needed = 1u << RESTORE_due | 1u << RESTORE_state | 1u << RESTORE_version |
-                            1u << RESTORE_attempts | 1u << RESTORE_created;
-    const uint32_t times = TIMER_FIELD_BIT(after) | TIMER_FIELD_BIT(at) | TIMER_FIELDS_SCHEDULE;
+    const uint64_t needed = TIMER_FIELD_BIT(due) | TIMER_FIELD_BIT(state) |
+                            TIMER_FIELD_BIT(version) | TIMER_FIELD_BIT(attempts) |
+                            TIMER_FIELD_BIT(created);
+    const uint64_t times = TIMER_FIELD_BIT(after) | TIMER_FIELD_BIT(at) | TIMER_FIELDS_SCHEDULE;
     struct schedule schedule;
     struct error error;
 

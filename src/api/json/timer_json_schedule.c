@@ -187,7 +187,7 @@ enum error_code timer_parse_spread(struct timer_parse *parse)
 static enum error_code timer_schedule_check_together(struct timer_parse *parse)
 {
     const bool every = HAS(parse, every), cron = HAS(parse, cron);
-    const uint32_t given = parse->seen & ~parse->kept; /* a time alone moves the next firing */
+    const uint64_t given = parse->seen & ~parse->kept; /* a time alone moves the next firing */
 
     if (every && cron)
         return timer_parse_invalid(parse, "#/cron", "Give either `every` or `cron`");
@@ -264,7 +264,7 @@ static enum error_code timer_schedule_read(const struct timer *timer,
                                       : ERROR_NONE;
 }
 
-enum error_code timer_schedule_keep(const struct timer *timer, uint32_t given, uint32_t removed,
+enum error_code timer_schedule_keep(const struct timer *timer, uint64_t given, uint64_t removed,
                                     struct buffer *out)
 {
     struct schedule_spec spec;
@@ -295,7 +295,7 @@ enum error_code timer_schedule_keep(const struct timer *timer, uint32_t given, u
 
 /* True if the planned instants change, so that the next firing begins with them. */
 static bool timer_schedule_restarts(const struct timer_parse *parse,
-                                    const struct schedule_spec *old, uint32_t named)
+                                    const struct schedule_spec *old, uint64_t named)
 {
     const struct schedule_spec *new = &parse->schedule;
     const struct bytes utc = BYTES("UTC");
@@ -310,7 +310,7 @@ static bool timer_schedule_restarts(const struct timer_parse *parse,
 
 /* Sets the spread and the phase: those of the timer, unless the patch has others. */
 static void timer_schedule_inherit(struct timer_parse *parse, const struct schedule_spec *old,
-                                   uint32_t named)
+                                   uint64_t named)
 {
     struct schedule_spec *new = &parse->schedule;
 
@@ -336,17 +336,17 @@ static struct wall timer_schedule_respread(struct wall due, uint64_t old_ms, uin
 
 /* Refuses a schedule that has ended before its next firing. */
 static enum error_code timer_schedule_check_end(struct timer_parse *parse,
-                                                const struct schedule *schedule, uint32_t named)
+                                                const struct schedule *schedule, uint64_t named)
 {
     static const struct {
-        uint32_t bit;
+        uint64_t bit;
         const char *pointer;
     } causes[] = {
         {TIMER_FIELD_BIT(until), "#/until"},
         {TIMER_FIELD_BIT(count), "#/count"},
         {TIMER_FIELD_BIT(every), "#/every"},
         {TIMER_FIELD_BIT(cron), "#/cron"},
-        {UINT32_MAX, "#"},
+        {UINT64_MAX, "#"},
     };
 
     if (!(named & TIMER_FIELDS_RECURRENCE) ||
@@ -361,7 +361,7 @@ static enum error_code timer_schedule_check_end(struct timer_parse *parse,
 }
 
 enum error_code timer_parse_when_changed(struct timer_parse *parse, const struct timer *timer,
-                                         uint32_t named, uint32_t *fields)
+                                         uint64_t named, uint32_t *fields)
 {
     const bool recurs = HAS(parse, every) || HAS(parse, cron);
     const bool has_time = HAS(parse, at) || HAS(parse, after);

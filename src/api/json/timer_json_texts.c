@@ -174,8 +174,9 @@ static enum error_code timer_texts_read_report(struct timer_parse *parse, const 
     return timer_parse_target_at(parse, at, ret_text, &target);
 }
 
-enum error_code timer_parse_report(struct timer_parse *parse, const char *pointer,
-                                   struct bytes *ret_text)
+/* Reads an object with the target of reports, whose text becomes `ret_text`. */
+static enum error_code timer_texts_report(struct timer_parse *parse, const char *pointer,
+                                          struct bytes *ret_text)
 {
     enum error_code code = timer_parse_enter_object(parse, pointer);
 
@@ -195,6 +196,16 @@ enum error_code timer_parse_report(struct timer_parse *parse, const char *pointe
     if (!parse->is_patch && !is_seen)
         return timer_parse_invalid(parse, pointer, "A `target` is needed");
     return ERROR_NONE;
+}
+
+enum error_code timer_parse_on_dead(struct timer_parse *parse)
+{
+    return timer_texts_report(parse, "#/on_dead", &parse->texts.on_dead);
+}
+
+enum error_code timer_parse_on_success(struct timer_parse *parse)
+{
+    return timer_texts_report(parse, "#/on_success", &parse->texts.on_success);
 }
 
 static enum error_code texts_too_large(struct timer_parse *parse, const char *pointer)

@@ -11,33 +11,10 @@
 #define BIT(name) (UINT64_C(1) << ERROR_##name)
 /* ---- what the parts say ---- */
 
-struct bytes document_member(struct bytes object, struct bytes name)
-{
-    struct json_reader reader;
-
-    json_reader_init(&reader, object);
-    if (object.size == 0 || !json_enter_object(&reader))
-        return (struct bytes){0};
-    struct json_string member;
-    while (json_next_member(&reader, &member)) {
-        bool is_found = bytes_equal(member.raw, name);
-
-        struct bytes value;
-        if (!json_skip(&reader, &value))
-            break;
-        if (is_found)
-            return value;
-    }
-    return (struct bytes){0};
-}
-
 /* Appends the member of this name if the object has it. */
 static void document_copy(struct bytes object, const char *name, struct buffer *out)
 {
-    struct bytes value = document_member(object, bytes_of(name));
-
-    if (value.size)
-        json_put_raw(out, name, value);
+    json_put_some_raw(out, name, document_member(object, bytes_of(name)));
 }
 
 /* Appends the members of an object, if there are any. */
@@ -254,6 +231,40 @@ static void document_append_path(const struct route *routes, size_t count, size_
     json_close(out, '}');
 }
 
+/* ---- components ---- */
+
+/* Appends the schemas. Those of a timer get the fields of their kind. */
+static void document_append_schemas(struct bytes schemas, struct buffer *out)
+{
+    struct json_reader reader;
+    struct json_string name;
+    struct bytes schema;
+
+    json_open(out, "schemas", '{');
+    json_reader_init(&reader, schemas);
+    json_enter_object(&reader);
+    while (json_next_member(&reader, &name) && json_skip(&reader, &schema)) {
+        json_put_string(out, NULL, name.raw);
+        buffer_append_text(out, ":{");
+        document_copy_members(schema, out);
+        document_append_fields(name.raw, schemas, out);
+        json_close(out, '}');
+    }
+    json_close(out, '}');
+}
+
+static void document_append_components(struct bytes parts, struct buffer *out)
+{
+    static const char *const others[] = {"parameters", "headers", "responses", "securitySchemes"};
+    struct bytes components = document_member(parts, BYTES("components"));
+
+    json_open(out, "components", '{');
+    document_append_schemas(document_member(components, BYTES("schemas")), out);
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+        document_copy(components, others[i], out);
+    json_close(out, '}');
+}
+
 void document_format(const struct route *routes, size_t count, struct buffer *out)
 {
     struct bytes parts = {openapi_parts, openapi_parts_size};
@@ -272,7 +283,7 @@ void document_format(const struct route *routes, size_t count, struct buffer *ou
         }
     json_close(out, '}');
     document_copy(parts, "webhooks", out);
-    document_copy(parts, "components", out);
+    document_append_components(parts, out);
     json_close(out, '}');
     buffer_append_text(out, "\n");
 }

@@ -2,9 +2,9 @@
  * document.h - the documentation that follows from the table of routes: the OpenAPI documents, and
  * the overview in docs/api.md.
  *
- * The table gives the paths; openapi_parts.json, which is part of the program, gives the rest:
- * schemas, parameters, and under `operations` the members of an operation that the table does not
- * have.
+ * The table gives the paths, api/json/timer_fields.def the fields of a timer. The rest is in
+ * openapi_parts.json, which is part of the program: schemas, parameters, and under `operations` the
+ * members of an operation that the table does not have.
  *
  * Errors     Only want of memory, which the buffer remembers.
  * Threads    None; pure functions over constant tables.
@@ -27,6 +27,11 @@ void document_format_plain(struct bytes strict, struct buffer *out);
 
 /* Returns the text of a member of an object; empty if there is none, or the object is empty. */
 struct bytes document_member(struct bytes object, struct bytes name);
+
+/* Appends, as the member `properties` of the open schema, the fields of a timer that the schema of
+ * this name has: TimerCreate, TimerPatch or Timer. Appends nothing for another name. `schemas` are
+ * those that a field may refer to. */
+void document_append_fields(struct bytes schema, struct bytes schemas, struct buffer *out);
 
 /* Appends the overview, a list in Markdown. */
 void document_format_overview(const struct route *routes, size_t count, struct buffer *out);

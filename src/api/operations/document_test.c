@@ -1,12 +1,14 @@
 /*
  * Goal: the OpenAPI documents are whole: every route has an operation, every reference leads
  * somewhere, no part of openapi_parts.json is left over, and the plain document has every call and
- * every field of the strict one without the rules. Method: the documents of the real table of
- * routes, read by jansson, which refuses repeated members.
+ * every field of the strict one without the rules. docs/api.md has the rows of the fields. Method:
+ * the documents of the real table of routes, read by jansson, which refuses repeated members.
  */
 #include "api/operations/document.h"
 
 #include "api/api.h"
+#include "api/json/timer_fields.h"
+#include "sys/files.h"
 
 #include <jansson.h>
 #include <setjmp.h>
@@ -264,6 +266,25 @@ static void overview_has_a_row_for_each_route(void **state)
     buffer_deinit(&text);
 }
 
+/* proves: openapi */
+static void docs_have_a_row_for_each_field_of_a_request(void **state)
+{
+    struct buffer rows, page;
+    struct error error;
+
+    (void)state;
+    buffer_init(&rows);
+    buffer_init(&page);
+    timer_fields_format_docs(&rows);
+    if (files_read(TW_SOURCE_FOLDER "/docs/api.md", 1 << 20, &page, &error))
+        fail_msg("%s", error.text);
+    if (!memmem(page.data, page.size, rows.data, rows.size))
+        fail_msg("docs/api.md lacks these rows of src/api/json/timer_fields.def:\n%.*s",
+                 (int)rows.size, rows.data);
+    buffer_deinit(&page);
+    buffer_deinit(&rows);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -274,6 +295,7 @@ int main(void)
         cmocka_unit_test(every_part_belongs_to_a_route),
         cmocka_unit_test(refusals_follow_from_scope_and_body),
         cmocka_unit_test(overview_has_a_row_for_each_route),
+        cmocka_unit_test(docs_have_a_row_for_each_field_of_a_request),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,6 +1,7 @@
 /* queues.c - leases, acknowledges, refuses and extends items for workers. */
 #include "api/queues/queues.h"
 
+#include "api/json/timer_fields.h"
 #include "api/queues/queues_json.h"
 #include "base/json_write.h"
 #include "calendar/rfc3339.h"
@@ -62,6 +63,11 @@ void queues_closed(struct call *call)
 
 /* ---- answers ---- */
 
+/* Fields of a timer that a worker gets. */
+#define QUEUES_ITEM_FIELDS                                                                     \
+    (TIMER_FIELD_BIT(payload) | TIMER_FIELD_BIT(body_base64) | TIMER_FIELD_BIT(content_type) | \
+     TIMER_FIELD_BIT(headers) | TIMER_FIELD_BIT(labels) | TIMER_FIELD_BIT(last_error))
+
 static void queues_append_item(struct buffer *out, const struct queues_item *item)
 {
     const struct timer *timer = item->timer;
@@ -73,8 +79,7 @@ static void queues_append_item(struct buffer *out, const struct queues_item *ite
     timer_id_put(out, "id", &timer->id);
     rfc3339_put(out, "due", timer->due);
     json_put_number(out, "attempt", item->attempt);
-    timer_json_put_content(timer, out);
-    json_put_some(out, "last_error", timer->texts.last_error);
+    timer_json_put_fields(timer, QUEUES_ITEM_FIELDS, out);
     json_close(out, '}');
 }
 

@@ -1,6 +1,8 @@
 /* explain.c - explains where a timer is and why it is late, in a sentence and in fields. */
 
 #include "api/timers/timers.h"
+
+#include "api/json/timer_fields.h"
 #include "calendar/duration.h"
 #include "base/json_write.h"
 #include "calendar/rfc3339.h"
@@ -404,7 +406,7 @@ void explain_format(const struct timer *timer, const struct explained *explained
     if (explained->place == PLACE_FINAL)
         rfc3339_put(out, "ended", timer->ended);
     else if (timer->state == TIMER_PAUSED)
-        timer_json_put_paused(timer, out);
+        timer_show_paused(timer, out);
     else if (explain_next(timer, explained, target, pause, &next))
         rfc3339_put(out, "next", next);
     json_put_number(out, "version", timer->version);
