@@ -12,6 +12,7 @@ import re
 import signal
 import socket
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -66,6 +67,7 @@ def in_time(make, ahead_ms=2000):
 # A test that is told to end unwinds, and what it has started ends with it.
 signal.signal(signal.SIGTERM, signal.default_int_handler)
 started = []
+CRASHES = [-number for number in (signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV)]
 
 
 @atexit.register
@@ -112,10 +114,13 @@ class Program:
         return self.process.wait(seconds)
 
     def close(self):
+        """Shows the output of a program that crashed, or in which a sanitizer found something."""
         if self.process.poll() is None:
             self.process.kill()
             self.process.wait()
         if os.path.exists(self.log_path):
+            if self.process.returncode in CRASHES or re.search("Sanitizer|runtime error: ", self.output()):
+                print(f"{self.process.args[0]} ended with {self.process.returncode}:\n{self.output()}", file=sys.stderr)
             os.unlink(self.log_path)
 
     def __enter__(self):
