@@ -2,7 +2,6 @@
 #include "passing.h"
 
 #include <assert.h>
-#include <stdlib.h>
 
 /* ---- requests of this node ---- */
 
@@ -96,37 +95,17 @@ static bool passing_address(void *context, uint32_t node, char ret_address[PEERS
 
 /* ---- copies ---- */
 
-struct passing_copy {
-    struct peers_copy peer;
-    struct node_copy_ask *ask;
-};
-
-static void passing_copied(struct peers_copy *peer, const struct copy_page *page)
-{
-    struct passing_copy *copy = list_item(peer, struct passing_copy, peer);
-    struct node_copy_ask *ask = copy->ask;
-
-    ask->done(ask, page);
-    free(copy);
-}
-
-static void passing_copy(void *context, struct node_copy_ask *ask)
+static void passing_copy(void *context, struct peers_copy *copy)
 {
     struct passing *passing = context;
-    struct passing_copy *copy = malloc(sizeof(*copy));
 
     pthread_mutex_lock(&passing->lock_);
-    const bool is_open = copy && passing->peers_;
-    if (is_open) {
-        *copy = (struct passing_copy){
-            .peer = {.node = ask->node, .at = ask->at, .done = passing_copied}, .ask = ask};
-        peers_copy(passing->peers_, &copy->peer);
-    }
-    pthread_mutex_unlock(&passing->lock_);
+    const bool is_open = passing->peers_;
     if (is_open)
-        return;
-    free(copy);
-    ask->done(ask, NULL);
+        peers_copy(passing->peers_, copy);
+    pthread_mutex_unlock(&passing->lock_);
+    if (!is_open)
+        copy->done(copy, NULL);
 }
 
 static bool passing_give(void *context, struct copy_page *page, struct buffer *rows)

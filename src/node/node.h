@@ -57,15 +57,6 @@ struct node_events {
     void (*given_up)(void *context, struct given_up *given_up);
 };
 
-/* A request to another node for a page of a copy of a partition (cluster/copy.h). */
-struct node_copy_ask {
-    uint32_t node;
-    struct storage_export at; /* where the page begins */
-    /* Called once, from any thread, perhaps within the call that asks. The page is valid only
-     * during the call; NULL if the request failed. */
-    void (*done)(struct node_copy_ask *ask, const struct copy_page *page);
-};
-
 /* In a cluster: says which partitions are this node's, and reaches the other nodes. May be
  * called from any thread, and never waits. */
 struct node_route {
@@ -76,8 +67,9 @@ struct node_route {
     /* Takes requests for partitions of other nodes. Each comes back by node_answered, with its
      * timers and its patch owned as an engine owns them, or by node_take_back. */
     void (*pass)(void *context, struct list *requests);
-    /* Asks another node for a page of a copy. NULL if copies are not available. */
-    void (*copy)(void *context, struct node_copy_ask *ask);
+    /* Asks another node for a page of a copy; may call `done` at once. NULL if copies are not
+     * available. */
+    void (*copy)(void *context, struct peers_copy *copy);
 };
 
 /* Opens the storage, recovers every partition and starts the threads. The config and the metrics

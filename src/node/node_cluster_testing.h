@@ -80,7 +80,7 @@ static inline void cluster_halt(struct cluster_host *host)
 }
 
 /* Gives a page of another host's copy, at once. */
-static inline void cluster_copy(void *context, struct node_copy_ask *ask)
+static inline void cluster_copy(void *context, struct peers_copy *ask)
 {
     const struct cluster_host *host = context;
     struct cluster_fixture *fixture = host->fixture;

@@ -76,7 +76,7 @@ bool node_give_copy(struct node *node, struct copy_page *page, struct buffer *to
 
 /* ---- pages ---- */
 
-static void copy_done(struct node_copy_ask *ask, const struct copy_page *page)
+static void copy_done(struct peers_copy *ask, const struct copy_page *page)
 {
     struct node_replica *replica = list_item(ask, struct node_replica, copy_ask);
 
@@ -102,6 +102,15 @@ static uint32_t copy_giver(struct node_replica *replica)
     return count ? atomic_load(&replica->givers[replica->missed_pages % count]) : 0;
 }
 
+/* True while a request is under way, perhaps of an earlier replica. */
+static bool copy_is_asked(struct node_replica *replica)
+{
+    pthread_mutex_lock(&replica->lock);
+    const bool is_asked = replica->is_asked;
+    pthread_mutex_unlock(&replica->lock);
+    return is_asked;
+}
+
 /* Asks for the page after the last one. */
 static void copy_ask(struct node_replica *replica, uint32_t giver)
 {
@@ -120,11 +129,7 @@ enum node_copy_step node_copy_begin(struct node_replica *replica)
     struct node *node = replica->node;
     const uint32_t giver = copy_giver(replica);
 
-    pthread_mutex_lock(&replica->lock);
-    /* whether an earlier replica's request is still under way */
-    const bool is_asked = replica->is_asked;
-    pthread_mutex_unlock(&replica->lock);
-    if (!node->route.copy || !giver || is_asked ||
+    if (!node->route.copy || !giver || copy_is_asked(replica) ||
         !replica_wants_copy(replica->replica, atomic_load(&replica->giver_next)))
         return NODE_COPY_NONE;
     if (!node_control_has_address(node))
@@ -154,7 +159,7 @@ void node_copy_end(struct node_replica *replica)
 
 void node_copy_hear(struct node_replica *replica, struct instant now)
 {
-    if (!replica->is_copying)
+    if (!replica->is_copying || copy_is_asked(replica))
         return; /* the answer is late */
     /* A page of an earlier place comes from a giver that lags the one before. */
     if (replica->has_page && replica->page.at.place.next >= replica->copy_ask.at.place.next) {

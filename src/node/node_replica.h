@@ -110,7 +110,7 @@ struct node_replica {
     /* time since when it has a copy but no part; {0} if it has a part */
     struct instant unwanted_at;
     bool must_clear; /* whether to drop the copy before another one begins */
-    struct node_copy_ask copy_ask;
+    struct peers_copy copy_ask;
     bool is_copying, awaits_copy; /* NODE_COPY_ASKS, NODE_COPY_WAITS */
     unsigned missed_pages;
 
