@@ -232,20 +232,17 @@ static void wire_take_survey(struct wire_reader *reader, struct survey *survey,
 {
     const size_t count = wire_take_below(reader, 4, survey_rows_max(survey->kind) + 1);
 
-    survey->rows = wire_take_room(reader, count, sizeof(*survey->rows));
     for (size_t i = 0; !reader->failed_ && i < count; i++) {
-        struct survey_row *row = &survey->rows[survey->row_count++];
-        const struct bytes name = wire_take_text(reader, WIRE_TEXT_SIZE_MAX);
+        struct survey_row *row = survey_add(survey, wire_take_text(reader, WIRE_TEXT_SIZE_MAX));
 
-        row->name_at = survey->names.size;
-        row->name_size = name.size;
-        buffer_append_bytes(&survey->names, name);
+        reader->failed_ |= buffer_failed(&survey->names);
+        if (!row)
+            break;
         row->ready = wire_take(reader, 8);
         row->taken = wire_take(reader, 8);
         row->oldest.ms = wire_take(reader, 8);
         row->is_spilled = wire_take_below(reader, 1, 2);
     }
-    reader->failed_ |= buffer_failed(&survey->names);
     survey->is_cut = wire_take_below(reader, 1, 2);
     const size_t items = wire_take_below(reader, 4, survey->items_max + 1);
     while (!reader->failed_ && survey->item_count < items) {

@@ -54,10 +54,10 @@ static const struct command no_command = {
 static const struct command_created no_result = {ERROR_NONE, false, false, {{0}, 0, 0}};
 static const struct command_event no_event = {{NULL, 0}, ERROR_NONE, {0, 0}};
 static const struct forecast no_forecast = {{0}, 0, 0, 0, NULL, 0, 0, 0, 0, {0}};
-static const struct survey_row no_row = {0, 0, 0, 0, {0}, false};
+static const struct survey_row no_row = {0, 0, 0, 0, {0}, false, 0};
 static const struct survey no_survey = {
-    SURVEY_QUEUES, 0, {NULL, 0}, NULL, 0, NULL, 0, {NULL, 0, 0, false},
-    false,         0, NULL,      0,    0, NULL, 0};
+    SURVEY_QUEUES,       0,     {NULL, 0}, NULL, 0, NULL, 0,    0,
+    {NULL, 0, 0, false}, false, 0,         NULL, 0, 0,    NULL, 0};
 
 /* ---- random commands ---- */
 
@@ -758,17 +758,15 @@ static void random_counts(struct random *random, struct command *command)
 
 static void random_survey(struct random *random, struct survey *survey, struct timer *timers[ITEMS])
 {
-    survey->row_count = random_below(random, 4);
-    survey->rows = calloc(4, sizeof(*survey->rows));
-    assert_non_null(survey->rows);
-    for (size_t i = 0; i < survey->row_count; i++) {
+    for (size_t count = random_below(random, 4); count > 0; count--) {
         char room[16];
-        const struct bytes name = wire_random_text(random, room);
+        struct survey_row *row = survey_add(survey, wire_random_text(random, room));
 
-        survey->rows[i] =
-            (struct survey_row){survey->names.size,  name.size,           random_next(random),
-                                random_next(random), random_wall(random), random_below(random, 2)};
-        buffer_append_bytes(&survey->names, name);
+        assert_non_null(row);
+        row->ready = random_next(random);
+        row->taken = random_next(random);
+        row->oldest = random_wall(random);
+        row->is_spilled = random_below(random, 2);
     }
     survey->is_cut = random_below(random, 2);
     survey->item_count = random_below(random, ITEMS + 1);

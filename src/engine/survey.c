@@ -13,42 +13,6 @@ struct surveyor {
     struct map rows; /* key of a dispatch queue -> index of its row + 1 */
 };
 
-void survey_deinit(struct survey *survey)
-{
-    free(survey->rows);
-    survey->rows = NULL;
-    survey->row_count = 0;
-    free(survey->failures);
-    survey->failures = NULL;
-    survey->failure_count = survey->failure_capacity_ = 0;
-    free(survey->numbers);
-    survey->numbers = NULL;
-    survey->number_count = 0;
-    buffer_deinit(&survey->names);
-}
-
-struct survey_row *survey_add(struct survey *survey, struct bytes name)
-{
-    const size_t most = survey_rows_max(survey->kind);
-
-    assert(survey->row_count <= most);
-    if (survey->row_count == most) {
-        survey->is_cut = true;
-        return NULL;
-    }
-    if (!survey->rows)
-        survey->rows = calloc(most, sizeof(*survey->rows));
-    if (!survey->rows) {
-        survey->names.failed = true;
-        return NULL;
-    }
-    struct survey_row *row = &survey->rows[survey->row_count++];
-    *row = (struct survey_row){
-        .name_at = survey->names.size, .name_size = name.size, .oldest = WALL_NEVER};
-    buffer_append_bytes(&survey->names, name);
-    return row;
-}
-
 /* Returns the row of a dispatch queue. NULL if there are too many rows, or out of memory. */
 static struct survey_row *survey_row_of(struct surveyor *surveyor, uint64_t key, struct bytes name)
 {

@@ -51,6 +51,7 @@ struct survey_row {
     /* further due ones may be only on disk. TENANTS: the row counts refused requests, not
      * waiting timers */
     bool is_spilled;
+    uint64_t workers; /* workers that wait for the queue; set by survey_join */
 };
 
 /* A host of webhooks, one of its paths, or a broker connection that fails at a node. */
@@ -72,8 +73,8 @@ struct survey {
     size_t items_max;
     /* The answer; the engine begins with nothing. */
     struct survey_row *rows; /* several rows may have one name */
-    size_t row_count;
-    struct buffer names;
+    size_t row_count, row_capacity_;
+    struct buffer names; /* has failed if out of memory */
     bool is_cut; /* more rows exist than allowed; TENANTS: other tenants have waiting timers */
     size_t item_count;
     struct survey_failure *failures;
@@ -91,9 +92,19 @@ static inline struct bytes survey_name(const struct survey *survey, const struct
  * has failed. */
 struct survey_row *survey_add(struct survey *survey, struct bytes name);
 
+/* Like survey_add, with any number of rows. */
+struct survey_row *survey_append(struct survey *survey, struct bytes name);
+
 void survey_deinit(struct survey *survey);
 
-/* ---- survey_failures.c ---- */
+/* Appends the rows and failures of `part`, which answered a part of the question. */
+void survey_join(struct survey *survey, const struct survey *part);
+
+/* Merges the rows with equal names, sorts them by name and keeps as many as are allowed; and sorts
+ * the failures. */
+void survey_merge(struct survey *survey);
+
+/* ---- failures ---- */
 
 static inline struct bytes survey_origin(const struct survey *survey,
                                          const struct survey_failure *failure)

@@ -149,7 +149,7 @@ ENGINE_MODULES = {
     "commands": ("commands", "commands_answer", "create", "change", "complete", "explain", "forecast"),
     "lookup": ("lookup",),
     "reload": ("reload",),
-    "dispatch": ("dispatch", "dispatch_queue", "pull", "leases", "lateness", "connections", "survey", "survey_failures",
+    "dispatch": ("dispatch", "dispatch_queue", "pull", "leases", "lateness", "connections", "survey", "survey_rows",
                  "waiting"),
     "spill": ("spill",),
     "outcome": ("outcome",),

@@ -3,74 +3,6 @@
 
 #include <stdlib.h>
 
-/* ---- rows ---- */
-
-struct tally_row *tally_add(struct node_tally *tally, struct bytes name)
-{
-    if (tally->row_count == tally->row_capacity) {
-        const size_t capacity = tally->row_capacity ? 2 * tally->row_capacity : 64;
-        struct tally_row *rows = realloc(tally->rows, capacity * sizeof(*rows));
-
-        if (!rows) {
-            tally->names.failed = true;
-            return NULL;
-        }
-        tally->rows = rows;
-        tally->row_capacity = capacity;
-    }
-    struct tally_row *row = &tally->rows[tally->row_count++];
-    *row = (struct tally_row){
-        .name_at = tally->names.size, .name_size = name.size, .oldest = WALL_NEVER};
-    buffer_append_bytes(&tally->names, name);
-    return row;
-}
-
-static void tally_add_survey(struct node_tally *tally, const struct survey *survey)
-{
-    for (size_t i = 0; i < survey->row_count; i++) {
-        const struct survey_row *from = &survey->rows[i];
-        struct tally_row *row = tally_add(tally, survey_name(survey, from));
-
-        if (!row)
-            return;
-        *(survey->kind == SURVEY_WORKERS ? &row->workers : &row->ready) = from->ready;
-        row->taken = from->taken;
-        row->oldest = from->oldest;
-        row->is_spilled = from->is_spilled;
-    }
-    tally->is_cut = tally->is_cut || survey->is_cut;
-}
-
-static int tally_compare(const void *left, const void *right, void *context)
-{
-    return bytes_compare(tally_name(context, left), tally_name(context, right));
-}
-
-void tally_sum(struct node_tally *tally)
-{
-    size_t count = 0;
-
-    if (buffer_failed(&tally->names) || tally->row_count == 0)
-        return;
-    qsort_r(tally->rows, tally->row_count, sizeof(*tally->rows), tally_compare, tally);
-    for (size_t i = 0; i < tally->row_count; i++) {
-        const struct tally_row *more = &tally->rows[i];
-        struct tally_row *row = &tally->rows[count ? count - 1 : 0];
-
-        if (count == 0 || !bytes_equal(tally_name(tally, row), tally_name(tally, more))) {
-            tally->rows[count++] = *more;
-            continue;
-        }
-        row->ready += more->ready;
-        row->taken += more->taken;
-        row->workers += more->workers;
-        row->oldest = wall_min(row->oldest, more->oldest);
-        row->is_spilled = row->is_spilled || more->is_spilled;
-    }
-    tally->is_cut = tally->is_cut || count > SURVEY_ROWS_MAX;
-    tally->row_count = count < SURVEY_ROWS_MAX ? count : SURVEY_ROWS_MAX;
-}
-
 /* ---- items ---- */
 
 static bool tally_item_is_before(const struct timer *a, const struct timer *b)
@@ -141,7 +73,7 @@ static void tally_gathered(struct call *call)
     }
     if (tally->is_limited_) {
         for (size_t i = 0; i < tally->part_count; i++)
-            tally_add_survey(tally, &tally->parts[i].survey);
+            survey_join(&tally->sum, &tally->parts[i].survey);
         if (call_refuses_large_answer(call))
             return;
     }
@@ -164,8 +96,7 @@ static void tally_free(struct node_tally *tally)
     }
     free(tally->parts);
     free(tally->scatter_);
-    free(tally->rows);
-    buffer_deinit(&tally->names);
+    survey_deinit(&tally->sum);
     free(tally->room);
     free(tally);
 }
@@ -213,6 +144,7 @@ void tally_ask(struct call *call, enum survey_kind kind, struct bytes queue, siz
     call->state = tally;
     tally->finish = finish;
     tally->room = room;
+    tally->sum.kind = kind;
     if (queue.size)
         queue = queue_full_name(caller_tenant(&call->caller), queue, tally->queue_);
     for (size_t i = 0; i < tally->part_count; i++) {

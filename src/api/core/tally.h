@@ -1,10 +1,10 @@
 /*
  * tally.h - asks every partition for a survey (engine/survey.h), and every node for what it adds to
- * that, and sums the rows up by name.
+ * that.
  *
  *     tally_ask(call, SURVEY_QUEUES, (struct bytes){0}, 0, NULL, finish);
  *     ...
- *     finish(tally):  answers the call from tally->rows, sorted by name
+ *     finish(tally):  survey_merge(&tally->sum), and answers the call from its rows
  *
  * Few that ask partitions are under way at a time (api->tallies); the rest wait in FIFO order.
  *
@@ -25,21 +25,11 @@
 /* maximum of their memory, from all partitions together */
 #define TALLY_BYTES (8 << 20)
 
-struct tally_row {
-    size_t name_at, name_size; /* in `names` */
-    uint64_t ready, taken, workers;
-    struct wall oldest; /* WALL_NEVER if nothing is ready */
-    bool is_spilled;
-};
-
 struct node_tally {
     struct call *call;
     void (*finish)(struct node_tally *tally);
-    struct tally_row *rows;
-    size_t row_count, row_capacity;
-    struct buffer names; /* has failed if out of memory */
-    bool is_cut;         /* there are more rows or items than returned */
-    void *room;          /* for the caller, freed with the tally; may be NULL */
+    struct survey sum; /* rows and failures of all parts, unmerged */
+    void *room;        /* for the caller, freed with the tally; may be NULL */
     /* Surveys of the partitions, and after them of the nodes. ITEMS: copies, in the order of
      * each */
     size_t part_count;
@@ -65,17 +55,6 @@ struct tally_part {
  * case. `parts` has what is no row, such as the answers of surveys of nodes. */
 void tally_ask(struct call *call, enum survey_kind kind, struct bytes queue, size_t items_max,
                void *room, void (*finish)(struct node_tally *tally));
-
-/* Adds a row of zeros. NULL if out of memory. */
-struct tally_row *tally_add(struct node_tally *tally, struct bytes name);
-
-/* Merges the rows with equal names, sorts them by name, and keeps SURVEY_ROWS_MAX of them. */
-void tally_sum(struct node_tally *tally);
-
-static inline struct bytes tally_name(const struct node_tally *tally, const struct tally_row *row)
-{
-    return (struct bytes){tally->names.data + row->name_at, row->name_size};
-}
 
 /* Returns the next item in the order of the workers; NULL if no more is known. */
 const struct timer *tally_next_item(struct node_tally *tally);

@@ -36,7 +36,7 @@ static void overview_add_paused(struct node_tally *tally)
             continue;
         const struct bytes name = {pause->name.data + scheme, pause->name.size - scheme};
         if (!tally->call->parameter.size || bytes_equal(name, tally->call->parameter))
-            tally_add(tally, queue_full_name(tenant, name, room));
+            survey_append(&tally->sum, queue_full_name(tenant, name, room));
     }
     target_pauses_leave(pauses);
 }
@@ -54,7 +54,7 @@ static void overview_append_paused(struct node_tally *tally, struct bytes name, 
 }
 
 static void overview_append(struct node_tally *tally, struct bytes name,
-                            const struct tally_row *row, struct buffer *out)
+                            const struct survey_row *row, struct buffer *out)
 {
     json_open(out, NULL, '{');
     json_put_string(out, "name", name);
@@ -72,8 +72,8 @@ static void overview_append(struct node_tally *tally, struct bytes name,
 static bool overview_sum(struct node_tally *tally)
 {
     overview_add_paused(tally);
-    tally_sum(tally);
-    if (!buffer_failed(&tally->names))
+    survey_merge(&tally->sum);
+    if (!buffer_failed(&tally->sum.names))
         return true;
     call_answer_error(tally->call, ERROR_NO_MEMORY, "");
     return false;
@@ -87,14 +87,14 @@ static void overview_finish(struct node_tally *tally)
     buffer_init(&body);
     json_open(&body, NULL, '{');
     json_open(&body, "queues", '[');
-    for (size_t i = 0; i < tally->row_count; i++) {
-        const struct bytes full = tally_name(tally, &tally->rows[i]);
+    for (size_t i = 0; i < tally->sum.row_count; i++) {
+        const struct bytes full = survey_name(&tally->sum, &tally->sum.rows[i]);
 
         overview_append(tally, queue_own_name(caller_tenant(&tally->call->caller), full),
-                        &tally->rows[i], &body);
+                        &tally->sum.rows[i], &body);
     }
     json_close(&body, ']');
-    json_put_flag(&body, "complete", !tally->is_cut);
+    json_put_flag(&body, "complete", !tally->sum.is_cut);
     json_close(&body, '}');
     call_answer_json(tally->call, 200, &body);
 }
@@ -106,14 +106,14 @@ void queues_list(struct call *call)
 
 static void overview_finish_one(struct node_tally *tally)
 {
-    static const struct tally_row empty = {.oldest = {UINT64_MAX}};
+    static const struct survey_row empty = {.oldest = {UINT64_MAX}};
 
     if (!overview_sum(tally))
         return;
     struct buffer body;
     buffer_init(&body);
-    overview_append(tally, tally->call->parameter, tally->row_count ? &tally->rows[0] : &empty,
-                    &body);
+    overview_append(tally, tally->call->parameter,
+                    tally->sum.row_count ? &tally->sum.rows[0] : &empty, &body);
     call_answer_json(tally->call, 200, &body);
 }
 
@@ -139,9 +139,9 @@ static void overview_peek_finish(struct node_tally *tally)
         timer = tally_next_item(tally);
     }
     for (size_t i = 0; i < tally->part_count; i++)
-        tally->is_cut = tally->is_cut || tally->parts[i].survey.is_cut;
+        tally->sum.is_cut = tally->sum.is_cut || tally->parts[i].survey.is_cut;
     json_close(&body, ']');
-    json_put_flag(&body, "more", timer || tally->is_cut);
+    json_put_flag(&body, "more", timer || tally->sum.is_cut);
     json_close(&body, '}');
     call_answer_json(tally->call, 200, &body);
 }

@@ -85,10 +85,10 @@ static void targets_append_broker(const struct node *node, const struct targets_
     }
 }
 
-static void targets_append_row(const struct node_tally *tally, const struct tally_row *row,
+static void targets_append_row(const struct node_tally *tally, const struct survey_row *row,
                                struct buffer *out)
 {
-    json_put_string(out, "target", tally_name(tally, row));
+    json_put_string(out, "target", survey_name(&tally->sum, row));
     json_put_number(out, "waiting", row->ready);
     json_put_number(out, "in_flight", row->taken);
     json_put_flag(out, "more_on_disk", row->is_spilled);
@@ -118,7 +118,7 @@ static void targets_add_paused(struct node_tally *tally, const struct target_pau
         if (bytes_equal(pauses->rows[i].tenant, tenant) &&
             !bytes_has_prefix(pauses->rows[i].name, BYTES("queue:")) &&
             target_pause_is_in_force(&pauses->rows[i], wall_now()))
-            tally_add(tally, pauses->rows[i].name);
+            survey_append(&tally->sum, pauses->rows[i].name);
 }
 
 static bool targets_is_webhook(struct bytes origin)
@@ -127,8 +127,8 @@ static bool targets_is_webhook(struct bytes origin)
            bytes_has_prefix(origin, BYTES("https://"));
 }
 
-static void targets_format(const struct node_tally *tally, const struct survey *failures,
-                           const struct target_pauses *pauses, struct buffer *out)
+static void targets_format(const struct node_tally *tally, const struct target_pauses *pauses,
+                           struct buffer *out)
 {
     const struct config *config = tally->call->api->options.config;
     const struct wall now = wall_now();
@@ -136,12 +136,12 @@ static void targets_format(const struct node_tally *tally, const struct survey *
 
     json_open(out, NULL, '{');
     json_open(out, "targets", '[');
-    for (size_t i = 0; i < tally->row_count; i++) {
-        const struct bytes origin = tally_name(tally, &tally->rows[i]);
+    for (size_t i = 0; i < tally->sum.row_count; i++) {
+        const struct bytes origin = survey_name(&tally->sum, &tally->sum.rows[i]);
 
         json_open(out, NULL, '{');
-        targets_append_row(tally, &tally->rows[i], out);
-        const struct targets_failures found = targets_failures_of(failures, origin, &index);
+        targets_append_row(tally, &tally->sum.rows[i], out);
+        const struct targets_failures found = targets_failures_of(&tally->sum, origin, &index);
         if (targets_is_webhook(origin))
             targets_append_webhook(&found, now, out);
         else
@@ -153,51 +153,36 @@ static void targets_format(const struct node_tally *tally, const struct survey *
     call_put_node(tally->call, out);
     json_put_number(out, "in_flight_max", config->target_deliveries_max);
     json_put_number(out, "rate_max", config->target_rate_max);
-    json_put_flag(out, "complete", !tally->is_cut);
+    json_put_flag(out, "complete", !tally->sum.is_cut);
     json_close(out, '}');
-}
-
-/* Collects the failures of all nodes. */
-static void targets_gather(struct node_tally *tally, struct survey *ret_failures)
-{
-    *ret_failures = (struct survey){.kind = SURVEY_FAILURES};
-    buffer_init(&ret_failures->names);
-    for (size_t i = 0; i < tally->part_count; i++) {
-        const struct survey *survey = &tally->parts[i].survey;
-
-        for (size_t j = 0; j < survey->failure_count; j++) {
-            const struct survey_failure *failure = &survey->failures[j];
-
-            survey_add_failure(ret_failures, failure, survey_origin(survey, failure),
-                               survey_path(survey, failure), survey_error(survey, failure));
-        }
-    }
-    survey_sort_failures(ret_failures);
-    tally->is_cut = tally->is_cut || ret_failures->is_cut;
 }
 
 static void targets_finish(struct node_tally *tally)
 {
     struct call *call = tally->call;
-    struct survey failures;
+    struct survey *sum = &tally->sum;
 
-    targets_gather(tally, &failures);
-    for (size_t i = 0; i < failures.failure_count; i++) {
-        const struct bytes origin = survey_origin(&failures, &failures.failures[i]);
+    for (size_t i = 0; i < sum->failure_count; i++) {
+        const struct survey_failure *failure = &sum->failures[i];
 
-        if (targets_is_webhook(origin)) /* a connection is shown where timers wait for it */
-            tally_add(tally, origin);
+        /* a connection is shown where timers wait for it */
+        struct survey_row *row = targets_is_webhook(survey_origin(sum, failure))
+                                     ? survey_append(sum, (struct bytes){0})
+                                     : NULL;
+        if (row) {
+            row->name_at = failure->at;
+            row->name_size = failure->origin_size;
+        }
     }
     struct target_pauses *pauses = node_pauses(call->api->options.node);
     targets_add_paused(tally, pauses);
-    tally_sum(tally);
-    const bool is_short = buffer_failed(&tally->names) || buffer_failed(&failures.names);
+    survey_merge(sum);
+    const bool is_short = buffer_failed(&sum->names);
     struct buffer body;
     buffer_init(&body);
     if (!is_short)
-        targets_format(tally, &failures, pauses, &body);
+        targets_format(tally, pauses, &body);
     target_pauses_leave(pauses);
-    survey_deinit(&failures);
     if (is_short)
         call_answer_error(call, ERROR_NO_MEMORY, "");
     else
