@@ -107,6 +107,7 @@ function(tw_test source)
     if(source MATCHES "_fault_test\\.c$")
         target_link_libraries(${name} PRIVATE tw_scarce)
     endif()
+    target_include_directories(${name} PRIVATE ${CMAKE_SOURCE_DIR}/tests/support)
     # Where the sources lie, for a test that compares them with what the code makes.
     target_compile_definitions(${name} PRIVATE TW_SOURCE_FOLDER="${CMAKE_SOURCE_DIR}")
     add_test(NAME ${name} COMMAND ${name})

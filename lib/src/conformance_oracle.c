@@ -8,11 +8,8 @@
  */
 #include "conformance_oracle.h"
 
-#include <inttypes.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 struct conformance_entry {
     uint64_t deadline;
@@ -37,19 +34,6 @@ struct conformance_run {
     struct conformance_tally tally;
     uint64_t latest; /* in this drain: no earlier tick may come out any more */
 };
-
-uint64_t conformance_seed(void)
-{
-    const char *given = getenv("TEST_SEED");
-    uint64_t seed = 0;
-
-    if (given)
-        seed = strtoull(given, NULL, 0);
-    else if (getrandom(&seed, sizeof seed, 0) != sizeof seed)
-        abort();
-    fprintf(stderr, "TEST_SEED=%" PRIu64 "\n", seed);
-    return seed;
-}
 
 /* SplitMix64, after Steele, Lea and Flood. */
 uint64_t conformance_choose(struct conformance_source *source)

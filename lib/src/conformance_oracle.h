@@ -68,9 +68,6 @@ struct conformance_source {
     size_t byte_count;
 };
 
-/* A random seed, or that of the environment's TEST_SEED, which repeats a run. Printed. */
-uint64_t conformance_seed(void);
-
 /* 64 random bits; 0 once a fuzzer's bytes are used up. */
 uint64_t conformance_choose(struct conformance_source *source);
 

@@ -2,18 +2,18 @@
  * driver_test.c - drivers of each kind of wheel: named scenes in virtual time, random verbs beside
  * a model, which is a table of items, and threads that race with a runner's thread.
  */
+#include "seed.h"
+
 #include <tickwheel/driver.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>
 
-#include <inttypes.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 enum { MS = 1000000, SEEN_MAX = 64 };
 
@@ -203,11 +203,7 @@ static void model_note(void *context, const struct tw_driver_item *items, size_t
 static void random_verbs_agree_with_the_model(void **state)
 {
     (void)state;
-    const char *given = getenv("TEST_SEED");
-    uint64_t random = 0;
-    assert_int_equal(getrandom(&random, sizeof(random), 0), sizeof(random));
-    random = given ? strtoull(given, NULL, 0) : random;
-    printf("TEST_SEED=%" PRIu64 "\n", random);
+    uint64_t random = testing_seed();
     struct driver_rig rig;
     struct driver_model model = {.driver = NULL};
     struct tw_driver_options options = rig_init(&rig);

@@ -1,6 +1,7 @@
 /* fifo_test.c - the contract of the FIFO, and random verbs beside a model. TEST_SEED replays a run.
  */
 #include "oracles.h"
+#include "seed.h"
 
 #include <tickwheel/fifo.h>
 
@@ -8,10 +9,8 @@
 #include <stdarg.h>
 #include <cmocka.h>
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
 struct fifo_client {
     int number;
@@ -62,13 +61,7 @@ static void the_fifo_agrees_with_the_model(void **state)
 {
     (void)state;
     enum { RUNS = 2000, SIZE = 900 };
-    const char *one = getenv("TEST_SEED");
-    uint64_t seed = 0;
-    if (one)
-        seed = strtoull(one, NULL, 0);
-    else
-        assert_int_equal(getrandom(&seed, sizeof(seed), 0), sizeof(seed));
-    printf("TEST_SEED=%" PRIu64 "\n", seed);
+    uint64_t seed = testing_seed();
     uint64_t random = seed | 1;
     for (int run = 0; run < RUNS; run++) {
         uint8_t bytes[SIZE];

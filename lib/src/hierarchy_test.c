@@ -6,6 +6,7 @@
  */
 #include "allocator_oracle.h"
 #include "conformance_oracle.h"
+#include "seed.h"
 
 #include <tickwheel/hierarchy.h>
 
@@ -189,7 +190,7 @@ static void a_task_is_moved_at_most_once_a_level(void **state)
     enum { COUNT = 20000 };
     const uint64_t delays[] = {100, 1000, 30000, 600000, 3600000};
     const uint32_t sizes[] = {10, 64, 256, 1024};
-    struct conformance_source source = {.state = conformance_seed()};
+    struct conformance_source source = {.state = testing_seed()};
     struct tw_task *tasks = calloc(COUNT, sizeof *tasks);
     (void)state;
 
@@ -278,7 +279,7 @@ static void reserve_makes_the_wheels_beforehand(void **state)
 /* The same for ticks and starts of any kind, which decide how many boundaries a delay crosses. */
 static void reserve_counts_the_boundaries_between(void **state)
 {
-    struct conformance_source source = {.state = conformance_seed()};
+    struct conformance_source source = {.state = testing_seed()};
     (void)state;
 
     for (unsigned i = 0; i < 20000; i++) {
@@ -325,7 +326,7 @@ static void creation_fails_cleanly_without_memory(void **state)
 static void without_memory_for_overflow_wheels_nothing_is_early_late_or_lost(void **state)
 {
     enum { COUNT = 200 };
-    struct conformance_source source = {.state = conformance_seed()};
+    struct conformance_source source = {.state = testing_seed()};
     (void)state;
 
     for (size_t calls_left = 3; calls_left < 9; calls_left++) {
@@ -361,7 +362,7 @@ static void memory_is_flat(void **state)
     struct allocator allocator = {.calls_left = SIZE_MAX};
     struct tw_hierarchy_options options = counted(&allocator, 20);
     struct tw_hierarchy *wheel = tw_hierarchy_create(&options);
-    struct conformance_source source = {.state = conformance_seed()};
+    struct conformance_source source = {.state = testing_seed()};
     struct tw_task tasks[1000] = {0};
     struct tw_task *due[64];
     (void)state;

@@ -7,6 +7,7 @@
  * rescues from a missed event.
  */
 #include "conformance_oracle.h"
+#include "seed.h"
 
 #include <tickwheel/purgatory.h>
 
@@ -408,7 +409,7 @@ static void race_of_threads(enum tw_purgatory_unlink unlink)
     void *(*const roles[3])(void *) = {bring_events, pass_time, force_now_and_then};
 
     assert_non_null(arena);
-    arena->seed = conformance_seed();
+    arena->seed = testing_seed();
     arena->purgatory = tw_purgatory_create(&(struct tw_purgatory_options){.try_complete = life_try,
                                                                           .complete = life_complete,
                                                                           .context = arena,

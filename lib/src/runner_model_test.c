@@ -4,6 +4,8 @@
  * every answer and on what fires when, tw_runner_check holds after each dispatch, and a runner that
  * says it sleeps must not sleep too long. TEST_SEED replays one seed, TEST_SEEDS says how many.
  */
+#include "seed.h"
+
 #include <tickwheel/runner.h>
 
 #include <setjmp.h>
@@ -14,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 
 enum { VERBS = 2000, SEEDS_DEFAULT = 100, TIMERS_MAX = 256, STALE_MAX = 16 };
 
@@ -332,29 +333,15 @@ static void run_seed(uint64_t seed)
     trial.verbs += verbs;
 }
 
-/* Says, when a run fails, which seed it was. */
-static uint64_t current_seed;
-
-static int tell_seed(void **state)
-{
-    (void)state;
-    printf("the last was TEST_SEED=%" PRIu64 "\n", current_seed);
-    return 0;
-}
-
 static void random_verbs(void **state)
 {
     (void)state;
-    const char *given = getenv("TEST_SEED"), *how_many = getenv("TEST_SEEDS");
-    uint64_t seed = 0, count = how_many ? strtoull(how_many, NULL, 0) : SEEDS_DEFAULT;
-    assert_int_equal(getrandom(&seed, sizeof(seed), 0), sizeof(seed));
-    if (given) {
-        seed = strtoull(given, NULL, 0);
-        count = 1;
-    }
+    const char *many = getenv("TEST_SEEDS");
+    const uint64_t seed = testing_seed();
+    uint64_t count = getenv("TEST_SEED") ? 1 : many ? strtoull(many, NULL, 0) : SEEDS_DEFAULT;
     for (uint64_t i = 0; i < count; i++) {
-        current_seed = seed + i;
-        run_seed(current_seed);
+        testing_seed_print(seed + i);
+        run_seed(seed + i);
     }
     printf("%" PRIu64 " seeds from %" PRIu64 ": %" PRIu64 " verbs, %" PRIu64 " fired\n", count,
            seed, trial.verbs, trial.fired);
@@ -362,6 +349,6 @@ static void random_verbs(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test_teardown(random_verbs, tell_seed)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(random_verbs)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,6 +17,7 @@ static uintptr_t who_am_i(void);
 #include "runner.c"
 #include "runner_lane.c"
 #include "runner_verbs.c"
+#include "seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +26,6 @@ static uintptr_t who_am_i(void);
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 #include <ucontext.h>
 
 enum {
@@ -536,11 +536,8 @@ static void random_orders(void **state)
 {
     (void)state;
     skip_under_tsan();
-    const char *given = getenv("TEST_SEED"), *orders = getenv("TEST_ORDERS");
-    uint64_t seed = 0;
-    assert_int_equal(getrandom(&seed, sizeof(seed), 0), sizeof(seed));
-    seed = given ? strtoull(given, NULL, 0) : seed;
-    printf("random orders: TEST_SEED=%" PRIu64 "\n", seed);
+    const char *orders = getenv("TEST_ORDERS");
+    uint64_t seed = testing_seed();
     stage.random = &seed;
     long count = orders ? strtol(orders, NULL, 10) : ORDERS_DEFAULT;
     for (long order = 0; order < count; order++)

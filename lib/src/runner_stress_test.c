@@ -4,6 +4,8 @@
  * does while there is nothing to do. Seeds are printed; TEST_SEED replays what the threads draw,
  * not how they meet.
  */
+#include "seed.h"
+
 #include <tickwheel/runner.h>
 
 #include <setjmp.h>
@@ -15,7 +17,6 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
 enum { MS = 1000000, THREADS = 4, TIMERS = 30000, OPENED = 16, MINE_MAX = 256 };
 
@@ -25,16 +26,6 @@ static uint64_t draw(uint64_t *random)
     mixed = (mixed ^ mixed >> 30) * 0xbf58476d1ce4e5b9u;
     mixed = (mixed ^ mixed >> 27) * 0x94d049bb133111ebu;
     return mixed ^ mixed >> 31;
-}
-
-static uint64_t first_seed(const char *what)
-{
-    const char *given = getenv("TEST_SEED");
-    uint64_t seed = 0;
-    assert_int_equal(getrandom(&seed, sizeof(seed), 0), sizeof(seed));
-    seed = given ? strtoull(given, NULL, 0) : seed;
-    printf("%s: TEST_SEED=%" PRIu64 "\n", what, seed);
-    return seed;
 }
 
 /* What became of each timer, by its data; each count must end at one. */
@@ -162,7 +153,7 @@ static void each_timer_has_one_fate(void **state)
     (void)state;
     struct fates *fates = calloc(1, sizeof(*fates));
     assert_non_null(fates);
-    fates->seed = first_seed("stress");
+    fates->seed = testing_seed();
     fates->runner = tw_runner_create(NULL);
     struct tw_runner_wheel_options options = {
         .handler = on_due, .context = fates, .tick_ns = 50000, .timer_count_max = 100000};

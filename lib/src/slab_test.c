@@ -7,6 +7,7 @@
 
 #include "allocator_oracle.h"
 #include "conformance_oracle.h"
+#include "seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -21,7 +22,7 @@ struct thing {
 static void handles_name_their_slot_until_it_is_given_back(void **state)
 {
     enum { COUNT = 5000 };
-    struct conformance_source source = {.state = conformance_seed()};
+    struct conformance_source source = {.state = testing_seed()};
     struct memory memory = memory_from(tw__memory_source(NULL, NULL, NULL));
     struct slab slab;
     tw_handle *handles = calloc(COUNT, sizeof *handles);

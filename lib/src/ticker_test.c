@@ -2,16 +2,16 @@
  * ticker_test.c - the ticker in virtual time: named cases, and random walks against the definition
  * that tick n is due at start + n periods.
  */
+#include "seed.h"
+
 #include <tickwheel/clock.h>
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <cmocka.h>
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
 static struct tw_instant at(uint64_t ns)
 {
@@ -324,11 +324,7 @@ static void walk_with_periods(uint64_t seed)
 static void random_walks(void **state)
 {
     (void)state;
-    const char *given = getenv("TEST_SEED");
-    uint64_t seed = 0;
-    assert_int_equal(getrandom(&seed, sizeof(seed), 0), sizeof(seed));
-    seed = given ? strtoull(given, NULL, 0) : seed;
-    printf("ticker: 1000 walks from TEST_SEED=%" PRIu64 "\n", seed);
+    const uint64_t seed = testing_seed();
     for (uint64_t i = 0; i < 1000; i++)
         walk(seed + i);
     for (uint64_t i = 0; i < 200; i++)

@@ -9,6 +9,8 @@
  *
  * TEST_SEED replays one draw of timers and deadlines.
  */
+#include "seed.h"
+
 #include <tickwheel/wheel.h>
 
 #include <setjmp.h>
@@ -19,7 +21,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
 enum {
     TIMERS = 100000,
@@ -59,10 +60,7 @@ static uint64_t number(const char *name, uint64_t fallback)
 static struct wheel_endless_work *begin(void)
 {
     struct wheel_endless_work *work = test_calloc(1, sizeof(*work));
-    uint64_t seed = 0;
-    assert_int_equal(getrandom(&seed, sizeof(seed), 0), sizeof(seed));
-    work->random = number("TEST_SEED", seed);
-    print_message("TEST_SEED=%" PRIu64 "\n", work->random);
+    work->random = testing_seed();
     work->wheel = tw_wheel_create(NULL);
     return work;
 }

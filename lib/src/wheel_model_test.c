@@ -8,6 +8,7 @@
 #include "wheel_oracle.h"
 
 #include "wheel_private.h"
+#include "seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +17,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/random.h>
 
 enum { VERBS = 4000, VERB_KINDS = 9, SEEDS_DEFAULT = 300 };
 
@@ -201,22 +201,17 @@ static void run_seed(uint64_t seed, struct trial *ret_sums)
     test_free(trial);
 }
 
-/* Goal: no sequence of verbs makes the wheel differ from the model. Method: many seeds. Each is
- * printed before it runs, to stderr, which is not buffered: after an abort the last one is it. */
+/* Goal: no sequence of verbs makes the wheel differ from the model. Method: many seeds, each
+ * printed before it runs. */
 static void wheel_agrees_with_the_model(void **state)
 {
     (void)state;
-    const char *one = getenv("TEST_SEED"), *many = getenv("TEST_SEEDS");
+    const char *many = getenv("TEST_SEEDS");
     struct trial *sums = test_calloc(1, sizeof(*sums));
-    uint64_t first = 0;
-    if (one)
-        first = strtoull(one, NULL, 0);
-    else
-        assert_int_equal(getrandom(&first, sizeof(first), 0), sizeof(first));
-    first -= one ? 0 : first % 1000; /* easier to read and to type */
-    uint64_t count = one ? 1 : many ? strtoull(many, NULL, 0) : SEEDS_DEFAULT;
+    uint64_t first = testing_seed();
+    uint64_t count = getenv("TEST_SEED") ? 1 : many ? strtoull(many, NULL, 0) : SEEDS_DEFAULT;
     for (uint64_t seed = first; seed < first + count; seed++) {
-        fprintf(stderr, "TEST_SEED=%" PRIu64 "\r", seed);
+        testing_seed_print(seed);
         run_seed(seed, sums);
     }
     printf("%" PRIu64 " seeds from TEST_SEED=%" PRIu64 ": %" PRIu64 " verbs, %" PRIu64 " fired\n",

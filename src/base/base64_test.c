@@ -2,6 +2,7 @@
  * characters that differs from a right one in one place; random bytes written and read back. */
 #include "base/base64.h"
 #include "base/random.h"
+#include "seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +10,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <cmocka.h>
 
 /* Decodes out of and into memory of exactly the right size. */
@@ -101,12 +101,9 @@ static void test_one_text(void **state)
 
 static void test_base64_random(void **state)
 {
-    uint64_t seed = (uint64_t)time(NULL);
+    uint64_t seed = testing_seed();
 
     (void)state;
-    if (getenv("TEST_SEED"))
-        seed = strtoull(getenv("TEST_SEED"), NULL, 10);
-    print_message("TEST_SEED=%llu\n", (unsigned long long)seed);
     struct random random = random_seeded(seed);
     for (int run = 0; run < 2000; run++) {
         size_t size = random_below(&random, 100);

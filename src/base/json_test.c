@@ -4,6 +4,7 @@
  * back. */
 #include "base/json.h"
 #include "base/random.h"
+#include "seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,18 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <cmocka.h>
-
-/* A new run each time; TEST_SEED repeats one. */
-static uint64_t json_test_seed_of_run(void)
-{
-    const char *text = getenv("TEST_SEED");
-    uint64_t seed = text ? strtoull(text, NULL, 10) : (uint64_t)time(NULL);
-
-    print_message("TEST_SEED=%llu\n", (unsigned long long)seed);
-    return seed;
-}
 
 /* Pulls a value of any type, down to its last item. */
 static bool json_test_pull(struct json_reader *reader)
@@ -320,7 +310,7 @@ static void test_depth(void **state)
 /* A few levels are mixed at random; the stack of bits must tell them apart. */
 static void test_nesting(void **state)
 {
-    struct random rng = random_seeded(json_test_seed_of_run());
+    struct random rng = random_seeded(testing_seed());
 
     (void)state;
     for (int run = 0; run < 300; run++) {

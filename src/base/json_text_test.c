@@ -4,6 +4,7 @@
 #include "base/json.h"
 #include "base/json_write.h"
 #include "base/random.h"
+#include "seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,18 +12,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <cmocka.h>
-
-/* A new run each time; TEST_SEED repeats one. */
-static uint64_t json_text_test_seed_of_run(void)
-{
-    const char *text = getenv("TEST_SEED");
-    uint64_t seed = text ? strtoull(text, NULL, 10) : (uint64_t)time(NULL);
-
-    print_message("TEST_SEED=%llu\n", (unsigned long long)seed);
-    return seed;
-}
 
 /* The string that the whole text is. */
 static struct json_string string_of(struct bytes text)
@@ -152,7 +142,7 @@ static void test_write(void **state)
 /* Random characters, written and read back. */
 static void test_write_and_read(void **state)
 {
-    struct random rng = random_seeded(json_text_test_seed_of_run());
+    struct random rng = random_seeded(testing_seed());
 
     (void)state;
     for (int run = 0; run < 2000; run++) {

@@ -3,13 +3,13 @@
 #include "base/json.h"
 #include "base/json_write.h"
 #include "base/random.h"
+#include "seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <time.h>
 #include <cmocka.h>
 
 static void test_every_kind(void **state)
@@ -77,13 +77,10 @@ static void json_write_test_put_random(struct random *rng, struct buffer *out, c
 
 static void test_random_texts_are_json(void **state)
 {
-    const char *text = getenv("TEST_SEED");
-    const uint64_t seed = text ? strtoull(text, NULL, 10) : (uint64_t)time(NULL);
-    struct random rng = random_seeded(seed);
+    struct random rng = random_seeded(testing_seed());
     struct buffer out;
 
     (void)state;
-    print_message("TEST_SEED=%llu\n", (unsigned long long)seed);
     buffer_init(&out);
     for (int run = 0; run < 2000; run++) {
         struct json_reader reader;

@@ -5,12 +5,12 @@
 #include "base/turns.h"
 
 #include "base/random.h"
+#include "seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include <cmocka.h>
 
@@ -70,15 +70,12 @@ static void test_steps_take_turns(void **state)
 static void test_random_turns(void **state)
 {
     enum { KEYS = 5, JOBS = 2000 };
-    const char *seed_text = getenv("TEST_SEED");
-    const uint64_t seed = seed_text ? strtoull(seed_text, NULL, 10) : (uint64_t)time(NULL);
-    struct random random = random_seeded(seed);
+    struct random random = random_seeded(testing_seed());
     static struct turns_job jobs[JOBS];
     int waiting[KEYS] = {0}, last[KEYS] = {0}, skipped[KEYS] = {0}, pushed = 0, popped = 0;
     struct turns turns;
 
     (void)state;
-    printf("TEST_SEED=%llu\n", (unsigned long long)seed);
     turns_init(&turns);
     while (popped < JOBS) {
         if (pushed < JOBS && random_below(&random, 2)) {

@@ -9,11 +9,11 @@
 #include "calendar/cron_oracle.h"
 #include "calendar/rfc3339.h"
 #include "calendar/zone_testing.h"
+#include "seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
-#include <time.h>
 
 #include <cmocka.h>
 
@@ -507,15 +507,6 @@ static void ends_with_the_year_9999_and_begins_with_1970(void **state)
 
 /* ---- by chance ---- */
 
-static uint64_t seed(void)
-{
-    const char *text = getenv("TEST_SEED");
-    uint64_t value = text ? strtoull(text, NULL, 10) : (uint64_t)time(NULL);
-
-    print_message("TEST_SEED=%llu\n", (unsigned long long)value);
-    return value;
-}
-
 /* The oracle looks at each day of some years, and at each second of a few planned days. */
 static void check_readings(const char *text, struct cron_oracle *oracle, const struct cron *cron,
                            int64_t reading)
@@ -557,7 +548,7 @@ static void check_readings(const char *text, struct cron_oracle *oracle, const s
 static void agrees_with_the_oracle_on_expressions_by_chance(void **state)
 {
     static struct cron_oracle oracle;
-    struct random random = random_seeded(seed());
+    struct random random = random_seeded(testing_seed());
 
     (void)state;
     unsigned refused = 0;

@@ -2,6 +2,7 @@
  * texts out of memory of exactly their size, and random durations written and read back. */
 #include "calendar/duration.h"
 #include "base/random.h"
+#include "seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +10,6 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 #include <cmocka.h>
 
 static enum error_code duration_test_parse(const char *text, uint64_t *ret_ms,
@@ -142,12 +142,9 @@ static void test_duration_format(void **state)
 
 static void test_duration_round_trip(void **state)
 {
-    uint64_t seed = (uint64_t)time(NULL);
+    uint64_t seed = testing_seed();
 
     (void)state;
-    if (getenv("TEST_SEED"))
-        seed = strtoull(getenv("TEST_SEED"), NULL, 10);
-    print_message("TEST_SEED=%llu\n", (unsigned long long)seed);
     struct random random = random_seeded(seed);
     for (int run = 0; run < 20000; run++) {
         uint64_t ms = random_next(&random) >> random_below(&random, 64);

@@ -3,6 +3,7 @@
  * as a second opinion on every day of 10,000 years and on random moments. */
 #include "base/random.h"
 #include "calendar/rfc3339.h"
+#include "seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -188,12 +189,9 @@ static void test_every_day(void **state)
 /* proves: at */
 static void test_rfc3339_random(void **state)
 {
-    uint64_t seed = (uint64_t)time(NULL);
+    uint64_t seed = testing_seed();
 
     (void)state;
-    if (getenv("TEST_SEED"))
-        seed = strtoull(getenv("TEST_SEED"), NULL, 10);
-    print_message("TEST_SEED=%llu\n", (unsigned long long)seed);
     struct random random = random_seeded(seed);
     for (int run = 0; run < 100000; run++) {
         struct tm tm = {.tm_year = 2 + (int)random_below(&random, 9998) - 1900,

@@ -5,7 +5,7 @@
  * change their owner as the plan says. Holds are compared with those of a node that reads all of
  * the log. TEST_SEED repeats a run. */
 #include "cluster/control.h"
-#include "sys/entropy.h"
+#include "seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -308,17 +308,6 @@ static uint32_t council_planner(const struct council *council)
 
 /* ---- fixture ---- */
 
-static uint64_t council_seed(void)
-{
-    const char *text = getenv("TEST_SEED");
-    uint64_t seed = 0;
-
-    assert_int_equal(entropy_u64(&seed), 0);
-    seed = text ? strtoull(text, NULL, 10) : seed % 1000000;
-    print_message("TEST_SEED=%llu\n", (unsigned long long)seed);
-    return seed;
-}
-
 static int council_set_up(void **state)
 {
     struct council *council = calloc(1, sizeof(*council));
@@ -327,7 +316,7 @@ static int council_set_up(void **state)
     struct buffer bytes;
 
     assert_non_null(council);
-    council->random = random_seeded(council_seed());
+    council->random = random_seeded(testing_seed());
     council->now = (struct instant){UINT64_C(1000000000)};
     buffer_init(&bytes);
     frame_encode(&founding, COUNCIL_CLUSTER, &bytes);

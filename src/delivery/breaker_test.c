@@ -6,13 +6,13 @@
 #include "delivery/breaker.h"
 
 #include "base/random.h"
+#include "seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include <cmocka.h>
 
@@ -155,12 +155,9 @@ static void test_switched_off(void **state)
  * most the longest; a target that answers is entered again within it. */
 static void test_random_lives(void **state)
 {
-    uint64_t seed =
-        getenv("TEST_SEED") ? strtoull(getenv("TEST_SEED"), NULL, 0) : (uint64_t)time(NULL);
-    struct random random = random_seeded(seed);
+    struct random random = random_seeded(testing_seed());
 
     (void)state;
-    printf("TEST_SEED=%llu\n", (unsigned long long)seed);
     for (int life = 0; life < 200; life++) {
         struct breaker breaker = {0};
         uint32_t out[8];

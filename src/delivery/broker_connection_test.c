@@ -8,7 +8,7 @@
 
 #include "base/random.h"
 #include "delivery/broker_fixture.h"
-#include "sys/entropy.h"
+#include "seed.h"
 
 #define TARGET "redis://orders/stream"
 #define LONG   60000
@@ -393,16 +393,10 @@ static void test_drain(void **state)
 static void test_random_walk(void **state)
 {
     enum { SHIPMENTS = 3000 };
-    const char *text = getenv("TEST_SEED");
     struct broker_shipment *shipments = calloc(SHIPMENTS, sizeof(*shipments));
 
     (void)state;
-    uint64_t seed = 0;
-    if (text)
-        seed = strtoull(text, NULL, 0);
-    else
-        assert_int_equal(entropy_u64(&seed), ERROR_NONE);
-    print_message("TEST_SEED=%llu\n", (unsigned long long)seed);
+    uint64_t seed = testing_seed();
     struct random random = random_seeded(seed);
     struct broker_fixture fixture;
     broker_fixture_init(&fixture);

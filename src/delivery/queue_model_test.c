@@ -7,7 +7,7 @@
 #include "delivery/queue.h"
 
 #include "base/random.h"
-#include "sys/entropy.h"
+#include "seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -418,17 +418,12 @@ static void queue_model_test_run(uint64_t seed)
 /* proves: lease */
 static void test_model(void **state)
 {
-    const char *text = getenv("TEST_SEED");
+    uint64_t seed = testing_seed();
+    const int runs = getenv("TEST_SEED") ? 1 : RUNS;
 
     (void)state;
-    uint64_t seed = 0;
-    if (text)
-        seed = strtoull(text, NULL, 0);
-    else
-        assert_int_equal(entropy_u64(&seed), ERROR_NONE);
-    for (int i = 0; i < (text ? 1 : RUNS); i++, seed++) {
-        printf("TEST_SEED=%llu\n", (unsigned long long)seed);
-        fflush(stdout);
+    for (int i = 0; i < runs; i++, seed++) {
+        testing_seed_print(seed);
         queue_model_test_run(seed);
     }
 }

@@ -9,9 +9,9 @@
 
 #include "base/random.h"
 #include "timer/queue_target.h"
+#include "seed.h"
 
 #include <stdio.h>
-#include <time.h>
 
 enum { ENGINES = 6, ORIGINS = 4 };
 
@@ -508,11 +508,9 @@ static void chaos_calm_down(struct chaos *chaos)
 
 static void test_random_engines(void **state)
 {
-    const char *seed_text = getenv("TEST_SEED");
-    const uint64_t seed = seed_text ? strtoull(seed_text, NULL, 10) : (uint64_t)time(NULL);
+    const uint64_t seed = testing_seed();
 
     (void)state;
-    printf("TEST_SEED=%llu\n", (unsigned long long)seed);
     for (uint64_t run = 0; run < 10; run++) {
         struct chaos *chaos = calloc(1, sizeof(*chaos));
         chaos->random = random_seeded(seed + run);

@@ -7,6 +7,7 @@
 
 #include "base/random.h"
 #include "base/share.h"
+#include "seed.h"
 
 #include <pthread.h>
 #include <setjmp.h>
@@ -15,7 +16,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <cmocka.h>
 
@@ -525,11 +525,9 @@ static void budget_model_step(struct budget_model *model)
 
 static void test_random_members(void **state)
 {
-    const char *seed_text = getenv("TEST_SEED");
-    const uint64_t seed = seed_text ? strtoull(seed_text, NULL, 10) : (uint64_t)time(NULL);
+    const uint64_t seed = testing_seed();
 
     (void)state;
-    printf("TEST_SEED=%llu\n", (unsigned long long)seed);
     for (uint64_t run = 0; run < 60; run++) {
         struct budget_model *model = calloc(1, sizeof(*model));
 

@@ -6,13 +6,13 @@
 #include "engine/pace.h"
 
 #include "base/random.h"
+#include "seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include <cmocka.h>
 
@@ -28,13 +28,10 @@ static uint64_t burst_of(uint64_t rate)
 /* proves: delivery-rate, target_rate_max (beyond), catch_up_rate_max (beyond) */
 static void test_never_more_than_the_rate(void **state)
 {
-    const char *text = getenv("TEST_SEED");
-    uint64_t seed = text ? strtoull(text, NULL, 0) : (uint64_t)time(NULL);
-    struct random random = random_seeded(seed);
+    struct random random = random_seeded(testing_seed());
     static uint64_t at[PASSAGES];
 
     (void)state;
-    printf("TEST_SEED=%llu\n", (unsigned long long)seed);
     for (int run = 0; run < 300; run++) {
         uint64_t rate = 1 + random_below(&random, UINT64_C(1) << random_below(&random, 24));
         struct wall now = {START};

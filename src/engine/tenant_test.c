@@ -9,8 +9,8 @@
 
 #include "base/random.h"
 #include "timer/queue_target.h"
+#include "seed.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -386,16 +386,10 @@ static void live_on(struct engine_fixture *fixture, struct random *random, uint6
 /* proves: tenant-pending */
 static void test_exactly_so_many(void **state)
 {
-    const char *text = getenv("TEST_SEED");
+    const uint64_t seed = testing_seed();
 
     (void)state;
-    uint64_t seed = 0;
     struct engine_fixture fixture;
-    if (text)
-        seed = strtoull(text, NULL, 0);
-    else
-        seed = random_mix((uint64_t)getpid() ^ (uint64_t)(uintptr_t)&fixture);
-    printf("TEST_SEED=%" PRIu64 "\n", seed);
     struct random random = random_seeded(seed);
     struct tenant_counts tenant_counts;
     bed_init_counted(&fixture, &tenant_counts);

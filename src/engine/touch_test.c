@@ -6,9 +6,9 @@
 #include "engine/engine_testing.h"
 
 #include "base/random.h"
+#include "seed.h"
 
 #include <stdio.h>
-#include <time.h>
 
 static struct command touch_command(const struct timer_id *id, uint64_t due_ms, uint32_t if_version)
 {
@@ -339,12 +339,9 @@ static void change_twin(struct engine_fixture *fixture, struct random *random,
 /* proves: touch */
 static void test_random_histories(void **state)
 {
-    const char *given = getenv("TEST_SEED");
-    uint64_t seed = given ? strtoull(given, NULL, 10) : (uint64_t)time(NULL);
-    struct random random = random_seeded(seed);
+    struct random random = random_seeded(testing_seed());
 
     (void)state;
-    print_message("TEST_SEED=%llu\n", (unsigned long long)seed);
     struct engine_fixture fixture;
     fixture_init(&fixture);
     struct touch_twin twins[TWINS];

@@ -8,12 +8,12 @@
 
 #include "base/random.h"
 #include "calendar/rfc3339.h"
+#include "seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include <cmocka.h>
 
@@ -285,12 +285,9 @@ static void check_resume(const struct recurrence *recurrence, const uint64_t *pl
 static void agrees_with_a_plain_list(void **state)
 {
     static uint64_t planned[PLANNED_MAX];
-    const char *text = getenv("TEST_SEED");
-    uint64_t seed = text ? strtoull(text, NULL, 10) : (uint64_t)time(NULL);
-    struct random random = random_seeded(seed);
+    struct random random = random_seeded(testing_seed());
 
     (void)state;
-    print_message("TEST_SEED=%llu\n", (unsigned long long)seed);
     for (int run = 0; run < 400; run++) {
         uint64_t start = UINT64_C(1795219200000), span = 7 * DAY;
         struct recurrence recurrence = cron("*/7 * * * *");

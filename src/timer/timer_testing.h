@@ -1,12 +1,12 @@
 /*
- * timer_testing.h - for tests: the seed of a run, and timers made from numbers.
+ * timer_testing.h - for tests: timers made from numbers.
  */
 #ifndef TICKWHEEL_TIMER_TIMER_TESTING_H
 #define TICKWHEEL_TIMER_TIMER_TESTING_H
 
 #include "base/random.h"
-#include "sys/entropy.h"
 #include "timer/timer.h"
+#include "seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -17,25 +17,6 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-
-/* ---- seeds ---- */
-
-/* TEST_SEED when it is set, else a new one; printed either way. */
-static inline uint64_t testing_seed(void)
-{
-    const char *text = getenv("TEST_SEED");
-    uint64_t seed = 0;
-
-    if (text)
-        seed = strtoull(text, NULL, 0);
-    else if (entropy_u64(&seed))
-        abort();
-    printf("TEST_SEED=%" PRIu64 "\n", seed);
-    fflush(stdout);
-    return seed;
-}
-
-/* ---- timers ---- */
 
 static inline struct timer *testing_timer(uint16_t partition, uint64_t serial, uint64_t at_ms)
 {

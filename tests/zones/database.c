@@ -2,6 +2,7 @@
 #include "database.h"
 
 #include "sys/files.h"
+#include "seed.h"
 
 #include <ftw.h>
 #include <time.h>
@@ -103,11 +104,7 @@ int32_t database_offset(int64_t at)
 
 struct random database_random(void)
 {
-    const char *text = getenv("TEST_SEED");
-    uint64_t seed = text ? strtoull(text, NULL, 10) : (uint64_t)time(NULL);
-
-    printf("TEST_SEED=%llu\n", (unsigned long long)seed);
-    return random_seeded(seed);
+    return random_seeded(testing_seed());
 }
 
 size_t database_rounds(size_t usual, size_t all)

@@ -6,8 +6,7 @@
 #include "base/json_write.h"
 #include "timer/runs.h"
 #include "base/random.h"
-
-#include <time.h>
+#include "seed.h"
 
 static void assert_shown(const struct timer *timer, const char *expected)
 {
@@ -270,12 +269,9 @@ static void timer_json_test_resend(struct bytes shown, struct buffer *out)
 /* proves: stored-unchanged, timer-content */
 static void timer_json_test_round_trip(void **state)
 {
-    const char *seed_text = getenv("TEST_SEED");
-    uint64_t seed = seed_text ? strtoull(seed_text, NULL, 10) : (uint64_t)time(NULL);
-    struct random random = random_seeded(seed);
+    struct random random = random_seeded(testing_seed());
 
     (void)state;
-    print_message("TEST_SEED=%llu\n", (unsigned long long)seed);
     struct buffer shown = {0}, again = {0};
     struct sent sent = {0};
     for (int run = 0; run < 3000; run++) {

@@ -6,7 +6,7 @@
 #include "api/timers/lines.h"
 
 #include "base/random.h"
-#include "sys/entropy.h"
+#include "seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -86,16 +86,9 @@ static void split_in_pieces(struct bytes text, struct random *random, struct buf
 static void splits_like_the_simple_one(void **state)
 {
     static const char alphabet[] = "ab \t\r\n\n";
-    const char *given = getenv("TEST_SEED");
 
     (void)state;
-    uint64_t seed;
-    if (given)
-        seed = strtoull(given, NULL, 10);
-    else
-        assert_int_equal(entropy_u64(&seed), ERROR_NONE);
-    struct random random = random_seeded(seed);
-    print_message("TEST_SEED=%llu\n", (unsigned long long)seed);
+    struct random random = random_seeded(testing_seed());
     struct buffer wanted;
     buffer_init(&wanted);
     struct buffer got;

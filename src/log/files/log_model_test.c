@@ -3,7 +3,7 @@
  * on a disk in memory that fails, tears and loses power, compared with an array. */
 #include "log/files/log_disk_testing.h"
 #include "log/files/log_files_private.h"
-#include "sys/entropy.h"
+#include "seed.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -240,16 +240,9 @@ static void oracle_step(struct log_oracle *oracle)
 
 static void test_log_model(void **state)
 {
-    const char *text = getenv("TEST_SEED");
-    uint64_t seed = 0;
+    const uint64_t seed = testing_seed();
 
     (void)state;
-    if (text)
-        seed = strtoull(text, NULL, 10);
-    else
-        assert_int_equal(entropy_u64(&seed), ERROR_NONE);
-    printf("TEST_SEED=%" PRIu64 "\n", seed);
-    fflush(stdout);
     struct log_oracle *oracle = malloc(sizeof(*oracle));
     uint64_t totals[6] = {0};
     assert_non_null(oracle);
