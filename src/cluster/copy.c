@@ -8,8 +8,8 @@ static void copy_put_cursor(struct buffer *to, const struct storage_export *expo
     uint8_t table;
     const struct bytes key = storage_export_cursor(export, &table);
 
-    wire_put(to, table, 1);
-    wire_put(to, key.size, 1);
+    buffer_append_le(to, table, 1);
+    buffer_append_le(to, key.size, 1);
     buffer_append_bytes(to, key);
 }
 
@@ -33,7 +33,7 @@ void copy_put_ask(struct buffer *to, const struct wire_head *head,
     const size_t begin =
         wire_begin(to, &(struct wire_head){WIRE_COPY_ASK, head->cluster, head->node, 1});
 
-    wire_put(to, export->partition, 2);
+    buffer_append_le(to, export->partition, 2);
     copy_put_cursor(to, export);
     wire_end(to, begin);
 }
@@ -51,24 +51,29 @@ bool copy_take_ask(struct wire_reader *reader, struct storage_export *ret_export
     return true;
 }
 
+static void copy_walk_place(struct wire_walk *walk, struct storage_export *at)
+{
+    WIRE(walk, at->partition, 2);
+    WIRE(walk, at->place.next, 8);
+    WIRE(walk, at->place.epoch, 8);
+    WIRE(walk, at->place.seq, 8);
+    WIRE(walk, at->place.incarnation, 8);
+    WIRE(walk, at->place.node, 4);
+    WIRE(walk, at->place.log_bytes, 8);
+    WIRE(walk, at->place.live_bytes, 8);
+}
+
 void copy_put_page(struct buffer *to, const struct wire_head *head, const struct copy_page *page)
 {
     const struct wire_head own = {WIRE_COPY_PAGE, head->cluster, head->node, page ? 1 : 0};
     const size_t begin = wire_begin(to, &own);
 
     if (page) {
-        const struct storage_place *place = &page->at.place;
+        struct storage_export at = page->at;
 
-        wire_put(to, page->at.partition, 2);
-        wire_put(to, place->next, 8);
-        wire_put(to, place->epoch, 8);
-        wire_put(to, place->seq, 8);
-        wire_put(to, place->incarnation, 8);
-        wire_put(to, place->node, 4);
-        wire_put(to, place->log_bytes, 8);
-        wire_put(to, place->live_bytes, 8);
-        copy_put_cursor(to, &page->at);
-        wire_put(to, page->row_count, 4);
+        copy_walk_place(&(struct wire_walk){.to = to}, &at);
+        copy_put_cursor(to, &at);
+        buffer_append_le(to, page->row_count, 4);
         wire_put_text(to, page->rows);
     }
     wire_end(to, begin);
@@ -77,23 +82,15 @@ void copy_put_page(struct buffer *to, const struct wire_head *head, const struct
 bool copy_take_page(struct wire_reader *reader, struct copy_page *ret_page)
 {
     struct copy_page page = {.row_count = 0};
-    struct storage_place *place = &page.at.place;
 
     if (reader->head.count != 1)
         return false;
-    page.at.partition = (uint16_t)wire_take(reader, 2);
-    place->next = wire_take(reader, 8);
-    place->epoch = wire_take(reader, 8);
-    place->seq = wire_take(reader, 8);
-    place->incarnation = wire_take(reader, 8);
-    place->node = (uint32_t)wire_take(reader, 4);
-    place->log_bytes = wire_take(reader, 8);
-    place->live_bytes = wire_take(reader, 8);
+    copy_walk_place(&(struct wire_walk){.from = reader}, &page.at);
     if (!copy_take_cursor(reader, &page.at))
         return false;
     page.row_count = (uint32_t)wire_take(reader, 4);
     page.rows = wire_take_text(reader, WIRE_MESSAGE_SIZE_MAX);
-    if (!wire_is_over(reader) || !place->next)
+    if (!wire_is_over(reader) || !page.at.place.next)
         return false;
     *ret_page = page;
     return true;

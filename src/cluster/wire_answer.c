@@ -18,7 +18,7 @@ static void wire_put_error(struct buffer *to, enum error_code error)
 {
     const struct bytes slug = error ? bytes_of(error_slug(error)) : (struct bytes){0};
 
-    wire_put(to, slug.size, 1);
+    buffer_append_le(to, slug.size, 1);
     buffer_append_bytes(to, slug);
 }
 
@@ -41,243 +41,171 @@ static enum error_code wire_take_error(struct wire_reader *reader)
     return ERROR_NONE;
 }
 
+static void wire_walk_error(struct wire_walk *walk, enum error_code *error)
+{
+    if (walk->to)
+        wire_put_error(walk->to, *error);
+    else
+        *error = wire_take_error(walk->from);
+}
+
 /* ---- parts of answers ---- */
 
-static void wire_put_completed(struct buffer *to, const struct command_completed *completed)
+static void wire_walk_completed(struct wire_walk *walk, struct command_completed *completed)
 {
-    wire_put(to, completed->changed, 8);
-    wire_put(to, completed->firing, 8);
+    WIRE(walk, completed->changed, 8);
+    WIRE(walk, completed->firing, 8);
 }
 
-static struct command_completed wire_take_completed(struct wire_reader *reader)
+static void wire_walk_results(struct wire_walk *walk, const struct command *command)
 {
-    struct command_completed completed = {.changed = wire_take(reader, 8)};
+    const size_t count = wire_walk_same(walk, command->timer_count, 4);
 
-    completed.firing = wire_take(reader, 8);
-    return completed;
-}
-
-static void wire_put_results(struct buffer *to, const struct command *command)
-{
-    wire_put(to, command->timer_count, 4);
-    for (size_t i = 0; i < command->timer_count; i++) {
-        const struct command_created *result = &command->results[i];
-
-        wire_put_error(to, result->error);
-        wire_put(to,
-                 (result->existed ? WIRE_EXISTED : 0u) | (result->is_repeated ? WIRE_REPEATED : 0u),
-                 1);
-        wire_put_id(to, &result->id);
-    }
-}
-
-static void wire_take_results(struct wire_reader *reader, struct command *command)
-{
-    if (wire_take(reader, 4) != command->timer_count)
-        reader->failed_ = true;
-    for (size_t i = 0; !reader->failed_ && i < command->timer_count; i++) {
+    for (size_t i = 0; i < count; i++) {
         struct command_created *result = &command->results[i];
+        unsigned flags =
+            (result->existed ? WIRE_EXISTED : 0u) | (result->is_repeated ? WIRE_REPEATED : 0u);
 
-        result->error = wire_take_error(reader);
-        const uint64_t flags = wire_take_below(reader, 1, 2 * WIRE_REPEATED);
-        result->existed = flags & WIRE_EXISTED;
-        result->is_repeated = flags & WIRE_REPEATED;
-        result->id = wire_take_id(reader);
+        wire_walk_error(walk, &result->error);
+        WIRE_BELOW(walk, flags, 1, 2 * WIRE_REPEATED);
+        if (walk->from) {
+            result->existed = flags & WIRE_EXISTED;
+            result->is_repeated = flags & WIRE_REPEATED;
+        }
+        wire_walk_id(walk, &result->id);
     }
 }
 
-static void wire_put_explained(struct buffer *to, const struct explained *explained)
+static void wire_walk_explained(struct wire_walk *walk, struct explained *explained)
 {
-    wire_put(to, explained->place, 1);
-    wire_put(to, explained->now.ms, 8);
-    wire_put(to, explained->wheel_level, 4);
-    wire_put(to, explained->wheel_bucket, 4);
-    wire_put(to, explained->is_spilled, 1);
-    wire_put(to, explained->read_at.ms, 8);
-    wire_put(to, explained->reason, 1);
-    wire_put(to, explained->until.ms, 8);
-    wire_put(to, explained->inflight, 4);
-    wire_put(to, explained->inflight_max, 4);
-    wire_put(to, explained->since.ms, 8);
-    wire_put(to, explained->lateness.attempt, 4);
-    for (size_t i = 0; i < LATENESS_STAGES; i++)
-        wire_put(to, explained->lateness.ms[i], 4);
-    wire_put(to, explained->lease.since.ms, 8);
-    wire_put(to, explained->lease.until.ms, 8);
-    wire_put_text(to, (struct bytes){explained->lease.worker, explained->lease.worker_size});
-}
+    struct bytes worker = {explained->lease.worker, explained->lease.worker_size};
 
-static void wire_take_explained(struct wire_reader *reader, struct explained *explained)
-{
-    explained->place = (enum explain_place)wire_take_below(reader, 1, PLACE_INFLIGHT + 1);
-    explained->now.ms = wire_take(reader, 8);
-    explained->wheel_level = (unsigned)wire_take(reader, 4);
-    explained->wheel_bucket = (unsigned)wire_take(reader, 4);
-    explained->is_spilled = wire_take_below(reader, 1, 2);
-    explained->read_at.ms = wire_take(reader, 8);
-    explained->reason = (enum wait_reason)wire_take_below(reader, 1, WAIT_REASONS);
-    explained->until.ms = wire_take(reader, 8);
-    explained->inflight = (uint32_t)wire_take(reader, 4);
-    explained->inflight_max = (uint32_t)wire_take(reader, 4);
-    explained->since.ms = wire_take(reader, 8);
-    explained->lateness.attempt = (uint32_t)wire_take(reader, 4);
+    WIRE_BELOW(walk, explained->place, 1, PLACE_INFLIGHT + 1);
+    WIRE(walk, explained->now.ms, 8);
+    WIRE(walk, explained->wheel_level, 4);
+    WIRE(walk, explained->wheel_bucket, 4);
+    WIRE_BELOW(walk, explained->is_spilled, 1, 2);
+    WIRE(walk, explained->read_at.ms, 8);
+    WIRE_BELOW(walk, explained->reason, 1, WAIT_REASONS);
+    WIRE(walk, explained->until.ms, 8);
+    WIRE(walk, explained->inflight, 4);
+    WIRE(walk, explained->inflight_max, 4);
+    WIRE(walk, explained->since.ms, 8);
+    WIRE(walk, explained->lateness.attempt, 4);
     for (size_t i = 0; i < LATENESS_STAGES; i++)
-        explained->lateness.ms[i] = (uint32_t)wire_take(reader, 4);
-    explained->lease.since.ms = wire_take(reader, 8);
-    explained->lease.until.ms = wire_take(reader, 8);
-    const struct bytes worker = wire_take_text(reader, sizeof(explained->lease.worker));
+        WIRE(walk, explained->lateness.ms[i], 4);
+    WIRE(walk, explained->lease.since.ms, 8);
+    WIRE(walk, explained->lease.until.ms, 8);
+    wire_walk_text(walk, &worker, sizeof(explained->lease.worker));
+    if (!walk->from)
+        return;
     if (worker.size > 0)
         memcpy(explained->lease.worker, worker.data, worker.size);
     explained->lease.worker_size = (uint8_t)worker.size;
 }
 
-static void wire_put_forecast(struct buffer *to, const struct forecast *forecast)
+static void wire_walk_forecast(struct wire_walk *walk, struct forecast *forecast)
 {
-    wire_put(to, forecast->count, 4);
-    for (size_t i = 0; i < forecast->count; i++)
-        wire_put(to, forecast->due[i], 8);
-    wire_put(to, forecast->overdue, 8);
-    wire_put(to, forecast->rows, 8);
-    wire_put(to, forecast->rows_own, 8);
-    wire_put(to, forecast->firings, 8);
-    wire_put(to, forecast->until.ms, 8);
+    const size_t count = wire_walk_same(walk, forecast->count, 4);
+
+    for (size_t i = 0; i < count; i++)
+        WIRE(walk, forecast->due[i], 8);
+    WIRE(walk, forecast->overdue, 8);
+    WIRE(walk, forecast->rows, 8);
+    WIRE(walk, forecast->rows_own, 8);
+    WIRE(walk, forecast->firings, 8);
+    WIRE(walk, forecast->until.ms, 8);
 }
 
-static void wire_take_forecast(struct wire_reader *reader, struct forecast *forecast)
+static void wire_walk_rows(struct wire_walk *walk, struct survey *survey)
 {
-    if (wire_take(reader, 4) != forecast->count)
-        reader->failed_ = true;
-    for (size_t i = 0; !reader->failed_ && i < forecast->count; i++)
-        forecast->due[i] = wire_take(reader, 8);
-    forecast->overdue = wire_take(reader, 8);
-    forecast->rows = wire_take(reader, 8);
-    forecast->rows_own = wire_take(reader, 8);
-    forecast->firings = wire_take(reader, 8);
-    forecast->until.ms = wire_take(reader, 8);
-}
+    size_t count = survey->row_count;
 
-static void wire_put_failures(struct buffer *to, const struct survey *survey)
-{
-    wire_put(to, survey->failure_count, 4);
-    for (size_t i = 0; i < survey->failure_count; i++) {
-        const struct survey_failure *failure = &survey->failures[i];
+    WIRE_BELOW(walk, count, 4, survey_rows_max(survey->kind) + 1);
+    for (size_t i = 0; i < count && !wire_has_failed(walk); i++) {
+        struct bytes name = walk->to ? survey_name(survey, &survey->rows[i]) : (struct bytes){0};
 
-        wire_put_text(to, survey_origin(survey, failure));
-        wire_put_text(to, survey_path(survey, failure));
-        wire_put_text(to, survey_error(survey, failure));
-        wire_put(to, failure->state, 1);
-        wire_put(to, failure->failures, 4);
-        wire_put(to, failure->wait_ms, 8);
-    }
-}
-
-static void wire_put_numbers(struct buffer *to, const struct survey *survey)
-{
-    wire_put(to, survey->number_count, 4);
-    for (size_t i = 0; i < survey->number_count; i++)
-        wire_put(to, survey->numbers[i], 8);
-}
-
-static void wire_put_survey(struct buffer *to, const struct survey *survey)
-{
-    wire_put(to, survey->row_count, 4);
-    for (size_t i = 0; i < survey->row_count; i++) {
-        const struct survey_row *row = &survey->rows[i];
-
-        wire_put_text(to, survey_name(survey, row));
-        wire_put(to, row->ready, 8);
-        wire_put(to, row->taken, 8);
-        wire_put(to, row->oldest.ms, 8);
-        wire_put(to, row->is_spilled, 1);
-    }
-    wire_put(to, survey->is_cut, 1);
-    wire_put(to, survey->item_count, 4);
-    for (size_t i = 0; i < survey->item_count; i++)
-        wire_put_timer(to, survey->items[i]);
-    if (survey->kind == SURVEY_FAILURES)
-        wire_put_failures(to, survey);
-    if (survey->kind == SURVEY_STATS)
-        wire_put_numbers(to, survey);
-}
-
-static void wire_take_failures(struct wire_reader *reader, struct survey *survey)
-{
-    const size_t count = (size_t)wire_take(reader, 4);
-
-    for (size_t i = 0; !reader->failed_ && i < count; i++) {
-        const struct bytes origin = wire_take_text(reader, WIRE_TEXT_SIZE_MAX);
-        const struct bytes path = wire_take_text(reader, WIRE_TEXT_SIZE_MAX);
-        const struct bytes error = wire_take_text(reader, WIRE_TEXT_SIZE_MAX);
-        struct survey_failure failure = {.state = (uint8_t)wire_take_below(reader, 1, WIRE_STATES)};
-
-        failure.failures = (uint32_t)wire_take(reader, 4);
-        failure.wait_ms = wire_take(reader, 8);
-        if (!reader->failed_)
-            survey_add_failure(survey, &failure, origin, path, error);
-        reader->failed_ |= buffer_failed(&survey->names);
-    }
-}
-
-static void wire_take_numbers(struct wire_reader *reader, struct survey *survey)
-{
-    const size_t count = wire_take_below(reader, 4, WIRE_COUNT_MAX + 1);
-
-    survey->numbers = wire_take_room(reader, count, sizeof(*survey->numbers));
-    while (!reader->failed_ && survey->number_count < count)
-        survey->numbers[survey->number_count++] = wire_take(reader, 8);
-}
-
-static void wire_take_survey(struct wire_reader *reader, struct survey *survey,
-                             struct wire_held *held)
-{
-    const size_t count = wire_take_below(reader, 4, survey_rows_max(survey->kind) + 1);
-
-    for (size_t i = 0; !reader->failed_ && i < count; i++) {
-        struct survey_row *row = survey_add(survey, wire_take_text(reader, WIRE_TEXT_SIZE_MAX));
-
-        reader->failed_ |= buffer_failed(&survey->names);
+        wire_walk_text(walk, &name, WIRE_TEXT_SIZE_MAX);
+        struct survey_row *row = walk->to ? &survey->rows[i] : survey_add(survey, name);
         if (!row)
             break;
-        row->ready = wire_take(reader, 8);
-        row->taken = wire_take(reader, 8);
-        row->oldest.ms = wire_take(reader, 8);
-        row->is_spilled = wire_take_below(reader, 1, 2);
+        WIRE(walk, row->ready, 8);
+        WIRE(walk, row->taken, 8);
+        WIRE(walk, row->oldest.ms, 8);
+        WIRE_BELOW(walk, row->is_spilled, 1, 2);
     }
-    survey->is_cut = wire_take_below(reader, 1, 2);
-    const size_t items = wire_take_below(reader, 4, survey->items_max + 1);
-    while (!reader->failed_ && survey->item_count < items) {
-        const struct timer *timer = wire_hold_timer(reader, held);
+}
 
-        if (timer)
+static void wire_walk_failures(struct wire_walk *walk, struct survey *survey)
+{
+    size_t count = survey->failure_count;
+
+    WIRE(walk, count, 4);
+    for (size_t i = 0; i < count && !wire_has_failed(walk); i++) {
+        struct survey_failure failure =
+            walk->to ? survey->failures[i] : (struct survey_failure){.state = 0};
+        struct bytes origin = survey_origin(survey, &failure), path = survey_path(survey, &failure),
+                     error = survey_error(survey, &failure);
+
+        wire_walk_text(walk, &origin, WIRE_TEXT_SIZE_MAX);
+        wire_walk_text(walk, &path, WIRE_TEXT_SIZE_MAX);
+        wire_walk_text(walk, &error, WIRE_TEXT_SIZE_MAX);
+        WIRE_BELOW(walk, failure.state, 1, WIRE_STATES);
+        WIRE(walk, failure.failures, 4);
+        WIRE(walk, failure.wait_ms, 8);
+        if (walk->from && !wire_has_failed(walk))
+            survey_add_failure(survey, &failure, origin, path, error);
+    }
+}
+
+static void wire_walk_numbers(struct wire_walk *walk, struct survey *survey)
+{
+    size_t count = survey->number_count;
+
+    WIRE_BELOW(walk, count, 4, WIRE_COUNT_MAX + 1);
+    if (walk->from) {
+        survey->numbers = wire_take_room(walk->from, count, sizeof(*survey->numbers));
+        survey->number_count = survey->numbers ? count : 0;
+    }
+    for (size_t i = 0; i < survey->number_count; i++)
+        WIRE(walk, survey->numbers[i], 8);
+}
+
+static void wire_walk_survey(struct wire_walk *walk, struct survey *survey)
+{
+    wire_walk_rows(walk, survey);
+    WIRE_BELOW(walk, survey->is_cut, 1, 2);
+    size_t count = survey->item_count;
+    WIRE_BELOW(walk, count, 4, survey->items_max + 1);
+    for (size_t i = 0; i < count && !wire_has_failed(walk); i++) {
+        const struct timer *timer = wire_walk_timer(walk, survey->items[i]);
+
+        if (walk->from && timer)
             survey->items[survey->item_count++] = timer;
     }
     if (survey->kind == SURVEY_FAILURES)
-        wire_take_failures(reader, survey);
+        wire_walk_failures(walk, survey);
     if (survey->kind == SURVEY_STATS)
-        wire_take_numbers(reader, survey);
+        wire_walk_numbers(walk, survey);
+    if (walk->from)
+        walk->from->failed_ |= buffer_failed(&survey->names);
 }
 
-static void wire_put_page(struct buffer *to, const struct storage_page *page)
+static void wire_walk_page(struct wire_walk *walk, struct storage_page *page)
 {
-    wire_put(to, page->next.at.ms, 8);
-    wire_put(to, page->next.serial, 8);
-    wire_put(to, page->count, 4);
-    for (size_t i = 0; i < page->count; i++)
-        wire_put_timer(to, page->timers[i]);
-}
+    size_t count = page->count;
 
-static void wire_take_page(struct wire_reader *reader, struct storage_page *page,
-                           struct wire_held *held)
-{
-    page->next.at.ms = wire_take(reader, 8);
-    page->next.serial = wire_take(reader, 8);
-    const size_t count = wire_take_below(reader, 4, WIRE_COUNT_MAX + 1);
-    page->timers = held->page_ = wire_take_room(reader, count, sizeof(struct timer *));
-    while (!reader->failed_ && page->count < count) {
-        struct timer *timer = wire_hold_timer(reader, held);
+    WIRE(walk, page->next.at.ms, 8);
+    WIRE(walk, page->next.serial, 8);
+    WIRE_BELOW(walk, count, 4, WIRE_COUNT_MAX + 1);
+    if (walk->from)
+        page->timers = walk->held->page_ =
+            wire_take_room(walk->from, count, sizeof(struct timer *));
+    for (size_t i = 0; i < count && !wire_has_failed(walk); i++) {
+        const struct timer *timer = wire_walk_timer(walk, page->timers[i]);
 
-        if (timer)
-            page->timers[page->count++] = timer;
+        if (walk->from && timer)
+            page->timers[page->count++] = walk->held->timers_; /* it is the first of them */
     }
 }
 
@@ -289,35 +217,44 @@ static bool wire_is_of_one(enum command_kind kind)
     return wire_parts(kind) & (WIRE_PART_ID | WIRE_PART_TIMERS);
 }
 
-static void wire_put_parts(struct buffer *to, const struct command *command)
+static void wire_walk_events(struct wire_walk *walk, struct command *command)
 {
-    wire_put(to, command->kind, 1);
-    wire_put_error(to, command->error);
+    wire_walk_completed(walk, &command->completed);
+    const size_t count = wire_walk_same(walk, command->event_count, 4);
+    for (size_t i = 0; i < count; i++) {
+        wire_walk_error(walk, &command->events[i].error);
+        wire_walk_completed(walk, &command->events[i].completed);
+    }
+}
+
+static void wire_walk_answer(struct wire_walk *walk, struct command *command)
+{
+    wire_walk_same(walk, command->kind, 1);
+    if (wire_has_failed(walk))
+        return;
+    wire_walk_error(walk, &command->error);
     if (wire_is_of_one(command->kind)) {
-        wire_put(to, command->timer != NULL, 1);
-        if (command->timer)
-            wire_put_timer(to, command->timer);
+        bool has_timer = command->timer != NULL;
+
+        WIRE_BELOW(walk, has_timer, 1, 2);
+        const struct timer *timer = has_timer ? wire_walk_timer(walk, command->timer) : NULL;
+        if (walk->from)
+            command->timer = timer;
     }
     if (wire_parts(command->kind) & WIRE_PART_TIMERS)
-        wire_put_results(to, command);
+        wire_walk_results(walk, command);
     if (command->kind == COMMAND_EXPLAIN)
-        wire_put_explained(to, &command->explained);
-    if (command->kind == COMMAND_COMPLETE) {
-        wire_put_completed(to, &command->completed);
-        wire_put(to, command->event_count, 4);
-        for (size_t i = 0; i < command->event_count; i++) {
-            wire_put_error(to, command->events[i].error);
-            wire_put_completed(to, &command->events[i].completed);
-        }
-    }
+        wire_walk_explained(walk, &command->explained);
+    if (command->kind == COMMAND_COMPLETE)
+        wire_walk_events(walk, command);
     if (command->kind == COMMAND_LIST)
-        wire_put_page(to, &command->page);
+        wire_walk_page(walk, &command->page);
     if (command->kind == COMMAND_FORECAST)
-        wire_put_forecast(to, command->forecast);
+        wire_walk_forecast(walk, command->forecast);
     if (command->kind == COMMAND_SURVEY)
-        wire_put_survey(to, command->survey);
+        wire_walk_survey(walk, command->survey);
     if (command_is_work(command->kind))
-        wire_put_work_answer(to, command->kind, command->work);
+        wire_walk_work_answer(walk, command->kind, command->work);
 }
 
 enum error_code wire_lost_answer(const struct command *command)
@@ -333,8 +270,8 @@ void wire_put_answer(struct buffer *to, size_t begin, const struct wire_answer *
     enum wire_fate fate = answer->fate;
 
     if (fate == WIRE_ANSWERED) {
-        wire_put(to, fate, 1);
-        wire_put_parts(to, command);
+        buffer_append_le(to, fate, 1);
+        wire_walk_answer(&(struct wire_walk){.to = to}, (struct command *)(uintptr_t)command);
         if (!buffer_failed(to) && to->size - begin + WIRE_SUM_ROOM <= WIRE_MESSAGE_SIZE_MAX)
             return;
         to->size = size;
@@ -342,48 +279,17 @@ void wire_put_answer(struct buffer *to, size_t begin, const struct wire_answer *
         fate = WIRE_FAILED;
         error = wire_lost_answer(command);
     }
-    wire_put(to, fate, 1);
+    buffer_append_le(to, fate, 1);
     if (fate == WIRE_FAILED)
         wire_put_error(to, error);
     else
-        wire_put(to, answer->node, 4);
-}
-
-static void wire_take_events(struct wire_reader *reader, struct command *command)
-{
-    command->completed = wire_take_completed(reader);
-    if (wire_take(reader, 4) != command->event_count)
-        reader->failed_ = true;
-    for (size_t i = 0; !reader->failed_ && i < command->event_count; i++) {
-        command->events[i].error = wire_take_error(reader);
-        command->events[i].completed = wire_take_completed(reader);
-    }
+        buffer_append_le(to, answer->node, 4);
 }
 
 static void wire_take_parts(struct wire_reader *reader, struct command *command,
                             struct wire_held *held)
 {
-    if (wire_take(reader, 1) != command->kind) {
-        reader->failed_ = true;
-        return;
-    }
-    command->error = wire_take_error(reader);
-    if (wire_is_of_one(command->kind) && wire_take_below(reader, 1, 2))
-        command->timer = wire_hold_timer(reader, held);
-    if (wire_parts(command->kind) & WIRE_PART_TIMERS)
-        wire_take_results(reader, command);
-    if (command->kind == COMMAND_EXPLAIN)
-        wire_take_explained(reader, &command->explained);
-    if (command->kind == COMMAND_COMPLETE)
-        wire_take_events(reader, command);
-    if (command->kind == COMMAND_LIST)
-        wire_take_page(reader, &command->page, held);
-    if (command->kind == COMMAND_FORECAST)
-        wire_take_forecast(reader, command->forecast);
-    if (command->kind == COMMAND_SURVEY)
-        wire_take_survey(reader, command->survey, held);
-    if (command_is_work(command->kind))
-        wire_take_work_answer(reader, command->kind, command->work, held);
+    wire_walk_answer(&(struct wire_walk){.from = reader, .held = held}, command);
     /* A command that answers with a timer on success needs no further check to show it. */
     if ((wire_parts(command->kind) & WIRE_PART_ID) && command->kind != COMMAND_FORGET &&
         (command->error == ERROR_NONE || command->error == ERROR_GONE) && !command->timer)

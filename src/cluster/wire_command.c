@@ -36,10 +36,10 @@ size_t wire_begin(struct buffer *to, const struct wire_head *head)
     const size_t begin = to->size;
 
     buffer_append(to, wire_magic, sizeof(wire_magic));
-    wire_put(to, head->cluster, 8);
-    wire_put(to, head->kind, 1);
-    wire_put(to, head->node, 4);
-    wire_put(to, head->count, 4);
+    buffer_append_le(to, head->cluster, 8);
+    buffer_append_le(to, head->kind, 1);
+    buffer_append_le(to, head->node, 4);
+    buffer_append_le(to, head->count, 4);
     return begin;
 }
 
@@ -52,7 +52,7 @@ void wire_set_count(struct buffer *to, size_t begin, uint32_t count)
 void wire_end(struct buffer *to, size_t begin)
 {
     if (!buffer_failed(to))
-        wire_put(to, checksum_crc32c(0, to->data + begin, to->size - begin), WIRE_SUM_SIZE);
+        buffer_append_le(to, checksum_crc32c(0, to->data + begin, to->size - begin), WIRE_SUM_SIZE);
 }
 
 enum error_code wire_open(struct bytes message, struct wire_reader *ret_reader,
@@ -128,50 +128,14 @@ unsigned wire_parts(enum command_kind kind)
     return 0;
 }
 
-static void wire_put_each(struct buffer *to, const struct command *command)
-{
-    wire_put(to, command->each, 1);
-    wire_put_text(to, command->labels);
-    wire_put(to, command->event_count, 4);
-    for (size_t i = 0; i < command->event_count; i++)
-        wire_put_text(to, command->events[i].name);
-}
-
 static void wire_put_patch(struct buffer *to, const struct command *command)
 {
-    wire_put(to, command->patch != NULL, 1);
+    buffer_append_le(to, command->patch != NULL, 1);
     if (!command->patch)
         return;
-    wire_put(to, command->patch_fields, 4);
+    buffer_append_le(to, command->patch_fields, 4);
     wire_put_text(to, command->patch->texts.note); /* a row has a note only while it is paused */
     wire_put_timer(to, command->patch);
-}
-
-static void wire_put_question(struct buffer *to, const struct command *command, unsigned parts)
-{
-    if (parts & WIRE_PART_SCAN) {
-        wire_put(to, command->scan.kind, 1);
-        wire_put(to, command->scan.from.at.ms, 8);
-        wire_put(to, command->scan.from.serial, 8);
-        wire_put(to, command->scan.to.at.ms, 8);
-        wire_put(to, command->scan.to.serial, 8);
-        wire_put(to, command->scan.rows_max, 8);
-        wire_put(to, command->scan.bytes_max, 8);
-        wire_put(to, command->scan.row_bytes, 8);
-    }
-    if (parts & WIRE_PART_FORECAST) {
-        wire_put(to, command->forecast->from.ms, 8);
-        wire_put(to, command->forecast->unit_ms, 8);
-        wire_put(to, command->forecast->count, 4);
-        wire_put(to, command->forecast->rows_max, 8);
-    }
-    if (parts & WIRE_PART_SURVEY) {
-        wire_put(to, command->survey->kind, 1);
-        wire_put_text(to, command->survey->queue);
-        wire_put(to, command->survey->items_max, 4);
-    }
-    if (parts & WIRE_PART_WORK)
-        wire_put_work(to, command->kind, command->work);
 }
 
 static bool wire_texts_fit(const struct command *command)
@@ -192,63 +156,32 @@ static bool wire_texts_fit(const struct command *command)
     return fits;
 }
 
-enum error_code wire_put_command(struct buffer *to, size_t begin, const struct command *command)
+static void wire_walk_each(struct wire_walk *walk, struct command *command)
 {
-    const unsigned parts = wire_parts(command->kind);
-    const size_t size = to->size;
-
-    if (!wire_texts_fit(command))
-        return ERROR_TOO_LARGE;
-    wire_put(to, command->kind, 1);
-    wire_put(to, command->partition, 2);
-    wire_put_text(to, command->tenant);
-    if (parts & WIRE_PART_ID)
-        wire_put_id(to, &command->id);
-    if (parts & WIRE_PART_NAME)
-        wire_put_text(to, command->name);
-    if (parts & WIRE_PART_NOT_BEFORE)
-        wire_put(to, command->not_before.ms, 8);
-    if (parts & WIRE_PART_VERSION)
-        wire_put(to, command->if_version, 4);
-    if (parts & WIRE_PART_PENDING)
-        wire_put(to, command->tenant_pending_max, 8);
-    if (parts & WIRE_PART_EACH)
-        wire_put_each(to, command);
-    if (parts & WIRE_PART_PATCH)
-        wire_put_patch(to, command);
-    wire_put_question(to, command, parts);
-    if (parts & WIRE_PART_TIMERS) {
-        wire_put(to, command->must_exist, 1);
-        wire_put(to, command->timer_count, 4);
-        for (size_t i = 0; i < command->timer_count; i++)
-            wire_put_timer(to, command->timers[i]);
-    }
-    if (!buffer_failed(to) && to->size - begin + WIRE_SUM_SIZE <= WIRE_MESSAGE_SIZE_MAX)
-        return ERROR_NONE;
-    const enum error_code error = buffer_failed(to) ? ERROR_NO_MEMORY : ERROR_TOO_LARGE;
-    to->size = size;
-    to->failed = false;
-    return error;
+    WIRE(walk, command->each, 1);
+    wire_walk_text(walk, &command->labels, WIRE_TEXT_SIZE_MAX);
+    WIRE_BELOW(walk, command->event_count, 4, WIRE_COUNT_MAX + 1);
+    if (walk->from)
+        command->events =
+            wire_take_room(walk->from, command->event_count, sizeof(*command->events));
+    for (size_t i = 0; command->events && i < command->event_count; i++)
+        wire_walk_text(walk, &command->events[i].name, WIRE_TEXT_SIZE_MAX);
 }
 
-/* ---- reading commands ---- */
-
-static void wire_take_each(struct wire_reader *reader, struct command *command)
+/* True if the engine can do what a COMPLETE asks for. */
+static bool wire_each_fits(const struct command *command)
 {
-    const enum command_kind each = (enum command_kind)wire_take(reader, 1);
-
-    command->each = each;
-    command->labels = wire_take_text(reader, WIRE_TEXT_SIZE_MAX);
-    command->event_count = wire_take_below(reader, 4, WIRE_COUNT_MAX + 1);
-    command->events = wire_take_room(reader, command->event_count, sizeof(*command->events));
-    for (size_t i = 0; command->events && i < command->event_count; i++)
-        command->events[i].name = wire_take_text(reader, WIRE_TEXT_SIZE_MAX);
-    if (each != COMMAND_CANCEL && each != COMMAND_FIRE &&
-        (command->event_count ||
-         (each != COMMAND_PATCH && each != COMMAND_PAUSE && each != COMMAND_RESUME)))
-        reader->failed_ = true;
-    if (command->event_count && (command->name.size || command->labels.size))
-        reader->failed_ = true;
+    switch (command->each) {
+    case COMMAND_CANCEL:
+    case COMMAND_FIRE:
+        return !command->event_count || (!command->name.size && !command->labels.size);
+    case COMMAND_PATCH:
+    case COMMAND_PAUSE:
+    case COMMAND_RESUME:
+        return !command->event_count;
+    default:
+        return false;
+    }
 }
 
 /* True if the command has a patch exactly when the engine needs one. */
@@ -317,75 +250,117 @@ static void wire_take_timers(struct wire_reader *reader, struct command *command
     }
 }
 
-static void wire_take_question(struct wire_reader *reader, struct command *command, unsigned parts)
+static void wire_walk_scan(struct wire_walk *walk, struct command *command)
 {
-    if (parts & WIRE_PART_SCAN) {
-        struct storage_scan *scan = &command->scan;
+    struct storage_scan *scan = &command->scan;
 
-        scan->partition = command->partition;
-        scan->kind = (enum storage_scan_kind)wire_take_below(reader, 1, STORAGE_SCAN_ALL + 1);
-        scan->from.at.ms = wire_take(reader, 8);
-        scan->from.serial = wire_take(reader, 8);
-        scan->to.at.ms = wire_take(reader, 8);
-        scan->to.serial = wire_take(reader, 8);
-        scan->rows_max = wire_take(reader, 8);
-        scan->bytes_max = wire_take(reader, 8);
-        scan->row_bytes = wire_take(reader, 8);
-        reader->failed_ |= scan->rows_max == 0;
-    }
-    if (parts & WIRE_PART_FORECAST) {
-        struct forecast *forecast = wire_take_room(reader, 1, sizeof(*forecast));
+    WIRE_BELOW(walk, scan->kind, 1, STORAGE_SCAN_ALL + 1);
+    WIRE(walk, scan->from.at.ms, 8);
+    WIRE(walk, scan->from.serial, 8);
+    WIRE(walk, scan->to.at.ms, 8);
+    WIRE(walk, scan->to.serial, 8);
+    WIRE(walk, scan->rows_max, 8);
+    WIRE(walk, scan->bytes_max, 8);
+    WIRE(walk, scan->row_bytes, 8);
+    if (!walk->from)
+        return;
+    scan->partition = command->partition;
+    walk->from->failed_ |= scan->rows_max == 0;
+}
 
-        command->forecast = forecast;
-        if (!forecast)
-            return;
-        forecast->from.ms = wire_take(reader, 8);
-        forecast->unit_ms = wire_take(reader, 8);
-        forecast->count = wire_take_below(reader, 4, WIRE_COUNT_MAX + 1);
-        forecast->rows_max = wire_take(reader, 8);
-        reader->failed_ |= !forecast->count || !forecast->unit_ms;
-        forecast->due = wire_take_room(reader, forecast->count, sizeof(*forecast->due));
-    }
-    if (parts & WIRE_PART_SURVEY) {
-        struct survey *survey = wire_take_room(reader, 1, sizeof(*survey));
+static void wire_walk_forecast_asked(struct wire_walk *walk, struct command *command)
+{
+    if (walk->from)
+        command->forecast = wire_take_room(walk->from, 1, sizeof(*command->forecast));
+    struct forecast *forecast = command->forecast;
+    if (!forecast)
+        return;
+    WIRE(walk, forecast->from.ms, 8);
+    WIRE(walk, forecast->unit_ms, 8);
+    WIRE_BELOW(walk, forecast->count, 4, WIRE_COUNT_MAX + 1);
+    WIRE(walk, forecast->rows_max, 8);
+    if (!walk->from)
+        return;
+    walk->from->failed_ |= !forecast->count || !forecast->unit_ms;
+    forecast->due = wire_take_room(walk->from, forecast->count, sizeof(*forecast->due));
+}
 
-        command->survey = survey;
-        if (!survey)
-            return;
-        survey->kind = (enum survey_kind)wire_take_below(reader, 1, SURVEY_STATS + 1);
-        survey->queue = wire_take_text(reader, WIRE_TEXT_SIZE_MAX);
-        survey->items_max = wire_take_below(reader, 4, WIRE_COUNT_MAX + 1);
-        survey->items = wire_take_room(reader, survey->items_max, sizeof(*survey->items));
-    }
+static void wire_walk_survey_asked(struct wire_walk *walk, struct command *command)
+{
+    if (walk->from)
+        command->survey = wire_take_room(walk->from, 1, sizeof(*command->survey));
+    struct survey *survey = command->survey;
+    if (!survey)
+        return;
+    WIRE_BELOW(walk, survey->kind, 1, SURVEY_STATS + 1);
+    wire_walk_text(walk, &survey->queue, WIRE_TEXT_SIZE_MAX);
+    WIRE_BELOW(walk, survey->items_max, 4, WIRE_COUNT_MAX + 1);
+    if (walk->from)
+        survey->items = wire_take_room(walk->from, survey->items_max, sizeof(*survey->items));
+}
+
+static void wire_put_timers(struct buffer *to, const struct command *command)
+{
+    buffer_append_le(to, command->must_exist, 1);
+    buffer_append_le(to, command->timer_count, 4);
+    for (size_t i = 0; i < command->timer_count; i++)
+        wire_put_timer(to, command->timers[i]);
+}
+
+static void wire_walk_command(struct wire_walk *walk, struct command *command)
+{
+    WIRE_BELOW(walk, command->kind, 1, COMMAND_REPORT + 1);
+    const unsigned parts = wire_parts(command->kind);
+    WIRE(walk, command->partition, 2);
+    wire_walk_text(walk, &command->tenant, WIRE_TEXT_SIZE_MAX);
+    if (parts & WIRE_PART_ID)
+        wire_walk_id(walk, &command->id);
+    if (parts & WIRE_PART_NAME)
+        wire_walk_text(walk, &command->name, WIRE_TEXT_SIZE_MAX);
+    if (parts & WIRE_PART_NOT_BEFORE)
+        WIRE(walk, command->not_before.ms, 8);
+    if (parts & WIRE_PART_VERSION)
+        WIRE(walk, command->if_version, 4);
+    if (parts & WIRE_PART_PENDING)
+        WIRE(walk, command->tenant_pending_max, 8);
+    if (parts & WIRE_PART_EACH)
+        wire_walk_each(walk, command);
+    if (parts & WIRE_PART_PATCH)
+        walk->to ? wire_put_patch(walk->to, command) : wire_take_patch(walk->from, command);
+    if (parts & WIRE_PART_SCAN)
+        wire_walk_scan(walk, command);
+    if (parts & WIRE_PART_FORECAST)
+        wire_walk_forecast_asked(walk, command);
+    if (parts & WIRE_PART_SURVEY)
+        wire_walk_survey_asked(walk, command);
     if (parts & WIRE_PART_WORK)
-        command->work = wire_take_work(reader, command->kind);
+        wire_walk_work(walk, command->kind, &command->work);
+    if (parts & WIRE_PART_TIMERS)
+        walk->to ? wire_put_timers(walk->to, command) : wire_take_timers(walk->from, command);
+}
+
+enum error_code wire_put_command(struct buffer *to, size_t begin, const struct command *command)
+{
+    const size_t size = to->size;
+
+    if (!wire_texts_fit(command))
+        return ERROR_TOO_LARGE;
+    wire_walk_command(&(struct wire_walk){.to = to}, (struct command *)(uintptr_t)command);
+    if (!buffer_failed(to) && to->size - begin + WIRE_SUM_SIZE <= WIRE_MESSAGE_SIZE_MAX)
+        return ERROR_NONE;
+    const enum error_code error = buffer_failed(to) ? ERROR_NO_MEMORY : ERROR_TOO_LARGE;
+    to->size = size;
+    to->failed = false;
+    return error;
 }
 
 bool wire_take_command(struct wire_reader *reader, struct command *ret_command)
 {
-    struct command command = {
-        .kind = (enum command_kind)wire_take_below(reader, 1, COMMAND_REPORT + 1)};
-    const unsigned parts = wire_parts(command.kind);
+    struct command command = {.kind = COMMAND_CREATE};
 
-    command.partition = (uint16_t)wire_take(reader, 2);
-    command.tenant = wire_take_text(reader, WIRE_TEXT_SIZE_MAX);
-    if (parts & WIRE_PART_ID)
-        command.id = wire_take_id(reader);
-    if (parts & WIRE_PART_NAME)
-        command.name = wire_take_text(reader, WIRE_TEXT_SIZE_MAX);
-    if (parts & WIRE_PART_NOT_BEFORE)
-        command.not_before.ms = wire_take(reader, 8);
-    if (parts & WIRE_PART_VERSION)
-        command.if_version = (uint32_t)wire_take(reader, 4);
-    if (parts & WIRE_PART_PENDING)
-        command.tenant_pending_max = wire_take(reader, 8);
-    if (parts & WIRE_PART_EACH)
-        wire_take_each(reader, &command);
-    if (parts & WIRE_PART_PATCH)
-        wire_take_patch(reader, &command);
-    wire_take_question(reader, &command, parts);
-    if (parts & WIRE_PART_TIMERS)
-        wire_take_timers(reader, &command);
+    wire_walk_command(&(struct wire_walk){.from = reader}, &command);
+    if (command.kind == COMMAND_COMPLETE && !wire_each_fits(&command))
+        reader->failed_ = true;
     if (reader->failed_) {
         wire_command_deinit(&command);
         return false;

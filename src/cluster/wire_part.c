@@ -5,14 +5,6 @@
 
 #include <stdlib.h>
 
-void wire_put(struct buffer *to, uint64_t value, size_t width)
-{
-    char bytes[8];
-
-    put_le(bytes, value, width);
-    buffer_append(to, bytes, width);
-}
-
 uint64_t wire_take(struct wire_reader *reader, size_t width)
 {
     if ((size_t)(reader->end_ - reader->at_) < width) {
@@ -36,7 +28,7 @@ uint64_t wire_take_below(struct wire_reader *reader, size_t width, uint64_t limi
 
 void wire_put_text(struct buffer *to, struct bytes text)
 {
-    wire_put(to, text.size, 4);
+    buffer_append_le(to, text.size, 4);
     buffer_append_bytes(to, text);
 }
 
@@ -65,22 +57,6 @@ void *wire_take_room(struct wire_reader *reader, size_t count, size_t size)
     return room;
 }
 
-void wire_put_id(struct buffer *to, const struct timer_id *id)
-{
-    wire_put(to, id->first.ms, 8);
-    wire_put(to, id->partition, 2);
-    wire_put(to, id->serial, 8);
-}
-
-struct timer_id wire_take_id(struct wire_reader *reader)
-{
-    struct timer_id id = {.first = {wire_take(reader, 8)}};
-
-    id.partition = (uint16_t)wire_take(reader, 2);
-    id.serial = wire_take(reader, 8);
-    return id;
-}
-
 /* Encodes a timer as the size and key of its row, and the row. */
 void wire_put_timer(struct buffer *to, const struct timer *timer)
 {
@@ -88,9 +64,9 @@ void wire_put_timer(struct buffer *to, const struct timer *timer)
         record_row_key(timer->id.partition, (struct storage_position){timer->at, timer->id.serial});
     const size_t size_at = to->size;
 
-    wire_put(to, 0, 4);
-    wire_put(to, key.high, 8);
-    wire_put(to, key.low, 8);
+    buffer_append_le(to, 0, 4);
+    buffer_append_le(to, key.high, 8);
+    buffer_append_le(to, key.low, 8);
     const size_t begin = to->size;
     record_row_encode(to, key, timer);
     if (!buffer_failed(to))
@@ -114,13 +90,42 @@ struct timer *wire_take_timer(struct wire_reader *reader)
     return timer;
 }
 
-struct timer *wire_hold_timer(struct wire_reader *reader, struct wire_held *held)
+uint64_t wire_walk_same(struct wire_walk *walk, uint64_t value, size_t width)
 {
-    struct timer *timer = wire_take_timer(reader);
+    uint64_t same = value;
 
-    if (timer) {
-        timer->next = held->timers_;
-        held->timers_ = timer;
+    WIRE(walk, same, width);
+    if (walk->from)
+        walk->from->failed_ |= same != value;
+    return wire_has_failed(walk) ? 0 : value;
+}
+
+void wire_walk_text(struct wire_walk *walk, struct bytes *text, size_t size_max)
+{
+    if (walk->to)
+        wire_put_text(walk->to, *text);
+    else
+        *text = wire_take_text(walk->from, size_max);
+}
+
+void wire_walk_id(struct wire_walk *walk, struct timer_id *id)
+{
+    WIRE(walk, id->first.ms, 8);
+    WIRE(walk, id->partition, 2);
+    WIRE(walk, id->serial, 8);
+}
+
+const struct timer *wire_walk_timer(struct wire_walk *walk, const struct timer *timer)
+{
+    if (walk->to) {
+        wire_put_timer(walk->to, timer);
+        return timer;
     }
-    return timer;
+    struct timer *taken = wire_take_timer(walk->from);
+
+    if (taken) {
+        taken->next = walk->held->timers_;
+        walk->held->timers_ = taken;
+    }
+    return taken;
 }

@@ -13,18 +13,10 @@ _Static_assert(DELIVERY_PAUSE_POLICY == 0 && DELIVERY_PAUSE_EXACT == 1, "pauses 
 
 /* ---- questions ---- */
 
-static void wire_put_receipt(struct buffer *to, const struct command_receipt *receipt)
+static void wire_walk_receipt(struct wire_walk *walk, struct command_receipt *receipt)
 {
-    wire_put(to, receipt->number, 8);
-    wire_put(to, receipt->proof, 8);
-}
-
-static struct command_receipt wire_take_receipt(struct wire_reader *reader)
-{
-    struct command_receipt receipt = {.number = wire_take(reader, 8)};
-
-    receipt.proof = wire_take(reader, 8);
-    return receipt;
+    WIRE(walk, receipt->number, 8);
+    WIRE(walk, receipt->proof, 8);
 }
 
 bool wire_work_fits(const struct command_work *work)
@@ -33,66 +25,58 @@ bool wire_work_fits(const struct command_work *work)
            work->receipt_count <= WIRE_COUNT_MAX;
 }
 
-void wire_put_work(struct buffer *to, enum command_kind kind, const struct command_work *work)
+static void wire_walk_outcome(struct wire_walk *walk, struct delivery_outcome *outcome)
 {
-    wire_put_text(to, work->queue);
-    wire_put(to, work->lease_ms, 8);
-    if (kind == COMMAND_LEASE) {
-        wire_put(to, work->items_max, 4);
-        wire_put(to, work->bytes_max, 8);
-        return;
-    }
-    wire_put(to, work->report, 1);
-    if (work->report == WORK_NACK) {
-        wire_put(to, work->outcome.result, 1);
-        wire_put(to, work->outcome.pause, 1);
-        wire_put(to, work->outcome.retry_after_ms, 8);
-        wire_put_text(to, bytes_of(work->outcome.error));
-    }
-    wire_put(to, work->receipt_count, 4);
-    for (size_t i = 0; i < work->receipt_count; i++)
-        wire_put_receipt(to, &work->receipts[i]);
-}
+    struct bytes error = bytes_of(outcome->error);
 
-static void wire_take_outcome(struct wire_reader *reader, struct delivery_outcome *outcome)
-{
-    outcome->result = (enum delivery_result)wire_take_below(reader, 1, DELIVERY_ENDED + 1);
-    outcome->pause = (enum delivery_pause)wire_take_below(reader, 1, DELIVERY_PAUSE_EXACT + 1);
-    outcome->retry_after_ms = wire_take(reader, 8);
-    const struct bytes error = wire_take_text(reader, sizeof(outcome->error) - 1);
-    reader->failed_ |= outcome->result == DELIVERY_DONE ||
-                       (error.size > 0 && memchr(error.data, '\0', error.size) != NULL);
+    WIRE_BELOW(walk, outcome->result, 1, DELIVERY_ENDED + 1);
+    WIRE_BELOW(walk, outcome->pause, 1, DELIVERY_PAUSE_EXACT + 1);
+    WIRE(walk, outcome->retry_after_ms, 8);
+    wire_walk_text(walk, &error, sizeof(outcome->error) - 1);
+    if (!walk->from)
+        return;
+    walk->from->failed_ |= outcome->result == DELIVERY_DONE ||
+                           (error.size > 0 && memchr(error.data, '\0', error.size) != NULL);
     if (error.size > 0)
         memcpy(outcome->error, error.data, error.size);
 }
 
-struct command_work *wire_take_work(struct wire_reader *reader, enum command_kind kind)
+/* Makes room for the receipts of a report that is read, and for their verdicts. */
+static void wire_take_receipts(struct wire_reader *reader, struct command_work *work, size_t count)
 {
-    struct command_work *work = wire_take_room(reader, 1, sizeof(*work));
-
-    if (!work)
-        return NULL;
-    work->queue = wire_take_text(reader, WIRE_TEXT_SIZE_MAX);
-    work->lease_ms = wire_take(reader, 8);
-    if (kind == COMMAND_LEASE) {
-        work->items_max = (uint32_t)wire_take_below(reader, 4, WIRE_COUNT_MAX + 1);
-        work->bytes_max = wire_take(reader, 8);
-        work->items = wire_take_room(reader, work->items_max, sizeof(*work->items));
-        reader->failed_ |= !work->items;
-        return work;
-    }
-    work->report = (enum work_report)wire_take_below(reader, 1, WORK_EXTEND + 1);
-    if (work->report == WORK_NACK)
-        wire_take_outcome(reader, &work->outcome);
-    const size_t count = wire_take_below(reader, 4, WIRE_COUNT_MAX + 1);
-    struct command_receipt *receipts = wire_take_room(reader, count, sizeof(*receipts));
-    work->receipts = receipts;
+    work->receipts = wire_take_room(reader, count, sizeof(*work->receipts));
     work->verdicts = wire_take_room(reader, count, sizeof(*work->verdicts));
-    work->receipt_count = receipts && work->verdicts ? count : 0;
-    for (size_t i = 0; i < work->receipt_count; i++)
-        receipts[i] = wire_take_receipt(reader);
+    work->receipt_count = work->receipts && work->verdicts ? count : 0;
     reader->failed_ |= !work->receipt_count;
-    return work;
+}
+
+void wire_walk_work(struct wire_walk *walk, enum command_kind kind, struct command_work **ret_work)
+{
+    if (walk->from)
+        *ret_work = wire_take_room(walk->from, 1, sizeof(**ret_work));
+    struct command_work *work = *ret_work;
+    if (!work)
+        return;
+    wire_walk_text(walk, &work->queue, WIRE_TEXT_SIZE_MAX);
+    WIRE(walk, work->lease_ms, 8);
+    if (kind == COMMAND_LEASE) {
+        WIRE_BELOW(walk, work->items_max, 4, WIRE_COUNT_MAX + 1);
+        WIRE(walk, work->bytes_max, 8);
+        if (walk->from) {
+            work->items = wire_take_room(walk->from, work->items_max, sizeof(*work->items));
+            walk->from->failed_ |= !work->items;
+        }
+        return;
+    }
+    WIRE_BELOW(walk, work->report, 1, WORK_EXTEND + 1);
+    if (work->report == WORK_NACK)
+        wire_walk_outcome(walk, &work->outcome);
+    size_t count = work->receipt_count;
+    WIRE_BELOW(walk, count, 4, WIRE_COUNT_MAX + 1);
+    if (walk->from)
+        wire_take_receipts(walk->from, work, count);
+    for (size_t i = 0; i < work->receipt_count; i++)
+        wire_walk_receipt(walk, (struct command_receipt *)(uintptr_t)&work->receipts[i]);
 }
 
 void wire_work_free(struct command_work *work)
@@ -107,43 +91,28 @@ void wire_work_free(struct command_work *work)
 
 /* ---- answers ---- */
 
-void wire_put_work_answer(struct buffer *to, enum command_kind kind,
-                          const struct command_work *work)
+void wire_walk_work_answer(struct wire_walk *walk, enum command_kind kind,
+                           struct command_work *work)
 {
     if (kind == COMMAND_REPORT) {
-        wire_put(to, work->receipt_count, 4);
-        for (size_t i = 0; i < work->receipt_count; i++)
-            wire_put(to, work->verdicts[i], 1);
+        const size_t verdicts = wire_walk_same(walk, work->receipt_count, 4);
+
+        for (size_t i = 0; i < verdicts; i++)
+            WIRE_BELOW(walk, work->verdicts[i], 1, WORK_UNKNOWN + 1);
         return;
     }
-    wire_put(to, work->item_count, 4);
-    for (size_t i = 0; i < work->item_count; i++) {
-        const struct command_work_item *item = &work->items[i];
+    size_t count = work->item_count;
+    WIRE_BELOW(walk, count, 4, work->items_max + (uint64_t)1);
+    for (size_t i = 0; i < count && !wire_has_failed(walk); i++) {
+        struct command_work_item *item = &work->items[i];
 
-        wire_put_receipt(to, &item->receipt);
-        wire_put(to, item->attempt, 4);
-        wire_put_timer(to, item->timer);
-    }
-}
-
-void wire_take_work_answer(struct wire_reader *reader, enum command_kind kind,
-                           struct command_work *work, struct wire_held *held)
-{
-    if (kind == COMMAND_REPORT) {
-        if (wire_take(reader, 4) != work->receipt_count)
-            reader->failed_ = true;
-        for (size_t i = 0; !reader->failed_ && i < work->receipt_count; i++)
-            work->verdicts[i] = (uint8_t)wire_take_below(reader, 1, WORK_UNKNOWN + 1);
-        return;
-    }
-    const size_t count = wire_take_below(reader, 4, work->items_max + (uint64_t)1);
-    while (!reader->failed_ && work->item_count < count) {
-        struct command_work_item item = {.receipt = wire_take_receipt(reader)};
-
-        item.attempt = (uint32_t)wire_take(reader, 4);
-        item.timer = wire_hold_timer(reader, held);
-        if (item.timer)
-            work->items[work->item_count++] = item;
+        wire_walk_receipt(walk, &item->receipt);
+        WIRE(walk, item->attempt, 4);
+        const struct timer *timer = wire_walk_timer(walk, item->timer);
+        if (walk->from && timer) {
+            item->timer = timer;
+            work->item_count++;
+        }
     }
 }
 
