@@ -116,26 +116,36 @@ static void priority_play(struct priority_scene *scene, enum tw_runner_wait wait
         skip();
     printf("waited %.3f ms\n", (double)scene->waited_ns / MS);
     assert_false(scene->is_hogging_refused);
-    assert_true(scene->waited_ns < (uint64_t)LATEST_MS * MS);
+}
+
+/* Plays the scene until a wait is short, ten times at most: a busy machine may prolong any of them,
+ * and a thread that waits for one of a lower priority waits long each time. */
+static void priority_expect_a_short_wait(bool has_hog, enum tw_runner_wait wait)
+{
+    uint64_t shortest_ns = UINT64_MAX;
+    for (int i = 0; i < 10 && shortest_ns >= (uint64_t)LATEST_MS * MS; i++) {
+        struct priority_scene scene = {.has_hog = has_hog};
+        priority_play(&scene, wait);
+        shortest_ns = scene.waited_ns < shortest_ns ? scene.waited_ns : shortest_ns;
+    }
+    assert_true(shortest_ns < (uint64_t)LATEST_MS * MS);
 }
 
 static void a_realtime_thread_lets_the_holder_run(void **state)
 {
     (void)state;
-    struct priority_scene scene = {.has_hog = false};
     if (!priority_use_one_processor())
         skip();
-    priority_play(&scene, TW_RUNNER_YIELD);
+    priority_expect_a_short_wait(false, TW_RUNNER_YIELD);
 }
 
 static void a_holder_inherits_the_priority(void **state)
 {
     (void)state;
-    struct priority_scene scene = {.has_hog = true};
     struct sched_param low = {.sched_priority = LOW}, before = {.sched_priority = 0};
     if (!priority_use_one_processor() || pthread_setschedparam(pthread_self(), SCHED_FIFO, &low))
         skip();
-    priority_play(&scene, TW_RUNNER_WAIT_BY_POLICY);
+    priority_expect_a_short_wait(true, TW_RUNNER_WAIT_BY_POLICY);
     assert_int_equal(pthread_setschedparam(pthread_self(), SCHED_OTHER, &before), 0);
 }
 
