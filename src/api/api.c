@@ -224,6 +224,7 @@ static void api_begin(void *context, struct http_request *request)
     call->route = match.route;
     call->parameter = match.parameter;
     call->query = target.query.size ? target.query : (struct bytes){0};
+    call->query_room = call->query.size ? malloc(call->query.size) : NULL;
     if (!call->route)
         api_answer_no_route(call, match.allow);
     else if (!api_admit_site(call, target.authority) || !api_admit(call) ||
@@ -231,6 +232,8 @@ static void api_begin(void *context, struct http_request *request)
         return; /* answered */
     else if (code)
         call_answer_problem(call, &problem);
+    else if (call->query.size && !call->query_room)
+        call_answer_error(call, ERROR_NO_MEMORY, "");
     else if (call->route->begin)
         call->route->begin(call);
 }
@@ -301,6 +304,7 @@ static void api_closed(struct http_request *request)
     buffer_deinit(&call->body);
     timer_free(call->shown);
     timer_free(call->unclaimed);
+    free(call->query_room);
     free(call);
 }
 

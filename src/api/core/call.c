@@ -3,6 +3,7 @@
  */
 #include "api/core/call.h"
 
+#include "api/core/query.h"
 #include "base/json_write.h"
 #include "http/field.h"
 #include "sys/clock.h"
@@ -249,6 +250,18 @@ void call_answer_timer(struct call *call, int status, enum error_code error,
             http_response_header(&response, "Idempotent-Replayed", "true");
     }
     call_answer(call, &response);
+}
+
+/* ---- queries ---- */
+
+bool call_read_query(struct call *call, const struct query_form *form, void *context)
+{
+    struct problem problem;
+
+    if (!query_read(call->query, call->query_room, form, context, &problem))
+        return true;
+    call_answer_problem(call, &problem);
+    return false;
 }
 
 /* ---- bodies ---- */

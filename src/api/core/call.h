@@ -28,6 +28,7 @@ struct call {
     struct bytes parameter; /* decoded {id} or {name} of the path; data is NULL without one */
     char parameter_text[ROUTE_PARAMETER_SIZE];
     struct bytes query;        /* as sent */
+    char *query_room;          /* for its decoded texts; NULL if it is empty */
     struct trace_parent trace; /* trace of the request; all 0 if none */
     struct buffer body;        /* collected by call_collect */
     size_t body_counted;       /* part of the body counted in api.bodies */
@@ -104,6 +105,14 @@ enum error_code call_hold(struct call *call, void (*recheck)(struct call *call))
 
 /* Answers a request whose token is no longer valid. */
 void call_answer_no_access(struct call *call, enum error_code error);
+
+/* ---- queries ---- */
+
+struct query_form;
+
+/* Reads the query (query.h). Its decoded texts are valid as long as the call. Returns false if
+ * answered. */
+bool call_read_query(struct call *call, const struct query_form *form, void *context);
 
 /* ---- bodies ---- */
 

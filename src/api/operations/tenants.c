@@ -70,18 +70,8 @@ static bool tenants_read_query(struct call *call, struct tenants_report *report)
 {
     static const struct query_form form = {
         tenants_parameters, 2, .parameters_max = TENANTS_PARAMETERS_MAX, .take = tenants_take};
-    char *room = malloc(call->query.size + 1);
 
-    if (!room) {
-        call_answer_error(call, ERROR_NO_MEMORY, "");
-        return false;
-    }
-    struct problem problem;
-    const enum error_code code = query_read(call->query, room, &form, report, &problem);
-    free(room);
-    if (code)
-        call_answer_problem(call, &problem);
-    return !code;
+    return call_read_query(call, &form, report);
 }
 
 /* ---- the rows ---- */

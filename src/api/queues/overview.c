@@ -9,7 +9,6 @@
 #include "timer/queue_target.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 enum {
     PEEK_DEFAULT = 20,
@@ -159,17 +158,7 @@ void queues_peek(struct call *call)
     static const struct query_form form = {
         peek_parameters, 1, .parameters_max = PEEK_PARAMETERS_MAX, .take = overview_peek_take};
     uint64_t limit = PEEK_DEFAULT;
-    char *room = malloc(call->query.size + 1);
 
-    if (!room) {
-        call_answer_error(call, ERROR_NO_MEMORY, "");
-        return;
-    }
-    struct problem problem;
-    const enum error_code code = query_read(call->query, room, &form, &limit, &problem);
-    free(room);
-    if (code)
-        call_answer_problem(call, &problem);
-    else
+    if (call_read_query(call, &form, &limit))
         tally_ask(call, SURVEY_ITEMS, call->parameter, limit + 1, NULL, overview_peek_finish);
 }

@@ -286,18 +286,8 @@ static bool batch_read_query(struct call *call, bool *ret_restores)
 {
     static const struct query_form form = {batch_parameters, 1, .parameters_max = 8,
                                            .take = batch_take_parameter};
-    char *room = malloc(call->query.size + 1);
 
-    if (!room) {
-        call_answer_error(call, ERROR_NO_MEMORY, "");
-        return false;
-    }
-    struct problem problem;
-    const enum error_code code = query_read(call->query, room, &form, ret_restores, &problem);
-    free(room);
-    if (code)
-        call_answer_problem(call, &problem);
-    return code == ERROR_NONE;
+    return call_read_query(call, &form, ret_restores);
 }
 
 void batch_begin(struct call *call)

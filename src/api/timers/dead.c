@@ -223,12 +223,9 @@ void dead_delete_many(struct call *call)
 
     if (!job)
         return;
-    job->ask.room = malloc(call->query.size + 1);
     struct problem problem;
-    if (!job->ask.room)
-        call_answer_error(call, ERROR_NO_MEMORY, "");
-    else if (list_query_parse(call->query, LIST_DEAD_TO_DELETE, job->ask.room, &job->ask.query,
-                              &problem))
+    if (list_query_parse(call->query, LIST_DEAD_TO_DELETE, call->query_room, &job->ask.query,
+                         &problem))
         call_answer_problem(call, &problem);
     else
         dead_job_find(job);

@@ -31,7 +31,6 @@ struct dead_groups {
     struct node_request node;
     struct call *call;
     struct list_query query;
-    char *room;       /* decoded texts of the query */
     struct map table; /* groups by a hash of their texts */
     uint64_t others;  /* letters of groups that are not in the table */
     uint64_t rows;    /* rows read; in a partition's last page those of other tenants are unknown */
@@ -49,7 +48,6 @@ void dead_groups_closed(struct call *call)
     for (size_t cursor = 0; (group = map_next(&groups->table, &cursor));)
         free(group);
     map_deinit(&groups->table);
-    free(groups->room);
     free(groups);
 }
 
@@ -242,8 +240,7 @@ void dead_groups(struct call *call)
 {
     struct dead_groups *groups = calloc(1, sizeof(*groups));
 
-    if (!groups || !(groups->room = malloc(call->query.size + 1))) {
-        free(groups);
+    if (!groups) {
         call_answer_error(call, ERROR_NO_MEMORY, "");
         return;
     }
@@ -252,7 +249,7 @@ void dead_groups(struct call *call)
     groups->start.begin = dead_groups_ask;
     map_init(&groups->table);
     struct problem problem;
-    if (list_query_parse(call->query, LIST_DEAD_GROUPS, groups->room, &groups->query, &problem))
+    if (list_query_parse(call->query, LIST_DEAD_GROUPS, call->query_room, &groups->query, &problem))
         call_answer_problem(call, &problem);
     else
         dead_groups_next(groups, 0, (struct storage_position){STORAGE_DEAD_FROM, 0});

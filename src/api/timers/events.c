@@ -21,7 +21,6 @@ struct event_stream {
     struct feed_listener listener;
     struct call *call;
     struct list_query query;
-    char *room; /* decoded texts of the query */
     bool is_listening;
     bool has_read;
 };
@@ -113,7 +112,7 @@ static enum error_code events_listen(struct call *call, struct event_stream *eve
 {
     struct bytes last = http_request_header(call->http, "Last-Event-ID");
     enum error_code error =
-        list_query_parse(call->query, LIST_EVENTS, events->room, &events->query, ret_problem);
+        list_query_parse(call->query, LIST_EVENTS, call->query_room, &events->query, ret_problem);
 
     if (error)
         return error;
@@ -135,9 +134,7 @@ void events_end(struct call *call)
     struct event_stream *events = calloc(1, sizeof(*events));
 
     call->state = events;
-    if (events)
-        events->room = malloc(call->query.size + 1);
-    if (!events || !events->room) {
+    if (!events) {
         call_answer_error(call, ERROR_NO_MEMORY, "");
         return;
     }
@@ -168,6 +165,5 @@ void events_closed(struct call *call)
         return;
     if (events->is_listening)
         feed_leave(node_feed(call->api->options.node), &events->listener);
-    free(events->room);
     free(events);
 }

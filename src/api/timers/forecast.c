@@ -61,18 +61,8 @@ static bool forecast_read_query(struct call *call, struct job *job)
 {
     static const struct query_form form = {
         forecast_parameters, 2, .parameters_max = FORECAST_PARAMETERS_MAX, .take = forecast_take};
-    char *room = malloc(call->query.size + 1);
 
-    if (!room) {
-        call_answer_error(call, ERROR_NO_MEMORY, "");
-        return false;
-    }
-    struct problem problem;
-    enum error_code code = query_read(call->query, room, &form, job, &problem);
-    free(room);
-    if (code)
-        call_answer_problem(call, &problem);
-    return code == ERROR_NONE;
+    return call_read_query(call, &form, job);
 }
 
 /* ---- the answer ---- */

@@ -40,7 +40,6 @@ struct list_job {
     atomic_size_t waiting;   /* parts without a reply, plus one for the submission */
     enum error_code refused; /* why a part could not be submitted */
     uint16_t part_count;
-    char *room;                        /* decoded texts of the query */
     void (*resume)(struct call *call); /* list_answer, or that of list_find for ids only */
     struct timer_id *ids;              /* ids found */
     struct list_part parts[];
@@ -348,13 +347,12 @@ static struct list_job *list_job_create(struct call *call, void (*resume)(struct
 
     if (!job)
         return NULL;
-    job->room = malloc(call->query.size + 1);
     job->ids = calloc(LIST_LIMIT_MAX, sizeof(*job->ids));
     job->start.begin = list_ask;
     job->call = call;
     job->resume = resume;
     job->part_count = part_count;
-    if (!job->room || !job->ids) {
+    if (!job->ids) {
         list_job_free(job);
         return NULL;
     }
@@ -371,7 +369,7 @@ static void list_end_of(struct call *call, enum list_form form)
     }
     call->state = job;
     struct problem problem;
-    if (list_query_parse(call->query, form, job->room, &job->query, &problem))
+    if (list_query_parse(call->query, form, call->query_room, &job->query, &problem))
         call_answer_problem(call, &problem);
     else
         concurrency_enter(&call->api->lists, &job->start, caller_key(&call->caller));
@@ -409,7 +407,6 @@ void list_job_free(struct list_job *job)
         free(job->parts[i].rows);
     }
     free(job->ids);
-    free(job->room);
     free(job);
 }
 

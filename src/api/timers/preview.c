@@ -65,15 +65,11 @@ static enum error_code preview_read_query(struct call *call, struct preview *pre
         .parameters_max = PREVIEW_PARAMETERS_MAX,
         .take = preview_take,
     };
-    char *room = malloc(call->query.size + 1);
 
-    if (!room)
-        return problem_set(ret_problem, ERROR_NO_MEMORY, "", "%s", "");
     json_open(&preview->json, NULL, '{');
     json_put_text(&preview->json, "target", "http://preview.invalid");
-    enum error_code code = query_read(call->query, room, &form, preview, ret_problem);
+    enum error_code code = query_read(call->query, call->query_room, &form, preview, ret_problem);
     json_close(&preview->json, '}');
-    free(room);
     return code;
 }
 
