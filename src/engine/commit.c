@@ -301,6 +301,7 @@ static void commit_succeeded(struct engine *engine, struct entry *entry, enum wr
     entry->report = NULL;
     if (timer != entry->timer)
         entries_replace(engine->entries, entry, timer);
+    entries_show(engine->entries, entry);
     if (!name_is_claim(timer)) {
         commit_count(&engine->stats, purpose);
         commit_tell(engine, entry, purpose, timer);

@@ -161,6 +161,7 @@ void dispatch_requeue(struct engine *engine, struct entry *entry, struct wall du
     assert(entry->phase == ENTRY_INFLIGHT);
     timer->state = entry->flags & ENTRY_WAS_RETRYING ? TIMER_RETRYING : TIMER_SCHEDULED;
     timer->due = due;
+    entries_show(engine->entries, entry);
     if (!position_is_due(engine, timer) && !position_is_spilled(engine, timer)) {
         spill_reschedule(engine, entry); /* the clock stepped back meanwhile */
         return;
@@ -414,6 +415,7 @@ bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
     if (timer->state == TIMER_RETRYING)
         entry->flags |= ENTRY_WAS_RETRYING;
     timer->state = TIMER_DELIVERING;
+    entries_show(engine->entries, entry);
     delivery->is_unproven = dispatch_begin(engine, queue, entry);
     delivery->timer = timer;
     delivery->attempt = timer->attempts + 1;

@@ -18,7 +18,7 @@
  *
  * A module owns its state, calls modules below it in this list, and is told nothing by them: what
  * they have to report they return, or keep until it is asked for. tests/tidy holds that order.
- * Below entries: recent (timers that left memory, by their keys).
+ * Below entries: recent (timers that left memory, by their keys), live (counts of live timers).
  * Beside them, and below all: effects (what the caller is to do), tenant (how many may live),
  * history (what made deliveries late), position (what a timer's place says), budget (the places in
  * flight, which engines may share).

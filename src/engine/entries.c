@@ -20,6 +20,7 @@ struct entries {
     bool counts_tenants;
     struct tenant_tallies tenants; /* near_bytes by tenant, if counts_tenants */
     struct recent *recent;         /* timers that left memory, as the storage has them */
+    struct live *live;
 };
 
 #define TO(phase) (1u << ENTRY_##phase)
@@ -43,7 +44,10 @@ struct entries *entries_create(size_t recent_bytes_max)
     if (!entries)
         return NULL;
     entries->recent = recent_create(recent_bytes_max);
-    if (!entries->recent) {
+    entries->live = live_create();
+    if (!entries->recent || !entries->live) {
+        recent_destroy(entries->recent);
+        live_destroy(entries->live);
         free(entries);
         return NULL;
     }
@@ -74,6 +78,7 @@ void entries_destroy(struct entries *entries)
     map_deinit(&entries->map);
     tenant_tallies_clear(&entries->tenants);
     recent_destroy(entries->recent);
+    live_destroy(entries->live);
     free(entries);
 }
 
@@ -96,6 +101,7 @@ struct entry *entries_add(struct entries *entries, struct timer *timer, enum ent
     if (kept)
         entries_retire(entries, kept);
     entry->timer = timer;
+    entry->live.as = phase == ENTRY_LOADING ? LIVE_AS_ROW : LIVE_AS_NOTHING;
     entries_set_phase(entries, entry, phase);
     return entry;
 }
@@ -120,6 +126,7 @@ static void entries_remove(struct entries *entries, struct entry *entry)
     assert(removed == entry);
     (void)removed;
     entries_uncount(entries, entry);
+    live_leave(entries->live, &entry->live, position_of(entry->timer));
     list_push(&entries->gone, &entry->link);
     assert(!(entry->flags & ENTRY_IS_COUNTED));
 }
@@ -135,6 +142,8 @@ void entries_set_phase(struct entries *entries, struct entry *entry, enum entry_
     (void)entries_transitions; /* unused without assertions */
 
     list_remove(&entry->link);
+    if (to == ENTRY_ABSENT && entry->phase == ENTRY_LOADING)
+        live_forget(entries->live, &entry->live);
     entry->phase = (uint8_t)to;
     switch (to) {
     case ENTRY_LOADING:
@@ -266,6 +275,21 @@ void entries_count_tenants(struct entries *entries)
     entries->counts_tenants = true;
 }
 
+void entries_show(struct entries *entries, struct entry *entry)
+{
+    live_show(entries->live, &entry->live, entry->timer);
+}
+
+void entries_take_in(struct entries *entries, struct entry *entry)
+{
+    live_take_in(entries->live, &entry->live, entry->timer);
+}
+
+struct live *entries_live(const struct entries *entries)
+{
+    return entries->live;
+}
+
 size_t entries_size(const struct entries *entries)
 {
     return map_count(&entries->map);
@@ -303,6 +327,7 @@ void entries_check(const struct entries *entries)
             near_bytes += entry_footprint(entry);
     }
     CHECK(near_bytes == entries->near_bytes);
+    live_check(entries->live);
     if (entries->counts_tenants)
         tenant_tallies_check(&entries->tenants);
 }

@@ -22,6 +22,7 @@
 #define TICKWHEEL_ENGINE_ENTRIES_H
 
 #include "base/footprint.h"
+#include "engine/live.h"
 #include "store/storage.h"
 #include "timer/name.h"
 #include "timer/timer.h"
@@ -70,6 +71,7 @@ struct entry {
     struct wall loaded;        /* time at which it was read; 0 if it was made here */
     struct wall found_due;     /* QUEUED, INFLIGHT: time at which it was found due */
     uint64_t queue;            /* QUEUED, INFLIGHT: key of its dispatch queue */
+    struct live_mark live;     /* how its timer is counted; entries_show and entries_take_in */
     struct delivery *recorded; /* WRITING: given back when the write is durable; or NULL */
     uint32_t flags;            /* bits of enum entry_flag */
     uint8_t phase;             /* enum entry_phase; only entries_set_phase changes it */
@@ -129,6 +131,15 @@ size_t entries_near_bytes(const struct entries *entries);
  * its bytes are counted already. */
 bool entries_have_room(const struct entries *entries, struct bytes tenant, size_t max, size_t held,
                        size_t needed);
+
+/* Counts the entry's timer (live.h) as it is now: durable, or in delivery. */
+void entries_show(struct entries *entries, struct entry *entry);
+
+/* Counts the entry's timer, which was read. */
+void entries_take_in(struct entries *entries, struct entry *entry);
+
+/* Returns the counts of live timers. */
+struct live *entries_live(const struct entries *entries);
 
 size_t entries_size(const struct entries *entries);
 bool entries_has_evictable(const struct entries *entries);

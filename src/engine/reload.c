@@ -96,6 +96,7 @@ struct entry *reload_take_in(struct engine *engine, struct timer *timer)
     assert(entry->timer == timer);
     entry->row_at = timer->at;
     entry->loaded = engine->now;
+    entries_take_in(engine->entries, entry);
     return entry;
 }
 

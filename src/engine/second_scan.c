@@ -1,4 +1,5 @@
-/* second_scan.c - finds overdue rows that no phase knows, and rows whose time zone is missing. */
+/* second_scan.c - finds overdue rows that no phase knows, and rows whose time zone is missing; and
+ * counts the live timers of rows. */
 #include "engine/second_scan.h"
 
 #include "engine/effects.h"
@@ -155,6 +156,22 @@ static bool second_scan_is_moved(const struct engine *engine, const struct timer
            schedule_rederive(&schedule, timer->texts.zoned, timer->due).ms != timer->due.ms;
 }
 
+/* Counts the rows of a page whose timers are not in memory (live.h). A placeholder has not been
+ * read. */
+static void second_scan_count(struct engine *engine, const struct engine_read *read)
+{
+    struct live *live = entries_live(engine->entries);
+
+    for (size_t i = 0; i < read->page.count; i++) {
+        const struct timer *timer = read->page.timers[i];
+        const struct entry *entry = entries_find(engine->entries, timer->id.serial);
+
+        if (!entry || entry->live.as == LIVE_AS_ROW)
+            live_walk_row(live, timer);
+    }
+    live_walked(live, read->scan.from, read->page.next);
+}
+
 void second_scan_read_back(struct engine *engine, struct engine_read *read,
                            struct storage_position frontier)
 {
@@ -168,6 +185,7 @@ void second_scan_read_back(struct engine *engine, struct engine_read *read,
                       read->result ? engine->options.storage_retry_ms : SECOND_SCAN_PAUSE_MS);
     if (read->result)
         return;
+    second_scan_count(engine, read);
     for (size_t i = 0; i < page->count; i++) {
         struct timer *timer = page->timers[i];
 

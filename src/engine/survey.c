@@ -2,6 +2,7 @@
 #include "engine/survey.h"
 
 #include "engine/dispatch_queue.h"
+#include "engine/live.h"
 #include "engine/tenant.h"
 
 #include <stdlib.h>
@@ -111,6 +112,36 @@ static void survey_items(const struct engine *engine, struct survey *survey)
     }
 }
 
+/* ---- live timers ---- */
+
+static void survey_live(const struct engine *engine, struct bytes tenant, struct survey *survey)
+{
+    const struct live *live = entries_live(engine->entries);
+    struct buffer name;
+
+    if (!live_is_complete(live)) {
+        struct survey_row *row = survey_add(survey, (struct bytes){0});
+
+        if (row)
+            row->is_spilled = true;
+    }
+    buffer_init(&name);
+    for (const struct live_row *of = NULL; (of = live_next(live, tenant, of));)
+        for (enum timer_state state = 0; state < LIVE_STATES; state++) {
+            if (!of->counts[state])
+                continue;
+            buffer_clear(&name);
+            buffer_printf(&name, "%s %.*s", timer_state_text(state), (int)of->origin_size,
+                          of->origin);
+            struct survey_row *row = survey_add(survey, buffer_bytes(&name));
+
+            if (row)
+                row->ready = of->counts[state];
+        }
+    survey->names.failed |= buffer_failed(&name);
+    buffer_deinit(&name);
+}
+
 /* Except for overdue timers, all timers of a queue belong to one tenant, so only the first of
  * another tenant's queue is examined. */
 static void survey_queues(struct surveyor *surveyor)
@@ -145,6 +176,10 @@ enum error_code dispatch_survey(struct engine *engine, struct command *command)
     if (survey->kind == SURVEY_ITEMS) {
         survey_items(engine, survey);
         return ERROR_NONE;
+    }
+    if (survey->kind == SURVEY_LIVE) {
+        survey_live(engine, command->tenant, survey);
+        return buffer_failed(&survey->names) ? ERROR_NO_MEMORY : ERROR_NONE;
     }
     map_init(&surveyor.rows);
     survey_queues(&surveyor);

@@ -1,9 +1,10 @@
 /*
  * survey.h - counts the due timers of one partition that wait or are in flight, by queue or by
- * target; or shows the first items of a queue; or tells what a node knows of itself.
+ * target, or all live ones; or shows the first items of a queue; or tells what a node knows of
+ * itself.
  *
- * It tells of the asking tenant's timers alone, and of those in memory. Each timer that waits is
- * looked at once.
+ * It tells of the asking tenant's timers alone; of due ones, those in memory. Each timer that waits
+ * is looked at once.
  *
  * Ownership  The caller's, borrowed until the answer; then survey_deinit. The timers of ITEMS stay
  *            the engine's, as those of every answer (command.h).
@@ -30,11 +31,13 @@ enum survey_kind {
     SURVEY_TENANTS,
     SURVEY_FAILURES, /* no rows, but `failures` */
     SURVEY_STATS,    /* of all tenants: no rows, but `numbers`, in the order of ops/stats.h */
+    /* of a partition again: a row for each state and origin of live timers, named "STATE ORIGIN" */
+    SURVEY_LIVE,
 };
 
 static inline bool survey_is_of_node(enum survey_kind kind)
 {
-    return kind >= SURVEY_WORKERS;
+    return kind >= SURVEY_WORKERS && kind != SURVEY_LIVE;
 }
 
 static inline size_t survey_rows_max(enum survey_kind kind)
@@ -44,12 +47,12 @@ static inline size_t survey_rows_max(enum survey_kind kind)
 
 struct survey_row {
     size_t name_at, name_size; /* in `names` */
-    uint64_t ready;            /* due and not in flight; WORKERS: workers */
+    uint64_t ready;            /* due and not in flight; WORKERS: workers; LIVE: all */
     /* in flight, or leased items of a queue; TENANTS: refused requests */
     uint64_t taken;
     struct wall oldest; /* due time of the first ready one; WALL_NEVER if there is none */
     /* further due ones may be only on disk. TENANTS: the row counts refused requests, not
-     * waiting timers */
+     * waiting timers. LIVE, in a row without a name: the counts are not complete yet */
     bool is_spilled;
     uint64_t workers; /* workers that wait for the queue; set by survey_join */
 };

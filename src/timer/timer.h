@@ -203,6 +203,16 @@ static inline bool timer_is_pulled(const struct timer *timer)
     return target_sharing(&timer->target) == TARGET_SHARES_WORKERS;
 }
 
+/* Returns the origin as the API shows it: of a queue, the target without its priority. */
+static inline struct bytes timer_shown_origin(const struct timer *timer)
+{
+    const struct target *target = &timer->target;
+
+    if (!timer_is_pulled(timer))
+        return timer_target_origin(timer);
+    return (struct bytes){timer->texts.target.data, (size_t)target->name.at + target->name.size};
+}
+
 bool retry_policy_equal(const struct retry_policy *a, const struct retry_policy *b);
 
 /* Returns the pause after `attempts` failed attempts (from 1), in milliseconds: exponential

@@ -159,7 +159,7 @@ ENGINE_MODULES = {
     "watermark": ("watermark",),
     "commit": ("commit",),
     "effects": ("effects", "given_up", "feed_event"),
-    "entries": ("entries", "recent"),
+    "entries": ("entries", "recent", "live"),
     "tenant": ("tenant",),
     "history": ("history",),
     "position": ("position",),

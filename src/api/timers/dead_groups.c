@@ -95,7 +95,7 @@ static struct dead_group *dead_groups_find(struct dead_groups *groups, struct by
 static void dead_groups_count(struct dead_groups *groups, const struct timer *timer)
 {
     struct dead_group *group =
-        dead_groups_find(groups, list_origin(timer), timer->texts.last_error);
+        dead_groups_find(groups, timer_shown_origin(timer), timer->texts.last_error);
 
     if (!group) {
         groups->others++;

@@ -48,16 +48,6 @@ struct list_job {
 /* ---- filtering; on the shard's thread, while the rows are valid ---- */
 
 /* Dead letters are ordered by their deaths, so their due time is compared here. */
-struct bytes list_origin(const struct timer *timer)
-{
-    const struct target *target = &timer->target;
-
-    if (timer_is_pulled(timer))
-        return (struct bytes){timer->texts.target.data,
-                              (size_t)target->name.at + target->name.size};
-    return target_origin(timer->texts.target, target);
-}
-
 bool list_wants(const struct list_query *query, const struct timer *timer)
 {
     if (!(query->states & 1u << timer->state))
@@ -69,7 +59,7 @@ bool list_wants(const struct list_query *query, const struct timer *timer)
         return false;
     if (query->target.data && !bytes_equal(timer->texts.target, query->target))
         return false;
-    if (query->origin.data && !bytes_equal(list_origin(timer), query->origin))
+    if (query->origin.data && !bytes_equal(timer_shown_origin(timer), query->origin))
         return false;
     if (query->key_prefix.data && !bytes_has_prefix(timer->texts.key, query->key_prefix))
         return false;

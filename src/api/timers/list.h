@@ -28,7 +28,7 @@ struct list_query {
     } labels[LIST_LABELS_MAX];
     size_t label_count;
     struct bytes target;     /* data is NULL for any */
-    struct bytes origin;     /* as list_origin returns it; data is NULL for any */
+    struct bytes origin;     /* as timer_shown_origin; data is NULL for any */
     struct bytes key_prefix; /* begin of the key; data is NULL for any, or no key */
     struct bytes error;      /* of dead letters, with `has_error`: exactly this last error */
     bool has_error;
@@ -55,10 +55,6 @@ enum list_form {
 /* Reads the query as sent; `room` (text.size bytes) gets its decoded texts. */
 enum error_code list_query_parse(struct bytes text, enum list_form form, char *room,
                                  struct list_query *ret_query, struct problem *ret_problem);
-
-/* Returns the origin for listing timers and counting dead letters; all priorities of a queue are
- * one. */
-struct bytes list_origin(const struct timer *timer);
 
 /* True if a timer passes the filters. */
 bool list_wants(const struct list_query *query, const struct timer *timer);

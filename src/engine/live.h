@@ -1,0 +1,79 @@
+/*
+ * live.h - counts the live timers of a partition by tenant, state and target origin.
+ *
+ * A timer in memory is counted as it is there. A row whose timer is not in memory is counted if it
+ * is before the *cursor*, up to which a walk over all rows (second_scan.h) has come. So the counts
+ * are complete after the first walk, and exact from then on: each change counts when it is durable,
+ * and a delivery when it begins.
+ *
+ * An entry holds a *mark*, which says how its timer is counted:
+ *
+ *     live_take_in(live, &mark, timer)    its row was read
+ *     live_show(live, &mark, timer)       it was made, changed or has ended
+ *     live_leave(live, &mark, position)   it leaves memory; the storage has its row
+ *     live_forget(live, &mark)            it is gone, also from the storage
+ *
+ * Memory     LIVE_ORIGINS_MAX origins of each tenant have a row of their own. While the timers of
+ *            further ones live, they are counted together, and no other origin gets a row.
+ * Errors     If a timer cannot be counted for want of memory, the counts stay incomplete.
+ * Threads    None: the engine's.
+ */
+#ifndef TICKWHEEL_ENGINE_LIVE_H
+#define TICKWHEEL_ENGINE_LIVE_H
+
+#include "base/list.h"
+#include "store/storage.h"
+
+#define LIVE_ORIGINS_MAX 200
+#define LIVE_STATES      (TIMER_PAUSED + 1)
+
+struct live;
+
+/* Live timers of a tenant with one origin. */
+struct live_row {
+    struct live_row *next_; /* next with an equal key */
+    struct live_tenant *tenant_;
+    struct list link_; /* the tenant's */
+    uint64_t total;
+    uint64_t counts[LIVE_STATES]; /* indexed by enum timer_state */
+    size_t origin_size;           /* 0 for the origins without a row of their own */
+    char origin[];
+};
+
+enum live_as {
+    LIVE_AS_ROW,     /* like a row whose timer is not in memory: it has not been read yet */
+    LIVE_AS_NOTHING, /* not counted: it is not durable yet, or has ended */
+    LIVE_AS_TIMER,   /* in `row` */
+};
+
+struct live_mark {
+    struct live_row *row;
+    uint8_t as;    /* enum live_as */
+    uint8_t state; /* enum timer_state */
+};
+
+struct live *live_create(void); /* returns NULL if out of memory */
+void live_destroy(struct live *live);
+
+void live_take_in(struct live *live, struct live_mark *mark, const struct timer *timer);
+void live_show(struct live *live, struct live_mark *mark, const struct timer *timer);
+void live_leave(struct live *live, struct live_mark *mark, struct storage_position position);
+void live_forget(struct live *live, struct live_mark *mark);
+
+/* Counts a row of a walk whose timer is not in memory, unless it is before the cursor. */
+void live_walk_row(struct live *live, const struct timer *timer);
+
+/* Notes that all rows from `from` to `to` have been counted. */
+void live_walked(struct live *live, struct storage_position from, struct storage_position to);
+
+/* True if all rows are counted. */
+bool live_is_complete(const struct live *live);
+
+/* Returns the row of a tenant after `row`; the first one for NULL. NULL at the end. */
+const struct live_row *live_next(const struct live *live, struct bytes tenant,
+                                 const struct live_row *row);
+
+/* For tests: aborts unless the sums are right. */
+void live_check(const struct live *live);
+
+#endif
