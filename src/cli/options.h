@@ -65,6 +65,7 @@
     X(FIRE, "fire", 0, NULL, NULL)                                                               \
     X(UNIT, "unit", 0, "UNIT", "minute second")                                                  \
     X(START, "after", 0, "TIME", NULL)                                                           \
+    X(BY, "by", 0, "FIELDS", "state origin state,origin")                                        \
     X(ORIGIN, "origin", 0, "ORIGIN", NULL)                                                       \
     X(ERROR, "error", 0, "TEXT", NULL)                                                           \
     X(ALL, "all", 0, NULL, NULL)                                                                 \

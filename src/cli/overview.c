@@ -165,6 +165,30 @@ static enum cli_exit overview_act(struct cli *cli, const char *place, const char
     return code;
 }
 
+static void overview_show_count(struct cli *cli, struct bytes answer)
+{
+    static const struct overview_column groups[] = {
+        {"STATE", "state"}, {"ORIGIN", "origin"}, {"COUNT", "count"}};
+
+    if (cli_flag(cli, CLI_FLAG_BY))
+        overview_show(cli, answer, "groups", groups, sizeof(groups) / sizeof(*groups));
+    cli_append_value(&cli->out, cli_member(answer, "count"));
+    buffer_append_text(&cli->out, cli_is_true(cli_member(answer, "complete"))
+                                      ? " live timers\n"
+                                      : " live timers so far: not all have been read yet\n");
+}
+
+enum cli_exit overview_count(struct cli *cli)
+{
+    struct buffer path;
+
+    buffer_init(&path);
+    buffer_append_text(&path, "/v1/timers/count");
+    if (cli_flag(cli, CLI_FLAG_BY))
+        cli_append_query(&path, "by", bytes_of(cli_flag(cli, CLI_FLAG_BY)));
+    return lists_ask_and_show(cli, &path, overview_show_count);
+}
+
 enum cli_exit overview_queues(struct cli *cli)
 {
     const char *name = cli->options.argument_count ? cli->options.arguments[0] : NULL;

@@ -109,6 +109,11 @@ static const struct cli_flag_use verbs_preview[] = {
     VERBS_END,
 };
 
+static const struct cli_flag_use verbs_count[] = {
+    {CLI_FLAG_BY, "what to count apart: the state, the target's origin, or both"},
+    VERBS_END,
+};
+
 static const struct cli_flag_use verbs_forecast[] = {
     {CLI_FLAG_UNIT, "what is counted together"},
     {CLI_FLAG_NUMBER, "how many units ahead, 60 by default, at most 1440"},
@@ -292,6 +297,10 @@ const struct cli_verb CLI_VERBS[] = {
      "tickwheel resume --key report\n"
      "tickwheel resume --label team:checkout --yes",
      verbs_cancel, timers_resume},
+    {"count", "", 0, 0, "Count live timers", NULL,
+     "tickwheel count\n"
+     "tickwheel count --by state,origin",
+     verbs_count, overview_count},
     {"preview", "[EXPRESSION]", 0, 1, "Draw when a schedule would fire",
      "EXPRESSION is a cron expression; days with a firing stand in brackets.",
      "tickwheel preview '30 9 * * MON-FRI' --zone Europe/Berlin\n"

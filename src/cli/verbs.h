@@ -55,6 +55,7 @@ enum cli_exit pages_manual(struct cli *cli);
 enum cli_exit lists_list(struct cli *cli);
 enum cli_exit service_health(struct cli *cli);
 enum cli_exit service_backup(struct cli *cli);
+enum cli_exit overview_count(struct cli *cli);
 enum cli_exit overview_queues(struct cli *cli);
 enum cli_exit overview_targets(struct cli *cli);
 enum cli_exit overview_cluster(struct cli *cli);

@@ -165,6 +165,17 @@ class Plans(CommandLine):
         self.run_cli("preview", code=USAGE)
         self.assertIn("cron: ", self.run_cli("preview", "* *", code=FAILED).err)
 
+    # proves: count
+    def test_count_is_a_table(self):
+        for n in range(3):
+            self.create(target=f"queue:q{n % 2}", after="1d")
+        harness.wait_until(lambda: self.ask("count")[0]["complete"], 120, "all rows are read")
+        shown = self.run_cli("count", "--by", "state,origin").out
+        self.assertRegex(shown, r"(?m)^scheduled +queue:q0 +2$")
+        self.assertTrue(shown.endswith("\n3 live timers\n"), shown)
+        self.assertEqual(self.ask("count", "--by", "state")[0]["groups"], [{"state": "scheduled", "count": 3}])
+        self.run_cli("count", "--by", "target", code=USAGE)
+
     def test_forecast_draws_bars(self):
         minute = int(time.time()) // 60 + 30
         for _ in range(4):

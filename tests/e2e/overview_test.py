@@ -13,6 +13,48 @@ import daemon_case
 import harness
 
 
+class CountTest(daemon_case.DaemonCase):
+    def counts(self, by):
+        answer = self.call(200, "GET", f"/v1/timers/count?by={by}")[1]
+        if not answer["complete"]:
+            return None
+        groups = {tuple(group.get(name) for name in by.split(",")): group["count"] for group in answer["groups"]}
+        self.assertEqual((sum(groups.values()), answer["others"]), (answer["count"], 0))
+        return groups
+
+    def await_counts(self, by, expected):
+        harness.wait_until(lambda: self.counts(by) == expected, 120, f"{expected} by {by}, not {self.counts(by)}")
+
+    # proves: count
+    def test_live_timers_by_state_and_origin(self):
+        """Of all partitions, after each change, and again after kill -9; those that are over do not count."""
+        failing = self.create("/status/500", after=0, retry={"base": "1d", "cap": "1d"})
+        receiver = failing["target"].removesuffix("/status/500")
+        made = [self.create(target=f"queue:q{n % 2}", after="1d") for n in range(20)]
+        leased = self.create(target="queue:q0", after=0)
+        self.await_state(failing, "retrying")
+        self.assertEqual(len(self.call(200, "POST", "/v1/queues/q0/lease", {"max": 1, "wait": "20s"})[1]["items"]), 1)
+        self.call(200, "POST", f"/v1/timers/{made[0]['id']}/pause", {})
+        self.call(200, "PATCH", f"/v1/timers/{made[2]['id']}", {"target": "queue:q1"})
+        self.call(200, "DELETE", f"/v1/timers/{made[1]['id']}")
+        expected = {("scheduled", "queue:q0"): 8, ("scheduled", "queue:q1"): 10, ("paused", "queue:q0"): 1,
+                    ("delivering", "queue:q0"): 1, ("retrying", receiver): 1}
+        self.await_counts("state,origin", expected)
+        self.await_counts("origin", {("queue:q0",): 10, ("queue:q1",): 10, (receiver,): 1})
+        self.await_counts("state", {("scheduled",): 18, ("paused",): 1, ("delivering",): 1, ("retrying",): 1})
+        self.restart()
+        self.await_counts("state", {("scheduled",): 19, ("paused",): 1, ("retrying",): 1})
+        answer = self.call(200, "GET", "/v1/timers/count")[1]
+        self.assertEqual(answer, {"count": 21, "groups": [], "others": 21, "complete": True})
+        self.assertEqual(leased["state"], "scheduled")
+
+    # proves: count, query-wrong
+    def test_only_known_fields(self):
+        """Each once."""
+        for query in ("by=", "by=state,state", "by=target", "by=state,", "of=state", "by=state&by=origin"):
+            self.call(422, "GET", f"/v1/timers/count?{query}")
+
+
 class QueuesTest(daemon_case.DaemonCase):
     def queues(self):
         answer = self.call(200, "GET", "/v1/queues")[1]

@@ -41,6 +41,7 @@ REQUESTS = {
     "getTimer": ({"id": NOWHERE}, None),
     "explainTimer": ({"id": NOWHERE}, None),
     "getRuns": ({"id": NOWHERE}, None),
+    "countTimers": ({}, None),
     "forecast": ({}, None),
     "patchTimer": ({"id": NOWHERE}, {"after": "2h"}),
     "deleteTimer": ({"id": NOWHERE}, None),
@@ -337,6 +338,7 @@ class TenantsTest(TokensCase):
             for limit in (7, 1000):
                 listed = self.ids(who, f"/v1/timers?limit={limit}")
                 self.assertEqual((len(listed), set(listed)), (300, made[who]))
+            self.assertEqual(self.call(who, 200, "GET", "/v1/timers/count")["count"], 300)
             forecast = self.call(who, 200, "GET", "/v1/forecast?unit=minute&count=120")
             self.assertEqual((sum(forecast["due"]), forecast["rows_read"]), (300, 300))  # nothing of the other tenant
 

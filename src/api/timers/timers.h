@@ -151,6 +151,10 @@ void targets_pause(struct call *call);
 void targets_resume(struct call *call);
 void targets_reset_end(struct call *call);
 
+/* ---- count.c: how many live timers the caller has ---- */
+
+void timers_count(struct call *call);
+
 /* ---- forecast.c: how many timers are due in each second or minute to come ---- */
 
 enum {
