@@ -120,9 +120,12 @@ static void document_put_patch(const struct timer_field_row *row, struct bytes s
         path = (struct bytes){reference.data + prefix.size, reference.size - prefix.size - 1};
         schema = document_member(schemas, path);
     }
+    const bool is_any = !reference.size && !document_member(schema, BYTES("type")).size &&
+                        !document_member(schema, BYTES("anyOf")).size;
+
     if (row->change == FIELD_MERGED)
         document_put_merged(row->name, path, schema, out);
-    else if (row->kept)
+    else if (row->kept || is_any) /* any value may be null */
         document_put_path(out, row->name, path, "", none);
     else
         document_put_removable(out, row->name, path, "", none);
