@@ -8,6 +8,7 @@
 #include "engine/engine_turn_testing.h"
 #include "timer/queue_target.h"
 #include "store/memory.h"
+#include "store/storage_writing.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -94,7 +95,7 @@ static bool carry_out_once(struct queue_fixture *fixture)
 
     drop_replies(fixture);
     if (batch) {
-        batch->result = storage_commit(fixture->storage, &batch, 1, NULL);
+        batch->result = storage_write(fixture->storage, &batch, 1, NULL);
         turn_committed(fixture->engine, wall_of(fixture), batch);
         drop_replies(fixture);
     }

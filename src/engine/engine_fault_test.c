@@ -113,7 +113,7 @@ static bool fault_turn(struct fault_world *world, struct command *command, bool 
     bool busy = false;
     if ((batch = engine_take_batch(fixture->engine))) {
         busy = true;
-        batch->result = storage_commit(fixture->storage, &batch, 1, NULL);
+        batch->result = storage_write(fixture->storage, &batch, 1, NULL);
         turn_committed(fixture->engine, fixture->now, batch);
     } else if ((read = engine_take_read(fixture->engine))) {
         busy = true;
@@ -366,7 +366,7 @@ static void open_it(struct fault_world *world)
         fault_begin(world);
         if (!storage_load_meta(fixture->storage, 0, &batch.meta, NULL)) {
             batch.meta.epoch++;
-            if (!storage_commit(fixture->storage, batches, 1, NULL))
+            if (!storage_write(fixture->storage, batches, 1, NULL))
                 fixture->engine = engine_create(&fixture->options, &batch.meta, fixture->now);
         }
         fault_end(world);

@@ -6,6 +6,7 @@
 
 #include "engine/engine_turn_testing.h"
 #include "store/memory.h"
+#include "store/storage_writing.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -32,7 +33,7 @@ struct engine_fixture {
 
 static inline void fixture_commit(struct engine_fixture *fixture, struct storage_batch *batch)
 {
-    batch->result = storage_commit(fixture->storage, &batch, 1, NULL);
+    batch->result = storage_write(fixture->storage, &batch, 1, NULL);
     if (fixture->is_in_doubt)
         batch->result = ERROR_IO;
     fixture->is_in_doubt = false;
@@ -85,7 +86,7 @@ static inline void fixture_create_engine(struct engine_fixture *fixture)
 
     assert_int_equal(storage_load_meta(fixture->storage, 0, &batch.meta, NULL), ERROR_NONE);
     fixture->epoch = ++batch.meta.epoch;
-    assert_int_equal(storage_commit(fixture->storage, batches, 1, NULL), ERROR_NONE);
+    assert_int_equal(storage_write(fixture->storage, batches, 1, NULL), ERROR_NONE);
     fixture->engine = engine_create(&fixture->options, &batch.meta, fixture->now);
     assert_non_null(fixture->engine);
 }

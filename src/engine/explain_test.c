@@ -172,7 +172,7 @@ static void test_commit_and_retries(void **state)
     turn_delivered(fixture.engine, fixture.now, delivery);
     struct storage_batch *batch = engine_take_batch(fixture.engine);
     assert_non_null(batch);
-    batch->result = storage_commit(fixture.storage, &batch, 1, NULL);
+    batch->result = storage_write(fixture.storage, &batch, 1, NULL);
     fixture.now.ms += 45;
     turn_committed(fixture.engine, fixture.now, batch);
     fixture_carry_out(&fixture);

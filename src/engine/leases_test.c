@@ -5,6 +5,7 @@
  */
 #include "engine/engine_turn_testing.h"
 #include "store/memory.h"
+#include "store/storage_writing.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -46,7 +47,7 @@ static void pull_carry_out(struct pull_fixture *fixture)
                 fixture->batch_writes_most = batch->write_count;
             batch->result = fixture->fails_commits
                                 ? ERROR_IO
-                                : storage_commit(fixture->storage, &batch, 1, NULL);
+                                : storage_write(fixture->storage, &batch, 1, NULL);
             turn_committed(fixture->engine, fixture->now, batch);
         }
         if (read) {
@@ -84,7 +85,7 @@ static void pull_open_engine(struct pull_fixture *fixture)
 
     assert_int_equal(storage_load_meta(fixture->storage, 0, &batch.meta, NULL), ERROR_NONE);
     batch.meta.epoch++;
-    assert_int_equal(storage_commit(fixture->storage, batches, 1, NULL), ERROR_NONE);
+    assert_int_equal(storage_write(fixture->storage, batches, 1, NULL), ERROR_NONE);
     fixture->engine = engine_create(&fixture->options, &batch.meta, fixture->now);
     pull_settle(fixture);
 }

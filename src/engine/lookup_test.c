@@ -528,7 +528,7 @@ static void test_two_sweeps_come_to_an_end(void **state)
         assert_true(round < 1000);
         fixture.now.ms++;
         if (batch) {
-            batch->result = storage_commit(fixture.storage, &batch, 1, NULL);
+            batch->result = storage_write(fixture.storage, &batch, 1, NULL);
             turn_committed(fixture.engine, fixture.now, batch);
         } else if (read) {
             engine_read_perform(read, fixture.storage);

@@ -27,7 +27,7 @@ static void second_scan_put(struct engine_fixture *fixture, uint64_t due_ms, con
     timer->created = START;
     timer->id = (struct timer_id){timer->at, 0, TIMER_SERIAL(1, UINT64_C(1) << 30)};
     assert_int_equal(storage_load_meta(fixture->storage, 0, &batch.meta, NULL), ERROR_NONE);
-    assert_int_equal(storage_commit(fixture->storage, batches, 1, NULL), ERROR_NONE);
+    assert_int_equal(storage_write(fixture->storage, batches, 1, NULL), ERROR_NONE);
     timer_free(timer);
 }
 

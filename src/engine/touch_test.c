@@ -247,7 +247,7 @@ static void test_time_goes_on_meanwhile(void **state)
     fixture.now.ms += 5500;
     turn_advance(fixture.engine, fixture.now);
     assert_null(engine_take_delivery(fixture.engine));
-    batch->result = storage_commit(fixture.storage, &batch, 1, NULL);
+    batch->result = storage_write(fixture.storage, &batch, 1, NULL);
     turn_committed(fixture.engine, fixture.now, batch);
     fixture_carry_out(&fixture);
     assert_int_equal(fixture.delivered_count, 0);

@@ -3,6 +3,7 @@
  */
 #include "disk.h"
 
+#include "store/storage_writing.h"
 #include "world.h"
 
 #include <assert.h>
@@ -99,7 +100,7 @@ static void sync(struct world *world)
 static void apply(struct world *world, struct storage_batch *const *batches, size_t count)
 {
     memory_storage_fail_commit(world->disk.storage, 0, ERROR_NONE);
-    enum error_code result = storage_commit(world->disk.storage, batches, count, NULL);
+    enum error_code result = storage_write(world->disk.storage, batches, count, NULL);
     assert(result == ERROR_NONE);
     (void)result;
 }
