@@ -82,7 +82,7 @@ static void test_failing_commits(void **state)
     memory_storage_fail_commit(storage, 2, ERROR_DISK_FULL);
     write_one(storage, 1);
     struct error error;
-    assert_int_equal(storage_commit(storage, batches, 1, &error), ERROR_DISK_FULL);
+    assert_int_equal(storage_write(storage, batches, 1, &error), ERROR_DISK_FULL);
     assert_int_equal(error.code, ERROR_DISK_FULL);
     assert_memory_count(storage, 1);
     write_one(storage, 2); /* only that one */

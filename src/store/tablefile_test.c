@@ -35,10 +35,10 @@ static void table_write(const struct rocksdb_options *options, uint64_t count, u
 
     for (uint64_t i = 0; i < count; i++)
         writes[i].timer = testing_timer(0, i + 1, 1001 + i);
-    assert_int_equal(storage_commit(storage, batches, 1, NULL), ERROR_NONE);
+    assert_int_equal(storage_write(storage, batches, 1, NULL), ERROR_NONE);
     batch.write_count = 0;
     batch.meta.watermark.ms = batch.meta.trim.ms = trim; /* a deleted range */
-    assert_int_equal(storage_commit(storage, batches, 1, NULL), ERROR_NONE);
+    assert_int_equal(storage_write(storage, batches, 1, NULL), ERROR_NONE);
     for (size_t i = 0; i < count; i++)
         timer_free(writes[i].timer);
     free(writes);
@@ -81,6 +81,7 @@ static void table_make(struct table_fixture *fixture, uint64_t count, uint64_t t
 {
     testing_folder_make(&fixture->folder);
     fixture->options = testing_options(&fixture->folder, 1);
+    fixture->options.cluster = TESTING_CLUSTER;
     fixture->options.memtable_bytes = 16 << 20;
     table_write(&fixture->options, count, trim);
     fixture->tables = calloc(TABLES_MAX_OF_A_TEST, sizeof(*fixture->tables));
