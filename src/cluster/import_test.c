@@ -133,6 +133,25 @@ static void import_reader_close(struct import_reader *reader)
 
 /* ---- tests ---- */
 
+/* Makes `place` the place of a partition that is new or is being copied. */
+static void import_move(struct storage *storage, uint16_t partition, struct storage_place place)
+{
+    assert_int_equal(storage_apply(storage, partition, (struct bytes){0}, &place, NULL),
+                     ERROR_NONE);
+}
+
+/* Writes as a single node did, whose timers have no place: like a copy that is not finished. */
+static void import_write(struct storage *storage, struct storage_batch *const *batches,
+                         size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        import_move(storage, batches[i]->partition,
+                    (struct storage_place){.next = 1, .copy_end = STORAGE_COPYING});
+    assert_int_equal(storage_write(storage, batches, count, NULL), ERROR_NONE);
+    for (size_t i = 0; i < count; i++)
+        import_move(storage, batches[i]->partition, (struct storage_place){.next = 0});
+}
+
 static struct storage *import_make(struct model *model, uint64_t seed)
 {
     struct storage *storage = memory_storage_create(MODEL_PARTITIONS);
@@ -143,7 +162,7 @@ static struct storage *import_make(struct model *model, uint64_t seed)
         struct model_commit commit;
 
         model_next(model, &commit);
-        assert_int_equal(storage_commit(storage, commit.pointers, commit.count, NULL), ERROR_NONE);
+        import_write(storage, commit.pointers, commit.count);
         model_commit_deinit(&commit);
     }
     return storage;
@@ -291,7 +310,7 @@ static void test_a_changed_folder(void **state)
     import_log_fill(&before, storage, 0);
     do {
         model_next(model, &commit);
-        assert_int_equal(storage_commit(storage, commit.pointers, commit.count, NULL), ERROR_NONE);
+        import_write(storage, commit.pointers, commit.count);
         model_commit_deinit(&commit);
     } while (commit.batches[0].partition != 0);
     import_log_fill(&after, storage, 0);
@@ -325,7 +344,7 @@ static void test_import_sizes(void **state)
     struct storage_write write = {.timer = timer};
     struct storage_batch batch = {.meta.epoch = 6, .writes = &write, .write_count = 1};
     struct storage_batch *const batches[] = {&batch};
-    assert_int_equal(storage_commit(storage, batches, 1, NULL), ERROR_NONE);
+    import_write(storage, batches, 1);
     import_log_fill(&log, storage, 0);
     assert_true(log.count >= 6 && log.live == 1);
     import_reader_open(&reader, copy, 0);

@@ -762,12 +762,13 @@ static void fixture_fill(struct replica_fixture *fixture, struct replica_work *w
         host_run(&fixture->hosts[0], fixture->now);
     }
     assert_int_equal(storage_partition_clear(fixture->hosts[1].storage, 0,
-                                             &(struct storage_place){.next = 0}, NULL),
+                                             &(struct storage_place){.copy_end = STORAGE_COPYING},
+                                             NULL),
                      ERROR_NONE);
     struct replica_work rest;
     struct storage_batch *const batches[] = {&rest.batch};
     work_prepare(&rest, 77);
-    assert_int_equal(storage_commit(fixture->hosts[1].storage, batches, 1, NULL), ERROR_NONE);
+    assert_int_equal(storage_write(fixture->hosts[1].storage, batches, 1, NULL), ERROR_NONE);
     timer_free(rest.timer);
     memory_storage_sync(fixture->hosts[1].storage);
     host_restart(&fixture->hosts[1], fixture->now);
