@@ -1,19 +1,23 @@
 /*
- * log.h - the log of a partition: records in order, which several nodes may append and all follow.
+ * log.h - the log of a partition: records in order, which one or several nodes append and follow.
  *
  * The log is the truth: every acknowledged record is in it, and the storage follows it.
- * The bytes of a record are opaque. Implementation: kafka/log_kafka.h, on a partition of a topic.
+ * The bytes of a record are opaque. Implementations: files/log_local.h, in files of a data folder;
+ * kafka/log_kafka.h, on a partition of a topic.
  *
  *     log_follow(log, place.next, &error);
  *     log_append(log, ticket, bytes, &error);
  *     while (log_wait(log, 1000, &event) != LOG_NOTHING)
  *         switch (event.kind) ...
  *
- * A record that was appended here may be read before it is told that it landed, or after.
+ * A record that was appended here may be read before LANDED reports it, or after. A private log
+ * does not return it again after END: LANDED stands for the record.
  * An append without an answer in time is in doubt: it may land later, and nothing fences it but the
- * order of the log.
+ * order of the log. In a private log the next END ends the doubt: an append that was not read
+ * before it is absent for good.
  *
- * Errors     ERROR_IO: the log refuses; ERROR_OVERLOADED: an append, or a trim, is in flight.
+ * Errors     ERROR_IO: the log refuses; ERROR_OVERLOADED: an append, or a trim, is in flight;
+ *            ERROR_INVALID: this log cannot be followed from there.
  * Ownership  The bytes of an event are valid until the next call.
  * Threads    One owner; log_wake from any thread.
  */
@@ -29,9 +33,10 @@ enum log_kind {
     LOG_RECORD,  /* the next record: offset, bytes */
     LOG_END,     /* all records before `offset` were read, and it is the end */
     LOG_LANDED,  /* append `ticket` is durable: offset, appended */
+    LOG_REFUSED, /* append `ticket` was not written and never will be: code, reason */
     LOG_FAILED,  /* append `ticket` is in doubt */
-    /* the log has no record at the offset to read: it was trimmed, or is another one. Nothing
-     * more is read until log_follow */
+    /* the log has no record at the offset to read: it was trimmed, is damaged, or is another one.
+     * Nothing more is read until log_follow */
     LOG_LOST,
     LOG_TRIMMED,     /* the log begins at `offset` now, or later */
     LOG_TRIM_FAILED, /* the trim may have failed */
@@ -42,7 +47,8 @@ struct log_event {
     uint64_t ticket, offset;
     struct wall appended; /* of LANDED: time of the append by the log's clock; {0} if unknown */
     struct bytes bytes;
-    const char *reason; /* of FAILED, LOST and TRIM_FAILED; static text */
+    enum error_code code; /* of REFUSED; also of FAILED and LOST of a private log */
+    const char *reason;   /* of REFUSED, FAILED, LOST and TRIM_FAILED; valid like `bytes` */
 };
 
 enum log_trouble {
@@ -73,6 +79,9 @@ struct log_ops {
 /* Head of every implementation. */
 struct log {
     const struct log_ops *ops;
+    /* Whether this process alone appends. Then a claim of the partition is valid at once: it needs
+     * no lease, no keeps and no sweeps. */
+    bool is_private;
 };
 
 /* Reads from this offset on. */
@@ -94,8 +103,8 @@ static inline enum error_code log_follow_end(struct log *log, uint64_t count,
     return log->ops->follow(log, LOG_FROM_END, count, ret_error);
 }
 
-/* Sends the bytes. LANDED or FAILED reports the result; until then the next append fails with
- * ERROR_OVERLOADED. On failure nothing was sent. */
+/* Sends the bytes. LANDED, REFUSED or FAILED reports the result; until then the next append fails
+ * with ERROR_OVERLOADED. On failure nothing was sent. */
 static inline enum error_code log_append(struct log *log, uint64_t ticket, struct bytes bytes,
                                          struct error *ret_error)
 {
@@ -128,7 +137,8 @@ static inline enum log_trouble log_get_trouble(const struct log *log, char *ret_
     return log->ops->trouble(log, ret_text, size);
 }
 
-/* Closes the log. An append without a result is in doubt. NULL is allowed. */
+/* Closes the log. An append without a result is in doubt. NULL is allowed. A log of log_local.h
+ * stays, and can be followed again. */
 static inline void log_close(struct log *log)
 {
     if (log)

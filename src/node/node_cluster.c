@@ -330,6 +330,7 @@ static void node_cluster_replica_handle(struct node_replica *replica, const stru
     case LOG_LANDED:
         replica_landed(replica->replica, event->ticket, event->offset, now);
         break;
+    case LOG_REFUSED: /* only by a private log */
     case LOG_FAILED:
         replica_failed(replica->replica, event->ticket, now);
         break;

@@ -113,6 +113,14 @@ enum error_code log_files_repair(struct log_files *files, struct error *ret_erro
 enum error_code log_files_read(struct log_files *files, uint64_t from, log_visit *visit,
                                void *context, struct error *ret_error);
 
+/* Like log_files_read, but ends after the records of one segment. Sets `*ret_next` to the offset
+ * after them, from which the next call continues, on failure too. */
+enum error_code log_files_read_segment(struct log_files *files, uint64_t from, log_visit *visit,
+                                       void *context, uint64_t *ret_next, struct error *ret_error);
+
+/* Skips damage from now on, as LOG_FILES_DAMAGE_SKIP does. No reading may be under way. */
+void log_files_skip_damage(struct log_files *files);
+
 /* Allows the log to drop the records before `before`, now or later. It also prepares files that
  * a later append would wait for, so call it now and then in any case. */
 enum error_code log_files_trim(struct log_files *files, uint64_t before, struct error *ret_error);

@@ -43,6 +43,7 @@ struct log_files {
     uint32_t reader_count;                  /* readers; segments stay while there are some */
     uint64_t next;                          /* offset of the next append */
     uint64_t torn, lost;
+    uint64_t lost_before; /* offset before which readings have counted what is lost */
     uint64_t lost_at_end; /* records that the log had at its end and that no segment has */
 
     /* Private to the appending thread. */

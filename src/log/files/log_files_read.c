@@ -35,7 +35,11 @@ struct log_reading {
     struct log_files *files;
     uint64_t from;     /* first offset wanted */
     uint64_t expected; /* offset of the next record in the files */
+    uint64_t counted;  /* offset before which lost records were counted by others */
     uint64_t lost;
+    uint64_t end;  /* end of the log when the reading began */
+    uint64_t next; /* offset after the segment that was read last */
+    bool is_of_one_segment;
     log_visit *visit;
     void *context;
     struct error *ret_error;
@@ -57,6 +61,8 @@ static void log_read_pass_over(struct log_reading *reading, uint64_t offset)
 {
     uint64_t begin = reading->expected > reading->from ? reading->expected : reading->from;
 
+    if (begin < reading->counted)
+        begin = reading->counted;
     if (offset > begin)
         reading->lost += offset - begin;
     if (offset > reading->expected)
@@ -123,6 +129,7 @@ static enum error_code log_read_parts(struct log_reading *reading, const struct 
         if (parts[i].next <= reading->from)
             continue;
         reading->expected = parts[i].first;
+        reading->next = i + 1 < count ? parts[i + 1].first : reading->end;
         code = log_files_load(reading->files, parts[i].number, parts[i].end, &contents,
                               reading->ret_error);
         if (code)
@@ -134,6 +141,8 @@ static enum error_code log_read_parts(struct log_reading *reading, const struct 
             code = log_read_damage(reading, &parts[i + 1], 0);
             log_read_pass_over(reading, parts[i + 1].first);
         }
+        if (reading->is_of_one_segment)
+            break;
     }
     return code;
 }
@@ -151,15 +160,17 @@ static enum error_code log_read_check_from(struct log_files *files, const struct
                      files->folder, first, files->next - 1, from);
 }
 
-enum error_code log_files_read(struct log_files *files, uint64_t from, log_visit *visit,
-                               void *context, struct error *ret_error)
+static enum error_code log_read_all(struct log_reading *reading)
 {
-    struct log_reading reading = {
-        .files = files, .from = from, .visit = visit, .context = context, .ret_error = ret_error};
+    struct log_files *files = reading->files;
+    struct error *ret_error = reading->ret_error;
 
     pthread_mutex_lock(&files->lock);
     size_t count = files->part_count;
-    enum error_code code = log_read_check_from(files, files->parts, count, from, ret_error);
+    enum error_code code =
+        log_read_check_from(files, files->parts, count, reading->from, ret_error);
+    reading->end = reading->next = files->next;
+    reading->counted = files->lost_before;
     struct log_part *parts = code ? NULL : malloc((count + 1) * sizeof(*parts));
     if (parts && count)
         memcpy(parts, files->parts, count * sizeof(*parts));
@@ -168,14 +179,44 @@ enum error_code log_files_read(struct log_files *files, uint64_t from, log_visit
     if (!code && !parts)
         code = error_set(ret_error, ERROR_NO_MEMORY, "read the log: out of memory");
     if (!code)
-        code = log_read_parts(&reading, parts, count);
+        code = log_read_parts(reading, parts, count);
     free(parts);
     pthread_mutex_lock(&files->lock);
     files->reader_count--;
-    if (reading.lost > files->lost) /* each reading finds the same loss */
-        files->lost = reading.lost;
+    files->lost += reading->lost;
+    if (reading->expected > files->lost_before) /* each reading finds the same loss */
+        files->lost_before = reading->expected;
     pthread_mutex_unlock(&files->lock);
     return code;
+}
+
+enum error_code log_files_read(struct log_files *files, uint64_t from, log_visit *visit,
+                               void *context, struct error *ret_error)
+{
+    struct log_reading reading = {
+        .files = files, .from = from, .visit = visit, .context = context, .ret_error = ret_error};
+
+    return log_read_all(&reading);
+}
+
+enum error_code log_files_read_segment(struct log_files *files, uint64_t from, log_visit *visit,
+                                       void *context, uint64_t *ret_next, struct error *ret_error)
+{
+    struct log_reading reading = {.files = files,
+                                  .from = from,
+                                  .visit = visit,
+                                  .context = context,
+                                  .ret_error = ret_error,
+                                  .is_of_one_segment = true};
+    const enum error_code code = log_read_all(&reading);
+
+    *ret_next = reading.next;
+    return code;
+}
+
+void log_files_skip_damage(struct log_files *files)
+{
+    files->options.damage = LOG_FILES_DAMAGE_SKIP;
 }
 
 void log_files_check(struct log_files *files)

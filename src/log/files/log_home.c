@@ -114,7 +114,7 @@ bool log_home_adopt(struct log_home *log)
 
 /* ---- opening ---- */
 
-static enum error_code log_home_refuse(const struct error *cause, struct error *ret_error)
+enum error_code log_home_refuse(const struct error *cause, struct error *ret_error)
 {
     const struct error copy = *cause;
 
@@ -134,6 +134,7 @@ static enum error_code log_home_open_files(struct log_home *log, enum log_files_
                                            uint64_t begin, struct error *ret_error)
 {
     const bool is_made = mode == LOG_FILES_MAKE;
+    const uint64_t reached = is_made ? 0 : log_home_read_reached(log);
     struct error cause = {.text = ""};
     char path[PATH_MAX];
     enum error_code code = log_home_path(log, LOG_HOME_FOLDER, path, ret_error);
@@ -143,9 +144,10 @@ static enum error_code log_home_open_files(struct log_home *log, enum log_files_
         .segments_kept = SEGMENTS_KEPT,
         .begin = begin,
         .id = !is_made && log->has_id ? log->id : NULL,
-        .reached = is_made ? 0 : log_home_read_reached(log),
+        .reached = is_made || reached > log->end_min ? reached : log->end_min,
         .mode = mode,
         .sync = log->sync,
+        .disk = log->disk,
         .damage =
             log->has_loss && log->skips_damage ? LOG_FILES_DAMAGE_SKIP : LOG_FILES_DAMAGE_REFUSE,
     };
@@ -185,9 +187,10 @@ enum error_code log_home_make(struct log_home *log, uint64_t begin, struct error
 }
 
 /* True if a log has records. One that cannot be opened counts as unfinished. */
-static bool log_home_is_used(const char *path)
+static bool log_home_is_used(const struct log_home *log, const char *path)
 {
-    const struct log_files_options options = {.folder = path, .mode = LOG_FILES_READ};
+    const struct log_files_options options = {
+        .folder = path, .mode = LOG_FILES_READ, .disk = log->disk};
     struct log_files *files;
 
     if (!files_exists(path) || log_files_open(&options, &files, NULL))
@@ -202,13 +205,14 @@ enum error_code log_home_check_unused(const struct log_home *log, struct error *
     char path[PATH_MAX];
     const enum error_code code = log_home_path(log, LOG_HOME_FOLDER, path, ret_error);
 
-    if (code || !log_home_is_used(path))
+    if (code || !log_home_is_used(log, path))
         return code;
     return error_set(ret_error, ERROR_CORRUPT,
                      "%.150s holds writes of tables that are not here; restore a backup", path);
 }
 
-/* Begins a log in place of a lost one, and counts the records that only the old log had. */
+/* Begins a log in place of a lost one, and counts the records that only the old log had. The new
+ * log repeats no offset of the tables. */
 static enum error_code log_home_replace(struct log_home *log, uint64_t begin,
                                         struct error *ret_error)
 {
@@ -216,7 +220,7 @@ static enum error_code log_home_replace(struct log_home *log, uint64_t begin,
 
     if (reached > begin)
         log->lost += reached - begin;
-    return log_home_make(log, begin, ret_error);
+    return log_home_make(log, begin > log->end_min ? begin : log->end_min, ret_error);
 }
 
 /* Opens the old log, which may be missing, or be that of another folder: then none of its

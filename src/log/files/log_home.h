@@ -28,6 +28,8 @@ struct log_home {
     uint64_t segment_bytes;
     enum log_files_sync sync;
     bool skips_damage;
+    const struct disk_calls *disk; /* disk of the log's files; NULL for the operating system's */
+    uint64_t end_min;              /* lower bound of the log's end, by the tables; 0 if unknown */
     bool has_id;
     uint8_t id[LOG_ID_SIZE]; /* of the log that belongs to the folder */
 
@@ -57,6 +59,9 @@ enum error_code log_home_open(struct log_home *log, enum log_files_mode mode, ui
  * skips_damage. `ret_error` may be `cause`. */
 enum error_code log_home_open_rest(struct log_home *log, uint64_t begin, const struct error *cause,
                                    struct error *ret_error);
+
+/* Refuses damage: the text is that of `cause` with what can be done. */
+enum error_code log_home_refuse(const struct error *cause, struct error *ret_error);
 
 /* The open log becomes that of the folder: sets the id, and begins to write REACHED. True: the id
  * is another one than before. */
