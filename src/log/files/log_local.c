@@ -169,6 +169,7 @@ static void log_local_end(struct log *log)
         part->step = LOG_LOCAL_NONE;
     part->is_trimming = part->has_trim_result = part->has_failed = part->is_woken = false;
     pthread_mutex_unlock(&part->local->lock);
+    log_local_tell(part->local);
 }
 
 /* ---- all of them ---- */

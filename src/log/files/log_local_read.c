@@ -123,10 +123,23 @@ static void log_local_set_reading(struct log_local_part *part, enum log_local_re
     log_window_deinit(&local->window);
 }
 
+/* Others that waited for the follower may load the next window. */
+static void log_local_mark_followers(struct log_local *local)
+{
+    for (uint16_t i = 0; i < local->options.partition_count; i++)
+        if (local->parts[i].reading == LOG_LOCAL_FOLLOWS)
+            log_local_mark(&local->parts[i]);
+    pthread_cond_broadcast(&local->news);
+}
+
 void log_local_unfollow(struct log_local_part *part)
 {
+    const bool has_followed = part->reading == LOG_LOCAL_FOLLOWS;
+
     part->has_end_due = false;
     log_local_set_reading(part, LOG_LOCAL_IDLE);
+    if (has_followed)
+        log_local_mark_followers(part->local);
 }
 
 static void log_local_lose(struct log_local_part *part, const struct error *cause)
@@ -134,6 +147,7 @@ static void log_local_lose(struct log_local_part *part, const struct error *caus
     part->lost = *cause;
     log_local_set_reading(part, LOG_LOCAL_LOST);
     log_local_mark(part);
+    log_local_mark_followers(part->local);
 }
 
 /* Begins to read at `offset`, or with skipped damage at the nearest offset that is there. */
@@ -228,9 +242,8 @@ static void log_local_set_window(struct log_local *local, struct log_window *win
             part->window_at = local->window.heads[i];
         else if (part->next >= window->from && part->next < window->end)
             log_local_lose(part, cause);
-        log_local_mark(part);
     }
-    pthread_cond_broadcast(&local->news);
+    log_local_mark_followers(local);
 }
 
 /* Loads the window from `from` on. Releases the lock meanwhile. */

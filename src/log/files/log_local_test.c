@@ -445,6 +445,22 @@ static void test_a_follower_that_does_not_read_is_left(void **state)
     assert_true(is_ended);
 }
 
+static void test_a_follower_that_is_closed_holds_nobody_back(void **state)
+{
+    struct locals *locals = *state;
+    bool is_ended = false;
+
+    locals_fill(locals, 20);
+    locals_follow(locals, 0, 1);
+    locals_follow(locals, 1, 1);
+    assert_int_equal(locals_drain(locals, 0, &is_ended), 2);
+    locals->told[0] = 0;
+    log_close(locals_log(locals, 1));
+    assert_int_equal(locals->told[0], 1);
+    assert_int_equal(locals_drain(locals, 0, &is_ended), 18);
+    assert_true(is_ended);
+}
+
 static void test_trims_wait_for_all(void **state)
 {
     struct locals *locals = *state;
@@ -709,6 +725,7 @@ int main(void)
         TEST(test_followers_share_one_pass),
         TEST(test_a_later_follower_begins_again),
         TEST(test_a_follower_that_does_not_read_is_left),
+        TEST(test_a_follower_that_is_closed_holds_nobody_back),
         TEST(test_trims_wait_for_all),
         TEST(test_damage_is_reported),
         TEST(test_damage_is_skipped),
