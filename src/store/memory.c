@@ -12,60 +12,60 @@ enum error_code memory_fault_hits(struct fault *fault)
     return fault->in && !--fault->in ? fault->code : ERROR_NONE;
 }
 
-/* ---- commits and taking them back ---- */
+/* ---- changes and taking them back ---- */
 
-static void memory_commit_undo(struct memory_commit *commit)
+static void memory_change_undo(struct memory_change *change)
 {
-    if (commit->place)
-        *commit->place = commit->old_place;
-    while (commit->count) {
-        struct undo *undo = &commit->undos[--commit->count];
+    if (change->place)
+        *change->place = change->old_place;
+    while (change->count) {
+        struct undo *undo = &change->undos[--change->count];
 
         free(undo->old ? tree_insert(undo->tree, undo->old) : tree_remove(undo->tree, undo->key));
     }
 }
 
-static void memory_commit_free(struct memory_commit *commit)
+static void memory_change_free(struct memory_change *change)
 {
-    for (size_t i = 0; i < commit->count; i++)
-        free(commit->undos[i].old);
-    free(commit->undos);
-    free(commit);
+    for (size_t i = 0; i < change->count; i++)
+        free(change->undos[i].old);
+    free(change->undos);
+    free(change);
 }
 
 static void memory_forget_undos(struct memory_storage *memory)
 {
-    while (!list_is_empty(&memory->commits))
-        memory_commit_free(list_item(list_pop(&memory->commits), struct memory_commit, link));
-    memory->commit_count = 0;
+    while (!list_is_empty(&memory->changes))
+        memory_change_free(list_item(list_pop(&memory->changes), struct memory_change, link));
+    memory->change_count = 0;
 }
 
-bool memory_set(struct memory_commit *commit, struct tree *tree, struct record_key key,
+bool memory_set(struct memory_change *change, struct tree *tree, struct record_key key,
                 struct tree_node *node)
 {
-    if (commit->count == commit->capacity) {
-        size_t capacity = commit->capacity ? 2 * commit->capacity : 16;
-        struct undo *undos = realloc(commit->undos, capacity * sizeof(*undos));
+    if (change->count == change->capacity) {
+        size_t capacity = change->capacity ? 2 * change->capacity : 16;
+        struct undo *undos = realloc(change->undos, capacity * sizeof(*undos));
 
         if (!undos)
             return false;
-        commit->undos = undos;
-        commit->capacity = capacity;
+        change->undos = undos;
+        change->capacity = capacity;
     }
-    commit->undos[commit->count++] =
+    change->undos[change->count++] =
         (struct undo){tree, key, node ? tree_insert(tree, node) : tree_remove(tree, key)};
     return true;
 }
 
 /* Puts a copy of `value` at the key. */
-static bool memory_put(struct memory_commit *commit, struct tree *tree, struct record_key key,
+static bool memory_put(struct memory_change *change, struct tree *tree, struct record_key key,
                        struct bytes value)
 {
     struct tree_node *node = tree_node_create(key, value);
 
     if (!node)
         return false;
-    if (!memory_set(commit, tree, key, node)) {
+    if (!memory_set(change, tree, key, node)) {
         free(node);
         return false;
     }
@@ -73,7 +73,7 @@ static bool memory_put(struct memory_commit *commit, struct tree *tree, struct r
 }
 
 /* Replaces the row by the touched row, as on disk. */
-static bool memory_touch(struct memory_storage *memory, struct memory_commit *commit,
+static bool memory_touch(struct memory_storage *memory, struct memory_change *change,
                          struct record_key key, struct bytes touch)
 {
     struct tree_node *node = tree_find(&memory->rows, key);
@@ -82,13 +82,13 @@ static bool memory_touch(struct memory_storage *memory, struct memory_commit *co
     buffer_init(&row);
     record_touch_apply(&row, key, node ? tree_node_value(node) : (struct bytes){0}, touch);
     const bool is_put =
-        !buffer_failed(&row) && memory_put(commit, &memory->rows, key, buffer_bytes(&row));
+        !buffer_failed(&row) && memory_put(change, &memory->rows, key, buffer_bytes(&row));
     buffer_deinit(&row);
     return is_put;
 }
 
 /* Drops the names of the row in `node`. */
-static bool memory_trim_names(struct memory_storage *memory, struct memory_commit *commit,
+static bool memory_trim_names(struct memory_storage *memory, struct memory_change *change,
                               const struct tree_node *node)
 {
     struct timer view;
@@ -99,13 +99,13 @@ static bool memory_trim_names(struct memory_storage *memory, struct memory_commi
     walk.timer = &view;
     struct name name;
     while (name_next(&walk, &name))
-        if (!memory_set(commit, &memory->names, record_name_key(name.hash, view.id.serial), NULL))
+        if (!memory_set(change, &memory->names, record_name_key(name.hash, view.id.serial), NULL))
             return false;
     return true;
 }
 
 /* Drops the rows from `at` up to `end`, with their pointers and names. */
-static bool memory_trim(struct memory_storage *memory, struct memory_commit *commit,
+static bool memory_trim(struct memory_storage *memory, struct memory_change *change,
                         struct record_key at, struct record_key end)
 {
     struct tree_node *node;
@@ -119,10 +119,10 @@ static bool memory_trim(struct memory_storage *memory, struct memory_commit *com
         at = node->key;
         struct record_pointer leads;
         if (pointer && !record_pointer_decode(key, tree_node_value(pointer), &leads, NULL) &&
-            leads.at.ms == position.at.ms && !memory_set(commit, &memory->pointers, key, NULL))
+            leads.at.ms == position.at.ms && !memory_set(change, &memory->pointers, key, NULL))
             return false;
-        if (!memory_trim_names(memory, commit, node) ||
-            !memory_set(commit, &memory->rows, at, NULL))
+        if (!memory_trim_names(memory, change, node) ||
+            !memory_set(change, &memory->rows, at, NULL))
             return false;
     }
     return true;
@@ -140,7 +140,7 @@ static enum error_code memory_read_meta(struct memory_storage *memory, uint16_t 
 
 /* ---- counts of tenants: a number, and the name that the key is a hash of ---- */
 
-static bool memory_set_count(struct memory_storage *memory, struct memory_commit *commit,
+static bool memory_set_count(struct memory_storage *memory, struct memory_change *change,
                              const struct rowop *op)
 {
     uint16_t partition = 0;
@@ -150,12 +150,12 @@ static bool memory_set_count(struct memory_storage *memory, struct memory_commit
     store_tenant_key_parse(op->key, &partition, &tenant);
     const struct record_key key = {partition, bytes_hash(0, tenant)};
     if (op->kind == ROWOP_DELETE)
-        return memory_set(commit, &memory->tenants, key, NULL);
+        return memory_set(change, &memory->tenants, key, NULL);
     buffer_init(&value);
     buffer_append_bytes(&value, op->value);
     buffer_append_bytes(&value, tenant);
     const bool is_put =
-        !buffer_failed(&value) && memory_put(commit, &memory->tenants, key, buffer_bytes(&value));
+        !buffer_failed(&value) && memory_put(change, &memory->tenants, key, buffer_bytes(&value));
     buffer_deinit(&value);
     return is_put;
 }
@@ -186,7 +186,7 @@ static enum error_code memory_count_tenants(const struct memory_storage *memory,
     return code;
 }
 
-/* ---- a commit: row operations, made and applied ---- */
+/* ---- a change: row operations, made and applied ---- */
 
 static enum error_code memory_load_counts(struct memory_storage *memory, uint16_t partition,
                                           struct prepare_counts *counts)
@@ -217,23 +217,23 @@ static enum error_code memory_encode(struct memory_storage *memory,
     return code;
 }
 
-static bool memory_apply_row(struct memory_storage *memory, struct memory_commit *commit,
+static bool memory_apply_row(struct memory_storage *memory, struct memory_change *change,
                              const struct rowop *op)
 {
     struct record_key key = {0}, end = {0};
 
     store_row_key_parse(op->key, &key);
     if (op->kind == ROWOP_PUT)
-        return memory_put(commit, &memory->rows, key, op->value);
+        return memory_put(change, &memory->rows, key, op->value);
     if (op->kind == ROWOP_TOUCH)
-        return memory_touch(memory, commit, key, op->value);
+        return memory_touch(memory, change, key, op->value);
     if (op->kind == ROWOP_DELETE)
-        return memory_set(commit, &memory->rows, key, NULL);
+        return memory_set(change, &memory->rows, key, NULL);
     store_row_key_parse(op->value, &end);
-    return memory_trim(memory, commit, key, end);
+    return memory_trim(memory, change, key, end);
 }
 
-static bool memory_apply_op(struct memory_storage *memory, struct memory_commit *commit,
+static bool memory_apply_op(struct memory_storage *memory, struct memory_change *change,
                             const struct rowop *op)
 {
     struct tree *tree = &memory->metas;
@@ -241,7 +241,7 @@ static bool memory_apply_op(struct memory_storage *memory, struct memory_commit 
     uint16_t partition = 0;
 
     if (op->table == ROWOP_TIMERS)
-        return memory_apply_row(memory, commit, op);
+        return memory_apply_row(memory, change, op);
     if (op->table == ROWOP_NAMES) {
         tree = &memory->names;
         store_row_key_parse(op->key, &key);
@@ -251,14 +251,14 @@ static bool memory_apply_op(struct memory_storage *memory, struct memory_commit 
     } else if (store_meta_key_parse(op->key, &partition)) {
         key = memory_meta_key(partition);
     } else {
-        return memory_set_count(memory, commit, op);
+        return memory_set_count(memory, change, op);
     }
-    return op->kind == ROWOP_DELETE ? memory_set(commit, tree, key, NULL)
-                                    : memory_put(commit, tree, key, op->value);
+    return op->kind == ROWOP_DELETE ? memory_set(change, tree, key, NULL)
+                                    : memory_put(change, tree, key, op->value);
 }
 
 static enum error_code memory_apply_body(struct memory_storage *memory,
-                                         struct memory_commit *commit, uint16_t partition,
+                                         struct memory_change *change, uint16_t partition,
                                          struct bytes body)
 {
     struct rowop op;
@@ -267,21 +267,21 @@ static enum error_code memory_apply_body(struct memory_storage *memory,
     if (!prepare_open(&body, partition))
         return ERROR_CORRUPT;
     while (rowop_next(&body, &op))
-        if (!memory_apply_op(memory, commit, &op))
+        if (!memory_apply_op(memory, change, &op))
             return ERROR_NO_MEMORY;
     return ERROR_NONE;
 }
 
-void memory_end_commit(struct memory_storage *memory, struct memory_commit *commit,
+void memory_end_change(struct memory_storage *memory, struct memory_change *change,
                        enum error_code code)
 {
     if (code) {
-        memory_commit_undo(commit);
-        memory_commit_free(commit);
+        memory_change_undo(change);
+        memory_change_free(change);
         return;
     }
-    list_push(&memory->commits, &commit->link);
-    memory->commit_count++;
+    list_push(&memory->changes, &change->link);
+    memory->change_count++;
     if (!memory->is_holding)
         memory_forget_undos(memory);
 }
@@ -290,23 +290,23 @@ static enum error_code memory_commit(struct storage *storage, struct storage_bat
                                      size_t count, struct error *ret_error)
 {
     struct memory_storage *memory = memory_of(storage);
-    struct memory_commit *commit = calloc(1, sizeof(*commit));
+    struct memory_change *change = calloc(1, sizeof(*change));
     struct buffer body;
 
-    if (!commit)
+    if (!change)
         return error_set(ret_error, ERROR_NO_MEMORY, "commit");
     buffer_init(&body);
     pthread_mutex_lock(&memory->lock);
-    enum error_code code = memory_fault_hits(&memory->commit_fault);
+    enum error_code code = memory_fault_hits(&memory->change_fault);
     for (size_t i = 0; i < count && !code; i++) {
         buffer_clear(&body);
         code = memory->places[batches[i]->partition].next
                    ? ERROR_INVALID
                    : memory_encode(memory, batches + i, 1, &body);
         if (!code)
-            code = memory_apply_body(memory, commit, batches[i]->partition, buffer_bytes(&body));
+            code = memory_apply_body(memory, change, batches[i]->partition, buffer_bytes(&body));
     }
-    memory_end_commit(memory, commit, code);
+    memory_end_change(memory, change, code);
     pthread_mutex_unlock(&memory->lock);
     buffer_deinit(&body);
     return code ? error_set(ret_error, code, "commit: %s", error_title(code)) : ERROR_NONE;
@@ -328,20 +328,20 @@ static enum error_code memory_apply(struct storage *storage, uint16_t partition,
 {
     struct memory_storage *memory = memory_of(storage);
     struct storage_place *at = &memory->places[partition];
-    struct memory_commit *commit = calloc(1, sizeof(*commit));
+    struct memory_change *change = calloc(1, sizeof(*change));
 
-    if (!commit)
+    if (!change)
         return error_set(ret_error, ERROR_NO_MEMORY, "apply");
     pthread_mutex_lock(&memory->lock);
-    enum error_code code = memory_fault_hits(&memory->commit_fault);
+    enum error_code code = memory_fault_hits(&memory->change_fault);
     if (!code && (place->next > at->next || at->copy_end == STORAGE_COPYING)) {
-        commit->place = at;
-        commit->old_place = *at;
+        change->place = at;
+        change->old_place = *at;
         if (body.size)
-            code = memory_apply_body(memory, commit, partition, body);
+            code = memory_apply_body(memory, change, partition, body);
         *at = *place;
     }
-    memory_end_commit(memory, commit, code);
+    memory_end_change(memory, change, code);
     pthread_mutex_unlock(&memory->lock);
     return code ? error_set(ret_error, code, "apply: %s", error_title(code)) : ERROR_NONE;
 }
@@ -585,7 +585,7 @@ struct storage *memory_storage_create(uint16_t partition_count)
     memory->storage.ops = &ops;
     memory->partition_count = partition_count;
     pthread_mutex_init(&memory->lock, NULL);
-    list_init(&memory->commits);
+    list_init(&memory->changes);
     return &memory->storage;
 }
 
@@ -612,12 +612,12 @@ void memory_storage_crash(struct storage *storage, size_t kept)
     struct memory_storage *memory = memory_of(storage);
 
     pthread_mutex_lock(&memory->lock);
-    for (; memory->commit_count > kept; memory->commit_count--) {
-        struct memory_commit *last = list_item(memory->commits.prev, struct memory_commit, link);
+    for (; memory->change_count > kept; memory->change_count--) {
+        struct memory_change *last = list_item(memory->changes.prev, struct memory_change, link);
 
         list_remove(&last->link);
-        memory_commit_undo(last);
-        memory_commit_free(last);
+        memory_change_undo(last);
+        memory_change_free(last);
     }
     memory_forget_undos(memory);
     pthread_mutex_unlock(&memory->lock);
@@ -628,7 +628,7 @@ size_t memory_storage_held(const struct storage *storage)
     struct memory_storage *memory = memory_of(storage);
 
     pthread_mutex_lock(&memory->lock);
-    size_t count = memory->commit_count;
+    size_t count = memory->change_count;
     pthread_mutex_unlock(&memory->lock);
     return count;
 }
@@ -638,7 +638,7 @@ void memory_storage_fail_commit(struct storage *storage, size_t n, enum error_co
     struct memory_storage *memory = memory_of(storage);
 
     pthread_mutex_lock(&memory->lock);
-    memory->commit_fault = (struct fault){n, code};
+    memory->change_fault = (struct fault){n, code};
     pthread_mutex_unlock(&memory->lock);
 }
 

@@ -1,8 +1,9 @@
 /*
- * memory.h - storage in memory, for tests and for the simulation: commits that were not synced can
+ * memory.h - storage in memory, for tests and for the simulation: changes that were not synced can
  * be lost.
  *
- * Commits go to a volatile layer first when asked to, so that a test decides what a crash keeps.
+ * A change is what one call of storage_commit, storage_apply or storage_partition_clear does. A
+ * test may hold changes, and decides how many of them a crash keeps.
  */
 #ifndef TICKWHEEL_STORE_MEMORY_H
 #define TICKWHEEL_STORE_MEMORY_H
@@ -12,19 +13,19 @@
 /* Returns NULL if out of memory. */
 struct storage *memory_storage_create(uint16_t partition_count);
 
-/* Makes commits volatile until memory_storage_sync; readers see them at once. */
+/* Holds changes until memory_storage_sync. Readers see them at once. */
 void memory_storage_hold(struct storage *storage);
 
-/* Makes everything committed so far survive memory_storage_crash. */
+/* Makes all changes so far survive memory_storage_crash. */
 void memory_storage_sync(struct storage *storage);
 
-/* Drops the commits that were held and not synced, except the first `kept`. */
+/* Drops the changes that are held, except the first `kept`. */
 void memory_storage_crash(struct storage *storage, size_t kept);
 
-/* Returns the number of commits that are held and not synced. */
+/* Returns the number of changes that are held. */
 size_t memory_storage_held(const struct storage *storage);
 
-/* Lets the n-th commit from now fail with `code` without effect; 1 is the next, 0 none. */
+/* Lets the n-th change from now fail with `code` without effect; 1 is the next, 0 none. */
 void memory_storage_fail_commit(struct storage *storage, size_t n, enum error_code code);
 
 /* Lets the n-th scan or find from now fail with `code`. */

@@ -113,21 +113,21 @@ enum error_code memory_export(struct storage *storage, struct storage_export *ex
 
 /* ---- an empty partition ---- */
 
-static bool memory_clear_tree(struct memory_commit *commit, struct tree *tree, struct record_key at,
+static bool memory_clear_tree(struct memory_change *change, struct tree *tree, struct record_key at,
                               struct record_key end)
 {
     struct tree_node *node;
 
     while ((node = tree_find_from(tree, at)) && record_key_before(node->key, end)) {
         at = node->key;
-        if (!memory_set(commit, tree, at, NULL))
+        if (!memory_set(change, tree, at, NULL))
             return false;
     }
     return true;
 }
 
 /* A name that cannot be read has no partition, and stays. */
-static bool memory_clear_names(struct memory_storage *memory, struct memory_commit *commit,
+static bool memory_clear_names(struct memory_storage *memory, struct memory_change *change,
                                uint16_t partition)
 {
     struct tree_node *node;
@@ -136,44 +136,44 @@ static bool memory_clear_names(struct memory_storage *memory, struct memory_comm
     for (struct record_key at = {0, 0}; (node = tree_find_from(&memory->names, at));) {
         at = record_key_after(node->key);
         if (!record_name_decode(node->key, tree_node_value(node), &name, NULL) &&
-            name.id.partition == partition && !memory_set(commit, &memory->names, node->key, NULL))
+            name.id.partition == partition && !memory_set(change, &memory->names, node->key, NULL))
             return false;
     }
     return true;
 }
 
-static bool memory_clear_all(struct memory_storage *memory, struct memory_commit *commit,
+static bool memory_clear_all(struct memory_storage *memory, struct memory_change *change,
                              uint64_t partition)
 {
-    return memory_clear_tree(commit, &memory->rows, (struct record_key){partition << 48, 0},
+    return memory_clear_tree(change, &memory->rows, (struct record_key){partition << 48, 0},
                              (struct record_key){(partition + 1) << 48, 0}) &&
-           memory_clear_tree(commit, &memory->pointers, (struct record_key){partition, 0},
+           memory_clear_tree(change, &memory->pointers, (struct record_key){partition, 0},
                              (struct record_key){partition + 1, 0}) &&
-           memory_clear_tree(commit, &memory->tenants, (struct record_key){partition, 0},
+           memory_clear_tree(change, &memory->tenants, (struct record_key){partition, 0},
                              (struct record_key){partition + 1, 0}) &&
-           memory_set(commit, &memory->metas, memory_meta_key((uint16_t)partition), NULL) &&
-           memory_clear_names(memory, commit, (uint16_t)partition);
+           memory_set(change, &memory->metas, memory_meta_key((uint16_t)partition), NULL) &&
+           memory_clear_names(memory, change, (uint16_t)partition);
 }
 
 enum error_code memory_clear(struct storage *storage, uint16_t partition,
                              const struct storage_place *place, struct error *ret_error)
 {
     struct memory_storage *memory = memory_of(storage);
-    struct memory_commit *commit = calloc(1, sizeof(*commit));
+    struct memory_change *change = calloc(1, sizeof(*change));
 
     assert(partition < memory->partition_count);
-    if (!commit)
+    if (!change)
         return error_set(ret_error, ERROR_NO_MEMORY, "clear");
     pthread_mutex_lock(&memory->lock);
-    enum error_code code = memory_fault_hits(&memory->commit_fault);
-    if (!code && !memory_clear_all(memory, commit, partition))
+    enum error_code code = memory_fault_hits(&memory->change_fault);
+    if (!code && !memory_clear_all(memory, change, partition))
         code = ERROR_NO_MEMORY;
     if (!code) {
-        commit->place = &memory->places[partition];
-        commit->old_place = memory->places[partition];
+        change->place = &memory->places[partition];
+        change->old_place = memory->places[partition];
         memory->places[partition] = *place;
     }
-    memory_end_commit(memory, commit, code);
+    memory_end_change(memory, change, code);
     pthread_mutex_unlock(&memory->lock);
     return code ? error_set(ret_error, code, "clear: %s", error_title(code)) : ERROR_NONE;
 }

@@ -10,7 +10,7 @@
 
 #include <pthread.h>
 
-/* Log of changes of a tree, with the old nodes. Undoing a commit puts the old nodes back, which
+/* Log of changes of a tree, with the old nodes. Undoing a change puts the old nodes back, which
  * allocates nothing and cannot fail. */
 
 struct undo {
@@ -19,7 +19,7 @@ struct undo {
     struct tree_node *old; /* NULL if there was none */
 };
 
-struct memory_commit {
+struct memory_change {
     struct list link;
     struct undo *undos;
     size_t count, capacity;
@@ -45,10 +45,10 @@ struct memory_storage {
     struct storage_place *places; /* [partition_count] */
     struct prepare_rows scratch;
     uint64_t corrupt_count; /* number of rows ever set aside */
-    struct list commits;    /* held commits, oldest first */
-    size_t commit_count;    /* number of held commits */
+    struct list changes;    /* held changes, oldest first */
+    size_t change_count;    /* number of held changes */
     bool is_holding;
-    struct fault commit_fault, read_fault;
+    struct fault change_fault, read_fault;
 };
 
 static inline struct memory_storage *memory_of(const struct storage *storage)
@@ -59,11 +59,11 @@ static inline struct memory_storage *memory_of(const struct storage *storage)
 /* ---- memory.c ---- */
 
 /* Puts `node` at `key`; NULL removes the node. Returns false if out of memory, without effect. */
-bool memory_set(struct memory_commit *commit, struct tree *tree, struct record_key key,
+bool memory_set(struct memory_change *change, struct tree *tree, struct record_key key,
                 struct tree_node *node);
 
-/* Keeps the commit, or undoes it. */
-void memory_end_commit(struct memory_storage *memory, struct memory_commit *commit,
+/* Keeps the change, or undoes it. */
+void memory_end_change(struct memory_storage *memory, struct memory_change *change,
                        enum error_code code);
 
 enum error_code memory_fault_hits(struct fault *fault);
