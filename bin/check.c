@@ -2,6 +2,7 @@
 #include "steps.h"
 
 #include "calendar/rfc3339.h"
+#include "cluster/replay.h"
 #include "node/node.h"
 #include "store/rocksdb_check.h"
 
@@ -28,14 +29,7 @@ static void print_partition(uint32_t index, const struct rocksdb_check_partition
            partition->bytes, oldest, partition->meta.epoch);
 }
 
-/* Whether a log ends in an incomplete write after an unclean stop: records behind it, if any,
- * are lost. */
-static bool is_torn(const struct rocksdb_check *check)
-{
-    return check->torn_logs && !check->was_closed;
-}
-
-static void print_report(const char *folder, const struct rocksdb_check *check)
+static void print_report(const char *folder, const struct rocksdb_check *check, bool is_torn)
 {
     struct rocksdb_check_partition sum = {0};
 
@@ -53,22 +47,26 @@ static void print_report(const char *folder, const struct rocksdb_check *check)
         printf("  affected: at most %" PRIu64 " live timers cannot be read\n", check->missing);
     printf("  format %" PRIu64 "; the last stop was %s", check->format,
            check->was_closed ? "clean" : "not clean");
-    if (is_torn(check))
+    if (is_torn)
         printf(", and a log ends in an incomplete write, as after a power cut");
     printf("\n%s: ", folder);
     if (check->findings)
         printf("damaged, %" PRIu64 " findings%s\n", check->findings,
                check->findings > ROCKSDB_CHECK_TOLD_MAX ? " (the first 1000 are shown)" : "");
     else
-        printf("valid%s\n", is_torn(check) ? ", up to the torn end of a log" : "");
+        printf("valid%s\n", is_torn ? ", up to the torn end of a log" : "");
 }
 
 int check_data(const char *folder)
 {
     struct rocksdb_check check = {.told = print_finding};
+    struct replay_folder opened;
     struct error error = {.text = ""};
-    enum error_code code = rocksdb_check(folder, &check, &error);
+    enum error_code code = replay_open_folder(folder, &opened, &error);
 
+    if (!code)
+        code = rocksdb_check(opened.storage, &check, &error);
+    storage_close(opened.storage);
     if (code) {
         fprintf(stderr, "tickwheeld: %s\n", error.text);
         return code == ERROR_CORRUPT ? CHECK_DAMAGED : CHECK_FAILED;
@@ -77,11 +75,13 @@ int check_data(const char *folder)
         check.findings++;
         print_finding(NULL, error.text);
     }
-    print_report(folder, &check);
+    /* after an unclean stop records behind the incomplete write, if any, are lost */
+    const bool is_torn = opened.torn_logs && !check.was_closed;
+    print_report(folder, &check, is_torn);
     rocksdb_check_deinit(&check);
     if (fflush(stdout) != 0)
         return CHECK_FAILED;
     if (check.findings)
         return CHECK_DAMAGED;
-    return is_torn(&check) ? CHECK_TORN : CHECK_FINE;
+    return is_torn ? CHECK_TORN : CHECK_FINE;
 }

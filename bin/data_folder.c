@@ -125,7 +125,8 @@ static bool data_folder_clear_one(void *context, const struct files_entry *entry
     return !copy->code;
 }
 
-/* Refuses a backup that contains a folder: only a data folder has one, for its log. */
+/* Refuses a backup that contains a folder: only a single node's data folder has one, for its
+ * log. */
 static bool data_folder_refuse_folder(void *context, const struct files_entry *entry)
 {
     struct data_folder_copy *copy = context;
@@ -180,6 +181,19 @@ static enum error_code data_folder_begin(const char *folder, const char *mark,
                : files_write(mark, BYTES("A restore into this folder has not ended.\n"), ret_error);
 }
 
+/* Refuses a folder whose files may be of several moments. */
+static enum error_code data_folder_check_sealed(const char *backup, struct error *ret_error)
+{
+    char path[PATH_MAX];
+    const enum error_code code = data_folder_join(backup, FOLDER_CLOSED_NAME, path, ret_error);
+
+    if (code || files_exists(path))
+        return code;
+    return error_set(ret_error, ERROR_INVALID,
+                     "%.200s is neither a backup nor a data folder that was stopped cleanly",
+                     backup);
+}
+
 /* Copies all files, with the folder locked against a daemon. */
 static enum error_code data_folder_copy_files(struct data_folder_copy *copy, const char *mark)
 {
@@ -194,6 +208,8 @@ static enum error_code data_folder_copy_files(struct data_folder_copy *copy, con
     struct folder_identity identity;
     if (!code)
         code = folder_identify(copy->backup, &identity, copy->error);
+    if (!code)
+        code = data_folder_check_sealed(copy->backup, copy->error);
     if (!code) /* check before a byte is written */
         code = files_list(copy->backup, data_folder_refuse_folder, copy, copy->error);
     if (!code)

@@ -41,11 +41,11 @@ struct folder_answers {
 static const struct folder_answers answers[KIND_COUNT] = {
     [KIND_EMPTY] = {"an empty folder", "", "", "no data folder", 2, 2},
     [KIND_SINGLE] = {"of a single node", "", OF_SINGLE, "", 2, 0},
-    [KIND_CLUSTER] = {"of this cluster", OF_CLUSTER, "", "", 2, 0},
-    [KIND_OTHER_CLUSTER] = {"of another cluster", OF_CLUSTER, "is of the cluster", "", 2, 0},
-    [KIND_OLDER] = {"an older copy", OF_CLUSTER, "", "", 2, 0},
+    [KIND_CLUSTER] = {"of this cluster", OF_CLUSTER, "", "", 0, 0},
+    [KIND_OTHER_CLUSTER] = {"of another cluster", OF_CLUSTER, "is of the cluster", "", 0, 0},
+    [KIND_OLDER] = {"an older copy", OF_CLUSTER, "", "", 0, 0},
     [KIND_NEWER_VERSION] = {"of a newer version", NEWER, NEWER, NEWER, 2, 2},
-    [KIND_COPY_OF_ANOTHER] = {"a copy of another node's", OF_CLUSTER, "", "", 2, 0},
+    [KIND_COPY_OF_ANOTHER] = {"a copy of another node's", OF_CLUSTER, "", "", 0, 0},
     [KIND_BACKUP_OF_SINGLE] = {"a backup of a single node", "", OF_SINGLE, "", 0, 0},
     [KIND_BACKUP_OF_CLUSTER] = {"a backup of a node", OF_CLUSTER, "", "", 0, 0},
     [KIND_OF_OTHERS] = {"with other people's files", "other files", "other files", "no data folder",
@@ -252,7 +252,8 @@ static void test_every_pair(void **state)
     }
 }
 
-/* A folder of a version that wrote no FOLDER is known by its places. proves: folder-kinds */
+/* A folder that has lost FOLDER is known by its log: one of a cluster has none.
+ * proves: folder-kinds */
 static void test_without_identity(void **state)
 {
     struct error error = {.text = ""};

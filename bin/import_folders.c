@@ -1,7 +1,7 @@
 /* import_folders.c - the data folders of --cluster-import; see import_folders.h. */
 #include "import_folders.h"
 
-#include "store/rocksdb.h"
+#include "cluster/replay.h"
 #include "sys/process.h"
 
 #include <inttypes.h>
@@ -22,13 +22,15 @@ enum error_code import_folders_open(struct import_folders *ret_folders, const ch
     process_raise_file_limit((count + 1) * FOLDER_FILES);
     while (folders->count < count) {
         const size_t i = folders->count;
-        uint16_t partition_count;
-        uint64_t cluster;
-        const enum error_code code = rocksdb_storage_open_to_export(
-            names[i], &folders->storages[i], &partition_count, &cluster, ret_error);
+        struct replay_folder folder;
+        const enum error_code code = replay_open_folder(names[i], &folder, ret_error);
+        const uint16_t partition_count = folder.partition_count;
+        const uint64_t cluster = folder.cluster;
 
         if (code)
             return code;
+        folders->storages[i] = folder.storage;
+        folders->is_single[i] = cluster == 0;
         folders->count++;
         if (i > 0 && partition_count != folders->partition_count)
             return error_set(ret_error, ERROR_INVALID,
@@ -68,6 +70,11 @@ static enum error_code import_folders_load(const struct import_folders *folders,
             code = storage_load_place(folders->storages[i], partition, &ret_copies[i].place,
                                       ret_error);
         ret_copies[i].epoch = meta.epoch;
+        if (!folders->is_single[i])
+            continue;
+        if (ret_copies[i].place.epoch > meta.epoch)
+            ret_copies[i].epoch = ret_copies[i].place.epoch;
+        ret_copies[i].place = (struct storage_place){0}; /* it is one of its own log */
     }
     return code;
 }

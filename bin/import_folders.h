@@ -7,7 +7,7 @@
  *         ... folders.storages[folders.choices[partition].taken] ...
  *     import_folders_close(&folders);
  *
- * Errors     As rocksdb_storage_open_to_export; of import_folders_choose those in its text.
+ * Errors     As replay_open_folder; of import_folders_choose those in its text.
  * Ownership  The names are borrowed.
  * Threads    None: one owner.
  */
@@ -21,6 +21,7 @@ struct import_folders {
     const char *const *names;
     size_t count;
     struct storage *storages[CONFIG_FOLDERS_MAX]; /* [count] */
+    bool is_single[CONFIG_FOLDERS_MAX];           /* [count]: not of a cluster */
     uint16_t partition_count;                     /* every folder has as many */
     /* id of the cluster that the folders name; 0: none names one */
     uint64_t cluster;

@@ -15,6 +15,8 @@ enum {
 static struct instant ownership_lease_after(const struct ownership *ownership,
                                             struct instant instant, uint64_t leases)
 {
+    if (ownership->options_.is_private)
+        return (struct instant){UINT64_MAX};
     return instant_add_ms(instant, leases * ownership->options_.lease_ms);
 }
 
@@ -30,6 +32,8 @@ static struct instant ownership_foreign_end(const struct ownership *ownership,
 /* Returns when the owner counts as silent; a live one appends four times a lease. */
 static struct instant ownership_silent_at(const struct ownership *ownership)
 {
+    if (ownership->options_.is_private)
+        return (struct instant){0}; /* there is no other owner */
     uint64_t lease_ms = ownership->options_.lease_ms;
 
     return instant_add_ms(ownership->heard_, lease_ms + lease_ms / 5);
@@ -113,6 +117,8 @@ static struct instant ownership_next_keep(struct ownership *ownership)
 {
     const uint64_t quarter_ms = ownership->options_.lease_ms / 4;
 
+    if (ownership->options_.is_private)
+        return (struct instant){UINT64_MAX};
     return instant_add_ms(ownership->sent_at_,
                           quarter_ms - random_below(&ownership->random_, quarter_ms / 4 + 1));
 }
@@ -201,6 +207,23 @@ void ownership_failed(struct ownership *ownership, uint64_t ticket, struct insta
         ownership_lose(ownership, OWNERSHIP_IN_DOUBT, now);
 }
 
+void ownership_refused(struct ownership *ownership, uint64_t ticket, struct instant now)
+{
+    if (!ownership->is_sent_ || ownership->ticket_ != ticket)
+        return;
+    if (ownership->sent_kind_ == FRAME_COMMIT)
+        ownership_forget(ownership, OWNERSHIP_NO_RESULT);
+    else
+        ownership_lose(ownership, OWNERSHIP_NO_RESULT, now);
+}
+
+void ownership_pass(struct ownership *ownership, uint64_t next)
+{
+    assert(!ownership->is_sent_);
+    if (ownership->place_.next < next)
+        ownership->place_.next = next;
+}
+
 enum ownership_result ownership_take_result(struct ownership *ownership)
 {
     enum ownership_result result = ownership->result_;
@@ -279,7 +302,7 @@ static void ownership_meet(struct ownership *ownership, uint64_t offset, const s
     ownership->is_met_valid_ = verdict != OWNERSHIP_REFUSED;
     ownership->is_met_durable_ |= !is_claim && verdict == OWNERSHIP_VALID;
     if (is_claim && verdict == OWNERSHIP_VALID)
-        ownership->met_serve_at_ = ownership->place_.is_released
+        ownership->met_serve_at_ = ownership->place_.is_released || ownership->options_.is_private
                                        ? ownership->heard_
                                        : ownership_foreign_end(ownership, ownership->heard_);
 }

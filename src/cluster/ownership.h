@@ -72,6 +72,8 @@ struct ownership_options {
     uint64_t lease_ms;    /* length of the lease, from the sending of the last valid record */
     uint64_t handover_ms; /* time limit for outcomes before a release */
     uint64_t seed;        /* random seed of the pauses between claims */
+    /* no other node appends to the log: a claim holds at once, and no lease ends */
+    bool is_private;
 };
 
 /* Position of a reader of the log, stored with the rows that it has applied. */
@@ -174,6 +176,14 @@ void ownership_give_up(struct ownership *ownership, struct instant now);
 void ownership_landed(struct ownership *ownership, uint64_t ticket, uint64_t offset,
                       struct instant now);
 void ownership_failed(struct ownership *ownership, uint64_t ticket, struct instant now);
+
+/* Reports that the append is not in the log and never will be. An owner stays the owner, and the
+ * next append takes the sequence number. */
+void ownership_refused(struct ownership *ownership, uint64_t ticket, struct instant now);
+
+/* Reports that the log has no record of this partition from place.next up to `next`. No append is
+ * in flight. */
+void ownership_pass(struct ownership *ownership, uint64_t next);
 
 /* Returns the result of a commit, once. */
 enum ownership_result ownership_take_result(struct ownership *ownership);

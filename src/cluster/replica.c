@@ -147,6 +147,7 @@ void replica_begin_ownership(struct replica *replica, const struct storage_place
         .lease_ms = replica->options.lease_ms,
         .handover_ms = replica->options.handover_ms,
         .seed = random_next(&replica->random),
+        .is_private = replica->options.is_private,
     };
     const struct ownership_place at = {.next = place->next,
                                        .epoch = place->epoch,
@@ -192,6 +193,18 @@ static void replica_fail_commits(struct replica *replica)
     replica_give_back(replica, &batches, ERROR_IO);
 }
 
+/* Gives back the batches of the commit in flight, none of which is in the log. */
+static void replica_refuse_commit(struct replica *replica, enum error_code code)
+{
+    struct list batches;
+
+    list_init(&batches);
+    list_join(&batches, &replica->committing);
+    buffer_clear(&replica->body);
+    replica->body_sent = replica->part_size = 0;
+    replica_give_back(replica, &batches, code);
+}
+
 /* Returns the next batch to commit. NULL if none waits, or its transaction still lacks outcomes. */
 static struct storage_batch *replica_first(const struct replica *replica)
 {
@@ -208,7 +221,8 @@ static bool replica_has_commit(const struct replica *replica)
 }
 
 /* Makes one commit of waiting batches: the first ones without a transaction, or those of a
- * transaction and all between them. Returns false if the storage failed. */
+ * transaction and all between them. Returns false if the storage failed. Then another node may
+ * take the partition; if there is none only these batches fail. */
 static bool replica_prepare(struct replica *replica)
 {
     struct storage_batch *batches[COMMIT_BATCHES], *batch = replica_first(replica);
@@ -232,9 +246,16 @@ static bool replica_prepare(struct replica *replica)
     buffer_clear(&replica->body);
     replica->body_sent = replica->part_size = 0;
     replica->is_sweep = false;
-    if (!storage_prepare(replica->options.storage, batches, count, &replica->body, &error))
+    const enum error_code code =
+        storage_prepare(replica->options.storage, batches, count, &replica->body, &error);
+    if (!code)
         return true;
-    replica_fail(replica, &error);
+    if (replica->options.is_private) {
+        replica->error = error;
+        replica_refuse_commit(replica, code);
+    } else {
+        replica_fail(replica, &error);
+    }
     return false;
 }
 
@@ -439,7 +460,10 @@ static void replica_append(struct replica *replica, struct instant now, struct w
                                buffer_bytes(&replica->sent));
     if (is_sent)
         return;
-    ownership_failed(&replica->own, ticket, now);
+    if (replica->options.is_private)
+        ownership_refused(&replica->own, ticket, now);
+    else
+        ownership_failed(&replica->own, ticket, now);
     replica->own_ticket = 0;
 }
 
@@ -457,8 +481,25 @@ void replica_landed(struct replica *replica, uint64_t ticket, uint64_t offset, s
 {
     if (ticket != replica->ticket || !replica->own_ticket)
         return;
+    if (replica->options.is_private)
+        replica_read(replica, offset, buffer_bytes(&replica->sent), now);
     ownership_landed(&replica->own, replica->own_ticket, offset, now);
     replica_take_result(replica, offset);
+}
+
+/* A part of a larger commit is in doubt: the parts before it are in the log. */
+void replica_refused_append(struct replica *replica, uint64_t ticket, enum error_code code,
+                            struct instant now)
+{
+    if (ticket != replica->ticket || !replica->own_ticket)
+        return;
+    if (replica->body_sent > 0) {
+        replica_failed(replica, ticket, now);
+        return;
+    }
+    ownership_refused(&replica->own, replica->own_ticket, now);
+    replica->own_ticket = 0;
+    replica_refuse_commit(replica, code);
 }
 
 void replica_failed(struct replica *replica, uint64_t ticket, struct instant now)
@@ -484,6 +525,8 @@ static void replica_tell_begin(struct replica *replica)
     replica->has_engine = true;
     replica->is_leaving = false;
     replica->events.begin(replica->events.context, &meta);
+    if (replica->options.is_private) /* its engine alone can answer, even while it recovers */
+        ownership_recovered(&replica->own);
 }
 
 static void replica_tell_leave(struct replica *replica)
@@ -588,6 +631,8 @@ void replica_turn(struct replica *replica, struct instant now, struct wall wall)
     if (!replica->is_failing) {
         ownership_advance(&replica->own, now);
         replica_take_result(replica, 0);
+        replica_note_state(replica);
+        ownership_advance(&replica->own, now); /* the engine may have begun, and answer now */
         replica_note_state(replica);
     }
     replica_rest(replica, now);
@@ -720,6 +765,22 @@ void replica_restored(struct replica *replica)
     }
     replica->has_ended = true;
     replica_become_whole(replica);
+}
+
+void replica_pass(struct replica *replica, uint64_t end)
+{
+    const struct ownership_place *place = ownership_place(&replica->own);
+
+    if (!replica_reads(replica) || !ownership_is_free(&replica->own) || end <= place->next ||
+        replica->part.size)
+        return;
+    const struct frame last = {.node = place->owner,
+                               .incarnation = place->incarnation,
+                               .epoch = place->epoch,
+                               .seq = place->seq};
+    ownership_pass(&replica->own, end);
+    replica->applied = end;
+    replica_store(replica, end - 1, &last, (struct bytes){0});
 }
 
 void replica_plan(struct replica *replica, uint32_t node, struct instant now)

@@ -57,7 +57,10 @@ struct replica_options {
     uint64_t trim_delay_ms;
     uint64_t copy_records_min; /* records of a log from which a copy pays; 0 for no copies */
     struct bytes address;      /* address of the node, in its claims; borrowed */
-    struct storage *storage;   /* borrowed; may hold other partitions too */
+    /* no other node appends to the log, which does not read back what this one appends
+     * (log.h): a claim holds at once, and a failed storage gives the partition to nobody */
+    bool is_private;
+    struct storage *storage; /* borrowed; may hold other partitions too */
 };
 
 /* A commit that ends a transaction of messages (replica_stage). Append its frames, and commit if
@@ -86,7 +89,8 @@ struct replica_events {
     /* This node no longer owns the partition: the engine answers nobody. Destroy it when all its
      * deliveries are back, and call replica_left. */
     void (*leave)(void *context);
-    /* Returns a batch with the result NONE, or IO if it is not durable or its effect unknown. */
+    /* Returns a batch with the result NONE, IO if it is not durable or its effect unknown, or the
+     * code of a refusal, which had no effect. */
     void (*committed)(void *context, struct storage_batch *batch);
     /* Reports the result of a frame of a commit, for statistics. May be NULL. */
     void (*settled)(void *context, enum ownership_result result);
@@ -151,6 +155,10 @@ void replica_end_copy(struct replica *replica);
 
 /* Reports that the end of the log was reached. */
 void replica_restored(struct replica *replica);
+
+/* Reports that all records before `end` were read, so that the place may move there: a log that
+ * other partitions fill can then be trimmed. */
+void replica_pass(struct replica *replica, uint64_t end);
 void replica_plan(struct replica *replica, uint32_t node, struct instant now);
 void replica_recovered(struct replica *replica);
 void replica_drained(struct replica *replica);
@@ -159,6 +167,10 @@ void replica_left(struct replica *replica);
 /* Reports that the append is in the log at this offset, or that it is in doubt. */
 void replica_landed(struct replica *replica, uint64_t ticket, uint64_t offset, struct instant now);
 void replica_failed(struct replica *replica, uint64_t ticket, struct instant now);
+
+/* Reports that the append is not in the log and never will be, for this reason. */
+void replica_refused_append(struct replica *replica, uint64_t ticket, enum error_code code,
+                            struct instant now);
 
 /* Takes a batch of the engine, also from within a callback. It comes back by `committed`, in
  * order. If the node does not own the partition it comes back in the next turn. */

@@ -16,6 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { START_MS = 10000 }; /* time limit for the engines of a start */
+
 #define NODE_USER_AGENT "tickwheel/" TICKWHEEL_VERSION
 
 static void node_target_changed(void *context, const struct target_status *status)
@@ -74,6 +76,7 @@ static void node_free(struct node *node)
     budget_destroy(node->budget);
     node_counts_deinit(&node->counts);
     zones_destroy(node->zones);
+    node_log_close(&node->log);
     node_disk_deinit(&node->disk);
     node_report_deinit(&node->report);
     pthread_mutex_destroy(&node->backups.lock);
@@ -93,7 +96,7 @@ static struct node *node_alloc(const struct config *config, struct metrics *metr
         free(node);
         return NULL;
     }
-    if (!node_disk_init(&node->disk, config, metrics, node->partitions, &node->counts.inflight,
+    if (!node_disk_init(&node->disk, config, metrics, node->partitions, &node->log,
                         &node->report.news)) {
         node_report_deinit(&node->report);
         free(node->partitions);
@@ -158,15 +161,22 @@ static void node_end_threads(struct node *node)
 {
     atomic_store(&node->shards.give_up, true);
     node_join_shards(node);
+    node_cluster_stop(node);
+    node_log_stop(&node->log);
     node_disk_stop(&node->disk);
 }
 
 static enum error_code node_start_threads(struct node *node, struct error *ret_error)
 {
-    const enum error_code code = node_disk_start(&node->disk, ret_error);
+    enum error_code code = node_disk_start(&node->disk, ret_error);
 
     if (code)
         return code;
+    code = node_log_start(&node->log, ret_error);
+    if (code) {
+        node_end_threads(node);
+        return code;
+    }
     while (node->shards.running < node->shards.count) {
         struct shard *shard = &node->shards.all[node->shards.running];
 
@@ -178,6 +188,27 @@ static enum error_code node_start_threads(struct node *node, struct error *ret_e
         return ERROR_NONE;
     node_end_threads(node);
     return error_set(ret_error, ERROR_IO, "no thread for a shard");
+}
+
+/* True if requests can be answered, or no claim of a partition gets into the log. */
+static bool node_is_decided(const struct shard_report *shard)
+{
+    return shard->has_engines || shard->is_failing;
+}
+
+/* Waits for the engines, because there is no other node that would answer. */
+static enum error_code node_await_engines(struct node *node, struct error *ret_error)
+{
+    struct shard_report sum;
+
+    node_report_await(&node->report, node_is_decided, START_MS);
+    node_report_sum(&node->report, &sum);
+    if (sum.has_engines || !atomic_load(&node->disk.is_failing))
+        return ERROR_NONE;
+    pthread_mutex_lock(&node->disk.lock);
+    *ret_error = node->disk.error;
+    pthread_mutex_unlock(&node->disk.lock);
+    return ret_error->code;
 }
 
 enum error_code node_start(const struct config *config, struct metrics *metrics,
@@ -201,6 +232,8 @@ enum error_code node_start(const struct config *config, struct metrics *metrics,
         code = node_control_init(node, ret_error);
     if (code == ERROR_NONE)
         code = node_disk_open(&node->disk, node_cluster_id(node), ret_error);
+    if (code == ERROR_NONE && !is_cluster)
+        code = node_cluster_open_log(node, ret_error);
     if (code == ERROR_NONE)
         code = node_create_shards(node, ret_error);
     if (code == ERROR_NONE)
@@ -212,12 +245,15 @@ enum error_code node_start(const struct config *config, struct metrics *metrics,
     if (code == ERROR_NONE)
         code = node_create_budget(node, ret_error);
     if (code == ERROR_NONE)
-        code =
-            is_cluster ? node_cluster_init(node, ret_error) : node_start_engines(node, ret_error);
+        code = node_cluster_init(node, ret_error);
     if (code == ERROR_NONE)
         code = node_start_threads(node, ret_error);
-    if (code == ERROR_NONE && is_cluster && (code = node_cluster_start(node, ret_error)))
-        node_end_threads(node);
+    if (code == ERROR_NONE) {
+        code =
+            is_cluster ? node_cluster_start(node, ret_error) : node_await_engines(node, ret_error);
+        if (code)
+            node_end_threads(node);
+    }
     if (code != ERROR_NONE) {
         node_free(node);
         return code;
@@ -256,6 +292,7 @@ void node_stop(struct node *node)
     atomic_store(&node->shards.give_up, true); /* reached only if the storage fails */
     node_join_shards(node);
     node_cluster_stop(node);
+    node_log_stop(&node->log);
     node_disk_stop(&node->disk);
     for (unsigned i = 0; i < node->shards.count; i++)
         shard_fail_rest(&node->shards.all[i]);

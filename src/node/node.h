@@ -3,7 +3,7 @@
  * threads.
  *
  *     shard threads   run the engines of their partitions; take commands, completions and outcomes
- *     commit thread   writes the batches of all shards that wait, with one sync
+ *     commit thread   writes what waits for the log of the node, with one sync
  *     read thread     finds and scans
  *     sender threads  deliver (delivery/sender.h)
  *     backup thread   copies the storage, while a backup is made

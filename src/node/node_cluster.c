@@ -1,4 +1,4 @@
-/* node_cluster.c - the threads of a node's replicas; see node_cluster.h. */
+/* node_cluster.c - who serves a node's replicas; see node_cluster.h. */
 #include "node/node_cluster.h"
 
 #include "delivery/brokers.h"
@@ -30,15 +30,17 @@ enum {
     NO_NODE = 0,        /* number that no node has */
 };
 
-/* Serves the replicas of the partitions of one shard. */
+/* Serves the replicas of the partitions of one shard: a thread in a cluster, otherwise a part of
+ * the shard's turns. */
 struct node_replica_thread {
     struct node *node;
     unsigned index;
     pthread_t thread;
     bool is_running, has_loop, has_ended;
-    struct event_loop loop;
+    struct event_loop loop; /* in a cluster */
     struct event_task task;
     struct event_source source; /* the client of the node */
+    uint64_t trims;             /* node_log.trims that was obeyed */
 };
 
 /* ---- what a replica has others do ---- */
@@ -142,6 +144,8 @@ static void node_cluster_replica_on_begin(void *context, const struct storage_me
 
     replica->meta = *meta;
     atomic_fetch_add(&replica->claims, 1);
+    if (replica->log->is_private)
+        storage_committed(&replica->node->disk, ERROR_NONE, 0);
     node_cluster_replica_make_engine(replica);
 }
 
@@ -168,7 +172,13 @@ static void node_cluster_replica_on_leave(void *context)
 static void node_cluster_replica_on_committed(void *context, struct storage_batch *batch)
 {
     struct node_replica *replica = context;
+    struct node_disk *disk = &replica->node->disk;
 
+    if (replica->log->is_private) {
+        if (batch->result && !replica->is_refused_by_log)
+            storage_health_note(disk, replica_error(replica->replica));
+        storage_committed(disk, batch->result, batch->write_count);
+    }
     list_init(&batch->link);
     partition_post(replica->partition, PARTITION_COMMITS, &batch->link);
 }
@@ -317,6 +327,31 @@ static void node_cluster_replica_trim_log(struct node_replica *replica, struct i
     log_trim(replica->log, replica->trim_to, NULL);
 }
 
+/* The next append of a private log removes one that is in doubt. So only the batches fail. */
+static void node_cluster_replica_refuse(struct node_replica *replica, const struct log_event *event,
+                                        struct instant now)
+{
+    struct error error;
+
+    if (event->kind == LOG_FAILED && !replica->log->is_private) {
+        replica_failed(replica->replica, event->ticket, now);
+        return;
+    }
+    error_set(&error, event->code, "the log: %.150s", event->reason);
+    storage_health_note(&replica->node->disk, &error);
+    storage_committed(&replica->node->disk, event->code, 0);
+    replica->is_refused_by_log = true;
+    replica_refused_append(replica->replica, event->ticket, event->code, now);
+    replica->is_refused_by_log = false;
+}
+
+static void node_cluster_replica_end(struct node_replica *replica, uint64_t offset)
+{
+    replica_restored(replica->replica);
+    if (replica->log->is_private)
+        replica_pass(replica->replica, offset);
+}
+
 static void node_cluster_replica_handle(struct node_replica *replica, const struct log_event *event,
                                         struct instant now)
 {
@@ -325,14 +360,14 @@ static void node_cluster_replica_handle(struct node_replica *replica, const stru
         replica_read(replica->replica, event->offset, event->bytes, now);
         break;
     case LOG_END:
-        replica_restored(replica->replica);
+        node_cluster_replica_end(replica, event->offset);
         break;
     case LOG_LANDED:
         replica_landed(replica->replica, event->ticket, event->offset, now);
         break;
-    case LOG_REFUSED: /* only by a private log */
+    case LOG_REFUSED:
     case LOG_FAILED:
-        replica_failed(replica->replica, event->ticket, now);
+        node_cluster_replica_refuse(replica, event, now);
         break;
     case LOG_LOST:
         replica_lost(replica->replica);
@@ -359,7 +394,7 @@ static void node_cluster_replica_follow_log(struct node_replica *replica)
     replica->awaits_copy = step == NODE_COPY_WAITS;
     if (step != NODE_COPY_NONE)
         return;
-    if (replica_seeks(replica->replica))
+    if (replica_seeks(replica->replica) || replica_next(replica->replica) == 0)
         log_follow_begin(replica->log, NULL);
     else
         log_follow(replica->log, replica_next(replica->replica), NULL);
@@ -371,6 +406,8 @@ static struct instant node_cluster_replica_wakes_at(const struct node_replica *r
     const struct instant wake_at = replica_wake_at(replica->replica, now);
     const struct instant look_at = instant_add_ms(now, LOOK_MS); /* and for copies */
 
+    if (replica->log->is_private)
+        return wake_at;
     return wake_at.ns < look_at.ns ? wake_at : look_at;
 }
 
@@ -450,11 +487,12 @@ static enum error_code node_cluster_replica_open_once(struct node_replica *repli
     return node_once_start(&options, &replica->once, ret_error);
 }
 
-static enum error_code node_cluster_replica_open(struct node_replica *replica,
-                                                 struct error *ret_error)
+static enum error_code node_cluster_replica_open_kafka(struct node_replica *replica,
+                                                       struct error *ret_error)
 {
-    struct node *node = replica->node;
+    const struct node *node = replica->node;
     const struct config *config = node->config;
+
     replica->log_options = (struct log_kafka_options){
         .brokers = config->cluster_brokers,
         .topic = replica->topic,
@@ -463,17 +501,48 @@ static enum error_code node_cluster_replica_open(struct node_replica *replica,
         .lost_ms = REPLICA_LOST_LEASES * config->cluster_lease_ms,
         .client = node->cluster.control->client,
     };
-    struct replica_options options = {
-        .node = config->cluster_node_id,
-        .partition = replica->partition->index,
+    const enum error_code code = log_kafka_open(&replica->log_options, &replica->log, ret_error);
+    if (code)
+        return code;
+    if (event_loop_watch(replica->loop, log_kafka_fd(replica->log), &replica->source,
+                         EPOLLIN | EPOLLET))
+        return ERROR_NONE;
+    log_close(replica->log);
+    replica->log = NULL;
+    return error_set(ret_error, ERROR_IO, "the log cannot be watched");
+}
+
+/* Returns the options of a node without a cluster, whose log is its own. */
+static struct replica_options node_cluster_private_options(const struct node *node)
+{
+    return (struct replica_options){
+        .cluster = node->log.cluster,
+        .lease_ms = node->config->cluster_lease_ms,
+        .handover_ms = HANDOVER_MS,
+        .is_private = true,
+    };
+}
+
+static struct replica_options node_cluster_shared_options(const struct node *node)
+{
+    const struct config *config = node->config;
+
+    return (struct replica_options){
         .cluster = node->cluster.control->cluster,
         .lease_ms = config->cluster_lease_ms,
         .handover_ms = HANDOVER_MS,
         .sweep = {config->cluster_sweep_bytes_min, config->cluster_sweep_factor, 0},
         .copy_records_min = config->cluster_copy_records_min,
         .trim_delay_ms = TRIM_LEASES * config->cluster_lease_ms,
-        .storage = node->disk.storage,
     };
+}
+
+static enum error_code node_cluster_replica_create(struct node_replica *replica,
+                                                   struct error *ret_error)
+{
+    const struct node *node = replica->node;
+    struct replica_options options = node->cluster.control ? node_cluster_shared_options(node)
+                                                           : node_cluster_private_options(node);
     const struct replica_events events = {
         .context = replica,
         .append = node_cluster_replica_on_append,
@@ -485,16 +554,27 @@ static enum error_code node_cluster_replica_open(struct node_replica *replica,
         .trim = node_cluster_replica_on_trim,
     };
 
+    options.node = node_self(node);
+    options.partition = replica->partition->index;
+    options.storage = node->disk.storage;
     if (entropy_u64(&options.seed) != ERROR_NONE)
         return error_set(ret_error, ERROR_IO, "the system gives no entropy");
-    enum error_code code = log_kafka_open(&replica->log_options, &replica->log, ret_error);
+    return replica_create(&options, &events, instant_boot_now(), &replica->replica, ret_error);
+}
+
+static enum error_code node_cluster_replica_open(struct node_replica *replica,
+                                                 struct error *ret_error)
+{
+    struct node *node = replica->node;
+    enum error_code code = ERROR_NONE;
+
+    if (node->cluster.control)
+        code = node_cluster_replica_open_kafka(replica, ret_error);
+    else
+        replica->log = log_local_partition(node->log.local, replica->partition->index);
     if (code)
         return code;
-    if (!event_loop_watch(replica->loop, log_kafka_fd(replica->log), &replica->source,
-                          EPOLLIN | EPOLLET))
-        code = error_set(ret_error, ERROR_IO, "the log cannot be watched");
-    if (!code)
-        code = replica_create(&options, &events, instant_boot_now(), &replica->replica, ret_error);
+    code = node_cluster_replica_create(replica, ret_error);
     if (!code && node->cluster.delivers_once)
         code = node_cluster_replica_open_once(replica, ret_error);
     if (code) {
@@ -622,9 +702,8 @@ static struct node_replica *node_cluster_thread_next(const struct node_replica_t
     return next < node->partition_count ? &node->cluster.replicas[next] : NULL;
 }
 
-static void node_cluster_thread_end(struct event_task *task)
+static void node_cluster_thread_serve(struct node_replica_thread *thread)
 {
-    struct node_replica_thread *thread = list_item(task, struct node_replica_thread, task);
     struct node_replica *replica = NULL;
     bool has_ended = true;
 
@@ -635,6 +714,11 @@ static void node_cluster_thread_end(struct event_task *task)
         has_ended = has_ended && node_cluster_replica_has_ended(replica);
     }
     thread->has_ended = has_ended;
+}
+
+static void node_cluster_thread_end(struct event_task *task)
+{
+    node_cluster_thread_serve(list_item(task, struct node_replica_thread, task));
 }
 
 static uint64_t node_cluster_thread_wait_ns(struct event_task *task)
@@ -652,6 +736,74 @@ static uint64_t node_cluster_thread_wait_ns(struct event_task *task)
     return wake_at.ns == UINT64_MAX ? UINT64_MAX : instant_since_ns(instant_boot_now(), wake_at);
 }
 
+/* ---- without a cluster: within the turns of a shard ---- */
+
+/* Lets the log drop what the files of the tables have, and moves the places of partitions that had
+ * no record for a while, which would hold it back. */
+static void node_cluster_thread_trim(struct node_replica_thread *thread)
+{
+    struct node_log *log = &thread->node->log;
+    const uint64_t trims = atomic_load(&log->trims);
+    struct node_replica *replica = NULL;
+
+    if (thread->trims == trims)
+        return;
+    thread->trims = trims;
+    while ((replica = node_cluster_thread_next(thread, replica))) {
+        uint64_t kept = 0;
+
+        if (replica->replica &&
+            !storage_load_kept(thread->node->disk.storage, replica->partition->index, &kept,
+                               NULL) &&
+            kept)
+            log_trim(replica->log, kept, NULL);
+    }
+    if (thread->index == 0) /* for all partitions */
+        log_local_note_end(log->local);
+}
+
+/* Appends the batches of this turn, and takes their results if this thread waited for the disk. */
+static void node_cluster_thread_commit(struct event_task *task)
+{
+    struct node_replica_thread *thread = list_item(task, struct node_replica_thread, task);
+    struct node *node = thread->node;
+
+    node_cluster_thread_serve(thread);
+    node_log_send(&node->log, node->shards.all[thread->index].is_quiet);
+    node_cluster_thread_trim(thread);
+    if (task->wait_ns(task) == 0)
+        node_cluster_thread_serve(thread);
+}
+
+/* Called from any thread when the log has news for the partition. */
+static void node_cluster_on_told(void *context, uint16_t partition)
+{
+    struct node *node = context;
+
+    if (node->cluster.replicas)
+        node_replica_wake(&node->cluster.replicas[partition]);
+}
+
+static void node_cluster_on_written(void *context, uint64_t bytes, uint64_t ns)
+{
+    struct node *node = context;
+
+    storage_written(&node->disk, bytes, ns);
+}
+
+enum error_code node_cluster_open_log(struct node *node, struct error *ret_error)
+{
+    node->log.config = node->config;
+    node->log.storage = node->disk.storage;
+    node->log.inflight = &node->counts.inflight;
+    node->log.told = node_cluster_on_told;
+    node->log.written = node_cluster_on_written;
+    node->log.context = node;
+    return node_log_open(&node->log, ret_error);
+}
+
+/* ---- in a cluster ---- */
+
 /* Called when a log has events. */
 static void node_cluster_thread_on_log(struct event_source *source, uint32_t events)
 {
@@ -667,20 +819,26 @@ static void node_cluster_thread_on_client(struct event_source *source, uint32_t 
         list_item(source, struct node_replica_thread, source)->node->cluster.control->client);
 }
 
-/* Closes the logs after all replicas have released their partitions, because to close one may
- * take time. */
-static void *node_cluster_thread_run(void *argument)
+static void node_cluster_thread_close(const struct node_replica_thread *thread)
 {
-    struct node_replica_thread *thread = argument;
     struct node_replica *replica = NULL;
 
-    while (!thread->has_ended)
-        event_loop_turn(&thread->loop);
     while ((replica = node_cluster_thread_next(thread, replica)))
         if (replica->replica) {
             node_cluster_replica_close(replica);
             node_cluster_replica_vanish(replica);
         }
+}
+
+/* Closes the logs after all replicas have released their partitions, because to close one may
+ * take time. */
+static void *node_cluster_thread_run(void *argument)
+{
+    struct node_replica_thread *thread = argument;
+
+    while (!thread->has_ended)
+        event_loop_turn(&thread->loop);
+    node_cluster_thread_close(thread);
     return NULL;
 }
 
@@ -705,11 +863,14 @@ static enum error_code node_cluster_prepare(struct node *node, uint16_t index,
                                             struct error *ret_error)
 {
     struct node_replica *replica = &node->cluster.replicas[index];
+    const unsigned shard = index % node->shards.count;
+    const bool is_alone = !node->cluster.control;
     struct storage_place place;
 
     replica->node = node;
     replica->partition = &node->partitions[index];
-    replica->loop = &node->cluster.replica_threads[index % node->shards.count].loop;
+    replica->loop =
+        is_alone ? &node->shards.all[shard].loop : &node->cluster.replica_threads[shard].loop;
     replica->source.ready = node_cluster_thread_on_log;
     atomic_init(&replica->is_woken, true);
     pthread_mutex_init(&replica->lock, NULL);
@@ -719,11 +880,12 @@ static enum error_code node_cluster_prepare(struct node *node, uint16_t index,
     tenant_counts_init(&replica->tenants);
     buffer_init(&replica->page_rows);
     snprintf(replica->topic, sizeof(replica->topic), "%s.log", node->config->cluster_name);
-    partition_set_owner(replica->partition, &node->shards.all[index % node->shards.count].rings);
+    partition_set_owner(replica->partition, &node->shards.all[shard].rings);
     const enum error_code code = storage_load_place(node->disk.storage, index, &place, ret_error);
     if (code)
         return code;
-    atomic_store(&replica->is_wanted, place.next > 0);
+    atomic_store(&replica->is_wanted, is_alone || place.next > 0);
+    atomic_store(&replica->planned, is_alone ? node_self(node) : NO_NODE);
     return ERROR_NONE;
 }
 
@@ -733,6 +895,12 @@ static enum error_code node_cluster_prepare_thread(struct node *node, unsigned i
 
     thread->node = node;
     thread->index = index;
+    if (!node->cluster.control) {
+        thread->task = (struct event_task){.end = node_cluster_thread_commit,
+                                           .wait_ns = node_cluster_thread_wait_ns};
+        node->shards.all[index].committer = &thread->task;
+        return ERROR_NONE;
+    }
     thread->source.ready = node_cluster_thread_on_client;
     thread->task =
         (struct event_task){.end = node_cluster_thread_end, .wait_ns = node_cluster_thread_wait_ns};
@@ -788,6 +956,8 @@ void node_cluster_stop(struct node *node)
 
         if (thread->is_running)
             pthread_join(thread->thread, NULL);
+        else
+            node_cluster_thread_close(thread);
         thread->is_running = false;
     }
     node_control_stop(node);

@@ -59,7 +59,7 @@ bool node_give_copy(struct node *node, struct copy_page *page, struct buffer *to
 {
     const uint16_t partition = page->at.partition;
 
-    if (!node->cluster.replicas || partition >= node->partition_count)
+    if (!node->cluster.control || partition >= node->partition_count)
         return false;
     struct node_replica *replica = &node->cluster.replicas[partition];
     const uint64_t rows = page->at.rows;

@@ -1,7 +1,6 @@
 /*
- * node_disk.h - the storage of a node, with the two threads that all shards share: batches to be
- * committed go to one, finds and scans to the other (storage_loops.h). Both come back to the
- * inboxes of their partitions.
+ * node_disk.h - the storage of a node, with the thread for finds and scans that all shards share
+ * (storage_loops.h). They come back to the inboxes of their partitions.
  *
  * Threads    The thread that starts and stops the node. A member of the struct says which thread or
  *            lock it has, or is atomic.
@@ -9,6 +8,7 @@
 #ifndef TICKWHEEL_NODE_NODE_DISK_H
 #define TICKWHEEL_NODE_NODE_DISK_H
 
+#include "node/node_log.h"
 #include "node/partition.h"
 #include "node/storage_health.h"
 #include "ops/config.h"
@@ -23,17 +23,12 @@
 struct node_disk {
     const struct config *config; /* borrowed, as are the next four */
     struct metrics *metrics;
-    struct partition *partitions;      /* to which batches and reads come back */
-    const struct tenant_pot *inflight; /* timers in requests that are not answered */
-    struct mailbox *news;              /* woken when the state of the storage has changed */
+    struct partition *partitions; /* to which reads come back */
+    const struct node_log *log;   /* of a node without a cluster; borrowed */
+    struct mailbox *news;         /* woken when the state of the storage has changed */
     struct storage *storage;
 
-    /* Commits: on the commit thread, or on that of a shard. */
-    pthread_t commit_thread;
-    struct mailbox to_commit;    /* of struct storage_batch */
-    pthread_mutex_t commit_lock; /* held during a commit */
-    _Atomic uint64_t commit_ns;  /* decaying maximum of recent commit durations */
-    atomic_bool is_failing;      /* the last commit failed */
+    atomic_bool is_failing; /* the last commit failed; in a node without a cluster */
 
     /* The read thread's, which looks after the disk as well. */
     pthread_t read_thread;
@@ -47,7 +42,7 @@ struct node_disk {
     struct tenant_pot room;          /* bytes of the creates since then */
     struct storage_health health;
 
-    atomic_bool ends;     /* both threads end when their mailboxes are empty */
+    atomic_bool ends;     /* the thread ends when its mailbox is empty */
     pthread_mutex_t lock; /* guards the next two */
     struct storage_stats stats;
     struct error error; /* of the last read or commit that failed; text empty: none did */
@@ -55,13 +50,12 @@ struct node_disk {
 
 /* False: no file descriptors. */
 bool node_disk_init(struct node_disk *disk, const struct config *config, struct metrics *metrics,
-                    struct partition *partitions, const struct tenant_pot *inflight,
-                    struct mailbox *news);
+                    struct partition *partitions, const struct node_log *log, struct mailbox *news);
 void node_disk_deinit(struct node_disk *disk);
 
 enum error_code node_disk_open(struct node_disk *disk, uint64_t cluster, struct error *ret_error);
 
-/* Starts both threads; and ends them when all that was posted is done. */
+/* Starts the thread; and ends it when all that was posted is done. */
 enum error_code node_disk_start(struct node_disk *disk, struct error *ret_error);
 void node_disk_stop(struct node_disk *disk);
 

@@ -14,7 +14,4 @@ enum error_code node_create_budget(struct node *node, struct error *ret_error);
 
 struct engine_options node_engine_options(struct node *node, uint16_t partition, uint64_t seed);
 
-/* Makes all engines of a node without a cluster, and gives them to the shards. */
-enum error_code node_start_engines(struct node *node, struct error *ret_error);
-
 #endif

@@ -24,7 +24,8 @@ void node_limits_count(struct node_replica *replica, uint64_t pending)
     atomic_fetch_add(&node->counts.pending_all, pending);
     atomic_store(&replica->pending, pending);
     atomic_store(&replica->is_counted, true);
-    node_control_ask(node->cluster.control, NODE_CONTROL_COUNT);
+    if (node->cluster.control)
+        node_control_ask(node->cluster.control, NODE_CONTROL_COUNT);
 }
 
 void node_limits_uncount(struct node_replica *replica, uint64_t pending)
@@ -40,7 +41,8 @@ void node_limits_uncount(struct node_replica *replica, uint64_t pending)
                               atomic_load(&tenant->count));
     tenant_counts_clear(&replica->tenants);
     atomic_store(&replica->is_counted, false);
-    node_control_ask(node->cluster.control, NODE_CONTROL_COUNT);
+    if (node->cluster.control)
+        node_control_ask(node->cluster.control, NODE_CONTROL_COUNT);
 }
 
 /* ---- counts for other nodes ---- */

@@ -17,10 +17,10 @@ static uint32_t ownership_owner(const struct node_replica *replica)
 
 bool node_owns(struct node *node, uint16_t partition, uint32_t *ret_node)
 {
-    const uint32_t self = node->config->cluster_node_id;
+    const uint32_t self = node_self(node);
 
     *ret_node = 0;
-    if (!node->cluster.replicas || node_replica_may_act(node, partition)) {
+    if (!node->cluster.control || node_replica_may_act(node, partition)) {
         *ret_node = self;
         return true;
     }
@@ -109,7 +109,7 @@ bool node_partition(struct node *node, uint16_t partition, struct node_partition
         [OWNERSHIP_LEAVING] = "leaving",     [OWNERSHIP_BROKEN] = "broken",
     };
 
-    if (!node->cluster.replicas)
+    if (!node->cluster.control)
         return false;
     const struct node_replica *replica = &node->cluster.replicas[partition];
     *ret_view = (struct node_partition_view){

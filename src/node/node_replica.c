@@ -32,7 +32,7 @@ static void node_replica_give(struct node_replica *replica, uint32_t owner, bool
 
 void node_replica_plan(struct node_replica *replica, const struct plan_entry *entry)
 {
-    const uint32_t self = replica->node->config->cluster_node_id;
+    const uint32_t self = node_self(replica->node);
     bool is_wanted = entry->owner == self || entry->next == self;
 
     atomic_store(&replica->coming, entry->next);
@@ -48,15 +48,21 @@ void node_replica_refuse(struct node_replica *replica)
     node_replica_give(replica, 0, atomic_load(&replica->is_wanted));
 }
 
+uint32_t node_self(const struct node *node)
+{
+    return node->cluster.control ? node->config->cluster_node_id : 1;
+}
+
 bool node_replica_may_act(const struct node *node, uint16_t partition)
 {
-    return !node->cluster.replicas ||
-           instant_boot_now().ns < node->cluster.replicas[partition].acts_until_ns;
+    const uint64_t until_ns = node->cluster.replicas[partition].acts_until_ns;
+
+    return until_ns == UINT64_MAX || instant_boot_now().ns < until_ns;
 }
 
 const _Atomic uint64_t *node_replica_valid_until(const struct node *node, uint16_t partition)
 {
-    return node->cluster.replicas ? &node->cluster.replicas[partition].acts_until_ns : NULL;
+    return &node->cluster.replicas[partition].acts_until_ns;
 }
 
 void node_replica_commit(struct node *node, struct list *batches)

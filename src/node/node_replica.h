@@ -6,7 +6,9 @@
  * has news for the replica, which it wakes. Batches go to the replica in place of the commit
  * thread, and come back to the inbox of the partition.
  *
- * A node without cluster_brokers has no replicas, and node->cluster.replicas is NULL.
+ * In a node without a cluster the shard's thread serves the replicas of its partitions, whose logs
+ * are files of the node (node_log.h) and private: the node owns each partition as soon as it has
+ * read its log.
  *
  * Threads    Any, unless a member of the struct names its thread.
  */
@@ -97,6 +99,7 @@ struct node_replica {
     bool storage_fails;         /* replica_storage_fails, or the copy cannot be dropped */
     struct storage_meta meta;   /* of the engine to be made */
     bool wants_engine;
+    bool is_refused_by_log;  /* batches come back because the log has refused them */
     uint64_t refused_ticket; /* ticket of an append that could not be sent; 0 if none */
     uint64_t trim_to;        /* offset before which records are to be trimmed; 0 if none */
     struct instant trim_at;
@@ -120,10 +123,13 @@ struct node_replica {
     bool is_ready, is_draining, is_drained, is_leaving;
 };
 
-/* True if the node owns the partition and its lease is valid, or without a cluster. */
+/* Returns the number of this node; 1 without a cluster. */
+uint32_t node_self(const struct node *node);
+
+/* True if the node owns the partition and its lease is valid. */
 bool node_replica_may_act(const struct node *node, uint16_t partition);
 
-/* Returns the end of that validity on CLOCK_BOOTTIME, which moves. NULL without a cluster. */
+/* Returns the end of that validity on CLOCK_BOOTTIME, which moves. */
 const _Atomic uint64_t *node_replica_valid_until(const struct node *node, uint16_t partition);
 
 /* Takes the batches of a shard and empties the list. */

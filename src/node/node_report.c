@@ -24,7 +24,7 @@ void node_report_deinit(struct node_report *report)
 /* With the lock. */
 static void node_report_add_up(const struct node_report *report, struct shard_report *ret_sum)
 {
-    *ret_sum = (struct shard_report){.is_ready = true};
+    *ret_sum = (struct shard_report){.is_ready = true, .has_engines = true};
     for (unsigned i = 0; i < report->count; i++) {
         const struct shard_report *shard = &report->shards[i];
 
@@ -32,6 +32,7 @@ static void node_report_add_up(const struct node_report *report, struct shard_re
         queue_stats_add(&ret_sum->queue, &shard->queue);
         ret_sum->used_ns += shard->used_ns;
         ret_sum->is_ready = ret_sum->is_ready && shard->is_ready;
+        ret_sum->has_engines = ret_sum->has_engines && shard->has_engines;
     }
 }
 

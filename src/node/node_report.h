@@ -18,6 +18,8 @@ struct shard_report {
     struct queue_stats queue;
     uint64_t used_ns; /* processor time of its thread */
     bool is_ready;    /* its partitions have been recovered */
+    bool has_engines; /* all its partitions that are this node's have one */
+    bool is_failing;  /* no commit, nor claim, gets into the log */
     bool is_drained;  /* while stopping: no delivery is in flight */
     bool is_finished; /* its thread has ended */
 };
@@ -42,7 +44,7 @@ void node_report_deinit(struct node_report *report);
 void node_report_put(struct node_report *report, unsigned shard, const struct shard_report *put);
 void node_report_finish(struct node_report *report, unsigned shard);
 
-/* Adds up the reports of all shards; is_ready: all are. */
+/* Adds up the reports of all shards; is_ready and has_engines: all are, or have. */
 void node_report_sum(struct node_report *report, struct shard_report *ret_sum);
 
 /* Waits until the reports of all shards say so, at most `timeout_ms`. */

@@ -12,8 +12,8 @@
  *     what is shared   node_ownership, node_limits, node_replica, node_once, node_members,
  *                      node_zones
  *     parts            node_holds, pauses, maintenance; node_disk, storage_loops, storage_health;
- *                      node_report, node_counts, node_clock, partition, feed, census, queue_board,
- *                      measure
+ *                      node_log, node_report, node_counts, node_clock, partition, feed, census,
+ *                      queue_board, measure
  */
 #ifndef TICKWHEEL_NODE_NODE_STATE_H
 #define TICKWHEEL_NODE_NODE_STATE_H
@@ -27,6 +27,7 @@
 #include "node/node_counts.h"
 #include "node/node_disk.h"
 #include "node/node_holds.h"
+#include "node/node_log.h"
 #include "node/node_report.h"
 #include "node/partition.h"
 #include "node/queue_board.h"
@@ -34,9 +35,9 @@
 
 #include <pthread.h>
 
-/* What a node of a cluster has beside the others. */
+/* The replicas of the partitions, and what a node of a cluster has beside the others. */
 struct node_cluster {
-    struct node_replica *replicas; /* [partition_count], node_replica.h; NULL without a cluster */
+    struct node_replica *replicas;               /* [partition_count], node_replica.h */
     struct node_replica_thread *replica_threads; /* [shards.count] */
     struct node_control *control;                /* node_members.h; NULL without a cluster */
     atomic_uint copies;                          /* copies from other nodes that are under way */
@@ -63,11 +64,12 @@ struct node {
     struct node_clock clock;     /* written by the control thread */
     struct node_counts counts;   /* any thread */
     struct node_holds holds;     /* any thread that changes them, one at a time */
-    struct node_disk disk;       /* the commit thread and the read thread */
+    struct node_disk disk;       /* the read thread */
+    struct node_log log;         /* without a cluster: the shards, and its threads */
     struct node_report report;   /* written by the shards, read by any thread */
     struct node_backups backups; /* the backup thread */
     struct node_shards shards;   /* each its own thread */
-    struct node_cluster cluster; /* the control thread, and one thread a replica */
+    struct node_cluster cluster; /* the control thread, and those of the replicas */
     atomic_bool is_stopping;     /* no more work is admitted */
 };
 

@@ -167,6 +167,8 @@ void node_health(struct node *node, struct node_health *ret_health)
         reason = "stopping";
     else if (atomic_load(&node->disk.is_lost))
         reason = "the data folder was removed or replaced";
+    else if (atomic_load(&node->report.is_damaged) && storage_health_is_damaged(&node->disk))
+        reason = "damaged: a partition cannot be read";
     else if (storage_health_fails(&node->disk, trouble, sizeof(trouble)))
         reason = trouble;
     else if (atomic_load(&node->report.is_damaged))

@@ -2,10 +2,8 @@
  * A node on a folder of its own, with the real storage and threads: what the door lets in, that
  * stopping answers everything, and that what was answered is there at the next start.
  */
-#include "base/random.h"
 #include "node/node_state.h"
 #include "node/pauses.h"
-#include "node/storage_loops.h"
 #include "store/storage_testing.h"
 #include "sys/clock.h"
 
@@ -294,7 +292,7 @@ static void test_an_outbox_is_sent(void **state)
     node_stop(fixture->node);
 }
 
-/* Goal: what is committed on a shard's thread and what on the commit thread is acknowledged and
+/* Goal: what is written on a shard's thread and what on the log's thread is acknowledged and
  * durable alike. Method: creates under way in both ways, for the disk is said to be quick and slow
  * in turn; then a restart. */
 static void test_commits_on_either_thread(void **state)
@@ -307,7 +305,7 @@ static void test_commits_on_either_thread(void **state)
     set(fixture, "shards", "2");
     start(fixture);
     for (size_t i = 0; i < COUNT; i++) {
-        atomic_store(&fixture->node->disk.commit_ns, i % 2 ? UINT64_MAX : 0);
+        atomic_store(&fixture->node->log.write_ns, i % 2 ? UINT64_MAX : 0);
         assert_int_equal(submit_create(fixture->node, &asked[i], due), ERROR_NONE);
         if (i % 5 == 4) /* so that batches of all sizes come up, and a shard with none out */
             for (size_t j = i - 4; j <= i; j++)
@@ -324,53 +322,6 @@ static void test_commits_on_either_thread(void **state)
     assert_int_equal(atomic_load(&fixture->node->counts.pending_all), COUNT);
     node_stop(fixture->node);
     free(asked);
-}
-
-/* Tries commit_here with writes of this timer, or with none, and the meta of partition 0 as it
- * is. */
-static bool try_commit_here(struct node *node, uint64_t commit_ns, struct timer *timer,
-                            size_t write_count)
-{
-    struct storage_write write = {.timer = timer};
-    struct storage_batch batch = {
-        .result = ERROR_STOPPING, .writes = &write, .write_count = write_count};
-    struct list batches;
-
-    assert_int_equal(storage_load_meta(node->disk.storage, 0, &batch.meta, NULL), ERROR_NONE);
-    list_init(&batches);
-    list_push(&batches, &batch.link);
-    atomic_store(&node->disk.commit_ns, commit_ns);
-    const bool is_done = commit_here(&node->disk, &batches);
-    assert_int_equal(batch.result, is_done ? ERROR_NONE : ERROR_STOPPING);
-    assert_ptr_equal(list_pop(&batches), &batch.link);
-    return is_done;
-}
-
-/* Goal: a shard commits by itself only what is small, while the disk is quick and no commit is
- * under way; and a slow commit counts for some that follow. Method: each condition alone, on a node
- * that has nothing else to do. */
-static void test_commits_here_only_what_is_quick(void **state)
-{
-    struct fixture *fixture = *state;
-
-    start(fixture);
-    struct node *node = fixture->node;
-    struct asked asked;
-    assert_int_equal(submit_create(node, &asked, wall_add(wall_now(), FAR_MS)), ERROR_NONE);
-    assert_int_equal(answer_of(&asked), ERROR_NONE);
-    while (!try_commit_here(node, 0, NULL, 0)) /* the shard may have a commit of its own */
-        continue;
-    assert_false(try_commit_here(node, UINT64_C(1000000000), NULL, 0));
-    assert_false(try_commit_here(node, 0, NULL, 65));
-    struct timer large = {.footprint = 65537};
-    assert_false(try_commit_here(node, 0, &large, 1));
-    pthread_mutex_lock(&node->disk.commit_lock);
-    assert_false(try_commit_here(node, 0, NULL, 0));
-    pthread_mutex_unlock(&node->disk.commit_lock);
-    while (!try_commit_here(node, 900000, NULL, 0))
-        continue;
-    assert_true(atomic_load(&node->disk.commit_ns) > 600000);
-    node_stop(node);
 }
 
 /* Goal: new timers stay with the shard whose thread asks, in its partitions evenly, as long as the
@@ -448,55 +399,6 @@ static void test_dead_disk_is_not_ready(void **state)
     node_stop(fixture->node);
 }
 
-/* A group of batches is bounded, and takes every small one that is the first of its partition; the
- * batches of a partition keep their order, and all come at last. */
-static void test_small_batches_overtake(void **state)
-{
-    enum { BATCHES = 300, PARTITIONS = 5 };
-    static struct storage_batch batches[BATCHES];
-    static struct storage_group group;
-    struct random random = random_seeded(testing_seed());
-    uint64_t last[PARTITIONS] = {0};
-    size_t done = 0;
-
-    (void)state;
-    struct list waiting;
-    list_init(&waiting);
-    for (size_t i = 0; i < BATCHES; i++) {
-        const bool is_small = random_below(&random, 2);
-
-        batches[i] = (struct storage_batch){
-            .partition = (uint16_t)random_below(&random, PARTITIONS),
-            .meta.epoch = i + 1,
-            .write_count = random_below(&random, is_small ? 17 : 3000),
-        };
-        list_push(&waiting, &batches[i].link);
-    }
-    while (done < BATCHES) {
-        size_t large_count = 0;
-
-        group.count = group.write_count = 0;
-        storage_gather(&group, &waiting);
-        for (size_t i = 0; i < group.count; i++) {
-            const struct storage_batch *batch = group.batches[i];
-
-            assert_true(batch->meta.epoch > last[batch->partition]);
-            last[batch->partition] = batch->meta.epoch;
-            large_count += batch->write_count >= STORAGE_GROUP_WRITES_MAX;
-        }
-        assert_true(group.count > 0 && large_count <= 1);
-        done += group.count;
-        bool is_left[PARTITIONS] = {false};
-        for (struct list *link = waiting.next; link != &waiting; link = link->next) {
-            const struct storage_batch *batch = list_item(link, struct storage_batch, link);
-
-            assert_true(is_left[batch->partition] || batch->write_count > 16);
-            is_left[batch->partition] = true;
-        }
-    }
-    assert_true(list_is_empty(&waiting));
-}
-
 /* ---- surveys of the node ---- */
 
 struct node_test_worker {
@@ -568,12 +470,10 @@ int main(void)
         TEST(test_resets_are_bounded),
         TEST(test_an_outbox_is_sent),
         TEST(test_commits_on_either_thread),
-        TEST(test_commits_here_only_what_is_quick),
         TEST(test_new_timers_stay_near),
         TEST(test_workers_are_told_to_their_tenant),
         TEST(test_start_says_what_is_wrong),
         TEST(test_dead_disk_is_not_ready),
-        cmocka_unit_test(test_small_batches_overtake),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,7 +20,7 @@
 #define SHARDS_MAX 64 /* maximum of shards of a node */
 
 enum partition_message {
-    PARTITION_COMMITS,  /* struct storage_batch, back from the commit thread */
+    PARTITION_COMMITS,  /* struct storage_batch, back from the replica */
     PARTITION_OUTCOMES, /* struct delivery, back from a sender */
     PARTITION_READS,    /* struct engine_read, back from the read thread */
     PARTITION_REQUESTS, /* struct node_request */
@@ -32,7 +32,7 @@ struct partition {
     struct list link; /* is_rung: in the mailbox of its owner, or on the way there */
     struct engine *engine;
     uint16_t index;
-    size_t commits_out;      /* batches at the commit thread; written by the owner */
+    size_t commits_out;      /* batches at the replica; written by the owner */
     _Atomic uint64_t placed; /* number of timers that node_partition_next has placed here */
     pthread_mutex_t lock;
     /* mailbox of the shard; NULL before the start and at the end. Guarded by lock, as are the

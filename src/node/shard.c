@@ -26,14 +26,8 @@
  * which costs a system call. */
 #define CLOCK_STEP_US UINT64_C(100000)
 
-/* A shard commits by itself only if no timer of it is due within this time. */
-#define COMMIT_HERE_QUIET_MS 20
-
-void shard_add(struct shard *shard, struct partition *partition)
-{
-    shard->partitions[shard->partition_count++] = partition;
-    partition_set_owner(partition, &shard->rings);
-}
+/* A shard waits for the disk only if no timer of it is due within this time. */
+#define QUIET_MS 20
 
 /* ---- messages ---- */
 
@@ -87,15 +81,21 @@ static void shard_take_inbox(struct shard *shard, struct partition *partition)
             shard_handle(shard, partition, kind, link);
 }
 
-static void shard_take_in(struct shard *shard)
+static void shard_take_rings(struct shard *shard)
 {
-    shard->now = node_clock_now(&shard->node->clock);
-    shard->turn_at = instant_now();
     struct list rings;
+
     list_init(&rings);
     mailbox_take(&shard->rings, &rings);
     for (struct list *link; (link = list_pop(&rings));)
         shard_take_inbox(shard, list_item(link, struct partition, link));
+}
+
+static void shard_take_in(struct shard *shard)
+{
+    shard->now = node_clock_now(&shard->node->clock);
+    shard->turn_at = instant_now();
+    shard_take_rings(shard);
     shard_queue_take_in(shard);
 }
 
@@ -126,7 +126,7 @@ static void shard_tell_given_up(struct node *node, struct engine *engine)
  * check. */
 static bool shard_may_deliver(const struct node *node, const struct partition *partition)
 {
-    return !node->cluster.replicas || node_replica_may_act(node, partition->index);
+    return node_replica_may_act(node, partition->index);
 }
 
 /* Sends off the deliveries and reads of the engines, and collects their batches. */
@@ -183,10 +183,7 @@ static void shard_post_batches(struct shard *shard, struct list *batches)
 {
     LIST_FOR_EACH (batches, link)
         shard_partition_of(shard, link)->commits_out++;
-    if (shard->node->cluster.replicas)
-        node_replica_commit(shard->node, batches);
-    else
-        mailbox_post_all(&shard->node->disk.to_commit, batches);
+    node_replica_commit(shard->node, batches);
 }
 
 void shard_send_off(struct shard *shard)
@@ -207,42 +204,18 @@ static struct wall shard_wake_at(const struct shard *shard)
     return at;
 }
 
-/* Commits the batches on this thread if that is quick, because a switch of threads takes longer
- * than the disk. It does not if a timer is due soon, since a disk may be slow; nor if an earlier
- * batch of a partition is at the commit thread, since they become durable in order. Returns
- * false if nothing was committed. */
-static bool shard_commit_here(struct shard *shard, struct list *batches)
-{
-    if (list_is_empty(batches) || shard->node->cluster.replicas ||
-        shard_wake_at(shard).ms < shard->now.ms + COMMIT_HERE_QUIET_MS)
-        return false;
-    LIST_FOR_EACH (batches, link)
-        if (shard_partition_of(shard, link)->commits_out > 0)
-            return false;
-    if (!commit_here(&shard->node->disk, batches))
-        return false;
-    for (struct list *link; (link = list_pop(batches));) {
-        struct engine *engine = shard_engine(shard, shard_partition_of(shard, link));
-
-        engine_committed(engine, list_item(link, struct storage_batch, link));
-        shard_answer(shard, engine);
-    }
-    shard_end_turns(shard);
-    return true;
-}
-
-/* Writes that follow from a commit on this thread go to the commit thread, so a turn has one
- * sync. */
+/* Writes that follow from a commit on this thread wait for the next turn: one sync a turn. */
 static void shard_send_off_and_commit(struct shard *shard)
 {
-    struct list batches;
-
-    list_init(&batches);
-    shard_gather(shard, &batches);
-    if (!shard_commit_here(shard, &batches)) {
-        shard_post_batches(shard, &batches);
+    shard_send_off(shard);
+    if (!shard->committer)
         return;
-    }
+    shard->is_quiet = shard_wake_at(shard).ms >= shard->now.ms + QUIET_MS;
+    shard->committer->end(shard->committer);
+    if (!mailbox_has_news(&shard->rings))
+        return;
+    shard_take_rings(shard);
+    shard_end_turns(shard);
     shard_queue_turn(shard); /* acknowledgements may be durable, and there may be new items */
     shard_send_off(shard);
 }
@@ -276,7 +249,7 @@ static void shard_take_census(struct shard *shard)
 static void shard_report(struct shard *shard, bool is_draining)
 {
     struct node *node = shard->node;
-    struct shard_report report = {.is_ready = true};
+    struct shard_report report = {.is_ready = true, .has_engines = shard_cluster_is_ready(shard)};
 
     for (size_t i = 0; i < shard->partition_count; i++) {
         const struct engine *engine = shard->partitions[i]->engine;
@@ -284,19 +257,19 @@ static void shard_report(struct shard *shard, bool is_draining)
 
         engine_stats(engine, &stats);
         engine_stats_add(&report.stats, &stats);
-        if (node->cluster.replicas)
-            atomic_store(&node->cluster.replicas[shard->partitions[i]->index].pending,
-                         stats.pending);
+        atomic_store(&node->cluster.replicas[shard->partitions[i]->index].pending, stats.pending);
         report.is_ready = report.is_ready && engine_is_ready(engine);
     }
-    if (node->cluster.replicas)
-        report.is_ready = report.is_ready && shard_cluster_is_ready(shard);
+    report.is_ready = report.is_ready && report.has_engines;
+    report.is_failing = atomic_load(&node->disk.is_failing);
     shard_take_census(shard);
     queue_stats(shard->queue, &report.queue);
     report.used_ns = thread_used_ns();
     report.is_drained = is_draining && report.stats.inflight == 0;
     node_report_put(&node->report, shard->index, &report);
-    shard->reported = shard->turn_at;
+    /* the start of a node without a cluster waits for this */
+    const bool is_awaited = shard->committer && !report.has_engines && !report.is_failing;
+    shard->reported = is_awaited ? (struct instant){0} : shard->turn_at;
     shard->is_stale = !report.is_ready;
 }
 
@@ -331,6 +304,11 @@ static uint64_t shard_wait_ns(struct event_task *task)
         return 0;
     const struct wall wake_at = shard_wake_at(shard);
     uint64_t wait_ns = shard_queue_wait_ns(shard, instant_now());
+    if (shard->committer) {
+        const uint64_t commit_ns = shard->committer->wait_ns(shard->committer);
+
+        wait_ns = commit_ns < wait_ns ? commit_ns : wait_ns;
+    }
     if (shard->is_stale && wait_ns > REPORT_NS)
         wait_ns = REPORT_NS;
     uint64_t now_us = node_clock_now_us(&shard->node->clock);
@@ -360,8 +338,7 @@ static void shard_turn(struct event_task *task)
     shard_advance(shard);
     shard_queue_turn(shard);
     shard_send_off_and_commit(shard);
-    if (shard->node->cluster.replicas)
-        shard_cluster_turn(shard);
+    shard_cluster_turn(shard);
     if (instant_since_ns(shard->reported, shard->turn_at) >= REPORT_NS || is_draining ||
         shard->reported.ns == 0)
         shard_report(shard, is_draining);

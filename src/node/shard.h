@@ -26,6 +26,10 @@ struct shard {
     size_t partition_count;
     size_t placed; /* number of partitions that node_partition_next has chosen */
     struct event_task task;
+    /* Makes the batches of a turn durable within the turn, if it can, in a node without a cluster;
+     * or NULL. It is no task of the loop. */
+    struct event_task *committer;
+    bool is_quiet; /* no timer is due soon, so that this thread may wait for a quick disk */
     struct queue *queue;
     struct queue_heads *heads;
     struct wall now, advanced_at; /* wall time of this turn, and of the last */
@@ -57,9 +61,6 @@ void *shard_run(void *shard);
 
 /* Wakes all shards after a change that no message reports. */
 void shards_wake(void *shards);
-
-/* Adds the partition to the shard before its thread starts. */
-void shard_add(struct shard *shard, struct partition *partition);
 
 /* Sends off what the engines want done. */
 void shard_send_off(struct shard *shard);

@@ -67,13 +67,12 @@ static void cluster_obey(struct shard *shard, struct node_replica *replica)
 
 void shard_cluster_count_read(struct node *node, const struct engine_read *read, int change)
 {
-    if (node->cluster.replicas)
-        node->cluster.replicas[engine_read_partition(read)].reads_out += (size_t)change;
+    node->cluster.replicas[engine_read_partition(read)].reads_out += (size_t)change;
 }
 
 bool shard_cluster_is_leaving(const struct node *node, const struct partition *partition)
 {
-    return node->cluster.replicas && node->cluster.replicas[partition->index].is_leaving;
+    return node->cluster.replicas[partition->index].is_leaving;
 }
 
 /* True if no batch, read or delivery of a leaving engine is in flight. */
@@ -134,6 +133,7 @@ void shard_cluster_turn(struct shard *shard)
 bool shard_cluster_is_ready(struct shard *shard)
 {
     const struct node *node = shard->node;
+    const uint32_t self = node_self(node);
     bool has_read = true;
 
     for (size_t i = shard->index; i < node->partition_count; i += node->shards.count) {
@@ -142,7 +142,7 @@ bool shard_cluster_is_ready(struct shard *shard)
         const int state = atomic_load(&replica->state);
 
         if (planned == 0 || state == OWNERSHIP_BROKEN ||
-            (planned == node->config->cluster_node_id && state != OWNERSHIP_ACTIVE))
+            (planned == self && (state != OWNERSHIP_ACTIVE || !replica->partition->engine)))
             return false;
         has_read =
             has_read && !(atomic_load(&replica->is_followed) && state == OWNERSHIP_RESTORING);

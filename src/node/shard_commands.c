@@ -36,7 +36,6 @@ static void shard_commands_judge(struct node *node, struct node_request *request
 {
     struct command *command = &request->command;
 
-    list_remove(&request->link_);
     if (!command_is_read(command->kind))
         shard_commands_doubt_changes(command);
     if (command->error != ERROR_IN_DOUBT && !shard_commands_is_proven(command) &&
@@ -71,7 +70,8 @@ void shard_answer(struct shard *shard, struct engine *engine)
 
         if (command->kind == COMMAND_EXPLAIN && command->explained.place == PLACE_INFLIGHT)
             shard_commands_explain(shard, command);
-        if (node->cluster.replicas)
+        list_remove(&request->link_);
+        if (node->cluster.control)
             shard_commands_judge(node, request);
         node_counts_leave(&node->counts, request);
         if (!command_is_read(command->kind))
@@ -105,9 +105,7 @@ void shard_end_turns(struct shard *shard)
 
 void shard_ask(struct shard *shard, struct engine *engine, struct node_request *request)
 {
-    if (shard->node->cluster.replicas)
-        list_push(&shard->node->cluster.replicas[request->command.partition].asked,
-                  &request->link_);
+    list_push(&shard->node->cluster.replicas[request->command.partition].asked, &request->link_);
     engine_submit(engine, &request->command);
 }
 

@@ -62,6 +62,7 @@ void storage_health_look(struct node_disk *disk)
     const bool fails = has_failed || atomic_load(&disk->is_failing) ||
                        health_read_fails(disk, now) || atomic_load(&health->failing_replicas) > 0;
 
+    atomic_store(&health->probe_fails, has_failed);
     if (has_failed)
         storage_health_note(disk, &error);
     if (fails == (atomic_load(&health->since_ns) != 0))
@@ -97,6 +98,12 @@ bool storage_health_gives_up(struct node_disk *disk, struct instant now)
         mailbox_wake(disk->news);
     }
     return gives_up;
+}
+
+bool storage_health_is_damaged(const struct node_disk *disk)
+{
+    return !atomic_load(&disk->health.probe_fails) && !atomic_load(&disk->is_failing) &&
+           !atomic_load(&disk->health.failing_replicas);
 }
 
 bool storage_health_fails(struct node_disk *disk, char *ret_reason, size_t size)

@@ -23,6 +23,7 @@ struct storage_health {
     _Atomic uint64_t worked_ns;      /* time since when it works again */
     _Atomic uint64_t failures;       /* number of times that probes or replicas began to fail */
     atomic_uint failing_replicas;    /* whose storage fails */
+    atomic_bool probe_fails;         /* the last probe has failed */
     atomic_bool gives_up;            /* storage_health_gives_up */
 };
 
@@ -39,6 +40,9 @@ void storage_health_read_failed(struct node_disk *disk);
  * has not answered for two. It stays true until the storage has worked for two leases. Called on
  * the thread of the control topic. */
 bool storage_health_gives_up(struct node_disk *disk, struct instant now);
+
+/* True if reads fail although the disk takes writes: what they read is damaged. */
+bool storage_health_is_damaged(const struct node_disk *disk);
 
 /* True if the storage fails, with the reason. */
 bool storage_health_fails(struct node_disk *disk, char *ret_reason, size_t size);

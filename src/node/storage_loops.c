@@ -1,8 +1,6 @@
 /*
- * Commits, and the two threads that all shards share. The commit thread makes as many batches
- * durable as are waiting with one sync; a shard that has only a few rows commits them by itself.
- * The read thread finds and scans, and looks after the disk: at most once a second, and seldom
- * while nothing is written and nothing asks for the node's health.
+ * The read thread finds and scans for all shards, and looks after the disk: at most once a second,
+ * and seldom while nothing is written and nothing asks for the node's health.
  */
 #include "node/storage_loops.h"
 
@@ -13,85 +11,11 @@
 
 #include <string.h>
 
-/* Maximum of writes of a small batch, which does not wait behind larger ones. */
-#define SMALL_WRITES_MAX 16
-
 #define READS_POSTED_MAX 64 /* maximum of finds whose results are posted together */
 
 #define SECOND_NS    UINT64_C(1000000000)
 #define IDLE_LOOK_NS (5 * SECOND_NS)
 #define LOOK_BYTES   (UINT64_C(4) << 20)
-
-/* Commits do not linger below this number of unanswered timers, so a client that sends one at a
- * time waits for one sync. */
-#define LINGER_INFLIGHT_MIN 128
-
-/* Maximum that a shard commits by itself, if recent commits took less than COMMIT_HERE_NS: their
- * decaying maximum counts. */
-#define COMMIT_HERE_WRITES 64
-#define COMMIT_HERE_BYTES  65536
-#define COMMIT_HERE_NS     UINT64_C(1000000)
-#define COMMIT_FADES       16
-
-static void storage_loops_group_add(struct storage_group *group, struct storage_batch *batch)
-{
-    list_remove(&batch->link);
-    group->batches[group->count++] = batch;
-    group->write_count += batch->write_count;
-}
-
-/* Adds the remaining small batches, except those of a partition that has an earlier batch
- * outside of the group, because its batches take effect in order. */
-static void storage_loops_group_add_small(struct storage_group *group, struct list *waiting)
-{
-    bool is_left[UINT16_MAX + 1] = {false};
-
-    for (struct list *link = waiting->next, *next;
-         link != waiting && group->count < STORAGE_GROUP_MAX; link = next) {
-        struct storage_batch *batch = list_item(link, struct storage_batch, link);
-
-        next = link->next;
-        if (batch->write_count <= SMALL_WRITES_MAX && !is_left[batch->partition])
-            storage_loops_group_add(group, batch);
-        else
-            is_left[batch->partition] = true;
-    }
-}
-
-void storage_gather(struct storage_group *group, struct list *waiting)
-{
-    while (group->count < STORAGE_GROUP_MAX && group->write_count < STORAGE_GROUP_WRITES_MAX &&
-           !list_is_empty(waiting))
-        storage_loops_group_add(group, list_item(waiting->next, struct storage_batch, link));
-    if (!list_is_empty(waiting))
-        storage_loops_group_add_small(group, waiting);
-}
-
-/* Delays a commit of few requests while many are under way, because a sync costs the same for
- * one as for a thousand. */
-static void storage_loops_commit_linger(struct node_disk *disk, struct storage_group *group,
-                                        struct list *waiting)
-{
-    uint64_t linger_ns = disk->config->commit_linger_ms * 1000000;
-    struct instant began = instant_now();
-    uint64_t spent_ns = 0;
-
-    while (spent_ns < linger_ns && list_is_empty(waiting)) {
-        size_t inflight = atomic_load(&disk->inflight->held);
-
-        if (inflight < LINGER_INFLIGHT_MIN || group->write_count >= inflight / 2)
-            return;
-        mailbox_wait(&disk->to_commit, linger_ns - spent_ns);
-        mailbox_take(&disk->to_commit, waiting);
-        storage_gather(group, waiting);
-        spent_ns = instant_since_ns(began, instant_now());
-    }
-}
-
-static uint16_t storage_loops_batch_partition(struct list *message)
-{
-    return list_item(message, struct storage_batch, link)->partition;
-}
 
 void storage_look(struct node_disk *disk)
 {
@@ -112,103 +36,21 @@ static void storage_look_after(struct node_disk *disk, size_t bytes)
     storage_look(disk);
 }
 
-static size_t storage_loops_group_bytes(const struct storage_group *group)
+void storage_written(struct node_disk *disk, uint64_t bytes, uint64_t ns)
 {
-    size_t bytes = 0;
-
-    for (size_t i = 0; i < group->count; i++)
-        for (size_t j = 0; j < group->batches[i]->write_count; j++)
-            bytes += group->batches[i]->writes[j].timer->footprint;
-    return bytes;
+    metrics_observe_us(disk->metrics, HISTOGRAM_COMMIT, ns / 1000);
+    storage_look_after(disk, bytes);
 }
 
-static void storage_loops_commit_note_time(struct node_disk *disk, uint64_t commit_ns)
+void storage_committed(struct node_disk *disk, enum error_code result, size_t write_count)
 {
-    const uint64_t before_ns = atomic_load(&disk->commit_ns);
-    const uint64_t faded_ns = before_ns - before_ns / COMMIT_FADES;
-
-    atomic_store(&disk->commit_ns, commit_ns > faded_ns ? commit_ns : faded_ns);
-}
-
-/* Commits the group and moves its batches to `ret_done`. The caller holds commit_lock. */
-static void storage_loops_commit_group(struct node_disk *disk, struct storage_group *group,
-                                       struct list *ret_done)
-{
-    const size_t bytes = storage_loops_group_bytes(group);
-    struct instant began = instant_now();
-    struct error error = {.text = ""};
-    enum error_code result = storage_commit(disk->storage, group->batches, group->count, &error);
-    const uint64_t commit_ns = instant_since_ns(began, instant_now());
-
-    storage_loops_commit_note_time(disk, commit_ns);
-    metrics_observe_us(disk->metrics, HISTOGRAM_COMMIT, commit_ns / 1000);
-    metrics_add(disk->metrics, METRIC_COMMIT_WRITES, group->write_count);
-    if (result)
-        storage_health_note(disk, &error);
     atomic_store(&disk->is_failing, result != ERROR_NONE);
-    for (size_t i = 0; i < group->count; i++) {
-        group->batches[i]->result = result;
-        list_push(ret_done, &group->batches[i]->link);
+    if (!result) {
+        metrics_add(disk->metrics, METRIC_COMMIT_WRITES, write_count);
+        return;
     }
-    storage_look_after(disk, result == ERROR_DISK_FULL ? LOOK_BYTES : bytes);
-}
-
-static bool storage_loops_commit_is_small(const struct list *batches)
-{
-    size_t count = 0, write_count = 0, bytes = 0;
-
-    LIST_FOR_EACH (batches, link) {
-        const struct storage_batch *batch = list_item(link, struct storage_batch, link);
-
-        write_count += batch->write_count;
-        if (++count > STORAGE_GROUP_MAX || write_count > COMMIT_HERE_WRITES)
-            return false;
-        for (size_t i = 0; i < batch->write_count; i++)
-            bytes += batch->writes[i].timer->footprint;
-    }
-    return bytes <= COMMIT_HERE_BYTES;
-}
-
-bool commit_here(struct node_disk *disk, struct list *batches)
-{
-    if (atomic_load(&disk->commit_ns) > COMMIT_HERE_NS || !storage_loops_commit_is_small(batches) ||
-        pthread_mutex_trylock(&disk->commit_lock) != 0)
-        return false;
-    struct storage_group group;
-    group.count = group.write_count = 0;
-    storage_gather(&group, batches);
-    storage_loops_commit_group(disk, &group, batches);
-    pthread_mutex_unlock(&disk->commit_lock);
-    return true;
-}
-
-void *commit_loop(void *argument)
-{
-    struct node_disk *disk = argument;
-    struct list waiting;
-
-    list_init(&waiting);
-    for (;;) {
-        struct storage_group group;
-
-        group.count = group.write_count = 0;
-        mailbox_take(&disk->to_commit, &waiting);
-        storage_gather(&group, &waiting);
-        if (group.count == 0) {
-            if (atomic_load(&disk->ends))
-                return NULL;
-            mailbox_wait(&disk->to_commit, UINT64_MAX);
-            continue;
-        }
-        storage_loops_commit_linger(disk, &group, &waiting);
-        struct list done;
-        list_init(&done);
-        pthread_mutex_lock(&disk->commit_lock);
-        storage_loops_commit_group(disk, &group, &done);
-        pthread_mutex_unlock(&disk->commit_lock);
-        partition_post_all(disk->partitions, PARTITION_COMMITS, &done,
-                           storage_loops_batch_partition);
-    }
+    if (result == ERROR_DISK_FULL)
+        storage_look_after(disk, LOOK_BYTES);
 }
 
 static uint16_t storage_loops_read_partition(struct list *message)
@@ -296,12 +138,19 @@ static void read_queue_count(struct read_queue *queue, uint64_t tenant, struct i
         queue->used_ns[i] /= 2;
 }
 
-/* Performs a read. One that must be repeated goes back to the queue, so that others may precede
- * it. */
+/* Performs a read, unless a write is in doubt. One that must be repeated goes back to the queue,
+ * so that others may precede it. */
 static void storage_loops_read_perform(struct node_disk *disk, struct read_queue *queue,
                                        struct engine_read *read, struct list *done)
 {
-    engine_read_perform(read, disk->storage);
+    if (disk->log->local && log_local_is_in_doubt(disk->log->local)) {
+        /* after a crash its timers may be there, so nobody is told that they are not */
+        read->result =
+            error_set(&read->error, ERROR_IO, "%s has a write that may be on the disk or not",
+                      disk->config->data_folder);
+    } else {
+        engine_read_perform(read, disk->storage);
+    }
     if (engine_read_is_repeated(read)) {
         read_queue_add(queue, read);
         return;
@@ -346,6 +195,7 @@ static void storage_loops_look_at_room(struct node_disk *disk)
     atomic_store(&disk->unlooked_bytes, 0);
     storage_tend(disk->storage);
     storage_stats(disk->storage, &stats);
+    node_log_add_stats(disk->log, &stats);
     if (stats.disk_floor_bytes < disk->config->disk_reserve_bytes)
         stats.disk_floor_bytes = disk->config->disk_reserve_bytes;
     const bool is_full = stats.disk_free_bytes < stats.disk_floor_bytes;

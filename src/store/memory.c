@@ -286,32 +286,6 @@ void memory_end_change(struct memory_storage *memory, struct memory_change *chan
         memory_forget_undos(memory);
 }
 
-static enum error_code memory_commit(struct storage *storage, struct storage_batch *const *batches,
-                                     size_t count, struct error *ret_error)
-{
-    struct memory_storage *memory = memory_of(storage);
-    struct memory_change *change = calloc(1, sizeof(*change));
-    struct buffer body;
-
-    if (!change)
-        return error_set(ret_error, ERROR_NO_MEMORY, "commit");
-    buffer_init(&body);
-    pthread_mutex_lock(&memory->lock);
-    enum error_code code = memory_fault_hits(&memory->change_fault);
-    for (size_t i = 0; i < count && !code; i++) {
-        buffer_clear(&body);
-        code = memory->places[batches[i]->partition].next
-                   ? ERROR_INVALID
-                   : memory_encode(memory, batches + i, 1, &body);
-        if (!code)
-            code = memory_apply_body(memory, change, batches[i]->partition, buffer_bytes(&body));
-    }
-    memory_end_change(memory, change, code);
-    pthread_mutex_unlock(&memory->lock);
-    buffer_deinit(&body);
-    return code ? error_set(ret_error, code, "commit: %s", error_title(code)) : ERROR_NONE;
-}
-
 static enum error_code memory_prepare(struct storage *storage, struct storage_batch *const *batches,
                                       size_t count, struct buffer *to, struct error *ret_error)
 {
@@ -559,7 +533,6 @@ static void memory_close(struct storage *storage)
 struct storage *memory_storage_create(uint16_t partition_count)
 {
     static const struct storage_ops ops = {
-        .commit = memory_commit,
         .scan = memory_scan,
         .find = memory_find,
         .lookup = memory_lookup,

@@ -2,8 +2,8 @@
  * memory.h - storage in memory, for tests and for the simulation: changes that were not synced can
  * be lost.
  *
- * A change is what one call of storage_commit, storage_apply or storage_partition_clear does. A
- * test may hold changes, and decides how many of them a crash keeps.
+ * A change is what one call of storage_apply or storage_partition_clear does. A test may hold
+ * changes, and decides how many of them a crash keeps.
  */
 #ifndef TICKWHEEL_STORE_MEMORY_H
 #define TICKWHEEL_STORE_MEMORY_H

@@ -558,42 +558,6 @@ enum error_code record_number_decode(struct bytes name, struct bytes value, uint
     return ERROR_NONE;
 }
 
-/* ---- the mark ---- */
-
-enum { MARK_SIZE = 1 + 8 + 4 + SUM_SIZE };
-
-static struct record_key record_mark_key(void)
-{
-    return record_number_key(BYTES("applied"));
-}
-
-void record_mark_encode(struct buffer *to, struct record_mark mark)
-{
-    char *begin = buffer_reserve(to, MARK_SIZE), *at = begin;
-
-    if (!begin)
-        return;
-    at = record_write_le(at, RECORD_VERSION, 1);
-    at = record_write_le(at, mark.offset, 8);
-    at = record_write_le(at, mark.sum, 4);
-    record_seal(to, record_mark_key(), begin, at);
-}
-
-enum error_code record_mark_decode(struct bytes value, struct record_mark *ret_mark,
-                                   struct error *ret_error)
-{
-    enum error_code code =
-        record_check(record_mark_key(), value, RECORD_VERSION, MARK_SIZE, ret_error);
-
-    if (code)
-        return code;
-    if (value.size != MARK_SIZE || !get_le(value.data + 1, 8))
-        return error_set(ret_error, ERROR_CORRUPT, "a mark that makes no sense");
-    *ret_mark =
-        (struct record_mark){get_le(value.data + 1, 8), (uint32_t)get_le(value.data + 9, 4)};
-    return ERROR_NONE;
-}
-
 /* ---- the place ---- */
 
 enum {

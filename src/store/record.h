@@ -21,7 +21,7 @@
 #define RECORD_META_VERSION 2
 
 /* Version of a folder, raised with any of them. */
-#define RECORD_FORMAT 8
+#define RECORD_FORMAT 9
 
 /* ---- keys ---- */
 
@@ -145,18 +145,7 @@ void record_number_encode(struct buffer *to, struct bytes name, uint64_t number)
 enum error_code record_number_decode(struct bytes name, struct bytes value, uint64_t *ret_number,
                                      struct error *ret_error);
 
-/* ---- the mark: how far the tables follow the log ---- */
-
-struct record_mark {
-    uint64_t offset; /* offset of the last record of the log in the tables; 0 for none */
-    uint32_t sum;    /* checksum of that record */
-};
-
-void record_mark_encode(struct buffer *to, struct record_mark mark);
-enum error_code record_mark_decode(struct bytes value, struct record_mark *ret_mark,
-                                   struct error *ret_error);
-
-/* ---- the place: how far a partition follows a log that is not the folder's own ---- */
+/* ---- the place: how far a partition follows its log ---- */
 
 /* Appends the place. `key` is the record's key, which its checksum includes. */
 void record_place_encode(struct buffer *to, struct bytes key, const struct storage_place *place);

@@ -1,9 +1,10 @@
-/* rocksdb.c - the storage on RocksDB: commits, failures and reopening. */
+/* rocksdb.c - the storage on RocksDB: failures and reopening. */
 #include "store/rocksdb_store.h"
 #include "sys/clock.h"
 #include "sys/files.h"
 
 #include <assert.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -72,11 +73,24 @@ enum error_code store_write(struct rocksdb_store *store, rocksdb_writebatch_t *b
     return text ? store_access_failed(store, ret_error, "commit", text) : ERROR_NONE;
 }
 
+/* Writes the memtables of all tables to files together. A flush of the C interface would write only
+ * one table, and so a place without its rows. A compaction first flushes all of them, and this one
+ * then finds no keys in its range. It reports no failure, but the next write does. */
+enum error_code store_flush(struct rocksdb_store *store, struct error *ret_error)
+{
+    static const char behind_all_keys[] = "\xff";
+    rocksdb_writebatch_t *nothing = rocksdb_writebatch_create();
+
+    rocksdb_compact_range_cf(store->db, store->tables[STORE_META], behind_all_keys, 1, NULL, 0);
+    const enum error_code code = store_write(store, nothing, ret_error);
+    rocksdb_writebatch_destroy(nothing);
+    return code;
+}
+
 /* ---- failures ---- */
 
 /* Closes the database and opens it again. RocksDB takes no more writes after a file could not be
- * written, and its own repair can hang. The log has the rows of the memtables and those that
- * wait. */
+ * written, and its own repair can hang. Logs have the rows of the memtables and those that wait. */
 enum error_code store_open_again(struct rocksdb_store *store, struct error *ret_error)
 {
     const unsigned closed = STORE_REFUSING | STORE_BEHIND;
@@ -119,21 +133,8 @@ static enum error_code rocksdb_make_writable(struct rocksdb_store *store, struct
     return code;
 }
 
-/* Ends the doubt of a failed append, which may be on the disk. Readers must not miss its timers
- * before it is certain that it is not. */
-static enum error_code rocksdb_end_doubt(struct rocksdb_store *store, struct error *ret_error)
-{
-    if (!(store->faults & STORE_IN_DOUBT))
-        return ERROR_NONE;
-    const enum error_code code = log_files_repair(store->log.files, ret_error);
-    if (!code)
-        store->faults &= ~(unsigned)STORE_IN_DOUBT;
-    return code;
-}
-
 void store_recover(struct rocksdb_store *store)
 {
-    rocksdb_end_doubt(store, NULL);
     if ((store->faults & STORE_REFUSING) && !rocksdb_block_set_aside(store) &&
         (store->faults & STORE_BEHIND))
         rocksdb_make_writable(store, NULL);
@@ -147,8 +148,8 @@ bool store_mend(struct rocksdb_store *store)
     return is_mended;
 }
 
-/* Lets a reader try to end a failure, like a commit does, because an engine that cannot read
- * sends no commits. Not if a commit or another reader does or did so a moment ago. */
+/* Lets a reader try to end a failure, like a change does, because an engine that cannot read
+ * sends no changes. Not if a change or another reader does or did so a moment ago. */
 static bool rocksdb_recover_now(struct rocksdb_store *store)
 {
     if (store->is_reader || pthread_mutex_trylock(&store->commit_lock))
@@ -168,13 +169,11 @@ static bool rocksdb_recover_now(struct rocksdb_store *store)
 static enum error_code rocksdb_try_enter(struct rocksdb_store *store, struct error *ret_error)
 {
     pthread_rwlock_rdlock(&store->open_lock);
-    const unsigned faults = store->faults & STORE_NOT_WHOLE;
-    if (!faults)
+    if (!(store->faults & STORE_BEHIND))
         return ERROR_NONE;
     pthread_rwlock_unlock(&store->open_lock);
-    return error_set(ret_error, ERROR_IO, "%s %s", store->folder,
-                     faults & STORE_BEHIND ? "has writes that its tables do not take"
-                                           : "has a write that may be on the disk or not");
+    return error_set(ret_error, ERROR_IO, "%s has writes that its tables do not take",
+                     store->folder);
 }
 
 static enum error_code rocksdb_try_enter_to_read(struct rocksdb_store *store,
@@ -216,7 +215,7 @@ void store_leave(struct rocksdb_store *store)
     pthread_rwlock_unlock(&store->open_lock);
 }
 
-/* ---- commits ---- */
+/* ---- changes ---- */
 
 /* Checks whether RocksDB takes writes, as far as it knows. If not, nothing is appended to the
  * log, because readers could not see it. RocksDB counts the errors after which it may take none. */
@@ -238,27 +237,6 @@ static enum error_code rocksdb_ask_tables(struct rocksdb_store *store, struct er
     return code;
 }
 
-static enum error_code rocksdb_commit_locked(struct rocksdb_store *store,
-                                             struct storage_batch *const *batches, size_t count,
-                                             struct error *ret_error)
-{
-    enum error_code code = store_log_append(store, batches, count, ret_error);
-
-    /* Nothing was written: there was no room for the log's next file. */
-    if (code == ERROR_DISK_FULL && ballast_release(&store->ballast))
-        code = store_log_append(store, batches, count, ret_error);
-    if (code) {
-        struct log_files_stats stats;
-
-        log_files_get_stats(store->log.files, &stats);
-        if (stats.is_in_doubt)
-            store->faults |= STORE_IN_DOUBT;
-        return code;
-    }
-    store_queue_push(store, count);
-    return ERROR_NONE;
-}
-
 /* True if the data folder is where it was. */
 static bool rocksdb_look(struct rocksdb_store *store)
 {
@@ -277,13 +255,11 @@ static bool rocksdb_is_there(struct rocksdb_store *store)
     return instant_since_ns(seen, instant_now()) < LOOK_PAUSE_NS || rocksdb_look(store);
 }
 
-enum error_code store_begin_write(struct rocksdb_store *store, struct error *ret_error)
+static enum error_code rocksdb_begin_write(struct rocksdb_store *store, struct error *ret_error)
 {
-    if (!rocksdb_is_there(store))
+    if (!store->is_reader && !rocksdb_is_there(store))
         return error_set(ret_error, ERROR_IO, "%s was removed or replaced", store->folder);
-    enum error_code code = rocksdb_end_doubt(store, ret_error);
-    if (!code)
-        code = rocksdb_make_writable(store, ret_error);
+    enum error_code code = rocksdb_make_writable(store, ret_error);
     if (!code) {
         code = rocksdb_try_enter(store, ret_error);
         if (code && store->faults & STORE_FULL) /* since it was writable */
@@ -302,37 +278,13 @@ enum error_code store_begin_write(struct rocksdb_store *store, struct error *ret
     return code;
 }
 
-static enum error_code rocksdb_commit_all(struct rocksdb_store *store,
-                                          struct storage_batch *const *batches, size_t count,
-                                          struct error *ret_error)
+enum error_code store_begin_write(struct rocksdb_store *store, struct error *ret_error)
 {
-    enum error_code code = store_begin_write(store, ret_error);
-    if (code == ERROR_DISK_FULL && ballast_held(&store->ballast))
-        code = store_begin_write(store, ret_error); /* it releases the ballast */
-    if (code)
+    const enum error_code code = rocksdb_begin_write(store, ret_error);
+
+    if (code != ERROR_DISK_FULL || !ballast_held(&store->ballast))
         return code;
-    pthread_mutex_lock(&store->write_lock);
-    code = rocksdb_commit_locked(store, batches, count, ret_error);
-    pthread_mutex_unlock(&store->write_lock);
-    store_leave(store);
-    if (store->faults)
-        store_recover(store);
-    return code;
-}
-
-static enum error_code rocksdb_commit(struct storage *storage, struct storage_batch *const *batches,
-                                      size_t count, struct error *ret_error)
-{
-    struct rocksdb_store *store = store_of(storage);
-
-    if (!count)
-        return ERROR_NONE;
-    pthread_mutex_lock(&store->commit_lock);
-    enum error_code code = store_follow_refuse(store, batches, count, ret_error);
-    if (!code)
-        code = rocksdb_commit_all(store, batches, count, ret_error);
-    pthread_mutex_unlock(&store->commit_lock);
-    return code;
+    return rocksdb_begin_write(store, ret_error); /* it releases the ballast */
 }
 
 /* ---- metas and statistics ---- */
@@ -437,6 +389,29 @@ static void rocksdb_tend(struct storage *storage)
     pthread_mutex_unlock(&store->commit_lock);
 }
 
+/* Without the lock that a change holds, which may wait for room. */
+static bool rocksdb_relieve(struct storage *storage)
+{
+    struct rocksdb_store *store = store_of(storage);
+
+    pthread_mutex_lock(&store->commit_lock);
+    const bool has_room = ballast_release(&store->ballast) > 0;
+    pthread_mutex_unlock(&store->commit_lock);
+    return has_room;
+}
+
+static enum error_code rocksdb_flush_all(struct storage *storage, struct error *ret_error)
+{
+    struct rocksdb_store *store = store_of(storage);
+    enum error_code code = store_enter(store, ret_error);
+
+    if (code)
+        return code;
+    code = store_flush(store, ret_error);
+    store_leave(store);
+    return code;
+}
+
 /* Counts the ballast as free space, because it is reserved for the storage itself. */
 static void rocksdb_stats_disk(const struct rocksdb_store *store, struct storage_stats *ret_stats)
 {
@@ -454,11 +429,9 @@ static void rocksdb_stats(struct storage *storage, struct storage_stats *ret_sta
 
     *ret_stats = (struct storage_stats){
         .corrupt_records = atomic_load_explicit(&store->corrupt_count, memory_order_relaxed),
-        .torn_logs = store->folder_state.was_closed ? 0 : store->folder_state.torn_count,
-        .lost_writes = store->folder_state.lost,
         .memory_bytes = rocksdb_cache_get_usage(store->cache),
     };
-    folder_describe(&store->folder_state, ret_stats->found, sizeof(ret_stats->found));
+    snprintf(ret_stats->found, sizeof(ret_stats->found), "%s", store->folder_state.loss.text);
     pthread_mutex_lock(&store->block_lock);
     ret_stats->is_lost = !rocksdb_look(store);
     ret_stats->corrupt_records += store->block_records;
@@ -467,9 +440,6 @@ static void rocksdb_stats(struct storage *storage, struct storage_stats *ret_sta
         snprintf(ret_stats->found, sizeof(ret_stats->found), "%s", store->block_found);
     pthread_mutex_unlock(&store->block_lock);
     rocksdb_stats_disk(store, ret_stats);
-    struct log_files_stats log;
-    log_files_get_stats(store->log.files, &log);
-    ret_stats->disk_bytes = log.reserved;
     ret_stats->memory_bytes += store->queue.bytes;
     if (rocksdb_try_enter(store, NULL))
         return;
@@ -481,16 +451,34 @@ static void rocksdb_stats(struct storage *storage, struct storage_stats *ret_sta
 
 /* ---- closing ---- */
 
+/* True if a log is there that belongs to another folder, as beside a backup. */
+static bool rocksdb_has_foreign_log(const struct rocksdb_store *store)
+{
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof(path), "%s/" FOLDER_LOG_NAME, store->home);
+    return !store->identity.has_log && !store->identity.cluster && files_exists(path);
+}
+
+/* True if CLOSED may vouch for the files. A start that was refused for its log has changed nothing,
+ * and knows only that something is wrong. */
+static bool rocksdb_may_seal(const struct rocksdb_store *store)
+{
+    const struct folder_state *state = &store->folder_state;
+
+    return (state->is_new || state->was_closed || store->queue.pushed > 0) &&
+           !rocksdb_has_foreign_log(store);
+}
+
 void store_close(struct rocksdb_store *store)
 {
-    bool is_whole = !store->is_reader && store->db;
+    bool is_whole = !store->is_reader && store->db && rocksdb_may_seal(store);
 
     store_queue_stop(store);
     if (is_whole && !store->faults)
         store_apply_to(store, store->queue.pushed, NULL);
     is_whole = is_whole && !store->faults;
     store_close_database(store);
-    log_home_close(&store->log);
     if (store->has_shadow)
         files_remove_folder(store->folder);
     if (is_whole && folder_is_there(store->folder, store->folder_lock))
@@ -512,7 +500,6 @@ void store_close(struct rocksdb_store *store)
     pthread_mutex_destroy(&store->block_lock);
     pthread_rwlock_destroy(&store->open_lock);
     buffer_deinit(&store->scratch);
-    free(store->records);
     prepare_rows_deinit(&store->rows);
     for (size_t i = 0; i < store->partition_count; i++)
         tenant_counts_deinit(&store->counts[i].tenant_counts);
@@ -529,7 +516,6 @@ static void rocksdb_close_storage(struct storage *storage)
 }
 
 const struct storage_ops store_ops = {
-    .commit = rocksdb_commit,
     .scan = store_scan,
     .find = store_find,
     .lookup = store_lookup,
@@ -537,6 +523,11 @@ const struct storage_ops store_ops = {
     .load_tenant_counts = rocksdb_load_tenant_counts,
     .stats = rocksdb_stats,
     .tend = rocksdb_tend,
+    .relieve = rocksdb_relieve,
+    .flush = rocksdb_flush_all,
+    .load_kept = store_load_kept,
+    .get_log = store_get_log,
+    .set_log = store_set_log,
     .backup = store_backup,
     .prepare = store_prepare,
     .apply = store_apply,

@@ -8,13 +8,7 @@
 
 #include "store/storage.h"
 
-/* How a commit becomes durable. */
-enum rocksdb_sync {
-    ROCKSDB_SYNC_ALWAYS, /* synced before it is acknowledged (default) */
-    ROCKSDB_SYNC_NEVER,  /* synced by the operating system: a power cut may lose seconds */
-};
-
-/* How a log with damaged acknowledged records is handled. */
+/* How files that damage has cost changes are handled. */
 enum rocksdb_damage {
     ROCKSDB_DAMAGE_REFUSE, /* refused (default) */
     ROCKSDB_DAMAGE_SKIP,   /* the intact parts are used, and the rest is counted */
@@ -29,8 +23,8 @@ struct rocksdb_options {
     uint64_t retain_ms;      /* age at which final records are dropped */
     uint64_t cache_bytes;    /* size of the block cache; 0 means 64 MiB */
     uint64_t memtable_bytes; /* size of each of four memtables; 0 means 32 MiB */
-    uint64_t segment_bytes;  /* size of the log's files; 0 means 16 MiB */
-    enum rocksdb_sync sync;
+    /* size of a file of the log beside it, for which room is held back; 0 means 16 MiB */
+    uint64_t segment_bytes;
     enum rocksdb_damage damage;
 };
 
@@ -40,11 +34,15 @@ struct rocksdb_options {
 enum error_code rocksdb_storage_open(const struct rocksdb_options *options,
                                      struct storage **ret_storage, struct error *ret_error);
 
-/* Opens a folder that no process uses, to read and export it without changing it. Returns its
- * partition count and the id of its cluster; 0 for a single node's, or one of a version without
- * ids. */
+/* Opens a folder that no process uses, to read and export it without changing it. It may lack what
+ * its log has (cluster/replay.h). Returns its partition count and the id of its cluster; 0 for a
+ * single node's. */
 enum error_code rocksdb_storage_open_to_export(const char *folder, struct storage **ret_storage,
                                                uint16_t *ret_partition_count, uint64_t *ret_cluster,
                                                struct error *ret_error);
+
+/* Lets storage_apply change such a folder's storage: from now on it uses links to the files, which
+ * go when it is closed. Nobody reads meanwhile. */
+enum error_code rocksdb_storage_use_links(struct storage *storage, struct error *ret_error);
 
 #endif

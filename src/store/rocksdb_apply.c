@@ -1,14 +1,14 @@
 /* rocksdb_apply.c - changes on their way into the tables.
  *
- * A change is acknowledged when a log has it: the log of the folder, or one that a partition
- * follows. Then it waits here, in memory, until it is written into the tables: by the apply thread
- * after a moment, together with the next ones; by a read, which must see every change that was
- * acknowledged before it began; or by a writer that finds too much waiting. All write the oldest
- * first, one at a time.
+ * A change is taken when a log has it. Then it waits here, in memory, until it is written into the
+ * tables: by the apply thread after a moment, together with the next ones; by a read, which must
+ * see every change that was taken before it began; or by a writer that finds too much waiting. All
+ * write the oldest first, one at a time.
  *
  * Invariant  The tables hold the first `written` of the changes, and the queue holds those behind
  *            them, up to `pushed`, unless the store is STORE_BEHIND. Then the queue is not used any
- *            more: the database is opened again, and the logs are applied from what it has. */
+ *            more: the database is opened again, and the logs are applied from what it has.
+ */
 #include "store/rowop.h"
 #include "store/rocksdb_store.h"
 #include "sys/clock.h"
@@ -21,8 +21,6 @@ enum {
     LINGER_US = 1000,
     QUEUE_SHARE = 8,            /* divisor of a memtable's size for the size of a queue */
     QUEUE_BYTES_KEPT = 1 << 20, /* maximum size of an empty buffer that is kept */
-    TRIM_BYTES = 4 << 20,       /* appended bytes between two trims */
-    MARK_AT_END = 4,            /* size of a body's own checksum */
 };
 
 #define SAME_TABLE(id) _Static_assert((int)STORE_##id == (int)ROWOP_##id, #id)
@@ -32,16 +30,6 @@ SAME_TABLE(MOVED);
 SAME_TABLE(NAMES);
 
 /* ---- writing into the tables ---- */
-
-struct record_mark store_apply_mark_of(const struct log_record *record)
-{
-    const struct bytes body = record->body;
-
-    return (struct record_mark){
-        record->offset, body.size < MARK_AT_END
-                            ? 0
-                            : (uint32_t)get_le(body.data + body.size - MARK_AT_END, MARK_AT_END)};
-}
 
 static void rocksdb_apply_add_op(struct rocksdb_store *store, const struct rowop *op)
 {
@@ -76,62 +64,21 @@ static void rocksdb_apply_add_ops(struct rocksdb_store *store, struct bytes ops)
         rocksdb_apply_add_op(store, &op);
 }
 
-enum error_code store_apply_add(struct rocksdb_store *store, const struct log_record *record,
-                                struct error *ret_error)
-{
-    struct bytes body = record->body;
-
-    if (!rowop_open(&body))
-        return error_set(ret_error, ERROR_CORRUPT, "%s: the record %llu of the log is damaged",
-                         store->home, (unsigned long long)record->offset);
-    rocksdb_apply_add_ops(store, body);
-    return ERROR_NONE;
-}
-
-enum error_code store_apply_write(struct rocksdb_store *store, struct record_mark mark,
-                                  struct error *ret_error)
-{
-    struct buffer value;
-
-    buffer_init(&value);
-    if (mark.offset)
-        record_mark_encode(&value, mark);
-    enum error_code code = ERROR_NO_MEMORY;
-    if (!buffer_failed(&value)) {
-        if (mark.offset)
-            store_batch_put(store->batch, store, STORE_META, STORE_KEY_APPLIED,
-                            buffer_bytes(&value));
-        code = store_write(store, store->batch, ret_error);
-    } else {
-        error_set(ret_error, code, "apply");
-    }
-    rocksdb_writebatch_clear(store->batch);
-    if (!code && mark.offset)
-        store->applied = mark.offset;
-    buffer_deinit(&value);
-    return code;
-}
-
 /* ---- the queue ---- */
 
 void store_queue_init(struct store_queue *queue)
 {
-
     pthread_mutex_init(&queue->lock, NULL);
     instant_condition_init(&queue->wakes);
-    instant_condition_init(&queue->trims);
     buffer_init(&queue->waiting);
     buffer_init(&queue->taken);
     queue->wake_bytes = SIZE_MAX;
-    queue->untrimmed_bytes = TRIM_BYTES; /* the first append takes the spare file */
-    queue->wants_trim = true;            /* so that another one is made */
 }
 
 void store_queue_deinit(struct store_queue *queue)
 {
     buffer_deinit(&queue->taken);
     buffer_deinit(&queue->waiting);
-    pthread_cond_destroy(&queue->trims);
     pthread_cond_destroy(&queue->wakes);
     pthread_mutex_destroy(&queue->lock);
 }
@@ -143,7 +90,7 @@ static void rocksdb_apply_empty(struct buffer *buffer)
         buffer_deinit(buffer), buffer_init(buffer);
 }
 
-/* What does not fit into memory is in the log. */
+/* What does not fit into memory is in its log. */
 static void rocksdb_apply_keep(struct rocksdb_store *store)
 {
     struct store_queue *queue = &store->queue;
@@ -163,24 +110,16 @@ static void rocksdb_apply_keep(struct rocksdb_store *store)
     rocksdb_apply_empty(&store->scratch);
 }
 
-void store_queue_push(struct rocksdb_store *store, size_t count)
+void store_queue_push(struct rocksdb_store *store)
 {
     struct store_queue *queue = &store->queue;
-    const uint64_t segment_bytes = store->options.segment_bytes;
 
     pthread_mutex_lock(&queue->lock);
-    queue->untrimmed_bytes += store->scratch.size;
     rocksdb_apply_keep(store);
-    queue->pushed += count;
+    queue->pushed++;
     if (queue->waiting.size >= queue->wake_bytes) {
         queue->wake_bytes = SIZE_MAX;
         pthread_cond_signal(&queue->wakes);
-    }
-    if (queue->untrimmed_bytes >= TRIM_BYTES ||
-        (segment_bytes && queue->untrimmed_bytes >= segment_bytes)) {
-        queue->untrimmed_bytes = 0;
-        queue->wants_trim = true;
-        pthread_cond_signal(&queue->trims);
     }
     pthread_mutex_unlock(&queue->lock);
 }
@@ -213,37 +152,35 @@ static bool rocksdb_apply_take(struct store_queue *queue)
     return queue->taken.size > 0;
 }
 
-/* Writes some of the oldest changes, with the mark of their last record. The caller holds
- * apply_lock. */
+/* Gathers some of the oldest changes in store->batch. Returns their number. */
+static size_t rocksdb_apply_gather(struct rocksdb_store *store, size_t *ret_size)
+{
+    const struct store_queue *queue = &store->queue;
+    size_t size = 0, count = 0;
+
+    rocksdb_writebatch_clear(store->batch);
+    for (; size < APPLY_BYTES && queue->taken_done + size < queue->taken.size; count++) {
+        const char *head = queue->taken.data + queue->taken_done + size;
+        const struct bytes ops = {head + STORE_QUEUE_HEAD, get_le(head, STORE_QUEUE_HEAD)};
+
+        rocksdb_apply_add_ops(store, ops);
+        size += STORE_QUEUE_HEAD + ops.size;
+    }
+    *ret_size = size;
+    return count;
+}
+
+/* Writes some of the oldest changes. The caller holds apply_lock. */
 static enum error_code rocksdb_apply_next(struct rocksdb_store *store, struct error *ret_error)
 {
     struct store_queue *queue = &store->queue;
-    struct record_mark mark = {0};
-    enum error_code code = ERROR_NONE;
-    size_t size = 0, count = 0;
+    size_t size;
 
     if (!rocksdb_apply_take(queue))
         return ERROR_NONE;
+    const size_t count = rocksdb_apply_gather(store, &size);
+    const enum error_code code = store_write(store, store->batch, ret_error);
     rocksdb_writebatch_clear(store->batch);
-    for (size_t at = queue->taken_done; !code && size < APPLY_BYTES && at < queue->taken.size;
-         at = queue->taken_done + size) {
-        const char *head = queue->taken.data + at;
-        const struct log_record record = {
-            .offset = get_le(head, 8),
-            .body = {head + STORE_QUEUE_HEAD, get_le(head + 8, 4)},
-        };
-
-        size += STORE_QUEUE_HEAD + record.body.size;
-        count++;
-        if (record.offset)
-            code = store_apply_add(store, &record, ret_error);
-        else
-            rocksdb_apply_add_ops(store, record.body); /* they were checked before */
-        if (record.offset)
-            mark = store_apply_mark_of(&record);
-    }
-    if (!code)
-        code = store_apply_write(store, mark, ret_error);
     if (!code) {
         queue->taken_done += size;
         queue->bytes -= size;
@@ -290,9 +227,9 @@ enum error_code store_queue_make_room(struct rocksdb_store *store, struct error 
     return code;
 }
 
-/* ---- the threads ---- */
+/* ---- the thread ---- */
 
-/* Writes all changes. The log keeps what the tables do not take. */
+/* Writes all changes. Their logs keep what the tables do not take. */
 static void rocksdb_apply_all(struct rocksdb_store *store)
 {
     pthread_rwlock_rdlock(&store->open_lock);
@@ -311,7 +248,7 @@ static bool rocksdb_apply_has_work(const struct rocksdb_store *store)
     return store->queue.bytes && !(store->faults & STORE_BEHIND);
 }
 
-/* Waits a moment for more records, because a wake-up costs more than writing a row. */
+/* Waits a moment for more changes, because a wake-up costs more than writing a row. */
 static void *rocksdb_apply_run(void *argument)
 {
     struct rocksdb_store *store = argument;
@@ -341,27 +278,6 @@ static void *rocksdb_apply_run(void *argument)
     return NULL;
 }
 
-/* Trims on a thread of its own, because it writes files and waits for the disk. */
-static void *rocksdb_apply_run_trims(void *argument)
-{
-    struct rocksdb_store *store = argument;
-    struct store_queue *queue = &store->queue;
-
-    pthread_mutex_lock(&queue->lock);
-    while (!queue->is_ending) {
-        if (!queue->wants_trim) {
-            pthread_cond_wait(&queue->trims, &queue->lock);
-            continue;
-        }
-        queue->wants_trim = false;
-        pthread_mutex_unlock(&queue->lock);
-        store_log_trim(store);
-        pthread_mutex_lock(&queue->lock);
-    }
-    pthread_mutex_unlock(&queue->lock);
-    return NULL;
-}
-
 void store_queue_stop(struct rocksdb_store *store)
 {
     struct store_queue *queue = &store->queue;
@@ -369,13 +285,10 @@ void store_queue_stop(struct rocksdb_store *store)
     pthread_mutex_lock(&queue->lock);
     queue->is_ending = true;
     pthread_cond_broadcast(&queue->wakes);
-    pthread_cond_broadcast(&queue->trims);
     pthread_mutex_unlock(&queue->lock);
     if (queue->has_apply_thread)
         pthread_join(queue->apply_thread, NULL);
-    if (queue->has_trim_thread)
-        pthread_join(queue->trim_thread, NULL);
-    queue->has_apply_thread = queue->has_trim_thread = false;
+    queue->has_apply_thread = false;
 }
 
 enum error_code store_queue_start(struct rocksdb_store *store, struct error *ret_error)
@@ -384,10 +297,7 @@ enum error_code store_queue_start(struct rocksdb_store *store, struct error *ret
 
     queue->has_apply_thread =
         !thread_start(&queue->apply_thread, rocksdb_apply_run, store, "apply");
-    queue->has_trim_thread =
-        queue->has_apply_thread &&
-        !thread_start(&queue->trim_thread, rocksdb_apply_run_trims, store, "trim");
-    if (queue->has_trim_thread)
+    if (queue->has_apply_thread)
         return ERROR_NONE;
     return error_set(ret_error, ERROR_NO_MEMORY, "no thread for the tables");
 }

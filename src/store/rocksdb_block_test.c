@@ -3,7 +3,7 @@
  * timers; a bit of the file is flipped at rest, and what the storage then says is compared with
  * what was written. */
 #include "store/rocksdb_store.h"
-#include "store/rocksdb_check.h"
+#include "store/check_testing.h"
 #include "store/storage_testing.h"
 #include "store/tableblock.h"
 
@@ -39,7 +39,7 @@ static void block_write_all(struct storage *storage)
 
     for (uint64_t i = 0; i < TIMERS; i++)
         writes[i].timer = testing_timer(0, i + 1, block_first_of(i + 1));
-    assert_int_equal(storage_commit(storage, batches, 1, NULL), ERROR_NONE);
+    assert_int_equal(storage_write(storage, batches, 1, NULL), ERROR_NONE);
     for (size_t i = 0; i < TIMERS; i++)
         timer_free(writes[i].timer);
     free(writes);
@@ -80,11 +80,10 @@ static bool block_take_largest(void *context, const struct files_entry *entry)
     return true;
 }
 
-/* Writes the log into a table, and closes. */
+/* Closes, which writes all into a table. */
 static void block_rest(struct block_fixture *fixture)
 {
     storage_close(fixture->storage);
-    storage_close(testing_open(&fixture->options));
     fixture->storage = NULL;
     fixture->table_bytes = 0;
     assert_int_equal(files_list(fixture->folder.path, block_take_largest, fixture, NULL),
@@ -224,13 +223,13 @@ static void test_block_compacted(void **state)
     rocksdb_compact_range_cf(store->db, store->tables[STORE_TIMERS], NULL, 0, NULL, 0);
     enum error_code code = ERROR_IO;
     for (int i = 0; code && i < 6; i++) {
-        code = storage_commit(fixture->storage, batches, 1, NULL);
+        code = storage_write(fixture->storage, batches, 1, NULL);
         if (!code && !i)
             fail_msg("the compaction did not meet the block");
     }
     assert_int_equal(code, ERROR_NONE);
     rocksdb_compact_range_cf(store->db, store->tables[STORE_TIMERS], NULL, 0, NULL, 0);
-    assert_int_equal(storage_commit(fixture->storage, batches, 1, NULL), ERROR_NONE);
+    assert_int_equal(storage_write(fixture->storage, batches, 1, NULL), ERROR_NONE);
     assert_block_told(fixture->storage, block_count_all(fixture->storage) - 1);
     timer_free(timer);
 }
@@ -252,7 +251,7 @@ static void test_block_checked(void **state)
 
     block_rest(fixture);
     block_zero(fixture);
-    if (rocksdb_check(fixture->folder.path, &check, &error))
+    if (testing_check(fixture->folder.path, &check, &error))
         fail_msg("%s", error.text);
     uint64_t found = check.partitions[0].live;
     assert_int_equal(check.blocks_unread, 1);
@@ -281,7 +280,7 @@ static bool block_try(enum block_damage damage, size_t from_end)
     if (from_end < count) {
         block_damage(fixture, &blocks[count - 1 - from_end], damage);
         struct error error = {.text = ""};
-        if (rocksdb_check(fixture->folder.path, &check, &error))
+        if (testing_check(fixture->folder.path, &check, &error))
             fail_msg("block %zu of %zu: %s", from_end, count, error.text);
         assert_true(check.findings > 0);
         assert_int_equal(check.partitions[0].live + check.missing, TIMERS);

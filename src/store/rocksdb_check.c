@@ -320,8 +320,6 @@ static void rocksdb_check_meta(struct checker *checker, struct bytes key, struct
                                    error.text);
             return;
         }
-    if (bytes_equal(key, STORE_KEY_APPLIED)) /* it was read when the folder was opened */
-        return;
     if (bytes_has_prefix(key, BYTES(STORE_TENANT_PREFIX))) {
         rocksdb_check_tenant(checker, key, value);
         return;
@@ -517,39 +515,12 @@ static void rocksdb_check_tables(struct checker *checker)
     rocksdb_livefiles_destroy(files);
 }
 
-static enum error_code rocksdb_check_record(void *context, const struct log_record *record,
-                                            struct error *ret_error)
-{
-    struct checker *checker = context;
-    struct bytes body = record->body;
-
-    (void)ret_error;
-    if (record->partition >= checker->check->partition_count || !rowop_open(&body))
-        rocksdb_check_find(checker, FOLDER_LOG_NAME ": the record %" PRIu64 " is none of ours",
-                           record->offset);
-    return ERROR_NONE;
-}
-
-/* Checks the log, including records that the tables have. */
-static void rocksdb_check_log(struct checker *checker)
-{
-    struct log_files *log = checker->store->log.files;
-    struct error error;
-
-    if (log && log_files_read(log, log_files_first(log), rocksdb_check_record, checker, &error))
-        rocksdb_check_find(checker, FOLDER_LOG_NAME ": %s", error.text);
-}
-
 static void rocksdb_check_all(struct checker *checker)
 {
     const struct folder_state *state = &checker->store->folder_state;
 
-    if (state->has_loss) {
-        char text[STORAGE_FOUND_SIZE];
-
-        folder_describe(state, text, sizeof(text));
-        rocksdb_check_find(checker, "%s", text);
-    }
+    if (state->has_loss)
+        rocksdb_check_find(checker, "%s", state->loss.text);
     if (checker->store->has_mended) /* it could not be opened otherwise */
         rocksdb_check_find(checker, "%s", checker->store->block_found);
     else if (checker->store->block_records)
@@ -557,7 +528,6 @@ static void rocksdb_check_all(struct checker *checker)
                            FOLDER_DAMAGED_NAME ": %" PRIu64 " blocks of tables, about %" PRIu64
                                                " records, were set aside",
                            checker->store->blocks_aside, checker->store->block_records);
-    rocksdb_check_log(checker);
     rocksdb_check_load_metas(checker);
     rocksdb_check_walk(checker, STORE_META, "default", rocksdb_check_meta);
     rocksdb_check_walk(checker, STORE_QUARANTINE, "quarantine", rocksdb_check_set_aside);
@@ -584,18 +554,18 @@ static void rocksdb_check_destroy_counts(struct tenant_counts *tenant_counts_of,
     free(tenant_counts_of);
 }
 
-enum error_code rocksdb_check(const char *folder, struct rocksdb_check *check,
+enum error_code rocksdb_check(struct storage *storage, struct rocksdb_check *check,
                               struct error *ret_error)
 {
-    struct checker checker = {.check = check};
-    enum error_code code = store_open_to_read(folder, &checker.store, ret_error);
+    struct checker checker = {.check = check, .store = store_of(storage)};
+    enum error_code code = store_enter(checker.store, ret_error);
 
     if (code)
         return code;
+    store_leave(checker.store);
     check->format = checker.store->format;
     check->disk_bytes = checker.store->folder_state.bytes;
     check->was_closed = checker.store->folder_state.was_closed;
-    check->torn_logs = checker.store->folder_state.torn_count;
     check->partition_count = checker.store->partition_count;
     check->partitions = calloc(check->partition_count, sizeof(*check->partitions));
     checker.counted = rocksdb_check_create_counts(check->partition_count);
@@ -611,7 +581,6 @@ enum error_code rocksdb_check(const char *folder, struct rocksdb_check *check,
         code = error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     rocksdb_check_destroy_counts(checker.counted, check->partition_count);
     rocksdb_check_destroy_counts(checker.told, check->partition_count);
-    store_close(checker.store);
     return code;
 }
 

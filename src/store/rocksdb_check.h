@@ -3,7 +3,8 @@
  * belongs together agree?
  *
  *     struct rocksdb_check check = {.told = print_finding};
- *     if (rocksdb_check("data", &check, &error)) ... it cannot be opened
+ *     if (rocksdb_storage_open_to_export("data", &storage, ...)) ... it cannot be opened
+ *     if (rocksdb_check(storage, &check, &error)) ...
  *     printf("%llu findings\n", check.findings);
  *     rocksdb_check_deinit(&check);
  *
@@ -42,14 +43,14 @@ struct rocksdb_check {
     uint64_t missing;       /* live timers that are counted and cannot be read */
     uint64_t disk_bytes;
     bool was_closed; /* closed by a clean stop */
-    uint64_t torn_logs;
     uint16_t partition_count;
     struct rocksdb_check_partition *partitions; /* freed by rocksdb_check_deinit */
 };
 
 #define ROCKSDB_CHECK_TOLD_MAX 1000
 
-enum error_code rocksdb_check(const char *folder, struct rocksdb_check *check,
+/* `storage` is of rocksdb_storage_open_to_export. */
+enum error_code rocksdb_check(struct storage *storage, struct rocksdb_check *check,
                               struct error *ret_error);
 
 void rocksdb_check_deinit(struct rocksdb_check *check);

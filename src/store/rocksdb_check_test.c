@@ -1,7 +1,7 @@
 /* Goal: --check sees each kind of damage, and nothing wrong in a folder that is fine. Method: a
  * folder with timers of every kind; past the storage one thing in it is made wrong, and the
  * findings are compared with what they must say. Then the same for its files. */
-#include "store/rocksdb_check.h"
+#include "store/check_testing.h"
 #include "store/rocksdb_store.h"
 #include "store/storage_testing.h"
 
@@ -93,7 +93,7 @@ static enum error_code check_look(struct check_fixture *fixture, struct error *r
     rocksdb_check_deinit(&fixture->check);
     fixture->check = (struct rocksdb_check){.told = tell, .context = fixture};
     fixture->findings[0] = '\0';
-    return rocksdb_check(fixture->folder.path, &fixture->check, ret_error);
+    return testing_check(fixture->folder.path, &fixture->check, ret_error);
 }
 
 /* Exactly `count` findings, one of which says `part`. */
@@ -322,17 +322,22 @@ static void test_metas(void **state)
 static void test_restoring(void **state)
 {
     struct check_fixture *fixture = *state;
-    struct storage_place place = {.next = 7, .epoch = 1};
+    struct storage_place place = {.next = 101, .epoch = 1}; /* behind what is there */
 
+    const struct folder_identity identity = {.is_known = true, .cluster = TESTING_CLUSTER};
+
+    storage_close(fixture->storage);
     fixture->options.cluster = TESTING_CLUSTER;
+    assert_int_equal(folder_write_identity(fixture->folder.path, &identity, NULL), ERROR_NONE);
+    fixture->storage = testing_open(&fixture->options);
     assert_int_equal(storage_apply(fixture->storage, 0, (struct bytes){0}, &place, NULL),
                      ERROR_NONE);
-    place.sweep_end = 7;
+    place.sweep_end = 101;
     assert_int_equal(storage_apply(fixture->storage, 1, (struct bytes){0}, &place, NULL),
                      ERROR_NONE);
     assert_finds(fixture, 1, "partition 1 was being restored from the log of its cluster");
     fixture->storage = testing_open(&fixture->options);
-    place = (struct storage_place){.next = 8, .epoch = 1, .copy_end = STORAGE_COPYING};
+    place = (struct storage_place){.next = 102, .epoch = 1, .copy_end = STORAGE_COPYING};
     assert_int_equal(storage_apply(fixture->storage, 1, (struct bytes){0}, &place, NULL),
                      ERROR_NONE);
     assert_finds(fixture, 1, "partition 1 was being restored from the log of its cluster");
@@ -392,7 +397,7 @@ static void test_check_in_use(void **state)
     struct check_fixture *fixture = *state;
     struct error error;
 
-    assert_int_equal(rocksdb_check(fixture->folder.path, &fixture->check, &error), ERROR_IO);
+    assert_int_equal(testing_check(fixture->folder.path, &fixture->check, &error), ERROR_IO);
     assert_non_null(strstr(error.text, "is in use by another process"));
 }
 
@@ -404,7 +409,7 @@ static void test_newer(void **state)
     buffer_init(&value);
     record_number_encode(&value, STORE_KEY_FORMAT, RECORD_FORMAT + 1);
     put(fixture, STORE_META, check_key_of("format"), &value);
-    assert_check_refused(fixture, ERROR_INVALID, "newer version: its format is 9, ours 8");
+    assert_check_refused(fixture, ERROR_INVALID, "newer version: its format is 10, ours 9");
 }
 
 static bool take_name(void *context, const struct files_entry *entry)
@@ -488,7 +493,7 @@ static void test_backup(void **state)
     assert_int_equal(backup.timers, 3 * PARTITIONS);
     assert_int_equal(storage_backup(fixture->storage, path, &backup, NULL), ERROR_BACKUP_EXISTS);
     testing_write(fixture->storage, later, 0, meta);
-    assert_int_equal(rocksdb_check(path, &check, NULL), ERROR_NONE);
+    assert_int_equal(testing_check(path, &check, NULL), ERROR_NONE);
     assert_int_equal(check.findings, 0);
     assert_true(check.was_closed);
     assert_int_equal(check.disk_bytes, backup.bytes);

@@ -234,7 +234,6 @@ static void rocksdb_clear_note(struct rocksdb_store *store, uint16_t partition,
     tenant_counts_init(&counts->tenant_counts);
     follow->place = *place;
     pthread_mutex_unlock(&store->write_lock);
-    atomic_store(&follow->is_follower, place->next > 0);
     atomic_store(&follow->is_rewound, false);
 }
 

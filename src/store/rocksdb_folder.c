@@ -362,7 +362,7 @@ enum error_code folder_identity_decode(struct bytes text, struct folder_identity
     rest = (struct bytes){text.data + head.size, text.size - head.size};
     if (!rocksdb_folder_next_line(&rest, &line) || !number_parse(line, 10, ret_format))
         return ERROR_CORRUPT;
-    if (*ret_format > RECORD_FORMAT)
+    if (*ret_format != RECORD_FORMAT)
         return ERROR_INVALID;
     if (!rocksdb_folder_open_list(&text, head))
         return ERROR_CORRUPT;
@@ -381,6 +381,20 @@ enum error_code folder_identity_decode(struct bytes text, struct folder_identity
     }
     *ret_identity = identity;
     return ERROR_NONE;
+}
+
+enum error_code folder_refuse_format(const char *folder, uint64_t format, struct error *ret_error)
+{
+    if (format > RECORD_FORMAT)
+        return error_set(ret_error, ERROR_INVALID,
+                         "%s was made by a newer version: its format is %llu, ours %d", folder,
+                         (unsigned long long)format, RECORD_FORMAT);
+    return error_set(
+        ret_error, ERROR_INVALID,
+        "%.200s was made by an older version: its format is %llu, ours %d. Run "
+        "`tickwheel export` with the version that made it, and `tickwheel import` with "
+        "this one and a new folder",
+        folder, (unsigned long long)format, RECORD_FORMAT);
 }
 
 enum error_code folder_identify(const char *folder, struct folder_identity *ret_identity,
@@ -402,9 +416,7 @@ enum error_code folder_identify(const char *folder, struct folder_identity *ret_
         code = folder_identity_decode(buffer_bytes(&text), ret_identity, &format);
     buffer_deinit(&text);
     if (code == ERROR_INVALID)
-        return error_set(ret_error, code,
-                         "%s was made by a newer version: its format is %llu, ours %d", folder,
-                         (unsigned long long)format, RECORD_FORMAT);
+        return folder_refuse_format(folder, format, ret_error);
     if (code == ERROR_CORRUPT)
         return error_set(ret_error, code,
                          "%s is damaged; restore a backup, or remove it to start without knowing "
@@ -503,7 +515,6 @@ static enum error_code rocksdb_folder_compare_file(const char *folder,
 /* Compares the files with CLOSED. NOT_FOUND if there is none. */
 static enum error_code rocksdb_folder_compare_closed(const char *folder,
                                                      const struct listing *listing,
-                                                     struct folder_state *state,
                                                      struct error *ret_error)
 {
     char path[PATH_MAX];
@@ -523,14 +534,10 @@ static enum error_code rocksdb_folder_compare_closed(const char *folder,
                          "knowing whether all other files are as they were",
                          path);
     struct folder_file closed;
-    state->has_no_log = true;
-    while (!code && rest.size) {
+    while (!code && rest.size)
         code = folder_closed_next(&rest, &closed)
                    ? rocksdb_folder_compare_file(folder, listing, &closed, ret_error)
                    : error_set(ret_error, ERROR_CORRUPT, "%s: a line is wrong", path);
-        if (!code && rocksdb_folder_kind_of(closed.name) == FILE_SEGMENT)
-            state->has_no_log = false;
-    }
     buffer_deinit(&text);
     return code;
 }
@@ -635,24 +642,12 @@ enum error_code folder_look(const char *folder, struct folder_state *ret_state,
     ret_state->bytes = listing.bytes;
     ret_state->has_strangers = listing.has_stranger;
     memcpy(ret_state->stranger, listing.stranger, sizeof(ret_state->stranger));
-    code = rocksdb_folder_compare_closed(folder, &listing, ret_state, ret_error);
+    code = rocksdb_folder_compare_closed(folder, &listing, ret_error);
     ret_state->was_closed = !code;
     if (!code || code == ERROR_NOT_FOUND)
         code = rocksdb_folder_look_at_current(folder, &listing, ret_state, ret_error);
     free(listing.files);
     return code;
-}
-
-void folder_describe(const struct folder_state *state, char *ret_text, size_t size)
-{
-    ret_text[0] = '\0';
-    if (state->has_loss && !state->lost)
-        snprintf(ret_text, size, "%s", state->loss.text);
-    else if (state->has_loss)
-        snprintf(ret_text, size, "%s; at least %llu changes are lost", state->loss.text,
-                 (unsigned long long)state->lost);
-    else if (state->torn_count)
-        snprintf(ret_text, size, "the log ended within a write that was not acknowledged");
 }
 
 bool folder_is_there(const char *folder, int lock)

@@ -30,8 +30,8 @@
 
 /* Contents of the file FOLDER. */
 struct folder_identity {
-    bool is_known; /* false if there is no such file, as in a folder of an older version */
-    bool has_log;  /* false if its log must still be made, as for a backup */
+    bool is_known; /* false if there is no such file */
+    bool has_log;  /* false if its log must still be made, as for a backup, or in a cluster */
     uint8_t log_id[LOG_ID_SIZE];
     uint64_t cluster; /* id of the cluster whose log its partitions follow; 0 for a single node */
 };
@@ -41,19 +41,18 @@ struct folder_state {
     bool has_strangers;              /* has files that no version of tickwheeld makes */
     char stranger[FOLDER_NAME_SIZE]; /* name of one of them, cut if long */
     bool was_closed;                 /* CLOSED exists and matches */
-    bool has_no_log;                 /* and names no log: it is a backup */
     uint64_t bytes;                  /* size of all its files */
-    /* incomplete appends at the end of the log, from a power cut */
-    uint64_t torn_count;
-    uint64_t lost; /* writes that a damaged log lost */
-    bool has_loss; /* log or manifest are missing or damaged; the text says how */
+    bool has_loss;                   /* the manifest is damaged; the text says how */
     struct error loss;
 };
 
-/* Reads FOLDER. ERROR_INVALID, before anything else is examined, if a newer version wrote it;
- * ERROR_CORRUPT if it is damaged. */
+/* Reads FOLDER. ERROR_INVALID, before anything else is examined, if a version with another format
+ * wrote it; ERROR_CORRUPT if it is damaged. */
 enum error_code folder_identify(const char *folder, struct folder_identity *ret_identity,
                                 struct error *ret_error);
+
+/* Fails with ERROR_INVALID, and says what to do with a folder of this other format. */
+enum error_code folder_refuse_format(const char *folder, uint64_t format, struct error *ret_error);
 
 /* Replaces FOLDER, with the format of this version. */
 enum error_code folder_write_identity(const char *folder, const struct folder_identity *identity,
@@ -63,9 +62,6 @@ enum error_code folder_write_identity(const char *folder, const struct folder_id
  * done, if a file is missing or differs from the list of the last clean stop. */
 enum error_code folder_look(const char *folder, struct folder_state *ret_state,
                             struct error *ret_error);
-
-/* Describes what a start skips; empty if nothing. */
-void folder_describe(const struct folder_state *state, char *ret_text, size_t size);
 
 /* Writes CLOSED, for a closed database or a finished copy. */
 enum error_code folder_seal(const char *folder, struct error *ret_error);
@@ -79,7 +75,7 @@ bool folder_is_there(const char *folder, int lock);
 
 /* ---- FOLDER ---- */
 
-/* Decodes FOLDER. ERROR_INVALID if a newer version wrote it, with the format set; ERROR_CORRUPT
+/* Decodes FOLDER. ERROR_INVALID if it has another format, which is set; ERROR_CORRUPT
  * if it is damaged. */
 enum error_code folder_identity_decode(struct bytes text, struct folder_identity *ret_identity,
                                        uint64_t *ret_format);

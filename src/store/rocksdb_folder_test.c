@@ -3,7 +3,8 @@
  * newer versions and with a damaged FOLDER are opened and checked; their contents and modes are
  * compared. */
 #include "base/checksum.h"
-#include "store/rocksdb_check.h"
+#include "store/check_testing.h"
+#include "store/kill_testing.h"
 #include "store/rocksdb_store.h"
 #include "store/storage_testing.h"
 #include "sys/files.h"
@@ -68,16 +69,23 @@ static uint64_t folder_sum(const struct folder_fixture *fixture)
     return sum * 4096 + info.st_mode;
 }
 
-static void assert_folder_refused(struct folder_fixture *fixture, enum error_code code,
-                                  const char *part)
+static void assert_folder_not_opened(struct folder_fixture *fixture, enum error_code code,
+                                     const char *part)
 {
-    const uint64_t sum = folder_sum(fixture);
     struct storage *storage = NULL;
     struct error error = {.text = ""};
 
     assert_int_equal(rocksdb_storage_open(&fixture->options, &storage, &error), code);
     if (!strstr(error.text, part))
         fail_msg("\"%s\" says nothing of \"%s\"", error.text, part);
+}
+
+static void assert_folder_refused(struct folder_fixture *fixture, enum error_code code,
+                                  const char *part)
+{
+    const uint64_t sum = folder_sum(fixture);
+
+    assert_folder_not_opened(fixture, code, part);
     assert_true(folder_sum(fixture) == sum);
 }
 
@@ -87,7 +95,7 @@ static void assert_folder_check(struct folder_fixture *fixture, enum error_code 
     struct rocksdb_check check = {.told = NULL};
     struct error error = {.text = ""};
 
-    assert_int_equal(rocksdb_check(fixture->folder.path, &check, &error), code);
+    assert_int_equal(testing_check(fixture->folder.path, &check, &error), code);
     if (!strstr(error.text, part))
         fail_msg("\"%s\" says nothing of \"%s\"", error.text, part);
     rocksdb_check_deinit(&check);
@@ -197,9 +205,9 @@ static void test_folder_of_newer_version(void **state)
     }
 }
 
-/* Goal: a folder of a format before 5, which has no FOLDER, is refused unchanged by a start and a
- * check, killed or stopped. Method: the number is written past the storage; an open to write would
- * begin another manifest. */
+/* Goal: a folder of an older format is refused unchanged by a start and a check, killed or stopped,
+ * with FOLDER and, as before format 5, without. Method: the numbers are written past the storage;
+ * an open to write would begin another manifest. */
 static void test_folder_too_old(void **state)
 {
     struct folder_fixture *fixture = *state;
@@ -216,13 +224,18 @@ static void test_folder_too_old(void **state)
     assert_null(text);
     storage_close(storage);
     buffer_deinit(&number);
-    assert_int_equal(unlink(folder_path(fixture, FOLDER_IDENTITY_NAME)), 0);
-    for (int i = 0; i < 2; i++) {
-        assert_folder_refused(fixture, ERROR_INVALID, "its format is 4, the oldest that is read");
-        assert_folder_refused(fixture, ERROR_INVALID, "`tickwheel export`");
-        assert_folder_check(fixture, ERROR_INVALID, "its format is 4");
+    for (int i = 0; i < 3; i++) {
+        const char *said = i == 0 ? "older version: its format is 8, ours 9"
+                                  : "older version: its format is 4, ours 9";
+
         if (i == 0)
-            assert_int_equal(unlink(folder_path(fixture, FOLDER_CLOSED_NAME)), 0);
+            folder_put(fixture, FOLDER_IDENTITY_NAME,
+                       BYTES("tickwheel folder\nformat 8\nwords of before\n"));
+        else
+            unlink(folder_path(fixture, i == 1 ? FOLDER_IDENTITY_NAME : FOLDER_CLOSED_NAME));
+        assert_folder_refused(fixture, ERROR_INVALID, said);
+        assert_folder_refused(fixture, ERROR_INVALID, "`tickwheel export`");
+        assert_folder_check(fixture, ERROR_INVALID, said);
     }
 }
 
@@ -238,9 +251,11 @@ static void test_folder_damaged_identity(void **state)
     for (size_t i = 0; i < text.size; i++) {
         text.data[i] ^= 1;
         folder_put(fixture, FOLDER_IDENTITY_NAME, buffer_bytes(&text));
-        /* A bit of the number may make it a higher one. */
-        if (i == sizeof("tickwheel folder\nformat ") - 1 && text.data[i] > '0' + RECORD_FORMAT)
-            assert_folder_refused(fixture, ERROR_INVALID, "newer version");
+        /* A bit of the number makes it another one. */
+        if (i == sizeof("tickwheel folder\nformat ") - 1)
+            assert_folder_refused(fixture, ERROR_INVALID,
+                                  text.data[i] > '0' + RECORD_FORMAT ? "newer version"
+                                                                     : "older version");
         else
             assert_folder_refused(fixture, ERROR_CORRUPT, "FOLDER is damaged; restore a backup");
         text.data[i] ^= 1;
@@ -249,7 +264,77 @@ static void test_folder_damaged_identity(void **state)
     }
     buffer_deinit(&text);
     assert_int_equal(unlink(folder_path(fixture, FOLDER_IDENTITY_NAME)), 0);
+    /* A single node's would have a log. */
+    assert_folder_refused(fixture, ERROR_INVALID, "follows the log of a cluster");
+    fixture->options.cluster = TESTING_CLUSTER;
     assert_folder_timers(fixture, 3);
+}
+
+/* ---- folders of clusters ---- */
+
+static struct folder_identity folder_identity_of(struct folder_fixture *fixture)
+{
+    struct folder_identity identity;
+
+    assert_int_equal(folder_identify(fixture->folder.path, &identity, NULL), ERROR_NONE);
+    return identity;
+}
+
+/* The timers of a single node are in no log that a cluster reads, and a single node does not have
+ * the log of a cluster. */
+static void test_folder_of_a_cluster(void **state)
+{
+    struct folder_fixture *fixture = *state;
+
+    folder_fill(fixture, 3);
+    fixture->options.cluster = TESTING_CLUSTER;
+    assert_folder_not_opened(fixture, ERROR_INVALID, "has timers of a single node");
+    fixture->options.cluster = 0;
+    assert_folder_timers(fixture, 3); /* it is none the worse */
+    testing_folder_remove(&fixture->folder);
+    fixture->options.cluster = TESTING_CLUSTER;
+    folder_fill(fixture, 3);
+    fixture->options.cluster = TESTING_CLUSTER + 1;
+    assert_folder_refused(fixture, ERROR_INVALID, "is of the cluster 0000000000000005");
+    fixture->options.cluster = 0;
+    assert_folder_refused(fixture, ERROR_INVALID, "follows the log of a cluster");
+    fixture->options.cluster = TESTING_CLUSTER;
+    assert_folder_timers(fixture, 3);
+}
+
+/* A cluster takes the folder of a single node without timers, whose places are those of a log that
+ * it does not have. They are empty from then on, even after a kill. */
+static void test_folder_joins_a_cluster(void **state)
+{
+    struct folder_fixture *fixture = *state;
+    const uint8_t id[STORAGE_LOG_ID_SIZE] = "any log";
+    struct testing_folder killed;
+    struct storage_place place;
+    struct storage_meta meta;
+
+    struct storage *storage = testing_open(&fixture->options);
+    assert_int_equal(storage_set_log(storage, id, NULL), ERROR_NONE);
+    for (uint16_t p = 0; p < 2; p++)
+        testing_write_meta(storage, p, folder_meta);
+    storage_close(storage);
+    assert_true(folder_identity_of(fixture).has_log);
+    fixture->options.cluster = TESTING_CLUSTER;
+    storage = testing_open(&fixture->options);
+    testing_folder_make(&killed);
+    testing_kill(&fixture->folder, &killed);
+    storage_close(storage);
+    assert_true(folder_identity_of(fixture).cluster == TESTING_CLUSTER);
+    assert_false(folder_identity_of(fixture).has_log);
+    fixture->options.folder = killed.path;
+    storage = testing_open(&fixture->options);
+    for (uint16_t p = 0; p < 2; p++) {
+        assert_int_equal(storage_load_place(storage, p, &place, NULL), ERROR_NONE);
+        assert_int_equal(place.next, 0);
+        assert_int_equal(storage_load_meta(storage, p, &meta, NULL), ERROR_NONE);
+        assert_int_equal(meta.epoch, 0);
+    }
+    storage_close(storage);
+    testing_folder_remove(&killed);
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, folder_set_up, folder_tear_down)
@@ -260,6 +345,7 @@ int main(void)
         TEST(test_folder_of_others),        TEST(test_folder_of_another_program),
         TEST(test_folder_half_made),        TEST(test_folder_of_newer_version),
         TEST(test_folder_damaged_identity), TEST(test_folder_too_old),
+        TEST(test_folder_of_a_cluster),     TEST(test_folder_joins_a_cluster),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,13 +1,16 @@
-/* rocksdb_follow.c - partitions that follow a log which is not the folder's own.
+/* rocksdb_follow.c - changes are made of batches, and taken when the log of their partition has
+ * them.
  *
- * Their changes go through the queue into the tables, each in one write with the place of the
- * partition, and into no log of ours. All tables are written to files together, so the files have
- * the rows of some place and that place: a crash, or a failure after which the database is opened
+ * They go through the queue into the tables, each in one write with the place of the partition.
+ * RocksDB keeps no log of them. All tables are written to files together, so the files have the
+ * rows of some place and that place: a crash, or a failure after which the database is opened
  * again, leaves them, and the rest of the log is applied again. */
 #include "store/rocksdb_store.h"
 #include "store/rowop.h"
 
 #include <assert.h>
+
+enum { TIER_PERSISTED = 2 }; /* kPersistedTier: without the memtables */
 
 static inline struct bytes rocksdb_follow_bytes(const struct store_key *key)
 {
@@ -49,9 +52,27 @@ enum error_code store_follow_load(struct rocksdb_store *store, struct error *ret
         if (place.next < follow->place.next)
             atomic_store(&follow->is_rewound, true);
         follow->place = place;
-        atomic_store(&follow->is_follower, place.next > 0);
     }
     return ERROR_NONE;
+}
+
+enum error_code store_load_kept(struct storage *storage, uint16_t partition, uint64_t *ret_next,
+                                struct error *ret_error)
+{
+    struct rocksdb_store *store = store_of(storage);
+    struct storage_place place = {0};
+    enum error_code code = ERROR_IO;
+
+    assert(partition < store->partition_count);
+    rocksdb_readoptions_t *options = rocksdb_readoptions_create();
+    rocksdb_readoptions_set_read_tier(options, TIER_PERSISTED);
+    pthread_rwlock_rdlock(&store->open_lock);
+    if (store->db)
+        code = store_read_place(store, partition, options, &place, ret_error);
+    pthread_rwlock_unlock(&store->open_lock);
+    rocksdb_readoptions_destroy(options);
+    *ret_next = place.next;
+    return code;
 }
 
 /* Nothing is rewound between the two steps, because that needs commit_lock. A reader may use
@@ -83,7 +104,7 @@ enum error_code store_follow_check(const struct rocksdb_store *store, struct err
     const uint64_t own = store->identity.cluster, wanted = store->options.cluster;
 
     if (own == 0 || own == wanted)
-        return ERROR_NONE;
+        return ERROR_NONE; /* store_follow_join looks at a folder without a cluster */
     if (wanted == 0)
         return error_set(
             ret_error, ERROR_INVALID,
@@ -123,56 +144,53 @@ static bool rocksdb_follow_has_rows(struct rocksdb_store *store, uint16_t partit
     return has_rows;
 }
 
+/* Empties the places of partitions without rows, whose log was one of a single node. They are in
+ * files before FOLDER names the cluster: no crash leaves a place that its log does not have. */
+static enum error_code rocksdb_follow_forget_log(struct rocksdb_store *store,
+                                                 struct error *ret_error)
+{
+    const struct storage_place nothing = {0};
+    enum error_code code = ERROR_NONE;
+
+    for (uint32_t i = 0; !code && i < store->partition_count; i++)
+        if (store->follows[i].place.next > 0)
+            code = store_partition_clear(&store->storage, (uint16_t)i, &nothing, ret_error);
+    if (!code)
+        code = store_flush(store, ret_error);
+    store->identity.has_log = code != ERROR_NONE;
+    return code;
+}
+
 enum error_code store_follow_join(struct rocksdb_store *store, struct error *ret_error)
 {
     const uint64_t cluster = store->options.cluster;
 
-    for (uint32_t i = 0; i < store->partition_count; i++) {
-        const bool follows = store->follows[i].place.next > 0;
-
-        if (follows && !cluster)
-            return error_set(ret_error, ERROR_INVALID,
-                             "%.150s follows the log of a cluster: start it with the cluster_* "
-                             "settings of its node",
-                             store->home);
-        if (cluster && !follows && rocksdb_follow_has_rows(store, (uint16_t)i))
+    if (store->identity.cluster == cluster)
+        return ERROR_NONE;
+    for (uint32_t i = 0; i < store->partition_count; i++)
+        if (rocksdb_follow_has_rows(store, (uint16_t)i))
             return error_set(
                 ret_error, ERROR_INVALID,
                 "%.150s has timers of a single node, which no cluster reads: put them into "
                 "the log of a new cluster with tickwheeld --cluster-import %.150s, and "
                 "start with an empty data_folder",
                 store->home, store->home);
-    }
-    if (store->identity.cluster == cluster)
-        return ERROR_NONE;
+    const enum error_code code = rocksdb_follow_forget_log(store, ret_error);
+    if (code)
+        return code;
     store->identity.cluster = cluster;
     return folder_write_identity(store->home, &store->identity, ret_error);
 }
 
-enum error_code store_follow_refuse(struct rocksdb_store *store,
-                                    struct storage_batch *const *batches, size_t count,
-                                    struct error *ret_error)
-{
-    for (size_t i = 0; i < count; i++)
-        if (atomic_load(&store->follows[batches[i]->partition].is_follower))
-            return error_set(ret_error, ERROR_INVALID,
-                             "partition %u of %s follows the log of a cluster",
-                             batches[i]->partition, store->home);
-    return ERROR_NONE;
-}
-
 /* ---- changes ---- */
 
-enum error_code store_prepare(struct storage *storage, struct storage_batch *const *batches,
-                              size_t count, struct buffer *to, struct error *ret_error)
+static enum error_code rocksdb_follow_prepare(struct rocksdb_store *store, uint16_t partition,
+                                              struct storage_batch *const *batches, size_t count,
+                                              struct buffer *to, struct error *ret_error)
 {
-    struct rocksdb_store *store = store_of(storage);
-    const uint16_t partition = batches[0]->partition;
     struct prepare_counts *counts = &store->counts[partition];
-    enum error_code code = store_enter_partition(store, partition, ret_error);
+    enum error_code code = ERROR_NONE;
 
-    if (code)
-        return code;
     pthread_mutex_lock(&store->write_lock);
     const struct wall trim = counts->trim;
     if (!prepare_encode(&store->rows, counts, batches, count, to))
@@ -183,7 +201,35 @@ enum error_code store_prepare(struct storage *storage, struct storage_batch *con
         continue; /* they are as in the tables */
     counts->trim = trim;
     pthread_mutex_unlock(&store->write_lock);
-    store_leave(store);
+    return code;
+}
+
+static enum error_code rocksdb_follow_refuse_rewound(const struct rocksdb_store *store,
+                                                     uint16_t partition, struct error *ret_error)
+{
+    if (!atomic_load(&store->follows[partition].is_rewound))
+        return ERROR_NONE;
+    return error_set(ret_error, ERROR_IO, "%s has lost what the log has: load its place",
+                     store->folder);
+}
+
+/* Fails if the tables would not take the changes, so that no log gets them in vain. */
+enum error_code store_prepare(struct storage *storage, struct storage_batch *const *batches,
+                              size_t count, struct buffer *to, struct error *ret_error)
+{
+    struct rocksdb_store *store = store_of(storage);
+    const uint16_t partition = batches[0]->partition;
+
+    assert(partition < store->partition_count);
+    pthread_mutex_lock(&store->commit_lock);
+    enum error_code code = store_begin_write(store, ret_error);
+    if (!code) {
+        code = rocksdb_follow_refuse_rewound(store, partition, ret_error);
+        if (!code)
+            code = rocksdb_follow_prepare(store, partition, batches, count, to, ret_error);
+        store_leave(store);
+    }
+    pthread_mutex_unlock(&store->commit_lock);
     return code;
 }
 
@@ -223,7 +269,6 @@ static bool rocksdb_follow_note(struct rocksdb_store *store, uint16_t partition,
     while (tenant_counts_take_changed(&counts->tenant_counts))
         continue;
     store->follows[partition].place = *place;
-    atomic_store(&store->follows[partition].is_follower, true);
     return is_counted;
 }
 
@@ -246,8 +291,8 @@ static enum error_code rocksdb_follow_push(struct rocksdb_store *store, uint16_t
         buffer_clear(change);
         return error_set(ret_error, ERROR_NO_MEMORY, "apply");
     }
-    store_queue_set_head(change->data, 0, change->size - sizeof(head));
-    store_queue_push(store, 1);
+    put_le(change->data, change->size - sizeof(head), sizeof(head));
+    store_queue_push(store);
     return ERROR_NONE;
 }
 
@@ -258,21 +303,21 @@ static enum error_code rocksdb_follow_apply(struct rocksdb_store *store, uint16_
 {
     struct store_follow *follow = &store->follows[partition];
 
-    if (atomic_load(&follow->is_rewound))
-        return error_set(ret_error, ERROR_IO, "%s has lost what the log has: load its place",
-                         store->folder);
+    const enum error_code code = rocksdb_follow_refuse_rewound(store, partition, ret_error);
+    if (code)
+        return code;
     if (place->next <= follow->place.next && follow->place.copy_end != STORAGE_COPYING)
         return ERROR_NONE;
     if (body.size && !prepare_open(&body, partition))
         return error_set(ret_error, ERROR_CORRUPT, "the changes of partition %u are damaged",
                          partition);
     pthread_mutex_lock(&store->write_lock);
-    const enum error_code code = rocksdb_follow_push(store, partition, body, place, ret_error);
-    if (!code && !rocksdb_follow_note(store, partition, body, place))
+    const enum error_code pushed = rocksdb_follow_push(store, partition, body, place, ret_error);
+    if (!pushed && !rocksdb_follow_note(store, partition, body, place))
         /* it is counted when the database is opened again */
         store->faults |= STORE_REFUSING | STORE_BEHIND;
     pthread_mutex_unlock(&store->write_lock);
-    return code;
+    return pushed;
 }
 
 enum error_code store_apply(struct storage *storage, uint16_t partition, struct bytes body,

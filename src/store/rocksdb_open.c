@@ -13,7 +13,6 @@ enum {
     MEMTABLE_COUNT = 4,
     SMALL_MEMTABLE_BYTES = 4 << 20,
     MEMTABLES_BYTES_MAX = 256 << 20,
-    FORMAT_OLDEST = 5, /* the first format with a log of ours */
     BLOCK_BYTES = 8 << 10,
     FILE_BYTES = 64 << 20,
     YOUNG_TABLES = 6,       /* tables of the first level that are merged into the next together */
@@ -245,7 +244,7 @@ static rocksdb_t *rocksdb_open_database(struct rocksdb_store *store,
 {
     const rocksdb_options_t *const *options = (const rocksdb_options_t *const *)tables;
 
-    if (store->is_looking || (store->is_reader && !store->has_shadow))
+    if (store->is_listing || (store->is_reader && !store->has_shadow))
         return rocksdb_open_for_read_only_column_families(database, store->folder,
                                                           STORE_TABLE_COUNT, store_table_names,
                                                           options, store->tables, 0, ret_text);
@@ -283,11 +282,8 @@ static enum error_code rocksdb_open_tables(struct rocksdb_store *store, struct e
 
 enum error_code store_open_to_list(struct rocksdb_store *store)
 {
-    const bool was_looking = store->is_looking;
-
-    store->is_looking = store->is_listing = true;
+    store->is_listing = true;
     const enum error_code code = rocksdb_open_tables(store, NULL);
-    store->is_looking = was_looking;
     store->is_listing = false;
     return code;
 }
@@ -319,27 +315,17 @@ static bool rocksdb_open_put_number(struct rocksdb_store *store, struct bytes na
     return true;
 }
 
-/* Begins the log of tables that have none, and writes the numbers into files. The tables need
- * their log from then on; until then a start repeats this. Other tables have nothing that is not
- * in files. */
+/* Writes the numbers into files. Until then a start repeats this. */
 static enum error_code rocksdb_open_write_numbers(struct rocksdb_store *store,
                                                   struct error *ret_error)
 {
-    enum error_code code = store->log.files ? ERROR_NONE : store_log_begin(store, 1, ret_error);
+    enum error_code code = store_write(store, store->batch, ret_error);
 
     if (!code)
-        code = store_write(store, store->batch, ret_error);
-    if (code)
-        return code;
-    rocksdb_flushoptions_t *options = rocksdb_flushoptions_create();
-    rocksdb_flushoptions_set_wait(options, 1);
-    char *text = NULL;
-    rocksdb_flush_cf(store->db, options, store->tables[STORE_META], &text);
-    rocksdb_flushoptions_destroy(options);
-    if (text)
-        return store_access_failed(store, ret_error, "open", text);
-    store->format = RECORD_FORMAT;
-    return ERROR_NONE;
+        code = store_flush(store, ret_error);
+    if (!code)
+        store->format = RECORD_FORMAT;
+    return code;
 }
 
 /* Writes the format first into a new folder. A folder that lost power earlier has no timers
@@ -379,40 +365,21 @@ static enum error_code rocksdb_open_adopt_partitions(struct rocksdb_store *store
                : error_set(ret_error, ERROR_NO_MEMORY, "open");
 }
 
-/* Raises the format of an older version's folder, which that version then refuses, because it
- * could not read all of it. */
-static enum error_code rocksdb_open_raise_format(struct rocksdb_store *store,
-                                                 struct error *ret_error)
-{
-    rocksdb_writebatch_clear(store->batch);
-    if (!rocksdb_open_put_number(store, STORE_KEY_FORMAT, RECORD_FORMAT))
-        return error_set(ret_error, ERROR_NO_MEMORY, "open");
-    return rocksdb_open_write_numbers(store, ret_error);
-}
-
 static enum error_code rocksdb_open_check_format(struct rocksdb_store *store,
                                                  struct error *ret_error)
 {
     enum error_code code =
         rocksdb_open_load_number(store, STORE_KEY_FORMAT, &store->format, ret_error);
 
-    if (code == ERROR_NOT_FOUND && (store->is_reader || store->is_looking))
+    if (code == ERROR_NOT_FOUND && store->is_reader)
         return error_set(ret_error, ERROR_INVALID, "%s is no data folder of tickwheeld",
                          store->folder);
     if (code == ERROR_NOT_FOUND)
         return rocksdb_open_write_format(store, ret_error);
     if (code)
         return code;
-    if (store->format > RECORD_FORMAT)
-        return error_set(ret_error, ERROR_INVALID,
-                         "%s was made by a newer version: its format is %llu, ours %d",
-                         store->folder, (unsigned long long)store->format, RECORD_FORMAT);
-    if (store->format < FORMAT_OLDEST)
-        return error_set(ret_error, ERROR_INVALID,
-                         "%.200s was made by a version before 0.2: its format is %llu, the oldest "
-                         "that is read is %d. Run `tickwheel export` with the version that made "
-                         "it, and `tickwheel import` with this one and a new folder",
-                         store->folder, (unsigned long long)store->format, FORMAT_OLDEST);
+    if (store->format != RECORD_FORMAT)
+        return folder_refuse_format(store->folder, store->format, ret_error);
     uint64_t partitions, corrupt;
     if ((code = rocksdb_open_load_number(store, STORE_KEY_PARTITIONS, &partitions, ret_error)) ||
         (code = rocksdb_open_load_number(store, STORE_KEY_CORRUPT, &corrupt, ret_error)))
@@ -545,11 +512,6 @@ enum error_code store_open_database(struct rocksdb_store *store, struct error *r
 
     if (!code)
         code = rocksdb_open_check_format(store, ret_error);
-    const bool may_raise = !store->is_reader && !store->is_looking;
-    if (!code)
-        code = store_log_follow(store, ret_error);
-    if (!code && may_raise && store->format < RECORD_FORMAT)
-        code = rocksdb_open_raise_format(store, ret_error);
     if (!code)
         code = rocksdb_open_load_trims(store, ret_error);
     if (!code)
@@ -620,7 +582,6 @@ static bool rocksdb_open_store_init(struct rocksdb_store *store,
     rocksdb_open_store_init_locks(store);
     buffer_init(&store->scratch);
     store->home = strdup(options->folder);
-    log_home_init(&store->log, store->home);
     store->folder = strdup(options->folder);
     store->cache =
         rocksdb_cache_create_lru(options->cache_bytes ? options->cache_bytes : CACHE_BYTES);
@@ -633,25 +594,6 @@ static bool rocksdb_open_store_init(struct rocksdb_store *store,
     rocksdb_writeoptions_disable_WAL(store->write_options, 1);
     return rocksdb_open_make_counts(store, options->partition_count) && store->home &&
            store->folder;
-}
-
-/* Opens the database to read and closes it, to check that this version supports its format. */
-static enum error_code rocksdb_open_look(struct rocksdb_store *store, struct error *ret_error)
-{
-    store->is_looking = true;
-    const enum error_code code = rocksdb_open_first(store, ret_error);
-    store_close_database(store);
-    store->is_looking = false;
-    return code;
-}
-
-/* Begins the log of a backup after its tables, before anything else changes: a killed start
- * leaves the backup as it was. */
-static enum error_code rocksdb_open_begin_log(struct rocksdb_store *store, struct error *ret_error)
-{
-    const enum error_code code = rocksdb_open_look(store, ret_error);
-
-    return code ? code : store_log_begin(store, store->applied + 1, ret_error);
 }
 
 /* Refuses a database without FOLDER and tables of ours: it is another program's, and an open
@@ -689,15 +631,67 @@ static enum error_code rocksdb_open_check_owner(struct rocksdb_store *store,
                      store->folder, state->stranger);
 }
 
+/* A folder without FOLDER may be of an older format: refuses that before anything changes. */
+static enum error_code rocksdb_open_check_older(struct rocksdb_store *store,
+                                                struct error *ret_error)
+{
+    uint64_t format = RECORD_FORMAT;
+
+    if (store->identity.is_known || store->folder_state.is_new || store_open_to_list(store))
+        return ERROR_NONE; /* the open reports better what is wrong */
+    rocksdb_open_load_number(store, STORE_KEY_FORMAT, &format, NULL);
+    store_close_database(store);
+    return format == RECORD_FORMAT ? ERROR_NONE
+                                   : folder_refuse_format(store->folder, format, ret_error);
+}
+
+/* Without FOLDER a log that is there counts as the folder's. */
+static void rocksdb_open_take_log(struct rocksdb_store *store)
+{
+    char path[PATH_MAX];
+    const struct log_files_options options = {
+        .folder = path, .mode = LOG_FILES_READ, .damage = LOG_FILES_DAMAGE_SKIP};
+    struct log_files_stats stats;
+    struct log_files *files;
+    const int size = snprintf(path, sizeof(path), "%s/" FOLDER_LOG_NAME, store->home);
+
+    if (size >= (int)sizeof(path) || !files_exists(path) || log_files_open(&options, &files, NULL))
+        return;
+    log_files_get_stats(files, &stats);
+    log_files_close(files);
+    store->identity.has_log = true;
+    memcpy(store->identity.log_id, stats.id, LOG_ID_SIZE);
+}
+
+/* Finds what a folder without FOLDER is: a single node's has a log beside the tables. */
+static enum error_code rocksdb_open_guess_identity(struct rocksdb_store *store,
+                                                   struct error *ret_error)
+{
+    if (store->identity.is_known || store->folder_state.is_new)
+        return ERROR_NONE;
+    rocksdb_open_take_log(store);
+    if (store->identity.has_log)
+        return ERROR_NONE;
+    store->identity.cluster = store->options.cluster;
+    return store->options.cluster
+               ? ERROR_NONE
+               : error_set(ret_error, ERROR_INVALID,
+                           "%.150s follows the log of a cluster: start it with the cluster_* "
+                           "settings of its node",
+                           store->home);
+}
+
 /* The folder is ours from here on, even if the start is interrupted. */
 static enum error_code rocksdb_open_take_folder(struct rocksdb_store *store,
                                                 struct error *ret_error)
 {
     const enum error_code code = files_make_private(store->folder, ret_error);
 
-    if (code || !store->folder_state.is_new)
+    if (code || (store->identity.is_known && !store->folder_state.is_new))
         return code;
-    store->identity = (struct folder_identity){.is_known = true, .cluster = store->options.cluster};
+    if (store->folder_state.is_new)
+        store->identity = (struct folder_identity){.cluster = store->options.cluster};
+    store->identity.is_known = true;
     return folder_write_identity(store->folder, &store->identity, ret_error);
 }
 
@@ -750,6 +744,10 @@ static enum error_code rocksdb_open_prepare_folder(struct rocksdb_store *store,
     if (!code)
         code = rocksdb_open_check_owner(store, ret_error);
     if (!code)
+        code = rocksdb_open_check_older(store, ret_error);
+    if (!code)
+        code = rocksdb_open_guess_identity(store, ret_error);
+    if (!code)
         code = store_follow_check(store, ret_error);
     if (!code && state->has_loss && store->options.damage == ROCKSDB_DAMAGE_REFUSE)
         code = error_set(ret_error, ERROR_CORRUPT,
@@ -758,19 +756,17 @@ static enum error_code rocksdb_open_prepare_folder(struct rocksdb_store *store,
                          state->loss.text);
     if (!code)
         code = rocksdb_open_prepare_disk(store, ret_error);
-    /* The database of an old version would lose its log if it were opened to write. */
-    if (!code && !store->identity.is_known && !state->is_new && !state->has_no_log)
-        code = rocksdb_open_look(store, ret_error);
     if (!code)
         code = rocksdb_open_take_folder(store, ret_error);
-    if (!code && state->has_no_log)
-        code = rocksdb_open_begin_log(store, ret_error);
     return code ? code : folder_unseal(store->folder, ret_error);
 }
 
-/* Applies the records that the tables lack to links of the tables, for a reader. */
-static enum error_code rocksdb_open_shadow(struct rocksdb_store *store, struct error *ret_error)
+enum error_code rocksdb_storage_use_links(struct storage *storage, struct error *ret_error)
 {
+    struct rocksdb_store *store = store_of(storage);
+
+    if (store->has_shadow)
+        return ERROR_NONE;
     store_close_database(store);
     store->faults = 0;
     const enum error_code code = rocksdb_block_begin_shadow(store, ret_error);
@@ -802,9 +798,9 @@ enum error_code store_open_to_read(const char *folder, struct rocksdb_store **re
     if (!code)
         code = rocksdb_open_check_owner(store, ret_error);
     if (!code) {
+        if (!store->identity.is_known)
+            rocksdb_open_take_log(store);
         code = rocksdb_open_first(store, ret_error);
-        if (!code && store->faults & STORE_BEHIND)
-            code = rocksdb_open_shadow(store, ret_error);
         if (code && store->folder_state.has_loss) /* it is the cause */
             code = error_set(ret_error, ERROR_CORRUPT, "%s", store->folder_state.loss.text);
     }
@@ -824,15 +820,6 @@ static void rocksdb_open_seal_again(struct rocksdb_store *store)
         folder_seal(store->folder, NULL);
 }
 
-/* Begins a new log after damage was skipped, so that the next start is not refused: closing the
- * database brings the rest into files. */
-static enum error_code rocksdb_open_renew_log(struct rocksdb_store *store, struct error *ret_error)
-{
-    store_close_database(store);
-    const enum error_code code = store_open_database(store, ret_error);
-    return code ? code : store_log_renew(store, ret_error);
-}
-
 enum error_code rocksdb_storage_open(const struct rocksdb_options *options,
                                      struct storage **ret_storage, struct error *ret_error)
 {
@@ -845,8 +832,6 @@ enum error_code rocksdb_storage_open(const struct rocksdb_options *options,
                                : error_set(ret_error, ERROR_NO_MEMORY, "open");
     if (!code) {
         code = rocksdb_open_first(store, ret_error);
-        if (!code && store->folder_state.has_loss)
-            code = rocksdb_open_renew_log(store, ret_error);
         if (!code)
             code = store_follow_join(store, ret_error);
         if (!code)
@@ -858,8 +843,24 @@ enum error_code rocksdb_storage_open(const struct rocksdb_options *options,
         store_close(store);
         return code;
     }
-    struct storage_stats stats;
-    storage_stats(&store->storage, &stats); /* makes the ballast */
     *ret_storage = &store->storage;
     return ERROR_NONE;
+}
+
+bool store_get_log(const struct storage *storage, uint8_t ret_id[STORAGE_LOG_ID_SIZE])
+{
+    const struct folder_identity *identity = &((const struct rocksdb_store *)storage)->identity;
+
+    memcpy(ret_id, identity->log_id, LOG_ID_SIZE);
+    return identity->has_log;
+}
+
+enum error_code store_set_log(struct storage *storage, const uint8_t id[STORAGE_LOG_ID_SIZE],
+                              struct error *ret_error)
+{
+    struct rocksdb_store *store = store_of(storage);
+
+    store->identity.has_log = true;
+    memcpy(store->identity.log_id, id, LOG_ID_SIZE);
+    return folder_write_identity(store->home, &store->identity, ret_error);
 }

@@ -1,10 +1,9 @@
 /*
  * rocksdb_store.h - the inside of the embedded storage, shared by its files.
  *
- *   rocksdb.c          commits, metas, statistics, closing
- *   rocksdb_log.c      the log, and how a start follows it
- *   rocksdb_apply.c    records of the log on their way into the tables
- *   rocksdb_follow.c   partitions that follow a log which is not the folder's own
+ *   rocksdb.c          failures, metas, statistics, closing
+ *   rocksdb_follow.c   changes are made, and taken with the place in their log
+ *   rocksdb_apply.c    changes on their way into the tables
  *   rocksdb_open.c     options, the data folder and its format
  *   rocksdb_read.c     scans, finding one, and setting damaged records aside
  *   rocksdb_block.c    mending damaged tables
@@ -17,7 +16,6 @@
 #ifndef TICKWHEEL_STORE_ROCKSDB_STORE_H
 #define TICKWHEEL_STORE_ROCKSDB_STORE_H
 
-#include "log/files/log_home.h"
 #include "store/ballast.h"
 #include "store/prepare.h"
 #include "store/rocksdb.h"
@@ -54,34 +52,26 @@ bool store_find_table(const char *name, enum store_table *ret_table);
 #define STORE_KEY_FORMAT     BYTES("format")
 #define STORE_KEY_PARTITIONS BYTES("partitions")
 #define STORE_KEY_CORRUPT    BYTES("corrupt")
-#define STORE_KEY_APPLIED    BYTES("applied")
 
-/* Reasons for refusing commits and, with those of STORE_NOT_WHOLE, reads; 0 for none. Bits,
- * because a log and a database that fail, fail together. */
+/* Reasons for refusing changes, and with STORE_BEHIND reads too; 0 for none. Bits. */
 enum store_fault {
-    STORE_IN_DOUBT = 1, /* an append failed, and its records may be in the log */
-    STORE_REFUSING = 2, /* the database takes no writes, and must be opened again */
-    STORE_FULL = 4,     /* opening the database again needs room on the disk */
-    STORE_BEHIND = 8,   /* the tables lack records of the log, or the database is closed */
+    STORE_REFUSING = 1, /* the database takes no writes, and must be opened again */
+    STORE_FULL = 2,     /* opening the database again needs room on the disk */
+    STORE_BEHIND = 4,   /* the tables lack changes that were taken, or the database is closed */
 };
 
-#define STORE_NOT_WHOLE ((unsigned)(STORE_IN_DOUBT | STORE_BEHIND))
-
-/* Acknowledged changes on their way into the tables: bodies of records of the folder's log, and
- * operations, with the place, of partitions that follow another log. Each is preceded by the
- * offset of its record (8 bytes; 0 if it is not of the folder's log) and its size (4). */
+/* Changes on their way into the tables: row operations, with the place of the partition. Each is
+ * preceded by its size (4 bytes). */
 struct store_queue {
     pthread_mutex_t lock;
-    pthread_cond_t wakes, trims; /* for the apply thread and the trim thread */
-    struct buffer waiting;       /* guarded by lock */
+    pthread_cond_t wakes;  /* for the apply thread */
+    struct buffer waiting; /* guarded by lock */
     size_t wake_bytes; /* size of `waiting` at which the apply thread is woken; guarded by lock */
-    uint64_t untrimmed_bytes; /* appended since the log was trimmed; guarded by lock */
     _Atomic uint64_t pushed;  /* number of changes that the queue has taken */
     _Atomic uint64_t written; /* number of those in the tables, or dropped */
-    bool wants_trim;          /* guarded by lock */
     bool is_ending;           /* guarded by lock */
-    bool has_apply_thread, has_trim_thread;
-    pthread_t apply_thread, trim_thread;
+    bool has_apply_thread;
+    pthread_t apply_thread;
     atomic_size_t bytes; /* size of both buffers, without what the tables have */
 
     /* Guarded by apply_lock. */
@@ -89,10 +79,9 @@ struct store_queue {
     size_t taken_done;   /* bytes of it that are in the tables */
 };
 
-/* A partition and the log that it follows, other than the folder's own. */
+/* How far a partition follows its log. */
 struct store_follow {
     struct storage_place place; /* guarded by write_lock */
-    atomic_bool is_follower;    /* whether its place is not 0 */
     atomic_bool is_rewound;     /* whether the database was opened again with an older place */
 };
 
@@ -113,7 +102,6 @@ struct rocksdb_store {
     /* folder of RocksDB's files: the data folder, or a reader's links to its files */
     char *folder;
     bool is_reader;  /* changes nothing in the folder */
-    bool is_looking; /* reads tables whose log does not exist yet */
     bool is_listing; /* lists files, some of which may be damaged */
     bool has_shadow; /* `folder` has links */
     bool has_mended; /* has mended a damaged table */
@@ -137,7 +125,7 @@ struct rocksdb_store {
     _Atomic unsigned faults;   /* bits of enum store_fault */
     atomic_bool is_damage_met; /* RocksDB reported corruption: the tables must be verified */
 
-    /* Held by a commit, and by every thread that opens the database again. Taken before
+    /* Held by a change, and by every thread that opens the database again. Taken before
      * open_lock. */
     pthread_mutex_t commit_lock;
     struct instant recovered_at; /* last attempt of a reader; guarded by commit_lock */
@@ -150,13 +138,9 @@ struct rocksdb_store {
     bool has_anonymous;                   /* whether a table lost its properties */
     char block_found[STORAGE_FOUND_SIZE]; /* text about the last of them */
 
-    /* For the committing thread; guards the fields below. */
-    pthread_mutex_t write_lock;
-    struct prepare_counts *counts; /* [partition_count]: counts as in the log */
+    pthread_mutex_t write_lock;    /* guards the fields below */
+    struct prepare_counts *counts; /* [partition_count]: counts after the changes taken */
     struct store_follow *follows;  /* [partition_count] */
-    struct log_home log;
-    struct log_record *records;
-    size_t record_capacity;
     struct prepare_rows rows;
     struct buffer scratch;
 
@@ -164,7 +148,6 @@ struct rocksdb_store {
      * the queue's lock. Its holder has commit_lock, or open_lock for reading. */
     pthread_mutex_t apply_lock;
     rocksdb_writebatch_t *batch;
-    _Atomic uint64_t applied; /* last offset of the folder's log in the tables */
     struct store_queue queue;
 };
 
@@ -195,23 +178,27 @@ void store_batch_put(rocksdb_writebatch_t *batch, struct rocksdb_store *store,
 enum error_code store_write(struct rocksdb_store *store, rocksdb_writebatch_t *batch,
                             struct error *ret_error);
 
+/* Writes the memtables to files. Call between store_enter and store_leave, or with equal locks. */
+enum error_code store_flush(struct rocksdb_store *store, struct error *ret_error);
+
 enum error_code store_load_meta(struct rocksdb_store *store, uint16_t partition,
                                 struct storage_meta *ret_meta, struct error *ret_error);
 
-/* Begins a read; store_leave ends it. The tables have every commit that returned before.
+/* Begins a read; store_leave ends it. The tables have every change that was taken before.
  * ERROR_IO if they cannot. */
 enum error_code store_enter(struct rocksdb_store *store, struct error *ret_error);
 enum error_code store_enter_partition(struct rocksdb_store *store, uint16_t partition,
                                       struct error *ret_error);
 void store_leave(struct rocksdb_store *store);
 
-/* Begins a write: ends faults that can be ended, and enters with room in the queue. If RocksDB
- * refuses writes it fails, and tries to end that for the next call. The caller holds
- * commit_lock. */
+/* Begins a change: ends faults that can be ended, and enters with room in the queue. If RocksDB
+ * refuses writes it fails, and tries to end that for the next call; on a full disk it releases the
+ * ballast for that. The caller holds commit_lock. */
 enum error_code store_begin_write(struct rocksdb_store *store, struct error *ret_error);
 
-/* Closes the database, empties the queue, and opens the database again, which applies the log.
- * The caller holds commit_lock, and open_lock for writing. */
+/* Closes the database, empties the queue, and opens the database again. Partitions that lost
+ * changes are rewound: their log is to be applied again. The caller holds commit_lock, and
+ * open_lock for writing. */
 enum error_code store_open_again(struct rocksdb_store *store, struct error *ret_error);
 
 /* Tries at once to end the faults, such as a damaged block that a compaction found, or a disk
@@ -226,52 +213,21 @@ void store_close(struct rocksdb_store *store);
 
 extern const struct storage_ops store_ops;
 
-/* ---- rocksdb_log.c ---- */
-
-/* Begins a log for tables that have none. */
-enum error_code store_log_make(struct rocksdb_store *store, uint64_t begin,
-                               struct error *ret_error);
-
-/* Like store_log_make, but a log with records stays: ERROR_CORRUPT, because its tables are lost. */
-enum error_code store_log_begin(struct rocksdb_store *store, uint64_t begin,
-                                struct error *ret_error);
-
-/* Opens the log, unless it is open, and applies what the tables lack. A reader without a shadow
- * only notes that they lack something. */
-enum error_code store_log_follow(struct rocksdb_store *store, struct error *ret_error);
-
-/* Begins a new log in place of a damaged one, if the files of the tables have the rest of it. */
-enum error_code store_log_renew(struct rocksdb_store *store, struct error *ret_error);
-
-/* Makes the batches durable, and leaves the queue's input in store->scratch. On failure nothing
- * is counted. */
-enum error_code store_log_append(struct rocksdb_store *store, struct storage_batch *const *batches,
-                                 size_t count, struct error *ret_error);
-
-/* Lets the log drop what the files of tables have, and prepare files. */
-void store_log_trim(struct rocksdb_store *store);
-
 /* ---- rocksdb_apply.c ---- */
 
-enum { STORE_QUEUE_HEAD = 12 }; /* bytes before a change */
-
-static inline void store_queue_set_head(char head[STORE_QUEUE_HEAD], uint64_t offset, size_t size)
-{
-    put_le(head, offset, 8);
-    put_le(head + 8, size, 4);
-}
+enum { STORE_QUEUE_HEAD = 4 }; /* bytes before a change */
 
 void store_queue_init(struct store_queue *queue);
 void store_queue_deinit(struct store_queue *queue);
 
-/* Starts the apply thread and the trim thread. store_queue_stop may be called without them. */
+/* Starts the apply thread. store_queue_stop may be called without it. */
 enum error_code store_queue_start(struct rocksdb_store *store, struct error *ret_error);
 void store_queue_stop(struct rocksdb_store *store);
 
-/* Takes `count` changes from store->scratch. The caller holds write_lock. */
-void store_queue_push(struct rocksdb_store *store, size_t count);
+/* Takes the change in store->scratch. The caller holds write_lock. */
+void store_queue_push(struct rocksdb_store *store);
 
-/* Drops the waiting changes, which the log has. The caller holds apply_lock, or open_lock for
+/* Drops the waiting changes, which their logs have. The caller holds apply_lock, or open_lock for
  * writing. */
 void store_queue_drop(struct rocksdb_store *store);
 
@@ -285,16 +241,6 @@ enum error_code store_queue_make_room(struct rocksdb_store *store, struct error 
 enum error_code store_apply_to(struct rocksdb_store *store, uint64_t count,
                                struct error *ret_error);
 
-/* For a start: gathers a record of the log in store->batch, and writes the batch with the mark.
- * No mark is written if its offset is 0. */
-enum error_code store_apply_add(struct rocksdb_store *store, const struct log_record *record,
-                                struct error *ret_error);
-enum error_code store_apply_write(struct rocksdb_store *store, struct record_mark mark,
-                                  struct error *ret_error);
-
-/* Returns the mark of tables that have the record. */
-struct record_mark store_apply_mark_of(const struct log_record *record);
-
 /* ---- rocksdb_follow.c ---- */
 
 /* Reads a place with these options; NULL for now. All zero if there is none. */
@@ -305,18 +251,17 @@ enum error_code store_read_place(struct rocksdb_store *store, uint16_t partition
 /* Reads the places when the database is opened. */
 enum error_code store_follow_load(struct rocksdb_store *store, struct error *ret_error);
 
-/* Refuses a folder of another kind than the options say: rows of a single node in a cluster,
- * partitions that follow a log in a single node. A folder that passes belongs to the cluster of
- * the options. */
+/* Returns the offset from which the log of the partition is needed after a crash: the files of
+ * the tables have what the records before it say. */
+enum error_code store_load_kept(struct storage *storage, uint16_t partition, uint64_t *ret_next,
+                                struct error *ret_error);
+
+/* Refuses rows of a single node in a cluster. A folder that passes belongs to the cluster of the
+ * options. */
 enum error_code store_follow_join(struct rocksdb_store *store, struct error *ret_error);
 
 /* Refuses a folder of another cluster, or of another kind, by FOLDER. */
 enum error_code store_follow_check(const struct rocksdb_store *store, struct error *ret_error);
-
-/* Refuses changes that only storage_apply may make. */
-enum error_code store_follow_refuse(struct rocksdb_store *store,
-                                    struct storage_batch *const *batches, size_t count,
-                                    struct error *ret_error);
 
 enum error_code store_prepare(struct storage *storage, struct storage_batch *const *batches,
                               size_t count, struct buffer *to, struct error *ret_error);
@@ -334,9 +279,13 @@ enum error_code store_partition_clear(struct storage *storage, uint16_t partitio
 
 /* ---- rocksdb_open.c ---- */
 
-/* Opens the database, follows the log, and reads what must be known. */
+/* Opens the database, and reads what must be known. */
 enum error_code store_open_database(struct rocksdb_store *store, struct error *ret_error);
 void store_close_database(struct rocksdb_store *store);
+
+bool store_get_log(const struct storage *storage, uint8_t ret_id[STORAGE_LOG_ID_SIZE]);
+enum error_code store_set_log(struct storage *storage, const uint8_t id[STORAGE_LOG_ID_SIZE],
+                              struct error *ret_error);
 
 /* Opens the database only to list its files, even if some cannot be read. */
 enum error_code store_open_to_list(struct rocksdb_store *store);

@@ -1,11 +1,21 @@
 /*
- * storage.h - durable timers: commit a batch, scan a window in due order, find one.
+ * storage.h - the timers of partitions: change them, scan a window in due order, find one.
  *
  * A backend keeps one ordered table of timers by position (partition, at, serial). It knows nothing
  * of clocks, wheels and targets. Backends: rocksdb.h (embedded, the default) and memory.h
  * (simulation and tests).
  *
- * What a commit writes follows from each timer alone:
+ * Each partition follows a log. The storage makes a body of batches, the caller makes the body
+ * durable in the log, and then the storage applies it:
+ *
+ *     storage_prepare(owner, batches, count, &body, &error);
+ *     ... append the body to the log; and on this and every other storage that follows it ...
+ *     storage_apply(storage, partition, body, &place, &error);
+ *
+ * All bodies of a partition are applied in the order of the log. A crash leaves the state after one
+ * of them, from whose place the log is applied again.
+ *
+ * What a batch writes follows from each timer alone:
  *   alive, was_at 0       a new row at (partition, at, serial)
  *   alive, was_at == at   the row is replaced
  *   alive, was_at != at   the row moves there; a timer away from id.first has a second row, which
@@ -21,17 +31,14 @@
  * with a revived timer, and when the timer is final, when its watched keys are removed.
  * Positions are from 1 up to, not including, 2^48 - 1 milliseconds.
  *
- * Errors     ERROR_IO (storage failed; nothing of the batch may be relied on), ERROR_NO_MEMORY,
- *            ERROR_DISK_FULL. The call may be repeated, and succeeds when the cause is gone.
- * A failed commit may be on disk nevertheless, up to some batch: readers then see it, but
- *            a crash may lose it until a later commit succeeds.
+ * Errors     ERROR_IO (storage failed), ERROR_NO_MEMORY, ERROR_DISK_FULL. The call may be
+ *            repeated, and succeeds when the cause is gone.
  *            A damaged record is no error: it is set aside, counted, and passed over.
  * Ownership  Timers in a batch are borrowed until the call returns; found and scanned timers are
  *            the caller's to free.
- * Threads    storage_commit from one thread at a time; storage_prepare, storage_apply,
- *            storage_load_place and storage_partition_clear of a partition from one thread at a
- *            time. Reads, and storage_export, from any thread at any time; they see every commit
- *            that has returned.
+ * Threads    storage_prepare, storage_apply, storage_load_place and storage_partition_clear of a
+ *            partition from one thread at a time. All others from any thread at any time; they see
+ *            every body whose storage_apply has returned.
  */
 #ifndef TICKWHEEL_STORE_STORAGE_H
 #define TICKWHEEL_STORE_STORAGE_H
@@ -161,13 +168,14 @@ struct storage_stats {
     /* blocks of tables; the number above includes an estimate of their records */
     uint64_t corrupt_blocks;
     char found[STORAGE_FOUND_SIZE]; /* text about the last damage; empty if none */
-    bool is_lost;                   /* its files are gone: every commit fails */
-    uint64_t torn_logs;             /* logs that ended within a write at the last start */
-    uint64_t lost_writes;           /* writes that a damaged log lost at the last start */
-    uint64_t disk_bytes;            /* estimated size of the backend's files */
-    uint64_t disk_free_bytes;       /* of its file system; UINT64_MAX if there is none */
-    uint64_t disk_floor_bytes;      /* free bytes that the backend needs for what it has */
-    uint64_t memory_bytes;          /* estimated size of caches and write buffers */
+    bool is_lost;                   /* its files are gone: every change fails */
+    /* of the log, not set by the storage: logs that ended within a write at the last start, and
+     * writes that a damaged log lost then */
+    uint64_t torn_logs, lost_writes;
+    uint64_t disk_bytes;       /* estimated size of the backend's files */
+    uint64_t disk_free_bytes;  /* of its file system; UINT64_MAX if there is none */
+    uint64_t disk_floor_bytes; /* free bytes that the backend needs for what it has */
+    uint64_t memory_bytes;     /* estimated size of caches and write buffers */
 };
 
 /* A finished copy. */
@@ -195,7 +203,7 @@ struct storage_place {
     uint64_t copy_end;
 };
 
-enum { STORAGE_EXPORT_TABLES = 4 };
+enum { STORAGE_EXPORT_TABLES = 4, STORAGE_LOG_ID_SIZE = 16 };
 
 /* A request for copies of a partition's records, part by part. All zero at first, except for the
  * partition and the limits of a part. */
@@ -216,8 +224,6 @@ struct storage {
 };
 
 struct storage_ops {
-    enum error_code (*commit)(struct storage *, struct storage_batch *const *batches, size_t count,
-                              struct error *ret_error);
     enum error_code (*scan)(struct storage *, const struct storage_scan *, struct storage_page *,
                             struct error *ret_error);
     enum error_code (*find)(struct storage *, const struct timer_id *, struct timer **,
@@ -229,7 +235,15 @@ struct storage_ops {
     enum error_code (*load_tenant_counts)(struct storage *, uint16_t partition,
                                           struct tenant_counts *, struct error *ret_error);
     void (*stats)(struct storage *, struct storage_stats *);
-    void (*tend)(struct storage *); /* NULL if there is nothing to do */
+    void (*tend)(struct storage *); /* NULL if there is nothing to do, like the next three */
+    bool (*relieve)(struct storage *);
+    enum error_code (*flush)(struct storage *, struct error *ret_error);
+    enum error_code (*load_kept)(struct storage *, uint16_t partition, uint64_t *ret_next,
+                                 struct error *ret_error);
+    /* NULL, like the next, if the storage belongs to no log */
+    bool (*get_log)(const struct storage *, uint8_t ret_id[STORAGE_LOG_ID_SIZE]);
+    enum error_code (*set_log)(struct storage *, const uint8_t id[STORAGE_LOG_ID_SIZE],
+                               struct error *ret_error);
     enum error_code (*backup)(struct storage *, const char *folder, struct storage_backup *,
                               struct error *ret_error); /* NULL if it has none */
     enum error_code (*prepare)(struct storage *, struct storage_batch *const *batches, size_t count,
@@ -246,15 +260,6 @@ struct storage_ops {
                              struct error *ret_error);
     void (*close)(struct storage *);
 };
-
-/* Makes all batches durable, in order, with one synced write. After ERROR_NONE they survive a
- * power cut. */
-static inline enum error_code storage_commit(struct storage *storage,
-                                             struct storage_batch *const *batches, size_t count,
-                                             struct error *ret_error)
-{
-    return storage->ops->commit(storage, batches, count, ret_error);
-}
 
 /* Reads the next page of [from, to). Page by page from `next`, each row is seen once. A page may
  * be short or empty without being the last. Sets `at` as storage_find does. */
@@ -290,7 +295,7 @@ static inline enum error_code storage_load_meta(struct storage *storage, uint16_
 }
 
 /* Adds to `tenant_counts` the live timers of each tenant in the partition. Like `pending` of the
- * meta the storage counts them with each commit, so this is quick. On failure some may have been
+ * meta the storage counts them with each body, so this is quick. On failure some may have been
  * added. */
 static inline enum error_code storage_load_tenant_counts(struct storage *storage,
                                                          uint16_t partition,
@@ -313,7 +318,34 @@ static inline void storage_tend(struct storage *storage)
         storage->ops->tend(storage);
 }
 
-/* Makes a consistent copy with every commit that has returned, while others continue. `folder`
+/* Frees disk space that is held back for a full disk. Returns false if none was. */
+static inline bool storage_relieve(struct storage *storage)
+{
+    return storage->ops->relieve && storage->ops->relieve(storage);
+}
+
+/* Brings all that was applied into files, where a crash leaves it. */
+static inline enum error_code storage_flush(struct storage *storage, struct error *ret_error)
+{
+    return storage->ops->flush ? storage->ops->flush(storage, ret_error) : ERROR_NONE;
+}
+
+/* Returns the id of the log that the storage of a single node belongs to. False if there is none
+ * yet, as in a backup: its log begins behind its places. */
+static inline bool storage_get_log(const struct storage *storage,
+                                   uint8_t ret_id[STORAGE_LOG_ID_SIZE])
+{
+    return storage->ops->get_log && storage->ops->get_log(storage, ret_id);
+}
+
+static inline enum error_code storage_set_log(struct storage *storage,
+                                              const uint8_t id[STORAGE_LOG_ID_SIZE],
+                                              struct error *ret_error)
+{
+    return storage->ops->set_log ? storage->ops->set_log(storage, id, ret_error) : ERROR_NONE;
+}
+
+/* Makes a consistent copy with every body that was applied before, while others continue. `folder`
  * must not exist; its parents must. A failure leaves nothing. ERROR_BACKUP_EXISTS if it exists. */
 static inline enum error_code storage_backup(struct storage *storage, const char *folder,
                                              struct storage_backup *ret_backup,
@@ -324,16 +356,7 @@ static inline enum error_code storage_backup(struct storage *storage, const char
     return storage->ops->backup(storage, folder, ret_backup, ret_error);
 }
 
-/* ---- a storage that follows a log ----
- *
- * A commit in two steps, between which the caller makes the body durable, in a log of any kind:
- *
- *     storage_prepare(owner, batches, count, &body, &error);
- *     ... append the body to the log; and on this and every other storage that follows it ...
- *     storage_apply(storage, partition, body, &place, &error);
- *
- * All bodies of a partition are applied in the order of the log. A partition that follows a log is
- * changed by storage_apply alone: storage_commit refuses it, with ERROR_INVALID. */
+/* ---- changes, and the place in the log ---- */
 
 /* Appends to `to` the changes of the batches, all of one partition, as one body (rowop.h). They
  * follow the last applied body. Nothing changes. */
@@ -363,6 +386,21 @@ static inline enum error_code storage_load_place(struct storage *storage, uint16
                                                  struct error *ret_error)
 {
     return storage->ops->load_place(storage, partition, ret_place, ret_error);
+}
+
+/* Returns the offset from which the log of the partition is needed if the process is killed now.
+ * The records before it can be dropped. */
+static inline enum error_code storage_load_kept(struct storage *storage, uint16_t partition,
+                                                uint64_t *ret_next, struct error *ret_error)
+{
+    struct storage_place place = {0};
+    enum error_code code;
+
+    if (storage->ops->load_kept)
+        return storage->ops->load_kept(storage, partition, ret_next, ret_error);
+    code = storage->ops->load_place(storage, partition, &place, ret_error);
+    *ret_next = place.next;
+    return code;
 }
 
 /* Appends to `to` a body with copies of the next records of the partition; nothing if this part

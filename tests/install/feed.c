@@ -5,6 +5,7 @@
  * portable_test.py builds the fuzz targets with this main, which needs nothing but the C library.
  */
 #include "conformance_oracle.h"
+#include "seed.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@ int main(int argc, char **argv)
 {
     static uint8_t bytes[4096];
     unsigned long rounds = argc > 1 ? strtoul(argv[1], NULL, 10) : 100;
-    struct conformance_source source = {.state = conformance_seed()};
+    struct conformance_source source = {.state = testing_seed()};
 
     for (unsigned long round = 0; round < rounds; round++) {
         size_t size = (size_t)conformance_below(&source, sizeof(bytes) + 1);

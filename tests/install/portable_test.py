@@ -31,7 +31,8 @@ MACHINES = {
     "musl, linked statically": ["musl-gcc", "-static"],
 }
 FLAGS = ["-std=c11", "-D_GNU_SOURCE", "-O1", "-Wall", "-Wextra", "-Werror", "-pthread",
-         "-I" + os.path.join(LIB, "include"), "-I" + os.path.join(LIB, "src")]
+         "-I" + os.path.join(LIB, "include"), "-I" + os.path.join(LIB, "src"),
+         "-I" + os.path.join(HERE, "..", "support")]
 
 
 def run(command):

@@ -81,6 +81,35 @@ enum error_code timer_parse_skip(struct timer_parse *parse)
     return json_skip(&parse->reader, NULL) ? ERROR_NONE : timer_parse_not_json(parse);
 }
 
+enum error_code
+timer_parse_members(struct timer_parse *parse, const char *pointer, const char *const *known,
+                    size_t count, enum error_code (*read)(struct timer_parse *parse, size_t field))
+{
+    enum error_code code = timer_parse_enter_object(parse, pointer);
+    struct json_string raw;
+    unsigned seen = 0;
+
+    while (!code && json_next_member(&parse->reader, &raw)) {
+        char local[32];
+        const struct bytes name = timer_member_name(&raw, local, sizeof(local));
+        size_t field = 0;
+
+        while (field < count && !bytes_equal(name, bytes_of(known[field])))
+            field++;
+        if (field == count)
+            return timer_parse_unknown(parse, pointer, name, known, count);
+        if (timer_parse_is_absent(parse)) {
+            code = timer_parse_skip(parse);
+            continue;
+        }
+        if (seen & 1u << field)
+            return strict_twice(parse, pointer, name);
+        seen |= 1u << field;
+        code = timer_parse_removes(parse) ? timer_parse_skip(parse) : read(parse, field);
+    }
+    return !code && json_error(&parse->reader) ? timer_parse_not_json(parse) : code;
+}
+
 /* ---- numbers and durations ---- */
 
 enum error_code timer_parse_integer(struct timer_parse *parse, const char *pointer,
@@ -253,27 +282,9 @@ static enum error_code parse_read_max_attempts(struct timer_parse *parse)
     return code;
 }
 
-static enum error_code parse_read_retry_field(struct timer_parse *parse, struct bytes name,
-                                              unsigned *seen)
+static enum error_code parse_read_retry_field(struct timer_parse *parse, size_t field)
 {
-    enum retry_field field;
-
-    for (field = 0; field < RETRY_FIELD_COUNT; field++)
-        if (bytes_equal(name, bytes_of(retry_fields[field])))
-            break;
-    if (field == RETRY_FIELD_COUNT)
-        return timer_parse_unknown(parse, "#/retry", name, retry_fields, RETRY_FIELD_COUNT);
-    if (timer_parse_is_absent(parse))
-        return timer_parse_skip(parse);
-    if (*seen & 1u << field) {
-        char pointer[32];
-        timer_pointer("#/retry", name, pointer, sizeof(pointer));
-        return timer_parse_invalid(parse, pointer, "It is given twice");
-    }
-    *seen |= 1u << field;
-    if (timer_parse_removes(parse))
-        return timer_parse_skip(parse);
-    switch (field) {
+    switch ((enum retry_field)field) {
     case RETRY_max_attempts:
         return parse_read_max_attempts(parse);
     case RETRY_base:
@@ -292,20 +303,11 @@ static enum error_code parse_read_retry_field(struct timer_parse *parse, struct 
 /* Fields that the object lacks keep their defaults. */
 enum error_code timer_parse_retry(struct timer_parse *parse)
 {
-    enum error_code code = timer_parse_enter_object(parse, "#/retry");
+    const enum error_code code = timer_parse_members(parse, "#/retry", retry_fields,
+                                                     RETRY_FIELD_COUNT, parse_read_retry_field);
 
     if (code)
         return code;
-    struct json_string name;
-    unsigned seen = 0;
-    while (json_next_member(&parse->reader, &name)) {
-        char local[32];
-        code = parse_read_retry_field(parse, timer_member_name(&name, local, sizeof(local)), &seen);
-        if (code)
-            return code;
-    }
-    if (json_error(&parse->reader))
-        return timer_parse_not_json(parse);
     if (!parse->is_patch && parse->retry.base_ms > parse->retry.cap_ms) {
         char text[DURATION_TEXT_SIZE];
         duration_format(parse->retry.cap_ms, text);

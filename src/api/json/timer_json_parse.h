@@ -97,6 +97,12 @@ bool timer_parse_is_absent(struct timer_parse *parse);
 /* Skips the next value. */
 enum error_code timer_parse_skip(struct timer_parse *parse);
 
+/* Reads the object at `pointer`. Its members are the `known` ones, each at most once. `read` reads
+ * the value of known[field]. A null is skipped. */
+enum error_code
+timer_parse_members(struct timer_parse *parse, const char *pointer, const char *const *known,
+                    size_t count, enum error_code (*read)(struct timer_parse *parse, size_t field));
+
 /* Enters the object at `pointer`, before its first member. */
 enum error_code timer_parse_enter_object(struct timer_parse *parse, const char *pointer);
 

@@ -113,71 +113,35 @@ static enum error_code schedule_json_read_missed(struct timer_parse *parse)
     return timer_parse_invalid(parse, "#/late/missed", "It must be \"last\" or \"each\"");
 }
 
-static enum error_code schedule_json_read_late_member(struct timer_parse *parse, struct bytes name,
-                                                      unsigned *seen)
+static enum error_code schedule_json_read_late_member(struct timer_parse *parse, size_t field)
 {
-    static const char *const known[] = {"drop_after", "missed"};
-    const bool is_missed = bytes_equal(name, BYTES("missed"));
-    const char *pointer = is_missed ? "#/late/missed" : "#/late/drop_after";
-
-    if (!is_missed && !bytes_equal(name, BYTES("drop_after")))
-        return timer_parse_unknown(parse, "#/late", name, known, 2);
-    if (timer_parse_is_absent(parse))
-        return timer_parse_skip(parse);
-    if (*seen & 1u << is_missed)
-        return timer_parse_invalid(parse, pointer, "It is given twice");
-    *seen |= 1u << is_missed;
-    if (timer_parse_removes(parse))
-        return timer_parse_skip(parse);
-    return is_missed ? schedule_json_read_missed(parse)
-                     : timer_parse_duration_in(parse, pointer, 1, LATE_MS_MAX,
-                                               &parse->schedule.drop_after_ms);
+    return field == 1 ? schedule_json_read_missed(parse)
+                      : timer_parse_duration_in(parse, "#/late/drop_after", 1, LATE_MS_MAX,
+                                                &parse->schedule.drop_after_ms);
 }
 
 enum error_code timer_parse_late(struct timer_parse *parse)
 {
-    enum error_code code = timer_parse_enter_object(parse, "#/late");
+    static const char *const known[] = {"drop_after", "missed"};
 
-    if (code)
-        return code;
-    struct json_string name;
-    unsigned seen = 0;
-    while (json_next_member(&parse->reader, &name)) {
-        char local[32];
-        code = schedule_json_read_late_member(parse, timer_member_name(&name, local, sizeof(local)),
-                                              &seen);
-        if (code)
-            return code;
-    }
-    return json_error(&parse->reader) ? timer_parse_not_json(parse) : ERROR_NONE;
+    return timer_parse_members(parse, "#/late", known, 2, schedule_json_read_late_member);
+}
+
+static enum error_code schedule_json_read_window(struct timer_parse *parse, size_t field)
+{
+    (void)field;
+    return timer_parse_duration_in(parse, "#/spread/window", 1, SPREAD_MS_MAX,
+                                   &parse->spread_window_ms);
 }
 
 enum error_code timer_parse_spread(struct timer_parse *parse)
 {
-    enum error_code code = timer_parse_enter_object(parse, "#/spread");
+    static const char *const known[] = {"window"};
+    const enum error_code code =
+        timer_parse_members(parse, "#/spread", known, 1, schedule_json_read_window);
 
-    if (code)
-        return code;
-    struct json_string raw;
-    while (!code && json_next_member(&parse->reader, &raw)) {
-        static const char *const known[] = {"window"};
-        char local[32];
-        struct bytes name = timer_member_name(&raw, local, sizeof(local));
-
-        if (!bytes_equal(name, BYTES("window")))
-            code = timer_parse_unknown(parse, "#/spread", name, known, 1);
-        else if (parse->spread_window_ms)
-            code = timer_parse_invalid(parse, "#/spread/window", "It is given twice");
-        else if (timer_parse_removes(parse) || timer_parse_is_absent(parse))
-            code = timer_parse_skip(parse);
-        else
-            code = timer_parse_duration_in(parse, "#/spread/window", 1, SPREAD_MS_MAX,
-                                           &parse->spread_window_ms);
-    }
-    if (!code && json_error(&parse->reader))
-        code = timer_parse_not_json(parse);
     if (!code && !parse->spread_window_ms)
-        code = timer_parse_invalid(parse, "#/spread", "A `window` is needed");
+        return timer_parse_invalid(parse, "#/spread", "A `window` is needed");
     return code;
 }
 

@@ -39,7 +39,7 @@ static bool use_log(const struct disk_calls *disk, uint64_t *durable)
         return false;
     bool is_whole = true;
     for (int i = 0; i < APPENDS; i++) {
-        struct log_record record = {.epoch = 9, .body = {body, BODY}};
+        struct log_record record = {.body = {body, BODY}};
 
         code = log_files_append(log, &record, 1, NULL);
         assert_true(code == ERROR_NONE || code == ERROR_NO_MEMORY);
@@ -88,7 +88,7 @@ struct log_life {
 static void live_append(struct log_life *life, struct log_files *log, size_t size)
 {
     static char body[SEGMENT];
-    struct log_record record = {.epoch = 9, .body = {body, size}};
+    struct log_record record = {.body = {body, size}};
 
     if (log_files_append(log, &record, 1, NULL) == ERROR_NONE) {
         assert_true(record.offset == life->acknowledged + 1);

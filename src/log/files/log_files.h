@@ -8,7 +8,7 @@
  * has the format.
  *
  *     struct log_files_options options = {.folder = "data/log", .begin = applied + 1};
- *     struct log_record record = {.partition = 3, .epoch = 7, .body = BYTES("put")};
+ *     struct log_record record = {.partition = 3, .body = BYTES("put")};
  *     if (log_files_open(&options, &log, &error)) ...
  *     if (log_files_append(log, &record, 1, &error) == ERROR_NONE)
  *         ...                       durable, at record.offset
@@ -35,7 +35,6 @@ struct log_files;
 
 struct log_record {
     uint16_t partition;
-    uint64_t epoch;    /* epoch of the partition's owner */
     struct bytes body; /* not empty */
     uint64_t offset;   /* set by log_files_append and log_files_read */
 };

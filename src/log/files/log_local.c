@@ -217,7 +217,8 @@ static enum error_code log_local_make(struct log_local *local, struct error *ret
 {
     const struct log_local_options *options = &local->options;
     const uint64_t begin = options->begin > options->reached ? options->begin : options->reached;
-    const enum error_code code = log_home_check_unused(&local->home, ret_error);
+    const enum error_code code =
+        options->replaces ? ERROR_NONE : log_home_check_unused(&local->home, ret_error);
 
     return code ? code : log_home_make(&local->home, begin ? begin : 1, ret_error);
 }
@@ -294,6 +295,14 @@ struct log *log_local_partition(struct log_local *local, uint16_t partition)
 {
     assert(partition < local->options.partition_count);
     return &local->parts[partition].log;
+}
+
+bool log_local_is_in_doubt(struct log_local *local)
+{
+    pthread_mutex_lock(&local->lock);
+    const bool is_in_doubt = local->is_in_doubt;
+    pthread_mutex_unlock(&local->lock);
+    return is_in_doubt;
 }
 
 void log_local_get_stats(struct log_local *local, struct log_local_stats *ret_stats)

@@ -47,6 +47,7 @@ struct log_local_options {
     /* LOG_FILES_MAKE refuses a log that holds records, and replaces any other. It and
      * LOG_FILES_OPEN may end with another id than before: the caller stores log_local_stats.id. */
     enum log_files_mode mode;
+    bool replaces;                 /* LOG_FILES_MAKE replaces a log that holds records too */
     const struct disk_calls *disk; /* NULL for the operating system's */
 
     /* Called when an append finds no room. Frees space that is held back for that, and returns
@@ -55,6 +56,12 @@ struct log_local_options {
     /* Called from any thread when a partition has events to wait for. NULL is allowed. It may not
      * call the log. */
     void (*told)(void *context, uint16_t partition);
+    /* Called on the writing thread. Returns how long it waits for more appends to write together,
+     * with so many bytes of them; it asks again when some come. NULL for not at all. */
+    uint64_t (*linger_ns)(void *context, uint64_t bytes);
+    /* Called after each write, which took `ns`, on the thread that wrote, without locks. May be
+     * NULL. */
+    void (*written)(void *context, uint64_t bytes, uint64_t ns);
     void *context;
 };
 
@@ -103,6 +110,9 @@ void log_local_note_end(struct log_local *local);
 /* Trims the files before the lowest offset of all partitions' log_trim. A partition without any
  * keeps everything. Prepares files for later appends in any case. Waits for the disk. */
 void log_local_trim(struct log_local *local);
+
+/* True while an append that failed may be on the disk or not. */
+bool log_local_is_in_doubt(struct log_local *local);
 
 void log_local_get_stats(struct log_local *local, struct log_local_stats *ret_stats);
 

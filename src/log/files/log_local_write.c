@@ -43,8 +43,9 @@ void log_local_withdraw(struct log_local_part *part)
     part->step = LOG_LOCAL_NONE;
 }
 
-/* Takes the oldest appends that wait, at least one if there is one. Returns their number. */
-static size_t log_local_collect(struct log_local *local)
+/* Takes the oldest appends that wait, at least one if there is one. Returns their number and
+ * size. */
+static size_t log_local_collect(struct log_local *local, size_t *ret_bytes)
 {
     size_t count = 0, bytes = 0;
 
@@ -63,6 +64,7 @@ static size_t log_local_collect(struct log_local *local)
         bytes += part->bytes.size;
     }
     local->untrimmed_bytes += bytes;
+    *ret_bytes = bytes;
     return count;
 }
 
@@ -140,15 +142,21 @@ static void log_local_write(struct log_local *local)
     bool is_in_doubt = false;
     enum error_code code = ERROR_NONE;
 
+    size_t bytes;
+
     local->is_writing = true;
     local->is_kicked = false;
-    const size_t count = log_local_collect(local);
+    const size_t count = log_local_collect(local, &bytes);
     if (count || local->is_in_doubt) {
         pthread_mutex_unlock(&local->lock);
+        const struct instant begin = instant_now();
         do {
             code = log_local_try(local, count, &is_in_doubt, &error);
         } while (code == ERROR_DISK_FULL && local->options.relieve &&
                  local->options.relieve(local->options.context));
+        if (count && local->options.written)
+            local->options.written(local->options.context, bytes,
+                                   instant_since_ns(begin, instant_now()));
         pthread_mutex_lock(&local->lock);
         log_local_finish(local, count,
                          !code         ? LOG_LANDED
@@ -276,6 +284,22 @@ static void log_local_wait_for_work(struct log_local *local)
         local->is_kicked = true;
 }
 
+/* Waits for more appends, because a sync costs the same for one as for a thousand. */
+static void log_local_linger(struct log_local *local)
+{
+    const struct log_local_options *options = &local->options;
+    const struct instant begin = instant_now();
+    bool is_over = !options->linger_ns || !atomic_load(&local->pending_count);
+
+    while (!is_over && !local->is_ending) {
+        const uint64_t ns =
+            options->linger_ns(options->context, atomic_load(&local->pending_bytes));
+        const struct timespec end = instant_timespec((struct instant){begin.ns + ns});
+
+        is_over = ns == 0 || pthread_cond_timedwait(&local->work, &local->lock, &end) != 0;
+    }
+}
+
 static void *log_local_run_writes(void *argument)
 {
     struct log_local *local = argument;
@@ -286,7 +310,9 @@ static void *log_local_run_writes(void *argument)
             log_local_wait_for_work(local);
             continue;
         }
-        log_local_write(local);
+        log_local_linger(local);
+        if (!local->is_writing) /* another thread may have begun meanwhile */
+            log_local_write(local);
         pthread_mutex_unlock(&local->lock);
         log_local_tell(local);
         pthread_mutex_lock(&local->lock);

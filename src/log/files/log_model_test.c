@@ -140,8 +140,8 @@ static void oracle_append(struct log_oracle *oracle)
             .size = 1 + random_below(&oracle->random, is_small ? 60 : BODY),
         };
         oracle_body(bodies[i], &made[i]);
-        records[i] = (struct log_record){
-            .partition = made[i].partition, .epoch = UINT64_MAX, .body = {bodies[i], made[i].size}};
+        records[i] =
+            (struct log_record){.partition = made[i].partition, .body = {bodies[i], made[i].size}};
     }
     uint64_t next = log_files_end(oracle->log), segment = oracle_segment(oracle);
     enum error_code code = log_files_append(oracle->log, records, count, NULL);

@@ -5,7 +5,7 @@
 
 static const char segment_magic[8] = "tickwlog", segment_chain_magic[8] = "tickwcha";
 
-enum { SEGMENT_VERSION = 1, SEGMENT_FLAG_UNSYNCED = 1, SEGMENT_FLAG_CLOSED = 1 };
+enum { SEGMENT_VERSION = 2, SEGMENT_FLAG_UNSYNCED = 1, SEGMENT_FLAG_CLOSED = 1 };
 
 static uint64_t segment_align(uint64_t size)
 {
@@ -101,7 +101,6 @@ uint32_t segment_frame_encode(uint32_t seed, uint64_t position, uint64_t first,
     for (size_t i = 0; i < count; i++) {
         put_le(at, records[i].partition, 2);
         put_le(at + 2, records[i].body.size, 4);
-        put_le(at + 6, records[i].epoch, 8);
         at += SEGMENT_RECORD_HEADER_SIZE;
         if (records[i].body.size)
             memcpy(at, records[i].body.data, records[i].body.size);
@@ -127,7 +126,6 @@ bool segment_record_next(struct bytes *body, struct log_record *ret_record)
         return false;
     *ret_record = (struct log_record){
         .partition = (uint16_t)get_le(body->data, 2),
-        .epoch = get_le(body->data + 6, 8),
         .body = {body->data + SEGMENT_RECORD_HEADER_SIZE, size},
     };
     body->data += SEGMENT_RECORD_HEADER_SIZE + size;

@@ -17,7 +17,7 @@ enum {
     SEGMENT_ID_SIZE = LOG_ID_SIZE,
     SEGMENT_HEADER_SIZE = 80, /* a multiple of 8, like every size and position in a segment */
     SEGMENT_FRAME_HEADER_SIZE = 24,
-    SEGMENT_RECORD_HEADER_SIZE = 14,
+    SEGMENT_RECORD_HEADER_SIZE = 6,
     SEGMENT_CHAIN_SIZE = 80,
     /* size of each of the chain's two slots, which are written in turns */
     SEGMENT_CHAIN_SLOT = 4096,

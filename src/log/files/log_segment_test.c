@@ -19,10 +19,10 @@ static const uint8_t id[SEGMENT_ID_SIZE] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 1
 static void test_golden_header(void **state)
 {
     static const uint8_t golden[] = {
-        't', 'i', 'c', 'k', 'w', 'l', 'o', 'g', 1,  0,  0,  0, 0, 0,    0,    0,    1,   2, 3, 4, 5,
+        't', 'i', 'c', 'k', 'w', 'l', 'o', 'g', 2,  0,  0,  0, 0, 0,    0,    0,    1,   2, 3, 4, 5,
         6,   7,   8,   9,   10,  11,  12,  13,  14, 15, 16, 5, 0, 0,    0,    0,    0,   0, 0, 0, 0,
         0,   1,   0,   0,   0,   0,   232, 3,   0,  0,  0,  0, 0, 0,    88,   0,    0,   0, 0, 0, 0,
-        0,   4,   3,   2,   1,   1,   0,   0,   0,  0,  0,  0, 0, 0x1d, 0x44, 0xa7, 0xd0};
+        0,   4,   3,   2,   1,   1,   0,   0,   0,  0,  0,  0, 0, 0x50, 0x28, 0x8c, 0xf4};
     struct segment_header header = {.number = 5,
                                     .bytes = 16 << 20,
                                     .first = 1000,
@@ -53,12 +53,11 @@ static void test_golden_header(void **state)
 
 static void test_golden_frame(void **state)
 {
-    static const uint8_t golden[] = {178, 197, 175, 146, 41, 231, 88, 233, 31, 0, 0,  0,   2,   0,
-                                     0,   0,   232, 3,   0,  0,   0,  0,   0,  0, 3,  0,   2,   0,
-                                     0,   0,   7,   0,   0,  0,   0,  0,   0,  0, 97, 116, 4,   0,
-                                     1,   0,   0,   0,   8,  0,   0,  0,   0,  0, 0,  0,   120, 0};
-    struct log_record records[] = {{.partition = 3, .epoch = 7, .body = BYTES("at")},
-                                   {.partition = 4, .epoch = 8, .body = BYTES("x")}};
+    static const uint8_t golden[] = {24, 115, 150, 14,  148, 93, 186, 72, 15, 0, 0,   0, 2, 0,
+                                     0,  0,   232, 3,   0,   0,  0,   0,  0,  0, 3,   0, 2, 0,
+                                     0,  0,   97,  116, 4,   0,  1,   0,  0,  0, 120, 0};
+    struct log_record records[] = {{.partition = 3, .body = BYTES("at")},
+                                   {.partition = 4, .body = BYTES("x")}};
     char segment[88 + sizeof(golden)] = {0};
 
     (void)state;
@@ -70,13 +69,13 @@ static void test_golden_frame(void **state)
     struct bytes bytes = {segment, sizeof(segment)};
     assert_true(segment_frame_decode(seed, bytes, 88, &frame));
     assert_true(frame.sum == sum && frame.first == 1000 && frame.count == 2);
-    assert_true(frame.bytes == sizeof(golden) && frame.body.size == 31);
+    assert_true(frame.bytes == sizeof(golden) && frame.body.size == 15);
     struct log_record record;
     assert_true(segment_record_next(&frame.body, &record));
-    assert_true(record.partition == 3 && record.epoch == 7);
+    assert_true(record.partition == 3);
     assert_true(bytes_equal(record.body, BYTES("at")));
     assert_true(segment_record_next(&frame.body, &record));
-    assert_true(record.partition == 4 && record.epoch == 8 && bytes_equal(record.body, BYTES("x")));
+    assert_true(record.partition == 4 && bytes_equal(record.body, BYTES("x")));
     assert_false(segment_record_next(&frame.body, &record));
     assert_false(segment_frame_decode(segment_seed(id, 6), bytes, 88, &frame));
     memmove(segment + 80, segment + 88, sizeof(golden));
@@ -86,10 +85,10 @@ static void test_golden_frame(void **state)
 static void test_golden_chain(void **state)
 {
     static const uint8_t golden[] = {
-        't', 'i', 'c', 'k', 'w', 'c', 'h', 'a', 1,  0,  0,  0,  1, 0, 0, 0, 1,    2,    3,    4,
+        't', 'i', 'c', 'k', 'w', 'c', 'h', 'a', 2,  0,  0,  0,  1, 0, 0, 0, 1,    2,    3,    4,
         5,   6,   7,   8,   9,   10,  11,  12,  13, 14, 15, 16, 6, 0, 0, 0, 0,    0,    0,    0,
         3,   0,   0,   0,   0,   0,   0,   0,   5,  0,  0,  0,  0, 0, 0, 0, 136,  0,    0,    0,
-        0,   0,   0,   0,   234, 3,   0,   0,   0,  0,  0,  0,  4, 3, 2, 1, 0xe3, 0xbf, 0x5b, 0x29};
+        0,   0,   0,   0,   234, 3,   0,   0,   0,  0,  0,  0,  4, 3, 2, 1, 0xae, 0xd3, 0x70, 0x0d};
     struct segment_chain chain = {.generation = 6,
                                   .first = 3,
                                   .last = 5,
