@@ -126,9 +126,9 @@ static void judge_key(struct world *world, const struct op *op, const struct con
 }
 
 /* Several equal requests are in flight, and the twin of another one was matched with this request:
- * `wanted`, or if that is NULL a twin of that life. */
+ * `wanted`, or if that is NULL one whose create is in flight. */
 static struct twin **find_like(struct world *world, const struct op *op, const struct twin *twin,
-                               const struct twin *wanted, enum twin_life life)
+                               const struct twin *wanted)
 {
     LIST_FOR_EACH (&world->clients.in_flight, link) {
         struct op *other = list_item(link, struct op, link);
@@ -136,8 +136,7 @@ static struct twin **find_like(struct world *world, const struct op *op, const s
         for (size_t k = 0; other != op && k < CREATE_MANY_MAX && other->created[k]; k++) {
             struct twin *like = other->created[k];
 
-            if ((wanted ? like == wanted : like->life == life) &&
-                (life == TWIN_ASKED || like->was_made_in_doubt) &&
+            if ((wanted ? like == wanted : like->life == TWIN_ASKED) &&
                 like->partition == twin->partition && like->asked.number == twin->asked.number &&
                 like->asked.due.ms == twin->asked.due.ms &&
                 content_is_same(&like->asked, &twin->asked))
@@ -164,16 +163,7 @@ struct twin *claims_settle(struct world *world, struct op *op, size_t i, const s
 
     if (made ? twin == made : twin->life == TWIN_ASKED)
         return twin;
-    return exchange(op, i, find_like(world, op, twin, made, TWIN_ASKED));
-}
-
-struct twin *claims_settle_failed(struct world *world, struct op *op, size_t i)
-{
-    struct twin *twin = op->created[i];
-
-    if (twin->life == TWIN_ASKED)
-        return exchange(op, i, find_like(world, op, twin, NULL, TWIN_DURABLE));
-    return twin->was_made_in_doubt ? twin : claims_settle(world, op, i, NULL);
+    return exchange(op, i, find_like(world, op, twin, made));
 }
 
 void claims_judge_met(struct world *world, struct op *op, size_t i, enum error_code error)
@@ -190,8 +180,6 @@ void claims_judge_met(struct world *world, struct op *op, size_t i, enum error_c
     op->created[i]->life = TWIN_NEVER;
     if (!twin)
         world_fail(world, 0, SAME, "who has it was never durable");
-    if (twin->is_in_doubt && twin->row.changed_step < op->step) /* else one of many, met before */
-        world_fail(world, twin->number, "acknowledged is durable", "who has it may be lost");
     world_note(world, "met", op->partition, twin->number, error, op->created[i]->number);
     if (command->timer_count == 1)
         judge_shown(world, op, twin, timer);

@@ -76,7 +76,7 @@ static void take_batches(struct world *world, struct sim_partition *partition)
     struct storage_batch *batch;
 
     while ((batch = engine_take_batch(partition->engine)))
-        disk_take_batch(world, batch);
+        logs_take_batch(world, batch);
 }
 
 static void take_reads(struct world *world, struct sim_partition *partition)
@@ -220,20 +220,18 @@ static void pump(struct world *world, struct sim_partition *partition)
 
 /* ---- life ---- */
 
-/* The partition's engine, as recovery makes it: first the raised epoch is durable, then it lives. A
- * crash between the two raises it once more. */
+/* The partition's engine, as recovery makes it: first the claim is durable, then it lives. A crash
+ * between the two makes another claim. */
 static void start_partition(struct world *world, struct sim_partition *partition)
 {
     struct storage_meta meta;
 
-    do {
-        enum error_code result =
-            storage_load_meta(world->disk.storage, partition->index, &meta, NULL);
-        assert(result == ERROR_NONE);
-        (void)result;
-        meta.epoch++;
-        disk_write_meta(world, partition->index, &meta);
-    } while (!world->is_quiet && world_chance(world, 50));
+    logs_claim(world, partition->index, &meta);
+    while (!world->is_quiet && world_chance(world, 50)) {
+        logs_close(world, partition->index);
+        logs_open(world, partition->index);
+        logs_claim(world, partition->index, &meta);
+    }
     partition->epoch = meta.epoch;
     if (!partition->first_epoch)
         partition->first_epoch = meta.epoch;
@@ -255,6 +253,9 @@ void host_start(struct world *world)
 {
     world->host.is_up = true;
     world->host.life++;
+    for (uint16_t p = 0; p < world->plan.partition_count; p++)
+        logs_open(world, p);
+    model_compare(world);
     tenants_start(world);
     for (uint16_t p = 0; p < world->plan.partition_count; p++)
         start_partition(world, partition_of(world, p));
@@ -331,6 +332,7 @@ void host_crash(struct world *world)
         engine_drain(partition_of(world, p)->engine);
         drop_replies(partition_of(world, p));
     }
+    logs_crash(world);
     disk_crash(world);
     origins_crash(world);
     for (uint16_t p = 0; p < world->plan.partition_count; p++)
@@ -348,7 +350,6 @@ void host_crash(struct world *world)
     clients_crash(world);
     world->causes.count = 0;
     model_crash(world);
-    model_compare(world);
     events_drop(&world->events, world->host.life);
     world->host.is_up = false;
 }
@@ -362,6 +363,7 @@ void host_drain(struct world *world, uint16_t index)
     world_note(world, "drain", index, 0, 0, 0);
     partition->is_draining = true;
     partition->drain_ms = world->time_ms;
+    logs_drain(world, index);
     engine_drain(partition->engine);
     workers_drain(world, index);
     host_advance(world, index);
@@ -374,7 +376,9 @@ static void restart_if_drained(struct world *world, struct sim_partition *partit
         world->workers.crews[partition->index].is_turning || !engine_is_idle(partition->engine) ||
         clients_in_flight(world, partition->index) > 0)
         return;
+    logs_release(world, partition->index);
     end_life(world, partition);
+    logs_left(world, partition->index);
     world->totals->drains++;
     model_restart(world, partition->index);
     model_compare(world);
@@ -421,7 +425,10 @@ void host_stop(struct world *world)
         if (world->step > step_max || !world_step(world, UINT64_MAX))
             world_fail(world, 0, "a drained engine comes to rest", "it does not");
     for (uint16_t p = 0; p < world->plan.partition_count; p++) {
+        logs_release(world, p);
         end_life(world, partition_of(world, p));
+        logs_left(world, p);
+        logs_close(world, p);
     }
     world->host.is_up = world->host.is_stopping = false;
 }

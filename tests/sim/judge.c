@@ -101,8 +101,6 @@ struct twin *judge_delivery(struct world *world, struct sim_partition *partition
     if (row->state == TIMER_PAUSED || timer->paused.ms)
         world_fail(world, twin->number, PAUSE, "paused at %llu", U64(row->paused.ms));
     check_due(world, twin, world_now(world));
-    if (twin->is_in_doubt)
-        world_fail(world, twin->number, "what is durable is delivered", "its row is in doubt");
     struct content content = row->content;
     if (row->attempts == 0)
         content.due =
@@ -179,9 +177,6 @@ void judge_shown(struct world *world, const struct op *op, const struct twin *tw
         world_fail(world, twin->number, ANSWER, "it is another timer");
     if (!version)
         world_fail(world, twin->number, ANSWER, "version %u was never durable", timer->version);
-    if (twin->is_in_doubt && !op->walk) /* listings show what can be read */
-        world_fail(world, twin->number, DURABLE, "version %u may be lost in a crash",
-                   timer->version);
     if (!judge_matches(&version->content, timer))
         world_fail(world, twin->number, ANSWER, "version %u was something else", timer->version);
     if (version->firings_sum != firings_sum_shown(timer))
@@ -279,17 +274,13 @@ static void judge_created(struct world *world, const struct sim_partition *parti
         claims_judge_met(world, op, i, error);
         return;
     }
-    if (is_storage_error(error))
-        twin = claims_settle_failed(world, op, i);
-    else
-        twin = claims_settle(world, op, i, error ? NULL : model_find(world, &op->results[i].id));
+    twin = claims_settle(world, op, i, error ? NULL : model_find(world, &op->results[i].id));
     world_note(world, "created", op->partition, twin->number, error, 0);
     if (error) {
-        if (twin->life != TWIN_ASKED && !(twin->was_made_in_doubt && is_storage_error(error)))
+        if (twin->life != TWIN_ASKED)
             world_fail(world, twin->number, REFUSAL, "refused with %s, but durable",
                        error_slug(error));
-        if (twin->life == TWIN_ASKED)
-            twin->life = TWIN_NEVER;
+        twin->life = TWIN_NEVER;
         if (!cause_claim_count(world, op, 0))
             world_fail(world, twin->number, REFUSAL, "refused with %s, but it replaced a timer",
                        error_slug(error));

@@ -557,13 +557,6 @@ static void keep_version(struct twin *twin)
         twin->row.version, twin->row.state, twin->row.content, firings_sum(&twin->row.firings)};
 }
 
-/* The engine does not know that this very row is on disk, where a batch that failed put it. */
-static bool is_written_again(const struct twin *twin, const struct timer *timer)
-{
-    return twin->was_in_doubt && timer->version == twin->row.version &&
-           timer->state == twin->row.state && timer->at.ms == twin->row.at.ms;
-}
-
 /* A dead letter goes: it is too old, or a client wanted it, or there are too many. */
 static void forget_row(struct world *world, uint16_t partition, const struct storage_write *write)
 {
@@ -598,7 +591,7 @@ static void write_row(struct world *world, uint16_t partition, const struct stor
 
     world_note(world, timer_state_text(timer->state), partition, twin->number, timer->version,
                timer->at.ms);
-    if (write->was_at.ms != (is_new ? 0 : row->at.ms) && !is_written_again(twin, timer))
+    if (write->was_at.ms != (is_new ? 0 : row->at.ms))
         wrong(world, twin, timer, "the row is sought where it is not");
     if (is_new)
         check_create(world, twin, timer);

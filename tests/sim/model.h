@@ -72,11 +72,9 @@ struct twin {
     bool is_damaged; /* its record was damaged on purpose: nothing is promised until it is rewritten
                       */
     bool was_damaged;
-    bool has_lost_names;    /* redriven after its names could be forgotten: another may have them */
-    bool is_in_doubt;       /* its row is of a batch that failed: a crash may still lose it */
-    bool was_in_doubt;      /* and that may be certain now */
-    bool was_made_in_doubt; /* its first row was */
-    struct timer_id id;     /* when durable */
+    bool has_lost_names; /* redriven after its names could be forgotten: another may have them */
+    bool is_in_doubt;    /* in a copy of doubts.c: a batch of that append writes it */
+    struct timer_id id;  /* when durable */
     struct content asked;
     struct sim_row row;
     struct version *versions;
@@ -224,42 +222,39 @@ void claims_judge_met(struct world *world, struct op *op, size_t i, enum error_c
  * with this timer, the two are exchanged. */
 struct twin *claims_settle(struct world *world, struct op *op, size_t i, const struct twin *made);
 
-/* The i-th timer of a create failed. A row in doubt with equal content may be its row; it does not
- * belong to a request answered with success. */
-struct twin *claims_settle_failed(struct world *world, struct op *op, size_t i);
-
 /* The timer that a call by key met; NULL if it met none and none held the key. */
 struct twin *claims_judge_named(struct world *world, struct op *op);
 
-/* ---- doubts.c: batches that failed and are on disk nevertheless
+/* ---- doubts.c: appends that failed and are in the log nevertheless
  *
- * Reads see them, but a crash may lose them until a later commit succeeds. The model takes their
- * rows when they reach the disk, and its earlier state when a crash loses them. Until that is
- * decided, no answer may show them and no delivery may follow. ---- */
+ * Nobody sees them but a start after a crash, and the next write removes them. When one fails, the
+ * model takes its rows while the requests for them are in flight, keeps a copy of itself, and goes
+ * back. After the crash it has the rows of the copy. ---- */
 
-enum { DOUBTS_MAX = 8 };
-
-/* What the model knew before one of them. */
-struct doubt {
-    struct model_copy {
-        struct twin *twins; /* in the order of the model's */
-        size_t count;
-        struct storage_meta metas[PARTITIONS_MAX];
-    } before;
+/* What the model knows at some time. */
+struct model_copy {
+    struct twin *twins; /* in the order of the model's */
+    size_t count;
+    struct storage_meta metas[PARTITIONS_MAX];
 };
 
 struct doubts {
-    struct doubt doubts[DOUBTS_MAX]; /* oldest first */
+    struct model_copy before;                /* valid if count is not 0 */
+    struct model_copy after[PARTITIONS_MAX]; /* each append, in the order of the log */
     size_t count;
 };
 
-/* The batch is on disk, and its engine will be told that it failed. */
+/* The batches of some appends follow, each with doubts_add. doubts_keep ends each append, and
+ * doubts_put_back all of them. */
+void doubts_begin(struct world *world);
 void doubts_add(struct world *world, const struct storage_batch *batch);
+void doubts_keep(struct world *world);
+void doubts_put_back(struct world *world);
 
-/* A commit succeeded: all of them stay. */
+/* A write has removed them. */
 void doubts_end(struct world *world);
 
-/* The process died: all but the first `kept` are gone. */
+/* The process died: the first `kept` of them are durable. */
 void doubts_crash(struct world *world, size_t kept);
 
 #endif

@@ -60,8 +60,8 @@
     X(commits, "batches durable")                       \
     X(commits_failed, "batches failed")                 \
     X(commits_cut, "batches cut off by a crash")        \
-    X(in_doubt, "failed batches that were on disk")     \
-    X(doubts_lost, "of them lost in a crash")           \
+    X(in_doubt, "failed appends that were in the log")  \
+    X(doubts_kept, "of them read after a crash")        \
     X(reads, "reads")                                   \
     X(reads_failed, "reads failed")                     \
     X(damaged, "records damaged")                       \

@@ -85,10 +85,11 @@ static void damage(struct world *world)
 {
     struct sim_model *model = &world->model;
 
-    if (model->count == 0 || world->doubts.count > 0 ||
+    if (model->count == 0 || world->doubts.count > 0 || !world->host.is_up ||
         !world_chance(world, world->plan.damage_permille))
         return;
     struct twin *twin = model->twins[world_below(world, model->count)];
+    memory_storage_sync(world->disk.storage); /* a crash does not undo the damage */
     if (!twin_is_live(twin) || twin->is_damaged ||
         !memory_storage_damage(world->disk.storage, &twin->id))
         return;
@@ -150,7 +151,9 @@ static void serve(struct world *world)
 {
     const struct event event = events_take(&world->events);
 
-    if (event.kind <= EVENT_READ_DONE)
+    if (event.kind <= EVENT_COMMITTED)
+        logs_serve(world, &event);
+    else if (event.kind <= EVENT_READ_DONE)
         disk_serve(world, &event);
     else if (event.kind == EVENT_DELIVERED)
         origins_answer(world, event.subject);
@@ -199,7 +202,7 @@ bool world_step(struct world *world, uint64_t until_ms)
         serve(world);
     if (world->step % LATENESS_EVERY == 0)
         judge_lateness(world);
-    if (world->step % COMPARE_EVERY == 0)
+    if (world->step % COMPARE_EVERY == 0 && world->host.is_up)
         model_compare(world);
     return true;
 }
@@ -214,6 +217,7 @@ static void begin(struct world *world)
     causes_init(&world->causes);
     workers_init(world);
     disk_init(world);
+    logs_init(world);
     origins_init(world);
     clients_init(world);
     host_init(world);
@@ -245,6 +249,7 @@ void world_run(const struct settings *settings, struct totals *totals, uint64_t 
     doubts_end(&world);
     host_deinit(&world);
     clients_deinit(&world);
+    logs_deinit(&world);
     disk_deinit(&world);
     workers_forget(&world);
     causes_deinit(&world.causes);

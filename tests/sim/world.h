@@ -4,14 +4,15 @@
  *     sim.c      the program: seeds, runs, the summary
  *     plan.h     what the run is like
  *     host.h     the process: its engines, their calls, crash and recovery
- *     disk.h     commits and reads that come late, fail, or are cut off
+ *     logs.h     commits that come late, fail, or are cut off; their log, and its replicas
+ *     disk.h     reads that come late, or fail
  *     origin.h   the targets
  *     workers.h  workers that pull from the queue
  *     client.h   clients; requests.c: calls by name, and repeated calls
  *     touches.c  clients that extend due times
  *     rhythm.h   schedules of timers that repeat
  *     model.h    the durable state, and whether each written row was asked for
- *     doubts.c   failed batches that are on disk nevertheless
+ *     doubts.c   failed batches that are in the log nevertheless
  *     cause.h    the request behind each row
  *     tenants.h  tenants and their limits
  *     claims.c   holders of keys and Idempotency-Keys
@@ -30,6 +31,7 @@
 #include "disk.h"
 #include "events.h"
 #include "host.h"
+#include "logs.h"
 #include "model.h"
 #include "origin.h"
 #include "plan.h"
@@ -57,6 +59,7 @@ struct world {
     struct trace trace;
     struct host host;
     struct disk disk;
+    struct sim_logs logs;
     struct origins origins;
     struct clients clients;
     struct sim_model model;
