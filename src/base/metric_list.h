@@ -55,10 +55,6 @@
       "Timers in memory.")                                                                      \
     X(NEAR_BYTES, near_bytes, GAUGE, "tickwheel_near_bytes", "", 1,                             \
       "Memory of the timers in memory.")                                                        \
-    X(TIMERS_IN_DOUBT, in_doubt, GAUGE, "tickwheel_timers_in_doubt", "", 1,                     \
-      "Timers whose failed write the disk may hold or not.")                                    \
-    X(IN_DOUBT_BYTES, in_doubt_bytes, GAUGE, "tickwheel_in_doubt_bytes", "", 1,                 \
-      "Memory of the timers in doubt, not in tickwheel_near_bytes.")                            \
     X(ATTEMPTS, attempts, COUNTER, "tickwheel_attempts_total", "", 1,                           \
       "Delivery attempts that were answered or timed out.")                                     \
     X(ATTEMPTS_FAILED, attempts_failed, COUNTER, "tickwheel_attempts_failed_total", "", 1,      \

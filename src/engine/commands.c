@@ -296,7 +296,6 @@ void commands_start(struct engine *engine, struct command *command)
 
 void commands_resume(struct engine *engine, struct entry *entry)
 {
-    assert(!(entry->flags & ENTRY_IN_DOUBT));
     if (list_is_empty(&entry->waiters))
         return;
     struct list waiters;
@@ -356,7 +355,9 @@ void commands_written(struct engine *engine, const struct write_note *note, enum
         commands_fail_waiters(engine, entry, result);
     if (note->purpose == WRITE_CREATE)
         commands_created(engine, note, result);
-    if (!result) {
+    if (result && note->purpose == WRITE_CREATE) {
+        entries_set_phase(engine->entries, entry, ENTRY_ABSENT);
+    } else if (!result || write_is_asked(note->purpose)) {
         reload_settle(engine, entry);
         commands_resume(engine, entry);
     }
@@ -370,7 +371,6 @@ void commands_written(struct engine *engine, const struct write_note *note, enum
 static void commands_not_found(struct engine *engine, struct entry *placeholder,
                                enum error_code error)
 {
-    assert(!(placeholder->flags & ENTRY_IN_DOUBT));
     assert(placeholder->phase == ENTRY_LOADING);
     assert(error != ERROR_NONE);
     struct list waiters;
@@ -389,44 +389,12 @@ static void commands_not_found(struct engine *engine, struct entry *placeholder,
     commands_go_on(engine);
 }
 
-/* Takes the row of a timer in doubt, or its absence. Returns true if the entry is a placeholder
- * now, to which the read applies too. */
-static bool commands_found_doubted(struct engine *engine, struct entry *entry,
-                                   const struct engine_read *read)
-{
-    struct entry *report = entry->report;
-
-    assert(entry->flags & ENTRY_IN_DOUBT);
-    switch (commit_found(engine, entry, read)) {
-    case COMMIT_FOUND_NOTHING:
-        return false;
-    case COMMIT_FOUND_AGAIN:
-        watermark_mark_stale(engine);
-        return false;
-    case COMMIT_FOUND_FAILURE:
-        commands_fail_waiters(engine, entry, read->result);
-        return false;
-    case COMMIT_FOUND_WRITTEN:
-        commands_written(engine, &(struct write_note){.purpose = WRITE_OWN, .entry = entry},
-                         ERROR_NONE);
-        if (report)
-            commands_written(engine, &(struct write_note){.purpose = WRITE_REPORT, .entry = report},
-                             ERROR_NONE);
-        return false;
-    case COMMIT_FOUND_ROW:
-        break;
-    }
-    return true;
-}
-
 void commands_found(struct engine *engine, struct engine_read *read)
 {
     struct entry *entry = entries_find(engine->entries, read->id.serial);
 
     assert(read->kind == ENGINE_READ_FIND);
     /* A read ahead may have loaded the timer meanwhile, so this read is stale. */
-    if (entry && entry->flags & ENTRY_IN_DOUBT && !commands_found_doubted(engine, entry, read))
-        return;
     if (!entry || entry->phase != ENTRY_LOADING || entry->ticket != read->ticket_)
         return;
     if (read->result == ERROR_NONE && !timer_id_equal(&read->timer->id, &read->id))

@@ -1,4 +1,4 @@
-/* Batches, writes that failed, and timers in doubt. */
+/* Batches, and writes that failed. */
 #include "engine/commit.h"
 
 #include "base/check.h"
@@ -29,15 +29,12 @@ struct commit {
     size_t messages;              /* number of those writes with ENTRY_HAS_MESSAGE */
     struct engine_batch *filling; /* batch that will take them; NULL if there are none */
     struct list rewrites;         /* timers whose own write failed */
-    /* timers in doubt, which are looked up after the next successful commit */
-    struct list doubts;
     struct wall rewrite_at;
     size_t batches_out, writes_out; /* batches and writes at the storage */
     bool meta_wanted;               /* a batch is due even without writes */
     bool is_urgent;                 /* something waits for the next batch */
     struct wall ends_at;            /* time for a batch for which nothing waits */
     size_t spilling;                /* spilled timers that are not durable */
-    size_t in_doubt, in_doubt_bytes;
 };
 
 struct commit *commit_create(void)
@@ -47,7 +44,6 @@ struct commit *commit_create(void)
     if (!commit)
         return NULL;
     list_init(&commit->rewrites);
-    list_init(&commit->doubts);
     return commit;
 }
 
@@ -106,7 +102,6 @@ void commit_add(struct engine *engine, struct write_note note)
     struct entry *entry = note.entry;
     const bool is_forgotten = entry->flags & ENTRY_IS_FORGOTTEN;
 
-    assert(!(entry->flags & ENTRY_IN_DOUBT));
     assert(note.purpose != WRITE_CREATE || entry->row_at.ms == 0);
     assert(note.purpose != WRITE_TOUCH || entry->successor->at.ms == entry->row_at.ms);
     assert(note.purpose != WRITE_CANCEL || entry->successor->state == TIMER_CANCELLED);
@@ -143,7 +138,6 @@ static void commit_pause(struct engine *engine)
 static void commit_postpone(struct engine *engine, struct entry *entry)
 {
     assert(!entry->successor);
-    assert(!(entry->flags & ENTRY_IN_DOUBT));
     entries_set_phase(engine->entries, entry, ENTRY_WRITING);
     list_remove(&entry->link);
     list_push(&engine->commit->rewrites, &entry->link);
@@ -154,7 +148,6 @@ static void commit_postpone(struct engine *engine, struct entry *entry)
 void commit_add_own(struct engine *engine, struct entry *entry)
 {
     assert(entry->row_at.ms > 0);
-    assert(!(entry->flags & ENTRY_IN_DOUBT));
     assert(!entry->successor);
     if (!commit_reserve(engine)) {
         commit_postpone(engine, entry);
@@ -201,14 +194,8 @@ bool commit_retry(struct engine *engine)
 {
     struct commit *commit = engine->commit;
 
-    assert(list_is_empty(&commit->doubts) || commit->in_doubt > 0);
     if (engine->now.ms < commit_wake_at(engine).ms)
         return false;
-    if (!list_is_empty(&commit->doubts)) {
-        commit->meta_wanted |= commit->batches_out == 0;
-        commit->is_urgent = true;
-        commit_pause(engine);
-    }
     struct list again;
     list_init(&again);
     list_join(&again, &commit->rewrites);
@@ -280,7 +267,6 @@ static void commit_succeeded(struct engine *engine, struct entry *entry, enum wr
     assert(commit_has_successor(purpose) == (entry->successor != NULL));
     assert(engine->commit->spilling > 0 || !(entry->flags & ENTRY_IS_SPILLING));
     assert(entry->phase == ENTRY_WRITING);
-    assert(!(entry->flags & ENTRY_IN_DOUBT));
     engine->commit->spilling -= (entry->flags & ENTRY_IS_SPILLING) != 0;
     entry->flags &= ~(uint32_t)ENTRY_IS_SPILLING;
     commit_tell_recorded(engine, entry, ERROR_NONE);
@@ -308,104 +294,6 @@ static void commit_succeeded(struct engine *engine, struct entry *entry, enum wr
     }
     assert(!entry->successor && !entry->recorded);
     assert(timer_is_final(entry->timer->state) || entry->row_at.ms == entry->timer->at.ms);
-}
-
-/* ---- in doubt ---- */
-
-static void commit_doubt(struct engine *engine, struct entry *entry, enum entry_phase phase)
-{
-    struct commit *commit = engine->commit;
-
-    assert(phase == ENTRY_LOADING || phase == ENTRY_WRITING);
-    assert(!entry->recorded);
-    assert(!(entry->flags & ENTRY_IN_DOUBT) && !entry->successor);
-    entries_uncount(engine->entries, entry);
-    entries_set_phase(engine->entries, entry, phase);
-    entry->flags |= ENTRY_IN_DOUBT;
-    list_remove(&entry->link);
-    list_push(&commit->doubts, &entry->link);
-    commit->in_doubt++;
-    commit->in_doubt_bytes += entry_footprint(entry);
-    commit_pause(engine);
-    assert(commit->in_doubt <= entries_size(engine->entries));
-    assert(!(entry->flags & ENTRY_IS_COUNTED));
-}
-
-static void commit_end_doubt(struct engine *engine, struct entry *entry)
-{
-    struct commit *commit = engine->commit;
-
-    assert(entry->phase == ENTRY_LOADING || entry->phase == ENTRY_WRITING);
-    assert(entry->flags & ENTRY_IN_DOUBT);
-    assert(commit->in_doubt > 0 && commit->in_doubt_bytes >= entry_footprint(entry));
-    entry->flags &= ~(uint32_t)ENTRY_IN_DOUBT;
-    commit->in_doubt--;
-    commit->in_doubt_bytes -= entry_footprint(entry);
-    assert(commit->in_doubt > 0 || commit->in_doubt_bytes == 0);
-}
-
-/* Looks up the timers in doubt: after a successful commit what can be read is durable. */
-static void commit_ask(struct engine *engine)
-{
-    struct list asked;
-    list_init(&asked);
-    list_join(&asked, &engine->commit->doubts);
-    LIST_FOR_EACH (&asked, link) {
-        struct entry *entry = entry_of(link);
-
-        assert(entry->flags & ENTRY_IN_DOUBT);
-        list_remove(link);
-        if (effects_find(engine, entry, NULL))
-            entries_set_phase(engine->entries, entry, (enum entry_phase)entry->phase); /* busy */
-        else
-            list_push(&engine->commit->doubts, link);
-    }
-}
-
-/* Handles a timer that has ended or has a report, by a write of the engine's own. If the storage
- * has the row already, it has counted it and has the report. */
-static enum commit_finding commit_found_own(struct engine *engine, struct entry *entry,
-                                            const struct engine_read *read)
-{
-    assert(entry->flags & ENTRY_IN_DOUBT);
-    assert(entry->phase == ENTRY_WRITING);
-    assert(timer_is_final(entry->timer->state) || entry->report);
-    commit_end_doubt(engine, entry);
-    if (read->timer && read->timer->version == entry->timer->version) {
-        if (entry->report)
-            commit_succeeded(engine, entry->report, WRITE_REPORT);
-        commit_succeeded(engine, entry, WRITE_OWN);
-        return COMMIT_FOUND_WRITTEN;
-    }
-    commit_add_own(engine, entry);
-    return COMMIT_FOUND_AGAIN;
-}
-
-enum commit_finding commit_found(struct engine *engine, struct entry *entry,
-                                 const struct engine_read *read)
-{
-    assert(entry->phase == ENTRY_LOADING || entry->phase == ENTRY_WRITING);
-    assert(!entry->successor && !entry->recorded);
-    assert(read->kind == ENGINE_READ_FIND);
-    assert(entry->flags & ENTRY_IN_DOUBT);
-    if (entry->ticket != read->ticket_)
-        return COMMIT_FOUND_NOTHING;
-    if (read->result != ERROR_NONE && read->result != ERROR_NOT_FOUND &&
-        read->result != ERROR_CORRUPT) {
-        list_remove(&entry->link);
-        list_push(&engine->commit->doubts, &entry->link);
-        commit_pause(engine);
-        return COMMIT_FOUND_FAILURE;
-    }
-    if (entry->phase == ENTRY_WRITING)
-        return commit_found_own(engine, entry, read);
-    if (!name_is_claim(entry->timer) &&
-        (read->result == ERROR_NOT_FOUND || (read->timer && timer_is_final(read->timer->state)))) {
-        tenant_dismiss_pending(engine);
-        tenant_dismiss(engine, entry->timer);
-    }
-    commit_end_doubt(engine, entry);
-    return COMMIT_FOUND_ROW;
 }
 
 /* ---- batches ---- */
@@ -465,18 +353,21 @@ void commit_back(struct engine *engine, struct storage_batch *batch)
         engine->stats.storage_failures++;
 }
 
-/* The row is where it was or where the change put it, and may live even if the change failed. */
+/* The row is where it was. */
 static void commit_change_failed(struct engine *engine, struct entry *entry)
 {
-    struct timer *successor = entry->successor;
-
-    assert(entry->phase == ENTRY_WRITING && successor != entry->timer);
-    assert(entry->successor);
-    assert(entry->row_at.ms > 0);
-    entry->timer->at = wall_min(entry->row_at, successor->at);
+    assert(entry->phase == ENTRY_WRITING && entry->successor && entry->row_at.ms > 0);
+    entries_retire(engine->entries, entry->successor);
     entry->successor = NULL;
-    entries_retire(engine->entries, successor);
-    commit_doubt(engine, entry, ENTRY_LOADING);
+}
+
+/* Takes the timer out of all counts of live ones. */
+static void commit_dismiss(struct engine *engine, const struct timer *timer)
+{
+    if (name_is_claim(timer))
+        return;
+    tenant_dismiss_pending(engine);
+    tenant_dismiss(engine, timer);
 }
 
 static void commit_failed(struct engine *engine, struct entry *entry, enum write_purpose purpose,
@@ -486,23 +377,23 @@ static void commit_failed(struct engine *engine, struct entry *entry, enum write
     assert(error != ERROR_NONE && entry->phase == ENTRY_WRITING);
     switch (purpose) {
     case WRITE_CREATE:
-        commit_doubt(engine, entry, ENTRY_LOADING);
+        commit_dismiss(engine, entry->timer);
         break;
     case WRITE_CANCEL:
         tenant_restore_pending(engine);
-        /* fall through */
+        commit_change_failed(engine, entry);
+        break;
     case WRITE_REDRIVE:
+        commit_dismiss(engine, entry->timer);
+        commit_change_failed(engine, entry);
+        break;
     case WRITE_PATCH:
     case WRITE_TOUCH:
         commit_change_failed(engine, entry);
         break;
     case WRITE_OWN:
         commit_tell_recorded(engine, entry, error);
-        if ((timer_is_final(entry->timer->state) || entry->report) &&
-            !(entry->flags & ENTRY_IS_FORGOTTEN))
-            commit_doubt(engine, entry, ENTRY_WRITING);
-        else
-            commit_postpone(engine, entry); /* it writes one row, however often */
+        commit_postpone(engine, entry);
         break;
     case WRITE_REPORT: /* shares the fate of the outcome */
         break;
@@ -526,25 +417,17 @@ struct write_note commit_result(struct engine *engine, struct storage_batch *bat
     return note;
 }
 
-void commit_end(struct engine *engine, struct storage_batch *batch)
+void commit_end(struct storage_batch *batch)
 {
     struct engine_batch *out = list_item(batch, struct engine_batch, batch);
 
     assert(out->notes || batch->write_count == 0);
-    if (batch->result == ERROR_NONE)
-        commit_ask(engine);
     free(batch->writes);
     free(out->notes);
     free(out);
 }
 
 /* ---- questions ---- */
-
-const struct list *commit_doubts(const struct engine *engine)
-{
-    assert(list_is_empty(&engine->commit->doubts) || engine->commit->in_doubt > 0);
-    return &engine->commit->doubts;
-}
 
 const struct list *commit_rewrites(const struct engine *engine)
 {
@@ -555,10 +438,7 @@ struct wall commit_wake_at(const struct engine *engine)
 {
     const struct commit *commit = engine->commit;
 
-    assert(commit->in_doubt > 0 || list_is_empty(&commit->doubts));
-    if (list_is_empty(&commit->rewrites) && list_is_empty(&commit->doubts))
-        return WALL_NEVER;
-    return commit->rewrite_at;
+    return list_is_empty(&commit->rewrites) ? WALL_NEVER : commit->rewrite_at;
 }
 
 void commit_clock_went_back(struct engine *engine)
@@ -579,16 +459,14 @@ bool commit_is_idle(const struct engine *engine)
     assert(commit->batches_out <= BATCHES_OUT_MAX);
     assert(commit->batches_out > 0 || commit->writes_out == 0);
     return commit->batches_out == 0 && commit->write_count == 0 && !commit->meta_wanted &&
-           list_is_empty(&commit->rewrites) && list_is_empty(&commit->doubts);
+           list_is_empty(&commit->rewrites);
 }
 
 bool commit_is_certain(const struct engine *engine)
 {
     const struct commit *commit = engine->commit;
 
-    assert(commit->in_doubt > 0 || list_is_empty(&commit->doubts));
-    return commit->batches_out == 0 && commit->write_count == 0 &&
-           list_is_empty(&commit->rewrites) && commit->in_doubt == 0;
+    return commit->batches_out == 0 && commit->write_count == 0 && list_is_empty(&commit->rewrites);
 }
 
 size_t commit_unwritten(const struct engine *engine)
@@ -603,36 +481,22 @@ size_t commit_spilling(const struct engine *engine)
     return engine->commit->spilling;
 }
 
-void commit_stats(const struct engine *engine, struct engine_stats *stats)
-{
-    assert(engine->commit->in_doubt <= entries_size(engine->entries));
-    assert(engine->commit->in_doubt > 0 || engine->commit->in_doubt_bytes == 0);
-    stats->in_doubt = engine->commit->in_doubt;
-    stats->in_doubt_bytes = engine->commit->in_doubt_bytes;
-}
-
 void commit_check(const struct engine *engine)
 {
     const struct commit *commit = engine->commit;
-    size_t spilling = 0, in_doubt = 0, cursor = 0;
+    size_t spilling = 0, cursor = 0;
 
     for (const struct entry *entry; (entry = entries_next(engine->entries, &cursor));) {
         spilling += (entry->flags & ENTRY_IS_SPILLING) != 0;
-        in_doubt += (entry->flags & ENTRY_IN_DOUBT) != 0;
         CHECK(!entry->report ||
               (entry->report->phase == ENTRY_WRITING && !entry->report->row_at.ms));
         CHECK(!(entry->flags & ENTRY_IS_SPILLING) || entry->phase == ENTRY_WRITING);
     }
     CHECK(spilling == commit->spilling);
-    CHECK(in_doubt == commit->in_doubt);
-    CHECK(in_doubt > 0 || commit->in_doubt_bytes == 0);
-    CHECK(commit->in_doubt > 0 || list_is_empty(&commit->doubts));
     CHECK(commit->write_count <= commit->write_capacity);
     CHECK(commit->batches_out <= BATCHES_OUT_MAX);
     for (size_t i = 0; i < commit->write_count; i++)
         CHECK(commit->notes[i].entry->phase == ENTRY_WRITING);
     LIST_FOR_EACH (&commit->rewrites, link)
         CHECK(entry_of(link)->phase == ENTRY_WRITING && !entry_of(link)->successor);
-    LIST_FOR_EACH (&commit->doubts, link)
-        CHECK(entry_of(link)->flags & ENTRY_IN_DOUBT);
 }

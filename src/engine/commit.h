@@ -1,14 +1,10 @@
 /*
- * commit.h - batches of changes that are being made durable, and timers in doubt after a failure.
+ * commit.h - batches of changes that are being made durable.
  *
  * Many changes gather until the caller takes them as one batch. A change that a client asked for is
- * answered with an error when its batch fails; a change of the engine's own (fired, retried, moved)
- * is a fact, and is written again until it holds.
- *
- * The log may have everything of a batch that failed, and that is not known before a later commit
- * succeeds. So the timers for which it matters are *in doubt* until then: no command sees or
- * changes them, no read ahead brings them, the watermark stays before them, and they count as
- * living. Then each is looked for, and becomes the row that was found.
+ * answered with an error when its batch fails, and the timer stays as it was. A change of the
+ * engine's own (fired, retried, moved) is a fact, and is written again until it holds. Nothing of a
+ * failed batch takes effect while this engine lives.
  *
  * Errors     commit_reserve alone fails for want of memory; then nothing has changed.
  * Threads    None: the engine's.
@@ -42,6 +38,12 @@ struct write_note {
 static inline bool write_is_own(enum write_purpose purpose)
 {
     return purpose == WRITE_OWN || purpose == WRITE_REPORT;
+}
+
+/* True for a change that is given up if its write fails. */
+static inline bool write_is_asked(enum write_purpose purpose)
+{
+    return !write_is_own(purpose) && purpose != WRITE_FORGET;
 }
 
 struct commit;
@@ -92,30 +94,14 @@ struct storage_batch *commit_take(struct engine *engine);
 /* Begins to handle a batch that is back. */
 void commit_back(struct engine *engine, struct storage_batch *batch);
 
-/* Returns the result of one of its writes. The entry is still WRITING: settle it, leave it in
- * doubt, or write it again. */
+/* Returns the result of one of its writes. The entry is still WRITING: settle it. A change of the
+ * engine's own that failed is written again. */
 struct write_note commit_result(struct engine *engine, struct storage_batch *batch, size_t index);
 
-/* Ends the batch and frees it. After a success the timers in doubt are looked up. */
-void commit_end(struct engine *engine, struct storage_batch *batch);
+/* Ends the batch and frees it. */
+void commit_end(struct storage_batch *batch);
 
-/* ---- in doubt ---- */
-
-enum commit_finding {
-    COMMIT_FOUND_NOTHING, /* the answer is not for the entry */
-    COMMIT_FOUND_FAILURE, /* the read failed; it is repeated later */
-    COMMIT_FOUND_WRITTEN, /* the engine's own change is durable: settle it, with its report */
-    COMMIT_FOUND_AGAIN,   /* it is not durable and is written again */
-    COMMIT_FOUND_ROW,     /* the entry is a placeholder now, to which this answer applies too */
-};
-
-/* Takes the row of an entry in doubt, or its absence. */
-enum commit_finding commit_found(struct engine *engine, struct entry *entry,
-                                 const struct engine_read *read);
-
-/* Returns the entries in doubt that are not being looked up. commit_rewrites: those that wait to
- * be written again. */
-const struct list *commit_doubts(const struct engine *engine);
+/* Returns the entries that wait to be written again. */
 const struct list *commit_rewrites(const struct engine *engine);
 
 /* ---- questions ---- */
@@ -125,13 +111,10 @@ struct wall commit_wake_at(const struct engine *engine);
 void commit_clock_went_back(struct engine *engine);
 
 bool commit_is_idle(const struct engine *engine); /* no batch is at the storage or due */
-/* nor is anything in doubt or to be repeated */
+/* nor is anything to be repeated */
 bool commit_is_certain(const struct engine *engine);
 size_t commit_unwritten(const struct engine *engine); /* writes that are not durable */
 size_t commit_spilling(const struct engine *engine);  /* those of them that were spilled */
-
-/* Fills in the gauges of timers in doubt. */
-void commit_stats(const struct engine *engine, struct engine_stats *stats);
 
 void commit_check(const struct engine *engine);
 

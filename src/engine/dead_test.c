@@ -204,7 +204,7 @@ static void test_it_lives_again(void **state)
     struct engine_fixture fixture;
     fixture_init(&fixture);
     struct timer_id id = dead_letter(&fixture);
-    fixture.is_in_doubt = true;
+    memory_storage_fail_commit(fixture.storage, 1, ERROR_IO);
     assert_int_equal(fixture_ask(&fixture, COMMAND_FORGET, &id, 0, NULL), ERROR_IO);
     dead_sleep(&fixture, fixture.options.storage_retry_ms);
     assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &id, 0, NULL), ERROR_NOT_FOUND);

@@ -101,7 +101,7 @@ void effects_read(struct engine *engine, struct engine_read *read)
 bool effects_find(struct engine *engine, struct entry *entry, const struct command *command)
 {
     assert(entry->timer->id.partition == engine->options.partition);
-    assert(entry->phase == ENTRY_LOADING || entry->flags & ENTRY_IN_DOUBT);
+    assert(entry->phase == ENTRY_LOADING);
 
     struct engine_read *read = calloc(1, sizeof(*read));
     if (!read)

@@ -23,7 +23,7 @@ void effects_free_gone(struct effects *effects);
 /* Requests a read, and takes it. */
 void effects_read(struct engine *engine, struct engine_read *read);
 
-/* Requests the row of a timer that is LOADING or in doubt, and notes the ticket of the read.
+/* Requests the row of a timer that is LOADING, and notes the ticket of the read.
  * `command` is the one that needs it, or NULL. Returns false if out of memory. */
 bool effects_find(struct engine *engine, struct entry *entry, const struct command *command);
 

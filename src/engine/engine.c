@@ -203,13 +203,6 @@ void engine_submit(struct engine *engine, struct command *command)
     commands_start(engine, command);
 }
 
-static void engine_fail_doubts(struct engine *engine, enum error_code error)
-{
-    assert(error != ERROR_NONE);
-    LIST_FOR_EACH (commit_doubts(engine), link)
-        commands_fail_waiters(engine, entry_of(link), error);
-}
-
 void engine_committed(struct engine *engine, struct storage_batch *batch)
 {
     const enum error_code result = batch->result;
@@ -218,17 +211,14 @@ void engine_committed(struct engine *engine, struct storage_batch *batch)
     assert(engine->is_in_turn);
     window_expect_rows(engine, batch);
     commit_back(engine, batch);
-    if (result) {
+    if (result)
         watermark_meta_failed(engine);
-        engine_fail_doubts(engine, result);
-    }
     for (size_t i = 0; i < batch->write_count; i++) {
         struct write_note note = commit_result(engine, batch, i);
 
         commands_written(engine, &note, result);
     }
-    commit_end(engine, batch);
-    /* A success also settles what an earlier failure left in doubt. */
+    commit_end(batch);
     if (!result && commit_is_certain(engine))
         watermark_all_durable(engine);
 }
@@ -374,7 +364,6 @@ void engine_stats(const struct engine *engine, struct engine_stats *ret_stats)
     ret_stats->watermark = watermark_at(engine);
     ret_stats->unreadable = window_is_unreadable(engine);
     ret_stats->frontier = window_frontier(engine).at;
-    commit_stats(engine, ret_stats);
     dispatch_stats(engine, ret_stats);
     dead_stats(engine, ret_stats);
 }

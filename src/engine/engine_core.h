@@ -13,7 +13,7 @@
  *   dead        dead letters: where they lie, how much they take, and when they go
  *   second_scan overdue rows that no phase knows, and rows whose time zone is missing
  *   watermark   where rows lie: the bounds that each batch carries
- *   commit      batches of changes, and timers in doubt
+ *   commit      batches of changes
  *   entries     the timers in memory and their phases
  *
  * A module owns its state, calls modules below it in this list, and is told nothing by them: what

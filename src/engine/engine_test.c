@@ -374,8 +374,7 @@ static void test_postponed(void **state)
     fixture_deinit(&fixture);
 }
 
-/* Goal: a create is acknowledged only when durable; one that failed counts as living until it is
- * known that it is not on disk. */
+/* Goal: a create is acknowledged only when durable; of one that failed nothing is left. */
 /* proves: create-durable */
 static void test_failed_commit_takes_the_create_back(void **state)
 {
@@ -386,54 +385,17 @@ static void test_failed_commit_takes_the_create_back(void **state)
     assert_int_equal(fixture_create(&fixture, "http://a.example/", 1000, NULL), ERROR_IO);
     struct engine_stats stats;
     engine_stats(fixture.engine, &stats);
-    assert_int_equal(stats.pending, 1);
-    assert_int_equal(stats.in_doubt, 1);
-    fixture_advance_to(&fixture, fixture.options.storage_retry_ms);
-    engine_stats(fixture.engine, &stats);
     assert_int_equal(stats.pending, 0);
-    assert_int_equal(stats.in_doubt, 0);
+    assert_int_equal(stats.in_memory, 0);
     assert_int_equal(fixture_create(&fixture, "http://a.example/", 1000, NULL), ERROR_NONE);
     fixture_advance_to(&fixture, 1000);
     assert_int_equal(fixture.delivered_count, 1);
     fixture_deinit(&fixture);
 }
 
-/* Goal: a create that was told to have failed and is on disk all the same fires, once, and every
- * count is right; so is that of the storage when an outcome of it meets the same fate.
- * Method: each create, and each outcome, in doubt; then all is looked at again after a restart. */
-static void test_a_failed_create_may_be_on_disk(void **state)
-{
-    (void)state;
-    struct engine_fixture fixture;
-    fixture_init(&fixture);
-    for (int i = 0; i < 3; i++) {
-        fixture.is_in_doubt = true;
-        assert_int_equal(fixture_create(&fixture, "http://a.example/", 1000, NULL), ERROR_IO);
-    }
-    fixture_advance_to(&fixture, 1000);
-    assert_int_equal(fixture.delivered_count, 3);
-    while (fixture_first_out(&fixture)) {
-        fixture.is_in_doubt = true;
-        fixture_answer(&fixture, fixture_first_out(&fixture),
-                       (struct delivery_outcome){.result = DELIVERY_DONE});
-    }
-    fixture_advance_to(&fixture, 2000);
-    struct engine_stats stats;
-    engine_stats(fixture.engine, &stats);
-    assert_int_equal(stats.pending, 0);
-    struct storage_meta meta;
-    assert_int_equal(storage_load_meta(fixture.storage, 0, &meta, NULL), ERROR_NONE);
-    assert_int_equal(meta.pending, 0);
-    fixture_close(&fixture);
-    fixture_open(&fixture);
-    fixture_advance_to(&fixture, HOUR_MS);
-    assert_int_equal(fixture.delivered_count, 3);
-    fixture_deinit(&fixture);
-}
-
-/* Goal: a change that was told to have failed and is on disk all the same is what counts from then
- * on: the timer fires where it put it, and a cancel after it holds over a restart. */
-static void test_a_failed_change_may_be_on_disk(void **state)
+/* Goal: after a change that failed the timer is as it was: one fires at its time, and the cancel of
+ * the other is asked again and holds over a restart. */
+static void test_a_failed_change_changes_nothing(void **state)
 {
     (void)state;
     struct engine_fixture fixture;
@@ -441,24 +403,22 @@ static void test_a_failed_change_may_be_on_disk(void **state)
     struct timer_id ids[2];
     for (int i = 0; i < 2; i++) {
         fixture_create(&fixture, "http://a.example/", 1000, &ids[i]);
-        fixture.is_in_doubt = true;
-        assert_int_equal(fixture_ask(&fixture, COMMAND_PATCH, &ids[i], 0, NULL), ERROR_IO);
+        memory_storage_fail_commit(fixture.storage, 1, ERROR_IO);
+        assert_int_equal(
+            fixture_ask(&fixture, i ? COMMAND_CANCEL : COMMAND_PATCH, &ids[i], 0, NULL), ERROR_IO);
     }
     assert_int_equal(fixture_ask(&fixture, COMMAND_CANCEL, &ids[1], 0, NULL), ERROR_NONE);
-    fixture_advance_to(&fixture, HOUR_MS);
-    assert_int_equal(fixture.delivered_count, 0);
     fixture_close(&fixture);
     fixture_open(&fixture);
-    fixture_advance_to(&fixture, 2 * HOUR_MS);
+    fixture_advance_to(&fixture, 1000);
     assert_int_equal(fixture.delivered_count, 1);
     assert_true(timer_id_equal(&fixture_first_out(&fixture)->timer->id, &ids[0]));
     fixture_deinit(&fixture);
 }
 
-/* Goal: a row that was read before a change of which nobody knows whether it is on disk is not
- * taken for the timer, which nobody has in memory any more. Method: a read ahead that comes back
- * late. */
-static void test_in_doubt_while_its_old_row_is_read(void **state)
+/* Goal: a row that was read before a change is not taken for the timer, although a later change
+ * failed. Method: a read ahead that comes back late. */
+static void test_a_change_fails_while_the_old_row_is_read(void **state)
 {
     (void)state;
     struct engine_fixture fixture;
@@ -472,12 +432,12 @@ static void test_in_doubt_while_its_old_row_is_read(void **state)
     engine_read_perform(read, fixture.storage);
     assert_int_equal(read->page.count, 1);
     assert_int_equal(fixture_ask(&fixture, COMMAND_PATCH, &id, 0, NULL), ERROR_NONE);
-    fixture.is_in_doubt = true;
+    memory_storage_fail_commit(fixture.storage, 1, ERROR_IO);
     assert_int_equal(fixture_ask(&fixture, COMMAND_CANCEL, &id, 0, NULL), ERROR_IO);
     turn_read_done(fixture.engine, fixture.now, read);
     fixture_advance_to(&fixture, 20000);
     assert_int_equal(fixture.delivered_count, 0);
-    assert_int_equal(fixture_ask(&fixture, COMMAND_GET, &id, 0, NULL), ERROR_GONE);
+    assert_int_equal(fixture_ask(&fixture, COMMAND_CANCEL, &id, 0, NULL), ERROR_NONE);
     assert_true(engine_is_ready(fixture.engine));
     fixture_deinit(&fixture);
 }
@@ -739,9 +699,8 @@ int main(void)
         cmocka_unit_test(test_postponed),
         cmocka_unit_test(test_brokers_take_no_room_of_webhooks),
         cmocka_unit_test(test_failed_commit_takes_the_create_back),
-        cmocka_unit_test(test_a_failed_create_may_be_on_disk),
-        cmocka_unit_test(test_a_failed_change_may_be_on_disk),
-        cmocka_unit_test(test_in_doubt_while_its_old_row_is_read),
+        cmocka_unit_test(test_a_failed_change_changes_nothing),
+        cmocka_unit_test(test_a_change_fails_while_the_old_row_is_read),
         cmocka_unit_test(test_failed_commit_of_an_outcome_is_repeated),
         cmocka_unit_test(test_a_slow_target_delays_no_other),
         cmocka_unit_test(test_memory_is_bounded),

@@ -28,15 +28,11 @@ struct engine_fixture {
     size_t delivered_count; /* handed out in all */
     size_t replies;
     uint64_t epoch;
-    bool is_in_doubt; /* the next commit is told as failed, and is on disk all the same */
 };
 
 static inline void fixture_commit(struct engine_fixture *fixture, struct storage_batch *batch)
 {
     batch->result = storage_write(fixture->storage, &batch, 1, NULL);
-    if (fixture->is_in_doubt)
-        batch->result = ERROR_IO;
-    fixture->is_in_doubt = false;
     turn_committed(fixture->engine, fixture->now, batch);
 }
 
@@ -183,14 +179,9 @@ static inline void fixture_command(struct engine_fixture *fixture, struct comman
     while (!(reply = engine_take_reply(fixture->engine))) {
         struct storage_batch *batch = engine_take_batch(fixture->engine);
         struct engine_read *read = batch ? NULL : engine_take_read(fixture->engine);
-        struct engine_stats stats;
 
-        engine_stats(fixture->engine, &stats);
-        assert_true(batch || read || stats.in_doubt);
-        if (!batch && !read) { /* its timer is in doubt: the storage is asked again after a pause */
-            fixture->now = wall_add(fixture->now, fixture->options.storage_retry_ms);
-            turn_advance(fixture->engine, fixture->now);
-        } else if (batch) {
+        assert_true(batch || read);
+        if (batch) {
             fixture_commit(fixture, batch);
         } else {
             engine_read_perform(read, fixture->storage);

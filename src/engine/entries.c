@@ -30,7 +30,7 @@ static const unsigned entries_transitions[ENTRY_PHASE_COUNT] = {
     [ENTRY_ABSENT] = TO(LOADING) | TO(WRITING),
     [ENTRY_LOADING] =
         TO(LOADING) | TO(WRITING) | TO(SCHEDULED) | TO(QUEUED) | TO(EVICTABLE) | TO(ABSENT),
-    [ENTRY_WRITING] = TO(LOADING) | TO(WRITING) | TO(SCHEDULED) | TO(QUEUED) | TO(EVICTABLE),
+    [ENTRY_WRITING] = TO(WRITING) | TO(SCHEDULED) | TO(QUEUED) | TO(EVICTABLE) | TO(ABSENT),
     [ENTRY_SCHEDULED] = TO(SCHEDULED) | TO(WRITING) | TO(QUEUED) | TO(EVICTABLE),
     [ENTRY_QUEUED] = TO(QUEUED) | TO(INFLIGHT) | TO(WRITING) | TO(SCHEDULED) | TO(EVICTABLE),
     [ENTRY_INFLIGHT] = TO(WRITING) | TO(QUEUED) | TO(SCHEDULED) | TO(EVICTABLE),
@@ -118,7 +118,7 @@ struct entry *entries_find(const struct entries *entries, uint64_t serial)
 static void entries_remove(struct entries *entries, struct entry *entry)
 {
     assert(entry->phase == ENTRY_ABSENT);
-    assert(!(entry->flags & (ENTRY_IN_DOUBT | ENTRY_IS_SPILLING)));
+    assert(!(entry->flags & ENTRY_IS_SPILLING));
     assert(list_is_empty(&entry->waiters));
     assert(!entry->successor && !entry->recorded && !entry->report);
 
@@ -136,7 +136,6 @@ void entries_set_phase(struct entries *entries, struct entry *entry, enum entry_
     assert(to == ENTRY_WRITING || (!entry->successor && !entry->recorded && !entry->report));
     assert((to != ENTRY_SCHEDULED && to != ENTRY_QUEUED) || !timer_is_final(entry->timer->state));
     assert(to == ENTRY_WRITING || !(entry->flags & ENTRY_IS_SPILLING));
-    assert(to == ENTRY_WRITING || to == ENTRY_LOADING || !(entry->flags & ENTRY_IN_DOUBT));
     assert(entry->phase < ENTRY_PHASE_COUNT && to < ENTRY_PHASE_COUNT);
     assert(entries_transitions[entry->phase] & 1u << to);
     (void)entries_transitions; /* unused without assertions */

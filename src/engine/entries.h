@@ -29,7 +29,7 @@
 
 enum entry_phase {
     ENTRY_ABSENT,    /* not in the map */
-    ENTRY_LOADING,   /* its row is being read: the timer is a placeholder, or in doubt */
+    ENTRY_LOADING,   /* its row is being read: the timer is a placeholder */
     ENTRY_WRITING,   /* in a batch; no command changes it */
     ENTRY_SCHEDULED, /* in the wheel */
     ENTRY_QUEUED,    /* due, in a dispatch queue */
@@ -41,14 +41,13 @@ enum entry_phase {
 enum entry_flag {
     ENTRY_IS_COUNTED = 1 << 0,   /* its memory is counted in entries_near_bytes */
     ENTRY_WAS_RETRYING = 1 << 1, /* INFLIGHT: the timer's state was RETRYING before */
-    ENTRY_IN_DOUBT = 1 << 2,     /* a write of it failed, but may be on disk */
-    ENTRY_IS_SPILLING = 1 << 3,  /* WRITING because it was spilled */
-    ENTRY_IS_FORGOTTEN = 1 << 4, /* a dead letter that is being deleted */
-    ENTRY_IS_UNPROVEN = 1 << 5,  /* INFLIGHT: its target was unproven (shares.h) when it began */
+    ENTRY_IS_SPILLING = 1 << 2,  /* WRITING because it was spilled */
+    ENTRY_IS_FORGOTTEN = 1 << 3, /* a dead letter that is being deleted */
+    ENTRY_IS_UNPROVEN = 1 << 4,  /* INFLIGHT: its target was unproven (shares.h) when it began */
     /* created or named with a key by a client, which may name it again */
-    ENTRY_WAS_NAMED = 1 << 6,
+    ENTRY_WAS_NAMED = 1 << 5,
     /* WRITING: its message is in a transaction that waits for the write */
-    ENTRY_HAS_MESSAGE = 1 << 7,
+    ENTRY_HAS_MESSAGE = 1 << 6,
 };
 
 /* A timer in memory. */
@@ -64,7 +63,7 @@ struct entry {
     struct list waiters; /* LOADING, WRITING: commands that wait for the end of the phase */
     union {
         uint64_t wheel_handle; /* SCHEDULED */
-        uint64_t ticket;       /* LOADING, or in doubt: ticket of the read that it waits for */
+        uint64_t ticket;       /* LOADING: ticket of the read that it waits for */
         uint32_t waited_ms[4]; /* QUEUED: its queue's sums by reason when it joined */
     };
     struct wall row_at;        /* position of its row; 0 if it has none */

@@ -119,7 +119,7 @@ static void nothing_else_is_told(void **state)
     fixture_create(&fixture, "http://a.example/", HOUR_MS, &id);
     assert_string_equal(feed_event_told(&fixture, told), "");
     atomic_store(&is_watched, true);
-    fixture.is_in_doubt = true;
+    memory_storage_fail_commit(fixture.storage, 1, ERROR_IO);
     assert_int_equal(fixture_create(&fixture, "http://a.example/", HOUR_MS, NULL), ERROR_IO);
     assert_string_equal(feed_event_told(&fixture, told), "");
     fixture_create(&fixture, "http://a.example/", HOUR_MS, NULL); /* goes with the engine */

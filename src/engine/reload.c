@@ -64,7 +64,7 @@ void reload_settle(struct engine *engine, struct entry *entry)
 
     assert(entry->row_at.ms > 0 || timer_is_final(timer->state));
     assert(entry->phase == ENTRY_LOADING || entry->phase == ENTRY_WRITING);
-    assert(!(entry->flags & ENTRY_IN_DOUBT) && !entry->successor);
+    assert(!entry->successor);
     if (timer_is_final(timer->state) || (!is_near && !window_overtakes(engine, entry))) {
         reload_evict(engine, entry);
     } else if (position_is_early(engine, timer)) {
@@ -86,7 +86,7 @@ struct entry *reload_take_in(struct engine *engine, struct timer *timer)
 
     assert(timer->id.partition == engine->options.partition);
     if (entry) {
-        assert(entry->phase == ENTRY_LOADING && !(entry->flags & ENTRY_IN_DOUBT));
+        assert(entry->phase == ENTRY_LOADING);
         entries_replace(engine->entries, entry, timer);
     } else {
         entry = entries_add(engine->entries, timer, ENTRY_LOADING);
@@ -106,8 +106,8 @@ struct entry *reload_row(struct engine *engine, struct timer *timer)
 
     assert(timer->id.partition == engine->options.partition);
     assert(!timer_is_final(timer->state));
-    /* A timer in memory is newer than its row, and the row of one in doubt may not be durable. */
-    if (known && (known->phase != ENTRY_LOADING || known->flags & ENTRY_IN_DOUBT)) {
+    /* A timer in memory is newer than its row. */
+    if (known && known->phase != ENTRY_LOADING) {
         timer_free(timer);
         return NULL;
     }
@@ -283,8 +283,7 @@ static bool reload_scanned(struct engine *engine, struct timer *timer)
     watermark_scan_met(engine, timer);
     if (is_out_of_room)
         engine->reload->at = position_of(timer);
-    else if (is_wanted && known && known->phase == ENTRY_LOADING &&
-             !(known->flags & ENTRY_IN_DOUBT))
+    else if (is_wanted && known && known->phase == ENTRY_LOADING)
         reload_pass_over(engine, timer); /* the find may fail; otherwise the known timer is newer */
     else if (is_spilled && !known && reload_queue(engine, timer))
         return true;

@@ -121,13 +121,12 @@ static struct wall watermark_oldest(const struct list *entries, struct wall olde
 {
     LIST_FOR_EACH (entries, link) {
         const struct entry *entry = entry_of(link);
-        const bool is_in_doubt = entry->flags & ENTRY_IN_DOUBT;
 
-        if (entry->phase == ENTRY_LOADING && !is_in_doubt)
+        if (entry->phase == ENTRY_LOADING)
             continue;
         if (entry->row_at.ms)
             oldest = wall_min(oldest, entry->row_at);
-        if (!timer_is_final(entry->timer->state) || is_in_doubt)
+        if (!timer_is_final(entry->timer->state))
             oldest = wall_min(oldest, entry->timer->at);
         if (entry->successor && !timer_is_final(entry->successor->state))
             oldest = wall_min(oldest, entry->successor->at);
@@ -171,7 +170,6 @@ void watermark_raise(struct engine *engine, struct wall oldest, size_t queued)
     assert(watermark_is_due(engine));
     oldest = watermark_oldest(entries_busy(engine->entries), oldest);
     oldest = watermark_oldest(commit_rewrites(engine), oldest);
-    oldest = watermark_oldest(commit_doubts(engine), oldest);
     watermark->at = wall_max(watermark->at, oldest);
     watermark->is_stale = false;
     watermark->raise_at =

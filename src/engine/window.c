@@ -152,7 +152,6 @@ void window_skip_row(struct engine *engine, const struct timer *timer)
 void window_schedule(struct engine *engine, struct entry *entry)
 {
     assert(entry->phase != ENTRY_ABSENT && entry->phase != ENTRY_EVICTABLE);
-    assert(!(entry->flags & ENTRY_IN_DOUBT));
     assert(entry->row_at.ms == entry->timer->at.ms);
     assert(!timer_is_final(entry->timer->state) && !((uintptr_t)entry & WINDOW_ALARM));
     entry->wheel_handle =

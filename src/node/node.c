@@ -91,7 +91,7 @@ static struct node *node_alloc(const struct config *config, struct metrics *metr
     if (!node)
         return NULL;
     node->partitions = calloc(config->partitions, sizeof(*node->partitions));
-    if (!node->partitions || !node_report_init(&node->report, config)) {
+    if (!node->partitions || !node_report_init(&node->report)) {
         free(node->partitions);
         free(node);
         return NULL;

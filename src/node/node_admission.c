@@ -46,10 +46,6 @@ static enum error_code admission_admit_here(struct node *node, const struct node
     if (creates &&
         (atomic_load(&node->disk.is_full) || !admission_has_disk_for(node, &request->command)))
         return ERROR_DISK_FULL;
-    /* The data of a failed write stays in memory until a write succeeds. */
-    if (!command_is_read(kind) && atomic_load(&node->disk.is_failing) &&
-        atomic_load(&node->report.is_choked))
-        return ERROR_OVERLOADED;
     return ERROR_NONE;
 }
 

@@ -3,12 +3,10 @@
 
 #include "sys/clock.h"
 
-bool node_report_init(struct node_report *report, const struct config *config)
+bool node_report_init(struct node_report *report)
 {
-
     if (mailbox_init(&report->news) != ERROR_NONE)
         return false;
-    report->doubt_bytes_max = config->near_bytes_max / 16;
     pthread_mutex_init(&report->lock, NULL);
     instant_condition_init(&report->changed);
     return true;
@@ -46,7 +44,6 @@ void node_report_put(struct node_report *report, unsigned shard, const struct sh
     pthread_cond_broadcast(&report->changed);
     pthread_mutex_unlock(&report->lock);
     atomic_store(&report->is_damaged, sum.stats.unreadable > 0);
-    atomic_store(&report->is_choked, sum.stats.in_doubt_bytes > report->doubt_bytes_max);
     mailbox_wake(&report->news);
 }
 

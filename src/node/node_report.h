@@ -25,10 +25,8 @@ struct shard_report {
 };
 
 struct node_report {
-    uint64_t doubt_bytes_max; /* of timers in doubt after failed commits */
     struct mailbox news;    /* woken when what node_health or node_damage tells may have changed */
     atomic_bool is_damaged; /* a partition cannot be read */
-    atomic_bool is_choked;  /* timers in doubt have their share of memory */
 
     pthread_mutex_t lock;   /* guards what follows */
     pthread_cond_t changed; /* on CLOCK_MONOTONIC */
@@ -37,7 +35,7 @@ struct node_report {
 };
 
 /* False: no file descriptors. */
-bool node_report_init(struct node_report *report, const struct config *config);
+bool node_report_init(struct node_report *report);
 void node_report_deinit(struct node_report *report);
 
 /* The next report of a shard; and the last one: its thread has ended. */

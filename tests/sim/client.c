@@ -223,10 +223,7 @@ void clients_ask(struct world *world, enum command_kind kind, uint16_t partition
             .kind = kind, .content = op->created[0]->asked, .if_version = if_version};
         op->command.if_version = if_version;
     }
-    struct engine_stats stats;
-    engine_stats(world->host.partitions[partition].engine, &stats);
-    op->pending = model_pending_max(&world->model, partition) + redriven_count(world, partition) +
-                  stats.in_doubt;
+    op->pending = model_pending_max(&world->model, partition) + redriven_count(world, partition);
     tenants_sign(world, op, contents[0].tenant);
     op->tenant_count = tenants_count_max(world, op->tenant);
     op->command.timers = op->timers;

@@ -59,12 +59,6 @@ uint64_t tenants_count_max(const struct world *world, uint8_t tenant)
     }
     LIST_FOR_EACH (&world->clients.in_flight, link)
         count += list_item(link, struct op, link)->command.kind == COMMAND_REDRIVE;
-    for (uint16_t p = 0; p < world->plan.partition_count; p++) {
-        struct engine_stats stats;
-
-        engine_stats(world->host.partitions[p].engine, &stats);
-        count += stats.in_doubt;
-    }
     return count;
 }
 
