@@ -11,10 +11,9 @@
 
 #include <stdlib.h>
 
-/* What is counted apart; `room` is for the decoded query. */
+/* What is counted apart. */
 struct count_by {
     bool state, origin;
-    char room[];
 };
 
 static const char *const count_parameters[] = {"by"};
@@ -116,15 +115,12 @@ void timers_count(struct call *call)
 {
     static const struct query_form form = {count_parameters, 1, .parameters_max = QUERY_PARAMETERS,
                                            .take = count_take};
-    struct count_by *by = calloc(1, sizeof(*by) + call->query.size + 1);
-    struct problem problem;
+    struct count_by *by = calloc(1, sizeof(*by));
 
-    if (!by) {
+    if (!by)
         call_answer_error(call, ERROR_NO_MEMORY, "");
-    } else if (query_read(call->query, by->room, &form, by, &problem)) {
-        call_answer_problem(call, &problem);
+    else if (!call_read_query(call, &form, by))
         free(by);
-    } else {
+    else
         tally_ask(call, SURVEY_LIVE, (struct bytes){0}, 0, by, count_finish);
-    }
 }
