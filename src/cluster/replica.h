@@ -25,13 +25,6 @@
  * read next are gone empties its partition, and begins with the first record of the log, if a sweep
  * begins there.
  *
- * A replica without rows can begin with a copy of another node, before it follows the log:
- *
- *     if (replica_wants_copy(replica, next)) ...           `next` is that of another node
- *     while (... a page comes, and ...)
- *         replica_take_page(replica, &page, now);     the last one ends it: replica_take_rewind
- *     replica_end_copy(replica);                           no page comes: the log has all of them
- *
  * Errors     A log that lost records breaks it for good: OWNERSHIP_BROKEN. A storage that fails
  *            takes the ownership away, and the log is read again from the place of the storage:
  *            replica_take_rewind.
@@ -41,7 +34,6 @@
 #ifndef TICKWHEEL_CLUSTER_REPLICA_H
 #define TICKWHEEL_CLUSTER_REPLICA_H
 
-#include "cluster/copy.h"
 #include "cluster/ownership.h"
 #include "cluster/sweep.h"
 
@@ -137,21 +129,6 @@ void replica_read(struct replica *replica, uint64_t offset, struct bytes bytes, 
 
 /* Reports that the log has no record at the offset to read. */
 void replica_lost(struct replica *replica);
-
-/* True if it has nothing of a log of which another node has read all before `next`, so that a
- * copy is better than following the log. False after replica_end_copy and the last page. */
-bool replica_wants_copy(const struct replica *replica, uint64_t next);
-
-/* True from the first page of a copy to its last one. The log is not followed meanwhile. */
-bool replica_is_copying(const struct replica *replica);
-
-/* Takes the next page. Returns false and gives up the copy if it does not follow the pages
- * before, or the storage fails. */
-bool replica_take_page(struct replica *replica, const struct copy_page *page, struct instant now);
-
-/* Gives up the copy: drops its pages, and follows the log from its beginning
- * (replica_take_rewind). */
-void replica_end_copy(struct replica *replica);
 
 /* Reports that the end of the log was reached. */
 void replica_restored(struct replica *replica);

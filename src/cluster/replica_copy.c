@@ -1,4 +1,4 @@
-/* replica_copy.c - a replica that begins with a copy of another node; see replica.h.
+/* replica_copy.c - a replica that begins with a copy of another node; see replica_copy.h.
  *
  * The pages (copy.h) have rows of several places of the log. The place of the first one is that of
  * the replica, which reads the log from there: so each change behind any page is applied, and in
@@ -6,6 +6,8 @@
  * the rows that it finds. Rows that are newer for a while are put right by the changes that made
  * them so. Until the highest place of all pages is read the replica is not whole; before the last
  * page it has nothing at all, and begins anew after a crash. */
+#include "cluster/replica_copy.h"
+
 #include "cluster/replica_private.h"
 
 bool replica_wants_copy(const struct replica *replica, uint64_t next)

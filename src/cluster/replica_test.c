@@ -1,7 +1,7 @@
 /* Goal: what a replica does at single steps. Method: a log that is an array, two replicas on
  * storages in memory, and a clock that the test sets; the simulated cluster (tests/cluster) does
  * the rest. */
-#include "cluster/replica.h"
+#include "cluster/replica_copy.h"
 #include "store/storage_testing.h"
 
 #define CLUSTER  UINT64_C(7)

@@ -16,7 +16,7 @@
 #define TICKWHEEL_NODE_NODE_REPLICA_H
 
 #include "cluster/planner.h"
-#include "cluster/replica.h"
+#include "cluster/replica_copy.h"
 #include "log/kafka/log_kafka.h"
 #include "node/node.h"
 #include "node/node_once.h"

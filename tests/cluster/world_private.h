@@ -4,7 +4,7 @@
 #ifndef TICKWHEEL_CLUSTER_SIM_WORLD_PRIVATE_H
 #define TICKWHEEL_CLUSTER_SIM_WORLD_PRIVATE_H
 
-#include "cluster/replica.h"
+#include "cluster/replica_copy.h"
 #include "deals.h"
 #include "tenure.h"
 #include "world.h"
