@@ -358,6 +358,8 @@ static enum error_code rocksdb_open_adopt_partitions(struct rocksdb_store *store
     if (count == 0 || count > UINT16_MAX)
         return error_set(ret_error, ERROR_CORRUPT, "%s has %llu partitions", store->folder,
                          (unsigned long long)count);
+    if (store->partition_count == count)
+        return ERROR_NONE; /* it is opened again */
     free(store->counts); /* no partition is known yet */
     free(store->follows);
     return rocksdb_open_make_counts(store, (uint16_t)count)
