@@ -412,20 +412,21 @@ static struct instant node_cluster_replica_wakes_at(const struct node_replica *r
     return wake_at.ns < look_at.ns ? wake_at : look_at;
 }
 
-/* Takes events of the log for TURN_MS at most. Returns true if there were some: the replica needs
- * another turn. */
+/* Takes events of the log for TURN_MS at most. Returns true if the replica needs another turn. */
 static bool node_cluster_replica_take_events(struct node_replica *replica, struct instant now)
 {
     const struct instant until = instant_add_ms(now, TURN_MS);
     struct log_event event;
     bool took = false;
 
-    while (now.ns < until.ns && log_wait(replica->log, 0, &event) != LOG_NOTHING) {
+    while (now.ns < until.ns) {
+        if (log_wait(replica->log, 0, &event) == LOG_NOTHING)
+            return took && !(replica->log->is_private && replica_is_settled(replica->replica));
         now = instant_boot_now();
         node_cluster_replica_handle(replica, &event, now);
         took = true;
     }
-    return took;
+    return true;
 }
 
 /* Runs one turn: messages of the shard, then the replica, then events of the log. */

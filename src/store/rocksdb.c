@@ -255,7 +255,8 @@ static bool rocksdb_is_there(struct rocksdb_store *store)
     return instant_since_ns(seen, instant_now()) < LOOK_PAUSE_NS || rocksdb_look(store);
 }
 
-static enum error_code rocksdb_begin_write(struct rocksdb_store *store, struct error *ret_error)
+static enum error_code rocksdb_begin_write(struct rocksdb_store *store, bool asks,
+                                           struct error *ret_error)
 {
     if (!store->is_reader && !rocksdb_is_there(store))
         return error_set(ret_error, ERROR_IO, "%s was removed or replaced", store->folder);
@@ -268,7 +269,8 @@ static enum error_code rocksdb_begin_write(struct rocksdb_store *store, struct e
     }
     if (code)
         return code;
-    code = rocksdb_ask_tables(store, ret_error);
+    if (asks)
+        code = rocksdb_ask_tables(store, ret_error);
     if (!code)
         code = store_queue_make_room(store, ret_error);
     if (code) {
@@ -278,13 +280,24 @@ static enum error_code rocksdb_begin_write(struct rocksdb_store *store, struct e
     return code;
 }
 
-enum error_code store_begin_write(struct rocksdb_store *store, struct error *ret_error)
+static enum error_code rocksdb_begin_change(struct rocksdb_store *store, bool asks,
+                                            struct error *ret_error)
 {
-    const enum error_code code = rocksdb_begin_write(store, ret_error);
+    const enum error_code code = rocksdb_begin_write(store, asks, ret_error);
 
     if (code != ERROR_DISK_FULL || !ballast_held(&store->ballast))
         return code;
-    return rocksdb_begin_write(store, ret_error); /* it releases the ballast */
+    return rocksdb_begin_write(store, asks, ret_error); /* it releases the ballast */
+}
+
+enum error_code store_begin_write(struct rocksdb_store *store, struct error *ret_error)
+{
+    return rocksdb_begin_change(store, true, ret_error);
+}
+
+enum error_code store_begin_apply(struct rocksdb_store *store, struct error *ret_error)
+{
+    return rocksdb_begin_change(store, false, ret_error);
 }
 
 /* ---- metas and statistics ---- */

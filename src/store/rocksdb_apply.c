@@ -56,14 +56,6 @@ static void rocksdb_apply_add_op(struct rocksdb_store *store, const struct rowop
     }
 }
 
-static void rocksdb_apply_add_ops(struct rocksdb_store *store, struct bytes ops)
-{
-    struct rowop op;
-
-    while (rowop_next(&ops, &op))
-        rocksdb_apply_add_op(store, &op);
-}
-
 /* ---- the queue ---- */
 
 void store_queue_init(struct store_queue *queue)
@@ -152,6 +144,32 @@ static bool rocksdb_apply_take(struct store_queue *queue)
     return queue->taken.size > 0;
 }
 
+/* Adds the operations of a change. Of the places in one write only the last one of each partition
+ * is written. */
+static void rocksdb_apply_add_change(struct rocksdb_store *store, struct bytes ops)
+{
+    struct rowop op;
+    uint16_t partition;
+
+    while (rowop_next(&ops, &op)) {
+        if (op.table != ROWOP_META || !store_place_key_parse(op.key, &partition))
+            rocksdb_apply_add_op(store, &op);
+        else
+            store->follows[partition].gathered = op;
+    }
+}
+
+static void rocksdb_apply_add_places(struct rocksdb_store *store)
+{
+    for (uint32_t i = 0; i < store->partition_count; i++) {
+        struct store_follow *follow = &store->follows[i];
+
+        if (follow->gathered.key.size)
+            rocksdb_apply_add_op(store, &follow->gathered);
+        follow->gathered.key.size = 0;
+    }
+}
+
 /* Gathers some of the oldest changes in store->batch. Returns their number. */
 static size_t rocksdb_apply_gather(struct rocksdb_store *store, size_t *ret_size)
 {
@@ -163,9 +181,10 @@ static size_t rocksdb_apply_gather(struct rocksdb_store *store, size_t *ret_size
         const char *head = queue->taken.data + queue->taken_done + size;
         const struct bytes ops = {head + STORE_QUEUE_HEAD, get_le(head, STORE_QUEUE_HEAD)};
 
-        rocksdb_apply_add_ops(store, ops);
+        rocksdb_apply_add_change(store, ops);
         size += STORE_QUEUE_HEAD + ops.size;
     }
+    rocksdb_apply_add_places(store);
     *ret_size = size;
     return count;
 }

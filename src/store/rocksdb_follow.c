@@ -327,7 +327,7 @@ enum error_code store_apply(struct storage *storage, uint16_t partition, struct 
 
     assert(partition < store->partition_count);
     pthread_mutex_lock(&store->commit_lock);
-    enum error_code code = store_begin_write(store, ret_error);
+    enum error_code code = store_begin_apply(store, ret_error);
     if (!code) {
         code = rocksdb_follow_apply(store, partition, body, place, ret_error);
         store_leave(store);

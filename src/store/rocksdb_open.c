@@ -360,7 +360,7 @@ static enum error_code rocksdb_open_adopt_partitions(struct rocksdb_store *store
                          (unsigned long long)count);
     if (store->partition_count == count)
         return ERROR_NONE; /* it is opened again */
-    free(store->counts); /* no partition is known yet */
+    free(store->counts);   /* no partition is known yet */
     free(store->follows);
     return rocksdb_open_make_counts(store, (uint16_t)count)
                ? ERROR_NONE

@@ -20,6 +20,7 @@
 #include "store/prepare.h"
 #include "store/rocksdb.h"
 #include "store/rocksdb_folder.h"
+#include "store/rowop.h"
 #include "store/store_key.h"
 #include "store/tablefile.h"
 
@@ -82,6 +83,7 @@ struct store_queue {
 /* How far a partition follows its log. */
 struct store_follow {
     struct storage_place place; /* guarded by write_lock */
+    struct rowop gathered;      /* place in the write being gathered; guarded by apply_lock */
     atomic_bool is_rewound;     /* whether the database was opened again with an older place */
 };
 
@@ -195,6 +197,9 @@ void store_leave(struct rocksdb_store *store);
  * refuses writes it fails, and tries to end that for the next call; on a full disk it releases the
  * ballast for that. The caller holds commit_lock. */
 enum error_code store_begin_write(struct rocksdb_store *store, struct error *ret_error);
+
+/* The same for a change that a log has, which waits in the queue if RocksDB refuses it now. */
+enum error_code store_begin_apply(struct rocksdb_store *store, struct error *ret_error);
 
 /* Closes the database, empties the queue, and opens the database again. Partitions that lost
  * changes are rewound: their log is to be applied again. The caller holds commit_lock, and
