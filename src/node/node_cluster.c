@@ -773,7 +773,7 @@ static void node_cluster_thread_commit(struct event_task *task)
     node_cluster_thread_serve(thread);
     node_log_send(&node->log, node->shards.all[thread->index].is_quiet);
     node_cluster_thread_trim(thread);
-    /* a replica that took a result has another turn: here, because the loop's costs a system call */
+    /* a replica that took a result may have another turn: here it costs no system call */
     for (int i = 0; i < SERVES && task->wait_ns(task) == 0; i++)
         node_cluster_thread_serve(thread);
 }
