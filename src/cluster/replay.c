@@ -26,23 +26,22 @@ uint64_t replay_cluster(const uint8_t id[LOG_ID_SIZE])
     return get_le((const char *)id, 8) | 1; /* 0 is no cluster */
 }
 
-enum error_code replay_is_needed(struct log_local *local, struct storage *storage,
-                                 uint16_t partition_count, bool *ret_is_needed,
-                                 struct error *ret_error)
+enum error_code replay_bounds(struct storage *storage, uint16_t partition_count,
+                              uint64_t *ret_begin, uint64_t *ret_reached, struct error *ret_error)
 {
-    struct log_local_stats stats;
-    struct storage_place place;
+    enum error_code code = ERROR_NONE;
+    uint64_t begin = UINT64_MAX, reached = 1;
 
-    log_local_get_stats(local, &stats);
-    *ret_is_needed = false;
-    for (uint16_t i = 0; i < partition_count; i++) {
-        const enum error_code code = storage_load_place(storage, i, &place, ret_error);
+    for (uint16_t i = 0; !code && i < partition_count; i++) {
+        struct storage_place place = {0};
 
-        if (code)
-            return code;
-        *ret_is_needed = *ret_is_needed || place.next < stats.end;
+        code = storage_load_place(storage, i, &place, ret_error);
+        begin = place.next < begin ? place.next : begin;
+        reached = place.next > reached ? place.next : reached;
     }
-    return ERROR_NONE;
+    *ret_begin = begin ? begin : 1;
+    *ret_reached = reached;
+    return code;
 }
 
 static enum error_code replay_frame(struct replay *replay, uint16_t index, uint64_t offset,
@@ -150,37 +149,6 @@ enum error_code replay(struct log_local *local, struct storage *storage, uint16_
 
 /* ---- a folder at rest ---- */
 
-static enum error_code replay_into(struct log_local *local, struct replay_folder *folder,
-                                   struct error *ret_error)
-{
-    bool is_needed;
-    enum error_code code =
-        replay_is_needed(local, folder->storage, folder->partition_count, &is_needed, ret_error);
-
-    if (code || !is_needed)
-        return code;
-    code = rocksdb_storage_use_links(folder->storage, ret_error);
-    return code ? code : replay(local, folder->storage, folder->partition_count, ret_error);
-}
-
-/* Returns the offsets from which the storage needs the log, and up to which it has it. */
-static enum error_code replay_bounds(const struct replay_folder *folder,
-                                     struct log_local_options *options, struct error *ret_error)
-{
-    enum error_code code = ERROR_NONE;
-
-    options->begin = UINT64_MAX;
-    for (uint16_t i = 0; !code && i < folder->partition_count; i++) {
-        struct storage_place place = {0};
-
-        code = storage_load_place(folder->storage, i, &place, ret_error);
-        options->begin = place.next < options->begin ? place.next : options->begin;
-        options->reached = place.next > options->reached ? place.next : options->reached;
-    }
-    options->begin = options->begin ? options->begin : 1;
-    return code;
-}
-
 /* Refuses a log beside tables that have none, as those of a backup: it would be passed over. */
 static enum error_code replay_refuse_log(const char *name, struct error *ret_error)
 {
@@ -203,14 +171,19 @@ static enum error_code replay_open_log(const char *name, struct replay_folder *f
     options.has_id = storage_get_log(folder->storage, options.id);
     if (!options.has_id)
         return replay_refuse_log(name, ret_error);
-    enum error_code code = replay_bounds(folder, &options, ret_error);
+    enum error_code code = replay_bounds(folder->storage, folder->partition_count, &options.begin,
+                                         &options.reached, ret_error);
     if (!code)
         code = log_local_open(&options, &local, ret_error);
     if (code)
         return code;
     log_local_get_stats(local, &stats);
     folder->torn_logs = stats.torn;
-    code = replay_into(local, folder, ret_error);
+    if (options.begin < stats.end) {
+        code = rocksdb_storage_use_links(folder->storage, ret_error);
+        if (!code)
+            code = replay(local, folder->storage, folder->partition_count, ret_error);
+    }
     log_local_close(local);
     return code;
 }

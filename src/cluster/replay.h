@@ -18,10 +18,10 @@
 /* Returns the id that frames have in the place of a cluster's, by the id of the log. */
 uint64_t replay_cluster(const uint8_t id[LOG_ID_SIZE]);
 
-/* True if the log has records behind the places of the storage. */
-enum error_code replay_is_needed(struct log_local *local, struct storage *storage,
-                                 uint16_t partition_count, bool *ret_is_needed,
-                                 struct error *ret_error);
+/* Returns the lowest place of the partitions, from which the storage needs the log, and the
+ * highest: the log ends there or later. Both at least 1. */
+enum error_code replay_bounds(struct storage *storage, uint16_t partition_count,
+                              uint64_t *ret_begin, uint64_t *ret_reached, struct error *ret_error);
 
 /* Opens a folder that no process uses, to read it (rocksdb_storage_open_to_export), with all that
  * its log has. Nothing in the folder is changed. */

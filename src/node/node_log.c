@@ -86,25 +86,6 @@ static enum error_code node_log_move_places(const struct node_log *log, uint64_t
     return code;
 }
 
-/* Finds which part of the log the storage needs. */
-static enum error_code node_log_measure(const struct node_log *log, uint64_t *ret_begin,
-                                        uint64_t *ret_reached, struct error *ret_error)
-{
-    enum error_code code = ERROR_NONE;
-    uint64_t begin = UINT64_MAX, reached = 1;
-
-    for (uint16_t i = 0; !code && i < log->config->partitions; i++) {
-        struct storage_place place = {0};
-
-        code = storage_load_place(log->storage, i, &place, ret_error);
-        begin = place.next < begin ? place.next : begin;
-        reached = place.next > reached ? place.next : reached;
-    }
-    *ret_begin = begin ? begin : 1;
-    *ret_reached = reached;
-    return code;
-}
-
 static enum error_code node_log_adopt(struct node_log *log, struct error *ret_error)
 {
     struct log_local_stats stats;
@@ -184,7 +165,8 @@ static enum error_code node_log_skip_damage(struct node_log *log, struct error *
     log->lost = stats.lost;
     log_local_close(log->local);
     log->local = NULL;
-    if ((code = node_log_measure(log, &begin, &reached, ret_error)))
+    if ((code = replay_bounds(log->storage, (uint16_t)log->config->partitions, &begin, &reached,
+                              ret_error)))
         return code;
     return node_log_make(log, reached > stats.end ? reached : stats.end, true, ret_error);
 }
@@ -193,7 +175,8 @@ enum error_code node_log_open(struct node_log *log, struct error *ret_error)
 {
     struct log_local_options options = node_log_options(log);
     struct log_local_stats stats;
-    enum error_code code = node_log_measure(log, &options.begin, &options.reached, ret_error);
+    enum error_code code = replay_bounds(log->storage, options.partition_count, &options.begin,
+                                         &options.reached, ret_error);
 
     atomic_store(&log->write_ns, UINT64_C(1000000000)); /* until the disk has shown better */
     if (code)

@@ -53,7 +53,7 @@ struct sim_logs {
     struct list waiting;      /* appends */
     bool is_busy;             /* taking up the waiting appends, or writing `group` */
     struct logs_group group;  /* taken up, not yet written; empty if there is none */
-    struct logs_group doubts; /* failed appends that are in the log until its next write */
+    struct logs_group doubts; /* failed appends, which the next write removes */
     struct list done;         /* batches that a replica gives back just now */
     struct list answers;      /* oldest first */
     uint64_t answer_ms;       /* time of the last answer: the next may not overtake it */

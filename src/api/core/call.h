@@ -28,7 +28,7 @@ struct call {
     struct bytes parameter; /* decoded {id} or {name} of the path; data is NULL without one */
     char parameter_text[ROUTE_PARAMETER_SIZE];
     struct bytes query;        /* as sent */
-    char *query_room;          /* for its decoded texts; NULL if it is empty */
+    char *query_room;          /* memory of the decoded query; NULL: no query */
     struct trace_parent trace; /* trace of the request; all 0 if none */
     struct buffer body;        /* collected by call_collect */
     size_t body_counted;       /* part of the body counted in api.bodies */
