@@ -5,6 +5,7 @@
  */
 #include "cli/crontab.h"
 #include "cli/broker_list.h"
+#include "cli/client.h"
 #include "cli/screen.h"
 #include "cli/settings.h"
 #include "cli/value.h"
@@ -51,6 +52,41 @@ static void flags_stand_anywhere_in_three_forms(void **state)
     assert_string_equal(options.arguments[1], "-");
 }
 
+static void the_verb_is_found_among_the_flags(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *given[6], *wanted; /* verb first, if there is one */
+    } runs[] = {
+        {{"get", "id", "-o", "json"}, "get id -o json"},
+        {{"-o", "json", "get", "id"}, "get -o json id"},
+        {{"-ojson", "--url=a", "get", "--key", "k"}, "get -ojson --url=a --key k"},
+        {{"--url", "get", "--yes", "cancel", "id"}, "cancel --url get --yes id"},
+        {{"--tok", "list", "list"}, "list --tok list"},
+        {{"--help", "add"}, "add --help"},
+        {{"--url", "x"}, "--url x"},
+        {{"--token"}, "--token"},
+        {{"--", "list"}, "list --"},
+    };
+
+    for (size_t i = 0; i < sizeof(runs) / sizeof(*runs); i++) {
+        char *argv[8] = {TEXT("tickwheel")};
+        struct buffer seen;
+        int argc = 1;
+
+        for (size_t j = 0; j < 6 && runs[i].given[j]; j++)
+            argv[argc++] = strdup(runs[i].given[j]);
+        cli_options_move_verb(argc, argv);
+        buffer_init(&seen);
+        for (int j = 1; j < argc; j++) {
+            buffer_printf(&seen, j > 1 ? " %s" : "%s", argv[j]);
+            free(argv[j]);
+        }
+        assert_string_equal(cli_text(&seen), runs[i].wanted);
+        buffer_deinit(&seen);
+    }
+}
+
 static void flags_may_be_cut_short_while_unique(void **state)
 {
     (void)state;
@@ -74,7 +110,9 @@ static void wrong_arguments_are_refused_with_a_reason(void **state)
         const char *arguments[4];
         const char *reason;
     } wrong[] = {
-        {"add", {"--nosuch", "x"}, "--nosuch is no flag"},
+        {"add", {"--nosuch", "x"}, "--nosuch is no flag of \"add\""},
+        {"list", {"--lable=a:b"}, "--lable is no flag of \"list\": did you mean --label?"},
+        {"get", {"--ulr=x"}, "did you mean --url?"},
         {"add", {"-Z", "x"}, "-Z is no flag"},
         {"change", {"--att=1", "x"}, "several flags of \"change\": --attempts --attempt-timeout"},
         {"change", {"--at=1", "x"}, "--attempts --attempt-timeout; the time is --when WHEN"},
@@ -396,6 +434,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test(name)
     const struct CMUnitTest tests[] = {
         TEST(flags_stand_anywhere_in_three_forms),
+        TEST(the_verb_is_found_among_the_flags),
         TEST(flags_may_be_cut_short_while_unique),
         TEST(wrong_arguments_are_refused_with_a_reason),
         TEST(the_number_of_flags_and_arguments_is_bounded),

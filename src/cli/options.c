@@ -1,6 +1,7 @@
 /* options.c - arguments of the command line, read by the row of a verb. */
 #include "cli/options.h"
 
+#include "base/nearest.h"
 #include "cli/verbs.h"
 
 static const struct cli_flag CLI_FLAGS[] = {
@@ -57,6 +58,20 @@ static const char *options_place_of_time(const struct cli_verb *verb, struct byt
     return strstr(verb->arguments, "WHEN") ? "; the time is the argument WHEN" : "";
 }
 
+/* Appends the flag that the name may have been meant to be. */
+static void options_append_nearest(const struct cli_verb *verb, struct bytes name,
+                                   struct buffer *text)
+{
+    const struct cli_flag_use *const lists[] = {verb->uses, CLI_FLAGS_COMMON};
+    struct nearest nearest = nearest_to(name);
+
+    for (size_t i = 0; i < sizeof(lists) / sizeof(*lists); i++)
+        for (const struct cli_flag_use *use = lists[i]; use->meaning; use++)
+            nearest_try(&nearest, CLI_FLAGS[use->flag].name);
+    if (nearest.name)
+        buffer_printf(text, ": did you mean --%s?", nearest.name);
+}
+
 /* Appends the flags that begin with the name. */
 static void options_append_fitting(const struct cli_flag_use *uses, struct bytes name,
                                    struct buffer *text)
@@ -69,6 +84,7 @@ static void options_append_fitting(const struct cli_flag_use *uses, struct bytes
 static enum error_code options_refuse(const struct cli_verb *verb, struct bytes name,
                                       unsigned fitting, struct error *ret_error)
 {
+    const char *place = options_place_of_time(verb, name);
     struct buffer text;
 
     buffer_init(&text);
@@ -78,10 +94,12 @@ static enum error_code options_refuse(const struct cli_verb *verb, struct bytes 
     if (fitting) {
         options_append_fitting(verb->uses, name, &text);
         options_append_fitting(CLI_FLAGS_COMMON, name, &text);
+    } else if (!*place) {
+        options_append_nearest(verb, name, &text);
     }
     const struct bytes words = buffer_bytes(&text);
     error_set(ret_error, ERROR_INVALID, "--%.*s %.*s%s", (int)name.size, name.data, (int)words.size,
-              words.data, options_place_of_time(verb, name));
+              words.data, place);
     buffer_deinit(&text);
     return ERROR_INVALID;
 }
@@ -174,6 +192,41 @@ static enum error_code options_read_flag(const struct cli_verb *verb, int argc, 
     return options_add(options, flag, value, ret_error);
 }
 
+/* True if the argument is a flag. A dash alone is standard input, a dash and a digit a number. */
+static bool options_is_flag(const char *argument)
+{
+    return argument[0] == '-' && argument[1] != '\0' && !(argument[1] >= '0' && argument[1] <= '9');
+}
+
+/* True if the argument is a flag whose value is the next argument. The flag may be that of any
+ * verb. */
+static bool options_wants_next(const char *argument)
+{
+    const bool is_name = argument[1] == '-';
+    const struct bytes name = bytes_of(argument + 2);
+
+    if (name.size && (!is_name || memchr(name.data, '=', name.size)))
+        return false;
+    for (size_t i = 0; i < CLI_FLAG_COUNT; i++)
+        if (is_name ? name.size && bytes_has_prefix(bytes_of(CLI_FLAGS[i].name), name)
+                    : CLI_FLAGS[i].letter == argument[1])
+            return CLI_FLAGS[i].value != NULL;
+    return false;
+}
+
+void cli_options_move_verb(int argc, char **argv)
+{
+    int at = 1;
+
+    while (at < argc && options_is_flag(argv[at]))
+        at += options_wants_next(argv[at]) ? 2 : 1;
+    if (at >= argc)
+        return;
+    char *verb = argv[at];
+    memmove(argv + 2, argv + 1, (size_t)(at - 1) * sizeof(*argv));
+    argv[1] = verb;
+}
+
 enum error_code cli_options_read(const struct cli_verb *verb, int argc, char **argv,
                                  struct cli_options *ret_options, struct error *ret_error)
 {
@@ -182,9 +235,7 @@ enum error_code cli_options_read(const struct cli_verb *verb, int argc, char **a
     ret_options->given_count = ret_options->argument_count = 0;
     ret_options->command = SIZE_MAX;
     for (int i = 0; i < argc; i++) {
-        /* A dash alone is standard input, a dash and a digit a number. */
-        bool is_flag = !is_command && argv[i][0] == '-' && argv[i][1] != '\0' &&
-                       !(argv[i][1] >= '0' && argv[i][1] <= '9');
+        bool is_flag = !is_command && options_is_flag(argv[i]);
 
         if (is_flag && strcmp(argv[i], "--") == 0) {
             is_command = true;

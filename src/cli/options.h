@@ -4,8 +4,8 @@
  *     tickwheel add --key order-42 30m https://shop.example/recheck
  *     tickwheel work jobs --jobs 4 -- ./handle --fast          behind "--" nothing is a flag
  *
- * Flags stand in any place, as `--name value`, `--name=value` or by a letter, `-o json`. A name may
- * be cut short while it stays unique within the verb's flags.
+ * Flags stand in any place, also before the verb, as `--name value`, `--name=value` or by a letter,
+ * `-o json`. A name may be cut short while it stays unique within the verb's flags.
  *
  * Errors     ERROR_INVALID with a sentence that names the argument, never the value of --token.
  * Ownership  Values are borrowed from argv.
@@ -130,6 +130,10 @@ struct cli_options {
 /* The row of a flag, and the flags that all verbs take. */
 const struct cli_flag *cli_flag_row(enum cli_flag_id flag);
 extern const struct cli_flag_use CLI_FLAGS_COMMON[];
+
+/* Moves the verb before the flags that stand before it, to argv[1]. Without a verb, argv[1] is a
+ * flag. */
+void cli_options_move_verb(int argc, char **argv);
 
 /* Reads the arguments behind the verb. */
 enum error_code cli_options_read(const struct cli_verb *verb, int argc, char **argv,

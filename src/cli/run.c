@@ -1,6 +1,7 @@
 /* run.c - one run of the program: its verb, flags and settings. */
 #include "cli/run.h"
 
+#include "base/nearest.h"
 #include "calendar/duration.h"
 #include "cli/verbs.h"
 #include "sys/files.h"
@@ -112,12 +113,26 @@ static void run_read_terminal(struct cli *cli)
 
 /* ---- the run ---- */
 
+static enum cli_exit run_refuse_verb(const char *name)
+{
+    struct nearest nearest = nearest_to(bytes_of(name));
+
+    if (*name == '-')
+        return cli_complain(CLI_EXIT_USAGE, "there is no verb; tickwheel help lists them");
+    for (size_t i = 0; i < CLI_VERB_COUNT; i++)
+        nearest_try(&nearest, CLI_VERBS[i].name);
+    if (nearest.name)
+        return cli_complain(CLI_EXIT_USAGE, "\"%s\" is no verb: did you mean %s?", name,
+                            nearest.name);
+    return cli_complain(CLI_EXIT_USAGE, "\"%s\" is no verb; tickwheel help lists them", name);
+}
+
 static enum cli_exit run_help(struct cli *cli, const char *name)
 {
     const struct cli_verb *verb = name ? verbs_find(name) : NULL;
 
     if (name && !verb)
-        return cli_complain(CLI_EXIT_USAGE, "\"%s\" is no verb; tickwheel help lists them", name);
+        return run_refuse_verb(name);
     run_read_terminal(cli);
     if (verb)
         help_append_verb(&cli->out, cli_style(cli), verb);
@@ -131,13 +146,8 @@ static enum cli_exit run_run_verb(struct cli *cli, int argc, char **argv)
     struct error error = {.text = "out of memory"};
 
     cli->verb = verbs_find(argv[1]);
-    if (!cli->verb && *argv[1] == '-')
-        return cli_complain(CLI_EXIT_USAGE,
-                            "the verb comes first, and flags such as %.*s behind it",
-                            (int)strcspn(argv[1], "="), argv[1]); /* no token */
     if (!cli->verb)
-        return cli_complain(CLI_EXIT_USAGE, "\"%s\" is no verb; tickwheel help lists them",
-                            argv[1]);
+        return run_refuse_verb(argv[1]);
     if (cli_options_read(cli->verb, argc - 2, argv + 2, &cli->options, &error))
         return cli_complain(CLI_EXIT_USAGE, "%s; tickwheel %s --help has examples", error.text,
                             cli->verb->name);
@@ -155,6 +165,7 @@ int run_program(int argc, char **argv)
 
     if (!cli)
         return cli_complain(CLI_EXIT_FAILED, "out of memory");
+    cli_options_move_verb(argc, argv);
     const char *first = argc > 1 ? argv[1] : "help";
     enum cli_exit code;
     if (strcmp(first, "help") == 0 || strcmp(first, "--help") == 0 || strcmp(first, "-h") == 0)

@@ -2,6 +2,7 @@
  * text. */
 #include "ops/config_table.h"
 
+#include "base/nearest.h"
 #include "calendar/duration.h"
 
 #include <stdio.h>
@@ -42,55 +43,14 @@ const struct config_row *config_row_find(const char *name)
     return NULL;
 }
 
-static size_t config_table_min3(size_t a, size_t b, size_t c)
-{
-    size_t least = a < b ? a : b;
-
-    return least < c ? least : c;
-}
-
-/* Levenshtein's distance: how many characters to insert, drop or change to make `a` into `b`. */
-static size_t config_table_distance(const char *a, const char *b)
-{
-    size_t row[CONFIG_NAME_SIZE];
-    size_t size = strlen(b);
-
-    for (size_t j = 0; j <= size; j++)
-        row[j] = j;
-    for (size_t i = 0; a[i]; i++) {
-        size_t diagonal = row[0];
-
-        row[0] = i + 1;
-        for (size_t j = 0; j < size; j++) {
-            size_t above = row[j + 1];
-
-            row[j + 1] = config_table_min3(above + 1, row[j] + 1, diagonal + (a[i] != b[j]));
-            diagonal = above;
-        }
-    }
-    return row[size];
-}
-
 const struct config_row *config_row_nearest(const char *name)
 {
-    const struct config_row *nearest = NULL;
-    size_t size = strlen(name), best = size / 2 + 1;
+    struct nearest nearest = nearest_to(bytes_of(name));
 
-    for (size_t i = 0; i < config_row_count && size < CONFIG_NAME_SIZE; i++) {
-        const struct config_row *row = &config_rows[i];
-
-        if (row->type == CONFIG_TYPE_SECTION)
-            continue;
-        size_t far = config_table_distance(name, row->name);
-        /* "port" is a part of "listen_port": nearer than its distance says. */
-        if (far > 1 && size >= 3 && strstr(row->name, name))
-            far = 1;
-        if (far < best) {
-            best = far;
-            nearest = row;
-        }
-    }
-    return nearest;
+    for (size_t i = 0; i < config_row_count; i++)
+        if (config_rows[i].type != CONFIG_TYPE_SECTION)
+            nearest_try(&nearest, config_rows[i].name);
+    return nearest.name ? config_row_find(nearest.name) : NULL;
 }
 
 static void config_table_format_scaled(uint64_t value, struct buffer *buffer)

@@ -1,0 +1,54 @@
+/* nearest.c - the distance of Damerau and Levenshtein. */
+#include "base/nearest.h"
+
+static size_t nearest_min(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Returns how many characters to insert, drop, change, or swap with the next make `a` into `b`. */
+static size_t nearest_distance(struct bytes a, struct bytes b)
+{
+    size_t rows[3][NEAREST_ROOM + 1];
+    size_t *above = rows[0], *row = rows[1], *next = rows[2];
+
+    for (size_t j = 0; j <= b.size; j++)
+        row[j] = j;
+    for (size_t i = 0; i < a.size; i++) {
+        next[0] = i + 1;
+        for (size_t j = 0; j < b.size; j++) {
+            size_t distance = nearest_min(row[j + 1], next[j]) + 1;
+
+            distance = nearest_min(distance, row[j] + (a.data[i] != b.data[j]));
+            if (i > 0 && j > 0 && a.data[i] == b.data[j - 1] && a.data[i - 1] == b.data[j])
+                distance = nearest_min(distance, above[j - 1] + 1);
+            next[j + 1] = distance;
+        }
+        size_t *spare = above;
+        above = row;
+        row = next;
+        next = spare;
+    }
+    return row[b.size];
+}
+
+struct nearest nearest_to(struct bytes wanted)
+{
+    return (struct nearest){.wanted_ = wanted, .distance_ = wanted.size / 2 + 1};
+}
+
+void nearest_try(struct nearest *nearest, const char *name)
+{
+    const struct bytes wanted = nearest->wanted_, candidate = bytes_of(name);
+
+    if (wanted.size > NEAREST_ROOM || candidate.size > NEAREST_ROOM)
+        return;
+    size_t distance = nearest_distance(wanted, candidate);
+    /* "port" is a part of "listen_port": nearer than its distance says. */
+    if (distance > 1 && wanted.size >= 3 && memmem(name, candidate.size, wanted.data, wanted.size))
+        distance = 1;
+    if (distance < nearest->distance_) {
+        nearest->distance_ = distance;
+        nearest->name = name;
+    }
+}
