@@ -56,7 +56,7 @@ static inline struct memory_storage *memory_of(const struct storage *storage)
     return (struct memory_storage *)(uintptr_t)storage; /* its first field */
 }
 
-/* ---- memory.c ---- */
+/* ---- memory_change.c ---- */
 
 /* Puts `node` at `key`; NULL removes the node. Returns false if out of memory, without effect. */
 bool memory_set(struct memory_change *change, struct tree *tree, struct record_key key,
@@ -65,6 +65,12 @@ bool memory_set(struct memory_change *change, struct tree *tree, struct record_k
 /* Keeps the change, or undoes it. */
 void memory_end_change(struct memory_storage *memory, struct memory_change *change,
                        enum error_code code);
+
+/* Undoes the last change that is held. */
+void memory_undo_last(struct memory_storage *memory);
+
+/* Keeps all held changes for good. */
+void memory_forget_undos(struct memory_storage *memory);
 
 enum error_code memory_fault_hits(struct fault *fault);
 

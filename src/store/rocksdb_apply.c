@@ -258,7 +258,7 @@ static void rocksdb_apply_all(struct rocksdb_store *store)
     if (!code)
         return;
     pthread_mutex_lock(&store->commit_lock);
-    store_recover(store);
+    store->queue.recover(store);
     pthread_mutex_unlock(&store->commit_lock);
 }
 
@@ -310,10 +310,13 @@ void store_queue_stop(struct rocksdb_store *store)
     queue->has_apply_thread = false;
 }
 
-enum error_code store_queue_start(struct rocksdb_store *store, struct error *ret_error)
+enum error_code store_queue_start(struct rocksdb_store *store,
+                                  void (*recover)(struct rocksdb_store *store),
+                                  struct error *ret_error)
 {
     struct store_queue *queue = &store->queue;
 
+    queue->recover = recover;
     queue->has_apply_thread =
         !thread_start(&queue->apply_thread, rocksdb_apply_run, store, "apply");
     if (queue->has_apply_thread)

@@ -34,12 +34,6 @@ enum {
 /* End of the note of a table that lost its properties, so that its owner cannot be checked. */
 #define ANONYMOUS_TEXT "without its properties"
 
-void rocksdb_block_note(struct rocksdb_store *store, const char *text)
-{
-    if (bytes_has_prefix(bytes_of(text), BYTES("Corruption")))
-        atomic_store(&store->is_damage_met, true);
-}
-
 /* ---- mending ---- */
 
 struct block_paths {

@@ -470,7 +470,7 @@ static bool rocksdb_check_walk_on(struct checker *checker, enum store_table tabl
     rocksdb_iter_get_error(records, &text);
     if (text) {
         rocksdb_check_find(checker, "%s: a block cannot be read: %s", name, text);
-        rocksdb_block_note(checker->store, text);
+        store_note_damage(checker->store, text);
     }
     rocksdb_iter_destroy(records);
     rocksdb_readoptions_destroy(options);

@@ -158,21 +158,6 @@ enum error_code store_export(struct storage *storage, struct storage_export *exp
     return code;
 }
 
-enum error_code rocksdb_storage_open_to_export(const char *folder, struct storage **ret_storage,
-                                               uint16_t *ret_partition_count, uint64_t *ret_cluster,
-                                               struct error *ret_error)
-{
-    struct rocksdb_store *store;
-    const enum error_code code = store_open_to_read(folder, &store, ret_error);
-
-    if (code)
-        return code;
-    *ret_storage = &store->storage;
-    *ret_cluster = store->identity.cluster;
-    *ret_partition_count = store->partition_count;
-    return ERROR_NONE;
-}
-
 /* ---- an empty partition ---- */
 
 static void rocksdb_clear_add_range(struct rocksdb_store *store, enum store_table table,

@@ -19,43 +19,6 @@ static inline struct bytes rocksdb_follow_bytes(const struct store_key *key)
 
 /* ---- places ---- */
 
-enum error_code store_read_place(struct rocksdb_store *store, uint16_t partition,
-                                 const rocksdb_readoptions_t *options,
-                                 struct storage_place *ret_place, struct error *ret_error)
-{
-    const struct store_key key = store_place_key(partition);
-    const struct bytes name = rocksdb_follow_bytes(&key);
-    struct buffer value;
-
-    buffer_init(&value);
-    enum error_code code = store_get(store, STORE_META, options, name, &value, ret_error);
-    if (!code)
-        code = record_place_decode(name, buffer_bytes(&value), ret_place, ret_error);
-    else if (code == ERROR_NOT_FOUND) {
-        *ret_place = (struct storage_place){0};
-        code = ERROR_NONE;
-    }
-    buffer_deinit(&value);
-    return code;
-}
-
-/* Before the first open all places are 0, so none is rewound. */
-enum error_code store_follow_load(struct rocksdb_store *store, struct error *ret_error)
-{
-    for (uint32_t i = 0; i < store->partition_count; i++) {
-        struct store_follow *follow = &store->follows[i];
-        struct storage_place place;
-        const enum error_code code = store_read_place(store, (uint16_t)i, NULL, &place, ret_error);
-
-        if (code)
-            return code;
-        if (place.next < follow->place.next)
-            atomic_store(&follow->is_rewound, true);
-        follow->place = place;
-    }
-    return ERROR_NONE;
-}
-
 enum error_code store_load_kept(struct storage *storage, uint16_t partition, uint64_t *ret_next,
                                 struct error *ret_error)
 {
@@ -95,91 +58,6 @@ enum error_code store_load_place(struct storage *storage, uint16_t partition,
     }
     pthread_mutex_unlock(&store->commit_lock);
     return code;
-}
-
-/* ---- the cluster ---- */
-
-enum error_code store_follow_check(const struct rocksdb_store *store, struct error *ret_error)
-{
-    const uint64_t own = store->identity.cluster, wanted = store->options.cluster;
-
-    if (own == 0 || own == wanted)
-        return ERROR_NONE; /* store_follow_join looks at a folder without a cluster */
-    if (wanted == 0)
-        return error_set(
-            ret_error, ERROR_INVALID,
-            "%.150s follows the log of a cluster, %016llx: start it with the cluster_* "
-            "settings of its node",
-            store->home, (unsigned long long)own);
-    return error_set(
-        ret_error, ERROR_INVALID,
-        "%.150s is of the cluster %016llx, and cluster_name is that of the cluster "
-        "%016llx: move it away, an empty folder gets its copies from the log; or make a "
-        "new cluster of it with --cluster-import",
-        store->home, (unsigned long long)own, (unsigned long long)wanted);
-}
-
-/* True if the partition has a row; a damaged block counts as one. */
-static bool rocksdb_follow_has_rows(struct rocksdb_store *store, uint16_t partition)
-{
-    const struct store_key from =
-        store_row_key(record_row_key(partition, (struct storage_position){0}));
-    rocksdb_iterator_t *rows =
-        rocksdb_create_iterator_cf(store->db, store->point_options, store->tables[STORE_TIMERS]);
-    struct record_key key;
-    struct bytes at;
-    char *text = NULL;
-
-    rocksdb_iter_seek(rows, from.data, from.size);
-    bool has_rows = rocksdb_iter_valid(rows);
-    if (has_rows) {
-        at.data = rocksdb_iter_key(rows, &at.size);
-        has_rows = store_row_key_parse(at, &key) && key.high >> 48 == partition;
-    } else {
-        rocksdb_iter_get_error(rows, &text);
-        has_rows = text != NULL;
-        rocksdb_free(text);
-    }
-    rocksdb_iter_destroy(rows);
-    return has_rows;
-}
-
-/* Empties the places of partitions without rows, whose log was one of a single node. They are in
- * files before FOLDER names the cluster: no crash leaves a place that its log does not have. */
-static enum error_code rocksdb_follow_forget_log(struct rocksdb_store *store,
-                                                 struct error *ret_error)
-{
-    const struct storage_place nothing = {0};
-    enum error_code code = ERROR_NONE;
-
-    for (uint32_t i = 0; !code && i < store->partition_count; i++)
-        if (store->follows[i].place.next > 0)
-            code = store_partition_clear(&store->storage, (uint16_t)i, &nothing, ret_error);
-    if (!code)
-        code = store_flush(store, ret_error);
-    store->identity.has_log = code != ERROR_NONE;
-    return code;
-}
-
-enum error_code store_follow_join(struct rocksdb_store *store, struct error *ret_error)
-{
-    const uint64_t cluster = store->options.cluster;
-
-    if (store->identity.cluster == cluster)
-        return ERROR_NONE;
-    for (uint32_t i = 0; i < store->partition_count; i++)
-        if (rocksdb_follow_has_rows(store, (uint16_t)i))
-            return error_set(
-                ret_error, ERROR_INVALID,
-                "%.150s has timers of a single node, which no cluster reads: put them into "
-                "the log of a new cluster with tickwheeld --cluster-import %.150s, and "
-                "start with an empty data_folder",
-                store->home, store->home);
-    const enum error_code code = rocksdb_follow_forget_log(store, ret_error);
-    if (code)
-        return code;
-    store->identity.cluster = cluster;
-    return folder_write_identity(store->home, &store->identity, ret_error);
 }
 
 /* ---- changes ---- */

@@ -1,4 +1,4 @@
-/* rocksdb_open.c - the options of RocksDB, the data folder and its format. */
+/* rocksdb_open.c - opens the storage of a data folder, and closes it. */
 #include "store/rocksdb_store.h"
 #include "sys/files.h"
 
@@ -10,521 +10,163 @@
 enum {
     CACHE_BYTES = 64 << 20,
     MEMTABLE_BYTES = 32 << 20,
-    MEMTABLE_COUNT = 4,
-    SMALL_MEMTABLE_BYTES = 4 << 20,
-    MEMTABLES_BYTES_MAX = 256 << 20,
-    BLOCK_BYTES = 8 << 10,
-    FILE_BYTES = 64 << 20,
-    YOUNG_TABLES = 6,       /* tables of the first level that are merged into the next together */
-    YOUNG_TABLES_SLOW = 30, /* number of such tables that slows writes down */
-    YOUNG_TABLES_STOP = 50, /* number of such tables that stops writes */
-    LEVEL_BYTES = 64 << 20,
-    SYNC_BYTES = 1 << 20,
-    OPEN_FILES_MAX = 256,
-    /* one flushes, three merge, so that young tables do not wait for a deep merge */
-    BACKGROUND_JOBS = 4,
+    SEGMENT_BYTES = 16 << 20,
     TABLES_MENDED_MAX = 64, /* maximum of tables mended by one start */
-    FILTER_BITS = 10,
-    NAME_HASH_SIZE = 8, /* size of the hash at the front of a name's key */
-    EVENT_LOG_BYTES = 1 << 20,
-    EVENT_LOG_COUNT = 3,
-    EVENT_LOG_FATAL = 4,
     FREE_BYTES_MIN =
         1 << 20, /* free bytes needed to open: this library aborts if a write fails then */
-    SEGMENT_BYTES = 16 << 20,
 };
 
-#define NAME_FILTER_SHARE 0.05 /* part of a memtable */
+/* ---- the cluster ---- */
 
-/* Options that the C interface lacks. Recovery writes the records of the log into synced files
- * before anything new is logged: the end of the log may be only in memory, after a kill or a
- * failed sync, and a later sync would not help. After a power cut, recovery would stop at that
- * end, and lose every record acknowledged in the next log since. RocksDB must not resume after
- * an error by itself: in this version that can hang forever, as then does closing. */
-#define DATABASE_TEXT "avoid_flush_during_recovery=false;max_bgerror_resume_count=0"
-
-/* For versions that compare the number of records that a compaction reads with the table's
- * count: after a block was set aside it is lower. */
-#define UNCOUNTED_TEXT ";compaction_verify_record_count=false"
-
-/* A table without properties cannot show that it is the manifest's. */
-#define ANONYMOUS_TEXT ";verify_sst_unique_id_in_manifest=false"
-
-/* Every file is rewritten once a day, so that timers cancelled long before their due time are
- * dropped too. */
-static const char table_text[] = "periodic_compaction_seconds=86400";
-
-const char *const store_table_names[] = {
-#define X(id, name) name,
-    STORE_TABLE_LIST(X)
-#undef X
-};
-
-/* ---- options ---- */
-
-static void rocksdb_open_set_blocks(rocksdb_options_t *options, rocksdb_cache_t *cache,
-                                    bool has_filter)
-{
-    rocksdb_block_based_table_options_t *blocks = rocksdb_block_based_options_create();
-
-    rocksdb_block_based_options_set_block_size(blocks, BLOCK_BYTES);
-    rocksdb_block_based_options_set_format_version(blocks, 5);
-    rocksdb_block_based_options_set_block_cache(blocks, cache);
-    /* Index and filters grow with the timers on disk. In the cache, in parts, they obey its
-     * limit. */
-    rocksdb_block_based_options_set_cache_index_and_filter_blocks(blocks, 1);
-    rocksdb_block_based_options_set_cache_index_and_filter_blocks_with_high_priority(blocks, 1);
-    rocksdb_block_based_options_set_pin_top_level_index_and_filter(blocks, 1);
-    rocksdb_block_based_options_set_pin_l0_filter_and_index_blocks_in_cache(blocks, 1);
-    rocksdb_block_based_options_set_index_type(
-        blocks, rocksdb_block_based_table_index_type_two_level_index_search);
-    if (has_filter) {
-        rocksdb_block_based_options_set_partition_filters(blocks, 1);
-        rocksdb_block_based_options_set_filter_policy(
-            blocks, rocksdb_filterpolicy_create_bloom_full(FILTER_BITS));
-    }
-    rocksdb_options_set_block_based_table_factory(options, blocks);
-    rocksdb_block_based_options_destroy(blocks);
-}
-
-/* Sizes the level after the young tables about like all of them together: merges are short, and
- * consecutive creates keep their pace. */
-static void rocksdb_open_set_levels(rocksdb_options_t *options)
-{
-    rocksdb_options_set_compression(options, rocksdb_lz4_compression);
-    rocksdb_options_set_level0_file_num_compaction_trigger(options, YOUNG_TABLES);
-    rocksdb_options_set_level0_slowdown_writes_trigger(options, YOUNG_TABLES_SLOW);
-    rocksdb_options_set_level0_stop_writes_trigger(options, YOUNG_TABLES_STOP);
-    rocksdb_options_set_target_file_size_base(options, FILE_BYTES);
-    rocksdb_options_set_max_bytes_for_level_base(options, LEVEL_BYTES);
-    rocksdb_options_set_level_compaction_dynamic_level_bytes(options, 1);
-}
-
-/* Returns NULL if RocksDB does not know an option of `text`. */
-static rocksdb_options_t *rocksdb_open_options_of(const char *text, struct error *ret_error)
-{
-    rocksdb_options_t *base = rocksdb_options_create(), *options = rocksdb_options_create();
-    char *refusal = NULL;
-
-    rocksdb_get_options_from_string(base, text, options, &refusal);
-    rocksdb_options_destroy(base);
-    if (!refusal)
-        return options;
-    store_failed(ret_error, "options", refusal);
-    rocksdb_options_destroy(options);
-    return NULL;
-}
-
-static rocksdb_options_t *rocksdb_open_table_options(const struct rocksdb_store *store,
-                                                     enum store_table table,
-                                                     struct error *ret_error)
-{
-    rocksdb_options_t *options = rocksdb_open_options_of(table_text, ret_error);
-    size_t memtable_bytes = store->options.memtable_bytes;
-
-    if (!options)
-        return NULL;
-    rocksdb_options_set_write_buffer_size(options, SMALL_MEMTABLE_BYTES);
-    rocksdb_open_set_blocks(options, store->cache,
-                            table != STORE_META && table != STORE_QUARANTINE);
-    rocksdb_open_set_levels(options);
-    rocksdb_options_set_disable_auto_compactions(options, store->is_reader || store->merges_wait);
-    if (table == STORE_TIMERS) {
-        rocksdb_options_set_write_buffer_size(options, memtable_bytes);
-        rocksdb_options_set_max_write_buffer_number(options, MEMTABLE_COUNT);
-        /* Most lookups find their row, so the last level, which has most rows, needs no filter. */
-        rocksdb_options_set_optimize_filters_for_hits(options, 1);
-        rocksdb_options_set_compaction_filter(options, store->row_filter);
-        rocksdb_options_set_merge_operator(options, store_touch_operator_create());
-    }
-    if (table == STORE_MOVED) {
-        rocksdb_options_set_write_buffer_size(options, memtable_bytes / 2);
-        rocksdb_options_set_compaction_filter(options, store->pointer_filter);
-    }
-    if (table == STORE_NAMES) {
-        rocksdb_options_set_write_buffer_size(options, memtable_bytes / 2);
-        rocksdb_options_set_compaction_filter(options, store->name_filter);
-        /* Most names that are looked up are new: a filter of the hashes shows that at once. */
-        rocksdb_options_set_prefix_extractor(
-            options, rocksdb_slicetransform_create_fixed_prefix(NAME_HASH_SIZE));
-        rocksdb_options_set_memtable_prefix_bloom_size_ratio(options, NAME_FILTER_SHARE);
-    }
-    return options;
-}
-
-static rocksdb_options_t *rocksdb_open_database_options(const struct rocksdb_store *store,
-                                                        struct error *ret_error)
-{
-    const bool has_anonymous = store->has_anonymous;
-    rocksdb_options_t *options = rocksdb_open_options_of(
-        has_anonymous ? DATABASE_TEXT ANONYMOUS_TEXT UNCOUNTED_TEXT : DATABASE_TEXT UNCOUNTED_TEXT,
-        NULL);
-
-    if (!options) /* older versions neither know the option nor compare */
-        options = rocksdb_open_options_of(
-            has_anonymous ? DATABASE_TEXT ANONYMOUS_TEXT : DATABASE_TEXT, ret_error);
-    if (!options)
-        return NULL;
-    rocksdb_options_set_create_if_missing(options, 1);
-    rocksdb_options_set_create_missing_column_families(options, 1);
-    rocksdb_options_set_paranoid_checks(options, !store->is_listing);
-    /* All tables are flushed together, with the mark in one of them. The log keeps about what
-     * the memtables hold, so their limit is its limit too. */
-    rocksdb_options_set_atomic_flush(options, 1);
-    rocksdb_options_set_db_write_buffer_size(options, MEMTABLES_BYTES_MAX);
-    rocksdb_options_set_max_background_jobs(options, BACKGROUND_JOBS);
-    rocksdb_options_set_max_open_files(options, OPEN_FILES_MAX);
-    /* Files of a compaction are synced while they are written, so that commits do not wait for
-     * one long sync at the end. */
-    rocksdb_options_set_bytes_per_sync(options, SYNC_BYTES);
-    rocksdb_options_set_stats_dump_period_sec(options, 0);
-    rocksdb_options_set_stats_persist_period_sec(options, 0);
-    /* RocksDB's event log is on the disk of the data, and a library with assertions aborts if it
-     * cannot write there. */
-    rocksdb_options_set_info_log_level(options, EVENT_LOG_FATAL);
-    rocksdb_options_set_max_log_file_size(options, EVENT_LOG_BYTES);
-    rocksdb_options_set_keep_log_file_num(options, EVENT_LOG_COUNT);
-    return options;
-}
-
-/* ---- the folder ---- */
-
-bool store_find_table(const char *name, enum store_table *ret_table)
-{
-    for (size_t i = 0; i < STORE_TABLE_COUNT; i++)
-        if (strcmp(store_table_names[i], name) == 0) {
-            *ret_table = (enum store_table)i;
-            return true;
-        }
-    return false;
-}
-
-/* Refuses unknown tables, which belong to a newer version. A folder without a database has none. */
-static enum error_code rocksdb_open_check_tables(const rocksdb_options_t *options,
-                                                 const char *folder, struct error *ret_error)
-{
-    char *text = NULL;
-    size_t count = 0;
-    char **names = rocksdb_list_column_families(options, folder, &count, &text);
-
-    rocksdb_free(text); /* the open reports any error better */
-    enum error_code code = ERROR_NONE;
-    enum store_table known;
-    for (size_t i = 0; i < count && !code; i++)
-        if (!store_find_table(names[i], &known))
-            code = error_set(ret_error, ERROR_INVALID,
-                             "%s was made by a newer version: it has a table \"%s\"", folder,
-                             names[i]);
-    rocksdb_list_column_families_destroy(names, count);
-    return code;
-}
-
-static enum error_code rocksdb_open_failed(struct rocksdb_store *store, struct error *ret_error,
-                                           char *text)
-{
-    const char *folder = store->folder;
-
-    rocksdb_block_note(store, text);
-    if (strncmp(text, "Corruption", strlen("Corruption")) == 0) {
-        error_set(ret_error, ERROR_CORRUPT, "%s is damaged; restore a backup. %s", folder, text);
-        rocksdb_free(text);
-        return ERROR_CORRUPT;
-    }
-    if (strstr(text, "LOCK")) {
-        rocksdb_free(text);
-        return error_set(ret_error, ERROR_IO, "%s is in use by another process", folder);
-    }
-    return store_failed(ret_error, "open", text);
-}
-
-static rocksdb_t *rocksdb_open_database(struct rocksdb_store *store,
-                                        const rocksdb_options_t *database,
-                                        rocksdb_options_t *const tables[STORE_TABLE_COUNT],
-                                        char **ret_text)
-{
-    const rocksdb_options_t *const *options = (const rocksdb_options_t *const *)tables;
-
-    if (store->is_listing || (store->is_reader && !store->has_shadow))
-        return rocksdb_open_for_read_only_column_families(database, store->folder,
-                                                          STORE_TABLE_COUNT, store_table_names,
-                                                          options, store->tables, 0, ret_text);
-    return rocksdb_open_column_families(database, store->folder, STORE_TABLE_COUNT,
-                                        store_table_names, options, store->tables, ret_text);
-}
-
-static enum error_code rocksdb_open_tables(struct rocksdb_store *store, struct error *ret_error)
-{
-    rocksdb_options_t *database = rocksdb_open_database_options(store, ret_error),
-                      *tables[STORE_TABLE_COUNT];
-    enum error_code code =
-        database ? rocksdb_open_check_tables(database, store->folder, ret_error) : ERROR_IO;
-
-    for (size_t i = 0; i < STORE_TABLE_COUNT; i++) {
-        tables[i] = rocksdb_open_table_options(store, (enum store_table)i, ret_error);
-        if (!tables[i])
-            code = ERROR_IO;
-    }
-    if (!code) {
-        char *text = NULL;
-        store->db = rocksdb_open_database(store, database, tables, &text);
-        if (text) {
-            store->db = NULL;
-            code = rocksdb_open_failed(store, ret_error, text);
-        }
-    }
-    for (size_t i = 0; i < STORE_TABLE_COUNT; i++)
-        if (tables[i])
-            rocksdb_options_destroy(tables[i]);
-    if (database)
-        rocksdb_options_destroy(database);
-    return code;
-}
-
-enum error_code store_open_to_list(struct rocksdb_store *store)
-{
-    store->is_listing = true;
-    const enum error_code code = rocksdb_open_tables(store, NULL);
-    store->is_listing = false;
-    return code;
-}
-
-/* ---- the format ---- */
-
-/* Reads a number of the meta table; ERROR_NOT_FOUND if there is none. */
-static enum error_code rocksdb_open_load_number(struct rocksdb_store *store, struct bytes name,
-                                                uint64_t *ret_number, struct error *ret_error)
-{
-    struct buffer value;
-
-    buffer_init(&value);
-    enum error_code code = store_get(store, STORE_META, NULL, name, &value, ret_error);
-    if (!code)
-        code = record_number_decode(name, buffer_bytes(&value), ret_number, ret_error);
-    buffer_deinit(&value);
-    return code;
-}
-
-/* Returns false if out of memory. */
-static bool rocksdb_open_put_number(struct rocksdb_store *store, struct bytes name, uint64_t number)
-{
-    buffer_clear(&store->scratch);
-    record_number_encode(&store->scratch, name, number);
-    if (buffer_failed(&store->scratch))
-        return false;
-    store_batch_put(store->batch, store, STORE_META, name, buffer_bytes(&store->scratch));
-    return true;
-}
-
-/* Writes the numbers into files. Until then a start repeats this. */
-static enum error_code rocksdb_open_write_numbers(struct rocksdb_store *store,
+/* Refuses a folder of another cluster, or of another kind, by FOLDER. */
+static enum error_code rocksdb_open_check_cluster(const struct rocksdb_store *store,
                                                   struct error *ret_error)
 {
-    enum error_code code = store_write(store, store->batch, ret_error);
+    const uint64_t own = store->identity.cluster, wanted = store->options.cluster;
 
-    if (!code)
-        code = store_flush(store, ret_error);
-    if (!code)
-        store->format = RECORD_FORMAT;
-    return code;
+    if (own == 0 || own == wanted)
+        return ERROR_NONE; /* rocksdb_open_join_cluster looks at a folder without a cluster */
+    if (wanted == 0)
+        return error_set(
+            ret_error, ERROR_INVALID,
+            "%.150s follows the log of a cluster, %016llx: start it with the cluster_* "
+            "settings of its node",
+            store->home, (unsigned long long)own);
+    return error_set(
+        ret_error, ERROR_INVALID,
+        "%.150s is of the cluster %016llx, and cluster_name is that of the cluster "
+        "%016llx: move it away, an empty folder gets its copies from the log; or make a "
+        "new cluster of it with --cluster-import",
+        store->home, (unsigned long long)own, (unsigned long long)wanted);
 }
 
-/* Writes the format first into a new folder. A folder that lost power earlier has no timers
- * either. */
-static enum error_code rocksdb_open_write_format(struct rocksdb_store *store,
-                                                 struct error *ret_error)
+/* True if the partition has a row; a damaged block counts as one. */
+static bool rocksdb_open_has_rows(struct rocksdb_store *store, uint16_t partition)
 {
-    rocksdb_writebatch_clear(store->batch);
-    if (!rocksdb_open_put_number(store, STORE_KEY_FORMAT, RECORD_FORMAT) ||
-        !rocksdb_open_put_number(store, STORE_KEY_PARTITIONS, store->partition_count) ||
-        !rocksdb_open_put_number(store, STORE_KEY_CORRUPT, 0))
-        return error_set(ret_error, ERROR_NO_MEMORY, "open");
-    return rocksdb_open_write_numbers(store, ret_error);
-}
-
-static bool rocksdb_open_make_counts(struct rocksdb_store *store, uint16_t count)
-{
-    store->counts = calloc((size_t)count + 1, sizeof(*store->counts));
-    store->follows = calloc((size_t)count + 1, sizeof(*store->follows));
-    store->partition_count = store->counts && store->follows ? count : 0;
-    for (size_t i = 0; i < store->partition_count; i++)
-        tenant_counts_init(&store->counts[i].tenant_counts);
-    return store->counts && store->follows;
-}
-
-/* Takes the folder's partition count, for a read-only check. */
-static enum error_code rocksdb_open_adopt_partitions(struct rocksdb_store *store, uint64_t count,
-                                                     struct error *ret_error)
-{
-    if (count == 0 || count > UINT16_MAX)
-        return error_set(ret_error, ERROR_CORRUPT, "%s has %llu partitions", store->folder,
-                         (unsigned long long)count);
-    if (store->partition_count == count)
-        return ERROR_NONE; /* it is opened again */
-    free(store->counts);   /* no partition is known yet */
-    free(store->follows);
-    return rocksdb_open_make_counts(store, (uint16_t)count)
-               ? ERROR_NONE
-               : error_set(ret_error, ERROR_NO_MEMORY, "open");
-}
-
-static enum error_code rocksdb_open_check_format(struct rocksdb_store *store,
-                                                 struct error *ret_error)
-{
-    enum error_code code =
-        rocksdb_open_load_number(store, STORE_KEY_FORMAT, &store->format, ret_error);
-
-    if (code == ERROR_NOT_FOUND && store->is_reader)
-        return error_set(ret_error, ERROR_INVALID, "%s is no data folder of tickwheeld",
-                         store->folder);
-    if (code == ERROR_NOT_FOUND)
-        return rocksdb_open_write_format(store, ret_error);
-    if (code)
-        return code;
-    if (store->format != RECORD_FORMAT)
-        return folder_refuse_format(store->folder, store->format, ret_error);
-    uint64_t partitions, corrupt;
-    if ((code = rocksdb_open_load_number(store, STORE_KEY_PARTITIONS, &partitions, ret_error)) ||
-        (code = rocksdb_open_load_number(store, STORE_KEY_CORRUPT, &corrupt, ret_error)))
-        return code;
-    if (!store->options.partition_count)
-        code = rocksdb_open_adopt_partitions(store, partitions, ret_error);
-    else if (partitions != store->partition_count)
-        return error_set(ret_error, ERROR_INVALID,
-                         "%s was made with %llu partitions and cannot be opened with %u",
-                         store->folder, (unsigned long long)partitions, store->partition_count);
-    atomic_store_explicit(&store->corrupt_count, corrupt, memory_order_relaxed);
-    return code;
-}
-
-/* Loads the trims. Damaged metadata is reported when it is loaded, and counts as missing here: a
- * range that begins too early drops nothing more. */
-static enum error_code rocksdb_open_load_trims(struct rocksdb_store *store, struct error *ret_error)
-{
-    for (uint32_t i = 0; i < store->partition_count; i++) {
-        struct storage_meta meta = {0};
-        enum error_code code = store_load_meta(store, (uint16_t)i, &meta, ret_error);
-
-        if (code && code != ERROR_CORRUPT)
-            return code;
-        store->counts[i].trim = meta.trim;
-        store->counts[i].pending = meta.pending;
-    }
-    return ERROR_NONE;
-}
-
-/* Loads one record of a tenant's count. CORRUPT if it is damaged. */
-static enum error_code rocksdb_open_load_tenant(struct rocksdb_store *store, struct bytes key,
-                                                struct bytes value)
-{
-    if (key.size <= STORE_TENANT_SIZE)
-        return ERROR_CORRUPT;
-    struct bytes name = {key.data + STORE_TENANT_SIZE, key.size - STORE_TENANT_SIZE};
-    uint64_t partition = get_be(key.data + 1, 2);
-    uint64_t count;
-    if (partition >= store->partition_count || !tenant_is_valid(name) ||
-        record_number_decode(key, value, &count, NULL))
-        return ERROR_CORRUPT;
-    return tenant_counts_add(&store->counts[partition].tenant_counts, name, (int64_t)count)
-               ? ERROR_NONE
-               : ERROR_NO_MEMORY;
-}
-
-/* Counts a live row for its tenant; a damaged row is not counted. */
-static enum error_code rocksdb_open_count_row(struct rocksdb_store *store, struct bytes key_text,
-                                              struct bytes value)
-{
+    const struct store_key from =
+        store_row_key(record_row_key(partition, (struct storage_position){0}));
+    rocksdb_iterator_t *rows =
+        rocksdb_create_iterator_cf(store->db, store->point_options, store->tables[STORE_TIMERS]);
     struct record_key key;
-    struct timer view;
+    struct bytes at;
+    char *text = NULL;
 
-    if (!store_row_key_parse(key_text, &key) || record_row_decode(key, value, &view, NULL) ||
-        timer_is_final(view.state) || view.id.partition >= store->partition_count)
-        return ERROR_NONE;
-    return tenant_counts_add(&store->counts[view.id.partition].tenant_counts, view.texts.tenant, 1)
-               ? ERROR_NONE
-               : ERROR_NO_MEMORY;
+    rocksdb_iter_seek(rows, from.data, from.size);
+    bool has_rows = rocksdb_iter_valid(rows);
+    if (has_rows) {
+        at.data = rocksdb_iter_key(rows, &at.size);
+        has_rows = store_row_key_parse(at, &key) && key.high >> 48 == partition;
+    } else {
+        rocksdb_iter_get_error(rows, &text);
+        has_rows = text != NULL;
+        rocksdb_free(text);
+    }
+    rocksdb_iter_destroy(rows);
+    return has_rows;
 }
 
-static void rocksdb_open_clear_tenant_counts(struct rocksdb_store *store)
+/* Empties the places of partitions without rows, whose log was one of a single node. They are in
+ * files before FOLDER names the cluster: no crash leaves a place that its log does not have. */
+static enum error_code rocksdb_open_forget_log(struct rocksdb_store *store, struct error *ret_error)
 {
-    for (size_t i = 0; i < store->partition_count; i++)
-        tenant_counts_clear(&store->counts[i].tenant_counts);
-}
-
-/* Walks the keys of a table that begin with the prefix. */
-static enum error_code rocksdb_open_walk(
-    struct rocksdb_store *store, enum store_table table, struct bytes prefix,
-    enum error_code (*visit)(struct rocksdb_store *, struct bytes key, struct bytes value),
-    struct error *ret_error)
-{
-    rocksdb_iterator_t *iterator =
-        rocksdb_create_iterator_cf(store->db, store->point_options, store->tables[table]);
+    const struct storage_place nothing = {0};
     enum error_code code = ERROR_NONE;
 
-    for (rocksdb_iter_seek(iterator, prefix.data, prefix.size);
-         !code && rocksdb_iter_valid(iterator); rocksdb_iter_next(iterator)) {
-        struct bytes key;
-
-        key.data = rocksdb_iter_key(iterator, &key.size);
-        struct bytes value;
-        value.data = rocksdb_iter_value(iterator, &value.size);
-        if (!bytes_has_prefix(key, prefix))
-            break;
-        code = visit(store, key, value);
-    }
-    char *text = NULL;
-    rocksdb_iter_get_error(iterator, &text);
-    rocksdb_iter_destroy(iterator);
-    if (text)
-        return store_access_failed(store, ret_error, "read", text);
-    return code ? error_set(ret_error, code, "open: the timers of tenants") : ERROR_NONE;
+    for (uint32_t i = 0; !code && i < store->partition_count; i++)
+        if (store->follows[i].place.next > 0)
+            code = store_partition_clear(&store->storage, (uint16_t)i, &nothing, ret_error);
+    if (!code)
+        code = store_flush(store, ret_error);
+    store->identity.has_log = code != ERROR_NONE;
+    return code;
 }
 
-/* Loads the counts. If one is damaged, counts all rows again, which is slow. */
-static enum error_code rocksdb_open_load_tenant_counts(struct rocksdb_store *store,
-                                                       struct error *ret_error)
+/* Refuses rows of a single node in a cluster. A folder that passes belongs to the cluster of the
+ * options. */
+static enum error_code rocksdb_open_join_cluster(struct rocksdb_store *store,
+                                                 struct error *ret_error)
 {
-    rocksdb_open_clear_tenant_counts(store);
-    enum error_code code = rocksdb_open_walk(store, STORE_META, BYTES(STORE_TENANT_PREFIX),
-                                             rocksdb_open_load_tenant, ret_error);
-    if (code == ERROR_CORRUPT) {
-        rocksdb_open_clear_tenant_counts(store);
-        return rocksdb_open_walk(store, STORE_TIMERS, BYTES(""), rocksdb_open_count_row, ret_error);
-    }
+    const uint64_t cluster = store->options.cluster;
+
+    if (store->identity.cluster == cluster)
+        return ERROR_NONE;
+    for (uint32_t i = 0; i < store->partition_count; i++)
+        if (rocksdb_open_has_rows(store, (uint16_t)i))
+            return error_set(
+                ret_error, ERROR_INVALID,
+                "%.150s has timers of a single node, which no cluster reads: put them into "
+                "the log of a new cluster with tickwheeld --cluster-import %.150s, and "
+                "start with an empty data_folder",
+                store->home, store->home);
+    const enum error_code code = rocksdb_open_forget_log(store, ret_error);
+    if (code)
+        return code;
+    store->identity.cluster = cluster;
+    return folder_write_identity(store->home, &store->identity, ret_error);
+}
+
+/* ---- closing ---- */
+
+/* True if a log is there that belongs to another folder, as beside a backup. */
+static bool rocksdb_has_foreign_log(const struct rocksdb_store *store)
+{
+    char path[PATH_MAX];
+
+    snprintf(path, sizeof(path), "%s/" FOLDER_LOG_NAME, store->home);
+    return !store->identity.has_log && !store->identity.cluster && files_exists(path);
+}
+
+/* True if CLOSED may vouch for the files. A start that was refused for its log has changed nothing,
+ * and knows only that something is wrong. */
+static bool rocksdb_may_seal(const struct rocksdb_store *store)
+{
+    const struct folder_state *state = &store->folder_state;
+
+    return (state->is_new || state->was_closed || store->queue.pushed > 0) &&
+           !rocksdb_has_foreign_log(store);
+}
+
+void store_close(struct rocksdb_store *store)
+{
+    bool is_whole = !store->is_reader && store->db && rocksdb_may_seal(store);
+
+    store_queue_stop(store);
+    if (is_whole && !store->faults)
+        store_apply_to(store, store->queue.pushed, NULL);
+    is_whole = is_whole && !store->faults;
+    store_close_database(store);
+    if (store->has_shadow)
+        files_remove_folder(store->folder);
+    if (is_whole && folder_is_there(store->folder, store->folder_lock))
+        folder_seal(store->folder, NULL); /* without it the next start knows less */
+    if (store->folder_lock >= 0)
+        files_unlock(store->folder_lock);
+    rocksdb_writebatch_destroy(store->batch);
+    rocksdb_writeoptions_destroy(store->write_options);
+    rocksdb_readoptions_destroy(store->point_options);
+    rocksdb_compactionfilter_destroy(store->row_filter);
+    rocksdb_compactionfilter_destroy(store->pointer_filter);
+    rocksdb_compactionfilter_destroy(store->name_filter);
+    rocksdb_cache_destroy(store->cache);
+    ballast_deinit(&store->ballast);
+    pthread_mutex_destroy(&store->commit_lock);
+    pthread_mutex_destroy(&store->write_lock);
+    pthread_mutex_destroy(&store->apply_lock);
+    store_queue_deinit(&store->queue);
+    pthread_mutex_destroy(&store->block_lock);
+    pthread_rwlock_destroy(&store->open_lock);
+    buffer_deinit(&store->scratch);
+    prepare_rows_deinit(&store->rows);
     for (size_t i = 0; i < store->partition_count; i++)
-        while (tenant_counts_take_changed(&store->counts[i].tenant_counts))
-            continue; /* the disk has them */
-    return code;
+        tenant_counts_deinit(&store->counts[i].tenant_counts);
+    free(store->counts);
+    free(store->follows);
+    free(store->folder);
+    free(store->home);
+    free(store);
 }
 
 /* ---- opening ---- */
-
-void store_close_database(struct rocksdb_store *store)
-{
-    if (!store->db)
-        return;
-    for (size_t i = 0; i < STORE_TABLE_COUNT; i++)
-        rocksdb_column_family_handle_destroy(store->tables[i]);
-    rocksdb_close(store->db);
-    store->db = NULL;
-}
-
-enum error_code store_open_database(struct rocksdb_store *store, struct error *ret_error)
-{
-    enum error_code code = rocksdb_open_tables(store, ret_error);
-
-    if (!code)
-        code = rocksdb_open_check_format(store, ret_error);
-    if (!code)
-        code = rocksdb_open_load_trims(store, ret_error);
-    if (!code)
-        code = rocksdb_open_load_tenant_counts(store, ret_error);
-    if (!code)
-        code = store_follow_load(store, ret_error);
-    store->errors_seen = 0;
-    if (code)
-        store_close_database(store);
-    return code;
-}
 
 /* A damaged table that the first reads find and that cannot be mended is a damaged folder. */
 static enum error_code rocksdb_open_first(struct rocksdb_store *store, struct error *ret_error)
@@ -573,7 +215,6 @@ static void rocksdb_open_store_init_locks(struct rocksdb_store *store)
 static bool rocksdb_open_store_init(struct rocksdb_store *store,
                                     const struct rocksdb_options *options)
 {
-    store->storage.ops = &store_ops;
     store->folder_lock = -1;
     store->options = *options;
     if (!options->memtable_bytes)
@@ -594,8 +235,7 @@ static bool rocksdb_open_store_init(struct rocksdb_store *store,
     store->point_options = rocksdb_readoptions_create();
     store->write_options = rocksdb_writeoptions_create();
     rocksdb_writeoptions_disable_WAL(store->write_options, 1);
-    return rocksdb_open_make_counts(store, options->partition_count) && store->home &&
-           store->folder;
+    return store_make_counts(store, options->partition_count) && store->home && store->folder;
 }
 
 /* Refuses a database without FOLDER and tables of ours: it is another program's, and an open
@@ -641,7 +281,7 @@ static enum error_code rocksdb_open_check_older(struct rocksdb_store *store,
 
     if (store->identity.is_known || store->folder_state.is_new || store_open_to_list(store))
         return ERROR_NONE; /* the open reports better what is wrong */
-    rocksdb_open_load_number(store, STORE_KEY_FORMAT, &format, NULL);
+    store_load_number(store, STORE_KEY_FORMAT, &format, NULL);
     store_close_database(store);
     return format == RECORD_FORMAT ? ERROR_NONE
                                    : folder_refuse_format(store->folder, format, ret_error);
@@ -750,7 +390,7 @@ static enum error_code rocksdb_open_prepare_folder(struct rocksdb_store *store,
     if (!code)
         code = rocksdb_open_guess_identity(store, ret_error);
     if (!code)
-        code = store_follow_check(store, ret_error);
+        code = rocksdb_open_check_cluster(store, ret_error);
     if (!code && state->has_loss && store->options.damage == ROCKSDB_DAMAGE_REFUSE)
         code = error_set(ret_error, ERROR_CORRUPT,
                          "%s; restore a backup, or set storage_damage = skip to start without what "
@@ -822,8 +462,8 @@ static void rocksdb_open_seal_again(struct rocksdb_store *store)
         folder_seal(store->folder, NULL);
 }
 
-enum error_code rocksdb_storage_open(const struct rocksdb_options *options,
-                                     struct storage **ret_storage, struct error *ret_error)
+enum error_code store_open(const struct rocksdb_options *options, struct rocksdb_store **ret_store,
+                           struct error *ret_error)
 {
     struct rocksdb_store *store = calloc(1, sizeof(*store));
 
@@ -835,9 +475,9 @@ enum error_code rocksdb_storage_open(const struct rocksdb_options *options,
     if (!code) {
         code = rocksdb_open_first(store, ret_error);
         if (!code)
-            code = store_follow_join(store, ret_error);
+            code = rocksdb_open_join_cluster(store, ret_error);
         if (!code)
-            code = store_queue_start(store, ret_error);
+            code = store_queue_start(store, store_recover, ret_error);
         if (code)
             rocksdb_open_seal_again(store);
     }
@@ -845,7 +485,7 @@ enum error_code rocksdb_storage_open(const struct rocksdb_options *options,
         store_close(store);
         return code;
     }
-    *ret_storage = &store->storage;
+    *ret_store = store;
     return ERROR_NONE;
 }
 

@@ -1,17 +1,23 @@
 /*
  * rocksdb_store.h - the inside of the embedded storage, shared by its files.
  *
- *   rocksdb.c          failures, metas, statistics, closing
- *   rocksdb_follow.c   changes are made, and taken with the place in their log
- *   rocksdb_apply.c    changes on their way into the tables
- *   rocksdb_open.c     options, the data folder and its format
- *   rocksdb_read.c     scans, finding one, and setting damaged records aside
- *   rocksdb_block.c    mending damaged tables
- *   ballast.c          disk space that is held back
- *   rocksdb_filter.c   which records a compaction drops, and touches
- *   rocksdb_folder.c   the files, before the database is opened
- *   rocksdb_backup.c   copies while it runs
- *   rocksdb_check.c    looking through all of a folder that is at rest
+ * Each file calls only those below it:
+ *
+ *   rocksdb_check.c     looking through all of a folder that is at rest
+ *   rocksdb.c           the operations of a storage, metas and statistics
+ *   rocksdb_backup.c    copies while it runs
+ *   rocksdb_open.c      a folder is opened and closed
+ *   rocksdb_export.c    copies of a partition, and an empty one
+ *   rocksdb_read.c      scans, finding one, and setting damaged records aside
+ *   rocksdb_follow.c    changes are made, and taken with the place in their log
+ *   rocksdb_enter.c     how reads and changes begin, and end failures
+ *   rocksdb_block.c     mending damaged tables
+ *   rocksdb_database.c  options, tables and their format
+ *   rocksdb_apply.c     changes on their way into the tables
+ *   rocksdb_call.c      RocksDB's calls, in our terms
+ *   rocksdb_filter.c    which records a compaction drops, and touches
+ *   rocksdb_folder.c    the files, before the database is opened
+ *   ballast.c           disk space that is held back
  */
 #ifndef TICKWHEEL_STORE_ROCKSDB_STORE_H
 #define TICKWHEEL_STORE_ROCKSDB_STORE_H
@@ -61,6 +67,8 @@ enum store_fault {
     STORE_BEHIND = 4,   /* the tables lack changes that were taken, or the database is closed */
 };
 
+struct rocksdb_store;
+
 /* Changes on their way into the tables: row operations, with the place of the partition. Each is
  * preceded by its size (4 bytes). */
 struct store_queue {
@@ -73,6 +81,8 @@ struct store_queue {
     bool is_ending;           /* guarded by lock */
     bool has_apply_thread;
     pthread_t apply_thread;
+    /* ends the failures that can be ended; called by the apply thread, with commit_lock */
+    void (*recover)(struct rocksdb_store *store);
     atomic_size_t bytes; /* size of both buffers, without what the tables have */
 
     /* Guarded by apply_lock. */
@@ -158,7 +168,10 @@ static inline struct rocksdb_store *store_of(struct storage *storage)
     return (struct rocksdb_store *)storage;
 }
 
-/* ---- rocksdb.c ---- */
+/* ---- rocksdb_call.c ---- */
+
+/* Notes that RocksDB reports corruption, if the text of its error does. */
+void store_note_damage(struct rocksdb_store *store, const char *text);
 
 /* Makes an error of RocksDB's text, and frees the text. */
 enum error_code store_failed(struct error *ret_error, const char *what, char *text);
@@ -183,40 +196,16 @@ enum error_code store_write(struct rocksdb_store *store, rocksdb_writebatch_t *b
 /* Writes the memtables to files. Call between store_enter and store_leave, or with equal locks. */
 enum error_code store_flush(struct rocksdb_store *store, struct error *ret_error);
 
+/* Reads a number of the meta table; ERROR_NOT_FOUND if there is none. */
+enum error_code store_load_number(struct rocksdb_store *store, struct bytes name,
+                                  uint64_t *ret_number, struct error *ret_error);
 enum error_code store_load_meta(struct rocksdb_store *store, uint16_t partition,
                                 struct storage_meta *ret_meta, struct error *ret_error);
 
-/* Begins a read; store_leave ends it. The tables have every change that was taken before.
- * ERROR_IO if they cannot. */
-enum error_code store_enter(struct rocksdb_store *store, struct error *ret_error);
-enum error_code store_enter_partition(struct rocksdb_store *store, uint16_t partition,
-                                      struct error *ret_error);
-void store_leave(struct rocksdb_store *store);
-
-/* Begins a change: ends faults that can be ended, and enters with room in the queue. If RocksDB
- * refuses writes it fails, and tries to end that for the next call; on a full disk it releases the
- * ballast for that. The caller holds commit_lock. */
-enum error_code store_begin_write(struct rocksdb_store *store, struct error *ret_error);
-
-/* The same for a change that a log has, which waits in the queue if RocksDB refuses it now. */
-enum error_code store_begin_apply(struct rocksdb_store *store, struct error *ret_error);
-
-/* Closes the database, empties the queue, and opens the database again. Partitions that lost
- * changes are rewound: their log is to be applied again. The caller holds commit_lock, and
- * open_lock for writing. */
-enum error_code store_open_again(struct rocksdb_store *store, struct error *ret_error);
-
-/* Tries at once to end the faults, such as a damaged block that a compaction found, or a disk
- * that failed once. The caller holds commit_lock. */
-void store_recover(struct rocksdb_store *store);
-
-/* Mends damaged tables if one was found. Returns false if none was, or it cannot be mended. */
-bool store_mend(struct rocksdb_store *store);
-
-/* Frees whatever exists of it. */
-void store_close(struct rocksdb_store *store);
-
-extern const struct storage_ops store_ops;
+/* Reads a place with these options; NULL for now. All zero if there is none. */
+enum error_code store_read_place(struct rocksdb_store *store, uint16_t partition,
+                                 const rocksdb_readoptions_t *options,
+                                 struct storage_place *ret_place, struct error *ret_error);
 
 /* ---- rocksdb_apply.c ---- */
 
@@ -226,7 +215,9 @@ void store_queue_init(struct store_queue *queue);
 void store_queue_deinit(struct store_queue *queue);
 
 /* Starts the apply thread. store_queue_stop may be called without it. */
-enum error_code store_queue_start(struct rocksdb_store *store, struct error *ret_error);
+enum error_code store_queue_start(struct rocksdb_store *store,
+                                  void (*recover)(struct rocksdb_store *store),
+                                  struct error *ret_error);
 void store_queue_stop(struct rocksdb_store *store);
 
 /* Takes the change in store->scratch. The caller holds write_lock. */
@@ -246,27 +237,59 @@ enum error_code store_queue_make_room(struct rocksdb_store *store, struct error 
 enum error_code store_apply_to(struct rocksdb_store *store, uint64_t count,
                                struct error *ret_error);
 
+/* ---- rocksdb_database.c ---- */
+
+/* Makes room for the counts and places of this many partitions. Returns false if out of memory. */
+bool store_make_counts(struct rocksdb_store *store, uint16_t count);
+
+/* Opens the database, and reads what must be known. */
+enum error_code store_open_database(struct rocksdb_store *store, struct error *ret_error);
+void store_close_database(struct rocksdb_store *store);
+
+/* Opens the database only to list its files, even if some cannot be read. */
+enum error_code store_open_to_list(struct rocksdb_store *store);
+
+/* Closes the database, empties the queue, and opens the database again. Partitions that lost
+ * changes are rewound: their log is to be applied again. The caller holds commit_lock, and
+ * open_lock for writing. */
+enum error_code store_open_again(struct rocksdb_store *store, struct error *ret_error);
+
+/* ---- rocksdb_enter.c ---- */
+
+/* Begins a read of the tables as they are; store_leave ends it. */
+enum error_code store_try_enter(struct rocksdb_store *store, struct error *ret_error);
+
+/* Begins a read; store_leave ends it. The tables have every change that was taken before.
+ * ERROR_IO if they cannot. */
+enum error_code store_enter(struct rocksdb_store *store, struct error *ret_error);
+enum error_code store_enter_partition(struct rocksdb_store *store, uint16_t partition,
+                                      struct error *ret_error);
+void store_leave(struct rocksdb_store *store);
+
+/* Begins a change: ends faults that can be ended, and enters with room in the queue. If RocksDB
+ * refuses writes it fails, and tries to end that for the next call; on a full disk it releases the
+ * ballast for that. The caller holds commit_lock. */
+enum error_code store_begin_write(struct rocksdb_store *store, struct error *ret_error);
+
+/* The same for a change that a log has, which waits in the queue if RocksDB refuses it now. */
+enum error_code store_begin_apply(struct rocksdb_store *store, struct error *ret_error);
+
+/* Tries at once to end the faults, such as a damaged block that a compaction found, or a disk
+ * that failed once. The caller holds commit_lock. */
+void store_recover(struct rocksdb_store *store);
+
+/* Mends damaged tables if one was found. Returns false if none was, or it cannot be mended. */
+bool store_mend(struct rocksdb_store *store);
+
+/* True if the data folder is where it was. */
+bool store_look(struct rocksdb_store *store);
+
 /* ---- rocksdb_follow.c ---- */
-
-/* Reads a place with these options; NULL for now. All zero if there is none. */
-enum error_code store_read_place(struct rocksdb_store *store, uint16_t partition,
-                                 const rocksdb_readoptions_t *options,
-                                 struct storage_place *ret_place, struct error *ret_error);
-
-/* Reads the places when the database is opened. */
-enum error_code store_follow_load(struct rocksdb_store *store, struct error *ret_error);
 
 /* Returns the offset from which the log of the partition is needed after a crash: the files of
  * the tables have what the records before it say. */
 enum error_code store_load_kept(struct storage *storage, uint16_t partition, uint64_t *ret_next,
                                 struct error *ret_error);
-
-/* Refuses rows of a single node in a cluster. A folder that passes belongs to the cluster of the
- * options. */
-enum error_code store_follow_join(struct rocksdb_store *store, struct error *ret_error);
-
-/* Refuses a folder of another cluster, or of another kind, by FOLDER. */
-enum error_code store_follow_check(const struct rocksdb_store *store, struct error *ret_error);
 
 enum error_code store_prepare(struct storage *storage, struct storage_batch *const *batches,
                               size_t count, struct buffer *to, struct error *ret_error);
@@ -284,21 +307,21 @@ enum error_code store_partition_clear(struct storage *storage, uint16_t partitio
 
 /* ---- rocksdb_open.c ---- */
 
-/* Opens the database, and reads what must be known. */
-enum error_code store_open_database(struct rocksdb_store *store, struct error *ret_error);
-void store_close_database(struct rocksdb_store *store);
-
-bool store_get_log(const struct storage *storage, uint8_t ret_id[STORAGE_LOG_ID_SIZE]);
-enum error_code store_set_log(struct storage *storage, const uint8_t id[STORAGE_LOG_ID_SIZE],
-                              struct error *ret_error);
-
-/* Opens the database only to list its files, even if some cannot be read. */
-enum error_code store_open_to_list(struct rocksdb_store *store);
+/* Opens or makes a folder. */
+enum error_code store_open(const struct rocksdb_options *options, struct rocksdb_store **ret_store,
+                           struct error *ret_error);
 
 /* Opens a folder that no process uses, to read it without changes. Its partition count is its
  * own. */
 enum error_code store_open_to_read(const char *folder, struct rocksdb_store **ret_store,
                                    struct error *ret_error);
+
+/* Frees whatever exists of it. */
+void store_close(struct rocksdb_store *store);
+
+bool store_get_log(const struct storage *storage, uint8_t ret_id[STORAGE_LOG_ID_SIZE]);
+enum error_code store_set_log(struct storage *storage, const uint8_t id[STORAGE_LOG_ID_SIZE],
+                              struct error *ret_error);
 
 /* ---- rocksdb_read.c ---- */
 
@@ -331,9 +354,6 @@ rocksdb_compactionfilter_t *store_name_filter_create(struct store_retention *ret
 rocksdb_mergeoperator_t *store_touch_operator_create(void);
 
 /* ---- rocksdb_block.c ---- */
-
-/* Notes that RocksDB reports corruption, if the text of its error does. */
-void rocksdb_block_note(struct rocksdb_store *store, const char *text);
 
 /* Mends the damaged tables after a note. Returns true if the failed call may be repeated. A
  * reader of a folder then uses links to its files. The caller holds commit_lock. */

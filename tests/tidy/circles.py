@@ -17,9 +17,6 @@ NO_CALL = re.compile(r"\b(?:struct|enum|union)\s+\w+|(?:->|\.)\s*\w+")
 KNOWN = {
     *(f"src/api/json/{name}" for name in
       "strict timer_json_names timer_json_parse timer_json_schedule timer_json_texts".split()),
-    *(f"src/store/{name}" for name in
-      "memory memory_export rocksdb rocksdb_apply rocksdb_backup rocksdb_block rocksdb_export rocksdb_follow "
-      "rocksdb_open rocksdb_read".split()),
     *(f"lib/src/{name}" for name in "wheel_bucket wheel_memory wheel_sweep".split()),
 }
 
