@@ -189,11 +189,12 @@ fmt: ## format every C file
 	@scripts/install-deps lint
 	@git ls-files -co --exclude-standard '*.c' '*.h' | xargs clang-format-14 -i
 
-docs: ## the generated files: settings, metrics, exported symbols
+docs: ## the generated files: settings, metrics, overview of the API, exported symbols
 	@scripts/reference --map lib/libtickwheel.map
 	@$(MAKE) --no-print-directory build
 	@build/release/bin/tickwheeld --print-config-docs > docs/configuration.md
 	@build/release/bin/tickwheeld --print-metrics-docs > docs/metrics.md
+	@build/release/bin/tickwheeld --print-routes | scripts/overview docs/api.md
 	@build/release/bin/tickwheeld --print-config-example > packaging/tickwheeld.conf
 
 install: build ## install everything under PREFIX (default /usr/local)

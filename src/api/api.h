@@ -46,7 +46,7 @@ void api_format_routes(struct buffer *out);
 /* Returns the port: the configured one, or the one that the system chose for 0. */
 uint16_t api_port(const struct api *api);
 
-/* Table of routes, a row for each endpoint: routes.c. */
+/* Table of routes, a row for each endpoint: core/routes.def. */
 extern const struct route routes[];
 extern const size_t routes_count;
 

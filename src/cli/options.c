@@ -5,9 +5,8 @@
 #include "cli/verbs.h"
 
 static const struct cli_flag CLI_FLAGS[] = {
-#define X(name, text, letter, value, choices) {text, letter, value, choices},
-    CLI_FLAG_LIST(X)
-#undef X
+#define FLAG(id, name, letter, value, choices) {name, letter, value, choices},
+#include "cli/verbs.def"
 };
 
 const struct cli_flag_use CLI_FLAGS_COMMON[] = {

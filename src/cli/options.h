@@ -18,82 +18,10 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* X(NAME, name, letter or 0, value in words or NULL for a switch, choices or NULL): each flag of
- * any verb. */
-#define CLI_FLAG_LIST(X)                                                                         \
-    X(URL, "url", 0, "URL", NULL)                                                                \
-    X(TOKEN, "token", 0, "TOKEN", NULL)                                                          \
-    X(CA_FILE, "ca-file", 0, "FILE", NULL)                                                       \
-    X(OUTPUT, "output", 'o', "FORM", "table json ids")                                           \
-    X(COLOR, "color", 0, "WHEN", "auto always never")                                            \
-    X(TIMEOUT, "timeout", 0, "DURATION", NULL)                                                   \
-    X(HELP, "help", 'h', NULL, NULL)                                                             \
-    X(YES, "yes", 'y', NULL, NULL)                                                               \
-    X(KEY, "key", 'k', "KEY", NULL)                                                              \
-    X(LABEL, "label", 'l', "NAME:VALUE", NULL)                                                   \
-    X(PAYLOAD, "payload", 'p', "JSON", NULL)                                                     \
-    X(BODY, "body", 0, "TEXT", NULL)                                                             \
-    X(CONTENT_TYPE, "content-type", 0, "TYPE", NULL)                                             \
-    X(METHOD, "method", 0, "METHOD", "POST PUT PATCH GET DELETE")                                \
-    X(HEADER, "header", 'H', "NAME:VALUE", NULL)                                                 \
-    X(EVENT, "watch-event", 0, "EVENT", NULL)                                                    \
-    X(CRON, "cron", 0, "EXPRESSION", NULL)                                                       \
-    X(EVERY, "every", 0, "DURATION", NULL)                                                       \
-    X(ZONE, "zone", 0, "ZONE", NULL)                                                             \
-    X(DST, "dst", 0, "WORD", "shift skip first both")                                            \
-    X(NUMBER, "count", 'n', "NUMBER", NULL)                                                      \
-    X(UNTIL, "until", 0, "TIME", NULL)                                                           \
-    X(WHEN, "when", 0, "WHEN", NULL)                                                             \
-    X(TARGET, "target", 't', "TARGET", NULL)                                                     \
-    X(ATTEMPTS, "attempts", 0, "NUMBER", NULL)                                                   \
-    X(ATTEMPT_TIMEOUT, "attempt-timeout", 0, "DURATION", NULL)                                   \
-    X(GIVE_UP_AFTER, "give-up-after", 0, "DURATION", NULL)                                       \
-    X(DROP_AFTER, "drop-after", 0, "DURATION", NULL)                                             \
-    X(SPREAD, "spread", 0, "DURATION", NULL)                                                     \
-    X(ON_DEAD, "on-dead", 0, "TARGET", NULL)                                                     \
-    X(ON_SUCCESS, "on-success", 0, "TARGET", NULL)                                               \
-    X(IDEMPOTENCY_KEY, "idempotency-key", 0, "NAME", NULL)                                       \
-    X(REPLACE, "replace", 0, NULL, NULL)                                                         \
-    X(SET, "set", 0, "FIELD=JSON", NULL)                                                         \
-    X(VERSION, "if-version", 0, "NUMBER", NULL)                                                  \
-    X(STATE, "state", 's', "STATE", "scheduled delivering retrying paused fired cancelled dead") \
-    X(AFTER, "due-after", 0, "TIME", NULL)                                                       \
-    X(BEFORE, "due-before", 0, "TIME", NULL)                                                     \
-    X(LIMIT, "limit", 0, "NUMBER", NULL)                                                         \
-    X(WATCH, "watch", 'w', NULL, NULL)                                                           \
-    X(INTERVAL, "interval", 0, "DURATION", NULL)                                                 \
-    X(FIRE, "fire", 0, NULL, NULL)                                                               \
-    X(UNIT, "unit", 0, "UNIT", "minute second")                                                  \
-    X(START, "after", 0, "TIME", NULL)                                                           \
-    X(BY, "by", 0, "FIELDS", "state origin state,origin")                                        \
-    X(ORIGIN, "origin", 0, "ORIGIN", NULL)                                                       \
-    X(ERROR, "error", 0, "TEXT", NULL)                                                           \
-    X(ALL, "all", 0, NULL, NULL)                                                                 \
-    X(RATE, "rate", 0, "NUMBER", NULL)                                                           \
-    X(NEW_TARGET, "new-target", 0, "TARGET", NULL)                                               \
-    X(WAIT, "wait", 0, "DURATION", NULL)                                                         \
-    X(LEASE, "lease", 0, "DURATION", NULL)                                                       \
-    X(DELAY, "delay", 0, "DURATION", NULL)                                                       \
-    X(DEAD, "dead", 0, NULL, NULL)                                                               \
-    X(JOBS, "jobs", 'j', "NUMBER", NULL)                                                         \
-    X(FROM, "from", 0, "LINE", NULL)                                                             \
-    X(SECRET, "secret", 0, "SECRET", NULL)                                                       \
-    X(STATUS, "status", 0, "NUMBER", NULL)                                                       \
-    X(CONNECTIONS, "connections", 0, "NUMBER", NULL)                                             \
-    X(DATA, "data", 0, "FOLDER", NULL)                                                           \
-    X(PORT, "port", 0, "PORT", NULL)                                                             \
-    X(NOTE, "note", 0, "TEXT", NULL)                                                             \
-    X(CONFIG, "config", 0, "FILE", NULL)                                                         \
-    X(FORWARD, "forward", 0, "URL", NULL)                                                        \
-    X(SYSTEM, "system", 0, NULL, NULL)                                                           \
-    X(DRY_RUN, "dry-run", 0, NULL, NULL)                                                         \
-    X(MILLISECONDS, "milliseconds", 0, NULL, NULL)
-
 enum cli_flag_id {
-#define X(name, text, letter, value, choices) CLI_FLAG_##name,
-    CLI_FLAG_LIST(X)
-#undef X
-        CLI_FLAG_COUNT
+#define FLAG(id, ...) CLI_FLAG_##id,
+#include "cli/verbs.def"
+    CLI_FLAG_COUNT
 };
 
 struct cli_flag {

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Who may, on the real daemon: tokens and their scopes on every route, tenants that do not see each other by any
 route, limits at and one beyond, TLS, and what is read again at SIGHUP. The routes are those of /openapi.strict.json, so
-that a new one cannot be forgotten: a route that this test has no request for fails it."""
+that a new one is tested without a line here, unless it needs a body."""
 
 import http.client
 import http.server
@@ -28,78 +28,27 @@ NDJSON = {"Content-Type": "application/x-ndjson"}
 SCOPES = ("schedule", "read", "admin")
 NOWHERE = "06h03ahh340000000400000000"
 
-# What a request to each operation of the document looks like: path parameters, body, type.
-REQUESTS = {
-    "createTimer": ({}, {"after": "1h", "target": TARGET}),
-    "listTimers": ({}, None),
-    "createTimers": ({}, json.dumps({"after": "1h", "target": TARGET}) + "\n"),
-    "cancelTimers": ({}, {"ids": [NOWHERE]}),
-    "fireTimers": ({}, {"ids": [NOWHERE]}),
-    "pauseTimers": ({}, {"ids": [NOWHERE]}),
-    "resumeTimers": ({}, {"ids": [NOWHERE]}),
-    "rescheduleTimers": ({}, {"ids": [NOWHERE], "after": "1h"}),
-    "getTimer": ({"id": NOWHERE}, None),
-    "explainTimer": ({"id": NOWHERE}, None),
-    "getRuns": ({"id": NOWHERE}, None),
-    "countTimers": ({}, None),
-    "forecast": ({}, None),
-    "patchTimer": ({"id": NOWHERE}, {"after": "2h"}),
-    "deleteTimer": ({"id": NOWHERE}, None),
-    "putTimer": ({"key": "k"}, {"after": "1h", "target": TARGET}),
-    "getTimerByKey": ({"key": "k"}, None),
-    "patchTimerByKey": ({"key": "k"}, {"after": "2h"}),
-    "deleteTimerByKey": ({"key": "k"}, None),
-    "completeWatch": ({"key": "k"}, None),
-    "completeWatches": ({}, {"watch": ["e"]}),
-    "fireTimer": ({"id": NOWHERE}, None),
-    "fireTimerByKey": ({"key": "k"}, None),
-    "pauseTimer": ({"id": NOWHERE}, None),
-    "pauseTimerByKey": ({"key": "k"}, None),
-    "resumeTimer": ({"id": NOWHERE}, None),
-    "resumeTimerByKey": ({"key": "k"}, None),
-    "touchTimer": ({"id": NOWHERE}, {"after": "2h"}),
-    "touchTimerByKey": ({"key": "k"}, {"after": "2h"}),
-    "touchTimers": ({}, {"ids": [NOWHERE], "after": "2h"}),
-    "previewSchedule": ({}, None),
-    "listQueues": ({}, None),
-    "getQueue": ({"name": "q"}, None),
-    "peekItems": ({"name": "q"}, None),
-    "pauseQueue": ({"name": "q"}, None),
-    "resumeQueue": ({"name": "q"}, None),
-    "listTargets": ({}, None),
-    "pauseTarget": ({"target": "http:%2F%2F127.0.0.1:9"}, None),
-    "resumeTarget": ({"target": "http:%2F%2F127.0.0.1:9"}, None),
-    "resetTarget": ({"target": "http:%2F%2F127.0.0.1:9"}, None),
-    "listTenants": ({}, None),
-    "getCluster": ({}, None),
-    "getStats": ({}, None),
-    "leaseItems": ({"name": "q"}, {"max": 1, "wait": 0}),
-    "ackItems": ({"name": "q"}, {"receipts": ["0" * 32]}),
-    "nackItems": ({"name": "q"}, {"receipts": ["0" * 32]}),
-    "extendItems": ({"name": "q"}, {"receipts": ["0" * 32], "lease": "1s"}),
-    "listDead": ({}, None),
-    "redriveDead": ({}, {"all": True}),
-    "groupDead": ({}, None),
-    "deleteDeadMany": ({}, None),
-    "deleteDead": ({"id": NOWHERE}, None),
-    "makeBackup": ({}, None),
-    "getMaintenance": ({}, None),
-    "beginMaintenance": ({}, None),
-    "endMaintenance": ({}, None),
-    "getMetrics": ({}, None),
-    "getHealth": ({}, None),
-    "getReadiness": ({}, None),
-    "getProblem": ({"type": "gone"}, None),
-    "listenToEvents": ({}, None),
-    "getDashboard": ({}, None),
-    "getDashboardFile": ({"file": "app.js"}, None),
-    "getOpenapi": ({}, None),
-    "getStrictOpenapi": ({}, None),
-    "getIndex": ({}, None),
+# The values of parameters in paths, and the bodies of the operations that need one, by the name of each in the document.
+PARAMETERS = {"id": NOWHERE, "key": "k", "name": "q", "target": "http:%2F%2F127.0.0.1:9", "type": "gone", "file": "app.js"}
+TIMER = {"after": "1h", "target": TARGET}
+BODIES = {
+    "createTimer": TIMER,
+    "createTimers": json.dumps(TIMER) + "\n",
+    "putTimer": TIMER,
+    "patchTimer": {"after": "2h"},
+    "patchTimerByKey": {"after": "2h"},
+    "touchTimer": {"after": "2h"},
+    "touchTimerByKey": {"after": "2h"},
+    "rescheduleTimers": {"ids": [NOWHERE], "after": "1h"},
+    "touchTimers": {"ids": [NOWHERE], "after": "2h"},
+    **dict.fromkeys(("cancelTimers", "fireTimers", "pauseTimers", "resumeTimers"), {"ids": [NOWHERE]}),
+    "completeWatches": {"watch": ["e"]},
+    "leaseItems": {"max": 1, "wait": 0},
+    "ackItems": {"receipts": ["0" * 32]},
+    "nackItems": {"receipts": ["0" * 32]},
+    "extendItems": {"receipts": ["0" * 32], "lease": "1s"},
+    "redriveDead": {"all": True},
 }
-# The same calls with the key in the query.
-REQUESTS |= {name + "InQuery": request for name, request in REQUESTS.items()
-             if (name.endswith("TimerByKey") and not name.startswith(("explain", "listRuns"))) or name == "putTimer"}
 
 
 class TokensTest(TokensCase):
@@ -118,9 +67,9 @@ class TokensTest(TokensCase):
                     yield method.upper(), path, operation
 
     def request(self, method, path, operation, headers):
-        parameters, body = REQUESTS[operation["operationId"]]
-        for name, value in parameters.items():
-            path = path.replace("{" + name + "}", value)
+        name = operation["operationId"].removesuffix("InQuery")
+        body = BODIES[name] if operation.get("requestBody", {}).get("required") else None
+        path = re.sub(r"\{(\w+)\}", lambda match: PARAMETERS[match[1]], path)
         if isinstance(body, str):
             headers = {**headers, **NDJSON}
         if path == "/v1/events" and self.daemon.call("HEAD", path, None, headers)[0] == 200:
@@ -133,11 +82,10 @@ class TokensTest(TokensCase):
 
     # proves: unauthenticated, forbidden
     def test_every_route_needs_the_scope_that_the_document_names(self):
-        seen = 0
+        self.assertGreater(len(list(self.operations())), 70)
         for method, path, operation in self.operations():
             wanted = operation["security"][0]["bearer"] if operation["security"] else None
             with self.subTest(method=method, path=path):
-                seen += 1
                 self.assertEqual(wanted is None, not path.startswith("/v1/") and path != "/metrics")
                 status, fields, answer = self.request(method, path, operation, {})
                 if wanted is None:
@@ -155,8 +103,6 @@ class TokensTest(TokensCase):
                     self.assertEqual((status, answer["type"]), (403, "/problems/forbidden"))
                     self.assertEqual(fields["WWW-Authenticate"],
                                      f'Bearer realm="tickwheel", error="insufficient_scope", scope="{wanted[0]}"')
-        self.assertEqual(seen, len(REQUESTS))
-        self.assertEqual({operation["operationId"] for _, _, operation in self.operations()}, set(REQUESTS))
 
     # proves: unauthenticated
     def test_what_is_no_token(self):

@@ -98,16 +98,31 @@ def parameters(document, call, operation):
             yield f"{call} {prefix}{parameter['name']}", parameter
 
 
+def named(part):
+    """The names of the schemas that a part of the document refers to."""
+    for key, value in part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ():
+        if key == "$ref" and isinstance(value, str):
+            yield value.rpartition("/")[2]
+        else:
+            yield from named(value)
+
+
 def schemas(document):
-    """(name, schema, separator of its fields) of all that stand at a call, and of all that have a name."""
+    """(name, schema, separator of its fields) of all that a request may hold: those that stand at a call, and those that
+    have a name. What only answers hold is bounded by the code that makes them."""
+    known, asked = document.get("components", {}).get("schemas", {}), set()
     for call, operation in calls(document):
+        asked.update(named([operation.get("requestBody", {}), operation.get("parameters", [])]))
         for content in operation.get("requestBody", {}).get("content", {}).values():
             yield call, content["schema"], " ."
-        for response in operation["responses"].values():
-            for content in response.get("content", {}).values():
-                yield call, content.get("schema", {}), " ."
-    for name, schema in document.get("components", {}).get("schemas", {}).items():
-        yield name, schema, "."
+    left = list(asked)
+    while left:
+        new = set(named(known.get(left.pop(), {}))) - asked
+        asked |= new
+        left += new
+    for name, schema in known.items():
+        if name in asked:
+            yield name, schema, "."
 
 
 def fields_of(schema, name, separator="."):

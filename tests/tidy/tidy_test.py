@@ -27,6 +27,14 @@ LIMITS = {"n-max": "100", "b-max": "16", "b-bytes": "4K", "good-ms": "1h", "othe
           "tenant": ""}
 
 
+OPENAPI = """{"paths": {"/v1/a/{id}": {"get": {"parameters": [{"name": "n", "in": "query", "schema": {"maximum": 100}}],
+ "requestBody": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Redrive"}}}},
+ "responses": {"200": {"$ref": "#/components/responses/Fine"}, "400": {}}}}},
+ "components": {"responses": {"Fine": {"headers": {"ETag": {}}}},
+ "schemas": {"A": {"properties": {"b": {"maxItems": 16, "items": {"enum": ["c"], "maxLength": 4096}}}},
+ "Redrive": {"$ref": "#/components/schemas/A"}}}}\n"""
+
+
 def contract_page(without=None, more="", **others):
     """The clean tree's promises and limits; `others` are further values by id."""
     values = {**LIMITS, **others}
@@ -63,11 +71,7 @@ CLEAN = {
     "src/base/printer_test.c": "#include \"base/printer.h\"\n",
     "docs/README.md": "See [the header](../src/base/good.h).\n",
     "lib/examples/loop.c": "struct known {\n    int a;\n};\nint a;\n/* [quote: loop] */\nint b;\n\nint c;\n/* [end] */\nint d;\n",
-    "openapi.json": """{"paths": {"/v1/a/{id}": {"get": {"parameters": [{"name": "n", "in": "query", "schema": {"maximum": 100}}],
- "responses": {"200": {"$ref": "#/components/responses/Fine"}, "400": {}}}}},
- "components": {"responses": {"Fine": {"headers": {"ETag": {}}}},
- "schemas": {"A": {"properties": {"b": {"maxItems": 16, "items": {"enum": ["c"], "maxLength": 4096}}}},
- "Redrive": {"$ref": "#/components/schemas/A"}}}}\n""",
+    "openapi.json": OPENAPI,
     "src/api/timers/dead_json_fuzz.dict": '"\\"b\\":"\n"\\"c\\""\n',
     "src/api/timers/dead_json_fuzz.c": "int a;\n",
     "src/api/timers/dead_json_fuzz.corpus": 'a "\\x00\\n\\\\"\nb ""\n',
@@ -292,6 +296,7 @@ INNOCENT = {
     ],
     limits.limits_known: [
         ("tests/tidy/contract.txt", covered(without="A.b[]", section="[limits]", more="b-bytes\n    A.{b[],b[]}\n")),
+        ("openapi.json", OPENAPI.replace('"schemas": {', '"schemas": {"Answer": {"maxItems": 5}, ')),
     ],
     rules.machine_paths: [("docs/c.md", "https://x.example/" + "work/a\n")],
 }

@@ -9,6 +9,7 @@
 #include "sys/clock.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #define PROBLEM_TYPE "application/problem+json"
 #define TIMER_JSON_BYTES \
@@ -319,6 +320,11 @@ void call_begin_json(struct call *call)
 {
     if (!call_refuses_type(call, "application/json", NULL))
         call_refuses_body(call);
+}
+
+void call_free_state(struct call *call)
+{
+    free(call->state);
 }
 
 size_t call_collect(struct call *call, struct bytes chunk)

@@ -130,6 +130,9 @@ bool call_refuses_type(struct call *call, const char *type, const char *other);
 /* The `begin` step of a route: refuses any content type but JSON, and a body that is too large. */
 void call_begin_json(struct call *call);
 
+/* The `closed` step of a route whose `state` is one allocation. */
+void call_free_state(struct call *call);
+
 /* The `body` step of a route: appends to call->body, up to call->body_bytes_max. */
 size_t call_collect(struct call *call, struct bytes chunk);
 
@@ -170,5 +173,11 @@ static inline struct call *call_of(struct node_request *request)
 {
     return list_item(request, struct call, node);
 }
+
+/* ---- the handlers ---- */
+
+/* The handler of each route, which runs at the end of its request. */
+#define ROUTE(handler, ...) void handler(struct call *call);
+#include "api/core/routes.def"
 
 #endif

@@ -1,5 +1,5 @@
 /*
- * route.h - a row of the table of routes (api/routes.c), and the search for the row of a request.
+ * route.h - a row of the table of routes (routes.def), and the search for the row of a request.
  *
  * Threads    None; pure functions over a constant table.
  */

@@ -1,5 +1,5 @@
 /* admin.c - makes a backup and answers when it is finished; begins and ends maintenance. */
-#include "api/operations/service.h"
+#include "api/core/call.h"
 
 #include "api/json/members.h"
 #include "base/json.h"
@@ -13,11 +13,6 @@ struct admin_backup {
     struct node_backup node;
     struct call *call;
 };
-
-void admin_closed(struct call *call)
-{
-    free(call->state);
-}
 
 /* The error names folders and files, which the operator needs to correct the cause. */
 static void admin_answer_backup(struct node_backup *backup)

@@ -1,6 +1,6 @@
 /* cluster.c - GET /v1/cluster: the nodes of the cluster and its partitions, as this node sees them.
  * Both lists are bounded: by ROSTER_MAX and by the setting `partitions`. */
-#include "api/operations/service.h"
+#include "api/core/call.h"
 
 #include "base/json_write.h"
 #include "calendar/rfc3339.h"

@@ -1,5 +1,5 @@
 /* service.c - answers health, readiness, metrics, the OpenAPI documents and the index. */
-#include "api/operations/service.h"
+#include "api/core/call.h"
 
 #include "base/json_write.h"
 #include "http/field.h"

@@ -1,5 +1,5 @@
 /* stats.c - the main figures of the daemon, from its metrics; of a cluster those of all nodes. */
-#include "api/operations/service.h"
+#include "api/core/call.h"
 
 #include "api/core/tally.h"
 #include "base/json_write.h"

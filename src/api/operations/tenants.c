@@ -5,7 +5,7 @@
  * operators is told of its own tenant alone. Both lists are bounded by what operators wrote, so
  * all rows are made, sorted by name, and one page of them is shown.
  */
-#include "api/operations/service.h"
+#include "api/core/call.h"
 
 #include "api/core/query.h"
 #include "api/core/tally.h"

@@ -62,7 +62,6 @@ bool list_wants(const struct list_query *query, const struct timer *timer);
 /* True if a query of LIST_EVENTS has a filter of timers, so that nothing else passes it. */
 bool list_has_filter(const struct list_query *query);
 
-void list_end(struct call *call);
 void list_closed(struct call *call);
 
 /* Lists dead letters. */

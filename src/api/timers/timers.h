@@ -1,5 +1,6 @@
 /*
- * timers.h - the calls about timers that the table of routes names, by the file that has them.
+ * timers.h - what the calls about timers share, and steps that the table of routes names, by file.
+ * routes.def declares the handlers.
  *
  * Threads    See api/core/call.h.
  */
@@ -34,15 +35,8 @@ struct timer *timers_read_create(struct call *call, struct bytes key);
 /* Creates the timer, or puts it if the call has its key as parameter. Takes the timer. */
 void timers_submit_create(struct call *call, struct timer *timer);
 
-void timers_create(struct call *call);
-void timers_get(struct call *call);
-void timers_runs(struct call *call);
 void timers_touch_begin(struct call *call);
-void timers_touch(struct call *call);
 void timers_change_begin(struct call *call); /* of a call without a body: reads If-Match */
-void timers_delete(struct call *call);
-void timers_fire(struct call *call);
-void timers_resume(struct call *call);
 
 /* Returns the version of an If-Match: 0 for any ("*", or no header: data NULL), and
  * TIMERS_VERSION_NEVER for a tag that no timer has (weak, or no version). BAD_REQUEST if the
@@ -55,8 +49,6 @@ enum error_code timers_if_match(struct bytes field, uint32_t *ret_version);
 #define PATCH_TRIES_MAX 64 /* maximum of merges of a patch while other requests change its timer */
 
 void patch_begin(struct call *call);
-void patch_by_id(struct call *call);
-void patch_by_key(struct call *call);
 
 /* ---- keys.c: one timer by the key that its client gave it ---- */
 
@@ -65,12 +57,6 @@ void patch_by_key(struct call *call);
 bool keys_address(struct call *call, enum command_kind kind);
 
 void keys_put_begin(struct call *call);
-void keys_put(struct call *call);
-void keys_get(struct call *call);
-void keys_touch(struct call *call);  /* begins with timers_touch_begin */
-void keys_delete(struct call *call); /* begins with timers_change_begin, as the next two */
-void keys_fire(struct call *call);
-void keys_resume(struct call *call);
 
 /* ---- pause.c: pause one timer ---- */
 
@@ -80,12 +66,6 @@ enum error_code pause_parse(struct bytes json, struct wall now, struct timer **r
                             struct problem *ret_problem);
 
 void pause_begin(struct call *call);
-void pause_by_id(struct call *call);
-void pause_by_key(struct call *call);
-
-/* ---- preview.c: when a schedule would fire ---- */
-
-void preview_end(struct call *call);
 
 /* ---- batch.c: POST /v1/timers/batch, a create per line ---- */
 
@@ -97,7 +77,6 @@ enum {
 
 void batch_begin(struct call *call);
 size_t batch_body(struct call *call, struct bytes chunk);
-void batch_end(struct call *call);
 void batch_resumed(struct call *call);
 void batch_closed(struct call *call);
 
@@ -105,32 +84,18 @@ void batch_closed(struct call *call);
 
 #define BULK_NAMES_MAX 5000 /* maximum of ids, and of keys, in a call */
 
-void bulk_cancel(struct call *call);
-void bulk_fire(struct call *call);
-void bulk_pause(struct call *call);
-void bulk_resume(struct call *call);
-void bulk_reschedule(struct call *call);
-void bulk_touch(struct call *call);
-
 /* ---- watch.c: complete events: one, or many in a call ---- */
 
 #define WATCH_EVENTS_MAX 5000 /* maximum in a call */
 
-/* Completes the event in the path. */
 void watch_complete_begin(struct call *call);
-void watch_complete(struct call *call);
 
-/* Completes the events in the body. */
-void watch_complete_many(struct call *call);
+/* ---- events.c: what happens to timers, as it happens ---- */
 
-/* ---- explain.c: where a timer is, why it waits, and what made it late ---- */
-
-/* GET /v1/events: events.c. */
-void events_end(struct call *call);
 bool events_streamed(struct call *call, bool is_idle, struct buffer *out);
 void events_closed(struct call *call);
 
-void explain_end(struct call *call);
+/* ---- explain.c: where a timer is, why it waits, and what made it late ---- */
 
 /* Appends the explanation of a timer: the sentence and the fields. `target` is NULL if its state
  * is unknown. `pause` is that of its queue or target. */
@@ -144,16 +109,7 @@ void explain_format(const struct timer *timer, const struct explained *explained
 void target_pause_closed(struct call *call);
 
 void queues_pause_begin(struct call *call);
-void queues_pause(struct call *call);
-void queues_resume(struct call *call);
 void targets_pause_begin(struct call *call);
-void targets_pause(struct call *call);
-void targets_resume(struct call *call);
-void targets_reset_end(struct call *call);
-
-/* ---- count.c: how many live timers the caller has ---- */
-
-void timers_count(struct call *call);
 
 /* ---- forecast.c: how many timers are due in each second or minute to come ---- */
 
@@ -164,20 +120,12 @@ enum {
     FORECAST_ROWS_MIN = 1000,   /* minimum for each */
 };
 
-void forecast_end_of(struct call *call);
 void forecast_closed(struct call *call);
 
 /* ---- dead.c, dead_json.c: list, redrive and delete dead letters
  *
  * Timers that ran out of attempts or were refused for good, while they are kept (`dead_retain`).
  * ---- */
-
-void dead_list(struct call *call);
-
-void dead_redrive(struct call *call);
-
-void dead_delete(struct call *call);
-void dead_delete_many(struct call *call);
 
 /* Frees the state of a redrive, or of a delete of many. */
 void dead_job_closed(struct call *call);
@@ -223,7 +171,6 @@ void dead_ask_free(struct dead_ask *ask);
 #define DEAD_GROUPS_MAX      1000   /* maximum of distinct groups; the rest are counted together */
 #define DEAD_GROUPS_ROWS_MAX 100000 /* maximum of rows that a call reads */
 
-void dead_groups(struct call *call);
 void dead_groups_closed(struct call *call);
 
 #endif

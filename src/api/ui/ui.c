@@ -1,5 +1,10 @@
-/* ui.c - serves the files of the dashboard. */
-#include "api/ui/ui.h"
+/*
+ * ui.c - serves the dashboard: files of this folder, which are part of the program.
+ *
+ * The page calls the API from the browser, with the token that its user types; the daemon does
+ * nothing for it that it does not do for other clients.
+ */
+#include "api/core/call.h"
 
 /* What a browser may do with the page. The page's own policy is stricter, but cannot say who may
  * frame it. */
