@@ -201,7 +201,8 @@ static void a_config_file_is_read(void **state)
     assert_string_equal(settings.url, "https://a.example:1");
     assert_string_equal(settings.token, "tw_a=b");
     assert_int_equal(settings.form, CLI_FORM_JSON);
-    assert_int_equal(cli_settings_set_url(&settings, BYTES("localhost:8463"), &error), ERROR_NONE);
+    assert_int_equal(cli_settings_set(&settings, CLI_SETTING_URL, BYTES("localhost:8463"), &error),
+                     ERROR_NONE);
     assert_string_equal(settings.url, "http://localhost:8463");
 }
 

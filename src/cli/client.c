@@ -110,6 +110,10 @@ static bool client_set(CURL *curl, struct client_transfer *transfer, const char 
     }
     if (*cli->settings.ca_file && !request->url)
         SET(CURLOPT_CAINFO, cli->settings.ca_file);
+    if (*cli->settings.client_cert && !request->url)
+        SET(CURLOPT_SSLCERT, cli->settings.client_cert);
+    if (*cli->settings.client_key && !request->url)
+        SET(CURLOPT_SSLKEY, cli->settings.client_key);
     SET(CURLOPT_ERRORBUFFER, transfer->why);
     SET(CURLOPT_HTTPHEADER, headers);
     SET(CURLOPT_USERAGENT, "tickwheel/" TICKWHEEL_VERSION);

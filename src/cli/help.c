@@ -99,9 +99,10 @@ void help_append_overview(struct buffer *out, enum screen_style style)
     help_append_head(out, style, "Settings");
     buffer_append_text(
         out,
-        "  The daemon is named by --url, TICKWHEEL_URL, or url in ~/.config/tickwheel/config;\n"
-        "  the token by --token, TICKWHEEL_TOKEN, or token in that file; the authorities to trust\n"
-        "  by --ca-file, CURL_CA_BUNDLE, SSL_CERT_FILE, or ca_file in that file.\n");
+        "  The daemon is named by --url, TICKWHEEL_URL, a context (tickwheel context), or url in\n"
+        "  ~/.config/tickwheel/config; the token by --token, --token-file, TICKWHEEL_TOKEN, and "
+        "the\n"
+        "  authorities to trust by --ca-file, CURL_CA_BUNDLE, SSL_CERT_FILE, or in these files.\n");
     help_append_head(out, style, "Exit codes");
     screen_table_init(&table, 3);
 #define X(name, code, meaning)                                     \

@@ -11,9 +11,13 @@ static const struct cli_flag CLI_FLAGS[] = {
 
 const struct cli_flag_use CLI_FLAGS_COMMON[] = {
     {CLI_FLAG_URL, "the daemon, http://127.0.0.1:8463 by default"},
-    {CLI_FLAG_TOKEN, "the token; better in TICKWHEEL_TOKEN or the config file"},
+    {CLI_FLAG_CONTEXT, "the daemon, token and certificates of this name (tickwheel context)"},
+    {CLI_FLAG_TOKEN, "the token; better in TICKWHEEL_TOKEN or a file"},
+    {CLI_FLAG_TOKEN_FILE, "a file with the token"},
     {CLI_FLAG_CA_FILE,
      "PEM file of the authorities to trust, for https; those of the system by default"},
+    {CLI_FLAG_CLIENT_CERT, "PEM file of the certificate to show, for https"},
+    {CLI_FLAG_CLIENT_KEY, "PEM file of its key, unless it is in the same file"},
     {CLI_FLAG_OUTPUT, "how results are printed; json is a document on each line"},
     {CLI_FLAG_COLOR, "colours; auto is on a terminal without NO_COLOR"},
     {CLI_FLAG_TIMEOUT, "how long to wait for an answer, 60s by default"},

@@ -302,11 +302,15 @@ static void pages_append_overview(struct buffer *out)
     buffer_append_text(out, ".SH ENVIRONMENT\n.TP\n.B TICKWHEEL_URL\n"
                             "the daemon, " CLI_URL_DEFAULT " by default\n"
                             ".TP\n.B TICKWHEEL_TOKEN\nthe token\n"
+                            ".TP\n.B TICKWHEEL_CONTEXT\nthe context, unless a flag names one\n"
                             ".TP\n.BR CURL_CA_BUNDLE , \" SSL_CERT_FILE\"\n"
                             "a PEM file of the authorities to trust, for https\n"
                             ".TP\n.B NO_COLOR\nno colours on a terminal\n.SH FILES\n.TP\n"
                             ".I ~/.config/tickwheel/config\n"
-                            "lines of url, token, ca_file and output, each with = and a value\n");
+                            "lines of url, token, token_file, ca_file, client_cert, client_key and "
+                            "output, each with = and a value\n"
+                            ".TP\n.I ~/.config/tickwheel/contexts/NAME\n"
+                            "the same of a context\n");
 }
 
 /* Writes a page as tickwheel-VERB.1, or the overview without a verb. */

@@ -3,6 +3,7 @@
 
 #include "base/nearest.h"
 #include "calendar/duration.h"
+#include "cli/contexts.h"
 #include "cli/verbs.h"
 #include "sys/files.h"
 #include "sys/process.h"
@@ -18,30 +19,6 @@
 
 /* ---- settings ---- */
 
-static enum error_code run_read_config(struct cli_settings *settings, struct error *ret_error)
-{
-    const char *folder = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
-    char path[PATH_MAX];
-
-    if (folder && *folder)
-        snprintf(path, sizeof(path), "%s/tickwheel/config", folder);
-    else if (home && *home)
-        snprintf(path, sizeof(path), "%s/.config/tickwheel/config", home);
-    else
-        return ERROR_NONE;
-    if (!files_exists(path))
-        return ERROR_NONE;
-    struct buffer text;
-    buffer_init(&text);
-    enum error_code code = files_read(path, CLI_CONFIG_BYTES_MAX, &text, ret_error);
-    if (!code)
-        code = cli_settings_read(settings, buffer_bytes(&text), path, ret_error);
-    if (!code && *settings->token && !files_is_private(path))
-        cli_complain(CLI_EXIT_DONE, "other users may read the token in %s: chmod 600 it", path);
-    buffer_deinit(&text);
-    return code;
-}
-
 static enum error_code run_read_timeout(struct cli *cli, struct error *ret_error)
 {
     const char *text = cli_flag(cli, CLI_FLAG_TIMEOUT);
@@ -53,51 +30,69 @@ static enum error_code run_read_timeout(struct cli *cli, struct error *ret_error
     return ERROR_NONE;
 }
 
-/* The authorities to trust: by the flag, or the variables by which curl and OpenSSL know them. */
-static enum error_code run_read_ca_file(struct cli *cli, struct error *ret_error)
+/* Sets what a flag, or else a variable of the environment, says of a setting. */
+static enum error_code run_read_setting(struct cli *cli, enum cli_setting setting,
+                                        bool has_variables, struct error *ret_error)
 {
-    struct cli_settings *settings = &cli->settings;
-    const char *const names[] = {cli_flag(cli, CLI_FLAG_CA_FILE), getenv("CURL_CA_BUNDLE"),
-                                 getenv("SSL_CERT_FILE")};
-    enum error_code code = ERROR_NONE;
+    static const struct {
+        enum cli_flag_id flag;
+        const char *variables[2];
+    } sources[] = {
+#define X(name, text, variable, other) {CLI_FLAG_##name, {variable, other}},
+        CLI_SETTING_LIST(X)
+#undef X
+    };
+    const char *flag = cli_flag(cli, sources[setting].flag), *value = flag;
+    const bool is_file = setting >= CLI_SETTING_TOKEN_FILE && setting <= CLI_SETTING_CLIENT_KEY;
 
-    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-        if (names[i] && *names[i]) {
-            code = cli_settings_set_ca_file(settings, bytes_of(names[i]), ret_error);
-            break;
-        }
-    if (!code && cli_flag(cli, CLI_FLAG_CA_FILE) && !files_exists(settings->ca_file))
-        return error_set(ret_error, ERROR_INVALID, "--ca-file: there is no file %s",
-                         settings->ca_file);
+    for (size_t i = 0; i < 2 && has_variables && !(value && *value); i++)
+        value = getenv(sources[setting].variables[i]);
+    if (!(flag || (value && *value)))
+        return ERROR_NONE;
+    if (flag && is_file && !files_exists(flag))
+        return error_set(ret_error, ERROR_INVALID, "--%s: there is no file %s",
+                         cli_flag_row(sources[setting].flag)->name, flag);
+    return cli_settings_set(&cli->settings, setting, bytes_of(value), ret_error);
+}
+
+static enum error_code run_read_token_file(struct cli_settings *settings, struct error *ret_error)
+{
+    struct buffer text;
+    struct error error;
+
+    if (!*settings->token_file)
+        return ERROR_NONE;
+    buffer_init(&text);
+    enum error_code code = files_read(settings->token_file, CLI_CONFIG_BYTES_MAX, &text, ret_error);
+    if (!code && cli_settings_read_token(settings, buffer_bytes(&text), &error))
+        code = error_set(ret_error, ERROR_INVALID, "%s: %s", settings->token_file, error.text);
+    buffer_deinit(&text);
     return code;
 }
 
-/* The stronger source is read later. The token of a flag is wiped from the arguments, which other
- * users of the machine can list. */
+/* The stronger source is read later. A context that a flag names replaces the environment, except
+ * for the authorities, if it has none. The verb context mends files, so it has flags alone. The
+ * token of a flag is wiped from the arguments, which other users of the machine can list. */
 static enum error_code run_read_settings(struct cli *cli, struct error *ret_error)
 {
+    const bool is_mending = cli->verb->run == contexts_run;
+    const char *flag = cli_flag(cli, CLI_FLAG_CONTEXT), *variable = getenv("TICKWHEEL_CONTEXT");
+    const char *name = flag ? flag : variable && *variable ? variable : NULL;
     struct cli_settings *settings = &cli->settings;
-    const char *url = getenv("TICKWHEEL_URL"), *token = getenv("TICKWHEEL_TOKEN");
-    const char *form = cli_flag(cli, CLI_FLAG_OUTPUT);
-    enum error_code code = run_read_config(settings, ret_error);
+    enum error_code code = is_mending ? ERROR_NONE : contexts_read(settings, name, ret_error);
 
-    if (cli_flag(cli, CLI_FLAG_URL))
-        url = cli_flag(cli, CLI_FLAG_URL);
-    if (cli_flag(cli, CLI_FLAG_TOKEN))
-        token = cli_flag(cli, CLI_FLAG_TOKEN);
-    if (!code && url && *url)
-        code = cli_settings_set_url(settings, bytes_of(url), ret_error);
-    if (!code && token && *token)
-        code = cli_settings_set_token(settings, bytes_of(token), ret_error);
-    if (!code && form)
-        code = cli_settings_set_form(settings, bytes_of(form), ret_error);
-    if (!code && !*settings->url)
-        code = cli_settings_set_url(settings, BYTES(CLI_URL_DEFAULT), ret_error);
+    for (enum cli_setting i = 0; i < CLI_SETTING_COUNT && !code; i++) {
+        const bool has_variables =
+            !is_mending && (!flag || (i == CLI_SETTING_CA_FILE && !*settings->ca_file));
+        code = run_read_setting(cli, i, has_variables, ret_error);
+    }
     for (size_t i = 0; i < cli->options.given_count; i++)
         if (cli->options.given[i].flag == CLI_FLAG_TOKEN)
             memset(cli->options.given[i].value, 'x', strlen(cli->options.given[i].value));
-    if (!code)
-        code = run_read_ca_file(cli, ret_error);
+    if (!code && !is_mending)
+        code = run_read_token_file(settings, ret_error);
+    if (!code && !*settings->url)
+        code = cli_settings_set(settings, CLI_SETTING_URL, BYTES(CLI_URL_DEFAULT), ret_error);
     return code ? code : run_read_timeout(cli, ret_error);
 }
 

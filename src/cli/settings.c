@@ -11,8 +11,24 @@ static bool settings_is_visible(struct bytes text)
     return text.size > 0;
 }
 
-enum error_code cli_settings_set_url(struct cli_settings *settings, struct bytes text,
-                                     struct error *ret_error)
+static const char *const SETTINGS_NAMES[] = {
+#define X(name, text, variable, other) text,
+    CLI_SETTING_LIST(X)
+#undef X
+};
+
+/* Where the text of a setting is; `output` has none. */
+static const size_t SETTINGS_OFFSETS[] = {
+    [CLI_SETTING_URL] = offsetof(struct cli_settings, url),
+    [CLI_SETTING_TOKEN] = offsetof(struct cli_settings, token),
+    [CLI_SETTING_TOKEN_FILE] = offsetof(struct cli_settings, token_file),
+    [CLI_SETTING_CA_FILE] = offsetof(struct cli_settings, ca_file),
+    [CLI_SETTING_CLIENT_CERT] = offsetof(struct cli_settings, client_cert),
+    [CLI_SETTING_CLIENT_KEY] = offsetof(struct cli_settings, client_key),
+};
+
+static enum error_code settings_set_url(struct cli_settings *settings, struct bytes text,
+                                        struct error *ret_error)
 {
     const char *scheme = "";
     struct bytes rest = text;
@@ -41,8 +57,8 @@ enum error_code cli_settings_set_url(struct cli_settings *settings, struct bytes
     return ERROR_NONE;
 }
 
-enum error_code cli_settings_set_token(struct cli_settings *settings, struct bytes text,
-                                       struct error *ret_error)
+static enum error_code settings_set_token(struct cli_settings *settings, struct bytes text,
+                                          struct error *ret_error)
 {
     if (!settings_is_visible(text) || text.size >= sizeof(settings->token))
         return error_set(ret_error, ERROR_INVALID,
@@ -50,23 +66,27 @@ enum error_code cli_settings_set_token(struct cli_settings *settings, struct byt
                          sizeof(settings->token) - 1);
     memcpy(settings->token, text.data, text.size);
     settings->token[text.size] = '\0';
+    settings->token_file[0] = '\0';
     return ERROR_NONE;
 }
 
-enum error_code cli_settings_set_ca_file(struct cli_settings *settings, struct bytes text,
-                                         struct error *ret_error)
+static enum error_code settings_set_file(struct cli_settings *settings, enum cli_setting setting,
+                                         struct bytes text, struct error *ret_error)
 {
-    if (text.size == 0 || text.size >= sizeof(settings->ca_file) ||
-        memchr(text.data, '\0', text.size))
-        return error_set(ret_error, ERROR_INVALID, "the name of a CA file has up to %zu bytes",
-                         sizeof(settings->ca_file) - 1);
-    memcpy(settings->ca_file, text.data, text.size);
-    settings->ca_file[text.size] = '\0';
+    char *file = (char *)settings + SETTINGS_OFFSETS[setting];
+
+    if (text.size == 0 || text.size >= CLI_FILE_SIZE || memchr(text.data, '\0', text.size))
+        return error_set(ret_error, ERROR_INVALID, "the name of a file has 1 to %d bytes",
+                         CLI_FILE_SIZE - 1);
+    memcpy(file, text.data, text.size);
+    file[text.size] = '\0';
+    if (setting == CLI_SETTING_TOKEN_FILE)
+        settings->token[0] = '\0';
     return ERROR_NONE;
 }
 
-enum error_code cli_settings_set_form(struct cli_settings *settings, struct bytes text,
-                                      struct error *ret_error)
+static enum error_code settings_set_form(struct cli_settings *settings, struct bytes text,
+                                         struct error *ret_error)
 {
     static const char *const forms[] = {"table", "json", "ids"};
 
@@ -78,31 +98,61 @@ enum error_code cli_settings_set_form(struct cli_settings *settings, struct byte
     return error_set(ret_error, ERROR_INVALID, "the output is table, json or ids");
 }
 
+enum error_code cli_settings_set(struct cli_settings *settings, enum cli_setting setting,
+                                 struct bytes text, struct error *ret_error)
+{
+    switch (setting) {
+    case CLI_SETTING_URL:
+        return settings_set_url(settings, text, ret_error);
+    case CLI_SETTING_TOKEN:
+        return settings_set_token(settings, text, ret_error);
+    case CLI_SETTING_OUTPUT:
+        return settings_set_form(settings, text, ret_error);
+    default:
+        return settings_set_file(settings, setting, text, ret_error);
+    }
+}
+
+const char *cli_settings_text(const struct cli_settings *settings, enum cli_setting setting)
+{
+    return setting == CLI_SETTING_OUTPUT ? "" : (const char *)settings + SETTINGS_OFFSETS[setting];
+}
+
+const char *cli_setting_name(enum cli_setting setting)
+{
+    return SETTINGS_NAMES[setting];
+}
+
+enum error_code cli_settings_read_token(struct cli_settings *settings, struct bytes text,
+                                        struct error *ret_error)
+{
+    return settings_set_token(settings, bytes_trim(bytes_cut(&text, '\n')), ret_error);
+}
+
+/* Sets the setting of a line, NAME = VALUE. */
+static enum error_code settings_read_line(struct cli_settings *settings, struct bytes line,
+                                          struct error *ret_error)
+{
+    struct bytes name = bytes_trim(bytes_cut(&line, '='));
+
+    for (enum cli_setting i = 0; i < CLI_SETTING_COUNT; i++)
+        if (bytes_equal(name, bytes_of(SETTINGS_NAMES[i])))
+            return cli_settings_set(settings, i, bytes_trim(line), ret_error);
+    return error_set(ret_error, ERROR_INVALID,
+                     "a line is: url, token, token_file, ca_file, client_cert, client_key or "
+                     "output, an =, and the value");
+}
+
 enum error_code cli_settings_read(struct cli_settings *settings, struct bytes text,
                                   const char *name, struct error *ret_error)
 {
-    static const struct {
-        const char *name;
-        enum error_code (*set)(struct cli_settings *settings, struct bytes text,
-                               struct error *ret_error);
-    } lines[] = {
-        {"url", cli_settings_set_url},
-        {"token", cli_settings_set_token},
-        {"ca_file", cli_settings_set_ca_file},
-        {"output", cli_settings_set_form},
-    };
-
     for (size_t number = 1; text.size > 0; number++) {
-        struct bytes rest = bytes_trim(bytes_cut(&text, '\n'));
-        if (rest.size == 0 || rest.data[0] == '#')
+        struct bytes line = bytes_trim(bytes_cut(&text, '\n'));
+        struct error error;
+
+        if (line.size == 0 || line.data[0] == '#')
             continue;
-        struct bytes word = bytes_trim(bytes_cut(&rest, '='));
-        struct error error = {.text =
-                                  "a line is: url, token, ca_file or output, an =, and the value"};
-        enum error_code code = ERROR_INVALID;
-        for (size_t i = 0; i < sizeof(lines) / sizeof(*lines); i++)
-            if (bytes_equal(word, bytes_of(lines[i].name)))
-                code = lines[i].set(settings, bytes_trim(rest), &error);
+        enum error_code code = settings_read_line(settings, line, &error);
         if (code)
             return error_set(ret_error, code, "%s, line %zu: %s", name, number, error.text);
     }

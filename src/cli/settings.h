@@ -1,10 +1,10 @@
 /*
- * settings.h - where the daemon is and how to speak to it: from flags, the environment, or the
- * config file, in this order.
+ * settings.h - where the daemon is and how to speak to it: from flags, the environment, a context
+ * or the config file, in this order.
  *
- *     # ~/.config/tickwheel/config
+ *     # ~/.config/tickwheel/config, or ~/.config/tickwheel/contexts/NAME
  *     url = https://timers.example:8463
- *     token = tw_...
+ *     token_file = /run/secrets/tickwheel
  *     output = table
  *
  * Errors     ERROR_INVALID with the line, never with the value of a token.
@@ -17,7 +17,25 @@
 #include "base/error.h"
 
 #define CLI_CONFIG_BYTES_MAX (64 * 1024)
-#define CLI_CA_FILE_SIZE     4096
+#define CLI_FILE_SIZE        4096
+
+/* X(NAME, name in a file, the variables of the environment that set it, the first one wins): the
+ * flag of each has its NAME. */
+#define CLI_SETTING_LIST(X)                                  \
+    X(URL, "url", "TICKWHEEL_URL", "")                       \
+    X(TOKEN, "token", "TICKWHEEL_TOKEN", "")                 \
+    X(TOKEN_FILE, "token_file", "", "")                      \
+    X(CA_FILE, "ca_file", "CURL_CA_BUNDLE", "SSL_CERT_FILE") \
+    X(CLIENT_CERT, "client_cert", "", "")                    \
+    X(CLIENT_KEY, "client_key", "", "")                      \
+    X(OUTPUT, "output", "", "")
+
+enum cli_setting {
+#define X(name, text, variable, other) CLI_SETTING_##name,
+    CLI_SETTING_LIST(X)
+#undef X
+        CLI_SETTING_COUNT
+};
 
 enum cli_form {
     CLI_FORM_TABLE,
@@ -27,26 +45,29 @@ enum cli_form {
 
 struct cli_settings {
     char url[512]; /* with http:// or https://, without a slash at its end; "" when it is not set */
-    char token[256];                /* visible ASCII; "" when it is not set */
-    char ca_file[CLI_CA_FILE_SIZE]; /* PEM file of the authorities that are trusted; "": those of
-                                       the system */
+    char token[256];                /* Visible ASCII; "" if it is not set. */
+    char token_file[CLI_FILE_SIZE]; /* File with the token; "" if it is not set, or `token` is. */
+    char ca_file[CLI_FILE_SIZE];    /* PEM file of the authorities to trust; "" for the system's. */
+    char client_cert[CLI_FILE_SIZE]; /* PEM file of the certificate to show; "" for none. */
+    char client_key[CLI_FILE_SIZE];  /* PEM file of its key; "" if it is in client_cert. */
     enum cli_form form;
     uint64_t timeout_ms;
 };
 
-/* Checks the address of a daemon; without a scheme it gets http://. */
-enum error_code cli_settings_set_url(struct cli_settings *settings, struct bytes text,
-                                     struct error *ret_error);
+/* Checks a value and sets it. An address without a scheme gets http://; a token replaces the file
+ * of one, and the other way round. */
+enum error_code cli_settings_set(struct cli_settings *settings, enum cli_setting setting,
+                                 struct bytes text, struct error *ret_error);
 
-enum error_code cli_settings_set_token(struct cli_settings *settings, struct bytes text,
-                                       struct error *ret_error);
+/* Returns a setting as it stands in a file; "" if it is not set, and for `output`. */
+const char *cli_settings_text(const struct cli_settings *settings, enum cli_setting setting);
 
-/* The name of a file that exists. */
-enum error_code cli_settings_set_ca_file(struct cli_settings *settings, struct bytes text,
-                                         struct error *ret_error);
+/* Returns the name of a setting in a file. */
+const char *cli_setting_name(enum cli_setting setting);
 
-enum error_code cli_settings_set_form(struct cli_settings *settings, struct bytes text,
-                                      struct error *ret_error);
+/* Takes the first line of a token file as the token, without the blanks around it. */
+enum error_code cli_settings_read_token(struct cli_settings *settings, struct bytes text,
+                                        struct error *ret_error);
 
 /* Reads the text of a config file; `name` stands in errors. */
 enum error_code cli_settings_read(struct cli_settings *settings, struct bytes text,

@@ -2,22 +2,25 @@
 """Goal: `tickwheel` finds its daemon and its token where docs/cli.md says, keeps the token to itself, and installs
 completion and manual that work. Method: the program with config files and environments of a test, and the shells."""
 
+import http.server
 import json
 import os
 import re
 import shutil
+import ssl
 import subprocess
 import sys
 import tempfile
+import threading
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 import command_line
-from command_line_case import DENIED, DONE, USAGE
+from command_line_case import CONFLICT, DENIED, DONE, UNAVAILABLE, USAGE
 from daemon_case import TokensCase
 
 
-class Token(TokensCase):
+class SetUp(TokensCase):
     def setUp(self):
         super().setUp()
         token = self.token("a", "shop", "schedule,read")
@@ -27,12 +30,6 @@ class Token(TokensCase):
         self.secret = token
         self.url = f"http://127.0.0.1:{self.daemon.port}"
 
-    def run_cli(self, *arguments, code=DONE, **env):
-        done = command_line.run(*arguments, env=command_line.environment(self.url, **env))
-        self.assertEqual(done.code, code, done)
-        self.assertNotIn(self.secret, done.out + done.err)
-        return done
-
     def config(self, text, mode=0o600):
         folder = self.path("home/.config/tickwheel")
         os.makedirs(folder, exist_ok=True)
@@ -40,6 +37,14 @@ class Token(TokensCase):
             file.write(text)
         os.chmod(folder + "/config", mode)
         return self.path("home")
+
+
+class Token(SetUp):
+    def run_cli(self, *arguments, code=DONE, **env):
+        done = command_line.run(*arguments, env=command_line.environment(self.url, **env))
+        self.assertEqual(done.code, code, done)
+        self.assertNotIn(self.secret, done.out + done.err)
+        return done
 
     def test_it_comes_from_a_flag_the_environment_or_the_file(self):
         self.assertIn("TICKWHEEL_TOKEN", self.run_cli("list", code=DENIED).err)
@@ -74,6 +79,157 @@ class Token(TokensCase):
             self.assertNotIn(self.secret, file.read())
         terminal.type("\x03")
         terminal.end()
+
+
+class Contexts(SetUp):
+    """`tickwheel context`, with a home that has nothing else."""
+
+    def setUp(self):
+        super().setUp()
+        self.home = self.path("home")
+        self.kept = self.path("token")
+        with open(self.kept, "w", encoding="utf-8") as file:
+            file.write(self.secret + "\n")
+        os.chmod(self.kept, 0o600)
+
+    def run_cli(self, *arguments, code=DONE, url="", **env):
+        done = command_line.run(*arguments, env=command_line.environment(url, **{"home": self.home, **env}))
+        self.assertEqual(done.code, code, done)
+        self.assertNotIn(self.secret, done.out + done.err)
+        return done
+
+    def add(self, name, *flags, code=DONE):
+        return self.run_cli("context", "add", name, "--url", self.url, *flags, code=code)
+
+    def test_one_is_added_used_listed_and_removed(self):
+        self.assertEqual(self.run_cli("context", "-o", "ids").out, "")
+        self.config("url = http://127.0.0.1:2\n")
+        self.add("prod", "--token-file", os.path.relpath(self.kept))
+        self.add("old", "--url", "http://127.0.0.1:1", "--token", self.secret)
+        self.run_cli("list", "--context", "prod")
+        self.run_cli("--context", "old", "list", code=UNAVAILABLE)
+        self.run_cli("list", code=UNAVAILABLE, TICKWHEEL_CONTEXT="old")
+        self.run_cli("context", "use", "prod")
+        self.run_cli("list")
+        old, prod = map(json.loads, self.run_cli("context", "list", "-o", "json").out.splitlines())
+        self.assertEqual(prod, {"name": "prod", "in_use": True, "url": self.url, "token_file": self.kept})
+        self.assertEqual(old, {"name": "old", "in_use": False, "url": "http://127.0.0.1:1"})
+        head, *rows = self.run_cli("context").out.splitlines()
+        self.assertEqual(head.split(), ["NAME", "URL", "TOKEN"])
+        self.assertEqual([row.split() for row in rows], [["old", "http://127.0.0.1:1", "in", "the", "context"],
+                                                         ["*", "prod", self.url, self.kept]])
+        self.run_cli("context", "remove", "prod")
+        self.assertEqual(self.run_cli("context", "-o", "ids").out, "old\n")
+        self.assertIn("no daemon answers at http://127.0.0.1:2", self.run_cli("list", code=UNAVAILABLE).err)
+        self.run_cli("context", "use", "old")
+        self.assertIn("http://127.0.0.1:1:", self.run_cli("list", code=UNAVAILABLE).err)
+        self.run_cli("context", "use")
+        self.assertIn("http://127.0.0.1:2:", self.run_cli("list", code=UNAVAILABLE).err)
+
+    def test_files_are_their_owners_alone(self):
+        self.add("prod", "--token", self.secret)
+        self.run_cli("context", "use", "prod")
+        folder = os.path.join(self.home, ".config", "tickwheel")
+        for path, mode in ((folder, 0o700), (folder + "/contexts", 0o700), (folder + "/contexts/prod", 0o600),
+                           (folder + "/context", 0o600)):
+            self.assertEqual(os.stat(path).st_mode & 0o777, mode, path)
+        moved = self.path("moved")
+        os.mkdir(moved)
+        os.rename(folder, moved + "/tickwheel")
+        self.run_cli("list", XDG_CONFIG_HOME=moved)
+        os.chmod(moved + "/tickwheel/contexts/prod", 0o644)
+        self.assertIn("chmod 600", self.run_cli("list", XDG_CONFIG_HOME=moved).err)
+
+    def test_a_context_is_a_whole(self):
+        """No token goes to a daemon that it was not meant for."""
+        self.config(f"token = {self.secret}\noutput = json\n")
+        self.add("bare")
+        self.run_cli("list", "--context", "bare", code=DENIED)
+        self.run_cli("list", "--context", "bare", code=DENIED, token=self.secret)
+        self.run_cli("list", "--context", "bare", "--token-file", self.kept)
+        self.run_cli("context", "use", "bare")
+        self.run_cli("list", code=DENIED)
+        added = self.run_cli("add", "1h", "queue:a", token=self.secret)
+        self.assertTrue(json.loads(added.out))  # the form is that of the config file
+        self.run_cli("list", "--context", "bare", "--token", self.secret, url="http://127.0.0.1:1")
+        self.run_cli("list", code=UNAVAILABLE, url="http://127.0.0.1:1", token=self.secret)
+
+    def test_mistakes(self):
+        folder = os.path.join(self.home, ".config", "tickwheel")
+        self.add("prod", "--token-file", self.kept)
+        for arguments, code, words in (
+                (("list", "--context", "none"), USAGE, 'there is no context "none"'),
+                (("list", "--context", "../config"), USAGE, "there is no context"),
+                (("context", "use", "none"), USAGE, 'there is no context "none"'),
+                (("context", "remove", "none"), USAGE, 'there is no context "none"'),
+                (("context", "add", "x"), USAGE, "--url"), (("context", "frobnicate"), USAGE, "is followed by"),
+                (("context", "add", "a/b", "--url", self.url), USAGE, "letters, digits"),
+                (("context", "add", "x", "--url", "ftp://a"), USAGE, "begins with http"),
+                (("context", "add", "x", "--url", self.url, "--token-file", "/nonexistent/x"), USAGE, "no file /nonexistent/x"),
+                (("context", "add", "prod", "--url", self.url), CONFLICT, "--replace")):
+            self.assertIn(words, self.run_cli(*arguments, code=code).err)
+        self.add("prod", "--replace")
+        self.run_cli("list", "--context", "prod", code=DENIED)
+        with open(folder + "/contexts/prod", "a", encoding="utf-8") as file:
+            file.write(f"tokn = {self.secret}\n")
+        for arguments in (("list", "--context", "prod"), ("context",)):
+            self.assertIn("contexts/prod, line 2: a line is: url, token,", self.run_cli(*arguments, code=USAGE).err)
+        with open(folder + "/context", "w", encoding="utf-8") as file:
+            file.write("a b")
+        self.assertIn("/context holds no name", self.run_cli("list", code=USAGE).err)
+        self.run_cli("context", "remove", "prod")
+        self.run_cli("context", "use")
+        self.run_cli("health", "--url", self.url)
+        with open(self.kept, "w", encoding="utf-8") as file:
+            file.write("a b\n")
+        self.assertIn(f"{self.kept}: a token has visible", self.run_cli("list", "--token-file", self.kept, code=USAGE).err)
+
+
+class ClientCertificates(TokensCase):
+    def test_one_is_shown_to_a_server_that_asks(self):
+        for name in ("server", "client"):
+            self.certificate(name)
+        shown = []
+
+        class Proxy(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                shown.append(dict(each[0] for each in self.connection.getpeercert()["subject"])["commonName"])
+                body = b'{"timers":[],"next":null}'
+                self.send_response(200)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        class Server(http.server.ThreadingHTTPServer):
+            def handle_error(self, *_):
+                pass  # a handshake that it refuses
+
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self.path("server.pem"), self.path("server.key"))
+        context.load_verify_locations(self.path("client.pem"))
+        context.verify_mode = ssl.CERT_REQUIRED
+        server = Server(("127.0.0.1", 0), Proxy)
+        server.socket = context.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        url, pem, key = (f"https://127.0.0.1:{server.server_port}", self.path("client.pem"), self.path("client.key"))
+        env = command_line.environment(url, home=self.path("home"))
+
+        def run(*arguments):
+            return command_line.run(*arguments, "--ca-file", self.path("server.pem"), env=env)
+
+        self.assertEqual(run("list", "--client-cert", pem, "--client-key", key).code, DONE)
+        self.assertEqual(run("list").code, UNAVAILABLE)
+        self.assertEqual(run("context", "add", "proxy", "--url", url, "--client-cert", pem, "--client-key", key).code, DONE)
+        env["TICKWHEEL_URL"] = ""
+        self.assertEqual(command_line.run("list", "--context", "proxy", env=env).code, DONE)
+        self.assertIn("there is no file", run("list", "--client-cert", "/nonexistent/x").err)
+        self.assertIn("client certificate", run("list", "--url", url, "--client-cert", key).err)
+        self.assertEqual(shown, ["client"] * 2)
 
 
 class Pages(unittest.TestCase):

@@ -656,13 +656,6 @@ class FramingTest(TokensCase):
 
 
 class TlsTest(TokensCase):
-    def certificate(self, name, *key):
-        key = key or ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
-        subprocess.run(["openssl", "req", "-x509", *key,
-                        "-nodes", "-days", "2", "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1",
-                        "-keyout", self.path(name + ".key"), "-out", self.path(name + ".pem")],
-                       check=True, capture_output=True)
-
     def use(self, certificate, key=None):
         shutil.copy(self.path(certificate + ".pem"), self.path("server.pem"))
         shutil.copy(self.path((key or certificate) + ".key"), self.path("server.key"))

@@ -124,6 +124,14 @@ class TokensCase(unittest.TestCase):
             harness.wait_until(daemon.is_ready, 30, "ready")
         return daemon
 
+    def certificate(self, name, *key):
+        """Makes NAME.pem and NAME.key of a host on loopback that is an authority of its own."""
+        key = key or ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
+        subprocess.run(["openssl", "req", "-x509", *key,
+                        "-nodes", "-days", "2", "-subj", f"/CN={name}", "-addext", "subjectAltName=IP:127.0.0.1",
+                        "-keyout", self.path(name + ".key"), "-out", self.path(name + ".pem")],
+                       check=True, capture_output=True)
+
     def reload(self, daemon, event="reloaded", what="tokens_file"):
         pattern = f"event={event} what={what}"
         before = daemon.output().count(pattern)
