@@ -87,6 +87,32 @@ static void the_verb_is_found_among_the_flags(void **state)
     }
 }
 
+static void durations_become_times(void **state)
+{
+    (void)state;
+    static struct cli_options options;
+    struct error error;
+    char *argv[] = {TEXT("--due-before"), TEXT("2h"), TEXT("--due-after=-90s"),
+                    TEXT("--interval"),   TEXT("2h"), NULL};
+    char *others[] = {TEXT("--due-before=2026-01-01T00:00:00Z"), TEXT("--due-after=1893456000010"),
+                      NULL};
+
+    assert_int_equal(cli_test_read("list", argv, &options, &error), ERROR_NONE);
+    cli_options_settle_times(&options, (struct wall){3600000});
+    assert_string_equal(cli_options_value(&options, CLI_FLAG_BEFORE), "1970-01-01T03:00:00.000Z");
+    assert_string_equal(cli_options_value(&options, CLI_FLAG_AFTER), "1970-01-01T00:58:30.000Z");
+    assert_string_equal(cli_options_value(&options, CLI_FLAG_INTERVAL), "2h");
+    cli_options_settle_times(&options, (struct wall){0});
+    assert_string_equal(cli_options_value(&options, CLI_FLAG_BEFORE), "1970-01-01T03:00:00.000Z");
+    assert_int_equal(cli_test_read("list", others, &options, &error), ERROR_NONE);
+    cli_options_settle_times(&options, (struct wall){0});
+    assert_string_equal(cli_options_value(&options, CLI_FLAG_BEFORE), "2026-01-01T00:00:00Z");
+    assert_string_equal(cli_options_value(&options, CLI_FLAG_AFTER), "1893456000010");
+    assert_int_equal(cli_test_read("list", argv, &options, &error), ERROR_NONE);
+    cli_options_settle_times(&options, (struct wall){1});
+    assert_string_equal(cli_options_value(&options, CLI_FLAG_AFTER), "1970-01-01T00:00:00.000Z");
+}
+
 static void flags_may_be_cut_short_while_unique(void **state)
 {
     (void)state;
@@ -436,6 +462,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(flags_stand_anywhere_in_three_forms),
         TEST(the_verb_is_found_among_the_flags),
+        TEST(durations_become_times),
         TEST(flags_may_be_cut_short_while_unique),
         TEST(wrong_arguments_are_refused_with_a_reason),
         TEST(the_number_of_flags_and_arguments_is_bounded),

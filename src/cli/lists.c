@@ -15,31 +15,50 @@
 
 /* ---- how a timer is shown ---- */
 
-/* Appends a time, and how far it is from now. */
-static void lists_append_time(struct buffer *out, struct bytes value)
+/* Appends a value in words: a time with its distance from now, members as "name value", elements
+ * with commas between. `mark` stands between the name of a member and its value. */
+static void lists_append_words(struct buffer *out, struct bytes value, const char *mark)
 {
-    struct buffer text;
+    struct cli_list list;
+    struct bytes each;
     struct wall at;
+    char name[64];
+    bool is_first = true;
 
-    buffer_init(&text);
-    cli_append_value(&text, value);
-    buffer_append_bytes(out, buffer_bytes(&text));
-    if (rfc3339_parse(buffer_bytes(&text), &at, NULL) == ERROR_NONE) {
-        buffer_append_text(out, " (");
-        screen_append_distance(out, wall_now(), at);
-        buffer_append_text(out, ")");
+    if (value.size && *value.data == '{') {
+        for (cli_members_init(&list, value); cli_members_next(&list, name, &each);
+             is_first = false) {
+            buffer_printf(out, "%s%s%s", is_first ? "" : ", ", name, mark);
+            lists_append_words(out, each, mark);
+        }
+    } else if (value.size && *value.data == '[') {
+        for (cli_list_init(&list, value); cli_list_next(&list, &each); is_first = false) {
+            buffer_append_text(out, is_first ? "" : ", ");
+            lists_append_words(out, each, mark);
+        }
+    } else {
+        const size_t start = out->size;
+
+        cli_append_value(out, value);
+        if (!buffer_failed(out) && out->size - start + 1 == RFC3339_TEXT_SIZE &&
+            rfc3339_parse((struct bytes){out->data + start, out->size - start}, &at, NULL) ==
+                ERROR_NONE) {
+            buffer_append_text(out, " (");
+            screen_append_distance(out, wall_now(), at);
+            buffer_append_text(out, ")");
+        }
     }
-    buffer_deinit(&text);
 }
 
-static bool lists_is_time(const char *name)
+/* What a client chose is shown as it wrote it: payloads and keys as they are, labels and headers as
+ * their flags. */
+static void lists_append_member(struct buffer *out, const char *name, struct bytes value)
 {
-    static const char *const names[] = {"due", "created", "ended", "next", "until"};
-
-    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++)
-        if (strcmp(name, names[i]) == 0)
-            return true;
-    return false;
+    if (strcmp(name, "payload") == 0 || strcmp(name, "key") == 0)
+        cli_append_value(out, value);
+    else
+        lists_append_words(out, value,
+                           strcmp(name, "labels") == 0 || strcmp(name, "headers") == 0 ? ":" : " ");
 }
 
 static void lists_show_fields(struct cli *cli, struct bytes timer)
@@ -55,10 +74,7 @@ static void lists_show_fields(struct cli *cli, struct bytes timer)
     cli_members_init(&members, timer);
     while (cli_members_next(&members, name, &value)) {
         buffer_clear(&cell);
-        if (lists_is_time(name))
-            lists_append_time(&cell, value);
-        else
-            cli_append_value(&cell, value);
+        lists_append_member(&cell, name, value);
         screen_table_add(&table, SCREEN_DIM, bytes_of(name));
         screen_table_add(&table,
                          strcmp(name, "state") == 0 ? screen_colour_of_state(buffer_bytes(&cell))
@@ -243,9 +259,24 @@ static void lists_add_distance(struct screen_table *table, struct bytes timer, s
 }
 
 /* Appends the timers of a page to `out`; the first page has a head. Counts them. */
-static uint64_t lists_append_page(struct cli *cli, struct bytes page, bool is_first)
+static uint64_t lists_append_page(struct cli *cli, struct bytes page, bool is_dead, bool is_first)
 {
-    static const char *const heads[] = {"ID", "STATE", "DUE", "", "KEY", "TARGET"};
+    static const struct {
+        const char *head, *name; /* of the member; "": how far `due` is */
+    } columns[2][6] = {
+        {{"ID", "id"},
+         {"STATE", "state"},
+         {"DUE", "due"},
+         {"", ""},
+         {"KEY", "key"},
+         {"TARGET", "target"}},
+        {{"ID", "id"},
+         {"DUE", "due"},
+         {"", ""},
+         {"KEY", "key"},
+         {"TARGET", "target"},
+         {"ERROR", "last_error"}},
+    };
     struct wall now = wall_now();
     struct screen_table table;
     struct cli_list timers;
@@ -254,18 +285,18 @@ static uint64_t lists_append_page(struct cli *cli, struct bytes page, bool is_fi
 
     screen_table_init(&table, 6);
     for (size_t i = 0; i < 6 && is_first; i++)
-        screen_table_add(&table, SCREEN_BOLD, bytes_of(heads[i]));
+        screen_table_add(&table, SCREEN_BOLD, bytes_of(columns[is_dead][i].head));
     for (cli_list_init(&timers, page); cli_list_next(&timers, &timer); count++) {
         if (cli->settings.form != CLI_FORM_TABLE) {
             lists_show(cli, timer);
             continue;
         }
-        lists_add_cell(&table, timer, "id");
-        lists_add_cell(&table, timer, "state");
-        lists_add_cell(&table, timer, "due");
-        lists_add_distance(&table, timer, now);
-        lists_add_cell(&table, timer, "key");
-        lists_add_cell(&table, timer, "target");
+        for (size_t i = 0; i < 6; i++) {
+            if (*columns[is_dead][i].name)
+                lists_add_cell(&table, timer, columns[is_dead][i].name);
+            else
+                lists_add_distance(&table, timer, now);
+        }
     }
     if (cli->settings.form == CLI_FORM_TABLE)
         screen_table_append(&table, cli_style(cli), &cli->out);
@@ -289,7 +320,7 @@ static enum cli_exit lists_print(struct cli *cli, const char *place, uint64_t li
         code = lists_pages_next(cli, &pages, &page);
         if (code)
             break;
-        pages.left -= lists_append_page(cli, page, is_first);
+        pages.left -= lists_append_page(cli, page, strcmp(place, "/v1/dead") == 0, is_first);
         is_more = !pages.is_over && pages.left > 0;
         is_first = false;
         if (!is_watched && !cli_flush(cli))

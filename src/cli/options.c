@@ -2,6 +2,7 @@
 #include "cli/options.h"
 
 #include "base/nearest.h"
+#include "calendar/duration.h"
 #include "cli/verbs.h"
 
 static const struct cli_flag CLI_FLAGS[] = {
@@ -155,7 +156,7 @@ static enum error_code options_add(struct cli_options *options, enum cli_flag_id
     if (value && row->choices && !options_is_choice(row->choices, value))
         return error_set(ret_error, ERROR_INVALID, "--%s takes one of: %s", row->name,
                          row->choices);
-    options->given[options->given_count++] = (struct cli_option){flag, value};
+    options->given[options->given_count++] = (struct cli_option){.flag = flag, .value = value};
     return ERROR_NONE;
 }
 
@@ -265,6 +266,23 @@ enum error_code cli_options_read(const struct cli_verb *verb, int argc, char **a
                          ret_options->argument_count < verb->arguments_min ? "too few" : "too many",
                          verb->name, *verb->arguments ? " " : "", verb->arguments);
     return ERROR_NONE;
+}
+
+void cli_options_settle_times(struct cli_options *options, struct wall now)
+{
+    for (size_t i = 0; i < options->given_count; i++) {
+        struct cli_option *option = &options->given[i];
+        const char *value = CLI_FLAGS[option->flag].value;
+        const bool is_past = value && *option->value == '-';
+        uint64_t ms;
+
+        if (!value || strcmp(value, "TIME") != 0 ||
+            duration_parse(bytes_of(option->value + is_past), &ms, NULL) != ERROR_NONE)
+            continue;
+        const uint64_t past = now.ms > ms ? now.ms - ms : 0;
+        rfc3339_format(is_past ? (struct wall){past} : wall_add(now, ms), option->time);
+        option->value = option->time;
+    }
 }
 
 const char *cli_options_value(const struct cli_options *options, enum cli_flag_id flag)

@@ -13,7 +13,8 @@
 #ifndef TICKWHEEL_CLI_OPTIONS_H
 #define TICKWHEEL_CLI_OPTIONS_H
 
-#include "base/error.h"
+#include "base/time.h"
+#include "calendar/rfc3339.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,7 +45,8 @@ struct cli_verb;
 
 struct cli_option {
     enum cli_flag_id flag;
-    char *value; /* NULL: a switch */
+    char *value;                  /* NULL: a switch */
+    char time[RFC3339_TEXT_SIZE]; /* Room of `value` if it was given as a duration. */
 };
 
 struct cli_options {
@@ -66,6 +68,10 @@ void cli_options_move_verb(int argc, char **argv);
 /* Reads the arguments behind the verb. */
 enum error_code cli_options_read(const struct cli_verb *verb, int argc, char **argv,
                                  struct cli_options *ret_options, struct error *ret_error);
+
+/* Makes a time of each duration that was given for a TIME: that far from now, with a dash before it
+ * as long ago. Other values stay. */
+void cli_options_settle_times(struct cli_options *options, struct wall now);
 
 /* The last value of a flag, "" for a switch that was given; NULL when it was not given. */
 const char *cli_options_value(const struct cli_options *options, enum cli_flag_id flag);

@@ -5,6 +5,7 @@
 #include "calendar/duration.h"
 #include "cli/contexts.h"
 #include "cli/verbs.h"
+#include "sys/clock.h"
 #include "sys/files.h"
 #include "sys/process.h"
 
@@ -150,6 +151,7 @@ static enum cli_exit run_run_verb(struct cli *cli, int argc, char **argv)
         return run_help(cli, cli->verb->name);
     if (run_read_settings(cli, &error))
         return cli_complain(CLI_EXIT_USAGE, "%s", error.text);
+    cli_options_settle_times(&cli->options, wall_now());
     run_read_terminal(cli);
     return cli->verb->run(cli);
 }

@@ -64,6 +64,8 @@ enum cli_exit service_backup(struct cli *cli)
 
 enum cli_exit service_version(struct cli *cli)
 {
-    buffer_append_text(&cli->out, "tickwheel " TICKWHEEL_VERSION "\n");
+    buffer_append_text(&cli->out, cli->settings.form == CLI_FORM_JSON
+                                      ? "{\"version\":\"" TICKWHEEL_VERSION "\"}\n"
+                                      : "tickwheel " TICKWHEEL_VERSION "\n");
     return CLI_EXIT_DONE;
 }

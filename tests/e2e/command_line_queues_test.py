@@ -135,6 +135,9 @@ class Dead(CommandLine):
         one, two, three = self.kill(3)
         self.assertEqual(len(self.ask("dead", "list", "--label", "n:1")), 1)
         group, = self.ask("dead", "groups")[0]["groups"]
+        head, *rows = self.run_cli("dead", "list").out.splitlines()
+        self.assertEqual(head.split(), ["ID", "DUE", "KEY", "TARGET", "ERROR"])
+        self.assertEqual({row.split("/gone")[1].strip() for row in rows}, {group["error"]})
         self.assertIn(f"3      {group['origin']}", self.run_cli("dead", "groups").out)
         self.run_cli("dead", "redrive", code=USAGE)
         self.run_cli("dead", "redrive", "--origin", group["origin"], code=USAGE)  # asks

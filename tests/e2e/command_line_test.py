@@ -23,6 +23,7 @@ import unittest
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 import command_line
 import harness
+from daemon_case import ms_of
 from command_line_case import CONFLICT, DONE, FAILED, NOT_FOUND, STOPPED, UNAVAILABLE, USAGE, CommandLine
 
 
@@ -82,6 +83,23 @@ class Timers(CommandLine):
         for verb in (("change", "--when", "1h"), ("touch", "1h"), ("fire",), ("pause",), ("resume",), ("cancel",)):
             self.run_cli(*verb, "--key", "fired", code=NOT_FOUND)
         self.assertIn("write --key nosuch", self.run_cli("get", "nosuch", code=NOT_FOUND).err)
+
+    def test_get_reads_as_a_description(self):
+        self.create(key="2026-11-20T23:59:59.000Z", labels={"a": "b", "c": "d"}, watch=["paid:1", "paid:2"],
+                    payload={"at": "2026-11-20T23:59:59.000Z"}, cron="0 9 * * *", until="2190-01-01T00:00:00Z")
+        shown = self.run_cli("get", "--key", "2026-11-20T23:59:59.000Z").out
+        for line in (r"key +2026-11-20T23:59:59\.000Z", r'payload +\{"at": "2026-11-20T23:59:59\.000Z"\}', r"labels +a:b, c:d",
+                     r"watch +paid:1, paid:2", r"retry +max_attempts 10, base 1s, .*", r"due +[-0-9T:.]+Z \(in .*\)",
+                     r"schedule +cron 0 9 \* \* \*, timezone UTC, dst shift, until 2190-01-01T00:00:00.000Z \(in \d+d\)"):
+            self.assertRegex(shown, f"(?m)^{line}$")
+
+    def test_times_may_be_durations(self):
+        soon, late = self.create(after="1h"), self.create(after="3h")
+        for flags, found in ((("--due-before", "2h"), soon), (("--due-after=2h",), late), (("--due-before", "-1h"), None),
+                             (("--due-after", "-1h", "--limit", "1"), soon)):
+            self.assertEqual([timer["id"] for timer in self.ask("list", *flags)], [found["id"]] if found else [])
+        paused, = self.ask("pause", soon["id"], "--until", "2h")
+        self.assertAlmostEqual(ms_of(paused["paused"]["until"]) / 1000, time.time() + 7200, delta=60)
 
     def test_list_follows_pages_and_filters(self):
         for n in range(1203):
@@ -632,6 +650,7 @@ class Mistakes(CommandLine):
             self.assertIn(f"tickwheel {verb}", shown)
             self.assertLessEqual(max(map(len, shown.splitlines())), 120)
         self.assertRegex(self.run_cli("--version").out, r"^tickwheel \d")
+        self.assertEqual("tickwheel " + self.ask("version")[0]["version"] + "\n", self.run_cli("version").out)
         with open(os.path.join(os.path.dirname(__file__), "../../docs/cli.md"), encoding="utf-8") as file:
             page = file.read()
         for verb in verbs:
