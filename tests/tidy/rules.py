@@ -21,6 +21,7 @@ BELOW = {
     "calendar": {"base", "sys"},
     "cli": {"base", "sys", "calendar", "http", "ops"},  # of the daemon its settings only: it speaks HTTP
     "timer": {"base", "sys", "calendar"},
+    "delivery_log": {"base", "sys", "timer"},
     "ops": {"base", "sys", "calendar", "timer"},
     "http": {"base", "sys"},
     "store": {"base", "sys", "log", "timer"},
@@ -28,7 +29,7 @@ BELOW = {
     "cluster": {"base", "sys", "log", "timer", "http", "store", "engine"},
     "delivery": {"tickwheel", "base", "sys", "log", "calendar", "ops", "timer", "store", "engine"},
     "node": {"tickwheel", "base", "sys", "log", "calendar", "timer", "ops", "store", "engine", "cluster",
-              "delivery"},
+              "delivery", "delivery_log"},
     "api": {"base", "sys", "calendar", "timer", "ops", "http", "store", "engine", "delivery", "node"},
 }
 

@@ -1,0 +1,93 @@
+/*
+ * delivery_segment.h - a file of the delivery log: entries of one tenant in the order of their
+ * stamps, and after the last one, when it is sealed, a table of the newest entry for each hash.
+ *
+ * Header: "tickdlog" 8, number 8, size of the tenant's name 1, the name 64, zeros, checksum 4; in
+ * all 96 bytes. Entries: delivery_entry.h. The end of a sealed segment: the slots
+ * (delivery_table.h), and a trailer: "tickdend" 8, offset of the slots 8, last stamp 8, checksum of
+ * the slots 4, and of the trailer before it 4; in all 32 bytes.
+ *
+ * A segment that is not sealed is read from its begin to its first invalid entry: that and what
+ * follows was not completely written, and is cut off before the next entry is written.
+ *
+ * Errors     Codes of the disk; CORRUPT for a file without a valid header.
+ * Ownership  A segment owns its table and its pending bytes.
+ * Threads    None: one owner. All of it waits for the disk.
+ */
+#ifndef TICKWHEEL_DELIVERY_LOG_DELIVERY_SEGMENT_H
+#define TICKWHEEL_DELIVERY_LOG_DELIVERY_SEGMENT_H
+
+#include "delivery_log/delivery_query.h"
+#include "delivery_log/delivery_table.h"
+#include "sys/disk.h"
+#include "timer/tenant_latest.h"
+
+#define DELIVERY_SEGMENT_HEADER_SIZE  96
+#define DELIVERY_SEGMENT_TRAILER_SIZE 32
+#define DELIVERY_SEGMENT_NAME_SIZE    32                  /* of a file's name, with the NUL */
+#define DELIVERY_SEGMENT_BYTES_MAX    (UINT64_C(8) << 20) /* larger files are not read */
+
+/* Where the segments are. */
+struct delivery_folder {
+    const struct disk_calls *disk; /* borrowed, as is the path */
+    const char *path;
+    uint64_t damaged; /* number of segments with an invalid part that were met */
+};
+
+struct delivery_segment {
+    struct list link;                 /* for the holder: in the order of numbers */
+    struct list loaded_link;          /* for the holder */
+    struct tenant_latest_place place; /* for the holder */
+    uint64_t number;
+    uint64_t bytes;      /* size of the file; not sealed: offset after the last entry written */
+    uint64_t last_stamp; /* stamp of the last entry; 0 if there is none, or it is unknown */
+    bool is_sealed, is_loaded;
+    bool is_damaged; /* was counted as damaged */
+    /* Of a loaded segment that is not sealed. */
+    struct delivery_table table;
+    struct buffer pending; /* entries that are not written yet */
+    uint32_t pending_count;
+};
+
+void delivery_segment_name(uint64_t number, char ret_name[DELIVERY_SEGMENT_NAME_SIZE]);
+
+/* Returns the number in the name of a segment; 0 if it is none. */
+uint64_t delivery_segment_number(const char *name);
+
+void delivery_segment_deinit(struct delivery_segment *segment);
+
+/* Makes the file of an empty segment, which is loaded. */
+enum error_code delivery_segment_make(const struct delivery_folder *folder, uint64_t number,
+                                      struct bytes tenant, struct delivery_segment *ret_segment);
+
+/* Reads the header and the trailer of a file. `ret_tenant` has room for TENANT_SIZE_MAX bytes. */
+enum error_code delivery_segment_open(const struct delivery_folder *folder, uint64_t number,
+                                      struct delivery_segment *ret_segment, char *ret_tenant,
+                                      size_t *ret_tenant_size);
+
+/* Reads a segment that is not sealed, and cuts off what is invalid. */
+enum error_code delivery_segment_load(struct delivery_folder *folder,
+                                      struct delivery_segment *segment);
+
+/* Forgets the table and what is not written. */
+void delivery_segment_unload(struct delivery_segment *segment);
+
+/* Adds an encoded entry to what is to be written, with this stamp. The segment is loaded and not
+ * sealed. Returns false if out of memory; nothing changed. */
+bool delivery_segment_add(struct delivery_segment *segment, struct bytes encoded, uint64_t stamp);
+
+/* Writes what was added. After a failure the segment is not loaded, and what was added is lost. */
+enum error_code delivery_segment_flush(const struct delivery_folder *folder,
+                                       struct delivery_segment *segment);
+
+/* Writes the table. The segment is loaded and flushed; afterwards it is sealed. */
+enum error_code delivery_segment_seal(const struct delivery_folder *folder,
+                                      struct delivery_segment *segment);
+
+/* Adds the entries that the query wants to its answer, newest first, until it is full. Nothing is
+ * pending. Returns false if the segment has entries before `since`: older segments need not be
+ * searched. A damaged part is left out, and counted once. */
+bool delivery_segment_search(struct delivery_folder *folder, struct delivery_segment *segment,
+                             struct delivery_query *query);
+
+#endif
