@@ -163,7 +163,7 @@ class Books:
         self.state = bytearray(count)
         self.arrivals = bytearray(count)  # at a worker
         self.freed = bytearray(count)     # 1: the worker's ack was answered with `ok`
-        self.held = self.paid_late = self.early = self.after_ack = 0
+        self.held = self.paid_late = self.early = self.after_ack = self.after_pay = 0
         self.lateness_ms = []
 
     def pay(self, order, cancelled, is_repeated):
@@ -180,6 +180,7 @@ class Books:
         with self.lock:
             self.early += now_ms < due_ms or due_ms < self.asked_ms[order] + self.hold_ms - 1
             self.after_ack += self.freed[order]
+            self.after_pay += self.state[order] == PAID
             self.arrivals[order] = min(255, self.arrivals[order] + 1)
             if self.arrivals[order] == 1:
                 self.lateness_ms.append(now_ms - due_ms)
@@ -410,20 +411,23 @@ def report(books, server, options):
     paid = books.state.count(PAID)
     expired = sum(books.arrivals[i] > 0 and books.state[i] != PAID for i in orders)
     lost = sum(books.arrivals[i] == 0 and books.state[i] != PAID for i in orders)
-    double = sum(books.arrivals[i] > 0 and books.state[i] == PAID for i in orders) + books.after_ack
+    # kill -9 ends leases: then an order that a worker has but not acknowledged can be paid, as if it had not come.
+    double = books.after_ack + books.after_pay + sum(books.freed[i] and books.state[i] == PAID for i in orders)
+    taken = sum(books.arrivals[i] > 0 and books.state[i] == PAID for i in orders)
     again = sum(books.arrivals[i] - 1 for i in orders if books.arrivals[i] > 1)
     late = sorted(books.lateness_ms)
     print(f"\nheld {books.held:,}, paid {paid:,}, expired {expired:,}"
           + (f" ({books.paid_late:,} of them paid too late)" if books.paid_late else ""))
     print(f"lost {lost}, double {double}, early {books.early}"
           + (f"; kill -9 {server.crashes} times, after which {again:,} came to a worker again"
+             + (f", and {taken:,} were paid after a worker lost its lease" if taken else "")
              if options.crash else f", came again {again}"))
     if late:
         print("late by " + ", ".join(
             f"{name} {late[min(len(late) - 1, int(len(late) * share))]:,.1f} ms"
             for name, share in (("p50", 0.5), ("p99", 0.99), ("p99.9", 0.999), ("max", 1))))
     return books.held == books.count and paid + expired == books.count and \
-        not (lost or double or books.early or server.pending() or (again and not options.crash))
+        not (lost or double or books.early or server.pending() or ((again or taken) and not options.crash))
 
 
 def number(least, most):

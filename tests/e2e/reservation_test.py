@@ -124,6 +124,24 @@ class BooksTest(unittest.TestCase):
                 self.assertFalse(is_right, plant.__name__)
                 self.assertIn(word, output)
 
+    def test_paid_behind_a_lost_lease_is_fine_only_after_a_crash(self):
+        def books():
+            books = self.books()
+            books.state[2] = reservation.OPEN
+            books.arrive(2, 6000, 6001)
+            return books
+        lost = books()
+        lost.pay(2, 1, False)
+        self.assertFalse(self.verdict(lost)[0])
+        is_right, output = self.verdict(lost, crash=True)
+        self.assertTrue(is_right)
+        self.assertIn("double 0", output)
+        self.assertIn("1 were paid after a worker lost its lease", output)
+        freed = books()
+        freed.free(2)
+        freed.pay(2, 1, False)
+        self.assertFalse(self.verdict(freed, crash=True)[0])
+
     def test_again_is_fine_only_after_a_crash(self):
         books = self.books()
         books.freed[7] = 0
