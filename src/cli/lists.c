@@ -86,6 +86,18 @@ static void lists_show_fields(struct cli *cli, struct bytes timer)
     screen_table_deinit(&table);
 }
 
+/* Appends a line with the text of a value; nothing if it is missing. */
+static void lists_append_name(struct cli *cli, struct bytes value)
+{
+    struct buffer text;
+
+    buffer_init(&text);
+    cli_append_value(&text, value);
+    screen_append(&cli->out, buffer_bytes(&text));
+    buffer_append_text(&cli->out, value.size ? "\n" : "");
+    buffer_deinit(&text);
+}
+
 void lists_show(struct cli *cli, struct bytes timer)
 {
     if (cli->settings.form == CLI_FORM_TABLE) {
@@ -94,13 +106,8 @@ void lists_show(struct cli *cli, struct bytes timer)
         screen_append_json(&cli->out, timer);
         buffer_append_text(&cli->out, "\n");
     } else {
-        struct buffer id;
-
-        buffer_init(&id);
-        cli_append_value(&id, cli_member(timer, "id"));
-        screen_append(&cli->out, buffer_bytes(&id));
-        buffer_append_text(&cli->out, "\n");
-        buffer_deinit(&id);
+        lists_append_name(cli,
+                          cli_member(timer, cli->settings.form == CLI_FORM_IDS ? "id" : "key"));
     }
 }
 
@@ -360,6 +367,22 @@ enum cli_exit lists_run(struct cli *cli, const char *place)
     watch_close(&watch);
     /* A watch has no other end than a signal. */
     return is_watched && code == CLI_EXIT_STOPPED ? CLI_EXIT_DONE : code;
+}
+
+enum cli_exit lists_ask_and_name(struct cli *cli, struct buffer *path, const char *rows,
+                                 const char *name)
+{
+    struct cli_answer answer;
+    struct cli_list list;
+    struct bytes row;
+    enum cli_exit code = cli_ask(cli, "GET", cli_text(path), (struct bytes){NULL, 0}, &answer);
+
+    cli_list_init(&list, cli_member(buffer_bytes(&answer.body), rows));
+    while (!code && cli_list_next(&list, &row))
+        lists_append_name(cli, cli_member(row, name));
+    cli_answer_deinit(&answer);
+    buffer_deinit(path);
+    return code;
 }
 
 enum cli_exit lists_ask_and_show(struct cli *cli, struct buffer *path,

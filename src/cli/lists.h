@@ -38,6 +38,10 @@ enum cli_exit lists_pages_next(struct cli *cli, struct lists_pages *pages,
 enum cli_exit lists_ask_and_show(struct cli *cli, struct buffer *path,
                                  void (*show)(struct cli *cli, struct bytes answer));
 
+/* GETs `path`, which is taken, and prints the member `name` of each of the `rows` on a line. */
+enum cli_exit lists_ask_and_name(struct cli *cli, struct buffer *path, const char *rows,
+                                 const char *name);
+
 /* Prints the numbers of an answer, as "cancelled 2, already firing 0", with its failures below
  * them; these make it CLI_EXIT_FAILED. */
 enum cli_exit lists_show_counts(struct cli *cli, struct bytes answer);

@@ -205,6 +205,8 @@ enum cli_exit overview_queues(struct cli *cli)
     buffer_init(&path);
     buffer_append_text(&path, name ? "/v1/queues/" : "/v1/queues");
     cli_append_path(&path, bytes_of(name ? name : ""));
+    if (!name && cli->settings.form == CLI_FORM_IDS)
+        return lists_ask_and_name(cli, &path, "queues", "name");
     return lists_ask_and_show(cli, &path, name ? lists_show : overview_show_queues);
 }
 
@@ -219,6 +221,8 @@ enum cli_exit overview_targets(struct cli *cli)
         return cli_complain(CLI_EXIT_USAGE, "write: targets, or targets pause|resume|reset TARGET");
     buffer_init(&path);
     buffer_append_text(&path, "/v1/targets");
+    if (cli->settings.form == CLI_FORM_IDS)
+        return lists_ask_and_name(cli, &path, "targets", "target");
     return lists_ask_and_show(cli, &path, overview_show_targets);
 }
 

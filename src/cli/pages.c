@@ -3,6 +3,7 @@
 #include "cli/verbs.h"
 #include "sys/files.h"
 
+#include <ctype.h>
 #include <stdio.h>
 
 /* ---- both ---- */
@@ -32,6 +33,30 @@ static void pages_append_words(struct buffer *out, const struct cli_verb *verb)
         buffer_append_text(out, " ");
         buffer_append_bytes(out, bytes_cut(&first, '|'));
     }
+}
+
+/* Returns the command that prints the values of an argument or flag, a line each. NULL if they are
+ * not known. */
+static const char *pages_command_of(const char *text)
+{
+    static const struct {
+        const char *word, *command;
+    } commands[] = {
+        {"KEY", "tickwheel list --limit 1000 -o keys"},
+        {"QUEUE", "tickwheel queues -o ids"},
+        {"TARGET", "tickwheel targets -o ids"},
+        {"CONTEXT", "tickwheel context -o ids"},
+        {"ZONE", "grep -v coordinates /usr/share/zoneinfo/zone1970.tab | cut -sf3"},
+    };
+
+    for (size_t i = 0; text && i < sizeof(commands) / sizeof(*commands); i++) {
+        const char *at = strstr(text, commands[i].word);
+
+        if (at && (at == text || !isupper((unsigned char)at[-1])) &&
+            !isupper((unsigned char)at[strlen(commands[i].word)]))
+            return commands[i].command;
+    }
+    return NULL;
 }
 
 /* Appends the text for single quotes of a shell, with a backslash before each of `special`. */
@@ -66,18 +91,29 @@ static void pages_append_bash(struct buffer *out)
     for (enum cli_flag_id flag = 0; flag < CLI_FLAG_COUNT; flag++) {
         const struct cli_flag *row = cli_flag_row(flag);
 
-        if (row->choices && row->letter)
-            buffer_printf(out, "        --%s | -%c) words='%s' ;;\n", row->name, row->letter,
-                          row->choices);
-        else if (row->choices)
-            buffer_printf(out, "        --%s) words='%s' ;;\n", row->name, row->choices);
+        const char *command = pages_command_of(row->value);
+
+        if (!row->choices && !command)
+            continue;
+        buffer_printf(out, "        --%s", row->name);
+        if (row->letter)
+            buffer_printf(out, " | -%c", row->letter);
+        if (row->choices)
+            buffer_printf(out, ") words='%s' ;;\n", row->choices);
+        else
+            buffer_printf(out, ") words=$(%s 2>/dev/null) ;;\n", command);
     }
     buffer_append_text(out, "        *)\n            case ${COMP_WORDS[1]} in\n");
     for (size_t i = 0; i < CLI_VERB_COUNT; i++) {
         buffer_printf(out, "            %s) words='", CLI_VERBS[i].name);
         pages_append_words(out, &CLI_VERBS[i]);
         pages_each_flag(&CLI_VERBS[i], pages_bash_flag, out);
-        buffer_append_text(out, "' ;;\n");
+        buffer_append_text(out, "'");
+        if (pages_command_of(CLI_VERBS[i].arguments))
+            buffer_printf(out,
+                          "\n                [[ $cur == -* ]] || words+=\" $(%s 2>/dev/null)\"",
+                          pages_command_of(CLI_VERBS[i].arguments));
+        buffer_append_text(out, " ;;\n");
     }
     buffer_append_text(out, "            esac ;;\n        esac\n    fi\n"
                             "    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
@@ -85,6 +121,17 @@ static void pages_append_bash(struct buffer *out)
 }
 
 /* ---- zsh ---- */
+
+/* Appends what completes a value: its command, or files. */
+static void pages_append_zsh_action(struct buffer *out, const char *value)
+{
+    const char *command = pages_command_of(value);
+
+    if (command)
+        buffer_printf(out, "{compadd -- ${(f)\"$(%s 2>/dev/null)\"}}", command);
+    else if (value)
+        buffer_append_text(out, "_files");
+}
 
 static void pages_zsh_flag(struct buffer *out, const struct cli_verb *verb,
                            const struct cli_flag_use *use)
@@ -103,8 +150,8 @@ static void pages_zsh_flag(struct buffer *out, const struct cli_verb *verb,
             buffer_printf(out, ":%s:", row->value);
         if (row->choices)
             buffer_printf(out, "(%s)", row->choices);
-        else if (row->value)
-            buffer_append_text(out, "_files");
+        else
+            pages_append_zsh_action(out, row->value);
         buffer_append_text(out, "'");
     }
 }
@@ -131,7 +178,9 @@ static void pages_append_zsh(struct buffer *out)
         if (words.size)
             buffer_printf(out, " '1:word:(%s)'", cli_text(&words));
         pages_each_flag(&CLI_VERBS[i], pages_zsh_flag, out);
-        buffer_append_text(out, " \\\n            '*: :_files' ;;\n");
+        buffer_append_text(out, " \\\n            '*: :");
+        pages_append_zsh_action(out, CLI_VERBS[i].arguments);
+        buffer_append_text(out, "' ;;\n");
         buffer_deinit(&words);
     }
     buffer_append_text(out, "    esac\n}\n\n_tickwheel \"$@\"\n");
@@ -150,6 +199,8 @@ static void pages_fish_flag(struct buffer *out, const struct cli_verb *verb,
         buffer_printf(out, " -s %c", row->letter);
     if (row->choices)
         buffer_printf(out, " -x -a '%s'", row->choices);
+    else if (pages_command_of(row->value))
+        buffer_printf(out, " -x -a '(%s 2>/dev/null)'", pages_command_of(row->value));
     else if (row->value)
         buffer_append_text(out, " -r");
     buffer_append_text(out, " -d '");
@@ -172,6 +223,11 @@ static void pages_append_fish(struct buffer *out)
             buffer_printf(out,
                           "complete -c tickwheel -n '__fish_seen_subcommand_from %s' -f -a '%s'\n",
                           CLI_VERBS[i].name, cli_text(&words) + 1);
+        if (pages_command_of(CLI_VERBS[i].arguments))
+            buffer_printf(out,
+                          "complete -c tickwheel -n '__fish_seen_subcommand_from %s' -f -a '(%s "
+                          "2>/dev/null)'\n",
+                          CLI_VERBS[i].name, pages_command_of(CLI_VERBS[i].arguments));
         pages_each_flag(&CLI_VERBS[i], pages_fish_flag, out);
         buffer_deinit(&words);
     }

@@ -5,6 +5,7 @@
  * The HTTP server has one thread, which verifies, prints and answers; the main thread waits for a
  * signal, or for the last webhook of --count.
  */
+#include "base/base64.h"
 #include "base/json_write.h"
 #include "base/number.h"
 #include "calendar/rfc3339.h"
@@ -15,6 +16,7 @@
 #include "cli/verbs.h"
 #include "http/server.h"
 #include "sys/clock.h"
+#include "sys/entropy.h"
 #include "sys/process.h"
 
 #include <limits.h>
@@ -23,6 +25,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#define RECEIVE_SECRET         "TICKWHEEL_WEBHOOK_SECRET"
 #define RECEIVE_PORT           9000
 #define RECEIVE_LOOK_MS        50 /* between looks whether it is over */
 #define RECEIVE_BODY_BYTES_MAX (UINT64_C(16) << 20)
@@ -282,6 +285,40 @@ static enum cli_exit receive_start_daemon(struct cli *cli, struct process_child 
     return CLI_EXIT_DONE;
 }
 
+/* Makes up a secret for the daemon and the receiver, unless the environment has one. */
+static enum cli_exit receive_make_secret(void)
+{
+    const char *given = getenv(RECEIVE_SECRET);
+    struct buffer text;
+    uint8_t key[32];
+
+    if (given && *given)
+        return CLI_EXIT_DONE;
+    buffer_init(&text);
+    bool has_failed = entropy_fill(key, sizeof(key));
+    buffer_append_text(&text, "whsec_");
+    base64_append(&text, (struct bytes){(const char *)key, sizeof(key)});
+    has_failed = has_failed || setenv(RECEIVE_SECRET, cli_text(&text), 1) != 0;
+    buffer_deinit(&text);
+    return has_failed ? cli_complain(CLI_EXIT_FAILED, "a secret cannot be made") : CLI_EXIT_DONE;
+}
+
+static void receive_say_what_runs(struct cli *cli, uint16_t receiver)
+{
+    const char *data = cli_flag(cli, CLI_FLAG_DATA), *port = cli_flag(cli, CLI_FLAG_PORT);
+
+    if (port && strcmp(port, "0") == 0)
+        cli_complain(CLI_EXIT_DONE, "runs tickwheeld on a free port, with its timers in %s",
+                     data ? data : "./data");
+    else
+        cli_complain(CLI_EXIT_DONE,
+                     "runs tickwheeld on http://127.0.0.1:%s, its pages are /ui, its timers in %s",
+                     port ? port : "8463", data ? data : "./data");
+    cli_complain(CLI_EXIT_DONE, "webhooks are signed and verified with %s", getenv(RECEIVE_SECRET));
+    cli_complain(CLI_EXIT_DONE, "try elsewhere: tickwheel add 3s http://127.0.0.1:%u/hello",
+                 receiver);
+}
+
 enum cli_exit receive_dev(struct cli *cli)
 {
     struct receive receive = {.cli = cli};
@@ -289,12 +326,14 @@ enum cli_exit receive_dev(struct cli *cli)
     struct http_server *server;
     int daemon_code = 0;
     bool has_ended = false;
-    enum cli_exit code = receive_start(&receive, &server);
+    enum cli_exit code = receive_make_secret();
 
+    code = code ? code : receive_start(&receive, &server);
     if (code)
         return code;
     code = receive_start_daemon(cli, &daemon);
     if (!code) {
+        receive_say_what_runs(cli, http_server_port(server));
         while (!has_ended && !atomic_load(&receive.is_over) && cli_wait(cli, RECEIVE_LOOK_MS))
             has_ended = process_ended(&daemon, &daemon_code);
         if (has_ended)

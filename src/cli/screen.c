@@ -199,7 +199,15 @@ static const struct screen_cell *screen_cells(const struct screen_table *table, 
 
 void screen_table_add(struct screen_table *table, enum screen_colour colour, struct bytes text)
 {
-    size_t count = table->cells.size / sizeof(struct screen_cell);
+    const size_t count = table->cells.size / sizeof(struct screen_cell);
+    const bool is_last = count % table->columns + 1 == table->columns;
+
+    screen_table_add_cut(table, colour, text, is_last ? SIZE_MAX : SCREEN_CELL_WIDTH_MAX);
+}
+
+void screen_table_add_cut(struct screen_table *table, enum screen_colour colour, struct bytes text,
+                          size_t width)
+{
     struct screen_cell cell = {.at = table->text.size, .colour = colour};
 
     screen_append(&table->text, text);
@@ -208,14 +216,14 @@ void screen_table_add(struct screen_table *table, enum screen_colour colour, str
     const char *at = table->text.data + cell.at;
     cell.size = table->text.size - cell.at;
     cell.width = screen_width((struct bytes){at, cell.size});
-    if (count % table->columns + 1 < table->columns && cell.width > SCREEN_CELL_WIDTH_MAX) {
+    if (cell.width > width) {
         size_t size = 0;
-        for (size_t width = 0; width < SCREEN_CELL_WIDTH_MAX - 1; width++)
+        for (size_t taken = 0; taken < width - 1; taken++)
             size += utf8_size(at + size, at + cell.size);
         table->text.size = cell.at + size;
         buffer_append_text(&table->text, "\xe2\x80\xa6"); /* an ellipsis */
         cell.size = table->text.size - cell.at;
-        cell.width = SCREEN_CELL_WIDTH_MAX;
+        cell.width = width;
     }
     buffer_append(&table->cells, &cell, sizeof(cell));
 }
@@ -243,4 +251,29 @@ void screen_table_append(const struct screen_table *table, enum screen_style sty
         buffer_append_text(out, "\n");
     }
     out->failed = out->failed || table->text.failed || table->cells.failed;
+}
+
+void screen_append_beside(struct buffer *out, struct bytes left, size_t width, struct bytes right)
+{
+    while (left.size || right.size) {
+        const struct bytes line = left.size ? bytes_cut(&left, '\n') : left;
+        const struct bytes other = right.size ? bytes_cut(&right, '\n') : right;
+        bool is_code = false;
+
+        buffer_append_bytes(out, line);
+        for (size_t i = 0, taken = 0; other.size && (i < line.size || taken < width); i++) {
+            if (i >= line.size) {
+                buffer_append_text(out, " ");
+                taken++;
+            } else if (line.data[i] == '\033') {
+                is_code = true;
+            } else if (is_code) {
+                is_code = line.data[i] != 'm';
+            } else {
+                taken += ((uint8_t)line.data[i] & 0xc0) != 0x80;
+            }
+        }
+        buffer_append_bytes(out, other);
+        buffer_append_text(out, "\n");
+    }
 }

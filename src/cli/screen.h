@@ -79,8 +79,15 @@ void screen_table_deinit(struct screen_table *table);
 /* Adds the next cell; the text may be of any origin. */
 void screen_table_add(struct screen_table *table, enum screen_colour colour, struct bytes text);
 
+/* Adds a cell of at most `width` places; a longer text is cut. */
+void screen_table_add_cut(struct screen_table *table, enum screen_colour colour, struct bytes text,
+                          size_t width);
+
 /* Appends all rows with their columns below each other, two blanks between. */
 void screen_table_append(const struct screen_table *table, enum screen_style style,
                          struct buffer *out);
+
+/* Appends two texts of lines beside each other: the right one begins after `width` places. */
+void screen_append_beside(struct buffer *out, struct bytes left, size_t width, struct bytes right);
 
 #endif

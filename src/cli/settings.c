@@ -88,14 +88,14 @@ static enum error_code settings_set_file(struct cli_settings *settings, enum cli
 static enum error_code settings_set_form(struct cli_settings *settings, struct bytes text,
                                          struct error *ret_error)
 {
-    static const char *const forms[] = {"table", "json", "ids"};
+    static const char *const forms[] = {"table", "json", "ids", "keys"};
 
     for (size_t i = 0; i < sizeof(forms) / sizeof(*forms); i++)
         if (bytes_equal(text, bytes_of(forms[i]))) {
             settings->form = (enum cli_form)i;
             return ERROR_NONE;
         }
-    return error_set(ret_error, ERROR_INVALID, "the output is table, json or ids");
+    return error_set(ret_error, ERROR_INVALID, "the output is table, json, ids or keys");
 }
 
 enum error_code cli_settings_set(struct cli_settings *settings, enum cli_setting setting,

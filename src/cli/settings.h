@@ -41,6 +41,7 @@ enum cli_form {
     CLI_FORM_TABLE,
     CLI_FORM_JSON,
     CLI_FORM_IDS,
+    CLI_FORM_KEYS,
 };
 
 struct cli_settings {

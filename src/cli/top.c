@@ -1,21 +1,29 @@
-/* top.c - the verb top: the daemon's metrics, live. */
+/* top.c - the verb top: the daemon's metrics, queues and targets, live, on 80 x 24 places. */
 #include "calendar/rfc3339.h"
-#include "cli/client.h"
+#include "cli/lists.h"
+#include "cli/value.h"
 #include "cli/verbs.h"
 #include "sys/clock.h"
+#include "sys/terminal.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TOP_BUCKETS_MAX      64
 #define TOP_TIMES_FIXED      4     /* rows of times that are shown always */
 #define TOP_HELD_SECONDS_MIN 0.001 /* shorter times do not count as held back */
+#define TOP_LEFT_WIDTH       42
+#define TOP_TIMES_SHOWN      11 /* rows of times that fit */
+#define TOP_BUSIEST          4  /* rows of queues, and of targets */
+#define TOP_NAME_WIDTH       18
 
 /* The last two readings of /metrics. */
 struct top {
     struct buffer before, now;
     struct instant before_at, now_at;
+    struct cli_answer queues, targets;
 };
 
 /* Returns the rest of the next line that begins with `prefix`; NULL at the end. */
@@ -130,7 +138,7 @@ static void top_append_rates(const struct top *top, enum screen_style style, str
     screen_table_init(&table, 3);
     screen_table_add(&table, SCREEN_BOLD, BYTES("RATES"));
     screen_table_add(&table, SCREEN_BOLD, BYTES("PER SECOND"));
-    screen_table_add(&table, SCREEN_BOLD, BYTES("SINCE ITS START"));
+    screen_table_add(&table, SCREEN_BOLD, BYTES("IN ALL"));
     for (size_t i = 0; i < sizeof(rates) / sizeof(*rates); i++) {
         double rate = top_rate(top, rates[i].series);
 
@@ -142,13 +150,7 @@ static void top_append_rates(const struct top *top, enum screen_style style, str
     screen_table_deinit(&table);
 }
 
-/* Whether a row is shown. Rows of what holds deliveries back are shown only while it does. */
-static bool top_is_shown(const struct top *top, size_t row, const char *series)
-{
-    return row < TOP_TIMES_FIXED || !strstr(series, "stage=") ||
-           top_percentile(top, series, 0.99) > TOP_HELD_SECONDS_MIN;
-}
-
+/* Rows of what holds deliveries back are shown only while it does. */
 static void top_append_times(const struct top *top, enum screen_style style, struct buffer *out)
 {
 #define TOP_STAGE(name, stage)                                              \
@@ -185,9 +187,15 @@ static void top_append_times(const struct top *top, enum screen_style style, str
     screen_table_add(&table, SCREEN_BOLD, BYTES("TIMES"));
     screen_table_add(&table, SCREEN_BOLD, BYTES("P50"));
     screen_table_add(&table, SCREEN_BOLD, BYTES("P99"));
-    for (size_t i = 0; i < sizeof(times) / sizeof(*times); i++) {
-        if (!top_is_shown(top, i, times[i].series))
+    const size_t count = sizeof(times) / sizeof(*times);
+    size_t held_left = TOP_TIMES_SHOWN - TOP_TIMES_FIXED - 3;
+    for (size_t i = 0; i < count; i++) {
+        const bool is_held = i >= TOP_TIMES_FIXED && i < count - 3;
+
+        if (is_held &&
+            (held_left == 0 || top_percentile(top, times[i].series, 0.99) <= TOP_HELD_SECONDS_MIN))
             continue;
+        held_left -= is_held;
         screen_table_add(&table, SCREEN_DIM, bytes_of(times[i].name));
         for (unsigned each = 0; each < 2; each++) {
             double seconds = top_percentile(top, times[i].series, each ? 0.99 : 0.5);
@@ -213,9 +221,7 @@ static void top_append_gauges(const struct top *top, enum screen_style style, st
         {"in flight", "tickwheel_deliveries_inflight", "%.0f", 1},
         {"waiting", "tickwheel_deliveries_waiting", "%.0f", 1},
         {"leased", "tickwheel_queue_leased", "%.0f", 1},
-        {"workers waiting", "tickwheel_queue_waiting", "%.0f", 1},
         {"dead letters", "tickwheel_dead_letters", "%.0f", 1},
-        {"breakers open", "tickwheel_breakers_open", "%.0f", 1},
         {"memory", "process_resident_memory_bytes", "%.0f MiB", 1 << 20},
         {"disk", "tickwheel_disk_bytes", "%.0f MiB", 1 << 20},
         {"disk free", "tickwheel_disk_free_bytes", "%.1f GiB", 1 << 30},
@@ -234,20 +240,101 @@ static void top_append_gauges(const struct top *top, enum screen_style style, st
     screen_table_deinit(&table);
 }
 
+/* The names of three members of a row: the first is its name, the second counts. */
+struct top_columns {
+    const char *list, *heads[3], *names[3];
+};
+
+/* Adds the cells of a row; a long name is cut. */
+static void top_add_row(struct screen_table *table, const struct top_columns *columns,
+                        struct bytes row)
+{
+    struct buffer text;
+
+    buffer_init(&text);
+    for (size_t i = 0; i < 3; i++) {
+        buffer_clear(&text);
+        cli_append_value(&text, cli_member(row, columns->names[i]));
+        screen_table_add_cut(
+            table, bytes_equal(buffer_bytes(&text), BYTES("open")) ? SCREEN_RED : SCREEN_PLAIN,
+            buffer_bytes(&text), TOP_NAME_WIDTH);
+    }
+    buffer_deinit(&text);
+}
+
+/* Appends the rows of the answer with the highest counts. */
+static void top_append_busiest(const struct cli_answer *answer, const struct top_columns *columns,
+                               enum screen_style style, struct buffer *out)
+{
+    struct bytes busiest[TOP_BUSIEST] = {{NULL, 0}}, row;
+    struct screen_table table;
+    struct cli_list rows;
+
+    if (answer->status != 200)
+        return;
+    cli_list_init(&rows, cli_member(buffer_bytes(&answer->body), columns->list));
+    while (cli_list_next(&rows, &row))
+        for (size_t i = 0; i < TOP_BUSIEST; i++) {
+            const char *count = columns->names[1];
+            const struct bytes other = busiest[i];
+
+            if (other.size &&
+                cli_number(cli_member(row, count), 0) <= cli_number(cli_member(other, count), 0))
+                continue;
+            busiest[i] = row;
+            row = other;
+            if (!row.size)
+                break;
+        }
+    screen_table_init(&table, 3);
+    for (size_t i = 0; i < 3; i++)
+        screen_table_add(&table, SCREEN_BOLD, bytes_of(columns->heads[i]));
+    for (size_t i = 0; i < TOP_BUSIEST && busiest[i].size; i++)
+        top_add_row(&table, columns, busiest[i]);
+    buffer_append_text(out, "\n");
+    screen_table_append(&table, style, out);
+    screen_table_deinit(&table);
+}
+
 static void top_show(struct cli *cli, const struct top *top)
 {
+    static const struct top_columns queues = {
+        "queues", {"QUEUE", "READY", "LEASED"}, {"name", "ready", "leased"}};
+    static const struct top_columns targets = {
+        "targets", {"TARGET", "WAITING", "BREAKER"}, {"target", "waiting", "breaker"}};
+    enum screen_style style = cli_style(cli);
     char time[RFC3339_TEXT_SIZE];
+    struct buffer left, right;
 
+    buffer_init(&left);
+    buffer_init(&right);
+    top_append_rates(top, style, &left);
+    buffer_append_text(&left, "\n");
+    top_append_times(top, style, &left);
+    top_append_gauges(top, style, &right);
+    top_append_busiest(&top->queues, &queues, style, &right);
+    top_append_busiest(&top->targets, &targets, style, &right);
     rfc3339_format(wall_now(), time);
     if (cli->is_terminal)
         buffer_append_text(&cli->out, "\033[H\033[J");
-    buffer_printf(&cli->out, "%s  %s\n\n", cli->settings.url, time);
-    top_append_rates(top, cli_style(cli), &cli->out);
-    buffer_append_text(&cli->out, "\n");
-    top_append_times(top, cli_style(cli), &cli->out);
-    buffer_append_text(&cli->out, "\n");
-    top_append_gauges(top, cli_style(cli), &cli->out);
-    buffer_append_text(&cli->out, cli->is_terminal ? "" : "\n");
+    buffer_printf(&cli->out, "%s  %s%s\n\n", cli->settings.url, time,
+                  cli->is_terminal ? "  q quits" : "");
+    screen_append_beside(&cli->out, buffer_bytes(&left), TOP_LEFT_WIDTH, buffer_bytes(&right));
+    if (cli->is_terminal && cli->out.size)
+        cli->out.size--; /* a line break in the last row would scroll */
+    else
+        buffer_append_text(&cli->out, "\n");
+    buffer_deinit(&left);
+    buffer_deinit(&right);
+}
+
+/* Reads a list that a token may not be allowed to see. */
+static enum cli_exit top_read_list(struct cli *cli, const char *path, struct cli_answer *answer)
+{
+    struct cli_request request = {.method = "GET", .path = path};
+
+    cli_answer_deinit(answer);
+    return cli_send(cli, &request, answer);
 }
 
 static enum cli_exit top_look(struct cli *cli, struct top *top)
@@ -269,28 +356,64 @@ static enum cli_exit top_look(struct cli *cli, struct top *top)
     top->before_at = top->now_at;
     top->now = answer.body;
     top->now_at = instant_now();
+    code = code ? code : top_read_list(cli, "/v1/queues", &top->queues);
+    code = code ? code : top_read_list(cli, "/v1/targets", &top->targets);
+    if (!code)
+        top_show(cli, top);
     return code;
+}
+
+/* Waits for the next look; false for a signal, or the key q. */
+static bool top_wait(struct cli *cli, const struct terminal *terminal, uint64_t ms)
+{
+    const struct instant end = instant_add_ms(instant_now(), ms);
+
+    for (struct instant now = instant_now(); now.ns < end.ns; now = instant_now()) {
+        const uint64_t left_ms = (instant_since_ns(now, end) + 999999) / 1000000;
+
+        if (signals_wait(&cli->signals, terminal_fd(terminal), left_ms) != 0)
+            return false;
+        for (int key; (key = terminal_key(terminal));)
+            if (key == 'q')
+                return false;
+    }
+    return true;
+}
+
+/* The figures as a document. */
+static enum cli_exit top_look_json(struct cli *cli)
+{
+    struct buffer path;
+
+    buffer_init(&path);
+    buffer_append_text(&path, "/v1/stats");
+    return lists_ask_and_show(cli, &path, NULL);
 }
 
 enum cli_exit top_run(struct cli *cli)
 {
     struct top top = {0};
+    struct terminal terminal;
     uint64_t interval_ms, left;
     enum cli_exit code = cli_flag_interval(cli, 1000, &interval_ms);
 
     if (!code)
         code = cli_flag_number(cli, CLI_FLAG_NUMBER, 1, UINT64_MAX, UINT64_MAX, &left);
     code = code ? code : cli_catch_signals(cli);
+    terminal_open(&terminal, cli->is_terminal ? STDIN_FILENO : -1);
     while (!code) {
-        code = top_look(cli, &top);
-        if (!code)
-            top_show(cli, &top);
+        code = cli->settings.form == CLI_FORM_TABLE ? top_look(cli, &top) : top_look_json(cli);
         if (!code && !cli_flush(cli))
             code = CLI_EXIT_FAILED;
-        if (code || --left == 0 || !cli_wait(cli, interval_ms))
+        if (code || --left == 0 || !top_wait(cli, &terminal, interval_ms))
             break;
     }
+    terminal_close(&terminal);
+    if (cli->is_terminal)
+        buffer_append_text(&cli->out, "\n");
     buffer_deinit(&top.before);
     buffer_deinit(&top.now);
+    cli_answer_deinit(&top.queues);
+    cli_answer_deinit(&top.targets);
     return code == CLI_EXIT_STOPPED ? CLI_EXIT_DONE : code;
 }

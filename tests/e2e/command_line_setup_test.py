@@ -16,7 +16,8 @@ import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
 import command_line
-from command_line_case import CONFLICT, DENIED, DONE, UNAVAILABLE, USAGE
+import harness
+from command_line_case import CONFLICT, DENIED, DONE, UNAVAILABLE, USAGE, CommandLine
 from daemon_case import TokensCase
 
 
@@ -232,6 +233,52 @@ class ClientCertificates(TokensCase):
         self.assertEqual(shown, ["client"] * 2)
 
 
+def shell(case, folder, *command, text, **env):
+    """What a shell prints with the completion in place."""
+    if not shutil.which(command[0]):
+        case.skipTest(f"{command[0]} is not installed")
+    with open(os.path.join(folder, "_tickwheel"), "w", encoding="utf-8") as file:
+        file.write(command_line.run("completion", command[0], env=command_line.environment()).out)
+    done = subprocess.run([*command, text], capture_output=True, text=True, check=False, cwd=folder,
+                          env={"PATH": os.environ["PATH"], "HOME": folder, **env})
+    case.assertEqual((done.returncode, done.stderr), (0, ""))
+    return done.stdout.split("\n")
+
+
+class Values(CommandLine):
+    """Completion of what the daemon, the contexts and the machine know."""
+
+    LINES = [("get --key ord", "order-42"), ("work ma", "mail"), ("queues pause ma", "mail"),
+             ("targets reset http://127.0.0.1", "http://127.0.0.1:1"), ("context use pr", "prod"),
+             ("list --context pr", "prod"), ("add --zone Europe/Berl", "Europe/Berlin")]
+
+    def setUp(self):
+        super().setUp()
+        self.create(key="order-42")
+        self.create(target="queue:mail", after=0)
+        self.create(target="http://127.0.0.1:1/", after=0)
+        self.env["HOME"] = self.data
+        self.run_cli("context", "add", "prod", "--url", self.env["TICKWHEEL_URL"])
+        harness.wait_until(lambda: "http://127.0.0.1:1\n" in self.run_cli("targets", "-o", "ids").out and
+                           "mail\n" in self.run_cli("queues", "-o", "ids").out, 20, "a queue and a target")
+        self.env["PATH"] = os.path.dirname(os.path.abspath(harness.find("tickwheel"))) + ":" + os.environ["PATH"]
+
+    def test_keys_and_names_are_lines(self):
+        self.assertEqual(self.run_cli("list", "-o", "keys").out, "order-42\n")
+        self.assertEqual(self.run_cli("get", "--key", "order-42", "-o", "keys").out, "order-42\n")
+
+    def test_bash(self):
+        shown = shell(self, self.data, "bash", "-c", **self.env, text="source ./_tickwheel\n" + "".join(
+            f"COMP_WORDS=(tickwheel {line}); COMP_CWORD={len(line.split())}; COMPREPLY=(); _tickwheel; "
+            "echo ${COMPREPLY[@]}\n" for line, _ in self.LINES))
+        self.assertEqual(shown[:-1], [wanted for _, wanted in self.LINES])
+
+    def test_fish(self):
+        shown = shell(self, self.data, "fish", "--no-config", "-c", **self.env, text="source ./_tickwheel\n" + "".join(
+            f'complete -C"tickwheel {line}"\n' for line, _ in self.LINES))
+        self.assertEqual([line.split("\t")[0] for line in shown[:-1]], [wanted for _, wanted in self.LINES])
+
+
 class Pages(unittest.TestCase):
     """Completion and manual, as `make install` installs them."""
 
@@ -240,16 +287,7 @@ class Pages(unittest.TestCase):
         self.addCleanup(shutil.rmtree, self.folder)
 
     def shell(self, *command, text):
-        """What a shell prints with the completion in place."""
-        if not shutil.which(command[0]):
-            self.skipTest(f"{command[0]} is not installed")
-        path = os.path.join(self.folder, "_tickwheel")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(command_line.run("completion", command[0], env=command_line.environment()).out)
-        done = subprocess.run([*command, text], capture_output=True, text=True, check=False, cwd=self.folder,
-                              env={"PATH": os.environ["PATH"], "HOME": self.folder})
-        self.assertEqual((done.returncode, done.stderr), (0, ""))
-        return done.stdout.split("\n")
+        return shell(self, self.folder, *command, text=text)
 
     def test_bash(self):
         ask = "COMP_WORDS=({}); COMP_CWORD={}; COMPREPLY=(); _tickwheel; echo ${{COMPREPLY[@]}}\n"

@@ -478,8 +478,29 @@ class Operation(CommandLine):
         terminal.type("\x03")
         self.assertEqual(terminal.end(), DONE)
         shown = self.run_cli("top", "--count", "2", "--interval", "100ms").out
-        self.assertEqual(len(re.findall(r"(?m)^pending +0$", shown)), 2)
-        self.assertRegex(shown, r"(?m)^request +[0-9.]+ ms +[0-9.]+ ms$")
+        self.assertEqual(len(re.findall(r"(?m)  pending +0$", shown)), 2)
+        self.assertRegex(shown, r"(?m)^request +[0-9.]+ ms +[0-9.]+ ms\b")
+        before, after = self.ask("top", "--count", "2", "--interval", "100ms")
+        self.assertEqual((before["fired"], after["created"]), (1, 1))
+
+    def test_top_fits_a_small_terminal_and_ends_by_q(self):
+        for n in range(7):
+            for _ in range(n + 1):
+                self.create(target=f"queue:a-name-of-{'many' * 9}-{n}", after=0)
+            self.create(target=f"http://127.0.0.{n + 1}:1/", after=0)
+        harness.wait_until(lambda: len(self.ask("targets")[0]["targets"]) == 7 and sum(
+            queue["ready"] for queue in self.ask("queues")[0]["queues"]) == 28, 20, "all of them")
+        terminal = self.terminal("top", "--interval", "1h")
+        terminal.expect("TARGET")
+        terminal.expect("WAITING")
+        terminal.type("xq")
+        self.assertEqual(terminal.end(), DONE)
+        self.assertNotIn("xq", terminal.shown)
+        screen = re.sub("\x1b\\[[0-9;]*[a-zA-Z]", "", terminal.shown).replace("\r", "").removesuffix("\n").split("\n")
+        self.assertLessEqual(len(screen), 24)
+        self.assertLessEqual(max(map(len, screen)), 80)
+        self.assertEqual([line.split()[-2:] for line in screen if "a-name-of" in line],
+                         [["7", "0"], ["6", "0"], ["5", "0"], ["4", "0"]])
 
 
 class Doctor(CommandLine):
@@ -582,6 +603,10 @@ class Dev(unittest.TestCase):
             done = command_line.run("add", "now", target, "--payload", "42", env=command_line.environment(url))
             self.assertEqual(done.code, DONE, done)
         program.find_in_output(r"POST /hello  42\n")
+        program.find_in_output(r"webhook-id \S+, signature valid\n")
+        for line in (rf"runs tickwheeld on a free port, with its timers in {data}", r"signed and verified with whsec_\S{44}",
+                     rf"tickwheel add 3s http://127\.0\.0\.1:{receiver}/hello"):
+            program.find_in_output(line)
         program.find_in_output(r'"name":"line","payload":42')
         self.assertEqual(program.signal(signal.SIGINT), DONE)
         self.assertIn("exit=clean", program.output())
