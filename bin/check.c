@@ -3,7 +3,6 @@
 
 #include "calendar/rfc3339.h"
 #include "cluster/replay.h"
-#include "node/node.h"
 #include "store/rocksdb_check.h"
 
 #include <inttypes.h>
@@ -70,10 +69,6 @@ int check_data(const char *folder)
     if (code) {
         fprintf(stderr, "tickwheeld: %s\n", error.text);
         return code == ERROR_CORRUPT ? CHECK_DAMAGED : CHECK_FAILED;
-    }
-    if (node_check_pauses(folder, &error)) {
-        check.findings++;
-        print_finding(NULL, error.text);
     }
     /* after an unclean stop records behind the incomplete write, if any, are lost */
     const bool is_torn = opened.torn_logs && !check.was_closed;

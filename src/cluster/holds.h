@@ -1,8 +1,9 @@
 /*
- * holds.h - the holds of a cluster: its paused queues and targets, and its maintenance.
+ * holds.h - the holds of a node or a cluster: paused queues and targets, and the maintenance.
  *
- * Each change is a note in the control topic, and every node makes the changes in the order of the
- * log: so at one place of the log all nodes have equal holds, and agree which changes were refused.
+ * In a cluster each change is a note in the control topic, and every node makes the changes in the
+ * order of the log: so at one place of the log all nodes have equal holds, and agree which changes
+ * were refused. A node without a cluster stores a copy after each change.
  *
  *     holds_change_encode(&change, &body);               append it as a note
  *     ... and every reader of the log:

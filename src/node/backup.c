@@ -6,7 +6,6 @@
 #include "node/backup.h"
 
 #include "node/node_state.h"
-#include "node/pauses.h"
 #include "sys/clock.h"
 #include "sys/files.h"
 #include "sys/process.h"
@@ -34,13 +33,7 @@ static enum error_code backup_copy(struct node *node, struct node_backup *backup
     if ((size_t)snprintf(backup->folder, sizeof(backup->folder), "%s/%s", parent, backup->name) >=
         sizeof(backup->folder))
         return error_set(&backup->error, ERROR_IO, "backup_folder is too long");
-    code = storage_backup(node->disk.storage, backup->folder, &backup->copy, &backup->error);
-    if (code)
-        return code;
-    code = pauses_back_up(&node->holds, backup->folder, &backup->error);
-    if (code)
-        files_remove_folder(backup->folder);
-    return code;
+    return storage_backup(node->disk.storage, backup->folder, &backup->copy, &backup->error);
 }
 
 static void *backup_run(void *argument)

@@ -110,7 +110,7 @@ static struct node *node_alloc(const struct config *config, struct metrics *metr
         partition_init(&node->partitions[i], i);
     node_counts_init(&node->counts, config);
     pthread_mutex_init(&node->backups.lock, NULL);
-    node_holds_init(&node->holds, config, shards_wake, &node->shards);
+    node_holds_init(&node->holds, shards_wake, &node->shards);
     return node;
 }
 
@@ -241,7 +241,8 @@ enum error_code node_start(const struct config *config, struct metrics *metrics,
     if (code == ERROR_NONE)
         code = node_start_senders(node, ret_error);
     if (code == ERROR_NONE)
-        code = node_holds_load(&node->holds, node->feed, node->targets, ret_error);
+        code = node_holds_start(&node->holds, node->feed, node->targets, config->data_folder,
+                                ret_error);
     if (code == ERROR_NONE)
         code = node_create_budget(node, ret_error);
     if (code == ERROR_NONE)

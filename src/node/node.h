@@ -203,9 +203,6 @@ bool node_maintenance(struct node *node, char ret_note[NODE_NOTE_SIZE_MAX], size
 /* Returns the pauses of all tenants. The caller leaves the table (target_pauses_leave). */
 struct target_pauses *node_pauses(struct node *node);
 
-/* Checks that the file of pauses of a data folder that is not in use can be read. */
-enum error_code node_check_pauses(const char *folder, struct error *ret_error);
-
 /* Answers all waiting workers without items; later ones do not wait. */
 void node_queue_stop_waiting(struct node *node);
 

@@ -5,6 +5,7 @@
 #include "node/node_control.h"
 #include "node/node_copy.h"
 #include "node/node_engines.h"
+#include "node/node_hold.h"
 #include "node/node_limits.h"
 #include "node/node_members.h"
 #include "node/node_once.h"
@@ -120,7 +121,7 @@ static void node_cluster_replica_on_told(void *context)
     node_replica_wake(context);
 }
 
-/* Retries later if the engine cannot be allocated. */
+/* Retries later if the engine cannot be allocated, or the holds cannot be read. */
 static void node_cluster_replica_make_engine(struct node_replica *replica)
 {
     const struct storage_meta *meta = &replica->meta;
@@ -128,6 +129,9 @@ static void node_cluster_replica_make_engine(struct node_replica *replica)
     const uint16_t index = replica->partition->index;
     uint64_t seed = 0;
 
+    replica->wants_engine = !node_hold_load(replica);
+    if (replica->wants_engine)
+        return;
     entropy_u64(&seed); /* seeds only the jitter of retries */
     struct engine_options options = node_engine_options(node, index, seed);
     options.tenant_counts_own = &replica->tenants;
@@ -180,6 +184,8 @@ static void node_cluster_replica_on_committed(void *context, struct storage_batc
             storage_health_note(disk, replica_error(replica->replica));
         storage_committed(disk, batch->result, batch->write_count);
     }
+    if (node_hold_take_batch(replica, batch))
+        return;
     list_init(&batch->link);
     partition_post(replica->partition, PARTITION_COMMITS, &batch->link);
 }
@@ -407,7 +413,7 @@ static struct instant node_cluster_replica_wakes_at(const struct node_replica *r
     const struct instant wake_at = replica_wake_at(replica->replica, now);
     const struct instant look_at = instant_add_ms(now, LOOK_MS); /* and for copies */
 
-    if (replica->log->is_private)
+    if (replica->log->is_private && !replica->wants_engine)
         return wake_at;
     return wake_at.ns < look_at.ns ? wake_at : look_at;
 }
@@ -436,6 +442,7 @@ static void node_cluster_replica_go(struct node_replica *replica)
 
     if (replica->once)
         node_cluster_replica_hear_once(replica, now);
+    node_hold_commit(replica);
     node_cluster_replica_hear(replica, node_cluster_replica_take_in(replica), now);
     replica_turn(replica->replica, now, wall_now());
     if (replica->refused_ticket)
@@ -888,7 +895,8 @@ static enum error_code node_cluster_prepare(struct node *node, uint16_t index,
     if (code)
         return code;
     atomic_store(&replica->is_wanted, is_alone || place.next > 0);
-    atomic_store(&replica->planned, is_alone ? node_self(node) : NO_NODE);
+    if (is_alone && index == NODE_HOLD_PARTITION)
+        atomic_store(&replica->planned, node_self(node));
     return ERROR_NONE;
 }
 
@@ -964,6 +972,7 @@ void node_cluster_stop(struct node *node)
         thread->is_running = false;
     }
     node_control_stop(node);
+    node_hold_end_all(node);
 }
 
 void node_cluster_free(struct node *node)

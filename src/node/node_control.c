@@ -313,7 +313,7 @@ static void *node_control_run(void *argument)
         log_follow_end(control->log, TAIL_RECORDS, NULL);
     while (!node_control_has_ended(control))
         node_control_go(control);
-    node_hold_end_all(control);
+    node_hold_end_all(control->node);
     return NULL;
 }
 
@@ -398,7 +398,6 @@ static struct node_control *node_control_alloc(struct node *node)
     if (config->listen_port)
         snprintf(control->address, sizeof(control->address), "%s%s%s:%u", is_ipv6 ? "[" : "",
                  config->listen_address, is_ipv6 ? "]" : "", config->listen_port);
-    list_init(&control->holds);
     pthread_mutex_init(&control->lock, NULL);
     instant_condition_init(&control->changed);
     return control;

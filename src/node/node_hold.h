@@ -1,13 +1,25 @@
 /*
- * node_hold.h - changes of pauses and maintenance in a cluster are notes in its control topic
- * (cluster/holds.h). A change is answered when this node has read it.
+ * node_hold.h - changes of pauses and maintenance are records of a log.
  *
- * Threads    That of the control topic.
+ * In a cluster they are notes in its control topic (cluster/holds.h), and its thread is their
+ * carrier (node_holds.h). A node without a cluster commits a copy of the holds after each change,
+ * in the log of the partition NODE_HOLD_PARTITION. The thread that serves its replica is the
+ * carrier.
+ * The storage keeps the copy with the rows of the partition, so a backup has it.
+ *
+ * A change is answered when the carrier has read it, or when its commit is durable.
+ *
+ * Threads    The carrier's, unless a function says otherwise.
  */
 #ifndef TICKWHEEL_NODE_NODE_HOLD_H
 #define TICKWHEEL_NODE_NODE_HOLD_H
 
 #include "node/node_members.h"
+#include "node/node_replica.h"
+
+enum { NODE_HOLD_PARTITION = 0 };
+
+/* ---- in a cluster ---- */
 
 /* Asks for the next change if none is under way. */
 void node_hold_ask(struct node_control *control, struct instant now);
@@ -17,7 +29,22 @@ void node_hold_on_held(void *context, const struct holds *holds, const struct ho
                        uint64_t ask, enum error_code code);
 void node_hold_on_unheld(void *context, uint64_t ask, enum error_code code);
 
-/* Answers the remaining requests when the node ends. */
-void node_hold_end_all(struct node_control *control);
+/* ---- without a cluster; without effect for another partition, and in a cluster ---- */
+
+/* Shows the holds that the storage has, and lets this node claim the other partitions: so no
+ * delivery begins before. Call it when the node owns the replica's partition. Returns false if the
+ * holds cannot be read: call it again later. */
+bool node_hold_load(struct node_replica *replica);
+
+/* Gives the replica the next change if none is under way. */
+void node_hold_commit(struct node_replica *replica);
+
+/* Returns true if this is the batch of a change, with its result, and takes it. */
+bool node_hold_take_batch(struct node_replica *replica, const struct storage_batch *batch);
+
+/* ---- both ---- */
+
+/* Answers the remaining requests when the node ends: also when the carrier has ended. */
+void node_hold_end_all(struct node *node);
 
 #endif

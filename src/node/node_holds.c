@@ -1,32 +1,165 @@
-/* node_holds.c - maintenance and pauses of a node together; see node_holds.h. */
+/* node_holds.c - maintenance and pauses of a node; see node_holds.h. */
 #include "node/node_holds.h"
 
-#include "node/maintenance.h"
-#include "node/pauses.h"
+#include "sys/clock.h"
+#include "sys/files.h"
 
-void node_holds_init(struct node_holds *holds, const struct config *config,
-                     void (*changed)(void *context), void *context)
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+void node_holds_init(struct node_holds *holds, void (*changed)(void *context), void *context)
 {
-    holds->config = config;
     holds->changed = changed;
     holds->context = context;
     pthread_mutex_init(&holds->lock, NULL);
-    pthread_mutex_init(&holds->note_lock, NULL);
+    list_init(&holds->requests);
+    buffer_init(&holds->bytes);
     target_pause_board_init(&holds->pauses);
 }
 
 void node_holds_deinit(struct node_holds *holds)
 {
+    holds_deinit(&holds->made);
+    buffer_deinit(&holds->bytes);
     pthread_mutex_destroy(&holds->lock);
-    pthread_mutex_destroy(&holds->note_lock);
     target_pause_board_deinit(&holds->pauses);
 }
 
-enum error_code node_holds_load(struct node_holds *holds, struct feed *feed,
-                                struct targets *targets, struct error *ret_error)
+enum error_code node_holds_start(struct node_holds *holds, struct feed *feed,
+                                 struct targets *targets, const char *folder,
+                                 struct error *ret_error)
 {
+    static const char *const names[] = {"PAUSES", "MAINTENANCE"};
+    struct target_pauses *none = target_pauses_create();
+    char path[PATH_MAX];
+
+    if (!none)
+        return error_set(ret_error, ERROR_NO_MEMORY, "no memory for what is paused");
     holds->feed = feed;
     holds->targets = targets;
-    const enum error_code code = maintenance_load(holds, ret_error);
-    return code ? code : pauses_load(holds, ret_error);
+    target_pause_board_show(&holds->pauses, none);
+    for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
+        snprintf(path, sizeof(path), "%s/%s", folder, names[i]);
+        if (files_exists(path))
+            return error_set(ret_error, ERROR_INVALID,
+                             "%.150s is of a build before the first release, and is not read: "
+                             "remove it, and pause again what was paused",
+                             path);
+    }
+    return ERROR_NONE;
+}
+
+struct target_pauses *node_holds_pauses(struct node_holds *holds)
+{
+    uint64_t version;
+
+    return target_pause_board_take(&holds->pauses, &version);
+}
+
+/* ---- showing ---- */
+
+/* Reports whether the queue or target of that name is paused now. */
+static void node_holds_tell(struct node_holds *holds, const struct target_pauses *pauses,
+                            struct bytes tenant, struct bytes name)
+{
+    const struct target_pause *pause = target_pauses_find(pauses, tenant, name);
+    const struct target_pause none = {.tenant = tenant, .name = name};
+
+    if (bytes_has_prefix(name, BYTES("queue:")))
+        feed_tell_hold(holds->feed, pause ? FEED_QUEUE_PAUSED : FEED_QUEUE_RESUMED,
+                       pause ? pause : &none, 0);
+    else
+        feed_tell_hold(holds->feed, pause ? FEED_TARGET_PAUSED : FEED_TARGET_RESUMED,
+                       pause ? pause : &none, 0);
+}
+
+static void node_holds_show_pauses(struct node_holds *holds, const struct holds *made,
+                                   const struct holds_change *change)
+{
+    struct target_pauses *last = node_holds_pauses(holds);
+
+    target_pause_board_show(&holds->pauses, target_pauses_hold(made->pauses));
+    if (change) {
+        const struct target_pause *pause = &change->pause;
+        const struct target_pause *was = target_pauses_find(last, pause->tenant, pause->name);
+
+        if (change->kind == HOLDS_PAUSE || target_pause_is_in_force(was, wall_now()))
+            node_holds_tell(holds, made->pauses, pause->tenant, pause->name);
+    }
+    target_pauses_leave(last);
+}
+
+static void node_holds_show_maintenance(struct node_holds *holds, const struct holds *made)
+{
+    static const struct target_pause none;
+    const bool is_held = made->is_maintained;
+
+    pthread_mutex_lock(&holds->lock);
+    holds->note_size = made->note_size;
+    memcpy(holds->note, made->note, made->note_size);
+    const bool was_held = atomic_exchange(&holds->is_maintained, is_held);
+    pthread_mutex_unlock(&holds->lock);
+    if (is_held != was_held)
+        feed_tell_hold(holds->feed, is_held ? FEED_MAINTENANCE_BEGUN : FEED_MAINTENANCE_ENDED,
+                       &none, 0);
+}
+
+void node_holds_show(struct node_holds *holds, const struct holds *made,
+                     const struct holds_change *change)
+{
+    const bool is_pause = change && (change->kind == HOLDS_PAUSE || change->kind == HOLDS_RESUME);
+
+    if (!change || is_pause)
+        node_holds_show_pauses(holds, made, change);
+    if (!is_pause)
+        node_holds_show_maintenance(holds, made);
+    holds->changed(holds->context);
+}
+
+/* ---- resets ---- */
+
+enum error_code node_holds_refuse(enum error_code code, struct error *ret_error)
+{
+    if (code == ERROR_TOO_MANY)
+        return error_set(ret_error, code,
+                         "At most %d queues and targets of a tenant are paused, and %d of all",
+                         TARGET_PAUSES_TENANT_MAX, TARGET_PAUSES_MAX);
+    return error_set(ret_error, code, "%s", "");
+}
+
+static enum error_code node_holds_refuse_reset(enum error_code code, struct error *ret_error)
+{
+    if (code == ERROR_TOO_MANY)
+        return error_set(ret_error, code,
+                         "At most %d targets of a tenant are reset in a minute, and %d of all",
+                         NODE_RESETS_TENANT_MAX, NODE_RESETS_MAX);
+    return error_set(ret_error, code, "%s", "");
+}
+
+/* Engines read the reset from the board. A later reset removes this row when all have read it. */
+enum error_code node_holds_reset(struct node_holds *holds, struct bytes tenant, struct bytes name,
+                                 struct wall now, size_t *ret_count, struct error *ret_error)
+{
+    const struct target_pause reset = {
+        .tenant = tenant, .name = name, .since = now, .until = wall_add(now, NODE_RESET_MS)};
+    struct target_pauses *last = target_pause_board_take_resets(&holds->pauses), *without, *next;
+
+    if (!last)
+        last = target_pauses_create();
+    enum error_code code = last ? ERROR_NONE : ERROR_NO_MEMORY;
+    if (!code) /* so that `since` is that of this reset */
+        code = target_pauses_remove(last, now, tenant, name, &without);
+    if (!code) {
+        code = target_pauses_put(without, now, &reset, &next);
+        target_pauses_leave(without);
+    }
+    target_pauses_leave(last);
+    if (code)
+        return node_holds_refuse_reset(code, ret_error);
+    *ret_count = targets_reset(holds->targets, tenant, name);
+    target_pause_board_show_resets(&holds->pauses, next);
+    feed_tell_hold(holds->feed, FEED_TARGET_RESET, &reset, *ret_count);
+    holds->changed(holds->context);
+    return ERROR_NONE;
 }

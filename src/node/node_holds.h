@@ -2,11 +2,16 @@
  * node_holds.h - what holds deliveries of a node back: maintenance, and pauses of queues and
  * targets. The engines look at both before each delivery.
  *
- * Threads    Any.
+ * The log has the truth (cluster/holds.h). Here are the requests for changes, in order, and the
+ * state that this node shows.
+ *
+ * Threads    Any, except for functions and fields of *the carrier*: the thread that puts changes
+ *            into the log, and makes those that it has read or appended (node_hold.h).
  */
 #ifndef TICKWHEEL_NODE_NODE_HOLDS_H
 #define TICKWHEEL_NODE_NODE_HOLDS_H
 
+#include "cluster/holds.h"
 #include "delivery/targets.h"
 #include "node/feed.h"
 #include "node/node.h"
@@ -15,28 +20,53 @@
 #include <stdatomic.h>
 
 struct node_holds {
-    const struct config *config;    /* borrowed, as are the next two */
-    struct feed *feed;              /* reports changes to the clients that watch */
-    struct targets *targets;        /* whose breakers are reset */
+    struct feed *feed;              /* reports changes to the clients that watch; borrowed */
+    struct targets *targets;        /* whose breakers are reset; borrowed */
     void (*changed)(void *context); /* wakes the shards */
     void *context;
 
-    pthread_mutex_t lock;             /* serializes changes and guards their files */
     struct target_pause_board pauses; /* queues and targets that are paused; has its own lock */
     atomic_bool is_maintained;        /* no delivery begins */
-    pthread_mutex_t note_lock;        /* guards the next two */
+    pthread_mutex_t lock;             /* guards the next four */
     char note[NODE_NOTE_SIZE_MAX];    /* of the maintenance */
     size_t note_size;
+    struct list requests; /* struct node_hold: changes that wait */
+    bool has_ended;       /* whether it takes no more of them */
+
+    /* The carrier's. */
+    struct node_hold *asked;    /* request whose change is under way; NULL if none */
+    struct holds_change change; /* that change; its texts are those of the request */
+
+    /* The carrier's, without a cluster. */
+    struct holds made;          /* holds by the storage; `pauses` NULL before they were read */
+    struct holds next;          /* holds with the change that is under way */
+    struct buffer bytes;        /* encoded form of `next` */
+    struct storage_batch batch; /* commit of `bytes` */
 };
 
-/* `changed` may be called from node_holds_load on. */
-void node_holds_init(struct node_holds *holds, const struct config *config,
-                     void (*changed)(void *context), void *context);
+void node_holds_init(struct node_holds *holds, void (*changed)(void *context), void *context);
 void node_holds_deinit(struct node_holds *holds);
 
-/* Reads the files at the start, and resumes what was not ended. In a cluster nothing is held yet.
+/* Begins with nothing held. Refuses a data folder with files of pauses or maintenance, which builds
+ * before the first release wrote: ERROR_INVALID. */
+enum error_code node_holds_start(struct node_holds *holds, struct feed *feed,
+                                 struct targets *targets, const char *folder,
+                                 struct error *ret_error);
+
+/* Returns the pauses of all tenants; the caller leaves the table (target_pauses_leave). */
+struct target_pauses *node_holds_pauses(struct node_holds *holds);
+
+/* Shows these holds, which the carrier got by this change, or by reading all of them (NULL), to the
+ * engines and to clients that watch. */
+void node_holds_show(struct node_holds *holds, const struct holds *made,
+                     const struct holds_change *change);
+
+/* Applies HOLDS_RESET on this node. Returns the number of breakers with failures. For the carrier.
  */
-enum error_code node_holds_load(struct node_holds *holds, struct feed *feed,
-                                struct targets *targets, struct error *ret_error);
+enum error_code node_holds_reset(struct node_holds *holds, struct bytes tenant, struct bytes name,
+                                 struct wall now, size_t *ret_count, struct error *ret_error);
+
+/* Makes the error of a change that was refused. */
+enum error_code node_holds_refuse(enum error_code code, struct error *ret_error);
 
 #endif

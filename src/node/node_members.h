@@ -64,12 +64,7 @@ struct node_control {
     struct instant counted_at;            /* time of the last count of timers of all nodes */
     char note_address[NODE_ADDRESS_SIZE]; /* address in the note */
 
-    struct node_hold *asked; /* request whose change is under way; NULL if none */
-    uint64_t ask;            /* number of the last request */
-
     pthread_mutex_t lock; /* guards the fields below */
-    struct list holds;    /* struct node_hold: changes that wait */
-    bool has_ended;       /* whether it takes no more of them */
     pthread_cond_t changed;
     struct founding new_secret; /* of NODE_CONTROL_SECRET */
     struct error error;

@@ -11,8 +11,8 @@
  *     queues           node_work, node_queue
  *     what is shared   node_ownership, node_limits, node_replica, node_once, node_members,
  *                      node_zones
- *     parts            node_holds, pauses, maintenance; node_disk, storage_loops, storage_health;
- *                      node_log, node_report, node_counts, node_clock, partition, feed, census,
+ *     parts            node_holds; node_disk, storage_loops, storage_health; node_log,
+ *                      node_report, node_counts, node_clock, partition, feed, census,
  *                      queue_board, measure
  */
 #ifndef TICKWHEEL_NODE_NODE_STATE_H

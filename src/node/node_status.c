@@ -2,7 +2,6 @@
 #include "node/node_members.h"
 #include "node/node_ownership.h"
 #include "node/node_state.h"
-#include "node/pauses.h"
 #include "node/queue_board.h"
 #include "node/storage_health.h"
 #include "node/storage_loops.h"
@@ -268,7 +267,7 @@ void node_waiting(struct node *node, struct metrics_waiting *ret_waiting)
 
 static uint64_t node_count_pauses(struct node *node)
 {
-    struct target_pauses *pauses = pauses_take(&node->holds);
+    struct target_pauses *pauses = node_holds_pauses(&node->holds);
     const struct wall now = wall_now();
     uint64_t count = 0;
 

@@ -3,7 +3,6 @@
  * stopping answers everything, and that what was answered is there at the next start.
  */
 #include "node/node_state.h"
-#include "node/pauses.h"
 #include "store/storage_testing.h"
 #include "sys/clock.h"
 
@@ -228,7 +227,8 @@ static enum error_code reset_target(struct node *node, unsigned tenant, unsigned
 
     snprintf(tenant_text, sizeof(tenant_text), "t%u", tenant);
     snprintf(name, sizeof(name), "https://a%u.example", number);
-    return pauses_reset(&node->holds, bytes_of(tenant_text), bytes_of(name), now, &count, error);
+    return node_holds_reset(&node->holds, bytes_of(tenant_text), bytes_of(name), now, &count,
+                            error);
 }
 
 /* Goal: the targets of a tenant, and of all tenants, that are reset in a minute are bounded; one of

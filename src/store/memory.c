@@ -202,6 +202,8 @@ static bool memory_apply_op(struct memory_storage *memory, struct memory_change 
         store_pointer_key_parse(op->key, &key);
     } else if (store_meta_key_parse(op->key, &partition)) {
         key = memory_meta_key(partition);
+    } else if (store_holds_key_parse(op->key, &partition)) {
+        key = memory_holds_key(partition);
     } else {
         return memory_set_count(memory, change, op);
     }
@@ -434,6 +436,24 @@ static enum error_code memory_load_tenant_counts(struct storage *storage, uint16
     return code ? error_set(ret_error, code, "tenant_counts") : ERROR_NONE;
 }
 
+static enum error_code memory_load_holds(struct storage *storage, uint16_t partition,
+                                         struct buffer *to, struct error *ret_error)
+{
+    struct memory_storage *memory = memory_of(storage);
+    const struct store_key key = store_holds_key(partition);
+    struct bytes holds = {0};
+    enum error_code code = ERROR_NONE;
+
+    pthread_mutex_lock(&memory->lock);
+    struct tree_node *node = tree_find(&memory->metas, memory_holds_key(partition));
+    if (node)
+        code = record_holds_decode((struct bytes){key.data, key.size}, tree_node_value(node),
+                                   &holds, ret_error);
+    buffer_append_bytes(to, holds);
+    pthread_mutex_unlock(&memory->lock);
+    return code || !buffer_failed(to) ? code : error_set(ret_error, ERROR_NO_MEMORY, "holds");
+}
+
 static void memory_stats(struct storage *storage, struct storage_stats *ret_stats)
 {
     struct memory_storage *memory = memory_of(storage);
@@ -476,6 +496,7 @@ struct storage *memory_storage_create(uint16_t partition_count)
         .lookup = memory_lookup,
         .load_meta = memory_load_meta,
         .load_tenant_counts = memory_load_tenant_counts,
+        .load_holds = memory_load_holds,
         .stats = memory_stats,
         .prepare = memory_prepare,
         .apply = memory_apply,

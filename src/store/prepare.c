@@ -205,6 +205,15 @@ static void prepare_put_tenants(struct tenant_counts *tenant_counts, uint16_t pa
     }
 }
 
+static void prepare_put_holds(const struct storage_batch *batch, struct buffer *to)
+{
+    const struct store_key key = store_holds_key(batch->partition);
+    const size_t value = rowop_put(to, ROWOP_PUT, ROWOP_META, prepare_key(&key));
+
+    record_holds_encode(to, prepare_key(&key), batch->holds);
+    rowop_put_end(to, value);
+}
+
 /* Appends a batch. Its writes precede its trim, and the next batch follows, so that a trim
  * affects only earlier rows. */
 static bool prepare_put_batch(struct prepare_rows *rows, struct prepare_counts *counts,
@@ -213,6 +222,10 @@ static bool prepare_put_batch(struct prepare_rows *rows, struct prepare_counts *
     const struct store_key key = store_meta_key(batch->partition);
     struct storage_meta meta = batch->meta;
 
+    if (batch->holds.size) {
+        prepare_put_holds(batch, to);
+        return true;
+    }
     if (!prepare_reserve_rows(rows, 2 * batch->write_count) ||
         !prepare_count_tenants(&counts->tenant_counts, batch, 1))
         return false;
@@ -271,7 +284,7 @@ static bool prepare_may_apply(const struct rowop *op, uint16_t partition)
     struct storage_meta meta;
     struct record_key key, end;
     uint16_t of;
-    struct bytes tenant;
+    struct bytes tenant, holds;
 
     switch (op->table) {
     case ROWOP_TIMERS:
@@ -287,6 +300,9 @@ static bool prepare_may_apply(const struct rowop *op, uint16_t partition)
     case ROWOP_META:
         if (store_tenant_key_parse(op->key, &of, &tenant))
             return of == partition && prepare_is_count(op);
+        if (store_holds_key_parse(op->key, &of))
+            return of == partition && op->kind == ROWOP_PUT &&
+                   !record_holds_decode(op->key, op->value, &holds, NULL);
         return op->kind == ROWOP_PUT && store_meta_key_parse(op->key, &of) && of == partition &&
                !record_meta_decode(partition, op->value, &meta, NULL);
     case ROWOP_TABLE_COUNT:

@@ -152,6 +152,15 @@ void record_place_encode(struct buffer *to, struct bytes key, const struct stora
 enum error_code record_place_decode(struct bytes key, struct bytes value,
                                     struct storage_place *ret_place, struct error *ret_error);
 
+/* ---- the holds of a node, whose bytes mean nothing here ---- */
+
+/* Appends the record. `key` is its key, which its checksum includes. */
+void record_holds_encode(struct buffer *to, struct bytes key, struct bytes holds);
+
+/* The result borrows from `value`. */
+enum error_code record_holds_decode(struct bytes key, struct bytes value, struct bytes *ret_holds,
+                                    struct error *ret_error);
+
 /* ---- what a write does ---- */
 
 enum record_pointer_change {

@@ -57,6 +57,8 @@
     "02090000000000000008000000000000000700000000000000060000000000000005000000040000000000" \
     "000003000000000000000200000000000000010000000000000056ec335a"
 
+#define GOLDEN_HOLDS "017061757365640193ddef"
+
 static void assert_golden(struct buffer *buffer, const char *expected)
 {
     char hex[1024] = "";
@@ -192,6 +194,8 @@ static void test_golden_others(void **state)
     place.copy_end = 1;
     record_place_encode(&buffer, BYTES("l"), &place);
     assert_golden(&buffer, GOLDEN_PLACE_2);
+    record_holds_encode(&buffer, BYTES("h"), BYTES("paused"));
+    assert_golden(&buffer, GOLDEN_HOLDS);
 }
 
 /* ---- there and back ---- */
@@ -304,7 +308,7 @@ static void test_round_trip_others(void **state)
 
 /* ---- what must be refused ---- */
 
-enum kind { ROW, POINTER, META, SMALL_META, NUMBER, PLACE, COPY_PLACE, KINDS };
+enum kind { ROW, POINTER, META, SMALL_META, NUMBER, PLACE, COPY_PLACE, HOLDS, KINDS };
 
 /* Decodes as one kind of record; on failure the result must be untouched and the reason said. */
 static bool is_refused(enum kind kind, struct record_key key, struct bytes value)
@@ -315,6 +319,7 @@ static bool is_refused(enum kind kind, struct record_key key, struct bytes value
         struct storage_meta meta;
         uint64_t number;
         struct storage_place place;
+        struct bytes holds;
         char bytes[sizeof(struct timer)];
     } result, untouched;
 
@@ -336,6 +341,9 @@ static bool is_refused(enum kind kind, struct record_key key, struct bytes value
     case PLACE:
     case COPY_PLACE:
         code = record_place_decode(BYTES("n"), value, &result.place, &error);
+        break;
+    case HOLDS:
+        code = record_holds_decode(BYTES("h"), value, &result.holds, &error);
         break;
     default:
         code = record_number_decode(BYTES("n"), value, &result.number, &error);
@@ -368,6 +376,8 @@ static void encode(enum kind kind, struct buffer *buffer, struct record_key *ret
         record_meta_encode(buffer, (uint16_t)ret_key->low, &meta);
     else if (kind == PLACE || kind == COPY_PLACE)
         record_place_encode(buffer, BYTES("n"), &place);
+    else if (kind == HOLDS)
+        record_holds_encode(buffer, BYTES("h"), BYTES("paused"));
     else
         record_number_encode(buffer, BYTES("n"), 9);
     timer_free(timer);

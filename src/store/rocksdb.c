@@ -21,6 +21,38 @@ static enum error_code rocksdb_load_meta(struct storage *storage, uint16_t parti
     return code;
 }
 
+static enum error_code rocksdb_read_holds(struct rocksdb_store *store, uint16_t partition,
+                                          struct buffer *to, struct error *ret_error)
+{
+    const struct store_key key = store_holds_key(partition);
+    const struct bytes name = {key.data, key.size};
+    struct buffer value;
+    struct bytes holds = {0};
+
+    buffer_init(&value);
+    enum error_code code = store_get(store, STORE_META, NULL, name, &value, ret_error);
+    if (!code)
+        code = record_holds_decode(name, buffer_bytes(&value), &holds, ret_error);
+    else if (code == ERROR_NOT_FOUND)
+        code = ERROR_NONE;
+    buffer_append_bytes(to, holds);
+    buffer_deinit(&value);
+    return code || !buffer_failed(to) ? code : error_set(ret_error, ERROR_NO_MEMORY, "holds");
+}
+
+static enum error_code rocksdb_load_holds(struct storage *storage, uint16_t partition,
+                                          struct buffer *to, struct error *ret_error)
+{
+    struct rocksdb_store *store = store_of(storage);
+    enum error_code code = store_enter_partition(store, partition, ret_error);
+
+    if (code)
+        return code;
+    code = rocksdb_read_holds(store, partition, to, ret_error);
+    store_leave(store);
+    return code;
+}
+
 static enum error_code rocksdb_load_tenant_counts(struct storage *storage, uint16_t partition,
                                                   struct tenant_counts *tenant_counts,
                                                   struct error *ret_error)
@@ -161,6 +193,7 @@ static const struct storage_ops rocksdb_ops = {
     .lookup = store_lookup,
     .load_meta = rocksdb_load_meta,
     .load_tenant_counts = rocksdb_load_tenant_counts,
+    .load_holds = rocksdb_load_holds,
     .stats = rocksdb_stats,
     .tend = rocksdb_tend,
     .relieve = rocksdb_relieve,

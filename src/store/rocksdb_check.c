@@ -339,8 +339,14 @@ static void rocksdb_check_meta(struct checker *checker, struct bytes key, struct
                                partition);
         return;
     }
-    if (key.size != 3 || key.data[0] != 'p' ||
-        get_be(key.data + 1, 2) >= checker->check->partition_count)
+    if (store_holds_key_parse(key, &partition) && partition < checker->check->partition_count) {
+        struct bytes holds;
+        struct error error;
+        if (record_holds_decode(key, value, &holds, &error))
+            rocksdb_check_find(checker, "default: the pauses and the maintenance: %s", error.text);
+        return;
+    }
+    if (!store_meta_key_parse(key, &partition) || partition >= checker->check->partition_count)
         rocksdb_check_find(checker, "default: key %s: is none of ours",
                            rocksdb_check_hex(key, text));
 }

@@ -316,6 +316,9 @@ static void test_metas(void **state)
     fixture->storage = testing_open(&fixture->options);
     put_garbage(fixture, STORE_META, store_meta_key(1));
     assert_finds(fixture, 3, "meta of partition 1: a record");
+    fixture->storage = testing_open(&fixture->options);
+    put_garbage(fixture, STORE_META, store_holds_key(0));
+    assert_finds(fixture, 4, "default: the pauses and the maintenance: a record");
 }
 
 /* A copy that is not whole is told as one, for its rows and counts need not agree. */

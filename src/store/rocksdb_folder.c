@@ -98,8 +98,6 @@ static bool rocksdb_folder_is_known(const char *name)
         "OPTIONS-*",
         "LOG*",
         "LOCK",
-        "PAUSES*",
-        "MAINTENANCE*",
         "RESTORING*",
         "probe*",
         "lost+found",

@@ -115,6 +115,9 @@ struct storage_batch {
     size_t write_count;
     /* messages in a transaction that is committed with these writes (delivery.h) */
     size_t messages;
+    /* If not empty, the batch has no writes, keeps the meta, and replaces this record of the
+     * partition, whose bytes mean nothing to the storage: the holds of the node. */
+    struct bytes holds;
     enum error_code result; /* set by the committing thread */
 };
 
@@ -234,6 +237,8 @@ struct storage_ops {
                                  struct error *ret_error);
     enum error_code (*load_tenant_counts)(struct storage *, uint16_t partition,
                                           struct tenant_counts *, struct error *ret_error);
+    enum error_code (*load_holds)(struct storage *, uint16_t partition, struct buffer *to,
+                                  struct error *ret_error);
     void (*stats)(struct storage *, struct storage_stats *);
     void (*tend)(struct storage *); /* NULL if there is nothing to do, like the next three */
     bool (*relieve)(struct storage *);
@@ -303,6 +308,14 @@ static inline enum error_code storage_load_tenant_counts(struct storage *storage
                                                          struct error *ret_error)
 {
     return storage->ops->load_tenant_counts(storage, partition, tenant_counts, ret_error);
+}
+
+/* Appends the holds that a batch wrote last (storage_batch.holds); nothing if none did.
+ * ERROR_CORRUPT if they are damaged. */
+static inline enum error_code storage_load_holds(struct storage *storage, uint16_t partition,
+                                                 struct buffer *to, struct error *ret_error)
+{
+    return storage->ops->load_holds(storage, partition, to, ret_error);
 }
 
 static inline void storage_stats(struct storage *storage, struct storage_stats *ret_stats)

@@ -474,6 +474,50 @@ static void test_meta(void **state)
     timer_free(timer);
 }
 
+static void assert_stored_holds(struct storage_fixture *fixture, uint16_t partition,
+                                const char *expected)
+{
+    struct buffer holds;
+
+    buffer_init(&holds);
+    assert_int_equal(storage_load_holds(fixture->storage, partition, &holds, NULL), ERROR_NONE);
+    assert_true(bytes_equal(buffer_bytes(&holds), bytes_of(expected)));
+    buffer_deinit(&holds);
+}
+
+/* Goal: the holds of a partition are those that a batch wrote last; such a batch keeps the meta,
+ * and may share a body with others. An empty partition has none. */
+static void test_stored_holds(void **state)
+{
+    struct storage_fixture *fixture = *state;
+    const struct storage_place nothing = {0};
+    struct timer *timer = testing_timer(1, 1, 600);
+    struct storage_write write = {.timer = timer};
+    struct storage_batch rows = {
+        .partition = 1, .meta = {4, {500}, {6}, 1, {8}, {9}}, .writes = &write, .write_count = 1};
+    struct storage_batch first = {.partition = 1, .holds = BYTES("first")};
+    struct storage_batch second = {.partition = 1, .holds = BYTES("the second")};
+    struct storage_batch *const batches[] = {&first, &rows, &second};
+
+    assert_stored_holds(fixture, 1, "");
+    assert_int_equal(storage_write(fixture->storage, batches, 1, NULL), ERROR_NONE);
+    assert_stored_holds(fixture, 1, "first");
+    assert_int_equal(storage_write(fixture->storage, batches, 3, NULL), ERROR_NONE);
+    for (int round = 0; round < 2; round++) {
+        struct storage_meta meta;
+
+        assert_stored_holds(fixture, 1, "the second");
+        assert_stored_holds(fixture, 0, "");
+        assert_int_equal(storage_load_meta(fixture->storage, 1, &meta, NULL), ERROR_NONE);
+        assert_memory_equal(&meta, &rows.meta, sizeof(meta));
+        testing_assert_found(fixture->storage, timer, 600);
+        storage_reopen(fixture);
+    }
+    assert_int_equal(storage_partition_clear(fixture->storage, 1, &nothing, NULL), ERROR_NONE);
+    assert_stored_holds(fixture, 1, "");
+    timer_free(timer);
+}
+
 static void storage_write_over(struct storage_fixture *fixture, uint64_t serial, uint64_t at_ms)
 {
     struct timer *timer = testing_timer(1, serial, at_ms);
@@ -655,7 +699,7 @@ int main(void)
         BOTH(test_partitions),   BOTH(test_redriven),           BOTH(test_meta),
         BOTH(test_trim),         BOTH(test_trim_within_commit), BOTH(test_damage_scanned),
         BOTH(test_damage_found), BOTH(test_damage_of_state),    BOTH(test_stats),
-        BOTH(test_tend),
+        BOTH(test_tend),         BOTH(test_stored_holds),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,20 +19,28 @@ struct store_key store_pointer_key(struct record_key key)
     return bytes;
 }
 
-struct store_key store_meta_key(uint16_t partition)
+/* Returns the key of a record that each partition has once in the meta table. */
+static struct store_key store_key_of_partition(char letter, uint16_t partition)
 {
-    struct store_key bytes = {.data = "p", .size = 3};
+    struct store_key bytes = {.data = {letter}, .size = 3};
 
     put_be(bytes.data + 1, partition, 2);
     return bytes;
 }
 
+struct store_key store_meta_key(uint16_t partition)
+{
+    return store_key_of_partition('p', partition);
+}
+
 struct store_key store_place_key(uint16_t partition)
 {
-    struct store_key bytes = {.data = "l", .size = 3};
+    return store_key_of_partition('l', partition);
+}
 
-    put_be(bytes.data + 1, partition, 2);
-    return bytes;
+struct store_key store_holds_key(uint16_t partition)
+{
+    return store_key_of_partition('h', partition);
 }
 
 struct store_tenant_key store_tenant_key(uint16_t partition, struct bytes tenant)
@@ -61,20 +69,27 @@ bool store_pointer_key_parse(struct bytes key, struct record_key *ret_key)
     return true;
 }
 
-bool store_meta_key_parse(struct bytes key, uint16_t *ret_partition)
+static bool store_key_parse_partition(struct bytes key, char letter, uint16_t *ret_partition)
 {
-    if (key.size != 3 || key.data[0] != 'p')
+    if (key.size != 3 || key.data[0] != letter)
         return false;
     *ret_partition = (uint16_t)get_be(key.data + 1, 2);
     return true;
 }
 
+bool store_meta_key_parse(struct bytes key, uint16_t *ret_partition)
+{
+    return store_key_parse_partition(key, 'p', ret_partition);
+}
+
 bool store_place_key_parse(struct bytes key, uint16_t *ret_partition)
 {
-    if (key.size != 3 || key.data[0] != 'l')
-        return false;
-    *ret_partition = (uint16_t)get_be(key.data + 1, 2);
-    return true;
+    return store_key_parse_partition(key, 'l', ret_partition);
+}
+
+bool store_holds_key_parse(struct bytes key, uint16_t *ret_partition)
+{
+    return store_key_parse_partition(key, 'h', ret_partition);
 }
 
 bool store_tenant_key_parse(struct bytes key, uint16_t *ret_partition, struct bytes *ret_tenant)

@@ -37,11 +37,6 @@
 #define TARGET_PAUSE_NOTE_SIZE_MAX 256
 #define TARGET_PAUSE_NAME_SIZE_MAX 320 /* a target with a longer name cannot be paused */
 
-/* Maximum size of an encoded table. */
-#define TARGET_PAUSES_BYTES_MAX \
-    (16 + TARGET_PAUSES_MAX *   \
-              (21 + TENANT_SIZE_MAX + TARGET_PAUSE_NAME_SIZE_MAX + TARGET_PAUSE_NOTE_SIZE_MAX))
-
 struct target_pause {
     struct bytes tenant, name, note;
     struct wall since;
@@ -98,7 +93,7 @@ static inline bool target_pause_is_in_force(const struct target_pause *pause, st
     return pause && pause->until.ms > now.ms;
 }
 
-/* Encodes the table for a file; check buffer_failed for lack of memory. */
+/* Appends the encoded table; check buffer_failed for lack of memory. */
 void target_pauses_encode(const struct target_pauses *pauses, struct buffer *out);
 enum error_code target_pauses_decode(struct bytes bytes, struct target_pauses **ret_pauses);
 

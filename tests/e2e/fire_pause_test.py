@@ -390,8 +390,8 @@ class HoldTest(daemon_case.DaemonCase):
         self.hold("queues", "pause", "more")
 
 
-class HoldFileTest(daemon_case.TokensCase):
-    """The file of pauses: tenants, backups and damage."""
+class HoldsOfTenantsTest(daemon_case.TokensCase):
+    """Pauses of tenants, and what a backup has of them."""
 
     def call(self, daemon, who, method, path, body=None):
         status, _, answer = daemon.call(method, path, body, daemon_case.bearer(self.tokens[who]))
@@ -400,7 +400,7 @@ class HoldFileTest(daemon_case.TokensCase):
 
     # proves: tenant-isolation, target-pause, queue-pause, backup, restore
     def test_a_pause_is_its_tenants(self):
-        """And a backup has it."""
+        """And a backup has it, as it has maintenance."""
         for name in ("shop", "bank", "root"):
             self.token(name, name if name != "root" else "-", "admin" if name == "root" else None)
         self.write_tokens()
@@ -416,10 +416,11 @@ class HoldFileTest(daemon_case.TokensCase):
             self.assertEqual("paused" in self.call(daemon, who, "GET", "/v1/queues/q"), not items)
         self.call(daemon, "bank", "POST", "/v1/queues/q/resume")
         self.assertIn("paused", self.call(daemon, "shop", "GET", "/v1/queues/q"))
+        self.call(daemon, "root", "PUT", "/v1/admin/maintenance", {"note": "y"})
         folder = self.call(daemon, "root", "POST", "/v1/admin/backup")["folder"]
+        self.call(daemon, "root", "DELETE", "/v1/admin/maintenance")
+        self.call(daemon, "shop", "POST", "/v1/queues/q/resume")
         daemon.close()
-        with open(os.path.join(folder, "PAUSES"), "rb") as file, open(self.path("data/PAUSES"), "rb") as own:
-            self.assertEqual(file.read(), own.read())
         restored = subprocess.run([harness.find("tickwheeld"), "--restore", folder, "--data-folder", self.path("again")],
                                   capture_output=True, text=True, check=False)
         self.assertEqual(restored.returncode, 0, restored.stderr)
@@ -427,27 +428,20 @@ class HoldFileTest(daemon_case.TokensCase):
         os.rename(self.path("again"), self.path("data"))
         daemon = self.start()
         self.assertIn("paused", self.call(daemon, "shop", "GET", "/v1/queues/q"))
+        self.assertEqual(self.call(daemon, "root", "GET", "/v1/admin/maintenance"), {"maintenance": True, "note": "y"})
 
-    # proves: damaged-block
-    def test_a_damaged_file_stops_the_start(self):
-        """It says what to do, and --check finds it."""
-        daemon = self.start(tokens=False)
-        self.assertEqual(daemon.call("POST", "/v1/queues/q/pause")[0], 200)
-        daemon.close()
-        with open(self.path("data/PAUSES"), "r+b") as file:
-            file.seek(9)
-            file.write(b"\xff")
-        checked = subprocess.run([harness.find("tickwheeld"), "--check", self.path("data")], capture_output=True, text=True,
-                                 check=False)
-        self.assertEqual(checked.returncode, 1, checked.stdout)
-        refused = subprocess.run([harness.find("tickwheeld"), "--listen-port", "0", "--data-folder", self.path("data")],
-                                 capture_output=True, text=True, timeout=60, check=False)
-        self.assertEqual(refused.returncode, 1)
-        for text in (checked.stdout, refused.stderr):
-            self.assertIn("PAUSES is damaged", text)
-            self.assertIn("remove it", text)
-        os.remove(self.path("data/PAUSES"))
-        self.assertNotIn("paused", self.start(tokens=False).call("GET", "/v1/queues/q")[2])
+    def test_the_files_of_an_older_build_are_refused(self):
+        """Because what they hold back would be delivered."""
+        self.start(tokens=False).close()
+        for name in ("PAUSES", "MAINTENANCE"):
+            with open(self.path(f"data/{name}"), "wb"):
+                pass
+            refused = subprocess.run([harness.find("tickwheeld"), "--listen-port", "0", "--data-folder", self.path("data")],
+                                     capture_output=True, text=True, timeout=60, check=False)
+            self.assertEqual(refused.returncode, 1)
+            self.assertIn(f"data/{name} is of a build before the first release", refused.stderr)
+            os.remove(self.path(f"data/{name}"))
+        self.start(tokens=False)
 
 
 if __name__ == "__main__":

@@ -9,6 +9,7 @@
 #include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <strings.h>
 #include <sys/ioctl.h>
@@ -67,9 +68,12 @@ void __wrap_node_hold(struct node *node, struct node_hold *hold)
     hold->done(hold);
 }
 
+static sem_t wire_held;
+
 static void wire_is_held(struct node_hold *hold)
 {
     (void)hold;
+    sem_post(&wire_held);
 }
 
 struct wire *wire_start(const struct config *config, struct tokens *tokens)
@@ -82,7 +86,10 @@ struct wire *wire_start(const struct config *config, struct tokens *tokens)
     REQUIRE(config_set(&probe->config, "allowed_hosts", "a", NULL) == ERROR_NONE);
     probe_start(probe);
     struct node_hold hold = {.kind = NODE_HOLD_MAINTAIN, .done = wire_is_held};
+    REQUIRE(sem_init(&wire_held, 0, 0) == 0);
     node_hold(probe->node, &hold);
+    while (sem_wait(&wire_held) != 0)
+        continue;
     REQUIRE(!hold.result);
     node_queue_stop_waiting(probe->node);
     struct api_options options = {
