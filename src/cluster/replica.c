@@ -889,12 +889,6 @@ struct instant replica_wake_at(const struct replica *replica, struct instant now
     return at;
 }
 
-bool replica_is_settled(const struct replica *replica)
-{
-    return !replica->is_failing && !replica->is_rewound && list_is_empty(&replica->waiting) &&
-           list_is_empty(&replica->committing) && replica->told == replica_state(replica);
-}
-
 bool replica_seeks(const struct replica *replica)
 {
     return replica->reading == REPLICA_SEEKS;

@@ -165,9 +165,6 @@ void replica_give_up(struct replica *replica, struct instant now);
 /* Does the work that is due. */
 void replica_turn(struct replica *replica, struct instant now, struct wall wall);
 
-/* True if nothing is to be done before replica_wake_at, unless there is news. */
-bool replica_is_settled(const struct replica *replica);
-
 /* Returns the latest time of the next replica_turn, if nothing else happens. */
 struct instant replica_wake_at(const struct replica *replica, struct instant now);
 

@@ -418,24 +418,24 @@ static struct instant node_cluster_replica_wakes_at(const struct node_replica *r
     return wake_at.ns < look_at.ns ? wake_at : look_at;
 }
 
-/* Takes events of the log for TURN_MS at most. Returns true if the replica needs another turn. */
-static bool node_cluster_replica_take_events(struct node_replica *replica, struct instant now)
+/* Takes events of the log for TURN_MS at most. Returns false if that was too short. Updates `now`
+ * with each event. */
+static bool node_cluster_replica_take_events(struct node_replica *replica, struct instant *now)
 {
-    const struct instant until = instant_add_ms(now, TURN_MS);
+    const struct instant until = instant_add_ms(*now, TURN_MS);
     struct log_event event;
-    bool took = false;
 
-    while (now.ns < until.ns) {
+    while (now->ns < until.ns) {
         if (log_wait(replica->log, 0, &event) == LOG_NOTHING)
-            return took && !(replica->log->is_private && replica_is_settled(replica->replica));
-        now = instant_boot_now();
-        node_cluster_replica_handle(replica, &event, now);
-        took = true;
+            return true;
+        *now = instant_boot_now();
+        node_cluster_replica_handle(replica, &event, *now);
     }
-    return true;
+    return false;
 }
 
-/* Runs one turn: messages of the shard, then the replica, then events of the log. */
+/* Runs one turn: messages of the shard and events of the log, then the replica. So what follows
+ * from an append that has landed, such as the next one, is done at once. */
 static void node_cluster_replica_go(struct node_replica *replica)
 {
     struct instant now = instant_boot_now();
@@ -444,20 +444,20 @@ static void node_cluster_replica_go(struct node_replica *replica)
         node_cluster_replica_hear_once(replica, now);
     node_hold_commit(replica);
     node_cluster_replica_hear(replica, node_cluster_replica_take_in(replica), now);
+    const bool took_all = node_cluster_replica_take_events(replica, &now);
     replica_turn(replica->replica, now, wall_now());
     if (replica->refused_ticket)
         replica_failed(replica->replica, replica->refused_ticket, now);
     replica->refused_ticket = 0;
     if (replica->wants_engine)
         node_cluster_replica_make_engine(replica);
-    if (replica_take_rewind(replica->replica) || replica->awaits_copy)
+    const bool is_rewound = replica_take_rewind(replica->replica);
+    if (is_rewound || replica->awaits_copy)
         node_cluster_replica_follow_log(replica);
     node_cluster_replica_trim_log(replica, now);
     node_cluster_replica_publish(replica, now);
-    now = instant_boot_now();
-    replica->wake_at = node_cluster_replica_take_events(replica, now)
-                           ? (struct instant){0}
-                           : node_cluster_replica_wakes_at(replica, now);
+    replica->wake_at =
+        took_all && !is_rewound ? node_cluster_replica_wakes_at(replica, now) : (struct instant){0};
 }
 
 /* True if a stop must wait until this replica has released its partition. */
