@@ -79,7 +79,17 @@ static void alone_refuse(struct alone *alone, enum error_code code)
     replica_refused_append(alone->replica, ticket, code, alone->now);
 }
 
-/* Reads the log from where the storage is. */
+/* Reads the log from where the storage is, up to its end. */
+static void alone_read(struct alone *alone)
+{
+    for (uint64_t next; (next = replica_next(alone->replica)) < alone->size;)
+        replica_read(alone->replica, next, buffer_bytes(&alone->records[next]), alone->now);
+    replica_restored(alone->replica);
+    replica_plan(alone->replica, 1, alone->now);
+    alone_turn(alone);
+}
+
+/* Begins with the log from where the storage is. */
 static void alone_start(struct alone *alone)
 {
     const struct replica_options options = {.node = 1,
@@ -99,11 +109,7 @@ static void alone_start(struct alone *alone)
 
     alone->ticket = 0;
     assert_int_equal(replica_create(&options, &events, alone->now, &alone->replica, NULL), 0);
-    for (uint64_t next; (next = replica_next(alone->replica)) < alone->size;)
-        replica_read(alone->replica, next, buffer_bytes(&alone->records[next]), alone->now);
-    replica_restored(alone->replica);
-    replica_plan(alone->replica, 1, alone->now);
-    alone_turn(alone);
+    alone_read(alone);
 }
 
 static void alone_stop(struct alone *alone)
@@ -289,6 +295,49 @@ static void test_the_place_follows_the_end(void **state)
     timer_free(work.timer);
 }
 
+static enum error_code alone_fail_to_prepare(struct storage *storage,
+                                             struct storage_batch *const *batches, size_t count,
+                                             struct buffer *to, struct error *ret_error)
+{
+    (void)storage, (void)batches, (void)count, (void)to;
+    return error_set(ret_error, ERROR_IO, "it makes no changes");
+}
+
+/* A storage that makes no changes of a batch costs that batch. If it has also lost a record, the
+ * node leaves, and reads the log from the storage's place before it continues. */
+static void test_a_storage_that_lost_records_reads_them_again(void **state)
+{
+    struct alone *alone = *state;
+    const struct storage_ops *sound = alone->storage->ops;
+    struct storage_ops failing = *sound;
+    struct alone_work lost, refused, again;
+
+    failing.prepare = alone_fail_to_prepare;
+    memory_storage_hold(alone->storage);
+    alone_commit(alone, &lost, 1, 10);
+    alone_land(alone);
+    alone->storage->ops = &failing;
+    alone_commit(alone, &refused, 2, 10);
+    assert_int_equal(alone->refused, ERROR_IO);
+    assert_int_equal(alone->leaves, 0);
+    memory_storage_crash(alone->storage, 0);
+    assert_false(alone_has(alone, &lost));
+    alone_commit(alone, &again, 3, 10);
+    assert_int_equal(alone->leaves, 1);
+    alone->storage->ops = sound;
+    replica_left(alone->replica);
+    alone_turn(alone);
+    assert_true(replica_take_rewind(alone->replica));
+    alone_read(alone);
+    alone_land(alone);
+    alone_turn(alone);
+    assert_int_equal(replica_state(alone->replica), OWNERSHIP_ACTIVE);
+    assert_true(alone_has(alone, &lost) && !alone_has(alone, &refused));
+    timer_free(lost.timer);
+    timer_free(refused.timer);
+    timer_free(again.timer);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, alone_set_up, alone_tear_down)
@@ -298,6 +347,7 @@ int main(void)
         TEST(test_a_refused_claim_is_repeated),
         TEST(test_half_a_commit_has_no_effect),
         TEST(test_the_place_follows_the_end),
+        TEST(test_a_storage_that_lost_records_reads_them_again),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
