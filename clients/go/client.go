@@ -83,6 +83,7 @@ type call struct {
 	stream       io.Reader     // instead of body; such a call is not repeated
 	wait         time.Duration // how long the server may take by intention
 	isCancel     bool
+	isOnce       bool // a repetition may have a second effect
 }
 
 func newCall(method, path string) *call {
@@ -206,7 +207,7 @@ func (c *Client) send(ctx context.Context, call *call, result any) error {
 			return ctx.Err()
 		}
 		pause, again := c.pauseAfter(tried, a)
-		if again = again && call.stream == nil; !again {
+		if again = again && call.stream == nil && !call.isOnce; !again {
 			if err != nil {
 				return fmt.Errorf("tickwheel: %w: %s %s: %v", ErrUnreachable, call.method, call.path, err)
 			}

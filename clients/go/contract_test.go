@@ -61,6 +61,9 @@ type contractArguments struct {
 	Secret    string
 	Headers   map[string]string
 	Body      []byte `json:"body_base64"`
+	Note      string
+	Until     *Instant
+	By        []string
 }
 
 func parseDuration(text string, otherwise time.Duration) time.Duration {
@@ -68,6 +71,46 @@ func parseDuration(text string, otherwise time.Duration) time.Duration {
 		return d
 	}
 	return otherwise
+}
+
+func runServiceStep(ctx context.Context, c *Client, do string, a contractArguments, pause Pause) (any, error) {
+	switch do {
+	case "count":
+		return c.Count(ctx, a.By...)
+	case "queues":
+		return c.Queues(ctx)
+	case "queue":
+		return c.Queue(ctx, a.Queue)
+	case "peek":
+		return c.Peek(ctx, a.Queue, a.Max)
+	case "queue_pause":
+		return c.PauseQueue(ctx, a.Queue, pause)
+	case "queue_resume":
+		return c.ResumeQueue(ctx, a.Queue)
+	case "targets":
+		return c.Targets(ctx)
+	case "target_pause":
+		return c.PauseTarget(ctx, a.Target, pause)
+	case "target_resume":
+		return c.ResumeTarget(ctx, a.Target)
+	case "target_reset":
+		return c.ResetTarget(ctx, a.Target)
+	case "stats":
+		return c.Stats(ctx)
+	case "tenants":
+		return c.Tenants(ctx)
+	case "cluster":
+		return c.Cluster(ctx)
+	case "maintenance":
+		return c.Maintenance(ctx)
+	case "maintenance_begin":
+		return c.BeginMaintenance(ctx, a.Note)
+	case "maintenance_end":
+		return c.EndMaintenance(ctx)
+	case "backup":
+		return c.Backup(ctx)
+	}
+	return nil, fmt.Errorf("no call %q", do)
 }
 
 func runContractStep(ctx context.Context, c *Client, step contractStep, with []byte) (any, error) {
@@ -104,6 +147,7 @@ func runContractStep(ctx context.Context, c *Client, step contractStep, with []b
 	filter := Filter{States: a.States, Labels: a.Labels, Target: a.Target, DueAfter: a.DueAfter,
 		DueBefore: a.DueBefore, PageSize: a.PageSize}
 	selection := Selection{Keys: a.Keys, Labels: a.Labels}
+	pause := Pause{Note: a.Note, Until: a.Until}
 	timers := []Timer{}
 	collect := func(timer *Timer) bool { timers = append(timers, *timer); return true }
 	switch step.Do {
@@ -174,6 +218,20 @@ func runContractStep(ctx context.Context, c *Client, step contractStep, with []b
 		return c.Nack(ctx, a.Queue, nack, a.Receipts...)
 	case "extend":
 		return c.Extend(ctx, a.Queue, parseDuration(a.Lease, 0), a.Receipts...)
+	case "fire":
+		return c.Fire(ctx, ref, a.IfVersion)
+	case "pause":
+		return c.Pause(ctx, ref, pause, a.IfVersion)
+	case "resume":
+		return c.Resume(ctx, ref, a.IfVersion)
+	case "fire_many":
+		return c.FireMany(ctx, selection)
+	case "pause_many":
+		return c.PauseMany(ctx, selection, pause)
+	case "resume_many":
+		return c.ResumeMany(ctx, selection)
+	case "dead_delete_one":
+		return c.DeleteDeadLetter(ctx, a.ID)
 	case "dead_list":
 		err := c.Dead(ctx, filter, collect)
 		return timers, err
@@ -194,7 +252,7 @@ func runContractStep(ctx context.Context, c *Client, step contractStep, with []b
 		}
 		return verifier.IsValid(header, a.Body), nil
 	}
-	return nil, fmt.Errorf("no call %q", step.Do)
+	return runServiceStep(ctx, c, step.Do, a, pause)
 }
 
 // asJSON is the value as its JSON has it.

@@ -74,7 +74,7 @@ type Create struct {
 	Until       *Instant          `json:"until,omitempty"`
 	Late        *Late             `json:"late,omitempty"`
 	Spread      *Spread           `json:"spread,omitempty"`
-	Method      string            `json:"method,omitempty"` // of a webhook: PUT, PATCH, GET or DELETE; empty: POST
+	Method      string            `json:"method,omitempty"`  // of a webhook: PUT, PATCH, GET or DELETE; empty: POST
 	Payload     any               `json:"payload,omitempty"` // any JSON; json.RawMessage is sent as it is
 	Body        []byte            `json:"body_base64,omitempty"`
 	ContentType string            `json:"content_type,omitempty"`
@@ -106,7 +106,7 @@ type Schedule struct {
 type Timer struct {
 	ID          string            `json:"id"`
 	Due         Instant           `json:"due"`
-	State       string            `json:"state"` // scheduled, delivering, retrying, fired, cancelled, dead
+	State       string            `json:"state"` // scheduled, delivering, retrying, paused, fired, cancelled, dead
 	Version     int64             `json:"version"`
 	Key         string            `json:"key,omitempty"`
 	Target      string            `json:"target"`
@@ -125,6 +125,13 @@ type Timer struct {
 	LastError   string            `json:"last_error,omitempty"`
 	NextAttempt *Instant          `json:"next_attempt,omitempty"`
 	Created     Instant           `json:"created"`
+	Paused      *Paused           `json:"paused,omitempty"`
+}
+
+// Paused says since when, why and how long something is paused.
+type Paused struct {
+	Since Instant `json:"since"`
+	Pause
 }
 
 // Run is a past firing of a timer that repeats.
@@ -194,6 +201,9 @@ type ManyResult struct {
 	Cancelled     int       `json:"cancelled"`
 	Rescheduled   int       `json:"rescheduled"`
 	Touched       int       `json:"touched"`
+	Fired         int       `json:"fired"`
+	Paused        int       `json:"paused"`
+	Resumed       int       `json:"resumed"`
 	AlreadyFiring int       `json:"already_firing"`
 	Failures      []Failure `json:"failures"`
 }

@@ -103,6 +103,11 @@ func (c *Client) RedriveDead(ctx context.Context, redrive Redrive) (*DeadResult,
 	})
 }
 
+// DeleteDeadLetter deletes one dead letter.
+func (c *Client) DeleteDeadLetter(ctx context.Context, id string) (*Timer, error) {
+	return c.timer(ctx, newCall("DELETE", "/v1/dead/"+url.PathEscape(id)))
+}
+
 // DeleteDead deletes all dead letters that match, and every one if all is set and the filter empty.
 // This cannot be undone.
 func (c *Client) DeleteDead(ctx context.Context, filter Filter, all bool) (*DeadResult, error) {

@@ -105,6 +105,41 @@ func (c *Client) Cancel(ctx context.Context, ref Ref, onlyVersion int64) (*Timer
 	return c.timer(ctx, call)
 }
 
+// act is fire, pause or resume of one timer.
+func (c *Client) act(ctx context.Context, ref Ref, verb string, body any, onlyVersion int64) (*Timer, error) {
+	call := newCall("POST", ref.path("/"+verb))
+	if body != nil {
+		var err error
+		if call, err = withJSON(call.method, call.path, body); err != nil {
+			return nil, err
+		}
+	}
+	call.isOnce = verb == "fire" && onlyVersion == 0
+	return c.timer(ctx, call.onlyVersion(onlyVersion))
+}
+
+// Fire fires the timer now; one that repeats fires beside its planned times. With onlyVersion 0 the call is
+// not repeated, since it might fire twice.
+func (c *Client) Fire(ctx context.Context, ref Ref, onlyVersion int64) (*Timer, error) {
+	return c.act(ctx, ref, "fire", nil, onlyVersion)
+}
+
+// Pause says why and how long something is paused; Until nil: until it is resumed by a call.
+type Pause struct {
+	Note  string   `json:"note,omitempty"`
+	Until *Instant `json:"until,omitempty"`
+}
+
+// Pause: the timer is not delivered before it is resumed. onlyVersion 0: any version.
+func (c *Client) Pause(ctx context.Context, ref Ref, pause Pause, onlyVersion int64) (*Timer, error) {
+	return c.act(ctx, ref, "pause", pause, onlyVersion)
+}
+
+// Resume ends a pause. onlyVersion 0: any version.
+func (c *Client) Resume(ctx context.Context, ref Ref, onlyVersion int64) (*Timer, error) {
+	return c.act(ctx, ref, "resume", nil, onlyVersion)
+}
+
 // Explain tells where the timer is, what it waits for, and why it was late.
 func (c *Client) Explain(ctx context.Context, id string) (map[string]any, error) {
 	var explanation map[string]any
@@ -260,6 +295,7 @@ func (c *Client) many(ctx context.Context, verb string, body any) (*ManyResult, 
 	if err != nil {
 		return nil, err
 	}
+	call.isOnce = verb == "fire"
 	result := new(ManyResult)
 	err = c.send(ctx, call, result)
 	return result, err
@@ -278,6 +314,24 @@ func (c *Client) RescheduleMany(ctx context.Context, selection Selection, when W
 // TouchMany puts off timers that are selected by ids and keys.
 func (c *Client) TouchMany(ctx context.Context, selection Selection, when When) (*ManyResult, error) {
 	return c.many(ctx, "touch", selectionAndTime{selection, when})
+}
+
+// FireMany fires all timers that are selected. The call is not repeated.
+func (c *Client) FireMany(ctx context.Context, selection Selection) (*ManyResult, error) {
+	return c.many(ctx, "fire", selection)
+}
+
+// PauseMany pauses all timers that are selected.
+func (c *Client) PauseMany(ctx context.Context, selection Selection, pause Pause) (*ManyResult, error) {
+	return c.many(ctx, "pause", struct {
+		Selection
+		Pause
+	}{selection, pause})
+}
+
+// ResumeMany resumes all timers that are selected.
+func (c *Client) ResumeMany(ctx context.Context, selection Selection) (*ManyResult, error) {
+	return c.many(ctx, "resume", selection)
 }
 
 // Complete ends the timers that watch the event; with fire they become due now.

@@ -105,8 +105,12 @@ class Contract(unittest.TestCase):
             return (given.pop("events"),), given
         if do == "batch":
             return (given["timers"],), {}
-        if do in ("runs", "explain"):
+        if do in ("runs", "explain", "dead_delete_one"):
             return (given["id"],), {}
+        if do in ("queue", "peek", "queue_pause", "queue_resume"):
+            return (given.pop("queue"),), given
+        if do in ("target_pause", "target_resume", "target_reset"):
+            return (given.pop("target"),), given
         if do == "lease":
             given["wait"] = float(str(given.get("wait", "0s"))[:-1])
             return (given.pop("queue"),), given
@@ -114,7 +118,10 @@ class Contract(unittest.TestCase):
             return (given.pop("queue"), given.pop("receipts")), given
         return (), given
 
-    NAMES = {"dead_list": "dead", "dead_redrive": "redrive", "dead_delete": "delete_dead"}
+    NAMES = {"dead_list": "dead", "dead_redrive": "redrive", "dead_delete": "delete_dead",
+             "dead_delete_one": "delete_dead_letter", "queue_pause": "pause_queue", "queue_resume": "resume_queue",
+             "target_pause": "pause_target", "target_resume": "resume_target", "target_reset": "reset_target",
+             "maintenance_begin": "begin_maintenance", "maintenance_end": "end_maintenance"}
 
     def special(self, do, given):
         if do == "verify":

@@ -4,8 +4,8 @@ import {BadAnswer, Gone, Problem, type ProblemBody, problemOf, Unreachable, Unkn
   from "./errors.js";
 import {formatJson, parseJson} from "./json.js";
 import type {
-  AckResult, Completion, Completions, Create, DeadFilter, DeadGroup, Duration, Filter, Forecast, Instant, Item, Json,
-  ManyResult, Patch, Redrive, Ref, Run, Selection, Time, Timer,
+  AckResult, Completion, Completions, Count, Create, DeadFilter, DeadGroup, Duration, Figures, Filter, Forecast, Hold,
+  Instant, Item, Json, ManyResult, Patch, Pause, Queue, Redrive, Ref, Run, Selection, Target, Time, Timer,
 } from "./models.js";
 
 export interface ClientOptions {
@@ -28,6 +28,8 @@ interface Call {
   /** How long the server may take by intention, milliseconds. */
   wait?: number;
   isCancel?: boolean;
+  /** A repetition may have a second effect. */
+  isOnce?: boolean;
 }
 
 interface Answer {
@@ -155,7 +157,7 @@ export class Client {
 
   /** The answer after as many tries as it takes, and whether one before it may have taken effect. */
   async #exchange(call: Call): Promise<{answer: Answer; wasLost: boolean}> {
-    const isRepeatable = call.body === undefined || typeof call.body === "string";
+    const isRepeatable = !call.isOnce && (call.body === undefined || typeof call.body === "string");
     let wasLost = false;
     for (let tried = 1; ; tried++) {
       const mayTryAgain = isRepeatable && tried <= this.#retries;
@@ -230,6 +232,24 @@ export class Client {
     return this.#send({...condition(options.ifVersion), method: "DELETE", path: pathOf(ref), isCancel: true});
   }
 
+  /**
+   * Fires the timer now; one that repeats fires beside its planned times. Without `ifVersion` the call
+   * is not repeated, since it might fire twice.
+   */
+  fire(ref: Ref, options: {ifVersion?: number} = {}): Promise<Timer> {
+    return this.#send({...condition(options.ifVersion), method: "POST", path: pathOf(ref, "/fire"),
+                       isOnce: options.ifVersion === undefined});
+  }
+
+  /** The timer is not delivered before it is resumed, by a call or at `until`. */
+  pause(ref: Ref, pause: Pause = {}, options: {ifVersion?: number} = {}): Promise<Timer> {
+    return this.#json("POST", pathOf(ref, "/pause"), held(pause), condition(options.ifVersion));
+  }
+
+  resume(ref: Ref, options: {ifVersion?: number} = {}): Promise<Timer> {
+    return this.#send({...condition(options.ifVersion), method: "POST", path: pathOf(ref, "/resume")});
+  }
+
   /** Where the timer is, what it waits for, and why it was late. */
   explain(id: string): Promise<{[name: string]: Json}> {
     return this.#send({method: "GET", path: pathOf({id}, "/explain")});
@@ -278,6 +298,24 @@ export class Client {
 
   touchMany(selection: Pick<Selection, "ids" | "keys">, time: Time): Promise<ManyResult> {
     return this.#json("POST", "/v1/timers/touch", {...selection, ...fields(time)});
+  }
+
+  /** The call is not repeated, since it might fire twice. */
+  fireMany(selection: Selection): Promise<ManyResult> {
+    return this.#json("POST", "/v1/timers/fire", selection, {isOnce: true});
+  }
+
+  pauseMany(selection: Selection, pause: Pause = {}): Promise<ManyResult> {
+    return this.#json("POST", "/v1/timers/pause", {...selection, ...held(pause)});
+  }
+
+  resumeMany(selection: Selection): Promise<ManyResult> {
+    return this.#json("POST", "/v1/timers/resume", selection);
+  }
+
+  /** How many timers live, apart by the state and the origin of the target. */
+  count(by: ("state" | "origin")[] = []): Promise<Count> {
+    return this.#send({method: "GET", path: "/v1/timers/count", query: by.length ? [["by", by.join(",")]] : []});
   }
 
   // ---- events ----
@@ -339,6 +377,93 @@ export class Client {
     return this.#receipts(queue, "extend", items, {lease});
   }
 
+  /** How full the queues are. */
+  queues(): Promise<{queues: Queue[]; complete: boolean}> {
+    return this.#send({method: "GET", path: "/v1/queues"});
+  }
+
+  queue(name: string): Promise<Queue> {
+    return this.#send({method: "GET", path: `/v1/queues/${encodeURIComponent(name)}`});
+  }
+
+  /** The next items of the queue, without a lease. */
+  async peek(queue: string, max = 10): Promise<Timer[]> {
+    const path = `/v1/queues/${encodeURIComponent(queue)}/peek`;
+    return (await this.#send<{timers: Timer[]}>({method: "GET", path, query: [["limit", String(max)]]})).timers;
+  }
+
+  /** No worker gets an item of the queue before it is resumed, by a call or at `until`. */
+  pauseQueue(queue: string, pause: Pause = {}): Promise<Hold> {
+    return this.#json("POST", `/v1/queues/${encodeURIComponent(queue)}/pause`, held(pause));
+  }
+
+  resumeQueue(queue: string): Promise<Hold> {
+    return this.#send({method: "POST", path: `/v1/queues/${encodeURIComponent(queue)}/resume`});
+  }
+
+  // ---- targets ----
+
+  /** What goes to each target, and which fail. */
+  targets(): Promise<{targets: Target[]; complete: boolean}> {
+    return this.#send({method: "GET", path: "/v1/targets"});
+  }
+
+  /** Nothing is sent to the target, such as https://shop.example, before it is resumed. */
+  pauseTarget(target: string, pause: Pause = {}): Promise<Hold> {
+    return this.#json("POST", `/v1/targets/${encodeURIComponent(target)}/pause`, held(pause));
+  }
+
+  resumeTarget(target: string): Promise<Hold> {
+    return this.#send({method: "POST", path: `/v1/targets/${encodeURIComponent(target)}/resume`});
+  }
+
+  /** Closes the breakers of the target. */
+  resetTarget(target: string): Promise<Hold> {
+    return this.#send({method: "POST", path: `/v1/targets/${encodeURIComponent(target)}/reset`});
+  }
+
+  // ---- the service ----
+
+  /** The main figures of the daemon. */
+  stats(): Promise<Figures> {
+    return this.#send({method: "GET", path: "/v1/stats"});
+  }
+
+  /** What each tenant uses, and its limits. */
+  async tenants(): Promise<Figures[]> {
+    const all: Figures[] = [];
+    for (let cursor: string | null = ""; cursor !== null; ) {
+      const page: {tenants: Figures[]; next: string | null} = await this.#send(
+        {method: "GET", path: "/v1/tenants", query: cursor ? [["cursor", cursor]] : []});
+      all.push(...page.tenants);
+      cursor = page.next;
+    }
+    return all;
+  }
+
+  /** The nodes of the cluster and its partitions. */
+  cluster(): Promise<Figures> {
+    return this.#send({method: "GET", path: "/v1/cluster"});
+  }
+
+  maintenance(): Promise<Figures> {
+    return this.#send({method: "GET", path: "/v1/admin/maintenance"});
+  }
+
+  /** Holds all deliveries back. */
+  beginMaintenance(note?: string): Promise<Figures> {
+    return this.#json("PUT", "/v1/admin/maintenance", note === undefined ? {} : {note});
+  }
+
+  endMaintenance(): Promise<Figures> {
+    return this.#send({method: "DELETE", path: "/v1/admin/maintenance"});
+  }
+
+  /** Copies the data folder while the daemon runs. */
+  backup(): Promise<Figures> {
+    return this.#send({method: "POST", path: "/v1/admin/backup"});
+  }
+
   // ---- dead letters ----
 
   /** Dead letters, those that died first at the front. */
@@ -365,6 +490,10 @@ export class Client {
     return total;
   }
 
+  deleteDeadLetter(id: string): Promise<Timer> {
+    return this.#send({method: "DELETE", path: `/v1/dead/${encodeURIComponent(id)}`});
+  }
+
   /** Deletes all dead letters that match, or with `all` every one. This cannot be undone. */
   async deleteDead(filter: DeadFilter & {all?: boolean}): Promise<{deleted: number; failed: number}> {
     const query = filters(filter);
@@ -379,6 +508,10 @@ export class Client {
     }
     return total;
   }
+}
+
+function held(pause: Pause): object {
+  return pause.until === undefined ? pause : {...pause, until: at(pause.until)};
 }
 
 function condition(ifVersion: number | undefined): {headers: Record<string, string>} {

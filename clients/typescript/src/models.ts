@@ -6,7 +6,7 @@ export type Duration = string | number;
 export type Instant = string | number | Date;
 /** An integer beyond Number.MAX_SAFE_INTEGER (2^53 - 1) is a bigint, so that it keeps its digits. */
 export type Json = null | boolean | number | bigint | string | Json[] | {[name: string]: Json};
-export type State = "scheduled" | "delivering" | "retrying" | "fired" | "cancelled" | "dead" | (string & {});
+export type State = "scheduled" | "delivering" | "retrying" | "paused" | "fired" | "cancelled" | "dead" | (string & {});
 
 export interface Retry {
   max_attempts?: number;
@@ -74,6 +74,7 @@ export interface Timer {
   last_error?: string;
   next_attempt?: string;
   created: string;
+  paused?: Paused;
 }
 
 /** Which timer: by its id, or by its key. */
@@ -90,6 +91,56 @@ export interface Run {
   status?: number;
   error?: string;
 }
+
+/** Why something is paused, and until when; without `until` a call resumes it. */
+export interface Pause {
+  note?: string;
+  until?: Instant;
+}
+
+export interface Paused {
+  since: string;
+  note?: string;
+  until?: string;
+}
+
+/** What a pause, resume or reset of a queue or a target answers. */
+export interface Hold {
+  name: string;
+  paused?: Paused;
+  /** Breakers that were closed. */
+  reset?: number;
+}
+
+export interface Queue {
+  name: string;
+  ready: number;
+  leased: number;
+  workers: number;
+  more_on_disk: boolean;
+  oldest?: string;
+  paused?: Paused;
+}
+
+export interface Target {
+  target: string;
+  waiting: number;
+  in_flight: number;
+  breaker: string;
+  failures: number;
+  last_error?: string;
+  paused?: Paused;
+}
+
+/** Live timers; `complete`: all of them have been read. */
+export interface Count {
+  count: number;
+  groups: {state?: State; origin?: string; count: number}[];
+  complete: boolean;
+}
+
+/** What an answer has, by name. */
+export type Figures = {[name: string]: Json};
 
 export interface Item {
   receipt: string;
@@ -127,6 +178,9 @@ export interface ManyResult {
   cancelled?: number;
   rescheduled?: number;
   touched?: number;
+  fired?: number;
+  paused?: number;
+  resumed?: number;
   already_firing: number;
   failures: Failure[];
 }

@@ -149,8 +149,44 @@ def cancel(id: Optional[str], key: Optional[str], if_version: Optional[int]) -> 
     return Call("DELETE", by(id, key), Timer.from_json, headers=_condition({}, if_version), is_cancel=True)
 
 
+def act(id: Optional[str], key: Optional[str], verb: str, given: Optional[Fields],
+        if_version: Optional[int]) -> Call[Timer]:
+    """`fire`, `pause` or `resume` of one timer. A second `fire` may be a second firing, unless a version guards it."""
+    call = ask("POST", by(id, key, f"/{verb}"), given)
+    return Call(call.method, call.path, Timer.from_json, call.body, headers=_condition(call.headers, if_version),
+                is_repeatable=verb != "fire" or if_version is not None)
+
+
+def ask(method: str, path: str, given: Optional[Fields] = None, query: Iterable[tuple[str, str]] = ()) -> Call[Json]:
+    """A call whose answer is handed out as it is. What is None in `given` is left out."""
+    if given is None:
+        return Call(method, path, dict, query=list(query))
+    return Call(method, path, dict, encode({name: value for name, value in given.items() if value is not None}),
+                query=list(query), headers={"Content-Type": JSON})
+
+
+def hold(kind: str, name: str, verb: str, given: Optional[Fields] = None) -> Call[Json]:
+    """`pause`, `resume` or `reset` of one of the `queues` or `targets`."""
+    return ask("POST", f"/v1/{kind}/{quote(name, safe='')}/{verb}", given)
+
+
+def queue(name: str) -> Call[Json]:
+    return ask("GET", f"/v1/queues/{quote(name, safe='')}")
+
+
+def pause(note: Optional[str], until: Optional[Instant]) -> Fields:
+    return {"note": note, "until": None if until is None else instant(until)}
+
+
+def peek(queue: str, max: int) -> Call[list[Timer]]:
+    return Call("GET", f"/v1/queues/{quote(queue, safe='')}/peek",
+                lambda body: [Timer.from_json(timer) for timer in body["timers"]], query=[("limit", str(max))])
+
+
 def many(verb: str, selection: Fields) -> Call[Json]:
-    return _post(f"/v1/timers/{verb}", {name: value for name, value in selection.items() if value is not None}, dict)
+    call = ask("POST", f"/v1/timers/{verb}", selection)
+    call.is_repeatable = verb != "fire"
+    return call
 
 
 def complete(event: str, fire: bool) -> Call[Json]:
@@ -244,6 +280,10 @@ def dead_redrive(selection: Fields, cursor: Optional[str]) -> Call[Json]:
 
 def dead_delete(query: list[tuple[str, str]], cursor: Optional[str]) -> Call[Json]:
     return Call("DELETE", "/v1/dead", dict, query=query + ([("cursor", cursor)] if cursor else []))
+
+
+def delete_dead(id: str) -> Call[Timer]:
+    return Call("DELETE", f"/v1/dead/{quote(id, safe='')}", Timer.from_json)
 
 
 def is_problem_again(error: Problem) -> bool:

@@ -94,6 +94,19 @@ class AsyncClient:
         """After it returns no delivery begins. Raises AlreadyFiring or Gone."""
         return await self._send(_calls.cancel(id, key, if_version))
 
+    async def fire(self, id: Optional[str] = None, *, key: Optional[str] = None, if_version: Optional[int] = None) -> Timer:
+        """Fires the timer now; one that repeats fires beside its planned times. Without `if_version` the call is not
+        repeated, since it might fire twice."""
+        return await self._send(_calls.act(id, key, "fire", None, if_version))
+
+    async def pause(self, id: Optional[str] = None, *, key: Optional[str] = None, note: Optional[str] = None,
+              until: Optional[Instant] = None, if_version: Optional[int] = None) -> Timer:
+        """The timer is not delivered before it is resumed, by a call or at `until`."""
+        return await self._send(_calls.act(id, key, "pause", _calls.pause(note, until), if_version))
+
+    async def resume(self, id: Optional[str] = None, *, key: Optional[str] = None, if_version: Optional[int] = None) -> Timer:
+        return await self._send(_calls.act(id, key, "resume", None, if_version))
+
     async def explain(self, id: str) -> Json:
         """Where the timer is, what it waits for, and why it was late."""
         return await self._send(_calls.explain(id))
@@ -140,6 +153,25 @@ class AsyncClient:
                    ids: Optional[List[str]] = None, keys: Optional[List[str]] = None) -> Json:
         return await self._send(_calls.many("touch", {"ids": ids, "keys": keys, **_calls.fields(after=after, at=at)}))
 
+    async def fire_many(self, *, ids: Optional[List[str]] = None, keys: Optional[List[str]] = None,
+                  labels: Optional[Mapping[str, str]] = None, watch: Optional[str] = None) -> Json:
+        return await self._send(_calls.many("fire", {"ids": ids, "keys": keys, "labels": labels, "watch": watch}))
+
+    async def pause_many(self, *, ids: Optional[List[str]] = None, keys: Optional[List[str]] = None,
+                   labels: Optional[Mapping[str, str]] = None, watch: Optional[str] = None,
+                   note: Optional[str] = None, until: Optional[Instant] = None) -> Json:
+        return await self._send(_calls.many("pause", {"ids": ids, "keys": keys, "labels": labels, "watch": watch,
+                                                **_calls.pause(note, until)}))
+
+    async def resume_many(self, *, ids: Optional[List[str]] = None, keys: Optional[List[str]] = None,
+                    labels: Optional[Mapping[str, str]] = None, watch: Optional[str] = None) -> Json:
+        return await self._send(_calls.many("resume", {"ids": ids, "keys": keys, "labels": labels, "watch": watch}))
+
+    async def count(self, *, by: Iterable[str] = ()) -> Json:
+        """How many timers live, apart by `state` and `origin` of the target."""
+        by = ",".join(by)
+        return await self._send(_calls.ask("GET", "/v1/timers/count", query=[("by", by)] if by else []))
+
     # ---- events ----
 
     async def complete(self, event: str, *, fire: bool = False) -> Json:
@@ -181,6 +213,75 @@ class AsyncClient:
     async def extend(self, queue: str, items: Iterable[Union[Item, str]], *, lease: Duration = "30s") -> List[str]:
         return await self._send(_calls.receipts(queue, "extend", items, {"lease": duration(lease)}))
 
+    async def queues(self) -> Json:
+        """How full the queues are."""
+        return await self._send(_calls.ask("GET", "/v1/queues"))
+
+    async def queue(self, queue: str) -> Json:
+        return await self._send(_calls.queue(queue))
+
+    async def peek(self, queue: str, *, max: int = 10) -> List[Timer]:
+        """The next items of the queue, without a lease."""
+        return await self._send(_calls.peek(queue, max))
+
+    async def pause_queue(self, queue: str, *, note: Optional[str] = None, until: Optional[Instant] = None) -> Json:
+        """No worker gets an item of the queue before it is resumed, by a call or at `until`."""
+        return await self._send(_calls.hold("queues", queue, "pause", _calls.pause(note, until)))
+
+    async def resume_queue(self, queue: str) -> Json:
+        return await self._send(_calls.hold("queues", queue, "resume"))
+
+    # ---- targets ----
+
+    async def targets(self) -> Json:
+        """What goes to each target, and which fail."""
+        return await self._send(_calls.ask("GET", "/v1/targets"))
+
+    async def pause_target(self, target: str, *, note: Optional[str] = None, until: Optional[Instant] = None) -> Json:
+        """Nothing is sent to the target, such as `https://shop.example`, before it is resumed."""
+        return await self._send(_calls.hold("targets", target, "pause", _calls.pause(note, until)))
+
+    async def resume_target(self, target: str) -> Json:
+        return await self._send(_calls.hold("targets", target, "resume"))
+
+    async def reset_target(self, target: str) -> Json:
+        """Closes the breakers of the target."""
+        return await self._send(_calls.hold("targets", target, "reset"))
+
+    # ---- the service ----
+
+    async def stats(self) -> Json:
+        """The main figures of the daemon."""
+        return await self._send(_calls.ask("GET", "/v1/stats"))
+
+    async def tenants(self) -> List[Json]:
+        """What each tenant uses, and its limits."""
+        found: List[Json] = []
+        cursor: Optional[str] = None
+        while True:
+            page = await self._send(_calls.ask("GET", "/v1/tenants", query=[("cursor", cursor)] if cursor else []))
+            found, cursor = found + page["tenants"], page["next"]
+            if cursor is None:
+                return found
+
+    async def cluster(self) -> Json:
+        """The nodes of the cluster and its partitions."""
+        return await self._send(_calls.ask("GET", "/v1/cluster"))
+
+    async def maintenance(self) -> Json:
+        return await self._send(_calls.ask("GET", "/v1/admin/maintenance"))
+
+    async def begin_maintenance(self, *, note: Optional[str] = None) -> Json:
+        """Holds all deliveries back."""
+        return await self._send(_calls.ask("PUT", "/v1/admin/maintenance", {"note": note}))
+
+    async def end_maintenance(self) -> Json:
+        return await self._send(_calls.ask("DELETE", "/v1/admin/maintenance"))
+
+    async def backup(self) -> Json:
+        """Copies the data folder while the daemon runs."""
+        return await self._send(_calls.ask("POST", "/v1/admin/backup"))
+
     # ---- dead letters ----
 
     def dead(self, *, target: Optional[str] = None, origin: Optional[str] = None, error: Optional[str] = None,
@@ -218,3 +319,6 @@ class AsyncClient:
             deleted, failed, cursor = deleted + body["deleted"], failed + body["failed"], body["next"]
             if cursor is None:
                 return {"deleted": deleted, "failed": failed}
+
+    async def delete_dead_letter(self, id: str) -> Timer:
+        return await self._send(_calls.delete_dead(id))

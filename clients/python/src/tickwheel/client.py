@@ -92,6 +92,19 @@ class Client:
         """After it returns no delivery begins. Raises AlreadyFiring or Gone."""
         return self._send(_calls.cancel(id, key, if_version))
 
+    def fire(self, id: Optional[str] = None, *, key: Optional[str] = None, if_version: Optional[int] = None) -> Timer:
+        """Fires the timer now; one that repeats fires beside its planned times. Without `if_version` the call is not
+        repeated, since it might fire twice."""
+        return self._send(_calls.act(id, key, "fire", None, if_version))
+
+    def pause(self, id: Optional[str] = None, *, key: Optional[str] = None, note: Optional[str] = None,
+              until: Optional[Instant] = None, if_version: Optional[int] = None) -> Timer:
+        """The timer is not delivered before it is resumed, by a call or at `until`."""
+        return self._send(_calls.act(id, key, "pause", _calls.pause(note, until), if_version))
+
+    def resume(self, id: Optional[str] = None, *, key: Optional[str] = None, if_version: Optional[int] = None) -> Timer:
+        return self._send(_calls.act(id, key, "resume", None, if_version))
+
     def explain(self, id: str) -> Json:
         """Where the timer is, what it waits for, and why it was late."""
         return self._send(_calls.explain(id))
@@ -137,6 +150,25 @@ class Client:
                    ids: Optional[List[str]] = None, keys: Optional[List[str]] = None) -> Json:
         return self._send(_calls.many("touch", {"ids": ids, "keys": keys, **_calls.fields(after=after, at=at)}))
 
+    def fire_many(self, *, ids: Optional[List[str]] = None, keys: Optional[List[str]] = None,
+                  labels: Optional[Mapping[str, str]] = None, watch: Optional[str] = None) -> Json:
+        return self._send(_calls.many("fire", {"ids": ids, "keys": keys, "labels": labels, "watch": watch}))
+
+    def pause_many(self, *, ids: Optional[List[str]] = None, keys: Optional[List[str]] = None,
+                   labels: Optional[Mapping[str, str]] = None, watch: Optional[str] = None,
+                   note: Optional[str] = None, until: Optional[Instant] = None) -> Json:
+        return self._send(_calls.many("pause", {"ids": ids, "keys": keys, "labels": labels, "watch": watch,
+                                                **_calls.pause(note, until)}))
+
+    def resume_many(self, *, ids: Optional[List[str]] = None, keys: Optional[List[str]] = None,
+                    labels: Optional[Mapping[str, str]] = None, watch: Optional[str] = None) -> Json:
+        return self._send(_calls.many("resume", {"ids": ids, "keys": keys, "labels": labels, "watch": watch}))
+
+    def count(self, *, by: Iterable[str] = ()) -> Json:
+        """How many timers live, apart by `state` and `origin` of the target."""
+        by = ",".join(by)
+        return self._send(_calls.ask("GET", "/v1/timers/count", query=[("by", by)] if by else []))
+
     # ---- events ----
 
     def complete(self, event: str, *, fire: bool = False) -> Json:
@@ -178,6 +210,75 @@ class Client:
     def extend(self, queue: str, items: Iterable[Union[Item, str]], *, lease: Duration = "30s") -> List[str]:
         return self._send(_calls.receipts(queue, "extend", items, {"lease": duration(lease)}))
 
+    def queues(self) -> Json:
+        """How full the queues are."""
+        return self._send(_calls.ask("GET", "/v1/queues"))
+
+    def queue(self, queue: str) -> Json:
+        return self._send(_calls.queue(queue))
+
+    def peek(self, queue: str, *, max: int = 10) -> List[Timer]:
+        """The next items of the queue, without a lease."""
+        return self._send(_calls.peek(queue, max))
+
+    def pause_queue(self, queue: str, *, note: Optional[str] = None, until: Optional[Instant] = None) -> Json:
+        """No worker gets an item of the queue before it is resumed, by a call or at `until`."""
+        return self._send(_calls.hold("queues", queue, "pause", _calls.pause(note, until)))
+
+    def resume_queue(self, queue: str) -> Json:
+        return self._send(_calls.hold("queues", queue, "resume"))
+
+    # ---- targets ----
+
+    def targets(self) -> Json:
+        """What goes to each target, and which fail."""
+        return self._send(_calls.ask("GET", "/v1/targets"))
+
+    def pause_target(self, target: str, *, note: Optional[str] = None, until: Optional[Instant] = None) -> Json:
+        """Nothing is sent to the target, such as `https://shop.example`, before it is resumed."""
+        return self._send(_calls.hold("targets", target, "pause", _calls.pause(note, until)))
+
+    def resume_target(self, target: str) -> Json:
+        return self._send(_calls.hold("targets", target, "resume"))
+
+    def reset_target(self, target: str) -> Json:
+        """Closes the breakers of the target."""
+        return self._send(_calls.hold("targets", target, "reset"))
+
+    # ---- the service ----
+
+    def stats(self) -> Json:
+        """The main figures of the daemon."""
+        return self._send(_calls.ask("GET", "/v1/stats"))
+
+    def tenants(self) -> List[Json]:
+        """What each tenant uses, and its limits."""
+        found: List[Json] = []
+        cursor: Optional[str] = None
+        while True:
+            page = self._send(_calls.ask("GET", "/v1/tenants", query=[("cursor", cursor)] if cursor else []))
+            found, cursor = found + page["tenants"], page["next"]
+            if cursor is None:
+                return found
+
+    def cluster(self) -> Json:
+        """The nodes of the cluster and its partitions."""
+        return self._send(_calls.ask("GET", "/v1/cluster"))
+
+    def maintenance(self) -> Json:
+        return self._send(_calls.ask("GET", "/v1/admin/maintenance"))
+
+    def begin_maintenance(self, *, note: Optional[str] = None) -> Json:
+        """Holds all deliveries back."""
+        return self._send(_calls.ask("PUT", "/v1/admin/maintenance", {"note": note}))
+
+    def end_maintenance(self) -> Json:
+        return self._send(_calls.ask("DELETE", "/v1/admin/maintenance"))
+
+    def backup(self) -> Json:
+        """Copies the data folder while the daemon runs."""
+        return self._send(_calls.ask("POST", "/v1/admin/backup"))
+
     # ---- dead letters ----
 
     def dead(self, *, target: Optional[str] = None, origin: Optional[str] = None, error: Optional[str] = None,
@@ -215,3 +316,6 @@ class Client:
             deleted, failed, cursor = deleted + body["deleted"], failed + body["failed"], body["next"]
             if cursor is None:
                 return {"deleted": deleted, "failed": failed}
+
+    def delete_dead_letter(self, id: str) -> Timer:
+        return self._send(_calls.delete_dead(id))

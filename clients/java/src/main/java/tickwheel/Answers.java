@@ -16,7 +16,39 @@ public final class Answers {
     public record Failure(String id, String key, String type, int status) {
     }
 
-    public record Many(int cancelled, int rescheduled, int touched, int alreadyFiring, List<Failure> failures) {
+    public record Many(int cancelled, int rescheduled, int touched, int fired, int paused, int resumed,
+            int alreadyFiring, List<Failure> failures) {
+    }
+
+    /** Since when, why and until when something is paused; until null: a call resumes it. */
+    public record Paused(Instant since, String note, Instant until) {
+    }
+
+    /** What a pause, resume or reset of a queue or a target answers; reset counts breakers that were closed. */
+    public record Hold(String name, Paused paused, int reset) {
+    }
+
+    public record Queue(String name, int ready, int leased, int workers, boolean moreOnDisk, Instant oldest,
+            Paused paused) {
+    }
+
+    /** The queues that a call shows; complete: all of them. */
+    public record Queues(List<Queue> queues, boolean complete) {
+    }
+
+    public record Target(String target, int waiting, int inFlight, String breaker, int failures, String lastError,
+            Paused paused) {
+    }
+
+    /** The targets that a call shows; complete: all of them. */
+    public record Targets(List<Target> targets, boolean complete) {
+    }
+
+    public record Group(String state, String origin, long count) {
+    }
+
+    /** Live timers; complete: all of them have been read. */
+    public record Count(long count, List<Group> groups, boolean complete) {
     }
 
     /** The timers that an event ended; with a type, the event failed. */

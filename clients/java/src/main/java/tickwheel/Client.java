@@ -86,15 +86,33 @@ public final class Client {
     }
 
     /** Which timer: by its id, or by its key. */
-    public record Ref(String path, String touch) {
+    public record Ref(String place, String end, boolean isKey) {
         public static Ref id(String id) {
-            return new Ref("/v1/timers/" + encode(id), "/v1/timers/" + encode(id) + "/touch");
+            return new Ref("/v1/timers/" + encode(id), "", false);
         }
 
         public static Ref key(String key) {
             if (key.equals(".") || key.equals("..") || key.matches("(?s).*[/\\\\%;].*")) // a proxy may decode it
-                return new Ref("/v1/key/timer?key=" + encode(key), "/v1/key/touch?key=" + encode(key));
-            return new Ref("/v1/keys/" + encode(key) + "/timer", "/v1/keys/" + encode(key) + "/touch");
+                return new Ref("/v1/key", "?key=" + encode(key), true);
+            return new Ref("/v1/keys/" + encode(key), "", true);
+        }
+
+        String path() {
+            return place + (isKey ? "/timer" : "") + end;
+        }
+
+        String path(String verb) {
+            return place + "/" + verb + end;
+        }
+    }
+
+    /** Why something is paused, and until when; without an end (null) a call resumes it. */
+    public record Pause(String note, Instant until) {
+        private Map<String, Object> fields() {
+            Map<String, Object> fields = new LinkedHashMap<>();
+            putIfSet(fields, "note", note);
+            putIfSet(fields, "until", until == null ? null : until.toString());
+            return fields;
         }
     }
 
@@ -175,12 +193,12 @@ public final class Client {
 
     /** Replaces the timer only if it has this version. */
     public Timer put(String key, Create create, Long onlyVersion) {
-        return timer(new Call("PUT", Ref.key(key).path).json(create.fields).onlyVersion(onlyVersion));
+        return timer(new Call("PUT", Ref.key(key).path()).json(create.fields).onlyVersion(onlyVersion));
     }
 
     /** Throws {@link Problem.Gone}, with the timer, when it is final. */
     public Timer get(Ref ref) {
-        return timer(new Call("GET", ref.path));
+        return timer(new Call("GET", ref.path()));
     }
 
     /** Applies a merge patch, in the names of the API: null removes. */
@@ -189,17 +207,17 @@ public final class Client {
     }
 
     public Timer change(Ref ref, Map<String, ?> patch, Long onlyVersion) {
-        return timer(new Call("PATCH", ref.path).json(patch).header("Content-Type", "application/merge-patch+json")
+        return timer(new Call("PATCH", ref.path()).json(patch).header("Content-Type", "application/merge-patch+json")
                 .onlyVersion(onlyVersion));
     }
 
     /** Puts the timer off; never makes it earlier. */
     public Timer touch(Ref ref, Duration after) {
-        return timer(new Call("POST", ref.touch).json(Map.of("after", Json.milliseconds(after))));
+        return timer(new Call("POST", ref.path("touch")).json(Map.of("after", Json.milliseconds(after))));
     }
 
     public Timer touch(Ref ref, Instant at) {
-        return timer(new Call("POST", ref.touch).json(Map.of("at", at.toString())));
+        return timer(new Call("POST", ref.path("touch")).json(Map.of("at", at.toString())));
     }
 
     /** After it returns no delivery begins. Throws {@link Problem.AlreadyFiring} or {@link Problem.Gone}. */
@@ -208,19 +226,56 @@ public final class Client {
     }
 
     public Timer cancel(Ref ref, Long onlyVersion) {
-        Call call = new Call("DELETE", ref.path).onlyVersion(onlyVersion);
+        Call call = new Call("DELETE", ref.path()).onlyVersion(onlyVersion);
         call.isCancel = true;
         return timer(call);
     }
 
+    private Timer act(Ref ref, String verb, Map<String, Object> fields, Long onlyVersion) {
+        Call call = new Call("POST", ref.path(verb)).onlyVersion(onlyVersion);
+        if (fields != null)
+            call.json(fields);
+        call.isRepeatable = !verb.equals("fire") || onlyVersion != null;
+        return timer(call);
+    }
+
+    /**
+     * Fires the timer now; one that repeats fires beside its planned times. The call is not repeated, since it might
+     * fire twice.
+     */
+    public Timer fire(Ref ref) {
+        return fire(ref, null);
+    }
+
+    public Timer fire(Ref ref, Long onlyVersion) {
+        return act(ref, "fire", null, onlyVersion);
+    }
+
+    /** The timer is not delivered before it is resumed. */
+    public Timer pause(Ref ref, Pause pause) {
+        return pause(ref, pause, null);
+    }
+
+    public Timer pause(Ref ref, Pause pause, Long onlyVersion) {
+        return act(ref, "pause", pause.fields(), onlyVersion);
+    }
+
+    public Timer resume(Ref ref) {
+        return resume(ref, null);
+    }
+
+    public Timer resume(Ref ref, Long onlyVersion) {
+        return act(ref, "resume", null, onlyVersion);
+    }
+
     /** Where the timer is, what it waits for, and why it was late. */
     public JsonNode explain(String id) {
-        return transport.tree(new Call("GET", Ref.id(id).path + "/explain"));
+        return transport.tree(new Call("GET", Ref.id(id).path("explain")));
     }
 
     /** The last firings of a timer that repeats, the newest first. */
     public List<Answers.Run> runs(String id) {
-        return Json.list(transport.tree(new Call("GET", Ref.id(id).path + "/runs")).get("runs"), Answers.Run.class);
+        return Json.list(transport.tree(new Call("GET", Ref.id(id).path("runs"))).get("runs"), Answers.Run.class);
     }
 
     // ---- many timers ----
@@ -317,7 +372,9 @@ public final class Client {
     }
 
     private Answers.Many many(String verb, Map<String, Object> fields) {
-        return transport.value(new Call("POST", "/v1/timers/" + verb).json(fields), Answers.Many.class);
+        Call call = new Call("POST", "/v1/timers/" + verb).json(fields);
+        call.isRepeatable = !verb.equals("fire");
+        return transport.value(call, Answers.Many.class);
     }
 
     private static Map<String, Object> with(Selection selection, Duration after) {
@@ -337,6 +394,27 @@ public final class Client {
     /** By ids and keys. */
     public Answers.Many touchMany(Selection selection, Duration after) {
         return many("touch", with(selection, after));
+    }
+
+    /** The call is not repeated, since it might fire twice. */
+    public Answers.Many fireMany(Selection selection) {
+        return many("fire", selection.fields());
+    }
+
+    public Answers.Many pauseMany(Selection selection, Pause pause) {
+        Map<String, Object> fields = selection.fields();
+        fields.putAll(pause.fields());
+        return many("pause", fields);
+    }
+
+    public Answers.Many resumeMany(Selection selection) {
+        return many("resume", selection.fields());
+    }
+
+    /** How many timers live, apart by "state" and "origin" of the target. */
+    public Answers.Count count(String... by) {
+        String query = by.length == 0 ? "" : "?by=" + encode(String.join(",", by));
+        return transport.value(new Call("GET", "/v1/timers/count" + query), Answers.Count.class);
     }
 
     // ---- events ----
@@ -416,6 +494,98 @@ public final class Client {
         return receipts(queue, "extend", receipts, Map.of("lease", lease.toMillis()));
     }
 
+    /** How full the queues are. */
+    public Answers.Queues queues() {
+        return transport.value(new Call("GET", "/v1/queues"), Answers.Queues.class);
+    }
+
+    public Answers.Queue queue(String name) {
+        return transport.value(new Call("GET", "/v1/queues/" + encode(name)), Answers.Queue.class);
+    }
+
+    /** The next items of the queue, without a lease. */
+    public List<Timer> peek(String queue, int max) {
+        return Json.list(transport.tree(new Call("GET", "/v1/queues/" + encode(queue) + "/peek?limit=" + max))
+                .get("timers"), Timer.class);
+    }
+
+    private Answers.Hold hold(String kind, String name, String verb, Pause pause) {
+        Call call = new Call("POST", "/v1/" + kind + "/" + encode(name) + "/" + verb);
+        return transport.value(pause == null ? call : call.json(pause.fields()), Answers.Hold.class);
+    }
+
+    /** No worker gets an item of the queue before it is resumed. */
+    public Answers.Hold pauseQueue(String queue, Pause pause) {
+        return hold("queues", queue, "pause", pause);
+    }
+
+    public Answers.Hold resumeQueue(String queue) {
+        return hold("queues", queue, "resume", null);
+    }
+
+    // ---- targets ----
+
+    /** What goes to each target, and which fail. */
+    public Answers.Targets targets() {
+        return transport.value(new Call("GET", "/v1/targets"), Answers.Targets.class);
+    }
+
+    /** Nothing is sent to the target, such as https://shop.example, before it is resumed. */
+    public Answers.Hold pauseTarget(String target, Pause pause) {
+        return hold("targets", target, "pause", pause);
+    }
+
+    public Answers.Hold resumeTarget(String target) {
+        return hold("targets", target, "resume", null);
+    }
+
+    /** Closes the breakers of the target. */
+    public Answers.Hold resetTarget(String target) {
+        return hold("targets", target, "reset", null);
+    }
+
+    // ---- the service ----
+
+    /** The main figures of the daemon. */
+    public JsonNode stats() {
+        return transport.tree(new Call("GET", "/v1/stats"));
+    }
+
+    /** What each tenant uses, and its limits. */
+    public List<JsonNode> tenants() {
+        List<JsonNode> all = new ArrayList<>();
+        for (String query = ""; query != null;) {
+            JsonNode page = transport.tree(new Call("GET", "/v1/tenants" + query));
+            page.path("tenants").forEach(all::add);
+            String next = page.path("next").textValue();
+            query = next == null ? null : "?cursor=" + encode(next);
+        }
+        return all;
+    }
+
+    /** The nodes of the cluster and its partitions. */
+    public JsonNode cluster() {
+        return transport.tree(new Call("GET", "/v1/cluster"));
+    }
+
+    public JsonNode maintenance() {
+        return transport.tree(new Call("GET", "/v1/admin/maintenance"));
+    }
+
+    /** Holds all deliveries back; the note may be null. */
+    public JsonNode beginMaintenance(String note) {
+        return transport.tree(new Call("PUT", "/v1/admin/maintenance").json(new Pause(note, null).fields()));
+    }
+
+    public JsonNode endMaintenance() {
+        return transport.tree(new Call("DELETE", "/v1/admin/maintenance"));
+    }
+
+    /** Copies the data folder while the daemon runs. */
+    public JsonNode backup() {
+        return transport.tree(new Call("POST", "/v1/admin/backup"));
+    }
+
     // ---- dead letters ----
 
     /** Dead letters, those that died first at the front. */
@@ -452,6 +622,10 @@ public final class Client {
                 fields.put("cursor", cursor);
             return new Call("POST", "/v1/dead/redrive").json(fields);
         });
+    }
+
+    public Timer deleteDeadLetter(String id) {
+        return timer(new Call("DELETE", "/v1/dead/" + encode(id)));
     }
 
     /** Deletes all dead letters that match. This cannot be undone. */

@@ -11,7 +11,7 @@ public record Timer(String id, Instant due, String state, long version, String k
         JsonNode payload,
         String bodyBase64, String contentType, Map<String, String> headers, Map<String, String> labels,
         List<String> watch, JsonNode schedule, JsonNode retry, JsonNode onDead, JsonNode onSuccess, int attempts,
-        String lastError, Instant created) {
+        String lastError, Instant created, Answers.Paused paused) {
 
     /** The bytes of a timer that was created with a body; null: it has a payload, or nothing. */
     public byte[] body() {

@@ -155,6 +155,43 @@ class ContractTest {
         return json;
     }
 
+    private static Client.Pause pause(JsonNode given) {
+        return new Client.Pause(given.path("note").textValue(),
+                given.has("until") ? Instant.parse(given.get("until").asText()) : null);
+    }
+
+    private Object callService(String verb, JsonNode given) {
+        String queue = given.path("queue").asText();
+        String target = given.path("target").asText();
+        return switch (verb) {
+            case "fire" -> client.fire(ref(given), version(given));
+            case "pause" -> client.pause(ref(given), pause(given), version(given));
+            case "resume" -> client.resume(ref(given), version(given));
+            case "fire_many" -> client.fireMany(selection(given));
+            case "pause_many" -> client.pauseMany(selection(given), pause(given));
+            case "resume_many" -> client.resumeMany(selection(given));
+            case "count" -> client.count(texts(given.path("by")).toArray(String[]::new));
+            case "queues" -> client.queues();
+            case "queue" -> client.queue(queue);
+            case "peek" -> client.peek(queue, given.get("max").asInt());
+            case "queue_pause" -> client.pauseQueue(queue, pause(given));
+            case "queue_resume" -> client.resumeQueue(queue);
+            case "targets" -> client.targets();
+            case "target_pause" -> client.pauseTarget(target, pause(given));
+            case "target_resume" -> client.resumeTarget(target);
+            case "target_reset" -> client.resetTarget(target);
+            case "stats" -> client.stats();
+            case "tenants" -> client.tenants();
+            case "cluster" -> client.cluster();
+            case "maintenance" -> client.maintenance();
+            case "maintenance_begin" -> client.beginMaintenance(given.path("note").textValue());
+            case "maintenance_end" -> client.endMaintenance();
+            case "backup" -> client.backup();
+            case "dead_delete_one" -> client.deleteDeadLetter(given.get("id").asText());
+            default -> fail("no call " + verb);
+        };
+    }
+
     private Object call(String verb, JsonNode given) throws IOException, InterruptedException {
         String queue = given.path("queue").asText();
         List<String> receipts = texts(given.path("receipts"));
@@ -204,7 +241,7 @@ class ContractTest {
                     HttpRequest.newBuilder(URI.create(URL + "/_faults"))
                             .POST(HttpRequest.BodyPublishers.ofString(given.toString())).build(),
                     HttpResponse.BodyHandlers.ofString()).body());
-            default -> fail("no call " + verb);
+            default -> callService(verb, given);
         };
     }
 

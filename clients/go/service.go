@@ -1,0 +1,192 @@
+package tickwheel
+
+import (
+	"context"
+	"net/url"
+	"strconv"
+	"strings"
+)
+
+// Queue tells how full a queue is.
+type Queue struct {
+	Name       string   `json:"name"`
+	Ready      int      `json:"ready"`
+	Leased     int      `json:"leased"`
+	Workers    int      `json:"workers"`
+	MoreOnDisk bool     `json:"more_on_disk"`
+	Oldest     *Instant `json:"oldest,omitempty"`
+	Paused     *Paused  `json:"paused,omitempty"`
+}
+
+// Queues are those that a call shows; Complete: all of them.
+type Queues struct {
+	Queues   []Queue `json:"queues"`
+	Complete bool    `json:"complete"`
+}
+
+// Target tells what goes to a target, and whether it fails.
+type Target struct {
+	Target    string  `json:"target"`
+	Waiting   int     `json:"waiting"`
+	InFlight  int     `json:"in_flight"`
+	Breaker   string  `json:"breaker"` // closed, open or half-open
+	Failures  int     `json:"failures"`
+	LastError string  `json:"last_error,omitempty"`
+	Paused    *Paused `json:"paused,omitempty"`
+}
+
+// Targets are those that a call shows; Complete: all of them.
+type Targets struct {
+	Targets  []Target `json:"targets"`
+	Complete bool     `json:"complete"`
+}
+
+// Hold is what a pause, resume or reset of a queue or a target answers.
+type Hold struct {
+	Name   string  `json:"name"`
+	Paused *Paused `json:"paused,omitempty"`
+	Reset  int     `json:"reset"` // breakers that were closed
+}
+
+// Count counts live timers; Complete: all of them have been read.
+type Count struct {
+	Count  int `json:"count"`
+	Groups []struct {
+		State  string `json:"state,omitempty"`
+		Origin string `json:"origin,omitempty"`
+		Count  int    `json:"count"`
+	} `json:"groups"`
+	Complete bool `json:"complete"`
+}
+
+func (c *Client) ask(ctx context.Context, method, path string, body, result any) error {
+	call := newCall(method, path)
+	if body != nil {
+		var err error
+		if call, err = withJSON(method, path, body); err != nil {
+			return err
+		}
+	}
+	return c.send(ctx, call, result)
+}
+
+// Count counts live timers, apart by "state" and "origin" of the target.
+func (c *Client) Count(ctx context.Context, by ...string) (*Count, error) {
+	count := new(Count)
+	path := "/v1/timers/count"
+	if len(by) > 0 {
+		path += "?by=" + url.QueryEscape(strings.Join(by, ","))
+	}
+	return count, c.ask(ctx, "GET", path, nil, count)
+}
+
+// Queues tells how full the queues are.
+func (c *Client) Queues(ctx context.Context) (*Queues, error) {
+	queues := new(Queues)
+	return queues, c.ask(ctx, "GET", "/v1/queues", nil, queues)
+}
+
+// Queue tells how full one queue is.
+func (c *Client) Queue(ctx context.Context, name string) (*Queue, error) {
+	queue := new(Queue)
+	return queue, c.ask(ctx, "GET", "/v1/queues/"+url.PathEscape(name), nil, queue)
+}
+
+// Peek returns the next items of the queue, up to max, without a lease.
+func (c *Client) Peek(ctx context.Context, queue string, max int) ([]Timer, error) {
+	var body struct{ Timers []Timer }
+	path := "/v1/queues/" + url.PathEscape(queue) + "/peek?limit=" + strconv.Itoa(max)
+	err := c.ask(ctx, "GET", path, nil, &body)
+	return body.Timers, err
+}
+
+func (c *Client) hold(ctx context.Context, kind, name, verb string, body any) (*Hold, error) {
+	hold := new(Hold)
+	return hold, c.ask(ctx, "POST", "/v1/"+kind+"/"+url.PathEscape(name)+"/"+verb, body, hold)
+}
+
+// PauseQueue: no worker gets an item of the queue before it is resumed.
+func (c *Client) PauseQueue(ctx context.Context, queue string, pause Pause) (*Hold, error) {
+	return c.hold(ctx, "queues", queue, "pause", pause)
+}
+
+// ResumeQueue ends the pause of a queue.
+func (c *Client) ResumeQueue(ctx context.Context, queue string) (*Hold, error) {
+	return c.hold(ctx, "queues", queue, "resume", nil)
+}
+
+// Targets tells what goes to each target, and which fail.
+func (c *Client) Targets(ctx context.Context) (*Targets, error) {
+	targets := new(Targets)
+	return targets, c.ask(ctx, "GET", "/v1/targets", nil, targets)
+}
+
+// PauseTarget: nothing is sent to the target, such as https://shop.example, before it is resumed.
+func (c *Client) PauseTarget(ctx context.Context, target string, pause Pause) (*Hold, error) {
+	return c.hold(ctx, "targets", target, "pause", pause)
+}
+
+// ResumeTarget ends the pause of a target.
+func (c *Client) ResumeTarget(ctx context.Context, target string) (*Hold, error) {
+	return c.hold(ctx, "targets", target, "resume", nil)
+}
+
+// ResetTarget closes the breakers of a target.
+func (c *Client) ResetTarget(ctx context.Context, target string) (*Hold, error) {
+	return c.hold(ctx, "targets", target, "reset", nil)
+}
+
+func (c *Client) figures(ctx context.Context, method, path string, body any) (map[string]any, error) {
+	var figures map[string]any
+	err := c.ask(ctx, method, path, body, &figures)
+	return figures, err
+}
+
+// Stats are the main figures of the daemon.
+func (c *Client) Stats(ctx context.Context) (map[string]any, error) {
+	return c.figures(ctx, "GET", "/v1/stats", nil)
+}
+
+// Cluster tells of the nodes of the cluster and its partitions.
+func (c *Client) Cluster(ctx context.Context) (map[string]any, error) {
+	return c.figures(ctx, "GET", "/v1/cluster", nil)
+}
+
+// Tenants tells what each tenant uses, and its limits.
+func (c *Client) Tenants(ctx context.Context) ([]map[string]any, error) {
+	var all []map[string]any
+	for path := "/v1/tenants"; ; {
+		var page struct {
+			Tenants []map[string]any
+			Next    *string
+		}
+		if err := c.ask(ctx, "GET", path, nil, &page); err != nil {
+			return all, err
+		}
+		all = append(all, page.Tenants...)
+		if page.Next == nil {
+			return all, nil
+		}
+		path = "/v1/tenants?cursor=" + url.QueryEscape(*page.Next)
+	}
+}
+
+// Maintenance tells whether all deliveries are held back.
+func (c *Client) Maintenance(ctx context.Context) (map[string]any, error) {
+	return c.figures(ctx, "GET", "/v1/admin/maintenance", nil)
+}
+
+// BeginMaintenance holds all deliveries back; the note may be empty.
+func (c *Client) BeginMaintenance(ctx context.Context, note string) (map[string]any, error) {
+	return c.figures(ctx, "PUT", "/v1/admin/maintenance", Pause{Note: note})
+}
+
+// EndMaintenance lets deliveries go on.
+func (c *Client) EndMaintenance(ctx context.Context) (map[string]any, error) {
+	return c.figures(ctx, "DELETE", "/v1/admin/maintenance", nil)
+}
+
+// Backup copies the data folder while the daemon runs.
+func (c *Client) Backup(ctx context.Context) (map[string]any, error) {
+	return c.figures(ctx, "POST", "/v1/admin/backup", nil)
+}
