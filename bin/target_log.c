@@ -34,6 +34,19 @@ static bool target_log_takes(struct target_log *self, struct instant now)
     return takes;
 }
 
+/* The sentence that explain shows for each timer of the target. */
+static void target_log_say_cause(struct event_log_line *line, const struct target_status *status)
+{
+    struct buffer cause;
+
+    buffer_init(&cause);
+    target_status_say(status, &cause);
+    buffer_append(&cause, "", 1);
+    if (!buffer_failed(&cause))
+        event_log_text(line, "cause", cause.data);
+    buffer_deinit(&cause);
+}
+
 void target_log_write(struct target_log *self, const struct target_status *status,
                       struct instant now)
 {
@@ -47,6 +60,7 @@ void target_log_write(struct target_log *self, const struct target_status *statu
     if (!is_back) {
         event_log_number(&line, "failures", status->failures);
         event_log_number(&line, "pause_ms", status->wait_ms);
+        target_log_say_cause(&line, status);
     }
     char origin[256];
     snprintf(origin, sizeof(origin), "%.*s", (int)status->origin.size, status->origin.data);

@@ -93,6 +93,26 @@ size_t duration_format(uint64_t ms, char ret_text[DURATION_TEXT_SIZE])
     return size;
 }
 
+size_t duration_format_rough(uint64_t ms, char ret_text[DURATION_TEXT_SIZE])
+{
+    static const struct {
+        uint64_t from_ms, unit_ms;
+    } steps[] = {
+        {10 * 24 * 3600 * 1000, 24 * 3600 * 1000},
+        {10 * 3600 * 1000, 3600 * 1000},
+        {10 * 60 * 1000, 60 * 1000},
+        {1000, 1000},
+        {0, 1},
+    };
+    size_t i = 0;
+
+    while (ms < steps[i].from_ms)
+        i++;
+    const uint64_t rest = ms % steps[i].unit_ms;
+    const uint64_t up = rest >= (steps[i].unit_ms + 1) / 2 ? steps[i].unit_ms : 0;
+    return duration_format(ms - rest <= UINT64_MAX - up ? ms - rest + up : ms - rest, ret_text);
+}
+
 void duration_put(struct buffer *out, const char *name, uint64_t ms)
 {
     char text[DURATION_TEXT_SIZE + 1] = "\"";

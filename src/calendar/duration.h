@@ -23,7 +23,11 @@ enum error_code duration_parse(struct bytes text, uint64_t *ret_ms, struct error
  * its length. */
 size_t duration_format(uint64_t ms, char ret_text[DURATION_TEXT_SIZE]);
 
-/* Appends that text as a value of JSON; `name` as in base/json_write.h. */
+/* Writes the text for people, who do not ask for the milliseconds of an hour: rounded to 1 s from
+ * a second on, to 1 m from ten minutes, to 1 h from ten hours, to 1 d from ten days. */
+size_t duration_format_rough(uint64_t ms, char ret_text[DURATION_TEXT_SIZE]);
+
+/* Appends the exact text as a value of JSON; `name` as in base/json_write.h. */
 void duration_put(struct buffer *out, const char *name, uint64_t ms);
 
 #endif

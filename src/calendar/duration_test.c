@@ -110,6 +110,35 @@ static void test_duration_bad(void **state)
     }
 }
 
+static void test_duration_format_rough(void **state)
+{
+    static const struct {
+        uint64_t ms;
+        const char *text;
+    } cases[] = {
+        {0, "0s"},
+        {999, "999ms"},
+        {1499, "1s"},
+        {1500, "2s"},
+        {599499, "9m59s"},
+        {599500, "10m"},
+        {630000, "11m"},
+        {3599000, "1h"},
+        {36000000 - 1, "10h"},
+        {UINT64_C(9) * 86400000 + 1800000, "9d1h"},
+        {UINT64_C(10) * 86400000 + 43199999, "10d"},
+        {UINT64_MAX, "213503982334d"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char text[DURATION_TEXT_SIZE];
+
+        assert_int_equal(duration_format_rough(cases[i].ms, text), strlen(cases[i].text));
+        assert_string_equal(text, cases[i].text);
+    }
+}
+
 static void test_duration_format(void **state)
 {
     static const struct {
@@ -160,9 +189,8 @@ static void test_duration_round_trip(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_duration_good),
-        cmocka_unit_test(test_duration_bad),
-        cmocka_unit_test(test_duration_format),
+        cmocka_unit_test(test_duration_good),       cmocka_unit_test(test_duration_bad),
+        cmocka_unit_test(test_duration_format),     cmocka_unit_test(test_duration_format_rough),
         cmocka_unit_test(test_duration_round_trip),
     };
 

@@ -310,6 +310,12 @@ enum cli_exit plan_explain(struct cli *cli)
         cli_append_value(&text, cli_member(body, "explanation"));
         screen_append(&cli->out, buffer_bytes(&text));
         buffer_append_text(&cli->out, "\n");
+        if (cli_flag(cli, CLI_FLAG_VERBOSE)) {
+            buffer_clear(&text);
+            cli_append_value(&text, cli_member(body, "detail"));
+            screen_append(&cli->out, buffer_bytes(&text));
+            buffer_append_text(&cli->out, "\n");
+        }
         plan_append_stages(cli, cli_member(body, "lateness"));
         buffer_deinit(&text);
     } else if (!code) {

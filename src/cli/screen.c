@@ -120,22 +120,9 @@ enum screen_colour screen_colour_of_state(struct bytes state)
 void screen_append_distance(struct buffer *out, struct wall now, struct wall then)
 {
     uint64_t ms = wall_since(now, then) + wall_since(then, now);
-    static const struct {
-        uint64_t from_ms, unit_ms;
-    } units[] = {
-        {10 * 24 * 3600 * 1000, 24 * 3600 * 1000},
-        {10 * 3600 * 1000, 3600 * 1000},
-        {10 * 60 * 1000, 60 * 1000},
-        {1000, 1000},
-        {0, 1},
-    };
     char text[DURATION_TEXT_SIZE];
-    size_t i = 0;
 
-    while (ms < units[i].from_ms)
-        i++;
-    ms = (ms + units[i].unit_ms / 2) / units[i].unit_ms * units[i].unit_ms;
-    duration_format(ms, text);
+    duration_format_rough(ms, text);
     buffer_printf(out, then.ms < now.ms ? "%s ago" : "in %s", text);
 }
 

@@ -4,6 +4,7 @@
 #include "base/map.h"
 #include "base/random.h"
 #include "base/share.h"
+#include "calendar/duration.h"
 #include "timer/tenant_tallies.h"
 
 #include "timer/target_pauses.h"
@@ -107,8 +108,28 @@ static struct target_status targets_status_of(const struct targets *targets,
         status.state = target->breaker.state;
         status.failures = target->breaker.failures;
         status.wait_ms = breaker_wait_ms(&target->breaker, &targets->options.breaker, now);
+        status.error_size = target->error_size;
+        memcpy(status.error, target->error, target->error_size);
     }
     return status;
+}
+
+void target_status_say(const struct target_status *status, struct buffer *out)
+{
+    char wait[DURATION_TEXT_SIZE];
+
+    buffer_append_bytes(out, status->scope == TARGET_PATH ? status->path : status->origin);
+    buffer_printf(out, " failed %u %s", (unsigned)status->failures,
+                  status->failures == 1 ? "time" : "times in a row");
+    if (status->error_size > 0)
+        buffer_printf(out, ", the last time with \"%.*s\"", (int)status->error_size, status->error);
+    if (status->state == BREAKER_CLOSED)
+        return;
+    duration_format_rough(status->wait_ms, wait);
+    if (status->wait_ms > 0)
+        buffer_printf(out, "; it is left alone for %s more", wait);
+    else
+        buffer_append_text(out, "; one delivery tries it again");
 }
 
 static void targets_forget(struct targets *targets, struct target_breaker *target)

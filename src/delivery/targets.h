@@ -25,6 +25,8 @@
 
 #define TARGETS_MAX            65536
 #define TARGETS_TIMEOUT_MS_MIN 1000
+#define TARGETS_PATH_SIZE      512
+#define TARGETS_ERROR_SIZE     128
 
 enum target_scope { TARGET_ORIGIN, TARGET_PATH, TARGET_SCOPES };
 
@@ -43,6 +45,8 @@ struct target_status {
     enum breaker_state state;
     uint32_t failures; /* consecutive failures */
     uint64_t wait_ms;  /* time until it is tried again; 0 if closed */
+    uint8_t error_size;
+    char error[TARGETS_ERROR_SIZE]; /* last failure, or its beginning; no NUL */
 };
 
 struct targets_options {
@@ -85,6 +89,13 @@ void targets_leave(struct targets *targets, const struct target_ticket *ticket,
 void targets_status(struct targets *targets, const struct timer *timer, struct instant now,
                     struct target_status *ret_status);
 
+/* Appends why the target is left alone, in a sentence without its full stop:
+ *
+ *     https://shop.example/recheck failed 20 times in a row, the last time with "HTTP 500"; it is
+ *     left alone for 7s more
+ */
+void target_status_say(const struct target_status *status, struct buffer *out);
+
 /* Closes the breakers of a tenant's target and of its paths, by its name
  * (timer/target_pauses.h). Returns how many had failures. O(failing targets). */
 size_t targets_reset(struct targets *targets, struct bytes tenant, struct bytes name);
@@ -99,9 +110,6 @@ struct target_view {
     uint64_t wait_ms;   /* time until it is tried again */
     struct bytes error; /* last failure, at most TARGETS_ERROR_SIZE of it */
 };
-
-#define TARGETS_PATH_SIZE  512
-#define TARGETS_ERROR_SIZE 128
 
 /* Calls `tell` for the targets of a tenant that have failures, in no order. `tell` copies the
  * texts. */

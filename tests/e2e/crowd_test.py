@@ -133,7 +133,7 @@ class CrowdTest(TokensCase):
         self.assertEqual(self.lease("greedy", "jobs", 1), [])
         explained = self.ask("greedy", "GET", f"/v1/timers/{waiting['id']}/explain")
         self.assertEqual(explained["waiting"]["for"], "leases", explained)
-        self.assertIn(f"its tenant holds {held}, of {limit} for all tenants", explained["explanation"])
+        self.assertIn(f"Its tenant holds {held} leases, of {limit} for all tenants", explained["explanation"])
 
     # proves: tenant-shares
     def test_calls_by_label(self):

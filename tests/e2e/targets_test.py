@@ -140,7 +140,7 @@ class TargetsTest(unittest.TestCase):
         late = self.create(after=0, target=bad.url("/bad?order=2"))
         self.create(after=0, target=alive.url())
         self.wait_for(alive, 1)
-        harness.wait_until(lambda: re.search(r"The breaker of its path is open after \d+ failures in a row: it is tried again in ",
+        harness.wait_until(lambda: re.search(rf'{re.escape(bad.url("/bad"))} failed \d+ times in a row, the last time with "HTTP 500"; it is left alone for ',
                                              self.explain(late)["explanation"]), 10, "it to be put off")
         harness.wait_until(lambda: "event=target_failing" in daemon.output(), 5, "the log")
         line = next(line for line in daemon.output().splitlines() if "event=target_failing" in line)
@@ -187,17 +187,18 @@ class TargetsTest(unittest.TestCase):
         next_of = lambda answer: seconds_of(answer["next"]) - seconds_of(answer["now"])
         soon, due = self.explain(self.create(after="20s", target=url)), self.create(after=0, target=url)
         self.assertGreater(next_of(soon), 3000)
-        self.assertRegex(soon["explanation"], r"It is due in \d+m?s.*The breaker of its target is open after 3 failures in a row")
+        self.assertRegex(soon["explanation"], r"^It is due in \d+m?s, and can be tried in (1h|\d+m) at the earliest\. "
+                         rf"{re.escape(url.rstrip(chr(47)))} failed 3 times in a row, the last time with \"connection refused\"; it is left alone for ")
         harness.wait_until(lambda: next_of(self.explain(due)) > 3000, 10, "it to be put off")
         name = "http%3A%2F%2F127.0.0.1%3A" + str(alive.port)
         self.assertEqual(daemon.call("POST", f"/v1/targets/{name}/pause", {"until": "2030-01-01T00:00:00Z"})[0], 200)
         held = self.explain(self.create(after="20s", target=alive.url()))
         self.assertEqual(held["next"], "2030-01-01T00:00:00.000Z")
-        self.assertIn("Its queue or its target is paused, and resumes by itself in ", held["explanation"])
+        self.assertRegex(held["explanation"], f"{re.escape(alive.url().rstrip(chr(47)))} was paused .*ago, and resumes by itself in ")
         self.assertEqual(daemon.call("POST", f"/v1/targets/{name}/pause", {})[0], 200)
         held = self.explain(self.create(after="20s", target=alive.url()))
         self.assertNotIn("next", held)
-        self.assertIn("paused, until it is resumed.", held["explanation"])
+        self.assertRegex(held["explanation"], r" was paused .*ago, until it is resumed\.")
         daemon.call("POST", f"/v1/targets/{name}/resume", {})
         self.assertLess(next_of(self.explain(self.create(after="20s", target=alive.url()))), 21)
 
@@ -324,6 +325,21 @@ class TargetsTest(unittest.TestCase):
         self.assertEqual(headers["content-type"], "application/json")
         self.assertEqual(json.loads(body), {"n": 1})
 
+    # proves: explain-cause
+    def test_the_cause_is_the_receiver_in_its_own_words(self):
+        """The same sentence in the log."""
+        daemon = self.start("--target-breaker-failures", "3", "--target-breaker-pause", "1h", "--target-breaker-pause-max", "1h")
+        url = self.target(500).url()
+        for _ in range(3):
+            self.create(after=0, target=url, retry={"max_attempts": 1})
+        harness.wait_until(lambda: "event=target_failing" in daemon.output(), 20, "the log")
+        told = self.explain(self.create(after="20s", target=url))
+        said = re.search(r' (\S+ failed 3 times in a row, the last time with "HTTP 500"); it is left alone for ', told["explanation"])
+        self.assertTrue(said, told)
+        self.assertEqual(told["target"]["last_error"], "HTTP 500")
+        line = next(line for line in daemon.output().splitlines() if "event=target_failing" in line)
+        self.assertIn(said[1], line.replace('\\"', '"'))
+
     # proves: explain, explain-lateness, explain-waiting, explain-place
     def test_explain_at_every_station(self):
         self.start("--window", "1m")
@@ -332,7 +348,8 @@ class TargetsTest(unittest.TestCase):
         near = self.create(after="50s", target=target.url())
         answer = self.explain(far)
         self.assertEqual((answer["where"], answer["state"]), ("disk", "scheduled"))
-        self.assertIn("on disk", answer["explanation"])
+        self.assertEqual(answer["explanation"], "It fires in 1h.")
+        self.assertIn("On disk", answer["detail"])
         answer = self.explain(near)
         self.assertEqual(answer["where"], "wheel")
         self.assertIn(answer["wheel"]["level"], range(8))

@@ -95,14 +95,6 @@ void watch_complete_begin(struct call *call);
 bool events_streamed(struct call *call, bool is_idle, struct buffer *out);
 void events_closed(struct call *call);
 
-/* ---- explain.c: where a timer is, why it waits, and what made it late ---- */
-
-/* Appends the explanation of a timer: the sentence and the fields. `target` is NULL if its state
- * is unknown. `pause` is that of its queue or target. */
-void explain_format(const struct timer *timer, const struct explained *explained,
-                    const struct target_status *target, const struct target_pause *pause,
-                    struct buffer *out);
-
 /* ---- target_pause.c: queues and targets ---- */
 
 /* Closes calls of pauses and resumes. */

@@ -1,0 +1,352 @@
+/* explain_text.c - the sentences of an explanation; see explain_text.h. */
+#include "api/timers/explain_text.h"
+
+#include "calendar/duration.h"
+#include "store/storage.h"
+
+bool explain_next(const struct explain_view *view, struct wall *ret_next)
+{
+    const struct explained *explained = view->explained;
+    struct wall next = view->timer->at;
+
+    if (explained->place == PLACE_INFLIGHT) {
+        *ret_next = next;
+        return true;
+    }
+    if (explained->place == PLACE_QUEUED && explained->until.ms <= WALL_MS_MAX)
+        next = wall_max(next, explained->until);
+    if (view->target && view->target->state != BREAKER_CLOSED)
+        next = wall_max(next, wall_add(explained->now, view->target->wait_ms));
+    if (target_pause_is_in_force(view->pause, explained->now))
+        next = wall_max(next, view->pause->until);
+    *ret_next = next;
+    return next.ms <= WALL_MS_MAX &&
+           !(explained->place == PLACE_QUEUED && explained->reason == WAIT_MAINTENANCE);
+}
+
+/* ---- parts of sentences ---- */
+
+/* Appends "in 2m", "now" or "3s ago", relative to `now`. */
+static void explain_say_when(struct buffer *out, struct wall now, struct wall at)
+{
+    char text[DURATION_TEXT_SIZE];
+
+    duration_format_rough(wall_since(now, at) + wall_since(at, now), text);
+    if (at.ms > now.ms)
+        buffer_printf(out, "in %s", text);
+    else if (at.ms < now.ms)
+        buffer_printf(out, "%s ago", text);
+    else
+        buffer_append_text(out, "now");
+}
+
+/* Appends when and why something was paused, and until when. */
+static void explain_say_pause(struct buffer *out, struct wall now, struct wall since,
+                              struct wall until, struct bytes note)
+{
+    buffer_append_text(out, " was paused ");
+    explain_say_when(out, now, since);
+    if (note.size > 0)
+        buffer_printf(out, " (\"%.*s\")", (int)note.size, note.data);
+    if (until.ms > WALL_MS_MAX) {
+        buffer_append_text(out, ", until it is resumed.");
+        return;
+    }
+    buffer_append_text(out, ", and resumes by itself ");
+    explain_say_when(out, now, until);
+    buffer_append_text(out, ".");
+}
+
+static void explain_say_origin(struct buffer *out, const struct explain_view *view)
+{
+    buffer_append_bytes(out, timer_target_origin(view->timer));
+}
+
+/* ---- what is over or under way ---- */
+
+static void explain_say_over(const struct explain_view *view, struct buffer *out)
+{
+    const struct timer *timer = view->timer;
+
+    buffer_append_text(out, timer->state == TIMER_FIRED       ? "It fired "
+                            : timer->state == TIMER_CANCELLED ? "It was cancelled "
+                                                              : "It failed for good ");
+    explain_say_when(out, view->explained->now, timer->ended);
+    if (timer->state == TIMER_DEAD) {
+        if (timer->attempts > 0)
+            buffer_printf(out, ", after %u attempt%s", timer->attempts,
+                          timer->attempts == 1 ? "" : "s");
+        if (timer->texts.last_error.size > 0)
+            buffer_printf(out, ": %.*s", (int)timer->texts.last_error.size,
+                          timer->texts.last_error.data);
+        buffer_append_text(out, ". It is not tried again unless it is redriven");
+    }
+    buffer_append_text(out, ".");
+}
+
+static void explain_say_inflight(const struct explain_view *view, struct buffer *out)
+{
+    const struct explained_lease *lease = &view->explained->lease;
+    const unsigned attempt = view->timer->attempts + 1;
+
+    if (lease->until.ms == 0) {
+        buffer_printf(out, "Attempt %u is being delivered to ", attempt);
+        explain_say_origin(out, view);
+        buffer_append_text(out, ".");
+        return;
+    }
+    buffer_append_text(out, "A worker has leased it");
+    if (lease->worker_size > 0)
+        buffer_printf(out, " (%.*s)", (int)lease->worker_size, lease->worker);
+    buffer_printf(out, ", as attempt %u: the lease began ", attempt);
+    explain_say_when(out, view->explained->now, lease->since);
+    buffer_append_text(out, " and ends ");
+    explain_say_when(out, view->explained->now, lease->until);
+    buffer_append_text(out, ", unless the worker answers before.");
+}
+
+/* ---- what holds a timer back ---- */
+
+static bool explain_is_retry(const struct explain_view *view)
+{
+    return view->timer->state == TIMER_RETRYING && !view->explained->is_spilled;
+}
+
+static bool explain_is_held(const struct explain_view *view)
+{
+    return target_pause_is_in_force(view->pause, view->explained->now) ||
+           (view->target && view->target->state != BREAKER_CLOSED);
+}
+
+/* Appends when it fires, or since when it should have. */
+static void explain_say_time(const struct explain_view *view, struct buffer *out)
+{
+    const struct explained *explained = view->explained;
+    const struct timer *timer = view->timer;
+    const struct wall at = explain_is_retry(view) ? timer->at : timer->due;
+    struct wall next;
+    const bool has_next = explain_next(view, &next);
+
+    if (at.ms <= explained->now.ms &&
+        (!has_next || next.ms <= explained->now.ms || !explain_is_retry(view))) {
+        char late[DURATION_TEXT_SIZE];
+
+        duration_format_rough(wall_since(at, explained->now), late);
+        buffer_printf(out, "It has been due for %s.", late);
+        return;
+    }
+    if (explain_is_retry(view))
+        buffer_printf(out, "Attempt %u of %u is due ", timer->attempts + 1,
+                      timer->retry.attempts_max);
+    else
+        buffer_append_text(out, explain_is_held(view) ? "It is due " : "It fires ");
+    explain_say_when(out, explained->now, at);
+    if (has_next && next.ms > at.ms) {
+        buffer_append_text(out, ", and can be tried ");
+        explain_say_when(out, explained->now, next);
+        buffer_append_text(out, " at the earliest");
+    }
+    buffer_append_text(out, ".");
+}
+
+/* Appends the limit for which a timer waits in a dispatch queue, with the name of its setting. */
+static void explain_say_limit(const struct explain_view *view, struct buffer *out)
+{
+    const struct explained *explained = view->explained;
+
+    buffer_append_text(out, " ");
+    switch (explained->reason) {
+    case WAIT_ROOM:
+        buffer_append_text(out, "As many webhooks are in flight as its share of deliveries_max "
+                                "allows.");
+        break;
+    case WAIT_TARGET_LIMIT:
+        buffer_printf(out, "%u deliveries to ", explained->inflight);
+        explain_say_origin(out, view);
+        buffer_append_text(out, " are in flight, as many as its limit allows.");
+        break;
+    case WAIT_BREAKER: /* its cause is said where the target's state is known */
+        explain_say_origin(out, view);
+        buffer_append_text(out, " failed, and is left alone for a while.");
+        break;
+    case WAIT_RATE:
+        explain_say_origin(out, view);
+        buffer_append_text(out, " gets only so many a second: target_rate_max.");
+        break;
+    case WAIT_CATCH_UP:
+        buffer_append_text(out, "Of overdue timers only so many a second are delivered: "
+                                "catch_up_rate_max.");
+        break;
+    case WAIT_WORKER:
+        buffer_append_text(out, "No worker has leased it from ");
+        explain_say_origin(out, view);
+        buffer_append_text(out, ".");
+        break;
+    case WAIT_LEASES:
+        buffer_printf(out, "Its tenant holds %u leases, of %u for all tenants: queue_leases_max.",
+                      explained->inflight, explained->inflight_max);
+        break;
+    case WAIT_LEASE_MEMORY:
+        buffer_append_text(out, "Leased items of its partition take as much memory as they may.");
+        break;
+    case WAIT_PAUSED:
+        explain_say_origin(out, view);
+        buffer_append_text(out, " is paused.");
+        break;
+    case WAIT_MAINTENANCE:
+        buffer_append_text(out, "The operator holds all deliveries back: maintenance.");
+        break;
+    case WAIT_STOPPING:
+        buffer_append_text(out, "The service is stopping, and begins no delivery.");
+        break;
+    case WAIT_REASONS:
+        break;
+    }
+}
+
+/* Appends what holds it back, the strongest first. */
+static void explain_say_cause(const struct explain_view *view, struct buffer *out)
+{
+    const struct explained *explained = view->explained;
+    const struct timer *timer = view->timer;
+    const bool is_queued = explained->place == PLACE_QUEUED;
+
+    if (is_queued && explained->reason == WAIT_MAINTENANCE) {
+        explain_say_limit(view, out);
+    } else if (target_pause_is_in_force(view->pause, explained->now)) {
+        buffer_append_text(out, " ");
+        buffer_append_bytes(out, view->pause->name);
+        explain_say_pause(out, explained->now, view->pause->since, view->pause->until,
+                          view->pause->note);
+    } else if (view->target && view->target->state != BREAKER_CLOSED) {
+        buffer_append_text(out, " ");
+        target_status_say(view->target, out);
+        buffer_append_text(out, ".");
+    } else if (is_queued) {
+        explain_say_limit(view, out);
+    } else if (explained->is_spilled) {
+        buffer_append_text(out, " It is on disk until there is room in memory: near_bytes_max.");
+    } else if (timer->state == TIMER_RETRYING && timer->texts.last_error.size > 0) {
+        buffer_printf(out, " Attempt %u failed: %.*s.", timer->attempts,
+                      (int)timer->texts.last_error.size, timer->texts.last_error.data);
+    }
+}
+
+/* ---- what made it late ---- */
+
+/* The stage in which the time of a timer counts that waits for this reason. */
+static const enum lateness_stage explain_stage_of[WAIT_REASONS] = {
+    [WAIT_ROOM] = LATENESS_ROOM,           [WAIT_TARGET_LIMIT] = LATENESS_TARGET_LIMIT,
+    [WAIT_BREAKER] = LATENESS_BREAKER,     [WAIT_RATE] = LATENESS_RATE,
+    [WAIT_CATCH_UP] = LATENESS_CATCH_UP,   [WAIT_WORKER] = LATENESS_WORKER,
+    [WAIT_PAUSED] = LATENESS_PAUSED,       [WAIT_MAINTENANCE] = LATENESS_MAINTENANCE,
+    [WAIT_STOPPING] = LATENESS_HANDOFF,    [WAIT_LEASES] = LATENESS_WORKER,
+    [WAIT_LEASE_MEMORY] = LATENESS_WORKER,
+};
+
+static enum lateness_stage explain_worst(const struct lateness *lateness, uint64_t *ret_sum)
+{
+    enum lateness_stage worst = LATENESS_RETRIES;
+
+    *ret_sum = 0;
+    for (enum lateness_stage i = 0; i <= LATENESS_HANDOFF; i++) {
+        *ret_sum += lateness->ms[i];
+        worst = lateness->ms[i] > lateness->ms[worst] ? i : worst;
+    }
+    return worst;
+}
+
+/* Appends the longest of the stages that made the timer late. */
+static void explain_say_late(const struct explain_view *view, struct buffer *out)
+{
+    static const char *const what[LATENESS_STAGES] = {
+        [LATENESS_RETRIES] = "earlier attempts",
+        [LATENESS_SET_LATE] = "a due time that was past when it was set",
+        [LATENESS_DOWN] = "the service not running",
+        [LATENESS_PUT_BACK] = "want of room in memory",
+        [LATENESS_DISK] = "being read late from disk",
+        [LATENESS_WHEEL] = "a busy engine",
+        [LATENESS_CATCH_UP] = "the rate for what is overdue",
+        [LATENESS_ROOM] = "all places for webhooks being taken",
+        [LATENESS_TARGET_LIMIT] = "all places of its target being taken",
+        [LATENESS_BREAKER] = "its target being left alone",
+        [LATENESS_RATE] = "its target's rate",
+        [LATENESS_WORKER] = "no worker asking for it",
+        [LATENESS_PAUSED] = "a pause of it, its queue or its target",
+        [LATENESS_MAINTENANCE] = "the operator holding all deliveries back",
+        [LATENESS_HANDOFF] = "the way from the engine to the network",
+    };
+    const struct explained *explained = view->explained;
+    uint64_t sum;
+    const enum lateness_stage worst = explain_worst(&explained->lateness, &sum);
+    char late[DURATION_TEXT_SIZE], most[DURATION_TEXT_SIZE];
+
+    if (sum == 0 ||
+        (explained->place == PLACE_QUEUED && worst == explain_stage_of[explained->reason]))
+        return; /* the cause has been said */
+    duration_format_rough(sum, late);
+    duration_format_rough(explained->lateness.ms[worst], most);
+    const bool is_next = worst == LATENESS_SET_LATE && view->timer->texts.schedule.size > 0;
+    buffer_printf(out, " Attempt %u %s %s late; most of it, %s, came from %s.",
+                  explained->lateness.attempt, explained->place == PLACE_QUEUED ? "is" : "was",
+                  late, most, is_next ? "the firing before it, which was not over" : what[worst]);
+}
+
+/* ---- the two texts ---- */
+
+void explain_say(const struct explain_view *view, struct buffer *out)
+{
+    const struct timer *timer = view->timer;
+    const struct explained *explained = view->explained;
+
+    if (explained->place == PLACE_FINAL) {
+        explain_say_over(view, out);
+    } else if (timer->state == TIMER_PAUSED) {
+        buffer_append_text(out, "It");
+        explain_say_pause(out, explained->now, timer->paused,
+                          timer->at.ms < STORAGE_PAUSED_AT.ms ? timer->at : WALL_NEVER,
+                          timer->texts.note);
+    } else if (explained->place == PLACE_INFLIGHT) {
+        explain_say_inflight(view, out);
+    } else {
+        explain_say_time(view, out);
+        explain_say_cause(view, out);
+    }
+    explain_say_late(view, out);
+}
+
+void explain_say_detail(const struct explain_view *view, struct buffer *out)
+{
+    const struct explained *explained = view->explained;
+
+    if (view->timer->state == TIMER_PAUSED) {
+        buffer_append_text(out, "On disk, beside those that have a time.");
+        return;
+    }
+    switch (explained->place) {
+    case PLACE_FINAL:
+        buffer_append_text(out, "Its last state is kept on disk.");
+        break;
+    case PLACE_WHEEL:
+        buffer_printf(out, "In memory, in bucket %u of level %u of the wheel.",
+                      explained->wheel_bucket, explained->wheel_level);
+        break;
+    case PLACE_DISK:
+        buffer_append_text(out, "On disk");
+        if (explained->is_spilled)
+            buffer_append_text(out, ": it was due, and put back for want of room in memory.");
+        else if (explained->read_at.ms > explained->now.ms)
+            buffer_append_text(out, ", beyond the window that is in memory.");
+        else
+            buffer_append_text(out, ": the window has reached it, and reads it next.");
+        break;
+    case PLACE_QUEUED:
+        buffer_append_text(out, "In the dispatch queue of ");
+        explain_say_origin(out, view);
+        buffer_append_text(out, ".");
+        break;
+    case PLACE_INFLIGHT:
+        buffer_append_text(out, "Handed out by the engine, which waits for the outcome.");
+        break;
+    }
+}
