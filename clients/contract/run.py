@@ -24,6 +24,7 @@ import sys
 import tempfile
 import threading
 import time
+import urllib.parse
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, os.path.join(HERE, "..", "..", "tests", "support"))
@@ -83,13 +84,50 @@ class Proxy(http.server.BaseHTTPRequestHandler):
                 if name.lower() not in ("content-length", "transfer-encoding", "connection")}
         return response.status, kept, data
 
+    def make_timer(self, path):
+        """One with the label that the stream of this path is for."""
+        query = urllib.parse.parse_qs(urllib.parse.urlsplit(path).query)
+        name, _, value = query["label"][0].partition(":")
+        timer = {"after": "1h", "target": "queue:events", "labels": {name: value}}
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        connection.request("POST", "/v1/timers", json.dumps(timer), {"Content-Type": "application/json"})
+        connection.getresponse().read()
+        connection.close()
+
+    def pass_stream_on(self, is_cut):
+        """Passes a stream of events on as it comes. A cut one ends behind the first of two events."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
+        kept = {name: self.headers[name] for name in ("Last-Event-ID",) if name in self.headers}
+        connection.request("GET", self.path, headers=kept)
+        response = connection.getresponse()
+        self.close_connection = True
+        self.send_response_only(response.status)
+        self.send_header("Content-Type", response.getheader("Content-Type"))
+        self.send_header("Connection", "close")
+        self.end_headers()
+        if is_cut:
+            self.make_timer(self.path)
+        try:
+            while line := response.readline():
+                self.wfile.write(line)
+                if is_cut and line.startswith(b"data:"):
+                    self.wfile.write(b"\n")
+                    break
+        except OSError:
+            pass  # the client has seen enough
+        connection.close()
+        if is_cut:
+            self.make_timer(self.path)
+
     def handle_request(self):
         body = self.read_body()
         if self.path == "/_faults":
             self.set_faults(body)
             return
         fault = self.next_fault()
-        if fault in PROBLEMS:
+        if self.path.startswith("/v1/events?") and fault in (None, "cut-stream"):
+            self.pass_stream_on(fault == "cut-stream")
+        elif fault in PROBLEMS:
             status, name = PROBLEMS[fault]
             problem = {"type": f"/problems/{name}", "title": "Made by the proxy", "status": status}
             self.answer(status, {"Content-Type": "application/problem+json", "Retry-After": "0"},

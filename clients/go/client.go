@@ -133,9 +133,8 @@ type answer struct {
 	retryAfter time.Duration
 }
 
-func (c *Client) try(ctx context.Context, call *call) (*answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, c.timeout+call.wait)
-	defer cancel()
+// open sends a request once; the caller closes the body of the answer.
+func (c *Client) open(ctx context.Context, call *call) (*http.Response, error) {
 	body := call.stream
 	if body == nil && call.body != nil {
 		body = bytes.NewReader(call.body)
@@ -153,17 +152,39 @@ func (c *Client) try(ctx context.Context, call *call) (*answer, error) {
 	if c.token != "" {
 		request.Header.Set("Authorization", "Bearer "+c.token)
 	}
-	response, err := c.http.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
+	return c.http.Do(request)
+}
+
+func readAnswer(response *http.Response) (*answer, error) {
 	text, err := io.ReadAll(response.Body)
 	if err != nil {
 		return nil, err
 	}
 	seconds, _ := strconv.Atoi(response.Header.Get("Retry-After"))
 	return &answer{response.StatusCode, text, time.Duration(seconds) * time.Second}, nil
+}
+
+func (c *Client) try(ctx context.Context, call *call) (*answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout+call.wait)
+	defer cancel()
+	response, err := c.open(ctx, call)
+	if err != nil {
+		return nil, err
+	}
+	defer response.Body.Close()
+	return readAnswer(response)
+}
+
+// sleep waits, unless the context ends first.
+func sleep(ctx context.Context, pause time.Duration) error {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // problemOf reads the problem of an answer; nil and no error for an answer with success.
@@ -214,12 +235,8 @@ func (c *Client) send(ctx context.Context, call *call, result any) error {
 			return call.read(a, wasLost, result)
 		}
 		wasLost = wasLost || a == nil || (a.status != 429 && a.status != 503)
-		timer := time.NewTimer(pause)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
-			return ctx.Err()
+		if err := sleep(ctx, pause); err != nil {
+			return err
 		}
 	}
 }

@@ -64,6 +64,8 @@ type contractArguments struct {
 	Note      string
 	Until     *Instant
 	By        []string
+	Types     []string
+	Take      int
 }
 
 func parseDuration(text string, otherwise time.Duration) time.Duration {
@@ -75,6 +77,13 @@ func parseDuration(text string, otherwise time.Duration) time.Duration {
 
 func runServiceStep(ctx context.Context, c *Client, do string, a contractArguments, pause Pause) (any, error) {
 	switch do {
+	case "events":
+		events := []Event{}
+		err := c.Events(ctx, EventFilter{Types: a.Types, Labels: a.Labels}, func(event *Event) bool {
+			events = append(events, *event)
+			return len(events) < a.Take
+		})
+		return events, err
 	case "count":
 		return c.Count(ctx, a.By...)
 	case "queues":

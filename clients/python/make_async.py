@@ -11,7 +11,7 @@ PLAIN = [
      '"""AsyncClient: the calls of Client for asyncio. Made from client.py by make_async.py: change that one.\n'),
     ("A Client may be shared by threads.", "An AsyncClient may be shared by the tasks of one event loop."),
     ('    """A client whose calls wait for their answers.\n\n        timers = Client("http://localhost:8463", token="tw_...")\n',
-     '    """A client whose calls are awaited; `list` and `dead` are asynchronous iterators.\n\n'
+     '    """A client whose calls are awaited; `list`, `dead` and `events` are asynchronous iterators.\n\n'
      '        timers = AsyncClient("http://localhost:8463", token="tw_...")\n'),
     ("import time\n", "import asyncio\n"), ("time.sleep(", "await asyncio.sleep("),
     ("class Client:", "class AsyncClient:"), ("-> Client:", "-> AsyncClient:"),
@@ -25,6 +25,8 @@ PLAIN = [
     ("import Attempts, Settings\n", "import Attempts, Settings, in_turn\n"),
     ("self._http.request(", "await self._http.request("),
     ("Any, Iterable, Iterator,", "Any, AsyncIterator, Iterable, Iterator,"), ("Iterator[Timer]", "AsyncIterator[Timer]"),
+    ("Iterator[Event]", "AsyncIterator[Event]"), ("with self._http.stream(", "async with self._http.stream("),
+    ("response.read()", "await response.aread()"), ("for line in response.iter_lines()", "async for line in response.aiter_lines()"),
     ("            yield from timers\n", "            for timer in timers:\n                yield timer\n"),
 ]
 

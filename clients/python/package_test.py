@@ -6,6 +6,7 @@ client.py makes. Without the package index the test is skipped and says so.
 
 import glob
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -38,7 +39,31 @@ def environment_with(name, packages):
     return python
 
 
+WRONG = """
+from datetime import timedelta
+from tickwheel import Client
+timers = Client()
+timers.create("queue:a", after="30s", key="k", retry={"base": timedelta(seconds=1)}, labels={"a": "b"})
+timers.change(key="k", labels={"a": None}, payload=None, late=None)
+timers.create("queue:a", kye="k")  # [call-arg]
+timers.create("queue:a", after=30)  # [arg-type]
+timers.create("queue:a", retry={"bse": "1s"})  # [arg-type]
+timers.put("k", "queue:a", key="k")  # [misc]
+timers.lease("a", wait=20)  # [arg-type]
+"""
+
+
 class PackageTest(unittest.TestCase):
+    def check_types(self, tools, source):
+        """mypy refuses the marked lines, and no other."""
+        with open(os.path.join(source, "wrong.py"), "w", encoding="utf-8") as file:
+            file.write(WRONG)
+        done = subprocess.run([tools, "-m", "mypy", "--strict", "wrong.py"], cwd=source, capture_output=True, text=True,
+                              env={**os.environ, "MYPYPATH": "src"})
+        found = sorted(re.findall(r"(?m)^wrong\.py:(\d+): error: .*?(\[[a-z-]+\])$", done.stdout))
+        wanted = sorted((str(number), line.split("# ")[1]) for number, line in enumerate(WRONG.split("\n"), 1) if "# [" in line)
+        self.assertEqual(found, wanted, done.stdout + done.stderr)
+
     def test_package(self):
         tools = environment_with("client-python-tools", TOOLS + DEPENDENCIES)
         users = environment_with("client-python-user", DEPENDENCIES)
@@ -50,6 +75,7 @@ class PackageTest(unittest.TestCase):
                                  ignore=shutil.ignore_patterns("build", "dist", "*.egg-info", "__pycache__"))
         subprocess.run([tools, "make_async.py", "--check"], cwd=source, check=True)
         subprocess.run([tools, "-m", "mypy", "src"], cwd=source, check=True)
+        self.check_types(tools, source)
         subprocess.run([tools, "-m", "build", "--no-isolation", "--outdir", folder], cwd=source, check=True,
                        stdout=subprocess.DEVNULL)
         [wheel] = glob.glob(os.path.join(folder, "*.whl"))

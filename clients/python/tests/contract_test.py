@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import glob
+import itertools
 import json
 import os
 import unittest
@@ -112,7 +113,6 @@ class Contract(unittest.TestCase):
         if do in ("target_pause", "target_resume", "target_reset"):
             return (given.pop("target"),), given
         if do == "lease":
-            given["wait"] = float(str(given.get("wait", "0s"))[:-1])
             return (given.pop("queue"),), given
         if do in ("ack", "nack", "extend"):
             return (given.pop("queue"), given.pop("receipts")), given
@@ -129,14 +129,24 @@ class Contract(unittest.TestCase):
         import httpx
         return httpx.post(URL + "/_faults", json=given).json()
 
+    def test_a_bare_number_is_no_duration(self):
+        with Client(URL) as client:
+            for call in (lambda: client.create("queue:a", after=30), lambda: client.create("queue:a", every=1.5),
+                         lambda: client.create("queue:a", after="1h", retry={"base": 5}), lambda: client.lease("a", wait=5),
+                         lambda: client.create("queue:a", after="1h", late={"drop_after": 5}), lambda: client.touch("a", after=1),
+                         lambda: client.nack("a", [], delay=1), lambda: client.extend("a", [], lease=30)):
+                with self.assertRaisesRegex(TypeError, "is no duration"):
+                    call()
+
     def test_client(self):
         with Client(URL, pause=0.001) as client:
             async def call(do, given):
                 if do in ("verify", "faults"):
                     return self.special(do, given)
+                take = given.pop("take", None) if do == "events" else None
                 positional, named = self.arguments(do, given)
                 value = getattr(client, self.NAMES.get(do, do))(*positional, **named)
-                return list(value) if hasattr(value, "__next__") else value
+                return list(itertools.islice(value, take)) if hasattr(value, "__next__") else value
 
             asyncio.run(self.run_all(call))
 
@@ -146,11 +156,18 @@ class Contract(unittest.TestCase):
                 async def call(do, given):
                     if do in ("verify", "faults"):
                         return self.special(do, given)
+                    take = given.pop("take", None) if do == "events" else None
                     positional, named = self.arguments(do, given)
                     value = getattr(client, self.NAMES.get(do, do))(*positional, **named)
-                    if hasattr(value, "__anext__"):
-                        return [timer async for timer in value]
-                    return await value
+                    if not hasattr(value, "__anext__"):
+                        return await value
+                    found = []
+                    async for one in value:
+                        found.append(one)
+                        if len(found) == take:
+                            await value.aclose()
+                            break
+                    return found
 
                 await self.run_all(call)
 

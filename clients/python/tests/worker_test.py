@@ -52,7 +52,7 @@ class WorkerTest(unittest.TestCase):
         self.queue = uuid.uuid4().hex[:12]
 
     def create(self, count, **fields):
-        results = self.client.batch({"target": f"queue:{self.queue}", "after": 0, "payload": n, **fields}
+        results = self.client.batch({"target": f"queue:{self.queue}", "after": "0s", "payload": n, **fields}
                                     for n in range(count))
         self.assertEqual([result.error for result in results], [None] * count)
         return [result.id for result in results]
@@ -156,7 +156,7 @@ class WorkerTest(unittest.TestCase):
             out, errors = program.communicate(timeout=60)
             self.assertEqual((program.returncode, out), (0, "returned\n"), errors)
             self.assertIn(f"item {id} still runs after 0.2 s", errors)
-            [item] = self.client.lease(self.queue, wait=20, lease=timedelta(seconds=30))
+            [item] = self.client.lease(self.queue, wait="20s", lease=timedelta(seconds=30))
             self.assertEqual((item.id, item.attempt), (id, 2))
             self.client.ack(self.queue, [item])
 
@@ -186,7 +186,7 @@ class WebhookTest(unittest.TestCase):
         threading.Thread(target=server.serve_forever, daemon=True).start()
         self.addCleanup(server.shutdown)
         with Client() as client:
-            client.create(f"http://127.0.0.1:{server.server_port}/hook", after=0, payload={"order": 42})
+            client.create(f"http://127.0.0.1:{server.server_port}/hook", after="0s", payload={"order": 42})
         self.assertTrue(came.wait(60))
         self.assertEqual(bodies, [b'{"order":42}'])
         for headers, status in (({}, 401), ({"Content-Length": str(3 << 20)}, 413), ({"Content-Length": "x"}, 413)):

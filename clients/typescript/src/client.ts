@@ -1,10 +1,11 @@
 import {randomUUID} from "node:crypto";
 import {setTimeout as sleep} from "node:timers/promises";
-import {BadAnswer, Gone, Problem, type ProblemBody, problemOf, Unreachable, UnknownOutcome, VersionMismatch}
+import {BadAnswer, Gone, Problem, type ProblemBody, problemOf, TickwheelError, Unreachable, UnknownOutcome, VersionMismatch}
   from "./errors.js";
+import {checked, milliseconds} from "./duration.js";
 import {formatJson, parseJson} from "./json.js";
 import type {
-  AckResult, Completion, Completions, Count, Create, DeadFilter, DeadGroup, Duration, Figures, Filter, Forecast, Hold,
+  AckResult, Completion, Completions, Count, Create, DeadFilter, DeadGroup, Duration, Event, EventFilter, Figures, Filter, Forecast, Hold,
   Instant, Item, Json, ManyResult, Patch, Pause, Queue, Redrive, Ref, Run, Selection, Target, Time, Timer,
 } from "./models.js";
 
@@ -47,9 +48,22 @@ const lasting = new Set(["too-many", "unreadable", "corrupt"]);
 
 const at = (value: Instant): string | number => (value instanceof Date ? value.toISOString() : value);
 
+/** Members that are durations, of a timer itself and of its objects. */
+const durations: Record<string, string[]> = {
+  "": ["after", "every"], retry: ["base", "cap", "timeout", "give_up_after"], late: ["drop_after"], spread: ["window"],
+};
+
+function checkDurations(given: Record<string, unknown>): void {
+  for (const [name, members] of Object.entries(durations)) {
+    const place = (name ? given[name] : given) as Record<string, unknown> | null | undefined;
+    for (const member of members) if (place?.[member] != null) checked(place[member]);
+  }
+}
+
 /** The fields of a timer as the API has them. */
 function fields(given: Create | Patch | Time): Record<string, unknown> {
   const made: Record<string, unknown> = {...given};
+  checkDurations(made);
   for (const name of ["at", "until"])
     if (made[name] instanceof Date) made[name] = at(made[name]);
   if (made.body instanceof Uint8Array) {
@@ -139,20 +153,22 @@ export class Client {
     this.#pause = options.pause ?? 200;
   }
 
-  async #try(call: Call): Promise<Answer> {
+  #fetch(call: Call, signal: AbortSignal): Promise<Response> {
     const query = call.query?.length ? `?${new URLSearchParams(call.query)}` : "";
-    const response = await fetch(this.#url + call.path + query, {
+    return fetch(this.#url + call.path + query, {
       method: call.method,
       headers: {
         "User-Agent": `tickwheel-typescript/${version}`, ...call.headers,
         ...(this.#token ? {Authorization: `Bearer ${this.#token}`} : {}),
       },
       redirect: "error",
-      signal: AbortSignal.timeout(this.#timeout + (call.wait ?? 0)),
+      signal,
       ...(call.body === undefined ? {} : {body: call.body, duplex: "half"}),
     } as unknown as RequestInit);
-    const text = await response.text();
-    return {status: response.status, text, retryAfter: 1000 * (Number(response.headers.get("retry-after")) || 0)};
+  }
+
+  async #try(call: Call): Promise<Answer> {
+    return answerOf(await this.#fetch(call, AbortSignal.timeout(this.#timeout + (call.wait ?? 0))));
   }
 
   /** The answer after as many tries as it takes, and whether one before it may have taken effect. */
@@ -330,6 +346,45 @@ export class Client {
     return this.#json("POST", "/v1/watch/complete", {watch: events, ...options});
   }
 
+  /**
+   * What happens to timers, as it happens, without an end. It goes on behind a connection that is lost,
+   * and throws Unreachable after `retries` in vain.
+   */
+  async *events(filter: EventFilter = {}): AsyncGenerator<Event> {
+    const query = filters(filter);
+    for (const type of filter.types ?? []) query.push(["type", type]);
+    if (filter.key_prefix !== undefined) query.push(["key_prefix", filter.key_prefix]);
+    let last = filter.last_event_id;
+    for (let tried = 1; ; tried++) {
+      const call: Call = {method: "GET", path: "/v1/events", query,
+                          headers: {Accept: "text/event-stream", ...(last ? {"Last-Event-ID": last} : {})}};
+      let wanted = 0;
+      let reason: unknown = new Error("the stream has ended");
+      const abort = new AbortController();
+      try {
+        const response = await this.#fetch(call, abort.signal);
+        if (response.ok && response.body) {
+          for await (const event of eventsOf(response.body)) {
+            tried = 0;
+            last = event.id || last;
+            yield event;
+          }
+        } else {
+          const answer = await answerOf(response);
+          if (!passes(answer) || tried > this.#retries) decode(answer);
+          wanted = answer.retryAfter;
+        }
+      } catch (error) {
+        if (error instanceof TickwheelError) throw error;
+        reason = error;
+      } finally {
+        abort.abort();
+      }
+      if (tried > this.#retries) throw new Unreachable(`GET ${this.#url}/v1/events: ${reasonOf(reason)}`, {cause: reason});
+      await sleep(wanted + Math.random() * Math.min(pauseMax, this.#pause * 2 ** Math.max(0, tried - 1)));
+    }
+  }
+
   // ---- schedules ----
 
   /** The next instants of a schedule. */
@@ -349,10 +404,11 @@ export class Client {
 
   // ---- queues ----
 
-  /** Due items, for this worker alone until the lease ends. `wait`: milliseconds to wait for the first one. */
-  async lease(queue: string, options: {max?: number; wait?: number; lease?: Duration} = {}): Promise<Item[]> {
+  /** Due items, for this worker alone until the lease ends. `wait`: how long to wait for the first one. */
+  async lease(queue: string, options: {max?: number; wait?: Duration; lease?: Duration} = {}): Promise<Item[]> {
+    if (options.lease !== undefined) checked(options.lease);
     const body = await this.#json<{items: Omit<Item, "leased_until">[]; leased_until: string}>(
-      "POST", `/v1/queues/${encodeURIComponent(queue)}/lease`, options, {wait: options.wait ?? 0});
+      "POST", `/v1/queues/${encodeURIComponent(queue)}/lease`, options, {wait: milliseconds(options.wait ?? "0s")});
     return body.items.map((item) => ({...item, leased_until: body.leased_until}));
   }
 
@@ -369,12 +425,13 @@ export class Client {
 
   nack(queue: string, items: (Item | string)[],
        options: {delay?: Duration; error?: string; dead?: boolean} = {}): Promise<AckResult[]> {
+    if (options.delay !== undefined) checked(options.delay);
     return this.#receipts(queue, "nack", items, options);
   }
 
   /** The leases end `lease` from now. */
   extend(queue: string, items: (Item | string)[], lease: Duration = "30s"): Promise<AckResult[]> {
-    return this.#receipts(queue, "extend", items, {lease});
+    return this.#receipts(queue, "extend", items, {lease: checked(lease)});
   }
 
   /** How full the queues are. */
@@ -507,6 +564,30 @@ export class Client {
       cursor = body.next;
     }
     return total;
+  }
+}
+
+async function answerOf(response: Response): Promise<Answer> {
+  const text = await response.text();
+  return {status: response.status, text, retryAfter: 1000 * (Number(response.headers.get("retry-after")) || 0)};
+}
+
+/** The events of a stream (server-sent events). */
+async function* eventsOf(body: AsyncIterable<Uint8Array>): AsyncGenerator<Event> {
+  const decoder = new TextDecoder();
+  let text = "";
+  for await (const chunk of body) {
+    text += decoder.decode(chunk, {stream: true});
+    for (let end = text.indexOf("\n\n"); end >= 0; end = text.indexOf("\n\n")) {
+      const fieldsOf: Record<string, string> = {};
+      for (const line of text.slice(0, end).split("\n")) {
+        const [name, ...rest] = line.split(": ");
+        fieldsOf[name ?? ""] = rest.join(": ");
+      }
+      text = text.slice(end + 2);
+      if (fieldsOf.data)
+        yield {id: fieldsOf.id ?? "", type: fieldsOf.event ?? "", ...(parse(fieldsOf.data, 200) as object)} as Event;
+    }
   }
 }
 

@@ -1,7 +1,7 @@
 /** What is sent and answered, in the names of the API. Answers may have further fields. */
 
-/** "90s", "1h30m", or milliseconds. */
-export type Duration = string | number;
+/** "90s", "1h30m". A bare number is refused: it has no unit. */
+export type Duration = string;
 /** RFC 3339, milliseconds since 1970, or a Date. */
 export type Instant = string | number | Date;
 /** An integer beyond Number.MAX_SAFE_INTEGER (2^53 - 1) is a bigint, so that it keeps its digits. */
@@ -208,6 +208,27 @@ export interface Filter {
 export interface DeadFilter extends Omit<Filter, "states"> {
   origin?: string;
   error?: string;
+}
+
+export interface EventFilter {
+  types?: string[];
+  labels?: Record<string, string>;
+  target?: string;
+  origin?: string;
+  key_prefix?: string;
+  /** The id of the event after which the stream goes on. */
+  last_event_id?: string;
+}
+
+/** What happened, see docs/api.md#watching. `lost`: events are missing here. */
+export interface Event {
+  id: string;
+  type: string;
+  at?: string;
+  /** As it was then, without payload and headers. */
+  timer?: Timer;
+  /** Of a queue or a target. */
+  name?: string;
 }
 
 export interface Forecast {

@@ -1,5 +1,6 @@
 import {setTimeout as sleep} from "node:timers/promises";
 import type {Client} from "./client.js";
+import {milliseconds} from "./duration.js";
 import type {AckResult, Duration, Item} from "./models.js";
 
 /** Thrown by a worker's function: the item comes again after `delay`. */
@@ -15,15 +16,15 @@ export class Dead extends Error {}
 export interface WorkerOptions {
   /** Items at a time; 1. */
   concurrency?: number;
-  /** Milliseconds, at least 1,000; 30,000. It is extended at a third of it. */
-  lease?: number;
-  /** How long a stop waits for what was begun, milliseconds; 30,000. */
-  drain?: number;
+  /** At least "1s"; "30s". It is extended at a third of it. */
+  lease?: Duration;
+  /** How long a stop waits for what was begun; "30s". */
+  drain?: Duration;
   /** Told what went wrong; the default writes to the console. */
   warn?: (text: string) => void;
 }
 
-const waitMs = 5_000; // how long a lease waits for its first item; a stop is noticed at its end
+const wait = "5s"; // how long a lease waits for its first item; a stop is noticed at its end
 const pauseMs = 1_000; // after the service was not reachable, beyond the client's retries
 const errorBytesMax = 159; // of the reason of a failure, which the service stores
 
@@ -52,8 +53,8 @@ export class Worker {
               readonly work: (item: Item, signal: AbortSignal) => unknown, options: WorkerOptions = {}) {
     this.#stopped = new Promise((resolve) => this.#stop.signal.addEventListener("abort", () => resolve()));
     this.#concurrency = options.concurrency ?? 1;
-    this.#lease = options.lease ?? 30_000;
-    this.#drain = options.drain ?? 30_000;
+    this.#lease = milliseconds(options.lease ?? "30s");
+    this.#drain = milliseconds(options.drain ?? "30s");
     this.#warn = options.warn ?? ((text) => console.warn(`tickwheel: ${text}`));
     if (!(this.#concurrency >= 1)) throw new RangeError("concurrency must be at least 1");
     if (!(this.#lease >= 1000)) throw new RangeError("lease must be at least a second");
@@ -91,7 +92,7 @@ export class Worker {
 
   async #leaseItems(max: number): Promise<Item[]> {
     try {
-      const items = await this.client.lease(this.queue, {max, wait: waitMs, lease: this.#lease});
+      const items = await this.client.lease(this.queue, {max, wait, lease: `${this.#lease}ms`});
       for (const item of items) this.#underWay.set(item.receipt, item.id);
       return items;
     } catch (error) {
@@ -128,7 +129,7 @@ export class Worker {
   async #extend(): Promise<void> {
     const receipts = [...this.#underWay.keys()];
     for (let i = 0; i < receipts.length; i += 1000)
-      await this.client.extend(this.queue, receipts.slice(i, i + 1000), this.#lease).catch(
+      await this.client.extend(this.queue, receipts.slice(i, i + 1000), `${this.#lease}ms`).catch(
         (error: unknown) => this.#warn(`leases could not be extended: ${String(error)}`));
   }
 }

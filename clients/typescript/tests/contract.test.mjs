@@ -30,13 +30,12 @@ function check(expected, seen, where) {
   } else assert.equal(seen, expected, where);
 }
 
-async function all(iterator) {
+async function all(iterator, take = Infinity) {
   const found = [];
-  for await (const one of iterator) found.push(one);
+  for await (const one of iterator) if (found.push(one) >= take) break;
   return found;
 }
 
-const milliseconds = (text) => (text === undefined ? undefined : 1000 * parseFloat(text));
 const defined = (given) => Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined));
 
 function fields({body_base64, ...given}) {
@@ -62,10 +61,11 @@ const calls = {
   runs: ({id}) => client.runs(id),
   explain: ({id}) => client.explain(id),
   forecast: ({unit, count}) => client.forecast(unit, count),
-  lease: ({queue, wait, ...given}) => client.lease(queue, defined({...given, wait: milliseconds(wait)})),
+  lease: ({queue, ...given}) => client.lease(queue, given),
   ack: ({queue, receipts}) => client.ack(queue, receipts),
   nack: ({queue, receipts, ...given}) => client.nack(queue, receipts, given),
   extend: ({queue, receipts, lease}) => client.extend(queue, receipts, lease),
+  events: ({take, ...filter}) => all(client.events(filter), take),
   fire: ({if_version, ...ref}) => client.fire(ref, {ifVersion: if_version}),
   pause: ({id, key, if_version, ...pause}) => client.pause(id ? {id} : {key}, pause, {ifVersion: if_version}),
   resume: ({if_version, ...ref}) => client.resume(ref, {ifVersion: if_version}),
@@ -120,3 +120,12 @@ for (const file of readdirSync(folder).sort())
       const names = {run: randomBytes(6).toString("hex")};
       for (const [i, step] of one.steps.entries()) await runStep(step, names, `step ${i + 1}, ${step.do}`);
     });
+
+test("a bare number is no duration", async () => {
+  for (const call of [
+    () => client.create({target: "queue:a", after: 30}), () => client.create({target: "queue:a", every: 30}),
+    () => client.create({target: "queue:a", after: "1h", retry: {base: 5}}), () => client.lease("a", {wait: 5}),
+    () => client.create({target: "queue:a", after: "1h", late: {drop_after: 5}}), () => client.lease("a", {lease: 5}),
+    () => client.touch({id: "a"}, {after: 1}), () => client.nack("a", [], {delay: 1}), () => client.extend("a", [], 30)])
+    await assert.rejects(async () => call(), /is no duration/);
+});

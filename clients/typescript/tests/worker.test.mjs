@@ -12,7 +12,7 @@ const count = 60;
 async function makeItems(count) {
   const queue = randomBytes(6).toString("hex");
   const results = await client.batch(
-    Array.from({length: count}, (_, n) => ({target: `queue:${queue}`, after: 0, payload: n})));
+    Array.from({length: count}, (_, n) => ({target: `queue:${queue}`, after: "0s", payload: n})));
   return {queue, ids: results.map((result) => result.id)};
 }
 
@@ -38,7 +38,7 @@ test("every item ends as its function says, and no more than `concurrency` run a
     running--;
     if (++calls === wanted) worker.stop();
     if (item.payload % 10 === 0) throw new Dead("tenth");
-    if (isTwice(item.payload) && item.attempt === 1) throw new Retry(0, "third");
+    if (isTwice(item.payload) && item.attempt === 1) throw new Retry("0s", "third");
   }, {concurrency: 5});
   await worker.run();
   for (const [n, id] of ids.entries()) {
@@ -55,7 +55,7 @@ test("a lease is extended while its function runs", async () => {
     attempts.push(item.attempt);
     await sleep(4000); // longer than the lease
     worker.stop();
-  }, {concurrency: 2, lease: 3000});
+  }, {concurrency: 2, lease: "3s"});
   await worker.run();
   assert.deepEqual(attempts, [1]);
   assert.equal(await finalState(ids[0]), "fired");
@@ -69,11 +69,11 @@ test("a function that hangs does not keep a worker, is named and told; its item 
     given = signal;
     setTimeout(() => worker.stop(), 10); // noticed although no place is free
     return new Promise(() => {});
-  }, {lease: 1000, drain: 200, warn: (text) => warnings.push(text)});
+  }, {lease: "1s", drain: "200ms", warn: (text) => warnings.push(text)});
   await worker.run();
   assert.ok(given.aborted);
   assert.deepEqual(warnings, [`item ${ids[0]} still runs after 200 ms: it comes again when its lease ends`]);
-  const [item] = await client.lease(queue, {max: 1, wait: 20_000, lease: 30_000});
+  const [item] = await client.lease(queue, {max: 1, wait: "20s", lease: "30s"});
   assert.deepEqual([item.id, item.attempt], [ids[0], 2]);
 });
 
@@ -84,9 +84,9 @@ test("integers of payloads keep their digits, also beside texts that look like t
     list: [1e300, 0.1, 12345678901234567890123n], "12345678901234567890": "12345678901234567890",
     text: 'a "12345678901234567890" \\',
   };
-  const {id} = await client.create({target: `queue:${queue}`, after: 0, payload});
+  const {id} = await client.create({target: `queue:${queue}`, after: "0s", payload});
   assert.deepEqual((await client.get({id})).payload, payload);
-  const [item] = await client.lease(queue, {max: 1, wait: 20_000, lease: 30_000});
+  const [item] = await client.lease(queue, {max: 1, wait: "20s", lease: "30s"});
   assert.deepEqual(item.payload, payload);
   await client.ack(queue, [item]);
   const [made] = await client.batch([{target: `queue:${queue}`, after: "1h", payload}]);
@@ -94,7 +94,7 @@ test("integers of payloads keep their digits, also beside texts that look like t
 });
 
 test("what cannot work is refused", () => {
-  assert.throws(() => new Worker(client, "q", () => {}, {lease: 10}), RangeError);
+  assert.throws(() => new Worker(client, "q", () => {}, {lease: "10ms"}), RangeError);
   assert.throws(() => new Worker(client, "q", () => {}, {concurrency: 0}), RangeError);
   assert.throws(() => new Client("ftp://shop.example"), TypeError);
   for (const secret of ["", "whsec_", "whsec_%%"]) assert.throws(() => new Verifier(secret), TypeError);
@@ -111,7 +111,7 @@ test("a webhook of the daemon reaches the handler with its body; others do not",
   }));
   await new Promise((resolve) => { server.listen(0, "127.0.0.1", resolve); });
   const url = `http://127.0.0.1:${server.address().port}/hook`;
-  await client.create({target: url, after: 0, payload: {order: 42}});
+  await client.create({target: url, after: "0s", payload: {order: 42}});
   await first;
   assert.deepEqual(bodies, ['{"order":42}']);
   assert.equal((await fetch(url, {method: "POST", body: "x"})).status, 401);

@@ -26,12 +26,12 @@ from .errors import (
     UnknownOutcome,
     VersionMismatch,
 )
-from .models import BatchResult, DeadGroup, Forecast, Item, Run, Timer
+from .models import BatchResult, DeadGroup, Event, Forecast, Item, Run, Timer
 from .worker import AsyncWorker, Dead, Retry, Worker
 
 __all__ = [
     "AlreadyFiring", "AsyncClient", "AsyncWorker", "BadAnswer", "BatchResult", "Client", "Dead", "DeadGroup",
-    "Forecast", "Gone", "Invalid", "Item", "KeyInUse", "NotFound", "Problem", "Refused", "Retry", "Run",
+    "Event", "Forecast", "Gone", "Invalid", "Item", "KeyInUse", "NotFound", "Problem", "Refused", "Retry", "Run",
     "TickwheelError", "Timer", "TooMany", "Unauthorized", "Unavailable", "UnknownOutcome", "Unreachable",
     "VersionMismatch", "Worker",
 ]

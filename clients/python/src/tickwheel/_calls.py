@@ -10,8 +10,8 @@ from typing import Any, Callable, Generic, Iterable, Mapping, Optional, TypeVar,
 from urllib.parse import quote
 
 from .errors import BadAnswer, Problem, UnknownOutcome, VersionMismatch, Gone, problem
-from .models import (BatchResult, DeadGroup, Duration, Forecast, Instant, Item, Json, Run, Timer, duration, instant,
-                     parse_instant)
+from .models import (BatchResult, DeadGroup, Duration, Event, Forecast, Instant, Item, Json, Run, Timer, duration, instant,
+                     parse_instant, seconds)
 
 T = TypeVar("T")
 Fields = Mapping[str, Any]
@@ -81,22 +81,32 @@ def encode(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def fields(target: Optional[str] = None, *, after: Optional[Duration] = None, at: Optional[Instant] = None,
-           body: Optional[bytes] = None, every: Optional[Duration] = None, until: Optional[Instant] = None,
-           **others: Any) -> dict[str, Any]:
+#: Fields with members that are durations.
+NESTED = {"retry": ("base", "cap", "timeout", "give_up_after"), "late": ("drop_after",), "spread": ("window",)}
+
+
+def with_durations(given: Fields, names: Iterable[str]) -> dict[str, Any]:
+    return {**given, **{name: duration(given[name]) for name in names if given.get(name) is not None}}
+
+
+def fields(given: Fields) -> dict[str, Any]:
     """The fields of a create or a change, as the API has them."""
-    made: dict[str, Any] = dict(others)
-    if target is not None:
-        made["target"] = target
-    for name, value in (("after", after), ("every", every)):
-        if value is not None:
-            made[name] = duration(value)
-    for name, moment in (("at", at), ("until", until)):
-        if moment is not None:
-            made[name] = instant(moment)
-    if body is not None:
-        made["body_base64"] = base64.b64encode(body).decode()
+    made = with_durations(given, ("after", "every"))
+    for name, members in NESTED.items():
+        if isinstance(made.get(name), Mapping):
+            made[name] = with_durations(made[name], members)
+    for name in ("at", "until"):
+        if made.get(name) is not None:
+            made[name] = instant(made[name])
+    if "body" in made:
+        body = made.pop("body")
+        made["body_base64"] = None if body is None else base64.b64encode(body).decode()
     return made
+
+
+def settled(given: Fields) -> dict[str, Any]:
+    """The fields of a new timer, or of a time: what is None is left out."""
+    return fields({name: value for name, value in given.items() if value is not None})
 
 
 def by(id: Optional[str], key: Optional[str], call: str = "") -> str:
@@ -226,7 +236,7 @@ def filters(*, states: Iterable[str] = (), labels: Mapping[str, str] = {}, targe
 
 def batch(timers: Iterable[Fields]) -> Call[list[BatchResult]]:
     """A stream of lines is not repeatable: what was read from it is gone."""
-    lines = (encode(fields(**given)) + b"\n" for given in timers)
+    lines = (encode(fields(given)) + b"\n" for given in timers)
     return Call("POST", "/v1/timers/batch", lambda body: [batch_result(line) for line in body], lines,
                 headers={"Content-Type": NDJSON}, is_repeatable=False)
 
@@ -253,13 +263,13 @@ def forecast(unit: str, count: int) -> Call[Forecast]:
     return Call("GET", "/v1/forecast", Forecast.from_json, query=[("unit", unit), ("count", str(count))])
 
 
-def lease(queue: str, max: int, wait_s: float, lease_ms: Union[str, int]) -> Call[list[Item]]:
+def lease(queue: str, max: int, wait: Duration, lease: Duration) -> Call[list[Item]]:
     def parse(body: Json) -> list[Item]:
         until = parse_instant(body["leased_until"]) if body["items"] else None
         return [Item.from_json(item, until) for item in body["items"] if until]
 
-    given = {"max": max, "wait": int(wait_s * 1000), "lease": lease_ms}
-    return _post(f"/v1/queues/{quote(queue, safe='')}/lease", given, parse, wait=wait_s)
+    given = {"max": max, "wait": duration(wait), "lease": duration(lease)}
+    return _post(f"/v1/queues/{quote(queue, safe='')}/lease", given, parse, wait=seconds(wait))
 
 
 def receipts(queue: str, verb: str, given: Iterable[Union[Item, str]], others: Fields) -> Call[list[str]]:
@@ -284,6 +294,36 @@ def dead_delete(query: list[tuple[str, str]], cursor: Optional[str]) -> Call[Jso
 
 def delete_dead(id: str) -> Call[Timer]:
     return Call("DELETE", f"/v1/dead/{quote(id, safe='')}", Timer.from_json)
+
+
+def events(query: list[tuple[str, str]], last_event_id: Optional[str]) -> Call[Json]:
+    headers = {"Accept": "text/event-stream", **({"Last-Event-ID": last_event_id} if last_event_id else {})}
+    return Call("GET", "/v1/events", dict, query=query, headers=headers)
+
+
+class EventReader:
+    """Makes events of the lines of a stream (server-sent events)."""
+
+    def __init__(self) -> None:
+        self._id, self._type, self._data = "", "", ""
+
+    def line(self, line: str) -> Optional[Event]:
+        """The event that the line ends."""
+        name, _, value = line.partition(":")
+        value = value[1:] if value.startswith(" ") else value
+        if name == "id":
+            self._id = value
+        elif name == "event":
+            self._type = value
+        elif name == "data":
+            self._data += value
+        elif not line and self._data:
+            json_of = json.loads(self._data)
+            event = Event(self._id, self._type, Timer.from_json(json_of["timer"]) if "timer" in json_of else None,
+                          json_of.get("name"), json_of)
+            self._type, self._data = "", ""
+            return event
+        return None
 
 
 def is_problem_again(error: Problem) -> bool:

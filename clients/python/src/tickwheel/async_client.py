@@ -11,20 +11,25 @@ Threads    An AsyncClient may be shared by the tasks of one event loop.
 from __future__ import annotations
 
 import asyncio
-from typing import Any, AsyncIterator, Iterable, Iterator, List, Mapping, Optional, TypeVar, Union
+from typing import TYPE_CHECKING, Any, AsyncIterator, Iterable, Iterator, List, Mapping, Optional, TypeVar, Union
 
 import httpx
 
 from . import _calls
 from ._calls import Answer, Call, Fields
 from ._sending import Attempts, Settings, in_turn
-from .models import BatchResult, DeadGroup, Duration, Forecast, Instant, Item, Json, Run, Timer, duration, instant
+from .errors import BadAnswer
+from .models import (BatchResult, CreateFields, DeadGroup, Duration, Event, Forecast, Instant, Item, Json, PatchFields, Run,
+                     Timer, TimerFields, duration, instant)
+
+if TYPE_CHECKING:
+    from typing_extensions import Unpack
 
 T = TypeVar("T")
 
 
 class AsyncClient:
-    """A client whose calls are awaited; `list` and `dead` are asynchronous iterators.
+    """A client whose calls are awaited; `list`, `dead` and `events` are asynchronous iterators.
 
         timers = AsyncClient("http://localhost:8463", token="tw_...")
 
@@ -63,31 +68,28 @@ class AsyncClient:
 
     # ---- one timer ----
 
-    async def create(self, target: str, *, after: Optional[Duration] = None, at: Optional[Instant] = None,
-               idempotency_key: Optional[str] = None, **fields: Any) -> Timer:
-        """Creates a timer. Further fields are those of docs/api.md#create, such as `payload`, `body` (bytes),
-        `key`, `labels`, `watch`, `method`, `retry`, `every`, `cron`. With a `key` that a live, equal timer has, the
-        answer is that timer; KeyInUse if it differs."""
-        return await self._send(_calls.create(_calls.fields(target, after=after, at=at, **fields), idempotency_key))
+    async def create(self, target: str, *, idempotency_key: Optional[str] = None, **fields: Unpack[CreateFields]) -> Timer:
+        """Creates a timer. The fields are those of docs/api.md#create; `body` is bytes. With a `key` that a live, equal
+        timer has, the answer is that timer; KeyInUse if it differs."""
+        return await self._send(_calls.create(_calls.settled({"target": target, **fields}), idempotency_key))
 
-    async def put(self, key: str, target: str, *, after: Optional[Duration] = None, at: Optional[Instant] = None,
-            if_version: Optional[int] = None, **fields: Any) -> Timer:
+    async def put(self, key: str, target: str, *, if_version: Optional[int] = None, **fields: Unpack[TimerFields]) -> Timer:
         """Creates the timer with this key, or replaces it whole."""
-        return await self._send(_calls.put(key, _calls.fields(target, after=after, at=at, **fields), if_version))
+        return await self._send(_calls.put(key, _calls.settled({"target": target, **fields}), if_version))
 
     async def get(self, id: Optional[str] = None, *, key: Optional[str] = None) -> Timer:
         """Raises Gone, with the timer, when it is final."""
         return await self._send(_calls.get(id, key))
 
     async def change(self, id: Optional[str] = None, *, key: Optional[str] = None, if_version: Optional[int] = None,
-               **patch: Any) -> Timer:
-        """Changes the fields that are given, as a merge patch: a member that is None is removed."""
-        return await self._send(_calls.change(id, key, _calls.fields(**patch), if_version))
+               **patch: Unpack[PatchFields]) -> Timer:
+        """Changes the fields that are given, as a merge patch: what is None is removed."""
+        return await self._send(_calls.change(id, key, _calls.fields(patch), if_version))
 
     async def touch(self, id: Optional[str] = None, *, key: Optional[str] = None, after: Optional[Duration] = None,
               at: Optional[Instant] = None, if_version: Optional[int] = None) -> Timer:
         """Puts the timer off; never makes it earlier."""
-        return await self._send(_calls.touch(id, key, _calls.fields(after=after, at=at), if_version))
+        return await self._send(_calls.touch(id, key, _calls.settled({"after": after, "at": at}), if_version))
 
     async def cancel(self, id: Optional[str] = None, *, key: Optional[str] = None,
                if_version: Optional[int] = None) -> Timer:
@@ -147,11 +149,11 @@ class AsyncClient:
                         ids: Optional[List[str]] = None, keys: Optional[List[str]] = None,
                         labels: Optional[Mapping[str, str]] = None, watch: Optional[str] = None) -> Json:
         return await self._send(_calls.many("reschedule", {"ids": ids, "keys": keys, "labels": labels, "watch": watch,
-                                                     **_calls.fields(after=after, at=at)}))
+                                                     **_calls.settled({"after": after, "at": at})}))
 
     async def touch_many(self, *, after: Optional[Duration] = None, at: Optional[Instant] = None,
                    ids: Optional[List[str]] = None, keys: Optional[List[str]] = None) -> Json:
-        return await self._send(_calls.many("touch", {"ids": ids, "keys": keys, **_calls.fields(after=after, at=at)}))
+        return await self._send(_calls.many("touch", {"ids": ids, "keys": keys, **_calls.settled({"after": after, "at": at})}))
 
     async def fire_many(self, *, ids: Optional[List[str]] = None, keys: Optional[List[str]] = None,
                   labels: Optional[Mapping[str, str]] = None, watch: Optional[str] = None) -> Json:
@@ -181,6 +183,37 @@ class AsyncClient:
     async def complete_many(self, events: Iterable[str], *, fire: bool = False) -> Json:
         return await self._send(_calls.complete_many(events, fire))
 
+    async def events(self, *, types: Iterable[str] = (), labels: Mapping[str, str] = {}, target: Optional[str] = None,
+               origin: Optional[str] = None, key_prefix: Optional[str] = None,
+               last_event_id: Optional[str] = None) -> AsyncIterator[Event]:
+        """What happens to timers, as it happens, without an end. It goes on behind a connection that is lost, and
+        raises Unreachable after `retries` in vain."""
+        query = _calls.filters(labels=labels, target=target, origin=origin)
+        query += [("type", each) for each in types] + ([("key_prefix", key_prefix)] if key_prefix is not None else [])
+        attempts: Optional[Attempts] = None
+        while True:
+            call = _calls.events(query, last_event_id)
+            attempts = attempts or Attempts(self._settings, call)
+            try:
+                async with self._http.stream(**self._settings.arguments(call)) as response:
+                    if response.status_code != 200:
+                        await response.aread()
+                        answer = attempts.answered(response)
+                        if isinstance(answer, Answer):
+                            raise BadAnswer(f"no stream, but {call.result(answer, False)}")
+                        pause = answer
+                    else:
+                        reader = _calls.EventReader()
+                        async for line in response.aiter_lines():
+                            event = reader.line(line)
+                            if event:
+                                attempts, last_event_id = Attempts(self._settings, call), event.id or last_event_id
+                                yield event
+                        raise httpx.ReadError("the stream has ended")
+            except httpx.TransportError as error:
+                pause = attempts.failed(error)
+            await asyncio.sleep(pause)
+
     # ---- schedules ----
 
     async def preview(self, *, cron: Optional[str] = None, every: Optional[Duration] = None,
@@ -197,9 +230,9 @@ class AsyncClient:
 
     # ---- queues ----
 
-    async def lease(self, queue: str, *, max: int = 1, wait: float = 0, lease: Duration = "30s") -> List[Item]:
-        """Due items for this worker alone until the lease ends. `wait`: seconds to wait for the first one."""
-        return await self._send(_calls.lease(queue, max, wait, duration(lease)))
+    async def lease(self, queue: str, *, max: int = 1, wait: Duration = "0s", lease: Duration = "30s") -> List[Item]:
+        """Due items for this worker alone until the lease ends. `wait`: how long to wait for the first one."""
+        return await self._send(_calls.lease(queue, max, wait, lease))
 
     async def ack(self, queue: str, items: Iterable[Union[Item, str]]) -> List[str]:
         """`ok` for each item that is done for good, otherwise `stale` or `unknown`."""

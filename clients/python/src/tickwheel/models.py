@@ -6,14 +6,16 @@ import base64
 import re
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
-from typing import Any, Mapping, Optional, Union
+from typing import Any, List, Mapping, Optional, TypedDict, Union
 
 Json = Mapping[str, Any]
-#: "90s", "1h30m", milliseconds, or a timedelta.
-Duration = Union[str, int, timedelta]
+#: "90s", "1h30m", or a timedelta. A bare number is refused: it has no unit.
+Duration = Union[str, timedelta]
 #: An RFC 3339 text, milliseconds since 1970, or a datetime with a time zone.
 Instant = Union[str, int, datetime]
 
+_PART = re.compile(r"(\d+)(ms|[smhdw])")
+_SECONDS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _FRACTION = re.compile(r"\.(\d+)")
 
 
@@ -32,9 +34,84 @@ def instant(value: Instant) -> Union[str, int]:
     return value.astimezone(timezone.utc).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def duration(value: Duration) -> Union[str, int]:
+def duration(value: Duration) -> str:
     """A timedelta is rounded up to the millisecond, as the service rounds."""
-    return f"{-(-value // timedelta(milliseconds=1))}ms" if isinstance(value, timedelta) else value
+    if isinstance(value, timedelta):
+        return f"{-(-value // timedelta(milliseconds=1))}ms"
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no duration: write a text with units, such as '30s', or a timedelta")
+    return value
+
+
+def seconds(value: Duration) -> float:
+    """The length of a duration, for time-outs of this side; what the service will refuse counts as none."""
+    return sum(int(number) * _SECONDS[unit] for number, unit in _PART.findall(duration(value)))
+
+
+class RetryPolicy(TypedDict, total=False):
+    """How often and when a delivery that failed is tried again."""
+
+    max_attempts: int
+    base: Duration
+    cap: Duration
+    timeout: Duration
+    give_up_after: Duration
+
+
+class Late(TypedDict, total=False):
+    """What becomes of a firing that is too late."""
+
+    drop_after: Duration
+    missed: str
+
+
+class Spread(TypedDict):
+    """Moves every firing by a fixed part of the window."""
+
+    window: Duration
+
+
+class Report(TypedDict):
+    """Where the end of a firing is reported."""
+
+    target: str
+
+
+class TimerFields(TypedDict, total=False):
+    """The fields of a timer, see docs/api.md#create."""
+
+    after: Optional[Duration]
+    at: Optional[Instant]
+    every: Optional[Duration]
+    count: Optional[int]
+    cron: Optional[str]
+    timezone: Optional[str]
+    dst: Optional[str]
+    until: Optional[Instant]
+    late: Optional[Late]
+    spread: Optional[Spread]
+    method: Optional[str]
+    payload: Any
+    body: Optional[bytes]
+    content_type: Optional[str]
+    headers: Optional[Mapping[str, Optional[str]]]
+    labels: Optional[Mapping[str, Optional[str]]]
+    retry: Optional[RetryPolicy]
+    watch: Optional[List[str]]
+    on_dead: Optional[Report]
+    on_success: Optional[Report]
+
+
+class CreateFields(TimerFields, total=False):
+    """Those of a new timer."""
+
+    key: Optional[str]
+
+
+class PatchFields(TimerFields, total=False):
+    """Those of a change: None removes."""
+
+    target: str
 
 
 def _data(json: Json) -> Optional[bytes]:
@@ -89,6 +166,17 @@ class Item:
                    payload=json.get("payload"), body=_data(json), headers=json.get("headers", {}),
                    labels=json.get("labels", {}), last_error=json.get("last_error"), leased_until=leased_until,
                    json=json)
+
+
+@dataclass(frozen=True)
+class Event:
+    """What happened, see docs/api.md#watching. `lost`: events are missing here."""
+
+    id: str  #: for `last_event_id` of a later stream
+    type: str
+    timer: Optional[Timer]  #: as it was then, without payload and headers
+    name: Optional[str]  #: of a queue or a target
+    json: Json
 
 
 @dataclass(frozen=True)

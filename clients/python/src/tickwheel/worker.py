@@ -34,7 +34,7 @@ from .models import Duration, Item
 log = logging.getLogger("tickwheel")
 
 #: How long a lease waits for its first item; a stop is noticed at its end.
-WAIT_S = 5.0
+WAIT = timedelta(seconds=5)
 #: The pause after the service was not reachable, beyond the retries of the client.
 PAUSE_S = 1.0
 #: Bytes of the reason of a failure that the service stores.
@@ -111,7 +111,7 @@ class Worker:
                 with self._changed:
                     places = self._concurrency - len(self._under_way)
                     if places == 0:
-                        self._changed.wait(WAIT_S)
+                        self._changed.wait(WAIT.total_seconds())
                         continue
                 for item in self._lease_items(places):
                     items.put(item)
@@ -133,7 +133,7 @@ class Worker:
 
     def _lease_items(self, count: int) -> list[Item]:
         try:
-            items = self._client.lease(self._queue, max=count, wait=WAIT_S, lease=self._lease)
+            items = self._client.lease(self._queue, max=count, wait=WAIT, lease=self._lease)
         except TickwheelError as error:
             log.warning("lease of %s: %s", self._queue, error)
             self._stop.wait(PAUSE_S)
@@ -212,7 +212,7 @@ class AsyncWorker:
 
     async def _lease_items(self, count: int) -> list[Item]:
         try:
-            items = await self._client.lease(self._queue, max=count, wait=WAIT_S, lease=self._lease)
+            items = await self._client.lease(self._queue, max=count, wait=WAIT, lease=self._lease)
         except TickwheelError as error:
             log.warning("lease of %s: %s", self._queue, error)
             try:

@@ -437,6 +437,19 @@ public final class Client {
                 Answers.Completions.class);
     }
 
+    /** What happens to timers that match, as it happens; without types, all that does. Close it at the end. */
+    public Events events(Filter filter, String... types) {
+        return events(filter, null, List.of(types));
+    }
+
+    /** The events after the one with this id. */
+    public Events events(Filter filter, String lastEventId, Collection<String> types) {
+        StringBuilder path = new StringBuilder("/v1/events").append(filter.query());
+        for (String type : types)
+            path.append(path.indexOf("?") < 0 ? "?" : "&").append("type=").append(encode(type));
+        return new Events(transport, path.toString(), lastEventId);
+    }
+
     // ---- schedules ----
 
     /** The next instants of a cron expression after an instant; null: after now. */

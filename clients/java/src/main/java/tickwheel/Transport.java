@@ -2,6 +2,7 @@ package tickwheel;
 
 import com.fasterxml.jackson.databind.JsonNode;
 import java.io.IOException;
+import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.net.URI;
 import java.net.http.HttpClient;
@@ -70,7 +71,7 @@ final class Transport {
         this.http = http;
     }
 
-    private Answer attempt(Call call) throws IOException {
+    private <T> HttpResponse<T> exchange(Call call, HttpResponse.BodyHandler<T> handler) throws IOException {
         HttpRequest.Builder request = HttpRequest.newBuilder(URI.create(url + call.path))
                 .timeout(timeout.plus(call.wait)).method(call.method, call.body)
                 .header("User-Agent", "tickwheel-java/0.2.0");
@@ -78,14 +79,51 @@ final class Transport {
         if (token != null)
             request.header("Authorization", "Bearer " + token);
         try {
-            HttpResponse<byte[]> response = http.send(request.build(), HttpResponse.BodyHandlers.ofByteArray());
-            String seconds = response.headers().firstValue("Retry-After").orElse("0");
-            Duration retryAfter = seconds.matches("[0-9]{1,9}") ? Duration.ofSeconds(Long.parseLong(seconds))
-                    : Duration.ZERO;
-            return new Answer(response.statusCode(), response.body(), retryAfter);
+            return http.send(request.build(), handler);
         } catch (InterruptedException error) {
             Thread.currentThread().interrupt();
             throw new UncheckedIOException(new IOException("interrupted", error));
+        }
+    }
+
+    private static Answer answerOf(HttpResponse<?> response, byte[] body) {
+        String seconds = response.headers().firstValue("Retry-After").orElse("0");
+        return new Answer(response.statusCode(), body,
+                seconds.matches("[0-9]{1,9}") ? Duration.ofSeconds(Long.parseLong(seconds)) : Duration.ZERO);
+    }
+
+    private Answer attempt(Call call) throws IOException {
+        HttpResponse<byte[]> response = exchange(call, HttpResponse.BodyHandlers.ofByteArray());
+        return answerOf(response, response.body());
+    }
+
+    /** Waits before the next try of a stream; throws when there is none. */
+    void waitAfter(int tried, String path, IOException error) {
+        if (tried > retries)
+            throw new TickwheelException.Unreachable("GET " + url + path + ": " + error, error);
+        sleep(tried, Duration.ZERO);
+    }
+
+    /** The bytes of a stream, after as many tries as it takes; this one has the number `tried`. */
+    InputStream open(Call call, int tried) {
+        for (;; tried++) {
+            boolean mayTryAgain = tried <= retries;
+            Duration wanted = Duration.ZERO;
+            try {
+                HttpResponse<InputStream> response = exchange(call, HttpResponse.BodyHandlers.ofInputStream());
+                if (response.statusCode() == 200)
+                    return response.body();
+                Answer answer = answerOf(response, response.body().readAllBytes());
+                if (!mayTryAgain || !passes(answer)) {
+                    take(call, answer, false);
+                    throw new TickwheelException.BadAnswer("status " + answer.status + " without a stream", null);
+                }
+                wanted = answer.retryAfter;
+            } catch (IOException error) {
+                if (!mayTryAgain)
+                    throw new TickwheelException.Unreachable(call.method + " " + url + call.path + ": " + error, error);
+            }
+            sleep(tried, wanted);
         }
     }
 

@@ -170,6 +170,14 @@ class ContractTest {
             case "fire_many" -> client.fireMany(selection(given));
             case "pause_many" -> client.pauseMany(selection(given), pause(given));
             case "resume_many" -> client.resumeMany(selection(given));
+            case "events" -> {
+                List<Events.Event> found = new ArrayList<>();
+                try (Events events = client.events(filter(given), texts(given.path("types")).toArray(String[]::new))) {
+                    while (found.size() < given.get("take").asInt())
+                        found.add(events.next());
+                }
+                yield found;
+            }
             case "count" -> client.count(texts(given.path("by")).toArray(String[]::new));
             case "queues" -> client.queues();
             case "queue" -> client.queue(queue);
