@@ -208,9 +208,9 @@ func runContractStep(ctx context.Context, c *Client, step contractStep, with []b
 		_ = json.Unmarshal(with, &after)
 		return c.Preview(ctx, Schedule{Cron: a.Cron, Timezone: a.Timezone}, after.After, a.N)
 	case "runs":
-		return c.Runs(ctx, a.ID)
+		return c.Runs(ctx, ref)
 	case "explain":
-		return c.Explain(ctx, a.ID)
+		return c.Explain(ctx, ref)
 	case "forecast":
 		return c.Forecast(ctx, a.Unit, a.Count)
 	case "lease":

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/url"
@@ -140,17 +141,39 @@ func (c *Client) Resume(ctx context.Context, ref Ref, onlyVersion int64) (*Timer
 	return c.act(ctx, ref, "resume", nil, onlyVersion)
 }
 
+// idOf returns the id of the timer, live or over.
+func (c *Client) idOf(ctx context.Context, ref Ref) (string, error) {
+	if ref.id != "" {
+		return ref.id, nil
+	}
+	timer, err := c.Get(ctx, ref)
+	var problem *Problem
+	if errors.As(err, &problem) && errors.Is(err, ErrGone) && problem.Timer != nil {
+		return problem.Timer.ID, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	return timer.ID, nil
+}
+
 // Explain tells where the timer is, what it waits for, and why it was late.
-func (c *Client) Explain(ctx context.Context, id string) (map[string]any, error) {
-	var explanation map[string]any
-	err := c.send(ctx, newCall("GET", ID(id).path("/explain")), &explanation)
-	return explanation, err
+func (c *Client) Explain(ctx context.Context, ref Ref) (map[string]any, error) {
+	id, err := c.idOf(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
+	return c.figures(ctx, "GET", ID(id).path("/explain"), nil)
 }
 
 // Runs are the last firings of a timer that repeats, the newest first.
-func (c *Client) Runs(ctx context.Context, id string) ([]Run, error) {
+func (c *Client) Runs(ctx context.Context, ref Ref) ([]Run, error) {
+	id, err := c.idOf(ctx, ref)
+	if err != nil {
+		return nil, err
+	}
 	var body struct{ Runs []Run }
-	err := c.send(ctx, newCall("GET", ID(id).path("/runs")), &body)
+	err = c.ask(ctx, "GET", ID(id).path("/runs"), nil, &body)
 	return body.Runs, err
 }
 

@@ -17,7 +17,8 @@ PLAIN = [
     ("class Client:", "class AsyncClient:"), ("-> Client:", "-> AsyncClient:"),
     ("httpx.BaseTransport", "httpx.AsyncBaseTransport"), ("httpx.Client(", "httpx.AsyncClient("),
     ("__enter__", "__aenter__"), ("__exit__", "__aexit__"), ("self._http.close()", "await self._http.aclose()"),
-    ("self.close()", "await self.close()"), ("self._send(", "await self._send("),
+    ("self.close()", "await self.close()"), ("self._send(", "await self._send("), ("self._id_of(", "await self._id_of("), ("self.get(", "(await self.get("),
+    ("key=key).id", "key=key)).id"),
     ("                request = self._settings.arguments(call)\n",
      "                request = self._settings.arguments(call)\n"
      "                if isinstance(call.body, Iterator):\n"

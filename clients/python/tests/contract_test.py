@@ -106,7 +106,7 @@ class Contract(unittest.TestCase):
             return (given.pop("events"),), given
         if do == "batch":
             return (given["timers"],), {}
-        if do in ("runs", "explain", "dead_delete_one"):
+        if do == "dead_delete_one":
             return (given["id"],), {}
         if do in ("queue", "peek", "queue_pause", "queue_resume"):
             return (given.pop("queue"),), given

@@ -6,7 +6,7 @@ import {checked, milliseconds} from "./duration.js";
 import {formatJson, parseJson} from "./json.js";
 import type {
   AckResult, Completion, Completions, Count, Create, DeadFilter, DeadGroup, Duration, Event, EventFilter, Figures, Filter, Forecast, Hold,
-  Instant, Item, Json, ManyResult, Patch, Pause, Queue, Redrive, Ref, Run, Selection, Target, Time, Timer,
+  Instant, Item, ManyResult, Patch, Pause, Queue, Redrive, Ref, Run, Selection, Target, Time, Timer,
 } from "./models.js";
 
 export interface ClientOptions {
@@ -267,13 +267,26 @@ export class Client {
   }
 
   /** Where the timer is, what it waits for, and why it was late. */
-  explain(id: string): Promise<{[name: string]: Json}> {
-    return this.#send({method: "GET", path: pathOf({id}, "/explain")});
+  async explain(ref: Ref | string): Promise<Figures> {
+    return this.#send({method: "GET", path: pathOf({id: await this.#idOf(ref)}, "/explain")});
   }
 
   /** The last firings of a timer that repeats, the newest first. */
-  async runs(id: string): Promise<Run[]> {
-    return (await this.#send<{runs: Run[]}>({method: "GET", path: pathOf({id}, "/runs")})).runs;
+  async runs(ref: Ref | string): Promise<Run[]> {
+    const path = pathOf({id: await this.#idOf(ref)}, "/runs");
+    return (await this.#send<{runs: Run[]}>({method: "GET", path})).runs;
+  }
+
+  /** The id of the timer, live or over; a text is an id. */
+  async #idOf(ref: Ref | string): Promise<string> {
+    if (typeof ref === "string") return ref;
+    if (ref.id !== undefined) return ref.id;
+    try {
+      return (await this.get(ref)).id;
+    } catch (error) {
+      if (error instanceof Gone && error.timer) return error.timer.id;
+      throw error;
+    }
   }
 
   // ---- many timers ----

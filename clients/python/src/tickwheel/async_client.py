@@ -18,7 +18,7 @@ import httpx
 from . import _calls
 from ._calls import Answer, Call, Fields
 from ._sending import Attempts, Settings, in_turn
-from .errors import BadAnswer
+from .errors import BadAnswer, Gone
 from .models import (BatchResult, CreateFields, DeadGroup, Duration, Event, Forecast, Instant, Item, Json, PatchFields, Run,
                      Timer, TimerFields, duration, instant)
 
@@ -109,13 +109,24 @@ class AsyncClient:
     async def resume(self, id: Optional[str] = None, *, key: Optional[str] = None, if_version: Optional[int] = None) -> Timer:
         return await self._send(_calls.act(id, key, "resume", None, if_version))
 
-    async def explain(self, id: str) -> Json:
+    async def explain(self, id: Optional[str] = None, *, key: Optional[str] = None) -> Json:
         """Where the timer is, what it waits for, and why it was late."""
-        return await self._send(_calls.explain(id))
+        return await self._send(_calls.explain(await self._id_of(id, key)))
 
-    async def runs(self, id: str) -> List[Run]:
+    async def runs(self, id: Optional[str] = None, *, key: Optional[str] = None) -> List[Run]:
         """The last firings of a timer that repeats, the newest first."""
-        return await self._send(_calls.runs(id))
+        return await self._send(_calls.runs(await self._id_of(id, key)))
+
+    async def _id_of(self, id: Optional[str], key: Optional[str]) -> str:
+        """The id of the timer that has the key, live or over."""
+        if id is not None and key is None:
+            return id
+        try:
+            return (await self.get(id, key=key)).id
+        except Gone as error:
+            if error.timer is None:
+                raise
+            return error.timer.id
 
     # ---- many timers ----
 

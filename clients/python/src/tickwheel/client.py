@@ -18,7 +18,7 @@ import httpx
 from . import _calls
 from ._calls import Answer, Call, Fields
 from ._sending import Attempts, Settings
-from .errors import BadAnswer
+from .errors import BadAnswer, Gone
 from .models import (BatchResult, CreateFields, DeadGroup, Duration, Event, Forecast, Instant, Item, Json, PatchFields, Run,
                      Timer, TimerFields, duration, instant)
 
@@ -107,13 +107,24 @@ class Client:
     def resume(self, id: Optional[str] = None, *, key: Optional[str] = None, if_version: Optional[int] = None) -> Timer:
         return self._send(_calls.act(id, key, "resume", None, if_version))
 
-    def explain(self, id: str) -> Json:
+    def explain(self, id: Optional[str] = None, *, key: Optional[str] = None) -> Json:
         """Where the timer is, what it waits for, and why it was late."""
-        return self._send(_calls.explain(id))
+        return self._send(_calls.explain(self._id_of(id, key)))
 
-    def runs(self, id: str) -> List[Run]:
+    def runs(self, id: Optional[str] = None, *, key: Optional[str] = None) -> List[Run]:
         """The last firings of a timer that repeats, the newest first."""
-        return self._send(_calls.runs(id))
+        return self._send(_calls.runs(self._id_of(id, key)))
+
+    def _id_of(self, id: Optional[str], key: Optional[str]) -> str:
+        """The id of the timer that has the key, live or over."""
+        if id is not None and key is None:
+            return id
+        try:
+            return self.get(id, key=key).id
+        except Gone as error:
+            if error.timer is None:
+                raise
+            return error.timer.id
 
     # ---- many timers ----
 

@@ -269,13 +269,24 @@ public final class Client {
     }
 
     /** Where the timer is, what it waits for, and why it was late. */
-    public JsonNode explain(String id) {
-        return transport.tree(new Call("GET", Ref.id(id).path("explain")));
+    public JsonNode explain(Ref ref) {
+        return transport.tree(new Call("GET", byId(ref).path("explain")));
     }
 
     /** The last firings of a timer that repeats, the newest first. */
-    public List<Answers.Run> runs(String id) {
-        return Json.list(transport.tree(new Call("GET", Ref.id(id).path("runs"))).get("runs"), Answers.Run.class);
+    public List<Answers.Run> runs(Ref ref) {
+        return Json.list(transport.tree(new Call("GET", byId(ref).path("runs"))).get("runs"), Answers.Run.class);
+    }
+
+    /** The timer, live or over, by its id. */
+    private Ref byId(Ref ref) {
+        if (!ref.isKey)
+            return ref;
+        try {
+            return Ref.id(get(ref).id());
+        } catch (Problem.Gone gone) {
+            return Ref.id(gone.timer().orElseThrow(() -> gone).id());
+        }
     }
 
     // ---- many timers ----

@@ -229,8 +229,8 @@ class ContractTest {
             case "preview" -> client.preview(given.get("cron").asText(), given.path("timezone").textValue(),
                     given.has("after") ? Instant.parse(given.get("after").asText()) : null,
                     given.path("n").asInt(10));
-            case "runs" -> client.runs(given.get("id").asText());
-            case "explain" -> client.explain(given.get("id").asText());
+            case "runs" -> client.runs(ref(given));
+            case "explain" -> client.explain(ref(given));
             case "forecast" -> client.forecast(given.get("unit").asText(), given.get("count").asInt());
             case "lease" -> client.lease(queue, given.path("max").asInt(1), duration(given, "wait", "0s"),
                     duration(given, "lease", "30s"));
