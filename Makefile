@@ -19,7 +19,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: help run cluster example build rocksdb lib check test nightly test-bounds test-crowd test-brokers test-clients test-cluster test-cluster-long test-generators test-debian test-systemd test-packages packages dist formal sim soak soak-cluster bench bench-service bench-brokers asan \
+.PHONY: help run cluster example build rocksdb lib check test nightly test-bounds test-crowd test-brokers test-clients test-cluster test-cluster-long publish-dry-run test-generators test-debian test-systemd test-packages packages dist formal sim soak soak-cluster bench bench-service bench-brokers asan \
 	tsan fuzz fuzz-long coverage lint analyze fmt docs install install-lib clean
 .DEFAULT_GOAL := help
 
@@ -97,6 +97,10 @@ test-packages: ## builds the Debian packages for 12 and 13, installs, upgrades a
 test-clients: ## the client libraries, each with its language's own tools
 	@scripts/install-deps languages
 	@scripts/test dev -R '^client_'
+
+publish-dry-run: ## build, check and install the packages of the client libraries, and publish nothing
+	@scripts/install-deps languages
+	@scripts/publish-dry-run
 
 test-brokers: ## the tests of Kafka (the cluster's log too) and RabbitMQ against real servers
 	@scripts/install-deps brokers
