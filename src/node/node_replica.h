@@ -1,6 +1,6 @@
 /*
  * node_replica.h - one partition of a node in a cluster, as the threads around it see it: its
- * replica's thread (node_cluster.c), its shard, and the thread of the control topic.
+ * replica's thread (node_serve.c), its shard, and the thread of the control topic.
  *
  * A replica has orders for the shard of its partition, which looks at them in each turn; the shard
  * has news for the replica, which it wakes. Batches go to the replica in place of the commit
