@@ -178,21 +178,6 @@ static void replica_give_back(struct replica *replica, struct list *batches, enu
     }
 }
 
-/* Gives back the batches that are not durable. */
-static void replica_fail_commits(struct replica *replica)
-{
-    struct list batches;
-
-    list_init(&batches);
-    list_join(&batches, &replica->committing);
-    list_join(&batches, &replica->waiting);
-    buffer_clear(&replica->body);
-    replica->body_sent = replica->part_size = 0;
-    sweep_give_up(&replica->sweep);
-    replica->staged = replica->messages_waiting = 0;
-    replica_give_back(replica, &batches, ERROR_IO);
-}
-
 /* Gives back the batches of the commit in flight, none of which is in the log. */
 static void replica_refuse_commit(struct replica *replica, enum error_code code)
 {
@@ -203,6 +188,15 @@ static void replica_refuse_commit(struct replica *replica, enum error_code code)
     buffer_clear(&replica->body);
     replica->body_sent = replica->part_size = 0;
     replica_give_back(replica, &batches, code);
+}
+
+/* Gives back all batches as not durable, and ends the sweep. */
+static void replica_fail_commits(struct replica *replica)
+{
+    sweep_give_up(&replica->sweep);
+    replica->staged = replica->messages_waiting = 0;
+    list_join(&replica->committing, &replica->waiting);
+    replica_refuse_commit(replica, ERROR_IO);
 }
 
 /* Returns the next batch to commit. NULL if none waits, or its transaction still lacks outcomes. */

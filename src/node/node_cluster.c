@@ -26,7 +26,7 @@ struct node_replica_thread {
     struct event_loop loop; /* in a cluster */
     struct event_task task;
     struct event_source source; /* the client of the node */
-    uint64_t trims;             /* node_log.trims that was obeyed */
+    uint64_t trims;             /* log_local_trims_due that was obeyed */
 };
 
 /* ---- the threads ---- */
@@ -83,7 +83,7 @@ static uint64_t node_cluster_thread_wait_ns(struct event_task *task)
 static void node_cluster_thread_trim(struct node_replica_thread *thread)
 {
     struct node_log *log = &thread->node->log;
-    const uint64_t trims = atomic_load(&log->trims);
+    const uint64_t trims = log_local_trims_due(log->local);
     struct node_replica *replica = NULL;
 
     if (thread->trims == trims)

@@ -14,7 +14,6 @@
 #define HERE_NS    UINT64_C(1000000)
 #define HERE_FADES 16
 
-#define TRIM_BYTES    (UINT64_C(4) << 20)  /* written bytes between two trims */
 #define SEGMENT_BYTES (UINT64_C(16) << 20) /* size of a file of the log, on a large disk */
 
 /* Writes do not linger below this number of unanswered timers, so a client that sends one at a time
@@ -56,13 +55,8 @@ static uint64_t node_log_linger_ns(void *context, uint64_t bytes)
 static void node_log_written(void *context, uint64_t bytes, uint64_t ns)
 {
     struct node_log *log = context;
-    const uint64_t before = atomic_fetch_add(&log->untrimmed_bytes, bytes);
 
     node_log_note_time(log, ns);
-    if (before < TRIM_BYTES && before + bytes >= TRIM_BYTES) {
-        atomic_store(&log->untrimmed_bytes, 0);
-        atomic_fetch_add(&log->trims, 1);
-    }
     log->written(log->context, bytes, ns);
 }
 

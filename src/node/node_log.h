@@ -23,11 +23,9 @@ struct node_log {
     uint64_t cluster;        /* id in the frames of this log */
     /* What a write has taken lately, as a maximum that fades. Below it a shard writes by itself. */
     _Atomic uint64_t write_ns;
-    _Atomic uint64_t untrimmed_bytes; /* written since the last trim */
-    _Atomic uint64_t trims;           /* raised when the partitions are to trim */
-    uint64_t torn;                    /* appends that a crash left incomplete; not acknowledged */
-    uint64_t lost;                    /* records that the start has skipped */
-    struct error loss;                /* why; text empty: none was */
+    uint64_t torn;     /* appends that a crash left incomplete; not acknowledged */
+    uint64_t lost;     /* records that the start has skipped */
+    struct error loss; /* why; text empty: none was */
 
     /* Set before node_log_open. */
     const struct config *config; /* borrowed, as is the next */

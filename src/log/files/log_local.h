@@ -107,6 +107,9 @@ void log_local_pending(const struct log_local *local, uint64_t *ret_count, uint6
  * partition with an append gets it after the result. */
 void log_local_note_end(struct log_local *local);
 
+/* Returns the number of times that enough was appended for the partitions to trim again. */
+uint64_t log_local_trims_due(const struct log_local *local);
+
 /* Trims the files before the lowest offset of all partitions' log_trim. A partition without any
  * keeps everything. Prepares files for later appends in any case. Waits for the disk. */
 void log_local_trim(struct log_local *local);

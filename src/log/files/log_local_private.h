@@ -106,7 +106,8 @@ struct log_local {
     struct instant exhausted_at; /* time at which a follower passed the window; {0} if none did */
 
     bool is_trimming, wants_trim;
-    uint64_t untrimmed_bytes; /* appended since the last trim of the files */
+    uint64_t untrimmed_bytes;   /* appended since trims_due was raised */
+    _Atomic uint64_t trims_due; /* see log_local_trims_due */
 
     bool is_ending, has_write_thread, has_trim_thread;
     pthread_t write_thread, trim_thread;

@@ -466,7 +466,9 @@ static void test_trims_wait_for_all(void **state)
     struct locals *locals = *state;
     struct log_event event;
 
+    assert_int_equal(log_local_trims_due(locals->local), 0);
     locals_fill(locals, 40); /* 80 records in 20 segments */
+    assert_in_range(log_local_trims_due(locals->local), 10, 20);
     for (uint16_t i = 0; i < LOCALS_PARTITIONS - 1; i++)
         assert_int_equal(log_trim(locals_log(locals, i), 81, NULL), ERROR_NONE);
     assert_int_equal(log_trim(locals_log(locals, 0), 81, NULL), ERROR_OVERLOADED);

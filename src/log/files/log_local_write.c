@@ -11,7 +11,7 @@
 enum {
     GROUP_BYTES = 64 << 20, /* maximum size of one write, unless a single append is larger */
     BYTES_KEPT = 64 << 10,  /* maximum size of an empty buffer that is kept */
-    TRIM_BYTES = 4 << 20,   /* appended bytes between two trims of the files */
+    TRIM_BYTES = 4 << 20,   /* appended bytes after which a trim is due */
     REPAIR_MS = 1000,       /* interval of attempts to remove an append that is in doubt */
 };
 
@@ -131,6 +131,7 @@ static void log_local_finish(struct log_local *local, size_t count, enum log_kin
         (!segment_bytes || local->untrimmed_bytes < segment_bytes))
         return;
     local->untrimmed_bytes = 0;
+    atomic_fetch_add(&local->trims_due, 1);
     local->wants_trim = true;
     pthread_cond_broadcast(&local->trims);
 }
@@ -216,6 +217,11 @@ void log_local_note_end(struct log_local *local)
 }
 
 /* ---- trims ---- */
+
+uint64_t log_local_trims_due(const struct log_local *local)
+{
+    return atomic_load(&local->trims_due);
+}
 
 /* Returns the offset before which no partition needs a record. */
 static uint64_t log_local_take_trims(struct log_local *local)
