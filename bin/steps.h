@@ -8,10 +8,10 @@
 
 #include "base/error.h"
 #include "http/tls.h"
+#include "node/passing.h"
 #include "ops/config.h"
 #include "ops/event_log.h"
 #include "ops/tokens.h"
-#include "passing.h"
 
 /* ---- check.c: `tickwheeld --check FOLDER` verifies a data folder and prints the findings ---- */
 

@@ -4,7 +4,7 @@
  *
  * Calls between files of this folder go down only, also within a line:
  *
- *     start and stop   node
+ *     start and stop   passing, node
  *     the cluster      node_cluster, node_serve, node_control, node_hold, node_copy
  *     requests         node_work_passed, node_admission, node_survey, node_status, backup
  *     shards           node_engines, shard, shard_cluster, shard_queue, shard_commands

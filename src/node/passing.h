@@ -13,8 +13,8 @@
  * Threads    Init, open and close: one. The route: any, from open to close; but for its copies,
  *            which may be asked for at any time.
  */
-#ifndef TICKWHEEL_BIN_PASSING_H
-#define TICKWHEEL_BIN_PASSING_H
+#ifndef TICKWHEEL_NODE_PASSING_H
+#define TICKWHEEL_NODE_PASSING_H
 
 #include "cluster/peers.h"
 #include "node/node.h"

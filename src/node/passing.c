@@ -1,5 +1,5 @@
 /* passing.c - between the door of a node and its peers. */
-#include "passing.h"
+#include "node/passing.h"
 
 #include <assert.h>
 

@@ -2,7 +2,7 @@
  * owner gives. Method: two nodes of one process, with folders of their own and half of the
  * partitions each, over loopback; each thing is done through one of them, and seen through both.
  * Then two nodes that share by the plan of their cluster, on the broker in memory of librdkafka. */
-#include "passing.h"
+#include "node/passing.h"
 
 #include "ops/stats.h"
 #include "store/storage_testing.h"
@@ -92,7 +92,7 @@ static void half_start(struct half *half, const struct passing_map *map)
     node_tell_address(half->node, address);
 }
 
-static int set_up(void **state)
+static int halves_set_up(void **state)
 {
     struct halves *both = calloc(1, sizeof(*both));
 
@@ -110,7 +110,7 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
+static int halves_tear_down(void **state)
 {
     struct halves *both = *state;
 
@@ -807,7 +807,7 @@ struct cluster {
     rd_kafka_mock_cluster_t *brokers;
 };
 
-static int cluster_set_up(void **state)
+static int sharing_set_up(void **state)
 {
     struct cluster *cluster = calloc(1, sizeof(*cluster));
     char text[200];
@@ -845,7 +845,7 @@ static void half_stop(struct half *half)
     half->node = NULL;
 }
 
-static int cluster_tear_down(void **state)
+static int sharing_tear_down(void **state)
 {
     struct cluster *cluster = *state;
 
@@ -886,7 +886,7 @@ static size_t half_count_owned(const struct half *half)
 }
 
 /* Until both halves run, own their parts, the first so many, and ask each other. */
-static void cluster_await_shares(struct cluster *cluster, size_t first)
+static void sharing_await(struct cluster *cluster, size_t first)
 {
     const struct instant until = instant_add_ms(instant_now(), AWAIT_MS);
     uint32_t others[NODE_OTHERS_MAX];
@@ -912,7 +912,7 @@ static void test_the_log_says_who_owns(void **state)
         half_start(&cluster->both.half[i], NULL);
     for (size_t i = 0; i < 2; i++)
         half_await(&cluster->both.half[i]);
-    cluster_await_shares(cluster, PARTITIONS / 2);
+    sharing_await(cluster, PARTITIONS / 2);
     for (uint16_t i = 0; i < 2 * PARTITIONS; i++) {
         const struct half *half = &cluster->both.half[i % 2];
         char key[16];
@@ -940,7 +940,7 @@ static void test_the_owner_changes(void **state)
     half_await(first);
     half_start(second, NULL);
     half_await(second);
-    cluster_await_shares(cluster, PARTITIONS);
+    sharing_await(cluster, PARTITIONS);
     for (uint16_t i = 0; i < PARTITIONS; i++) {
         snprintf(key, sizeof(key), "kept-%u", i);
         ids[i] = create(second, i, key);
@@ -956,7 +956,7 @@ static void test_the_owner_changes(void **state)
         half_set(first, "cluster_weight", "1");
         half_start(first, NULL);
         half_await(first);
-        cluster_await_shares(cluster, PARTITIONS / 2);
+        sharing_await(cluster, PARTITIONS / 2);
         for (uint16_t i = 0; i < PARTITIONS; i++) {
             snprintf(key, sizeof(key), "kept-%u", i);
             assert_seen_equally(&cluster->both, &ids[i], key, TIMER_SCHEDULED);
@@ -964,34 +964,32 @@ static void test_the_owner_changes(void **state)
     }
 }
 
-#define CLUSTER_TESTS                                                           \
-    cmocka_unit_test_setup_teardown(test_the_log_says_who_owns, cluster_set_up, \
-                                    cluster_tear_down),                         \
-        cmocka_unit_test_setup_teardown(test_the_owner_changes, cluster_set_up, \
-                                        cluster_tear_down),
+#define SHARING(test) cmocka_unit_test_setup_teardown(test, sharing_set_up, sharing_tear_down)
+#define SHARING_TESTS SHARING(test_the_log_says_who_owns), SHARING(test_the_owner_changes),
 
 #else
 
-#define CLUSTER_TESTS /* without librdkafka there is no log */
+#define SHARING_TESTS /* without librdkafka there is no log */
 
 #endif
+
+#define HALVES(test) cmocka_unit_test_setup_teardown(test, halves_set_up, halves_tear_down)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        CLUSTER_TESTS cmocka_unit_test_setup_teardown(test_a_life_through_either_node, set_up,
-                                                      tear_down),
-        cmocka_unit_test_setup_teardown(test_lists_and_counts, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_an_outbox_for_both, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_items_of_the_other_node, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_workers_wait_for_both_nodes, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_a_worker_at_both_nodes_is_given_up, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_workers_of_the_other_node, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_tenants_of_the_other_node, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_failures_of_the_other_node, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_statistics_of_the_other_node, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_receipts_of_a_node_that_has_gone, set_up, tear_down),
-        cmocka_unit_test_setup_teardown(test_other_node_stops, set_up, tear_down),
+        SHARING_TESTS HALVES(test_a_life_through_either_node),
+        HALVES(test_lists_and_counts),
+        HALVES(test_an_outbox_for_both),
+        HALVES(test_items_of_the_other_node),
+        HALVES(test_workers_wait_for_both_nodes),
+        HALVES(test_a_worker_at_both_nodes_is_given_up),
+        HALVES(test_workers_of_the_other_node),
+        HALVES(test_tenants_of_the_other_node),
+        HALVES(test_failures_of_the_other_node),
+        HALVES(test_statistics_of_the_other_node),
+        HALVES(test_receipts_of_a_node_that_has_gone),
+        HALVES(test_other_node_stops),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
