@@ -135,19 +135,19 @@ test-generators: ## clients that six generators make of the OpenAPI document, ag
 	@scripts/test dev -L generators
 
 sim: ## a run of the simulation: SEED, STEPS, and FLAGS such as --shrink or --verbose
-	@$(MAKE) --no-print-directory build/dev/tests/sim/sim
-	@build/dev/tests/sim/sim --seed $(SEED) --runs 1 --steps $(STEPS) $(FLAGS)
+	@$(MAKE) --no-print-directory build/dev/tests/world/sim
+	@build/dev/tests/world/sim --seed $(SEED) --runs 1 --steps $(STEPS) $(FLAGS)
 
 soak: ## new runs of the simulation for SECONDS (60); prints each seed that fails
-	@$(MAKE) --no-print-directory build/dev/tests/sim/sim
-	@build/dev/tests/sim/sim --runs 1000000000 --steps $(STEPS) --seconds $(SECONDS) $(FLAGS)
+	@$(MAKE) --no-print-directory build/dev/tests/world/sim
+	@build/dev/tests/world/sim --runs 1000000000 --steps $(STEPS) --seconds $(SECONDS) $(FLAGS)
 
 soak-cluster: ## new runs of the simulated cluster for SECONDS (60); prints the seed that fails
-	@$(MAKE) --no-print-directory build/dev/tests/cluster/cluster_sim
-	@build/dev/tests/cluster/cluster_sim --runs 1000000000 --seconds $(SECONDS) $(FLAGS)
+	@$(MAKE) --no-print-directory build/dev/tests/world/cluster_sim
+	@build/dev/tests/world/cluster_sim --runs 1000000000 --seconds $(SECONDS) $(FLAGS)
 
-.PHONY: build/dev/tests/sim/sim build/dev/tests/cluster/cluster_sim
-build/dev/tests/sim/sim build/dev/tests/cluster/cluster_sim:
+.PHONY: build/dev/tests/world/sim build/dev/tests/world/cluster_sim
+build/dev/tests/world/sim build/dev/tests/world/cluster_sim:
 	@scripts/install-deps test
 	@cmake --preset dev --log-level=WARNING >/dev/null
 	@cmake --build build/dev -j $(JOBS) --target $(notdir $@) >/dev/null

@@ -1,7 +1,7 @@
 /* Goal: the bytes of a sweep's records are those of docs/cluster-design.md, and nothing else is
  * read as one; a sweep is due as the settings say; a reader knows the bytes of the log, and which
  * sweep has the rows that it misses. Method: single calls. Replicas on each other's logs:
- * replica_test, and tests/cluster. */
+ * replica_test, and tests/world. */
 #include "cluster/sweep.h"
 
 #include <setjmp.h>

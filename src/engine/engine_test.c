@@ -1,6 +1,6 @@
 /*
  * Drives one engine by hand over storage in memory: each test sets up a small history and looks at
- * what the engine hands out. What happens in disorder is the simulation's concern (tests/sim).
+ * what the engine hands out. What happens in disorder is the simulation's concern (tests/world).
  */
 #include "engine/engine_testing.h"
 #include "timer/timer.h"

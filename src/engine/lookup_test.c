@@ -1,7 +1,7 @@
 /*
  * Timers found by name: keys are held by one live timer at a time, a request that comes twice makes
  * one timer, and an event ends all that watch it. Each test sets up a small history; what happens
- * in disorder is the simulation's concern (tests/sim).
+ * in disorder is the simulation's concern (tests/world).
  */
 #include "engine/commands.h"
 #include "engine/engine_testing.h"

@@ -1,7 +1,7 @@
 /*
  * Paused timers, queues and targets: they keep nothing waiting, survive restarts, and go on as
  * after an outage. Each
- * test sets up a small history; tests/sim pauses and resumes at random.
+ * test sets up a small history; tests/world pauses and resumes at random.
  */
 #include "engine/engine_testing.h"
 

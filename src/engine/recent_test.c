@@ -1,7 +1,7 @@
 /*
  * Timers that a client names by their key again and again: found without a read once they left
  * memory, and never older than they are. Small histories, with the reads carried out by hand; what
- * happens in disorder is the simulation's concern (tests/sim).
+ * happens in disorder is the simulation's concern (tests/world).
  */
 #include "engine/engine_testing.h"
 #include "engine/recent.h"

@@ -151,7 +151,7 @@ class Sim:
 
     def find(self, copy, is_planted):
         runs = os.environ.get("RUNS", "20000") if is_planted else "500"
-        if copy.run([f"{copy.build}/tests/sim/sim", "--seed", SEED, "--steps", os.environ.get("STEPS", "200"),
+        if copy.run([f"{copy.build}/tests/world/sim", "--seed", SEED, "--steps", os.environ.get("STEPS", "200"),
                      "--runs", runs]):
             return None
         broken = re.search(r"^BROKEN: (.*)", copy.output, re.M)
@@ -163,7 +163,7 @@ class Cluster:
     """Judges a bug by the simulated cluster, or by the test of modules that it names."""
 
     def __init__(self, bug):
-        self.program = bug.found_by[:-2] if bug.found_by else "tests/cluster/cluster_sim"
+        self.program = bug.found_by[:-2] if bug.found_by else "tests/world/cluster_sim"
         self.module = self.program
         self.targets = [os.path.basename(self.program)]
 

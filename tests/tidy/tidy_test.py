@@ -103,7 +103,7 @@ OFFENDERS = {
         ("lib/include/tickwheel/bad.h", "/* bad.h */\n"),
         ("lib/src/bad.c", "\n"),
         ("bin/bad.c", "int main(void)\n{\n}\n"),
-        ("tests/sim/bad.h", "#define BAD\n"),
+        ("tests/world/bad.h", "#define BAD\n"),
     ],
     names.unique_tags: [
         ("tests/e2e/bad.c", "struct known {\n    int a;\n};\n"),

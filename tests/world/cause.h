@@ -1,0 +1,59 @@
+/*
+ * cause.h - matches each row that only a request can explain with one request, and each answer with
+ * its rows.
+ *
+ * When such a row becomes durable, one request in flight gets the credit; often another could have
+ * made an equal row. An answer decides: a request answered with success takes the credit from a
+ * request that can spare it, a refused request gives its credit away. At the end each credit must
+ * have its answer, and each answer its credits.
+ */
+#ifndef TICKWHEEL_WORLD_CAUSE_H
+#define TICKWHEEL_WORLD_CAUSE_H
+
+#include "engine/engine.h"
+#include "model.h"
+
+struct world;
+struct op;
+
+enum { CAUSES_MAX = 16 };
+
+struct credit {
+    struct twin *twin;
+    uint32_t version;
+    struct op *by;
+    struct op *others[CAUSES_MAX]; /* further candidates */
+    uint32_t other_count;
+    bool is_marked; /* it was looked at in this search */
+};
+
+struct causes {
+    struct credit *credits; /* of which the last word is not spoken */
+    size_t count, capacity;
+    struct op *nobody; /* stands for the engine, which needs no request for a row */
+};
+
+void causes_init(struct causes *causes);
+void causes_deinit(struct causes *causes);
+
+/* Whether some request in flight made `timer` of the twin's row; then it is credited, and
+ * `ret_content` is what the row holds now. */
+bool cause_find(struct world *world, struct twin *twin, const struct timer *timer,
+                struct content *ret_content);
+
+/* The row that was found last may have been made without a request, too. */
+void cause_may_be_nobody(struct causes *causes);
+
+/* Whether the request may be about this timer, as its row is now. */
+bool cause_is_about(const struct op *op, const struct twin *twin);
+
+/* The request is told that it made this version of the twin. False when it cannot be. */
+bool cause_claim(struct world *world, struct op *op, const struct twin *twin, uint32_t version);
+
+/* The answer of the request counts its rows. False if that count is impossible. */
+bool cause_claim_count(struct world *world, struct op *op, uint64_t count);
+
+/* A request was answered: drops the candidates that are decided. */
+void cause_end(struct world *world);
+
+#endif

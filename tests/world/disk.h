@@ -1,0 +1,53 @@
+/*
+ * disk.h - the simulated storage and its read thread, and the faults of the disk. Reads see the
+ * applied rows of their moment and return later, in order. Commits are in logs.h.
+ */
+#ifndef TICKWHEEL_WORLD_DISK_H
+#define TICKWHEEL_WORLD_DISK_H
+
+#include "engine/engine.h"
+#include "events.h"
+#include "store/memory.h"
+
+struct world;
+
+/* A read on its way. */
+struct ticket {
+    struct list link;
+    struct engine_read *read;
+    uint16_t partition;
+    bool is_done;              /* it has its answer */
+    struct engine_read answer; /* a copy of the read, so that a crash can forget either */
+};
+
+struct disk {
+    struct storage *storage;
+    struct list tickets;  /* oldest first */
+    uint64_t read_ms;     /* when the last read, */
+    uint64_t read_end_ms; /* and the last answer to a read come: the next may not overtake them */
+    uint64_t outage_end_ms;
+    bool is_full; /* in an outage: it can be read, but not written */
+};
+
+void disk_init(struct world *world);
+void disk_deinit(struct world *world);
+
+/* Takes a read of the engine, which still owns it. */
+void disk_take_read(struct world *world, uint16_t partition, struct engine_read *read);
+
+/* Serves EVENT_READ and EVENT_READ_DONE. */
+void disk_serve(struct world *world, const struct event *event);
+
+/* Draws whether a write fails now, and how. */
+enum error_code disk_draw_fault(struct world *world);
+
+/* Returns a time after `*last_ms`, and up to `delay_ms` from now, so that order is kept. */
+uint64_t disk_later(struct world *world, uint64_t *last_ms, uint64_t delay_ms);
+
+/* From now on, and for a while, nothing can be written; and nothing read, unless it is full. */
+void disk_outage(struct world *world);
+
+/* The process dies: returns all reads as failed. */
+void disk_crash(struct world *world);
+
+#endif

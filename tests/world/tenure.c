@@ -1,0 +1,531 @@
+/* tenure.c - the engine of a node that owns the partition; see tenure.h. */
+#include "tenure.h"
+
+#include "base/check.h"
+#include "engine/engine_turn_testing.h"
+
+enum {
+    CREATE_MAX = 4,
+    DUE_MS_MAX = 15000,
+    BACK_US_MAX = 400000, /* until a delivery is back, mostly */
+    HUNG_US_MAX = 3000000,
+    READ_US_MAX = 20000,
+};
+
+struct tenure_read {
+    struct list link;
+    struct engine_read *read;
+    uint64_t at_us;
+};
+
+struct tenure_lent {
+    struct list link;
+    struct delivery *delivery;
+    uint64_t at_us;
+    bool is_once, is_gathered;
+};
+
+struct tenure_op {
+    struct list link;
+    struct command command;
+    struct timer *timers[CREATE_MAX];
+    struct command_created results[CREATE_MAX];
+    struct wall dues[CREATE_MAX];
+    uint32_t version; /* that was acknowledged when it was asked */
+};
+
+static uint64_t tenure_below(struct tenure *tenure, uint64_t bound)
+{
+    return random_below(&tenure->random, bound);
+}
+
+static bool tenure_happens(struct tenure *tenure, uint32_t permille)
+{
+    return tenure_below(tenure, 1000) < permille;
+}
+
+/* The time to tell the engine. */
+static struct wall tenure_now(struct tenure *tenure, struct tenure_time time)
+{
+    tenure->latest = wall_max(tenure->latest, time.wall);
+    return time.wall;
+}
+
+/* ---- answers ---- */
+
+static void tenure_judge_create(struct tenure *tenure, const struct tenure_op *op)
+{
+    for (size_t i = 0; i < op->command.timer_count; i++) {
+        if (op->results[i].error)
+            continue;
+        truth_created(tenure->truth, &op->results[i].id, op->dues[i]);
+        tenure->totals->created++;
+    }
+}
+
+/* Answers with what is there, which no commit proves. */
+static void tenure_judge_state(struct tenure *tenure, const struct tenure_op *op)
+{
+    const struct command *command = &op->command;
+
+    if (command->error != ERROR_NONE && command->error != ERROR_GONE &&
+        command->error != ERROR_NOT_FOUND)
+        return;
+    tenure->totals->reads++;
+    truth_read(tenure->truth, &command->id,
+               command->error == ERROR_NOT_FOUND ? NULL : command->timer, op->version);
+}
+
+static void tenure_judge_op(struct tenure *tenure, const struct tenure_op *op,
+                            struct tenure_time time)
+{
+    const struct command *command = &op->command;
+
+    if (command->kind == COMMAND_CREATE) {
+        tenure_judge_create(tenure, op);
+    } else if (command->kind == COMMAND_CANCEL && !command->error) {
+        truth_cancelled(tenure->truth, &command->id);
+        tenure->totals->cancelled++;
+    } else if (command->kind == COMMAND_PATCH && !command->error) {
+        truth_patched(tenure->truth, command->timer);
+        tenure->totals->patched++;
+    } else if (time.may_act) {
+        tenure_judge_state(tenure, op);
+    } else {
+        tenure->totals->silenced++;
+    }
+}
+
+static void tenure_take_replies(struct tenure *tenure, struct tenure_time time)
+{
+    struct command *command;
+
+    while ((command = engine_take_reply(tenure->engine))) {
+        struct tenure_op *op = list_item(command, struct tenure_op, command);
+
+        tenure_judge_op(tenure, op, time);
+        list_remove(&op->link);
+        free(op);
+    }
+}
+
+/* ---- what the engine hands out ---- */
+
+static void tenure_take_reads(struct tenure *tenure, struct tenure_time time)
+{
+    struct engine_read *read;
+
+    while ((read = engine_take_read(tenure->engine))) {
+        struct tenure_read *item = malloc(sizeof(*item));
+
+        CHECK(item);
+        *item = (struct tenure_read){.read = read,
+                                     .at_us = time.us + tenure_below(tenure, READ_US_MAX)};
+        list_push(&tenure->reads, &item->link);
+    }
+}
+
+static void tenure_take_deliveries(struct tenure *tenure, struct tenure_time time)
+{
+    struct delivery *delivery;
+
+    while (time.may_act && (delivery = engine_take_delivery(tenure->engine))) {
+        struct tenure_lent *lent = malloc(sizeof(*lent));
+        const bool is_hung = !tenure->is_calm && tenure_happens(tenure, 50);
+
+        CHECK(lent && delivery->epoch == tenure->epoch);
+        truth_deliver(tenure->truth, tenure->epoch, tenure->latest, delivery->timer);
+        tenure->totals->deliveries++;
+        lent->delivery = delivery;
+        lent->is_gathered = false;
+        lent->is_once = delivery->timer->target.kind == TARGET_KAFKA;
+        truth_track(tenure->truth, delivery->timer->id.serial)->is_once = lent->is_once;
+        lent->at_us = time.us + tenure_below(tenure, is_hung ? HUNG_US_MAX : BACK_US_MAX);
+        list_push(&tenure->lent, &lent->link);
+    }
+}
+
+static void tenure_pump(struct tenure *tenure, struct tenure_time time)
+{
+    struct storage_batch *batch;
+
+    tenure_take_replies(tenure, time);
+    tenure_take_reads(tenure, time);
+    tenure_take_deliveries(tenure, time);
+    while ((batch = engine_take_batch(tenure->engine))) {
+        tenure->batches_out++;
+        list_init(&batch->link);
+        replica_commit(tenure->replica, batch);
+    }
+    for (struct given_up *given_up; (given_up = engine_take_given_up(tenure->engine));)
+        free(given_up);
+}
+
+/* ---- what comes back ---- */
+
+/* In the order in which they were taken. */
+static void tenure_end_reads(struct tenure *tenure, struct tenure_time time)
+{
+    while (!list_is_empty(&tenure->reads)) {
+        struct tenure_read *item = list_item(tenure->reads.next, struct tenure_read, link);
+
+        if (item->at_us > time.us)
+            return;
+        list_remove(&item->link);
+        engine_read_perform(item->read, tenure->storage);
+        turn_read_done(tenure->engine, tenure_now(tenure, time), item->read);
+        free(item);
+        tenure_pump(tenure, time);
+    }
+}
+
+static void tenure_return(struct tenure *tenure, struct tenure_lent *lent, struct wall now)
+{
+    const uint64_t serial = lent->delivery->timer->id.serial;
+
+    list_remove(&lent->link);
+    truth_delivered(tenure->truth, tenure->epoch, serial);
+    turn_delivered(tenure->engine, now, lent->delivery);
+    free(lent);
+}
+
+/* The first delivery that ends by now. NULL: there is none. */
+static struct tenure_lent *tenure_next_ended(const struct tenure *tenure, struct tenure_time time)
+{
+    LIST_FOR_EACH (&tenure->lent, link) {
+        struct tenure_lent *lent = list_item(link, struct tenure_lent, link);
+
+        if (lent->at_us <= time.us && (!lent->is_once || tenure->is_leaving))
+            return lent;
+    }
+    return NULL;
+}
+
+size_t tenure_gather(struct tenure *tenure, struct tenure_time time, uint64_t *serials, size_t max)
+{
+    size_t count = 0;
+
+    LIST_FOR_EACH (&tenure->lent, link) {
+        struct tenure_lent *lent = list_item(link, struct tenure_lent, link);
+
+        if (!lent->is_once || lent->at_us > time.us || count == max)
+            continue;
+        lent->is_gathered = true;
+        serials[count++] = lent->delivery->timer->id.serial;
+    }
+    return count;
+}
+
+void tenure_staged(struct tenure *tenure, struct tenure_time time, enum delivery_result result)
+{
+    bool is_first = true;
+
+    LIST_FOR_EACH (&tenure->lent, link) {
+        struct tenure_lent *lent = list_item(link, struct tenure_lent, link);
+
+        if (!lent->is_gathered)
+            continue;
+        lent->delivery->outcome = (struct delivery_outcome){
+            .result = result == DELIVERY_DONE || is_first ? result : DELIVERY_RETURNED};
+        lent->delivery->is_in_transaction = result == DELIVERY_DONE;
+        is_first = false;
+        tenure_return(tenure, lent, tenure_now(tenure, time));
+    }
+    tenure_pump(tenure, time);
+}
+
+static void tenure_end_deliveries(struct tenure *tenure, struct tenure_time time)
+{
+    for (struct tenure_lent *lent; (lent = tenure_next_ended(tenure, time));) {
+        const bool has_failed = !tenure->is_calm && tenure_happens(tenure, 100);
+        lent->delivery->outcome = (struct delivery_outcome){
+            .result = has_failed ? DELIVERY_FAILED : DELIVERY_DONE, .is_answer = true};
+        tenure_return(tenure, lent, tenure_now(tenure, time));
+        tenure_pump(tenure, time);
+    }
+}
+
+/* ---- begin and end ---- */
+
+void tenure_init(struct tenure *tenure, struct storage *storage, struct truth *truth,
+                 struct cluster_totals *totals)
+{
+    *tenure = (struct tenure){.storage = storage, .truth = truth, .totals = totals};
+    list_init(&tenure->refused);
+    list_init(&tenure->reads);
+    list_init(&tenure->lent);
+    list_init(&tenure->ops);
+}
+
+void tenure_begin(struct tenure *tenure, struct replica *replica, const struct storage_meta *meta,
+                  uint64_t seed, struct tenure_time time)
+{
+    struct engine_options options = ENGINE_OPTIONS_DEFAULT;
+
+    CHECK(!tenure->engine && !tenure->batches_out);
+    tenure->replica = replica;
+    tenure->random = random_seeded(seed);
+    tenure->epoch = meta->epoch;
+    tenure->latest = time.wall;
+    tenure->is_draining = tenure->is_leaving = false;
+    options.seed = seed;
+    options.window_ms = 1000 << tenure_below(tenure, 4);
+    options.scan_rows_max = 1 + (uint32_t)tenure_below(tenure, 30);
+    options.retain_ms = tenure_happens(tenure, 500) ? 3000 : 3600 * 1000;
+    options.ends_pace_ms = tenure_happens(tenure, 500) ? tenure_below(tenure, 500) : 0;
+    tenure->engine = engine_create(&options, meta, time.wall);
+    CHECK(tenure->engine);
+    tenure_pump(tenure, time);
+}
+
+void tenure_drain(struct tenure *tenure)
+{
+    if (!tenure->engine || tenure->is_draining)
+        return;
+    tenure->is_draining = true;
+    engine_drain(tenure->engine);
+}
+
+void tenure_leave(struct tenure *tenure)
+{
+    tenure->is_leaving = true;
+}
+
+static void tenure_drop_replies(struct tenure *tenure)
+{
+    while (engine_take_reply(tenure->engine))
+        continue; /* 503 */
+}
+
+static void tenure_fail_batch(struct tenure *tenure, struct storage_batch *batch, struct wall now)
+{
+    batch->result = ERROR_IO;
+    turn_committed(tenure->engine, now, batch);
+    tenure_drop_replies(tenure);
+}
+
+static void tenure_fail_read(struct tenure *tenure, struct engine_read *read, struct wall now)
+{
+    read->result = ERROR_IO;
+    turn_read_done(tenure->engine, now, read);
+    tenure_drop_replies(tenure);
+}
+
+/* What the engine still wants to do fails, until it wants nothing. */
+static void tenure_exhaust(struct tenure *tenure, struct wall now)
+{
+    struct storage_batch *batch;
+    struct engine_read *read;
+    bool is_more = true;
+
+    while (is_more) {
+        is_more = false;
+        while ((batch = engine_take_batch(tenure->engine))) {
+            is_more |= batch->write_count > 0;
+            tenure_fail_batch(tenure, batch, now);
+        }
+        while ((read = engine_take_read(tenure->engine))) {
+            is_more = true;
+            tenure_fail_read(tenure, read, now);
+        }
+    }
+}
+
+static void tenure_free_ops(struct tenure *tenure)
+{
+    while (!list_is_empty(&tenure->ops))
+        free(list_item(list_pop(&tenure->ops), struct tenure_op, link));
+}
+
+/* Batches and reads come back in their order. */
+void tenure_end(struct tenure *tenure, struct tenure_time time)
+{
+    if (!tenure->engine)
+        return;
+    engine_drain(tenure->engine);
+    tenure_drop_replies(tenure);
+    CHECK(!tenure->batches_out);
+    while (!list_is_empty(&tenure->refused))
+        tenure_fail_batch(tenure, list_item(list_pop(&tenure->refused), struct storage_batch, link),
+                          time.wall);
+    while (!list_is_empty(&tenure->reads)) {
+        struct tenure_read *item = list_item(list_pop(&tenure->reads), struct tenure_read, link);
+
+        tenure_fail_read(tenure, item->read, time.wall);
+        free(item);
+    }
+    while (!list_is_empty(&tenure->lent)) {
+        struct tenure_lent *lent = list_item(tenure->lent.next, struct tenure_lent, link);
+
+        lent->delivery->outcome = (struct delivery_outcome){.result = DELIVERY_RETURNED};
+        tenure_return(tenure, lent, time.wall);
+        tenure_drop_replies(tenure);
+    }
+    tenure_exhaust(tenure, time.wall);
+    engine_destroy(tenure->engine);
+    tenure->engine = NULL;
+    tenure_free_ops(tenure);
+}
+
+/* ---- the calls ---- */
+
+/* Its deliveries come back to a node that has left, too, but nothing is done with them. */
+static void tenure_wait(struct tenure *tenure, struct tenure_time time)
+{
+    for (struct tenure_lent *lent; (lent = tenure_next_ended(tenure, time));) {
+        lent->delivery->outcome = (struct delivery_outcome){.result = DELIVERY_RETURNED};
+        tenure_return(tenure, lent, time.wall);
+        tenure_drop_replies(tenure);
+    }
+    if (list_is_empty(&tenure->lent) && !tenure->batches_out)
+        tenure_end(tenure, time);
+}
+
+void tenure_turn(struct tenure *tenure, struct tenure_time time)
+{
+    if (!tenure->engine)
+        return;
+    if (tenure->is_leaving) {
+        tenure_wait(tenure, time);
+        return;
+    }
+    tenure_end_reads(tenure, time);
+    tenure_end_deliveries(tenure, time);
+    turn_advance(tenure->engine, tenure_now(tenure, time));
+    tenure_pump(tenure, time);
+    if (tenure_happens(tenure, 20))
+        engine_check(tenure->engine);
+}
+
+uint64_t tenure_wake_us(const struct tenure *tenure, struct tenure_time time)
+{
+    uint64_t at_us = UINT64_MAX;
+
+    if (!tenure->engine)
+        return at_us;
+    const struct wall wake = engine_wake_at(tenure->engine);
+    if (!tenure->is_leaving && wake.ms != WALL_NEVER.ms)
+        at_us = time.us + 1000 * (1 + wall_since(time.wall, wake));
+    LIST_FOR_EACH (&tenure->lent, link) {
+        const struct tenure_lent *lent = list_item(link, struct tenure_lent, link);
+        const uint64_t back_us = lent->at_us;
+
+        if (lent->is_once && back_us <= time.us && !tenure->is_leaving)
+            continue; /* until it can be staged */
+        at_us = back_us < at_us ? back_us : at_us;
+    }
+    if (!tenure->is_leaving && !list_is_empty(&tenure->reads)) {
+        const uint64_t read_us = list_item(tenure->reads.next, struct tenure_read, link)->at_us;
+
+        at_us = read_us < at_us ? read_us : at_us;
+    }
+    return at_us > time.us ? at_us : time.us + 1;
+}
+
+bool tenure_is_ready(const struct tenure *tenure)
+{
+    return tenure->engine && engine_is_ready(tenure->engine);
+}
+
+bool tenure_is_idle(const struct tenure *tenure)
+{
+    return tenure->engine && list_is_empty(&tenure->lent) && engine_is_idle(tenure->engine);
+}
+
+/* ---- commits ---- */
+
+/* What is not durable goes back to the engine when that ends. */
+void tenure_committed(struct tenure *tenure, struct storage_batch *batch, struct tenure_time time)
+{
+    CHECK(tenure->engine && tenure->batches_out--);
+    if (batch->result) {
+        list_push(&tenure->refused, &batch->link);
+        return;
+    }
+    CHECK(!tenure->is_leaving);
+    truth_batch(tenure->truth, batch);
+    turn_committed(tenure->engine, tenure_now(tenure, time), batch);
+    tenure_pump(tenure, time);
+}
+
+/* ---- clients ---- */
+
+static struct tenure_op *tenure_make_op(struct tenure *tenure, enum command_kind kind)
+{
+    struct tenure_op *op = calloc(1, sizeof(*op));
+
+    CHECK(op);
+    op->command.kind = kind;
+    list_push(&tenure->ops, &op->link);
+    return op;
+}
+
+static struct wall tenure_draw_due(struct tenure *tenure, struct tenure_time time)
+{
+    return wall_add(time.wall,
+                    1 + tenure_below(tenure, tenure_happens(tenure, 300) ? 300 : DUE_MS_MAX));
+}
+
+static void tenure_create(struct tenure *tenure, struct tenure_time time)
+{
+    static const char *const targets[] = {"http://a.example/x", "http://b.example/y",
+                                          "kafka://bus/due"};
+    struct tenure_op *op = tenure_make_op(tenure, COMMAND_CREATE);
+
+    op->command.timer_count = 1 + tenure_below(tenure, CREATE_MAX);
+    op->command.timers = op->timers;
+    op->command.results = op->results;
+    for (size_t i = 0; i < op->command.timer_count; i++) {
+        const struct timer_texts texts = {.target = bytes_of(targets[tenure_below(tenure, 3)]),
+                                          .payload = BYTES("{}"),
+                                          .tenant = tenure_happens(tenure, 300) ? BYTES("shop")
+                                                                                : BYTES("")};
+
+        op->timers[i] = timer_alloc(&texts);
+        CHECK(op->timers[i]);
+        op->timers[i]->due = op->dues[i] = tenure_draw_due(tenure, time);
+        op->timers[i]->retry =
+            (struct retry_policy){.attempts_max = 50, .base_ms = 50, .cap_ms = 1000};
+    }
+    turn_submit(tenure->engine, tenure_now(tenure, time), &op->command);
+}
+
+/* Of a timer that clients know. */
+static void tenure_ask_one(struct tenure *tenure, struct tenure_time time,
+                           const struct timer *timer)
+{
+    static const enum command_kind kinds[] = {COMMAND_GET, COMMAND_CANCEL, COMMAND_PATCH};
+    struct tracked *tracked = truth_track(tenure->truth, timer->id.serial);
+    struct tenure_op *op = tenure_make_op(tenure, kinds[tenure_below(tenure, 3)]);
+
+    op->command.id = timer->id;
+    op->command.tenant = timer->texts.tenant.size ? BYTES("shop") : BYTES("");
+    op->version = tracked->version_acked;
+    if (op->command.kind == COMMAND_CANCEL)
+        tracked->is_cancel_asked = true;
+    if (op->command.kind == COMMAND_PATCH) {
+        op->command.patch = timer_alloc(&(struct timer_texts){.target = BYTES("http://a.example")});
+        CHECK(op->command.patch);
+        op->command.patch->due = tenure_draw_due(tenure, time);
+        op->command.patch_fields = PATCH_DUE;
+        tracked->patches_open++;
+    }
+    turn_submit(tenure->engine, tenure_now(tenure, time), &op->command);
+}
+
+void tenure_ask(struct tenure *tenure, struct tenure_time time)
+{
+    if (!tenure->engine || tenure->is_leaving || tenure->is_draining)
+        return;
+    struct storage_page page = mirror_rows(tenure->storage);
+    if (page.count > 0 && tenure_happens(tenure, 500)) {
+        /* Those of the last rows are alive more often. */
+        const size_t back = 1 + tenure_below(tenure, page.count < 40 ? page.count : 40);
+
+        tenure_ask_one(tenure, time, page.timers[page.count - back]);
+    } else {
+        tenure_create(tenure, time);
+    }
+    storage_page_free(&page);
+    tenure_pump(tenure, time);
+}

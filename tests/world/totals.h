@@ -1,0 +1,82 @@
+/*
+ * totals.h - events and faults of all runs, summed and shown at the end, so that a fault that never
+ * occurred does not pass for a survived one.
+ */
+#ifndef TICKWHEEL_WORLD_TOTALS_H
+#define TICKWHEEL_WORLD_TOTALS_H
+
+#include <stdint.h>
+
+/* X(name, label) */
+#define TOTALS_LIST(X)                                  \
+    X(runs, "runs")                                     \
+    X(steps, "steps")                                   \
+    X(simulated_ms, "simulated time, ms")               \
+    X(created, "timers acknowledged")                   \
+    X(patched, "patches acknowledged")                  \
+    X(touched, "touches that extended a time")          \
+    X(rows_moved, "rows moved to a touched time")       \
+    X(cancelled, "cancels acknowledged")                \
+    X(replaced, "timers replaced by key")               \
+    X(made_due, "timers fired by a call")               \
+    X(redriven, "dead letters redriven")                \
+    X(paused, "timers paused by a call")                \
+    X(resumed, "timers resumed by a call")              \
+    X(pauses_ended, "pauses that ended by themselves")  \
+    X(maintenances, "times of maintenance")             \
+    X(target_pauses, "pauses of queues and targets")    \
+    X(forgotten, "dead letters forgotten")              \
+    X(keys_met, "keys that were taken")                 \
+    X(repeated, "requests repeated")                    \
+    X(completes, "commands about many")                 \
+    X(completed, "timers changed by them")              \
+    X(recurred, "firings followed by another")          \
+    X(dropped, "firings dropped")                       \
+    X(reports, "firings reported")                      \
+    X(gets, "gets answered")                            \
+    X(pages, "list pages answered")                     \
+    X(refused, "commands refused")                      \
+    X(unanswered, "commands lost in a crash")           \
+    X(deliveries, "deliveries")                         \
+    X(done, "outcomes done")                            \
+    X(failed, "outcomes failed")                        \
+    X(timed_out, "outcomes timed out")                  \
+    X(ended, "outcomes ended by the receiver")          \
+    X(duplicates, "duplicates received, all explained") \
+    X(outcomes_lost, "outcomes lost in a crash")        \
+    X(returned, "deliveries returned")                  \
+    X(postponed, "deliveries postponed")                \
+    X(strangers, "calls on timers of another tenant")   \
+    X(explained, "explanations answered")               \
+    X(recorded, "outcomes told to be durable")          \
+    X(pulled, "deliveries pulled")                      \
+    X(leases, "leases of the queue")                    \
+    X(stales, "receipts refused")                       \
+    X(reloaded, "spilled timers reloaded")              \
+    X(events, "events told")                            \
+    X(fired, "timers fired")                            \
+    X(dead, "timers dead")                              \
+    X(spilled, "timers put back for want of room")      \
+    X(commits, "batches durable")                       \
+    X(commits_failed, "batches failed")                 \
+    X(commits_cut, "batches cut off by a crash")        \
+    X(in_doubt, "failed appends that were in the log")  \
+    X(doubts_kept, "of them read after a crash")        \
+    X(reads, "reads")                                   \
+    X(reads_failed, "reads failed")                     \
+    X(damaged, "records damaged")                       \
+    X(outages, "outages of the storage")                \
+    X(full, "of them for want of room on the disk")     \
+    X(crashes, "crashes")                               \
+    X(drains, "clean restarts")                         \
+    X(clock_forward, "clock steps forward")             \
+    X(clock_back, "clock steps back")                   \
+    X(suspends, "times that the machine slept")
+
+struct totals {
+#define X(name, label) uint64_t name;
+    TOTALS_LIST(X)
+#undef X
+};
+
+#endif

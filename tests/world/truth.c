@@ -1,0 +1,293 @@
+/* truth.c - the promises of a cluster, with rules of its own on valid records; see truth.h. */
+#include "truth.h"
+
+#include "base/check.h"
+#include "base/random.h"
+#include "store/memory.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+void truth_broken(const char *format, ...)
+{
+    va_list arguments;
+
+    va_start(arguments, format);
+    printf("BROKEN: ");
+    vprintf(format, arguments);
+    printf("\n");
+    va_end(arguments);
+    fflush(stdout);
+    exit(EXIT_FAILURE);
+}
+
+/* Whether the next record of the log is valid, by docs/cluster-design.md. */
+static bool truth_accepts(const struct truth *truth, const struct frame *frame)
+{
+    if (frame->kind == FRAME_CLAIM)
+        return frame->epoch == truth->epoch + 1;
+    return frame->epoch == truth->epoch && frame->node == truth->node &&
+           frame->incarnation == truth->incarnation && frame->seq == truth->seq + 1 &&
+           !truth->is_released;
+}
+
+void truth_land(struct truth *truth, const struct frame *frame)
+{
+    uint64_t offset = truth->size++;
+    bool is_valid = truth_accepts(truth, frame);
+
+    CHECK(offset < RECORDS_MAX);
+    if (is_valid) {
+        for (size_t i = 0; i < truth->failed_count; i++)
+            if (truth->failed[i].epoch == frame->epoch && truth->failed[i].seq == frame->seq &&
+                frame->kind == FRAME_COMMIT)
+                truth_broken("a commit that was answered as failed is valid at %" PRIu64, offset);
+        if (frame->kind == FRAME_CLAIM) {
+            truth->epoch = frame->epoch;
+            truth->node = frame->node;
+            truth->incarnation = frame->incarnation;
+        }
+        truth->seq = frame->seq;
+        truth->is_released = frame->kind == FRAME_RELEASE;
+        mirror_apply(&truth->mirror, offset, frame);
+    }
+    truth->zombies += frame->kind != FRAME_CLAIM && frame->epoch < truth->epoch;
+    truth->repeats += !is_valid && frame->epoch == truth->epoch;
+    truth->records[offset].epoch = frame->epoch;
+    truth->records[offset].seq = frame->seq;
+    truth->records[offset].is_valid = is_valid;
+    truth->records[offset].frame = *frame;
+    if (truth->size % HASH_EVERY == 0)
+        truth->records[offset].hash = mirror_hash(truth->mirror.storage);
+}
+
+void truth_skip(struct truth *truth)
+{
+    CHECK(truth->size++ < RECORDS_MAX);
+    if (truth->size % HASH_EVERY == 0)
+        truth->records[truth->size - 1].hash = mirror_hash(truth->mirror.storage);
+}
+
+void truth_message(struct truth *truth, uint64_t serial)
+{
+    struct tracked *tracked = truth_track(truth, serial);
+
+    if (++tracked->messages > 1)
+        truth_broken("the message of %" PRIx64 " is in its topic twice", serial);
+    if (tracked->is_cancelled)
+        truth_broken("the message of %" PRIx64 " is committed after its cancel", serial);
+}
+
+void truth_storage(const struct truth *truth, uint64_t next, struct storage *storage)
+{
+    if (next > truth->size)
+        truth_broken("a replica is ahead of the log: %" PRIu64, next);
+    if (next > 0 && next % HASH_EVERY == 0 && truth->records[next - 1].hash != mirror_hash(storage))
+        truth_broken("a replica differs from the log before %" PRIu64, next);
+}
+
+void truth_trim(const struct truth *truth, uint64_t before)
+{
+    struct mirror rest;
+
+    if (before >= truth->size)
+        truth_broken("the log is to be dropped, all of it");
+    mirror_init(&rest);
+    rest.takes_copies = true;
+    for (uint64_t i = before; i < truth->size; i++)
+        if (truth->records[i].is_valid)
+            mirror_apply(&rest, i, &truth->records[i].frame);
+    memory_storage_check(rest.storage);
+    if (mirror_hash(rest.storage) != mirror_hash(truth->mirror.storage))
+        truth_broken("the log from %" PRIu64 " on does not say what all of it says", before);
+    mirror_deinit(&rest);
+}
+
+/* 1 + the offset of the valid record; 0: there is none. */
+static uint64_t truth_find(const struct truth *truth, const struct frame *frame)
+{
+    for (uint64_t i = truth->size; i > 0; i--)
+        if (truth->records[i - 1].is_valid && truth->records[i - 1].epoch == frame->epoch &&
+            truth->records[i - 1].seq == frame->seq)
+            return i;
+    return 0;
+}
+
+void truth_durable(const struct truth *truth, const struct frame *frames, size_t count,
+                   uint64_t next)
+{
+    uint64_t place = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        place = truth_find(truth, &frames[i]);
+        if (place == 0)
+            truth_broken("a commit is acknowledged, and not valid in the log: epoch %" PRIu64
+                         " seq %" PRIu64,
+                         frames[i].epoch, frames[i].seq);
+    }
+    if (next < place)
+        truth_broken("a commit is acknowledged, and not applied: %" PRIu64, place - 1);
+}
+
+void truth_failed(struct truth *truth, const struct frame *frame)
+{
+    if (truth_find(truth, frame))
+        truth_broken("a commit is answered as failed, and valid in the log: epoch %" PRIu64
+                     " seq %" PRIu64,
+                     frame->epoch, frame->seq);
+    CHECK(truth->failed_count < VERDICT_MAX);
+    truth->failed[truth->failed_count].epoch = frame->epoch;
+    truth->failed[truth->failed_count++].seq = frame->seq;
+}
+
+/* ---- timers ---- */
+
+struct tracked *truth_track(struct truth *truth, uint64_t serial)
+{
+    size_t at = random_mix(serial) % TRACKED_MAX;
+
+    while (truth->tracked[at].serial && truth->tracked[at].serial != serial)
+        at = (at + 1) % TRACKED_MAX;
+    if (!truth->tracked[at].serial) {
+        CHECK(++truth->tracked_count < TRACKED_MAX);
+        truth->tracked[at].serial = serial;
+    }
+    return &truth->tracked[at];
+}
+
+void truth_batch(struct truth *truth, const struct storage_batch *batch)
+{
+    for (size_t i = 0; i < batch->write_count; i++) {
+        const struct timer *timer = batch->writes[i].timer;
+
+        if (timer_is_final(timer->state))
+            truth_track(truth, timer->id.serial)->is_ended = true;
+    }
+}
+
+void truth_created(struct truth *truth, const struct timer_id *id, struct wall due)
+{
+    struct tracked *tracked = truth_track(truth, id->serial);
+
+    if (tracked->is_acked)
+        truth_broken("two timers have the serial %" PRIx64, id->serial);
+    tracked->is_acked = true;
+    if (tracked->version_acked)
+        return; /* a later owner has answered a patch by now */
+    tracked->due = due;
+    tracked->version_acked = 1;
+}
+
+void truth_patched(struct truth *truth, const struct timer *timer)
+{
+    struct tracked *tracked = truth_track(truth, timer->id.serial);
+
+    tracked->patches_open--;
+    if (timer->version == tracked->version_acked)
+        truth_broken("two patches of %" PRIx64 " make it version %" PRIu32, timer->id.serial,
+                     timer->version);
+    if (timer->version < tracked->version_acked)
+        return; /* likewise */
+    tracked->version_acked = timer->version;
+    tracked->due = timer->due;
+}
+
+void truth_cancelled(struct truth *truth, const struct timer_id *id)
+{
+    truth_track(truth, id->serial)->is_cancelled = true;
+}
+
+void truth_read(struct truth *truth, const struct timer_id *id, const struct timer *timer,
+                uint32_t version)
+{
+    const struct tracked *tracked = truth_track(truth, id->serial);
+    struct timer *found;
+
+    if (!timer && storage_find(truth->mirror.storage, id, &found, NULL) == ERROR_NONE) {
+        if (!timer_is_final(found->state))
+            truth_broken("a read misses %" PRIx64 ", which has not ended", id->serial);
+        timer_free(found);
+    }
+    if (timer && timer->version < version)
+        truth_broken("a read shows version %" PRIu32 " of %" PRIx64 ", %" PRIu32
+                     " was acknowledged",
+                     timer->version, id->serial, version);
+    if (timer && tracked->is_ended && !timer_is_final(timer->state))
+        truth_broken("a read shows %" PRIx64 " alive after its end", id->serial);
+}
+
+void truth_deliver(struct truth *truth, uint64_t epoch, struct wall now, const struct timer *timer)
+{
+    struct tracked *tracked = truth_track(truth, timer->id.serial);
+    const uint64_t serial = timer->id.serial;
+
+    if (tracked->is_cancelled)
+        truth_broken("%" PRIx64 " is delivered after its cancel was answered", serial);
+    if (tracked->is_ended)
+        truth_broken("%" PRIx64 " is delivered after its end", serial);
+    if (timer->due.ms > now.ms)
+        truth_broken("%" PRIx64 " is delivered %" PRIu64 " ms early", serial,
+                     timer->due.ms - now.ms);
+    if (tracked->is_acked && !tracked->patches_open && timer->due.ms != tracked->due.ms)
+        truth_broken("%" PRIx64 " is delivered for another time than was answered", serial);
+    if (tracked->delivered_in > epoch)
+        truth_broken("%" PRIx64 " is delivered in epoch %" PRIu64 " after %" PRIu64, serial, epoch,
+                     tracked->delivered_in);
+    if (tracked->is_out && tracked->delivered_in == epoch)
+        truth_broken("%" PRIx64 " is delivered twice at a time in epoch %" PRIu64, serial, epoch);
+    truth->duplicates += tracked->delivered_in > 0 && tracked->delivered_in < epoch;
+    tracked->delivered_in = epoch;
+    tracked->is_out = true;
+    tracked->deliveries++;
+}
+
+void truth_delivered(struct truth *truth, uint64_t epoch, uint64_t serial)
+{
+    struct tracked *tracked = truth_track(truth, serial);
+
+    if (tracked->delivered_in == epoch)
+        tracked->is_out = false;
+}
+
+static void truth_ended(const struct tracked *tracked, enum timer_state state)
+{
+    if (state == TIMER_CANCELLED ? !tracked->is_cancel_asked : tracked->deliveries == 0)
+        truth_broken("%" PRIx64 " ended as %s, which nobody asked for", tracked->serial,
+                     timer_state_text(state));
+}
+
+void truth_end(struct truth *truth, struct wall before)
+{
+    struct storage_page page = mirror_rows(truth->mirror.storage);
+    struct storage_meta meta;
+    uint64_t alive = 0;
+
+    memory_storage_check(truth->mirror.storage);
+    for (size_t i = 0; i < page.count; i++) {
+        const struct timer *timer = page.timers[i];
+        struct tracked *tracked = truth_track(truth, timer->id.serial);
+
+        alive += !timer_is_final(timer->state);
+        if (tracked->is_once && tracked->messages != (timer->state == TIMER_FIRED))
+            truth_broken("%" PRIx64 " is %s, and has %" PRIu32 " messages", timer->id.serial,
+                         timer_state_text(timer->state), tracked->messages);
+        if (timer_is_final(timer->state))
+            truth_ended(tracked, timer->state);
+        else if (timer->due.ms < before.ms &&
+                 !(tracked->is_out && tracked->delivered_in == truth->epoch))
+            truth_broken("%" PRIx64 " was not delivered until the end", timer->id.serial);
+        else
+            tracked->is_acked = false; /* its turn is still to come */
+    }
+    CHECK(storage_load_meta(truth->mirror.storage, 0, &meta, NULL) == ERROR_NONE);
+    if (meta.pending != alive)
+        truth_broken("%" PRIu64 " timers are counted, and %" PRIu64 " live", meta.pending, alive);
+    storage_page_free(&page);
+    for (size_t i = 0; i < TRACKED_MAX; i++) {
+        const struct tracked *tracked = &truth->tracked[i];
+
+        if (tracked->is_acked && !tracked->deliveries && !tracked->is_cancel_asked)
+            truth_broken("%" PRIx64 " was acknowledged and is lost", tracked->serial);
+    }
+}
