@@ -19,7 +19,7 @@ PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
 export JOBS
 
-.PHONY: help run cluster example build rocksdb lib check test nightly test-bounds test-crowd test-brokers test-clients test-cluster test-cluster-long publish-dry-run test-generators test-debian test-systemd test-packages packages dist formal sim soak soak-cluster bench bench-service bench-brokers asan \
+.PHONY: help run cluster example build rocksdb lib check test nightly test-bounds test-crowd test-brokers test-clients test-cluster test-cluster-long publish-dry-run test-generators test-debian test-systemd test-packages packages dist formal sim soak bench bench-service bench-brokers asan \
 	tsan fuzz fuzz-long coverage lint analyze fmt docs install install-lib clean
 .DEFAULT_GOAL := help
 
@@ -55,7 +55,7 @@ lib: ## the library alone, in build/lib: no service, no packages to install
 		-DCMAKE_C_FLAGS_RELEASE=-O3 -DCMAKE_INSTALL_PREFIX="$(PREFIX)" >/dev/null
 	@MAKEFLAGS= cmake --build build/lib -j $(JOBS) --target tickwheel tickwheel_shared manual
 
-check: ## three minutes, for each change: unit tests, style rules, 2,000 simulated runs, eight end-to-end tests
+check: ## three minutes, for each change: unit tests, style rules, 4,000 simulated runs, eight end-to-end tests
 	@scripts/install-deps test
 	@scripts/test dev check
 
@@ -134,20 +134,16 @@ test-generators: ## clients that six generators make of the OpenAPI document, ag
 	@scripts/install-deps languages
 	@scripts/test dev -L generators
 
-sim: ## a run of the simulation: SEED, STEPS, and FLAGS such as --shrink or --verbose
-	@$(MAKE) --no-print-directory build/dev/tests/world/sim
-	@build/dev/tests/world/sim --seed $(SEED) --runs 1 --steps $(STEPS) $(FLAGS)
+sim: ## a run of the simulation: SEED, STEPS, and FLAGS such as --nodes one, --shrink or --verbose
+	@$(MAKE) --no-print-directory build/dev/tests/world/world
+	@build/dev/tests/world/world --seed $(SEED) --runs 1 --steps $(STEPS) $(FLAGS)
 
 soak: ## new runs of the simulation for SECONDS (60); prints each seed that fails
-	@$(MAKE) --no-print-directory build/dev/tests/world/sim
-	@build/dev/tests/world/sim --runs 1000000000 --steps $(STEPS) --seconds $(SECONDS) $(FLAGS)
+	@$(MAKE) --no-print-directory build/dev/tests/world/world
+	@build/dev/tests/world/world --runs 1000000000 --steps $(STEPS) --seconds $(SECONDS) $(FLAGS)
 
-soak-cluster: ## new runs of the simulated cluster for SECONDS (60); prints the seed that fails
-	@$(MAKE) --no-print-directory build/dev/tests/world/cluster_sim
-	@build/dev/tests/world/cluster_sim --runs 1000000000 --seconds $(SECONDS) $(FLAGS)
-
-.PHONY: build/dev/tests/world/sim build/dev/tests/world/cluster_sim
-build/dev/tests/world/sim build/dev/tests/world/cluster_sim:
+.PHONY: build/dev/tests/world/world
+build/dev/tests/world/world:
 	@scripts/install-deps test
 	@cmake --preset dev --log-level=WARNING >/dev/null
 	@cmake --build build/dev -j $(JOBS) --target $(notdir $@) >/dev/null

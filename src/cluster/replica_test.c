@@ -1,5 +1,5 @@
 /* Goal: what a replica does at single steps. Method: a log that is an array, two replicas on
- * storages in memory, and a clock that the test sets; the simulated cluster (tests/world) does
+ * storages in memory, and a clock that the test sets; the simulation (tests/world) does
  * the rest. */
 #include "cluster/replica_copy.h"
 #include "store/storage_testing.h"

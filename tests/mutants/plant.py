@@ -10,9 +10,9 @@ A bug is a few lines of a file GROUP.bugs (bugs.py describes the form). Its grou
 lib       the tests of the module that its name begins with: wheel-... is for lib/src/wheel*_test.c.
           SEEDS (40) is the number of seeds of a model test that it may survive, LIMIT (60) the seconds a test may take
           until it has failed.
-sim       the simulation. RUNS (20000) is the number of seeds that it may survive, STEPS (200) their length. Bugs of
+sim       the simulation of one node. RUNS (20000) is the number of seeds that it may survive, STEPS (200) their length. Bugs of
           memory limits and of steps of the clock take longer runs: STEPS=800.
-cluster   the simulated cluster. RUNS (20000) is the number of seeds that it may survive. A bug that it cannot meet names
+cluster   the simulation of several nodes. RUNS (20000) is the number of seeds that it may survive. A bug that it cannot meet names
           the test that must find it, as those of daemon do.
 daemon    the real daemon under the test that the bug names: "Found by tests/...", or a test of modules: "Found by
           src/....c".
@@ -140,41 +140,34 @@ class Lib:
         return None
 
 
-class Sim:
-    """Judges a bug by the simulation."""
+class World:
+    """Judges a bug by the simulation, of one node or of several."""
 
-    module = "sim"
-    targets = ["sim"]
+    targets = ["world"]
 
-    def __init__(self, _):
-        pass
+    def __init__(self, nodes):
+        self.nodes = nodes
+        self.module = "world of " + nodes
 
     def find(self, copy, is_planted):
         runs = os.environ.get("RUNS", "20000") if is_planted else "500"
-        if copy.run([f"{copy.build}/tests/world/sim", "--seed", SEED, "--steps", os.environ.get("STEPS", "200"),
-                     "--runs", runs]):
+        if copy.run([f"{copy.build}/tests/world/world", "--seed", SEED, "--steps", os.environ.get("STEPS", "200"),
+                     "--runs", runs, "--nodes", self.nodes], 600):
             return None
         broken = re.search(r"^BROKEN: (.*)", copy.output, re.M)
         after = re.search(r"^FAILED (after \d+ runs)", copy.output, re.M)
         return ": ".join([after[1] if after else "it ended", broken[1][:90] if broken else copy.output[-90:].strip()])
 
 
-class Cluster:
-    """Judges a bug by the simulated cluster, or by the test of modules that it names."""
+class Module:
+    """Judges a bug by the test of modules that it names."""
 
     def __init__(self, bug):
-        self.program = bug.found_by[:-2] if bug.found_by else "tests/world/cluster_sim"
-        self.module = self.program
-        self.targets = [os.path.basename(self.program)]
+        self.module = bug.found_by[:-2]
+        self.targets = [os.path.basename(self.module)]
 
-    def find(self, copy, is_planted):
-        runs = os.environ.get("RUNS", "20000") if is_planted else "500"
-        arguments = ["--seed", SEED, "--runs", runs] if self.program.endswith("_sim") else []
-        if copy.run([f"{copy.build}/{self.program}", *arguments], 600):
-            return None
-        broken = re.search(r"^BROKEN: (.*)", copy.output, re.M)
-        after = re.search(r"^FAILED (after \d+ runs)", copy.output, re.M)
-        return ": ".join([after[1] if after else self.program, broken[1][:90] if broken else "a test fails"])
+    def find(self, copy, _):
+        return None if copy.run([f"{copy.build}/{self.module}"], 600) else f"{self.module}: a test fails"
 
 
 class Daemon:
@@ -196,7 +189,12 @@ class Daemon:
         return " ".join([self.test, *self.settings])
 
 
-JUDGES = {"lib": Lib, "sim": Sim, "cluster": Cluster, "daemon": Daemon}
+JUDGES = {
+    "lib": Lib,
+    "sim": lambda _: World("one"),
+    "cluster": lambda bug: Module(bug) if bug.found_by else World("several"),
+    "daemon": Daemon,
+}
 
 
 def plant_one(copy, bug, judge):

@@ -177,7 +177,7 @@ struct op *clients_op(struct world *world, enum command_kind kind, uint16_t part
     engine_stats(world->host.partitions[partition].engine, &stats);
     op->partition = partition;
     op->step = world->step;
-    op->submitted_ms = world->time_ms;
+    op->submitted_ms = world_ms(world);
     op->faults = world->host.partitions[partition].faults;
     op->near_bytes = stats.near_bytes;
     op->told_index = world->model.told[partition].count;

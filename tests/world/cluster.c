@@ -1,120 +1,118 @@
-/* cluster.c - events of a simulated cluster in the order of their time; see cluster_totals.h. */
+/* cluster.c - events of a simulated cluster in the order of their time; see cluster.h. */
 #include "cluster.h"
 
 #include "base/check.h"
 #include "store/memory.h"
 
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
 
-uint64_t below(struct cluster_world *world, uint64_t bound)
+static const char FOLLOWS[] = "a replica follows its log";
+static const char OWNER[] = "one node serves, and no other";
+
+/* For the trace. */
+static const char *const record_words[] = {[FRAME_CLAIM] = "claim",
+                                           [FRAME_COMMIT] = "commit",
+                                           [FRAME_KEEP] = "keep",
+                                           [FRAME_RELEASE] = "release",
+                                           [FRAME_NOTE] = "note"};
+static const char *const state_words[] = {
+    [OWNERSHIP_RESTORING] = "restoring", [OWNERSHIP_STANDBY] = "standby",
+    [OWNERSHIP_CLAIMING] = "claiming",   [OWNERSHIP_RECOVERING] = "recovering",
+    [OWNERSHIP_ACTIVE] = "active",       [OWNERSHIP_DRAINING] = "draining",
+    [OWNERSHIP_LEAVING] = "leaving",     [OWNERSHIP_BROKEN] = "broken",
+};
+static const char *const event_words[] = {
+    [EVENT_LAND] = "lands",       [EVENT_SETTLE] = "deal is full", [EVENT_END] = "deal ends",
+    [EVENT_MARK] = "deal marked", [EVENT_EXPIRE] = "deal expires", [EVENT_GONE] = "deal given up",
+    [EVENT_ANSWER] = "landed",    [EVENT_FAIL] = "in doubt",       [EVENT_FOLLOW] = "reads",
+    [EVENT_WAKE] = "wakes",       [EVENT_WORK] = "works",          [EVENT_HEAR] = "hears the plan",
+    [EVENT_RETURN] = "returns",   [EVENT_ASK] = "client",          [EVENT_PLAN] = "plan",
+    [EVENT_STOP] = "stop",        [EVENT_DUEL] = "duel",           [EVENT_KILL] = "crash",
+    [EVENT_PAUSE] = "log pauses", [EVENT_STEP] = "clock set",      [EVENT_SPOIL] = "storage fails",
+    [EVENT_TRIM] = "trim",        [EVENT_GIVE] = "page asked",     [EVENT_PAGE] = "page",
+    [EVENT_MISS] = "no page",
+};
+
+uint64_t cluster_below(struct sim_cluster *cluster, uint64_t bound)
 {
-    return random_below(&world->random, bound);
+    return random_below(&cluster->world->random, bound);
 }
 
-bool happens(struct cluster_world *world, uint32_t permille)
+bool cluster_happens(struct sim_cluster *cluster, uint32_t permille)
 {
-    return below(world, 1000) < permille;
+    return cluster_below(cluster, 1000) < permille;
 }
 
-bool happens_now(struct cluster_world *world, uint32_t permille)
+bool cluster_fails(struct sim_cluster *cluster, uint32_t permille)
 {
-    return !world->is_calm && happens(world, permille);
+    return !cluster->world->is_quiet && cluster_happens(cluster, permille);
 }
 
-/* ---- incidents: a heap by time and order ---- */
+/* ---- events ---- */
 
-static bool is_before(const struct incident *a, const struct incident *b)
+void cluster_post(struct sim_cluster *cluster, uint64_t delay_us, struct event event)
 {
-    return a->at_us < b->at_us || (a->at_us == b->at_us && a->order < b->order);
+    event.time_us = cluster->world->time_us + delay_us;
+    events_post(&cluster->world->events, event);
 }
 
-void post(struct cluster_world *world, uint64_t delay_us, struct incident incident)
+void cluster_post_to(struct sim_cluster *cluster, const struct peer *peer, uint64_t delay_us,
+                     enum event_kind kind)
 {
-    size_t at = world->heap_count++;
-
-    CHECK(at < INCIDENTS_MAX);
-    incident.at_us = world->now_us + delay_us;
-    incident.order = world->order++;
-    for (; at > 0 && is_before(&incident, &world->heap[(at - 1) / 2]); at = (at - 1) / 2)
-        world->heap[at] = world->heap[(at - 1) / 2];
-    world->heap[at] = incident;
-}
-
-static struct incident take(struct cluster_world *world)
-{
-    struct incident first = world->heap[0], last = world->heap[--world->heap_count];
-    size_t at = 0;
-
-    for (size_t child; (child = 2 * at + 1) < world->heap_count; at = child) {
-        if (child + 1 < world->heap_count &&
-            is_before(&world->heap[child + 1], &world->heap[child]))
-            child++;
-        if (!is_before(&world->heap[child], &last))
-            break;
-        world->heap[at] = world->heap[child];
-    }
-    world->heap[at] = last;
-    return first;
-}
-
-void post_to(struct cluster_world *world, const struct peer *peer, uint64_t delay_us,
-             enum incident_kind kind)
-{
-    post(world, delay_us,
-         (struct incident){.kind = kind, .node = peer->number, .life = peer->life});
+    cluster_post(cluster, delay_us,
+                 (struct event){.kind = kind, .node = peer->number, .life = peer->life});
 }
 
 /* ---- a node's clock ---- */
 
-struct instant clock_of(const struct cluster_world *world, const struct peer *peer)
+struct instant cluster_clock(const struct sim_cluster *cluster, const struct peer *peer)
 {
-    uint64_t passed = world->now_us * 1000;
+    uint64_t passed = cluster->world->time_us * 1000;
 
     return (struct instant){peer->clock_start_ns + passed +
                             (uint64_t)((int64_t)(passed / 1000000) * peer->drift_ppm)};
 }
 
-static uint64_t delay_until(const struct cluster_world *world, const struct peer *peer,
+static uint64_t delay_until(const struct sim_cluster *cluster, const struct peer *peer,
                             struct instant at)
 {
-    uint64_t ns = instant_since_ns(clock_of(world, peer), at);
+    uint64_t ns = instant_since_ns(cluster_clock(cluster, peer), at);
 
     return (uint64_t)((double)ns / (1000.0 + (double)peer->drift_ppm / 1000.0)) + 1;
 }
 
 /* Of the node's engine: its wall clock is set by people, and has no drift. */
-struct tenure_time time_of(const struct cluster_world *world, const struct peer *peer)
+struct tenure_time cluster_time(const struct sim_cluster *cluster, const struct peer *peer)
 {
-    const uint64_t ms = START_MS + world->now_us / 1000;
+    const uint64_t ms = START_MS + cluster->world->time_us / 1000;
 
     return (struct tenure_time){
-        .us = world->now_us,
+        .us = cluster->world->time_us,
         .wall = {(uint64_t)((int64_t)ms + peer->skew_ms)},
-        .may_act = replica_may_act(peer->replica, clock_of(world, peer)),
+        .may_act = replica_may_act(peer->replica, cluster_clock(cluster, peer)),
     };
 }
 
 /* ---- the owner's commits ---- */
 
-struct frame frame_of(const struct cluster_world *world, uint32_t append)
+struct frame cluster_frame(const struct sim_cluster *cluster, uint32_t append)
 {
     struct frame frame;
 
-    CHECK(frame_decode(buffer_bytes(&world->shipments[append].bytes), CLUSTER, &frame, NULL) ==
+    CHECK(frame_decode(buffer_bytes(&cluster->shipments[append].bytes), CLUSTER, &frame, NULL) ==
           ERROR_NONE);
     return frame;
 }
 
 /* The judge sees what is decided, in the order of the log. */
-void see(struct cluster_world *world)
+void cluster_see(struct sim_cluster *cluster)
 {
-    struct truth *truth = &world->truth;
+    struct truth *truth = &cluster->truth;
 
-    while (truth->size < world->deals.size) {
+    while (truth->size < cluster->deals.size) {
         const uint64_t offset = truth->size;
-        const enum deal_state fate = deals_fate(&world->deals, offset);
+        const enum deal_state fate = deals_fate(&cluster->deals, offset);
         const bool was_released = truth->is_released;
 
         if (fate == DEAL_OPEN)
@@ -123,25 +121,22 @@ void see(struct cluster_world *world)
             truth_skip(truth);
             continue;
         }
-        const struct frame frame = frame_of(world, world->deals.log[offset].append);
+        const struct frame frame = cluster_frame(cluster, cluster->deals.log[offset].append);
         truth_land(truth, &frame);
         const bool is_valid = truth->records[offset].is_valid;
-        world->totals->owners += is_valid && frame.kind == FRAME_CLAIM;
-        world->totals->releases += is_valid && frame.kind == FRAME_CLAIM && was_released;
-        if (world->is_verbose)
-            printf("%10.3f ms  %" PRIu64 ": kind %d node %" PRIu32 " epoch %" PRIu64 " seq %" PRIu64
-                   " %s%s\n",
-                   (double)world->now_us / 1000.0, offset, frame.kind, frame.node, frame.epoch,
-                   frame.seq, is_valid ? "valid" : "refused",
-                   world->deals.log[offset].deal ? ", in a deal" : "");
+        cluster->world->totals->claims += is_valid && frame.kind == FRAME_CLAIM;
+        cluster->world->totals->releases += is_valid && frame.kind == FRAME_CLAIM && was_released;
+        world_note(cluster->world, is_valid ? record_words[frame.kind] : "record refused",
+                   (uint16_t)frame.node, 0, frame.epoch, frame.seq);
     }
 }
 
-uint32_t load(struct cluster_world *world, struct bytes bytes, uint64_t ticket, uint32_t deal)
+uint32_t cluster_load(struct sim_cluster *cluster, struct bytes bytes, uint64_t ticket,
+                      uint32_t deal)
 {
-    CHECK(world->shipment_count < APPENDS_MAX);
-    const uint32_t number = world->shipment_count++;
-    struct shipment *shipment = &world->shipments[number];
+    CHECK(cluster->shipment_count < APPENDS_MAX);
+    const uint32_t number = cluster->shipment_count++;
+    struct shipment *shipment = &cluster->shipments[number];
 
     buffer_init(&shipment->bytes);
     buffer_append_bytes(&shipment->bytes, bytes);
@@ -151,37 +146,38 @@ uint32_t load(struct cluster_world *world, struct bytes bytes, uint64_t ticket, 
 }
 
 /* Takes the append on its way, which comes late, gets lost, or lands twice. */
-static void ship(struct cluster_world *world, struct peer *peer, uint64_t ticket,
+static void ship(struct sim_cluster *cluster, struct peer *peer, uint64_t ticket,
                  struct bytes bytes)
 {
-    const uint32_t number = load(world, bytes, ticket, 0);
-    struct incident incident = {.node = peer->number, .life = peer->life, .append = number};
-    uint64_t answer_us = 1000 + below(world, 20000);
-    if (happens_now(world, world->lost_permille)) {
-        world->totals->lost++;
+    const uint32_t number = cluster_load(cluster, bytes, ticket, 0);
+    struct event event = {.node = peer->number, .life = peer->life, .append = number};
+    uint64_t answer_us = 1000 + cluster_below(cluster, 20000);
+    if (cluster_fails(cluster, cluster->plan.lost_permille)) {
+        cluster->world->totals->lost++;
     } else {
-        incident.kind = INCIDENT_LAND;
-        uint64_t land_us = below(world, 10000);
-        if (happens_now(world, world->late_permille))
-            land_us = 1000 * below(world, 8 * LEASE_MS);
-        incident.offset = answer_us;
-        if (happens_now(world, world->unanswered_permille)) /* or late */
-            incident.offset = happens(world, 500) ? UINT64_MAX : 1000 * below(world, LEASE_MS);
-        post(world, land_us, incident);
-        if (happens_now(world, world->doubled_permille)) {
-            world->totals->doubled++;
-            incident.offset = happens(world, 500) ? UINT64_MAX : answer_us;
-            post(world, land_us + below(world, 1000000), incident);
+        event.kind = EVENT_LAND;
+        uint64_t land_us = cluster_below(cluster, 10000);
+        if (cluster_fails(cluster, cluster->plan.late_permille))
+            land_us = 1000 * cluster_below(cluster, 8 * LEASE_MS);
+        event.offset = answer_us;
+        if (cluster_fails(cluster, cluster->plan.unanswered_permille)) /* or late */
+            event.offset = cluster_happens(cluster, 500) ? UINT64_MAX
+                                                         : 1000 * cluster_below(cluster, LEASE_MS);
+        cluster_post(cluster, land_us, event);
+        if (cluster_fails(cluster, cluster->plan.doubled_permille)) {
+            cluster->world->totals->doubled++;
+            event.offset = cluster_happens(cluster, 500) ? UINT64_MAX : answer_us;
+            cluster_post(cluster, land_us + cluster_below(cluster, 1000000), event);
         }
     }
-    incident.kind = INCIDENT_FAIL;
-    post(world, 1000 * (LEASE_MS + below(world, LEASE_MS)), incident);
+    event.kind = EVENT_FAIL;
+    cluster_post(cluster, 1000 * (LEASE_MS + cluster_below(cluster, LEASE_MS)), event);
 }
 
 /* ---- what a replica has others do ---- */
 
 /* Of the commit in flight. */
-void note_frame(struct peer *peer, const struct frame *frame)
+void cluster_note_frame(struct peer *peer, const struct frame *frame)
 {
     if (peer->is_committed)
         peer->frame_count = 0;
@@ -194,15 +190,15 @@ void note_frame(struct peer *peer, const struct frame *frame)
 static void peer_append(void *context, uint64_t ticket, struct bytes bytes)
 {
     struct peer *peer = context;
-    struct cluster_world *world = peer->world;
-    const uint32_t number = world->shipment_count;
+    struct sim_cluster *cluster = peer->cluster;
+    const uint32_t number = cluster->shipment_count;
 
-    ship(world, peer, ticket, bytes);
-    const struct frame frame = frame_of(world, number);
-    if (frame.kind == FRAME_CLAIM && world->is_fencing)
-        fence(world, peer);
+    ship(cluster, peer, ticket, bytes);
+    const struct frame frame = cluster_frame(cluster, number);
+    if (frame.kind == FRAME_CLAIM && cluster->plan.is_fencing)
+        cluster_fence(cluster, peer);
     if (frame.kind == FRAME_COMMIT && !frame.is_sweep)
-        note_frame(peer, &frame);
+        cluster_note_frame(peer, &frame);
 }
 
 static void peer_begin(void *context, const struct storage_meta *meta)
@@ -210,8 +206,8 @@ static void peer_begin(void *context, const struct storage_meta *meta)
     struct peer *peer = context;
 
     peer->is_committed = true;
-    tenure_begin(&peer->tenure, peer->replica, meta, random_next(&peer->world->random),
-                 time_of(peer->world, peer));
+    tenure_begin(&peer->tenure, peer->replica, meta, random_next(&peer->cluster->world->random),
+                 cluster_time(peer->cluster, peer));
 }
 
 static void peer_drain(void *context)
@@ -232,13 +228,13 @@ static void peer_committed(void *context, struct storage_batch *batch)
     struct peer *peer = context;
 
     if (!batch->result && !peer->is_committed) {
-        truth_durable(&peer->world->truth, peer->frames, peer->frame_count,
+        truth_durable(&peer->cluster->truth, peer->frames, peer->frame_count,
                       replica_applied(peer->replica));
-        truth_storage(&peer->world->truth, replica_applied(peer->replica), peer->storage);
-        peer->world->totals->durable++;
+        truth_storage(&peer->cluster->truth, replica_applied(peer->replica), peer->storage);
+        peer->cluster->world->totals->commits++;
     }
     peer->is_committed = true;
-    tenure_committed(&peer->tenure, batch, time_of(peer->world, peer));
+    tenure_committed(&peer->tenure, batch, cluster_time(peer->cluster, peer));
 }
 
 static void peer_settled(void *context, enum ownership_result result)
@@ -246,49 +242,48 @@ static void peer_settled(void *context, enum ownership_result result)
     struct peer *peer = context;
 
     if (result == OWNERSHIP_FAILED) {
-        truth_failed(&peer->world->truth, &peer->frames[peer->frame_count - 1]);
-        peer->world->totals->failed++;
+        truth_failed(&peer->cluster->truth, &peer->frames[peer->frame_count - 1]);
+        peer->cluster->world->totals->commits_failed++;
     }
-    peer->world->totals->in_doubt += result == OWNERSHIP_IN_DOUBT;
+    peer->cluster->world->totals->commits_in_doubt += result == OWNERSHIP_IN_DOUBT;
 }
 
 /* It comes late, or gets lost. */
 static void peer_trim(void *context, uint64_t before)
 {
     struct peer *peer = context;
-    struct cluster_world *world = peer->world;
+    struct sim_cluster *cluster = peer->cluster;
 
-    if (!happens_now(world, 200))
-        post(world, below(world, happens(world, 100) ? 20000000 : 20000),
-             (struct incident){.kind = INCIDENT_TRIM, .offset = before});
+    if (!cluster_fails(cluster, 200))
+        cluster_post(cluster,
+                     cluster_below(cluster, cluster_happens(cluster, 100) ? 20000000 : 20000),
+                     (struct event){.kind = EVENT_TRIM, .offset = before});
 }
 
 /* ---- a node ---- */
 
-static void note_state(struct cluster_world *world, struct peer *peer)
+static void note_state(struct sim_cluster *cluster, struct peer *peer)
 {
     enum ownership_state state = replica_state(peer->replica);
 
     if (state == OWNERSHIP_BROKEN)
-        truth_broken("node %" PRIu32 " says that the log has lost records: %s", peer->number,
-                     replica_error(peer->replica)->text);
+        world_fail(cluster->world, 0, FOLLOWS,
+                   "node %" PRIu32 " says that the log has lost records: %s", peer->number,
+                   replica_error(peer->replica)->text);
     if (state == peer->state)
         return;
-    if (world->is_verbose)
-        printf("%10.3f ms  node %" PRIu32 " life %" PRIu32 ": state %d -> %d, epoch %" PRIu64 "\n",
-               (double)world->now_us / 1000.0, peer->number, peer->life, peer->state, state,
-               replica_epoch(peer->replica));
+    world_note(cluster->world, state_words[state], (uint16_t)peer->number, 0,
+               replica_epoch(peer->replica), replica_next(peer->replica));
     peer->state = state;
 }
 
 /* The engine has its turn, and tells the replica how far it is. */
-static void work(struct cluster_world *world, struct peer *peer)
+static void work(struct sim_cluster *cluster, struct peer *peer)
 {
     const bool had_engine = peer->tenure.engine != NULL;
 
-    peer->tenure.is_calm = world->is_calm;
-    tenure_turn(&peer->tenure, time_of(world, peer));
-    stage(world, peer);
+    tenure_turn(&peer->tenure, cluster_time(cluster, peer));
+    cluster_stage(cluster, peer);
     if (peer->state == OWNERSHIP_RECOVERING && tenure_is_ready(&peer->tenure))
         replica_recovered(peer->replica);
     if (peer->state == OWNERSHIP_DRAINING && tenure_is_idle(&peer->tenure))
@@ -298,103 +293,108 @@ static void work(struct cluster_world *world, struct peer *peer)
 }
 
 /* A storage that failed is at an older place when it is looked at again. */
-static void rewind_storage(struct cluster_world *world, struct peer *peer)
+static void rewind_storage(struct sim_cluster *cluster, struct peer *peer)
 {
     if (!replica_is_failing(peer->replica) || !memory_storage_held(peer->storage))
         return;
-    memory_storage_crash(peer->storage, (size_t)below(world, KEPT_MAX));
-    world->totals->failures++;
+    memory_storage_crash(peer->storage, (size_t)cluster_below(cluster, KEPT_MAX));
+    cluster->world->totals->storage_failures++;
 }
 
 /* Posts the next wake-up at `at_us`, unless one is posted that comes before. */
-static void wake_at(struct cluster_world *world, const struct peer *peer, uint64_t at_us,
-                    uint64_t *posted_us, enum incident_kind kind)
+static void wake_at(struct sim_cluster *cluster, const struct peer *peer, uint64_t at_us,
+                    uint64_t *posted_us, enum event_kind kind)
 {
-    if (at_us == UINT64_MAX || (*posted_us > world->now_us && *posted_us <= at_us))
+    if (at_us == UINT64_MAX || (*posted_us > cluster->world->time_us && *posted_us <= at_us))
         return;
     *posted_us = at_us;
-    post_to(world, peer, at_us - world->now_us, kind);
+    cluster_post_to(cluster, peer, at_us - cluster->world->time_us, kind);
 }
 
 /* After each input of a node. */
-static void turn(struct cluster_world *world, struct peer *peer)
+static void turn(struct sim_cluster *cluster, struct peer *peer)
 {
-    const struct instant now = clock_of(world, peer);
-    const struct wall wall = time_of(world, peer).wall;
+    const struct instant now = cluster_clock(cluster, peer);
+    const struct wall wall = cluster_time(cluster, peer).wall;
 
-    rewind_storage(world, peer);
+    rewind_storage(cluster, peer);
     replica_turn(peer->replica, now, wall);
     replica_check(peer->replica);
-    note_state(world, peer);
-    work(world, peer);
+    note_state(cluster, peer);
+    work(cluster, peer);
     replica_turn(peer->replica, now, wall);
-    note_state(world, peer);
+    note_state(cluster, peer);
     if (memory_storage_held(peer->storage) >= SYNC_EVERY)
         memory_storage_sync(peer->storage);
-    wake_at(world, peer, tenure_wake_us(&peer->tenure, time_of(world, peer)), &peer->work_at_us,
-            INCIDENT_WORK);
+    wake_at(cluster, peer, tenure_wake_us(&peer->tenure, cluster_time(cluster, peer)),
+            &peer->work_at_us, EVENT_WORK);
     const struct instant at = replica_wake_at(peer->replica, now);
     if (at.ns == UINT64_MAX)
         return;
     if (at.ns <= now.ns)
-        truth_broken("node %" PRIu32 " asks to be woken in the past", peer->number);
-    wake_at(world, peer, world->now_us + delay_until(world, peer, at), &peer->wake_at_us,
-            INCIDENT_WAKE);
+        world_fail(cluster->world, 0, "a wake-up has a reason",
+                   "node %" PRIu32 " asks to be woken in the past", peer->number);
+    wake_at(cluster, peer, cluster->world->time_us + delay_until(cluster, peer, at),
+            &peer->wake_at_us, EVENT_WAKE);
 }
 
 /* The record that it reads next. */
-static uint64_t next_of(const struct cluster_world *world, const struct peer *peer)
+static uint64_t next_of(const struct sim_cluster *cluster, const struct peer *peer)
 {
-    return deals_visible(&world->deals,
-                         replica_seeks(peer->replica) ? world->begin : replica_next(peer->replica));
+    return deals_visible(&cluster->deals, replica_seeks(peer->replica)
+                                              ? cluster->begin
+                                              : replica_next(peer->replica));
 }
 
-static void read_log(struct cluster_world *world, struct peer *peer)
+static void read_log(struct sim_cluster *cluster, struct peer *peer)
 {
-    uint64_t most = 1 + below(world, 20);
+    uint64_t most = 1 + cluster_below(cluster, 20);
 
-    if (copies_log(world, peer)) {
-        post_to(world, peer, 1000 + 1000 * below(world, world->poll_ms), INCIDENT_READ);
+    if (cluster_copies_log(cluster, peer)) {
+        cluster_post_to(cluster, peer, 1000 + 1000 * cluster_below(cluster, cluster->plan.poll_ms),
+                        EVENT_FOLLOW);
         return;
     }
     replica_take_rewind(peer->replica);
-    while (next_of(world, peer) < world->deals.stable && most-- > 0) {
-        const uint64_t next = next_of(world, peer);
+    while (next_of(cluster, peer) < cluster->deals.stable && most-- > 0) {
+        const uint64_t next = next_of(cluster, peer);
 
-        if (replica_next(peer->replica) < world->begin && !replica_seeks(peer->replica)) {
+        if (replica_next(peer->replica) < cluster->begin && !replica_seeks(peer->replica)) {
             replica_lost(peer->replica);
             break;
         }
-        const struct shipment *shipment = &world->shipments[world->deals.log[next].append];
+        const struct shipment *shipment = &cluster->shipments[cluster->deals.log[next].append];
 
-        replica_read(peer->replica, next, buffer_bytes(&shipment->bytes), clock_of(world, peer));
-        note_state(world, peer);
+        replica_read(peer->replica, next, buffer_bytes(&shipment->bytes),
+                     cluster_clock(cluster, peer));
+        note_state(cluster, peer);
         if (replica_is_failing(peer->replica))
             break;
         if (replica_is_whole(peer->replica) &&
             replica_next(peer->replica) == replica_applied(peer->replica))
-            truth_storage(&world->truth, next + 1, peer->storage);
-        if (happens(world, 100))
+            truth_storage(&cluster->truth, next + 1, peer->storage);
+        if (cluster_happens(cluster, 100))
             memory_storage_sync(peer->storage);
     }
-    if (next_of(world, peer) == world->deals.stable)
+    if (next_of(cluster, peer) == cluster->deals.stable)
         replica_restored(peer->replica);
-    uint64_t lag_ms = happens_now(world, world->lag_permille) ? 3 * LEASE_MS : world->poll_ms;
-    post_to(world, peer, 1000 + 1000 * below(world, lag_ms), INCIDENT_READ);
+    uint64_t lag_ms =
+        cluster_fails(cluster, cluster->plan.lag_permille) ? 3 * LEASE_MS : cluster->plan.poll_ms;
+    cluster_post_to(cluster, peer, 1000 + 1000 * cluster_below(cluster, lag_ms), EVENT_FOLLOW);
 }
 
-static void start(struct cluster_world *world, struct peer *peer)
+static void start(struct sim_cluster *cluster, struct peer *peer)
 {
     const struct replica_options options = {
         .node = peer->number,
         .cluster = CLUSTER,
         .lease_ms = LEASE_MS,
         .handover_ms = 500,
-        .seed = random_next(&world->random),
-        .body_bytes_max = world->body_bytes_max,
-        .sweep = world->sweep,
-        .trim_delay_ms = world->trim_delay_ms,
-        .copy_records_min = world->copy_records_min,
+        .seed = random_next(&cluster->world->random),
+        .body_bytes_max = cluster->plan.body_bytes_max,
+        .sweep = cluster->plan.sweep,
+        .trim_delay_ms = cluster->plan.trim_delay_ms,
+        .copy_records_min = cluster->plan.copy_records_min,
         .address = BYTES("node.example:1"),
         .storage = peer->storage,
     };
@@ -416,98 +416,100 @@ static void start(struct cluster_world *world, struct peer *peer)
     peer->producer = peer->deal = 0;
     peer->copy_ask = 0;
     memory_storage_fail_commit(peer->storage, 0, ERROR_NONE);
-    CHECK(replica_create(&options, &events, clock_of(world, peer), &peer->replica, NULL) ==
+    CHECK(replica_create(&options, &events, cluster_clock(cluster, peer), &peer->replica, NULL) ==
           ERROR_NONE);
     peer->state = replica_state(peer->replica);
-    if (world->is_verbose)
-        printf("%10.3f ms  node %" PRIu32 " life %" PRIu32 " starts at %" PRIu64 "\n",
-               (double)world->now_us / 1000.0, peer->number, peer->life,
+    world_note(cluster->world, "starts", (uint16_t)peer->number, 0, peer->life,
                replica_next(peer->replica));
-    replica_plan(peer->replica, peer->planned, clock_of(world, peer));
-    post_to(world, peer, below(world, 10000), INCIDENT_READ);
+    replica_plan(peer->replica, peer->planned, cluster_clock(cluster, peer));
+    cluster_post_to(cluster, peer, cluster_below(cluster, 10000), EVENT_FOLLOW);
 }
 
 /* Gives back what the engine has out, and frees both. */
-static void end_peer(struct cluster_world *world, struct peer *peer)
+static void end_peer(struct sim_cluster *cluster, struct peer *peer)
 {
     struct replica_stats stats;
 
     replica_get_stats(peer->replica, &stats);
-    world->totals->sweeps += stats.sweeps;
-    world->totals->copies += stats.rows;
-    world->totals->restarts += stats.restarts;
-    world->totals->copied += stats.copies;
-    world->totals->copied_rows += stats.copy_rows;
-    world->totals->copies_failed += stats.copy_failures;
+    cluster->world->totals->sweeps += stats.sweeps;
+    cluster->world->totals->sweep_rows += stats.rows;
+    cluster->world->totals->restarts += stats.restarts;
+    cluster->world->totals->copies_taken += stats.copies;
+    cluster->world->totals->copy_rows += stats.copy_rows;
+    cluster->world->totals->copies_failed += stats.copy_failures;
     replica_stop(peer->replica);
-    tenure_end(&peer->tenure, time_of(world, peer));
+    tenure_end(&peer->tenure, cluster_time(cluster, peer));
     replica_destroy(peer->replica);
     peer->replica = NULL;
 }
 
 /* ---- clients, plans and faults ---- */
 
-static void ask(struct cluster_world *world)
+static void ask(struct sim_cluster *cluster)
 {
-    struct peer *peer = &world->peers[below(world, world->peer_count)];
+    struct peer *peer = &cluster->peers[cluster_below(cluster, cluster->plan.node_count)];
 
-    post(world, 1000 * (1 + below(world, 2 * world->client_gap_ms)),
-         (struct incident){.kind = INCIDENT_CLIENT});
-    if (!peer->is_up || peer->stopped_until_us > world->now_us || peer->state != OWNERSHIP_ACTIVE ||
-        world->truth.tracked_count + 1000 > TRACKED_MAX)
+    cluster_post(cluster, 1000 * (1 + cluster_below(cluster, 2 * cluster->plan.client_gap_ms)),
+                 (struct event){.kind = EVENT_ASK});
+    if (!peer->is_up || peer->stopped_until_us > cluster->world->time_us ||
+        peer->state != OWNERSHIP_ACTIVE || cluster->truth.tracked_count + 1000 > TRACKED_MAX)
         return;
-    tenure_ask(&peer->tenure, time_of(world, peer));
-    turn(world, peer);
+    tenure_ask(&peer->tenure, cluster_time(cluster, peer));
+    turn(cluster, peer);
 }
 
 /* By people, or a service that corrects it. */
-static void step_clock(struct cluster_world *world)
+static void step_clock(struct sim_cluster *cluster)
 {
-    struct peer *peer = &world->peers[below(world, world->peer_count)];
+    struct peer *peer = &cluster->peers[cluster_below(cluster, cluster->plan.node_count)];
 
-    post(world, 1000 * (1 + below(world, 2 * world->step_gap_ms)),
-         (struct incident){.kind = INCIDENT_STEP});
-    peer->skew_ms = (int64_t)below(world, 2 * SKEW_MS_MAX + 1) - SKEW_MS_MAX;
-    world->totals->steps++;
+    cluster_post(cluster, 1000 * (1 + cluster_below(cluster, 2 * cluster->plan.step_gap_ms)),
+                 (struct event){.kind = EVENT_STEP});
+    peer->skew_ms = (int64_t)cluster_below(cluster, 2 * SKEW_MS_MAX + 1) - SKEW_MS_MAX;
+    cluster->world->totals->clock_sets++;
 }
 
-static void plan(struct cluster_world *world)
+static void plan(struct sim_cluster *cluster)
 {
-    if (!world->is_calm)
-        world->planned = (uint32_t)below(world, world->peer_count);
-    for (uint32_t i = 0; i < world->peer_count; i++)
-        post(world, 1000 * below(world, 1000), (struct incident){.kind = INCIDENT_HEAR, .node = i});
-    uint64_t gap_ms = happens(world, 300) ? 1500 : 2 * world->plan_gap_ms;
-    post(world, 1000 * (100 + below(world, gap_ms)), (struct incident){.kind = INCIDENT_PLAN});
+    if (!cluster->world->is_quiet)
+        cluster->planned = (uint32_t)cluster_below(cluster, cluster->plan.node_count);
+    for (uint32_t i = 0; i < cluster->plan.node_count; i++)
+        cluster_post(cluster, 1000 * cluster_below(cluster, 1000),
+                     (struct event){.kind = EVENT_HEAR, .node = i});
+    uint64_t gap_ms = cluster_happens(cluster, 300) ? 1500 : 2 * cluster->plan.plan_gap_ms;
+    cluster_post(cluster, 1000 * (100 + cluster_below(cluster, gap_ms)),
+                 (struct event){.kind = EVENT_PLAN});
 }
 
-static void stop_peer(struct cluster_world *world, struct peer *peer, uint64_t ms)
+static void stop_peer(struct sim_cluster *cluster, struct peer *peer, uint64_t ms)
 {
-    if (peer->stopped_until_us > world->now_us)
+    if (peer->stopped_until_us > cluster->world->time_us)
         return;
-    peer->stopped_until_us = world->now_us + 1000 * ms;
-    world->totals->stops++;
+    peer->stopped_until_us = cluster->world->time_us + 1000 * ms;
+    cluster->world->totals->stops++;
 }
 
-static void stop(struct cluster_world *world)
+static void stop(struct sim_cluster *cluster)
 {
-    struct peer *peer = &world->peers[below(world, world->peer_count)];
+    struct peer *peer = &cluster->peers[cluster_below(cluster, cluster->plan.node_count)];
 
-    post(world, 1000 * (1 + below(world, 2 * world->stop_gap_ms)),
-         (struct incident){.kind = INCIDENT_STOP});
-    if (world->is_calm)
+    cluster_post(cluster, 1000 * (1 + cluster_below(cluster, 2 * cluster->plan.stop_gap_ms)),
+                 (struct event){.kind = EVENT_STOP});
+    if (cluster->world->is_quiet)
         return;
-    stop_peer(world, peer, below(world, 200u << below(world, 7)));
-    if (happens(world, 300))
-        post(world, peer->stopped_until_us - world->now_us + below(world, 60000),
-             (struct incident){.kind = INCIDENT_DUEL});
+    stop_peer(cluster, peer, cluster_below(cluster, 200u << cluster_below(cluster, 7)));
+    if (cluster_happens(cluster, 300))
+        cluster_post(cluster,
+                     peer->stopped_until_us - cluster->world->time_us +
+                         cluster_below(cluster, 60000),
+                     (struct event){.kind = EVENT_DUEL});
 }
 
-static void duel(struct cluster_world *world)
+static void duel(struct sim_cluster *cluster)
 {
-    for (uint32_t i = 0; i < world->peer_count && !world->is_calm; i++)
-        if (world->peers[i].is_up && world->peers[i].state == OWNERSHIP_ACTIVE)
-            stop_peer(world, &world->peers[i], LEASE_MS + below(world, 2 * LEASE_MS));
+    for (uint32_t i = 0; i < cluster->plan.node_count && !cluster->world->is_quiet; i++)
+        if (cluster->peers[i].is_up && cluster->peers[i].state == OWNERSHIP_ACTIVE)
+            stop_peer(cluster, &cluster->peers[i], LEASE_MS + cluster_below(cluster, 2 * LEASE_MS));
 }
 
 static uint64_t place_of(const struct peer *peer)
@@ -519,373 +521,366 @@ static uint64_t place_of(const struct peer *peer)
 }
 
 /* One of the next calls of a storage fails. */
-static void spoil(struct cluster_world *world)
+static void spoil(struct sim_cluster *cluster)
 {
-    struct peer *peer = &world->peers[below(world, world->peer_count)];
+    struct peer *peer = &cluster->peers[cluster_below(cluster, cluster->plan.node_count)];
 
-    post(world, 1000 * (1 + below(world, 2 * world->spoil_gap_ms)),
-         (struct incident){.kind = INCIDENT_SPOIL});
-    if (!world->is_calm && peer->is_up)
-        memory_storage_fail_commit(peer->storage, 1 + below(world, 10), ERROR_IO);
+    cluster_post(cluster, 1000 * (1 + cluster_below(cluster, 2 * cluster->plan.spoil_gap_ms)),
+                 (struct event){.kind = EVENT_SPOIL});
+    if (!cluster->world->is_quiet && peer->is_up)
+        memory_storage_fail_commit(peer->storage, 1 + cluster_below(cluster, 10), ERROR_IO);
 }
 
 /* Its node has had no part in the partition: it begins with the whole log again. */
-static void drop(struct cluster_world *world, struct peer *peer)
+static void drop(struct sim_cluster *cluster, struct peer *peer)
 {
     const struct storage_place nothing = {0};
 
     memory_storage_fail_commit(peer->storage, 0, ERROR_NONE);
     CHECK(storage_partition_clear(peer->storage, 0, &nothing, NULL) == ERROR_NONE);
     memory_storage_sync(peer->storage);
-    world->totals->drops++;
+    cluster->world->totals->copies_dropped++;
 }
 
-static void crash(struct cluster_world *world)
+static void crash(struct sim_cluster *cluster)
 {
-    struct peer *peer = &world->peers[below(world, world->peer_count)];
+    struct peer *peer = &cluster->peers[cluster_below(cluster, cluster->plan.node_count)];
 
-    post(world, 1000 * (1 + below(world, 2 * world->crash_gap_ms)),
-         (struct incident){.kind = INCIDENT_CRASH});
-    if (world->is_calm || !peer->is_up)
+    cluster_post(cluster, 1000 * (1 + cluster_below(cluster, 2 * cluster->plan.crash_gap_ms)),
+                 (struct event){.kind = EVENT_KILL});
+    if (cluster->world->is_quiet || !peer->is_up)
         return;
     peer->is_up = false;
     peer->life++;
     peer->stopped_until_us = 0;
-    world->totals->crashes++;
+    cluster->world->totals->crashes++;
     const uint64_t next = place_of(peer);
     const bool is_idle = replica_is_idle(peer->replica) && peer->planned != peer->number;
-    end_peer(world, peer);
-    memory_storage_crash(peer->storage, (size_t)below(world, KEPT_MAX));
-    world->totals->rewound += next - place_of(peer);
-    if (is_idle && happens(world, world->copies_permille ? 700 : 300))
-        drop(world, peer);
-    post_to(world, peer, 1000 * below(world, 3 * LEASE_MS), INCIDENT_START);
+    end_peer(cluster, peer);
+    memory_storage_crash(peer->storage, (size_t)cluster_below(cluster, KEPT_MAX));
+    cluster->world->totals->rewound += next - place_of(peer);
+    if (is_idle && cluster_happens(cluster, cluster->plan.copies_permille ? 700 : 300))
+        drop(cluster, peer);
+    cluster_post_to(cluster, peer, 1000 * cluster_below(cluster, 3 * LEASE_MS), EVENT_RETURN);
 }
 
-static void trim_log(struct cluster_world *world, uint64_t before)
+static void trim_log(struct sim_cluster *cluster, uint64_t before)
 {
-    if (before <= world->begin || world->now_us > 1000 * (FAULTS_MS + CALM_MS - LAST_MS))
+    if (before <= cluster->begin ||
+        cluster->world->time_us > 1000 * (cluster->faults_ms + CALM_MS - LAST_MS))
         return;
-    truth_trim(&world->truth, before);
-    world->totals->trims++;
-    world->totals->dropped += before - world->begin;
-    world->begin = before;
+    truth_trim(&cluster->truth, before);
+    cluster->world->totals->trims++;
+    cluster->world->totals->trimmed += before - cluster->begin;
+    cluster->begin = before;
 }
 
-static void pause_log(struct cluster_world *world)
+static void pause_log(struct sim_cluster *cluster)
 {
-    post(world, 1000 * (1 + below(world, 2 * world->pause_gap_ms)),
-         (struct incident){.kind = INCIDENT_PAUSE});
-    if (world->is_calm)
+    cluster_post(cluster, 1000 * (1 + cluster_below(cluster, 2 * cluster->plan.pause_gap_ms)),
+                 (struct event){.kind = EVENT_PAUSE});
+    if (cluster->world->is_quiet)
         return;
-    world->log_paused_us = world->now_us + 1000 * below(world, 4 * LEASE_MS);
-    world->totals->pauses++;
+    cluster->log_paused_us = cluster->world->time_us + 1000 * cluster_below(cluster, 4 * LEASE_MS);
+    cluster->world->totals->log_pauses++;
 }
 
-static void land(struct cluster_world *world, const struct incident *incident)
+static void land(struct sim_cluster *cluster, const struct event *event)
 {
-    const struct shipment *shipment = &world->shipments[incident->append];
+    const struct shipment *shipment = &cluster->shipments[event->append];
 
-    if (world->now_us < world->log_paused_us) {
-        post(world, world->log_paused_us - world->now_us, *incident);
+    if (cluster->world->time_us < cluster->log_paused_us) {
+        cluster_post(cluster, cluster->log_paused_us - cluster->world->time_us, *event);
         return;
     }
-    if (world->deals.size + 2 >= RECORDS_MAX)
+    if (cluster->deals.size + 2 >= RECORDS_MAX)
         return;
-    world->totals->late += shipment->is_given_up;
+    cluster->world->totals->late += shipment->is_given_up;
     if (shipment->deal) {
-        land_frame(world, incident);
+        cluster_land_frame(cluster, event);
         return;
     }
-    const uint64_t offset = deals_append(&world->deals, incident->append);
-    see(world);
-    if (incident->offset == UINT64_MAX)
+    const uint64_t offset = deals_append(&cluster->deals, event->append);
+    cluster_see(cluster);
+    if (event->offset == UINT64_MAX)
         return;
-    struct incident answer = *incident;
-    answer.kind = INCIDENT_ANSWER;
+    struct event answer = *event;
+    answer.kind = EVENT_ANSWER;
     answer.offset = offset;
-    post(world, incident->offset, answer);
+    cluster_post(cluster, event->offset, answer);
 }
 
 /* ---- a run ---- */
 
 /* Never two nodes that may act, whatever runs at the moment. */
-static void check_owners(const struct cluster_world *world)
+static void check_owners(const struct sim_cluster *cluster)
 {
     const struct peer *first = NULL;
 
-    for (uint32_t i = 0; i < world->peer_count; i++) {
-        const struct peer *peer = &world->peers[i];
+    for (uint32_t i = 0; i < cluster->plan.node_count; i++) {
+        const struct peer *peer = &cluster->peers[i];
 
-        if (!peer->is_up || !replica_may_act(peer->replica, clock_of(world, peer)))
+        if (!peer->is_up || !replica_may_act(peer->replica, cluster_clock(cluster, peer)))
             continue;
         if (first)
-            truth_broken("nodes %" PRIu32 " and %" PRIu32 " both may deliver, in epochs %" PRIu64
-                         " and %" PRIu64,
-                         first->number, peer->number, replica_epoch(first->replica),
-                         replica_epoch(peer->replica));
+            world_fail(cluster->world, 0, OWNER,
+                       "nodes %" PRIu32 " and %" PRIu32 " both may deliver, in epochs %" PRIu64
+                       " and %" PRIu64,
+                       first->number, peer->number, replica_epoch(first->replica),
+                       replica_epoch(peer->replica));
         first = peer;
     }
 }
 
-static void happen_to(struct cluster_world *world, struct peer *peer,
-                      const struct incident *incident)
+static void happen_to(struct sim_cluster *cluster, struct peer *peer, const struct event *event)
 {
-    struct shipment *shipment = &world->shipments[incident->append];
-    struct instant now = clock_of(world, peer);
+    struct shipment *shipment = &cluster->shipments[event->append];
+    struct instant now = cluster_clock(cluster, peer);
 
-    switch (incident->kind) {
-    case INCIDENT_ANSWER:
+    switch (event->kind) {
+    case EVENT_ANSWER:
         if (shipment->deal == peer->deal)
             peer->deal = 0;
-        replica_landed(peer->replica, shipment->ticket, incident->offset, now);
+        replica_landed(peer->replica, shipment->ticket, event->offset, now);
         break;
-    case INCIDENT_FAIL:
+    case EVENT_FAIL:
         replica_failed(peer->replica, shipment->ticket, now);
         break;
-    case INCIDENT_SETTLE:
-        settle(world, peer, incident);
+    case EVENT_SETTLE:
+        cluster_settle(cluster, peer, event);
         break;
-    case INCIDENT_GONE:
-        if (incident->deal == peer->deal && world->deals.deals[peer->deal - 1].frames == 0)
+    case EVENT_GONE:
+        if (event->deal == peer->deal && cluster->deals.deals[peer->deal - 1].frames == 0)
             replica_give_up(peer->replica, now);
         break;
-    case INCIDENT_READ:
-        read_log(world, peer);
+    case EVENT_FOLLOW:
+        read_log(cluster, peer);
         break;
-    case INCIDENT_PAGE:
-        take_page(world, peer, incident);
+    case EVENT_PAGE:
+        cluster_take_page(cluster, peer, event);
         break;
-    case INCIDENT_MISS:
-        miss_page(world, peer, incident);
+    case EVENT_MISS:
+        cluster_miss_page(cluster, peer, event);
         break;
     default:
-        break; /* INCIDENT_WAKE, INCIDENT_WORK */
+        break; /* EVENT_WAKE, EVENT_WORK */
     }
-    turn(world, peer);
+    turn(cluster, peer);
 }
 
 /* Until the node goes on: then everything comes at once, in any order. */
-static void put_off(struct cluster_world *world, const struct peer *peer,
-                    const struct incident *incident)
+static void put_off(struct sim_cluster *cluster, const struct peer *peer, const struct event *event)
 {
-    post(world, peer->stopped_until_us - world->now_us + below(world, 2000), *incident);
+    cluster_post(cluster,
+                 peer->stopped_until_us - cluster->world->time_us + cluster_below(cluster, 2000),
+                 *event);
 }
 
-static void hear(struct cluster_world *world, struct peer *peer, const struct incident *incident)
+static void hear(struct sim_cluster *cluster, struct peer *peer, const struct event *event)
 {
-    if (happens_now(world, 200))
+    if (cluster_fails(cluster, 200))
         return; /* until the next plan */
-    if (peer->stopped_until_us > world->now_us) {
-        put_off(world, peer, incident);
+    if (peer->stopped_until_us > cluster->world->time_us) {
+        put_off(cluster, peer, event);
         return;
     }
-    peer->planned = world->planned;
+    peer->planned = cluster->planned;
     if (!peer->is_up)
         return;
-    replica_plan(peer->replica, peer->planned, clock_of(world, peer));
-    turn(world, peer);
+    replica_plan(peer->replica, peer->planned, cluster_clock(cluster, peer));
+    turn(cluster, peer);
 }
 
-static void happen(struct cluster_world *world, const struct incident *incident)
+static void happen(struct sim_cluster *cluster, const struct event *event)
 {
-    struct peer *peer = &world->peers[incident->node];
+    struct peer *peer = &cluster->peers[event->node];
 
-    switch (incident->kind) {
-    case INCIDENT_LAND:
-        land(world, incident);
+    switch (event->kind) {
+    case EVENT_LAND:
+        land(cluster, event);
         return;
-    case INCIDENT_END:
-        end_deal(world, incident);
+    case EVENT_END:
+        cluster_end_deal(cluster, event);
         return;
-    case INCIDENT_MARK:
-        mark(world, incident->deal);
+    case EVENT_MARK:
+        cluster_mark(cluster, event->deal);
         return;
-    case INCIDENT_EXPIRE:
-        expire(world, incident->deal);
+    case EVENT_EXPIRE:
+        cluster_expire(cluster, event->deal);
         return;
-    case INCIDENT_CLIENT:
-        ask(world);
+    case EVENT_ASK:
+        ask(cluster);
         return;
-    case INCIDENT_PLAN:
-        plan(world);
+    case EVENT_PLAN:
+        plan(cluster);
         return;
-    case INCIDENT_STOP:
-        stop(world);
+    case EVENT_STOP:
+        stop(cluster);
         return;
-    case INCIDENT_DUEL:
-        duel(world);
+    case EVENT_DUEL:
+        duel(cluster);
         return;
-    case INCIDENT_CRASH:
-        crash(world);
+    case EVENT_KILL:
+        crash(cluster);
         return;
-    case INCIDENT_PAUSE:
-        pause_log(world);
+    case EVENT_PAUSE:
+        pause_log(cluster);
         return;
-    case INCIDENT_STEP:
-        step_clock(world);
+    case EVENT_STEP:
+        step_clock(cluster);
         return;
-    case INCIDENT_SPOIL:
-        spoil(world);
+    case EVENT_SPOIL:
+        spoil(cluster);
         return;
-    case INCIDENT_TRIM:
-        trim_log(world, incident->offset);
+    case EVENT_TRIM:
+        trim_log(cluster, event->offset);
         return;
-    case INCIDENT_HEAR:
-        hear(world, peer, incident);
+    case EVENT_HEAR:
+        hear(cluster, peer, event);
         return;
-    case INCIDENT_START:
-        start(world, peer);
+    case EVENT_RETURN:
+        start(cluster, peer);
         return;
-    case INCIDENT_GIVE:
-        if (peer->stopped_until_us > world->now_us)
-            put_off(world, peer, incident);
+    case EVENT_GIVE:
+        if (peer->stopped_until_us > cluster->world->time_us)
+            put_off(cluster, peer, event);
         else
-            give(world, peer, incident);
+            cluster_give(cluster, peer, event);
         return;
     default:
         break;
     }
-    if (incident->kind == INCIDENT_FAIL)
-        world->shipments[incident->append].is_given_up = true;
-    if (!peer->is_up || peer->life != incident->life)
+    if (event->kind == EVENT_FAIL)
+        cluster->shipments[event->append].is_given_up = true;
+    if (!peer->is_up || peer->life != event->life)
         return;
-    if (peer->stopped_until_us > world->now_us)
-        put_off(world, peer, incident);
+    if (peer->stopped_until_us > cluster->world->time_us)
+        put_off(cluster, peer, event);
     else
-        happen_to(world, peer, incident);
+        happen_to(cluster, peer, event);
 }
 
 /* Without faults the planned node serves in the end, and all replicas are alike. */
-static void check_end(struct cluster_world *world)
+static void check_end(struct sim_cluster *cluster)
 {
-    const struct peer *owner = &world->peers[world->planned];
+    const struct peer *owner = &cluster->peers[cluster->planned];
 
-    if (world->deals.size + 2 >= RECORDS_MAX)
+    if (cluster->deals.size + 2 >= RECORDS_MAX)
         return;
-    if (!replica_may_act(owner->replica, clock_of(world, owner)))
-        truth_broken("node %" PRIu32 " does not serve in the end: its state is %d", owner->number,
-                     owner->state);
-    for (uint32_t i = 0; i < world->peer_count; i++) {
-        const struct peer *peer = &world->peers[i];
+    if (!replica_may_act(owner->replica, cluster_clock(cluster, owner)))
+        world_fail(cluster->world, 0, OWNER,
+                   "node %" PRIu32 " does not serve in the end: its state is %d", owner->number,
+                   owner->state);
+    for (uint32_t i = 0; i < cluster->plan.node_count; i++) {
+        const struct peer *peer = &cluster->peers[i];
 
         if (!peer->is_up || !replica_is_whole(peer->replica) ||
-            replica_next(peer->replica) + 100 < world->truth.size)
-            truth_broken("node %" PRIu32 " does not follow in the end", i);
+            replica_next(peer->replica) + 100 < cluster->truth.size)
+            world_fail(cluster->world, 0, FOLLOWS, "node %" PRIu32 " does not follow in the end",
+                       i);
     }
-    truth_trim(&world->truth, world->begin);
-    truth_end(&world->truth, (struct wall){START_MS + world->now_us / 1000 - GRACE_MS});
+    truth_trim(&cluster->truth, cluster->begin);
+    truth_end(&cluster->truth, (struct wall){START_MS + cluster->world->time_us / 1000 - GRACE_MS});
 }
 
-static uint64_t gap(struct cluster_world *world, uint32_t permille, uint64_t least, uint64_t spread)
+/* Nodes begin with nothing. */
+static void begin(struct sim_cluster *cluster)
 {
-    return happens(world, permille) ? least + below(world, spread) : 0;
-}
+    struct random *random = &cluster->world->random;
+    const int64_t drift_ppm_max = 1000000 / OWNERSHIP_DRIFT / 2;
 
-static void draw(struct cluster_world *world, uint64_t seed)
-{
-    world->random = random_seeded(seed);
-    world->peer_count = 2 + (uint32_t)below(world, NODES_MAX - 1);
-    world->lost_permille = happens(world, 500) ? (uint32_t)below(world, 60) : 0;
-    world->late_permille = happens(world, 500) ? (uint32_t)below(world, 150) : 0;
-    world->unanswered_permille = happens(world, 500) ? (uint32_t)below(world, 100) : 0;
-    world->doubled_permille = happens(world, 300) ? (uint32_t)below(world, 300) : 0;
-    world->lag_permille = happens(world, 400) ? (uint32_t)below(world, 30) : 0;
-    world->poll_ms = happens(world, 300) ? 10 : 150;
-    world->stop_gap_ms = gap(world, 600, 1000, 10000);
-    world->crash_gap_ms = gap(world, 500, 2000, 10000);
-    world->pause_gap_ms = gap(world, 300, 5000, 20000);
-    world->plan_gap_ms = 2000 + below(world, 10000);
-    world->client_gap_ms = 20 + below(world, 300);
-    world->step_gap_ms = gap(world, 300, 2000, 20000);
-    world->spoil_gap_ms = gap(world, 400, 1000, 20000);
-    world->body_bytes_max = happens(world, 500) ? 1000 + below(world, 3000) : 0;
-    if (happens(world, 700))
-        world->sweep = (struct sweep_limits){3000 + below(world, 60000), 1 + below(world, 3),
-                                             1 + below(world, happens(world, 500) ? 20 : 200)};
-    world->trim_delay_ms = happens(world, 500) ? below(world, 5000) : 0;
-    world->is_fencing = happens(world, 700);
-    world->copies_permille = happens(world, 700) ? 1000 - (uint32_t)below(world, 300) : 0;
-    world->copy_rows_max = happens(world, 500) ? 4 : 60;
-    world->copy_records_min = 1 + below(world, 100);
-    bool is_skewed = happens(world, 600);
-    bool is_drifting = happens(world, 600);
-    for (uint32_t i = 0; i < world->peer_count; i++) {
-        struct peer *peer = &world->peers[i];
-        int64_t most = 1000000 / OWNERSHIP_DRIFT / 2;
+    for (uint32_t i = 0; i < cluster->plan.node_count; i++) {
+        struct peer *peer = &cluster->peers[i];
 
         peer->number = i;
-        peer->skew_ms = is_skewed ? (int64_t)below(world, 2 * SKEW_MS_MAX + 1) - SKEW_MS_MAX : 0;
-        peer->world = world;
+        peer->skew_ms = cluster->plan.is_skewed
+                            ? (int64_t)random_below(random, 2 * SKEW_MS_MAX + 1) - SKEW_MS_MAX
+                            : 0;
+        peer->cluster = cluster;
         buffer_init(&peer->page);
         peer->storage = memory_storage_create(1);
         CHECK(peer->storage);
         memory_storage_hold(peer->storage);
-        tenure_init(&peer->tenure, peer->storage, &world->truth, world->totals);
-        peer->clock_start_ns = below(world, UINT64_C(1) << 50);
-        peer->drift_ppm = !is_drifting ? 0 : happens(world, 500) ? most : -most;
-        start(world, peer);
+        tenure_init(&peer->tenure, cluster->world, peer->storage, &cluster->truth);
+        peer->clock_start_ns = random_below(random, UINT64_C(1) << 50);
+        peer->drift_ppm = !cluster->plan.is_drifting      ? 0
+                          : cluster_happens(cluster, 500) ? drift_ppm_max
+                                                          : -drift_ppm_max;
+        start(cluster, peer);
     }
 }
 
-static void post_faults(struct cluster_world *world)
+static void post_faults(struct sim_cluster *cluster)
 {
+    const struct cluster_plan *plan = &cluster->plan;
     const struct {
         uint64_t gap_ms;
-        enum incident_kind kind;
+        enum event_kind kind;
     } each[] = {
-        {world->stop_gap_ms, INCIDENT_STOP},     {world->crash_gap_ms, INCIDENT_CRASH},
-        {world->pause_gap_ms, INCIDENT_PAUSE},   {world->plan_gap_ms, INCIDENT_PLAN},
-        {world->client_gap_ms, INCIDENT_CLIENT}, {world->step_gap_ms, INCIDENT_STEP},
-        {world->spoil_gap_ms, INCIDENT_SPOIL},
+        {plan->stop_gap_ms, EVENT_STOP},   {plan->crash_gap_ms, EVENT_KILL},
+        {plan->pause_gap_ms, EVENT_PAUSE}, {plan->plan_gap_ms, EVENT_PLAN},
+        {plan->client_gap_ms, EVENT_ASK},  {plan->step_gap_ms, EVENT_STEP},
+        {plan->spoil_gap_ms, EVENT_SPOIL},
     };
 
     for (size_t i = 0; i < sizeof(each) / sizeof(*each); i++)
         if (each[i].gap_ms > 0)
-            post(world, 1000 * below(world, each[i].gap_ms),
-                 (struct incident){.kind = each[i].kind});
+            cluster_post(cluster, 1000 * cluster_below(cluster, each[i].gap_ms),
+                         (struct event){.kind = each[i].kind});
 }
 
-static void clear(struct cluster_world *world)
+static void clear(struct sim_cluster *cluster)
 {
-    for (uint32_t i = 0; i < world->peer_count; i++) {
-        if (world->peers[i].is_up)
-            end_peer(world, &world->peers[i]);
-        storage_close(world->peers[i].storage);
-        buffer_deinit(&world->peers[i].page);
+    for (uint32_t i = 0; i < cluster->plan.node_count; i++) {
+        if (cluster->peers[i].is_up)
+            end_peer(cluster, &cluster->peers[i]);
+        storage_close(cluster->peers[i].storage);
+        buffer_deinit(&cluster->peers[i].page);
     }
-    for (uint32_t i = 0; i < world->shipment_count; i++)
-        buffer_deinit(&world->shipments[i].bytes);
-    mirror_deinit(&world->truth.mirror);
+    for (uint32_t i = 0; i < cluster->shipment_count; i++)
+        buffer_deinit(&cluster->shipments[i].bytes);
+    mirror_deinit(&cluster->truth.mirror);
 }
 
-void cluster_run(uint64_t seed, bool is_verbose, struct cluster_totals *totals, uint64_t *ret_hash)
+static void add_totals(const struct sim_cluster *cluster)
 {
-    static struct cluster_world world; /* 2 MB */
+    struct totals *totals = cluster->world->totals;
 
-    memset(&world, 0, sizeof(world));
-    world.is_verbose = is_verbose;
-    world.totals = totals;
-    mirror_init(&world.truth.mirror);
-    draw(&world, seed);
-    post_faults(&world);
-    while (world.now_us < 1000 * (FAULTS_MS + CALM_MS)) {
-        struct incident incident = take(&world);
+    totals->clusters++;
+    totals->log_records += cluster->truth.size;
+    totals->zombies += cluster->truth.zombies;
+    totals->invalid += cluster->truth.repeats;
+    totals->duplicates += cluster->truth.duplicates;
+}
 
-        world.now_us = incident.at_us;
-        world.is_calm = world.now_us > 1000 * FAULTS_MS;
-        world.hash = random_mix(world.hash ^ incident.at_us ^ (uint64_t)incident.kind << 56 ^
-                                (uint64_t)incident.node << 48);
-        happen(&world, &incident);
-        check_owners(&world);
+void cluster_run(struct world *world)
+{
+    const uint64_t asked_ms = STEP_MS * world->settings->steps;
+    struct sim_cluster *cluster = calloc(1, sizeof(*cluster)); /* 2 MB */
+
+    CHECK(cluster);
+    cluster->world = cluster->truth.world = world;
+    cluster->faults_ms = asked_ms < FAULTS_MS_MAX ? asked_ms : FAULTS_MS_MAX;
+    world->clock_offset_ms = START_MS;
+    mirror_init(&cluster->truth.mirror);
+    cluster_plan_draw(&cluster->plan, &world->random);
+    cluster_plan_without(&cluster->plan, world->settings->without);
+    begin(cluster);
+    post_faults(cluster);
+    while (world->time_us < 1000 * (cluster->faults_ms + CALM_MS)) {
+        const struct event event = events_take(&world->events);
+
+        world->time_us = event.time_us;
+        world->step++;
+        world->is_quiet = world->time_us > 1000 * cluster->faults_ms;
+        world_note(world, event_words[event.kind], (uint16_t)event.node, 0, event.append,
+                   event.offset);
+        happen(cluster, &event);
+        check_owners(cluster);
     }
-    check_end(&world);
-    totals->runs++;
-    totals->simulated_ms += FAULTS_MS + CALM_MS;
-    totals->records += world.truth.size;
-    totals->zombies += world.truth.zombies;
-    totals->refused += world.truth.repeats;
-    totals->duplicates += world.truth.duplicates;
-    *ret_hash = random_mix(world.hash ^ mirror_hash(world.truth.mirror.storage) ^ world.truth.size);
-    clear(&world);
+    check_end(cluster);
+    world_note(world, "end", 0, 0, cluster->truth.size, mirror_hash(cluster->truth.mirror.storage));
+    add_totals(cluster);
+    clear(cluster);
+    free(cluster);
 }

@@ -23,7 +23,7 @@ void disk_deinit(struct world *world)
 
 uint64_t disk_later(struct world *world, uint64_t *last_ms, uint64_t delay_ms)
 {
-    const uint64_t at_ms = world->time_ms + world_skewed(world, delay_ms);
+    const uint64_t at_ms = world_ms(world) + world_skewed(world, delay_ms);
 
     if (*last_ms < at_ms)
         *last_ms = at_ms;
@@ -34,7 +34,7 @@ uint64_t disk_later(struct world *world, uint64_t *last_ms, uint64_t delay_ms)
 static enum error_code fault(struct world *world, uint32_t permille, bool is_commit)
 {
     static const enum error_code CODES[] = {ERROR_IO, ERROR_IO, ERROR_DISK_FULL, ERROR_NO_MEMORY};
-    const bool is_out = world->time_ms < world->disk.outage_end_ms;
+    const bool is_out = world_ms(world) < world->disk.outage_end_ms;
 
     if (is_out && world->disk.is_full && is_commit)
         return ERROR_DISK_FULL;
@@ -65,8 +65,8 @@ void disk_take_read(struct world *world, uint16_t partition, struct engine_read 
     ticket->read = read;
     ticket->partition = partition;
     list_push(&disk->tickets, &ticket->link);
-    events_post(&world->events, disk_later(world, &disk->read_ms, world->plan.read_delay_ms),
-                EVENT_READ, world->host.life, ticket);
+    world_post_at(world, disk_later(world, &disk->read_ms, world->plan.read_delay_ms), EVENT_READ,
+                  world->host.life, ticket);
 }
 
 static void read_now(struct world *world, struct ticket *ticket)
@@ -89,8 +89,8 @@ static void read_now(struct world *world, struct ticket *ticket)
     }
     if (disk->read_end_ms < disk->read_ms)
         disk->read_end_ms = disk->read_ms;
-    events_post(&world->events, disk_later(world, &disk->read_end_ms, world->plan.message_delay_ms),
-                EVENT_READ_DONE, world->host.life, ticket);
+    world_post_at(world, disk_later(world, &disk->read_end_ms, world->plan.message_delay_ms),
+                  EVENT_READ_DONE, world->host.life, ticket);
 }
 
 static void read_done(struct world *world, struct ticket *ticket)
@@ -118,7 +118,7 @@ void disk_serve(struct world *world, const struct event *event)
 
 void disk_outage(struct world *world)
 {
-    world->disk.outage_end_ms = world->time_ms + world_skewed(world, 2000);
+    world->disk.outage_end_ms = world_ms(world) + world_skewed(world, 2000);
     world->disk.is_full = world_chance(world, 300);
     world->totals->outages++;
     world->totals->full += world->disk.is_full;

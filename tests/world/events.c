@@ -18,7 +18,7 @@ void events_deinit(struct events *events)
 
 static bool before(const struct event *a, const struct event *b)
 {
-    return a->time_ms < b->time_ms || (a->time_ms == b->time_ms && a->order < b->order);
+    return a->time_us < b->time_us || (a->time_us == b->time_us && a->order < b->order);
 }
 
 static void swap(struct event *a, struct event *b)
@@ -46,13 +46,13 @@ static void sift_down(struct events *events, size_t at)
     }
 }
 
-/* Among those of the same time: what the disk does stays in order, all else comes first, last or
- * where it was posted, as it happens. */
+/* Returns the place among events of the same time. What the disk does stays in order, and so does
+ * all in a cluster, whose times are finer. All else comes first, last or where it was posted. */
 static uint64_t order_of(struct events *events, enum event_kind kind)
 {
     const uint64_t last = UINT64_C(1) << 32, order = ++events->order;
 
-    if (kind <= EVENT_READ_DONE)
+    if (kind <= EVENT_READ_DONE || kind >= EVENT_CLUSTER)
         return last + order;
     switch (random_mix(order) % 4) {
     case 0:
@@ -64,22 +64,21 @@ static uint64_t order_of(struct events *events, enum event_kind kind)
     }
 }
 
-void events_post(struct events *events, uint64_t time_ms, enum event_kind kind, uint32_t life,
-                 void *subject)
+void events_post(struct events *events, struct event event)
 {
     if (events->count == events->capacity) {
         events->capacity = events->capacity ? 2 * events->capacity : 64;
         events->heap = realloc(events->heap, events->capacity * sizeof(*events->heap));
         assert(events->heap);
     }
-    events->heap[events->count] =
-        (struct event){time_ms, order_of(events, kind), kind, life, subject};
+    event.order = order_of(events, event.kind);
+    events->heap[events->count] = event;
     sift_up(events, events->count++);
 }
 
-uint64_t events_next_ms(const struct events *events)
+uint64_t events_next_us(const struct events *events)
 {
-    return events->count ? events->heap[0].time_ms : UINT64_MAX;
+    return events->count ? events->heap[0].time_us : UINT64_MAX;
 }
 
 struct event events_take(struct events *events)

@@ -27,14 +27,47 @@ enum event_kind {
     EVENT_DRAIN,        /* one partition is stopped cleanly and started again */
     EVENT_CRASH,        /* the process dies */
     EVENT_START,        /* and is started again */
+
+    /* In a run of several nodes (cluster.h). */
+    EVENT_CLUSTER,
+    EVENT_LAND = EVENT_CLUSTER, /* an append reaches the log */
+    EVENT_SETTLE,               /* a node is told where the frames of its deal are */
+    EVENT_END,                  /* the brokers decide a deal; `offset`: enum deal_state */
+    EVENT_MARK,                 /* the brokers mark a deal as decided */
+    EVENT_EXPIRE,               /* the brokers abort a deal that took too long */
+    EVENT_GONE,                 /* a node waits no more for the commit of its deal */
+    EVENT_ANSWER,               /* a node is told where its append landed */
+    EVENT_FAIL,                 /* a node is told that its append is in doubt */
+    EVENT_FOLLOW,               /* a node reads the log */
+    EVENT_WAKE,                 /* a replica asked to be woken */
+    EVENT_WORK,                 /* an engine has something to do */
+    EVENT_HEAR,                 /* a node hears of the plan */
+    EVENT_RETURN,               /* a node that crashed starts again */
+    EVENT_ASK,                  /* a client asks for something */
+    EVENT_PLAN,                 /* another node is to own the partition */
+    EVENT_STOP,                 /* a node stands still for a while */
+    EVENT_DUEL,                 /* the owner stands still, as another node goes on */
+    EVENT_KILL,                 /* a node crashes */
+    EVENT_PAUSE,                /* the log takes nothing for a while */
+    EVENT_STEP,                 /* a wall clock is set */
+    EVENT_SPOIL,                /* a storage fails in one of its next calls */
+    EVENT_TRIM,                 /* the log drops records before `offset` */
+    EVENT_GIVE,                 /* a node is asked for a page of a copy, by node `append` */
+    EVENT_PAGE,                 /* the page comes; `offset`: the number of the ask */
+    EVENT_MISS,                 /* the page does not come in time */
 };
 
 struct event {
-    uint64_t time_ms;
+    uint64_t time_us;
     uint64_t order; /* breaks ties */
     enum event_kind kind;
     uint32_t life; /* of the process it belongs to; it dies with it. 0: it belongs to the world */
     void *subject;
+
+    /* In a cluster. */
+    uint32_t node, append; /* indexes */
+    uint32_t deal;         /* 1 + the index of the deal; 0 for none */
+    uint64_t offset;       /* of EVENT_LAND: delay of its answer; UINT64_MAX if none comes */
 };
 
 struct events {
@@ -46,11 +79,11 @@ struct events {
 void events_init(struct events *events);
 void events_deinit(struct events *events);
 
-void events_post(struct events *events, uint64_t time_ms, enum event_kind kind, uint32_t life,
-                 void *subject);
+/* Adds the event, and gives it its place among those of the same time. */
+void events_post(struct events *events, struct event event);
 
 /* The time of the next event; UINT64_MAX when there is none. */
-uint64_t events_next_ms(const struct events *events);
+uint64_t events_next_us(const struct events *events);
 
 /* Takes the next event; there must be one. */
 struct event events_take(struct events *events);

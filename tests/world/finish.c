@@ -22,7 +22,7 @@ static bool is_settled(const struct world *world)
 /* Time passes while the process sleeps, as on a machine that is suspended. */
 static void jump(struct world *world, uint64_t ms)
 {
-    world->time_ms += ms;
+    world->time_us += 1000 * ms;
     world_note(world, "jump", 0, 0, ms, 0);
     host_slept(world);
 }
@@ -33,7 +33,7 @@ static void calm_down(struct world *world)
     world->is_quiet = true;
     pauses_hold(world, PAUSES_GO_ON);
     pauses_resume_targets(world);
-    world->disk.outage_end_ms = world->time_ms;
+    world->disk.outage_end_ms = world_ms(world);
     events_drop(&world->events, 0);
     if (!world->host.is_up)
         host_start(world);
@@ -88,12 +88,12 @@ static uint64_t fair_ms(const struct world *world)
 static void check_fairness(struct world *world)
 {
     const struct wall start = world_now(world);
-    const uint64_t end_ms = world->time_ms + fair_ms(world);
+    const uint64_t end_ms = world_ms(world) + fair_ms(world);
     const uint64_t step_max = world->step + STUCK_STEPS_MAX;
 
     while (world->step < step_max && world_step(world, end_ms))
         ;
-    if (world->time_ms < end_ms)
+    if (world_ms(world) < end_ms)
         return; /* a tiny window with many timers put back: too many steps to wait for */
     for (size_t i = 0; i < world->model.count; i++) {
         const struct twin *twin = world->model.twins[i];

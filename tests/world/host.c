@@ -48,13 +48,13 @@ void host_deinit(struct world *world)
 
 void host_disturb(struct world *world, uint16_t partition)
 {
-    partition_of(world, partition)->calm_ms = world->time_ms;
+    partition_of(world, partition)->calm_ms = world_ms(world);
 }
 
 void host_slept(struct world *world)
 {
     for (uint16_t p = 0; p < world->plan.partition_count; p++) {
-        partition_of(world, p)->fault_ms = world->time_ms;
+        partition_of(world, p)->fault_ms = world_ms(world);
         host_disturb(world, p);
     }
 }
@@ -188,13 +188,13 @@ static void pump(struct world *world, struct sim_partition *partition)
                          world_chance(world, world->plan.lazy_permille);
 
     if (is_lazy || partition->lazy_until_ms > 0) {
-        partition->fault_ms = world->time_ms;
+        partition->fault_ms = world_ms(world);
         host_disturb(world, partition->index);
     }
     if (!is_lazy)
         partition->lazy_until_ms = 0;
     else if (partition->lazy_until_ms == 0)
-        partition->lazy_until_ms = world->time_ms + 1 + world_below(world, 10);
+        partition->lazy_until_ms = world_ms(world) + 1 + world_below(world, 10);
     for (uint64_t i = 0; i < 4; i++) {
         switch ((first + i) % 4) {
         case 0:
@@ -362,7 +362,7 @@ void host_drain(struct world *world, uint16_t index)
         return;
     world_note(world, "drain", index, 0, 0, 0);
     partition->is_draining = true;
-    partition->drain_ms = world->time_ms;
+    partition->drain_ms = world_ms(world);
     logs_drain(world, index);
     engine_drain(partition->engine);
     workers_drain(world, index);
@@ -402,7 +402,7 @@ void host_worked(struct world *world, uint16_t index)
 static void hear_fault(struct world *world, struct sim_partition *partition)
 {
     partition->faults++;
-    partition->fault_ms = world->time_ms;
+    partition->fault_ms = world_ms(world);
     host_disturb(world, partition->index);
 }
 
@@ -447,16 +447,16 @@ uint64_t host_wake_ms(const struct world *world, uint16_t index)
     if (at.ms == WALL_NEVER.ms)
         return queue_ms;
     at = wall_add(at, partition->jitter_ms);
-    return queue_ms < world->time_ms + wall_since(now, at) ? queue_ms
-                                                           : world->time_ms + wall_since(now, at);
+    return queue_ms < world_ms(world) + wall_since(now, at) ? queue_ms
+                                                            : world_ms(world) + wall_since(now, at);
 }
 
 void host_advance(struct world *world, uint16_t index)
 {
     struct sim_partition *partition = partition_of(world, index);
 
-    if (partition->spin_ms != world->time_ms) {
-        partition->spin_ms = world->time_ms;
+    if (partition->spin_ms != world_ms(world)) {
+        partition->spin_ms = world_ms(world);
         partition->spins = 0;
     }
     if (++partition->spins > SPINS_MAX)

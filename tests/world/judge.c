@@ -147,7 +147,7 @@ void judge_outcome(struct world *world, struct twin *twin, const struct delivery
     world->totals->ended += outcome->result == DELIVERY_ENDED;
     twin->is_out = false;
     twin->has_outcome = outcome->result != DELIVERY_RETURNED;
-    twin->calm_ms = world->time_ms;
+    twin->calm_ms = world_ms(world);
     twin->outcome = *outcome;
     twin->outcome_at = now;
     twin->end_passed_ms = world->model.passed_ms[twin->partition];
@@ -299,7 +299,7 @@ static void judge_created(struct world *world, const struct sim_partition *parti
                        command->timer->version);
     }
     twin->is_acknowledged = true;
-    twin->calm_ms = world->time_ms;
+    twin->calm_ms = world_ms(world);
     world->totals->created++;
 }
 
@@ -562,7 +562,7 @@ static void judge_call(struct world *world, struct sim_partition *partition, str
     }
     if (!command_gets(command) && !op->key)
         twin->change_count--;
-    twin->calm_ms = world->time_ms;
+    twin->calm_ms = world_ms(world);
 }
 
 void judge_reply(struct world *world, struct sim_partition *partition, struct op *op)

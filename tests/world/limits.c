@@ -133,7 +133,7 @@ static uint64_t calm_for_ms(const struct world *world, const struct twin *twin)
 
     if (partition->is_hindered)
         return 0;
-    return world->time_ms -
+    return world_ms(world) -
            (twin->calm_ms > partition->calm_ms ? twin->calm_ms : partition->calm_ms);
 }
 
@@ -187,9 +187,9 @@ static void check_answers(struct world *world, uint64_t max_ms)
         const uint64_t since_ms =
             op->submitted_ms > partition->fault_ms ? op->submitted_ms : partition->fault_ms;
 
-        if (world->time_ms - since_ms > answer_rounds(world, op, in_flight) * max_ms)
+        if (world_ms(world) - since_ms > answer_rounds(world, op, in_flight) * max_ms)
             world_fail(world, op->twin ? op->twin->number : 0, "one answer for each command",
-                       "none for %llu ms", U64(world->time_ms - since_ms));
+                       "none for %llu ms", U64(world_ms(world) - since_ms));
     }
 }
 
@@ -199,9 +199,9 @@ static void check_drain(struct world *world, const struct sim_partition *partiti
         partition->drain_ms > partition->fault_ms ? partition->drain_ms : partition->fault_ms;
 
     max_ms += (2 * CHANGES_MAX + 2) * max_ms + plan_timeout_ms_max(&world->plan);
-    if (partition->is_draining && world->time_ms - since_ms > max_ms)
+    if (partition->is_draining && world_ms(world) - since_ms > max_ms)
         world_fail(world, 0, "a drained engine comes to rest", "not for %llu ms",
-                   U64(world->time_ms - since_ms));
+                   U64(world_ms(world) - since_ms));
 }
 
 void judge_lateness(struct world *world)

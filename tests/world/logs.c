@@ -84,8 +84,8 @@ static void answer_later(struct world *world)
     list_init(&answer->batches);
     list_join(&answer->batches, &logs->done);
     list_push(&logs->answers, &answer->link);
-    events_post(&world->events, disk_later(world, &logs->answer_ms, world->plan.message_delay_ms),
-                EVENT_COMMITTED, world->host.life, NULL);
+    world_post_at(world, disk_later(world, &logs->answer_ms, world->plan.message_delay_ms),
+                  EVENT_COMMITTED, world->host.life, NULL);
 }
 
 /* Lets the replica append what waits. */

@@ -51,7 +51,7 @@ struct twin *model_ask(struct world *world, uint16_t partition, const struct con
     twin->asked = *content;
     if (!twin->asked.number) /* else it is a repetition */
         twin->asked.number = twin->number;
-    twin->calm_ms = world->time_ms;
+    twin->calm_ms = world_ms(world);
     return twin;
 }
 
@@ -633,8 +633,8 @@ static void write_row(struct world *world, uint16_t partition, const struct stor
     row->state = timer->state;
     row->version = timer->version;
     row->attempts = timer->attempts;
-    row->written_ms = world->time_ms;
-    twin->calm_ms = world->time_ms;
+    row->written_ms = world_ms(world);
+    twin->calm_ms = world_ms(world);
     twin->is_damaged &= write->is_touch; /* which does not write the whole row */
     keep_version(twin);
     if (twin->live_step == world->step)
@@ -719,7 +719,7 @@ void model_told(struct world *world, const struct storage_batch *batch)
             twin->told_version = batch->writes[i].timer->version;
         if (!twin->told_step)
             twin->told_step = world->step;
-        twin->calm_ms = world->time_ms;
+        twin->calm_ms = world_ms(world);
     }
 }
 
@@ -733,7 +733,7 @@ static void restart_twin(struct world *world, struct twin *twin)
     twin->change_count = 0;
     twin->is_out = false;
     twin->has_outcome = false;
-    twin->calm_ms = world->time_ms;
+    twin->calm_ms = world_ms(world);
 }
 
 void model_restart(struct world *world, uint16_t partition)

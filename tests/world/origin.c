@@ -95,8 +95,7 @@ static void answer_later(struct world *world, struct parcel *parcel)
     const uint64_t delay_ms = postpone(world, parcel) ? 0 : decide(world, parcel);
 
     parcel->is_stuck = false;
-    events_post(&world->events, world->time_ms + delay_ms, EVENT_DELIVERED, world->host.life,
-                parcel);
+    world_post_at(world, world_ms(world) + delay_ms, EVENT_DELIVERED, world->host.life, parcel);
 }
 
 static struct parcel *parcel_create(struct world *world, uint16_t partition, struct twin *twin,

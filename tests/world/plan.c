@@ -250,6 +250,11 @@ static void draw_names(struct sim_plan *plan, struct random *random)
         plan->drop_permille = (uint32_t)CHOOSE(random, 200, 800);
 }
 
+bool plan_is_cluster(uint64_t seed, enum plan_nodes nodes)
+{
+    return nodes == PLAN_NODES_DRAWN ? random_mix(seed) % 2 : nodes == PLAN_NODES_SEVERAL;
+}
+
 void plan_draw(struct sim_plan *ret_plan, struct random *random)
 {
     struct sim_plan *plan = ret_plan;
@@ -292,9 +297,9 @@ const char *plan_feature_name(enum feature feature)
     return feature_names[feature];
 }
 
-bool plan_parse_features(const char *text, uint32_t *ret_features)
+bool plan_parse_features(const char *text, uint64_t *ret_features)
 {
-    uint32_t features = 0;
+    uint64_t features = 0;
 
     while (*text) {
         const size_t size = strcspn(text, ",");
@@ -305,16 +310,16 @@ bool plan_parse_features(const char *text, uint32_t *ret_features)
             i++;
         if (i == FEATURES)
             return false;
-        features |= 1u << i;
+        features |= UINT64_C(1) << i;
         text += size + (text[size] == ',');
     }
     *ret_features = features;
     return true;
 }
 
-static void without_faults(struct sim_plan *plan, uint32_t without)
+static void without_faults(struct sim_plan *plan, uint64_t without)
 {
-#define IS_OFF(name) (without & 1u << FEATURE_##name)
+#define IS_OFF(name) (without & UINT64_C(1) << FEATURE_##name)
     if (IS_OFF(crashes))
         plan->crash_gap_ms = plan->sharp_permille = 0;
     if (IS_OFF(drains))
@@ -347,7 +352,7 @@ static void without_faults(struct sim_plan *plan, uint32_t without)
     }
 }
 
-static void without_clients(struct sim_plan *plan, uint32_t without)
+static void without_clients(struct sim_plan *plan, uint64_t without)
 {
     uint32_t *weights = plan->action_weights;
 
@@ -392,7 +397,7 @@ static void without_clients(struct sim_plan *plan, uint32_t without)
 #undef IS_OFF
 }
 
-void plan_without(struct sim_plan *plan, uint32_t without)
+void plan_without(struct sim_plan *plan, uint64_t without)
 {
     without_faults(plan, without);
     without_clients(plan, without);

@@ -50,6 +50,9 @@ enum action {
     ACTIONS,
 };
 
+/* How many nodes a run has: as its seed says, or one, or several. */
+enum plan_nodes { PLAN_NODES_DRAWN, PLAN_NODES_ONE, PLAN_NODES_SEVERAL };
+
 /* X(name): features that a run can do without, so that a failing run can be made small. */
 #define FEATURE_LIST(X) \
     X(crashes)          \
@@ -81,7 +84,12 @@ enum action {
     X(batches)          \
     X(tenants)          \
     X(limits)           \
-    X(reports)
+    X(reports)          \
+    X(losses)           \
+    X(repeats)          \
+    X(stops)            \
+    X(sweeps)           \
+    X(copies)
 
 enum feature {
 #define X(name) FEATURE_##name,
@@ -142,16 +150,19 @@ struct sim_plan {
     struct engine_options engine;
 };
 
+/* Whether the run has several nodes. */
+bool plan_is_cluster(uint64_t seed, enum plan_nodes nodes);
+
 void plan_draw(struct sim_plan *ret_plan, struct random *random);
 
 /* The longest time-out of an attempt; that of a report is the default. */
 uint64_t plan_timeout_ms_max(const struct sim_plan *plan);
 
 /* Takes features away: a bit for each of enum feature. */
-void plan_without(struct sim_plan *plan, uint32_t without);
+void plan_without(struct sim_plan *plan, uint64_t without);
 
 /* The features of a text such as "crashes,keys". False when there is another word in it. */
-bool plan_parse_features(const char *text, uint32_t *ret_features);
+bool plan_parse_features(const char *text, uint64_t *ret_features);
 
 const char *plan_feature_name(enum feature feature);
 

@@ -1,13 +1,14 @@
 /*
- * sim - runs the engine in simulated worlds, one for each seed, and checks its promises at each
- * step.
+ * world - runs engines in simulated worlds of one node or several, one world for each seed, and
+ * checks the promises at each step.
  *
- *     sim [--seed N] [--runs N] [--steps N] [--seconds N] [--verbose] [--replay] [--seeds FILE]
- *         [--without FEATURE,...] [--shrink]
+ *     world [--seed N] [--runs N] [--steps N] [--seconds N] [--verbose] [--replay] [--seeds FILE]
+ *           [--nodes one|several] [--without FEATURE,...] [--shrink]
  *
  * --replay runs each seed twice and demands equal hashes of all events. --seeds reads a line "seed
- * steps" for each run from a file. --without takes features away (plan.h); --shrink removes
- * features and steps that a failing run does not need, and shows the rest.
+ * steps" for each run from a file. --nodes makes all runs of one node, or of several: otherwise
+ * their seeds say. --without takes features away (plan.h); --shrink removes features and steps that
+ * a failing run does not need, and shows the rest.
  *
  * Runs are made in a child process, so that an abort, a crash or an endless loop inside the engine
  * is told with the seed that led to it.
@@ -36,7 +37,8 @@ struct arguments {
     bool is_verbose;
     bool is_replayed;
     bool is_shrunk;
-    uint32_t without;  /* features: a bit for each of enum feature */
+    enum plan_nodes nodes;
+    uint64_t without;  /* features: a bit for each of enum feature */
     const char *seeds; /* a file; NULL: count on from `seed` */
 };
 
@@ -52,6 +54,12 @@ static bool parse_number(const char *text, uint64_t *ret_number)
     char *end;
     *ret_number = text ? strtoull(text, &end, 10) : 0;
     return text && *text && !*end && !errno;
+}
+
+static bool parse_nodes(const char *text, enum plan_nodes *ret_nodes)
+{
+    *ret_nodes = !strcmp(text, "one") ? PLAN_NODES_ONE : PLAN_NODES_SEVERAL;
+    return *ret_nodes == PLAN_NODES_ONE || !strcmp(text, "several");
 }
 
 static bool parse(int argc, char **argv, struct arguments *ret_arguments)
@@ -74,6 +82,9 @@ static bool parse(int argc, char **argv, struct arguments *ret_arguments)
         else if (!strcmp(argv[i], "--without") && argv[i + 1] &&
                  plan_parse_features(argv[i + 1], &ret_arguments->without))
             i++;
+        else if (!strcmp(argv[i], "--nodes") && argv[i + 1] &&
+                 parse_nodes(argv[i + 1], &ret_arguments->nodes))
+            i++;
         else if (!strcmp(argv[i], "--seeds") && argv[i + 1])
             ret_arguments->seeds = argv[++i];
         else
@@ -85,7 +96,8 @@ static bool parse(int argc, char **argv, struct arguments *ret_arguments)
 static void run_one(const struct arguments *arguments, struct progress *progress, uint64_t seed,
                     uint64_t steps)
 {
-    const struct settings settings = {seed, steps, arguments->without, arguments->is_verbose};
+    const struct settings settings = {seed, steps, arguments->nodes, arguments->without,
+                                      arguments->is_verbose};
     const struct itimerval limit = {.it_value.tv_sec = RUN_SECONDS_MAX};
 
     progress->seed = seed;
@@ -170,20 +182,21 @@ static void print_totals(const struct totals *totals)
 #define X(name, label) printf("%14" PRIu64 "  %s\n", totals->name, label);
     TOTALS_LIST(X)
 #undef X
-    printf("sim: %" PRIu64 " runs, %" PRIu64 " steps, %.0f years, %" PRIu64 " timers, %" PRIu64
+    printf("world: %" PRIu64 " runs, %" PRIu64 " steps, %.0f years, %" PRIu64 " timers, %" PRIu64
            " deliveries, %" PRIu64 " duplicates (all explained)\n",
            totals->runs, totals->steps, (double)totals->simulated_ms / year_ms, totals->created,
            totals->deliveries, totals->duplicates);
     print_faults(totals);
 }
 
-static void print_command(uint64_t seed, uint64_t steps, uint32_t without)
+static void print_command(uint64_t seed, uint64_t steps, enum plan_nodes nodes, uint64_t without)
 {
+    static const char *const words[] = {"", " --nodes one", " --nodes several"};
     const char *separator = " --without ";
 
-    printf("sim --seed %" PRIu64 " --runs 1 --steps %" PRIu64, seed, steps);
+    printf("world --seed %" PRIu64 " --runs 1 --steps %" PRIu64 "%s", seed, steps, words[nodes]);
     for (uint32_t i = 0; i < FEATURES; i++) {
-        if (!(without & 1u << i))
+        if (!(without & UINT64_C(1) << i))
             continue;
         printf("%s%s", separator, plan_feature_name((enum feature)i));
         separator = ",";
@@ -200,7 +213,7 @@ static bool report(const struct arguments *arguments, const struct progress *pro
         printf("BROKEN: the run ended by signal %d (%s)\n", WTERMSIG(status),
                WTERMSIG(status) == SIGALRM ? "it takes too long" : strsignal(WTERMSIG(status)));
     printf("FAILED after %" PRIu64 " runs; replay: ", progress->totals.runs);
-    print_command(progress->seed, progress->steps, arguments->without);
+    print_command(progress->seed, progress->steps, arguments->nodes, arguments->without);
     printf(" --verbose\n");
     return false;
 }
@@ -231,7 +244,7 @@ struct smaller {
     struct progress *progress;
 };
 
-static bool fails(void *context, uint64_t steps, uint32_t without)
+static bool fails(void *context, uint64_t steps, uint64_t without)
 {
     struct smaller *smaller = context;
 
@@ -246,10 +259,10 @@ static int shrink_first(const struct arguments *arguments, struct progress *prog
 {
     struct smaller smaller = {*arguments, progress};
     struct arguments *small = &smaller.arguments;
-    uint32_t without = arguments->without;
+    uint64_t without = arguments->without;
 
     if (!fails(&smaller, arguments->steps, without)) {
-        printf("sim: no run fails\n");
+        printf("world: no run fails\n");
         return EXIT_SUCCESS;
     }
     small->seed = progress->seed;
@@ -257,8 +270,8 @@ static int shrink_first(const struct arguments *arguments, struct progress *prog
     small->seeds = NULL;
     uint64_t steps = progress->steps;
     uint64_t runs = shrink(fails, &smaller, &steps, &without);
-    printf("sim: after %" PRIu64 " smaller runs what is left is\n\n    ", runs);
-    print_command(small->seed, steps, without);
+    printf("world: after %" PRIu64 " smaller runs what is left is\n\n    ", runs);
+    print_command(small->seed, steps, small->nodes, without);
     printf("\n\n");
     small->steps = steps;
     small->without = without;
@@ -275,8 +288,9 @@ int main(int argc, char **argv)
     struct arguments arguments = {.runs = 1000, .steps = 200};
 
     if (getrandom(&arguments.seed, 4, 0) != 4 || !parse(argc, argv, &arguments)) {
-        fprintf(stderr, "usage: sim [--seed N] [--runs N] [--steps N] [--seconds N] [--verbose] "
-                        "[--replay] [--seeds FILE] [--without FEATURE,...] [--shrink]\n");
+        fprintf(stderr, "usage: world [--seed N] [--runs N] [--steps N] [--seconds N] [--verbose] "
+                        "[--replay] [--seeds FILE] [--nodes one|several] "
+                        "[--without FEATURE,...] [--shrink]\n");
         return 2;
     }
     struct progress *progress =
@@ -284,9 +298,9 @@ int main(int argc, char **argv)
     if (progress == MAP_FAILED)
         return 2;
     if (arguments.seeds)
-        printf("sim: the seeds of %s\n", arguments.seeds);
+        printf("world: the seeds of %s\n", arguments.seeds);
     else
-        printf("sim: seed %" PRIu64 ", at most %" PRIu64 " runs of %" PRIu64 " steps\n",
+        printf("world: seed %" PRIu64 ", at most %" PRIu64 " runs of %" PRIu64 " steps\n",
                arguments.seed, arguments.runs, arguments.steps);
     if (arguments.is_shrunk)
         return shrink_first(&arguments, progress);

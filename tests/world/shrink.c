@@ -4,7 +4,7 @@
 #include "plan.h"
 
 /* Fewer steps: a half, then three quarters, and so on. */
-static bool cut_steps(shrink_fails *fails, void *context, uint64_t *steps, uint32_t without,
+static bool cut_steps(shrink_fails *fails, void *context, uint64_t *steps, uint64_t without,
                       uint64_t *runs)
 {
     for (uint64_t cut = *steps; cut > 0; cut /= 2) {
@@ -17,24 +17,24 @@ static bool cut_steps(shrink_fails *fails, void *context, uint64_t *steps, uint3
     return false;
 }
 
-static bool drop_feature(shrink_fails *fails, void *context, uint64_t steps, uint32_t *without,
+static bool drop_feature(shrink_fails *fails, void *context, uint64_t steps, uint64_t *without,
                          uint64_t *runs)
 {
     bool is_any = false;
 
     for (uint32_t i = 0; i < FEATURES; i++) {
-        if (*without & 1u << i)
+        if (*without & UINT64_C(1) << i)
             continue;
         ++*runs;
-        if (fails(context, steps, *without | 1u << i)) {
-            *without |= 1u << i;
+        if (fails(context, steps, *without | UINT64_C(1) << i)) {
+            *without |= UINT64_C(1) << i;
             is_any = true;
         }
     }
     return is_any;
 }
 
-uint64_t shrink(shrink_fails *fails, void *context, uint64_t *steps, uint32_t *without)
+uint64_t shrink(shrink_fails *fails, void *context, uint64_t *steps, uint64_t *without)
 {
     uint64_t runs = 0;
     bool is_more;

@@ -11,10 +11,10 @@
 #include <stdint.h>
 
 /* Whether the run fails, told by `context`. */
-typedef bool shrink_fails(void *context, uint64_t steps, uint32_t without);
+typedef bool shrink_fails(void *context, uint64_t steps, uint64_t without);
 
 /* Makes `*steps` and `*without` (bits of enum feature) such that the run is small and fails, as it
  * does already; returns after how many runs. */
-uint64_t shrink(shrink_fails *fails, void *context, uint64_t *steps, uint32_t *without);
+uint64_t shrink(shrink_fails *fails, void *context, uint64_t *steps, uint64_t *without);
 
 #endif

@@ -59,7 +59,7 @@ static void tenure_judge_create(struct tenure *tenure, const struct tenure_op *o
         if (op->results[i].error)
             continue;
         truth_created(tenure->truth, &op->results[i].id, op->dues[i]);
-        tenure->totals->created++;
+        tenure->world->totals->created++;
     }
 }
 
@@ -71,7 +71,7 @@ static void tenure_judge_state(struct tenure *tenure, const struct tenure_op *op
     if (command->error != ERROR_NONE && command->error != ERROR_GONE &&
         command->error != ERROR_NOT_FOUND)
         return;
-    tenure->totals->reads++;
+    tenure->world->totals->gets++;
     truth_read(tenure->truth, &command->id,
                command->error == ERROR_NOT_FOUND ? NULL : command->timer, op->version);
 }
@@ -85,14 +85,14 @@ static void tenure_judge_op(struct tenure *tenure, const struct tenure_op *op,
         tenure_judge_create(tenure, op);
     } else if (command->kind == COMMAND_CANCEL && !command->error) {
         truth_cancelled(tenure->truth, &command->id);
-        tenure->totals->cancelled++;
+        tenure->world->totals->cancelled++;
     } else if (command->kind == COMMAND_PATCH && !command->error) {
         truth_patched(tenure->truth, command->timer);
-        tenure->totals->patched++;
+        tenure->world->totals->patched++;
     } else if (time.may_act) {
         tenure_judge_state(tenure, op);
     } else {
-        tenure->totals->silenced++;
+        tenure->world->totals->silenced++;
     }
 }
 
@@ -131,11 +131,11 @@ static void tenure_take_deliveries(struct tenure *tenure, struct tenure_time tim
 
     while (time.may_act && (delivery = engine_take_delivery(tenure->engine))) {
         struct tenure_lent *lent = malloc(sizeof(*lent));
-        const bool is_hung = !tenure->is_calm && tenure_happens(tenure, 50);
+        const bool is_hung = !tenure->world->is_quiet && tenure_happens(tenure, 50);
 
         CHECK(lent && delivery->epoch == tenure->epoch);
         truth_deliver(tenure->truth, tenure->epoch, tenure->latest, delivery->timer);
-        tenure->totals->deliveries++;
+        tenure->world->totals->deliveries++;
         lent->delivery = delivery;
         lent->is_gathered = false;
         lent->is_once = delivery->timer->target.kind == TARGET_KAFKA;
@@ -237,7 +237,7 @@ void tenure_staged(struct tenure *tenure, struct tenure_time time, enum delivery
 static void tenure_end_deliveries(struct tenure *tenure, struct tenure_time time)
 {
     for (struct tenure_lent *lent; (lent = tenure_next_ended(tenure, time));) {
-        const bool has_failed = !tenure->is_calm && tenure_happens(tenure, 100);
+        const bool has_failed = !tenure->world->is_quiet && tenure_happens(tenure, 100);
         lent->delivery->outcome = (struct delivery_outcome){
             .result = has_failed ? DELIVERY_FAILED : DELIVERY_DONE, .is_answer = true};
         tenure_return(tenure, lent, tenure_now(tenure, time));
@@ -247,10 +247,10 @@ static void tenure_end_deliveries(struct tenure *tenure, struct tenure_time time
 
 /* ---- begin and end ---- */
 
-void tenure_init(struct tenure *tenure, struct storage *storage, struct truth *truth,
-                 struct cluster_totals *totals)
+void tenure_init(struct tenure *tenure, struct world *world, struct storage *storage,
+                 struct truth *truth)
 {
-    *tenure = (struct tenure){.storage = storage, .truth = truth, .totals = totals};
+    *tenure = (struct tenure){.world = world, .storage = storage, .truth = truth};
     list_init(&tenure->refused);
     list_init(&tenure->reads);
     list_init(&tenure->lent);

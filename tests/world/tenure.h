@@ -11,7 +11,7 @@
 #include "engine/engine.h"
 #include "cluster/replica.h"
 #include "truth.h"
-#include "cluster_totals.h"
+#include "world.h"
 
 /* The time at a node. */
 struct tenure_time {
@@ -21,24 +21,23 @@ struct tenure_time {
 };
 
 struct tenure {
+    struct world *world;
     struct storage *storage;
     struct replica *replica; /* that takes commits */
     struct truth *truth;
-    struct cluster_totals *totals;
     struct engine *engine; /* NULL: the node does not own the partition */
     uint64_t epoch;
     struct wall
         latest; /* that the engine was told: a clock may be set back while a delivery waits */
     struct random random;
-    bool is_calm; /* no target fails */
     bool is_draining, is_leaving;
     size_t batches_out;
     struct list refused;          /* batches that came back as not durable */
     struct list reads, lent, ops; /* on their way */
 };
 
-void tenure_init(struct tenure *tenure, struct storage *storage, struct truth *truth,
-                 struct cluster_totals *totals);
+void tenure_init(struct tenure *tenure, struct world *world, struct storage *storage,
+                 struct truth *truth);
 
 /* The claim is valid; commits go to `replica`. */
 void tenure_begin(struct tenure *tenure, struct replica *replica, const struct storage_meta *meta,

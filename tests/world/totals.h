@@ -7,6 +7,37 @@
 
 #include <stdint.h>
 
+/* X(name, label): of runs of several nodes alone. */
+#define TOTALS_CLUSTER_LIST(X)                                    \
+    X(clusters, "runs of several nodes")                          \
+    X(log_records, "records in their logs")                       \
+    X(zombies, "records of former owners, after a later claim")   \
+    X(invalid, "other records that are not valid")                \
+    X(claims, "valid claims")                                     \
+    X(releases, "of them after a release")                        \
+    X(commits_in_doubt, "commits in doubt")                       \
+    X(silenced, "answers that the lease forbade")                 \
+    X(staged, "messages staged in a transaction")                 \
+    X(deals, "transactions committed")                            \
+    X(expired, "transactions that took too long")                 \
+    X(late, "appends that landed after they were given up")       \
+    X(lost, "appends lost")                                       \
+    X(doubled, "appends that landed twice")                       \
+    X(stops, "stops of a node")                                   \
+    X(rewound, "records that a crash took from a storage")        \
+    X(copies_dropped, "storages emptied")                         \
+    X(storage_failures, "failures of a storage")                  \
+    X(clock_sets, "wall clocks set")                              \
+    X(log_pauses, "pauses of a log")                              \
+    X(sweeps, "sweeps")                                           \
+    X(sweep_rows, "rows that they copied")                        \
+    X(trims, "of a log, after a sweep")                           \
+    X(trimmed, "records that these dropped")                      \
+    X(restarts, "replicas left behind, which began anew")         \
+    X(copies_taken, "replicas that began with a copy of another") \
+    X(copy_rows, "rows of its pages")                             \
+    X(copies_failed, "copies that were given up")
+
 /* X(name, label) */
 #define TOTALS_LIST(X)                                  \
     X(runs, "runs")                                     \
@@ -71,7 +102,8 @@
     X(drains, "clean restarts")                         \
     X(clock_forward, "clock steps forward")             \
     X(clock_back, "clock steps back")                   \
-    X(suspends, "times that the machine slept")
+    X(suspends, "times that the machine slept")         \
+    TOTALS_CLUSTER_LIST(X)
 
 struct totals {
 #define X(name, label) uint64_t name;

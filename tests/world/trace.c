@@ -22,8 +22,8 @@ void trace_deinit(struct trace *trace)
 
 static void show(const struct trace_event *event)
 {
-    printf("  %9" PRIu64 " ms  wall %" PRIu64 "  p%u  ", event->time_ms, event->wall_ms,
-           event->partition);
+    printf("  %9" PRIu64 ".%03u ms  wall %" PRIu64 "  %u  ", event->time_us / 1000,
+           (unsigned)(event->time_us % 1000), event->wall_ms, event->place);
     if (event->timer)
         printf("#%-4" PRIu32, event->timer);
     else
@@ -44,11 +44,11 @@ void trace_add(struct trace *trace, struct trace_event event)
         assert(trace->events);
     }
     trace->events[trace->count++] = event;
-    mix(trace, event.time_ms);
+    mix(trace, event.time_us);
     mix(trace, event.wall_ms);
     for (const char *c = event.what; *c; c++)
         trace->hash = trace->hash * 31 + (unsigned char)*c;
-    mix(trace, (uint64_t)event.timer << 16 | event.partition);
+    mix(trace, (uint64_t)event.timer << 16 | event.place);
     mix(trace, event.a);
     mix(trace, event.b);
     if (trace->is_shown)

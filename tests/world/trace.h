@@ -12,11 +12,11 @@
 #include <stdint.h>
 
 struct trace_event {
-    uint64_t time_ms;
+    uint64_t time_us;
     uint64_t wall_ms;
     const char *what; /* a literal */
-    uint16_t partition;
-    uint32_t timer; /* its number in this run; 0: none */
+    uint16_t place;   /* partition, or in a cluster node */
+    uint32_t timer;   /* its number in this run; 0: none */
     uint64_t a, b;
 };
 

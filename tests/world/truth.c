@@ -1,26 +1,23 @@
 /* truth.c - the promises of a cluster, with rules of its own on valid records; see truth.h. */
 #include "truth.h"
 
+#include "world.h"
+
 #include "base/check.h"
 #include "base/random.h"
 #include "store/memory.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
-#include <stdio.h>
 
-void truth_broken(const char *format, ...)
-{
-    va_list arguments;
-
-    va_start(arguments, format);
-    printf("BROKEN: ");
-    vprintf(format, arguments);
-    printf("\n");
-    va_end(arguments);
-    fflush(stdout);
-    exit(EXIT_FAILURE);
-}
+static const char LOG[] = "a commit is what its log says";
+static const char FOLLOWS[] = "a replica follows its log";
+static const char ONCE[] = "a message is committed once, and only with its firing";
+static const char READ[] = "an answer shows what is durable";
+static const char OVER[] = "nothing after a timer is over";
+static const char EARLY[] = "never early";
+static const char EPOCH[] = "an owner delivers once at a time, and not after its successor";
+static const char ENDS[] = "at least once";
+static const char LOST[] = "acknowledged is never lost";
 
 /* Whether the next record of the log is valid, by docs/cluster-design.md. */
 static bool truth_accepts(const struct truth *truth, const struct frame *frame)
@@ -42,7 +39,8 @@ void truth_land(struct truth *truth, const struct frame *frame)
         for (size_t i = 0; i < truth->failed_count; i++)
             if (truth->failed[i].epoch == frame->epoch && truth->failed[i].seq == frame->seq &&
                 frame->kind == FRAME_COMMIT)
-                truth_broken("a commit that was answered as failed is valid at %" PRIu64, offset);
+                world_fail(truth->world, 0, LOG,
+                           "a commit that was answered as failed is valid at %" PRIu64, offset);
         if (frame->kind == FRAME_CLAIM) {
             truth->epoch = frame->epoch;
             truth->node = frame->node;
@@ -74,17 +72,20 @@ void truth_message(struct truth *truth, uint64_t serial)
     struct tracked *tracked = truth_track(truth, serial);
 
     if (++tracked->messages > 1)
-        truth_broken("the message of %" PRIx64 " is in its topic twice", serial);
+        world_fail(truth->world, 0, ONCE, "the message of %" PRIx64 " is in its topic twice",
+                   serial);
     if (tracked->is_cancelled)
-        truth_broken("the message of %" PRIx64 " is committed after its cancel", serial);
+        world_fail(truth->world, 0, ONCE,
+                   "the message of %" PRIx64 " is committed after its cancel", serial);
 }
 
 void truth_storage(const struct truth *truth, uint64_t next, struct storage *storage)
 {
     if (next > truth->size)
-        truth_broken("a replica is ahead of the log: %" PRIu64, next);
+        world_fail(truth->world, 0, FOLLOWS, "a replica is ahead of the log: %" PRIu64, next);
     if (next > 0 && next % HASH_EVERY == 0 && truth->records[next - 1].hash != mirror_hash(storage))
-        truth_broken("a replica differs from the log before %" PRIu64, next);
+        world_fail(truth->world, 0, FOLLOWS, "a replica differs from the log before %" PRIu64,
+                   next);
 }
 
 void truth_trim(const struct truth *truth, uint64_t before)
@@ -92,7 +93,7 @@ void truth_trim(const struct truth *truth, uint64_t before)
     struct mirror rest;
 
     if (before >= truth->size)
-        truth_broken("the log is to be dropped, all of it");
+        world_fail(truth->world, 0, LOG, "the log is to be dropped, all of it");
     mirror_init(&rest);
     rest.takes_copies = true;
     for (uint64_t i = before; i < truth->size; i++)
@@ -100,7 +101,8 @@ void truth_trim(const struct truth *truth, uint64_t before)
             mirror_apply(&rest, i, &truth->records[i].frame);
     memory_storage_check(rest.storage);
     if (mirror_hash(rest.storage) != mirror_hash(truth->mirror.storage))
-        truth_broken("the log from %" PRIu64 " on does not say what all of it says", before);
+        world_fail(truth->world, 0, LOG,
+                   "the log from %" PRIu64 " on does not say what all of it says", before);
     mirror_deinit(&rest);
 }
 
@@ -122,20 +124,23 @@ void truth_durable(const struct truth *truth, const struct frame *frames, size_t
     for (size_t i = 0; i < count; i++) {
         place = truth_find(truth, &frames[i]);
         if (place == 0)
-            truth_broken("a commit is acknowledged, and not valid in the log: epoch %" PRIu64
-                         " seq %" PRIu64,
-                         frames[i].epoch, frames[i].seq);
+            world_fail(truth->world, 0, LOG,
+                       "a commit is acknowledged, and not valid in the log: epoch %" PRIu64
+                       " seq %" PRIu64,
+                       frames[i].epoch, frames[i].seq);
     }
     if (next < place)
-        truth_broken("a commit is acknowledged, and not applied: %" PRIu64, place - 1);
+        world_fail(truth->world, 0, LOG, "a commit is acknowledged, and not applied: %" PRIu64,
+                   place - 1);
 }
 
 void truth_failed(struct truth *truth, const struct frame *frame)
 {
     if (truth_find(truth, frame))
-        truth_broken("a commit is answered as failed, and valid in the log: epoch %" PRIu64
-                     " seq %" PRIu64,
-                     frame->epoch, frame->seq);
+        world_fail(truth->world, 0, LOG,
+                   "a commit is answered as failed, and valid in the log: epoch %" PRIu64
+                   " seq %" PRIu64,
+                   frame->epoch, frame->seq);
     CHECK(truth->failed_count < VERDICT_MAX);
     truth->failed[truth->failed_count].epoch = frame->epoch;
     truth->failed[truth->failed_count++].seq = frame->seq;
@@ -171,7 +176,7 @@ void truth_created(struct truth *truth, const struct timer_id *id, struct wall d
     struct tracked *tracked = truth_track(truth, id->serial);
 
     if (tracked->is_acked)
-        truth_broken("two timers have the serial %" PRIx64, id->serial);
+        world_fail(truth->world, 0, READ, "two timers have the serial %" PRIx64, id->serial);
     tracked->is_acked = true;
     if (tracked->version_acked)
         return; /* a later owner has answered a patch by now */
@@ -185,8 +190,8 @@ void truth_patched(struct truth *truth, const struct timer *timer)
 
     tracked->patches_open--;
     if (timer->version == tracked->version_acked)
-        truth_broken("two patches of %" PRIx64 " make it version %" PRIu32, timer->id.serial,
-                     timer->version);
+        world_fail(truth->world, 0, READ, "two patches of %" PRIx64 " make it version %" PRIu32,
+                   timer->id.serial, timer->version);
     if (timer->version < tracked->version_acked)
         return; /* likewise */
     tracked->version_acked = timer->version;
@@ -206,15 +211,17 @@ void truth_read(struct truth *truth, const struct timer_id *id, const struct tim
 
     if (!timer && storage_find(truth->mirror.storage, id, &found, NULL) == ERROR_NONE) {
         if (!timer_is_final(found->state))
-            truth_broken("a read misses %" PRIx64 ", which has not ended", id->serial);
+            world_fail(truth->world, 0, READ, "a read misses %" PRIx64 ", which has not ended",
+                       id->serial);
         timer_free(found);
     }
     if (timer && timer->version < version)
-        truth_broken("a read shows version %" PRIu32 " of %" PRIx64 ", %" PRIu32
-                     " was acknowledged",
-                     timer->version, id->serial, version);
+        world_fail(truth->world, 0, READ,
+                   "a read shows version %" PRIu32 " of %" PRIx64 ", %" PRIu32 " was acknowledged",
+                   timer->version, id->serial, version);
     if (timer && tracked->is_ended && !timer_is_final(timer->state))
-        truth_broken("a read shows %" PRIx64 " alive after its end", id->serial);
+        world_fail(truth->world, 0, READ, "a read shows %" PRIx64 " alive after its end",
+                   id->serial);
 }
 
 void truth_deliver(struct truth *truth, uint64_t epoch, struct wall now, const struct timer *timer)
@@ -223,19 +230,23 @@ void truth_deliver(struct truth *truth, uint64_t epoch, struct wall now, const s
     const uint64_t serial = timer->id.serial;
 
     if (tracked->is_cancelled)
-        truth_broken("%" PRIx64 " is delivered after its cancel was answered", serial);
+        world_fail(truth->world, 0, OVER, "%" PRIx64 " is delivered after its cancel was answered",
+                   serial);
     if (tracked->is_ended)
-        truth_broken("%" PRIx64 " is delivered after its end", serial);
+        world_fail(truth->world, 0, OVER, "%" PRIx64 " is delivered after its end", serial);
     if (timer->due.ms > now.ms)
-        truth_broken("%" PRIx64 " is delivered %" PRIu64 " ms early", serial,
-                     timer->due.ms - now.ms);
+        world_fail(truth->world, 0, EARLY, "%" PRIx64 " is delivered %" PRIu64 " ms early", serial,
+                   timer->due.ms - now.ms);
     if (tracked->is_acked && !tracked->patches_open && timer->due.ms != tracked->due.ms)
-        truth_broken("%" PRIx64 " is delivered for another time than was answered", serial);
+        world_fail(truth->world, 0, EARLY,
+                   "%" PRIx64 " is delivered for another time than was answered", serial);
     if (tracked->delivered_in > epoch)
-        truth_broken("%" PRIx64 " is delivered in epoch %" PRIu64 " after %" PRIu64, serial, epoch,
-                     tracked->delivered_in);
+        world_fail(truth->world, 0, EPOCH,
+                   "%" PRIx64 " is delivered in epoch %" PRIu64 " after %" PRIu64, serial, epoch,
+                   tracked->delivered_in);
     if (tracked->is_out && tracked->delivered_in == epoch)
-        truth_broken("%" PRIx64 " is delivered twice at a time in epoch %" PRIu64, serial, epoch);
+        world_fail(truth->world, 0, EPOCH,
+                   "%" PRIx64 " is delivered twice at a time in epoch %" PRIu64, serial, epoch);
     truth->duplicates += tracked->delivered_in > 0 && tracked->delivered_in < epoch;
     tracked->delivered_in = epoch;
     tracked->is_out = true;
@@ -250,11 +261,12 @@ void truth_delivered(struct truth *truth, uint64_t epoch, uint64_t serial)
         tracked->is_out = false;
 }
 
-static void truth_ended(const struct tracked *tracked, enum timer_state state)
+static void truth_ended(const struct truth *truth, const struct tracked *tracked,
+                        enum timer_state state)
 {
     if (state == TIMER_CANCELLED ? !tracked->is_cancel_asked : tracked->deliveries == 0)
-        truth_broken("%" PRIx64 " ended as %s, which nobody asked for", tracked->serial,
-                     timer_state_text(state));
+        world_fail(truth->world, 0, ENDS, "%" PRIx64 " ended as %s, which nobody asked for",
+                   tracked->serial, timer_state_text(state));
 }
 
 void truth_end(struct truth *truth, struct wall before)
@@ -270,24 +282,27 @@ void truth_end(struct truth *truth, struct wall before)
 
         alive += !timer_is_final(timer->state);
         if (tracked->is_once && tracked->messages != (timer->state == TIMER_FIRED))
-            truth_broken("%" PRIx64 " is %s, and has %" PRIu32 " messages", timer->id.serial,
-                         timer_state_text(timer->state), tracked->messages);
+            world_fail(truth->world, 0, ONCE, "%" PRIx64 " is %s, and has %" PRIu32 " messages",
+                       timer->id.serial, timer_state_text(timer->state), tracked->messages);
         if (timer_is_final(timer->state))
-            truth_ended(tracked, timer->state);
+            truth_ended(truth, tracked, timer->state);
         else if (timer->due.ms < before.ms &&
                  !(tracked->is_out && tracked->delivered_in == truth->epoch))
-            truth_broken("%" PRIx64 " was not delivered until the end", timer->id.serial);
+            world_fail(truth->world, 0, ENDS, "%" PRIx64 " was not delivered until the end",
+                       timer->id.serial);
         else
             tracked->is_acked = false; /* its turn is still to come */
     }
     CHECK(storage_load_meta(truth->mirror.storage, 0, &meta, NULL) == ERROR_NONE);
     if (meta.pending != alive)
-        truth_broken("%" PRIu64 " timers are counted, and %" PRIu64 " live", meta.pending, alive);
+        world_fail(truth->world, 0, READ, "%" PRIu64 " timers are counted, and %" PRIu64 " live",
+                   meta.pending, alive);
     storage_page_free(&page);
     for (size_t i = 0; i < TRACKED_MAX; i++) {
         const struct tracked *tracked = &truth->tracked[i];
 
         if (tracked->is_acked && !tracked->deliveries && !tracked->is_cancel_asked)
-            truth_broken("%" PRIx64 " was acknowledged and is lost", tracked->serial);
+            world_fail(truth->world, 0, LOST, "%" PRIx64 " was acknowledged and is lost",
+                       tracked->serial);
     }
 }

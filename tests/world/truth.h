@@ -10,6 +10,8 @@
 
 #include "mirror.h"
 
+struct world;
+
 enum {
     RECORDS_MAX = 8000, /* of the log of a run */
     TRACKED_MAX = 8192, /* timers of a run; a power of two */
@@ -34,6 +36,7 @@ struct tracked {
 };
 
 struct truth {
+    struct world *world;
     uint64_t size; /* of the log */
     uint64_t epoch, incarnation, seq;
     uint32_t node;
@@ -52,9 +55,6 @@ struct truth {
     size_t failed_count;
     uint64_t zombies, repeats, duplicates;
 };
-
-/* Prints what is broken, and exits. */
-void truth_broken(const char *format, ...) __attribute__((format(printf, 1, 2), noreturn));
 
 /* A record lands at the end of the log. Its body stays where it is until the end. */
 void truth_land(struct truth *truth, const struct frame *frame);

@@ -22,7 +22,7 @@ static struct crew *crew_of(struct world *world, uint16_t partition)
 /* As the process reckons it: since its start, and for no more than some centuries. */
 static struct instant instant_of(const struct world *world, const struct crew *crew)
 {
-    return instant_add_ms((struct instant){0}, world->time_ms - crew->start_ms);
+    return instant_add_ms((struct instant){0}, world_ms(world) - crew->start_ms);
 }
 
 void workers_init(struct world *world)
@@ -51,7 +51,7 @@ void workers_start(struct world *world, uint16_t partition)
 {
     struct crew *crew = crew_of(world, partition);
 
-    crew->start_ms = world->time_ms;
+    crew->start_ms = world_ms(world);
     uint8_t secret[QUEUE_SECRET_SIZE] = {0};
     put_le(secret, random_next(&world->random), 8);
     put_le(secret + 8, random_next(&world->random), 8);
@@ -117,7 +117,7 @@ static void ask(struct world *world, struct sim_partition *partition, bool is_pa
 
 static void speak_later(struct world *world, struct worker_job *job, uint64_t delay_ms)
 {
-    events_post(&world->events, world->time_ms + delay_ms, EVENT_WORKER, world->host.life, job);
+    world_post_at(world, world_ms(world) + delay_ms, EVENT_WORKER, world->host.life, job);
 }
 
 static void draw_nack(struct world *world, struct worker_job *job, enum delivery_result result)
@@ -134,7 +134,7 @@ static void draw_nack(struct world *world, struct worker_job *job, enum delivery
 /* Decides what the worker will say, and when. */
 static void decide(struct world *world, struct worker_job *job)
 {
-    const uint64_t lease_ms = job->end_ms > world->time_ms ? job->end_ms - world->time_ms : 1;
+    const uint64_t lease_ms = job->end_ms > world_ms(world) ? job->end_ms - world_ms(world) : 1;
     uint64_t delay_ms = world_skewed(world, world->plan.answer_delay_ms);
 
     job->request = (struct queue_request){.kind = QUEUE_ACK};
@@ -184,7 +184,7 @@ static void take_lease(struct world *world, struct sim_partition *partition,
     job->partition = partition->index;
     job->crew = crew_of(world, partition->index)->number;
     job->receipt = lease->receipt;
-    job->end_ms = world->time_ms + lease_ms;
+    job->end_ms = world_ms(world) + lease_ms;
     job->version = twin->row.version;
     list_push(&world->workers.jobs, &job->link);
     twin->received++;
@@ -213,7 +213,7 @@ void workers_speak(struct world *world, struct worker_job *job)
     job->faults = partition->faults;
     queue_submit(crew->queue, instant_of(world, crew), &job->request);
     if (job->request.kind == QUEUE_EXTEND && job->verdict == QUEUE_OK)
-        job->end_ms = world->time_ms + job->request.lease_ms;
+        job->end_ms = world_ms(world) + job->request.lease_ms;
     host_worked(world, job->partition);
 }
 
@@ -273,9 +273,9 @@ static void judge_ended(struct world *world, const struct sim_partition *partiti
             continue;
         if (!delivery->wants_record) {
             job->is_ended = true;
-            if (delivery->outcome.result != DELIVERY_RETURNED && world->time_ms < job->end_ms)
+            if (delivery->outcome.result != DELIVERY_RETURNED && world_ms(world) < job->end_ms)
                 world_fail(world, twin->number, LEASE, "it ended %llu ms early",
-                           (unsigned long long)(job->end_ms - world->time_ms));
+                           (unsigned long long)(job->end_ms - world_ms(world)));
             world->totals->timed_out += delivery->outcome.result != DELIVERY_RETURNED;
         }
         return;
@@ -293,9 +293,9 @@ void workers_judge(struct world *world, uint16_t partition, uint64_t slack_ms)
         const uint64_t since_ms = slack_ms && job->end_ms < fault_ms ? fault_ms : job->end_ms;
 
         if (job->partition == partition && job->crew == crew->number && !job->is_ended &&
-            !job->is_spoken && world->time_ms > since_ms + slack_ms)
+            !job->is_spoken && world_ms(world) > since_ms + slack_ms)
             world_fail(world, job->twin->number, LEASE, "it ended %llu ms ago, and is not back",
-                       (unsigned long long)(world->time_ms - job->end_ms));
+                       (unsigned long long)(world_ms(world) - job->end_ms));
     }
 }
 
@@ -389,7 +389,7 @@ void workers_turn(struct world *world, struct sim_partition *partition)
     crew->is_turning = true;
     bool is_more = true;
     for (int round = 0; is_more; round++) {
-        if (world->time_ms - crew->start_ms <= CREW_MS_MAX || renew(world, partition->index))
+        if (world_ms(world) - crew->start_ms <= CREW_MS_MAX || renew(world, partition->index))
             ask(world, partition, round > 0);
         queue_advance(crew->queue, instant_of(world, crew));
         is_more = take_ended(world, partition);

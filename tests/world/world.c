@@ -1,6 +1,7 @@
 /* world.c - runs one seed: true time, the wall clock, and the loop over events and wake-ups. */
 #include "world.h"
 
+#include "cluster.h"
 #include "judge.h"
 
 #include <inttypes.h>
@@ -13,11 +14,11 @@
 
 enum { LATENESS_EVERY = 8, COMPARE_EVERY = 256 };
 
-void world_note(struct world *world, const char *what, uint16_t partition, uint32_t timer,
-                uint64_t a, uint64_t b)
+void world_note(struct world *world, const char *what, uint16_t place, uint32_t timer, uint64_t a,
+                uint64_t b)
 {
-    trace_add(&world->trace, (struct trace_event){world->time_ms, world_now(world).ms, what,
-                                                  partition, timer, a, b});
+    trace_add(&world->trace,
+              (struct trace_event){world->time_us, world_now(world).ms, what, place, timer, a, b});
 }
 
 void world_fail(struct world *world, uint32_t timer, const char *promise, const char *format, ...)
@@ -35,11 +36,18 @@ void world_fail(struct world *world, uint32_t timer, const char *promise, const 
     exit(EXIT_FAILURE);
 }
 
+void world_post_at(struct world *world, uint64_t at_ms, enum event_kind kind, uint32_t life,
+                   void *subject)
+{
+    events_post(
+        &world->events,
+        (struct event){.time_us = 1000 * at_ms, .kind = kind, .life = life, .subject = subject});
+}
+
 void world_post(struct world *world, uint64_t delay_max_ms, enum event_kind kind, uint32_t life,
                 void *subject)
 {
-    events_post(&world->events, world->time_ms + world_skewed(world, delay_max_ms), kind, life,
-                subject);
+    world_post_at(world, world_ms(world) + world_skewed(world, delay_max_ms), kind, life, subject);
 }
 
 void world_tempt(struct world *world, uint64_t within_ms)
@@ -54,8 +62,8 @@ void world_tempt(struct world *world, uint64_t within_ms)
 static void again(struct world *world, enum event_kind kind, uint64_t gap_ms)
 {
     if (gap_ms > 0)
-        events_post(&world->events, world->time_ms + world_below(world, 2 * gap_ms + 1), kind,
-                    kind == EVENT_CRASH ? world->host.life : 0, NULL);
+        world_post_at(world, world_ms(world) + world_below(world, 2 * gap_ms + 1), kind,
+                      kind == EVENT_CRASH ? world->host.life : 0, NULL);
 }
 
 static void step_clock(struct world *world)
@@ -64,7 +72,7 @@ static void step_clock(struct world *world)
     const uint64_t now_ms = world_now(world).ms;
 
     if (world_chance(world, 200) && now_ms + by_ms < CLOCK_MS_MAX / 2) {
-        world->time_ms += by_ms; /* the machine slept: events of that time are late */
+        world->time_us += 1000 * by_ms; /* the machine slept: events of that time are late */
         world->totals->suspends++;
     } else if (world_chance(world, 500) && now_ms + by_ms < CLOCK_MS_MAX / 2) {
         world->clock_offset_ms += by_ms;
@@ -137,8 +145,7 @@ static void serve_own(struct world *world, const struct event *event)
         if (world->is_quiet)
             break;
         host_crash(world);
-        events_post(&world->events, world->time_ms + world_skewed(world, 5000), EVENT_START, 0,
-                    NULL);
+        world_post_at(world, world_ms(world) + world_skewed(world, 5000), EVENT_START, 0, NULL);
         break;
     default:
         host_start(world);
@@ -183,18 +190,19 @@ static uint16_t next_wake(const struct world *world, uint64_t *ret_ms)
 
 bool world_step(struct world *world, uint64_t until_ms)
 {
-    const uint64_t event_ms = events_next_ms(&world->events);
+    const uint64_t event_us = events_next_us(&world->events);
+    const uint64_t event_ms = event_us == UINT64_MAX ? UINT64_MAX : event_us / 1000;
     uint64_t wake_ms;
     const uint16_t partition = next_wake(world, &wake_ms);
 
     uint64_t next_ms = event_ms < wake_ms ? event_ms : wake_ms;
     if (next_ms == UINT64_MAX || next_ms > until_ms) {
-        if (until_ms != UINT64_MAX && until_ms > world->time_ms)
-            world->time_ms = until_ms;
+        if (until_ms != UINT64_MAX && until_ms > world_ms(world))
+            world->time_us = 1000 * until_ms;
         return false;
     }
-    if (next_ms > world->time_ms)
-        world->time_ms = next_ms;
+    if (next_ms > world_ms(world))
+        world->time_us = 1000 * next_ms;
     world->step++;
     if (wake_ms < event_ms || (wake_ms == event_ms && world_chance(world, 500)))
         host_advance(world, partition);
@@ -211,8 +219,6 @@ static void begin(struct world *world)
 {
     const struct sim_plan *plan = &world->plan;
 
-    events_init(&world->events);
-    trace_init(&world->trace, world->settings->is_verbose);
     model_init(&world->model);
     causes_init(&world->causes);
     workers_init(world);
@@ -231,29 +237,40 @@ static void begin(struct world *world)
     again(world, EVENT_CRASH, plan->crash_gap_ms);
 }
 
+/* One node, in a process that crashes and is stopped. */
+static void run_node(struct world *world)
+{
+    plan_draw(&world->plan, &world->random);
+    plan_without(&world->plan, world->settings->without);
+    begin(world);
+    while (world->step < world->settings->steps && world_step(world, UINT64_MAX))
+        ;
+    finish_run(world);
+    doubts_end(world);
+    host_deinit(world);
+    clients_deinit(world);
+    logs_deinit(world);
+    disk_deinit(world);
+    workers_forget(world);
+    causes_deinit(&world->causes);
+    model_deinit(&world->model);
+}
+
 void world_run(const struct settings *settings, struct totals *totals, uint64_t *ret_hash)
 {
     struct world world = {
         .settings = settings, .totals = totals, .random = random_seeded(settings->seed)};
 
-    plan_draw(&world.plan, &world.random);
-    plan_without(&world.plan, settings->without);
-    begin(&world);
-    while (world.step < settings->steps && world_step(&world, UINT64_MAX))
-        ;
-    finish_run(&world);
+    events_init(&world.events);
+    trace_init(&world.trace, settings->is_verbose);
+    if (plan_is_cluster(settings->seed, settings->nodes))
+        cluster_run(&world);
+    else
+        run_node(&world);
     totals->runs++;
     totals->steps += world.step;
-    totals->simulated_ms += world.time_ms;
+    totals->simulated_ms += world_ms(&world);
     *ret_hash = world.trace.hash;
-    doubts_end(&world);
-    host_deinit(&world);
-    clients_deinit(&world);
-    logs_deinit(&world);
-    disk_deinit(&world);
-    workers_forget(&world);
-    causes_deinit(&world.causes);
-    model_deinit(&world.model);
     trace_deinit(&world.trace);
     events_deinit(&world.events);
 }

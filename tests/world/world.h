@@ -1,7 +1,8 @@
 /*
- * world.h - one run: a process of engines, a disk, clients, origins and a clock, all from one seed.
+ * world.h - one run: a process of engines, a disk, clients, origins and a clock, all from one seed;
+ * or several nodes on one log (cluster.h).
  *
- *     sim.c      the program: seeds, runs, the summary
+ *     program.c  the program: seeds, runs, the summary
  *     plan.h     what the run is like
  *     host.h     the process: its engines, their calls, crash and recovery
  *     logs.h     commits that come late, fail, or are cut off; their log, and its replicas
@@ -20,7 +21,7 @@
  *     judge.h    whether the engine's output keeps the promises
  *     finish.c   the end of a run: faults stop, and every promise must be kept
  *
- * Time       `time_ms` is true time and only grows. The wall clock, the only time an engine sees,
+ * Time       `time_us` is true time and only grows. The wall clock, the only time an engine sees,
  *            is true time plus an offset that steps.
  */
 #ifndef TICKWHEEL_WORLD_WORLD_H
@@ -41,8 +42,9 @@
 
 struct settings {
     uint64_t seed;
-    uint64_t steps;   /* of the part with faults; the end comes after it */
-    uint32_t without; /* features that it lacks: a bit for each of enum feature */
+    uint64_t steps; /* of the part with faults; the end comes after it */
+    enum plan_nodes nodes;
+    uint64_t without; /* features that it lacks: a bit for each of enum feature */
     bool is_verbose;
 };
 
@@ -51,7 +53,7 @@ struct world {
     struct totals *totals;
     struct random random;
     struct sim_plan plan;
-    uint64_t time_ms;
+    uint64_t time_us;
     uint64_t clock_offset_ms; /* modulo 2^64: it may be negative */
     uint64_t step;
     bool is_quiet; /* no faults any more */
@@ -80,12 +82,18 @@ bool world_step(struct world *world, uint64_t until_ms);
 _Noreturn void world_fail(struct world *world, uint32_t timer, const char *promise,
                           const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-void world_note(struct world *world, const char *what, uint16_t partition, uint32_t timer,
-                uint64_t a, uint64_t b);
+/* `place` is a partition, or in a cluster a node. */
+void world_note(struct world *world, const char *what, uint16_t place, uint32_t timer, uint64_t a,
+                uint64_t b);
+
+static inline uint64_t world_ms(const struct world *world)
+{
+    return world->time_us / 1000;
+}
 
 static inline struct wall world_now(const struct world *world)
 {
-    return (struct wall){world->time_ms + world->clock_offset_ms};
+    return (struct wall){world_ms(world) + world->clock_offset_ms};
 }
 
 static inline uint64_t world_below(struct world *world, uint64_t bound)
@@ -110,6 +118,10 @@ static inline uint64_t world_skewed(struct world *world, uint64_t max)
 
 /* Something is on its way: now and then the process dies just then. */
 void world_tempt(struct world *world, uint64_t within_ms);
+
+/* Posts an event at that time. */
+void world_post_at(struct world *world, uint64_t at_ms, enum event_kind kind, uint32_t life,
+                   void *subject);
 
 /* Posts an event after up to `delay_max_ms`. */
 void world_post(struct world *world, uint64_t delay_max_ms, enum event_kind kind, uint32_t life,

@@ -1,0 +1,89 @@
+/* cluster_plan.c - draws the properties of a run of several nodes from its seed. */
+#include "cluster_plan.h"
+
+static bool is_one_of(struct random *random, uint32_t permille)
+{
+    return random_below(random, 1000) < permille;
+}
+
+/* Below `bound` in so many runs; 0 in the others. */
+static uint32_t draw_permille(struct random *random, uint32_t permille, uint32_t bound)
+{
+    return is_one_of(random, permille) ? (uint32_t)random_below(random, bound) : 0;
+}
+
+static uint64_t draw_gap(struct random *random, uint32_t permille, uint64_t least, uint64_t spread)
+{
+    return is_one_of(random, permille) ? least + random_below(random, spread) : 0;
+}
+
+static void draw_records(struct cluster_plan *plan, struct random *random)
+{
+    plan->body_bytes_max = is_one_of(random, 500) ? 1000 + random_below(random, 3000) : 0;
+    if (is_one_of(random, 700))
+        plan->sweep =
+            (struct sweep_limits){3000 + random_below(random, 60000), 1 + random_below(random, 3),
+                                  1 + random_below(random, is_one_of(random, 500) ? 20 : 200)};
+    plan->trim_delay_ms = is_one_of(random, 500) ? random_below(random, 5000) : 0;
+    plan->is_fencing = is_one_of(random, 700);
+    plan->copies_permille = is_one_of(random, 700) ? 1000 - (uint32_t)random_below(random, 300) : 0;
+    plan->copy_rows_max = is_one_of(random, 500) ? 4 : 60;
+    plan->copy_records_min = 1 + random_below(random, 100);
+}
+
+void cluster_plan_draw(struct cluster_plan *ret_plan, struct random *random)
+{
+    struct cluster_plan *plan = ret_plan;
+
+    plan->node_count = 2 + (uint32_t)random_below(random, NODES_MAX - 1);
+    plan->lost_permille = draw_permille(random, 500, 60);
+    plan->late_permille = draw_permille(random, 500, 150);
+    plan->unanswered_permille = draw_permille(random, 500, 100);
+    plan->doubled_permille = draw_permille(random, 300, 300);
+    plan->lag_permille = draw_permille(random, 400, 30);
+    plan->poll_ms = is_one_of(random, 300) ? 10 : 150;
+    plan->stop_gap_ms = draw_gap(random, 600, 1000, 10000);
+    plan->crash_gap_ms = draw_gap(random, 500, 2000, 10000);
+    plan->pause_gap_ms = draw_gap(random, 300, 5000, 20000);
+    plan->plan_gap_ms = 2000 + random_below(random, 10000);
+    plan->client_gap_ms = 20 + random_below(random, 300);
+    plan->step_gap_ms = draw_gap(random, 300, 2000, 20000);
+    plan->spoil_gap_ms = draw_gap(random, 400, 1000, 20000);
+    draw_records(plan, random);
+    plan->is_skewed = is_one_of(random, 600);
+    plan->is_drifting = is_one_of(random, 600);
+}
+
+void cluster_plan_without(struct cluster_plan *plan, uint64_t without)
+{
+#define IS_OFF(name) (without & UINT64_C(1) << FEATURE_##name)
+    if (IS_OFF(crashes))
+        plan->crash_gap_ms = 0;
+    if (IS_OFF(outages))
+        plan->pause_gap_ms = 0;
+    if (IS_OFF(failures))
+        plan->spoil_gap_ms = 0;
+    if (IS_OFF(doubts))
+        plan->unanswered_permille = 0;
+    if (IS_OFF(losses))
+        plan->lost_permille = 0;
+    if (IS_OFF(repeats))
+        plan->doubled_permille = 0;
+    if (IS_OFF(clock)) {
+        plan->step_gap_ms = 0;
+        plan->is_skewed = plan->is_drifting = false;
+    }
+    if (IS_OFF(lateness))
+        plan->late_permille = plan->lag_permille = 0;
+    if (IS_OFF(stops))
+        plan->stop_gap_ms = 0;
+    if (IS_OFF(drains))
+        plan->plan_gap_ms = UINT64_C(1) << 40;
+    if (IS_OFF(sweeps))
+        plan->sweep = (struct sweep_limits){0};
+    if (IS_OFF(copies))
+        plan->copies_permille = 0;
+    if (IS_OFF(batches))
+        plan->body_bytes_max = 0;
+#undef IS_OFF
+}

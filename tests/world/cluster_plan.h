@@ -1,0 +1,39 @@
+/*
+ * cluster_plan.h - the properties of a run of several nodes, drawn from its seed: the number of
+ * nodes, the frequency of each fault, and the limits of sweeps and copies.
+ */
+#ifndef TICKWHEEL_WORLD_CLUSTER_PLAN_H
+#define TICKWHEEL_WORLD_CLUSTER_PLAN_H
+
+#include "cluster/sweep.h"
+#include "plan.h"
+
+enum { NODES_MAX = 5 };
+
+struct cluster_plan {
+    uint32_t node_count; /* 2 to NODES_MAX */
+
+    /* Appends that get lost, come late, land twice, or whose answers come late or never. */
+    uint32_t lost_permille, late_permille, doubled_permille, unanswered_permille;
+    uint32_t lag_permille; /* of times that a node reads the log: the next one is long after it */
+    uint64_t poll_ms;      /* longest time between two of them otherwise */
+
+    /* The mean time between two; 0: never. */
+    uint64_t stop_gap_ms, crash_gap_ms, pause_gap_ms, plan_gap_ms, client_gap_ms, step_gap_ms;
+    uint64_t spoil_gap_ms;
+    bool is_skewed, is_drifting; /* wall clocks differ; the others run at different speeds */
+
+    size_t body_bytes_max; /* of a frame; 0: the default */
+    struct sweep_limits sweep;
+    uint64_t trim_delay_ms;
+    bool is_fencing;          /* nodes fence the producers of others before a claim */
+    uint32_t copies_permille; /* of the times that a node which has nothing reads the log */
+    uint64_t copy_rows_max, copy_records_min;
+};
+
+void cluster_plan_draw(struct cluster_plan *ret_plan, struct random *random);
+
+/* Takes features away: a bit for each of enum feature. */
+void cluster_plan_without(struct cluster_plan *plan, uint64_t without);
+
+#endif
