@@ -47,9 +47,11 @@ size_t clients_in_flight(const struct world *world, uint16_t partition)
     return count;
 }
 
-/* What the engine that is gone had not begun to make: it was still looking for the names. */
-static void free_unmade(struct op *op)
+/* It may have been looking for the names still. */
+void clients_drop(struct op *op)
 {
+    timer_free(op->command.patch);
+    op->command.patch = NULL;
     for (size_t i = 0; i < op->command.timer_count; i++)
         if (!op->results[i].id.serial && !op->results[i].error)
             timer_free(op->timers[i]);
@@ -64,10 +66,7 @@ void clients_crash(struct world *world)
     LIST_FOR_EACH (&clients->in_flight, link) {
         struct op *op = list_item(link, struct op, link);
 
-        /* The engine that had taken it is gone. */
-        timer_free(op->command.patch);
-        op->command.patch = NULL;
-        free_unmade(op);
+        clients_drop(op);
         world->totals->unanswered++;
     }
     list_join(&clients->answered, &clients->in_flight);

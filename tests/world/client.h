@@ -105,6 +105,9 @@ bool clients_go_on(struct world *world);
 /* Judged and answered; goes on with its listing. */
 void clients_answered(struct world *world, struct op *op);
 
+/* Frees what a call gave to an engine that is gone and had not begun to make it. */
+void clients_drop(struct op *op);
+
 /* The process died: calls in flight are never answered. */
 void clients_crash(struct world *world);
 
@@ -123,6 +126,10 @@ static inline struct op *op_of(struct command *command)
 }
 
 /* ---- requests.c: names (a key, an event, a label), and questions that are repeated ---- */
+
+uint8_t requests_draw_key(struct world *world);
+uint8_t requests_draw_event(struct world *world);
+uint8_t requests_draw_group(struct world *world);
 
 /* Gives the content names, as often as the plan says. */
 void requests_name(struct world *world, struct content *content);

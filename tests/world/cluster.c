@@ -454,7 +454,9 @@ static void ask(struct sim_cluster *cluster)
     if (!peer->is_up || peer->stopped_until_us > cluster->world->time_us ||
         peer->state != OWNERSHIP_ACTIVE || cluster->truth.tracked_count + 1000 > TRACKED_MAX)
         return;
+    cluster->world->clock_offset_ms = START_MS + (uint64_t)peer->skew_ms; /* what the client sees */
     tenure_ask(&peer->tenure, cluster_time(cluster, peer));
+    cluster->world->clock_offset_ms = START_MS;
     turn(cluster, peer);
 }
 
@@ -865,6 +867,9 @@ void cluster_run(struct world *world)
     mirror_init(&cluster->truth.mirror);
     cluster_plan_draw(&cluster->plan, &world->random);
     cluster_plan_without(&cluster->plan, world->settings->without);
+    cluster_plan_draw_clients(&world->plan, world->settings->seed);
+    plan_without(&world->plan, world->settings->without);
+    model_init(&world->model);
     begin(cluster);
     post_faults(cluster);
     while (world->time_us < 1000 * (cluster->faults_ms + CALM_MS)) {
@@ -882,5 +887,6 @@ void cluster_run(struct world *world)
     world_note(world, "end", 0, 0, cluster->truth.size, mirror_hash(cluster->truth.mirror.storage));
     add_totals(cluster);
     clear(cluster);
+    model_deinit(&world->model);
     free(cluster);
 }

@@ -54,6 +54,26 @@ void cluster_plan_draw(struct cluster_plan *ret_plan, struct random *random)
     plan->is_drifting = is_one_of(random, 600);
 }
 
+void cluster_plan_draw_clients(struct sim_plan *ret_plan, uint64_t seed)
+{
+    struct random own = random_seeded(random_mix(seed ^ UINT64_C(0xc11e)));
+    struct sim_plan *plan = ret_plan;
+
+    plan_draw(plan, &own);
+    plan->partition_count = 1;
+    plan->queue_permille = 0;
+    plan->engine.window_ms = UINT64_C(500) << random_below(&own, 4);
+    plan->due_weights[DUE_FAR] = plan->due_weights[DUE_VERY_FAR] = 0;
+    plan->base_ms_max = 50;
+    plan->cap_ms_max = 1000;
+    plan->text_bytes_max = random_below(&own, 300);
+    plan->rhythm_permille /= 10;
+    if (plan->rhythm_permille)
+        plan->report_permille = 0; /* each firing would have one */
+    for (size_t i = 0; i < TENANTS_MAX; i++)
+        plan->tenant_pending_max[i] = 0;
+}
+
 void cluster_plan_without(struct cluster_plan *plan, uint64_t without)
 {
 #define IS_OFF(name) (without & UINT64_C(1) << FEATURE_##name)

@@ -119,7 +119,8 @@ static void write_texts(const struct content *content, struct content_texts *ret
 {
     ret->texts = (struct timer_texts){
         .target =
-            content->origin == QUEUE_ORIGIN
+            content->origin == MESSAGE_ORIGIN ? BYTES("kafka://bus/due")
+            : content->origin == QUEUE_ORIGIN
                 ? PRINT(ret->target, "queue:sim?priority=%" PRIu32, content->target - 1)
                 : PRINT(ret->target, "http://host-%u.example:8%u%s%" PRIu32, content->origin,
                         content->origin, content->target % 2 ? "/t/" : "?t=", content->target),

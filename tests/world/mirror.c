@@ -49,12 +49,10 @@ void mirror_apply(struct mirror *mirror, uint64_t offset, const struct frame *fr
     buffer_clear(&mirror->part);
 }
 
-struct storage_page mirror_rows(struct storage *storage)
+struct storage_page mirror_rows(struct storage *storage, enum storage_scan_kind kind)
 {
-    const struct storage_scan scan = {.kind = STORAGE_SCAN_ALL,
-                                      .to = {WALL_NEVER, 0},
-                                      .rows_max = SIZE_MAX,
-                                      .bytes_max = SIZE_MAX};
+    const struct storage_scan scan = {
+        .kind = kind, .to = {WALL_NEVER, 0}, .rows_max = SIZE_MAX, .bytes_max = SIZE_MAX};
     struct storage_page page;
 
     CHECK(storage_scan(storage, &scan, &page, NULL) == ERROR_NONE);

@@ -23,7 +23,7 @@ void mirror_apply(struct mirror *mirror, uint64_t offset, const struct frame *fr
 /* Of all rows, pointers, names, counts of tenants and the metadata. O(rows). */
 uint64_t mirror_hash(struct storage *storage);
 
-/* All rows, for the caller to storage_page_free(). */
-struct storage_page mirror_rows(struct storage *storage);
+/* Returns all rows of this kind, for the caller to storage_page_free(). */
+struct storage_page mirror_rows(struct storage *storage, enum storage_scan_kind kind);
 
 #endif

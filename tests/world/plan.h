@@ -15,6 +15,8 @@ enum {
     PARTITIONS_MAX = 3,
     ORIGINS_MAX = 7,
     QUEUE_ORIGIN = 6, /* the built-in queue: its workers pull */
+    MESSAGE_ORIGIN =
+        7, /* of several nodes: a topic whose messages are committed with their timers */
     QUEUE_PRIORITIES = 10,
     TENANTS_MAX = 3,
 };
@@ -119,7 +121,7 @@ struct sim_plan {
     /* The mean time between two; 0: never. */
     uint64_t outage_gap_ms, crash_gap_ms, drain_gap_ms, clock_gap_ms, origin_gap_ms, client_gap_ms;
     uint64_t clock_step_max_ms;
-    uint32_t sharp_permille; /* a crash while a batch is on its way, or a delivery is out */
+    uint32_t sharp_permille;   /* a crash while a batch is on its way, or a delivery is out */
 
     /* Of timers: those that have a key, an Idempotency-Key, something to watch (and once more), a
      * label that others have, a schedule, and a time after which they are dropped. */

@@ -11,17 +11,17 @@ enum {
 
 /* ---- names ---- */
 
-static uint8_t draw_key(struct world *world)
+uint8_t requests_draw_key(struct world *world)
 {
     return (uint8_t)(1 + world_below(world, world->plan.keys_max));
 }
 
-static uint8_t draw_event(struct world *world)
+uint8_t requests_draw_event(struct world *world)
 {
     return (uint8_t)(1 + world_below(world, world->plan.events_max));
 }
 
-static uint8_t draw_group(struct world *world)
+uint8_t requests_draw_group(struct world *world)
 {
     return (uint8_t)(1 + world_below(world, 3));
 }
@@ -31,13 +31,13 @@ void requests_name(struct world *world, struct content *content)
     const struct sim_plan *plan = &world->plan;
 
     if (world_chance(world, plan->key_permille))
-        content->key = draw_key(world);
+        content->key = requests_draw_key(world);
     if (world_chance(world, plan->request_permille))
         content->request = (uint8_t)(1 + world_below(world, plan->requests_max));
     while (world_chance(world, plan->watch_permille))
-        content->watch |= (uint8_t)(1u << draw_event(world));
+        content->watch |= (uint8_t)(1u << requests_draw_event(world));
     if (world_chance(world, plan->group_permille))
-        content->group = draw_group(world);
+        content->group = requests_draw_group(world);
 }
 
 /* ---- creates ---- */
@@ -52,7 +52,7 @@ static void put(struct world *world, uint16_t partition)
 {
     struct content content = clients_draw_content(world);
 
-    content.key = draw_key(world);
+    content.key = requests_draw_key(world);
     uint32_t if_version = 0;
     if (world_chance(world, 300))
         if_version = 1 + (uint32_t)world_below(world, 4);
@@ -108,7 +108,7 @@ static void by_key(struct world *world, uint16_t partition)
     struct op *op = clients_op(world, kind, partition);
     struct change *change = &op->change;
 
-    op->key = draw_key(world);
+    op->key = requests_draw_key(world);
     op->command.name = content_key_text(op->key, op->name);
     tenants_sign(world, op, tenants_draw(world));
     change->kind = kind;
@@ -145,10 +145,10 @@ static void complete(struct world *world, uint16_t partition)
 
     change->kind = world_chance(world, 650) ? COMMAND_CANCEL : COMMAND_FIRE;
     if (world->plan.watch_permille && world_chance(world, 700)) {
-        op->event = draw_event(world);
+        op->event = requests_draw_event(world);
         op->command.name = content_event_text(op->event, op->name);
     } else {
-        op->group = draw_group(world);
+        op->group = requests_draw_group(world);
         op->command.labels = content_group_text(op->group, op->name);
         if (world_chance(world, 300))
             change->kind = COMMAND_PATCH;

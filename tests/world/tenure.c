@@ -1,12 +1,12 @@
 /* tenure.c - the engine of a node that owns the partition; see tenure.h. */
 #include "tenure.h"
 
+#include "tenure_ops.h"
+
 #include "base/check.h"
 #include "engine/engine_turn_testing.h"
 
 enum {
-    CREATE_MAX = 4,
-    DUE_MS_MAX = 15000,
     BACK_US_MAX = 400000, /* until a delivery is back, mostly */
     HUNG_US_MAX = 3000000,
     READ_US_MAX = 20000,
@@ -23,15 +23,6 @@ struct tenure_lent {
     struct delivery *delivery;
     uint64_t at_us;
     bool is_once, is_gathered;
-};
-
-struct tenure_op {
-    struct list link;
-    struct command command;
-    struct timer *timers[CREATE_MAX];
-    struct command_created results[CREATE_MAX];
-    struct wall dues[CREATE_MAX];
-    uint32_t version; /* that was acknowledged when it was asked */
 };
 
 static uint64_t tenure_below(struct tenure *tenure, uint64_t bound)
@@ -53,59 +44,16 @@ static struct wall tenure_now(struct tenure *tenure, struct tenure_time time)
 
 /* ---- answers ---- */
 
-static void tenure_judge_create(struct tenure *tenure, const struct tenure_op *op)
-{
-    for (size_t i = 0; i < op->command.timer_count; i++) {
-        if (op->results[i].error)
-            continue;
-        truth_created(tenure->truth, &op->results[i].id, op->dues[i]);
-        tenure->world->totals->created++;
-    }
-}
-
-/* Answers with what is there, which no commit proves. */
-static void tenure_judge_state(struct tenure *tenure, const struct tenure_op *op)
-{
-    const struct command *command = &op->command;
-
-    if (command->error != ERROR_NONE && command->error != ERROR_GONE &&
-        command->error != ERROR_NOT_FOUND)
-        return;
-    tenure->world->totals->gets++;
-    truth_read(tenure->truth, &command->id,
-               command->error == ERROR_NOT_FOUND ? NULL : command->timer, op->version);
-}
-
-static void tenure_judge_op(struct tenure *tenure, const struct tenure_op *op,
-                            struct tenure_time time)
-{
-    const struct command *command = &op->command;
-
-    if (command->kind == COMMAND_CREATE) {
-        tenure_judge_create(tenure, op);
-    } else if (command->kind == COMMAND_CANCEL && !command->error) {
-        truth_cancelled(tenure->truth, &command->id);
-        tenure->world->totals->cancelled++;
-    } else if (command->kind == COMMAND_PATCH && !command->error) {
-        truth_patched(tenure->truth, command->timer);
-        tenure->world->totals->patched++;
-    } else if (time.may_act) {
-        tenure_judge_state(tenure, op);
-    } else {
-        tenure->world->totals->silenced++;
-    }
-}
-
 static void tenure_take_replies(struct tenure *tenure, struct tenure_time time)
 {
     struct command *command;
 
     while ((command = engine_take_reply(tenure->engine))) {
-        struct tenure_op *op = list_item(command, struct tenure_op, command);
+        struct op *op = op_of(command);
 
-        tenure_judge_op(tenure, op, time);
+        tenure_ops_judge(tenure->world, tenure->truth, op, time.may_act);
         list_remove(&op->link);
-        free(op);
+        tenure_ops_free(op);
     }
 }
 
@@ -334,7 +282,7 @@ static void tenure_exhaust(struct tenure *tenure, struct wall now)
 static void tenure_free_ops(struct tenure *tenure)
 {
     while (!list_is_empty(&tenure->ops))
-        free(list_item(list_pop(&tenure->ops), struct tenure_op, link));
+        tenure_ops_free(list_item(list_pop(&tenure->ops), struct op, link));
 }
 
 /* Batches and reads come back in their order. */
@@ -450,82 +398,14 @@ void tenure_committed(struct tenure *tenure, struct storage_batch *batch, struct
 
 /* ---- clients ---- */
 
-static struct tenure_op *tenure_make_op(struct tenure *tenure, enum command_kind kind)
-{
-    struct tenure_op *op = calloc(1, sizeof(*op));
-
-    CHECK(op);
-    op->command.kind = kind;
-    list_push(&tenure->ops, &op->link);
-    return op;
-}
-
-static struct wall tenure_draw_due(struct tenure *tenure, struct tenure_time time)
-{
-    return wall_add(time.wall,
-                    1 + tenure_below(tenure, tenure_happens(tenure, 300) ? 300 : DUE_MS_MAX));
-}
-
-static void tenure_create(struct tenure *tenure, struct tenure_time time)
-{
-    static const char *const targets[] = {"http://a.example/x", "http://b.example/y",
-                                          "kafka://bus/due"};
-    struct tenure_op *op = tenure_make_op(tenure, COMMAND_CREATE);
-
-    op->command.timer_count = 1 + tenure_below(tenure, CREATE_MAX);
-    op->command.timers = op->timers;
-    op->command.results = op->results;
-    for (size_t i = 0; i < op->command.timer_count; i++) {
-        const struct timer_texts texts = {.target = bytes_of(targets[tenure_below(tenure, 3)]),
-                                          .payload = BYTES("{}"),
-                                          .tenant = tenure_happens(tenure, 300) ? BYTES("shop")
-                                                                                : BYTES("")};
-
-        op->timers[i] = timer_alloc(&texts);
-        CHECK(op->timers[i]);
-        op->timers[i]->due = op->dues[i] = tenure_draw_due(tenure, time);
-        op->timers[i]->retry =
-            (struct retry_policy){.attempts_max = 50, .base_ms = 50, .cap_ms = 1000};
-    }
-    turn_submit(tenure->engine, tenure_now(tenure, time), &op->command);
-}
-
-/* Of a timer that clients know. */
-static void tenure_ask_one(struct tenure *tenure, struct tenure_time time,
-                           const struct timer *timer)
-{
-    static const enum command_kind kinds[] = {COMMAND_GET, COMMAND_CANCEL, COMMAND_PATCH};
-    struct tracked *tracked = truth_track(tenure->truth, timer->id.serial);
-    struct tenure_op *op = tenure_make_op(tenure, kinds[tenure_below(tenure, 3)]);
-
-    op->command.id = timer->id;
-    op->command.tenant = timer->texts.tenant.size ? BYTES("shop") : BYTES("");
-    op->version = tracked->version_acked;
-    if (op->command.kind == COMMAND_CANCEL)
-        tracked->is_cancel_asked = true;
-    if (op->command.kind == COMMAND_PATCH) {
-        op->command.patch = timer_alloc(&(struct timer_texts){.target = BYTES("http://a.example")});
-        CHECK(op->command.patch);
-        op->command.patch->due = tenure_draw_due(tenure, time);
-        op->command.patch_fields = PATCH_DUE;
-        tracked->patches_open++;
-    }
-    turn_submit(tenure->engine, tenure_now(tenure, time), &op->command);
-}
-
 void tenure_ask(struct tenure *tenure, struct tenure_time time)
 {
     if (!tenure->engine || tenure->is_leaving || tenure->is_draining)
         return;
-    struct storage_page page = mirror_rows(tenure->storage);
-    if (page.count > 0 && tenure_happens(tenure, 500)) {
-        /* Those of the last rows are alive more often. */
-        const size_t back = 1 + tenure_below(tenure, page.count < 40 ? page.count : 40);
-
-        tenure_ask_one(tenure, time, page.timers[page.count - back]);
-    } else {
-        tenure_create(tenure, time);
-    }
-    storage_page_free(&page);
+    struct op *op = tenure_ops_draw(tenure->world, tenure->truth, tenure->storage);
+    if (!op)
+        return;
+    list_push(&tenure->ops, &op->link);
+    turn_submit(tenure->engine, tenure_now(tenure, time), &op->command);
     tenure_pump(tenure, time);
 }

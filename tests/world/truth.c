@@ -1,6 +1,7 @@
 /* truth.c - the promises of a cluster, with rules of its own on valid records; see truth.h. */
 #include "truth.h"
 
+#include "content.h"
 #include "world.h"
 
 #include "base/check.h"
@@ -166,8 +167,10 @@ void truth_batch(struct truth *truth, const struct storage_batch *batch)
     for (size_t i = 0; i < batch->write_count; i++) {
         const struct timer *timer = batch->writes[i].timer;
 
-        if (timer_is_final(timer->state))
-            truth_track(truth, timer->id.serial)->is_ended = true;
+        struct tracked *tracked = truth_track(truth, timer->id.serial);
+
+        if (timer_is_final(timer->state) && timer->version > tracked->ended_version)
+            tracked->ended_version = timer->version;
     }
 }
 
@@ -188,14 +191,15 @@ void truth_patched(struct truth *truth, const struct timer *timer)
 {
     struct tracked *tracked = truth_track(truth, timer->id.serial);
 
-    tracked->patches_open--;
-    if (timer->version == tracked->version_acked)
+    if (timer->version == tracked->version_patched)
         world_fail(truth->world, 0, READ, "two patches of %" PRIx64 " make it version %" PRIu32,
                    timer->id.serial, timer->version);
-    if (timer->version < tracked->version_acked)
-        return; /* likewise */
-    tracked->version_acked = timer->version;
+    if (timer->version < tracked->version_patched)
+        return; /* a later owner has answered a patch by now */
+    tracked->version_patched = timer->version;
     tracked->due = timer->due;
+    if (timer->version > tracked->version_acked)
+        tracked->version_acked = timer->version;
 }
 
 void truth_cancelled(struct truth *truth, const struct timer_id *id)
@@ -219,7 +223,7 @@ void truth_read(struct truth *truth, const struct timer_id *id, const struct tim
         world_fail(truth->world, 0, READ,
                    "a read shows version %" PRIu32 " of %" PRIx64 ", %" PRIu32 " was acknowledged",
                    timer->version, id->serial, version);
-    if (timer && tracked->is_ended && !timer_is_final(timer->state))
+    if (timer && timer->version <= tracked->ended_version && !timer_is_final(timer->state))
         world_fail(truth->world, 0, READ, "a read shows %" PRIx64 " alive after its end",
                    id->serial);
 }
@@ -232,12 +236,13 @@ void truth_deliver(struct truth *truth, uint64_t epoch, struct wall now, const s
     if (tracked->is_cancelled)
         world_fail(truth->world, 0, OVER, "%" PRIx64 " is delivered after its cancel was answered",
                    serial);
-    if (tracked->is_ended)
+    if (timer->version <= tracked->ended_version)
         world_fail(truth->world, 0, OVER, "%" PRIx64 " is delivered after its end", serial);
     if (timer->due.ms > now.ms)
         world_fail(truth->world, 0, EARLY, "%" PRIx64 " is delivered %" PRIu64 " ms early", serial,
                    timer->due.ms - now.ms);
-    if (tracked->is_acked && !tracked->patches_open && timer->due.ms != tracked->due.ms)
+    if (tracked->is_acked && !tracked->is_loose && !tracked->patches_open &&
+        timer->due.ms != tracked->due.ms)
         world_fail(truth->world, 0, EARLY,
                    "%" PRIx64 " is delivered for another time than was answered", serial);
     if (tracked->delivered_in > epoch)
@@ -247,6 +252,7 @@ void truth_deliver(struct truth *truth, uint64_t epoch, struct wall now, const s
     if (tracked->is_out && tracked->delivered_in == epoch)
         world_fail(truth->world, 0, EPOCH,
                    "%" PRIx64 " is delivered twice at a time in epoch %" PRIu64, serial, epoch);
+    world_note(truth->world, "delivery", 0, content_number(timer), serial, timer->version);
     truth->duplicates += tracked->delivered_in > 0 && tracked->delivered_in < epoch;
     tracked->delivered_in = epoch;
     tracked->is_out = true;
@@ -264,14 +270,19 @@ void truth_delivered(struct truth *truth, uint64_t epoch, uint64_t serial)
 static void truth_ended(const struct truth *truth, const struct tracked *tracked,
                         enum timer_state state)
 {
-    if (state == TIMER_CANCELLED ? !tracked->is_cancel_asked : tracked->deliveries == 0)
+    const bool is_asked =
+        state == TIMER_CANCELLED ? tracked->is_cancel_asked || truth->is_cancelled_by_name
+        : state == TIMER_DEAD ? tracked->deliveries > 0 || tracked->is_loose || !tracked->is_acked
+                              : tracked->deliveries > 0;
+
+    if (!is_asked)
         world_fail(truth->world, 0, ENDS, "%" PRIx64 " ended as %s, which nobody asked for",
                    tracked->serial, timer_state_text(state));
 }
 
 void truth_end(struct truth *truth, struct wall before)
 {
-    struct storage_page page = mirror_rows(truth->mirror.storage);
+    struct storage_page page = mirror_rows(truth->mirror.storage, STORAGE_SCAN_ALL);
     struct storage_meta meta;
     uint64_t alive = 0;
 
@@ -286,10 +297,13 @@ void truth_end(struct truth *truth, struct wall before)
                        timer->id.serial, timer_state_text(timer->state), tracked->messages);
         if (timer_is_final(timer->state))
             truth_ended(truth, tracked, timer->state);
-        else if (timer->due.ms < before.ms &&
+        else if (wall_max(timer->due, timer->at).ms < before.ms && timer->state != TIMER_PAUSED &&
                  !(tracked->is_out && tracked->delivered_in == truth->epoch))
-            world_fail(truth->world, 0, ENDS, "%" PRIx64 " was not delivered until the end",
-                       timer->id.serial);
+            world_fail(truth->world, content_number(timer), ENDS,
+                       "%" PRIx64 " was not delivered until the end: %s, version %" PRIu32
+                       ", attempts %" PRIu32 ", due %" PRIu64 ", at %" PRIu64,
+                       timer->id.serial, timer_state_text(timer->state), timer->version,
+                       timer->attempts, timer->due.ms, timer->at.ms);
         else
             tracked->is_acked = false; /* its turn is still to come */
     }
@@ -301,7 +315,8 @@ void truth_end(struct truth *truth, struct wall before)
     for (size_t i = 0; i < TRACKED_MAX; i++) {
         const struct tracked *tracked = &truth->tracked[i];
 
-        if (tracked->is_acked && !tracked->deliveries && !tracked->is_cancel_asked)
+        if (tracked->is_acked && !tracked->deliveries && !tracked->is_cancel_asked &&
+            !tracked->is_loose)
             world_fail(truth->world, 0, LOST, "%" PRIx64 " was acknowledged and is lost",
                        tracked->serial);
     }

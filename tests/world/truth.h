@@ -24,14 +24,16 @@ struct tracked {
     uint64_t serial;                    /* 0: the place is free */
     bool is_acked;                      /* its create was answered */
     bool is_cancel_asked, is_cancelled; /* and answered */
-    bool is_ended;                      /* an owner was told that its end is durable */
-    bool is_out;                        /* its delivery in `out_epoch` is not back */
-    bool is_once;                       /* its message is committed with its end */
-    uint32_t messages;                  /* that are committed */
-    uint32_t patches_open;              /* asked, and not answered for certain */
-    uint32_t version_acked;             /* at least */
-    struct wall due;                    /* as answered last */
-    uint64_t delivered_in;              /* the epoch of the last delivery */
+    uint32_t ended_version;             /* of its last end that an owner was told of; 0: none */
+    bool is_loose;     /* its times may change in other ways than by patches that are answered */
+    bool is_out;       /* its delivery in `out_epoch` is not back */
+    bool is_once;      /* its message is committed with its end */
+    uint32_t messages; /* that are committed */
+    uint32_t patches_open;    /* asked, and not answered for certain */
+    uint32_t version_acked;   /* at least */
+    uint32_t version_patched; /* the highest of a patch that was answered; 0: none */
+    struct wall due;          /* as answered last */
+    uint64_t delivered_in;    /* the epoch of the last delivery */
     uint32_t deliveries;
 };
 
@@ -41,6 +43,7 @@ struct truth {
     uint64_t epoch, incarnation, seq;
     uint32_t node;
     bool is_released;
+    bool is_cancelled_by_name; /* some call cancelled the timers with a name */
     struct mirror mirror;
     struct {
         uint64_t epoch, seq, hash;
