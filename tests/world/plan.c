@@ -212,6 +212,14 @@ static void draw_pauses(struct sim_plan *plan)
     plan->pause_permille = (uint32_t)CHOOSE(&own, 0, 0, 200, 600);
 }
 
+static void draw_relapses(struct sim_plan *plan)
+{
+    struct random own = random_seeded(random_mix(plan->engine.seed ^ UINT64_C(0xfa11)));
+
+    if (plan->crash_gap_ms)
+        plan->relapse_permille = (uint32_t)CHOOSE(&own, 0, 0, 300);
+}
+
 uint64_t plan_timeout_ms_max(const struct sim_plan *plan)
 {
     const uint64_t of_reports = plan->report_permille ? RETRY_POLICY_DEFAULT.timeout_ms : 0;
@@ -282,6 +290,7 @@ void plan_draw(struct sim_plan *ret_plan, struct random *random)
     draw_dead(plan);
     draw_reports(plan);
     draw_pauses(plan);
+    draw_relapses(plan);
 }
 
 /* ---- less of it ---- */
@@ -321,7 +330,7 @@ static void without_faults(struct sim_plan *plan, uint64_t without)
 {
 #define IS_OFF(name) (without & UINT64_C(1) << FEATURE_##name)
     if (IS_OFF(crashes))
-        plan->crash_gap_ms = plan->sharp_permille = 0;
+        plan->crash_gap_ms = plan->sharp_permille = plan->relapse_permille = 0;
     if (IS_OFF(drains))
         plan->drain_gap_ms = 0;
     if (IS_OFF(outages))

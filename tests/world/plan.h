@@ -121,6 +121,7 @@ struct sim_plan {
     /* The mean time between two; 0: never. */
     uint64_t outage_gap_ms, crash_gap_ms, drain_gap_ms, clock_gap_ms, origin_gap_ms, client_gap_ms;
     uint64_t clock_step_max_ms;
+    uint32_t relapse_permille; /* of steps back: a crash follows at once */
     uint32_t sharp_permille;   /* a crash while a batch is on its way, or a delivery is out */
 
     /* Of timers: those that have a key, an Idempotency-Key, something to watch (and once more), a

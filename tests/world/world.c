@@ -12,7 +12,7 @@
 /* The latest wall time of a run, after the year 9999 and the time to trim it. */
 #define CLOCK_MS_MAX (UINT64_C(1) << 48)
 
-enum { LATENESS_EVERY = 8, COMPARE_EVERY = 256 };
+enum { LATENESS_EVERY = 8, COMPARE_EVERY = 256, RELAPSE_MS_MAX = 5 };
 
 void world_note(struct world *world, const char *what, uint16_t place, uint32_t timer, uint64_t a,
                 uint64_t b)
@@ -66,6 +66,17 @@ static void again(struct world *world, enum event_kind kind, uint64_t gap_ms)
                       kind == EVENT_CRASH ? world->host.life : 0, NULL);
 }
 
+/* Now and then the process dies before it has put right what a clock that was ahead has moved. This
+ * is drawn beside the random draws of the run, so that the other runs stay what they are. */
+static void tempt_by_step(struct world *world)
+{
+    const uint64_t drawn = random_mix(world->settings->seed + world->step);
+
+    if (world->host.is_up && drawn % 1000 < world->plan.relapse_permille)
+        world_post_at(world, world_ms(world) + drawn / 1000 % RELAPSE_MS_MAX, EVENT_CRASH,
+                      world->host.life, NULL);
+}
+
 static void step_clock(struct world *world)
 {
     const uint64_t by_ms = 1 + world_skewed(world, world->plan.clock_step_max_ms);
@@ -83,6 +94,8 @@ static void step_clock(struct world *world)
     }
     world_note(world, "clock step", 0, 0, now_ms, by_ms);
     host_slept(world);
+    if (world_now(world).ms < now_ms)
+        tempt_by_step(world);
     for (uint16_t p = 0; p < world->plan.partition_count && world->host.is_up; p++)
         if (world_now(world).ms < now_ms)
             host_advance(world, p);
