@@ -274,7 +274,7 @@ static void ops_judge_create(struct world *world, struct truth *truth, const str
 
         if (op->results[i].error || op->results[i].existed)
             continue;
-        truth_created(truth, &op->results[i].id, asked->due);
+        truth_created(truth, &op->results[i].id, asked);
         truth_track(truth, op->results[i].id.serial)->is_loose |=
             asked->key || asked->watch || asked->group || asked->retry.give_up_ms ||
             rhythm_recurs(&asked->rhythm) || asked->rhythm.drop_after_ms != UINT64_MAX;

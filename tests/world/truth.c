@@ -1,7 +1,6 @@
 /* truth.c - the promises of a cluster, with rules of its own on valid records; see truth.h. */
 #include "truth.h"
 
-#include "content.h"
 #include "world.h"
 
 #include "base/check.h"
@@ -174,16 +173,59 @@ void truth_batch(struct truth *truth, const struct storage_batch *batch)
     }
 }
 
-void truth_created(struct truth *truth, const struct timer_id *id, struct wall due)
+/* Whether both are one timer at one version. A timer that is over may lack some texts. One that is
+ * being delivered may show a later firing. */
+static bool truth_is_same(const struct timer *row, const struct timer *timer)
+{
+    const struct timer_texts *a = &row->texts, *b = &timer->texts;
+
+    if (timer_is_final(row->state) || timer_is_final(timer->state))
+        return row->state == timer->state;
+    return (row->due.ms == timer->due.ms || a->schedule.size > 0) &&
+           row->created.ms == timer->created.ms && bytes_equal(a->target, b->target) &&
+           bytes_equal(a->payload, b->payload) && bytes_equal(a->headers, b->headers) &&
+           bytes_equal(a->labels, b->labels) && bytes_equal(a->tenant, b->tenant) &&
+           bytes_equal(a->key, b->key) && bytes_equal(a->request, b->request) &&
+           bytes_equal(a->watch, b->watch) && bytes_equal(a->schedule, b->schedule);
+}
+
+/* What leaves an owner is a row of the log, or was one. */
+static void truth_check_shown(const struct truth *truth, const struct timer *timer)
+{
+    const uint32_t number = content_number(timer);
+    struct timer *row;
+
+    if (storage_find(truth->mirror.storage, &timer->id, &row, NULL) != ERROR_NONE) {
+        if (!timer_is_final(timer->state))
+            world_fail(truth->world, number, READ, "it is %s, and has no row",
+                       timer_state_text(timer->state));
+        return;
+    }
+    if (timer->version > row->version)
+        world_fail(truth->world, number, READ, "version %" PRIu32 " was never durable",
+                   timer->version);
+    if (timer->version == row->version && !truth_is_same(row, timer))
+        world_fail(truth->world, number, READ, "version %" PRIu32 " is something else: %s, not %s",
+                   timer->version, timer_state_text(row->state), timer_state_text(timer->state));
+    timer_free(row);
+}
+
+void truth_created(struct truth *truth, const struct timer_id *id, const struct content *asked)
 {
     struct tracked *tracked = truth_track(truth, id->serial);
+    struct timer *row;
 
     if (tracked->is_acked)
         world_fail(truth->world, 0, READ, "two timers have the serial %" PRIx64, id->serial);
     tracked->is_acked = true;
+    if (storage_find(truth->mirror.storage, id, &row, NULL) == ERROR_NONE) {
+        if (row->version == 1 && !content_matches(asked, row))
+            world_fail(truth->world, asked->number, READ, "it is created as something else");
+        timer_free(row);
+    }
     if (tracked->version_acked)
         return; /* a later owner has answered a patch by now */
-    tracked->due = due;
+    tracked->due = asked->due;
     tracked->version_acked = 1;
 }
 
@@ -219,6 +261,8 @@ void truth_read(struct truth *truth, const struct timer_id *id, const struct tim
                        id->serial);
         timer_free(found);
     }
+    if (timer)
+        truth_check_shown(truth, timer);
     if (timer && timer->version < version)
         world_fail(truth->world, 0, READ,
                    "a read shows version %" PRIu32 " of %" PRIx64 ", %" PRIu32 " was acknowledged",
@@ -233,6 +277,7 @@ void truth_deliver(struct truth *truth, uint64_t epoch, struct wall now, const s
     struct tracked *tracked = truth_track(truth, timer->id.serial);
     const uint64_t serial = timer->id.serial;
 
+    truth_check_shown(truth, timer);
     if (tracked->is_cancelled)
         world_fail(truth->world, 0, OVER, "%" PRIx64 " is delivered after its cancel was answered",
                    serial);
@@ -280,6 +325,23 @@ static void truth_ended(const struct truth *truth, const struct tracked *tracked
                    tracked->serial, timer_state_text(state));
 }
 
+/* At most one live timer has a key of its tenant. */
+static void truth_check_keys(const struct truth *truth, const struct storage_page *page)
+{
+    for (size_t i = 0; i < page->count; i++) {
+        const struct timer *a = page->timers[i];
+
+        for (size_t k = 0; k < i && a->texts.key.size > 0 && !timer_is_final(a->state); k++) {
+            const struct timer *b = page->timers[k];
+
+            if (!timer_is_final(b->state) && bytes_equal(a->texts.key, b->texts.key) &&
+                bytes_equal(a->texts.tenant, b->texts.tenant))
+                world_fail(truth->world, content_number(a), "one live timer holds a key",
+                           "timer #%" PRIu32 " has it too", content_number(b));
+        }
+    }
+}
+
 void truth_end(struct truth *truth, struct wall before)
 {
     struct storage_page page = mirror_rows(truth->mirror.storage, STORAGE_SCAN_ALL);
@@ -287,6 +349,7 @@ void truth_end(struct truth *truth, struct wall before)
     uint64_t alive = 0;
 
     memory_storage_check(truth->mirror.storage);
+    truth_check_keys(truth, &page);
     for (size_t i = 0; i < page.count; i++) {
         const struct timer *timer = page.timers[i];
         struct tracked *tracked = truth_track(truth, timer->id.serial);

@@ -8,6 +8,7 @@
 #ifndef TICKWHEEL_WORLD_TRUTH_H
 #define TICKWHEEL_WORLD_TRUTH_H
 
+#include "content.h"
 #include "mirror.h"
 
 struct world;
@@ -87,7 +88,7 @@ struct tracked *truth_track(struct truth *truth, uint64_t serial);
 void truth_batch(struct truth *truth, const struct storage_batch *batch);
 
 /* A client is told: its timer is there; its patch is done; its cancel is. */
-void truth_created(struct truth *truth, const struct timer_id *id, struct wall due);
+void truth_created(struct truth *truth, const struct timer_id *id, const struct content *asked);
 void truth_patched(struct truth *truth, const struct timer *timer);
 void truth_cancelled(struct truth *truth, const struct timer_id *id);
 
