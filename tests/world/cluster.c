@@ -34,19 +34,9 @@ static const char *const event_words[] = {
     [EVENT_MISS] = "no page",
 };
 
-uint64_t cluster_below(struct sim_cluster *cluster, uint64_t bound)
-{
-    return random_below(&cluster->world->random, bound);
-}
-
-bool cluster_happens(struct sim_cluster *cluster, uint32_t permille)
-{
-    return cluster_below(cluster, 1000) < permille;
-}
-
 bool cluster_fails(struct sim_cluster *cluster, uint32_t permille)
 {
-    return !cluster->world->is_quiet && cluster_happens(cluster, permille);
+    return !cluster->world->is_quiet && world_chance(cluster->world, permille);
 }
 
 /* ---- events ---- */
@@ -151,27 +141,28 @@ static void ship(struct sim_cluster *cluster, struct peer *peer, uint64_t ticket
 {
     const uint32_t number = cluster_load(cluster, bytes, ticket, 0);
     struct event event = {.node = peer->number, .life = peer->life, .append = number};
-    uint64_t answer_us = 1000 + cluster_below(cluster, 20000);
+    uint64_t answer_us = 1000 + world_below(cluster->world, 20000);
     if (cluster_fails(cluster, cluster->plan.lost_permille)) {
         cluster->world->totals->lost++;
     } else {
         event.kind = EVENT_LAND;
-        uint64_t land_us = cluster_below(cluster, 10000);
+        uint64_t land_us = world_below(cluster->world, 10000);
         if (cluster_fails(cluster, cluster->plan.late_permille))
-            land_us = 1000 * cluster_below(cluster, 8 * LEASE_MS);
+            land_us = 1000 * world_below(cluster->world, 8 * LEASE_MS);
         event.offset = answer_us;
         if (cluster_fails(cluster, cluster->plan.unanswered_permille)) /* or late */
-            event.offset = cluster_happens(cluster, 500) ? UINT64_MAX
-                                                         : 1000 * cluster_below(cluster, LEASE_MS);
+            event.offset = world_chance(cluster->world, 500)
+                               ? UINT64_MAX
+                               : 1000 * world_below(cluster->world, LEASE_MS);
         cluster_post(cluster, land_us, event);
         if (cluster_fails(cluster, cluster->plan.doubled_permille)) {
             cluster->world->totals->doubled++;
-            event.offset = cluster_happens(cluster, 500) ? UINT64_MAX : answer_us;
-            cluster_post(cluster, land_us + cluster_below(cluster, 1000000), event);
+            event.offset = world_chance(cluster->world, 500) ? UINT64_MAX : answer_us;
+            cluster_post(cluster, land_us + world_below(cluster->world, 1000000), event);
         }
     }
     event.kind = EVENT_FAIL;
-    cluster_post(cluster, 1000 * (LEASE_MS + cluster_below(cluster, LEASE_MS)), event);
+    cluster_post(cluster, 1000 * (LEASE_MS + world_below(cluster->world, LEASE_MS)), event);
 }
 
 /* ---- what a replica has others do ---- */
@@ -255,9 +246,10 @@ static void peer_trim(void *context, uint64_t before)
     struct sim_cluster *cluster = peer->cluster;
 
     if (!cluster_fails(cluster, 200))
-        cluster_post(cluster,
-                     cluster_below(cluster, cluster_happens(cluster, 100) ? 20000000 : 20000),
-                     (struct event){.kind = EVENT_TRIM, .offset = before});
+        cluster_post(
+            cluster,
+            world_below(cluster->world, world_chance(cluster->world, 100) ? 20000000 : 20000),
+            (struct event){.kind = EVENT_TRIM, .offset = before});
 }
 
 /* ---- a node ---- */
@@ -297,7 +289,7 @@ static void rewind_storage(struct sim_cluster *cluster, struct peer *peer)
 {
     if (!replica_is_failing(peer->replica) || !memory_storage_held(peer->storage))
         return;
-    memory_storage_crash(peer->storage, (size_t)cluster_below(cluster, KEPT_MAX));
+    memory_storage_crash(peer->storage, (size_t)world_below(cluster->world, KEPT_MAX));
     cluster->world->totals->storage_failures++;
 }
 
@@ -348,10 +340,11 @@ static uint64_t next_of(const struct sim_cluster *cluster, const struct peer *pe
 
 static void read_log(struct sim_cluster *cluster, struct peer *peer)
 {
-    uint64_t most = 1 + cluster_below(cluster, 20);
+    uint64_t most = 1 + world_below(cluster->world, 20);
 
     if (cluster_copies_log(cluster, peer)) {
-        cluster_post_to(cluster, peer, 1000 + 1000 * cluster_below(cluster, cluster->plan.poll_ms),
+        cluster_post_to(cluster, peer,
+                        1000 + 1000 * world_below(cluster->world, cluster->plan.poll_ms),
                         EVENT_FOLLOW);
         return;
     }
@@ -373,14 +366,14 @@ static void read_log(struct sim_cluster *cluster, struct peer *peer)
         if (replica_is_whole(peer->replica) &&
             replica_next(peer->replica) == replica_applied(peer->replica))
             truth_storage(&cluster->truth, next + 1, peer->storage);
-        if (cluster_happens(cluster, 100))
+        if (world_chance(cluster->world, 100))
             memory_storage_sync(peer->storage);
     }
     if (next_of(cluster, peer) == cluster->deals.stable)
         replica_restored(peer->replica);
     uint64_t lag_ms =
         cluster_fails(cluster, cluster->plan.lag_permille) ? 3 * LEASE_MS : cluster->plan.poll_ms;
-    cluster_post_to(cluster, peer, 1000 + 1000 * cluster_below(cluster, lag_ms), EVENT_FOLLOW);
+    cluster_post_to(cluster, peer, 1000 + 1000 * world_below(cluster->world, lag_ms), EVENT_FOLLOW);
 }
 
 static void start(struct sim_cluster *cluster, struct peer *peer)
@@ -422,7 +415,7 @@ static void start(struct sim_cluster *cluster, struct peer *peer)
     world_note(cluster->world, "starts", (uint16_t)peer->number, 0, peer->life,
                replica_next(peer->replica));
     replica_plan(peer->replica, peer->planned, cluster_clock(cluster, peer));
-    cluster_post_to(cluster, peer, cluster_below(cluster, 10000), EVENT_FOLLOW);
+    cluster_post_to(cluster, peer, world_below(cluster->world, 10000), EVENT_FOLLOW);
 }
 
 /* Gives back what the engine has out, and frees both. */
@@ -447,9 +440,9 @@ static void end_peer(struct sim_cluster *cluster, struct peer *peer)
 
 static void ask(struct sim_cluster *cluster)
 {
-    struct peer *peer = &cluster->peers[cluster_below(cluster, cluster->plan.node_count)];
+    struct peer *peer = &cluster->peers[world_below(cluster->world, cluster->plan.node_count)];
 
-    cluster_post(cluster, 1000 * (1 + cluster_below(cluster, 2 * cluster->plan.client_gap_ms)),
+    cluster_post(cluster, 1000 * (1 + world_below(cluster->world, 2 * cluster->plan.client_gap_ms)),
                  (struct event){.kind = EVENT_ASK});
     if (!peer->is_up || peer->stopped_until_us > cluster->world->time_us ||
         peer->state != OWNERSHIP_ACTIVE || cluster->truth.tracked_count + 1000 > TRACKED_MAX)
@@ -463,23 +456,23 @@ static void ask(struct sim_cluster *cluster)
 /* By people, or a service that corrects it. */
 static void step_clock(struct sim_cluster *cluster)
 {
-    struct peer *peer = &cluster->peers[cluster_below(cluster, cluster->plan.node_count)];
+    struct peer *peer = &cluster->peers[world_below(cluster->world, cluster->plan.node_count)];
 
-    cluster_post(cluster, 1000 * (1 + cluster_below(cluster, 2 * cluster->plan.step_gap_ms)),
+    cluster_post(cluster, 1000 * (1 + world_below(cluster->world, 2 * cluster->plan.step_gap_ms)),
                  (struct event){.kind = EVENT_STEP});
-    peer->skew_ms = (int64_t)cluster_below(cluster, 2 * SKEW_MS_MAX + 1) - SKEW_MS_MAX;
+    peer->skew_ms = (int64_t)world_below(cluster->world, 2 * SKEW_MS_MAX + 1) - SKEW_MS_MAX;
     cluster->world->totals->clock_sets++;
 }
 
 static void plan(struct sim_cluster *cluster)
 {
     if (!cluster->world->is_quiet)
-        cluster->planned = (uint32_t)cluster_below(cluster, cluster->plan.node_count);
+        cluster->planned = (uint32_t)world_below(cluster->world, cluster->plan.node_count);
     for (uint32_t i = 0; i < cluster->plan.node_count; i++)
-        cluster_post(cluster, 1000 * cluster_below(cluster, 1000),
+        cluster_post(cluster, 1000 * world_below(cluster->world, 1000),
                      (struct event){.kind = EVENT_HEAR, .node = i});
-    uint64_t gap_ms = cluster_happens(cluster, 300) ? 1500 : 2 * cluster->plan.plan_gap_ms;
-    cluster_post(cluster, 1000 * (100 + cluster_below(cluster, gap_ms)),
+    uint64_t gap_ms = world_chance(cluster->world, 300) ? 1500 : 2 * cluster->plan.plan_gap_ms;
+    cluster_post(cluster, 1000 * (100 + world_below(cluster->world, gap_ms)),
                  (struct event){.kind = EVENT_PLAN});
 }
 
@@ -493,17 +486,17 @@ static void stop_peer(struct sim_cluster *cluster, struct peer *peer, uint64_t m
 
 static void stop(struct sim_cluster *cluster)
 {
-    struct peer *peer = &cluster->peers[cluster_below(cluster, cluster->plan.node_count)];
+    struct peer *peer = &cluster->peers[world_below(cluster->world, cluster->plan.node_count)];
 
-    cluster_post(cluster, 1000 * (1 + cluster_below(cluster, 2 * cluster->plan.stop_gap_ms)),
+    cluster_post(cluster, 1000 * (1 + world_below(cluster->world, 2 * cluster->plan.stop_gap_ms)),
                  (struct event){.kind = EVENT_STOP});
     if (cluster->world->is_quiet)
         return;
-    stop_peer(cluster, peer, cluster_below(cluster, 200u << cluster_below(cluster, 7)));
-    if (cluster_happens(cluster, 300))
+    stop_peer(cluster, peer, world_below(cluster->world, 200u << world_below(cluster->world, 7)));
+    if (world_chance(cluster->world, 300))
         cluster_post(cluster,
                      peer->stopped_until_us - cluster->world->time_us +
-                         cluster_below(cluster, 60000),
+                         world_below(cluster->world, 60000),
                      (struct event){.kind = EVENT_DUEL});
 }
 
@@ -511,7 +504,8 @@ static void duel(struct sim_cluster *cluster)
 {
     for (uint32_t i = 0; i < cluster->plan.node_count && !cluster->world->is_quiet; i++)
         if (cluster->peers[i].is_up && cluster->peers[i].state == OWNERSHIP_ACTIVE)
-            stop_peer(cluster, &cluster->peers[i], LEASE_MS + cluster_below(cluster, 2 * LEASE_MS));
+            stop_peer(cluster, &cluster->peers[i],
+                      LEASE_MS + world_below(cluster->world, 2 * LEASE_MS));
 }
 
 static uint64_t place_of(const struct peer *peer)
@@ -525,12 +519,12 @@ static uint64_t place_of(const struct peer *peer)
 /* One of the next calls of a storage fails. */
 static void spoil(struct sim_cluster *cluster)
 {
-    struct peer *peer = &cluster->peers[cluster_below(cluster, cluster->plan.node_count)];
+    struct peer *peer = &cluster->peers[world_below(cluster->world, cluster->plan.node_count)];
 
-    cluster_post(cluster, 1000 * (1 + cluster_below(cluster, 2 * cluster->plan.spoil_gap_ms)),
+    cluster_post(cluster, 1000 * (1 + world_below(cluster->world, 2 * cluster->plan.spoil_gap_ms)),
                  (struct event){.kind = EVENT_SPOIL});
     if (!cluster->world->is_quiet && peer->is_up)
-        memory_storage_fail_commit(peer->storage, 1 + cluster_below(cluster, 10), ERROR_IO);
+        memory_storage_fail_commit(peer->storage, 1 + world_below(cluster->world, 10), ERROR_IO);
 }
 
 /* Its node has had no part in the partition: it begins with the whole log again. */
@@ -546,9 +540,9 @@ static void drop(struct sim_cluster *cluster, struct peer *peer)
 
 static void crash(struct sim_cluster *cluster)
 {
-    struct peer *peer = &cluster->peers[cluster_below(cluster, cluster->plan.node_count)];
+    struct peer *peer = &cluster->peers[world_below(cluster->world, cluster->plan.node_count)];
 
-    cluster_post(cluster, 1000 * (1 + cluster_below(cluster, 2 * cluster->plan.crash_gap_ms)),
+    cluster_post(cluster, 1000 * (1 + world_below(cluster->world, 2 * cluster->plan.crash_gap_ms)),
                  (struct event){.kind = EVENT_KILL});
     if (cluster->world->is_quiet || !peer->is_up)
         return;
@@ -559,11 +553,11 @@ static void crash(struct sim_cluster *cluster)
     const uint64_t next = place_of(peer);
     const bool is_idle = replica_is_idle(peer->replica) && peer->planned != peer->number;
     end_peer(cluster, peer);
-    memory_storage_crash(peer->storage, (size_t)cluster_below(cluster, KEPT_MAX));
+    memory_storage_crash(peer->storage, (size_t)world_below(cluster->world, KEPT_MAX));
     cluster->world->totals->rewound += next - place_of(peer);
-    if (is_idle && cluster_happens(cluster, cluster->plan.copies_permille ? 700 : 300))
+    if (is_idle && world_chance(cluster->world, cluster->plan.copies_permille ? 700 : 300))
         drop(cluster, peer);
-    cluster_post_to(cluster, peer, 1000 * cluster_below(cluster, 3 * LEASE_MS), EVENT_RETURN);
+    cluster_post_to(cluster, peer, 1000 * world_below(cluster->world, 3 * LEASE_MS), EVENT_RETURN);
 }
 
 static void trim_log(struct sim_cluster *cluster, uint64_t before)
@@ -579,11 +573,12 @@ static void trim_log(struct sim_cluster *cluster, uint64_t before)
 
 static void pause_log(struct sim_cluster *cluster)
 {
-    cluster_post(cluster, 1000 * (1 + cluster_below(cluster, 2 * cluster->plan.pause_gap_ms)),
+    cluster_post(cluster, 1000 * (1 + world_below(cluster->world, 2 * cluster->plan.pause_gap_ms)),
                  (struct event){.kind = EVENT_PAUSE});
     if (cluster->world->is_quiet)
         return;
-    cluster->log_paused_us = cluster->world->time_us + 1000 * cluster_below(cluster, 4 * LEASE_MS);
+    cluster->log_paused_us =
+        cluster->world->time_us + 1000 * world_below(cluster->world, 4 * LEASE_MS);
     cluster->world->totals->log_pauses++;
 }
 
@@ -674,7 +669,8 @@ static void happen_to(struct sim_cluster *cluster, struct peer *peer, const stru
 static void put_off(struct sim_cluster *cluster, const struct peer *peer, const struct event *event)
 {
     cluster_post(cluster,
-                 peer->stopped_until_us - cluster->world->time_us + cluster_below(cluster, 2000),
+                 peer->stopped_until_us - cluster->world->time_us +
+                     world_below(cluster->world, 2000),
                  *event);
 }
 
@@ -805,9 +801,9 @@ static void begin(struct sim_cluster *cluster)
         memory_storage_hold(peer->storage);
         tenure_init(&peer->tenure, cluster->world, peer->storage, &cluster->truth);
         peer->clock_start_ns = random_below(random, UINT64_C(1) << 50);
-        peer->drift_ppm = !cluster->plan.is_drifting      ? 0
-                          : cluster_happens(cluster, 500) ? drift_ppm_max
-                                                          : -drift_ppm_max;
+        peer->drift_ppm = !cluster->plan.is_drifting          ? 0
+                          : world_chance(cluster->world, 500) ? drift_ppm_max
+                                                              : -drift_ppm_max;
         start(cluster, peer);
     }
 }
@@ -827,7 +823,7 @@ static void post_faults(struct sim_cluster *cluster)
 
     for (size_t i = 0; i < sizeof(each) / sizeof(*each); i++)
         if (each[i].gap_ms > 0)
-            cluster_post(cluster, 1000 * cluster_below(cluster, each[i].gap_ms),
+            cluster_post(cluster, 1000 * world_below(cluster->world, each[i].gap_ms),
                          (struct event){.kind = each[i].kind});
 }
 

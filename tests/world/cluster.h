@@ -94,8 +94,6 @@ void cluster_run(struct world *world);
 
 /* ---- cluster.c ---- */
 
-uint64_t cluster_below(struct sim_cluster *cluster, uint64_t bound);
-bool cluster_happens(struct sim_cluster *cluster, uint32_t permille);
 bool cluster_fails(struct sim_cluster *cluster, uint32_t permille);
 void cluster_post(struct sim_cluster *cluster, uint64_t delay_us, struct event event);
 void cluster_post_to(struct sim_cluster *cluster, const struct peer *peer, uint64_t delay_us,

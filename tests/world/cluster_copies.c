@@ -17,7 +17,7 @@ static bool gives(const struct peer *peer)
 /* Any that has read enough. */
 static struct peer *find_giver(struct sim_cluster *cluster, const struct peer *peer)
 {
-    const uint32_t first = (uint32_t)cluster_below(cluster, cluster->plan.node_count);
+    const uint32_t first = (uint32_t)world_below(cluster->world, cluster->plan.node_count);
 
     for (uint32_t i = 0; i < cluster->plan.node_count; i++) {
         struct peer *giver = &cluster->peers[(first + i) % cluster->plan.node_count];
@@ -34,12 +34,12 @@ static void ask_for_page(struct sim_cluster *cluster, struct peer *peer, const s
     peer->copy_ask++;
     peer->copy_giver = giver->number;
     if (!cluster_fails(cluster, cluster->plan.lost_permille))
-        cluster_post(cluster, cluster_below(cluster, 5000),
+        cluster_post(cluster, world_below(cluster->world, 5000),
                      (struct event){.kind = EVENT_GIVE,
                                     .node = giver->number,
                                     .append = peer->number,
                                     .offset = peer->copy_ask});
-    cluster_post(cluster, 1000 * (1000 + cluster_below(cluster, 3000)),
+    cluster_post(cluster, 1000 * (1000 + world_below(cluster->world, 3000)),
                  (struct event){.kind = EVENT_MISS,
                                 .node = peer->number,
                                 .life = peer->life,
@@ -50,7 +50,8 @@ bool cluster_copies_log(struct sim_cluster *cluster, struct peer *peer)
 {
     if (peer->copy_ask)
         return true;
-    if (!cluster->plan.copies_permille || !cluster_happens(cluster, cluster->plan.copies_permille))
+    if (!cluster->plan.copies_permille ||
+        !world_chance(cluster->world, cluster->plan.copies_permille))
         return false;
     const struct peer *giver = find_giver(cluster, peer);
     if (!giver)
@@ -77,7 +78,7 @@ void cluster_give(struct sim_cluster *cluster, struct peer *giver, const struct 
     if (!gives(giver) || peer->copy_ask != event->offset)
         return; /* it is not answered, or the answer is of no use */
     struct copy_page page = {.at = peer->copy_at};
-    page.at.rows_max = 1 + cluster_below(cluster, cluster->plan.copy_rows_max);
+    page.at.rows_max = 1 + world_below(cluster->world, cluster->plan.copy_rows_max);
     page.at.bytes_max = SIZE_MAX;
     const uint64_t rows = page.at.rows;
     buffer_clear(&peer->page);
@@ -87,7 +88,7 @@ void cluster_give(struct sim_cluster *cluster, struct peer *giver, const struct 
     page.row_count = (uint32_t)(page.at.rows - rows);
     page.rows = buffer_bytes(&peer->page);
     peer->copy_page = page;
-    cluster_post(cluster, cluster_below(cluster, cluster_fails(cluster, 200) ? 1500000 : 5000),
+    cluster_post(cluster, world_below(cluster->world, cluster_fails(cluster, 200) ? 1500000 : 5000),
                  (struct event){.kind = EVENT_PAGE,
                                 .node = peer->number,
                                 .life = peer->life,
@@ -110,8 +111,8 @@ void cluster_take_page(struct sim_cluster *cluster, struct peer *peer, const str
         return;
     }
     const struct peer *giver = &cluster->peers[peer->copy_giver];
-    if (cluster_happens(cluster, 200))
-        giver = &cluster->peers[cluster_below(cluster, cluster->plan.node_count)];
+    if (world_chance(cluster->world, 200))
+        giver = &cluster->peers[world_below(cluster->world, cluster->plan.node_count)];
     ask_for_page(cluster, peer, giver);
 }
 
@@ -122,7 +123,7 @@ void cluster_miss_page(struct sim_cluster *cluster, struct peer *peer, const str
         return;
     if (--peer->copy_tries > 0) {
         ask_for_page(cluster, peer,
-                     &cluster->peers[cluster_below(cluster, cluster->plan.node_count)]);
+                     &cluster->peers[world_below(cluster->world, cluster->plan.node_count)]);
         return;
     }
     stop_asking(peer);

@@ -42,12 +42,12 @@ void peer_transact(void *context, const struct replica_transaction *transaction)
         cluster->world->totals->lost++;
     else
         cluster_post(cluster,
-                     cluster_below(cluster, cluster_fails(cluster, cluster->plan.late_permille)
-                                                ? 3000000
-                                                : 10000),
+                     world_below(cluster->world, cluster_fails(cluster, cluster->plan.late_permille)
+                                                     ? 3000000
+                                                     : 10000),
                      event);
     event.kind = EVENT_FAIL;
-    cluster_post(cluster, 1000 * (LEASE_MS + cluster_below(cluster, LEASE_MS)), event);
+    cluster_post(cluster, 1000 * (LEASE_MS + world_below(cluster->world, LEASE_MS)), event);
 }
 
 /* Messages that are ready go into a deal, and their outcomes to the engine. */
@@ -99,7 +99,7 @@ void cluster_land_frame(struct sim_cluster *cluster, const struct event *event)
     next.deal = number;
     next.kind = deal->landed < deal->frames ? EVENT_LAND : EVENT_SETTLE;
     if (next.kind == EVENT_LAND || !cluster_fails(cluster, cluster->plan.unanswered_permille))
-        cluster_post(cluster, cluster_below(cluster, 10000), next);
+        cluster_post(cluster, world_below(cluster->world, 10000), next);
 }
 
 /* The node asks the brokers to commit the deal, if it may; or to abort it. */
@@ -115,9 +115,9 @@ void cluster_settle(struct sim_cluster *cluster, struct peer *peer, const struct
         return; /* it has left meanwhile */
     if (!cluster_fails(cluster, cluster->plan.lost_permille))
         cluster_post(cluster,
-                     cluster_below(cluster, cluster_fails(cluster, cluster->plan.late_permille)
-                                                ? 3000000
-                                                : 20000),
+                     world_below(cluster->world, cluster_fails(cluster, cluster->plan.late_permille)
+                                                     ? 3000000
+                                                     : 20000),
                      end);
     if (!fits)
         replica_failed(peer->replica, shipment->ticket, cluster_clock(cluster, peer));
@@ -141,10 +141,10 @@ void cluster_end_deal(struct sim_cluster *cluster, const struct event *event)
     }
     if (event->offset == DEAL_COMMITTED &&
         !cluster_fails(cluster, cluster->plan.unanswered_permille))
-        cluster_post(cluster, cluster_below(cluster, 10000), answer);
+        cluster_post(cluster, world_below(cluster->world, 10000), answer);
     answer.kind = EVENT_MARK;
     if (deal->state != DEAL_OPEN)
-        cluster_post(cluster, cluster_below(cluster, 30000), answer);
+        cluster_post(cluster, world_below(cluster->world, 30000), answer);
 }
 
 void cluster_mark(struct sim_cluster *cluster, uint32_t deal)

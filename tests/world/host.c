@@ -1,6 +1,7 @@
 /* host.c - starts, calls, crashes and stops the engines of the simulated process. */
 #include "host.h"
 
+#include "ending.h"
 #include "judge.h"
 #include "tenants.h"
 #include "world.h"
@@ -275,53 +276,21 @@ static void end_life(struct world *world, struct sim_partition *partition)
     partition->engine = NULL;
 }
 
-static void drop_replies(struct sim_partition *partition)
-{
-    while (engine_take_reply(partition->engine))
-        ;
-}
-
 void host_discard_batch(struct world *world, struct storage_batch *batch)
 {
-    struct sim_partition *partition = partition_of(world, batch->partition);
-
-    batch->result = ERROR_IO;
-    turn_committed(partition->engine, world_now(world), batch);
-    drop_replies(partition);
+    ending_fail_batch(partition_of(world, batch->partition)->engine, batch, world_now(world));
 }
 
 void host_discard_read(struct world *world, uint16_t partition, struct engine_read *read)
 {
-    read->result = ERROR_IO;
-    turn_read_done(partition_of(world, partition)->engine, world_now(world), read);
-    drop_replies(partition_of(world, partition));
+    ending_fail_read(partition_of(world, partition)->engine, read, world_now(world));
 }
 
 void host_discard_delivery(struct world *world, uint16_t partition, struct delivery *delivery)
 {
     delivery->outcome = (struct delivery_outcome){.result = DELIVERY_FAILED};
     turn_delivered(partition_of(world, partition)->engine, world_now(world), delivery);
-    drop_replies(partition_of(world, partition));
-}
-
-/* What the engine still wants to do comes back failed, until it wants nothing. */
-static void exhaust(struct world *world, struct sim_partition *partition)
-{
-    struct storage_batch *batch;
-    struct engine_read *read;
-    bool is_more;
-
-    do {
-        is_more = false;
-        while ((batch = engine_take_batch(partition->engine))) {
-            is_more |= batch->write_count > 0;
-            host_discard_batch(world, batch);
-        }
-        while ((read = engine_take_read(partition->engine))) {
-            host_discard_read(world, partition->index, read);
-            is_more = true;
-        }
-    } while (is_more);
+    ending_drop_replies(partition_of(world, partition)->engine);
 }
 
 void host_crash(struct world *world)
@@ -330,7 +299,7 @@ void host_crash(struct world *world)
     world->totals->crashes++;
     for (uint16_t p = 0; p < world->plan.partition_count; p++) {
         engine_drain(partition_of(world, p)->engine);
-        drop_replies(partition_of(world, p));
+        ending_drop_replies(partition_of(world, p)->engine);
     }
     logs_crash(world);
     disk_crash(world);
@@ -341,7 +310,7 @@ void host_crash(struct world *world)
     for (uint16_t p = 0; p < world->plan.partition_count; p++) {
         struct sim_partition *partition = partition_of(world, p);
 
-        exhaust(world, partition);
+        ending_exhaust(partition->engine, world_now(world));
         while ((delivery = engine_take_recorded(partition->engine)))
             queue_recorded(world->workers.crews[p].queue, delivery);
         end_life(world, partition);

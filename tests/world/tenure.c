@@ -1,6 +1,7 @@
 /* tenure.c - the engine of a node that owns the partition; see tenure.h. */
 #include "tenure.h"
 
+#include "ending.h"
 #include "tenure_ops.h"
 
 #include "base/check.h"
@@ -24,16 +25,6 @@ struct tenure_lent {
     uint64_t at_us;
     bool is_once, is_gathered;
 };
-
-static uint64_t tenure_below(struct tenure *tenure, uint64_t bound)
-{
-    return random_below(&tenure->random, bound);
-}
-
-static bool tenure_happens(struct tenure *tenure, uint32_t permille)
-{
-    return tenure_below(tenure, 1000) < permille;
-}
 
 /* The time to tell the engine. */
 static struct wall tenure_now(struct tenure *tenure, struct tenure_time time)
@@ -68,7 +59,7 @@ static void tenure_take_reads(struct tenure *tenure, struct tenure_time time)
 
         CHECK(item);
         *item = (struct tenure_read){.read = read,
-                                     .at_us = time.us + tenure_below(tenure, READ_US_MAX)};
+                                     .at_us = time.us + world_below(tenure->world, READ_US_MAX)};
         list_push(&tenure->reads, &item->link);
     }
 }
@@ -79,7 +70,7 @@ static void tenure_take_deliveries(struct tenure *tenure, struct tenure_time tim
 
     while (time.may_act && (delivery = engine_take_delivery(tenure->engine))) {
         struct tenure_lent *lent = malloc(sizeof(*lent));
-        const bool is_hung = !tenure->world->is_quiet && tenure_happens(tenure, 50);
+        const bool is_hung = !tenure->world->is_quiet && world_chance(tenure->world, 50);
 
         CHECK(lent && delivery->epoch == tenure->epoch);
         truth_deliver(tenure->truth, tenure->epoch, tenure->latest, delivery->timer);
@@ -88,7 +79,7 @@ static void tenure_take_deliveries(struct tenure *tenure, struct tenure_time tim
         lent->is_gathered = false;
         lent->is_once = delivery->timer->target.kind == TARGET_KAFKA;
         truth_track(tenure->truth, delivery->timer->id.serial)->is_once = lent->is_once;
-        lent->at_us = time.us + tenure_below(tenure, is_hung ? HUNG_US_MAX : BACK_US_MAX);
+        lent->at_us = time.us + world_below(tenure->world, is_hung ? HUNG_US_MAX : BACK_US_MAX);
         list_push(&tenure->lent, &lent->link);
     }
 }
@@ -185,7 +176,7 @@ void tenure_staged(struct tenure *tenure, struct tenure_time time, enum delivery
 static void tenure_end_deliveries(struct tenure *tenure, struct tenure_time time)
 {
     for (struct tenure_lent *lent; (lent = tenure_next_ended(tenure, time));) {
-        const bool has_failed = !tenure->world->is_quiet && tenure_happens(tenure, 100);
+        const bool has_failed = !tenure->world->is_quiet && world_chance(tenure->world, 100);
         lent->delivery->outcome = (struct delivery_outcome){
             .result = has_failed ? DELIVERY_FAILED : DELIVERY_DONE, .is_answer = true};
         tenure_return(tenure, lent, tenure_now(tenure, time));
@@ -212,15 +203,14 @@ void tenure_begin(struct tenure *tenure, struct replica *replica, const struct s
 
     CHECK(!tenure->engine && !tenure->batches_out);
     tenure->replica = replica;
-    tenure->random = random_seeded(seed);
     tenure->epoch = meta->epoch;
     tenure->latest = time.wall;
     tenure->is_draining = tenure->is_leaving = false;
     options.seed = seed;
-    options.window_ms = 1000 << tenure_below(tenure, 4);
-    options.scan_rows_max = 1 + (uint32_t)tenure_below(tenure, 30);
-    options.retain_ms = tenure_happens(tenure, 500) ? 3000 : 3600 * 1000;
-    options.ends_pace_ms = tenure_happens(tenure, 500) ? tenure_below(tenure, 500) : 0;
+    options.window_ms = 1000 << world_below(tenure->world, 4);
+    options.scan_rows_max = 1 + (uint32_t)world_below(tenure->world, 30);
+    options.retain_ms = world_chance(tenure->world, 500) ? 3000 : 3600 * 1000;
+    options.ends_pace_ms = world_chance(tenure->world, 500) ? world_below(tenure->world, 500) : 0;
     tenure->engine = engine_create(&options, meta, time.wall);
     CHECK(tenure->engine);
     tenure_pump(tenure, time);
@@ -239,46 +229,6 @@ void tenure_leave(struct tenure *tenure)
     tenure->is_leaving = true;
 }
 
-static void tenure_drop_replies(struct tenure *tenure)
-{
-    while (engine_take_reply(tenure->engine))
-        continue; /* 503 */
-}
-
-static void tenure_fail_batch(struct tenure *tenure, struct storage_batch *batch, struct wall now)
-{
-    batch->result = ERROR_IO;
-    turn_committed(tenure->engine, now, batch);
-    tenure_drop_replies(tenure);
-}
-
-static void tenure_fail_read(struct tenure *tenure, struct engine_read *read, struct wall now)
-{
-    read->result = ERROR_IO;
-    turn_read_done(tenure->engine, now, read);
-    tenure_drop_replies(tenure);
-}
-
-/* What the engine still wants to do fails, until it wants nothing. */
-static void tenure_exhaust(struct tenure *tenure, struct wall now)
-{
-    struct storage_batch *batch;
-    struct engine_read *read;
-    bool is_more = true;
-
-    while (is_more) {
-        is_more = false;
-        while ((batch = engine_take_batch(tenure->engine))) {
-            is_more |= batch->write_count > 0;
-            tenure_fail_batch(tenure, batch, now);
-        }
-        while ((read = engine_take_read(tenure->engine))) {
-            is_more = true;
-            tenure_fail_read(tenure, read, now);
-        }
-    }
-}
-
 static void tenure_free_ops(struct tenure *tenure)
 {
     while (!list_is_empty(&tenure->ops))
@@ -291,15 +241,16 @@ void tenure_end(struct tenure *tenure, struct tenure_time time)
     if (!tenure->engine)
         return;
     engine_drain(tenure->engine);
-    tenure_drop_replies(tenure);
+    ending_drop_replies(tenure->engine);
     CHECK(!tenure->batches_out);
     while (!list_is_empty(&tenure->refused))
-        tenure_fail_batch(tenure, list_item(list_pop(&tenure->refused), struct storage_batch, link),
+        ending_fail_batch(tenure->engine,
+                          list_item(list_pop(&tenure->refused), struct storage_batch, link),
                           time.wall);
     while (!list_is_empty(&tenure->reads)) {
         struct tenure_read *item = list_item(list_pop(&tenure->reads), struct tenure_read, link);
 
-        tenure_fail_read(tenure, item->read, time.wall);
+        ending_fail_read(tenure->engine, item->read, time.wall);
         free(item);
     }
     while (!list_is_empty(&tenure->lent)) {
@@ -307,9 +258,9 @@ void tenure_end(struct tenure *tenure, struct tenure_time time)
 
         lent->delivery->outcome = (struct delivery_outcome){.result = DELIVERY_RETURNED};
         tenure_return(tenure, lent, time.wall);
-        tenure_drop_replies(tenure);
+        ending_drop_replies(tenure->engine);
     }
-    tenure_exhaust(tenure, time.wall);
+    ending_exhaust(tenure->engine, time.wall);
     engine_destroy(tenure->engine);
     tenure->engine = NULL;
     tenure_free_ops(tenure);
@@ -323,7 +274,7 @@ static void tenure_wait(struct tenure *tenure, struct tenure_time time)
     for (struct tenure_lent *lent; (lent = tenure_next_ended(tenure, time));) {
         lent->delivery->outcome = (struct delivery_outcome){.result = DELIVERY_RETURNED};
         tenure_return(tenure, lent, time.wall);
-        tenure_drop_replies(tenure);
+        ending_drop_replies(tenure->engine);
     }
     if (list_is_empty(&tenure->lent) && !tenure->batches_out)
         tenure_end(tenure, time);
@@ -341,7 +292,7 @@ void tenure_turn(struct tenure *tenure, struct tenure_time time)
     tenure_end_deliveries(tenure, time);
     turn_advance(tenure->engine, tenure_now(tenure, time));
     tenure_pump(tenure, time);
-    if (tenure_happens(tenure, 20))
+    if (world_chance(tenure->world, 20))
         engine_check(tenure->engine);
 }
 

@@ -29,7 +29,6 @@ struct tenure {
     uint64_t epoch;
     struct wall
         latest; /* that the engine was told: a clock may be set back while a delivery waits */
-    struct random random;
     bool is_draining, is_leaving;
     size_t batches_out;
     struct list refused;          /* batches that came back as not durable */
