@@ -152,7 +152,7 @@ class World:
     def find(self, copy, is_planted):
         runs = os.environ.get("RUNS", "20000") if is_planted else "500"
         if copy.run([f"{copy.build}/tests/world/world", "--seed", SEED, "--steps", os.environ.get("STEPS", "200"),
-                     "--runs", runs, "--nodes", self.nodes], 600):
+                     "--runs", runs, "--nodes", self.nodes]):
             return None
         broken = re.search(r"^BROKEN: (.*)", copy.output, re.M)
         after = re.search(r"^FAILED (after \d+ runs)", copy.output, re.M)
