@@ -1,16 +1,20 @@
 /*
- * cluster.h - a simulated cluster of one partition: nodes that run the real replica (ownership,
- * frames, commits) and engine on a storage that follows the log between them, clients, and faults.
- * A seed is a run.
+ * cluster.h - a run of several nodes: one partition, one log, and on each node the real replica
+ * (ownership, frames, commits), engine and a storage that follows the log.
  *
- * Some timers have messages, which are committed in transactions with the ends of their timers.
+ *     cluster_plan.h    what the run is like
+ *     cluster_copies.c  nodes that begin with a copy of another node
+ *     cluster_deals.c   messages that are committed in transactions with the ends of their timers
+ *     deals.h           the log, with transactions as brokers keep them
+ *     tenure.h          the engine of the owner; tenure_ops.h: what clients ask of it
+ *     truth.h           whether the log and all that leaves a node keep the promises
+ *     mirror.h          the rows that the log stands for
  *
  * Appends come late, get lost, land twice, and land after they were given up or while their node
- * sleeps; answers get lost; the log pauses; nodes are stopped, crash and go back to an older
- * storage, whose calls fail, read late, and have wall clocks that differ and step, and others that
- * drift as far as OWNERSHIP_DRIFT allows. Owners sweep the log, which drops the records in front of
- * a sweep, so nodes that read late are left behind. Nodes that have nothing begin with a copy of
- * another node, or with the log.
+ * sleeps. Answers get lost, and the log pauses. Nodes stand still, read late, crash and return with
+ * an older storage, whose calls fail. Wall clocks differ and step; monotonic clocks drift as far as
+ * OWNERSHIP_DRIFT allows. Owners sweep the log, which then drops earlier records, so that a node
+ * which reads late begins anew.
  */
 #ifndef TICKWHEEL_WORLD_CLUSTER_H
 #define TICKWHEEL_WORLD_CLUSTER_H
@@ -23,17 +27,17 @@
 
 enum {
     APPENDS_MAX = 8000,
-    FAULTS_MS_MAX = 60000,
-    STEP_MS = 300,   /* of the part with faults for each step of the settings */
-    CALM_MS = 30000, /* without new faults */
+    FAULTS_MS_MAX = 60000, /* length of the part with faults */
+    STEP_MS = 300,         /* length of that part for each step of the settings */
+    CALM_MS = 30000,       /* length of the part after it, without new faults */
     LEASE_MS = 2000,
-    EXPIRE_MS = 8000,  /* of a deal that is not decided */
-    SKEW_MS_MAX = 500, /* of a wall clock */
-    GRACE_MS = 10000,  /* for a timer to be delivered, without new faults */
-    LAST_MS = 5000,    /* in which the log drops nothing, and leaves no node behind */
-    COMMIT_FRAMES_MAX = 64,
-    SYNC_EVERY = 512, /* commits that a crash can take from a storage, at most */
-    KEPT_MAX = 40,    /* of them, when it does */
+    EXPIRE_MS = 8000,       /* time after which the brokers abort an open deal */
+    SKEW_MS_MAX = 500,      /* largest error of a wall clock */
+    GRACE_MS = 10000,       /* time for a delivery without new faults */
+    LAST_MS = 5000,         /* end of the run in which the log drops nothing */
+    COMMIT_FRAMES_MAX = 64, /* frames of one commit */
+    SYNC_EVERY = 512,       /* commits after which a storage is synced */
+    KEPT_MAX = 40,          /* unsynced commits that a crash keeps, at most */
 };
 
 #define CLUSTER  UINT64_C(77)
@@ -43,7 +47,7 @@ enum {
 struct shipment {
     struct buffer bytes;
     uint64_t ticket;
-    uint32_t deal; /* of the frame; 0: it is of none */
+    uint32_t deal; /* 1 + the index of the deal that it belongs to; 0 for none */
     bool is_given_up;
 };
 
@@ -56,32 +60,32 @@ struct peer {
     int64_t drift_ppm, skew_ms;
     bool is_up;
     uint64_t stopped_until_us, wake_at_us, work_at_us;
-    enum ownership_state state; /* when last looked at */
+    enum ownership_state state; /* as noted last */
     uint32_t planned;
 
     /* As owner. */
     struct tenure tenure;
-    struct frame frames[COMMIT_FRAMES_MAX]; /* heads of those of the commit in flight */
+    struct frame frames[COMMIT_FRAMES_MAX]; /* heads of the frames of the last commit */
     size_t frame_count;
-    bool is_committed; /* it is no more */
-    uint64_t producer; /* of deals; 0: none */
-    uint32_t deal;     /* that is staged, and not committed; 0: none */
+    bool is_committed; /* whether that commit is no longer in flight */
+    uint64_t producer; /* its epoch as a producer of deals; 0 before the first */
+    uint32_t deal;     /* 1 + the index of the deal that is staged; 0 for none */
 
     /* A copy of another node. */
-    uint64_t copy_ask; /* the number of the last ask; 0: none is out */
+    uint64_t copy_ask; /* number of the ask in flight; 0 for none */
     uint32_t copy_giver, copy_tries;
-    struct storage_export copy_at; /* as far as pages have come */
-    struct copy_page copy_page;    /* on its way */
-    struct buffer page;            /* its rows */
+    struct storage_export copy_at; /* position after the pages that have come */
+    struct copy_page copy_page;    /* page in flight */
+    struct buffer page;            /* rows of that page */
 };
 
 struct sim_cluster {
     struct world *world;
     struct cluster_plan plan;
-    uint64_t faults_ms; /* how long there are new ones */
+    uint64_t faults_ms; /* length of the part with faults */
     struct shipment shipments[APPENDS_MAX];
     uint32_t shipment_count;
-    uint64_t begin; /* offset of the first record that is not dropped */
+    uint64_t begin; /* offset of the first record that the log still has */
     struct deals deals;
     uint64_t log_paused_us;
     struct peer peers[NODES_MAX];
@@ -108,7 +112,7 @@ void cluster_note_frame(struct peer *peer, const struct frame *frame);
 
 /* ---- cluster_copies.c ---- */
 
-/* Whether the node asks others for a copy, and does not read the log. */
+/* True if the node asks others for a copy in place of reading the log. */
 bool cluster_copies_log(struct sim_cluster *cluster, struct peer *peer);
 void cluster_give(struct sim_cluster *cluster, struct peer *giver, const struct event *event);
 void cluster_take_page(struct sim_cluster *cluster, struct peer *peer, const struct event *event);

@@ -1,9 +1,7 @@
 /*
- * truth.h - the promises of a cluster, checked in a simulated one.
- *
- * The judge sees the log itself, and everything that leaves a node. It has rules of its own on
- * which records are valid, and remembers of each timer what clients were told and what was
- * delivered. A broken promise is printed, and ends the program.
+ * truth.h - judges a run of several nodes: the log itself, and all that leaves a node. It has its
+ * own rules on which records are valid, and keeps of each timer what clients were told and what was
+ * delivered. A broken promise ends the program.
  */
 #ifndef TICKWHEEL_WORLD_TRUTH_H
 #define TICKWHEEL_WORLD_TRUTH_H
@@ -14,7 +12,7 @@
 struct world;
 
 enum {
-    RECORDS_MAX = 8000, /* of the log of a run */
+    RECORDS_MAX = 8000, /* records of a log */
     TRACKED_MAX = 8192, /* timers of a run; a power of two */
     VERDICT_MAX = 6000, /* commits that were answered as failed */
     HASH_EVERY = 16,    /* records after which replicas are compared */
@@ -22,29 +20,30 @@ enum {
 
 /* A timer, as far as it was seen outside of the nodes. */
 struct tracked {
-    uint64_t serial;                    /* 0: the place is free */
-    bool is_acked;                      /* its create was answered */
-    bool is_cancel_asked, is_cancelled; /* and answered */
-    uint32_t ended_version;             /* of its last end that an owner was told of; 0: none */
-    bool is_loose;     /* its times may change in other ways than by patches that are answered */
-    bool is_out;       /* its delivery in `out_epoch` is not back */
-    bool is_once;      /* its message is committed with its end */
-    uint32_t messages; /* that are committed */
-    uint32_t patches_open;    /* asked, and not answered for certain */
-    uint32_t version_acked;   /* at least */
-    uint32_t version_patched; /* the highest of a patch that was answered; 0: none */
-    struct wall due;          /* as answered last */
-    uint64_t delivered_in;    /* the epoch of the last delivery */
+    uint64_t serial;          /* 0 in a free place */
+    bool is_acked;            /* whether its create was answered */
+    bool is_cancel_asked;     /* whether a client asked for its cancel */
+    bool is_cancelled;        /* whether that was answered with success */
+    bool is_loose;            /* whether more than answered patches may change its times */
+    bool is_out;              /* whether its delivery in `delivered_in` is not back */
+    bool is_once;             /* whether its message is committed with its end */
+    uint32_t messages;        /* messages that are committed */
+    uint32_t patches_open;    /* patches without an answer, or with an unclear one */
+    uint32_t ended_version;   /* version of its last end that an owner was told of; 0 for none */
+    uint32_t version_acked;   /* highest version that a client was told of */
+    uint32_t version_patched; /* highest version that an answered patch made; 0 for none */
+    struct wall due;          /* due time as answered last */
+    uint64_t delivered_in;    /* epoch of the last delivery */
     uint32_t deliveries;
 };
 
 struct truth {
     struct world *world;
-    uint64_t size; /* of the log */
+    uint64_t size; /* records of the log that are decided */
     uint64_t epoch, incarnation, seq;
     uint32_t node;
     bool is_released;
-    bool is_cancelled_by_name; /* some call cancelled the timers with a name */
+    bool is_cancelled_by_name; /* whether any call cancelled timers by a name */
     struct mirror mirror;
     struct {
         uint64_t epoch, seq, hash;
@@ -60,49 +59,50 @@ struct truth {
     uint64_t zombies, repeats, duplicates;
 };
 
-/* A record lands at the end of the log. Its body stays where it is until the end. */
+/* Takes the next record of the log. The body of the frame is borrowed until the end of the run. */
 void truth_land(struct truth *truth, const struct frame *frame);
 
-/* What lies there is no record, or was aborted. */
+/* Takes the next offset, which has a marker or an aborted record. */
 void truth_skip(struct truth *truth);
 
-/* The message of the timer is in its topic. */
+/* Takes the committed message of a timer. */
 void truth_message(struct truth *truth, uint64_t serial);
 
-/* A node has read all records before `next`, and its storage has what they say. */
+/* Compares the storage of a node that has read all records before `next`. */
 void truth_storage(const struct truth *truth, uint64_t next, struct storage *storage);
 
-/* A node answers a commit: as durable, after its storage has it with all records before `next`; or
+/* Judges a commit that a node reports as durable, with all records before `next` in its storage; or
  * as failed. `frames` are the heads of its frames. */
 void truth_durable(const struct truth *truth, const struct frame *frames, size_t count,
                    uint64_t next);
 void truth_failed(struct truth *truth, const struct frame *frame);
 
-/* Records before `before` are to go: what is left says all that the log does. */
+/* Judges a trim: the records from `before` on must say all that the log does. */
 void truth_trim(const struct truth *truth, uint64_t before);
 
-/* What is known of the timer. */
+/* Returns what is known of the timer. */
 struct tracked *truth_track(struct truth *truth, uint64_t serial);
 
-/* A batch is durable, as its engine is told. */
+/* Takes a batch of which its engine is told that it is durable. */
 void truth_batch(struct truth *truth, const struct storage_batch *batch);
 
-/* A client is told: its timer is there; its patch is done; its cancel is. */
+/* Judges an answer to a client: its timer is made, its patch or its cancel is done. */
 void truth_created(struct truth *truth, const struct timer_id *id, const struct content *asked);
 void truth_patched(struct truth *truth, const struct timer *timer);
 void truth_cancelled(struct truth *truth, const struct timer_id *id);
 
-/* A client is shown a timer, NULL: that there is none. It had been told of `version` when it
- * asked. */
+/* Judges a timer that is shown to a client, which knew of `version` when it asked. NULL means that
+ * the timer is not there. */
 void truth_read(struct truth *truth, const struct timer_id *id, const struct timer *timer,
                 uint32_t version);
 
-/* A delivery begins by the owner of this epoch, whose wall clock has shown `now`; it is back. */
+/* Judges the begin of a delivery by the owner of this epoch. `now` is the latest time that its wall
+ * clock has shown. truth_delivered takes the end. */
 void truth_deliver(struct truth *truth, uint64_t epoch, struct wall now, const struct timer *timer);
 void truth_delivered(struct truth *truth, uint64_t epoch, uint64_t serial);
 
-/* After a calm time: what was answered and was due `before` is delivered or cancelled, and the
- * storage says so. */
+/* Judges the end of a run without faults: what was answered, and was to act before this time, is
+ * delivered or cancelled, and the log says so. */
 void truth_end(struct truth *truth, struct wall before);
 
 #endif

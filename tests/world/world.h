@@ -19,6 +19,7 @@
  *     claims.c   holders of keys and Idempotency-Keys
  *     completes.c  whether an event ended all that wait for it
  *     judge.h    whether the engine's output keeps the promises
+ *     ending.h   the end of an engine with work in flight
  *     finish.c   the end of a run: faults stop, and every promise must be kept
  *
  * Time       `time_us` is true time and only grows. The wall clock, the only time an engine sees,
