@@ -863,7 +863,7 @@ void cluster_run(struct world *world)
     mirror_init(&cluster->truth.mirror);
     cluster_plan_draw(&cluster->plan, &world->random);
     cluster_plan_without(&cluster->plan, world->settings->without);
-    cluster_plan_draw_clients(&world->plan, world->settings->seed);
+    cluster_plan_draw_clients(&world->plan, world->settings->seed, cluster->plan.client_gap_ms);
     plan_without(&world->plan, world->settings->without);
     model_init(&world->model);
     begin(cluster);

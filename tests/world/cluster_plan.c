@@ -54,7 +54,20 @@ void cluster_plan_draw(struct cluster_plan *ret_plan, struct random *random)
     plan->is_drifting = is_one_of(random, 600);
 }
 
-void cluster_plan_draw_clients(struct sim_plan *ret_plan, uint64_t seed)
+/* Low enough that timers are put back, and high enough that they do not wait for GRACE_MS. */
+static void draw_limits(struct engine_options *options, struct random *random,
+                        uint64_t client_gap_ms)
+{
+    const struct engine_options usual = ENGINE_OPTIONS_DEFAULT;
+    const bool is_short = client_gap_ms >= 150 && is_one_of(random, 500);
+
+    options->near_bytes_max =
+        is_short ? UINT64_C(4096) << random_below(random, 3) : usual.near_bytes_max;
+    options->target_inflight_max =
+        is_short ? 4 + (uint32_t)random_below(random, 4) : usual.target_inflight_max;
+}
+
+void cluster_plan_draw_clients(struct sim_plan *ret_plan, uint64_t seed, uint64_t client_gap_ms)
 {
     struct random own = random_seeded(random_mix(seed ^ UINT64_C(0xc11e)));
     struct sim_plan *plan = ret_plan;
@@ -70,6 +83,7 @@ void cluster_plan_draw_clients(struct sim_plan *ret_plan, uint64_t seed)
     plan->rhythm_permille /= 10;
     if (plan->rhythm_permille)
         plan->report_permille = 0; /* each firing would have one */
+    draw_limits(&plan->engine, &own, client_gap_ms);
     for (size_t i = 0; i < TENANTS_MAX; i++)
         plan->tenant_pending_max[i] = 0;
 }

@@ -33,8 +33,9 @@ struct cluster_plan {
 
 void cluster_plan_draw(struct cluster_plan *ret_plan, struct random *random);
 
-/* Draws what the clients ask for: dues within seconds, and few that repeat. */
-void cluster_plan_draw_clients(struct sim_plan *ret_plan, uint64_t seed);
+/* Draws what the clients ask for: dues within seconds, and few timers that repeat. The limits of
+ * engines can be low if clients ask seldom. */
+void cluster_plan_draw_clients(struct sim_plan *ret_plan, uint64_t seed, uint64_t client_gap_ms);
 
 /* Takes features away: a bit for each of enum feature. */
 void cluster_plan_without(struct cluster_plan *plan, uint64_t without);

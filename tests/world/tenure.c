@@ -6,6 +6,9 @@
 
 #include "base/check.h"
 #include "engine/engine_turn_testing.h"
+#include "store/memory.h"
+
+#include <inttypes.h>
 
 enum {
     BACK_US_MAX = 400000, /* until a delivery is back, mostly */
@@ -102,6 +105,17 @@ static void tenure_pump(struct tenure *tenure, struct tenure_time time)
 
 /* ---- what comes back ---- */
 
+static void tenure_read_now(struct tenure *tenure, struct engine_read *read)
+{
+    struct world *world = tenure->world;
+    const bool has_failed = !world->is_quiet && world_chance(world, world->plan.read_fail_permille);
+
+    memory_storage_fail_read(tenure->storage, has_failed, ERROR_IO);
+    engine_read_perform(read, tenure->storage);
+    world->totals->reads++;
+    world->totals->reads_failed += has_failed;
+}
+
 /* In the order in which they were taken. */
 static void tenure_end_reads(struct tenure *tenure, struct tenure_time time)
 {
@@ -111,7 +125,7 @@ static void tenure_end_reads(struct tenure *tenure, struct tenure_time time)
         if (item->at_us > time.us)
             return;
         list_remove(&item->link);
-        engine_read_perform(item->read, tenure->storage);
+        tenure_read_now(tenure, item->read);
         turn_read_done(tenure->engine, tenure_now(tenure, time), item->read);
         free(item);
         tenure_pump(tenure, time);
@@ -210,6 +224,8 @@ void tenure_begin(struct tenure *tenure, struct replica *replica, const struct s
     options.window_ms = 1000 << world_below(tenure->world, 4);
     options.scan_rows_max = 1 + (uint32_t)world_below(tenure->world, 30);
     options.retain_ms = world_chance(tenure->world, 500) ? 3000 : 3600 * 1000;
+    options.near_bytes_max = tenure->world->plan.engine.near_bytes_max;
+    options.target_inflight_max = tenure->world->plan.engine.target_inflight_max;
     options.ends_pace_ms = world_chance(tenure->world, 500) ? world_below(tenure->world, 500) : 0;
     tenure->engine = engine_create(&options, meta, time.wall);
     CHECK(tenure->engine);
@@ -233,6 +249,19 @@ static void tenure_free_ops(struct tenure *tenure)
 {
     while (!list_is_empty(&tenure->ops))
         tenure_ops_free(list_item(list_pop(&tenure->ops), struct op, link));
+}
+
+static void tenure_end_life(struct tenure *tenure)
+{
+    struct engine_stats stats;
+
+    engine_stats(tenure->engine, &stats);
+    tenure->world->totals->reloaded += stats.reloaded;
+    if (stats.missed_found)
+        world_fail(tenure->world, 0, "acknowledged is never lost",
+                   "%" PRIu64 " timers were in no phase", stats.missed_found);
+    engine_destroy(tenure->engine);
+    tenure->engine = NULL;
 }
 
 /* Batches and reads come back in their order. */
@@ -261,8 +290,7 @@ void tenure_end(struct tenure *tenure, struct tenure_time time)
         ending_drop_replies(tenure->engine);
     }
     ending_exhaust(tenure->engine, time.wall);
-    engine_destroy(tenure->engine);
-    tenure->engine = NULL;
+    tenure_end_life(tenure);
     tenure_free_ops(tenure);
 }
 
