@@ -2,7 +2,6 @@
 #include "api/api.h"
 
 #include "api/core/scatter.h"
-#include "api/queues/queues.h"
 #include "api/core/tally.h"
 #include "api/timers/list.h"
 #include "api/timers/timers.h"

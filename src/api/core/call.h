@@ -174,10 +174,11 @@ static inline struct call *call_of(struct node_request *request)
     return list_item(request, struct call, node);
 }
 
-/* ---- the handlers ---- */
+/* ---- the routes ---- */
 
-/* The handler of each route, which runs at the end of its request. */
+/* The handler of each route, which runs at the end of its request; and other steps. */
 #define ROUTE(handler, ...) void handler(struct call *call);
+#define STEP(function)      void function(struct call *call);
 #include "api/core/routes.def"
 
 #endif

@@ -1,5 +1,5 @@
 /* overview.c - tells how full the queues are, and shows their next items. */
-#include "api/queues/queues.h"
+#include "api/core/call.h"
 
 #include "api/core/query.h"
 #include "api/core/tally.h"

@@ -1,5 +1,10 @@
-/* queues.c - leases, acknowledges, refuses and extends items for workers. */
-#include "api/queues/queues.h"
+/*
+ * queues.c - leases, acknowledges, refuses and extends items for workers.
+ *
+ * A lease may wait for work. Its request then holds no thread; it is answered when an item is
+ * leased to it.
+ */
+#include "api/core/call.h"
 
 #include "api/json/timer_fields.h"
 #include "api/queues/queues_json.h"

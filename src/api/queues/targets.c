@@ -1,5 +1,5 @@
 /* targets.c - tells of deliveries to each target, and of targets that are left alone. */
-#include "api/queues/queues.h"
+#include "api/core/call.h"
 
 #include "api/core/tally.h"
 #include "base/json_write.h"

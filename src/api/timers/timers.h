@@ -1,6 +1,5 @@
 /*
- * timers.h - what the calls about timers share, and steps that the table of routes names, by file.
- * routes.def declares the handlers.
+ * timers.h - what the calls about timers share, and their limits, by file.
  *
  * Threads    See api/core/call.h.
  */
@@ -35,9 +34,6 @@ struct timer *timers_read_create(struct call *call, struct bytes key);
 /* Creates the timer, or puts it if the call has its key as parameter. Takes the timer. */
 void timers_submit_create(struct call *call, struct timer *timer);
 
-void timers_touch_begin(struct call *call);
-void timers_change_begin(struct call *call); /* of a call without a body: reads If-Match */
-
 /* Returns the version of an If-Match: 0 for any ("*", or no header: data NULL), and
  * TIMERS_VERSION_NEVER for a tag that no timer has (weak, or no version). BAD_REQUEST if the
  * field is no single entity tag. */
@@ -48,15 +44,11 @@ enum error_code timers_if_match(struct bytes field, uint32_t *ret_version);
 
 #define PATCH_TRIES_MAX 64 /* maximum of merges of a patch while other requests change its timer */
 
-void patch_begin(struct call *call);
-
 /* ---- keys.c: one timer by the key that its client gave it ---- */
 
 /* Puts the key of the path into the command. Returns false if answered, because no timer can
  * have this key. */
 bool keys_address(struct call *call, enum command_kind kind);
-
-void keys_put_begin(struct call *call);
 
 /* ---- pause.c: pause one timer ---- */
 
@@ -64,8 +56,6 @@ void keys_put_begin(struct call *call);
  * caller owns. */
 enum error_code pause_parse(struct bytes json, struct wall now, struct timer **ret_patch,
                             struct problem *ret_problem);
-
-void pause_begin(struct call *call);
 
 /* ---- batch.c: POST /v1/timers/batch, a create per line ---- */
 
@@ -75,10 +65,7 @@ enum {
     BATCH_CHUNKS_MAX = 4,            /* maximum of unanswered chunks of a batch */
 };
 
-void batch_begin(struct call *call);
 size_t batch_body(struct call *call, struct bytes chunk);
-void batch_resumed(struct call *call);
-void batch_closed(struct call *call);
 
 /* ---- bulk.c: cancel, fire, pause, resume, reschedule and touch many timers ---- */
 
@@ -88,20 +75,9 @@ void batch_closed(struct call *call);
 
 #define WATCH_EVENTS_MAX 5000 /* maximum in a call */
 
-void watch_complete_begin(struct call *call);
-
 /* ---- events.c: what happens to timers, as it happens ---- */
 
 bool events_streamed(struct call *call, bool is_idle, struct buffer *out);
-void events_closed(struct call *call);
-
-/* ---- target_pause.c: queues and targets ---- */
-
-/* Closes calls of pauses and resumes. */
-void target_pause_closed(struct call *call);
-
-void queues_pause_begin(struct call *call);
-void targets_pause_begin(struct call *call);
 
 /* ---- forecast.c: how many timers are due in each second or minute to come ---- */
 
@@ -112,15 +88,10 @@ enum {
     FORECAST_ROWS_MIN = 1000,   /* minimum for each */
 };
 
-void forecast_closed(struct call *call);
-
 /* ---- dead.c, dead_json.c: list, redrive and delete dead letters
  *
  * Timers that ran out of attempts or were refused for good, while they are kept (`dead_retain`).
  * ---- */
-
-/* Frees the state of a redrive, or of a delete of many. */
-void dead_job_closed(struct call *call);
 
 /* Dead letters to redrive or to delete. */
 struct dead_ask {
@@ -162,7 +133,5 @@ void dead_ask_free(struct dead_ask *ask);
 
 #define DEAD_GROUPS_MAX      1000   /* maximum of distinct groups; the rest are counted together */
 #define DEAD_GROUPS_ROWS_MAX 100000 /* maximum of rows that a call reads */
-
-void dead_groups_closed(struct call *call);
 
 #endif
