@@ -114,6 +114,45 @@ void run_put(const struct run *run, struct buffer *out)
     json_put_some(out, "error", run->error);
 }
 
+static enum runs_last runs_last_of(enum run_outcome outcome)
+{
+    return outcome == RUN_DONE      ? RUNS_LAST_OK
+           : outcome == RUN_DROPPED ? RUNS_LAST_SKIPPED
+                                    : RUNS_LAST_FAILED;
+}
+
+const char *runs_last_text(enum runs_last last)
+{
+    static const char *const texts[] = {
+#define X(name, text) text,
+        RUNS_LAST_LIST(X)
+#undef X
+    };
+
+    assert(last < RUNS_LAST_COUNT);
+    return texts[last];
+}
+
+struct runs_summary runs_summarize(struct bytes runs)
+{
+    struct runs_summary summary = {.last = RUNS_LAST_NEVER};
+    bool is_attempted = false;
+    struct run run;
+
+    while (runs_next(&runs, &run)) {
+        const enum runs_last last = runs_last_of(run.outcome);
+
+        if (summary.last == RUNS_LAST_NEVER)
+            summary.last = last;
+        if (last == RUNS_LAST_OK)
+            break;
+        is_attempted = is_attempted || last == RUNS_LAST_FAILED;
+        summary.failures += last == RUNS_LAST_FAILED;
+        summary.skipped += !is_attempted;
+    }
+    return summary;
+}
+
 bool runs_is_valid(struct bytes runs)
 {
     struct run run;

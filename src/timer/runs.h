@@ -26,7 +26,7 @@
     X(DONE, "done")       /* the target accepted it */      \
     X(FAILED, "failed")   /* out of attempts */             \
     X(ENDED, "ended")     /* the target refused for good */ \
-    X(DROPPED, "dropped") /* due time of the firing */
+    X(DROPPED, "dropped") /* later than `drop_after` */
 
 enum run_outcome {
 #define X(name, text) RUN_##name,
@@ -38,14 +38,13 @@ enum run_outcome {
 const char *run_outcome_text(enum run_outcome outcome);
 
 struct run {
-    struct wall planned;  /* start of the last attempt; 0 if none was made, or it is unknown */
-    struct wall started;  /* duration of the last attempt until its outcome */
-    uint32_t duration_ms; /* HTTP status of the last attempt; 0 for none */
-    uint16_t status;      /* number of attempts spent */
-    uint8_t attempts;     /* cause, unless DONE */
+    struct wall planned;  /* due time of the firing */
+    struct wall started;  /* start of the last attempt; 0 if none was made, or it is unknown */
+    uint32_t duration_ms; /* duration of the last attempt until its outcome */
+    uint16_t status;      /* HTTP status of the last attempt; 0 for none */
+    uint8_t attempts;     /* number of attempts spent */
     enum run_outcome outcome;
-    /* planned 6, started 6, duration 4, status 2, attempts 1, outcome 1, size of the error 1 */
-    struct bytes error;
+    struct bytes error; /* cause, unless DONE */
 };
 
 /* planned 6, started 6, duration 4, status 2, attempts 1, outcome 1, size of the error 1 */
@@ -61,6 +60,30 @@ bool runs_next(struct bytes *runs, struct run *ret_run);
 
 /* Appends the run as members of the open JSON object. */
 void run_put(const struct run *run, struct buffer *out);
+
+/* X(name, text): how the last firing ended, as people ask. */
+#define RUNS_LAST_LIST(X)                       \
+    X(NEVER, "never") /* none has ended yet */  \
+    X(OK, "ok")                                 \
+    X(FAILED, "failed")   /* FAILED or ENDED */ \
+    X(SKIPPED, "skipped") /* no attempt was made */
+
+enum runs_last {
+#define X(name, text) RUNS_LAST_##name,
+    RUNS_LAST_LIST(X)
+#undef X
+        RUNS_LAST_COUNT
+};
+
+const char *runs_last_text(enum runs_last last);
+
+struct runs_summary {
+    enum runs_last last;
+    unsigned failures; /* failed firings since the last success, among those kept */
+    unsigned skipped;  /* skipped firings since the last attempt, among those kept */
+};
+
+struct runs_summary runs_summarize(struct bytes runs);
 
 /* True if runs_add can have written the text. */
 bool runs_is_valid(struct bytes runs);

@@ -219,6 +219,36 @@ static void test_report_targets(void **state)
     timer_free(timer);
 }
 
+static void test_a_summary_counts_from_the_last_one(void **state)
+{
+    static const struct {
+        const char *outcomes; /* the oldest first */
+        struct runs_summary expected;
+    } rows[] = {{"", {RUNS_LAST_NEVER, 0, 0}},       {"d", {RUNS_LAST_OK, 0, 0}},
+                {"fffd", {RUNS_LAST_OK, 0, 0}},      {"dfe", {RUNS_LAST_FAILED, 2, 0}},
+                {"dfss", {RUNS_LAST_SKIPPED, 1, 2}}, {"dsfse", {RUNS_LAST_FAILED, 2, 0}},
+                {"dss", {RUNS_LAST_SKIPPED, 0, 2}},  {"ss", {RUNS_LAST_SKIPPED, 0, 2}}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        char rooms[2][RUNS_BYTES_MAX];
+        struct bytes runs = {0};
+        size_t room = 0;
+
+        for (const char *at = rows[i].outcomes; *at; at++, room = !room)
+            runs = runs_add(runs,
+                            &(struct run){.outcome = *at == 'd'   ? RUN_DONE
+                                                     : *at == 'f' ? RUN_FAILED
+                                                     : *at == 'e' ? RUN_ENDED
+                                                                  : RUN_DROPPED},
+                            rooms[room]);
+        const struct runs_summary summary = runs_summarize(runs);
+        assert_int_equal(summary.last, rows[i].expected.last);
+        assert_int_equal(summary.failures, rows[i].expected.failures);
+        assert_int_equal(summary.skipped, rows[i].expected.skipped);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -229,6 +259,7 @@ int main(void)
         cmocka_unit_test(test_a_firing_that_failed),
         cmocka_unit_test(test_the_shortest),
         cmocka_unit_test(test_report_targets),
+        cmocka_unit_test(test_a_summary_counts_from_the_last_one),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
