@@ -43,7 +43,7 @@ static void use_query(struct bytes query, enum list_form form)
         request_fuzz_check(list.states != 0 && list.states < 1u << (TIMER_PAUSED + 1));
         request_fuzz_check(list.after.ms <= WALL_MS_MAX);
         request_fuzz_check(list.label_count <= LIST_LABELS_MAX);
-        request_fuzz_check(form == LIST_TIMERS || list.states == 1u << TIMER_DEAD);
+        request_fuzz_check(form == LIST_TIMERS || list.repeats || list.states == 1u << TIMER_DEAD);
         request_fuzz_check(form != LIST_DEAD_TO_DELETE || list.is_of_all || list.label_count ||
                            list.target.size || list.origin.size || list.key_prefix.size ||
                            list.has_error || list.after.ms || list.before.ms != WALL_NEVER.ms);
@@ -73,6 +73,7 @@ static void use_target(struct bytes text)
         request_fuzz_check(match.parameter.size <= sizeof(room));
     }
     use_query(target.query, LIST_TIMERS);
+    use_query(target.query, LIST_SCHEDULES);
     use_query(target.query, LIST_DEAD_GROUPS);
     use_query(target.query, LIST_DEAD_TO_DELETE);
 }

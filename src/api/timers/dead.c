@@ -153,7 +153,7 @@ static void dead_job_find(struct dead_job *job)
         query->began = query->asked;
     /* So a letter that dies again dies after `began`, and is not taken again. */
     job->from = wall_max(job->from, wall_add(query->began, 1));
-    job->search = list_find(job->call, &job->ask.query, dead_job_found);
+    job->search = list_find(job->call, &job->ask.query, LIST_WANTS_IDS, dead_job_found);
     if (!job->search)
         call_answer_error(job->call, ERROR_NO_MEMORY, "");
 }

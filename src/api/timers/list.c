@@ -3,6 +3,8 @@
 
 #include "base/json_write.h"
 #include "timer/labels.h"
+#include "timer/runs.h"
+#include "timer/schedule.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -40,8 +42,10 @@ struct list_job {
     atomic_size_t waiting;   /* parts without a reply, plus one for the submission */
     enum error_code refused; /* why a part could not be submitted */
     uint16_t part_count;
-    void (*resume)(struct call *call); /* list_answer, or that of list_find for ids only */
-    struct timer_id *ids;              /* ids found */
+    void (*resume)(struct call *call); /* list_answer, or that of list_find */
+    enum list_want want;
+    struct timer_id *ids;  /* ids found */
+    struct timer **timers; /* timers of these ids, which belong to the parts */
     struct list_part parts[];
 };
 
@@ -54,6 +58,10 @@ bool list_wants(const struct list_query *query, const struct timer *timer)
         return false;
     if (storage_is_dead_letter(timer) &&
         (timer->due.ms < query->after.ms || timer->due.ms >= query->before.ms))
+        return false;
+    if (query->repeats && !schedule_recurs(timer->texts.schedule))
+        return false;
+    if (query->last && !(query->last & 1u << runs_summarize(timer->texts.runs).last))
         return false;
     if (query->began.ms && timer->ended.ms > query->began.ms && timer->ended.ms <= query->asked.ms)
         return false;
@@ -74,13 +82,6 @@ bool list_wants(const struct list_query *query, const struct timer *timer)
 bool list_has_filter(const struct list_query *query)
 {
     return query->target.data || query->origin.data || query->key_prefix.data || query->label_count;
-}
-
-static void list_answer(struct call *call);
-
-static bool list_has_timers(const struct list_job *job)
-{
-    return job->resume == list_answer;
 }
 
 static bool list_has_dead(const struct list_query *query)
@@ -106,8 +107,9 @@ static void list_part_read(struct list_part *part, const struct storage_page *pa
             continue;
         row->place = (struct cursor){timer->at, timer->id.partition, timer->id.serial};
         row->id = timer->id;
-        row->timer = list_has_timers(part->job) ? call_copy_timer(timer) : NULL;
-        if (list_has_timers(part->job) && !row->timer) {
+        const bool wants_timer = part->job->want == LIST_WANTS_TIMERS;
+        row->timer = wants_timer ? call_copy_timer(timer) : NULL;
+        if (wants_timer && !row->timer) {
             part->error = ERROR_NO_MEMORY;
             return;
         }
@@ -192,6 +194,7 @@ static void list_merge(struct list_job *job, struct buffer *out)
 static void list_merge_ids(struct list_job *job, struct list_found *found)
 {
     found->ids = job->ids;
+    found->timers = job->timers;
     found->has_next = list_find_end(job, &found->next);
     struct list_part *part;
     while ((part = list_first_part(job))) {
@@ -204,6 +207,7 @@ static void list_merge_ids(struct list_job *job, struct list_found *found)
             found->next = row->place;
             break;
         }
+        job->timers[found->count] = row->timer;
         job->ids[found->count++] = row->id;
         part->taken++;
     }
@@ -292,8 +296,8 @@ static bool list_part_init(struct list_job *job, uint16_t partition)
     part->job = job;
     if (scan.bytes_max < PART_BYTES_MIN)
         scan.bytes_max = PART_BYTES_MIN;
-    scan.rows_max =
-        list_rows_max(query, job->part_count, list_has_filter(query) || query->states != alive);
+    scan.rows_max = list_rows_max(
+        query, job->part_count, list_has_filter(query) || query->repeats || query->states != alive);
     scan.kind = query->states & over ? STORAGE_SCAN_ALL : STORAGE_SCAN_LIVE;
     if (query->has_cursor) {
         struct storage_position from = cursor_position(&query->cursor, partition);
@@ -330,19 +334,22 @@ static void list_ask(struct concurrency_start *start)
     list_part_over(job);
 }
 
-static struct list_job *list_job_create(struct call *call, void (*resume)(struct call *call))
+static struct list_job *list_job_create(struct call *call, enum list_want want,
+                                        void (*resume)(struct call *call))
 {
     uint16_t part_count = node_partition_count(call->api->options.node);
     struct list_job *job = calloc(1, sizeof(*job) + part_count * sizeof(job->parts[0]));
 
     if (!job)
         return NULL;
+    job->want = want;
     job->ids = calloc(LIST_LIMIT_MAX, sizeof(*job->ids));
+    job->timers = calloc(LIST_LIMIT_MAX, sizeof(struct timer *));
     job->start.begin = list_ask;
     job->call = call;
     job->resume = resume;
     job->part_count = part_count;
-    if (!job->ids) {
+    if (!job->ids || !job->timers) {
         list_job_free(job);
         return NULL;
     }
@@ -351,7 +358,7 @@ static struct list_job *list_job_create(struct call *call, void (*resume)(struct
 
 static void list_end_of(struct call *call, enum list_form form)
 {
-    struct list_job *job = list_job_create(call, list_answer);
+    struct list_job *job = list_job_create(call, LIST_WANTS_TIMERS, list_answer);
 
     if (!job) {
         call_answer_error(call, ERROR_NO_MEMORY, "");
@@ -375,10 +382,10 @@ void list_end_dead(struct call *call)
     list_end_of(call, LIST_DEAD);
 }
 
-struct list_job *list_find(struct call *call, const struct list_query *query,
+struct list_job *list_find(struct call *call, const struct list_query *query, enum list_want want,
                            void (*resume)(struct call *call))
 {
-    struct list_job *job = list_job_create(call, resume);
+    struct list_job *job = list_job_create(call, want, resume);
 
     if (!job)
         return NULL;
@@ -397,6 +404,7 @@ void list_job_free(struct list_job *job)
         free(job->parts[i].rows);
     }
     free(job->ids);
+    free(job->timers);
     free(job);
 }
 

@@ -18,6 +18,18 @@ enum {
     LIST_STATES_MAX = 7, /* number of states */
 };
 
+/* X(NAME, name): orders of schedules. */
+#define LIST_SORT_LIST(X)                               \
+    X(NEXT, "next")         /* like any list */         \
+    X(LAST, "last")         /* the last firing first */ \
+    X(FAILURES, "failures") /* most failures in a row first */
+
+enum list_sort {
+#define X(name, word) LIST_SORT_##name,
+    LIST_SORT_LIST(X)
+#undef X
+};
+
 /* Query of a list; its texts point into the room of the query. */
 struct list_query {
     struct wall after, before; /* after <= due < before */
@@ -40,6 +52,9 @@ struct list_query {
     uint32_t kinds;           /* of LIST_EVENTS: bits 1 << enum feed_kind */
     struct bytes last_event;  /* of LIST_EVENTS */
     bool is_of_all;           /* of LIST_DEAD_TO_DELETE, whose query says so */
+    bool repeats;             /* only timers that repeat */
+    uint32_t last;            /* of LIST_SCHEDULES: bits 1 << enum runs_last; 0 for any */
+    enum list_sort sort;      /* of LIST_SCHEDULES */
 };
 
 /* Calls with such a query. */
@@ -50,6 +65,7 @@ enum list_form {
     LIST_EVENTS,      /* filters of events: has `type` and `last_event_id`, no times, no page */
     /* like LIST_DEAD, and `all` instead of a filter; one of both is required */
     LIST_DEAD_TO_DELETE,
+    LIST_SCHEDULES, /* only timers that repeat; has `origin`, `last` and `sort` */
 };
 
 /* Reads the query as sent; `room` (text.size bytes) gets its decoded texts. */
@@ -75,6 +91,7 @@ struct list_job;
 struct list_found {
     enum error_code error;
     const struct timer_id *ids; /* in the order of the list */
+    struct timer **timers;      /* copies, in the same order; without LIST_WANTS_TIMERS NULL each */
     size_t count;
     bool has_next;
     struct cursor next; /* where to continue */
@@ -83,7 +100,8 @@ struct list_found {
 /* Finds the timers of a page without answering: the call goes on with `resume` (call_resume), which
  * calls list_take_found. The texts of the query must live until then. NULL when out of memory:
  * `resume` is not called. The caller frees the job. */
-struct list_job *list_find(struct call *call, const struct list_query *query,
+enum list_want { LIST_WANTS_IDS, LIST_WANTS_TIMERS };
+struct list_job *list_find(struct call *call, const struct list_query *query, enum list_want want,
                            void (*resume)(struct call *call));
 
 /* Returns the timers that list_find found. Once, when the call is resumed. */

@@ -3,6 +3,7 @@
 
 #include "api/core/query.h"
 #include "api/timers/timers.h"
+#include "timer/runs.h"
 
 enum {
     LIST_PARAMETERS_MAX = 32,
@@ -47,7 +48,9 @@ enum {
     LIST_ORIGIN = LIST_COMMON,
     LIST_STATE,
     LIST_ERROR = LIST_STATE,
+    LIST_LAST = LIST_STATE,
     LIST_ALL,
+    LIST_SORT = LIST_ALL,
 };
 
 #define LIST_PARAMETERS \
@@ -55,6 +58,8 @@ enum {
 
 static const char *const list_parameters[] = {LIST_PARAMETERS, "origin", "state"};
 static const char *const list_dead_parameters[] = {LIST_PARAMETERS, "origin", "error", "all"};
+
+static const char *const list_schedule_parameters[] = {LIST_PARAMETERS, "origin", "last", "sort"};
 
 static const char *const list_event_parameters[] = {"label",  "target", "key_prefix",
                                                     "origin", "type",   "last_event_id"};
@@ -129,6 +134,43 @@ static void list_dead_take(void *context, size_t index, struct bytes value, stru
     }
 }
 
+static bool list_parse_last(struct bytes text, uint32_t *last)
+{
+#define X(name, word)                             \
+    if (bytes_equal(text, BYTES(word))) {         \
+        *last |= UINT32_C(1) << RUNS_LAST_##name; \
+        return true;                              \
+    }
+    RUNS_LAST_LIST(X)
+#undef X
+    return false;
+}
+
+static bool list_parse_sort(struct bytes text, enum list_sort *sort)
+{
+#define X(name, word)                     \
+    if (bytes_equal(text, BYTES(word))) { \
+        *sort = LIST_SORT_##name;         \
+        return true;                      \
+    }
+    LIST_SORT_LIST(X)
+#undef X
+    return false;
+}
+
+static void list_schedule_take(void *context, size_t index, struct bytes value,
+                               struct problem *problem)
+{
+    struct list_query *query = context;
+
+    if (index < LIST_LAST)
+        list_query_take(context, index, value, problem);
+    else if (index == LIST_LAST && !list_parse_last(value, &query->last))
+        query_fault(problem, "last", "It must be ok, failed, skipped or never");
+    else if (index == LIST_SORT && !list_parse_sort(value, &query->sort))
+        query_fault(problem, "sort", "It must be next, last or failures");
+}
+
 /* Takes the parameters of a delete of many. */
 static void list_delete_take(void *context, size_t index, struct bytes value,
                              struct problem *problem)
@@ -187,31 +229,34 @@ static void list_delete_check(const struct list_query *query, struct problem *pr
 enum error_code list_query_parse(struct bytes text, enum list_form form, char *room,
                                  struct list_query *ret_query, struct problem *ret_problem)
 {
-    static const size_t counts[] = {[LIST_TIMERS] = LIST_STATE + 1,
-                                    [LIST_DEAD] = LIST_ERROR + 1,
-                                    [LIST_DEAD_GROUPS] = LIST_CURSOR,
-                                    [LIST_EVENTS] = LIST_EVENT_LAST + 1,
-                                    [LIST_DEAD_TO_DELETE] = LIST_ALL + 1};
+    static const size_t counts[] = {
+        [LIST_TIMERS] = LIST_STATE + 1,       [LIST_DEAD] = LIST_ERROR + 1,
+        [LIST_DEAD_GROUPS] = LIST_CURSOR,     [LIST_EVENTS] = LIST_EVENT_LAST + 1,
+        [LIST_DEAD_TO_DELETE] = LIST_ALL + 1, [LIST_SCHEDULES] = LIST_SORT + 1};
     static const uint32_t repeatable[] = {[LIST_TIMERS] = 1u << LIST_LABEL | 1u << LIST_STATE,
                                           [LIST_DEAD] = 1u << LIST_LABEL,
                                           [LIST_DEAD_GROUPS] = 1u << LIST_LABEL,
                                           [LIST_EVENTS] = 1u << 0 | 1u << LIST_EVENT_TYPE,
-                                          [LIST_DEAD_TO_DELETE] = 1u << LIST_LABEL};
+                                          [LIST_DEAD_TO_DELETE] = 1u << LIST_LABEL,
+                                          [LIST_SCHEDULES] = 1u << LIST_LABEL | 1u << LIST_LAST};
     const bool deletes = form == LIST_DEAD_TO_DELETE;
     const struct query_form parameters = {
-        .names = form == LIST_TIMERS   ? list_parameters
-                 : form == LIST_EVENTS ? list_event_parameters
-                                       : list_dead_parameters,
+        .names = form == LIST_TIMERS      ? list_parameters
+                 : form == LIST_EVENTS    ? list_event_parameters
+                 : form == LIST_SCHEDULES ? list_schedule_parameters
+                                          : list_dead_parameters,
         .count = counts[form],
         .repeatable = repeatable[form],
         .parameters_max = LIST_PARAMETERS_MAX,
-        .take = form == LIST_TIMERS   ? list_query_take
-                : form == LIST_EVENTS ? list_event_take
-                : deletes             ? list_delete_take
-                                      : list_dead_take,
+        .take = form == LIST_TIMERS      ? list_query_take
+                : form == LIST_EVENTS    ? list_event_take
+                : form == LIST_SCHEDULES ? list_schedule_take
+                : deletes                ? list_delete_take
+                                         : list_dead_take,
     };
 
     *ret_query = (struct list_query){.before = WALL_NEVER,
+                                     .repeats = form == LIST_SCHEDULES,
                                      .limit = deletes ? LIST_LIMIT_MAX : LIST_LIMIT_DEFAULT};
     enum error_code code = query_read(text, room, &parameters, ret_query, ret_problem);
     if (!code && deletes) {
@@ -219,9 +264,9 @@ enum error_code list_query_parse(struct bytes text, enum list_form form, char *r
         code = ret_problem->code;
     }
     if (!ret_query->states)
-        ret_query->states = form == LIST_TIMERS   ? STATES_ALIVE
-                            : form == LIST_EVENTS ? UINT32_MAX
-                                                  : 1u << TIMER_DEAD;
+        ret_query->states = form == LIST_TIMERS || form == LIST_SCHEDULES ? STATES_ALIVE
+                            : form == LIST_EVENTS                         ? UINT32_MAX
+                                                                          : 1u << TIMER_DEAD;
     if (!ret_query->kinds)
         ret_query->kinds = UINT32_MAX;
     return code;
