@@ -1,0 +1,114 @@
+#!/usr/bin/env python3
+"""Goal: whoever has many schedules sees which of them failed, which come next and what holds them back. Method: a daemon,
+schedules that succeed, fail and have never fired, each fired by a call."""
+
+import os
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
+import daemon_case
+import harness
+
+ONCE = {"max_attempts": 1}
+
+
+class SchedulesCase(daemon_case.DaemonCase):
+    def schedule(self, key, path="/ok", firings=0, **fields):
+        """A schedule that has fired so often."""
+        timer = self.create(path, every="1d", key=key, retry=ONCE, **fields)
+        for count in range(1, firings + 1):
+            self.call(200, "POST", f"/v1/timers/{timer['id']}/fire")
+            harness.wait_until(lambda: self.runs(timer) >= count, 20, f"{count} runs of {key}")
+        return timer
+
+    def runs(self, timer):
+        return len(self.call(200, "GET", f"/v1/timers/{timer['id']}/runs")[1]["runs"])
+
+    def page(self, query=""):
+        return self.call(200, "GET", f"/v1/schedules?{query}")[1]
+
+    def listed_keys(self, query=""):
+        """The keys of all pages."""
+        keys, cursor = [], ""
+        while True:
+            page = self.page(query + cursor)
+            keys += [schedule["key"] for schedule in page["schedules"]]
+            if not page["next"]:
+                return keys
+            cursor = f"&cursor={page['next']}"
+
+
+class ListTest(SchedulesCase):
+    # proves: schedules-list
+    def test_each_shows_its_last_firings(self):
+        """A timer that fires once is not among them."""
+        self.create(after="1h", key="once")
+        good = self.schedule("good", firings=2)
+        bad = self.schedule("bad", "/status/500", firings=3, labels={"team": "shop"})
+        new = self.schedule("new", payload={"a": 1})
+        by_key = {schedule["key"]: schedule for schedule in self.page()["schedules"]}
+        self.assertEqual(set(by_key), {"good", "bad", "new"})
+        for timer, last, failures, count in ((good, "ok", 0, 2), (bad, "failed", 3, 3), (new, "never", 0, 0)):
+            shown = by_key[timer["key"]]
+            self.assertEqual((shown["id"], shown["last"], shown["failures"], shown["skipped"], len(shown["runs"])),
+                             (timer["id"], last, failures, 0, count))
+            self.assertEqual(shown["runs"], self.call(200, "GET", f"/v1/timers/{timer['id']}/runs")[1]["runs"])
+            self.assertNotIn("payload", shown)
+            self.assertNotIn("held_by", shown)
+            self.assertEqual(shown["schedule"]["every"], "1d")
+        self.assertEqual(by_key["new"]["next"], new["due"])
+        self.restart()
+        self.assertEqual({schedule["key"]: schedule["runs"] for schedule in self.page()["schedules"]},
+                         {key: shown["runs"] for key, shown in by_key.items()})
+
+    # proves: schedules-list
+    def test_filters_orders_and_pages(self):
+        """Each order is the same over pages of any size."""
+        for n in range(4):
+            self.schedule(f"a{n}", "/status/500" if n % 2 else "/ok", firings=n, labels={"team": f"t{n % 2}"})
+        self.schedule("b", at="2000-01-01T00:00:00Z")
+        self.assertEqual(sorted(self.listed_keys("last=failed")), ["a1", "a3"])
+        self.assertEqual(sorted(self.listed_keys("last=ok&last=never")), ["a0", "a2", "b"])
+        self.assertEqual(self.listed_keys("last=skipped"), [])
+        self.assertEqual(sorted(self.listed_keys("label=team:t1")), ["a1", "a3"])
+        self.assertEqual(self.listed_keys("key_prefix=b"), ["b"])
+        self.assertEqual(sorted(self.listed_keys(f"target={self.receiver.url('/status/500')}")), ["a1", "a3"])
+        orders = {"next": None, "last": ["a3", "a2", "a1"], "failures": ["a3", "a1"]}
+        for sort, first in orders.items():
+            keys = self.listed_keys(f"sort={sort}")
+            self.assertEqual(sorted(keys), ["a0", "a1", "a2", "a3", "b"])
+            self.assertEqual(keys[:len(first or [])], first or [])
+            for limit in (1, 2, 4, 5):
+                self.assertEqual(self.listed_keys(f"sort={sort}&limit={limit}"), keys)
+        due = [schedule["next"] for schedule in self.page("sort=next")["schedules"]]
+        self.assertEqual(due, sorted(due))
+        self.assertTrue(self.page("sort=last")["complete"])
+
+    # proves: schedules-list, query-wrong
+    def test_only_known_parameters(self):
+        for query in ("last=dead", "last=", "sort=key", "sort=last&sort=next", "state=paused", "limit=1001", "cursor=0"):
+            self.call(422, "GET", f"/v1/schedules?{query}")
+
+    # proves: schedules-held
+    def test_next_says_what_holds_a_schedule_back(self):
+        timer = self.schedule("held")
+        origin = self.receiver.url("").rstrip("/").replace("/", "%2F")
+
+        def held():
+            shown, = self.page()["schedules"]
+            return shown.get("next"), shown.get("held_by")
+        self.assertEqual(held(), (timer["due"], None))
+        self.call(200, "POST", f"/v1/targets/{origin}/pause", {})
+        self.assertEqual(held(), (None, "target_pause"))
+        self.call(200, "POST", f"/v1/targets/{origin}/pause", {"until": "2100-01-01T00:00:00Z"})
+        self.assertEqual(held(), ("2100-01-01T00:00:00.000Z", "target_pause"))
+        self.call(200, "POST", f"/v1/targets/{origin}/resume")
+        self.call(200, "POST", f"/v1/timers/{timer['id']}/pause", {})
+        self.assertEqual(held(), (None, "pause"))
+        self.call(200, "POST", f"/v1/timers/{timer['id']}/pause", {"until": "2100-01-01T00:00:00Z"})
+        self.assertEqual(held(), ("2100-01-01T00:00:00.000Z", "pause"))
+
+
+if __name__ == "__main__":
+    unittest.main()
