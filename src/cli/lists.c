@@ -154,9 +154,11 @@ void lists_append_filters(struct cli *cli, struct buffer *path)
         enum cli_flag_id flag;
         const char *name;
     } filters[] = {
-        {CLI_FLAG_AFTER, "due_after"}, {CLI_FLAG_BEFORE, "due_before"}, {CLI_FLAG_STATE, "state"},
-        {CLI_FLAG_LABEL, "label"},     {CLI_FLAG_TARGET, "target"},     {CLI_FLAG_ORIGIN, "origin"},
-        {CLI_FLAG_ERROR, "error"},
+        {CLI_FLAG_AFTER, "due_after"}, {CLI_FLAG_BEFORE, "due_before"},
+        {CLI_FLAG_STATE, "state"},     {CLI_FLAG_LABEL, "label"},
+        {CLI_FLAG_TARGET, "target"},   {CLI_FLAG_ORIGIN, "origin"},
+        {CLI_FLAG_ERROR, "error"},     {CLI_FLAG_KEY_PREFIX, "key_prefix"},
+        {CLI_FLAG_LAST, "last"},       {CLI_FLAG_SORT, "sort"},
     };
 
     for (size_t i = 0; i < sizeof(filters) / sizeof(*filters); i++) {
@@ -182,7 +184,6 @@ void lists_pages_deinit(struct lists_pages *pages)
     buffer_deinit(&pages->path);
 }
 
-/* The timers of the next page, as an array; none at the end. */
 enum cli_exit lists_pages_next(struct cli *cli, struct lists_pages *pages, struct bytes *ret_timers)
 {
     struct buffer path;
@@ -206,6 +207,8 @@ enum cli_exit lists_pages_next(struct cli *cli, struct lists_pages *pages, struc
         return code;
     struct bytes page = buffer_bytes(&pages->answer.body), next = cli_member(page, "next");
     *ret_timers = cli_member(page, "timers");
+    if (!ret_timers->size)
+        *ret_timers = cli_member(page, "schedules");
     if (ret_timers->size == 0 || *ret_timers->data != '[')
         return cli_complain(CLI_EXIT_UNAVAILABLE,
                             "the answer is no list of timers: is the URL right?");

@@ -28,8 +28,8 @@ void lists_pages_init(struct lists_pages *pages, struct cli *cli, const char *pl
                       uint64_t limit);
 void lists_pages_deinit(struct lists_pages *pages);
 
-/* Reads the next page; its array of timers is borrowed until the next call, and may be empty before
- * the end. */
+/* Reads the next page; its array of timers or schedules is borrowed until the next call, and may be
+ * empty before the end. */
 enum cli_exit lists_pages_next(struct cli *cli, struct lists_pages *pages,
                                struct bytes *ret_timers);
 

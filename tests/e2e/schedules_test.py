@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """Goal: whoever has many schedules sees which of them failed, which come next and what holds them back. Method: a daemon,
-schedules that succeed, fail and have never fired, each fired by a call."""
+schedules that succeed, fail and have never fired, each fired by a call; the answers and the command line beside it."""
 
+import json
 import os
+import subprocess
 import sys
 import unittest
 
@@ -108,6 +110,27 @@ class ListTest(SchedulesCase):
         self.assertEqual(held(), (None, "pause"))
         self.call(200, "POST", f"/v1/timers/{timer['id']}/pause", {"until": "2100-01-01T00:00:00Z"})
         self.assertEqual(held(), ("2100-01-01T00:00:00.000Z", "pause"))
+
+
+class CommandLineTest(SchedulesCase):
+    def run_cli(self, *arguments, code=0):
+        done = subprocess.run([harness.find("tickwheel"), *arguments, "--url", f"http://127.0.0.1:{self.daemon.port}"], capture_output=True,
+                              text=True, check=False)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done.stdout
+
+    # proves: schedules-list
+    def test_schedules_and_runs_are_tables(self):
+        good = self.schedule("good", firings=2)
+        self.assertRegex(self.run_cli("schedules", "--check"), r"(?m)^20\S+Z +in 1d +.* +ok +●● +good$")
+        self.schedule("bad", "/status/500", firings=1)
+        self.assertRegex(self.run_cli("schedules", "--check", code=1), r"(?m) failed +✗ +bad$")
+        self.assertNotIn("bad", self.run_cli("schedules", "--check", "--last", "ok"))
+        self.assertEqual(json.loads(self.run_cli("schedules", "--last", "ok", "--output", "json"))["key"], "good")
+        shown = self.run_cli("runs", "--key", "bad")
+        self.assertRegex(shown, r"(?m)^20\S+Z .* failed +\d+ +1 +500 +")
+        self.assertEqual(len(self.run_cli("runs", good["id"]).splitlines()), 3)
+        self.run_cli("runs", "--key", "gone", code=3)
 
 
 if __name__ == "__main__":

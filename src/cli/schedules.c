@@ -1,0 +1,186 @@
+/* schedules.c - the verbs about firings that were: schedules, runs. */
+#include "calendar/rfc3339.h"
+#include "cli/fields.h"
+#include "cli/lists.h"
+#include "cli/value.h"
+#include "cli/verbs.h"
+#include "sys/clock.h"
+
+#include <stdio.h>
+
+/* ---- cells ---- */
+
+static enum screen_colour schedules_colour(struct bytes outcome)
+{
+    if (bytes_equal(outcome, BYTES("ok")) || bytes_equal(outcome, BYTES("done")))
+        return SCREEN_GREEN;
+    if (bytes_equal(outcome, BYTES("failed")) || bytes_equal(outcome, BYTES("ended")))
+        return SCREEN_RED;
+    return SCREEN_DIM;
+}
+
+/* Adds the text of a member; a word for how a firing ended gets its colour. */
+static void schedules_add_member(struct screen_table *table, struct bytes object, const char *name)
+{
+    const bool is_outcome = strcmp(name, "last") == 0 || strcmp(name, "outcome") == 0;
+    struct buffer text;
+
+    buffer_init(&text);
+    cli_append_value(&text, cli_member(object, name));
+    screen_table_add(table, is_outcome ? schedules_colour(buffer_bytes(&text)) : SCREEN_PLAIN,
+                     buffer_bytes(&text));
+    buffer_deinit(&text);
+}
+
+/* Adds how far the time of a member is from now; `otherwise` without one. */
+static void schedules_add_distance(struct screen_table *table, struct bytes object,
+                                   const char *name, struct bytes otherwise)
+{
+    struct buffer text;
+    struct wall at;
+
+    buffer_init(&text);
+    cli_append_value(&text, cli_member(object, name));
+    if (rfc3339_parse(buffer_bytes(&text), &at, NULL) == ERROR_NONE) {
+        buffer_clear(&text);
+        screen_append_distance(&text, wall_now(), at);
+    } else {
+        buffer_append_bytes(&text, otherwise);
+    }
+    screen_table_add(table, SCREEN_PLAIN, buffer_bytes(&text));
+    buffer_deinit(&text);
+}
+
+/* Adds a mark for each run, the oldest first. */
+static void schedules_add_dots(struct screen_table *table, struct bytes runs)
+{
+    static const char *const marks[] = {"\u25cf", "\u2717", "\u25cb"}; /* done, failed, skipped */
+    const char *dots[SCREEN_CELL_WIDTH_MAX];
+    struct cli_list list;
+    struct bytes run;
+    struct buffer text;
+    size_t count = 0;
+
+    cli_list_init(&list, runs);
+    while (count < sizeof(dots) / sizeof(*dots) && cli_list_next(&list, &run)) {
+        const struct bytes outcome = cli_member(run, "outcome");
+
+        dots[count++] = cli_is_text(outcome, "done") ? marks[0]
+                        : cli_is_text(outcome, "failed") || cli_is_text(outcome, "ended")
+                            ? marks[1]
+                            : marks[2];
+    }
+    buffer_init(&text);
+    while (count > 0)
+        buffer_append_text(&text, dots[--count]);
+    screen_table_add(table, SCREEN_PLAIN, buffer_bytes(&text));
+    buffer_deinit(&text);
+}
+
+/* ---- schedules ---- */
+
+static void schedules_add_row(struct screen_table *table, struct bytes schedule)
+{
+    const struct bytes runs = cli_member(schedule, "runs"),
+                       held_by = cli_member(schedule, "held_by");
+    struct cli_list list;
+    struct bytes newest = {0};
+    struct buffer held;
+
+    cli_list_init(&list, runs);
+    cli_list_next(&list, &newest);
+    buffer_init(&held);
+    cli_append_value(&held, held_by);
+    schedules_add_member(table, schedule, "next");
+    schedules_add_distance(table, schedule, "next", buffer_bytes(&held));
+    schedules_add_distance(table, newest, "planned", (struct bytes){0});
+    schedules_add_member(table, schedule, "last");
+    schedules_add_dots(table, runs);
+    schedules_add_member(table, schedule, cli_member(schedule, "key").size ? "key" : "id");
+    buffer_deinit(&held);
+}
+
+/* Appends a page. Returns whether the last firing of one of its schedules failed. */
+static bool schedules_append_page(struct cli *cli, struct bytes page, struct screen_table *table)
+{
+    struct cli_list schedules;
+    struct bytes schedule;
+    bool has_failed = false;
+
+    for (cli_list_init(&schedules, page); cli_list_next(&schedules, &schedule);) {
+        has_failed = has_failed || cli_is_text(cli_member(schedule, "last"), "failed");
+        if (cli->settings.form == CLI_FORM_TABLE)
+            schedules_add_row(table, schedule);
+        else
+            lists_show(cli, schedule);
+    }
+    return has_failed;
+}
+
+enum cli_exit schedules_list(struct cli *cli)
+{
+    static const char *const heads[] = {"NEXT", "LEFT", "LAST", "OUTCOME", "RUNS", "KEY"};
+    struct screen_table table;
+    struct lists_pages pages;
+    struct bytes page;
+    bool has_failed = false;
+    uint64_t limit;
+    enum cli_exit code =
+        cli_flag_number(cli, CLI_FLAG_LIMIT, 1, UINT64_C(1) << 53, UINT64_MAX, &limit);
+
+    if (code)
+        return code;
+    lists_pages_init(&pages, cli, "/v1/schedules", limit);
+    screen_table_init(&table, sizeof(heads) / sizeof(*heads));
+    for (size_t i = 0; i < sizeof(heads) / sizeof(*heads); i++)
+        screen_table_add(&table, SCREEN_BOLD, bytes_of(heads[i]));
+    while (!code && !pages.is_over && pages.left > 0) {
+        code = lists_pages_next(cli, &pages, &page);
+        if (!code)
+            has_failed = schedules_append_page(cli, page, &table) || has_failed;
+    }
+    if (!code && cli->settings.form == CLI_FORM_TABLE)
+        screen_table_append(&table, cli_style(cli), &cli->out);
+    screen_table_deinit(&table);
+    lists_pages_deinit(&pages);
+    return code || !has_failed || !cli_flag(cli, CLI_FLAG_CHECK) ? code : CLI_EXIT_FAILED;
+}
+
+/* ---- runs ---- */
+
+static void schedules_show_runs(struct cli *cli, struct bytes answer)
+{
+    static const char *const columns[][2] = {{"PLANNED", "planned"},   {"", ""},
+                                             {"OUTCOME", "outcome"},   {"TOOK MS", "duration_ms"},
+                                             {"ATTEMPTS", "attempts"}, {"STATUS", "status"},
+                                             {"ERROR", "error"}};
+    const size_t count = sizeof(columns) / sizeof(*columns);
+    struct screen_table table;
+    struct cli_list runs;
+    struct bytes run;
+
+    screen_table_init(&table, count);
+    for (size_t i = 0; i < count; i++)
+        screen_table_add(&table, SCREEN_BOLD, bytes_of(columns[i][0]));
+    for (cli_list_init(&runs, cli_member(answer, "runs")); cli_list_next(&runs, &run);)
+        for (size_t i = 0; i < count; i++)
+            if (*columns[i][1])
+                schedules_add_member(&table, run, columns[i][1]);
+            else
+                schedules_add_distance(&table, run, "planned", (struct bytes){0});
+    screen_table_append(&table, cli_style(cli), &cli->out);
+    screen_table_deinit(&table);
+}
+
+enum cli_exit schedules_runs(struct cli *cli)
+{
+    struct buffer path;
+
+    buffer_init(&path);
+    const enum cli_exit code =
+        fields_append_place(cli, &path, 0, cli_flag(cli, CLI_FLAG_KEY) ? "" : "/runs");
+    if (!code)
+        return lists_ask_and_show(cli, &path, schedules_show_runs);
+    buffer_deinit(&path);
+    return code;
+}
