@@ -8,6 +8,7 @@ docs/configuration.md instead. Under the id tests/tidy/contract.txt names what h
     Schema.field, METHOD /path ?n     a field or parameter of a request in the OpenAPI document with a maximum, maxLength,
                                       maxItems or maxProperties; its elements are name[], the names and values of an
                                       object name{name} and name{value}
+    * ?n                              this parameter of each call that is not named itself
 
 A constant that refuses nothing, because it only bounds one step of something, is in [steps] with what it bounds.
 """
@@ -110,6 +111,11 @@ def limits_known(root):
     wrong += [f"{COVERED}:{number}: {TABLE} has no limit {name}" for name, number in bounded["ids"].items()
               if name not in table]
     at = bounded["names"]
+    for name in known:
+        every = "* " + name.rpartition(" ")[2]
+        if name not in at and every in at:
+            at[name] = at[every]
+    at = {name: limit for name, limit in at.items() if not name.startswith("* ")}
     for name, (limit, number) in at.items():
         if name not in known:
             wrong.append(f"{COVERED}:{number}: there is no {name} any more")

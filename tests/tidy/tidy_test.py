@@ -296,6 +296,7 @@ INNOCENT = {
     ],
     limits.limits_known: [
         ("tests/tidy/contract.txt", covered(without="A.b[]", section="[limits]", more="b-bytes\n    A.{b[],b[]}\n")),
+        ("tests/tidy/contract.txt", covered(without="GET /v1/a/{id} ?n", section="[limits]", more="n-max\n    * ?n\n")),
         ("openapi.json", OPENAPI.replace('"schemas": {', '"schemas": {"Answer": {"maxItems": 5}, ')),
     ],
     rules.machine_paths: [("docs/c.md", "https://x.example/" + "work/a\n")],
