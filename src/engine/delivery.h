@@ -56,8 +56,9 @@ struct delivery {
     struct wall found_due; /* time at which the engine found it due */
     /* due time in its row: that of the first missed firing if this is the last */
     struct wall row_due;
-    bool is_unproven;         /* its target did not answer lately: others may precede it */
-    struct lateness lateness; /* causes of its lateness until it left the engine */
+    enum lateness_stage missed_by; /* why the firing at `row_due` was missed, if it was */
+    bool is_unproven;              /* its target did not answer lately: others may precede it */
+    struct lateness lateness;      /* causes of its lateness until it left the engine */
     /* Time stamps for lateness by stage; wall clock in microseconds. */
     uint64_t handed_us;  /* left the engine */
     uint64_t started_us; /* the request was handed to the network */

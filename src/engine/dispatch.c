@@ -405,6 +405,8 @@ bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
         return false;
     assert(due.ms <= engine->now.ms); /* never early */
     delivery->row_due = timer->due;
+    if (due.ms != timer->due.ms)
+        delivery->missed_by = lateness_cause(engine, queue, entry);
     timer->due = due;
     entry->found_due = wall_max(entry->found_due, due);
     lateness_of_delivery(engine, queue, entry, &delivery->lateness);

@@ -44,6 +44,10 @@ void dispatch_send(struct engine *engine);
 bool dispatch_deliver(struct engine *engine, struct dispatch_queue *queue,
                       struct delivery **ret_delivery);
 
+/* Returns the cause of most of the lateness so far of a timer that is queued. */
+enum lateness_stage lateness_cause(const struct engine *engine, const struct dispatch_queue *queue,
+                                   const struct entry *entry);
+
 /* Computes, keeps and returns the causes of lateness when a delivery begins. */
 void lateness_of_delivery(struct engine *engine, const struct dispatch_queue *queue,
                           const struct entry *entry, struct lateness *ret_lateness);

@@ -32,32 +32,35 @@ enum wait_reason {
 /* Number of reasons from the first on whose times each dispatch queue sums up. */
 #define WAIT_SUMMED (WAIT_RATE + 1)
 
-/* Causes of a firing's lateness, in order. X(NAME, text) */
-#define LATENESS_LIST(X)                                                                           \
-    X(RETRIES, "retries")           /* earlier attempts, and the pauses after them */              \
-    X(SET_LATE, "set_late")         /* it was set to a time in the past */                         \
-    X(DOWN, "down")                 /* the service was not running */                              \
-    X(PUT_BACK, "put_back")         /* it was due, and spilled to disk for want of memory */       \
-    X(DISK, "disk")                 /* it was on disk: the engine read it late */                  \
-    X(WHEEL, "wheel")               /* it was in memory: the engine was late */                    \
-    X(CATCH_UP, "catch_up")         /* it was overdue, and those have a rate */                    \
-    X(ROOM, "room")                 /* deliveries_max webhooks were in flight */                   \
-    X(TARGET_LIMIT, "target_limit") /* its target's limit was reached, or its turn had not come */ \
-    X(BREAKER, "breaker")           /* its target was left alone */                                \
-    X(RATE, "rate")                 /* rate of its target */                                       \
-    X(WORKER, "worker")             /* no worker pulled it */                                      \
-    X(PAUSED, "paused")             /* it, its queue or its target was paused */                   \
-    X(MAINTENANCE, "maintenance")   /* the operator held all deliveries back */                    \
-    X(HANDOFF, "handoff")           /* from the engine to the first byte of the request */         \
-    X(DELIVERY, "delivery")         /* from there to the outcome */                                \
-    X(COMMIT, "commit")             /* until the outcome was durable */
+/* Causes of a firing's lateness, in order. X(NAME, text, words behind "because of") */
+#define LATENESS_LIST(X)                                                      \
+    X(RETRIES, "retries", "earlier attempts")                                 \
+    X(SET_LATE, "set_late", "a due time that was past when it was set")       \
+    X(DOWN, "down", "the service not running")                                \
+    X(PUT_BACK, "put_back", "want of room in memory")                         \
+    X(DISK, "disk", "being read late from disk")                              \
+    X(WHEEL, "wheel", "a busy engine")                                        \
+    X(CATCH_UP, "catch_up", "the rate for what is overdue")                   \
+    X(ROOM, "room", "all places for webhooks being taken")                    \
+    X(TARGET_LIMIT, "target_limit", "all places of its target being taken")   \
+    X(BREAKER, "breaker", "its target being left alone")                      \
+    X(RATE, "rate", "its target's rate")                                      \
+    X(WORKER, "worker", "no worker asking for it")                            \
+    X(PAUSED, "paused", "a pause of it, its queue or its target")             \
+    X(MAINTENANCE, "maintenance", "the operator holding all deliveries back") \
+    X(HANDOFF, "handoff", "the way from the engine to the network")           \
+    X(DELIVERY, "delivery", "the request")                                    \
+    X(COMMIT, "commit", "the commit of its outcome")
 
 enum lateness_stage {
-#define X(name, text) LATENESS_##name,
+#define X(name, text, words) LATENESS_##name,
     LATENESS_LIST(X)
 #undef X
         LATENESS_STAGES,
 };
+
+/* Returns a cause as words that follow "because of". */
+const char *lateness_words(enum lateness_stage stage);
 
 /* Lateness of one attempt by cause, in milliseconds, saturated at UINT32_MAX. */
 struct lateness {

@@ -14,6 +14,17 @@ struct history {
     struct tenant_latest latest;
 };
 
+const char *lateness_words(enum lateness_stage stage)
+{
+    static const char *const words_of[] = {
+#define X(name, text, words) words,
+        LATENESS_LIST(X)
+#undef X
+    };
+
+    return words_of[stage];
+}
+
 struct history *history_create(size_t count_max)
 {
     struct history *history = calloc(1, sizeof(*history));

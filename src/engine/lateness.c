@@ -140,6 +140,18 @@ static void lateness_so_far(const struct engine *engine, const struct dispatch_q
     lateness_in_queue(engine, queue, entry, ret_lateness);
 }
 
+enum lateness_stage lateness_cause(const struct engine *engine, const struct dispatch_queue *queue,
+                                   const struct entry *entry)
+{
+    struct lateness lateness;
+    enum lateness_stage cause = 0;
+
+    lateness_so_far(engine, queue, entry, &lateness);
+    for (enum lateness_stage i = 0; i < LATENESS_STAGES; i++)
+        cause = lateness.ms[i] > lateness.ms[cause] ? i : cause;
+    return cause;
+}
+
 void lateness_of_delivery(struct engine *engine, const struct dispatch_queue *queue,
                           const struct entry *entry, struct lateness *ret_lateness)
 {

@@ -48,14 +48,12 @@ static void outcome_set_error(struct engine *engine, struct entry *entry, const 
     outcome_set_texts(engine, entry, &texts);
 }
 
-/* Returns the run that ends with this delivery. A delivery without an end time ended now. */
-
 static uint8_t outcome_attempts(uint32_t attempts)
 {
     return attempts < UINT8_MAX ? (uint8_t)attempts : UINT8_MAX;
 }
 
-/* Returns a run that ends without another attempt. */
+/* Returns the run that ends with this delivery. A delivery without an end time ended now. */
 static struct run outcome_run_of(const struct engine *engine, const struct delivery *delivery)
 {
     static const enum run_outcome outcomes[] = {
@@ -77,8 +75,7 @@ static struct run outcome_run_of(const struct engine *engine, const struct deliv
     };
 }
 
-/* Ends a firing: the timer shows why it failed, or nothing after a success. A recurring timer
- * keeps its run, and `zoned`, the mark of its next firing. */
+/* Returns a run that ends without another attempt. */
 static struct run outcome_run_without(const struct timer *timer, enum run_outcome outcome,
                                       const char *error)
 {
@@ -90,7 +87,8 @@ static struct run outcome_run_without(const struct timer *timer, enum run_outcom
     };
 }
 
-/* Reports that the timer's present firing ended without success. */
+/* Ends a firing: the timer shows why it failed, or nothing after a success. A recurring timer
+ * keeps its run, and `zoned`, the mark of its next firing. */
 static void outcome_set_run(struct engine *engine, struct entry *entry, const struct run *run,
                             struct bytes zoned)
 {
@@ -108,7 +106,7 @@ static void outcome_set_run(struct engine *engine, struct entry *entry, const st
     outcome_set_texts(engine, entry, &texts);
 }
 
-/* Notes that the target of the firing fails. */
+/* Reports that the timer's present firing ended without success. */
 static void outcome_give_up(struct engine *engine, const struct timer *timer, struct wall next)
 {
     assert(!timer_is_final(timer->state));
@@ -116,7 +114,7 @@ static void outcome_give_up(struct engine *engine, const struct timer *timer, st
     effects_given_up(engine, timer, next);
 }
 
-/* Formats the last error of a firing whose time is over. */
+/* Notes that the target of the firing fails. */
 static void outcome_fails(const struct engine *engine, struct timer *timer)
 {
     assert(engine->is_in_turn && !timer_is_final(timer->state));
@@ -131,9 +129,7 @@ static bool outcome_is_given_up(const struct engine *engine, const struct timer 
            wall_since(since, engine->now) >= timer->retry.give_up_ms;
 }
 
-/* Makes the report of a firing's end if the timer has a target for it; it is written with the
- * outcome. It is not limited, because there is no client to refuse. Returns false if it cannot
- * be made now. */
+/* Formats the last error of a firing whose time is over. */
 static void outcome_give_up_text(const struct timer *timer, struct bytes error,
                                  char ret_text[OUTCOME_TEXT_SIZE])
 {
@@ -160,7 +156,9 @@ static void outcome_end(struct engine *engine, struct entry *entry, enum timer_s
     assert(entry->timer->ended.ms > 0);
 }
 
-/* Without room it leaves memory when it is durable, and is read again. */
+/* Makes the report of a firing's end if the timer has a target for it; it is written with the
+ * outcome. It is not limited, because there is no client to refuse. Returns false if it cannot
+ * be made now. */
 static bool outcome_report(struct engine *engine, struct entry *entry, const struct run *run)
 {
     assert(!entry->report);
@@ -182,7 +180,7 @@ static bool outcome_report(struct engine *engine, struct entry *entry, const str
         timer_free(report);
         return false;
     }
-    /* its mark (timer/schedule.h), stored in `room` */
+    /* Without room it leaves memory when it is durable, and is read again. */
     if (window_is_near(engine, report) &&
         entries_near_bytes(engine->entries) + entry_footprint(entry->report) <=
             engine->options.near_bytes_max)
@@ -192,14 +190,13 @@ static bool outcome_report(struct engine *engine, struct entry *entry, const str
 
 struct outcome_next {
     struct wall due;
-    /* Finds the next firing of a recurring timer, seen from `now`; WALL_NEVER if there is none.
-     * Returns false if it cannot be derived: its zone is not on this machine, or memory is
-     * short. */
-    struct bytes zoned;
+    struct bytes zoned; /* its mark (timer/schedule.h), stored in `room` */
     char room[SCHEDULE_MARK_SIZE];
+    struct run skipped; /* firings planned before it that nobody attempts; `count` may be 0 */
 };
 
-/* Not before the due time, because the clock may have stepped back since. */
+/* Finds the next firing of a recurring timer, seen from `now`; WALL_NEVER if there is none. Returns
+ * false if it cannot be derived: its zone is not on this machine, or memory is short. */
 static bool outcome_next_due(const struct engine *engine, const struct timer *timer,
                              struct wall now, struct outcome_next *ret_next)
 {
@@ -208,17 +205,21 @@ static bool outcome_next_due(const struct engine *engine, const struct timer *ti
     assert(!timer_is_final(timer->state) || timer->state == TIMER_DEAD);
     ret_next->due = WALL_NEVER;
     ret_next->zoned = (struct bytes){0};
+    ret_next->skipped = (struct run){.outcome = RUN_SKIPPED};
     if (!timer->texts.schedule.size)
         return true;
     if (schedule_of(timer, &engine->options.zones, &schedule, NULL))
         return false;
     ret_next->due = schedule_next(&schedule, timer->due, now);
     ret_next->zoned = schedule_mark(&schedule, ret_next->due, ret_next->room);
+    if (ret_next->due.ms != WALL_NEVER.ms)
+        ret_next->skipped.count =
+            schedule_count(&schedule, wall_add(timer->due, 1), ret_next->due,
+                           &ret_next->skipped.planned, &ret_next->skipped.until);
     return true;
 }
 
-/* Repeats the firing because its end cannot be recorded now: once too often is better than
- * never. */
+/* Not before the due time, because the clock may have stepped back since. */
 static struct wall outcome_put_off(const struct engine *engine, const struct timer *timer,
                                    uint64_t delay_ms)
 {
@@ -236,7 +237,8 @@ struct wall outcome_paused_again(struct engine *engine, const struct timer *time
                            retry_delay_ms(&timer->retry, timer->attempts, 0, &engine->random));
 }
 
-/* the transaction must not be committed */
+/* Repeats the firing because its end cannot be recorded now: once too often is better than
+ * never. */
 static void outcome_again(struct engine *engine, struct entry *entry, const struct run *run)
 {
     assert(!entry->report);
@@ -244,20 +246,50 @@ static void outcome_again(struct engine *engine, struct entry *entry, const stru
     if (run->outcome != RUN_DONE)
         outcome_set_error(engine, entry, run->error.data);
     entry->outcome = FEED_RETRIED;
-    /* Ends one firing. A recurring timer goes on to the next, unless the target refused it for
-     * good; any other timer is final. The last error stays until a firing succeeds. */
-    entry->flags &= ~(uint32_t)ENTRY_HAS_MESSAGE;
+    entry->flags &= ~(uint32_t)ENTRY_HAS_MESSAGE; /* the transaction must not be committed */
     entry->timer->state = TIMER_RETRYING;
     entry->timer->attempts -= entry->timer->attempts > 0;
     entry->timer->at = outcome_put_off(
         engine, entry->timer, entry->timer->retry.base_ms + engine->options.storage_retry_ms);
 }
 
-/* Ends the firing without another attempt, because its target has failed for too long. */
+/* Keeps a run of the firings that were planned and not attempted; none if their number is 0. */
+static void outcome_skip(struct engine *engine, struct entry *entry, const struct run *skipped)
+{
+    struct timer_texts texts = entry->timer->texts;
+    char room[RUNS_BYTES_MAX];
+
+    assert(skipped->outcome == RUN_SKIPPED);
+    if (!skipped->count)
+        return;
+    texts.runs = runs_add(texts.runs, skipped, room);
+    outcome_set_texts(engine, entry, &texts);
+}
+
+/* Keeps the firings that were missed before this delivery, which is of the last of them. */
+static void outcome_skip_missed(struct engine *engine, struct entry *entry,
+                                const struct delivery *delivery)
+{
+    struct run skipped = {.outcome = RUN_SKIPPED};
+    struct schedule schedule;
+
+    if (delivery->row_due.ms == entry->timer->due.ms ||
+        schedule_of(entry->timer, &engine->options.zones, &schedule, NULL))
+        return;
+    char text[OUTCOME_TEXT_SIZE];
+    snprintf(text, sizeof(text), "missed because of %s", lateness_words(delivery->missed_by));
+    skipped.error = bytes_of(text);
+    skipped.count = schedule_count(&schedule, delivery->row_due, entry->timer->due,
+                                   &skipped.planned, &skipped.until);
+    outcome_skip(engine, entry, &skipped);
+}
+
+/* Ends one firing. A recurring timer goes on to the next, unless the target refused it for good;
+ * any other timer is final. The last error stays until a firing succeeds. */
 static void outcome_finish(struct engine *engine, struct entry *entry, const struct run *run)
 {
     const enum timer_state state = run->outcome == RUN_DONE ? TIMER_FIRED : TIMER_DEAD;
-    struct outcome_next next_firing = {.due = WALL_NEVER};
+    struct outcome_next next_firing = {.due = WALL_NEVER, .skipped = {.outcome = RUN_SKIPPED}};
 
     assert(entry->phase != ENTRY_WRITING);
     assert(!timer_is_final(entry->timer->state));
@@ -269,6 +301,10 @@ static void outcome_finish(struct engine *engine, struct entry *entry, const str
     }
     const struct wall next = next_firing.due;
     outcome_set_run(engine, entry, run, next_firing.zoned);
+    next_firing.skipped.error = run->outcome == RUN_DROPPED
+                                    ? BYTES("missed because it was too late for them, too")
+                                    : BYTES("missed because the firing before was not over");
+    outcome_skip(engine, entry, &next_firing.skipped);
     const bool is_over = next.ms == WALL_NEVER.ms;
     entry->timer->failing = (struct wall){0};
     entry->outcome = state == TIMER_FIRED ? FEED_FIRED : is_over ? FEED_DEAD : FEED_FAILED;
@@ -287,16 +323,14 @@ static void outcome_finish(struct engine *engine, struct entry *entry, const str
     history_wait(engine->history, entry->timer, LATENESS_SET_LATE, entry->timer->due);
 }
 
-/* a reply may show the timer before this change */
+/* Ends the firing without another attempt, because its target has failed for too long. */
 static void outcome_finish_given_up(struct engine *engine, struct entry *entry, struct bytes error)
 {
     char text[OUTCOME_TEXT_SIZE];
 
     outcome_give_up_text(entry->timer, error, text);
     const struct run run = outcome_run_without(entry->timer, RUN_FAILED, text);
-    /* Adds jitter of the same length, so that timers that waited together do not return
-     * together. */
-    outcome_finish(engine, entry, &run);
+    outcome_finish(engine, entry, &run); /* a reply may show the timer before this change */
     entry->timer->version++;
     watermark_write_own(engine, entry);
 }
@@ -348,6 +382,10 @@ static void outcome_take(struct engine *engine, struct entry *entry,
     assert(!entry->successor && entry->phase == ENTRY_INFLIGHT);
     assert(attempt > 0);
     assert(entry->timer->state == TIMER_DELIVERING);
+    struct run run = {0};
+    if (outcome->result != DELIVERY_POSTPONED)
+        run = outcome_run_of(engine, delivery);
+    outcome_skip_missed(engine, entry, delivery);
     if (outcome->result == DELIVERY_POSTPONED) {
         outcome_postpone(engine, entry, outcome);
         return;
@@ -356,7 +394,6 @@ static void outcome_take(struct engine *engine, struct entry *entry,
     engine->stats.attempts_failed += outcome->result != DELIVERY_DONE;
     entry->timer->attempts = attempt;
     entry->timer->version++;
-    struct run run = outcome_run_of(engine, delivery);
     if (outcome->result == DELIVERY_FAILED)
         outcome_fails(engine, entry->timer);
     const bool is_given_up = outcome_is_given_up(engine, entry->timer, entry->timer->failing);

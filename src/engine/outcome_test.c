@@ -73,6 +73,16 @@ static void outcome_assert_run(const struct run *run, uint64_t planned_ms, uint6
     assert_true(bytes_equal(run->error, bytes_of(error)));
 }
 
+static void outcome_assert_skipped(const struct run *run, uint64_t first_ms, uint64_t last_ms,
+                                   uint32_t count, const char *error)
+{
+    assert_int_equal(run->outcome, RUN_SKIPPED);
+    assert_int_equal(run->planned.ms, START.ms + first_ms);
+    assert_int_equal(run->until.ms, START.ms + last_ms);
+    assert_int_equal(run->count, count);
+    assert_true(bytes_equal(run->error, bytes_of(error)));
+}
+
 /* proves: runs, run-planned, run-started, run-outcome */
 static void test_each_firing_is_a_run(void **state)
 {
@@ -165,9 +175,36 @@ static void test_a_firing_without_an_attempt_is_a_run(void **state)
         outcome_create(&fixture, "{\"every\":\"1s\",\"late\":{\"drop_after\":\"1m\"}}");
     fixture_advance_to(&fixture, 70500); /* the first is too late, the last one missed is not */
     outcome_answer(&fixture, 1, DONE);
-    assert_int_equal(outcome_runs(&fixture, &id, room, runs), 2);
+    assert_int_equal(outcome_runs(&fixture, &id, room, runs), 3);
     outcome_assert_run(&runs[0], 70000, 70500, 1, RUN_DONE, "");
-    outcome_assert_run(&runs[1], 1000, 0, 0, RUN_DROPPED, "dropped: it was 1m9s500ms late");
+    outcome_assert_skipped(&runs[1], 2000, 69000, 68,
+                           "missed because it was too late for them, too");
+    outcome_assert_run(&runs[2], 1000, 0, 0, RUN_DROPPED, "dropped: it was 1m9s500ms late");
+    fixture_deinit(&fixture);
+}
+
+/* proves: run-skipped */
+static void test_planned_firings_that_nobody_attempts_are_one_run(void **state)
+{
+    struct run runs[RUNS_MAX];
+    char room[RUNS_BYTES_MAX];
+    struct engine_fixture fixture;
+
+    (void)state;
+    fixture_init(&fixture);
+    const struct timer_id id = outcome_create(&fixture, "{\"every\":\"1s\"}");
+    fixture_advance_to(&fixture, 5500); /* the one at 5 s is in place of four before it */
+    outcome_answer(&fixture, 1, DONE);
+    fixture_advance_to(&fixture, 6000);
+    fixture_first_out(&fixture)->started_us = (START.ms + 6000) * 1000;
+    fixture_advance_to(&fixture, 9500);
+    fixture_answer(&fixture, fixture_first_out(&fixture), DONE);
+    assert_int_equal(outcome_runs(&fixture, &id, room, runs), 4);
+    outcome_assert_skipped(&runs[0], 7000, 8000, 2,
+                           "missed because the firing before was not over");
+    outcome_assert_run(&runs[1], 6000, 6000, 1, RUN_DONE, "");
+    outcome_assert_run(&runs[2], 5000, 5500, 1, RUN_DONE, "");
+    outcome_assert_skipped(&runs[3], 1000, 4000, 4, "missed because of a busy engine");
     fixture_deinit(&fixture);
 }
 
@@ -467,6 +504,7 @@ int main(void)
         cmocka_unit_test(test_a_run_without_an_end_ends_now),
         cmocka_unit_test(test_the_last_twenty_stay),
         cmocka_unit_test(test_a_firing_without_an_attempt_is_a_run),
+        cmocka_unit_test(test_planned_firings_that_nobody_attempts_are_one_run),
         cmocka_unit_test(test_messages_are_counted),
         cmocka_unit_test(test_only_what_repeats_has_runs),
         cmocka_unit_test(test_a_repeated_write_is_one_run),

@@ -37,12 +37,14 @@ static size_t runs_error_size(struct bytes error)
 
 static size_t runs_write_row(const struct run *run, char *to)
 {
+    const bool is_skipped = run->outcome == RUN_SKIPPED;
+    const struct wall second = is_skipped ? run->until : run->started;
     const size_t error_size = runs_error_size(run->error);
 
     assert(run->outcome < RUN_OUTCOME_COUNT);
     put_le(to, run->planned.ms < RUNS_TIME_MAX ? run->planned.ms : RUNS_TIME_MAX, TIME_SIZE);
-    put_le(to + 6, run->started.ms < RUNS_TIME_MAX ? run->started.ms : RUNS_TIME_MAX, TIME_SIZE);
-    put_le(to + 12, run->duration_ms, 4);
+    put_le(to + 6, second.ms < RUNS_TIME_MAX ? second.ms : RUNS_TIME_MAX, TIME_SIZE);
+    put_le(to + 12, is_skipped ? run->count : run->duration_ms, 4);
     put_le(to + 16, run->status, 2);
     put_le(to + 18, run->attempts, 1);
     put_le(to + 19, run->outcome, 1);
@@ -55,9 +57,15 @@ static size_t runs_write_row(const struct run *run, char *to)
 struct bytes runs_add(struct bytes runs, const struct run *run, char room[RUNS_BYTES_MAX])
 {
     struct bytes rest = runs;
-    struct run kept;
-    size_t size = runs_write_row(run, room);
+    struct run kept, joined = *run;
 
+    if (run->outcome == RUN_SKIPPED && runs_next(&rest, &kept) && kept.outcome == RUN_SKIPPED) {
+        joined.planned = kept.planned;
+        joined.count = kept.count < UINT32_MAX - run->count ? kept.count + run->count : UINT32_MAX;
+        runs = rest;
+    }
+    rest = runs;
+    size_t size = runs_write_row(&joined, room);
     for (size_t i = 1; i < RUNS_MAX && runs_next(&rest, &kept); i++)
         continue;
     const size_t kept_size = runs.size - rest.size;
@@ -86,6 +94,12 @@ static bool runs_read_row(struct bytes *runs, struct run *ret_run)
         .outcome = (enum run_outcome)(uint8_t)at[19],
         .error = {at + RUNS_ROW_SIZE, error_size},
     };
+    if (ret_run->outcome == RUN_SKIPPED) {
+        ret_run->until = ret_run->started;
+        ret_run->count = ret_run->duration_ms;
+        ret_run->started = (struct wall){0};
+        ret_run->duration_ms = 0;
+    }
     *runs =
         (struct bytes){at + RUNS_ROW_SIZE + error_size, runs->size - RUNS_ROW_SIZE - error_size};
     return true;
@@ -107,6 +121,10 @@ void run_put(const struct run *run, struct buffer *out)
         rfc3339_put(out, "started", run->started);
         json_put_number(out, "duration_ms", run->duration_ms);
     }
+    if (run->outcome == RUN_SKIPPED) {
+        rfc3339_put(out, "until", run->until);
+        json_put_number(out, "count", run->count);
+    }
     json_put_number(out, "attempts", run->attempts);
     json_put_text(out, "outcome", run_outcome_text(run->outcome));
     if (run->status)
@@ -116,9 +134,9 @@ void run_put(const struct run *run, struct buffer *out)
 
 static enum runs_last runs_last_of(enum run_outcome outcome)
 {
-    return outcome == RUN_DONE      ? RUNS_LAST_OK
-           : outcome == RUN_DROPPED ? RUNS_LAST_SKIPPED
-                                    : RUNS_LAST_FAILED;
+    return outcome == RUN_DONE                                ? RUNS_LAST_OK
+           : outcome == RUN_DROPPED || outcome == RUN_SKIPPED ? RUNS_LAST_SKIPPED
+                                                              : RUNS_LAST_FAILED;
 }
 
 const char *runs_last_text(enum runs_last last)
@@ -142,25 +160,31 @@ struct runs_summary runs_summarize(struct bytes runs)
     while (runs_next(&runs, &run)) {
         const enum runs_last last = runs_last_of(run.outcome);
 
-        if (summary.last == RUNS_LAST_NEVER)
+        if (summary.last == RUNS_LAST_NEVER && run.outcome != RUN_SKIPPED)
             summary.last = last;
         if (last == RUNS_LAST_OK)
             break;
         is_attempted = is_attempted || last == RUNS_LAST_FAILED;
         summary.failures += last == RUNS_LAST_FAILED;
-        summary.skipped += !is_attempted;
+        if (!is_attempted)
+            summary.skipped += run.outcome == RUN_SKIPPED ? run.count : 1;
     }
+    if (summary.last == RUNS_LAST_NEVER && summary.skipped)
+        summary.last = RUNS_LAST_SKIPPED;
     return summary;
 }
 
 bool runs_is_valid(struct bytes runs)
 {
     struct run run;
+    bool is_skipped = false;
     size_t count = 0;
 
-    for (; runs.size && count < RUNS_MAX; count++)
+    for (; runs.size && count < RUNS_MAX; count++) {
         if (!runs_read_row(&runs, &run) || run.outcome >= RUN_OUTCOME_COUNT ||
-            run.error.size > RUNS_ERROR_MAX)
+            run.error.size > RUNS_ERROR_MAX || (is_skipped && run.outcome == RUN_SKIPPED))
             return false;
+        is_skipped = run.outcome == RUN_SKIPPED;
+    }
     return !runs.size;
 }

@@ -6,7 +6,8 @@
  *     for (struct bytes rest = texts.runs; runs_next(&rest, &run);) ...
  *
  * The newest comes first, and at most RUNS_MAX are kept. A run is written when its firing is over:
- * with success, without another attempt, or dropped.
+ * with success, without another attempt, or dropped. Firings that were planned and never attempted,
+ * because a later one took their place, are one run with their number.
  *
  * Errors     Texts from the disk are checked by runs_is_valid; all other functions want valid ones.
  * Ownership  The error of a run that was read lies within the text.
@@ -26,7 +27,8 @@
     X(DONE, "done")       /* the target accepted it */      \
     X(FAILED, "failed")   /* out of attempts */             \
     X(ENDED, "ended")     /* the target refused for good */ \
-    X(DROPPED, "dropped") /* later than `drop_after` */
+    X(DROPPED, "dropped") /* later than `drop_after` */     \
+    X(SKIPPED, "skipped") /* several firings: a later one was attempted, or none */
 
 enum run_outcome {
 #define X(name, text) RUN_##name,
@@ -45,14 +47,17 @@ struct run {
     uint8_t attempts;     /* number of attempts spent */
     enum run_outcome outcome;
     struct bytes error; /* cause, unless DONE */
+    struct wall until;  /* SKIPPED: due time of the last of them; `planned` is that of the first */
+    uint32_t count;     /* SKIPPED: how many */
 };
 
-/* planned 6, started 6, duration 4, status 2, attempts 1, outcome 1, size of the error 1 */
+/* planned 6, started 6, duration 4, status 2, attempts 1, outcome 1, size of the error 1. SKIPPED
+ * has `until` in place of `started`, and `count` in place of the duration. */
 #define RUNS_ROW_SIZE  21
 #define RUNS_BYTES_MAX (RUNS_MAX * (RUNS_ROW_SIZE + RUNS_ERROR_MAX))
 
-/* Returns the text with `run` before all others; the last of RUNS_MAX is dropped. It is stored
- * in `room`. */
+/* Returns the text with `run` before all others; the last of RUNS_MAX is dropped. A skipped run is
+ * joined with a skipped one before it. The text is stored in `room`. */
 struct bytes runs_add(struct bytes runs, const struct run *run, char room[RUNS_BYTES_MAX]);
 
 /* Removes the first run. Returns false if there is none. */
@@ -61,12 +66,13 @@ bool runs_next(struct bytes *runs, struct run *ret_run);
 /* Appends the run as members of the open JSON object. */
 void run_put(const struct run *run, struct buffer *out);
 
-/* X(name, text): how the last firing ended, as people ask. */
+/* X(name, text): how the last firing ended, as people ask. Those that were skipped since do not
+ * count, unless there is no other. */
 #define RUNS_LAST_LIST(X)                       \
     X(NEVER, "never") /* none has ended yet */  \
     X(OK, "ok")                                 \
     X(FAILED, "failed")   /* FAILED or ENDED */ \
-    X(SKIPPED, "skipped") /* no attempt was made */
+    X(SKIPPED, "skipped") /* DROPPED or SKIPPED */
 
 enum runs_last {
 #define X(name, text) RUNS_LAST_##name,

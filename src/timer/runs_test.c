@@ -32,6 +32,7 @@ static void test_golden(void **state)
 
     (void)state;
     assert_int_equal(RUN_DROPPED, 3);
+    assert_int_equal(RUN_SKIPPED, 4);
     assert_int_equal(runs.size, sizeof(golden));
     assert_memory_equal(runs.data, golden, sizeof(golden));
 }
@@ -54,7 +55,7 @@ static struct run random_run(struct random *random, const char *error)
                         .duration_ms = (uint32_t)random_next(random),
                         .status = (uint16_t)random_next(random),
                         .attempts = (uint8_t)random_next(random),
-                        .outcome = (enum run_outcome)random_below(random, RUN_OUTCOME_COUNT),
+                        .outcome = (enum run_outcome)random_below(random, RUN_SKIPPED),
                         .error = {error, random_below(random, RUNS_ERROR_MAX + 1)}};
 }
 
@@ -219,6 +220,29 @@ static void test_report_targets(void **state)
     timer_free(timer);
 }
 
+static void test_skipped_firings_in_a_row_are_one_run(void **state)
+{
+    const struct run skipped[] = {
+        {.planned = {10}, .until = {30}, .count = 3, .outcome = RUN_SKIPPED, .error = BYTES("a")},
+        {.planned = {40}, .until = {50}, .count = 2, .outcome = RUN_SKIPPED, .error = BYTES("b")}};
+    char rooms[2][RUNS_BYTES_MAX];
+    struct bytes runs = runs_add((struct bytes){0}, &(struct run){.outcome = RUN_DONE}, rooms[0]);
+    struct run run;
+
+    (void)state;
+    runs = runs_add(runs, &skipped[0], rooms[1]);
+    runs = runs_add(runs, &skipped[1], rooms[0]);
+    assert_true(runs_is_valid(runs));
+    assert_int_equal(runs_summarize(runs).skipped, 5);
+    assert_true(runs_next(&runs, &run));
+    assert_int_equal(run.planned.ms, 10);
+    assert_int_equal(run.until.ms, 50);
+    assert_int_equal(run.count, 5);
+    assert_int_equal(run.started.ms, 0);
+    assert_true(bytes_equal(run.error, BYTES("b")));
+    assert_true(runs_next(&runs, &run) && run.outcome == RUN_DONE && !runs.size);
+}
+
 static void test_a_summary_counts_from_the_last_one(void **state)
 {
     static const struct {
@@ -259,6 +283,7 @@ int main(void)
         cmocka_unit_test(test_a_firing_that_failed),
         cmocka_unit_test(test_the_shortest),
         cmocka_unit_test(test_report_targets),
+        cmocka_unit_test(test_skipped_firings_in_a_row_are_one_run),
         cmocka_unit_test(test_a_summary_counts_from_the_last_one),
     };
 

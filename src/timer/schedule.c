@@ -286,6 +286,34 @@ struct wall schedule_latest(const struct schedule *schedule, struct wall due, st
     return last.ms != WALL_NEVER.ms && last.ms > due.ms && last.ms <= now.ms ? last : due;
 }
 
+uint32_t schedule_count(const struct schedule *schedule, struct wall from, struct wall to,
+                        struct wall *ret_first, struct wall *ret_last)
+{
+    if (!schedule->recurs || from.ms >= to.ms)
+        return 0;
+    const struct recurrence *recurrence = &schedule->recurrence;
+    const struct wall before = schedule_without_spread(schedule, (struct wall){from.ms - 1});
+    const struct wall last =
+        recurrence_last(recurrence, schedule_without_spread(schedule, (struct wall){to.ms - 1}));
+    struct wall at = recurrence_next(recurrence, before);
+
+    if (last.ms == WALL_NEVER.ms || at.ms > last.ms)
+        return 0;
+    *ret_first = schedule_fires_at(schedule, at);
+    *ret_last = schedule_fires_at(schedule, last);
+    if (recurrence->kind == RECURRENCE_EVERY) {
+        const uint64_t count = (last.ms - at.ms) / recurrence->every.period_ms + 1;
+
+        return count < UINT32_MAX ? (uint32_t)count : UINT32_MAX;
+    }
+    uint32_t count = 1;
+    while (count < SCHEDULE_COUNTED && at.ms < last.ms) {
+        at = recurrence_next(recurrence, at);
+        count++;
+    }
+    return count;
+}
+
 /* ---- other rules of a zone ---- */
 
 /* Limit of steps over planned instants that show an earlier time, within an hour that occurs

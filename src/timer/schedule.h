@@ -86,6 +86,12 @@ struct wall schedule_next(const struct schedule *schedule, struct wall due, stru
  * one, or the one at `due` if the schedule wants each. */
 struct wall schedule_latest(const struct schedule *schedule, struct wall due, struct wall now);
 
+/* Returns how many firings are planned from `from` on and before `to`, of a cron expression at most
+ * SCHEDULE_COUNTED, and the first and the last of them. */
+#define SCHEDULE_COUNTED 1000
+uint32_t schedule_count(const struct schedule *schedule, struct wall from, struct wall to,
+                        struct wall *ret_first, struct wall *ret_last);
+
 /* Returns the mark of a due time from a cron expression with a time zone: that time, and the
  * zone's offset then. Empty for other schedules. It is stored in `room`. */
 #define SCHEDULE_MARK_SIZE 40

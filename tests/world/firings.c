@@ -61,6 +61,36 @@ struct firing firings_add_unanswered(struct twin *twin, const char *error)
                              });
 }
 
+void firings_add_skipped(struct twin *twin, struct wall from, struct wall to)
+{
+    const struct rhythm *rhythm = &twin->row.content.rhythm;
+    struct firing *newest = &twin->row.firings.last[0];
+
+    if (!rhythm_recurs(rhythm))
+        return;
+    /* No instant is planned in 1970's first millisecond. */
+    const struct wall first = {rhythm->cron ? 1 : rhythm->from.ms};
+    from = wall_max(from, wall_add(first, rhythm->spread_ms));
+    const uint64_t count = wall_since(from, to) / rhythm->period_ms;
+    if (!count)
+        return;
+    struct firing firing = {.planned_ms = to.ms - count * rhythm->period_ms,
+                            .started_ms = to.ms - rhythm->period_ms,
+                            .duration_ms = count,
+                            .outcome = RUN_SKIPPED};
+    const uint64_t counted_max = rhythm->cron ? SCHEDULE_COUNTED : UINT32_MAX;
+    if (firing.duration_ms > counted_max)
+        firing.duration_ms = counted_max;
+    if (twin->row.firings.count && newest->outcome == RUN_SKIPPED) {
+        newest->started_ms = firing.started_ms;
+        newest->duration_ms += firing.duration_ms;
+        if (newest->duration_ms > UINT32_MAX)
+            newest->duration_ms = UINT32_MAX;
+    } else {
+        firings_add(twin, &firing);
+    }
+}
+
 /* ---- reports ---- */
 
 struct report_text {
@@ -158,14 +188,16 @@ void firings_check_told(struct world *world, const struct twin *twin)
                    (unsigned long long)twin->row.content.due.ms);
 }
 
-/* What a run says. How late a dropped firing was is not compared. */
+/* What a run says. How late a dropped firing was, and why some were skipped, is not compared. */
 static struct firing firing_of(const struct run *run)
 {
+    const bool is_skipped = run->outcome == RUN_SKIPPED;
+
     return (struct firing){
         .planned_ms = run->planned.ms,
-        .started_ms = run->started.ms,
-        .duration_ms = run->duration_ms,
-        .error_sum = run->outcome == RUN_DROPPED ? 0 : bytes_hash(0, run->error),
+        .started_ms = is_skipped ? run->until.ms : run->started.ms,
+        .duration_ms = is_skipped ? run->count : run->duration_ms,
+        .error_sum = is_skipped || run->outcome == RUN_DROPPED ? 0 : bytes_hash(0, run->error),
         .attempts = run->attempts,
         .status = run->status,
         .outcome = run->outcome,

@@ -8,6 +8,7 @@
 #include "timer/runs.h"
 #include "timer/timer.h"
 
+/* SKIPPED: `started_ms` is the last of the skipped firings, `duration_ms` their number. */
 struct firing {
     uint64_t planned_ms, started_ms, duration_ms, error_sum;
     uint32_t attempts, status;
@@ -29,6 +30,9 @@ struct world;
  * timer that repeats shows it. Without an attempt: `error` says why, "" if it was too late. */
 struct firing firings_add_answered(struct twin *twin);
 struct firing firings_add_unanswered(struct twin *twin, const char *error);
+
+/* The firings planned from `from` on and before `to`, which is one, were never attempted. */
+void firings_add_skipped(struct twin *twin, struct wall from, struct wall to);
 
 /* Whether `report` says that the firing of the twin ended so, with this error. */
 bool firings_are_reported(const struct twin *twin, const struct firing *firing, const char *error,

@@ -218,6 +218,13 @@ static bool goes_on(const struct twin *twin, const struct timer *timer, struct w
            rhythm_follows(&content->rhythm, content->due, now, timer->due);
 }
 
+/* The firing is over: those planned before the next one are never attempted. */
+static void skip_to_next(struct twin *twin, const struct timer *timer)
+{
+    if (!timer_is_final(timer->state))
+        firings_add_skipped(twin, wall_add(twin->row.content.due, 1), timer->due);
+}
+
 static void check_pause(struct world *world, const struct twin *twin, const struct timer *timer)
 {
     const uint64_t day_ms = 24 * 3600 * 1000;
@@ -340,6 +347,7 @@ static void check_outcome(struct world *world, struct twin *twin, const struct t
         is_right = goes_on(twin, timer, twin->outcome_at,
                            result == DELIVERY_DONE ? TIMER_FIRED : TIMER_DEAD) &&
                    (is_right || !timer_is_final(timer->state));
+        skip_to_next(twin, timer);
     } else {
         is_right = is_right && timer->due.ms == twin->row.content.due.ms &&
                    timer->state == (result == DELIVERY_ENDED ? TIMER_DEAD : TIMER_RETRYING);
@@ -378,6 +386,7 @@ static bool was_postponed_last(struct world *world, struct twin *twin, const str
     firings_check_told(world, twin);
     const struct firing firing = firings_add_unanswered(twin, twin->outcome.error);
     await_report(world, twin, &firing, twin->outcome.error);
+    skip_to_next(twin, timer);
     twin->row.content.due = timer->due;
     twin->has_outcome = false;
     twin->busy_step = world->step;
@@ -498,6 +507,7 @@ static bool was_given_up(struct world *world, struct twin *twin, const struct ti
     firings_check_told(world, twin);
     const struct firing firing = firings_add_unanswered(twin, error);
     await_report(world, twin, &firing, error);
+    skip_to_next(twin, timer);
     twin->row.content.due = timer->due;
     return true;
 }
@@ -507,8 +517,10 @@ static void check_next(struct world *world, struct twin *twin, const struct time
     const struct sim_row *row = &twin->row;
 
     twin->is_spilled = false;
-    if (twin->has_outcome)
+    if (twin->has_outcome) {
+        firings_add_skipped(twin, twin->row.content.due, twin->out_due);
         twin->row.content.due = twin->out_due;
+    }
     struct content content;
     if (was_postponed_last(world, twin, timer))
         return;
@@ -532,8 +544,10 @@ static void check_next(struct world *world, struct twin *twin, const struct time
 
         if ((is_ambiguous || pauses_ended(world, twin, timer)) && !world->model.is_doubtful)
             cause_may_be_nobody(&world->causes);
-        if (is_ambiguous && !firings_match(&row->firings, timer))
+        if (is_ambiguous && !firings_match(&row->firings, timer)) {
             firings_add_unanswered(twin, error);
+            skip_to_next(twin, timer);
+        }
         if (content.number != row->content.number || content.watch != row->content.watch)
             twin->put_step = world->step;
         twin->row.content = content;

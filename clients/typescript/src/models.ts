@@ -84,10 +84,12 @@ export type Time = {after: Duration; at?: never} | {at: Instant; after?: never};
 /** A past firing of a timer that repeats. */
 export interface Run {
   planned: string;
+  until?: string;
+  count?: number;
   started?: string;
   duration_ms?: number;
   attempts: number;
-  outcome: "done" | "failed" | "ended" | "dropped";
+  outcome: "done" | "failed" | "ended" | "dropped" | "skipped";
   status?: number;
   error?: string;
 }

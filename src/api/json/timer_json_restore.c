@@ -145,6 +145,8 @@ static enum error_code restore_read_run_field(struct timer_parse *parse, struct 
         return timer_parse_wall(parse, "#/runs", &run->planned);
     if (bytes_equal(name, BYTES("started")))
         return timer_parse_wall(parse, "#/runs", &run->started);
+    if (bytes_equal(name, BYTES("until")))
+        return timer_parse_wall(parse, "#/runs", &run->until);
     if (bytes_equal(name, BYTES("outcome")))
         return restore_read_outcome(parse, &run->outcome);
     if (bytes_equal(name, BYTES("error")))
@@ -152,6 +154,9 @@ static enum error_code restore_read_run_field(struct timer_parse *parse, struct 
     if (bytes_equal(name, BYTES("duration_ms"))) {
         code = strict_integer(parse, "#/runs", 0, UINT32_MAX, &number);
         run->duration_ms = (uint32_t)number;
+    } else if (bytes_equal(name, BYTES("count"))) {
+        code = strict_integer(parse, "#/runs", 1, UINT32_MAX, &number);
+        run->count = (uint32_t)number;
     } else if (bytes_equal(name, BYTES("attempts"))) {
         code = strict_integer(parse, "#/runs", 0, UINT8_MAX, &number);
         run->attempts = (uint8_t)number;

@@ -45,7 +45,7 @@ static const char *explain_reason_text(enum wait_reason reason)
 static const char *explain_stage_text(enum lateness_stage stage)
 {
     static const char *const texts[] = {
-#define X(name, text) text,
+#define X(name, text, words) text,
         LATENESS_LIST(X)
 #undef X
     };

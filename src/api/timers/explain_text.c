@@ -259,23 +259,6 @@ static enum lateness_stage explain_worst(const struct lateness *lateness, uint64
 /* Appends the longest of the stages that made the timer late. */
 static void explain_say_late(const struct explain_view *view, struct buffer *out)
 {
-    static const char *const what[LATENESS_STAGES] = {
-        [LATENESS_RETRIES] = "earlier attempts",
-        [LATENESS_SET_LATE] = "a due time that was past when it was set",
-        [LATENESS_DOWN] = "the service not running",
-        [LATENESS_PUT_BACK] = "want of room in memory",
-        [LATENESS_DISK] = "being read late from disk",
-        [LATENESS_WHEEL] = "a busy engine",
-        [LATENESS_CATCH_UP] = "the rate for what is overdue",
-        [LATENESS_ROOM] = "all places for webhooks being taken",
-        [LATENESS_TARGET_LIMIT] = "all places of its target being taken",
-        [LATENESS_BREAKER] = "its target being left alone",
-        [LATENESS_RATE] = "its target's rate",
-        [LATENESS_WORKER] = "no worker asking for it",
-        [LATENESS_PAUSED] = "a pause of it, its queue or its target",
-        [LATENESS_MAINTENANCE] = "the operator holding all deliveries back",
-        [LATENESS_HANDOFF] = "the way from the engine to the network",
-    };
     const struct explained *explained = view->explained;
     uint64_t sum;
     const enum lateness_stage worst = explain_worst(&explained->lateness, &sum);
@@ -289,7 +272,8 @@ static void explain_say_late(const struct explain_view *view, struct buffer *out
     const bool is_next = worst == LATENESS_SET_LATE && view->timer->texts.schedule.size > 0;
     buffer_printf(out, " Attempt %u %s %s late; most of it, %s, came from %s.",
                   explained->lateness.attempt, explained->place == PLACE_QUEUED ? "is" : "was",
-                  late, most, is_next ? "the firing before it, which was not over" : what[worst]);
+                  late, most,
+                  is_next ? "the firing before it, which was not over" : lateness_words(worst));
 }
 
 /* ---- the two texts ---- */

@@ -58,7 +58,7 @@ public final class Answers {
     public record Completions(int cancelled, int fired, int alreadyFiring, int failed, List<Completion> results) {
     }
 
-    /** A past firing of a timer that repeats; the outcome is done, failed, ended or dropped. */
+    /** A past firing of a timer that repeats; the outcome is done, failed, ended, dropped or skipped. */
     public record Run(Instant planned, Instant started, Long durationMs, int attempts, String outcome, Integer status,
             String error) {
     }
