@@ -54,7 +54,7 @@ WATCHED = """(() => {
     document.dispatchEvent(new Event("visibilitychange"));
   };
 })()"""
-PAGES = ("now", "coming", "timers", "new", "queues", "targets", "dead", "tenants")
+PAGES = ("now", "coming", "timers", "schedules", "new", "queues", "targets", "dead", "tenants")
 
 
 def axe_source():
@@ -582,7 +582,7 @@ class DashboardTest(DaemonCase):
         for _ in range(count):
             for kind in ("keyDown", "keyUp"):
                 self.browser.ask("Input.dispatchKeyEvent", type=kind, key=key, code=key,
-                                 windowsVirtualKeyCode={"Tab": 9, "Enter": 13, "Escape": 27}[key],
+                                 windowsVirtualKeyCode={"Tab": 9, "Enter": 13, "Escape": 27, "ArrowLeft": 37}[key],
                                  **({"text": "\r"} if key == "Enter" and kind == "keyDown" else {}), **more)
 
     def tab_to(self, label):
@@ -620,6 +620,38 @@ class DashboardTest(DaemonCase):
         self.hit("Enter")
         self.sees("1 redriven.")
         self.assertEqual(self.lease("mended")[0]["id"], dead)
+
+    # proves: dashboard
+    def test_schedules(self):
+        """Goal: a schedule whose last firing failed is seen, what its marks say is read by pointer and by keyboard, and one
+        key more shows its timer."""
+        made = {}
+        for key, path, firings in (("good", "/ok", 1), ("bad", "/status/500", 3)):
+            made[key] = self.create(path, every="1d", key=key, retry={"max_attempts": 1})["id"]
+            for count in range(1, firings + 1):
+                self.call(200, "POST", f"/v1/timers/{made[key]}/fire")
+                harness.wait_until(lambda: len(self.call(200, "GET", f"/v1/timers/{made[key]}/runs")[1]["runs"]) == count, 20, key)
+        self.create(target="queue:x", every="1d", key="new")
+        self.call(200, "POST", f"/v1/timers/{made['good']}/pause", {})
+        self.browser.open(f"{self.url}#/schedules?sort=failures")
+        self.see("document.querySelectorAll('tbody tr').length === 3", "three schedules")
+        first, marks, bad = self.browser.run(
+            "[document.querySelector('tbody tr a').textContent, [...document.querySelectorAll('tbody tr')].map((row) => "
+            "[...row.querySelectorAll('.dot')].map((dot) => dot.className.slice(4)).join()),"
+            "document.querySelector('td .bad').textContent]")
+        self.assertEqual((first, marks[0], bad), ("bad", "failed,failed,failed", "failed, 3 in a row"))
+        self.assertEqual(sorted(marks[1:]), ["", "ok"])
+        self.assertIn("none while it is paused", self.text())
+        self.browser.run("document.querySelector('.dot[tabindex=\"0\"]').focus()")
+        self.see("/^failed, .*, status 500, took /.test(document.querySelector('.told').textContent)", "what the mark says")
+        said = self.browser.run("document.activeElement.ariaLabel")
+        self.hit("ArrowLeft")
+        self.see(f"document.activeElement.ariaLabel !== {json.dumps(said)} && document.activeElement.matches('.dot') &&"
+                 "document.activeElement.ariaLabel === document.querySelector('.told').textContent", "the mark before it")
+        self.hit("Enter")
+        self.see(f"location.hash === '#/timers/{made['bad']}'", "the timer")
+        self.go("schedules?last=failed")
+        self.see("document.querySelectorAll('tbody tr').length === 1", "those that failed")
 
     # proves: dashboard
     def test_cluster(self):

@@ -7,12 +7,14 @@ import {create} from "./create.js";
 import {dead} from "./dead.js";
 import {queue, queues, targets, tenants} from "./load.js";
 import {now} from "./now.js";
+import {schedules} from "./schedules.js";
 import {timer, timers} from "./timers.js";
 
 const pages = [
   {path: "now", name: "Now", show: now},
   {path: "coming", name: "Coming", show: coming},
   {path: "timers", name: "Timers", show: timers, showOne: timer},
+  {path: "schedules", name: "Schedules", show: schedules},
   {path: "new", name: "New", show: create},
   {path: "queues", name: "Queues", show: queues, showOne: queue},
   {path: "targets", name: "Targets", show: targets},

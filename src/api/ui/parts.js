@@ -48,6 +48,8 @@ export const zone = Intl.DateTimeFormat().resolvedOptions().timeZone;
 const format = new Intl.DateTimeFormat("en-GB", {day: "numeric", month: "short", year: "numeric", hour: "2-digit",
                                                  minute: "2-digit", second: "2-digit", timeZoneName: "short"});
 
+export const dateOf = (text) => format.format(new Date(text));
+
 function far(at) {
   const ms = at - Date.now();
   if (Math.abs(ms) < 1000) return "now";
@@ -58,7 +60,7 @@ function far(at) {
 export function when(text) {
   if (!text) return "–";
   const at = new Date(text);
-  return h("time", {datetime: text, title: text}, h("span", {class: "date"}, format.format(at)), " ", h("span", {class: "dim"}, far(at)));
+  return h("time", {datetime: text, title: text}, h("span", {class: "date"}, dateOf(text)), " ", h("span", {class: "dim"}, far(at)));
 }
 
 /** How far all shown points in time are from now. */

@@ -39,7 +39,7 @@ export function paged(path, parameters, caption, shown, signal) {
     do {
       const read = await get(`${path}${query({...parameters, cursor: next, limit: PAGE_ROWS - rows.length})}`, {signal});
       if (reading !== readings) return; // a later one is on its way
-      rows.push(...(read.timers ?? read.tenants));
+      rows.push(...(read.timers ?? read.tenants ?? read.schedules));
       next = read.next;
       if (next && rows.length < PAGE_ROWS && page?.index !== index) show(index, rows, next, true);
     } while (next && rows.length < PAGE_ROWS);
@@ -56,12 +56,13 @@ export function paged(path, parameters, caption, shown, signal) {
     }
   }
   const placeOf = ({next, due}) => next ?? due; // in the list
+  const shows = (timer) => page.rows.some(({id}) => id === timer.id);
   /** Whether a change of a timer shows on this page: it is there, or belongs there. */
   function has(timer) {
     const last = page.rows.at(-1);
-    return !page.next || !last || placeOf(timer) <= placeOf(last) || page.rows.some(({id}) => id === timer.id);
+    return !page.next || !last || placeOf(timer) <= placeOf(last) || shows(timer);
   }
-  return {place, load, has};
+  return {place, load, has, shows};
 }
 
 export async function timers(context) {
@@ -188,7 +189,7 @@ function pastFirings(timer) {
   if (!timer.runs) return [];
   return [h("h2", {}, "Past firings"), table("The last firings, the newest first", [
     {name: "Planned", of: (run) => when(run.planned)},
-    {name: "Outcome", of: (run) => run.outcome},
+    {name: "Outcome", of: (run) => (run.count ? `${number(run.count)} ${run.outcome}` : run.outcome)},
     {name: "Attempts", kind: "number", of: (run) => number(run.attempts)},
     {name: "Took", kind: "number", of: (run) => duration(run.duration_ms)},
     {name: "Status", kind: "number", of: (run) => run.status},

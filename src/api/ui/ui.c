@@ -31,6 +31,7 @@
     X(ui_morph_js, "morph.js", UI_SCRIPT)                      \
     X(ui_now_js, "now.js", UI_SCRIPT)                          \
     X(ui_parts_js, "parts.js", UI_SCRIPT)                      \
+    X(ui_schedules_js, "schedules.js", UI_SCRIPT)              \
     X(ui_timers_js, "timers.js", UI_SCRIPT)
 
 #define X(array, file, type)   \

@@ -1,0 +1,72 @@
+// The timers that repeat: how their last firings ended, what comes next, and what holds them back.
+
+import {curlOf, query} from "./api.js";
+import {follow} from "./live.js";
+import {curl, dateOf, duration, field, form, h, number, when, words} from "./parts.js";
+import {paged} from "./timers.js";
+
+const READ_AGAIN_MS = 15000; // breakers and pauses end without an event
+
+const kinds = {done: "ok", failed: "failed", ended: "failed", dropped: "skipped", skipped: "skipped"};
+const held = {pause: "it is paused", target_pause: "its queue or its target is paused",
+              breaker: "its target is left alone, because deliveries failed"};
+
+/** What a run says, in words. */
+function wordsOf({outcome, count, planned, until, status, duration_ms: ms, error}) {
+  const time = count > 1 ? `${dateOf(planned)} to ${dateOf(until)}` : dateOf(planned);
+  return [count > 1 ? `${number(count)} ${outcome}` : outcome, time, status && `status ${status}`,
+          ms !== undefined && `took ${duration(ms)}`, error].filter(Boolean).join(", ");
+}
+
+/** A mark for each run, the newest at the right. Tab comes to one of them, the arrow keys to the others. */
+function dots({id, runs}) {
+  return runs.length ? h("div", {class: "dots", role: "group", "aria-label": "Last firings"},
+    runs.map((run, i) => h("a", {class: `dot ${kinds[run.outcome]}`, href: `#/timers/${id}`, tabindex: i ? "-1" : "0",
+                                 "aria-label": wordsOf(run)})).reverse()) : undefined;
+}
+
+function next({next: at, held_by: reason}) {
+  return h("div", {}, at ? when(at) : "", reason ? h("div", {class: "warn"}, `${at ? "at the earliest: " : "none while "}${held[reason]}`) : "");
+}
+
+const columns = [
+  {name: "Schedule", kind: "break", of: ({id, key}) => h("a", {href: `#/timers/${id}`, class: key ? "" : "mono"}, words(key ?? id))},
+  {name: "Last", of: ({last, failures}) => h("span", {class: last === "failed" ? "bad" : ""},
+    failures > 1 ? `${last}, ${failures} in a row` : last)},
+  {name: "Firings", kind: "line", of: dots},
+  {name: "Next", of: next},
+  {name: "Target", kind: "break", of: ({target}) => target},
+];
+
+/** Tells below the page what the mark says that has the focus or is pointed at. */
+function tellMarks(place, told) {
+  const show = ({target}) => { told.textContent = target.classList.contains("dot") ? target.getAttribute("aria-label") : ""; };
+  place.addEventListener("focusin", show);
+  place.addEventListener("pointerover", show);
+  place.addEventListener("keydown", ({key, target}) => {
+    const beside = {ArrowLeft: "previousElementSibling", ArrowRight: "nextElementSibling"}[key];
+    if (beside && target.classList.contains("dot")) target[beside]?.focus();
+  });
+}
+
+export async function schedules(context) {
+  const {content, parameters, signal} = context;
+  const value = (name) => parameters.get(name) ?? "";
+  const search = form({class: "row", role: "search"}, async (wanted) => { location.hash = `#/schedules${query(wanted)}`; },
+    field("Last firing", "last", {options: [["", "any"], ["failed"], ["ok"], ["skipped"], ["never"]]}),
+    field("Order", "sort", {options: [["", "next firing"], ["last", "last firing"], ["failures", "failures in a row"]]}),
+    field("Key begins with", "key_prefix", {value: value("key_prefix")}),
+    field("Label (name:value)", "label", {value: value("label")}),
+    h("button", {}, "Search"));
+  search.elements.last.value = value("last");
+  search.elements.sort.value = value("sort");
+  const given = Object.fromEntries(parameters);
+  const list = paged("/v1/schedules", given, "Timers that repeat", columns, signal);
+  const told = h("p", {class: "told", role: "status"});
+  tellMarks(list.place, told);
+  content.append(search, list.place, told, curl(curlOf("GET", `/v1/schedules${query(given)}`)));
+  await list.load();
+  const {label, key_prefix: prefix} = given;
+  follow(context, {load: list.load, every: READ_AGAIN_MS, parameters: {label, key_prefix: prefix},
+                   touches: ({timer}) => timer && list.shows(timer)});
+}
