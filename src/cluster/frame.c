@@ -68,6 +68,11 @@ void frame_encode(const struct frame *frame, uint64_t cluster, struct buffer *to
     buffer_append(to, sum, sizeof(sum));
 }
 
+struct bytes frame_body(struct bytes bytes)
+{
+    return (struct bytes){bytes.data + FRAME_HEADER_SIZE, bytes.size - FRAME_SIZE_OVERHEAD};
+}
+
 enum error_code frame_decode(struct bytes bytes, uint64_t cluster, struct frame *ret_frame,
                              struct error *ret_error)
 {
@@ -89,7 +94,7 @@ enum error_code frame_decode(struct bytes bytes, uint64_t cluster, struct frame 
         .epoch = get_le(bytes.data + 28, 8),
         .seq = get_le(bytes.data + 36, 8),
         .sent = {get_le(bytes.data + 44, 8)},
-        .body = {bytes.data + FRAME_HEADER_SIZE, bytes.size - FRAME_SIZE_OVERHEAD},
+        .body = frame_body(bytes),
     };
     if (get_le(bytes.data + 13, 1) > FRAME_FLAGS || !frame_is_sound(&frame))
         return error_set(ret_error, ERROR_CORRUPT,

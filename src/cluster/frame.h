@@ -52,6 +52,9 @@ struct frame {
 /* Appends the frame to the buffer. The caller ensures that the fields are valid. */
 void frame_encode(const struct frame *frame, uint64_t cluster, struct buffer *to);
 
+/* Returns the body within the bytes of an encoded frame. */
+struct bytes frame_body(struct bytes bytes);
+
 /* Decodes a frame that takes all of the bytes. Each frame has one encoding; any other is damage. */
 enum error_code frame_decode(struct bytes bytes, uint64_t cluster, struct frame *ret_frame,
                              struct error *ret_error);

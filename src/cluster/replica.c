@@ -48,7 +48,7 @@ static void replica_become_whole(struct replica *replica)
 
 /* Writes the rows of a record with its place. An empty body moves only the place. */
 static void replica_store(struct replica *replica, uint64_t offset, const struct frame *frame,
-                          struct bytes body)
+                          struct bytes body, enum storage_body kind)
 {
     if (offset + 1 >= replica->copy_end)
         replica->copy_end = 0;
@@ -62,8 +62,8 @@ static void replica_store(struct replica *replica, uint64_t offset, const struct
                                         .sweep_end = replica->log.missing_end,
                                         .copy_end = replica->copy_end};
     struct error error = {.text = ""};
-    const enum error_code code =
-        storage_apply(replica->options.storage, replica->options.partition, body, &place, &error);
+    const enum error_code code = storage_apply_body(
+        replica->options.storage, replica->options.partition, body, kind, &place, &error);
 
     if (code == ERROR_CORRUPT) {
         replica->error = error;
@@ -82,12 +82,13 @@ static void replica_break(struct replica *replica, const char *reason)
     ownership_break(&replica->own);
 }
 
-static void replica_apply_sweep(struct replica *replica, uint64_t offset, const struct frame *frame)
+static void replica_apply_sweep(struct replica *replica, uint64_t offset, const struct frame *frame,
+                                struct bytes body)
 {
     struct bytes rows = {0};
     struct sweep_record record;
 
-    if (!sweep_decode(buffer_bytes(&replica->part), &record)) {
+    if (!sweep_decode(body, &record)) {
         replica_break(replica, "a part of a sweep is damaged");
         return;
     }
@@ -101,13 +102,14 @@ static void replica_apply_sweep(struct replica *replica, uint64_t offset, const 
     case SWEEP_PASS:
         break;
     }
-    replica_store(replica, offset, frame, rows);
+    replica_store(replica, offset, frame, rows, STORAGE_BODY_READ);
     if (record.kind == SWEEP_END)
         replica->trim_next = offset + 1;
 }
 
 /* Applies a valid record, unless it was applied when its append was confirmed. */
-static void replica_apply(struct replica *replica, uint64_t offset, const struct frame *frame)
+static void replica_apply(struct replica *replica, uint64_t offset, const struct frame *frame,
+                          enum storage_body kind)
 {
     if (offset < replica->applied || replica->is_failing)
         return;
@@ -118,7 +120,8 @@ static void replica_apply(struct replica *replica, uint64_t offset, const struct
     }
     if (frame->kind == FRAME_CLAIM)
         buffer_clear(&replica->part);
-    if (frame->kind == FRAME_COMMIT)
+    const bool is_part = replica->part.size > 0 || frame->has_more;
+    if (frame->kind == FRAME_COMMIT && is_part)
         buffer_append_bytes(&replica->part, frame->body);
     if (buffer_failed(&replica->part)) {
         struct error error;
@@ -128,13 +131,15 @@ static void replica_apply(struct replica *replica, uint64_t offset, const struct
         return;
     }
     if (frame->kind == FRAME_COMMIT && !frame->has_more) {
+        const struct bytes body = is_part ? buffer_bytes(&replica->part) : frame->body;
+
         if (frame->is_sweep)
-            replica_apply_sweep(replica, offset, frame);
+            replica_apply_sweep(replica, offset, frame, body);
         else
-            replica_store(replica, offset, frame, buffer_bytes(&replica->part));
+            replica_store(replica, offset, frame, body, kind);
         buffer_clear(&replica->part);
     } else if (frame->kind == FRAME_CLAIM || (frame->kind == FRAME_KEEP && !replica->part.size)) {
-        replica_store(replica, offset, frame, (struct bytes){0});
+        replica_store(replica, offset, frame, (struct bytes){0}, kind);
     }
 }
 
@@ -352,11 +357,12 @@ static void replica_apply_sent(struct replica *replica, uint64_t offset)
     offset -= replica->sent_frames - 1;
     for (size_t i = 0; i < replica->sent_frames; i++) {
         const struct bytes bytes = replica_sent_frame(replica, i);
-        struct frame frame;
+        struct frame frame = replica->last_sent;
 
-        CHECK(frame_decode(bytes, replica->options.cluster, &frame, NULL) == ERROR_NONE);
+        CHECK(replica->sent_frames == 1 ||
+              frame_decode(bytes, replica->options.cluster, &frame, NULL) == ERROR_NONE);
         sweep_count(&replica->log, offset + i, bytes.size);
-        replica_apply(replica, offset + i, &frame);
+        replica_apply(replica, offset + i, &frame, STORAGE_BODY_PREPARED);
     }
 }
 
@@ -407,6 +413,9 @@ static bool replica_encode(struct replica *replica, struct frame *frame, struct 
         frame->seq++;
         frame_encode(frame, replica->options.cluster, &replica->sent);
     }
+    replica->last_sent = *frame;
+    if (frame->body.size)
+        replica->last_sent.body = frame_body(replica_sent_frame(replica, replica->sent_frames - 1));
     return !buffer_failed(&replica->sent);
 }
 
@@ -480,37 +489,6 @@ void replica_stage(struct replica *replica, size_t messages)
 void replica_give_up(struct replica *replica, struct instant now)
 {
     ownership_give_up(&replica->own, now);
-}
-
-void replica_landed(struct replica *replica, uint64_t ticket, uint64_t offset, struct instant now)
-{
-    if (ticket != replica->ticket || !replica->own_ticket)
-        return;
-    if (replica->options.is_private)
-        replica_read(replica, offset, buffer_bytes(&replica->sent), now);
-    ownership_landed(&replica->own, replica->own_ticket, offset, now);
-    replica_take_result(replica, offset);
-}
-
-/* A part of a larger commit is in doubt: the parts before it are in the log. */
-void replica_refused_append(struct replica *replica, uint64_t ticket, enum error_code code,
-                            struct instant now)
-{
-    if (ticket != replica->ticket || !replica->own_ticket)
-        return;
-    if (replica->body_sent > 0) {
-        replica_failed(replica, ticket, now);
-        return;
-    }
-    ownership_refused(&replica->own, replica->own_ticket, now);
-    replica->own_ticket = 0;
-    replica_refuse_commit(replica, code);
-}
-
-void replica_failed(struct replica *replica, uint64_t ticket, struct instant now)
-{
-    if (ticket == replica->ticket && replica->own_ticket)
-        ownership_failed(&replica->own, replica->own_ticket, now);
 }
 
 /* ---- states ---- */
@@ -655,6 +633,61 @@ void replica_turn(struct replica *replica, struct instant now, struct wall wall)
 
 /* ---- calls ---- */
 
+/* True if the next records of the log can be used. */
+static bool replica_reads(const struct replica *replica)
+{
+    return !replica->is_failing && !replica->is_rewound && replica->reading != REPLICA_COPIES &&
+           replica_state(replica) != OWNERSHIP_BROKEN;
+}
+
+/* Takes a record of the log, whose frame has this size. */
+static void replica_take(struct replica *replica, uint64_t offset, const struct frame *frame,
+                         size_t size, enum storage_body kind, struct instant now)
+{
+    sweep_count(&replica->log, offset, size);
+    const enum ownership_verdict verdict = ownership_read(&replica->own, offset, frame, now);
+    if (verdict == OWNERSHIP_VALID)
+        replica_apply(replica, offset, frame, kind);
+    else if (replica->applied <= offset)
+        replica->applied = offset + 1;
+    replica->refused += verdict == OWNERSHIP_REFUSED;
+    replica_take_result(replica, 0);
+    if (!replica->is_failing)
+        replica_note_state(replica);
+}
+
+void replica_landed(struct replica *replica, uint64_t ticket, uint64_t offset, struct instant now)
+{
+    if (ticket != replica->ticket || !replica->own_ticket)
+        return;
+    if (replica->options.is_private && replica_reads(replica))
+        replica_take(replica, offset, &replica->last_sent, replica->sent.size,
+                     STORAGE_BODY_PREPARED, now);
+    ownership_landed(&replica->own, replica->own_ticket, offset, now);
+    replica_take_result(replica, offset);
+}
+
+/* A part of a larger commit is in doubt: the parts before it are in the log. */
+void replica_refused_append(struct replica *replica, uint64_t ticket, enum error_code code,
+                            struct instant now)
+{
+    if (ticket != replica->ticket || !replica->own_ticket)
+        return;
+    if (replica->body_sent > 0) {
+        replica_failed(replica, ticket, now);
+        return;
+    }
+    ownership_refused(&replica->own, replica->own_ticket, now);
+    replica->own_ticket = 0;
+    replica_refuse_commit(replica, code);
+}
+
+void replica_failed(struct replica *replica, uint64_t ticket, struct instant now)
+{
+    if (ticket == replica->ticket && replica->own_ticket)
+        ownership_failed(&replica->own, replica->own_ticket, now);
+}
+
 static bool replica_is_begin(const struct frame *frame)
 {
     struct sweep_record record;
@@ -694,13 +727,6 @@ static void replica_find(struct replica *replica, uint64_t offset, const struct 
     }
 }
 
-/* True if the next records of the log can be used. */
-static bool replica_reads(const struct replica *replica)
-{
-    return !replica->is_failing && !replica->is_rewound && replica->reading != REPLICA_COPIES &&
-           replica_state(replica) != OWNERSHIP_BROKEN;
-}
-
 /* True if the first record of all is the begin of a sweep: an import (import.h). */
 static bool replica_is_import(const struct replica *replica, uint64_t offset,
                               const struct frame *frame)
@@ -734,16 +760,7 @@ void replica_read(struct replica *replica, uint64_t offset, struct bytes bytes, 
         replica_begin_anew(replica, offset, &frame);
         return;
     }
-    sweep_count(&replica->log, offset, bytes.size);
-    const enum ownership_verdict verdict = ownership_read(&replica->own, offset, &frame, now);
-    if (verdict == OWNERSHIP_VALID)
-        replica_apply(replica, offset, &frame);
-    else if (replica->applied <= offset)
-        replica->applied = offset + 1;
-    replica->refused += verdict == OWNERSHIP_REFUSED;
-    replica_take_result(replica, 0);
-    if (!replica->is_failing)
-        replica_note_state(replica);
+    replica_take(replica, offset, &frame, bytes.size, STORAGE_BODY_READ, now);
 }
 
 void replica_lost(struct replica *replica)
@@ -785,7 +802,7 @@ void replica_pass(struct replica *replica, uint64_t end)
                                .seq = place->seq};
     ownership_pass(&replica->own, end);
     replica->applied = end;
-    replica_store(replica, end - 1, &last, (struct bytes){0});
+    replica_store(replica, end - 1, &last, (struct bytes){0}, STORAGE_BODY_READ);
 }
 
 void replica_plan(struct replica *replica, uint32_t node, struct instant now)

@@ -63,7 +63,8 @@ struct replica {
     /* ticket of the append in flight, and the ownership's; own_ticket is 0 if none is in flight */
     uint64_t ticket, own_ticket;
     struct buffer sent;
-    size_t sent_frames; /* in it */
+    size_t sent_frames;     /* in it */
+    struct frame last_sent; /* the last of them; its body is in `sent` */
 
     struct list waiting;     /* batches */
     size_t staged;           /* messages in the open transaction that have no outcome yet */

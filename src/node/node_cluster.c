@@ -44,12 +44,13 @@ static struct node_replica *node_cluster_thread_next(const struct node_replica_t
 
 static void node_cluster_thread_serve(struct node_replica_thread *thread)
 {
+    const struct instant now = instant_boot_now();
     struct node_replica *replica = NULL;
     bool has_ended = true;
 
     while ((replica = node_cluster_thread_next(thread, replica))) {
-        if (atomic_exchange(&replica->is_woken, false) ||
-            instant_boot_now().ns >= replica->wake_at.ns)
+        if ((atomic_load(&replica->is_woken) && atomic_exchange(&replica->is_woken, false)) ||
+            now.ns >= replica->wake_at.ns)
             node_serve_turn(replica);
         has_ended = has_ended && node_serve_has_ended(replica);
     }

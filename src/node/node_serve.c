@@ -228,19 +228,22 @@ static void node_serve_report(struct node_replica *replica, enum error_code code
 
 static void node_serve_publish_stats(struct node_replica *replica)
 {
+    const struct replica_stats counted = replica->counted;
     struct replica_stats stats;
 
     replica_get_stats(replica->replica, &stats);
-    atomic_store(&replica->log_bytes, stats.log_bytes);
-    atomic_fetch_add(&replica->sweeps, stats.sweeps - replica->counted.sweeps);
-    atomic_fetch_add(&replica->sweep_rows, stats.rows - replica->counted.rows);
-    atomic_fetch_add(&replica->sweep_failures,
-                     stats.sweep_failures - replica->counted.sweep_failures);
-    atomic_fetch_add(&replica->restarts, stats.restarts - replica->counted.restarts);
-    atomic_fetch_add(&replica->copies, stats.copies - replica->counted.copies);
-    atomic_fetch_add(&replica->copy_rows, stats.copy_rows - replica->counted.copy_rows);
-    atomic_fetch_add(&replica->copy_failures, stats.copy_failures - replica->counted.copy_failures);
+    atomic_store_explicit(&replica->log_bytes, stats.log_bytes, memory_order_relaxed);
     replica->counted = stats;
+    stats.log_bytes = counted.log_bytes;
+    if (!memcmp(&stats, &counted, sizeof(stats))) /* as in most turns */
+        return;
+    atomic_fetch_add(&replica->sweeps, stats.sweeps - counted.sweeps);
+    atomic_fetch_add(&replica->sweep_rows, stats.rows - counted.rows);
+    atomic_fetch_add(&replica->sweep_failures, stats.sweep_failures - counted.sweep_failures);
+    atomic_fetch_add(&replica->restarts, stats.restarts - counted.restarts);
+    atomic_fetch_add(&replica->copies, stats.copies - counted.copies);
+    atomic_fetch_add(&replica->copy_rows, stats.copy_rows - counted.copy_rows);
+    atomic_fetch_add(&replica->copy_failures, stats.copy_failures - counted.copy_failures);
 }
 
 /* Returns the state to show. A replica whose storage fails owns nothing, although its ownership
@@ -282,14 +285,19 @@ static void node_serve_publish(struct node_replica *replica, struct instant now)
     const enum ownership_state state = node_serve_shown_state(replica->replica);
     const struct ownership_place *place = replica_place(replica->replica);
 
-    atomic_store(&replica->owner, place->is_released ? NO_NODE : place->owner);
-    atomic_store(&replica->epoch, place->epoch);
-    atomic_store(&replica->next, place->next);
-    atomic_store(&replica->refused, replica_refused(replica->replica));
-    atomic_store(&replica->acts_until_ns, until.ns);
+    atomic_store_explicit(&replica->owner, place->is_released ? NO_NODE : place->owner,
+                          memory_order_relaxed);
+    atomic_store_explicit(&replica->epoch, place->epoch, memory_order_relaxed);
+    atomic_store_explicit(&replica->next, place->next, memory_order_relaxed);
+    atomic_store_explicit(&replica->refused, replica_refused(replica->replica),
+                          memory_order_relaxed);
+    if (atomic_load(&replica->acts_until_ns) != until.ns)
+        atomic_store(&replica->acts_until_ns, until.ns);
     node_serve_publish_stats(replica);
     node_serve_publish_failure(replica);
-    const bool is_news = atomic_exchange(&replica->state, (int)state) != (int)state;
+    const bool is_news = atomic_load(&replica->state) != (int)state;
+    if (is_news)
+        atomic_store(&replica->state, (int)state);
     if (is_acting != replica->was_acting || is_news)
         partition_wake(replica->partition);
     replica->was_acting = is_acting;
@@ -643,13 +651,13 @@ static enum error_code node_serve_begin(struct node_replica *replica, struct err
 
 bool node_serve_has_ended(struct node_replica *replica)
 {
+    if (replica->replica)
+        return replica->is_releasing &&
+               (!node_serve_owns(replica) || instant_boot_now().ns >= replica->release_until.ns);
     pthread_mutex_lock(&replica->lock);
     const bool is_stopped = replica->news & REPLICA_RELEASE;
     pthread_mutex_unlock(&replica->lock);
-    if (!replica->replica)
-        return is_stopped || replica->is_releasing;
-    return replica->is_releasing &&
-           (!node_serve_owns(replica) || instant_boot_now().ns >= replica->release_until.ns);
+    return is_stopped || replica->is_releasing;
 }
 
 void node_serve_turn(struct node_replica *replica)

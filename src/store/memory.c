@@ -213,12 +213,12 @@ static bool memory_apply_op(struct memory_storage *memory, struct memory_change 
 
 static enum error_code memory_apply_body(struct memory_storage *memory,
                                          struct memory_change *change, uint16_t partition,
-                                         struct bytes body)
+                                         struct bytes body, enum storage_body kind)
 {
     struct rowop op;
 
     assert(partition < memory->partition_count);
-    if (!prepare_open(&body, partition))
+    if (!prepare_open(&body, kind, partition))
         return ERROR_CORRUPT;
     while (rowop_next(&body, &op))
         if (!memory_apply_op(memory, change, &op))
@@ -238,7 +238,8 @@ static enum error_code memory_prepare(struct storage *storage, struct storage_ba
 }
 
 static enum error_code memory_apply(struct storage *storage, uint16_t partition, struct bytes body,
-                                    const struct storage_place *place, struct error *ret_error)
+                                    enum storage_body kind, const struct storage_place *place,
+                                    struct error *ret_error)
 {
     struct memory_storage *memory = memory_of(storage);
     struct storage_place *at = &memory->places[partition];
@@ -252,7 +253,7 @@ static enum error_code memory_apply(struct storage *storage, uint16_t partition,
         change->place = at;
         change->old_place = *at;
         if (body.size)
-            code = memory_apply_body(memory, change, partition, body);
+            code = memory_apply_body(memory, change, partition, body, kind);
         *at = *place;
     }
     memory_end_change(memory, change, code);

@@ -311,10 +311,14 @@ static bool prepare_may_apply(const struct rowop *op, uint16_t partition)
     return false;
 }
 
-bool prepare_open(struct bytes *body, uint16_t partition)
+bool prepare_open(struct bytes *body, enum storage_body kind, uint16_t partition)
 {
     struct bytes ops = *body;
 
+    if (kind == STORAGE_BODY_PREPARED) {
+        *body = rowop_ops(*body);
+        return true;
+    }
     if (!rowop_open(&ops))
         return false;
     struct bytes rest = ops;

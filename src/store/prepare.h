@@ -32,8 +32,8 @@ void prepare_take_back(struct prepare_counts *counts, const struct storage_batch
 
 void prepare_rows_deinit(struct prepare_rows *rows);
 
-/* Opens a body (rowop_open) of this partition. Returns false if it is damaged, of another
- * partition, or has a key, meta or count that no batch makes. */
-bool prepare_open(struct bytes *body, uint16_t partition);
+/* Opens a body (rowop_open) of this partition. Returns false if it is to be checked and is damaged,
+ * of another partition, or has a key, meta or count that no batch makes. */
+bool prepare_open(struct bytes *body, enum storage_body kind, uint16_t partition);
 
 #endif

@@ -176,7 +176,8 @@ static enum error_code rocksdb_follow_push(struct rocksdb_store *store, uint16_t
 
 /* Applies a body. Call between store_begin_write and store_leave. */
 static enum error_code rocksdb_follow_apply(struct rocksdb_store *store, uint16_t partition,
-                                            struct bytes body, const struct storage_place *place,
+                                            struct bytes body, enum storage_body kind,
+                                            const struct storage_place *place,
                                             struct error *ret_error)
 {
     struct store_follow *follow = &store->follows[partition];
@@ -186,7 +187,7 @@ static enum error_code rocksdb_follow_apply(struct rocksdb_store *store, uint16_
         return code;
     if (place->next <= follow->place.next && follow->place.copy_end != STORAGE_COPYING)
         return ERROR_NONE;
-    if (body.size && !prepare_open(&body, partition))
+    if (body.size && !prepare_open(&body, kind, partition))
         return error_set(ret_error, ERROR_CORRUPT, "the changes of partition %u are damaged",
                          partition);
     pthread_mutex_lock(&store->write_lock);
@@ -199,7 +200,8 @@ static enum error_code rocksdb_follow_apply(struct rocksdb_store *store, uint16_
 }
 
 enum error_code store_apply(struct storage *storage, uint16_t partition, struct bytes body,
-                            const struct storage_place *place, struct error *ret_error)
+                            enum storage_body kind, const struct storage_place *place,
+                            struct error *ret_error)
 {
     struct rocksdb_store *store = store_of(storage);
 
@@ -207,7 +209,7 @@ enum error_code store_apply(struct storage *storage, uint16_t partition, struct 
     pthread_mutex_lock(&store->commit_lock);
     enum error_code code = store_begin_apply(store, ret_error);
     if (!code) {
-        code = rocksdb_follow_apply(store, partition, body, place, ret_error);
+        code = rocksdb_follow_apply(store, partition, body, kind, place, ret_error);
         store_leave(store);
         if (store->faults)
             store_recover(store);

@@ -294,7 +294,8 @@ enum error_code store_load_kept(struct storage *storage, uint16_t partition, uin
 enum error_code store_prepare(struct storage *storage, struct storage_batch *const *batches,
                               size_t count, struct buffer *to, struct error *ret_error);
 enum error_code store_apply(struct storage *storage, uint16_t partition, struct bytes body,
-                            const struct storage_place *place, struct error *ret_error);
+                            enum storage_body kind, const struct storage_place *place,
+                            struct error *ret_error);
 enum error_code store_load_place(struct storage *storage, uint16_t partition,
                                  struct storage_place *ret_place, struct error *ret_error);
 

@@ -117,11 +117,16 @@ bool rowop_next(struct bytes *body, struct rowop *ret_op)
     return true;
 }
 
+struct bytes rowop_ops(struct bytes body)
+{
+    return (struct bytes){body.data + 1, body.size - 1 - ROWOP_SUM_SIZE};
+}
+
 bool rowop_open(struct bytes *body)
 {
     if (body->size < 1 + ROWOP_SUM_SIZE || body->data[0] != ROWOP_VERSION)
         return false;
-    struct bytes ops = {body->data + 1, body->size - 1 - ROWOP_SUM_SIZE};
+    const struct bytes ops = rowop_ops(*body);
     if (get_le(ops.data + ops.size, ROWOP_SUM_SIZE) !=
         checksum_crc32c(0, body->data, body->size - ROWOP_SUM_SIZE))
         return false;

@@ -62,6 +62,9 @@ void rowop_delete_range(struct buffer *to, enum rowop_table table, struct bytes 
 /* Appends the checksum. */
 void rowop_end(struct buffer *to, size_t begin);
 
+/* Returns the operations of a body that is known to be intact. */
+struct bytes rowop_ops(struct bytes body);
+
 /* Checks a whole body, and removes its head and checksum. Returns false if it is damaged or of
  * another version. */
 bool rowop_open(struct bytes *body);

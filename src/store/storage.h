@@ -226,6 +226,12 @@ struct storage {
     const struct storage_ops *ops;
 };
 
+/* Whether a body is to be checked. */
+enum storage_body {
+    STORAGE_BODY_READ,     /* from a log or another node */
+    STORAGE_BODY_PREPARED, /* from storage_prepare, and in memory since: it is not */
+};
+
 struct storage_ops {
     enum error_code (*scan)(struct storage *, const struct storage_scan *, struct storage_page *,
                             struct error *ret_error);
@@ -255,7 +261,8 @@ struct storage_ops {
                                /* NULL, like apply, if it follows no log */
                                struct buffer *to, struct error *ret_error);
     enum error_code (*apply)(struct storage *, uint16_t partition, struct bytes body,
-                             const struct storage_place *, struct error *ret_error);
+                             enum storage_body, const struct storage_place *,
+                             struct error *ret_error);
     enum error_code (*load_place)(struct storage *, uint16_t partition, struct storage_place *,
                                   struct error *ret_error);
     enum error_code (*export)(struct storage *, struct storage_export *, struct buffer *to,
@@ -387,11 +394,20 @@ static inline enum error_code storage_prepare(struct storage *storage,
  * ERROR_CORRUPT if the body is damaged or of another partition. Another failure may lose bodies
  * applied before, like a crash: then calls for the partition fail with ERROR_IO until its place
  * is loaded, from which the log is applied again. */
+static inline enum error_code storage_apply_body(struct storage *storage, uint16_t partition,
+                                                 struct bytes body, enum storage_body kind,
+                                                 const struct storage_place *place,
+                                                 struct error *ret_error)
+{
+    return storage->ops->apply(storage, partition, body, kind, place, ret_error);
+}
+
+/* The same for a body that was read. */
 static inline enum error_code storage_apply(struct storage *storage, uint16_t partition,
                                             struct bytes body, const struct storage_place *place,
                                             struct error *ret_error)
 {
-    return storage->ops->apply(storage, partition, body, place, ret_error);
+    return storage_apply_body(storage, partition, body, STORAGE_BODY_READ, place, ret_error);
 }
 
 static inline enum error_code storage_load_place(struct storage *storage, uint16_t partition,
