@@ -27,10 +27,7 @@ static enum error_code log_local_append(struct log *log, uint64_t ticket, struct
         return error_set(ret_error, ERROR_IO, "the log is open for reading");
     if (bytes.size == 0)
         return error_set(ret_error, ERROR_INVALID, "an empty record");
-    pthread_mutex_lock(&local->lock);
-    const bool is_free = part->step == LOG_LOCAL_NONE;
-    pthread_mutex_unlock(&local->lock);
-    if (!is_free)
+    if (part->step != LOG_LOCAL_NONE)
         return error_set(ret_error, ERROR_OVERLOADED, "another append is in flight");
     buffer_clear(&part->bytes);
     buffer_append_bytes(&part->bytes, bytes);
@@ -103,11 +100,22 @@ static enum log_kind log_local_take(struct log_local_part *part, struct log_even
     return log_local_take_reading(part, ret_event);
 }
 
+/* True if there is no event until log_local_mark or a call of the owner. */
+static bool log_local_is_exhausted(const struct log_local_part *part)
+{
+    return part->step != LOG_LOCAL_DONE && !part->has_trim_result && !part->has_end_due &&
+           (part->reading == LOG_LOCAL_ENDED || part->reading == LOG_LOCAL_IDLE);
+}
+
 static enum log_kind log_local_wait(struct log *log, uint64_t timeout_ms,
                                     struct log_event *ret_event)
 {
     struct log_local_part *part = log_local_part_of(log);
     struct log_local *local = part->local;
+
+    *ret_event = (struct log_event){.kind = LOG_NOTHING};
+    if (timeout_ms == 0 && !atomic_load(&part->must_look))
+        return LOG_NOTHING;
     const struct instant begin = timeout_ms ? instant_now() : (struct instant){0};
     const struct timespec end = instant_timespec(instant_add_ms(begin, timeout_ms));
     bool is_over = timeout_ms == 0;
@@ -121,6 +129,8 @@ static enum log_kind log_local_wait(struct log *log, uint64_t timeout_ms,
     }
     if (ret_event->kind == LOG_NOTHING)
         part->is_woken = false;
+    if (log_local_is_exhausted(part))
+        atomic_store(&part->must_look, false);
     pthread_mutex_unlock(&local->lock);
     log_local_tell(local);
     return ret_event->kind;
@@ -132,6 +142,7 @@ static void log_local_wake(struct log *log)
 
     pthread_mutex_lock(&part->local->lock);
     part->is_woken = true;
+    atomic_store(&part->must_look, true);
     pthread_cond_broadcast(&part->local->news);
     pthread_mutex_unlock(&part->local->lock);
 }

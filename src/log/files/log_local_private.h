@@ -36,6 +36,7 @@ struct log_local_part {
     uint16_t partition;
     bool is_woken;
     _Atomic bool must_tell; /* whether the host is to be told of events */
+    _Atomic bool must_look; /* whether there may be an event; cleared with the lock */
 
     enum log_local_reading reading;
     uint64_t next;        /* offset from which records are reported next */
@@ -45,8 +46,8 @@ struct log_local_part {
     struct error lost;    /* of LOG_LOCAL_LOST */
     struct buffer record; /* bytes of the record that was reported last */
 
-    enum log_local_step step;
-    struct list link; /* in local->waiting or local->writing */
+    _Atomic(enum log_local_step) step; /* changed with the lock */
+    struct list link;                  /* in local->waiting or local->writing */
     uint64_t ticket;
     struct buffer bytes;  /* bytes of the append; written without the lock in LOG_LOCAL_WRITING */
     struct instant since; /* time of log_append */

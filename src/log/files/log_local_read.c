@@ -116,6 +116,7 @@ static void log_local_set_reading(struct log_local_part *part, enum log_local_re
     struct log_local *local = part->local;
 
     part->reading = reading;
+    atomic_store(&part->must_look, true);
     part->is_late = false;
     for (uint16_t i = 0; i < local->options.partition_count; i++)
         if (local->parts[i].reading == LOG_LOCAL_FOLLOWS)

@@ -17,6 +17,7 @@ enum {
 
 void log_local_mark(struct log_local_part *part)
 {
+    atomic_store(&part->must_look, true);
     atomic_store(&part->must_tell, true);
     atomic_store(&part->local->must_tell, true);
 }
@@ -185,13 +186,15 @@ bool log_local_flush(struct log_local *local)
     return is_free;
 }
 
+/* Signals without the lock, on which the woken thread would wait. */
 void log_local_kick(struct log_local *local)
 {
     pthread_mutex_lock(&local->lock);
+    const bool is_news = !local->is_kicked && !local->is_writing;
     local->is_kicked = true;
-    if (!local->is_writing)
-        pthread_cond_signal(&local->work);
     pthread_mutex_unlock(&local->lock);
+    if (is_news)
+        pthread_cond_signal(&local->work);
 }
 
 void log_local_pending(const struct log_local *local, uint64_t *ret_count, uint64_t *ret_bytes)
