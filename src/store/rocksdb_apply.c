@@ -109,11 +109,12 @@ void store_queue_push(struct rocksdb_store *store)
     pthread_mutex_lock(&queue->lock);
     rocksdb_apply_keep(store);
     queue->pushed++;
-    if (queue->waiting.size >= queue->wake_bytes) {
+    const bool must_wake = queue->waiting.size >= queue->wake_bytes;
+    if (must_wake)
         queue->wake_bytes = SIZE_MAX;
-        pthread_cond_signal(&queue->wakes);
-    }
     pthread_mutex_unlock(&queue->lock);
+    if (must_wake) /* without the lock, on which the woken thread would wait */
+        pthread_cond_signal(&queue->wakes);
 }
 
 void store_queue_drop(struct rocksdb_store *store)
@@ -267,15 +268,17 @@ static bool rocksdb_apply_has_work(const struct rocksdb_store *store)
     return store->queue.bytes && !(store->faults & STORE_BEHIND);
 }
 
-/* Waits a moment for more changes, because a wake-up costs more than writing a row. */
+/* Waits a moment for more changes, because a wake-up costs more than writing a row; after a write
+ * also if there are none, because the next ones usually follow. */
 static void *rocksdb_apply_run(void *argument)
 {
     struct rocksdb_store *store = argument;
     struct store_queue *queue = &store->queue;
+    bool is_busy = false;
 
     pthread_mutex_lock(&queue->lock);
     while (!queue->is_ending) {
-        if (!rocksdb_apply_has_work(store)) {
+        if (!is_busy && !rocksdb_apply_has_work(store)) {
             queue->wake_bytes = 1;
             pthread_cond_wait(&queue->wakes, &queue->lock);
             continue;
@@ -289,6 +292,9 @@ static void *rocksdb_apply_run(void *argument)
             pthread_cond_timedwait(&queue->wakes, &queue->lock, &end);
         }
         queue->wake_bytes = SIZE_MAX;
+        is_busy = rocksdb_apply_has_work(store);
+        if (!is_busy)
+            continue;
         pthread_mutex_unlock(&queue->lock);
         rocksdb_apply_all(store);
         pthread_mutex_lock(&queue->lock);
