@@ -103,6 +103,19 @@ static void node_cluster_thread_trim(struct node_replica_thread *thread)
         log_local_note_end(log->local);
 }
 
+/* Takes what has landed, so that the engines answer it in this turn, and the next appends have what
+ * follows from it too. */
+static void node_cluster_thread_take(struct event_task *task)
+{
+    struct node_replica_thread *thread = list_item(task, struct node_replica_thread, task);
+    struct instant now = instant_boot_now();
+    struct node_replica *replica = NULL;
+
+    while ((replica = node_cluster_thread_next(thread, replica)))
+        if (replica->replica && atomic_load(&replica->is_woken))
+            node_serve_take_events(replica, &now);
+}
+
 /* Appends the batches of this turn, and takes their results if this thread waited for the disk. */
 static void node_cluster_thread_commit(struct event_task *task)
 {
@@ -236,7 +249,8 @@ static enum error_code node_cluster_prepare_thread(struct node *node, unsigned i
     thread->node = node;
     thread->index = index;
     if (!node->cluster.control) {
-        thread->task = (struct event_task){.end = node_cluster_thread_commit,
+        thread->task = (struct event_task){.begin = node_cluster_thread_take,
+                                           .end = node_cluster_thread_commit,
                                            .wait_ns = node_cluster_thread_wait_ns};
         node->shards.all[index].committer = &thread->task;
         return ERROR_NONE;

@@ -400,9 +400,7 @@ static struct instant node_serve_wakes_at(const struct node_replica *replica, st
     return wake_at.ns < look_at.ns ? wake_at : look_at;
 }
 
-/* Takes events of the log for TURN_MS at most. Returns false if that was too short. Updates `now`
- * with each event. */
-static bool node_serve_take_events(struct node_replica *replica, struct instant *now)
+bool node_serve_take_events(struct node_replica *replica, struct instant *now)
 {
     const struct instant until = instant_add_ms(*now, TURN_MS);
     struct log_event event;

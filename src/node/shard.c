@@ -334,6 +334,8 @@ static void shard_turn(struct event_task *task)
     struct shard *shard = list_item(task, struct shard, task);
     bool is_draining = shard_drain(shard);
 
+    if (shard->committer)
+        shard->committer->begin(shard->committer);
     shard_take_in(shard);
     shard_advance(shard);
     shard_queue_turn(shard);
