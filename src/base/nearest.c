@@ -44,9 +44,12 @@ void nearest_try(struct nearest *nearest, const char *name)
     if (wanted.size > NEAREST_ROOM || candidate.size > NEAREST_ROOM)
         return;
     size_t distance = nearest_distance(wanted, candidate);
-    /* "port" is a part of "listen_port": nearer than its distance says. */
-    if (distance > 1 && wanted.size >= 3 && memmem(name, candidate.size, wanted.data, wanted.size))
-        distance = 1;
+    /* "port" is a part of "listen_port": nearer than its distance says. The begin of a name is
+     * nearer than another part. */
+    const char *part =
+        wanted.size >= 3 ? memmem(name, candidate.size, wanted.data, wanted.size) : NULL;
+    if (part && (part == name || distance > 1))
+        distance = part > name;
     if (distance < nearest->distance_) {
         nearest->distance_ = distance;
         nearest->name = name;
