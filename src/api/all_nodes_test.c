@@ -4,6 +4,7 @@
  * for this node, as number 0, and for the nodes 2 to 4.
  */
 #include "api/testing/fixture.h"
+#include "delivery_log/delivery_query.h"
 #include "ops/stats.h"
 
 #include <assert.h>
@@ -280,14 +281,97 @@ static void test_statistics_of_all_nodes(void **state)
     fixture_ask(fixture, "GET", "/v1/stats", "", BYTES(""), 503, "overloaded");
 }
 
+/* ---- deliveries ---- */
+
+enum { DELIVERIES = 60, DELIVERIES_SLOW = 3 };
+
+/* Each node has a delivery at each stamp from 1 to DELIVERIES of which its number is no divisor, so
+ * that stamps are shared. Node 3 searches few at a time. */
+static enum error_code tell_deliveries(struct survey *survey)
+{
+    const uint64_t node = survey->node ? survey->node : 1;
+    struct delivery_query query;
+    uint64_t next = 0, looks = 0;
+
+    assert(survey->kind == SURVEY_DELIVERIES && delivery_query_decode(survey->queue, &query));
+    for (uint64_t stamp = DELIVERIES; stamp > 0 && !next; stamp--) {
+        const struct delivery_entry entry = {
+            .attempt = (uint32_t)node, .ended_us = stamp * 1000000, .outcome = RUN_DONE};
+        const uint32_t links[DELIVERY_INDEXES] = {0};
+        struct buffer encoded;
+
+        if (stamp >= query.before || (node > 1 && stamp % node == 0))
+            continue;
+        buffer_init(&encoded);
+        delivery_entry_encode(&entry, &encoded);
+        delivery_entry_place(encoded.data, stamp, links);
+        survey_append(survey, buffer_bytes(&encoded));
+        buffer_deinit(&encoded);
+        looks++;
+        if (looks == query.limit || (node == 3 && looks == DELIVERIES_SLOW))
+            next = stamp;
+    }
+    survey_append(survey, (struct bytes){0})->ready = next;
+    return ERROR_NONE;
+}
+
+/* Counts the deliveries of a page in `seen`, by stamp and node. Returns the cursor of the next page
+ * in `ret_cursor`; empty if this is the last. */
+static void take_deliveries(const struct reply *reply, unsigned seen[DELIVERIES + 1][5],
+                            uint64_t *last, char ret_cursor[17])
+{
+    struct buffer text;
+
+    buffer_init(&text);
+    buffer_append(&text, reply->body.data, reply->body.size);
+    buffer_append(&text, "", 1);
+    const char *at = text.data;
+    while ((at = strstr(at, "{\"id\":\""))) {
+        const uint64_t stamp = strtoull(at + 7, NULL, 16);
+        const char *attempt = strstr(at, "\"attempt\":");
+
+        assert_true(stamp > 0 && stamp <= *last && attempt);
+        seen[stamp][strtoul(attempt + 10, NULL, 10)]++;
+        *last = stamp;
+        at = attempt;
+    }
+    const char *next = strstr(text.data, "\"next\":\"");
+    snprintf(ret_cursor, 17, "%s", next ? next + 8 : "");
+    buffer_deinit(&text);
+}
+
+/* proves: delivery-log */
+static void test_deliveries_of_all_nodes(void **state)
+{
+    struct api_fixture *fixture = *state;
+
+    probe_set_others(&fixture->probe, OTHERS, tell_deliveries);
+    for (unsigned limit = 1; limit < 100; limit += 7) {
+        unsigned seen[DELIVERIES + 1][5] = {{0}};
+        uint64_t last = UINT64_MAX;
+        char cursor[17] = "", path[80];
+
+        do {
+            snprintf(path, sizeof(path), "/v1/deliveries?limit=%u%s%s", limit,
+                     *cursor ? "&cursor=" : "", cursor);
+            fixture_ask(fixture, "GET", path, "", BYTES(""), 200, NULL);
+            take_deliveries(&fixture->reply, seen, &last, cursor);
+        } while (*cursor);
+        for (unsigned stamp = 1; stamp <= DELIVERIES; stamp++)
+            for (unsigned node = 1; node <= 4; node++)
+                assert_int_equal(seen[stamp][node], node == 1 || stamp % node != 0);
+    }
+    probe_set_others(&fixture->probe, OTHERS, lose_node);
+    fixture_ask(fixture, "GET", "/v1/deliveries", "", BYTES(""), 503, "overloaded");
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, all_nodes_set_up, all_nodes_tear_down)
     const struct CMUnitTest tests[] = {
-        TEST(test_workers_of_all_nodes),
-        TEST(test_tenants_of_all_nodes),
-        TEST(test_failures_of_all_nodes),
-        TEST(test_statistics_of_all_nodes),
+        TEST(test_workers_of_all_nodes),    TEST(test_tenants_of_all_nodes),
+        TEST(test_failures_of_all_nodes),   TEST(test_statistics_of_all_nodes),
+        TEST(test_deliveries_of_all_nodes),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -116,6 +116,15 @@
     X(DISK_FREE_BYTES, disk_free_bytes, GAUGE, "tickwheel_disk_free_bytes", "", 1,         \
       "Free space on the disk of the storage.")
 
+/* struct delivery_ring_stats; all 0 without a delivery log. */
+#define METRIC_DELIVERY_LOG_LIST(X)                                                          \
+    X(DELIVERY_LOG_BYTES, bytes, GAUGE, "tickwheel_delivery_log_bytes", "", 1,               \
+      "Disk space that the delivery log takes.")                                             \
+    X(DELIVERY_LOG_DROPPED, dropped, COUNTER, "tickwheel_delivery_log_dropped_total", "", 1, \
+      "Deliveries missing in the delivery log because the disk was full or too slow.")       \
+    X(DELIVERY_LOG_DAMAGED, damaged, COUNTER, "tickwheel_delivery_log_damaged_total", "", 1, \
+      "Files of the delivery log of which a part is damaged and left out.")
+
 /* Fields of struct node_cluster_stats; all 0 without a cluster. */
 #define METRIC_CLUSTER_LIST(X)                                                                     \
     X(CLUSTER_NODES, nodes, GAUGE, "tickwheel_cluster_nodes", "", 1,                               \
@@ -218,7 +227,9 @@
 #define METRIC_LIST(X)     \
     METRIC_ENGINE_LIST(X)  \
     METRIC_TARGETS_LIST(X) \
-    METRIC_QUEUE_LIST(X) METRIC_STORAGE_LIST(X) METRIC_CLUSTER_LIST(X) METRIC_COUNTED_LIST(X)
+    METRIC_QUEUE_LIST(X)   \
+    METRIC_STORAGE_LIST(X) \
+    METRIC_DELIVERY_LOG_LIST(X) METRIC_CLUSTER_LIST(X) METRIC_COUNTED_LIST(X)
 
 /* X(ID, name, labels, help) */
 #define HISTOGRAM_LIST(X)                                                                          \

@@ -106,9 +106,18 @@ static bool delivery_entry_take_stages(struct delivery_entry *entry, struct byte
 bool delivery_entry_decode(struct bytes bytes, struct delivery_entry *ret_entry)
 {
     const size_t size = delivery_entry_size(bytes);
+
+    return size && size <= bytes.size &&
+           get_le(bytes.data, 4) == checksum_crc32c(0, bytes.data + 4, size - 4) &&
+           delivery_entry_parse(bytes, ret_entry);
+}
+
+bool delivery_entry_parse(struct bytes bytes, struct delivery_entry *ret_entry)
+{
+    const size_t size = delivery_entry_size(bytes);
     const char *data = bytes.data;
 
-    if (!size || size > bytes.size || get_le(data, 4) != checksum_crc32c(0, data + 4, size - 4))
+    if (!size || size > bytes.size)
         return false;
     struct delivery_entry entry = {.stamp = get_le(data + ENTRY_STAMP, 8),
                                    .ended_us = get_le(data + ENTRY_ENDED, 8),

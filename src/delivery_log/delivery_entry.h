@@ -80,6 +80,9 @@ uint64_t delivery_entry_ended_us(struct bytes encoded);
 /* Reads the entry at the begin of `bytes`. Returns false if there is no valid one. */
 bool delivery_entry_decode(struct bytes bytes, struct delivery_entry *ret_entry);
 
+/* Like delivery_entry_decode, for an entry that was just encoded and has no checksum yet. */
+bool delivery_entry_parse(struct bytes bytes, struct delivery_entry *ret_entry);
+
 /* Returns the text as the log keeps it: cut at its maximum. */
 struct bytes delivery_text_cut(enum delivery_text text, struct bytes value);
 

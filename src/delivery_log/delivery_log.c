@@ -3,6 +3,7 @@
 
 #include "sys/clock.h"
 #include "sys/mailbox.h"
+#include "sys/process.h"
 #include "timer/tenant.h"
 
 #include <assert.h>
@@ -164,7 +165,7 @@ enum error_code delivery_log_start(const struct delivery_log_options *options,
         code = delivery_ring_open(&options->ring, &log->ring, ret_error);
     if (!code)
         code = mailbox_init(&log->asked);
-    if (!code && pthread_create(&log->thread, NULL, delivery_log_run, log) != 0) {
+    if (!code && thread_start(&log->thread, delivery_log_run, log, "tw-deliveries") != 0) {
         mailbox_deinit(&log->asked);
         code = error_set(ret_error, ERROR_NO_MEMORY, "no thread for the delivery log");
     }

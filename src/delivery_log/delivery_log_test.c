@@ -168,6 +168,7 @@ static void a_stop_writes_what_was_added(void **state)
     assert_int_equal(dlog_test_ask(fixture, "a", ""), 10);
 }
 
+/* proves: delivery-log-full */
 static void a_log_that_does_not_answer_holds_nobody_up(void **state)
 {
     struct log_test_fixture *fixture = *state;

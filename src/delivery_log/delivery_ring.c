@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     RING_BLOCK = 4096,            /* unit in which the bytes of files are counted */
@@ -32,6 +33,7 @@ struct ring_lane {
 struct delivery_ring {
     struct delivery_ring_options options;
     struct delivery_folder folder;
+    char *path;                  /* path of the folder */
     uint64_t segment_bytes;      /* size from which a segment is sealed */
     struct map lanes;            /* by tenant_key */
     struct list dirty;           /* lanes */
@@ -123,7 +125,7 @@ static void delivery_ring_remove_file(struct delivery_ring *ring, const char *na
 {
     char path[PATH_MAX];
 
-    if (snprintf(path, sizeof(path), "%s/%s", ring->options.folder, name) < (int)sizeof(path))
+    if (snprintf(path, sizeof(path), "%s/%s", ring->path, name) < (int)sizeof(path))
         ring->folder.disk->remove(ring->folder.disk, path);
 }
 
@@ -204,7 +206,7 @@ static bool delivery_ring_find(struct delivery_ring *ring, uint64_t number)
 static enum error_code delivery_ring_find_all(struct delivery_ring *ring, struct error *ret_error)
 {
     struct ring_listing listing = {.ring = ring};
-    enum error_code code = ring->folder.disk->list(ring->folder.disk, ring->options.folder,
+    enum error_code code = ring->folder.disk->list(ring->folder.disk, ring->path,
                                                    delivery_ring_list_one, &listing, ret_error);
 
     if (!code && listing.has_failed)
@@ -228,7 +230,7 @@ enum error_code delivery_ring_open(const struct delivery_ring_options *options,
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     ring->options = *options;
     ring->folder.disk = options->disk ? options->disk : disk_system();
-    ring->folder.path = options->folder;
+    ring->folder.path = ring->path = strdup(options->folder);
     ring->segment_bytes = options->bytes_max / RING_SEGMENTS;
     if (ring->segment_bytes > RING_SEGMENT_MAX)
         ring->segment_bytes = RING_SEGMENT_MAX;
@@ -237,7 +239,8 @@ enum error_code delivery_ring_open(const struct delivery_ring_options *options,
     list_init(&ring->loaded);
     tenant_latest_init(&ring->latest);
     enum error_code code =
-        ring->folder.disk->make_folder(ring->folder.disk, options->folder, ret_error);
+        ring->path ? ring->folder.disk->make_folder(ring->folder.disk, ring->path, ret_error)
+                   : error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     if (!code)
         code = delivery_ring_find_all(ring, ret_error);
     if (code)
@@ -258,6 +261,7 @@ void delivery_ring_close(struct delivery_ring *ring)
             delivery_ring_free(ring, delivery_ring_segment(link));
     map_deinit(&ring->lanes);
     tenant_latest_deinit(&ring->latest);
+    free(ring->path);
     free(ring);
 }
 

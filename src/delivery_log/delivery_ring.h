@@ -21,7 +21,7 @@
 #include "sys/disk.h"
 
 struct delivery_ring_options {
-    const char *folder;            /* borrowed, as is the disk */
+    const char *folder;            /* is copied */
     const struct disk_calls *disk; /* NULL for the operating system's */
     uint64_t bytes_max;  /* limit of the bytes of all files; at least DELIVERY_RING_BYTES_MIN */
     uint64_t age_ms_max; /* deliveries that ended earlier are dropped */

@@ -123,6 +123,7 @@ static void finds_by_each_index(void **state)
     testing_log_deinit(&log);
 }
 
+/* proves: delivery-log-shared, delivery_log_bytes */
 static void one_tenant_does_not_push_out_another(void **state)
 {
     struct testing_log log;
@@ -146,6 +147,7 @@ static void one_tenant_does_not_push_out_another(void **state)
     testing_log_deinit(&log);
 }
 
+/* proves: delivery-log-days, delivery_log_days */
 static void drops_what_is_too_old(void **state)
 {
     struct testing_log log;
@@ -169,6 +171,28 @@ static void drops_what_is_too_old(void **state)
     testing_log_deinit(&log);
 }
 
+/* proves: delivery_log_days */
+static void keeps_what_is_just_young_enough(void **state)
+{
+    struct testing_log log;
+    struct delivery_query query;
+
+    (void)state;
+    testing_log_init(&log, DELIVERY_RING_BYTES_MIN);
+    ring_add_some(&log, "a", 0, 1);
+    const struct wall last = wall_add(at_start(), log.options.age_ms_max);
+    delivery_ring_flush(log.ring, last);
+    for (uint64_t late_ms = 0; late_ms < 2; late_ms++) {
+        delivery_query_init(&query);
+        query.tenant = BYTES("a");
+        delivery_ring_search(log.ring, &query, wall_add(last, late_ms));
+        assert_int_equal(query.count, late_ms == 0);
+        delivery_query_deinit(&query);
+    }
+    testing_log_deinit(&log);
+}
+
+/* proves: delivery-log-full */
 static void a_full_disk_costs_only_what_was_added_then(void **state)
 {
     struct testing_log log;
@@ -250,6 +274,7 @@ static void ring_break_header(const char *path)
     fclose(file);
 }
 
+/* proves: delivery-log-damage */
 static void damage_is_skipped_and_counted(void **state)
 {
     struct testing_log log;
@@ -296,6 +321,7 @@ int main(void)
         cmocka_unit_test(finds_by_each_index),
         cmocka_unit_test(one_tenant_does_not_push_out_another),
         cmocka_unit_test(drops_what_is_too_old),
+        cmocka_unit_test(keeps_what_is_just_young_enough),
         cmocka_unit_test(a_full_disk_costs_only_what_was_added_then),
         cmocka_unit_test(a_torn_tail_is_cut_off),
         cmocka_unit_test(damage_is_skipped_and_counted),

@@ -142,8 +142,7 @@ bool delivery_segment_add(struct delivery_segment *segment, struct bytes encoded
         return false;
     }
     memcpy(to, encoded.data, encoded.size);
-    delivery_entry_place(to, stamp, links);
-    const bool is_valid = delivery_entry_decode((struct bytes){to, encoded.size}, &entry);
+    const bool is_valid = delivery_entry_parse((struct bytes){to, encoded.size}, &entry);
     assert(is_valid);
     delivery_segment_index(segment, &entry, offset, links);
     delivery_entry_place(to, stamp, links);

@@ -61,10 +61,16 @@ uint32_t delivery_table_get(const struct delivery_table *table, uint32_t hash)
 
 void delivery_table_encode(const struct delivery_table *table, struct buffer *to)
 {
+    const size_t size = (size_t)table->capacity * DELIVERY_SLOT_SIZE;
+    char *slots = buffer_reserve(to, size);
+
+    if (!slots)
+        return;
     for (uint32_t i = 0; i < table->capacity; i++) {
-        buffer_append_le(to, table->slots[i].hash, 4);
-        buffer_append_le(to, table->slots[i].offset, 4);
+        put_le(slots + i * DELIVERY_SLOT_SIZE, table->slots[i].hash, 4);
+        put_le(slots + i * DELIVERY_SLOT_SIZE + 4, table->slots[i].offset, 4);
     }
+    to->size += size;
 }
 
 uint32_t delivery_table_find(struct bytes slots, uint32_t hash)

@@ -33,6 +33,10 @@ enum survey_kind {
     SURVEY_STATS,    /* of all tenants: no rows, but `numbers`, in the order of ops/stats.h */
     /* of a partition again: a row for each state and origin of live timers, named "STATE ORIGIN" */
     SURVEY_LIVE,
+    /* of a node: a row for each delivery in its delivery log that `queue` asks for, named by its
+     * bytes, the newest first; and a last one without a name, whose `ready` is the stamp before
+     * which the search goes on. Without a delivery log no row */
+    SURVEY_DELIVERIES,
 };
 
 static inline bool survey_is_of_node(enum survey_kind kind)
@@ -70,7 +74,8 @@ struct survey {
     /* The question. */
     enum survey_kind kind;
     uint32_t node; /* number of a node; 0 for this one */
-    /* ITEMS: full name. QUEUES, WORKERS: the only queue to report; empty for all */
+    /* ITEMS: full name. QUEUES, WORKERS: the only queue to report; empty for all. DELIVERIES: the
+     * encoded question (delivery_log/delivery_query.h) */
     struct bytes queue;
     const struct timer **items; /* ITEMS: array of `items_max` */
     size_t items_max;

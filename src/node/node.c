@@ -4,6 +4,7 @@
 #include "calendar/zones.h"
 #include "node/node_cluster.h"
 #include "node/node_control.h"
+#include "node/node_deliveries.h"
 #include "node/node_engines.h"
 #include "node/node_state.h"
 #include "node/queue_board.h"
@@ -65,6 +66,7 @@ static void node_free(struct node *node)
     if (node->senders)
         senders_stop(node->senders);
     targets_destroy(node->targets);
+    delivery_log_stop(node->delivery_log);
     for (unsigned i = 0; i < node->shards.count; i++)
         shard_deinit(&node->shards.all[i]);
     free(node->shards.all);
@@ -236,6 +238,8 @@ enum error_code node_start(const struct config *config, struct metrics *metrics,
         code = node_cluster_open_log(node, ret_error);
     if (code == ERROR_NONE)
         code = node_create_shards(node, ret_error);
+    if (code == ERROR_NONE)
+        code = node_deliveries_start(node, ret_error);
     if (code == ERROR_NONE)
         code = node_create_targets(node, ret_error);
     if (code == ERROR_NONE)

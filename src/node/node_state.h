@@ -11,8 +11,8 @@
  *     queues           node_work, node_queue
  *     what is shared   node_ownership, node_limits, node_replica, node_once, node_members,
  *                      node_zones
- *     parts            node_holds; node_disk, storage_loops, storage_health; node_log,
- *                      node_report, node_counts, node_clock, partition, feed, census,
+ *     parts            node_holds; node_disk, storage_loops, storage_health; node_deliveries,
+ *                      node_log, node_report, node_counts, node_clock, partition, feed, census,
  *                      queue_board, measure
  */
 #ifndef TICKWHEEL_NODE_NODE_STATE_H
@@ -20,6 +20,7 @@
 
 #include "delivery/brokers.h"
 #include "delivery/sender.h"
+#include "delivery_log/delivery_log.h"
 #include "engine/budget.h"
 #include "node/backup.h"
 #include "node/node.h"
@@ -59,7 +60,8 @@ struct node {
     struct targets *targets;
     struct senders *senders; /* NULL from the end of deliveries on, at a stop */
     struct queue_board *board;
-    struct budget *budget; /* places in flight that the engines share */
+    struct budget *budget;             /* places in flight that the engines share */
+    struct delivery_log *delivery_log; /* NULL if it is turned off */
 
     struct node_clock clock;     /* written by the control thread */
     struct node_counts counts;   /* any thread */

@@ -292,6 +292,9 @@ void node_refresh_metrics(struct node *node)
     pthread_mutex_unlock(&node->disk.lock);
     struct node_cluster_stats cluster;
     node_cluster_stats(node, &cluster);
+    struct delivery_ring_stats deliveries = {0};
+    if (node->delivery_log)
+        delivery_log_stats(node->delivery_log, &deliveries);
     struct node_health health;
     node_health(node, &health);
 #define X(id, field, ...) metrics_set(metrics, METRIC_##id, sum.stats.field);
@@ -305,6 +308,9 @@ void node_refresh_metrics(struct node *node)
 #undef X
 #define X(id, field, ...) metrics_set(metrics, METRIC_##id, storage.field);
     METRIC_STORAGE_LIST(X)
+#undef X
+#define X(id, field, ...) metrics_set(metrics, METRIC_##id, deliveries.field);
+    METRIC_DELIVERY_LOG_LIST(X)
 #undef X
 #define X(id, field, ...) metrics_set(metrics, METRIC_##id, cluster.field);
     METRIC_CLUSTER_LIST(X)

@@ -2,6 +2,7 @@
  * that are asked. */
 #include "node/node_survey.h"
 
+#include "node/node_deliveries.h"
 #include "node/node_state.h"
 #include "node/queue_board.h"
 #include "ops/stats.h"
@@ -155,6 +156,8 @@ enum error_code node_survey_answer(struct node *node, struct node_request *reque
         return ERROR_STOPPING;
     survey->is_cut = false;
     buffer_init(&survey->names);
+    if (survey->kind == SURVEY_DELIVERIES)
+        return node_deliveries_ask(node, request);
     switch (survey->kind) {
     case SURVEY_WORKERS:
         queue_board_each(node->board, survey_add_workers, command);

@@ -8,7 +8,8 @@
 
 #include "node/node.h"
 
-/* Answers a survey of this node by `done` before it returns. On STOPPING it was not taken. */
+/* Answers a survey of this node by `done`, for deliveries on another thread, else before it
+ * returns. After an error it was not taken. */
 enum error_code node_survey_answer(struct node *node, struct node_request *request);
 
 #endif

@@ -7,6 +7,7 @@
 
 #include "node/feed.h"
 #include "node/measure.h"
+#include "node/node_deliveries.h"
 #include "node/node_replica.h"
 #include "node/node_state.h"
 #include "node/shard_cluster.h"
@@ -46,6 +47,7 @@ static void shard_handle(struct shard *shard, struct partition *partition,
     case PARTITION_OUTCOMES:
         delivery = list_item(message, struct delivery, link);
         measure_delivery(shard->node->metrics, delivery);
+        node_deliveries_add(shard->node, shard->index, delivery);
         engine_delivered(engine, delivery);
         break;
     case PARTITION_READS:

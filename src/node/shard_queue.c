@@ -6,6 +6,7 @@
 #include "node/shard_queue.h"
 
 #include "node/measure.h"
+#include "node/node_deliveries.h"
 #include "node/node_queue.h"
 #include "node/node_replica.h"
 #include "node/node_state.h"
@@ -200,6 +201,7 @@ static void shard_queue_take_ended(struct shard *shard)
 
         if (delivery->outcome.result != DELIVERY_RETURNED)
             measure_delivery(shard->node->metrics, delivery);
+        node_deliveries_add(shard->node, shard->index, delivery);
         engine_delivered(engine, delivery);
         shard_answer(shard, engine);
     }

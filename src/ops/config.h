@@ -205,6 +205,9 @@ enum config_log_level {
           "limit of the payload of messages in flight to a broker connection")                    \
     FIELD(DURATION, broker_connect_timeout, "5s", 10, MINUTE_MS,                                  \
           "time limit of connecting to a broker; no attempt is spent")                            \
+    FIELD(BYTES, delivery_log_bytes, "256M", 0, 1024 * GIB,                                       \
+          "limit of the delivery log on disk; below 1M there is none")                            \
+    FIELD(U32, delivery_log_days, "7", 1, 3650, "age in days beyond which it drops deliveries")   \
     SECTION("cluster", "A node of a cluster; see cluster.md.")                                    \
     FIELD(LIST, cluster_brokers, "", 0, 4000,                                                     \
           "Kafka brokers as host:port, with commas; empty: a single node")                        \

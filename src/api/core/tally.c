@@ -145,7 +145,7 @@ void tally_ask(struct call *call, enum survey_kind kind, struct bytes queue, siz
     tally->finish = finish;
     tally->room = room;
     tally->sum.kind = kind;
-    if (queue.size)
+    if (queue.size && kind != SURVEY_DELIVERIES)
         queue = queue_full_name(caller_tenant(&call->caller), queue, tally->queue_);
     for (size_t i = 0; i < tally->part_count; i++) {
         const bool is_of_node = i >= partition_count;

@@ -51,7 +51,8 @@ struct tally_part {
 };
 
 /* Asks, and calls `finish` when all have answered. `queue`, for ITEMS and a single row of
- * QUEUES, is the tenant's name of the queue; `items_max` is for ITEMS; `room` is taken in any
+ * QUEUES, is the tenant's name of the queue. For DELIVERIES it is the question, which is borrowed
+ * until `finish`. `items_max` is for ITEMS; `room` is taken in any
  * case. `parts` has what is no row, such as the answers of surveys of nodes. */
 void tally_ask(struct call *call, enum survey_kind kind, struct bytes queue, size_t items_max,
                void *room, void (*finish)(struct node_tally *tally));

@@ -1,0 +1,21 @@
+/*
+ * node_deliveries.h - the deliveries of a node in its delivery log, and the search for them.
+ *
+ * Threads    start: the one that starts the node. add: that of the shard. ask: any.
+ */
+#ifndef TICKWHEEL_NODE_NODE_DELIVERIES_H
+#define TICKWHEEL_NODE_NODE_DELIVERIES_H
+
+#include "node/node.h"
+
+/* Opens the delivery log, unless it is turned off. The shards exist. */
+enum error_code node_deliveries_start(struct node *node, struct error *ret_error);
+
+/* Adds an attempt that has ended, with any outcome. A delivery that never began is no attempt. */
+void node_deliveries_add(struct node *node, unsigned shard, const struct delivery *delivery);
+
+/* Answers a survey of deliveries (SURVEY_DELIVERIES) by `done`, on the thread of the delivery log
+ * if there is one. After an error it was not taken. */
+enum error_code node_deliveries_ask(struct node *node, struct node_request *request);
+
+#endif

@@ -1,0 +1,140 @@
+#!/usr/bin/env python3
+"""GET /v1/deliveries shows what became of each attempt, to the tenant whose timer it was, also after kill -9. Method: real
+daemons, a receiver that answers as its path says, and workers of a queue."""
+
+import json
+import os
+import signal
+import sys
+import unittest
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
+import daemon_case
+import harness
+from daemon_case import bearer, ms_of
+
+AGAIN = {"max_attempts": 3, "base": "1ms", "cap": "2ms"}
+
+
+class DeliveriesTest(daemon_case.DaemonCase):
+    def deliveries(self, query="", expected=200):
+        """Those of all pages."""
+        found, cursor = [], ""
+        while cursor is not None:
+            page = self.call(expected, "GET", f"/v1/deliveries?limit=2&{query}{cursor}")[1]
+            found += page["deliveries"]
+            cursor = page["next"] and f"&cursor={page['next']}"
+        return found
+
+    def await_deliveries(self, count, query=""):
+        harness.wait_until(lambda: len(self.deliveries(query)) >= count, 20, f"{count} deliveries")
+        return self.deliveries(query)
+
+    # proves: delivery-log
+    def test_each_attempt_is_shown(self):
+        """Attempts that fail, that succeed, and one that is refused for good: with their time, status and error."""
+        begin = ms_of(self.call(200, "GET", "/v1/stats")[1]["now"])
+        failing = self.create("/status/503", after=0, retry=AGAIN, key="order:7")
+        found = self.await_deliveries(3, f"timer={failing['id']}")
+        self.assertEqual([each["attempt"] for each in found], [3, 2, 1])
+        for each in found:
+            self.assertEqual((each["outcome"], each["status"], each["error"], each["key"], each["target"]),
+                             ("failed", 503, "HTTP 503", "order:7", self.receiver.url("/status/503")))
+            self.assertGreaterEqual(ms_of(each["at"]), begin)
+            self.assertIn("delivery", each["ms"])
+        done = self.create(after=0)
+        gone = self.create("/gone", after=0)
+        shown, = self.await_deliveries(1, f"timer={done['id']}")
+        self.assertEqual((shown["outcome"], shown["status"], shown["attempt"]), ("done", 200, 1))
+        self.assertNotIn("error", shown)
+        shown, = self.await_deliveries(1, f"timer={gone['id']}")
+        self.assertEqual((shown["outcome"], shown["status"]), ("ended", 410))
+        ids = [each["id"] for each in self.deliveries()]
+        self.assertEqual(len(ids), 5)
+        self.assertEqual(ids, sorted(set(ids), reverse=True))
+
+    # proves: delivery-log, deliveries-limit
+    def test_filters_choose(self):
+        first = self.create("/status/500", after=0, retry=AGAIN, key="a")
+        self.await_deliveries(3)
+        self.create(after=0, key="b")
+        self.await_deliveries(4)
+        url, origin = self.receiver.url, self.receiver.url("")
+        at = self.deliveries("key=b")[0]["at"]
+        for query, count in (("key=a", 3), ("key=b", 1), ("key=c", 0), (f"timer={first['id']}", 3), (f"target={url('/ok')}", 1),
+                             (f"origin={origin}", 4), ("origin=http://127.0.0.1:1", 0), ("outcome=failed", 3),
+                             ("outcome=done", 1), ("outcome=done&outcome=failed", 4), ("outcome=ended", 0), ("status=500", 3),
+                             ("status=5xx", 3), ("status=2xx", 1), ("status=201", 0), ("key=a&status=200", 0),
+                             (f"since={at}", 1), ("since=2999-01-01T00:00:00Z", 0), ("", 4)):
+            self.assertEqual(len(self.deliveries(query)), count, query)
+        for query in ("outcome=good", "status=50", "status=0xx", "status=5x5", "limit=0", "limit=201", "cursor=1", "key=", "x=1",
+                      "since=soon"):
+            self.call(422, "GET", f"/v1/deliveries?{query}")
+
+    # proves: delivery-log
+    def test_items_of_queues_are_deliveries(self):
+        """A worker gives one back and acknowledges another."""
+        timer = self.create(after=0, target="queue:mail", retry=AGAIN)
+        for path, outcome in (("nack", "failed"), ("ack", "done")):
+            item, = self.call(200, "POST", "/v1/queues/mail/lease", {"wait": "10s"})[1]["items"]
+            body = {"receipts": [item["receipt"]], **({"error": "no paper"} if path == "nack" else {})}
+            self.call(200, "POST", f"/v1/queues/mail/{path}", body)
+            self.assertEqual(self.await_deliveries(1, f"outcome={outcome}")[0]["timer"], timer["id"])
+        self.assertEqual([each["outcome"] for each in self.deliveries("origin=queue:mail")], ["done", "failed"])
+        self.assertEqual(self.deliveries("outcome=failed")[0]["error"], "no paper")
+
+    # proves: delivery-log-kill
+    def test_deliveries_survive_kill_9(self):
+        """What was shown was written. The dead timer is gone after a while, its deliveries are not."""
+        timer = self.create("/status/503", after=0, retry=AGAIN)
+        before = self.await_deliveries(3)
+        self.restart()
+        self.assertEqual(self.deliveries(f"timer={timer['id']}"), before)
+        self.create(after=0)
+        self.assertEqual(self.await_deliveries(4)[1:], before)
+        self.assertEqual(self.daemon.metric("tickwheel_delivery_log_damaged_total"), 0)
+        self.assertGreater(self.daemon.metric("tickwheel_delivery_log_bytes"), 0)
+
+    # proves: delivery-log-bytes, delivery_log_bytes, deliveries-limit
+    def test_it_is_bounded_and_can_be_turned_off(self):
+        self.daemon.signal(signal.SIGTERM)
+        self.daemon = self.start("--delivery-log-bytes", "1M")
+        timers = [{"after": 0, "target": self.receiver.url("/ok?" + 900 * "x")} for _ in range(1500)]
+        for _ in range(2):
+            self.daemon.call("POST", "/v1/timers/batch", "".join(json.dumps(timer) + "\n" for timer in timers).encode(),
+                             {"Content-Type": "application/x-ndjson"})
+        harness.wait_until(lambda: self.daemon.metric("tickwheel_timers_fired_total") == 3000, 60, "all fired")
+        found = self.call(200, "GET", "/v1/deliveries?limit=200")[1]["deliveries"]
+        self.assertEqual(len(found), 200)
+        files = os.path.join(self.data, "deliveries")
+        self.assertLessEqual(sum(os.path.getsize(os.path.join(files, name)) for name in os.listdir(files)), 1 << 20)
+        self.assertLess(len(self.deliveries()), 3000)
+        self.restart("--delivery-log-bytes", "0")
+        self.create(after=0)
+        answer = self.call(404, "GET", "/v1/deliveries")[1]
+        self.assertIn("delivery_log_bytes", answer["detail"])
+
+
+class TenantsTest(daemon_case.TokensCase):
+    # proves: delivery-log-tenants
+    def test_a_tenant_sees_its_own(self):
+        one, two, writer = self.token("one", "one"), self.token("two", "two"), self.token("writer", "one", "schedule")
+        self.write_tokens()
+        daemon, receiver = self.start(), harness.Receiver()
+        self.addCleanup(receiver.close)
+        body = {"after": 0, "target": receiver.url(), "key": "same"}
+        for token in (one, two):
+            self.assertEqual(daemon.call("POST", "/v1/timers", body, bearer(token))[0], 201)
+
+        def shown(token, query="key=same"):
+            return daemon.call("GET", f"/v1/deliveries?{query}", None, bearer(token))[2]["deliveries"]
+        for token in (one, two):
+            harness.wait_until(lambda: len(shown(token)) == 1, 20, "a delivery")
+        self.assertNotEqual(shown(one)[0]["timer"], shown(two)[0]["timer"])
+        self.assertEqual(shown(one, f"timer={shown(two)[0]['timer']}"), [])
+        self.assertEqual(daemon.call("GET", "/v1/deliveries", None, bearer(writer))[0], 403)
+        self.assertEqual(daemon.call("GET", "/v1/deliveries")[0], 401)
+
+
+if __name__ == "__main__":
+    unittest.main()
