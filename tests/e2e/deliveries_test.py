@@ -9,6 +9,7 @@ import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
+import command_line
 import daemon_case
 import harness
 from daemon_case import bearer, ms_of
@@ -82,6 +83,38 @@ class DeliveriesTest(daemon_case.DaemonCase):
             self.assertEqual(self.await_deliveries(1, f"outcome={outcome}")[0]["timer"], timer["id"])
         self.assertEqual([each["outcome"] for each in self.deliveries("origin=queue:mail")], ["done", "failed"])
         self.assertEqual(self.deliveries("outcome=failed")[0]["error"], "no paper")
+
+    # proves: delivery-log
+    def test_the_command_line_lists_and_follows(self):
+        """In each form, with filters; `--follow` prints each delivery once, also those of the same moment."""
+        env = command_line.environment(url=f"http://127.0.0.1:{self.daemon.port}")
+        failing = self.create("/status/503", after=0, retry=AGAIN, key="order:7")
+        self.await_deliveries(3)
+        self.create(after=0, key="order:8")
+        self.await_deliveries(4)
+        for flags, keys in ((("--outcome", "failed"), 3 * ["order:7"]), (("--status", "2xx"), ["order:8"]),
+                            (("--timer", failing["id"], "--limit", "2"), 2 * ["order:7"]), (("--key", "order:9"), []),
+                            (("--since", "-1h", "--target", self.receiver.url()), ["order:8"]),
+                            (("--origin", self.receiver.url("")), ["order:8", *3 * ["order:7"]]), (("--since", "1h"), [])):
+            done = command_line.run("log", *flags, "-o", "keys", env=env)
+            self.assertEqual((done.code, done.out.split()), (0, keys), (flags, done.err))
+        head, first, *_ = command_line.run("log", env=env).out.splitlines()
+        self.assertEqual(head.split(), ["AT", "OUTCOME", "STATUS", "ATTEMPT", "TOOK", "TIMER", "TARGET", "ERROR"])
+        self.assertEqual(first.split()[1:4], ["done", "200", "1"])
+        shown = [json.loads(line) for line in command_line.run("log", "-o", "json", env=env).out.splitlines()]
+        self.assertEqual(shown, self.deliveries())
+        self.assertNotEqual(command_line.run("log", "--status", "9", env=env).code, 0)
+        follower = command_line.Terminal("log", "--follow", "-o", "keys", env=env)
+        follower.expect("order:7\r\norder:7\r\norder:7\r\norder:8\r\n")
+        for key in range(20):
+            self.create(after=0, key=f"new:{key}")
+        for key in range(20):
+            follower.expect(f"new:{key}\r\n")
+        self.create(after=0, key="last")
+        follower.expect("last\r\n")
+        follower.type("\x03")
+        follower.end()
+        self.assertEqual(len(follower.shown.replace("^C", "").split()), 4 + 20 + 1, follower.shown)
 
     # proves: delivery-log-kill
     def test_deliveries_survive_kill_9(self):
