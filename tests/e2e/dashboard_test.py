@@ -54,7 +54,7 @@ WATCHED = """(() => {
     document.dispatchEvent(new Event("visibilitychange"));
   };
 })()"""
-PAGES = ("now", "coming", "timers", "schedules", "new", "queues", "targets", "dead", "tenants")
+PAGES = ("now", "coming", "timers", "schedules", "deliveries", "new", "queues", "targets", "dead", "tenants")
 
 
 def axe_source():
@@ -517,6 +517,28 @@ class DashboardTest(DaemonCase):
                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     # proves: dashboard
+    def test_deliveries(self):
+        """Goal: what became of each attempt is found, also of a timer that is gone. Method: one that dies, and is deleted."""
+        self.browser.open(self.url)
+        dead = self.create("/status/500", after=0, key="order:7", retry={"max_attempts": 2, "base": "1ms", "cap": "1ms"})
+        self.await_state(dead, "dead")
+        fired = self.create(after=0, key="order:8")
+        self.await_state(fired, "fired")
+        self.go("deliveries")
+        self.sees("order:8")
+        self.type("status", "5xx")
+        self.press("Search")
+        self.see("!document.querySelector('main').innerText.includes('order:8') && "
+                 "document.querySelectorAll('main tbody tr').length === 2", "the two failures only")
+        self.go(f"timers/{fired['id']}")
+        self.sees("attempt 1: done, 200")
+        self.sees("created")
+        self.call(200, "DELETE", "/v1/dead?all=true")
+        self.assertEqual(self.get(dead)[0], 404)
+        self.go(f"timers/{dead['id']}")
+        self.sees("no longer kept")
+        self.sees("attempt 2: failed, 500")
+
     def test_tenants(self):
         """Goal: an operator sees what each tenant uses of its limits; a tenant sees itself."""
         tokens = os.path.join(self.data, "tokens")

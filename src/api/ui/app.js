@@ -5,6 +5,7 @@ import {age, form, field, h, message} from "./parts.js";
 import {coming} from "./coming.js";
 import {create} from "./create.js";
 import {dead} from "./dead.js";
+import {deliveries} from "./deliveries.js";
 import {queue, queues, targets, tenants} from "./load.js";
 import {now} from "./now.js";
 import {schedules} from "./schedules.js";
@@ -15,6 +16,7 @@ const pages = [
   {path: "coming", name: "Coming", show: coming},
   {path: "timers", name: "Timers", show: timers, showOne: timer},
   {path: "schedules", name: "Schedules", show: schedules},
+  {path: "deliveries", name: "Deliveries", show: deliveries},
   {path: "new", name: "New", show: create},
   {path: "queues", name: "Queues", show: queues, showOne: queue},
   {path: "targets", name: "Targets", show: targets},

@@ -1,10 +1,10 @@
 // How full the queues are, what a queue has next, what goes to each target, and what each tenant uses.
 
-import {curlOf, get, mayChange} from "./api.js";
+import {curlOf, get, mayChange, query} from "./api.js";
 import {pausedOf, queueButtons, targetButtons} from "./hold.js";
 import {follow} from "./live.js";
 import {patch} from "./morph.js";
-import {action, bytes, curl, h, number, table, tell, when} from "./parts.js";
+import {action, bytes, curl, h, number, table, tell, when, words} from "./parts.js";
 import {paged} from "./timers.js";
 
 // Leases, workers and breakers change without an event, and pauses end without one.
@@ -84,6 +84,9 @@ function openPathsOf({paths = []}) {
   return count ? h("span", {class: "bad"}, `; ${number(count)} of its paths ${count === 1 ? "is" : "are"} left alone`) : "";
 }
 
+/** The last error, which leads to the deliveries that failed. */
+const failuresOf = ({target, last_error: error}) => h("a", {href: `#/deliveries${query({origin: target, outcome: "failed"})}`}, words(error));
+
 const connection = ({connected}) => (connected === undefined ? undefined : connected ? "connected" : "not connected");
 
 export async function targets(context) {
@@ -104,7 +107,7 @@ export async function targets(context) {
         {name: "Waiting", kind: "number", of: (row) => more(row.waiting, row.more_on_disk)},
         {name: "In flight", kind: "number", of: (row) => number(row.in_flight)},
         {name: "Oldest", of: ({oldest}) => oldest && when(oldest)},
-        {name: "Last error", kind: "break", of: (row) => row.last_error},
+        {name: "Last error", kind: "break", of: (row) => row.last_error && failuresOf(row)},
         may && {name: "Do", of: (row) => targetButtons(row, done)},
       ], rows, {empty: "none", keyOf: ({target}) => target}),
       paths.length ? table("Paths that fail while others of their host work", [

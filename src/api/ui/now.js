@@ -41,7 +41,7 @@ export function quantile(name, labels, share, before, after) {
 const rates = [
   ["Created", "tickwheel_timers_created_total"], ["Fired", "tickwheel_timers_fired_total"],
   ["Cancelled", "tickwheel_timers_cancelled_total"],
-  ["Failed, to be retried", "tickwheel_attempts_failed_total", "timers?state=retrying"],
+  ["Failed, to be retried", "tickwheel_attempts_failed_total", "deliveries?outcome=failed"],
   ["Dead", "tickwheel_timers_dead_total", "dead"],
 ];
 const levels = [

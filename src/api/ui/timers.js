@@ -2,6 +2,7 @@
 
 import {call, curlOf, get, getTimer, mayChange, post, query} from "./api.js";
 import {changed, eventsOf, labelsOf, payloadText} from "./change.js";
+import {lifeLine} from "./life.js";
 import {follow} from "./live.js";
 import {patch} from "./morph.js";
 import {action, ask, confirmed, curl, definitions, duration, field, form, h, number, table, tell, when} from "./parts.js";
@@ -39,7 +40,7 @@ export function paged(path, parameters, caption, shown, signal) {
     do {
       const read = await get(`${path}${query({...parameters, cursor: next, limit: PAGE_ROWS - rows.length})}`, {signal});
       if (reading !== readings) return; // a later one is on its way
-      rows.push(...(read.timers ?? read.tenants ?? read.schedules));
+      rows.push(...(read.timers ?? read.tenants ?? read.schedules ?? read.deliveries));
       next = read.next;
       if (next && rows.length < PAGE_ROWS && page?.index !== index) show(index, rows, next, true);
     } while (next && rows.length < PAGE_ROWS);
@@ -205,8 +206,13 @@ export async function timer(context) {
   let shown, readings = 0;
   async function load() {
     const reading = ++readings;
-    const [found, why] = await Promise.all([
-      getTimer(path, {signal}), get(`${path}/explain`, {signal}).catch(() => ({}))]);
+    const [found, why, life] = await Promise.all([
+      getTimer(path, {signal}).catch((error) => error), get(`${path}/explain`, {signal}).catch(() => ({})), lifeLine(id, signal)]);
+    if (found instanceof Error) {
+      if (found.status !== 404 || !life.isKnown) throw found;
+      patch(place, [h("h2", {class: "mono"}, id), h("p", {}, "It is over, and no longer kept."), life.of()]);
+      return;
+    }
     const next = await nextFirings(found, why, signal);
     if (reading !== readings) return; // a later one is on its way
     shown = found;
@@ -224,7 +230,7 @@ export async function timer(context) {
         ["Report of", found.report_of ? h("a", {href: `#/timers/${found.report_of}`}, found.report_of) : ""],
       ]),
       may ? actions(found, done) : h("p", {class: "hint"}, "The token may read, not change: it lacks the scope schedule."),
-      stages(why.lateness), next, h("h2", {}, "Payload"), payloadOf(found), ...pastFirings(found)]);
+      life.of(found), stages(why.lateness), next, h("h2", {}, "Payload"), payloadOf(found), ...pastFirings(found)]);
   }
   async function done(told) {
     await load();
@@ -233,5 +239,5 @@ export async function timer(context) {
   content.append(h("p", {}, h("a", {href: "#/timers"}, "All timers")), place);
   await load();
   // A key stays for the timer's life; what else events are filtered by may change.
-  follow(context, {load, parameters: {key_prefix: shown.key}, touches: (event) => !event.timer || event.timer.id === shown.id});
+  if (shown) follow(context, {load, parameters: {key_prefix: shown.key}, touches: (event) => !event.timer || event.timer.id === shown.id});
 }

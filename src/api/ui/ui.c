@@ -24,8 +24,10 @@
     X(ui_coming_js, "coming.js", UI_SCRIPT)                    \
     X(ui_create_js, "create.js", UI_SCRIPT)                    \
     X(ui_dead_js, "dead.js", UI_SCRIPT)                        \
+    X(ui_deliveries_js, "deliveries.js", UI_SCRIPT)            \
     X(ui_exact_js, "exact.js", UI_SCRIPT)                      \
     X(ui_hold_js, "hold.js", UI_SCRIPT)                        \
+    X(ui_life_js, "life.js", UI_SCRIPT)                        \
     X(ui_live_js, "live.js", UI_SCRIPT)                        \
     X(ui_load_js, "load.js", UI_SCRIPT)                        \
     X(ui_morph_js, "morph.js", UI_SCRIPT)                      \

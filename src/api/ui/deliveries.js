@@ -1,0 +1,38 @@
+// Deliveries: what became of each attempt.
+
+import {curlOf, query} from "./api.js";
+import {outcomeOf, tookOf} from "./life.js";
+import {follow} from "./live.js";
+import {curl, field, form, h, number, when, words} from "./parts.js";
+import {paged} from "./timers.js";
+
+const columns = [
+  {name: "Ended", of: ({at}) => when(at)},
+  {name: "Outcome", of: outcomeOf},
+  {name: "Attempt", kind: "number", of: ({attempt}) => number(attempt)},
+  {name: "Took", kind: "number", of: tookOf},
+  {name: "Timer", kind: "break", of: ({timer, key}) => h("a", {href: `#/timers/${timer}`, class: key ? undefined : "mono"}, words(key ?? timer))},
+  {name: "Target", kind: "break", of: ({target}) => target},
+  {name: "Error", kind: "break", of: ({error}) => error},
+];
+
+export async function deliveries(context) {
+  const {content, parameters, signal} = context;
+  const value = (name) => parameters.get(name) ?? "";
+  const search = form({class: "row", role: "search"}, async (wanted) => { location.hash = `#/deliveries${query(wanted)}`; },
+    field("Timer", "timer", {size: 28, value: value("timer")}),
+    field("Key", "key", {value: value("key")}),
+    field("Target", "target", {value: value("target")}),
+    field("Origin", "origin", {value: value("origin")}),
+    field("Outcome", "outcome", {options: [["", "any"], ["done"], ["failed"], ["ended"]]}),
+    field("Status", "status", {value: value("status"), placeholder: "503 or 5xx", size: 10}),
+    field("Since", "since", {value: value("since"), placeholder: "2026-11-20T23:59:59Z"}),
+    h("button", {}, "Search"));
+  search.elements.outcome.value = value("outcome");
+  const given = Object.fromEntries(parameters);
+  const list = paged("/v1/deliveries", given, "Deliveries, the newest first", columns, signal);
+  content.append(search, list.place, curl(curlOf("GET", `/v1/deliveries${query(given)}`)));
+  await list.load();
+  const {target, origin} = given; // those that events have as well
+  follow(context, {load: list.load, parameters: {type: ["fired", "failed", "retried", "dead"], target, origin}});
+}
