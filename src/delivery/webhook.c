@@ -501,6 +501,7 @@ static enum error_code webhook_copy_settings(struct webhook *webhook, struct err
         .trace_low = &webhook->trace_low,
         .connect_timeout_ms = options->connect_timeout_ms,
         .response_bytes_max = options->response_bytes_max,
+        .answer_bytes = options->answer_bytes,
         .connection_age_ms_max = options->connection_age_ms_max,
         .connection_requests_max = options->connection_requests_max,
         .uses = webhook->uses,

@@ -46,6 +46,7 @@ struct webhook_options {
     /* maximum read of an answer's body, with the framing of its chunks; then the connection is
      * closed, and the status counts */
     uint64_t response_bytes_max;
+    uint32_t answer_bytes; /* bytes of an answer's body that a delivery keeps; 0 for none */
     void (*done)(void *context,
                  struct list *deliveries); /* takes the whole list of struct delivery */
     void *context;

@@ -49,6 +49,7 @@ void webhook_answer_begin(struct webhook_answer *answer, uint64_t body_bytes_max
         buffer_deinit(&answer->line_);
     webhook_answer_begin_head(answer);
     answer->has_bytes = answer->has_status = answer->keeps = false;
+    answer->take_body = NULL;
     answer->status = 0;
     answer->head_bytes_ = answer->body_bytes_ = 0;
     answer->body_bytes_max_ = body_bytes_max;
@@ -356,6 +357,8 @@ static enum webhook_answer_state webhook_answer_skip(struct webhook_answer *answ
     const size_t size =
         is_endless || piece->size < answer->left_ ? piece->size : (size_t)answer->left_;
 
+    if (answer->take_body && answer->part_ != PART_SWITCHED)
+        answer->take_body(answer->context, (struct bytes){piece->data, size});
     piece->data += size;
     piece->size -= size;
     answer->body_bytes_ += size;

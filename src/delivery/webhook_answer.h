@@ -42,6 +42,10 @@ struct webhook_answer {
     bool has_status; /* the headers of a final answer are complete, with `status` */
     bool keeps;      /* OVER: whether its connection can be used again */
     uint16_t status; /* status of the last status line */
+    /* Called with the body of the final answer, piece by piece; NULL for never. Set it after
+     * webhook_answer_begin. */
+    void (*take_body)(void *context, struct bytes piece);
+    void *context;
     /* Private. */
     uint8_t framing_, part_; /* enum webhook_answer_framing; part that is being read */
     bool is_http10_, is_odd_, wants_close_, has_length_, has_retry_after_, folds_retry_after_;

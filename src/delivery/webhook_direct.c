@@ -320,6 +320,14 @@ static bool webhook_connection_repeats(struct webhook_connection *connection)
     return true;
 }
 
+static void webhook_connection_keep_body(void *context, struct bytes piece)
+{
+    struct webhook_connection *connection = context;
+
+    webhook_outcome_keep(connection->delivery, piece,
+                         connection->direct->options.settings->answer_bytes);
+}
+
 static void webhook_connection_read(struct webhook_connection *connection);
 
 static void webhook_connection_send(struct webhook_connection *connection)
@@ -596,6 +604,10 @@ static bool webhook_connection_load(struct webhook_connection *connection,
         .connect_timeout_ms = direct->options.settings->connect_timeout_ms,
     };
     webhook_answer_begin(&connection->answer, direct->options.settings->response_bytes_max);
+    if (direct->options.settings->answer_bytes > 0) {
+        connection->answer.take_body = webhook_connection_keep_body;
+        connection->answer.context = connection;
+    }
     list_push(&direct->busy, &connection->link);
     direct->flying++;
     return webhook_connection_build(connection);

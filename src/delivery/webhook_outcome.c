@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 void webhook_outcome_fail(struct delivery_outcome *ret_outcome, enum delivery_result result,
@@ -183,6 +184,19 @@ void webhook_outcome_set(struct delivery_outcome *ret_outcome,
         snprintf(error, sizeof(error), "%s", curl_easy_strerror(result));
         webhook_outcome_fail(ret_outcome, DELIVERY_FAILED, error);
     }
+}
+
+void webhook_outcome_keep(struct delivery *delivery, struct bytes body, uint32_t max)
+{
+    const size_t left = max - delivery->answer_size;
+    const size_t size = body.size < left ? body.size : left;
+    char *answer = size ? realloc(delivery->answer, delivery->answer_size + size) : NULL;
+
+    if (!answer)
+        return;
+    memcpy(answer + delivery->answer_size, body.data, size);
+    delivery->answer = answer;
+    delivery->answer_size += (uint32_t)size;
 }
 
 struct target_verdict webhook_outcome_verdict(const struct webhook_attempt *attempt)

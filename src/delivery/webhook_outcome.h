@@ -40,6 +40,10 @@ void webhook_outcome_set(struct delivery_outcome *ret_outcome,
  * side caused it, or the time-out was too short to tell. */
 struct target_verdict webhook_outcome_verdict(const struct webhook_attempt *attempt);
 
+/* Appends the next bytes of the answer's body to those that the delivery keeps, up to `max` in all.
+ * Without memory it keeps fewer. */
+void webhook_outcome_keep(struct delivery *delivery, struct bytes body, uint32_t max);
+
 /* Sets the outcome of an attempt that never became a transfer. */
 void webhook_outcome_fail(struct delivery_outcome *ret_outcome, enum delivery_result result,
                           const char *error);

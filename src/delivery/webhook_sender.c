@@ -35,6 +35,7 @@ static enum error_code webhook_sender_start(const struct sender_options *options
             .connections_max = config->webhook_connections_max,
             .connect_timeout_ms = config->webhook_connect_timeout_ms,
             .response_bytes_max = config->webhook_response_bytes_max,
+            .answer_bytes = config->delivery_log_bytes ? config->delivery_log_answer_bytes : 0,
             .connection_age_ms_max = config->webhook_connection_age_max_ms,
             .connection_requests_max = config->webhook_connection_requests_max,
             .done = options->done,

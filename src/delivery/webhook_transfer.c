@@ -166,7 +166,8 @@ static size_t transfer_read_body(char *data, size_t size, size_t count, void *co
 {
     struct webhook_transfer *transfer = context;
 
-    (void)data;
+    webhook_outcome_keep(transfer->delivery_, (struct bytes){data, size * count},
+                         transfer->settings_->answer_bytes);
     transfer->body_bytes_ += size * count;
     return transfer->body_bytes_ <= transfer->settings_->response_bytes_max ? size * count : 0;
 }

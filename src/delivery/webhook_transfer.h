@@ -46,6 +46,7 @@ struct webhook_settings {
     struct random *trace_high, *trace_low;
     uint64_t connect_timeout_ms;
     uint64_t response_bytes_max;
+    uint32_t answer_bytes; /* bytes of an answer's body that a delivery keeps */
     uint64_t connection_age_ms_max;
     uint32_t connection_requests_max;
     struct webhook_connection_use *uses;    /* 65,536, by the connection's local port */

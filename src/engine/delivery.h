@@ -64,6 +64,10 @@ struct delivery {
     uint64_t started_us; /* the request was handed to the network */
     uint64_t ended_us;   /* the outcome was known */
     struct delivery_outcome outcome;
+    /* First bytes of the body of the answer, from malloc; set by the sender, taken and freed by the
+     * caller of engine_delivered. NULL for none. */
+    char *answer;
+    uint32_t answer_size;
     /* Set by the sender with DONE if the message is in a transaction, which is committed with
      * the batch that has this outcome (storage_batch.messages). */
     bool is_in_transaction;

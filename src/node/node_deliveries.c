@@ -39,7 +39,8 @@ static uint32_t node_deliveries_ms(uint64_t from_us, uint64_t to_us)
     return ms < UINT32_MAX ? (uint32_t)ms : UINT32_MAX;
 }
 
-void node_deliveries_add(struct node *node, unsigned shard, const struct delivery *delivery)
+static void node_deliveries_add_entry(struct node *node, unsigned shard,
+                                      const struct delivery *delivery)
 {
     static const enum run_outcome outcomes[] = {
         [DELIVERY_DONE] = RUN_DONE, [DELIVERY_FAILED] = RUN_FAILED, [DELIVERY_ENDED] = RUN_ENDED};
@@ -47,18 +48,17 @@ void node_deliveries_add(struct node *node, unsigned shard, const struct deliver
     const struct timer *timer = delivery->timer;
     char id[TIMER_ID_TEXT_SIZE];
 
-    if (!node->delivery_log || outcome->result > DELIVERY_ENDED)
-        return;
     timer_id_format(&timer->id, id);
-    struct delivery_entry entry = {.ended_us =
-                                       delivery->ended_us ? delivery->ended_us : wall_now_us(),
-                                   .attempt = delivery->attempt,
-                                   .status = outcome->status,
-                                   .outcome = outcomes[outcome->result],
-                                   .texts = {[DELIVERY_TEXT_timer] = bytes_of(id),
-                                             [DELIVERY_TEXT_key] = timer->texts.key,
-                                             [DELIVERY_TEXT_target] = timer->texts.target,
-                                             [DELIVERY_TEXT_origin] = timer_shown_origin(timer)}};
+    struct delivery_entry entry = {
+        .ended_us = delivery->ended_us ? delivery->ended_us : wall_now_us(),
+        .attempt = delivery->attempt,
+        .status = outcome->status,
+        .outcome = outcomes[outcome->result],
+        .texts = {[DELIVERY_TEXT_timer] = bytes_of(id),
+                  [DELIVERY_TEXT_key] = timer->texts.key,
+                  [DELIVERY_TEXT_target] = timer->texts.target,
+                  [DELIVERY_TEXT_origin] = timer_shown_origin(timer),
+                  [DELIVERY_TEXT_answer] = {delivery->answer, delivery->answer_size}}};
     if (outcome->result != DELIVERY_DONE)
         entry.texts[DELIVERY_TEXT_error] = bytes_of(outcome->error);
     memcpy(entry.stage_ms, delivery->lateness.ms, sizeof(delivery->lateness.ms));
@@ -66,6 +66,15 @@ void node_deliveries_add(struct node *node, unsigned shard, const struct deliver
         node_deliveries_ms(delivery->handed_us, delivery->started_us);
     entry.stage_ms[LATENESS_DELIVERY] = node_deliveries_ms(delivery->started_us, entry.ended_us);
     delivery_log_add(node->delivery_log, shard, timer->texts.tenant, &entry);
+}
+
+void node_deliveries_add(struct node *node, unsigned shard, struct delivery *delivery)
+{
+    if (node->delivery_log && delivery->outcome.result <= DELIVERY_ENDED)
+        node_deliveries_add_entry(node, shard, delivery);
+    free(delivery->answer);
+    delivery->answer = NULL;
+    delivery->answer_size = 0;
 }
 
 /* ---- the search ---- */

@@ -11,8 +11,9 @@
 /* Opens the delivery log, unless it is turned off. The shards exist. */
 enum error_code node_deliveries_start(struct node *node, struct error *ret_error);
 
-/* Adds an attempt that has ended, with any outcome. A delivery that never began is no attempt. */
-void node_deliveries_add(struct node *node, unsigned shard, const struct delivery *delivery);
+/* Adds an attempt that has ended, with any outcome, and takes its answer. A delivery that never
+ * began is no attempt. */
+void node_deliveries_add(struct node *node, unsigned shard, struct delivery *delivery);
 
 /* Answers a survey of deliveries (SURVEY_DELIVERIES) by `done`, on the thread of the delivery log
  * if there is one. After an error it was not taken. */

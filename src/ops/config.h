@@ -207,6 +207,8 @@ enum config_log_level {
           "time limit of connecting to a broker; no attempt is spent")                            \
     FIELD(BYTES, delivery_log_bytes, "256M", 0, 1024 * GIB,                                       \
           "limit of the delivery log on disk; below 1M there is none")                            \
+    FIELD(U32, delivery_log_answer_bytes, "256", 0, 4096,                                         \
+          "bytes of the body of a webhook's answer that it keeps; 0 for none")                    \
     FIELD(U32, delivery_log_days, "7", 1, 3650, "age in days beyond which it drops deliveries")   \
     SECTION("cluster", "A node of a cluster; see cluster.md.")                                    \
     FIELD(LIST, cluster_brokers, "", 0, 4000,                                                     \

@@ -116,6 +116,22 @@ class DeliveriesTest(daemon_case.DaemonCase):
         follower.end()
         self.assertEqual(len(follower.shown.replace("^C", "").split()), 4 + 20 + 1, follower.shown)
 
+    # proves: delivery-log-answer, delivery_log_answer_bytes
+    def test_the_begin_of_an_answer_is_kept(self):
+        """By both clients of webhooks: the first call of a name goes by libcurl, later ones do not."""
+        name = self.receiver.url().replace("127.0.0.1", "localhost").removesuffix("/ok")
+        for base in (self.receiver.url(""), name):
+            for _ in range(3):
+                for path, size in (("/large/255", 255), ("/large/256", 256), ("/large/257", 256), ("/large/100000", 256), ("/large/0", 0)):
+                    timer = self.create(after=0, target=base + path)
+                    shown, = self.await_deliveries(1, f"timer={timer['id']}")
+                    self.assertEqual((shown["outcome"], len(shown.get("answer", ""))), ("done", size), shown)
+        for setting, size in (("4096", 4096), ("0", 0)):
+            self.restart("--delivery-log-answer-bytes", setting)
+            timer = self.create(after=0, target=self.receiver.url("/large/5000"))
+            shown, = self.await_deliveries(1, f"timer={timer['id']}")
+            self.assertEqual(len(shown.get("answer", "")), size)
+
     # proves: delivery-log-kill
     def test_deliveries_survive_kill_9(self):
         """What was shown was written. The dead timer is gone after a while, its deliveries are not."""

@@ -198,6 +198,7 @@ static void deliveries_append(const struct deliveries_row *row, struct buffer *o
         json_put_number(out, "status", entry->status);
     deliveries_append_stages(entry, out);
     json_put_some(out, "error", entry->texts[DELIVERY_TEXT_error]);
+    json_put_some(out, "answer", entry->texts[DELIVERY_TEXT_answer]);
     json_close(out, '}');
 }
 
