@@ -2,6 +2,7 @@
  * fails, each append has one result, and it is true. Method: a disk in memory that counts its
  * calls, fails, fills up and is damaged; at the end threads on a real folder. */
 #include "log/files/log_local_testing.h"
+#include "sys/clock.h"
 
 #include <inttypes.h>
 
@@ -710,6 +711,32 @@ static void test_owners_on_threads(void **state)
     log_local_close(local);
 }
 
+/* The first append of a new log takes the spare file, so another one is made without waiting for
+ * more appends: a failed append on a full disk needs it. */
+static void test_the_first_append_has_a_spare_made(void **state)
+{
+    struct locals *locals = *state;
+    struct log_local_options options = locals->options;
+    const struct instant end = instant_add_ms(instant_now(), 60000);
+    struct log_local_stats stats;
+    struct log_local *local;
+
+    options.home = locals->log_folder;
+    options.disk = NULL;
+    options.has_id = false;
+    options.mode = LOG_FILES_MAKE;
+    options.told = NULL;
+    assert_int_equal(log_local_open(&options, &local, NULL), ERROR_NONE);
+    assert_int_equal(log_local_start(local, NULL), ERROR_NONE);
+    assert_int_equal(log_append(log_local_partition(local, 0), 1, BYTES("one"), NULL), ERROR_NONE);
+    assert_true(log_local_flush(local));
+    do
+        log_local_get_stats(local, &stats);
+    while (stats.reserved < 2 * LOCALS_SEGMENT && instant_now().ns < end.ns);
+    assert_int_equal(stats.reserved, 2 * LOCALS_SEGMENT);
+    log_local_close(local);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, locals_set_up, locals_tear_down)
 
 int main(void)
@@ -734,6 +761,7 @@ int main(void)
         TEST(test_a_reader_appends_nothing),
         TEST(test_a_missing_log),
         TEST(test_owners_on_threads),
+        TEST(test_the_first_append_has_a_spare_made),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

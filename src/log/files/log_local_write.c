@@ -368,7 +368,7 @@ enum error_code log_local_start(struct log_local *local, struct error *ret_error
         return ERROR_NONE;
     pthread_mutex_lock(&local->lock);
     local->is_ending = false;
-    local->wants_trim = true; /* the first segment took the spare: another one is made */
+    local->untrimmed_bytes = TRIM_BYTES; /* the first append takes the spare: another one is made */
     pthread_mutex_unlock(&local->lock);
     local->has_write_thread =
         !thread_start(&local->write_thread, log_local_run_writes, local, "commit");
