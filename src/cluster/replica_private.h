@@ -3,11 +3,14 @@
  *
  *   replica.c        the log, the storage and the commits of the engine
  *   replica_copy.c   a copy of another node, in place of the beginning of the log
+ *   replica_query.c  what it tells of itself
  */
 #ifndef TICKWHEEL_CLUSTER_REPLICA_PRIVATE_H
 #define TICKWHEEL_CLUSTER_REPLICA_PRIVATE_H
 
 #include "cluster/replica.h"
+
+enum { REPLICA_STORAGE_PAUSE_MS = 100 }; /* interval of checks of a failed storage */
 
 /* Which records of the log are read. */
 enum replica_reading {
