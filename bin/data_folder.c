@@ -1,6 +1,7 @@
 /* data_folder.c - the place of the data folder, and a restore into it. */
 #include "steps.h"
 
+#include "delivery_log/delivery_log.h"
 #include "store/rocksdb_folder.h"
 #include "sys/files.h"
 
@@ -125,13 +126,19 @@ static bool data_folder_clear_one(void *context, const struct files_entry *entry
     return !copy->code;
 }
 
-/* Refuses a backup that contains a folder: only a single node's data folder has one, for its
+/* True for a folder that is no part of the timers: a restore leaves it out. */
+static bool data_folder_is_beside(const struct files_entry *entry)
+{
+    return strcmp(entry->name, "lost+found") == 0 || strcmp(entry->name, DELIVERY_LOG_FOLDER) == 0;
+}
+
+/* Refuses a backup that contains another folder: only a single node's data folder has one, for its
  * log. */
 static bool data_folder_refuse_folder(void *context, const struct files_entry *entry)
 {
     struct data_folder_copy *copy = context;
 
-    if (entry->is_folder && strcmp(entry->name, "lost+found") != 0)
+    if (entry->is_folder && !data_folder_is_beside(entry))
         copy->code = error_set(copy->error, ERROR_INVALID,
                                "%s/%s is a folder, and a backup has none; copy this one by hand",
                                copy->backup, entry->name);
@@ -144,7 +151,7 @@ static bool data_folder_copy_one(void *context, const struct files_entry *entry)
     char from[PATH_MAX], to[PATH_MAX];
 
     if (entry->is_folder)
-        return true; /* lost+found */
+        return true; /* it is beside the timers */
     if (!(copy->code = data_folder_join(copy->backup, entry->name, from, copy->error)) &&
         !(copy->code = data_folder_join(copy->folder, entry->name, to, copy->error)))
         copy->code = files_copy(from, to, copy->error);

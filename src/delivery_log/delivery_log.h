@@ -19,6 +19,8 @@
 
 #include "delivery_log/delivery_ring.h"
 
+#define DELIVERY_LOG_FOLDER "deliveries" /* its name in a data folder; no backup has it */
+
 #define DELIVERY_LOG_WRITE_MS 1000 /* time for which an entry waits to be written */
 
 /* Maximum size of the entries of a feeder that wait to be written. */

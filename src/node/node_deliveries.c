@@ -21,7 +21,7 @@ enum error_code node_deliveries_start(struct node *node, struct error *ret_error
 
     if (config->delivery_log_bytes < DELIVERY_RING_BYTES_MIN)
         return ERROR_NONE;
-    if (snprintf(folder, sizeof(folder), "%s/deliveries", config->data_folder) >=
+    if (snprintf(folder, sizeof(folder), "%s/" DELIVERY_LOG_FOLDER, config->data_folder) >=
         (int)sizeof(folder))
         return error_set(ret_error, ERROR_IO, "data_folder is too long");
     const struct delivery_log_options options = {
