@@ -63,7 +63,7 @@ void storage_health_look(struct node_disk *disk)
                        health_read_fails(disk, now) || atomic_load(&health->failing_replicas) > 0;
 
     atomic_store(&health->probe_fails, has_failed);
-    if (has_failed)
+    if (has_failed && !atomic_load(&disk->is_lost)) /* that cause has been noted */
         storage_health_note(disk, &error);
     if (fails == (atomic_load(&health->since_ns) != 0))
         return;
