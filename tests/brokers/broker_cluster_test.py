@@ -94,16 +94,18 @@ class ClusterTest(unittest.TestCase):
         return cluster_nodes.await_shares(hosts, PARTITIONS, READY_S, what)
 
     def check_views(self, hosts):
-        """Each node tells the same of all."""
-        views = [host.daemon.call("GET", "/v1/cluster")[2] for host in hosts]
+        """Each node tells the same of all, once it has a note of each, which come every half second."""
+        def ask():
+            views = [host.daemon.call("GET", "/v1/cluster")[2] for host in hosts]
+            owners = [[row.get("owner") for row in view["partitions"]] for view in views]
+            return None not in owners[0] and owners[0] == owners[1] == owners[2] and (views, owners)
+
+        views, owners = harness.wait_until(ask, READY_S, "each node knows the owners")
         for view in views:
             self.assertEqual([node["node"] for node in view["nodes"] if node["alive"]], [1, 2, 3])
             self.assertEqual(sum(node["planner"] for node in view["nodes"]), 1)
             self.assertEqual(len(view["partitions"]), PARTITIONS)
             self.assertEqual(view["name"], "shop")
-        owners = [[row["owner"] for row in view["partitions"]] for view in views]
-        self.assertEqual(owners[0], owners[1])
-        self.assertEqual(owners[0], owners[2])
         for host, view in zip(hosts, views):
             active = sum(row["state"] == "active" for row in view["partitions"])
             self.assertEqual(active, owners[0].count(host.number))
