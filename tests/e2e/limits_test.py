@@ -346,7 +346,7 @@ class CallTest(Case):
         return next(each["schema"] for each in self.document["paths"][path][method]["parameters"]
                     if each.get("name") == name)
 
-    # proves: page-limit, list-labels, list-states, list-parameters
+    # proves: page-limit, list-labels, list-states, list-lasts, list-parameters
     def test_pages(self):
         """As many as a page may have, of a few more than that."""
         made = self.make(self.parameter("/v1/timers", "limit")["maximum"] + 1, labels={"a": "b"})
@@ -369,6 +369,9 @@ class CallTest(Case):
         self.assertEqual(len(states), count)
         self.call(200, "GET", "/v1/timers?" + "&".join(states))
         self.problem(422, "invalid", "GET", "/v1/timers?" + "&".join(states + states[:1]))
+        lasts = ["last=ok"] * self.parameter("/v1/schedules", "last")["maxItems"]
+        self.call(200, "GET", "/v1/schedules?" + "&".join(lasts))
+        self.problem(422, "invalid", "GET", "/v1/schedules?" + "&".join(lasts + lasts[:1]))
         self.problem(422, "invalid", "GET", "/v1/timers?" + "&".join(["label=a:b"] * 32))
         self.problem(400, "bad-request", "GET", "/v1/timers?" + "&".join(["label=a:b"] * 33))
 

@@ -16,6 +16,7 @@ enum {
     LIST_LIMIT_MAX = 1000,
     LIST_LABELS_MAX = 16,
     LIST_STATES_MAX = 7, /* number of states */
+    LIST_LASTS_MAX = 4,  /* number of outcomes, with never */
 };
 
 /* X(NAME, name): orders of schedules. */
@@ -53,8 +54,9 @@ struct list_query {
     struct bytes last_event;  /* of LIST_EVENTS */
     bool is_of_all;           /* of LIST_DEAD_TO_DELETE, whose query says so */
     bool repeats;             /* only timers that repeat */
-    uint32_t last;            /* of LIST_SCHEDULES: bits 1 << enum runs_last; 0 for any */
-    enum list_sort sort;      /* of LIST_SCHEDULES */
+    uint32_t last_count;
+    uint32_t last;       /* of LIST_SCHEDULES: bits 1 << enum runs_last; 0 for any */
+    enum list_sort sort; /* of LIST_SCHEDULES */
 };
 
 /* Calls with such a query. */

@@ -165,8 +165,10 @@ static void list_schedule_take(void *context, size_t index, struct bytes value,
 
     if (index < LIST_LAST)
         list_query_take(context, index, value, problem);
-    else if (index == LIST_LAST && !list_parse_last(value, &query->last))
-        query_fault(problem, "last", "It must be ok, failed, skipped or never");
+    else if (index == LIST_LAST &&
+             (++query->last_count > LIST_LASTS_MAX || !list_parse_last(value, &query->last)))
+        query_fault(problem, "last", "It must be ok, failed, skipped or never, at most %d times",
+                    LIST_LASTS_MAX);
     else if (index == LIST_SORT && !list_parse_sort(value, &query->sort))
         query_fault(problem, "sort", "It must be next, last or failures");
 }
