@@ -146,7 +146,7 @@ bool delivery_entry_parse(struct bytes bytes, struct delivery_entry *ret_entry)
 
 /* ---- indexes ---- */
 
-/* Text of an index; DELIVERY_TEXTS for an index of a number. */
+/* Text that each index covers; DELIVERY_TEXTS if it covers a number, or every entry. */
 static const enum delivery_text delivery_index_texts[DELIVERY_INDEXES] = {
     [DELIVERY_INDEX_ALL] = DELIVERY_TEXTS,          [DELIVERY_INDEX_TIMER] = DELIVERY_TEXT_timer,
     [DELIVERY_INDEX_KEY] = DELIVERY_TEXT_key,       [DELIVERY_INDEX_TARGET] = DELIVERY_TEXT_target,

@@ -31,7 +31,7 @@ struct delivery_log {
     atomic_bool is_urgent;   /* a feeder has more than LOG_URGENT_BYTES */
     atomic_bool ends;
     _Atomic uint64_t refused;                 /* number of entries for which a feeder had no room */
-    _Atomic uint64_t bytes, dropped, damaged; /* of the ring, after the last write */
+    _Atomic uint64_t bytes, dropped, damaged; /* statistics of the ring after the last write */
     pthread_t thread;
     /* The thread's. */
     struct delivery_ring *ring;
@@ -78,7 +78,7 @@ static void delivery_log_write(struct delivery_log *log)
     atomic_store(&log->damaged, stats.damaged);
 }
 
-/* Answers one query. Returns false if there is none. */
+/* Answers the next query that waits. Returns false if none waits. */
 static bool delivery_log_answer(struct delivery_log *log)
 {
     struct turn_link *turn = turns_pop(&log->queries);
@@ -109,13 +109,13 @@ static void delivery_log_take_queries(struct delivery_log *log)
 static void *delivery_log_run(void *argument)
 {
     struct delivery_log *log = argument;
-    uint64_t write_at_ns = 0; /* of the next write without entries */
+    uint64_t write_at_ns = 0; /* time of the next write if no entries come */
 
     for (;;) {
         delivery_log_take_queries(log);
         const bool ends = atomic_load(&log->ends);
         if (ends)
-            delivery_log_take_queries(log); /* what was asked before the end */
+            delivery_log_take_queries(log); /* queries that were submitted before the stop */
         const struct instant now = instant_now();
         if (atomic_exchange(&log->has_entries, false) && write_at_ns > now.ns + LOG_WRITE_NS)
             write_at_ns = now.ns + LOG_WRITE_NS;

@@ -19,7 +19,8 @@
 
 #include "delivery_log/delivery_ring.h"
 
-#define DELIVERY_LOG_FOLDER "deliveries" /* its name in a data folder; no backup has it */
+/* name of the log's folder in a data folder; backups omit it */
+#define DELIVERY_LOG_FOLDER "deliveries"
 
 #define DELIVERY_LOG_WRITE_MS 1000 /* time for which an entry waits to be written */
 

@@ -63,7 +63,8 @@ static void dlog_test_done(struct delivery_query *query)
     sem_wait(&question->go_on);
 }
 
-/* Begins a question for the deliveries of a tenant. The log waits until dlog_test_ask_end. */
+/* Submits a query for the deliveries of a tenant, and waits for its answer. The log's thread stays
+ * in `done` until dlog_test_ask_end. */
 static void dlog_test_ask_begin(struct log_test_fixture *fixture,
                                 struct log_test_question *question, const char *tenant,
                                 const char *timer)
@@ -90,7 +91,7 @@ static uint32_t dlog_test_ask_end(struct log_test_question *question)
 static uint32_t dlog_test_ask(struct log_test_fixture *fixture, const char *tenant,
                               const char *timer)
 {
-    /* The log's thread may still be in sem_wait of the one before. */
+    /* Several, because the log's thread may still wait in `done` of an earlier one. */
     static struct log_test_question questions[8];
     static unsigned next;
     struct log_test_question *question = &questions[next++ % 8];

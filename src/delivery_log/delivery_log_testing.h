@@ -23,7 +23,7 @@
 struct testing_log {
     char folder[64];
     struct disk_calls disk;
-    bool is_full; /* writes write the half of their bytes and fail */
+    bool is_full; /* each write stores half of its bytes and fails */
     struct delivery_ring *ring;
     struct delivery_ring_options options;
 };

@@ -17,7 +17,7 @@
 #define DELIVERY_QUERY_LOOKS 20000
 
 struct delivery_query {
-    /* The question. Empty texts and ranges of all values ask for any. */
+    /* The question. An empty text, or a range of all values, matches every delivery. */
     struct bytes tenant;
     struct bytes timer, key, target, origin;
     unsigned outcomes; /* a bit for each enum run_outcome */
@@ -39,7 +39,7 @@ struct delivery_query {
 void delivery_query_init(struct delivery_query *ret_query);
 void delivery_query_deinit(struct delivery_query *query);
 
-/* Encodes the question but for the tenant, to pass it to another node. */
+/* Encodes the question without its tenant, to pass it to another node. */
 void delivery_query_encode(const struct delivery_query *query, struct buffer *to);
 
 /* Reads an encoded question. Returns false for any other bytes. Texts lie within the bytes. */
@@ -52,7 +52,7 @@ enum delivery_index delivery_query_index(const struct delivery_query *query, uin
 /* True if the entry answers the question, whatever its stamp. */
 bool delivery_query_wants(const struct delivery_query *query, const struct delivery_entry *entry);
 
-/* True if the answer is complete for now: at a limit, or out of memory. */
+/* True if nothing can be added to the answer: it is at a limit, or memory is out. */
 bool delivery_query_is_full(const struct delivery_query *query);
 
 #endif

@@ -21,7 +21,8 @@ enum {
 
 #define RING_AGE_MS 60000 /* interval in which old segments are dropped */
 
-/* The segments of a tenant. It stays when it has none: there are as many as tenants. */
+/* The segments of a tenant. A tenant without segments keeps its lane, so there are at most as many
+ * lanes as tenants. */
 struct ring_lane {
     struct list segments;   /* oldest first */
     struct list dirty_link; /* in ring->dirty if its last segment has pending entries */
@@ -89,7 +90,8 @@ static void delivery_ring_account(struct delivery_ring *ring, const struct ring_
                       bytes);
 }
 
-/* Moves a loaded segment to the end of the list of those, and removes others from it. */
+/* Moves the segment to the end of ring->loaded if it is loaded; otherwise takes it out of that
+ * list. */
 static void delivery_ring_use(struct delivery_ring *ring, struct delivery_segment *segment)
 {
     list_remove(&segment->loaded_link);
@@ -179,7 +181,8 @@ static int delivery_ring_compare(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Removes the file of a segment that cannot be read. Returns false if out of memory. */
+/* Adds the segment of a file to the lane of its tenant. Removes a file that cannot be read. Returns
+ * false if out of memory. */
 static bool delivery_ring_find(struct delivery_ring *ring, uint64_t number)
 {
     char tenant[TENANT_SIZE_MAX], name[DELIVERY_SEGMENT_NAME_SIZE];
@@ -355,7 +358,7 @@ static uint64_t delivery_ring_oldest_us(const struct delivery_ring *ring, struct
     return now.ms > age_ms ? (now.ms - age_ms) * 1000 : 0;
 }
 
-/* Drops the segments of a lane whose last delivery is too old. Nothing is pending. */
+/* Drops the segments of a lane whose last delivery is too old. The lane has no pending entries. */
 static void delivery_ring_drop_old(struct delivery_ring *ring, struct ring_lane *lane,
                                    uint64_t oldest_us)
 {
@@ -408,8 +411,8 @@ void delivery_ring_flush(struct delivery_ring *ring, struct wall now)
 
 /* ---- searching ---- */
 
-/* True if the segment has no entry before `before`, because the segment before it reaches there.
- */
+/* True if every stamp of the segment is at or above `before`. All of them are above the last stamp
+ * of the previous segment. */
 static bool delivery_ring_is_later(const struct ring_lane *lane,
                                    const struct delivery_segment *segment, uint64_t before)
 {

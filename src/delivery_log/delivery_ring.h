@@ -23,14 +23,15 @@
 struct delivery_ring_options {
     const char *folder;            /* is copied */
     const struct disk_calls *disk; /* NULL for the operating system's */
-    uint64_t bytes_max;  /* limit of the bytes of all files; at least DELIVERY_RING_BYTES_MIN */
-    uint64_t age_ms_max; /* deliveries that ended earlier are dropped */
+    uint64_t bytes_max; /* limit of the bytes of all files; at least DELIVERY_RING_BYTES_MIN */
+    /* maximum age of a delivery, in milliseconds since it ended; older ones are dropped */
+    uint64_t age_ms_max;
 };
 
 #define DELIVERY_RING_BYTES_MIN (UINT64_C(1) << 20)
 
 struct delivery_ring_stats {
-    uint64_t bytes;   /* of all files, each rounded up to a block of the disk */
+    uint64_t bytes;   /* size of all files, each rounded up to blocks of the disk */
     uint64_t dropped; /* number of entries that could not be kept */
     uint64_t damaged; /* number of segments in which something was invalid */
 };
@@ -41,7 +42,7 @@ struct delivery_ring;
 enum error_code delivery_ring_open(const struct delivery_ring_options *options,
                                    struct delivery_ring **ret_ring, struct error *ret_error);
 
-/* Forgets what was not flushed. */
+/* Closes the ring. Entries that were not flushed are lost. */
 void delivery_ring_close(struct delivery_ring *ring);
 
 /* Adds an encoded entry of a tenant. */

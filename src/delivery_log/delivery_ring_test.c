@@ -231,7 +231,7 @@ static void ring_cut_file(const char *path)
     assert_int_equal(truncate(path, info.st_size - 5), 0);
 }
 
-/* As kill -9 leaves a file whose write it interrupted. */
+/* The file ends within an entry, as kill -9 leaves it when it interrupts a write. */
 static void a_torn_tail_is_cut_off(void **state)
 {
     struct testing_log log;
@@ -299,7 +299,7 @@ static void damage_is_skipped_and_counted(void **state)
     testing_log_deinit(&log);
 }
 
-/* The clock may step back: the order stays that of the outcomes. */
+/* The clock may step back: the deliveries stay in the order of their outcomes. */
 static void the_order_survives_a_step_of_the_clock(void **state)
 {
     struct testing_log log;

@@ -117,7 +117,8 @@ enum error_code delivery_segment_make(const struct delivery_folder *folder, uint
     return ERROR_NONE;
 }
 
-/* Makes the entry at `offset` the newest of its hashes. There is room in the table. */
+/* Enters the entry at `offset` into the table, as the newest one of each of its hashes. The caller
+ * has reserved room in the table. */
 static void delivery_segment_index(struct delivery_segment *segment,
                                    const struct delivery_entry *entry, uint64_t offset,
                                    uint32_t links[DELIVERY_INDEXES])
@@ -213,7 +214,7 @@ static struct bytes delivery_segment_read(const struct delivery_folder *folder, 
     return (struct bytes){to, got};
 }
 
-/* What the end of a sealed segment says. */
+/* Decoded trailer of a sealed segment. */
 struct segment_end {
     uint64_t slots; /* offset of the slots; 0 if the segment is not sealed */
     uint64_t last_stamp;
@@ -300,13 +301,13 @@ static bool delivery_segment_scan(struct delivery_segment *segment, struct bytes
     return true;
 }
 
-/* True if the rest of a file is the begin of an entry, as a write leaves it that was cut short. */
+/* True if the rest of a file is the begin of an entry, which an interrupted write leaves. */
 static bool delivery_segment_is_torn(struct bytes rest)
 {
     return rest.size < 8 || delivery_entry_size(rest) > rest.size;
 }
 
-/* Replaces the file by its first bytes. */
+/* Cuts the file off after its first bytes, by replacing it. */
 static enum error_code delivery_segment_cut(const struct delivery_folder *folder,
                                             const struct delivery_segment *segment,
                                             struct bytes contents)

@@ -24,26 +24,26 @@
 
 #define DELIVERY_SEGMENT_HEADER_SIZE  96
 #define DELIVERY_SEGMENT_TRAILER_SIZE 32
-#define DELIVERY_SEGMENT_NAME_SIZE    32                  /* of a file's name, with the NUL */
+#define DELIVERY_SEGMENT_NAME_SIZE    32                  /* size of a file's name, with the NUL */
 #define DELIVERY_SEGMENT_BYTES_MAX    (UINT64_C(8) << 20) /* larger files are not read */
 
 /* Where the segments are. */
 struct delivery_folder {
     const struct disk_calls *disk; /* borrowed, as is the path */
     const char *path;
-    uint64_t damaged; /* number of segments with an invalid part that were met */
+    uint64_t damaged; /* number of segments in which an invalid part was found */
 };
 
 struct delivery_segment {
-    struct list link;                 /* for the holder: in the order of numbers */
-    struct list loaded_link;          /* for the holder */
-    struct tenant_latest_place place; /* for the holder */
+    struct list link;                 /* for the ring: its segments in the order of their numbers */
+    struct list loaded_link;          /* for the ring */
+    struct tenant_latest_place place; /* for the ring */
     uint64_t number;
     uint64_t bytes;      /* size of the file; not sealed: offset after the last entry written */
     uint64_t last_stamp; /* stamp of the last entry; 0 if there is none, or it is unknown */
     bool is_sealed, is_loaded;
-    bool is_damaged; /* was counted as damaged */
-    /* Of a loaded segment that is not sealed. */
+    bool is_damaged; /* whether it was counted as damaged */
+    /* The following fields belong to a loaded segment that is not sealed. */
     struct delivery_table table;
     struct buffer pending; /* entries that are not written yet */
     uint32_t pending_count;
@@ -69,14 +69,15 @@ enum error_code delivery_segment_open(const struct delivery_folder *folder, uint
 enum error_code delivery_segment_load(struct delivery_folder *folder,
                                       struct delivery_segment *segment);
 
-/* Forgets the table and what is not written. */
+/* Frees the table, and drops entries that are not written. */
 void delivery_segment_unload(struct delivery_segment *segment);
 
-/* Adds an encoded entry to what is to be written, with this stamp. The segment is loaded and not
- * sealed. Returns false if out of memory; nothing changed. */
+/* Adds an encoded entry with this stamp to the pending ones. The segment is loaded and not sealed.
+ * Returns false if out of memory; nothing changed. */
 bool delivery_segment_add(struct delivery_segment *segment, struct bytes encoded, uint64_t stamp);
 
-/* Writes what was added. After a failure the segment is not loaded, and what was added is lost. */
+/* Writes the pending entries. If that fails, the segment is unloaded and the pending entries are
+ * lost. */
 enum error_code delivery_segment_flush(const struct delivery_folder *folder,
                                        struct delivery_segment *segment);
 
@@ -84,9 +85,9 @@ enum error_code delivery_segment_flush(const struct delivery_folder *folder,
 enum error_code delivery_segment_seal(const struct delivery_folder *folder,
                                       struct delivery_segment *segment);
 
-/* Adds the entries that the query wants to its answer, newest first, until it is full. Nothing is
- * pending. Returns false if the segment has entries before `since`: older segments need not be
- * searched. A damaged part is left out, and counted once. */
+/* Adds the entries that the query wants to its answer, newest first, until it is full. The segment
+ * has no pending entries. Returns false if the segment has entries before `since`: older segments
+ * need not be searched. A damaged part is left out, and counted once. */
 bool delivery_segment_search(struct delivery_folder *folder, struct delivery_segment *segment,
                              struct delivery_query *query);
 

@@ -10,7 +10,7 @@
 
 #include "base/bytes.h"
 
-#define DELIVERY_SLOT_SIZE 8 /* of an encoded slot: hash 4, offset 4 */
+#define DELIVERY_SLOT_SIZE 8 /* size of an encoded slot: hash 4, offset 4 */
 
 struct delivery_slot {
     uint32_t hash;   /* 0 if the slot is empty */
@@ -28,16 +28,17 @@ void delivery_table_deinit(struct delivery_table *table);
 /* Reserves room for `more` new hashes. Returns false if out of memory; nothing changed. */
 bool delivery_table_reserve(struct delivery_table *table, uint32_t more);
 
-/* Sets the offset of a hash, which is not 0, and returns the one before; 0 if there was none. There
- * is room for it (delivery_table_reserve). */
+/* Sets the offset of a hash, which is not 0, and returns its previous offset; 0 if there was none.
+ * The caller has reserved room (delivery_table_reserve). */
 uint32_t delivery_table_put(struct delivery_table *table, uint32_t hash, uint32_t offset);
 
-/* Returns 0 if the hash is unknown. */
+/* Returns the offset of the newest entry with the hash; 0 if no entry has it. */
 uint32_t delivery_table_get(const struct delivery_table *table, uint32_t hash);
 
 void delivery_table_encode(const struct delivery_table *table, struct buffer *to);
 
-/* Returns the offset of the hash in encoded slots; 0 if it is unknown. Any bytes are safe. */
+/* Returns the offset of the hash in encoded slots; 0 if the hash is unknown. The slots may be any
+ * bytes. */
 uint32_t delivery_table_find(struct bytes slots, uint32_t hash);
 
 #endif
