@@ -198,7 +198,7 @@ static bool node_is_decided(const struct shard_report *shard)
     return shard->has_engines || shard->is_failing;
 }
 
-/* Waits for the engines, because there is no other node that would answer. */
+/* Waits until the engines answer, because no other node would answer in their place. */
 static enum error_code node_await_engines(struct node *node, struct error *ret_error)
 {
     struct shard_report sum;

@@ -44,8 +44,9 @@ struct node_request {
     void (*done)(
         struct node_request *request); /* command.timer and .page are valid only during the call */
     struct instant submitted_;
-    struct tenant_pot_share *share_; /* share that counts it while it is in flight */
-    struct peers_request peer_;      /* while another node has it */
+    /* tenant's share in which the request counts while it is in flight */
+    struct tenant_pot_share *share_;
+    struct peers_request peer_; /* used while another node handles the request */
 };
 
 /* Callbacks that report events of the node for the log. Called from any thread; they must return

@@ -25,8 +25,8 @@ struct node_replica_thread {
     bool is_running, has_loop, has_ended;
     struct event_loop loop; /* in a cluster */
     struct event_task task;
-    struct event_source source; /* the client of the node */
-    uint64_t trims;             /* log_local_trims_due that was obeyed */
+    struct event_source source; /* events of the node's client of the brokers */
+    uint64_t trims;             /* value of log_local_trims_due at the last trim */
 };
 
 /* ---- the threads ---- */
@@ -79,8 +79,8 @@ static uint64_t node_cluster_thread_wait_ns(struct event_task *task)
 
 /* ---- without a cluster: within the turns of a shard ---- */
 
-/* Lets the log drop what the files of the tables have, and moves the places of partitions that had
- * no record for a while, which would hold it back. */
+/* Lets the log drop the records that the files of the tables contain. Also moves the places of
+ * partitions without recent records: their old places would keep the log from dropping anything. */
 static void node_cluster_thread_trim(struct node_replica_thread *thread)
 {
     struct node_log *log = &thread->node->log;
@@ -103,8 +103,8 @@ static void node_cluster_thread_trim(struct node_replica_thread *thread)
         log_local_note_end(log->local);
 }
 
-/* Takes what has landed, so that the engines answer it in this turn, and the next appends have what
- * follows from it too. */
+/* Takes the appends that are durable, so that the engines answer them in this turn. What the
+ * engines write then joins the next appends. */
 static void node_cluster_thread_take(struct event_task *task)
 {
     struct node_replica_thread *thread = list_item(task, struct node_replica_thread, task);
@@ -125,7 +125,7 @@ static void node_cluster_thread_commit(struct event_task *task)
     node_cluster_thread_serve(thread);
     node_log_send(&node->log, node->shards.all[thread->index].is_quiet);
     node_cluster_thread_trim(thread);
-    /* a replica that took a result may have another turn: here it costs no system call */
+    /* a replica that took a result may need another turn, which costs no system call here */
     for (int i = 0; i < SERVES && task->wait_ns(task) == 0; i++)
         node_cluster_thread_serve(thread);
 }
@@ -182,8 +182,8 @@ static void node_cluster_thread_close(const struct node_replica_thread *thread)
         node_serve_close(replica);
 }
 
-/* Closes the logs after all replicas have released their partitions, because to close one may
- * take time. */
+/* Closes the logs after all replicas have released their partitions, because closing a log may take
+ * time. */
 static void *node_cluster_thread_run(void *argument)
 {
     struct node_replica_thread *thread = argument;

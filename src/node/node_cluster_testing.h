@@ -183,7 +183,7 @@ static inline size_t cluster_copies(const struct cluster_host *host)
     return count;
 }
 
-/* Until all hosts run, and each has a copy of that many. */
+/* Waits until all hosts run, and each has copies of `count` partitions. */
 static inline void cluster_await_copies(struct cluster_fixture *fixture, size_t count)
 {
     const struct instant until = instant_add_ms(instant_now(), CLUSTER_WAIT_MS);

@@ -236,7 +236,7 @@ static void node_control_handle(struct node_control *control, const struct log_e
             node_control_compare_clocks(control, event->appended);
         control_landed(control->control, event->ticket, event->offset, now);
         break;
-    case LOG_REFUSED: /* only by a private log */
+    case LOG_REFUSED: /* only a private log refuses appends */
     case LOG_FAILED:
         control_failed(control->control, event->ticket, now);
         break;

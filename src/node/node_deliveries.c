@@ -84,7 +84,7 @@ struct delivery_search {
     struct node_request *request;
 };
 
-/* Makes rows of the found entries. */
+/* Makes a row of each entry that was found. */
 static void node_deliveries_done(struct delivery_query *query)
 {
     struct delivery_search *search = list_item(query, struct delivery_search, query);

@@ -16,7 +16,7 @@ enum error_code node_deliveries_start(struct node *node, struct error *ret_error
 void node_deliveries_add(struct node *node, unsigned shard, struct delivery *delivery);
 
 /* Answers a survey of deliveries (SURVEY_DELIVERIES) by `done`, on the thread of the delivery log
- * if there is one. After an error it was not taken. */
+ * if there is one. If this returns an error, `done` is not called. */
 enum error_code node_deliveries_ask(struct node *node, struct node_request *request);
 
 #endif

@@ -109,7 +109,7 @@ static void node_hold_reset(struct node_holds *holds, const struct holds_change 
     node_hold_end(hold, code, error.text);
 }
 
-/* Makes a change that the log has, and answers it if this node asked for it. */
+/* Applies a change that is in the log, and answers the request if this node made it. */
 static void node_hold_make(struct node_holds *holds, const struct holds *made,
                            const struct holds_change *change, bool is_asked)
 {
@@ -281,6 +281,6 @@ bool node_hold_take_batch(struct node_replica *replica, const struct storage_bat
         holds->made = holds->next;
         node_hold_make(holds, &holds->made, &holds->change, true);
     }
-    node_hold_commit(replica); /* the next change */
+    node_hold_commit(replica); /* begins the next change */
     return true;
 }

@@ -21,7 +21,7 @@ enum { NODE_HOLD_PARTITION = 0 };
 
 /* ---- in a cluster ---- */
 
-/* Asks for the next change if none is under way. */
+/* Sends the next change to the control topic if none is under way. */
 void node_hold_ask(struct node_control *control, struct instant now);
 
 /* Callbacks of the control. */
@@ -31,20 +31,22 @@ void node_hold_on_unheld(void *context, uint64_t ask, enum error_code code);
 
 /* ---- without a cluster; without effect for another partition, and in a cluster ---- */
 
-/* Shows the holds that the storage has, and lets this node claim the other partitions: so no
- * delivery begins before. Call it when the node owns the replica's partition. Returns false if the
- * holds cannot be read: call it again later. */
+/* Applies the holds that the storage has, and then lets this node claim the other partitions: so no
+ * delivery begins before the holds apply. Call it when the node owns the replica's partition.
+ * Returns false if the holds cannot be read: call it again later. */
 bool node_hold_load(struct node_replica *replica);
 
 /* Gives the replica the next change if none is under way. */
 void node_hold_commit(struct node_replica *replica);
 
-/* Returns true if this is the batch of a change, with its result, and takes it. */
+/* Takes a batch with its result if it is the batch of a change. Returns false for any other
+ * batch. */
 bool node_hold_take_batch(struct node_replica *replica, const struct storage_batch *batch);
 
 /* ---- both ---- */
 
-/* Answers the remaining requests when the node ends: also when the carrier has ended. */
+/* Answers the remaining requests at the end of the node, when the carrier may have ended
+ * already. */
 void node_hold_end_all(struct node *node);
 
 #endif

@@ -126,8 +126,8 @@ static bool hold_is_maintained(struct hold_fixture *fixture)
     return is_on;
 }
 
-/* Goal: requests under way together are all made, in their order. Method: each queue is paused and
- * every other one resumed, with no wait for an answer; a restart. */
+/* Goal: several requests under way at once are all carried out, in their order. Method: each queue
+ * is paused and every other one resumed, with no wait for an answer; a restart. */
 static void test_many_changes(void **state)
 {
     struct hold_fixture *fixture = *state;

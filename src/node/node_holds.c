@@ -148,7 +148,7 @@ enum error_code node_holds_reset(struct node_holds *holds, struct bytes tenant, 
     if (!last)
         last = target_pauses_create();
     enum error_code code = last ? ERROR_NONE : ERROR_NO_MEMORY;
-    if (!code) /* so that `since` is that of this reset */
+    if (!code) /* so that `since` is the time of this reset */
         code = target_pauses_remove(last, now, tenant, name, &without);
     if (!code) {
         code = target_pauses_put(without, now, &reset, &next);

@@ -28,16 +28,16 @@ struct node_holds {
     struct target_pause_board pauses; /* queues and targets that are paused; has its own lock */
     atomic_bool is_maintained;        /* no delivery begins */
     pthread_mutex_t lock;             /* guards the next four */
-    char note[NODE_NOTE_SIZE_MAX];    /* of the maintenance */
+    char note[NODE_NOTE_SIZE_MAX];    /* note of the maintenance */
     size_t note_size;
     struct list requests; /* struct node_hold: changes that wait */
-    bool has_ended;       /* whether it takes no more of them */
+    bool has_ended;       /* whether further requests are refused */
 
     /* The carrier's. */
     struct node_hold *asked;    /* request whose change is under way; NULL if none */
     struct holds_change change; /* that change; its texts are those of the request */
 
-    /* The carrier's, without a cluster. */
+    /* The following fields are the carrier's, on a node without a cluster. */
     struct holds made;          /* holds by the storage; `pauses` NULL before they were read */
     struct holds next;          /* holds with the change that is under way */
     struct buffer bytes;        /* encoded form of `next` */
@@ -47,7 +47,7 @@ struct node_holds {
 void node_holds_init(struct node_holds *holds, void (*changed)(void *context), void *context);
 void node_holds_deinit(struct node_holds *holds);
 
-/* Begins with nothing held. Refuses a data folder with files of pauses or maintenance, which builds
+/* Starts without holds. Refuses a data folder with files of pauses or maintenance, which builds
  * before the first release wrote: ERROR_INVALID. */
 enum error_code node_holds_start(struct node_holds *holds, struct feed *feed,
                                  struct targets *targets, const char *folder,
@@ -56,8 +56,8 @@ enum error_code node_holds_start(struct node_holds *holds, struct feed *feed,
 /* Returns the pauses of all tenants; the caller leaves the table (target_pauses_leave). */
 struct target_pauses *node_holds_pauses(struct node_holds *holds);
 
-/* Shows these holds, which the carrier got by this change, or by reading all of them (NULL), to the
- * engines and to clients that watch. */
+/* Reports these holds to the engines and to clients that watch. `change` is the change that led to
+ * them; NULL if the carrier has read all of them. */
 void node_holds_show(struct node_holds *holds, const struct holds *made,
                      const struct holds_change *change);
 
@@ -66,7 +66,7 @@ void node_holds_show(struct node_holds *holds, const struct holds *made,
 enum error_code node_holds_reset(struct node_holds *holds, struct bytes tenant, struct bytes name,
                                  struct wall now, size_t *ret_count, struct error *ret_error);
 
-/* Makes the error of a change that was refused. */
+/* Sets the error for a change that was refused. */
 enum error_code node_holds_refuse(enum error_code code, struct error *ret_error);
 
 #endif

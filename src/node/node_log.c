@@ -9,7 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Maximum that a shard writes by itself, if recent writes took less than HERE_NS. */
+/* Maximum size of a write that a shard makes on its own thread, if recent writes took less than
+ * HERE_NS. */
 #define HERE_BYTES UINT64_C(65536)
 #define HERE_NS    UINT64_C(1000000)
 #define HERE_FADES 16
@@ -17,7 +18,7 @@
 #define SEGMENT_BYTES (UINT64_C(16) << 20) /* size of a file of the log, on a large disk */
 
 /* Writes do not linger below this number of unanswered timers, so a client that sends one at a time
- * waits for one sync. A timer is about this large. */
+ * waits for one sync. TIMER_BYTES is the approximate size of a timer. */
 #define LINGER_INFLIGHT_MIN 128
 #define TIMER_BYTES         256
 
@@ -41,7 +42,8 @@ static void node_log_note_time(struct node_log *log, uint64_t ns)
     atomic_store(&log->write_ns, ns > faded_ns ? ns : faded_ns);
 }
 
-/* Waits if few bytes come from many requests that are not answered. */
+/* Returns how long a write waits for more appends: 0 unless many unanswered requests have brought
+ * few bytes. */
 static uint64_t node_log_linger_ns(void *context, uint64_t bytes)
 {
     const struct node_log *log = context;
@@ -62,7 +64,7 @@ static void node_log_written(void *context, uint64_t bytes, uint64_t ns)
 
 /* ---- opening ---- */
 
-/* Places of partitions without records since then move to the begin of a new log. */
+/* Moves the places of partitions without later records to the begin of a new log. */
 static enum error_code node_log_move_places(const struct node_log *log, uint64_t begin,
                                             struct error *ret_error)
 {
@@ -124,8 +126,8 @@ static struct log_local_options node_log_options(struct node_log *log)
     return options;
 }
 
-/* Begins a log behind all that the tables have. It is the folder's once its id is stored, which
- * is the last step: a start that was killed before repeats all of them. */
+/* Creates a log that begins after all records that the tables contain. The last step stores its id,
+ * which makes it the folder's log: a start that was killed earlier repeats all steps. */
 static enum error_code node_log_make(struct node_log *log, uint64_t begin, bool replaces,
                                      struct error *ret_error)
 {
@@ -143,8 +145,8 @@ static enum error_code node_log_make(struct node_log *log, uint64_t begin, bool 
     return code ? code : node_log_adopt(log, ret_error);
 }
 
-/* Applies what is intact. If that is not all another log begins, so that the next start finds no
- * damage. Only a reading finds all damage. */
+/* Applies the intact records of a damaged log. If some are missing, replaces the log by a new one,
+ * so that the next start finds no damage. Damage is found only by reading the whole log. */
 static enum error_code node_log_skip_damage(struct node_log *log, struct error *ret_error)
 {
     struct log_local_stats stats;
@@ -172,7 +174,8 @@ enum error_code node_log_open(struct node_log *log, struct error *ret_error)
     enum error_code code = replay_bounds(log->storage, options.partition_count, &options.begin,
                                          &options.reached, ret_error);
 
-    atomic_store(&log->write_ns, UINT64_C(1000000000)); /* until the disk has shown better */
+    /* assumed until writes have shown that the disk is quicker */
+    atomic_store(&log->write_ns, UINT64_C(1000000000));
     if (code)
         return code;
     if (!options.has_id)

@@ -21,19 +21,20 @@
 struct node_log {
     struct log_local *local; /* NULL in a cluster */
     uint64_t cluster;        /* id in the frames of this log */
-    /* What a write has taken lately, as a maximum that fades. Below it a shard writes by itself. */
+    /* Decaying maximum of the durations of recent writes, in nanoseconds. Below a limit a shard
+     * writes on its own thread. */
     _Atomic uint64_t write_ns;
     uint64_t torn;     /* appends that a crash left incomplete; not acknowledged */
-    uint64_t lost;     /* records that the start has skipped */
-    struct error loss; /* why; text empty: none was */
+    uint64_t lost;     /* records that were skipped by the start */
+    struct error loss; /* cause of the loss; its text is empty if nothing was lost */
 
     /* Set before node_log_open. */
     const struct config *config; /* borrowed, as is the next */
     struct storage *storage;
     const struct tenant_pot *inflight; /* timers in requests that are not answered; borrowed */
-    /* From any thread: the partition has events. */
+    /* Called from any thread when the partition has events. */
     void (*told)(void *context, uint16_t partition);
-    /* From any thread: a write has ended, after `ns`. */
+    /* Called from any thread after a write, which took `ns`. */
     void (*written)(void *context, uint64_t bytes, uint64_t ns);
     void *context;
 };
@@ -46,10 +47,10 @@ enum error_code node_log_open(struct node_log *log, struct error *ret_error);
 enum error_code node_log_start(struct node_log *log, struct error *ret_error);
 void node_log_stop(struct node_log *log);
 
-/* Adds what is known of the log to the statistics of the storage. */
+/* Adds the statistics of the log to those of the storage. */
 void node_log_add_stats(const struct node_log *log, struct storage_stats *stats);
 
-/* Fine when none is open. */
+/* Closes the log, if one is open. */
 void node_log_close(struct node_log *log);
 
 /* Makes durable what the replicas have appended: on this thread if that is little and the disk is

@@ -40,7 +40,7 @@ enum node_replica_news {
     REPLICA_RECOVERED = 1,
     REPLICA_DRAINED = 2,
     REPLICA_LEFT = 4,
-    REPLICA_RELEASE = 8, /* the node stops */
+    REPLICA_RELEASE = 8, /* release the partition, because the node stops */
     REPLICA_PLANNED = 16,
     REPLICA_PAGE = 32, /* a page of a copy, or the news that none comes */
 };
@@ -91,7 +91,7 @@ struct node_replica {
     struct copy_page page;
     struct buffer page_rows;
 
-    /* Private to that thread. */
+    /* Private to the thread that serves the replica. */
     struct log *log;            /* NULL if no log is followed */
     struct replica *replica;    /* NULL if no log is followed */
     struct event_source source; /* events of the log */
@@ -129,7 +129,7 @@ uint32_t node_self(const struct node *node);
 /* True if the node owns the partition and its lease is valid. */
 bool node_replica_may_act(const struct node *node, uint16_t partition);
 
-/* Returns the end of that validity on CLOCK_BOOTTIME, which moves. */
+/* Returns the time at which that lease ends, on CLOCK_BOOTTIME. Each renewal moves it. */
 const _Atomic uint64_t *node_replica_valid_until(const struct node *node, uint16_t partition);
 
 /* Takes the batches of a shard and empties the list. */

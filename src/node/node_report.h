@@ -45,7 +45,7 @@ void node_report_finish(struct node_report *report, unsigned shard);
 /* Adds up the reports of all shards; is_ready and has_engines: all are, or have. */
 void node_report_sum(struct node_report *report, struct shard_report *ret_sum);
 
-/* Waits until the reports of all shards say so, at most `timeout_ms`. */
+/* Waits until `says` is true of the report of each shard, for at most `timeout_ms`. */
 void node_report_await(struct node_report *report, bool (*says)(const struct shard_report *shard),
                        uint64_t timeout_ms);
 

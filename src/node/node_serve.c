@@ -256,7 +256,7 @@ static enum ownership_state node_serve_shown_state(const struct replica *replica
                                                                        : state;
 }
 
-/* True if it has changed. */
+/* Sets storage_fails. Returns true if it has changed. */
 static bool node_serve_set_failing(struct node_replica *replica, bool fails)
 {
     if (replica->storage_fails == fails)
@@ -393,7 +393,8 @@ static void node_serve_follow_log(struct node_replica *replica)
 static struct instant node_serve_wakes_at(const struct node_replica *replica, struct instant now)
 {
     const struct instant wake_at = replica_wake_at(replica->replica, now);
-    const struct instant look_at = instant_add_ms(now, LOOK_MS); /* and for copies */
+    /* time of the next look, which is for copies too */
+    const struct instant look_at = instant_add_ms(now, LOOK_MS);
 
     if (replica->log->is_private && !replica->wants_engine)
         return wake_at;
@@ -579,7 +580,7 @@ static enum error_code node_serve_open(struct node_replica *replica, struct erro
     return ERROR_NONE;
 }
 
-/* Waiting batches go back. */
+/* Stops the replica and closes its log. Batches that wait go back to the engine. */
 static void node_serve_shut(struct node_replica *replica)
 {
     node_copy_end(replica);

@@ -12,8 +12,8 @@
 /* Runs one turn, and sets the time of the next one (wake_at). */
 void node_serve_turn(struct node_replica *replica);
 
-/* Takes what the log has for a replica that is open, before its turn: at most for a bounded time.
- * Returns false if that was too short. Updates `now` with each event. */
+/* Passes the log's events to an open replica, before its turn, for a bounded time. Returns false if
+ * events are left. Updates `now` with each event. */
 bool node_serve_take_events(struct node_replica *replica, struct instant *now);
 
 /* True if the node stops, and the replica follows no log, has released its partition, or ran out

@@ -50,7 +50,7 @@ struct node {
     const struct config *config;
     struct metrics *metrics;
     struct node_events events;
-    struct node_route route; /* all 0 if every partition is here */
+    struct node_route route; /* callbacks of a cluster; all 0 if this node owns every partition */
     struct partition *partitions;
     uint16_t partition_count;
 

@@ -9,7 +9,7 @@
 #include "node/node.h"
 
 /* Answers a survey of this node by `done`, for deliveries on another thread, else before it
- * returns. After an error it was not taken. */
+ * returns. If this returns an error, `done` is not called. */
 enum error_code node_survey_answer(struct node *node, struct node_request *request);
 
 #endif

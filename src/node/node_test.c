@@ -231,8 +231,9 @@ static enum error_code reset_target(struct node *node, unsigned tenant, unsigned
                             error);
 }
 
-/* Goal: the targets of a tenant, and of all tenants, that are reset in a minute are bounded; one of
- * them again is none more. Method: as many as may be, one more, and a minute later. */
+/* Goal: the number of targets of a tenant, and of all tenants, that may be reset in a minute is
+ * bounded; resetting one of them again does not count. Method: as many as may be, one more, and a
+ * minute later. */
 /* proves: resets-tenant, resets-all */
 static void test_resets_are_bounded(void **state)
 {
@@ -307,7 +308,7 @@ static void test_commits_on_either_thread(void **state)
     for (size_t i = 0; i < COUNT; i++) {
         atomic_store(&fixture->node->log.write_ns, i % 2 ? UINT64_MAX : 0);
         assert_int_equal(submit_create(fixture->node, &asked[i], due), ERROR_NONE);
-        if (i % 5 == 4) /* so that batches of all sizes come up, and a shard with none out */
+        if (i % 5 == 4) /* so that batches have all sizes, and some shard has none in flight */
             for (size_t j = i - 4; j <= i; j++)
                 assert_int_equal(answer_of(&asked[j]), ERROR_NONE);
     }
@@ -372,7 +373,7 @@ static void test_start_says_what_is_wrong(void **state)
     node_stop(fixture->node);
 }
 
-/* A disk that takes no writes is noticed without a timer that is created. */
+/* A disk that takes no writes is noticed although no timer is created. */
 /* proves: dead-disk */
 static void test_dead_disk_is_not_ready(void **state)
 {
@@ -416,7 +417,8 @@ static void survey_done(struct node_request *request)
     (void)request;
 }
 
-/* How many queues the tenant is told of for which workers wait; `queue`: of this one alone. */
+/* Returns the number of queues with waiting workers that the tenant is shown. If `queue` is not
+ * empty, only that queue is asked for. */
 static size_t count_queues(struct node *node, struct bytes tenant, struct bytes queue)
 {
     struct survey survey = {.kind = SURVEY_WORKERS, .queue = queue};
@@ -431,7 +433,7 @@ static size_t count_queues(struct node *node, struct bytes tenant, struct bytes 
     return count;
 }
 
-/* Goal: a tenant is told of the workers of its own queues alone. Method: one worker that waits. */
+/* Goal: a tenant is shown the workers of its own queues alone. Method: one worker that waits. */
 /* proves: queues-list, tenant-isolation */
 static void test_workers_are_told_to_their_tenant(void **state)
 {

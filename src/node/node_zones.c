@@ -18,7 +18,7 @@ static enum error_code node_use_zone(void *context, struct bytes name, const str
     const enum error_code code = zones_get_used(node->zones, name, ret_zone, NULL);
 
     if (code == ERROR_INVALID)
-        mailbox_wake(&node->report.news); /* so that the log names the zone */
+        mailbox_wake(&node->report.news); /* so that the missing time zone is logged */
     return code;
 }
 

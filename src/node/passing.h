@@ -22,7 +22,7 @@
 /* The owners of partitions, and the addresses of nodes. From any thread; the calls do not wait. */
 struct passing_map {
     void *context;
-    /* As those of struct peers_host. */
+    /* Like the callbacks of struct peers_host. */
     bool (*is_here)(void *context, uint16_t partition, uint32_t *ret_node);
     bool (*address)(void *context, uint32_t node, char ret_address[PEERS_ADDRESS_SIZE]);
 };
@@ -36,14 +36,15 @@ struct passing {
     pthread_mutex_t lock_; /* guards peers_ for copies */
 };
 
-/* `map` NULL: as the node knows it (node_owns, node_peer_address). */
+/* Prepares the fields. If `map` is NULL, owners and addresses are those that the node knows
+ * (node_owns, node_peer_address). */
 void passing_init(struct passing *passing, const struct passing_map *map);
 
 /* Starts the peers; `options->host` is passing's own. */
 enum error_code passing_open(struct passing *passing, struct node *node,
                              const struct peers_options *options, struct error *ret_error);
 
-/* The port that it listens on. */
+/* Returns the port on which it listens. */
 uint16_t passing_port(const struct passing *passing);
 
 /* peers_set_identity. */
@@ -52,7 +53,8 @@ void passing_set_identity(struct passing *passing, struct tls_identity *identity
 /* peers_set_secret. */
 enum error_code passing_set_secret(struct passing *passing, struct bytes secret, bool is_founded);
 
-/* Every request that was passed on is answered when it returns. Fine if it is not open. */
+/* Closes. When it returns, every request that was passed on is answered. Does nothing if it is not
+ * open. */
 void passing_close(struct passing *passing);
 
 #endif

@@ -72,7 +72,7 @@ static void half_init(struct half *half)
     half->metrics = metrics_create("test", wall_now());
 }
 
-/* Without a map: as the node knows it. */
+/* Starts a half. Without a map, owners are those that the node knows. */
 static void half_start(struct half *half, const struct passing_map *map)
 {
     struct error error = {.text = ""};
@@ -170,7 +170,7 @@ static void question_init(struct question *question, const struct command *comma
     pthread_cond_init(&question->changed, NULL);
 }
 
-/* Asks, and gives the error. What is shown is the caller's, by question_free. */
+/* Asks, and returns the error. The caller frees the answer by question_free. */
 static enum error_code question_ask(struct question *question, const struct half *half,
                                     const struct command *command)
 {
@@ -236,7 +236,7 @@ static void assert_same_timers(const struct timer *a, const struct timer *b)
         assert_true(bytes_equal(a->texts.payload, b->texts.payload));
 }
 
-/* Both nodes show the same, by its id and by its key. */
+/* Checks that both nodes show the same timer, by its id and by its key. */
 static void assert_seen_equally(const struct halves *both, const struct timer_id *id,
                                 const char *key, enum timer_state state)
 {
@@ -277,7 +277,7 @@ static enum error_code change(const struct half *half, enum command_kind kind,
 
 /* ---- tests ---- */
 
-/* Each step through the node that owns the partition, and through the other one. */
+/* Each step is made through the node that owns the partition, and through the other one. */
 static void test_a_life_through_either_node(void **state)
 {
     const struct halves *both = *state;
@@ -370,7 +370,7 @@ static void test_lists_and_counts(void **state)
     assert_int_equal(changed, 12);
 }
 
-/* Many at once, for both nodes, in one outbox; and new timers without a name stay here. */
+/* Many requests in one outbox are for both nodes. New timers without a name stay on this node. */
 static void test_an_outbox_for_both(void **state)
 {
     enum { MANY = 400 };
@@ -595,7 +595,7 @@ static void test_a_worker_at_both_nodes_is_given_up(void **state)
 
 /* ---- what nodes tell of themselves ---- */
 
-/* The survey of a node, asked through one half; its rows are to be given back. */
+/* Asks for the survey of a node through one half. The caller frees its rows. */
 static enum error_code survey_ask(struct survey *survey, const struct half *half,
                                   enum survey_kind kind, uint32_t node)
 {
@@ -608,7 +608,8 @@ static enum error_code survey_ask(struct survey *survey, const struct half *half
     return error;
 }
 
-/* How many workers wait for "jobs" at the node, as the half is told; 0 = itself. */
+/* Returns the number of workers that wait for "jobs" at the node, as the half is told. Node 0 is
+ * the half itself. */
 static uint64_t workers_at(const struct half *half, uint32_t node)
 {
     struct survey survey;
@@ -746,7 +747,7 @@ static void test_statistics_of_the_other_node(void **state)
     survey_deinit(&survey);
 }
 
-/* What the node says of receipts whose node does not answer is that it does not know. */
+/* The verdict on a receipt whose node does not answer is QUEUE_UNKNOWN. */
 static void test_receipts_of_a_node_that_has_gone(void **state)
 {
     struct halves *both = *state;
@@ -885,7 +886,8 @@ static size_t half_count_owned(const struct half *half)
     return count;
 }
 
-/* Until both halves run, own their parts, the first so many, and ask each other. */
+/* Waits until both halves run, own their partitions (the first half `first` of them), and can ask
+ * each other. */
 static void sharing_await(struct cluster *cluster, size_t first)
 {
     const struct instant until = instant_add_ms(instant_now(), AWAIT_MS);

@@ -21,11 +21,11 @@
 /* Maximum of items handed out in one turn, so that commits and requests need not wait. */
 #define GIVE_MAX 1000
 
-/* First due times of one queue and priority in each partition of the shard. Looked up once;
- * after that only where an item was taken. */
+/* First due times of one queue and priority in each partition of the shard. All are looked up once.
+ * After an item was taken, only its partition is looked up again. */
 struct queue_heads {
     char name[QUEUE_FULL_NAME_SIZE_MAX];
-    size_t name_size; /* 0 if it is for no queue */
+    size_t name_size; /* 0 if the heads are of no queue */
     unsigned priority;
     bool has_given;     /* an item was taken since the board was updated */
     struct wall dues[]; /* in the order of shard->partitions; WALL_NEVER if there is none */
@@ -145,8 +145,8 @@ static struct delivery *shard_queue_pull_from(struct shard *shard, size_t index)
     return delivery;
 }
 
-/* Returns an item. NULL if another shard is next, there is none, or the limit of leases is
- * reached. Then the board shows none until the engine names the queue again. */
+/* Returns an item. NULL if the next item is another shard's, there is none, or the limit of leases
+ * is reached. Then the board shows none until the engine names the queue again. */
 static struct delivery *shard_queue_pull(struct shard *shard, struct bytes name)
 {
     struct queue_heads *heads = shard->heads;
@@ -183,7 +183,7 @@ static void shard_queue_take_woken(struct shard *shard)
 
     for (size_t i = 0; i < shard->partition_count; i++)
         while (engine_take_woken(shard->partitions[i]->engine, &name)) {
-            shard_queue_heads_forget(shard); /* they lack this item */
+            shard_queue_heads_forget(shard); /* the heads do not contain this item */
             shard_queue_heads_set(shard, name);
             shard_queue_heads_publish(shard);
             shard_queue_heads_forget(shard);
