@@ -59,7 +59,7 @@ enum log_trouble {
 
 /* Where reading begins. */
 enum log_from {
-    LOG_FROM_OFFSET, /* at the record of this offset */
+    LOG_FROM_OFFSET, /* at the first record that the log still has */
     LOG_FROM_BEGIN,  /* at the first record */
     LOG_FROM_END,    /* this number of records before the end, or at the first record */
 };

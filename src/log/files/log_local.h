@@ -57,7 +57,7 @@ struct log_local_options {
      * call the log. */
     void (*told)(void *context, uint16_t partition);
     /* Called on the writing thread. Returns how long it waits for more appends to write together,
-     * with so many bytes of them; it asks again when some come. NULL for not at all. */
+     * with so many bytes of them; it asks again when some come. NULL if it never waits. */
     uint64_t (*linger_ns)(void *context, uint64_t bytes);
     /* Called after each write, which took `ns`, on the thread that wrote, without locks. May be
      * NULL. */
@@ -97,7 +97,8 @@ struct log *log_local_partition(struct log_local *local, uint16_t partition);
  * another thread is writing: then it does nothing but log_local_kick. */
 bool log_local_flush(struct log_local *local);
 
-/* Has the writing thread do the same. Appends that come meanwhile wait for its next write. */
+/* Wakes the writing thread, which does what log_local_flush does. Appends that come meanwhile wait
+ * for its next write. */
 void log_local_kick(struct log_local *local);
 
 /* Returns the number of appends that wait, and their size. */

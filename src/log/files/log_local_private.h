@@ -41,7 +41,7 @@ struct log_local_part {
     enum log_local_reading reading;
     uint64_t next;        /* offset from which records are reported next */
     size_t window_at;     /* index of its next record in the window; LOG_WINDOW_NONE if none */
-    bool is_late;         /* the window has passed it */
+    bool is_late;         /* the window has moved on without this follower */
     bool has_end_due;     /* LOG_END is to be reported again */
     struct error lost;    /* of LOG_LOCAL_LOST */
     struct buffer record; /* bytes of the record that was reported last */
@@ -89,8 +89,8 @@ struct log_local {
 
     pthread_mutex_t lock;
     pthread_cond_t news;  /* signalled when a partition has an event, or is woken */
-    pthread_cond_t work;  /* of the writing thread */
-    pthread_cond_t trims; /* of the trimming thread, and of those who wait for its trim */
+    pthread_cond_t work;  /* wakes the writing thread */
+    pthread_cond_t trims; /* wakes the trimming thread, and those who wait for its trim */
     uint64_t first, end;  /* offsets kept: copies for use without waiting for the files */
     bool is_in_doubt;
 
@@ -98,7 +98,7 @@ struct log_local {
 
     struct list waiting, writing;                  /* appends, oldest first */
     _Atomic uint64_t pending_count, pending_bytes; /* of `waiting` */
-    struct log_record *records;                    /* one for each partition; of the writer */
+    struct log_record *records; /* one for each partition; used by the writing thread */
     bool is_writing, is_kicked;
 
     struct log_window window;
@@ -107,13 +107,13 @@ struct log_local {
     struct instant exhausted_at; /* time at which a follower passed the window; {0} if none did */
 
     bool is_trimming, wants_trim;
-    uint64_t untrimmed_bytes;   /* appended since trims_due was raised */
+    uint64_t untrimmed_bytes;   /* bytes appended since trims_due was raised */
     _Atomic uint64_t trims_due; /* see log_local_trims_due */
 
     bool is_ending, has_write_thread, has_trim_thread;
     pthread_t write_thread, trim_thread;
 
-    struct log_local_part parts[]; /* of each partition */
+    struct log_local_part parts[]; /* one for each partition */
 };
 
 /* ---- log_local_write.c ---- */

@@ -110,7 +110,7 @@ static bool log_local_window_has(const struct log_local *local, uint64_t offset)
     return offset >= local->window.from && offset < local->window.end;
 }
 
-/* Frees the window when nobody reads. */
+/* Sets whether and what the partition reads. Frees the window if no partition reads any more. */
 static void log_local_set_reading(struct log_local_part *part, enum log_local_reading reading)
 {
     struct log_local *local = part->local;
@@ -124,7 +124,7 @@ static void log_local_set_reading(struct log_local_part *part, enum log_local_re
     log_window_deinit(&local->window);
 }
 
-/* Others that waited for the follower may load the next window. */
+/* Marks all followers: those that waited for this one may load the next window now. */
 static void log_local_mark_followers(struct log_local *local)
 {
     for (uint16_t i = 0; i < local->options.partition_count; i++)

@@ -228,7 +228,7 @@ static void test_a_full_disk_refuses(void **state)
         locals_put_large(locals, 0);
     locals->memory->room = 0;
     locals->held_back = LOCALS_SEGMENT + 100;
-    locals_put_large(locals, 0); /* takes what was held back */
+    locals_put_large(locals, 0); /* frees the space that is held back */
     assert_int_equal(locals->relieved, 1);
     for (int i = 0; i < 2; i++)
         locals_put_large(locals, 0);
@@ -476,7 +476,7 @@ static void test_trims_wait_for_all(void **state)
     assert_nothing(locals, 0);
     log_local_trim(locals->local);
     assert_int_equal(locals_next(locals, 0, &event), LOG_TRIMMED);
-    assert_int_equal(event.offset, 1); /* the last partition needs all */
+    assert_int_equal(event.offset, 1); /* the last partition still needs all records */
     assert_int_equal(log_trim(locals_log(locals, LOCALS_PARTITIONS - 1), 61, NULL), ERROR_NONE);
     log_local_trim(locals->local);
     assert_int_equal(locals_next(locals, LOCALS_PARTITIONS - 1, &event), LOG_TRIMMED);

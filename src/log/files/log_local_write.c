@@ -103,7 +103,7 @@ static void log_local_finish_one(struct log_local_part *part, enum log_kind resu
     log_local_mark(part);
 }
 
-/* Partitions wait for the end of a doubt to report LOG_END. */
+/* Notes whether an append is in doubt. Partitions report LOG_END only when none is. */
 static void log_local_set_doubt(struct log_local *local, bool is_in_doubt)
 {
     if (local->is_in_doubt && !is_in_doubt)

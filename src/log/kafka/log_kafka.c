@@ -21,7 +21,8 @@ enum {
     TRIM_REQUEST_MS = 10000,
     TRIM_OPERATION_MS = 30000,
     AGAIN_MS = 200, /* interval of requests for a record that a broker lacks */
-    /* time without a record from which the leader is asked for: an owner appends sooner */
+    /* time without a record after which the leader of the topic is looked up again; an owner
+     * appends more often */
     QUIET_MS = 1000,
     LOOK_MS = 100, /* longest wait for an event while an append is late */
     WAIT_MS = 500, /* longest wait for an event otherwise */
