@@ -36,8 +36,8 @@ enum frame_kind { /* docs/cluster-design.md */
 
 struct frame {
     enum frame_kind kind;
-    bool has_more; /* of a commit: it continues in the next frame */
-    bool is_sweep; /* of a commit: all its frames are a part of a sweep (sweep.h) */
+    bool has_more; /* in a commit: it continues in the next frame */
+    bool is_sweep; /* in a commit: all its frames are a part of a sweep (sweep.h) */
     uint16_t partition;
     uint32_t node;        /* node that appended it */
     uint64_t incarnation; /* random number of the node's process, drawn at each start */
@@ -45,7 +45,7 @@ struct frame {
     /* sequence number: 0 in a claim, then one more in each frame of the owner */
     uint64_t seq;
     struct wall sent;  /* for people; nothing depends on it */
-    uint32_t to;       /* of a release: the node that shall claim next */
+    uint32_t to;       /* in a release: the node that shall claim next */
     struct bytes body; /* not empty in a commit; empty in keeps and releases */
 };
 

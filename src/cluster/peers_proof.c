@@ -79,7 +79,7 @@ bool peers_mac(struct peers *peers, unsigned key, const char *way, const uint8_t
     uint8_t digests[2 * PEERS_MAC_SIZE] = {0}, inner[PEERS_MAC_SIZE] = {0};
     unsigned size = 0;
 
-    /* First the key of the direction, then that of this question. */
+    /* Derives the key of the direction of the message, and from it the key of this question. */
     if (!peers_key(peers, key, way, digests))
         return false;
     if (asked)

@@ -118,8 +118,8 @@ static inline void seat_take_back(void *context, struct peers_request *request)
     request->done(request);
 }
 
-/* Pages of partition 5 have their table in their rows; of others there are none. Those of partition
- * 6 are held until jobs are. */
+/* A page of partition 5 has its table as its number of rows. Other partitions have no pages. A page
+ * of partition 6 waits while world->holds is set. */
 static inline bool seat_give(void *context, struct copy_page *page, struct buffer *rows)
 {
     const struct seat *seat = context;

@@ -82,7 +82,7 @@ static enum error_code replay_record(struct replay *replay, uint16_t index,
     return code ? code : replay_frame(replay, index, event->offset, &frame, ret_error);
 }
 
-/* Takes the events of a partition that are there. */
+/* Applies the events of a partition that have come. */
 static enum error_code replay_take(struct replay *replay, uint16_t index, struct error *ret_error)
 {
     struct replay_partition *partition = &replay->partitions[index];
@@ -101,7 +101,7 @@ static enum error_code replay_take(struct replay *replay, uint16_t index, struct
     return code;
 }
 
-/* Takes from each partition in turn, because they share one pass over the files. */
+/* Applies events of each partition in turn, because they share one pass over the files. */
 static enum error_code replay_run(struct replay *replay, struct error *ret_error)
 {
     enum error_code code = ERROR_NONE;
@@ -149,7 +149,8 @@ enum error_code replay(struct log_local *local, struct storage *storage, uint16_
 
 /* ---- a folder at rest ---- */
 
-/* Refuses a log beside tables that have none, as those of a backup: it would be passed over. */
+/* Refuses a log beside tables that name none, such as those of a backup: the log would be
+ * ignored. */
 static enum error_code replay_refuse_log(const char *name, struct error *ret_error)
 {
     struct log_home home;

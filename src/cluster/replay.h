@@ -28,7 +28,7 @@ enum error_code replay_bounds(struct storage *storage, uint16_t partition_count,
 struct replay_folder {
     struct storage *storage; /* the caller's to close */
     uint16_t partition_count;
-    uint64_t cluster;   /* 0 for that of a single node */
+    uint64_t cluster;   /* id of the cluster; 0 for a single node */
     uint64_t torn_logs; /* whether the log ends within a write that was not acknowledged */
 };
 

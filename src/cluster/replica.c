@@ -38,7 +38,8 @@ static void replica_fail(struct replica *replica, const struct error *error)
     replica->is_failing = replica->has_failed = true;
 }
 
-/* Completes the restore: all rows are there. It becomes a standby at the end of the log. */
+/* Completes the restore: all rows are there. The replica becomes a standby at the end of the
+ * log. */
 static void replica_become_whole(struct replica *replica)
 {
     if (replica->has_ended && replica_is_whole(replica))
@@ -308,8 +309,8 @@ static void replica_swept(struct replica *replica)
     replica->stats.sweeps += was_going && !sweep_is_going(&replica->sweep);
 }
 
-/* Lets the sweep rest, because commits wait for a part in flight, longer if the brokers are
- * slow. A sweep during which the log has doubled is too slow, and stops resting. */
+/* Lets the sweep rest after a part, for longer if the part took longer: commits wait while a part
+ * is in flight. A sweep during which the log has doubled is too slow, and stops resting. */
 static void replica_rest(struct replica *replica, struct instant now)
 {
     if (!replica->is_sweep_landed)
@@ -418,7 +419,7 @@ static bool replica_encode(struct replica *replica, struct frame *frame, struct 
     return !buffer_failed(&replica->sent);
 }
 
-/* Sends nothing if memory is short. */
+/* Asks the caller to append a transaction. Returns false if out of memory; nothing is sent. */
 static bool replica_send_transaction(struct replica *replica)
 {
     struct bytes *frames = malloc(replica->sent_frames * sizeof(*frames));
@@ -614,7 +615,7 @@ void replica_turn(struct replica *replica, struct instant now, struct wall wall)
         ownership_advance(&replica->own, now);
         replica_take_result(replica, 0);
         replica_note_state(replica);
-        ownership_advance(&replica->own, now); /* the engine may have begun, and answer now */
+        ownership_advance(&replica->own, now); /* the engine may have begun, and may answer now */
         replica_note_state(replica);
     }
     replica_rest(replica, now);
@@ -695,7 +696,7 @@ static bool replica_is_begin(const struct frame *frame)
            sweep_decode(frame->body, &record) && record.kind == SWEEP_BEGIN;
 }
 
-/* Begins again with the begin of a sweep, after the partition was emptied. */
+/* Begins anew at the begin of a sweep, after the partition was emptied. */
 static void replica_begin_anew(struct replica *replica, uint64_t offset, const struct frame *frame)
 {
     replica->first = (struct storage_place){.next = offset,

@@ -51,23 +51,26 @@ struct replica {
     /* time of that part; earliest time of the next one */
     struct instant sweep_sent_at, sweep_part_at;
     uint64_t sweep_log_bytes; /* size of the log when the sweep began */
-    uint64_t trim;            /* offset to trim, as the log has it; requested if is_trimmed */
-    uint64_t trim_next;       /* offset that this replica must have read before the trim */
+    /* offset before which the log may drop records: a copy of log.trim; requested if is_trimmed */
+    uint64_t trim;
+    uint64_t trim_next; /* offset that this replica must have read before the trim */
     bool is_trimmed;
     struct instant trim_at, sweep_at;
 
     /* The storage failed: nothing more is read before its place has been loaded. */
     bool is_failing, is_rewound;
-    bool has_failed; /* because of the storage, and not only to empty the partition */
+    /* whether is_failing is set because the storage failed, and not only to empty the partition */
+    bool has_failed;
     struct instant retry_at;
 
     /* The append in flight. Tickets always rise, so that late answers of an earlier ownership
      * are recognized. */
-    /* ticket of the append in flight, and the ownership's; own_ticket is 0 if none is in flight */
+    /* tickets of the append in flight: the replica's and the ownership's; own_ticket is 0 if
+     * none */
     uint64_t ticket, own_ticket;
     struct buffer sent;
     size_t sent_frames;     /* in it */
-    struct frame last_sent; /* the last of them; its body is in `sent` */
+    struct frame last_sent; /* last frame of the append; its body is in `sent` */
 
     struct list waiting;     /* batches */
     size_t staged;           /* messages in the open transaction that have no outcome yet */

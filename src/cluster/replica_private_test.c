@@ -11,7 +11,7 @@ struct alone {
     struct replica *replica;
     struct buffer records[LOG_MAX];
     uint64_t size;
-    uint64_t ticket; /* of the append in flight; 0: none */
+    uint64_t ticket; /* ticket of the append in flight; 0 if none */
     unsigned begins, leaves, durable;
     enum error_code refused; /* result of the last batch that came back with one */
     struct instant now;
@@ -60,7 +60,7 @@ static void alone_turn(struct alone *alone)
     replica_check(alone->replica);
 }
 
-/* The append in flight is in the log. */
+/* Makes the append in flight a record of the log. */
 static void alone_land(struct alone *alone)
 {
     const uint64_t ticket = alone->ticket;
@@ -146,7 +146,7 @@ static int alone_tear_down(void **state)
     return 0;
 }
 
-/* A batch of one timer with a payload of this size. */
+/* A batch that writes one timer with a payload of this size. */
 struct alone_work {
     struct timer *timer;
     struct storage_write write;
@@ -284,7 +284,7 @@ static void test_the_place_follows_the_end(void **state)
     assert_int_equal(place.next, 40);
     assert_int_equal(place.epoch, 1);
     alone_commit(alone, &work, 1, 10);
-    replica_pass(alone->replica, 60); /* an append is in flight: it may lie before */
+    replica_pass(alone->replica, 60); /* the append in flight may get a lower offset */
     assert_int_equal(replica_next(alone->replica), 40);
     alone->records[50] = alone->records[alone->size];
     buffer_init(&alone->records[alone->size]);

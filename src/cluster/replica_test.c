@@ -11,17 +11,17 @@ enum { LOG_MAX = 600, SWEEP_LOG_BYTES = 12000 };
 
 struct replica_log {
     struct buffer records[LOG_MAX];
-    uint64_t begin, size; /* those before `begin` are dropped */
+    uint64_t begin, size; /* records before `begin` are dropped */
 };
 
 struct replica_host {
     struct storage *storage;
     struct replica *replica;
     struct replica_log *log;
-    uint64_t ticket; /* to be answered; 0: none */
+    uint64_t ticket; /* ticket of the append that is to be answered; 0 if none */
     uint64_t landed; /* where */
     bool is_silent;  /* appends get lost */
-    bool is_far;     /* transactions land behind another record */
+    bool is_far;     /* another record precedes each transaction */
     unsigned begins, drains, leaves, durable, refused, transactions;
     struct storage_meta meta;
 };
@@ -39,7 +39,7 @@ static void host_append(void *context, uint64_t ticket, struct bytes bytes)
     host->ticket = ticket;
 }
 
-/* A marker takes the place behind the frames. */
+/* A marker takes the offset after the frames. */
 static void host_transact(void *context, const struct replica_transaction *transaction)
 {
     struct replica_host *host = context;
@@ -107,7 +107,7 @@ static void host_start(struct replica_host *host, uint32_t node, struct instant 
     assert_int_equal(replica_create(&options, &events, now, &host->replica, NULL), ERROR_NONE);
 }
 
-/* The offset to read next, or `size`. Readers are not told of markers. */
+/* Returns the offset to read next; `size` if there is none. Markers are skipped, as by a reader. */
 static uint64_t host_seek(struct replica_host *host)
 {
     replica_take_rewind(host->replica);
@@ -194,7 +194,7 @@ static int replica_tear_down(void **state)
     return 0;
 }
 
-/* A batch of one timer, with a payload of two frames. */
+/* A batch that writes one timer with a payload of two frames. */
 struct replica_work {
     struct timer *timer;
     struct storage_write write;
@@ -223,7 +223,7 @@ static void work_commit(struct replica_work *work, struct replica_host *host, ui
     replica_commit(host->replica, &work->batch);
 }
 
-/* A batch with the outcome of a message. */
+/* Commits a batch with the outcome of a message. */
 static void work_commit_message(struct replica_work *work, struct replica_host *host,
                                 uint64_t serial)
 {
@@ -256,8 +256,8 @@ static void test_a_large_commit(void **state)
     timer_free(work.timer);
 }
 
-/* All outcomes of staged messages are one transaction, of several frames; what comes before them is
- * none. The next transaction lies behind the marker. */
+/* All outcomes of staged messages are one transaction of several frames; earlier batches are not
+ * part of it. The next transaction begins after the marker. */
 static void test_messages_are_one_transaction(void **state)
 {
     struct replica_fixture *fixture = *state;
@@ -278,7 +278,7 @@ static void test_messages_are_one_transaction(void **state)
     replica_stage(host->replica, 1);
     fixture_run(fixture, 1);
     assert_true(host->durable == 4 && host->transactions == 2);
-    work_commit(&works[4], host, 5); /* behind a marker, which it is not known to be */
+    work_commit(&works[4], host, 5); /* after a marker that the replica does not know of */
     fixture_run(fixture, 1);
     fixture_run(fixture, 1);
     assert_int_equal(host->durable, 5);
@@ -289,7 +289,8 @@ static void test_messages_are_one_transaction(void **state)
     }
 }
 
-/* What the engine takes for sent cannot be committed: the log decides, and the node begins anew. */
+/* A transaction fails whose messages the engine counts as sent: the log decides, and the node
+ * begins anew. */
 static void test_a_transaction_fails(void **state)
 {
     struct replica_fixture *fixture = *state;
@@ -306,7 +307,7 @@ static void test_a_transaction_fails(void **state)
     timer_free(work.timer);
 }
 
-/* The next ownership begins without messages that were staged. */
+/* The next ownership begins without the messages that were staged before. */
 static void test_a_transaction_is_gone(void **state)
 {
     struct replica_fixture *fixture = *state;
@@ -353,7 +354,7 @@ static void test_the_place(void **state)
     assert_true(fixture->hosts[0].drains == 1 && fixture->hosts[0].leaves == 1);
 }
 
-/* A storage that fails takes the ownership, and the log makes it whole. */
+/* If the storage fails, the node loses the partition. The log restores what the storage lost. */
 static void test_the_storage_fails(void **state)
 {
     struct replica_fixture *fixture = *state;
@@ -386,7 +387,7 @@ static void test_the_storage_fails(void **state)
     timer_free(second.timer);
 }
 
-/* Without answers the ownership is over, and what was asked comes back. */
+/* If appends get no answer, the ownership ends and the batches come back. */
 static void test_no_answer(void **state)
 {
     struct replica_fixture *fixture = *state;
@@ -423,7 +424,8 @@ static void test_a_damaged_record(void **state)
 
 enum { SWEPT = 16 };
 
-/* Commits of the first host until the log has dropped its begin; the first timer ends meanwhile. */
+/* The first host commits until the log has dropped its first records. The first timer ends
+ * meanwhile. */
 static void fixture_sweep(struct replica_fixture *fixture, struct replica_work *works)
 {
     struct replica_host *host = &fixture->hosts[0];
@@ -472,8 +474,8 @@ static struct replica_stats host_stats(const struct replica_host *host)
     return stats;
 }
 
-/* A host that has read nothing since the log dropped its begin becomes what the owner is, and may
- * be the owner after it. The first clear of its storage fails. */
+/* A host reads nothing until the log has dropped its first records. It becomes equal to the owner,
+ * and may be the next owner. The first clear of its storage fails. */
 static void test_left_behind(void **state)
 {
     struct replica_fixture *fixture = *state;
@@ -514,7 +516,8 @@ static void host_restart(struct replica_host *host, struct instant now)
     replica_plan(host->replica, 1, now);
 }
 
-/* Wherever a host is stopped that began anew, it goes on, and serves nothing before it has all. */
+/* A host that begins anew is stopped at each point. It continues, and serves nothing before it has
+ * all rows. */
 static void test_stopped_as_it_begins_anew(void **state)
 {
     struct replica_fixture *fixture = *state;
@@ -551,11 +554,12 @@ static void assert_host_is_broken(struct replica_fixture *fixture, const char *r
     assert_non_null(strstr(replica_error(host->replica)->text, reason));
 }
 
-/* A sweep whose appends take their time. */
+/* A sweep whose appends take some time. */
 struct replica_pace {
     struct replica_host *host;
-    uint64_t took_ms; /* of each append */
-    /* from the end of a part to the next one: of the first four, before the log has doubled */
+    uint64_t took_ms; /* duration of each append */
+    /* shortest and longest pause between two parts: of the first four, before the log has
+     * doubled */
     uint64_t rest_ms_min, rest_ms_max;
     uint64_t rest_ms_last;
     size_t parts;
@@ -601,7 +605,7 @@ static void pace_step(struct replica_pace *pace, struct replica_fixture *fixture
 enum { PACED = 64 };
 
 /* Commits until a sweep has begun, and runs it to its end, with `between` more commits in its first
- * pause. Answers how long the first of these took. */
+ * pause. Returns how long the first of these took. */
 static uint64_t fixture_pace(struct replica_fixture *fixture, struct replica_pace *pace,
                              size_t between)
 {
@@ -631,8 +635,8 @@ static uint64_t fixture_pace(struct replica_fixture *fixture, struct replica_pac
     return took_ms;
 }
 
-/* A sweep leaves the log to commits for nine times as long as its parts take, and for a second at
- * most; a commit in a pause goes at once. When the log has doubled, it rests no more. */
+/* A sweep pauses after each part for nine times as long as the part took, at most for a second. A
+ * commit in a pause is sent at once. When the log has doubled, the sweep pauses no more. */
 static void test_a_sweep_rests(void **state)
 {
     struct replica_fixture *fixture = *state;
@@ -649,7 +653,8 @@ static void test_a_sweep_rests(void **state)
     assert_true(late.rest_ms_last <= 1);
 }
 
-/* A log that was cut elsewhere than in front of a sweep is no log that was trimmed. */
+/* A log that lacks its first records, and does not begin with a sweep, was not trimmed: the
+ * replica is broken. */
 static void test_cut_elsewhere(void **state)
 {
     struct replica_fixture *fixture = *state;
@@ -667,7 +672,7 @@ static void test_cut_at_its_end(void **state)
     struct replica_host *host = &fixture->hosts[1];
 
     fixture_run(fixture, 1);
-    replica_lost(host->replica); /* as a log says that has less than was read */
+    replica_lost(host->replica); /* as a log reports that has fewer records than were read */
     assert_host_is_broken(fixture, "it ends before");
 }
 
@@ -687,7 +692,7 @@ static void test_cut_twice(void **state)
     assert_int_equal(replica_state(host->replica), OWNERSHIP_BROKEN);
 }
 
-/* The log begins with a sweep that its owner gave up: nobody has the rows. */
+/* The log begins with a sweep that its owner gave up: no node has all rows. */
 static void test_cut_at_an_unfinished_sweep(void **state)
 {
     struct replica_fixture *fixture = *state;
@@ -742,7 +747,7 @@ static void test_a_damaged_owner(void **state)
 
 /* ---- copies ---- */
 
-/* The next page of a copy of the first host, of two rows. */
+/* Reads the next page, of two rows, of a copy of the first host. */
 static struct copy_page page_next(struct replica_fixture *fixture, struct storage_export *at,
                                   struct buffer *rows)
 {
@@ -753,8 +758,7 @@ static struct copy_page page_next(struct replica_fixture *fixture, struct storag
     return (struct copy_page){.at = *at, .rows = buffer_bytes(rows), .row_count = 2};
 }
 
-/* The second host has nothing but the rest of a copy that was dropped, and works[0 .. count - 1]
- * are in the log. */
+/* The second host has the rest of a copy that was dropped. The log has works[0 .. count - 1]. */
 static void fixture_fill(struct replica_fixture *fixture, struct replica_work *works, size_t count)
 {
     for (uint64_t i = 0; i < count; i++) {
@@ -775,8 +779,9 @@ static void fixture_fill(struct replica_fixture *fixture, struct replica_work *w
     assert_true(replica_wants_copy(fixture->hosts[1].replica, fixture->log.size));
 }
 
-/* Pages as the owner goes on; a copy with all that lies behind them makes a standby. It follows the
- * log from the place of its first page, and is not whole before that of the last one. */
+/* Pages are copied while the owner continues. The copy, and all records after it, make a standby.
+ * It follows the log from the place of its first page, and is complete only at the place of its
+ * last one. */
 static void test_a_copy(void **state)
 {
     struct replica_fixture *fixture = *state;
@@ -831,8 +836,8 @@ static void test_a_copy(void **state)
     buffer_deinit(&rows);
 }
 
-/* Wherever it is stopped, and whatever a crash takes from its storage, it begins anew or goes on.
- */
+/* The host is stopped at each point of a copy, and a crash takes rows from its storage. It begins
+ * anew, or continues. */
 static void test_stopped_in_a_copy(void **state)
 {
     struct replica_fixture *fixture = *state;
@@ -872,8 +877,9 @@ static void test_stopped_in_a_copy(void **state)
     buffer_deinit(&rows);
 }
 
-/* Pages of a place before the first one, of a giver that is not whole, of another partition; a
- * storage that fails; and none at all: the log has everything. */
+/* A copy is given up: a page has a place before that of the first one, is of an incomplete giver,
+ * or of another partition; the storage fails; or no page comes. Then the host reads the log, which
+ * has everything. */
 static void test_a_copy_is_given_up(void **state)
 {
     struct replica_fixture *fixture = *state;
@@ -921,7 +927,7 @@ static void test_a_copy_is_given_up(void **state)
     buffer_deinit(&rows);
 }
 
-/* The log has dropped what a copy is to be followed by: it begins anew, with the sweep. */
+/* The log has dropped the records that must follow a copy: the host begins anew, with the sweep. */
 static void test_a_copy_is_left_behind(void **state)
 {
     struct replica_fixture *fixture = *state;

@@ -278,7 +278,8 @@ static void roster_copy_text(char *to, struct bytes text)
     to[text.size] = '\0';
 }
 
-/* Takes the places of a note. Partitions that it does not name are absent. */
+/* Stores the member's role in each partition, as its note says. In partitions that the note does
+ * not name it has none. */
 static void roster_take_places(struct roster_member *member, const struct roster_note *note,
                                uint16_t partition_count)
 {

@@ -33,7 +33,8 @@ enum {
     ROSTER_COUNTS_MAX = 64,      /* maximum of tenants in a note */
     ROSTER_WEIGHT_MAX = 1000,    /* a node of weight 2 gets twice the partitions of one of 1 */
     ROSTER_NOTES_MISSED_MAX = 5, /* notes of the planner after the last note of a dead node */
-    ROSTER_NOTES_OF_CLAIM = 3,   /* number of notes for which another planner's claim counts */
+    /* number of notes that a planner counts as having missed when another node claims its place */
+    ROSTER_NOTES_OF_CLAIM = 3,
     /* notes of the planner after which a dead node leaves the table */
     ROSTER_NOTES_FORGOTTEN = 1200,
 };

@@ -61,9 +61,10 @@ struct sweep_log {
     uint64_t
         /* if not 0, rows are missing until the end of the sweep that began before this offset */
         missing_end;
-    uint64_t counted;            /* offset before which records are counted in `bytes` */
-    bool has_begin;              /* whether a begin was read */
-    uint64_t begin, begin_bytes; /* offset of the begin, and `bytes` before it */
+    uint64_t counted; /* offset before which records are counted in `bytes` */
+    bool has_begin;   /* whether a begin was read */
+    /* offset of the begin of the sweep, and value of `bytes` before it */
+    uint64_t begin, begin_bytes;
     uint64_t trim; /* offset before which no record is needed: a later sweep has ended */
 };
 

@@ -68,7 +68,7 @@ static void test_sweep_due(void **state)
     assert_false(sweep_is_due(&none, &(struct sweep_log){.bytes = UINT64_MAX}));
 }
 
-/* What is in front of the sweep is not counted any more; a record is counted once. */
+/* Records before the sweep are no longer counted. Each record is counted once. */
 static void test_sweep_bytes(void **state)
 {
     const uint64_t each = 100 + SWEEP_RECORD_OVERHEAD;
