@@ -38,11 +38,12 @@ enum {
 
 /* Optional fields of a row, which are omitted at their usual value. */
 enum row_flag {
-    ROW_HAS_FIRST = 1,    /* id.first; otherwise the position of the row */
-    ROW_HAS_DUE = 2,      /* due; otherwise the position of the row */
-    ROW_HAS_RETRY = 4,    /* the retry policy without give_up_ms; otherwise usual_retry */
-    ROW_HAS_GIVE_UP = 8,  /* retry.give_up_ms; otherwise that of usual_retry */
-    ROW_HAS_FAILING = 16, /* failing; otherwise 0 */
+    ROW_HAS_FIRST = 1, /* the row has id.first; if not, that is the row's position */
+    ROW_HAS_DUE = 2,   /* the row has `due`; if not, that is the row's position */
+    /* the row has the retry policy without give_up_ms; if not, it is usual_retry */
+    ROW_HAS_RETRY = 4,
+    ROW_HAS_GIVE_UP = 8,  /* the row has retry.give_up_ms; if not, it is that of usual_retry */
+    ROW_HAS_FAILING = 16, /* the row has `failing`; if not, it is 0 */
     ROW_FLAGS = 31,
 };
 
@@ -663,7 +664,7 @@ struct record_change record_change_of(const struct storage_write *write)
             change.cut = was_at;
         if (timer->at.ms != first.ms &&
             (was_at.ms != timer->at.ms || write->was_final ||
-             timer_is_final(timer->state))) /* its name entry has the end */
+             timer_is_final(timer->state))) /* the entry of its name says when it ended */
             change.pointer = RECORD_POINTER_PUT;
         if (timer->at.ms == first.ms && was_at.ms && was_at.ms != first.ms)
             change.pointer = RECORD_POINTER_DELETE;

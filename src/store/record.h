@@ -20,7 +20,7 @@
 #define RECORD_VERSION      1
 #define RECORD_META_VERSION 2
 
-/* Version of a folder, raised with any of them. */
+/* Version of a folder, which rises with each of the versions above. */
 #define RECORD_FORMAT 9
 
 /* ---- keys ---- */
@@ -154,10 +154,10 @@ enum error_code record_place_decode(struct bytes key, struct bytes value,
 
 /* ---- the holds of a node, whose bytes mean nothing here ---- */
 
-/* Appends the record. `key` is its key, which its checksum includes. */
+/* Appends the record of the holds. `key` is its key, which its checksum includes. */
 void record_holds_encode(struct buffer *to, struct bytes key, struct bytes holds);
 
-/* The result borrows from `value`. */
+/* Reads the record of the holds. The result borrows from `value`. */
 enum error_code record_holds_decode(struct bytes key, struct bytes value, struct bytes *ret_holds,
                                     struct error *ret_error);
 

@@ -139,7 +139,7 @@ static void test_golden_rows(void **state)
     record_row_encode(&buffer, record_key_of(usual), usual);
     assert_golden(&buffer, GOLDEN_METHOD);
     usual->texts.method = (struct bytes){0};
-    usual->texts.trace = BYTES("00-1-2-01"); /* as long as it likes: the storage does not look */
+    usual->texts.trace = BYTES("00-1-2-01"); /* the length is free: the storage does not read it */
     record_row_encode(&buffer, record_key_of(usual), usual);
     assert_golden(&buffer, GOLDEN_TRACE);
     usual->texts.trace = (struct bytes){0};
@@ -481,7 +481,8 @@ static void test_unknown_version(void **state)
 
 /* ---- touches ---- */
 
-/* A touch says what a whole row would: also a second one, and one of a row with all fields. */
+/* A touched row reads like one that was written whole: also after a second touch, and for a row
+ * with all fields. */
 static void test_touch(void **state)
 {
     struct timer *timer = golden_timer();
@@ -528,8 +529,9 @@ static void assert_damaged(struct record_key key, struct bytes row, struct bytes
     buffer_deinit(&result);
 }
 
-/* Every flipped bit of row or touch, a touch without a row, of another row, of one that is over or
- * of one that it does not extend: what comes of it is no row, and holds all that there was. */
+/* Damaged touches: each bit of row or touch is flipped; or the touch has no row, or is of another
+ * row, of one that has ended, or of one that it does not extend. The result is no valid row, and
+ * has all bytes of both. */
 static void test_damaged_touch(void **state)
 {
     struct timer *timer = golden_timer();
@@ -603,9 +605,9 @@ static void test_changes(void **state)
         {5, 6, 6, TIMER_SCHEDULED, {{6}, {0}, RECORD_POINTER_KEEP}},   /* replaced there */
         {5, 6, 7, TIMER_SCHEDULED, {{7}, {6}, RECORD_POINTER_PUT}},    /* moved on */
         {5, 6, 5, TIMER_SCHEDULED, {{5}, {6}, RECORD_POINTER_DELETE}}, /* moved home */
-        {5, 5, 9, TIMER_FIRED, {{5}, {0}, RECORD_POINTER_KEEP}},       /* over at home */
+        {5, 5, 9, TIMER_FIRED, {{5}, {0}, RECORD_POINTER_KEEP}},       /* ended at id.first */
         {5, 6, 9, TIMER_FIRED, {{6}, {0}, RECORD_POINTER_PUT}},        /* over elsewhere */
-        {5, 0, 9, TIMER_FIRED, {{5}, {0}, RECORD_POINTER_KEEP}}, /* over before it was written */
+        {5, 0, 9, TIMER_FIRED, {{5}, {0}, RECORD_POINTER_KEEP}}, /* ended before it was written */
         {5, 5, 9, TIMER_DEAD, {{9}, {5}, RECORD_POINTER_PUT}},   /* dead: away */
         {5, 6, 9, TIMER_DEAD, {{9}, {6}, RECORD_POINTER_PUT}},
         {5, 9, 9, TIMER_DEAD, {{9}, {0}, RECORD_POINTER_PUT}}, /* and written again */

@@ -120,7 +120,7 @@ static void rocksdb_tend(struct storage *storage)
     pthread_mutex_unlock(&store->commit_lock);
 }
 
-/* Without the lock that a change holds, which may wait for room. */
+/* Takes commit_lock alone, which guards the ballast. */
 static bool rocksdb_relieve(struct storage *storage)
 {
     struct rocksdb_store *store = store_of(storage);

@@ -82,7 +82,7 @@ static void rocksdb_apply_empty(struct buffer *buffer)
         buffer_deinit(buffer), buffer_init(buffer);
 }
 
-/* What does not fit into memory is in its log. */
+/* Queues the change. If memory is short it is dropped, and read from its log again later. */
 static void rocksdb_apply_keep(struct rocksdb_store *store)
 {
     struct store_queue *queue = &store->queue;
@@ -130,7 +130,8 @@ void store_queue_drop(struct rocksdb_store *store)
     pthread_mutex_unlock(&queue->lock);
 }
 
-/* Returns false if nothing waits. */
+/* Makes the waiting changes those that are written next, if none are left of the last ones. Returns
+ * false if there are none. */
 static bool rocksdb_apply_take(struct store_queue *queue)
 {
     if (queue->taken_done < queue->taken.size)

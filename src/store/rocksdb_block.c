@@ -116,7 +116,7 @@ static enum error_code rocksdb_block_replace(struct rocksdb_store *store, const 
     return code;
 }
 
-/* Returns false if nothing was mended. A shortened table is not, because what it held is
+/* Returns false if nothing was mended. A table that was cut short is not, because what it held is
  * unknown. */
 static bool rocksdb_block_mend(struct rocksdb_store *store, const char *name, uint64_t size)
 {

@@ -28,7 +28,8 @@ static void tell(void *context, const char *finding)
     snprintf(fixture->findings + size, sizeof(fixture->findings) - size, "%s\n", finding);
 }
 
-/* In each partition: at home, with all names, moved, fired, and a dead letter. */
+/* Fills each partition with a timer at id.first, one with all names, one that was moved, one that
+ * fired, and a dead letter. */
 static void populate(struct check_fixture *fixture)
 {
     const struct timer_texts texts = {.target = BYTES("http://127.0.0.1/x"),
@@ -96,7 +97,7 @@ static enum error_code check_look(struct check_fixture *fixture, struct error *r
     return testing_check(fixture->folder.path, &fixture->check, ret_error);
 }
 
-/* Exactly `count` findings, one of which says `part`. */
+/* Checks that there are exactly `count` findings, and that one of them contains `part`. */
 static void assert_finds(struct check_fixture *fixture, uint64_t count, const char *part)
 {
     struct error error = {.text = ""};
@@ -221,7 +222,7 @@ static void test_rows(void **state)
         strstr(fixture->findings, "partition 0: counts 3 live timers, and there are 4"));
 }
 
-/* A payload that is as good as any other, but for the sum. */
+/* A flipped bit in a payload, which only the checksum shows. */
 static void test_flipped_bit(void **state)
 {
     struct check_fixture *fixture = *state;
@@ -321,11 +322,11 @@ static void test_metas(void **state)
     assert_finds(fixture, 4, "default: the pauses and the maintenance: a record");
 }
 
-/* A copy that is not whole is told as one, for its rows and counts need not agree. */
+/* An incomplete copy is reported as one, because its rows and counts need not agree. */
 static void test_restoring(void **state)
 {
     struct check_fixture *fixture = *state;
-    struct storage_place place = {.next = 101, .epoch = 1}; /* behind what is there */
+    struct storage_place place = {.next = 101, .epoch = 1}; /* beyond what is there */
 
     const struct folder_identity identity = {.is_known = true, .cluster = TESTING_CLUSTER};
 
@@ -370,7 +371,7 @@ static void test_tenants(void **state)
     assert_finds(fixture, 2, "default: key 74000161636d65: a record");
 }
 
-/* What a reader set aside stays a finding; its row stays counted. */
+/* A record that a reader has set aside is still reported, and its row still counted. */
 static void test_set_aside(void **state)
 {
     struct check_fixture *fixture = *state;
@@ -426,7 +427,7 @@ static bool take_name(void *context, const struct files_entry *entry)
     return false;
 }
 
-/* A file that ends so, or CURRENT. */
+/* Writes the path of the file whose name ends with `end`, or is CURRENT. */
 static void path_of(struct check_fixture *fixture, const char *end, char ret_path[600])
 {
     const char *name = end;
@@ -438,7 +439,7 @@ static void path_of(struct check_fixture *fixture, const char *end, char ret_pat
         free((char *)name);
 }
 
-/* Files that went or changed while nothing ran: --check and a start say the same. */
+/* Files were removed or changed while nothing ran: --check and a start report the same. */
 static void test_files(void **state)
 {
     struct check_fixture *fixture = *state;
@@ -461,7 +462,7 @@ static void test_files(void **state)
     assert_check_refused(fixture, ERROR_CORRUPT, "CLOSED is damaged");
 }
 
-/* RocksDB would make a new database, and clear what is there. */
+/* Without CURRENT RocksDB would make a new database, and delete the present files. */
 static void test_no_current(void **state)
 {
     struct check_fixture *fixture = *state;

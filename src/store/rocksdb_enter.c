@@ -48,8 +48,8 @@ bool store_mend(struct rocksdb_store *store)
     return is_mended;
 }
 
-/* Lets a reader try to end a failure, like a change does, because an engine that cannot read
- * sends no changes. Not if a change or another reader does or did so a moment ago. */
+/* Lets a reader try to end a failure, like a change does, because an engine that cannot read sends
+ * no changes. Does nothing if a change or another reader tries it now, or did so a moment ago. */
 static bool rocksdb_recover_now(struct rocksdb_store *store)
 {
     if (store->is_reader || pthread_mutex_trylock(&store->commit_lock))

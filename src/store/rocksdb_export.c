@@ -208,7 +208,7 @@ static enum error_code rocksdb_clear_write(struct rocksdb_store *store, uint16_t
     return code;
 }
 
-/* Notes that the tables have none. */
+/* Notes that the tables have nothing of the partition. */
 static void rocksdb_clear_note(struct rocksdb_store *store, uint16_t partition,
                                const struct storage_place *place)
 {

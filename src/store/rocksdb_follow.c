@@ -76,7 +76,7 @@ static enum error_code rocksdb_follow_prepare(struct rocksdb_store *store, uint1
     for (size_t i = code ? 0 : count; i > 0; i--)
         prepare_take_back(counts, batches[i - 1]);
     while (tenant_counts_take_changed(&counts->tenant_counts))
-        continue; /* they are as in the tables */
+        continue; /* they are the same in the tables */
     counts->trim = trim;
     pthread_mutex_unlock(&store->write_lock);
     return code;

@@ -121,7 +121,7 @@ struct rocksdb_store {
     /* time at which the folder was last at its place; 0 if it was not */
     _Atomic uint64_t seen_ns;
     struct folder_state folder_state; /* as found */
-    struct folder_identity identity;  /* as in FOLDER */
+    struct folder_identity identity;  /* identity of the folder, as the file FOLDER says */
     bool merges_wait; /* opened while the disk was full: merges wait, to leave room for flushes */
     struct ballast ballast; /* changed with commit_lock, or before the threads start */
     uint16_t partition_count;
@@ -202,7 +202,8 @@ enum error_code store_load_number(struct rocksdb_store *store, struct bytes name
 enum error_code store_load_meta(struct rocksdb_store *store, uint16_t partition,
                                 struct storage_meta *ret_meta, struct error *ret_error);
 
-/* Reads a place with these options; NULL for now. All zero if there is none. */
+/* Reads a place with these read options; NULL reads its present value. All zero if there is
+ * none. */
 enum error_code store_read_place(struct rocksdb_store *store, uint16_t partition,
                                  const rocksdb_readoptions_t *options,
                                  struct storage_place *ret_place, struct error *ret_error);
@@ -242,7 +243,7 @@ enum error_code store_apply_to(struct rocksdb_store *store, uint64_t count,
 /* Makes room for the counts and places of this many partitions. Returns false if out of memory. */
 bool store_make_counts(struct rocksdb_store *store, uint16_t count);
 
-/* Opens the database, and reads what must be known. */
+/* Opens the database, and reads its format, counts and places. */
 enum error_code store_open_database(struct rocksdb_store *store, struct error *ret_error);
 void store_close_database(struct rocksdb_store *store);
 
@@ -271,7 +272,8 @@ void store_leave(struct rocksdb_store *store);
  * ballast for that. The caller holds commit_lock. */
 enum error_code store_begin_write(struct rocksdb_store *store, struct error *ret_error);
 
-/* The same for a change that a log has, which waits in the queue if RocksDB refuses it now. */
+/* Like store_begin_write, for a change that a log has: it waits in the queue if RocksDB refuses it
+ * now. */
 enum error_code store_begin_apply(struct rocksdb_store *store, struct error *ret_error);
 
 /* Tries at once to end the faults, such as a damaged block that a compaction found, or a disk
@@ -344,7 +346,7 @@ enum error_code store_backup(struct storage *storage, const char *folder,
 /* True if a final record is too old to be seen. */
 bool store_is_forgotten(const struct store_retention *retention, struct wall ended);
 
-/* The same for a row. Dead letters stay until a write deletes them. */
+/* Like store_is_forgotten, for a row. Dead letters stay until a write deletes them. */
 bool store_is_row_forgotten(const struct store_retention *retention, const struct timer *view);
 
 rocksdb_compactionfilter_t *store_row_filter_create(struct store_retention *retention);

@@ -145,7 +145,7 @@ struct storage_scan {
 struct storage_page {
     struct timer **timers; /* in order of position; the caller frees array and timers */
     size_t count;
-    size_t looked;                /* rows of the kind that were read, of all tenants */
+    size_t looked;                /* number of rows of the kind that were read, of all tenants */
     struct storage_position next; /* where to continue; scan.to if the range is finished */
 };
 
@@ -167,23 +167,23 @@ struct storage_names {
 #define STORAGE_FOUND_SIZE 256
 
 struct storage_stats {
-    uint64_t corrupt_records; /* set aside since the data folder was made */
-    /* blocks of tables; the number above includes an estimate of their records */
+    uint64_t corrupt_records; /* number of records set aside since the data folder was made */
+    /* number of damaged blocks of tables; corrupt_records includes an estimate of their records */
     uint64_t corrupt_blocks;
     char found[STORAGE_FOUND_SIZE]; /* text about the last damage; empty if none */
     bool is_lost;                   /* its files are gone: every change fails */
-    /* of the log, not set by the storage: logs that ended within a write at the last start, and
-     * writes that a damaged log lost then */
+    /* set by the node, from its log: logs that ended within a write at the last start, and writes
+     * that a damaged log lost */
     uint64_t torn_logs, lost_writes;
     uint64_t disk_bytes;       /* estimated size of the backend's files */
-    uint64_t disk_free_bytes;  /* of its file system; UINT64_MAX if there is none */
+    uint64_t disk_free_bytes;  /* free bytes of its file system; UINT64_MAX if it has none */
     uint64_t disk_floor_bytes; /* free bytes that the backend needs for what it has */
     uint64_t memory_bytes;     /* estimated size of caches and write buffers */
 };
 
 /* A finished copy. */
 struct storage_backup {
-    uint64_t timers; /* live timers in it */
+    uint64_t timers; /* number of live timers in it */
     uint64_t bytes;
 };
 
@@ -228,8 +228,8 @@ struct storage {
 
 /* Whether a body is to be checked. */
 enum storage_body {
-    STORAGE_BODY_READ,     /* from a log or another node */
-    STORAGE_BODY_PREPARED, /* from storage_prepare, and in memory since: it is not */
+    STORAGE_BODY_READ,     /* read from a log or another node: it is checked */
+    STORAGE_BODY_PREPARED, /* made by storage_prepare, and in memory since: it needs no check */
 };
 
 struct storage_ops {
@@ -351,7 +351,7 @@ static inline enum error_code storage_flush(struct storage *storage, struct erro
 }
 
 /* Returns the id of the log that the storage of a single node belongs to. False if there is none
- * yet, as in a backup: its log begins behind its places. */
+ * yet, as in a backup: its log begins after its places. */
 static inline bool storage_get_log(const struct storage *storage,
                                    uint8_t ret_id[STORAGE_LOG_ID_SIZE])
 {
@@ -402,7 +402,7 @@ static inline enum error_code storage_apply_body(struct storage *storage, uint16
     return storage->ops->apply(storage, partition, body, kind, place, ret_error);
 }
 
-/* The same for a body that was read. */
+/* Like storage_apply_body, for a body that was read from a log or another node. */
 static inline enum error_code storage_apply(struct storage *storage, uint16_t partition,
                                             struct bytes body, const struct storage_place *place,
                                             struct error *ret_error)
@@ -453,7 +453,8 @@ static inline struct bytes storage_export_cursor(const struct storage_export *ex
     return (struct bytes){export->key_, export->key_size_};
 }
 
-/* Sets that position. Returns false if it is none. */
+/* Lets the export continue in this table after this key (storage_export_cursor). Returns false if
+ * there is no such table, or the key is too long. */
 static inline bool storage_export_seek(struct storage_export *export, uint8_t table,
                                        struct bytes key)
 {

@@ -57,7 +57,7 @@ static int storage_tear_down(void **state)
     return 0;
 }
 
-/* What is there must be there again. */
+/* Closes the storage and opens it again. All that it had must be there. */
 static void storage_reopen(struct storage_fixture *fixture)
 {
     if (!fixture->is_rocksdb)
@@ -140,7 +140,7 @@ static void test_empty(void **state)
     assert_memory_equal(&meta, &no_meta, sizeof(meta));
     ASSERT_NONE(fixture, 0, ALL);
     testing_assert_not_found(fixture->storage, &(struct timer_id){{5}, 0, 1}, ERROR_NOT_FOUND);
-    /* The partition of an id is the client's word. */
+    /* A client may send an id with any partition. */
     testing_assert_not_found(fixture->storage, &(struct timer_id){{5}, PARTITIONS, 1},
                              ERROR_NOT_FOUND);
     testing_assert_not_found(fixture->storage, &(struct timer_id){{5}, UINT16_MAX, 1},
@@ -163,7 +163,7 @@ static void test_create_and_replace(void **state)
     ASSERT_SERIALS(fixture, 1, ALL, 7);
     storage_reopen(fixture);
     testing_assert_found(fixture->storage, timer, 1000);
-    /* An id is all of its parts. */
+    /* An id is found only if all of its parts are equal. */
     other.first.ms++;
     testing_assert_not_found(fixture->storage, &other, ERROR_NOT_FOUND);
     other = timer->id;
@@ -195,11 +195,11 @@ static void test_move(void **state)
         storage_reopen(fixture);
         testing_assert_found(fixture->storage, timer, stops[i]);
     }
-    /* Replaced where it is, away from home. */
+    /* The row is replaced where it is, which is not id.first. */
     timer->version++;
     testing_write(fixture->storage, timer, 2000, no_meta);
     testing_assert_found(fixture->storage, timer, 2000);
-    /* Its row is not a second address. */
+    /* The position of the row does not find the timer. */
     there.first.ms = 2000;
     testing_assert_not_found(fixture->storage, &there, ERROR_NOT_FOUND);
     timer_free(timer);
@@ -213,7 +213,7 @@ static void test_end(void **state)
 
     at_home->state = TIMER_FIRED;
     at_home->ended.ms = 1001;
-    at_home->at.ms = 77; /* of no meaning any more: the row stays where it is */
+    at_home->at.ms = 77; /* no meaning any more: the row stays where it is */
     testing_write(fixture->storage, at_home, 1000, no_meta);
     moved->at.ms = twice->at.ms = 2000;
     testing_write(fixture->storage, moved, 1000, no_meta);
@@ -245,7 +245,8 @@ static void test_create_elsewhere(void **state)
     struct storage_fixture *fixture = *state;
     struct timer *away = testing_timer(0, 1, 1000), *over = testing_timer(0, 2, 1000);
 
-    /* Put away from home at once; and over before it was ever written: kept under its address. */
+    /* One timer is not at id.first when it is first written. The other ended before it was written:
+     * its record is at id.first. */
     away->at.ms = 5000;
     testing_write(fixture->storage, away, 0, no_meta);
     testing_assert_found(fixture->storage, away, 5000);
@@ -387,7 +388,7 @@ static void test_scan_of_a_tenant(void **state)
         .to = {{200}, 0}, .rows_max = ROWS, .bytes_max = 200, .looks_max = ROWS};
     struct storage_page page;
     assert_int_equal(storage_scan(fixture->storage, &scan, &page, NULL), ERROR_NONE);
-    assert_int_equal(page.count, 0); /* of the tenant without a name */
+    assert_int_equal(page.count, 0); /* rows of the tenant without a name */
     assert_in_range(page.looked, 1, ROWS / 2);
     storage_page_free(&page);
 }
@@ -409,8 +410,8 @@ static void test_partitions(void **state)
     ASSERT_SERIALS(fixture, 2, ALL, 0, UINT64_MAX);
 }
 
-/* A dead letter keeps what it carries, and may live again: somewhere else, and counted once more.
- */
+/* A dead letter keeps its contents. When it is redriven its row moves, and it counts as live
+ * again. */
 static void test_redriven(void **state)
 {
     struct storage_fixture *fixture = *state;
@@ -545,7 +546,7 @@ static void test_trim(void **state)
     testing_write_meta(fixture->storage, 1, meta);
     ASSERT_SERIALS(fixture, 1, ALL, 4, 5, 6);
     testing_assert_not_found(fixture->storage, &(struct timer_id){{300}, 1, 3}, ERROR_NOT_FOUND);
-    /* Down: nothing is dropped, and there is room below for rows again. */
+    /* The trim goes down: nothing is dropped, and rows may be written below it again. */
     meta.trim.ms = 150;
     testing_write_meta(fixture->storage, 1, meta);
     storage_write_over(fixture, 7, 160);
@@ -557,7 +558,7 @@ static void test_trim(void **state)
     meta.trim.ms = 305; /* up again: from 150, not from 301 */
     testing_write_meta(fixture->storage, 1, meta);
     ASSERT_SERIALS(fixture, 1, ALL, 8, 4, 5, 6);
-    /* The others never noticed. */
+    /* The other partitions are unchanged. */
     ASSERT_SERIALS(fixture, 0, ALL, 1);
     ASSERT_SERIALS(fixture, 2, ALL, 1);
 }
@@ -603,11 +604,11 @@ static void test_damage_scanned(void **state)
     ASSERT_SERIALS(fixture, 0, LIVE, 1, 3);
     assert_int_equal(storage_corrupt_count(fixture), 1);
     ASSERT_SERIALS(fixture, 0, ALL, 1, 3);
-    assert_int_equal(storage_corrupt_count(fixture), 1); /* once is enough */
+    assert_int_equal(storage_corrupt_count(fixture), 1); /* it is counted once */
     storage_reopen(fixture);
     assert_int_equal(storage_corrupt_count(fixture), 1);
     testing_assert_not_found(fixture->storage, &bad->id, ERROR_CORRUPT);
-    /* Who still has the timer may write it again. */
+    /* A caller that still has the timer may write it again. */
     bad->version++;
     testing_write(fixture->storage, bad, 200, no_meta);
     testing_assert_found(fixture->storage, bad, 200);
@@ -631,7 +632,7 @@ static void test_damage_found(void **state)
         ASSERT_NONE(fixture, 0, ALL);
         storage_reopen(fixture);
     }
-    /* Moved on by who still has it: its address is good again. */
+    /* A caller that still has it has moved it: it is found by its id again. */
     home->at.ms = 400;
     testing_write(fixture->storage, home, 100, no_meta);
     testing_assert_found(fixture->storage, home, 400);
@@ -639,7 +640,7 @@ static void test_damage_found(void **state)
     timer_free(moved);
 }
 
-/* A final record that was damaged is not taken for a live one, nor the other way round. */
+/* A final record that is damaged does not count as a live one, nor a live one as final. */
 static void test_damage_of_state(void **state)
 {
     struct storage_fixture *fixture = *state;
@@ -666,7 +667,7 @@ static void test_stats(void **state)
                                     : stats.disk_free_bytes == UINT64_MAX);
 }
 
-/* The space that is held back is taken by storage_tend; a look at the figures takes none. */
+/* storage_tend takes the space that is held back. Reading the statistics takes none. */
 static void test_tend(void **state)
 {
     struct storage_fixture *fixture = *state;
