@@ -29,7 +29,7 @@ struct bench_load {
 
 struct bench_connection {
     struct bench_load *bench;
-    struct cli cli; /* of its own, for the curl handle */
+    struct cli cli; /* settings and curl handle of this connection */
     pthread_t thread;
     uint64_t buckets[BENCH_BUCKETS];
     uint64_t longest_ns;

@@ -39,7 +39,7 @@ static size_t client_on_body(char *data, size_t size, size_t count, void *contex
     return buffer_failed(&transfer->answer->body) ? 0 : chunk.size;
 }
 
-/* Seconds, or a date. */
+/* Reads a Retry-After, which is a number of seconds or a date. */
 static void client_read_retry_after(struct bytes value, uint64_t *ret_seconds)
 {
     struct buffer text;
@@ -133,7 +133,7 @@ static bool client_set(CURL *curl, struct client_transfer *transfer, const char 
     return code == CURLE_OK;
 }
 
-/* NULL when out of memory; the list that was begun is freed. */
+/* Appends a header to the list. Returns NULL when out of memory, and frees the list. */
 static struct curl_slist *client_add(struct curl_slist *list, bool *failed, const char *format,
                                      const char *value)
 {
@@ -298,11 +298,11 @@ struct cli_call {
     struct client_transfer transfer;
     struct cli_request request;
     CURL *curl;
-    struct cli_calls *calls; /* NULL: cli_send performs it */
+    struct cli_calls *calls; /* calls that run together; NULL if cli_send performs this one alone */
     struct curl_slist *headers;
     struct buffer url;
     bool is_over;
-    CURLcode code; /* once it is over */
+    CURLcode code; /* result, once the transfer has ended */
 };
 
 struct cli_calls {
@@ -414,7 +414,7 @@ bool cli_call_start(struct cli *cli, struct cli_call *call, const struct cli_req
     return false;
 }
 
-/* Lets the calls proceed; whether one is over that was not before. */
+/* Lets the calls proceed. Returns true if one has ended since the last time. */
 static bool client_perform(struct cli_calls *calls)
 {
     bool has_ended = false;
@@ -500,7 +500,7 @@ enum cli_exit cli_complain_of(const struct cli_answer *answer)
     enum cli_exit code = cli_exit_of(answer->status);
 
     if (answer->status == 400 && !answer->is_json && problem.size &&
-        memmem(problem.data, problem.size, "HTTPS", 5)) /* as nginx and Go say it */
+        memmem(problem.data, problem.size, "HTTPS", 5)) /* as nginx and Go word it */
         return cli_complain(CLI_EXIT_UNAVAILABLE,
                             "the port speaks TLS, not plain HTTP: write https:// in the URL");
     if (!cli_is_problem(answer))
@@ -550,7 +550,7 @@ bool cli_connects(const char *address, uint64_t timeout_ms)
     struct buffer url;
 
     buffer_init(&url);
-    buffer_append_text(&url, "http://"); /* nothing is said in it */
+    buffer_append_text(&url, "http://"); /* the connection is opened, and nothing is sent */
     buffer_append_text(&url, address);
 #define SET(option, value) code = code ? code : curl_easy_setopt(curl, option, value)
     SET(CURLOPT_URL, cli_text(&url));

@@ -10,8 +10,8 @@
 
 #include <stdio.h>
 
-#define LISTS_TERMINAL_LIMIT 100  /* of a list on a terminal, without --limit */
-#define LISTS_PAGE_MAX       1000 /* of the API */
+#define LISTS_TERMINAL_LIMIT 100  /* maximum rows of a list on a terminal, without --limit */
+#define LISTS_PAGE_MAX       1000 /* maximum rows of a page, by the API */
 
 /* ---- how a timer is shown ---- */
 
@@ -272,7 +272,8 @@ static void lists_add_distance(struct screen_table *table, struct bytes timer, s
 static uint64_t lists_append_page(struct cli *cli, struct bytes page, bool is_dead, bool is_first)
 {
     static const struct {
-        const char *head, *name; /* of the member; "": how far `due` is */
+        /* title of the column, and name of the member; "" stands for the distance of `due` */
+        const char *head, *name;
     } columns[2][6] = {
         {{"ID", "id"},
          {"STATE", "state"},

@@ -13,8 +13,8 @@
 void lists_show(struct cli *cli, struct bytes timer);
 
 struct lists_pages {
-    struct buffer path;   /* without cursor and limit */
-    struct buffer cursor; /* of the next page; empty at the first */
+    struct buffer path;   /* path of the list, without cursor and limit */
+    struct buffer cursor; /* cursor of the next page; empty for the first page */
     struct cli_answer answer;
     uint64_t left; /* timers that are still wanted */
     bool is_over;

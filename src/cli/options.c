@@ -50,7 +50,8 @@ static unsigned options_find_in(const struct cli_flag_use *uses, struct bytes na
     return *is_exact ? 1 : fitting;
 }
 
-/* Where the time stands, for those who know the fields `at` and `after` of the API. */
+/* Returns where a verb takes its time, for users who tried the API's `at` or `after` as a flag; ""
+ * for other flags. */
 static const char *options_place_of_time(const struct cli_verb *verb, struct bytes name)
 {
     if (!bytes_equal(name, BYTES("at")) && !bytes_equal(name, BYTES("after")) &&

@@ -28,8 +28,8 @@ enum cli_flag_id {
 struct cli_flag {
     const char *name;
     char letter;         /* 0: none */
-    const char *value;   /* what its value is, in capitals; NULL: a switch */
-    const char *choices; /* its values, with blanks between; NULL: any */
+    const char *value;   /* placeholder for its value, in capitals; NULL for a switch */
+    const char *choices; /* allowed values, separated by blanks; NULL allows any */
 };
 
 /* A flag that a verb takes, and its meaning there. */
@@ -45,16 +45,16 @@ struct cli_verb;
 
 struct cli_option {
     enum cli_flag_id flag;
-    char *value;                  /* NULL: a switch */
+    char *value;                  /* NULL for a switch */
     char time[RFC3339_TEXT_SIZE]; /* Room of `value` if it was given as a duration. */
 };
 
 struct cli_options {
-    struct cli_option given[CLI_FLAGS_MAX]; /* in their order */
+    struct cli_option given[CLI_FLAGS_MAX]; /* in the order of the arguments */
     size_t given_count;
     char *arguments[CLI_ARGUMENTS_MAX + 1]; /* ends with NULL */
     size_t argument_count;
-    size_t command; /* the index of the first argument behind "--"; argument_count without one */
+    size_t command; /* index of the first argument after "--"; argument_count without one */
 };
 
 /* The row of a flag, and the flags that all verbs take. */
@@ -65,18 +65,19 @@ extern const struct cli_flag_use CLI_FLAGS_COMMON[];
  * flag. */
 void cli_options_move_verb(int argc, char **argv);
 
-/* Reads the arguments behind the verb. */
+/* Reads the arguments after the verb. */
 enum error_code cli_options_read(const struct cli_verb *verb, int argc, char **argv,
                                  struct cli_options *ret_options, struct error *ret_error);
 
-/* Makes a time of each duration that was given for a TIME: that far from now, with a dash before it
- * as long ago. Other values stay. */
+/* Replaces each duration that was given for a TIME by a time: so long after now, or before now if a
+ * dash precedes it. Other values stay. */
 void cli_options_settle_times(struct cli_options *options, struct wall now);
 
-/* The last value of a flag, "" for a switch that was given; NULL when it was not given. */
+/* Returns the last value of a flag; "" for a switch that was given; NULL if it was not given. */
 const char *cli_options_value(const struct cli_options *options, enum cli_flag_id flag);
 
-/* Each value of a flag in order: begin with *cursor = 0; NULL at the end. */
+/* Returns the values of a flag, one after the other; NULL after the last. Begin with *cursor =
+ * 0. */
 const char *cli_options_next(const struct cli_options *options, enum cli_flag_id flag,
                              size_t *cursor);
 

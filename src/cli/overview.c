@@ -10,7 +10,7 @@
 enum { OVERVIEW_COLUMN_ROOM = 16 };
 
 struct overview_column {
-    const char *head, *name; /* of the member */
+    const char *head, *name; /* title of the column, and name of the member */
 };
 
 static enum screen_colour overview_colour(const char *name, struct bytes text)
@@ -22,7 +22,8 @@ static enum screen_colour overview_colour(const char *name, struct bytes text)
     return bytes_equal(text, BYTES("open")) ? SCREEN_RED : SCREEN_YELLOW;
 }
 
-/* Since when a queue or a target is paused, until when, and why; empty when it is not. */
+/* Appends since when a queue or a target is paused, until when, and why; nothing if it is not
+ * paused. */
 static void overview_say_paused(struct bytes row, struct buffer *text)
 {
     static const char *const names[] = {"since", "until", "note"};
@@ -37,7 +38,7 @@ static void overview_say_paused(struct bytes row, struct buffer *text)
     }
 }
 
-/* Whether a node lives. One that was stopped is drained, and not dead. */
+/* Returns a word for the state of a node. A node that was stopped is drained, and not dead. */
 static const char *overview_state_of_node(struct bytes row)
 {
     const bool is_stopping = cli_is_true(cli_member(row, "stopping"));
@@ -133,7 +134,8 @@ static void overview_show_cluster(struct cli *cli, struct bytes answer)
     overview_show(cli, answer, "partitions", partitions, sizeof(partitions) / sizeof(*partitions));
 }
 
-/* "pause NAME", "resume NAME", of targets "reset NAME": a call that is about the name. */
+/* Runs "pause NAME", "resume NAME" and, for targets, "reset NAME": calls that name a queue or a
+ * target. */
 static enum cli_exit overview_act(struct cli *cli, const char *place, const char *verbs)
 {
     const char *verb = cli->options.arguments[0], *name = cli->options.arguments[1];

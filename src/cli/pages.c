@@ -21,8 +21,8 @@ static void pages_each_flag(const struct cli_verb *verb,
             each(out, verb, use);
 }
 
-/* Appends the words that a verb's first argument may be, "list|groups" with blanks between; none
- * when it is free. */
+/* Appends the words that a verb's first argument may be, "list|groups" with blanks between; nothing
+ * if it may be any. */
 static void pages_append_words(struct buffer *out, const struct cli_verb *verb)
 {
     struct bytes rest = bytes_of(verb->arguments), first;
@@ -266,7 +266,7 @@ static void pages_append_roff(struct buffer *out, const char *text)
     }
 }
 
-/* Paragraphs stand between empty lines. */
+/* Appends paragraphs. In the text an empty line separates them. */
 static void pages_append_paragraphs(struct buffer *out, const char *text)
 {
     struct bytes rest = bytes_of(text);

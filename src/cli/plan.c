@@ -10,9 +10,10 @@
 
 #include <stdio.h>
 
-#define PLAN_INSTANTS_MAX 1000 /* of a preview, by the API */
-#define PLAN_MONTHS_MAX   12   /* drawn */
-#define PLAN_ROWS_MAX     60   /* of a forecast; more units share a row */
+#define PLAN_INSTANTS_MAX 1000 /* maximum instants of a preview, by the API */
+#define PLAN_MONTHS_MAX   12   /* maximum months that are drawn */
+/* maximum rows of a forecast; if it has more units, several share a row */
+#define PLAN_ROWS_MAX 60
 
 /* ---- preview ---- */
 
@@ -30,7 +31,7 @@ static int64_t plan_local(const struct plan_preview *preview, size_t index)
     return at + zone_stretch_at(preview->zone, at).offset_s;
 }
 
-/* Draws a month; returns the index of the first instant behind it. */
+/* Draws a month. Returns the index of the first instant after it. */
 static size_t plan_append_month(struct cli *cli, const struct plan_preview *preview, size_t index)
 {
     static const char *const months[] = {"January",   "February", "March",    "April",
@@ -84,7 +85,7 @@ static void plan_append_calendar(struct cli *cli, const struct plan_preview *pre
     size_t index = 0, months = 0;
 
     plan_append_instants(cli, preview);
-    /* Where each day has one, or an hour has several, a calendar shows nothing. */
+    /* If each day has an instant, or an hour has several, a calendar shows nothing. */
     while (index < preview->count && months++ < PLAN_MONTHS_MAX)
         index = plan_append_month(cli, preview, index);
 }
@@ -229,7 +230,7 @@ enum cli_exit plan_forecast(struct cli *cli)
 
 /* ---- explain ---- */
 
-/* A line for each stage of the lateness, as long as it took. */
+/* Appends a line for each stage of the lateness, with a bar in proportion to its duration. */
 static void plan_append_stages(struct cli *cli, struct bytes lateness)
 {
     struct screen_table table;

@@ -27,19 +27,19 @@
 
 #define RECEIVE_SECRET         "TICKWHEEL_WEBHOOK_SECRET"
 #define RECEIVE_PORT           9000
-#define RECEIVE_LOOK_MS        50 /* between looks whether it is over */
+#define RECEIVE_LOOK_MS        50 /* interval of checks whether the run has ended */
 #define RECEIVE_BODY_BYTES_MAX (UINT64_C(16) << 20)
-#define RECEIVE_AGE_S_MAX      300 /* of a webhook whose signature counts */
+#define RECEIVE_AGE_S_MAX      300 /* maximum age of a webhook whose signature is accepted */
 
 struct receive {
     struct cli *cli;        /* `out` is the server thread's while the server runs */
-    struct signing_key key; /* of size 0: nothing is verified */
+    struct signing_key key; /* key of the signatures; if its size is 0 nothing is verified */
     int status;
-    uint64_t left; /* webhooks that are waited for */
+    uint64_t left; /* number of webhooks still to come */
     atomic_bool is_over;
 };
 
-/* One request; headers are copied because they are gone once its end has come. */
+/* A request. Its headers are copied, because they are freed before its last part is handled. */
 struct receive_visit {
     struct receive *receive;
     struct buffer line; /* method and path */
@@ -49,7 +49,7 @@ struct receive_visit {
 
 /* ---- signatures ---- */
 
-/* Whether one of the signatures is that of the webhook. */
+/* True if one of the signatures is that of the webhook. */
 static bool receive_is_signed(const struct receive_visit *visit)
 {
     struct buffer wanted;
@@ -281,7 +281,7 @@ static enum cli_exit receive_start_daemon(struct cli *cli, struct process_child 
     daemon_program_find(path, sizeof(path));
     if (process_start(arguments, environ, ret_daemon, &error))
         return cli_complain(CLI_EXIT_FAILED, "%s", error.text);
-    process_write(ret_daemon, (struct bytes){"", 0}); /* it reads nothing */
+    process_write(ret_daemon, (struct bytes){"", 0}); /* the daemon reads no input */
     return CLI_EXIT_DONE;
 }
 
@@ -341,7 +341,8 @@ enum cli_exit receive_dev(struct cli *cli)
                                 daemon_code);
         else
             process_stop(&daemon);
-        /* It delivers what is in flight, so the receiver answers until it is gone. */
+        /* The daemon delivers what is in flight before it ends, so the receiver answers until
+         * then. */
         while (!has_ended && !(has_ended = process_ended(&daemon, &daemon_code)))
             cli_wait(cli, RECEIVE_LOOK_MS);
     }

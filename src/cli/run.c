@@ -31,7 +31,7 @@ static enum error_code run_read_timeout(struct cli *cli, struct error *ret_error
     return ERROR_NONE;
 }
 
-/* Sets what a flag, or else a variable of the environment, says of a setting. */
+/* Sets a setting from its flag, or else from its variable of the environment. */
 static enum error_code run_read_setting(struct cli *cli, enum cli_setting setting,
                                         bool has_variables, struct error *ret_error)
 {

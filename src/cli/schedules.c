@@ -32,7 +32,7 @@ static void schedules_add_member(struct screen_table *table, struct bytes object
     buffer_deinit(&text);
 }
 
-/* Adds how far the time of a member is from now; `otherwise` without one. */
+/* Adds the distance from now to the time of a member, or `otherwise` if the member is missing. */
 static void schedules_add_distance(struct screen_table *table, struct bytes object,
                                    const char *name, struct bytes otherwise)
 {

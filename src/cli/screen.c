@@ -157,7 +157,7 @@ void screen_append_bar(struct buffer *out, uint64_t value, uint64_t most)
     double share = most ? (double)value / (double)most : 0;
     unsigned size = (unsigned)(share * SCREEN_BAR_WIDTH * 8 + 0.5);
 
-    /* A value above zero is seen. */
+    /* a value above zero has at least one place */
     size = value && !size ? 1 : size;
     for (; size >= 8; size -= 8)
         buffer_append_text(out, "\xe2\x96\x88");

@@ -43,10 +43,11 @@ void screen_append_json(struct buffer *out, struct bytes json);
 void screen_append_coloured(struct buffer *out, enum screen_style style, enum screen_colour colour,
                             struct bytes text);
 
-/* Places that the text takes on a terminal: its characters, each as one place. */
+/* Returns the number of places that the text takes on a terminal: one for each of its
+ * characters. */
 size_t screen_width(struct bytes text);
 
-/* The colour for a state of a timer. */
+/* Returns the colour for a state of a timer. */
 enum screen_colour screen_colour_of_state(struct bytes state);
 
 /* Appends "in 9m32s" or "3d ago", rounded to a unit that fits the distance. */
@@ -69,7 +70,7 @@ void screen_append_bar(struct buffer *out, uint64_t value, uint64_t most);
 
 struct screen_table {
     size_t columns;
-    struct buffer text;  /* of all cells, safe */
+    struct buffer text;  /* text of all cells, without control characters */
     struct buffer cells; /* struct screen_cell */
 };
 
@@ -87,7 +88,8 @@ void screen_table_add_cut(struct screen_table *table, enum screen_colour colour,
 void screen_table_append(const struct screen_table *table, enum screen_style style,
                          struct buffer *out);
 
-/* Appends two texts of lines beside each other: the right one begins after `width` places. */
+/* Appends two texts of several lines beside each other: the right one begins after `width`
+ * places. */
 void screen_append_beside(struct buffer *out, struct bytes left, size_t width, struct bytes right);
 
 #endif

@@ -52,7 +52,7 @@ enum cli_exit service_backup(struct cli *cli)
 {
     struct cli_answer answer;
 
-    /* It takes as long as the copy. */
+    /* A backup takes as long as its copy. */
     if (!cli_flag(cli, CLI_FLAG_TIMEOUT))
         cli->settings.timeout_ms = 0;
     enum cli_exit code = cli_ask(cli, "POST", "/v1/admin/backup", (struct bytes){"", 0}, &answer);

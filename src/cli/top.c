@@ -16,7 +16,7 @@
 #define TOP_HELD_SECONDS_MIN 0.001 /* shorter times do not count as held back */
 #define TOP_LEFT_WIDTH       42
 #define TOP_TIMES_SHOWN      11 /* rows of times that fit */
-#define TOP_BUSIEST          4  /* rows of queues, and of targets */
+#define TOP_BUSIEST          4  /* maximum rows of queues, and of targets */
 #define TOP_NAME_WIDTH       18
 
 /* The last two readings of /metrics. */
@@ -84,8 +84,8 @@ static size_t top_buckets(const struct buffer *look, const char *series,
     return count;
 }
 
-/* The upper bound of the bucket that holds this share of the values between the looks, in seconds;
- * -1 when nothing came. */
+/* Returns the upper bound of the bucket that holds this share of the values between the readings,
+ * in seconds; -1 if there were none. */
 static double top_percentile(const struct top *top, const char *series, double share)
 {
     struct top_bucket now[TOP_BUCKETS_MAX], before[TOP_BUCKETS_MAX];
@@ -363,7 +363,7 @@ static enum cli_exit top_look(struct cli *cli, struct top *top)
     return code;
 }
 
-/* Waits for the next look; false for a signal, or the key q. */
+/* Waits for the next reading. Returns false after a signal, or the key q. */
 static bool top_wait(struct cli *cli, const struct terminal *terminal, uint64_t ms)
 {
     const struct instant end = instant_add_ms(instant_now(), ms);
@@ -380,7 +380,7 @@ static bool top_wait(struct cli *cli, const struct terminal *terminal, uint64_t 
     return true;
 }
 
-/* The figures as a document. */
+/* Prints the figures as one JSON document. */
 static enum cli_exit top_look_json(struct cli *cli)
 {
     struct buffer path;

@@ -23,7 +23,7 @@ struct cli_verb {
 extern const struct cli_verb CLI_VERBS[];
 extern const size_t CLI_VERB_COUNT;
 
-/* NULL when there is none of that name. */
+/* Returns the verb of this name; NULL if there is none. */
 const struct cli_verb *verbs_find(const char *name);
 
 /* The functions of the verbs: each returns an exit code of the program. */
@@ -32,7 +32,7 @@ const struct cli_verb *verbs_find(const char *name);
 
 /* ---- help.c ---- */
 
-/* Appends the overview, the help of a verb. */
+/* Append the overview of all verbs, and the help of one. */
 void help_append_overview(struct buffer *out, enum screen_style style);
 void help_append_verb(struct buffer *out, enum screen_style style, const struct cli_verb *verb);
 
