@@ -29,7 +29,7 @@ static int all_nodes_tear_down(void **state)
     return 0;
 }
 
-/* A node that cannot be reached. */
+/* Answers for a node that cannot be reached. */
 static enum error_code lose_node(struct survey *survey)
 {
     return survey->node == 3 ? ERROR_OVERLOADED : ERROR_NONE;
@@ -159,7 +159,8 @@ static void tell_failure(struct survey *survey, uint8_t state, uint32_t failures
     survey_add_failure(survey, &failure, bytes_of(origin), bytes_of(path), bytes_of(error));
 }
 
-/* Of two that are closed the longer row of failures is the worse, and worse is one that is open. */
+/* Of two closed breakers, the one with more failures in a row is worse. An open one is worse than
+ * any closed one. */
 static enum error_code tell_failures(struct survey *survey)
 {
     assert(survey->kind == SURVEY_FAILURES);

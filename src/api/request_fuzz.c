@@ -103,7 +103,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (size_t begin = 0; begin < size;) {
         const uint8_t *end = memchr(data + begin, '\n', size - begin);
         size_t length = end ? (size_t)(end - data) - begin : size - begin;
-        /* In memory of its own, so that a look past it is seen. */
+        /* Allocated by itself, so that a read past its end is found. */
         char *copy = malloc(length + !length);
 
         request_fuzz_check(copy != NULL);

@@ -20,7 +20,7 @@ const struct timer *tally_next_item(struct node_tally *tally)
         struct tally_part *part = &tally->parts[i];
 
         if (part->taken == part->survey.item_count && part->survey.is_cut)
-            return NULL; /* its next item may be the first */
+            return NULL; /* the next item of this part may be the first */
         if (part->taken < part->survey.item_count &&
             (!first ||
              tally_item_is_before(part->copies[part->taken], first->copies[first->taken])))

@@ -30,8 +30,8 @@ struct node_tally {
     void (*finish)(struct node_tally *tally);
     struct survey sum; /* rows and failures of all parts, unmerged */
     void *room;        /* for the caller, freed with the tally; may be NULL */
-    /* Surveys of the partitions, and after them of the nodes. ITEMS: copies, in the order of
-     * each */
+    /* Surveys of the partitions, and after them those of the nodes. For ITEMS they have copies,
+     * each in its own order. */
     size_t part_count;
     struct tally_part *parts;
     /* Its own. */
@@ -50,10 +50,10 @@ struct tally_part {
     bool is_short;                          /* a copy is missing */
 };
 
-/* Asks, and calls `finish` when all have answered. `queue`, for ITEMS and a single row of
- * QUEUES, is the tenant's name of the queue. For DELIVERIES it is the question, which is borrowed
- * until `finish`. `items_max` is for ITEMS; `room` is taken in any
- * case. `parts` has what is no row, such as the answers of surveys of nodes. */
+/* Asks, and calls `finish` when all have answered. `queue`, for ITEMS and a single row of QUEUES,
+ * is the tenant's name of the queue. For DELIVERIES it is the question, which is borrowed until
+ * `finish`. `items_max` is for ITEMS. `room` is freed with the tally, or at once if this fails.
+ * Results that are not rows, such as the answers of surveys of nodes, are in `parts`. */
 void tally_ask(struct call *call, enum survey_kind kind, struct bytes queue, size_t items_max,
                void *room, void (*finish)(struct node_tally *tally));
 

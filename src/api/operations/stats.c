@@ -8,7 +8,7 @@
 #include "sys/clock.h"
 #include "sys/process.h"
 
-/* Appends a quantile in seconds; nothing beyond the scale. */
+/* Appends a quantile in seconds; nothing if it is beyond the last bucket. */
 static void stats_append_quantile(const uint64_t *buckets, const char *name, double quantile,
                                   struct buffer *out)
 {

@@ -26,7 +26,7 @@ struct tenants_row {
     struct tenant_limits limits;
     uint64_t pending, ready, refused;
     struct wall oldest;       /* WALL_NEVER if nothing is ready */
-    size_t told_incompletely; /* nodes that list some tenants only, and list this one */
+    size_t told_incompletely; /* number of nodes that list only some tenants, and list this one */
 };
 
 struct tenants_report {

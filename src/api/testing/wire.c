@@ -26,7 +26,7 @@ enum {
 
 /* ---- the socket ---- */
 
-/* In the abstract space: gone with its last owner. */
+/* Makes a name in the abstract space, which the system frees with the last socket that has it. */
 static socklen_t socket_name(uint64_t port, struct sockaddr_un *ret_name)
 {
     *ret_name = (struct sockaddr_un){.sun_family = AF_UNIX};
@@ -38,7 +38,7 @@ static socklen_t socket_name(uint64_t port, struct sockaddr_un *ret_name)
 enum error_code __wrap_loop_listen(const char *address, uint16_t port, int *ret_socket,
                                    uint16_t *ret_port, struct error *ret_error);
 
-/* In place of the server's own. */
+/* Replaces the server's own function. */
 enum error_code __wrap_loop_listen(const char *address, uint16_t port, int *ret_socket,
                                    uint16_t *ret_port, struct error *ret_error)
 {
@@ -109,7 +109,7 @@ void wire_stop(struct wire *wire)
 
 /* ---- an exchange ---- */
 
-/* Takes in what is there. False: the server has closed. */
+/* Reads the bytes that have come. Returns false if the server has closed. */
 static bool receive(int socket, struct buffer *answers)
 {
     char part[16384];
@@ -120,7 +120,7 @@ static bool receive(int socket, struct buffer *answers)
     return size < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
-/* Whether the server has read everything that was sent. */
+/* True if the server has read everything that was sent. */
 static bool is_read(int socket)
 {
     int left;
@@ -129,7 +129,8 @@ static bool is_read(int socket)
     return left == 0;
 }
 
-/* Sends and waits until it was read; takes answers in meanwhile. False: the server has closed. */
+/* Sends, and waits until the server has read it all. Reads answers meanwhile. Returns false if the
+ * server has closed. */
 static bool deliver(int socket, struct bytes piece, struct buffer *answers)
 {
     struct instant begun = instant_now();
@@ -185,7 +186,7 @@ static struct bytes wire_take_line(struct bytes *rest)
     abort();
 }
 
-/* Which of the headers that the service sends. */
+/* Returns the index of a header among those that the service sends. */
 static size_t header_index(struct bytes line, struct bytes *ret_value)
 {
     static const char *const known[] = {"Date",
@@ -237,7 +238,8 @@ static bool begins_with(struct bytes text, const char *begin)
     return text.size >= size && memcmp(text.data, begin, size) == 0;
 }
 
-/* Takes the head off the front; how long the body is, SIZE_MAX when that is not said. */
+/* Removes the head from the front. Returns the size of the body; SIZE_MAX if the head does not say
+ * it. */
 static size_t take_head(struct bytes *answers, struct wire_reply *ret_reply)
 {
     const size_t length_index = 1, type_index = 2;

@@ -118,7 +118,7 @@ static bool explain_is_held(const struct explain_view *view)
            (view->target && view->target->state != BREAKER_CLOSED);
 }
 
-/* Appends when it fires, or since when it should have. */
+/* Appends when the timer fires, or since when it should have fired. */
 static void explain_say_time(const struct explain_view *view, struct buffer *out)
 {
     const struct explained *explained = view->explained;
@@ -165,7 +165,7 @@ static void explain_say_limit(const struct explain_view *view, struct buffer *ou
         explain_say_origin(out, view);
         buffer_append_text(out, " are in flight, as many as its limit allows.");
         break;
-    case WAIT_BREAKER: /* its cause is said where the target's state is known */
+    case WAIT_BREAKER: /* only if the state of the target is unknown: see explain_say_cause */
         explain_say_origin(out, view);
         buffer_append_text(out, " failed, and is left alone for a while.");
         break;
@@ -204,7 +204,7 @@ static void explain_say_limit(const struct explain_view *view, struct buffer *ou
     }
 }
 
-/* Appends what holds it back, the strongest first. */
+/* Appends what holds the timer back, the strongest cause first. */
 static void explain_say_cause(const struct explain_view *view, struct buffer *out)
 {
     const struct explained *explained = view->explained;
@@ -234,7 +234,7 @@ static void explain_say_cause(const struct explain_view *view, struct buffer *ou
 
 /* ---- what made it late ---- */
 
-/* The stage in which the time of a timer counts that waits for this reason. */
+/* Stage of the lateness to which waiting for each reason counts. */
 static const enum lateness_stage explain_stage_of[WAIT_REASONS] = {
     [WAIT_ROOM] = LATENESS_ROOM,           [WAIT_TARGET_LIMIT] = LATENESS_TARGET_LIMIT,
     [WAIT_BREAKER] = LATENESS_BREAKER,     [WAIT_RATE] = LATENESS_RATE,
@@ -266,7 +266,7 @@ static void explain_say_late(const struct explain_view *view, struct buffer *out
 
     if (sum == 0 ||
         (explained->place == PLACE_QUEUED && worst == explain_stage_of[explained->reason]))
-        return; /* the cause has been said */
+        return; /* explain_say_cause has said why */
     duration_format_rough(sum, late);
     duration_format_rough(explained->lateness.ms[worst], most);
     const bool is_next = worst == LATENESS_SET_LATE && view->timer->texts.schedule.size > 0;

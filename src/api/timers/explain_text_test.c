@@ -184,7 +184,7 @@ static void a_timer_that_is_over(void **state)
     test.explained.place = PLACE_FINAL;
     test.timer.ended.ms = NOW - 90000;
     test.timer.state = TIMER_FIRED;
-    test.target.state = BREAKER_OPEN; /* does not concern it any more */
+    test.target.state = BREAKER_OPEN; /* no longer matters to this timer */
     explain_text_test_is(&test, &test.pause, "It fired 1m30s ago.");
     test.timer.state = TIMER_CANCELLED;
     explain_text_test_is(&test, NULL, "It was cancelled 1m30s ago.");

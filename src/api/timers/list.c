@@ -11,9 +11,9 @@
 #include <stdlib.h>
 
 enum {
-    ROWS_MIN = 16,             /* minimum asked of each partition */
+    ROWS_MIN = 16,             /* minimum number of rows requested from each partition */
     READ_BYTES_MAX = 4 << 20,  /* memory of the rows read from all partitions together */
-    PART_BYTES_MIN = 64 << 10, /* minimum memory for each */
+    PART_BYTES_MIN = 64 << 10, /* minimum memory for the rows of each partition */
     PAGE_BYTES_MAX = 16 << 20, /* maximum JSON in one answer */
 };
 
@@ -118,7 +118,7 @@ static void list_part_read(struct list_part *part, const struct storage_page *pa
     part->has_end = storage_position_before(page->next, command->scan.to);
     part->end = (struct cursor){page->next.at, command->partition, page->next.serial};
     if (!part->has_end && list_has_dead(query) &&
-        command->scan.to.at.ms < STORAGE_DEAD_FROM.ms) { /* they are last */
+        command->scan.to.at.ms < STORAGE_DEAD_FROM.ms) { /* dead letters are last */
         part->has_end = true;
         part->end = (struct cursor){STORAGE_DEAD_FROM, 0, 0};
     }

@@ -43,19 +43,19 @@ struct list_query {
     struct bytes target;     /* data is NULL for any */
     struct bytes origin;     /* as timer_shown_origin; data is NULL for any */
     struct bytes key_prefix; /* begin of the key; data is NULL for any, or no key */
-    struct bytes error;      /* of dead letters, with `has_error`: exactly this last error */
+    struct bytes error;      /* with `has_error`: last error that dead letters must have, exactly */
     bool has_error;
     uint64_t limit;
     bool has_cursor;
     struct cursor cursor;
     struct wall began, asked; /* a letter that died after `began`, and not after `asked`, does not
                                  pass; 0 and 0: each passes */
-    uint32_t kinds;           /* of LIST_EVENTS: bits 1 << enum feed_kind */
+    uint32_t kinds;           /* in LIST_EVENTS: bits 1 << enum feed_kind */
     struct bytes last_event;  /* of LIST_EVENTS */
-    bool is_of_all;           /* of LIST_DEAD_TO_DELETE, whose query says so */
+    bool is_of_all;           /* in LIST_DEAD_TO_DELETE: the query has `all` */
     bool repeats;             /* only timers that repeat */
     uint32_t last_count;
-    uint32_t last;       /* of LIST_SCHEDULES: bits 1 << enum runs_last; 0 for any */
+    uint32_t last;       /* in LIST_SCHEDULES: bits 1 << enum runs_last; 0 for any */
     enum list_sort sort; /* of LIST_SCHEDULES */
 };
 
@@ -106,7 +106,7 @@ enum list_want { LIST_WANTS_IDS, LIST_WANTS_TIMERS };
 struct list_job *list_find(struct call *call, const struct list_query *query, enum list_want want,
                            void (*resume)(struct call *call));
 
-/* Returns the timers that list_find found. Once, when the call is resumed. */
+/* Returns the timers that list_find found. Call it once, when the call is resumed. */
 void list_take_found(struct list_job *job, struct list_found *ret_found);
 
 void list_job_free(struct list_job *job);

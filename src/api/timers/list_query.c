@@ -44,7 +44,7 @@ enum {
     LIST_KEY_PREFIX,
     LIST_LIMIT,
     LIST_CURSOR,
-    LIST_COMMON, /* number of those before */
+    LIST_COMMON, /* number of the parameters before, which all forms have */
     LIST_ORIGIN = LIST_COMMON,
     LIST_STATE,
     LIST_ERROR = LIST_STATE,

@@ -69,11 +69,11 @@ size_t batch_body(struct call *call, struct bytes chunk);
 
 /* ---- bulk.c: cancel, fire, pause, resume, reschedule and touch many timers ---- */
 
-#define BULK_NAMES_MAX 5000 /* maximum of ids, and of keys, in a call */
+#define BULK_NAMES_MAX 5000 /* maximum of ids, and of keys, in one call */
 
 /* ---- watch.c: complete events: one, or many in a call ---- */
 
-#define WATCH_EVENTS_MAX 5000 /* maximum in a call */
+#define WATCH_EVENTS_MAX 5000 /* maximum of events in one call */
 
 /* ---- events.c: what happens to timers, as it happens ---- */
 
@@ -85,7 +85,7 @@ enum {
     FORECAST_COUNT_DEFAULT = 60,
     FORECAST_COUNT_MAX = 1440,
     FORECAST_ROWS_MAX = 200000, /* maximum read for a forecast, from all partitions together */
-    FORECAST_ROWS_MIN = 1000,   /* minimum for each */
+    FORECAST_ROWS_MIN = 1000,   /* minimum read from each partition */
 };
 
 /* ---- dead.c, dead_json.c: list, redrive and delete dead letters
@@ -113,7 +113,7 @@ struct dead_ask {
 struct dead_cursor {
     struct cursor place;
     struct wall began; /* letters that died after this time are not its own; never 0 */
-    struct wall paced; /* when the pace of a redrive continues; 0: it has none */
+    struct wall paced; /* time at which the pace of a redrive continues; 0 if it has none */
 };
 
 #define DEAD_CURSOR_TEXT_SIZE (CURSOR_TEXT_SIZE + 2 * 13)
