@@ -45,7 +45,8 @@ bool cause_is_about(const struct op *op, const struct twin *twin)
     return op->group && content->group == op->group;
 }
 
-/* A moved timer begins anew, due or at once. */
+/* True if a timer that was moved begins anew: without attempts, and at its due time, or now if that
+ * is past. */
 static bool begins_anew(const struct world *world, const struct twin *twin,
                         const struct timer *timer)
 {
@@ -64,8 +65,8 @@ static bool stays(const struct twin *twin, const struct timer *timer)
 
 enum firing_change { FIRING_MOVES, FIRING_MAY_STAY, FIRING_STAYS };
 
-/* What a change to this content means for the next firing. One that is due stays, with a schedule
- * that begins after it; whether it is due is a matter of the time that the engine was told. */
+/* Returns what a change to this content does to the next firing. A firing that is due stays if the
+ * new schedule begins after it. Whether it is due depends on the time that the engine was told. */
 static enum firing_change firing_after(const struct world *world, const struct op *op,
                                        const struct twin *twin, const struct content *content)
 {
@@ -97,7 +98,8 @@ static bool has_firing(const struct world *world, const struct op *op, const str
     return begins_anew(world, twin, timer);
 }
 
-/* What a put leaves. A timer whose schedule plans equal instants keeps its phase and its firing. */
+/* Returns the content after a put. If both schedules plan equal instants, the timer keeps its phase
+ * and its firing. */
 static struct content put_content(const struct twin *twin, const struct content *asked)
 {
     struct content content = *asked;
@@ -114,7 +116,7 @@ static struct content put_content(const struct twin *twin, const struct content 
     return content;
 }
 
-/* Whether the engine was told this time since the request came. */
+/* True if the engine was told this time after the request had come. */
 static bool was_told(const struct world *world, const struct op *op, struct wall now)
 {
     const struct told *told = &world->model.told[op->partition];
@@ -125,8 +127,8 @@ static bool was_told(const struct world *world, const struct op *op, struct wall
     return false;
 }
 
-/* A redriven timer acts from the time that was asked for. When the clock stepped back meanwhile
- * this is shortened to what a pause of the timer may be: two days or more. */
+/* Returns the time from which a redriven timer acts: the requested one. If the clock stepped back
+ * meanwhile, the wait is cut to the longest pause of a timer, which is two days or more. */
 static struct wall redriven_from(const struct timer *timer, struct wall now, struct wall not_before)
 {
     const uint64_t ahead_ms = wall_since(now, not_before), at_ms = wall_since(now, timer->at);
@@ -136,8 +138,9 @@ static struct wall redriven_from(const struct timer *timer, struct wall now, str
     return wall_max(now, not_before);
 }
 
-/* It may act from a time on. It is due as it was, unless that is too late
- * by then: then with its next firing, or just then. */
+/* True if the redriven timer has the right times. It acts from `not_before` on. Its due time stays,
+ * unless the firing is too late by then. In that case its due time is that of its next firing, or
+ * the time from which it acts. */
 static bool is_redriven_at(const struct twin *twin, const struct timer *timer, struct wall now,
                            struct wall not_before)
 {
@@ -171,7 +174,7 @@ static bool is_redriven(const struct world *world, const struct op *op, const st
 static bool is_fired(const struct world *world, const struct op *op, const struct twin *twin,
                      const struct timer *timer)
 {
-    if (twin->row.state == TIMER_PAUSED) /* it is due, and waits */
+    if (twin->row.state == TIMER_PAUSED) /* it is due, and stays paused */
         return op->event && pauses_stay(twin, timer) && timer->attempts == twin->row.attempts &&
                timer->due.ms <= twin->row.content.due.ms &&
                (timer->due.ms == twin->row.content.due.ms || was_told(world, op, timer->due));
@@ -248,8 +251,9 @@ static struct credit *credit_of(struct causes *causes, const struct op *op, cons
     return NULL;
 }
 
-/* Whether a request may get the credit for one more row. It changes a timer once; only a search by
- * labels can meet a timer again, further ahead, that it moved and that was delivered meanwhile. */
+/* True if the request may get the credit for one more row. A request changes a timer once. An
+ * exception is a search by labels: it can find a timer again that it has moved ahead, and that was
+ * delivered meanwhile. */
 static bool may_have(struct causes *causes, const struct op *op, const struct twin *twin)
 {
     if (op->group && op->change.kind != COMMAND_CANCEL)
@@ -268,8 +272,8 @@ static void give(struct credit *credit, size_t i)
         credit->others[i] = credit->others[--credit->other_count];
 }
 
-/* It failed half-way, and how many changes it made by then is unknown; or it resumed a timer, or
- * met one that was not paused any more, and its answer is the same. */
+/* True if the answer does not tell how many changes the request made: it failed half-way, or it is
+ * the success of a resume, which is the same for a timer that was not paused any more. */
 static bool is_unknown(const struct op *op)
 {
     return op->is_answered &&
@@ -285,7 +289,8 @@ static void unmark(struct causes *causes)
 
 static bool release(struct causes *causes, struct credit *credit);
 
-/* `to` takes the credit and lets go of another one. */
+/* Gives the credit to the request others[i], which gives up another credit for it. Returns false if
+ * it cannot. */
 static bool exchange(struct causes *causes, struct credit *credit, size_t i)
 {
     struct op *to = credit->others[i];
@@ -306,7 +311,8 @@ static bool exchange(struct causes *causes, struct credit *credit, size_t i)
     return false;
 }
 
-/* Moves the credit to another request. Answered requests keep the count of their answer. */
+/* Moves the credit to another request. An answered request keeps the number of credits that its
+ * answer states. */
 static bool release(struct causes *causes, struct credit *credit)
 {
     credit->is_marked = true;
@@ -339,7 +345,7 @@ void cause_may_be_nobody(struct causes *causes)
     credit->others[credit->other_count++] = causes->nobody;
 }
 
-/* Which of the others it is; their count when it is none. */
+/* Returns the index of the request among the others; their count if it is not among them. */
 static size_t index_of(const struct credit *credit, const struct op *op)
 {
     size_t i = 0;
@@ -395,7 +401,7 @@ bool cause_find(struct world *world, struct twin *twin, const struct timer *time
         else if (credit.other_count < CAUSES_MAX - 1)
             credit.others[credit.other_count++] = op;
     }
-    /* The candidate has the credit for an earlier change of this timer; then another request made
+    /* If the candidate has the credit for an earlier change of this timer, another request made
      * that change. */
     for (uint32_t i = 0; i < credit.other_count && !credit.by; i++)
         if (give_away(causes, credit_of(causes, credit.others[i],
@@ -469,8 +475,8 @@ bool cause_claim_count(struct world *world, struct op *op, uint64_t count)
     return have == count;
 }
 
-/* The credits of a command about many timers may be exchanged while one of the requests is in
- * flight; an answer about one timer is certain. */
+/* True if the credit may still move. The credits of commands about many timers may be exchanged
+ * while one of the requests is in flight. An answer about one timer is certain. */
 static bool is_open(const struct credit *credit, bool is_any_of_many)
 {
     bool is_open = !credit->by->is_answered || (is_of_many(credit->by) && is_any_of_many);
@@ -481,7 +487,8 @@ static bool is_open(const struct credit *credit, bool is_any_of_many)
     return is_open;
 }
 
-/* Whether one of many, of which it is known how much it did, could have made both. */
+/* True if one command about many timers, whose number of changes is known, could have made both
+ * rows. */
 static bool is_linked(const struct credit *a, const struct credit *b)
 {
     for (size_t i = 0; i <= a->other_count; i++) {
@@ -493,7 +500,7 @@ static bool is_linked(const struct credit *a, const struct credit *b)
     return false;
 }
 
-/* Marks those that may still be asked for, and those that may be given for one of them then. */
+/* Marks the credits that may still move, and those that may be exchanged for one of them. */
 static void mark_open(struct causes *causes, bool is_any_of_many)
 {
     for (size_t i = 0; i < causes->count; i++)

@@ -24,11 +24,11 @@ struct credit {
     struct op *by;
     struct op *others[CAUSES_MAX]; /* further candidates */
     uint32_t other_count;
-    bool is_marked; /* it was looked at in this search */
+    bool is_marked; /* whether this search has looked at it */
 };
 
 struct causes {
-    struct credit *credits; /* of which the last word is not spoken */
+    struct credit *credits; /* credits that are not decided yet */
     size_t count, capacity;
     struct op *nobody; /* stands for the engine, which needs no request for a row */
 };
@@ -36,24 +36,26 @@ struct causes {
 void causes_init(struct causes *causes);
 void causes_deinit(struct causes *causes);
 
-/* Whether some request in flight made `timer` of the twin's row; then it is credited, and
- * `ret_content` is what the row holds now. */
+/* True if a request in flight made `timer` of the twin's row. Then that request has the credit, and
+ * `ret_content` is the content of the row. */
 bool cause_find(struct world *world, struct twin *twin, const struct timer *timer,
                 struct content *ret_content);
 
-/* The row that was found last may have been made without a request, too. */
+/* Notes that the row that was found last may also have been made without a request. */
 void cause_may_be_nobody(struct causes *causes);
 
-/* Whether the request may be about this timer, as its row is now. */
+/* True if the request may be about this timer, as its row is now. */
 bool cause_is_about(const struct op *op, const struct twin *twin);
 
-/* The request is told that it made this version of the twin. False when it cannot be. */
+/* Handles an answer that says that the request made this version of the twin. Returns false if that
+ * is impossible. */
 bool cause_claim(struct world *world, struct op *op, const struct twin *twin, uint32_t version);
 
-/* The answer of the request counts its rows. False if that count is impossible. */
+/* Handles an answer that says how many rows the request made. Returns false if that count is
+ * impossible. */
 bool cause_claim_count(struct world *world, struct op *op, uint64_t count);
 
-/* A request was answered: drops the candidates that are decided. */
+/* Handles the end of a request: drops the candidates that are decided. */
 void cause_end(struct world *world);
 
 #endif

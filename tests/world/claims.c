@@ -63,7 +63,8 @@ static void judge_repeated(struct world *world, const struct op *op, const struc
     (void)op;
 }
 
-/* Whether the request was made before, in a way that the engine must still know. */
+/* Returns the timer of an earlier, equal request that the engine must still know; NULL if there is
+ * none. */
 static const struct twin *made_before(const struct world *world, const struct op *op,
                                       const struct content *asked)
 {
@@ -78,7 +79,8 @@ static const struct twin *made_before(const struct world *world, const struct op
     return NULL;
 }
 
-/* Whether any version of the timer equals the request, or the version that is shown. */
+/* True if the request equals the version that is shown, or without `shown` any version of the
+ * timer. */
 static bool asks_the_same(const struct twin *twin, const struct timer *shown,
                           const struct content *asked)
 {
@@ -125,8 +127,8 @@ static void judge_key(struct world *world, const struct op *op, const struct con
     }
 }
 
-/* Several equal requests are in flight, and the twin of another one was matched with this request:
- * `wanted`, or if that is NULL one whose create is in flight. */
+/* Finds another request in flight that equals this one and was matched with the twin `wanted`. If
+ * `wanted` is NULL, finds one whose create is in flight. */
 static struct twin **find_like(struct world *world, const struct op *op, const struct twin *twin,
                                const struct twin *wanted)
 {
@@ -201,7 +203,7 @@ void claims_judge_met(struct world *world, struct op *op, size_t i, enum error_c
 
 /* ---- calls by key ---- */
 
-/* A timer that had the key, and was live, from before the call until now. */
+/* Returns a live timer that has had the key since before the call; NULL if there is none. */
 static const struct twin *holder_all_the_time(const struct world *world, const struct op *op)
 {
     for (size_t i = 0; i < world->model.count; i++) {

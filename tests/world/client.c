@@ -47,7 +47,7 @@ size_t clients_in_flight(const struct world *world, uint16_t partition)
     return count;
 }
 
-/* It may have been looking for the names still. */
+/* The engine may still have been looking for names. */
 void clients_drop(struct op *op)
 {
     timer_free(op->command.patch);
@@ -187,7 +187,7 @@ struct op *clients_op(struct world *world, enum command_kind kind, uint16_t part
     return op;
 }
 
-/* They count as living as soon as they are asked to. */
+/* Returns the number of redrives in flight: their timers count as living from the request on. */
 static size_t redriven_count(const struct world *world, uint16_t partition)
 {
     size_t count = 0;
@@ -243,7 +243,7 @@ static void create_some(struct world *world, uint16_t partition, size_t count)
     struct content contents[CREATE_MANY_MAX];
     for (size_t i = 0; i < count; i++) {
         contents[i] = clients_draw_content(world);
-        contents[i].tenant = contents[0].tenant; /* whose request it is */
+        contents[i].tenant = contents[0].tenant; /* the request is that tenant's */
         if (is_one_due && !rhythm_recurs(&contents[i].rhythm))
             contents[i].due = due;
     }
@@ -524,7 +524,7 @@ bool clients_go_on(struct world *world)
         struct walk *walk = list_item(link, struct walk, link);
 
         if (!walk->is_waiting)
-            return false; /* those that wait come first */
+            return false; /* walks that wait are first in the list */
         walk->is_waiting = false;
         list_remove(&walk->link);
         list_push(&world->clients.walks, &walk->link);

@@ -10,7 +10,7 @@
 static const char FOLLOWS[] = "a replica follows its log";
 static const char OWNER[] = "one node serves, and no other";
 
-/* For the trace. */
+/* Names of the kinds of records, for the trace. */
 static const char *const record_words[] = {[FRAME_CLAIM] = "claim",
                                            [FRAME_COMMIT] = "commit",
                                            [FRAME_KEEP] = "keep",
@@ -72,7 +72,7 @@ static uint64_t delay_until(const struct sim_cluster *cluster, const struct peer
     return (uint64_t)((double)ns / (1000.0 + (double)peer->drift_ppm / 1000.0)) + 1;
 }
 
-/* Of the node's engine: its wall clock is set by people, and has no drift. */
+/* Returns the time at the node. Its wall clock may be set wrong, and does not drift. */
 struct tenure_time cluster_time(const struct sim_cluster *cluster, const struct peer *peer)
 {
     const uint64_t ms = START_MS + cluster->world->time_us / 1000;
@@ -95,7 +95,7 @@ struct frame cluster_frame(const struct sim_cluster *cluster, uint32_t append)
     return frame;
 }
 
-/* The judge sees what is decided, in the order of the log. */
+/* Passes the records that are decided to the judge, in the order of the log. */
 void cluster_see(struct sim_cluster *cluster)
 {
     struct truth *truth = &cluster->truth;
@@ -135,7 +135,7 @@ uint32_t cluster_load(struct sim_cluster *cluster, struct bytes bytes, uint64_t 
     return number;
 }
 
-/* Takes the append on its way, which comes late, gets lost, or lands twice. */
+/* Sends an append: it comes late, gets lost, or lands twice. */
 static void ship(struct sim_cluster *cluster, struct peer *peer, uint64_t ticket,
                  struct bytes bytes)
 {
@@ -167,7 +167,7 @@ static void ship(struct sim_cluster *cluster, struct peer *peer, uint64_t ticket
 
 /* ---- what a replica has others do ---- */
 
-/* Of the commit in flight. */
+/* Notes a frame of the commit in flight. */
 void cluster_note_frame(struct peer *peer, const struct frame *frame)
 {
     if (peer->is_committed)
@@ -239,7 +239,7 @@ static void peer_settled(void *context, enum ownership_result result)
     peer->cluster->world->totals->commits_in_doubt += result == OWNERSHIP_IN_DOUBT;
 }
 
-/* It comes late, or gets lost. */
+/* The request to trim comes late, or gets lost. */
 static void peer_trim(void *context, uint64_t before)
 {
     struct peer *peer = context;
@@ -269,7 +269,7 @@ static void note_state(struct sim_cluster *cluster, struct peer *peer)
     peer->state = state;
 }
 
-/* The engine has its turn, and tells the replica how far it is. */
+/* Gives the engine a turn, and tells the replica how far the engine is. */
 static void work(struct sim_cluster *cluster, struct peer *peer)
 {
     const bool had_engine = peer->tenure.engine != NULL;
@@ -284,7 +284,7 @@ static void work(struct sim_cluster *cluster, struct peer *peer)
         replica_left(peer->replica);
 }
 
-/* A storage that failed is at an older place when it is looked at again. */
+/* After a failure the storage is at an older place when it is read again. */
 static void rewind_storage(struct sim_cluster *cluster, struct peer *peer)
 {
     if (!replica_is_failing(peer->replica) || !memory_storage_held(peer->storage))
@@ -293,7 +293,7 @@ static void rewind_storage(struct sim_cluster *cluster, struct peer *peer)
     cluster->world->totals->storage_failures++;
 }
 
-/* Posts the next wake-up at `at_us`, unless one is posted that comes before. */
+/* Posts a wake-up at `at_us`, unless an earlier one is posted already. */
 static void wake_at(struct sim_cluster *cluster, const struct peer *peer, uint64_t at_us,
                     uint64_t *posted_us, enum event_kind kind)
 {
@@ -303,7 +303,7 @@ static void wake_at(struct sim_cluster *cluster, const struct peer *peer, uint64
     cluster_post_to(cluster, peer, at_us - cluster->world->time_us, kind);
 }
 
-/* After each input of a node. */
+/* Runs the replica and the engine. Called after each input of the node. */
 static void turn(struct sim_cluster *cluster, struct peer *peer)
 {
     const struct instant now = cluster_clock(cluster, peer);
@@ -330,7 +330,7 @@ static void turn(struct sim_cluster *cluster, struct peer *peer)
             &peer->wake_at_us, EVENT_WAKE);
 }
 
-/* The record that it reads next. */
+/* Returns the offset of the record that the node reads next. */
 static uint64_t next_of(const struct sim_cluster *cluster, const struct peer *peer)
 {
     return deals_visible(&cluster->deals, replica_seeks(peer->replica)
@@ -418,7 +418,7 @@ static void start(struct sim_cluster *cluster, struct peer *peer)
     cluster_post_to(cluster, peer, world_below(cluster->world, 10000), EVENT_FOLLOW);
 }
 
-/* Gives back what the engine has out, and frees both. */
+/* Gives back what the engine has in flight, and frees the engine and the replica. */
 static void end_peer(struct sim_cluster *cluster, struct peer *peer)
 {
     struct replica_stats stats;
@@ -453,7 +453,7 @@ static void ask(struct sim_cluster *cluster)
     turn(cluster, peer);
 }
 
-/* By people, or a service that corrects it. */
+/* Sets a wall clock, as people do or a service that corrects it. */
 static void step_clock(struct sim_cluster *cluster)
 {
     struct peer *peer = &cluster->peers[world_below(cluster->world, cluster->plan.node_count)];
@@ -527,7 +527,8 @@ static void spoil(struct sim_cluster *cluster)
         memory_storage_fail_commit(peer->storage, 1 + world_below(cluster->world, 10), ERROR_IO);
 }
 
-/* Its node has had no part in the partition: it begins with the whole log again. */
+/* Drops a replica and its rows. Its node had no part in the partition, and would read the whole log
+ * again. */
 static void drop(struct sim_cluster *cluster, struct peer *peer)
 {
     const struct storage_place nothing = {0};
@@ -609,7 +610,7 @@ static void land(struct sim_cluster *cluster, const struct event *event)
 
 /* ---- a run ---- */
 
-/* Never two nodes that may act, whatever runs at the moment. */
+/* Checks that no two nodes may act at the same time, whatever is under way. */
 static void check_owners(const struct sim_cluster *cluster)
 {
     const struct peer *first = NULL;
@@ -665,7 +666,8 @@ static void happen_to(struct sim_cluster *cluster, struct peer *peer, const stru
     turn(cluster, peer);
 }
 
-/* Until the node goes on: then everything comes at once, in any order. */
+/* Posts the event again for the time at which the node continues. All such events then come at
+ * once, in any order. */
 static void put_off(struct sim_cluster *cluster, const struct peer *peer, const struct event *event)
 {
     cluster_post(cluster,
@@ -677,7 +679,7 @@ static void put_off(struct sim_cluster *cluster, const struct peer *peer, const 
 static void hear(struct sim_cluster *cluster, struct peer *peer, const struct event *event)
 {
     if (cluster_fails(cluster, 200))
-        return; /* until the next plan */
+        return; /* the node learns of the next plan instead */
     if (peer->stopped_until_us > cluster->world->time_us) {
         put_off(cluster, peer, event);
         return;
@@ -758,7 +760,8 @@ static void happen(struct sim_cluster *cluster, const struct event *event)
         happen_to(cluster, peer, event);
 }
 
-/* Without faults the planned node serves in the end, and all replicas are alike. */
+/* Checks that, without faults, the planned node owns the partition in the end, and all replicas are
+ * equal. */
 static void check_end(struct sim_cluster *cluster)
 {
     const struct peer *owner = &cluster->peers[cluster->planned];
@@ -781,7 +784,7 @@ static void check_end(struct sim_cluster *cluster)
     truth_end(&cluster->truth, (struct wall){START_MS + cluster->world->time_us / 1000 - GRACE_MS});
 }
 
-/* Nodes begin with nothing. */
+/* Starts all nodes, without rows. */
 static void begin(struct sim_cluster *cluster)
 {
     struct random *random = &cluster->world->random;

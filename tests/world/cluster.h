@@ -60,7 +60,7 @@ struct peer {
     int64_t drift_ppm, skew_ms;
     bool is_up;
     uint64_t stopped_until_us, wake_at_us, work_at_us;
-    enum ownership_state state; /* as noted last */
+    enum ownership_state state; /* state of the ownership when it was last noted */
     uint32_t planned;
 
     /* As owner. */

@@ -8,13 +8,14 @@
 
 enum { COPY_TRIES = 4 };
 
-/* One that is being restored does, too, if its place says that it has all rows. */
+/* True if the node can give a copy. A node that is being restored can, too, if its place says that
+ * it has all rows. */
 static bool gives(const struct peer *peer)
 {
     return peer->is_up && peer->state < OWNERSHIP_BROKEN;
 }
 
-/* Any that has read enough. */
+/* Returns a node that has read enough to give a copy; NULL if there is none. */
 static struct peer *find_giver(struct sim_cluster *cluster, const struct peer *peer)
 {
     const uint32_t first = (uint32_t)world_below(cluster->world, cluster->plan.node_count);
@@ -59,24 +60,24 @@ bool cluster_copies_log(struct sim_cluster *cluster, struct peer *peer)
     peer->copy_at = (struct storage_export){.partition = 0};
     peer->copy_tries = COPY_TRIES;
     peer->copy_ask = (uint64_t)cluster->world->events.order
-                     << 8; /* unlike those of copies before */
+                     << 8; /* unlike the numbers of earlier copies */
     ask_for_page(cluster, peer, giver);
     return true;
 }
 
-/* From here on the log is followed. */
+/* Ends the requests for a copy: the node follows the log from now on. */
 static void stop_asking(struct peer *peer)
 {
     peer->copy_ask = 0;
 }
 
-/* The giver reads its storage, and answers. It stands still no more. */
+/* The giver, which no longer stands still, reads its storage and answers. */
 void cluster_give(struct sim_cluster *cluster, struct peer *giver, const struct event *event)
 {
     struct peer *peer = &cluster->peers[event->append];
 
     if (!gives(giver) || peer->copy_ask != event->offset)
-        return; /* it is not answered, or the answer is of no use */
+        return; /* no answer is sent, or it is of no use */
     struct copy_page page = {.at = peer->copy_at};
     page.at.rows_max = 1 + world_below(cluster->world, cluster->plan.copy_rows_max);
     page.at.bytes_max = SIZE_MAX;
@@ -116,7 +117,7 @@ void cluster_take_page(struct sim_cluster *cluster, struct peer *peer, const str
     ask_for_page(cluster, peer, giver);
 }
 
-/* No page has come: from another node, or not at all. */
+/* No page has come in time: asks another node, or gives up the copy. */
 void cluster_miss_page(struct sim_cluster *cluster, struct peer *peer, const struct event *event)
 {
     if (peer->copy_ask != event->offset)

@@ -9,14 +9,15 @@
 
 #include <string.h>
 
-/* What producers before have open has no effect. */
+/* Fences earlier producers: what they have open has no effect. */
 void cluster_fence(struct sim_cluster *cluster, struct peer *peer)
 {
     peer->producer = deals_init(&cluster->deals);
     cluster_see(cluster);
 }
 
-/* The frames go one after the other; those of others may come between them. */
+/* Sends the frames of a transaction one after the other. Records of others may come between
+ * them. */
 void peer_transact(void *context, const struct replica_transaction *transaction)
 {
     struct peer *peer = context;
@@ -50,7 +51,7 @@ void peer_transact(void *context, const struct replica_transaction *transaction)
     cluster_post(cluster, 1000 * (LEASE_MS + world_below(cluster->world, LEASE_MS)), event);
 }
 
-/* Messages that are ready go into a deal, and their outcomes to the engine. */
+/* Puts messages that are ready into a deal, and returns their outcomes to the engine. */
 void cluster_stage(struct sim_cluster *cluster, struct peer *peer)
 {
     struct deals *deals = &cluster->deals;
@@ -61,7 +62,7 @@ void cluster_stage(struct sim_cluster *cluster, struct peer *peer)
         deals->count + 1 >= DEALS_MAX)
         return;
     if (peer->producer == deals->producer && !deals_may_begin(deals, peer->producer))
-        return; /* the marker of the last one is on its way */
+        return; /* the marker of the last deal has not landed yet */
     const size_t count = tenure_gather(&peer->tenure, time, serials, DEAL_MESSAGES_MAX);
     if (count == 0)
         return;
@@ -86,7 +87,7 @@ void cluster_stage(struct sim_cluster *cluster, struct peer *peer)
     cluster->world->totals->staged += count;
 }
 
-/* The next one follows, or the node is told of all. */
+/* A frame has landed: sends the next one, or tells the node where all are. */
 void cluster_land_frame(struct sim_cluster *cluster, const struct event *event)
 {
     struct event next = *event;
@@ -102,7 +103,7 @@ void cluster_land_frame(struct sim_cluster *cluster, const struct event *event)
         cluster_post(cluster, world_below(cluster->world, 10000), next);
 }
 
-/* The node asks the brokers to commit the deal, if it may; or to abort it. */
+/* The node asks the brokers to commit the deal if it may, and to abort it otherwise. */
 void cluster_settle(struct sim_cluster *cluster, struct peer *peer, const struct event *event)
 {
     const struct shipment *shipment = &cluster->shipments[event->append];
@@ -112,7 +113,7 @@ void cluster_settle(struct sim_cluster *cluster, struct peer *peer, const struct
     end.kind = EVENT_END;
     end.offset = fits ? DEAL_COMMITTED : DEAL_ABORTED;
     if (peer->deal != event->deal)
-        return; /* it has left meanwhile */
+        return; /* the node has left the partition meanwhile */
     if (!cluster_fails(cluster, cluster->plan.lost_permille))
         cluster_post(cluster,
                      world_below(cluster->world, cluster_fails(cluster, cluster->plan.late_permille)
@@ -123,7 +124,7 @@ void cluster_settle(struct sim_cluster *cluster, struct peer *peer, const struct
         replica_failed(peer->replica, shipment->ticket, cluster_clock(cluster, peer));
 }
 
-/* The brokers decide, answer, and then mark. */
+/* The brokers decide the deal, answer, and then write the marker. */
 void cluster_end_deal(struct sim_cluster *cluster, const struct event *event)
 {
     struct deal *deal = &cluster->deals.deals[event->deal - 1];

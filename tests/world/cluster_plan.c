@@ -6,7 +6,7 @@ static bool is_one_of(struct random *random, uint32_t permille)
     return random_below(random, 1000) < permille;
 }
 
-/* Below `bound` in so many runs; 0 in the others. */
+/* Draws a number below `bound` in `permille` of the runs; 0 in the others. */
 static uint32_t draw_permille(struct random *random, uint32_t permille, uint32_t bound)
 {
     return is_one_of(random, permille) ? (uint32_t)random_below(random, bound) : 0;
@@ -54,7 +54,7 @@ void cluster_plan_draw(struct cluster_plan *ret_plan, struct random *random)
     plan->is_drifting = is_one_of(random, 600);
 }
 
-/* Low enough that timers are put back, and high enough that they do not wait for GRACE_MS. */
+/* Draws limits so low that timers are put back, and so high that none waits for GRACE_MS. */
 static void draw_limits(struct engine_options *options, struct random *random,
                         uint64_t client_gap_ms)
 {
@@ -82,7 +82,7 @@ void cluster_plan_draw_clients(struct sim_plan *ret_plan, uint64_t seed, uint64_
     plan->text_bytes_max = random_below(&own, 300);
     plan->rhythm_permille /= 10;
     if (plan->rhythm_permille)
-        plan->report_permille = 0; /* each firing would have one */
+        plan->report_permille = 0; /* each firing would be followed by a report */
     draw_limits(&plan->engine, &own, client_gap_ms);
     for (size_t i = 0; i < TENANTS_MAX; i++)
         plan->tenant_pending_max[i] = 0;

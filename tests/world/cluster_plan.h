@@ -13,21 +13,24 @@ enum { NODES_MAX = 5 };
 struct cluster_plan {
     uint32_t node_count; /* 2 to NODES_MAX */
 
-    /* Appends that get lost, come late, land twice, or whose answers come late or never. */
+    /* Shares of appends that get lost, come late or land twice, or whose answers come late or
+     * never. */
     uint32_t lost_permille, late_permille, doubled_permille, unanswered_permille;
-    uint32_t lag_permille; /* of times that a node reads the log: the next one is long after it */
-    uint64_t poll_ms;      /* longest time between two of them otherwise */
+    uint32_t lag_permille; /* share of reads of the log that are followed by a long pause */
+    uint64_t poll_ms;      /* longest time between two reads otherwise */
 
-    /* The mean time between two; 0: never. */
+    /* Mean times between two faults of a kind; 0 for none. */
     uint64_t stop_gap_ms, crash_gap_ms, pause_gap_ms, plan_gap_ms, client_gap_ms, step_gap_ms;
     uint64_t spoil_gap_ms;
-    bool is_skewed, is_drifting; /* wall clocks differ; the others run at different speeds */
+    /* whether wall clocks differ, and whether the other clocks run at different speeds */
+    bool is_skewed, is_drifting;
 
-    size_t body_bytes_max; /* of a frame; 0: the default */
+    size_t body_bytes_max; /* maximum size of the body of a frame; 0 for the default */
     struct sweep_limits sweep;
     uint64_t trim_delay_ms;
-    bool is_fencing;          /* nodes fence the producers of others before a claim */
-    uint32_t copies_permille; /* of the times that a node which has nothing reads the log */
+    bool is_fencing; /* nodes fence the producers of others before a claim */
+    /* share of the starts of reading at which a node without rows asks for a copy */
+    uint32_t copies_permille;
     uint64_t copy_rows_max, copy_records_min;
 };
 
@@ -37,7 +40,7 @@ void cluster_plan_draw(struct cluster_plan *ret_plan, struct random *random);
  * engines can be low if clients ask seldom. */
 void cluster_plan_draw_clients(struct sim_plan *ret_plan, uint64_t seed, uint64_t client_gap_ms);
 
-/* Takes features away: a bit for each of enum feature. */
+/* Removes features: a bit for each of enum feature. */
 void cluster_plan_without(struct cluster_plan *plan, uint64_t without);
 
 #endif

@@ -10,8 +10,8 @@
 static const char EACH[] = "each that an event is about is counted once";
 static const char MISSED[] = "an event ends all that wait for it";
 
-/* Whether the command must have met it: it was about it from before it came until now, or until it
- * was over. */
+/* True if the command must have found the timer: it was about the timer from its start until now,
+ * or until the timer ended. */
 static bool was_meant(const struct op *op, const struct twin *twin)
 {
     return cause_is_about(op, twin) && !twin->was_damaged && twin->told_step &&
@@ -19,14 +19,15 @@ static bool was_meant(const struct op *op, const struct twin *twin)
            twin_lived_since(twin, op->step);
 }
 
-/* A patch of the labels, or of the time, may have hidden it from a search by labels. */
+/* True if nothing has changed the timer since the command came. A patch of its labels or its time
+ * may hide it from a search by labels. */
 static bool was_at_rest(const struct op *op, const struct twin *twin)
 {
     return twin->row.changed_step < op->step && !twin_was_busy(twin, op->step);
 }
 
-/* By labels those are left alone that are due already, or are as they are to be; and always those
- * that are to be resumed and are not paused. */
+/* True if the command leaves the timer as it is. By labels that is so if it is due already, or as
+ * requested. By event it is so for a resume, if it is not paused. */
 static bool has_nothing_to_change(const struct world *world, const struct op *op,
                                   const struct twin *twin)
 {
@@ -54,7 +55,8 @@ static void judge_missed(struct world *world, const struct op *op)
     }
 }
 
-/* Those that were out all the time must be told as firing; those that were at some time may be. */
+/* Checks the number of firing timers in the answer: it includes those that were out all the time,
+ * and may include those that were out at some time. */
 static void judge_firing(struct world *world, const struct op *op)
 {
     const uint64_t firing = op->command.completed.firing;

@@ -69,7 +69,7 @@ static void write_names(const struct content *content, struct content_texts *ret
 {
     if (content->key)
         ret->texts.key = content_key_text(content->key, ret->key);
-    if (content->request) /* the fingerprint comes first: NAME_FINGERPRINT_SIZE */
+    if (content->request) /* the fingerprint precedes it: NAME_FINGERPRINT_SIZE */
         ret->texts.request =
             PRINT(ret->request, "%016u%u", content->variant + 1u, content->request);
     ret->texts.tenant = tenants_text(content->tenant);
@@ -114,7 +114,8 @@ static void write_reports(const struct content *content, struct content_texts *r
     ret->texts.report_of = bytes_of(ret->report_of);
 }
 
-/* Two texts that name one origin in several ways, so that a limit per origin is not one per URL. */
+/* Writes the texts. Targets of one origin have several URLs, so that a limit per origin differs
+ * from one per URL. */
 static void write_texts(const struct content *content, struct content_texts *ret)
 {
     ret->texts = (struct timer_texts){

@@ -30,7 +30,7 @@ uint64_t disk_later(struct world *world, uint64_t *last_ms, uint64_t delay_ms)
     return *last_ms;
 }
 
-/* Whether this call of the storage fails, and how. */
+/* Draws whether this call of the storage fails, and how. */
 static enum error_code fault(struct world *world, uint32_t permille, bool is_commit)
 {
     static const enum error_code CODES[] = {ERROR_IO, ERROR_IO, ERROR_DISK_FULL, ERROR_NO_MEMORY};

@@ -22,11 +22,12 @@ struct ticket {
 
 struct disk {
     struct storage *storage;
-    struct list tickets;  /* oldest first */
-    uint64_t read_ms;     /* when the last read, */
-    uint64_t read_end_ms; /* and the last answer to a read come: the next may not overtake them */
+    struct list tickets; /* oldest first */
+    uint64_t read_ms;    /* time of the last read */
+    /* time of the last answer to a read, which the next one may not overtake */
+    uint64_t read_end_ms;
     uint64_t outage_end_ms;
-    bool is_full; /* in an outage: it can be read, but not written */
+    bool is_full; /* in an outage: the disk can be read, but not written */
 };
 
 void disk_init(struct world *world);
@@ -44,7 +45,8 @@ enum error_code disk_draw_fault(struct world *world);
 /* Returns a time after `*last_ms`, and up to `delay_ms` from now, so that order is kept. */
 uint64_t disk_later(struct world *world, uint64_t *last_ms, uint64_t delay_ms);
 
-/* From now on, and for a while, nothing can be written; and nothing read, unless it is full. */
+/* Begins an outage, which lasts a while: nothing can be written; and nothing read, unless the disk
+ * is only full. */
 void disk_outage(struct world *world);
 
 /* The process dies: returns all reads as failed. */

@@ -45,7 +45,8 @@ void doubts_keep(struct world *world)
     world->totals->in_doubt++;
 }
 
-/* The versions that the doubts added stay where they are, after the last one that counts. */
+/* Restores the twin as it was. The versions that the doubts added stay, after the last one that
+ * counts. */
 static void put_back(struct world *world, struct twin *twin, const struct twin *before)
 {
     struct version *const versions = twin->versions;
@@ -86,7 +87,7 @@ void doubts_end(struct world *world)
     doubts->before.twins = NULL;
 }
 
-/* Only the contents of the row change; observations of the timer stay. */
+/* Takes the contents of the row. What was observed of the timer stays. */
 static void take(struct world *world, struct twin *twin, const struct twin *after)
 {
     if (!after->is_in_doubt && twin->row.is_stored == after->row.is_stored)
@@ -104,7 +105,7 @@ static void take(struct world *world, struct twin *twin, const struct twin *afte
     twin->is_spilled = after->is_spilled;
     twin->is_damaged = after->is_damaged;
     twin->has_lost_names = after->has_lost_names;
-    if (!after->received) /* the next firing */
+    if (!after->received) /* the next firing has begun */
         twin->received = 0;
     world_note(world, "was written", twin->partition, twin->number, twin->row.version, 0);
 }

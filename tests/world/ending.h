@@ -9,7 +9,7 @@
 
 void ending_drop_replies(struct engine *engine);
 
-/* Gives the batch, or the read, back as failed. */
+/* Give the batch, or the read, back as failed. */
 void ending_fail_batch(struct engine *engine, struct storage_batch *batch, struct wall now);
 void ending_fail_read(struct engine *engine, struct engine_read *read, struct wall now);
 

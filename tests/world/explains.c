@@ -9,7 +9,7 @@ static const char TRUE[] = "an explanation is true";
 
 #define U64(value) ((unsigned long long)(value))
 
-/* From when on it could have been delivered. */
+/* Returns the time from which the timer could have been delivered. */
 static struct wall base_of(const struct timer *timer)
 {
     return wall_max(timer->due, timer->created);
@@ -39,7 +39,8 @@ static void judge_disk(struct world *world, const struct twin *twin, const struc
         world_fail(world, twin->number, TRUE, "it is not read at %llu", U64(explained->read_at.ms));
 }
 
-/* It may be taken out for delivery between the explanation and this moment. */
+/* Checks the place of the timer. Between the explanation and this moment it may have been taken out
+ * for delivery. */
 static void judge_place(struct world *world, const struct sim_partition *partition,
                         const struct twin *twin, const struct command *command)
 {
@@ -124,7 +125,7 @@ static void judge_wait(struct world *world, const struct sim_partition *partitio
 
 /* ---- what made it late ---- */
 
-/* What cannot have been, in this run. */
+/* Checks the stages: some kinds of lateness cannot occur in this run. */
 static void judge_stages(struct world *world, const struct sim_partition *partition,
                          const struct twin *twin, const struct lateness *lateness)
 {
@@ -153,8 +154,8 @@ static void judge_stages(struct world *world, const struct sim_partition *partit
             world_fail(world, twin->number, TRUE, "stage %d did not make it late", i);
 }
 
-/* What made a timer late that waits is all of its lateness; what made one late that fired is all
- * until it left the engine, and then until its outcome was durable. */
+/* Checks that the stages add up. For a timer that waits they make up all its lateness. For one that
+ * fired they make up the time until it left the engine, and then until its outcome was durable. */
 static void judge_lateness_of(struct world *world, const struct sim_partition *partition,
                               const struct twin *twin, const struct command *command)
 {
@@ -207,7 +208,7 @@ void explains_judge(struct world *world, const struct sim_partition *partition,
     judge_attempt(world, partition, twin, command);
     if (explained->place == PLACE_QUEUED || explained->place == PLACE_INFLIGHT)
         judge_wait(world, partition, twin, explained);
-    if (!world->plan.clock_gap_ms) /* by which the engine counts */
+    if (!world->plan.clock_gap_ms) /* the engine counts by the wall clock */
         judge_lateness_of(world, partition, twin, command);
     world->totals->explained++;
 }

@@ -9,8 +9,8 @@ enum { STEPS_MAX = 200000, STUCK_STEPS_MAX = 4000, RECUR_STEPS_MAX = 1500, TRIM_
 
 static const char LOST[] = "acknowledged is never lost";
 
-/* No call and no delivery is in flight. Reading ahead may go on: with a tiny
- * window it never rests. */
+/* True if no call and no delivery is in flight. Reading ahead may continue, because with a tiny
+ * window it never stops. */
 static bool is_settled(const struct world *world)
 {
     for (uint16_t p = 0; p < world->plan.partition_count; p++)
@@ -19,7 +19,7 @@ static bool is_settled(const struct world *world)
     return true;
 }
 
-/* Time passes while the process sleeps, as on a machine that is suspended. */
+/* Lets time pass while the process sleeps, as on a machine that is suspended. */
 static void jump(struct world *world, uint64_t ms)
 {
     world->time_us += 1000 * ms;
@@ -27,7 +27,7 @@ static void jump(struct world *world, uint64_t ms)
     host_slept(world);
 }
 
-/* Everything that could go wrong stops. */
+/* Ends all faults, pauses and outages. */
 static void calm_down(struct world *world)
 {
     world->is_quiet = true;
@@ -44,8 +44,8 @@ static void calm_down(struct world *world)
 
 /* ---- fairness ---- */
 
-/* Some origins get stuck, but too few for their deliveries to use up the limit in flight, or the
- * memory. False if there are none. */
+/* Makes some origins hang, but so few that their deliveries do not use up the limit in flight, or
+ * the memory. Returns false if there are none. */
 static bool stick(struct world *world)
 {
     const struct sim_plan *plan = &world->plan;
@@ -70,8 +70,8 @@ static bool stick(struct world *world)
     return is_any;
 }
 
-/* Bound on the time of a healthy origin's due timers: one after the other, each with its reads and
- * writes, and twice if they were spilled. */
+/* Returns a bound on the time that the due timers of a healthy origin take: one after the other,
+ * each with its reads and writes, and twice if they were spilled. */
 static uint64_t fair_ms(const struct world *world)
 {
     const struct sim_plan *plan = &world->plan;
@@ -79,7 +79,7 @@ static uint64_t fair_ms(const struct world *world)
                              2 * plan->read_delay_ms + 6 * plan->message_delay_ms +
                              2 * plan->wake_jitter_ms + plan->engine.storage_retry_ms + 2;
 
-    /* The last holds of dispatch queues end meanwhile. */
+    /* the last holds of dispatch queues end meanwhile */
     return (world->model.count + 10) * each_ms + 6 * plan->engine.window_ms +
            2 * plan_timeout_ms_max(plan) + 600 +
            (plan->postpone_permille ? ORIGIN_POSTPONE_MS_MAX : 0);
@@ -109,7 +109,7 @@ static void check_fairness(struct world *world)
 
 /* ---- everything comes to its end ---- */
 
-/* When the next timer that lives is to act; WALL_NEVER when none does. */
+/* Returns the earliest time at which a live timer acts; WALL_NEVER if there is none. */
 static struct wall next_at(const struct world *world)
 {
     struct wall at = WALL_NEVER;
@@ -120,8 +120,8 @@ static struct wall next_at(const struct world *world)
     return at;
 }
 
-/* Timers that repeat are cancelled, again after each refusal during a delivery: those without an
- * end at once, the others when their end takes too long. */
+/* Cancels timers that repeat: those without an end at once, the others if their end takes too long.
+ * A cancel that is refused during a delivery is repeated. */
 static void end_rhythms(struct world *world, bool is_all)
 {
     for (size_t i = 0; i < world->model.count; i++) {
@@ -135,7 +135,8 @@ static void end_rhythms(struct world *world, bool is_all)
     }
 }
 
-/* Attempts have a limit, so this has one too. */
+/* Returns the number of attempts that have ended. It is bounded, because each firing has a limit of
+ * attempts. */
 static uint64_t attempts_ended(const struct world *world)
 {
     const struct totals *totals = world->totals;
@@ -143,8 +144,8 @@ static uint64_t attempts_ended(const struct world *world)
     return totals->done + totals->failed + totals->timed_out + totals->ended;
 }
 
-/* Lets time pass until no timer lives. Far ones are approached in a jump, the last stretch is
- * walked. */
+/* Lets time pass until no timer lives. If the next one is far ahead, jumps close to it, and then
+ * continues in steps. */
 static void run_out(struct world *world)
 {
     const uint64_t window_ms = world->plan.engine.window_ms;
@@ -174,7 +175,7 @@ static void run_out(struct world *world)
     }
 }
 
-/* The promised end of each timer: fired after it was received, dead after its attempts, or
+/* Checks the promised end of each timer: fired after it was received, dead after its attempts, or
  * cancelled. */
 static void check_ends(struct world *world)
 {
@@ -204,9 +205,9 @@ static size_t stored_count(const struct world *world)
     return count;
 }
 
-/* Dead letters go in the order in which they died, so none goes before a letter that died by a
- * clock that was ahead: their position has the latest of these times, to 16 ms. Other rows go by
- * their position. */
+/* Returns the time after which the row may be trimmed. Dead letters are trimmed in the order of
+ * their positions. A position has the latest death so far, rounded to 16 ms: so a letter waits for
+ * an earlier one that died by a clock that was ahead. For other rows it is their position. */
 static struct wall trimmed_after(const struct world *world, const struct sim_row *row)
 {
     if (row->state != TIMER_DEAD)
@@ -215,7 +216,7 @@ static struct wall trimmed_after(const struct world *world, const struct sim_row
     return wall_add(wall_max(row->ended, placed), world->plan.engine.dead_retain_ms);
 }
 
-/* The last time at which any row may go. */
+/* Returns the latest time at which any row may be trimmed. */
 static struct wall last_at(const struct world *world)
 {
     struct wall at = world_now(world);

@@ -34,7 +34,7 @@ struct firing firings_add_answered(struct twin *twin)
     static const enum run_outcome OUTCOMES[] = {
         [DELIVERY_DONE] = RUN_DONE, [DELIVERY_FAILED] = RUN_FAILED, [DELIVERY_ENDED] = RUN_ENDED};
     const struct delivery_outcome *outcome = &twin->outcome;
-    /* A clock that steps while the request is out makes a duration that a run has no room for. */
+    /* if the clock steps while the request is out, the duration may exceed the room of a run */
     const uint64_t duration_ms = wall_since(twin->out_at, twin->outcome_at);
 
     return firings_add(
@@ -118,7 +118,7 @@ static void report_add_time(struct report_text *to, const char *name, uint64_t m
     report_add(to, ",\"%s\":\"%s\"", name, text);
 }
 
-/* The body, up to its error. */
+/* Writes the body of a report, up to its error. */
 static void report_write(struct report_text *to, const struct twin *twin,
                          const struct firing *firing)
 {
@@ -155,7 +155,7 @@ bool firings_are_reported(const struct twin *twin, const struct firing *firing, 
 
     report_write(&want, twin, firing);
     if (firing->outcome == RUN_DROPPED) {
-        report_add(&want, ",\"error\":\"dropped: it was "); /* and how late */
+        report_add(&want, ",\"error\":\"dropped: it was "); /* followed by how late it was */
         return bytes_has_prefix(body, (struct bytes){want.text, want.size});
     }
     if (*error)
@@ -188,7 +188,8 @@ void firings_check_told(struct world *world, const struct twin *twin)
                    (unsigned long long)twin->row.content.due.ms);
 }
 
-/* What a run says. How late a dropped firing was, and why some were skipped, is not compared. */
+/* Returns the firing that a run describes. How late a dropped firing was, and why some were
+ * skipped, is not compared. */
 static struct firing firing_of(const struct run *run)
 {
     const bool is_skipped = run->outcome == RUN_SKIPPED;

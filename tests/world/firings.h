@@ -15,7 +15,7 @@ struct firing {
     enum run_outcome outcome;
 };
 
-/* Of one timer: the last ones, the newest first. */
+/* The last firings of one timer, newest first. */
 struct firings {
     size_t count;
     struct firing last[RUNS_MAX];
@@ -26,29 +26,32 @@ struct sim_partition;
 struct twin;
 struct world;
 
-/* A firing of the twin ended with its outcome that was handed in, or without another attempt; a
- * timer that repeats shows it. Without an attempt: `error` says why, "" if it was too late. */
+/* Add a firing of the twin that has ended: with the outcome that was handed in, or without another
+ * attempt. In the latter case `error` says why; "" if it was too late. A timer that repeats shows
+ * these firings. */
 struct firing firings_add_answered(struct twin *twin);
 struct firing firings_add_unanswered(struct twin *twin, const char *error);
 
-/* The firings planned from `from` on and before `to`, which is one, were never attempted. */
+/* Adds the skipped firings, which were never attempted: those planned from `from` on and before
+ * `to`, which is a planned one itself. */
 void firings_add_skipped(struct twin *twin, struct wall from, struct wall to);
 
-/* Whether `report` says that the firing of the twin ended so, with this error. */
+/* True if `report` says that this firing of the twin ended like that, with this error. */
 bool firings_are_reported(const struct twin *twin, const struct firing *firing, const char *error,
                           const struct timer *report);
 
-/* The engine told that firings were given up, all or the first of them by name. */
+/* Counts firings that the engine reports as given up: all by number, the first of them by name. */
 void firings_told(struct world *world, struct sim_partition *partition,
                   const struct given_up *given_up);
 
-/* The twin's firing was given up, and that is durable: it was told. */
+/* Checks that the engine has reported the firing of the twin that was given up, now that this is
+ * durable. */
 void firings_check_told(struct world *world, const struct twin *twin);
 
-/* Whether the timer shows exactly these. */
+/* True if the timer shows exactly these firings. */
 bool firings_match(const struct firings *firings, const struct timer *timer);
 
-/* A number that is equal for equal firings; and of those that a timer shows. */
+/* Return a number that is equal for equal firings: for these, and for those that a timer shows. */
 uint64_t firings_sum(const struct firings *firings);
 uint64_t firings_sum_shown(const struct timer *timer);
 

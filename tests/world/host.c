@@ -62,7 +62,8 @@ void host_slept(struct world *world)
 
 /* ---- one call ---- */
 
-/* The time to pass in; the latest one ever is remembered, for what retention allows. */
+/* Returns the time to tell the engine. Keeps the latest one ever, which bounds what retention may
+ * drop. */
 static struct wall begin(struct world *world, struct sim_partition *partition)
 {
     const struct wall now = world_now(world);
@@ -126,7 +127,7 @@ static void take_deliveries(struct world *world, struct sim_partition *partition
 
 static void pump(struct world *world, struct sim_partition *partition);
 
-/* The highest priority first. */
+/* Pulls an item of the highest priority. */
 struct delivery *host_pull(struct world *world, struct sim_partition *partition)
 {
     for (unsigned priority = QUEUE_PRIORITIES; priority > 0; priority--) {
@@ -177,7 +178,7 @@ static void take_replies(struct world *world, struct sim_partition *partition)
         judge_reply(world, partition, op_of(command));
 }
 
-/* Takes what the engine hands out, in any order; batches and reads are sometimes left for later. */
+/* Takes the engine's output, in any order. Batches and reads are sometimes left for later. */
 static void pump(struct world *world, struct sim_partition *partition)
 {
     const uint64_t first = world_below(world, 4);
@@ -221,8 +222,8 @@ static void pump(struct world *world, struct sim_partition *partition)
 
 /* ---- life ---- */
 
-/* The partition's engine, as recovery makes it: first the claim is durable, then it lives. A crash
- * between the two makes another claim. */
+/* Starts the engine of the partition: once its claim is durable, the engine is made. If the process
+ * crashes between the two, the next start makes another claim. */
 static void start_partition(struct world *world, struct sim_partition *partition)
 {
     struct storage_meta meta;
@@ -338,7 +339,7 @@ void host_drain(struct world *world, uint16_t index)
     host_advance(world, index);
 }
 
-/* Starts a drained partition again, once nothing is out. */
+/* Starts a drained partition again when nothing is in flight. */
 static void restart_if_drained(struct world *world, struct sim_partition *partition)
 {
     if (!partition->is_draining || world->host.is_stopping ||
@@ -474,7 +475,7 @@ void host_delivered(struct world *world, uint16_t index, struct twin *twin, uint
     const struct wall now = begin(world, partition);
 
     delivery->started_us = twin->out_at.ms * 1000;
-    if (origin != QUEUE_ORIGIN) /* otherwise the engine's time is its end */
+    if (origin != QUEUE_ORIGIN) /* for the queue the engine takes its own time */
         delivery->ended_us = now.ms * 1000;
     judge_outcome(world, twin, &delivery->outcome, now);
     partition->out--;

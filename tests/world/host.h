@@ -19,23 +19,26 @@ struct sim_partition {
     uint16_t index;
     struct engine_options options;
     uint64_t epoch, first_epoch;
-    uint64_t jitter_ms; /* how late the next wake-up comes */
+    uint64_t jitter_ms; /* delay of the next wake-up */
     bool is_draining;
-    uint64_t drain_ms;      /* since when */
-    uint64_t lazy_until_ms; /* how long batches and reads stay with the engine; 0: not at all */
+    uint64_t drain_ms; /* since when */
+    /* true time until which batches and reads stay with the engine; 0 if they do not */
+    uint64_t lazy_until_ms;
     uint64_t calls;
-    uint64_t told;     /* firings given up that this engine told of */
-    bool has_untold;   /* some of any of its engines it only counted */
-    uint64_t faults;   /* of the storage that the engine was told of */
-    bool is_hindered;  /* at the end of its last turn: it stays so while the engine sleeps */
-    uint64_t calm_ms;  /* since when nothing hindered it, true time */
-    uint64_t fault_ms; /* when it last heard of a fault, slept, or was left alone */
+    uint64_t told;   /* number of firings given up that this engine reported */
+    bool has_untold; /* whether one of its engines reported some only by their number */
+    uint64_t faults; /* number of failures of the storage that the engine was told of */
+    /* whether it was hindered at the end of its last turn; this does not change while the engine
+     * sleeps */
+    bool is_hindered;
+    uint64_t calm_ms;  /* true time since when nothing hindered it */
+    uint64_t fault_ms; /* true time at which it last got a failure, slept, or was not called */
     uint32_t out, out_by_origin[TENANTS_MAX][ORIGINS_MAX], out_pulled;
     struct rate_twin { /* rate of an origin, see judge.c */
         unsigned __int128 ahead;
         uint64_t epoch;
     } rates[TENANTS_MAX][ORIGINS_MAX];
-    uint32_t spins; /* wake-ups at one moment */
+    uint32_t spins; /* number of wake-ups at one moment */
     uint64_t spin_ms;
 };
 
@@ -45,14 +48,14 @@ struct host {
     bool is_stopping;                 /* drained partitions are not started again */
     atomic_bool is_held;              /* maintenance: no delivery begins */
     uint64_t held_step;               /* since when */
-    struct target_pause_board pauses; /* what the engines read; durable */
-    struct target_pause_twin {        /* and what it has */
+    struct target_pause_board pauses; /* pauses of targets that the engines read; durable */
+    struct target_pause_twin {        /* content of that board */
         bool is_on, was_told_over;
         struct wall until;
-        uint64_t step; /* of the last change */
+        uint64_t step; /* step of the last change */
     } target_pauses[TENANTS_MAX][ORIGINS_MAX];
     struct tenant_counts tenant_counts; /* live timers by tenant, of all partitions */
-    uint32_t life;                      /* grows with each start; 1 is the first */
+    uint32_t life; /* number of the process: 1 at first, one more at each start */
 };
 
 void host_init(struct world *world);
@@ -61,7 +64,7 @@ void host_deinit(struct world *world);
 /* Recovery: raises the epochs, then makes the engines. */
 void host_start(struct world *world);
 
-/* The process dies, at any moment. */
+/* Kills the process. Allowed at any moment. */
 void host_crash(struct world *world);
 
 /* Begins a clean stop of one partition; it is started again as soon as it is idle. */
@@ -70,10 +73,11 @@ void host_drain(struct world *world, uint16_t partition);
 /* Drains all partitions and frees their engines. */
 void host_stop(struct world *world);
 
-/* When to call host_advance next, true time; UINT64_MAX when the engine need not be woken. */
+/* Returns the true time at which to call host_advance next; UINT64_MAX if the engine need not be
+ * woken. */
 uint64_t host_wake_ms(const struct world *world, uint16_t partition);
 
-/* Calls of the engine; each then takes the engine's replies, batches, reads and deliveries. */
+/* Call the engine. Each call then takes the engine's replies, batches, reads and deliveries. */
 void host_advance(struct world *world, uint16_t partition);
 void host_submit(struct world *world, struct op *op);
 void host_committed(struct world *world, struct storage_batch *batch);
@@ -81,24 +85,24 @@ void host_read_done(struct world *world, uint16_t partition, struct engine_read 
 void host_delivered(struct world *world, uint16_t partition, struct twin *twin, uint8_t origin,
                     struct delivery *delivery);
 
-/* A worker has spoken to the queue: it goes on. */
+/* A worker has called the queue: gives the engine a turn. */
 void host_worked(struct world *world, uint16_t partition);
 
-/* For the workers: the next delivery, judged, or NULL; and a notice to their queue that it may have
- * items. */
+/* For the workers: returns the next delivery, which was judged, or NULL; and tells their queue that
+ * it may have items. */
 struct delivery *host_pull(struct world *world, struct sim_partition *partition);
 void host_take_woken(struct world *world, struct sim_partition *partition);
 
-/* Returns the deliveries of a dying process, so that its memory can be freed; the engine's reaction
- * is ignored. */
+/* Give batches, reads and deliveries back to the engine of a process that dies, so that memory can
+ * be freed. What the engine does then is ignored. */
 void host_discard_batch(struct world *world, struct storage_batch *batch);
 void host_discard_read(struct world *world, uint16_t partition, struct engine_read *read);
 void host_discard_delivery(struct world *world, uint16_t partition, struct delivery *delivery);
 
-/* The world was unkind to this partition: lateness counts from now. */
+/* Notes that a fault delayed this partition: its lateness counts from now on. */
 void host_disturb(struct world *world, uint16_t partition);
 
-/* Time passed in which no partition was called. */
+/* Notes that time passed without a call of any partition. */
 void host_slept(struct world *world);
 
 #endif

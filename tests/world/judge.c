@@ -20,8 +20,9 @@ static const char PAUSE[] = "nothing is delivered while it is paused";
 
 /* ---- deliveries ---- */
 
-/* The outcome of the attempt before asked for a pause, and the client for a due time. A spilled
- * timer, at its position for that, may go as soon as there is room. */
+/* Checks that the delivery is not early. A client asked for a due time, and the outcome of the
+ * previous attempt for a pause. A spilled timer has a later position for want of room, and may be
+ * delivered as soon as there is room. */
 static void check_due(struct world *world, const struct twin *twin, struct wall now)
 {
     if (now.ms < twin->row.content.due.ms)
@@ -35,8 +36,9 @@ static void check_due(struct world *world, const struct twin *twin, struct wall 
                    U64(twin->row.at.ms), U64(now.ms));
 }
 
-/* The token bucket as a theoretical time of arrival: each delivery advances it by its share of a
- * second, at most the burst ahead. Steps of the clock, which the engine counts by, are left out. */
+/* Checks the rate. The token bucket is kept as a theoretical time of arrival: each delivery
+ * advances it by its share of a second, at most the burst ahead. Steps of the wall clock, by which
+ * the engine counts, are left out. */
 static void check_rate(struct world *world, struct sim_partition *partition,
                        const struct twin *twin)
 {
@@ -156,7 +158,8 @@ void judge_outcome(struct world *world, struct twin *twin, const struct delivery
 
 /* ---- what an answer shows ---- */
 
-/* While the last of several missed firings is under way, its due time is shown. */
+/* True if the timer shows this content. While the last of several missed firings is under way, the
+ * timer shows the due time of that one. */
 static bool judge_matches(const struct content *content, const struct timer *timer)
 {
     struct content shown = *content;
@@ -223,7 +226,8 @@ static void check_create_refused(struct world *world, const struct sim_partition
 {
     const struct engine_options *options = &partition->options;
     const struct twin *twin = op->created[i];
-    const bool is_named = twin->asked.key || twin->asked.request; /* then it was looked up first */
+    /* whether the engine first looked up its name */
+    const bool is_named = twin->asked.key || twin->asked.request;
     const uint64_t tenant_max = op->command.tenant_pending_max;
     uint64_t footprints = 0;
 
@@ -331,13 +335,13 @@ static void judge_changed(struct world *world, struct op *op)
     if (command->kind != COMMAND_PATCH)
         return;
     struct content patched = model_version(twin, command->timer->version)->content;
-    content_patch(&patched, op->change.fields & ~(uint32_t)PATCH_DUE, /* the cause has judged it */
-                  &op->change.content);
+    /* the due time was checked by cause_find */
+    content_patch(&patched, op->change.fields & ~(uint32_t)PATCH_DUE, &op->change.content);
     if (!judge_matches(&patched, command->timer))
         world_fail(world, twin->number, ANSWER, "the patch is not in its answer");
 }
 
-/* It was a dead letter from before the call until now, and its key was free. */
+/* True if the timer was a dead letter from before the call until now, and its key was free. */
 static bool was_dead(const struct world *world, const struct op *op)
 {
     const struct twin *twin = op->twin;
@@ -401,7 +405,7 @@ static void judge_refused(struct world *world, const struct sim_partition *parti
         is_right = twin->was_damaged;
         break;
     case ERROR_OVERLOADED:
-        /* The call may have waited for its timer: how full memory was then, is not known. */
+        /* the call may have waited for its timer, and how full memory was then is unknown */
         is_right = op->change.kind != COMMAND_CANCEL && !command_gets(&op->command) &&
                    partition->options.near_bytes_max < 1 << 20;
         break;
@@ -443,7 +447,7 @@ static void judge_row(struct world *world, struct op *op, const struct timer *ti
         walk->seen[twin->number - 1] = 1;
 }
 
-/* A timer that existed during the whole listing and did not move was listed. */
+/* Checks that a timer was listed which existed during the whole listing and did not move. */
 static void judge_walk(struct world *world, const struct op *op)
 {
     const struct walk *walk = op->walk;
@@ -482,7 +486,8 @@ static void judge_page(struct world *world, struct sim_partition *partition, str
 
 /* ---- one answer ---- */
 
-/* A call on an id that no client was given: not found, unless the guess was right. */
+/* Checks the answer to a call on an id that no client was given: not found, unless the guess was
+ * right. */
 static void judge_stranger(struct world *world, const struct sim_partition *partition,
                            struct op *op)
 {
@@ -594,7 +599,7 @@ void judge_reply(struct world *world, struct sim_partition *partition, struct op
 
 static const char EVENTS[] = "a durable change is told once, in order";
 
-/* Whether a timer can be in this state after such an event. */
+/* True if a timer can be in this state after such an event. */
 static bool judge_fits(enum feed_kind kind, enum timer_state state)
 {
     switch (kind) {

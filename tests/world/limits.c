@@ -7,8 +7,9 @@
 
 #define U64(value) ((unsigned long long)(value))
 
-/* Places in flight are shared (engine/shares.h): whether a target or a tenant may have used up its
- * share. Which targets are unproven is not visible from outside, so all count as such. */
+/* True if a target or a tenant may have used up its share of the places in flight
+ * (engine/shares.h). Which targets are unproven is not visible from outside, so all count as
+ * such. */
 static bool is_share_used_up(const struct world *world, const struct sim_partition *partition)
 {
     const uint32_t max = partition->options.inflight_max, tenant_max = (max - max / 8) / 2;
@@ -30,8 +31,8 @@ static bool is_share_used_up(const struct world *world, const struct sim_partiti
     return partition->out - partition->out_pulled >= max - max / 8;
 }
 
-/* A dispatch queue or the whole engine is full, or memory is short: timers that wait now may wait
- * long. */
+/* True if timers that wait now may wait long: a dispatch queue or the whole engine is full, or
+ * memory is short. */
 static bool is_hindered(const struct world *world, const struct sim_partition *partition,
                         const struct engine_stats *stats)
 {
@@ -40,8 +41,8 @@ static bool is_hindered(const struct world *world, const struct sim_partition *p
     if (!engine_is_ready(partition->engine) || partition->is_draining ||
         partition->lazy_until_ms > 0)
         return true;
-    /* Held dispatch queues, and rates: which timers wait because of them is not visible from
-     * outside. */
+    /* dispatch queues may be held, and rates used up: which timers wait for that is not visible
+     * from outside */
     if (world->plan.postpone_permille || options->target_rate || options->catch_up_rate)
         return true;
     for (uint8_t i = 0; i < world->plan.origin_count; i++)
@@ -55,7 +56,8 @@ static bool is_hindered(const struct world *world, const struct sim_partition *p
            stats->near_bytes > options->near_bytes_max / 2;
 }
 
-/* Without writes in flight, the engine's count of live timers is exact, except for damaged rows. */
+/* Checks the engine's count of live timers. Without writes in flight it is exact, except for
+ * damaged rows. */
 static void check_pending(struct world *world, const struct sim_partition *partition,
                           const struct engine_stats *stats)
 {
@@ -68,8 +70,8 @@ static void check_pending(struct world *world, const struct sim_partition *parti
                    U64(stats->pending), U64(live));
 }
 
-/* The most bytes of one row: of its creation, of the runs that it collects, of its patches, and of
- * its error. */
+/* Returns an upper bound of the size of one row: of its creation, of the runs that it collects, of
+ * its patches, and of its error. */
 static uint64_t row_bytes_max(const struct world *world)
 {
     const uint64_t asked = world->clients.created_bytes_max + world->clients.patch_bytes_max + 100;
@@ -88,7 +90,7 @@ void judge_stats(struct world *world, struct sim_partition *partition)
     if (stats.inflight != partition->out)
         world_fail(world, 0, "limits hold", "%llu deliveries are out, not %u", U64(stats.inflight),
                    partition->out);
-    /* A read ahead brings as much as there was room for when it was asked, and one row more. */
+    /* a read ahead returns as much as there was room for when it began, and one row more */
     if (stats.near_bytes > most_bytes)
         world_fail(world, 0, "limits hold", "%llu bytes in memory of %llu", U64(stats.near_bytes),
                    U64(options->near_bytes_max));
@@ -126,7 +128,8 @@ static uint64_t lateness_max_ms(const struct world *world)
            2 * plan->engine.storage_retry_ms;
 }
 
-/* For how long nothing happened to the timer, and nothing hindered its partition. */
+/* Returns for how long nothing has happened to the timer, and nothing has hindered its
+ * partition. */
 static uint64_t calm_for_ms(const struct world *world, const struct twin *twin)
 {
     const struct sim_partition *partition = &world->host.partitions[twin->partition];

@@ -50,7 +50,7 @@ void logs_deinit(struct world *world)
 
 /* ---- the log ---- */
 
-/* Returns the offset of the append, which is a record now. */
+/* Makes the append a record. Returns its offset. */
 static uint64_t add_record(struct sim_logs *logs, struct logs_append *append)
 {
     if (logs->count == logs->capacity) {
@@ -100,7 +100,7 @@ static void turn(struct world *world, uint16_t partition)
                    replica_error(replica)->text);
 }
 
-/* The append is durable: its rows are in the tables before their engine knows. */
+/* The append is durable: writes its rows into the tables, before the engine gets the result. */
 static void land(struct world *world, struct logs_append *append)
 {
     const uint64_t offset = add_record(&world->logs, append);
@@ -153,7 +153,7 @@ static void on_committed(void *context, struct storage_batch *batch)
 
 /* ---- writing ---- */
 
-/* Gives the batches of the append back, whose rows may be read after a crash if it is kept. */
+/* Gives back the batches of a refused append. If it is kept, its rows may be read after a crash. */
 static void refuse(struct world *world, const struct logs_append *append, enum error_code code,
                    bool is_kept)
 {
@@ -171,8 +171,8 @@ static void refuse(struct world *world, const struct logs_append *append, enum e
     answer_later(world);
 }
 
-/* The appends fail. The write before may have left some in doubt: this one removes them, or fails
- * before that. Then it may leave some of its own, up to an append. */
+/* The appends fail. The previous write may have left some in doubt: this one removes them, or fails
+ * before that. If it removes them, it may leave its own in doubt, up to one of them. */
 static void fail(struct world *world, struct logs_append **appends, size_t count,
                  enum error_code code)
 {
@@ -280,7 +280,7 @@ void logs_serve(struct world *world, const struct event *event)
 
 /* ---- a partition begins and ends ---- */
 
-/* Writes the claim or the release that the replica has made, if it has. Returns false if it is
+/* Writes the claim or the release of the replica, if it has made one. Returns false if it is
  * refused. */
 static bool write_now(struct world *world, uint16_t partition, enum error_code code)
 {
@@ -402,7 +402,7 @@ static void discard(struct world *world, struct list *batches)
         host_discard_batch(world, list_item(link, struct storage_batch, link));
 }
 
-/* Appends in doubt are decided: from some append on they are lost. */
+/* Decides the appends in doubt: the ones from some append on are lost. */
 static void settle_doubts(struct world *world)
 {
     struct sim_logs *logs = &world->logs;
@@ -418,7 +418,8 @@ static void settle_doubts(struct world *world)
     doubts_crash(world, kept);
 }
 
-/* A prefix of the group reached the disk. Its write began by removing what was in doubt. */
+/* Cuts the group off in a crash: a prefix of it has reached the disk. Its write has first removed
+ * what was in doubt. */
 static void cut_off(struct world *world)
 {
     struct sim_logs *logs = &world->logs;

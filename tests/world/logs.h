@@ -57,7 +57,7 @@ struct sim_logs {
     struct list done;         /* batches that a replica gives back just now */
     struct list answers;      /* oldest first */
     uint64_t answer_ms;       /* time of the last answer: the next may not overtake it */
-    struct instant clock;     /* of the replicas, which need one for pauses between claims alone */
+    struct instant clock; /* clock of the replicas, which need it only for pauses between claims */
 };
 
 void logs_init(struct world *world);

@@ -20,7 +20,7 @@ void mirror_deinit(struct mirror *mirror)
     mirror->storage = NULL;
 }
 
-/* The body of a whole commit. */
+/* Applies the body of a whole commit. */
 static void mirror_apply_body(struct mirror *mirror, uint64_t offset, bool is_sweep,
                               struct bytes body)
 {

@@ -10,8 +10,9 @@
 
 struct mirror {
     struct storage *storage;
-    struct buffer part; /* of a commit whose last frame is not there yet */
-    bool takes_copies;  /* of sweeps: it began with none of the rows */
+    struct buffer part; /* frames of a commit whose last frame has not come yet */
+    /* whether it applies the copies of sweeps, because it began without their rows */
+    bool takes_copies;
 };
 
 void mirror_init(struct mirror *mirror);
@@ -20,7 +21,7 @@ void mirror_deinit(struct mirror *mirror);
 /* Applies a valid record. */
 void mirror_apply(struct mirror *mirror, uint64_t offset, const struct frame *frame);
 
-/* Of all rows, pointers, names, counts of tenants and the metadata. O(rows). */
+/* Returns a hash of all rows, pointers, names, counts of tenants and the metadata. O(rows). */
 uint64_t mirror_hash(struct storage *storage);
 
 /* Returns all rows of this kind, for the caller to storage_page_free(). */

@@ -49,7 +49,7 @@ struct twin *model_ask(struct world *world, uint16_t partition, const struct con
     twin->number = (uint32_t)model->count;
     twin->partition = partition;
     twin->asked = *content;
-    if (!twin->asked.number) /* else it is a repetition */
+    if (!twin->asked.number) /* otherwise it repeats another request */
         twin->asked.number = twin->number;
     twin->calm_ms = world_ms(world);
     return twin;
@@ -75,8 +75,8 @@ struct twin *model_twin_of(struct world *world, uint16_t partition, const struct
     return twin;
 }
 
-/* Whose first row this is. Of requests that ask for the very same it may be any: their answers
- * tell. */
+/* Returns the twin whose first row this is. It may be any of several equal requests: their answers
+ * decide. */
 static struct twin *asked_of(struct world *world, uint16_t partition, const struct timer *timer)
 {
     const uint32_t number = content_number(timer);
@@ -189,7 +189,7 @@ static void check_create(struct world *world, const struct twin *twin, const str
         wrong(world, twin, timer, "the first position is neither due nor now");
 }
 
-/* The longest back-off that the policy and the receiver allow after that many attempts. */
+/* Returns the longest back-off that the policy and the receiver allow after that many attempts. */
 static uint64_t delay_max_ms(const struct twin *twin, uint64_t asked_ms)
 {
     const struct retry_policy *retry = &twin->row.content.retry;
@@ -203,8 +203,8 @@ static uint64_t delay_max_ms(const struct twin *twin, uint64_t asked_ms)
     return delay_ms > 0 ? delay_ms : 1;
 }
 
-/* One firing was over at `now`: the timer goes on with the next that it plans, and ends in `state`
- * when there is none. */
+/* True if the row follows from the end of a firing at `now`: the timer continues with the next
+ * planned firing, or has `state` if there is none. */
 static bool goes_on(const struct twin *twin, const struct timer *timer, struct wall now,
                     enum timer_state state)
 {
@@ -218,7 +218,7 @@ static bool goes_on(const struct twin *twin, const struct timer *timer, struct w
            rhythm_follows(&content->rhythm, content->due, now, timer->due);
 }
 
-/* The firing is over: those planned before the next one are never attempted. */
+/* Notes the end of the firing: those planned before the next one are never attempted. */
 static void skip_to_next(struct twin *twin, const struct timer *timer)
 {
     if (!timer_is_final(timer->state))
@@ -244,7 +244,7 @@ static void check_pause(struct world *world, const struct twin *twin, const stru
 
 /* ---- reports ---- */
 
-/* The end of the firing is to be reported, if the timer asks for it. */
+/* Demands that the next row reports the end of the firing, if the timer asks for reports. */
 static void await_report(struct world *world, struct twin *twin, const struct firing *firing,
                          const char *error)
 {
@@ -255,7 +255,7 @@ static void await_report(struct world *world, struct twin *twin, const struct fi
         world->model.awaited = (struct awaited){twin, *firing, error, target};
 }
 
-/* Whether the next row of the batch is a new report of the twin. */
+/* True if the next row of the batch is a new report of the twin. */
 static bool is_reported(const struct world *world, const struct twin *twin)
 {
     const struct timer *next = world->model.next_row;
@@ -268,7 +268,7 @@ static bool is_reported(const struct world *world, const struct twin *twin)
 
 static const char REPORT[] = "the end of a firing is reported once";
 
-/* The twin of a report's first row. */
+/* Returns the twin of a report, from its first row. */
 static struct twin *report_of(struct world *world, uint16_t partition, const struct timer *timer)
 {
     const struct awaited *awaited = &world->model.awaited;
@@ -297,8 +297,8 @@ static struct twin *report_of(struct world *world, uint16_t partition, const str
 
 /* ---- what a row says ---- */
 
-/* Whether the row says that its firing was given up for this cause, and it is long enough since the
- * target began to fail. Its error is then that of the outcome. */
+/* True if the row says that the firing was given up after give_up_ms, with `cause` as its last
+ * error. `since` is the time since which the target fails. Sets the error of the outcome. */
 static bool is_given_up_by_time(struct twin *twin, const struct timer *timer, struct wall since,
                                 struct wall now, const char *cause)
 {
@@ -315,7 +315,8 @@ static bool is_given_up_by_time(struct twin *twin, const struct timer *timer, st
     return true;
 }
 
-/* Likewise, for the error of its outcome. */
+/* True if the row says that the firing was given up after give_up_ms, with the error of its
+ * outcome. */
 static bool is_outcome_last(struct twin *twin, const struct timer *timer)
 {
     char cause[sizeof(twin->outcome.error)];
@@ -325,7 +326,7 @@ static bool is_outcome_last(struct twin *twin, const struct timer *timer)
                                twin->outcome_at, cause);
 }
 
-/* An attempt was made and its outcome is written. */
+/* Checks the row after an attempt, which has its outcome. */
 static void check_outcome(struct world *world, struct twin *twin, const struct timer *timer)
 {
     const uint32_t attempts = twin->row.attempts + 1;
@@ -361,7 +362,7 @@ static void check_outcome(struct world *world, struct twin *twin, const struct t
     twin->has_outcome = false;
     twin->busy_step = world->step;
     if (!timer_is_final(timer->state) && timer->attempts == 0) {
-        twin->received = 0; /* the next firing */
+        twin->received = 0; /* the next firing has begun */
         world->totals->recurred++;
     }
 }
@@ -373,7 +374,7 @@ static bool is_postponed(const struct twin *twin, const struct timer *timer)
            timer->attempts == twin->row.attempts;
 }
 
-/* It is put off once too often, and given up. */
+/* True if the firing was postponed once too often, and given up. */
 static bool was_postponed_last(struct world *world, struct twin *twin, const struct timer *timer)
 {
     struct content content = twin->row.content;
@@ -394,7 +395,8 @@ static bool was_postponed_last(struct world *world, struct twin *twin, const str
     return true;
 }
 
-/* It is postponed by the time asked for, at most twice that; no attempt is spent. */
+/* Checks a postponed delivery: it waits for the time that was asked for, at most twice that, and
+ * has used no attempt. */
 static void check_postponed(struct world *world, struct twin *twin, const struct timer *timer)
 {
     const uint64_t asked_ms = twin->outcome.retry_after_ms;
@@ -407,13 +409,14 @@ static void check_postponed(struct world *world, struct twin *twin, const struct
     twin->busy_step = world->step;
 }
 
-/* How far ahead a timer is put back at most. */
+/* Returns for how long a timer is put back at most. */
 static uint64_t spill_ms_max(const struct world *world)
 {
     return 8 * (world->plan.engine.window_ms + 1);
 }
 
-/* The longest that an outcome may put the timer off: a worker, or what postpones it. */
+/* Returns the longest time for which an outcome may put the timer off, by a worker or a target that
+ * postpones it. */
 static uint64_t pause_ms_max(const struct twin *twin)
 {
     const uint64_t day_ms = 24 * 3600 * 1000;
@@ -446,8 +449,8 @@ static bool was_misplaced(const struct world *world, const struct twin *twin)
     return false;
 }
 
-/* Nothing happened to the timer but that it is moved: put back for want of room at its target, or
- * to where it would be but for a clock that was wrong. */
+/* Checks a row that only moved: the timer was put back for want of room at its target, or moved to
+ * its right place after a wrong clock. */
 static void check_spill(struct world *world, struct twin *twin, const struct timer *timer)
 {
     if (timer->at.ms == twin->row.at.ms)
@@ -467,8 +470,9 @@ static void check_spill(struct world *world, struct twin *twin, const struct tim
     world->totals->spilled++;
 }
 
-/* Why a firing is given up without an attempt: a patch took the attempts away, or its target failed
- * for too long; "" if it was too late. NULL: it may not be given up. */
+/* Returns why a firing may be given up without an attempt: a patch has lowered the number of
+ * attempts, or the target has failed for too long; "" if it is too late. NULL if it may not be
+ * given up. */
 static const char *may_be_given_up(const struct world *world, struct twin *twin,
                                    const struct timer *timer)
 {
@@ -536,7 +540,7 @@ static void check_next(struct world *world, struct twin *twin, const struct time
     } else if (is_reported(world, twin) && was_given_up(world, twin, timer)) {
         return;
     } else if (cause_find(world, twin, timer, &content)) {
-        /* A dead letter may be trimmed just then: its row need not be stored. */
+        /* the row of a dead letter may be trimmed at once, and need not be stored */
         const char *error = timer_is_final(row->state) || row->content.on_dead
                                 ? NULL
                                 : may_be_given_up(world, twin, timer);
@@ -571,7 +575,8 @@ static void keep_version(struct twin *twin)
         twin->row.version, twin->row.state, twin->row.content, firings_sum(&twin->row.firings)};
 }
 
-/* A dead letter goes: it is too old, or a client wanted it, or there are too many. */
+/* Forgets a dead letter that is too old, that a client wanted forgotten, or that exceeds the
+ * limit. */
 static void forget_row(struct world *world, uint16_t partition, const struct storage_write *write)
 {
     static const char PROMISE[] = "a dead letter is kept";
@@ -649,7 +654,7 @@ static void write_row(struct world *world, uint16_t partition, const struct stor
     row->attempts = timer->attempts;
     row->written_ms = world_ms(world);
     twin->calm_ms = world_ms(world);
-    twin->is_damaged &= write->is_touch; /* which does not write the whole row */
+    twin->is_damaged &= write->is_touch; /* a touch does not write the whole row */
     keep_version(twin);
     if (twin->live_step == world->step)
         tenants_judge_new(world, twin);
@@ -660,7 +665,7 @@ static void write_row(struct world *world, uint16_t partition, const struct stor
 
 /* ---- a batch is durable ---- */
 
-/* Rows of [from, to) were dropped: all of them must have been over for long enough. */
+/* Drops the rows of [from, to), and checks that each has been final for long enough. */
 static void trim(struct world *world, uint16_t partition, struct wall from, struct wall to)
 {
     for (size_t i = 0; i < world->model.count; i++) {
@@ -765,7 +770,8 @@ void model_crash(struct world *world)
 
 /* ---- the storage against the twins ---- */
 
-/* Whether it counts: of a damaged one a touch may have written the whole row, or not. */
+/* Compares a stored row with its twin. Returns true if the row counts: that of a damaged twin may
+ * be whole again after a touch, or not. */
 static bool compare_row(struct world *world, uint16_t partition, const struct timer *timer)
 {
     const struct twin *twin = model_twin_of(world, partition, timer);
@@ -802,7 +808,7 @@ void model_compare(struct world *world)
         storage_page_free(&page);
     }
     size_t stored = 0;
-    /* A damaged row is either set aside or was read before it was damaged. */
+    /* A damaged row is either set aside, or was read before it was damaged. */
     for (size_t i = 0; i < world->model.count; i++) {
         const struct twin *twin = world->model.twins[i];
 

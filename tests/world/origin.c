@@ -75,7 +75,8 @@ static uint64_t decide(struct world *world, struct parcel *parcel)
     return delay_ms;
 }
 
-/* As if the breaker of the target were open: the delivery was not sent. */
+/* Postpones the delivery without sending it, as if the breaker of the target were open. Returns
+ * false if this run has no such deliveries, or not now. */
 static bool postpone(struct world *world, struct parcel *parcel)
 {
     if (world->is_quiet || parcel->origin == QUEUE_ORIGIN ||
@@ -175,7 +176,7 @@ void origins_crash(struct world *world)
     while ((link = list_pop(&world->origins.parcels))) {
         struct parcel *parcel = list_item(link, struct parcel, link);
 
-        /* The request was on its way: the receiver may have it, and will see it again. */
+        /* the request was under way: the receiver may have it, and gets it again */
         if (world_chance(world, 500))
             receive(world, parcel);
         world->totals->outcomes_lost++;

@@ -11,7 +11,7 @@
 
 /* ---- what clients ask ---- */
 
-/* Without a random draw, so that old seeds keep their runs. */
+/* Returns a number below `of` without a random draw, so that old seeds keep their runs. */
 static uint64_t pauses_drawn(const struct world *world, uint64_t of)
 {
     return random_mix(world->settings->seed ^ random_mix(world->step ^ of << 48));
@@ -52,7 +52,7 @@ void pauses_hold(struct world *world, enum pauses_maintenance maintenance)
     atomic_store(&world->host.is_held, holds);
     world->host.held_step = world->step;
     world->totals->maintenances += holds;
-    host_slept(world); /* what waited is late */
+    host_slept(world); /* timers that waited may be late */
     world_note(world, holds ? "maintenance" : "goes on", 0, 0, 0, 0);
 }
 
@@ -66,7 +66,7 @@ void pauses_draw_hold(struct world *world)
 
 /* ---- targets that are paused ---- */
 
-/* Makes the table that the engines read as the twins have it, with or without this one. */
+/* Shows the engines a table of the pauses of all targets. This target is in it if it is paused. */
 static void pauses_show(struct world *world, uint8_t tenant, uint8_t origin,
                         const struct target_pause_twin *twin)
 {
@@ -103,7 +103,7 @@ static void pauses_turn_target(struct world *world, uint8_t tenant, uint8_t orig
     *twin = (struct target_pause_twin){.is_on = until.ms > 0, .until = until, .step = world->step};
     pauses_show(world, tenant, origin, twin);
     world->totals->target_pauses += twin->is_on;
-    host_slept(world); /* what waited is late */
+    host_slept(world); /* timers that waited may be late */
     world_note(world, twin->is_on ? "pause target" : "resume target", 0, origin, tenant, until.ms);
 }
 
@@ -299,7 +299,8 @@ void pauses_judge(struct world *world, struct op *op)
     if ((timer->state == TIMER_PAUSED) == resumes)
         world_fail(world, twin->number, "a timer is paused until it is resumed",
                    "it is answered as %s", timer_state_text(timer->state));
-    if (resumes) { /* it may have been so before; then an equal answer names an older change */
+    /* it may not have been paused before; then an equal answer names an older change */
+    if (resumes) {
         const uint32_t version = timer->version;
 
         world->totals->resumed++;

@@ -40,8 +40,8 @@ static void draw_weights(struct random *random, uint32_t *ret_weights, uint32_t 
         ret_weights[i] = (uint32_t)CHOOSE(random, 0, 1, 2, 4, 8);
 }
 
-/* Today, the age of a machine without a clock of its own, or just before a power of two, where the
- * wheel's levels turn over. */
+/* Draws a start of the clock: today, the time of a machine without a clock of its own, or just
+ * before a power of two, where the wheel's levels turn over. */
 static uint64_t draw_clock(struct random *random)
 {
     const uint64_t today = UINT64_C(1760000000000);
@@ -69,7 +69,7 @@ static void draw_engine(struct sim_plan *plan, struct random *random)
         .second_scan_ms = CHOOSE(random, 0, 1000, 60000),
         .seed = random_next(random),
     };
-    /* Otherwise a run is mostly watermarks: it waits for the window many times. */
+    /* Otherwise the run writes mostly watermarks, because it waits for the window many times. */
     if (plan->engine.watermark_interval_ms < plan->engine.window_ms / 50)
         plan->engine.watermark_interval_ms = plan->engine.window_ms / 50;
 }
@@ -118,8 +118,9 @@ static void draw_clients(struct sim_plan *plan, struct random *random)
     plan->action_weights[ACTION_LIST] /= 4;
 }
 
-/* More is due than its targets take, and than fits into memory; in half of these runs the clock
- * steps, too. What only shows there hides long from runs that are drawn at random. */
+/* Draws a run in which more timers are due than their targets take, and than fit into memory. In
+ * half of these runs the clock steps, too. Defects that only show there are rarely found by other
+ * random runs. */
 static void draw_crowd(struct sim_plan *plan, struct random *random)
 {
     uint32_t *due = plan->due_weights, *actions = plan->action_weights;
@@ -178,7 +179,7 @@ static void draw_later(struct sim_plan *plan)
         draw_crowd(plan, random);
         return;
     }
-    if (one_in(random, 2)) /* lateness is looked at in the other half */
+    if (one_in(random, 2)) /* the other half checks lateness */
         return;
     plan->postpone_permille = (uint32_t)CHOOSE(random, 0, 0, 0, 100, 500);
     plan->engine.target_rate = CHOOSE(random, 0, 0, 0, 0, 1000, 20 * 1000, 500 * 1000);
@@ -227,7 +228,7 @@ uint64_t plan_timeout_ms_max(const struct sim_plan *plan)
     return plan->timeout_ms_max > of_reports ? plan->timeout_ms_max : of_reports;
 }
 
-/* Each feature is absent in half of the runs. */
+/* Draws the use of names. Each feature is absent in half of the runs. */
 static void draw_names(struct sim_plan *plan, struct random *random)
 {
     uint32_t *weights = plan->action_weights;

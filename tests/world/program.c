@@ -29,22 +29,22 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { RUN_SECONDS_MAX = 120 }; /* of the processor; a run takes some milliseconds */
+enum { RUN_SECONDS_MAX = 120 }; /* limit of processor time; a run takes some milliseconds */
 
 struct arguments {
     uint64_t seed, runs, steps;
-    uint64_t seconds; /* begin no run later than that; 0: no limit */
+    uint64_t seconds; /* time after which no run begins; 0 for no limit */
     bool is_verbose;
     bool is_replayed;
     bool is_shrunk;
     enum plan_nodes nodes;
-    uint64_t without;  /* features: a bit for each of enum feature */
-    const char *seeds; /* a file; NULL: count on from `seed` */
+    uint64_t without;  /* removed features: a bit for each of enum feature */
+    const char *seeds; /* file of seeds; NULL to count on from `seed` */
 };
 
-/* Shared with the child. */
+/* Memory shared with the child process. */
 struct progress {
-    uint64_t seed, steps; /* of the run at hand */
+    uint64_t seed, steps; /* seed and steps of the present run */
     struct totals totals;
 };
 
@@ -145,7 +145,7 @@ static void run_file(const struct arguments *arguments, struct progress *progres
     fclose(file);
 }
 
-/* In one line, to be quoted. */
+/* Prints the faults in one line, which can be quoted. */
 static void print_faults(const struct totals *totals)
 {
     const struct {
@@ -218,7 +218,8 @@ static bool report(const struct arguments *arguments, const struct progress *pro
     return false;
 }
 
-/* Runs in a child, silent if so asked; false when it cannot be told how it ended. */
+/* Runs in a child process, which prints nothing if `is_silent`. Returns false if its end cannot be
+ * determined. */
 static bool run(const struct arguments *arguments, struct progress *progress, bool is_silent,
                 int *ret_status)
 {
@@ -254,7 +255,7 @@ static bool fails(void *context, uint64_t steps, uint64_t without)
     return run(&smaller->arguments, smaller->progress, true, &status) && status != 0;
 }
 
-/* Of the runs asked for, the first that fails. */
+/* Finds the first run that fails, and makes it smaller. */
 static int shrink_first(const struct arguments *arguments, struct progress *progress)
 {
     struct smaller smaller = {*arguments, progress};

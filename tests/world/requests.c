@@ -5,8 +5,8 @@
 #include "world.h"
 
 enum {
-    REPEATS_MAX = 40,  /* how far back a request is repeated */
-    COMPLETES_MAX = 2, /* commands about many, at a time in one partition */
+    REPEATS_MAX = 40,  /* how many requests back a repeated one may be */
+    COMPLETES_MAX = 2, /* maximum of commands about many timers at a time in one partition */
 };
 
 /* ---- names ---- */
@@ -59,8 +59,8 @@ static void put(struct world *world, uint16_t partition)
     clients_ask(world, COMMAND_PUT, partition, &content, 1, if_version);
 }
 
-/* A repeated request: equal, equal with the delay counted anew, or by mistake another request under
- * an equal name. */
+/* Draws a repeated request: an equal one, an equal one whose delay counts from now, or by mistake
+ * another request under the same name. */
 static struct content again(struct world *world, const struct twin *twin)
 {
     const struct wall now = world_now(world);
@@ -125,7 +125,8 @@ static void by_key(struct world *world, uint16_t partition)
 
 /* ---- many ---- */
 
-/* With many at a time their effects could not be told apart. */
+/* True if another command about many timers may be sent. With more at a time their effects could
+ * not be distinguished. */
 static bool may_complete(const struct world *world, uint16_t partition)
 {
     size_t count = 0;

@@ -29,7 +29,7 @@ static bool is_planned(const struct rhythm *rhythm, uint64_t ms)
            ms <= WALL_MS_MAX && (!rhythm->count || (ms - base) / rhythm->period_ms < rhythm->count);
 }
 
-/* The first after `after` that would be planned if there were no end. */
+/* Returns the first instant after `after`, as if the schedule had no end. */
 static uint64_t next_ms(const struct rhythm *rhythm, uint64_t after)
 {
     const uint64_t base = base_ms(rhythm);
@@ -49,7 +49,8 @@ static bool follows(const struct rhythm *rhythm, uint64_t previous, uint64_t now
         return !is_planned(rhythm, next_ms(rhythm, previous));
     if (next <= previous || !is_planned(rhythm, next))
         return false;
-    if (!rhythm->is_each && next <= now) /* the last that was missed: the one after is not yet */
+    /* the last instant that was missed: the next one is still to come */
+    if (!rhythm->is_each && next <= now)
         return next + period > now || !is_planned(rhythm, next + period);
     return next < base_ms(rhythm) + period || next - period <= previous;
 }
@@ -64,7 +65,7 @@ bool rhythm_follows(const struct rhythm *rhythm, struct wall due, struct wall no
         return next.ms == WALL_NEVER.ms;
     if (next.ms == WALL_NEVER.ms)
         return follows(rhythm, previous, at, WALL_NEVER.ms);
-    if (next.ms == WALL_MS_MAX) /* there the spread is cut off */
+    if (next.ms == WALL_MS_MAX) /* the largest time, at which the spread is cut off */
         return follows(rhythm, previous, at, next_ms(rhythm, previous)) ||
                follows(rhythm, previous, at, next_ms(rhythm, at) - rhythm->period_ms);
     return next.ms >= spread_ms && follows(rhythm, previous, at, next.ms - spread_ms);

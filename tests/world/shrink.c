@@ -3,7 +3,7 @@
 
 #include "plan.h"
 
-/* Fewer steps: a half, then three quarters, and so on. */
+/* Tries fewer steps: half of them, then three quarters, and so on. */
 static bool cut_steps(shrink_fails *fails, void *context, uint64_t *steps, uint64_t without,
                       uint64_t *runs)
 {

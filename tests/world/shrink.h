@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Whether the run fails, told by `context`. */
+/* Returns true if the run fails. `context` is the caller's. */
 typedef bool shrink_fails(void *context, uint64_t steps, uint64_t without);
 
 /* Makes `*steps` and `*without` (bits of enum feature) such that the run is small and fails, as it

@@ -53,7 +53,7 @@ uint64_t tenants_count_max(const struct world *world, uint8_t tenant)
         count += twin->life == TWIN_ASKED && twin->asked.tenant == tenant;
         count += twin->was_damaged;
         count += twin->row.content.tenant == tenant && twin_may_report(twin);
-        /* It counts until its engine knows that its end is durable. */
+        /* it counts until its engine knows that its end is durable */
         count += twin->life == TWIN_DURABLE && twin->row.content.tenant == tenant &&
                  timer_is_final(twin->row.state) && twin->told_version < twin->row.version;
     }
@@ -74,7 +74,7 @@ void tenants_start(struct world *world)
     }
 }
 
-/* Reports are counted and never refused. */
+/* Checks the limit. Reports are counted and never refused. */
 void tenants_judge_new(struct world *world, const struct twin *twin)
 {
     const struct sim_model *model = &world->model;

@@ -14,26 +14,27 @@ struct sim_partition;
 
 struct bytes tenants_text(uint8_t tenant);
 
-/* The tenant of the next call. */
+/* Draws the tenant of the next call. */
 uint8_t tenants_draw(struct world *world);
 
-/* The command is asked in the name of its tenant, or by mistake in another one's. */
+/* Puts a tenant's name into the command: usually that of `tenant`, and by mistake another one's. */
 void tenants_sign(struct world *world, struct op *op, uint8_t tenant);
 
-/* The most timers that its engines may count for the tenant: those that live, or may do so soon. */
+/* Returns the highest number of timers that the engines may count for the tenant: those that live,
+ * or may live soon. */
 uint64_t tenants_count_max(const struct world *world, uint8_t tenant);
 
-/* The process starts: what each has is read from the storage. */
+/* The process starts: reads the counts of the tenants from the storage. */
 void tenants_start(struct world *world);
 
-/* A timer of the tenant begins to live, durably. */
+/* Checks the limit of the tenant when a timer of it becomes durable. */
 void tenants_judge_new(struct world *world, const struct twin *twin);
 
-/* A call on the timer of another tenant was answered. */
+/* Checks the answer to a call on the timer of another tenant. */
 void tenants_judge_foreign(struct world *world, const struct sim_partition *partition,
                            struct op *op);
 
-/* Nothing is out: the counts are what the model says. */
+/* Checks that the counts are those of the model. Nothing is in flight. */
 void tenants_check(struct world *world);
 
 #endif

@@ -11,7 +11,7 @@
 #include <inttypes.h>
 
 enum {
-    BACK_US_MAX = 400000, /* until a delivery is back, mostly */
+    BACK_US_MAX = 400000, /* maximum duration of most deliveries */
     HUNG_US_MAX = 3000000,
     READ_US_MAX = 20000,
 };
@@ -29,7 +29,7 @@ struct tenure_lent {
     bool is_once, is_gathered;
 };
 
-/* The time to tell the engine. */
+/* Returns the time to tell the engine. */
 static struct wall tenure_now(struct tenure *tenure, struct tenure_time time)
 {
     tenure->latest = wall_max(tenure->latest, time.wall);
@@ -116,7 +116,7 @@ static void tenure_read_now(struct tenure *tenure, struct engine_read *read)
     world->totals->reads_failed += has_failed;
 }
 
-/* In the order in which they were taken. */
+/* Ends the reads in the order in which they were taken. */
 static void tenure_end_reads(struct tenure *tenure, struct tenure_time time)
 {
     while (!list_is_empty(&tenure->reads)) {
@@ -142,7 +142,7 @@ static void tenure_return(struct tenure *tenure, struct tenure_lent *lent, struc
     free(lent);
 }
 
-/* The first delivery that ends by now. NULL: there is none. */
+/* Returns the first delivery that has ended by now; NULL if there is none. */
 static struct tenure_lent *tenure_next_ended(const struct tenure *tenure, struct tenure_time time)
 {
     LIST_FOR_EACH (&tenure->lent, link) {
@@ -264,7 +264,7 @@ static void tenure_end_life(struct tenure *tenure)
     tenure->engine = NULL;
 }
 
-/* Batches and reads come back in their order. */
+/* Gives batches and reads back in their order, and frees the engine. */
 void tenure_end(struct tenure *tenure, struct tenure_time time)
 {
     if (!tenure->engine)
@@ -296,7 +296,7 @@ void tenure_end(struct tenure *tenure, struct tenure_time time)
 
 /* ---- the calls ---- */
 
-/* Its deliveries come back to a node that has left, too, but nothing is done with them. */
+/* Waits for the deliveries of a node that has left. Their outcomes have no effect. */
 static void tenure_wait(struct tenure *tenure, struct tenure_time time)
 {
     for (struct tenure_lent *lent; (lent = tenure_next_ended(tenure, time));) {
@@ -361,7 +361,7 @@ bool tenure_is_idle(const struct tenure *tenure)
 
 /* ---- commits ---- */
 
-/* What is not durable goes back to the engine when that ends. */
+/* Gives back a batch. If it is not durable, that waits for the end of the engine. */
 void tenure_committed(struct tenure *tenure, struct storage_batch *batch, struct tenure_time time)
 {
     CHECK(tenure->engine && tenure->batches_out--);

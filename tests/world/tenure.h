@@ -22,11 +22,12 @@ struct tenure_time {
 struct tenure {
     struct world *world;
     struct storage *storage;
-    struct replica *replica; /* takes the commits */
+    struct replica *replica; /* replica that takes the commits */
     struct truth *truth;
     struct engine *engine; /* NULL while the node does not own the partition */
     uint64_t epoch;
-    struct wall latest; /* latest time that the engine was told; its clock may be set back */
+    /* latest time that the engine was told, although its clock may be set back */
+    struct wall latest;
     bool is_draining, is_leaving;
     size_t batches_out;           /* batches that the replica has */
     struct list refused;          /* batches that came back as not durable */
@@ -69,7 +70,7 @@ void tenure_committed(struct tenure *tenure, struct storage_batch *batch, struct
 size_t tenure_gather(struct tenure *tenure, struct tenure_time time, uint64_t *serials, size_t max);
 void tenure_staged(struct tenure *tenure, struct tenure_time time, enum delivery_result result);
 
-/* True if the first page of rows was read; and if nothing is in flight. */
+/* True if the engine has read its first page of rows; true if nothing is in flight. */
 bool tenure_is_ready(const struct tenure *tenure);
 bool tenure_is_idle(const struct tenure *tenure);
 

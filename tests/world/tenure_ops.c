@@ -35,8 +35,8 @@ static void ops_sign(struct op *op, struct bytes tenant)
 
 /* ---- creates ---- */
 
-/* Some timers have a message that is committed with their end. They fire once, and no call by a
- * name gives them another target. */
+/* Draws a content. Some timers have a message that is committed with their end: they fire once, and
+ * no call by a name gives them another target. */
 static struct content ops_draw_content(struct world *world)
 {
     struct content content = clients_draw_content(world);
@@ -77,7 +77,7 @@ static struct op *ops_create(struct world *world, enum action action)
     return op;
 }
 
-/* An equal request under an equal name. */
+/* Repeats a request with its name. */
 static struct op *ops_repeat(struct world *world)
 {
     const struct sim_model *model = &world->model;
@@ -98,7 +98,7 @@ static struct op *ops_repeat(struct world *world)
 
 /* ---- calls on what there is ---- */
 
-/* Draws what a change says. A timer with a message keeps its target. */
+/* Draws the content of a change. A timer with a message keeps its target. */
 static void ops_patch(struct world *world, struct op *op, bool has_message)
 {
     struct change *change = &op->change;
@@ -162,7 +162,7 @@ static struct op *ops_call(struct world *world, struct truth *truth, enum action
     return op;
 }
 
-/* Of a timer that lives, mostly; otherwise of any that has a row. */
+/* Makes a call on a timer that lives, mostly; otherwise on any that has a row. */
 static struct op *ops_call_one(struct world *world, struct truth *truth, enum action action,
                                struct storage *storage)
 {
@@ -282,14 +282,14 @@ static void ops_judge_create(struct world *world, struct truth *truth, const str
     }
 }
 
-/* True if NOT_FOUND means that the timer of this id is not there. */
+/* True if NOT_FOUND means that there is no timer with the id of the call. */
 static bool ops_names_one(const struct op *op)
 {
     return !op->key && op->command.kind != COMMAND_COMPLETE &&
            op->command.kind != COMMAND_REDRIVE && op->command.kind != COMMAND_FORGET;
 }
 
-/* An answer with what is there, which no commit proves. */
+/* Judges an answer that shows a present state, which no commit proves. */
 static void ops_judge_state(struct truth *truth, const struct op *op)
 {
     const struct command *command = &op->command;

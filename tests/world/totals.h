@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* X(name, label): of runs of several nodes alone. */
+/* X(name, label): events of runs of several nodes. */
 #define TOTALS_CLUSTER_LIST(X)                                    \
     X(clusters, "runs of several nodes")                          \
     X(log_records, "records in their logs")                       \

@@ -41,7 +41,7 @@ static void touch_by_key(struct world *world, uint16_t partition, struct wall du
     submit(world, op, due);
 }
 
-/* Mostly a little later than most timers are due; sometimes it shortens nothing. */
+/* Draws a due time: mostly a little later than those of most timers. */
 static struct wall draw_due(struct world *world)
 {
     const uint64_t window_ms = world->plan.engine.window_ms;
@@ -71,7 +71,7 @@ void touches_act(struct world *world, uint16_t partition)
 
 /* ---- what a touch may do ---- */
 
-/* Whether the engine may have seen this time pass before it came to the touch. */
+/* True if the engine may have been told this time, or a later one, before it handled the touch. */
 static bool was_reached(const struct world *world, const struct op *op, struct wall at)
 {
     const struct told *told = &world->model.told[op->partition];
@@ -128,7 +128,7 @@ void touches_judge(struct world *world, struct op *op)
         world_fail(world, twin->number, "a touched timer is not due before", "%llu, not %llu",
                    (unsigned long long)timer->due.ms, (unsigned long long)due.ms);
     const struct wall shown =
-        timer->state == TIMER_DELIVERING /* maybe a later one that it missed */
+        timer->state == TIMER_DELIVERING /* it may be a later firing, in place of missed ones */
             ? rhythm_latest(&twin->row.content.rhythm, due, timer->due)
             : due;
     if (timer->due.ms == shown.ms && cause_claim(world, op, twin, timer->version)) {

@@ -15,8 +15,8 @@ struct trace_event {
     uint64_t time_us;
     uint64_t wall_ms;
     const char *what; /* a literal */
-    uint16_t place;   /* partition, or in a cluster node */
-    uint32_t timer;   /* its number in this run; 0: none */
+    uint16_t place;   /* partition; in a cluster the node */
+    uint32_t timer;   /* number of the timer in this run; 0 for none */
     uint64_t a, b;
 };
 
@@ -24,7 +24,7 @@ struct trace {
     struct trace_event *events;
     size_t count, capacity;
     uint64_t hash;
-    bool is_shown; /* print each event as it comes */
+    bool is_shown; /* whether each event is printed at once */
 };
 
 void trace_init(struct trace *trace, bool is_shown);
@@ -32,7 +32,8 @@ void trace_deinit(struct trace *trace);
 
 void trace_add(struct trace *trace, struct trace_event event);
 
-/* Prints what concerns the timer (if not 0) and its partition, then the last events of all. */
+/* Prints the events of the timer (if not 0) and of its partition, and then the last events of
+ * all. */
 void trace_show(const struct trace *trace, uint32_t timer);
 
 #endif

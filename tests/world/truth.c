@@ -19,7 +19,7 @@ static const char EPOCH[] = "an owner delivers once at a time, and not after its
 static const char ENDS[] = "at least once";
 static const char LOST[] = "acknowledged is never lost";
 
-/* Whether the next record of the log is valid, by docs/cluster-design.md. */
+/* True if the next record of the log is valid, by docs/cluster-design.md. */
 static bool truth_accepts(const struct truth *truth, const struct frame *frame)
 {
     if (frame->kind == FRAME_CLAIM)
@@ -106,7 +106,7 @@ void truth_trim(const struct truth *truth, uint64_t before)
     mirror_deinit(&rest);
 }
 
-/* 1 + the offset of the valid record; 0: there is none. */
+/* Returns 1 + the offset of the valid record; 0 if there is none. */
 static uint64_t truth_find(const struct truth *truth, const struct frame *frame)
 {
     for (uint64_t i = truth->size; i > 0; i--)
@@ -173,8 +173,8 @@ void truth_batch(struct truth *truth, const struct storage_batch *batch)
     }
 }
 
-/* Whether both are one timer at one version. A timer that is over may lack some texts. One that is
- * being delivered may show a later firing. */
+/* True if both are one timer at one version. A timer that has ended may lack some texts. One that
+ * is being delivered may show a later firing. */
 static bool truth_is_same(const struct timer *row, const struct timer *timer)
 {
     const struct timer_texts *a = &row->texts, *b = &timer->texts;
@@ -189,7 +189,7 @@ static bool truth_is_same(const struct timer *row, const struct timer *timer)
            bytes_equal(a->watch, b->watch) && bytes_equal(a->schedule, b->schedule);
 }
 
-/* What leaves an owner is a row of the log, or was one. */
+/* Checks a timer that an owner has shown: it is a row of the log, or was one. */
 static void truth_check_shown(const struct truth *truth, const struct timer *timer)
 {
     const uint32_t number = content_number(timer);
@@ -224,7 +224,7 @@ void truth_created(struct truth *truth, const struct timer_id *id, const struct 
         timer_free(row);
     }
     if (tracked->version_acked)
-        return; /* a later owner has answered a patch by now */
+        return; /* a later owner has answered a patch meanwhile */
     tracked->due = asked->due;
     tracked->version_acked = 1;
 }
@@ -237,7 +237,7 @@ void truth_patched(struct truth *truth, const struct timer *timer)
         world_fail(truth->world, 0, READ, "two patches of %" PRIx64 " make it version %" PRIu32,
                    timer->id.serial, timer->version);
     if (timer->version < tracked->version_patched)
-        return; /* a later owner has answered a patch by now */
+        return; /* a later owner has answered a patch meanwhile */
     tracked->version_patched = timer->version;
     tracked->due = timer->due;
     if (timer->version > tracked->version_acked)
@@ -325,7 +325,7 @@ static void truth_ended(const struct truth *truth, const struct tracked *tracked
                    tracked->serial, timer_state_text(state));
 }
 
-/* At most one live timer has a key of its tenant. */
+/* Checks that at most one live timer has a key of its tenant. */
 static void truth_check_keys(const struct truth *truth, const struct storage_page *page)
 {
     for (size_t i = 0; i < page->count; i++) {
@@ -368,7 +368,7 @@ void truth_end(struct truth *truth, struct wall before)
                        timer->id.serial, timer_state_text(timer->state), timer->version,
                        timer->attempts, timer->due.ms, timer->at.ms);
         else
-            tracked->is_acked = false; /* its turn is still to come */
+            tracked->is_acked = false; /* it is checked later in this loop */
     }
     CHECK(storage_load_meta(truth->mirror.storage, 0, &meta, NULL) == ERROR_NONE);
     if (meta.pending != alive)

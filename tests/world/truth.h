@@ -20,7 +20,7 @@ enum {
 
 /* A timer, as far as it was seen outside of the nodes. */
 struct tracked {
-    uint64_t serial;          /* 0 in a free place */
+    uint64_t serial;          /* serial of the timer; 0 in a free place */
     bool is_acked;            /* whether its create was answered */
     bool is_cancel_asked;     /* whether a client asked for its cancel */
     bool is_cancelled;        /* whether that was answered with success */

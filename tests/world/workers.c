@@ -19,7 +19,8 @@ static struct crew *crew_of(struct world *world, uint16_t partition)
     return &world->workers.crews[partition];
 }
 
-/* As the process reckons it: since its start, and for no more than some centuries. */
+/* Returns the time of the process, which counts from its start. A process lasts at most some
+ * centuries. */
 static struct instant instant_of(const struct world *world, const struct crew *crew)
 {
     return instant_add_ms((struct instant){0}, world_ms(world) - crew->start_ms);
@@ -81,7 +82,7 @@ static uint64_t draw_lease(struct world *world)
     return 1 + world_skewed(world, world->plan.timeout_ms_max);
 }
 
-/* As many as there is room for; one of them waits for long. */
+/* Asks for as many items as there is room for. If `is_patient`, the worker waits for long. */
 static void ask(struct world *world, struct sim_partition *partition, bool is_patient)
 {
     struct crew *crew = crew_of(world, partition->index);
@@ -131,7 +132,7 @@ static void draw_nack(struct world *world, struct worker_job *job, enum delivery
     }
 }
 
-/* Decides what the worker will say, and when. */
+/* Decides what the worker reports, and when. */
 static void decide(struct world *world, struct worker_job *job)
 {
     const uint64_t lease_ms = job->end_ms > world_ms(world) ? job->end_ms - world_ms(world) : 1;
@@ -151,7 +152,7 @@ static void decide(struct world *world, struct worker_job *job)
         if (world_chance(world, 600))
             draw_nack(world, job, DELIVERY_ENDED);
         break;
-    case ORIGIN_HANGING: /* and speaks when it is too late */
+    case ORIGIN_HANGING: /* reports after the end of its lease */
         delay_ms = lease_ms + 1 + world_skewed(world, 1000);
         break;
     case ORIGIN_SLOW:
@@ -258,7 +259,8 @@ static void verdict(struct world *world, struct worker_job *job)
     decide(world, job);
 }
 
-/* Whose delivery comes back: by its word, by the end of its lease, or because all end. */
+/* Checks a delivery that comes back: its worker has reported, its lease has ended, or all leases
+ * end. */
 static void judge_ended(struct world *world, const struct sim_partition *partition,
                         const struct delivery *delivery)
 {
@@ -327,7 +329,7 @@ static bool give(struct world *world, struct sim_partition *partition)
     while (queue_wants(crew->queue, &name)) {
         struct delivery *delivery = host_pull(world, partition);
 
-        if (delivery && world_chance(world, 100)) { /* it is lost on the way to the worker */
+        if (delivery && world_chance(world, 100)) { /* the answer with the item is lost */
             origins_return(world, partition->index, delivery);
             continue;
         }
@@ -362,8 +364,8 @@ static bool take_replies(struct world *world, struct sim_partition *partition)
     return is_any;
 }
 
-/* No process gets that old: a clock of nanoseconds does not either. False while there is something
- * left to say to the old one. */
+/* Replaces a queue that has become too old: no process reaches an age at which a clock of
+ * nanoseconds ends. Returns false while reports to the old queue are under way. */
 static bool renew(struct world *world, uint16_t partition)
 {
     bool is_busy = crew_of(world, partition)->held > 0;

@@ -20,19 +20,20 @@ struct worker_ask {
     struct queue_request request;
 };
 
-/* Work that a worker has. */
+/* An item that a worker has. */
 struct worker_job {
     struct list link;
     struct twin *twin;
     uint16_t partition;
-    uint64_t crew; /* whose lease it is; another one knows nothing of it */
+    /* number of the crew with the lease; the queue of another crew does not know it */
+    uint64_t crew;
     struct queue_receipt receipt;
-    uint64_t end_ms;  /* true time: the lease lasts until then */
-    uint32_t version; /* of the timer */
-    bool is_ended;    /* the lease is over, and this worker did not say so */
-    bool is_spoken;   /* `request` is under way, and it came */
-    bool is_late;     /* when the lease was over */
-    uint64_t faults;  /* of the storage, when it spoke */
+    uint64_t end_ms;  /* true time at which the lease ends */
+    uint32_t version; /* version of the timer */
+    bool is_ended;    /* whether the lease has ended without a report of this worker */
+    bool is_spoken;   /* whether `request` is under way */
+    bool is_late; /* whether the lease had ended, or was of an earlier crew, when `request` came */
+    uint64_t faults; /* number of failures of the storage when `request` came */
     struct queue_request request;
     enum queue_verdict verdict;
 };
@@ -40,10 +41,10 @@ struct worker_job {
 /* The workers of one partition. */
 struct crew {
     struct queue *queue; /* NULL while the process is down */
-    uint64_t number;     /* grows with each queue */
+    uint64_t number;     /* number of the queue: one more for each new one */
     uint64_t start_ms;   /* true time */
     struct list asks;
-    uint32_t held; /* leases that did not end */
+    uint32_t held; /* number of leases that have not ended */
     bool is_turning;
 };
 
@@ -54,29 +55,29 @@ struct workers {
 
 void workers_init(struct world *world);
 
-/* Frees the calls that workers still had to make. */
+/* Frees the remaining calls of workers. */
 void workers_forget(struct world *world);
 
-/* The partition has a new engine, or has none any more. */
+/* Tells the queue that the partition has a new engine, or none any more. */
 void workers_start(struct world *world, uint16_t partition);
 void workers_end(struct world *world, uint16_t partition);
 
-/* No worker waits any more, and all leases end. */
+/* Ends all waits and all leases. */
 void workers_drain(struct world *world, uint16_t partition);
 
-/* The process dies: returns leased deliveries, to free their memory. */
+/* The process dies: returns the leased deliveries, so that memory can be freed. */
 void workers_crash(struct world *world, uint16_t partition);
 
-/* The engine was called: hands out work, and hands in what became of it. */
+/* Called after the engine: hands out items, and hands in the outcomes. */
 void workers_turn(struct world *world, struct sim_partition *partition);
 
-/* EVENT_WORKER: one says what became of its work. */
+/* Handles EVENT_WORKER: a worker reports on its item. */
 void workers_speak(struct world *world, struct worker_job *job);
 
-/* When the next lease ends or wait is over, true time. */
+/* Returns the true time at which the next lease or wait ends. */
 uint64_t workers_wake_ms(const struct world *world, uint16_t partition);
 
-/* No lease is over that was not given back. */
+/* Checks that each lease that has ended was given back. */
 void workers_judge(struct world *world, uint16_t partition, uint64_t slack_ms);
 
 #endif

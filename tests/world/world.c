@@ -58,7 +58,7 @@ void world_tempt(struct world *world, uint64_t within_ms)
 
 /* ---- what goes on by itself ---- */
 
-/* Posts the next of a kind that comes again and again, `gap_ms` apart in the mean; 0: never. */
+/* Posts the next event of a recurring kind. `gap_ms` is the mean time between two; 0 for none. */
 static void again(struct world *world, enum event_kind kind, uint64_t gap_ms)
 {
     if (gap_ms > 0)
@@ -66,8 +66,8 @@ static void again(struct world *world, enum event_kind kind, uint64_t gap_ms)
                       kind == EVENT_CRASH ? world->host.life : 0, NULL);
 }
 
-/* Now and then the process dies before it has put right what a clock that was ahead has moved. This
- * is drawn beside the random draws of the run, so that the other runs stay what they are. */
+/* Sometimes kills the process before it has corrected what a clock that was ahead has moved. This
+ * is drawn beside the random draws of the run, so that the other runs keep their draws. */
 static void tempt_by_step(struct world *world)
 {
     const uint64_t drawn = random_mix(world->settings->seed + world->step);
@@ -185,7 +185,7 @@ static void serve(struct world *world)
 
 /* ---- steps ---- */
 
-/* The partition that is to be woken first, and when. */
+/* Returns the partition that is woken first, and when. */
 static uint16_t next_wake(const struct world *world, uint64_t *ret_ms)
 {
     *ret_ms = UINT64_MAX;
@@ -250,7 +250,7 @@ static void begin(struct world *world)
     again(world, EVENT_CRASH, plan->crash_gap_ms);
 }
 
-/* One node, in a process that crashes and is stopped. */
+/* Runs one node, in a process that crashes and is stopped. */
 static void run_node(struct world *world)
 {
     plan_draw(&world->plan, &world->random);

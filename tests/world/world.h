@@ -43,9 +43,9 @@
 
 struct settings {
     uint64_t seed;
-    uint64_t steps; /* of the part with faults; the end comes after it */
+    uint64_t steps; /* length of the part with faults, in steps; the end of the run follows it */
     enum plan_nodes nodes;
-    uint64_t without; /* features that it lacks: a bit for each of enum feature */
+    uint64_t without; /* removed features: a bit for each of enum feature */
     bool is_verbose;
 };
 
@@ -57,7 +57,7 @@ struct world {
     uint64_t time_us;
     uint64_t clock_offset_ms; /* modulo 2^64: it may be negative */
     uint64_t step;
-    bool is_quiet; /* no faults any more */
+    bool is_quiet; /* whether faults have ended */
     struct events events;
     struct trace trace;
     struct host host;
@@ -74,8 +74,8 @@ struct world {
 /* Runs one seed to its end; a broken promise ends the process. The hash covers all events. */
 void world_run(const struct settings *settings, struct totals *totals, uint64_t *ret_hash);
 
-/* Serves the next event or wake-up of an engine, not later than `until_ms`. False if there is none
- * by then; true time is then `until_ms`. */
+/* Serves the next event or wake-up of an engine that is due by `until_ms`. Returns false if there
+ * is none; true time is then `until_ms`. */
 bool world_step(struct world *world, uint64_t until_ms);
 
 /* Prints the promise and how it was broken, the trace, and how to replay it; does not return.
@@ -83,7 +83,7 @@ bool world_step(struct world *world, uint64_t until_ms);
 _Noreturn void world_fail(struct world *world, uint32_t timer, const char *promise,
                           const char *format, ...) __attribute__((format(printf, 4, 5)));
 
-/* `place` is a partition, or in a cluster a node. */
+/* Adds an event to the trace. `place` is a partition, or in a cluster a node. */
 void world_note(struct world *world, const char *what, uint16_t place, uint32_t timer, uint64_t a,
                 uint64_t b);
 
@@ -107,7 +107,7 @@ static inline bool world_chance(struct world *world, uint32_t permille)
     return permille > 0 && world_below(world, 1000) < permille;
 }
 
-/* 0 .. max, every order of magnitude alike. */
+/* Draws a number from 0 to max. Each order of magnitude is equally likely. */
 static inline uint64_t world_skewed(struct world *world, uint64_t max)
 {
     const uint64_t bits = max ? 64 - (uint64_t)__builtin_clzll(max) : 0;
@@ -117,10 +117,10 @@ static inline uint64_t world_skewed(struct world *world, uint64_t max)
     return value < max ? value : max;
 }
 
-/* Something is on its way: now and then the process dies just then. */
+/* Sometimes kills the process within this time, because something is under way. */
 void world_tempt(struct world *world, uint64_t within_ms);
 
-/* Posts an event at that time. */
+/* Posts an event for that time. */
 void world_post_at(struct world *world, uint64_t at_ms, enum event_kind kind, uint32_t life,
                    void *subject);
 
