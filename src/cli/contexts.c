@@ -198,6 +198,11 @@ static enum cli_exit contexts_append(const struct cli_settings *settings, struct
         if (*value && i != CLI_SETTING_URL && i != CLI_SETTING_TOKEN) {
             if (!realpath(value, path))
                 return cli_complain(CLI_EXIT_USAGE, "there is no file %s", value);
+            if (strchr(path, '\n') || bytes_trim(bytes_of(path)).size != strlen(path))
+                return cli_complain(CLI_EXIT_USAGE,
+                                    "a context cannot hold the path %s: it ends in a blank, or has "
+                                    "more than a line",
+                                    path);
             value = path;
         }
         if (*value)

@@ -70,7 +70,10 @@ static void pages_append_escaped(struct buffer *out, const char *text, const cha
     }
 }
 
-/* ---- bash ---- */
+/* ---- bash ----
+ *
+ * `words` has the words of this table, with blanks between; `found` what the daemon has, a line each.
+ * A key may hold whatever a client chose, so bash must neither split nor expand it: no compgen -W. */
 
 static void pages_bash_flag(struct buffer *out, const struct cli_verb *verb,
                             const struct cli_flag_use *use)
@@ -82,7 +85,7 @@ static void pages_bash_flag(struct buffer *out, const struct cli_verb *verb,
 static void pages_append_bash(struct buffer *out)
 {
     buffer_append_text(out, "_tickwheel() {\n"
-                            "    local cur=${COMP_WORDS[COMP_CWORD]} words=\n"
+                            "    local cur=${COMP_WORDS[COMP_CWORD]} words= found= word\n"
                             "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
                             "        words='");
     for (size_t i = 0; i < CLI_VERB_COUNT; i++)
@@ -101,7 +104,7 @@ static void pages_append_bash(struct buffer *out)
         if (row->choices)
             buffer_printf(out, ") words='%s' ;;\n", row->choices);
         else
-            buffer_printf(out, ") words=$(%s 2>/dev/null) ;;\n", command);
+            buffer_printf(out, ") found=$(%s 2>/dev/null) ;;\n", command);
     }
     buffer_append_text(out, "        *)\n            case ${COMP_WORDS[1]} in\n");
     for (size_t i = 0; i < CLI_VERB_COUNT; i++) {
@@ -110,13 +113,16 @@ static void pages_append_bash(struct buffer *out)
         pages_each_flag(&CLI_VERBS[i], pages_bash_flag, out);
         buffer_append_text(out, "'");
         if (pages_command_of(CLI_VERBS[i].arguments))
-            buffer_printf(out,
-                          "\n                [[ $cur == -* ]] || words+=\" $(%s 2>/dev/null)\"",
+            buffer_printf(out, "\n                [[ $cur == -* ]] || found=$(%s 2>/dev/null)",
                           pages_command_of(CLI_VERBS[i].arguments));
         buffer_append_text(out, " ;;\n");
     }
     buffer_append_text(out, "            esac ;;\n        esac\n    fi\n"
-                            "    COMPREPLY=($(compgen -W \"$words\" -- \"$cur\"))\n"
+                            "    COMPREPLY=()\n"
+                            "    while IFS= read -r word; do\n"
+                            "        [[ -n $word && $word == \"$cur\"* ]] &&\n"
+                            "            COMPREPLY+=(\"$(printf %q \"$word\")\")\n"
+                            "    done <<<\"${words// /$'\\n'}\"$'\\n'\"$found\"\n"
                             "}\ncomplete -o default -F _tickwheel tickwheel\n");
 }
 

@@ -285,15 +285,19 @@ static enum cli_exit receive_start_daemon(struct cli *cli, struct process_child 
     return CLI_EXIT_DONE;
 }
 
-/* Makes up a secret for the daemon and the receiver, unless the environment has one. */
-static enum cli_exit receive_make_secret(void)
+static bool receive_has_secret(void)
 {
     const char *given = getenv(RECEIVE_SECRET);
+
+    return given && *given;
+}
+
+/* Makes up a secret for the daemon and the receiver. */
+static enum cli_exit receive_make_secret(void)
+{
     struct buffer text;
     uint8_t key[32];
 
-    if (given && *given)
-        return CLI_EXIT_DONE;
     buffer_init(&text);
     bool has_failed = entropy_fill(key, sizeof(key));
     buffer_append_text(&text, "whsec_");
@@ -303,7 +307,9 @@ static enum cli_exit receive_make_secret(void)
     return has_failed ? cli_complain(CLI_EXIT_FAILED, "a secret cannot be made") : CLI_EXIT_DONE;
 }
 
-static void receive_say_what_runs(struct cli *cli, uint16_t receiver)
+/* `secret` is the one that was made up, or the name of the variable with the user's own, which is
+ * not for the screen. */
+static void receive_say_what_runs(struct cli *cli, uint16_t receiver, const char *secret)
 {
     const char *data = cli_flag(cli, CLI_FLAG_DATA), *port = cli_flag(cli, CLI_FLAG_PORT);
 
@@ -314,7 +320,7 @@ static void receive_say_what_runs(struct cli *cli, uint16_t receiver)
         cli_complain(CLI_EXIT_DONE,
                      "runs tickwheeld on http://127.0.0.1:%s, its pages are /ui, its timers in %s",
                      port ? port : "8463", data ? data : "./data");
-    cli_complain(CLI_EXIT_DONE, "webhooks are signed and verified with %s", getenv(RECEIVE_SECRET));
+    cli_complain(CLI_EXIT_DONE, "webhooks are signed and verified with %s", secret);
     cli_complain(CLI_EXIT_DONE, "try elsewhere: tickwheel add 3s http://127.0.0.1:%u/hello",
                  receiver);
 }
@@ -326,14 +332,16 @@ enum cli_exit receive_dev(struct cli *cli)
     struct http_server *server;
     int daemon_code = 0;
     bool has_ended = false;
-    enum cli_exit code = receive_make_secret();
+    const bool has_secret = receive_has_secret();
+    enum cli_exit code = has_secret ? CLI_EXIT_DONE : receive_make_secret();
 
     code = code ? code : receive_start(&receive, &server);
     if (code)
         return code;
     code = receive_start_daemon(cli, &daemon);
     if (!code) {
-        receive_say_what_runs(cli, http_server_port(server));
+        receive_say_what_runs(cli, http_server_port(server),
+                              has_secret ? RECEIVE_SECRET : getenv(RECEIVE_SECRET));
         while (!has_ended && !atomic_load(&receive.is_over) && cli_wait(cli, RECEIVE_LOOK_MS))
             has_ended = process_ended(&daemon, &daemon_code);
         if (has_ended)

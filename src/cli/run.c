@@ -71,6 +71,19 @@ static enum error_code run_read_token_file(struct cli_settings *settings, struct
     return code;
 }
 
+/* Leaves out what proves the user to the daemon of a file, after another URL was given: a slip in it
+ * would hand the token over. */
+static void run_keep_from_others(struct cli_settings *settings, const char *url)
+{
+    if (!*url || strcmp(url, settings->url) == 0)
+        return;
+    if (*settings->token || *settings->token_file || *settings->client_cert)
+        cli_complain(CLI_EXIT_DONE, "the token and certificate for %s are not sent to %s", url,
+                     settings->url);
+    *settings->token = *settings->token_file = '\0';
+    *settings->client_cert = *settings->client_key = '\0';
+}
+
 /* The stronger source is read later. A context that a flag names replaces the environment, except
  * for the authorities, if it has none. The verb context mends files, so it has flags alone. The
  * token of a flag is wiped from the arguments, which other users of the machine can list. */
@@ -81,11 +94,15 @@ static enum error_code run_read_settings(struct cli *cli, struct error *ret_erro
     const char *name = flag ? flag : variable && *variable ? variable : NULL;
     struct cli_settings *settings = &cli->settings;
     enum error_code code = is_mending ? ERROR_NONE : contexts_read(settings, name, ret_error);
+    char url[sizeof(settings->url)];
 
+    snprintf(url, sizeof(url), "%s", settings->url); /* of a file */
     for (enum cli_setting i = 0; i < CLI_SETTING_COUNT && !code; i++) {
         const bool has_variables =
             !is_mending && (!flag || (i == CLI_SETTING_CA_FILE && !*settings->ca_file));
         code = run_read_setting(cli, i, has_variables, ret_error);
+        if (i == CLI_SETTING_URL && !code)
+            run_keep_from_others(settings, url);
     }
     for (size_t i = 0; i < cli->options.given_count; i++)
         if (cli->options.given[i].flag == CLI_FLAG_TOKEN)

@@ -155,6 +155,19 @@ class Contexts(SetUp):
         self.run_cli("list", "--context", "bare", "--token", self.secret, url="http://127.0.0.1:1")
         self.run_cli("list", code=UNAVAILABLE, url="http://127.0.0.1:1", token=self.secret)
 
+    def test_another_url_gets_no_token_of_a_context(self):
+        self.add("prod", "--token-file", self.kept)
+        other = self.url.replace("127.0.0.1", "localhost")
+        self.assertEqual(self.run_cli("list", "--context", "prod", "--url", self.url + "/").err, "")
+        self.assertIn(f"are not sent to {other}", self.run_cli("list", "--context", "prod", "--url", other, code=DENIED).err)
+        self.run_cli("context", "use", "prod")
+        self.run_cli("list", code=DENIED, TICKWHEEL_URL=other)
+        self.run_cli("list", "--url", other, "--token-file", self.kept)
+        self.run_cli("list", TICKWHEEL_URL=other, TICKWHEEL_TOKEN=self.secret)
+        odd = self.path("odd\nurl = http:")
+        shutil.copy(self.kept, odd)
+        self.assertIn("cannot hold the path", self.run_cli("context", "add", "x", "--url", self.url, "--token-file", odd, code=USAGE).err)
+
     def test_mistakes(self):
         folder = os.path.join(self.home, ".config", "tickwheel")
         self.add("prod", "--token-file", self.kept)
@@ -272,6 +285,17 @@ class Values(CommandLine):
             f"COMP_WORDS=(tickwheel {line}); COMP_CWORD={len(line.split())}; COMPREPLY=(); _tickwheel; "
             "echo ${COMPREPLY[@]}\n" for line, _ in self.LINES))
         self.assertEqual(shown[:-1], [wanted for _, wanted in self.LINES])
+
+    def test_a_key_is_no_command(self):
+        """A key may hold what a shell would run, and blanks."""
+        for key in ("x$(touch ran)", "x`touch ran`", "x a;b", "x*"):
+            self.create(key=key)
+        shown = shell(self, self.data, "bash", "-c", **self.env,
+                      text="source ./_tickwheel; COMP_WORDS=(tickwheel get --key x); COMP_CWORD=3; _tickwheel; "
+                           'printf "%s\\n" "${COMPREPLY[@]}"; for word in "${COMPREPLY[@]}"; do eval "echo $word"; done\n')
+        self.assertEqual(sorted(shown[:4]), sorted([r"x\$\(touch\ ran\)", r"x\`touch\ ran\`", r"x\ a\;b", r"x\*"]))
+        self.assertEqual(sorted(shown[4:8]), sorted(["x$(touch ran)", "x`touch ran`", "x a;b", "x*"]))
+        self.assertFalse(os.path.exists(os.path.join(self.data, "ran")))
 
     def test_fish(self):
         shown = shell(self, self.data, "fish", "--no-config", "-c", **self.env, text="source ./_tickwheel\n" + "".join(
