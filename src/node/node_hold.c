@@ -279,6 +279,7 @@ bool node_hold_take_batch(struct node_replica *replica, const struct storage_bat
     } else {
         holds_deinit(&holds->made);
         holds->made = holds->next;
+        holds->next.pauses = NULL;
         node_hold_make(holds, &holds->made, &holds->change, true);
     }
     node_hold_commit(replica); /* begins the next change */

@@ -21,6 +21,7 @@ void node_holds_init(struct node_holds *holds, void (*changed)(void *context), v
 void node_holds_deinit(struct node_holds *holds)
 {
     holds_deinit(&holds->made);
+    holds_deinit(&holds->next); /* of a change that a stop overtook */
     buffer_deinit(&holds->bytes);
     pthread_mutex_destroy(&holds->lock);
     target_pause_board_deinit(&holds->pauses);
