@@ -160,7 +160,7 @@ struct runs_summary runs_summarize(struct bytes runs)
     while (runs_next(&runs, &run)) {
         const enum runs_last last = runs_last_of(run.outcome);
 
-        if (summary.last == RUNS_LAST_NEVER && run.outcome != RUN_SKIPPED)
+        if (summary.last == RUNS_LAST_NEVER && last != RUNS_LAST_SKIPPED)
             summary.last = last;
         if (last == RUNS_LAST_OK)
             break;

@@ -13,6 +13,7 @@ import daemon_case
 import harness
 
 ONCE = {"max_attempts": 1}
+NDJSON = {"Content-Type": "application/x-ndjson"}
 
 
 class SchedulesCase(daemon_case.DaemonCase):
@@ -63,6 +64,17 @@ class ListTest(SchedulesCase):
         self.restart()
         self.assertEqual({schedule["key"]: schedule["runs"] for schedule in self.page()["schedules"]},
                          {key: shown["runs"] for key, shown in by_key.items()})
+
+    # proves: schedules-list
+    def test_a_firing_that_was_dropped_hides_no_failure(self):
+        timer = self.schedule("bad", "/status/500", firings=1, late={"drop_after": "1ms"})
+        run, = self.call(200, "GET", f"/v1/timers/{timer['id']}/runs")[1]["runs"]
+        dropped = {"planned": "2026-01-01T00:00:00Z", "attempts": 0, "outcome": "dropped", "error": "late"}
+        line = {**self.call(200, "GET", f"/v1/timers/{timer['id']}")[1], "runs": [dropped, run]}
+        self.call(200, "DELETE", f"/v1/timers/{timer['id']}")
+        self.call(200, "POST", "/v1/timers/batch?restore=true", json.dumps(line), NDJSON)
+        shown, = self.page("last=failed")["schedules"]
+        self.assertEqual((shown["last"], shown["failures"], shown["skipped"]), ("failed", 1, 1))
 
     # proves: schedules-list
     def test_filters_orders_and_pages(self):
