@@ -345,6 +345,14 @@ static enum cli_exit lists_print(struct cli *cli, const char *place, uint64_t li
     return code;
 }
 
+enum cli_exit lists_limit(struct cli *cli, uint64_t *ret_limit)
+{
+    const bool is_short = cli->is_terminal && cli->settings.form == CLI_FORM_TABLE;
+
+    return cli_flag_number(cli, CLI_FLAG_LIMIT, 1, UINT64_C(1) << 53,
+                           is_short ? LISTS_TERMINAL_LIMIT : UINT64_MAX, ret_limit);
+}
+
 enum cli_exit lists_list(struct cli *cli)
 {
     return lists_run(cli, "/v1/timers");
@@ -353,11 +361,9 @@ enum cli_exit lists_list(struct cli *cli)
 enum cli_exit lists_run(struct cli *cli, const char *place)
 {
     bool is_watched = cli_flag(cli, CLI_FLAG_WATCH) != NULL;
-    bool is_short = cli->is_terminal && cli->settings.form == CLI_FORM_TABLE;
     uint64_t limit, interval_ms;
     struct watch watch = {0};
-    enum cli_exit code = cli_flag_number(cli, CLI_FLAG_LIMIT, 1, UINT64_C(1) << 53,
-                                         is_short ? LISTS_TERMINAL_LIMIT : UINT64_MAX, &limit);
+    enum cli_exit code = lists_limit(cli, &limit);
 
     if (!code)
         code = cli_flag_interval(cli, 2000, &interval_ms);

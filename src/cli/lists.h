@@ -12,6 +12,9 @@
 /* Appends one timer in the form of --output. */
 void lists_show(struct cli *cli, struct bytes timer);
 
+/* Reads --limit. Without it a table on a terminal has few rows, and all else no limit. */
+enum cli_exit lists_limit(struct cli *cli, uint64_t *ret_limit);
+
 struct lists_pages {
     struct buffer path;   /* path of the list, without cursor and limit */
     struct buffer cursor; /* cursor of the next page; empty for the first page */

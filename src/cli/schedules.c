@@ -100,50 +100,79 @@ static void schedules_add_row(struct screen_table *table, struct bytes schedule)
     buffer_deinit(&held);
 }
 
-/* Appends a page. Returns whether the last firing of one of its schedules failed. */
-static bool schedules_append_page(struct cli *cli, struct bytes page, struct screen_table *table)
+struct schedules_listing {
+    struct screen_table table;
+    uint64_t left;   /* rows that may still be shown */
+    bool is_cut;     /* there are schedules that are not shown */
+    bool has_failed; /* the last firing of one that was read failed, shown or not */
+};
+
+/* Appends the schedules of a page that may still be shown, and looks at all. Returns how many
+ * schedules the page has. */
+static uint64_t schedules_append_page(struct cli *cli, struct bytes page,
+                                      struct schedules_listing *listing)
 {
     struct cli_list schedules;
     struct bytes schedule;
-    bool has_failed = false;
+    uint64_t count = 0;
 
-    for (cli_list_init(&schedules, page); cli_list_next(&schedules, &schedule);) {
-        has_failed = has_failed || cli_is_text(cli_member(schedule, "last"), "failed");
+    for (cli_list_init(&schedules, page); cli_list_next(&schedules, &schedule); count++) {
+        listing->has_failed =
+            listing->has_failed || cli_is_text(cli_member(schedule, "last"), "failed");
+        listing->is_cut = listing->left == 0;
+        if (listing->is_cut)
+            continue;
+        listing->left--;
         if (cli->settings.form == CLI_FORM_TABLE)
-            schedules_add_row(table, schedule);
+            schedules_add_row(&listing->table, schedule);
         else
             lists_show(cli, schedule);
     }
-    return has_failed;
+    return count;
+}
+
+/* Reads pages until the limit, with --check all: a schedule that failed may stand beyond it. */
+static enum cli_exit schedules_read(struct cli *cli, struct schedules_listing *listing)
+{
+    const bool is_check = cli_flag(cli, CLI_FLAG_CHECK) != NULL;
+    struct lists_pages pages;
+    struct bytes page;
+    enum cli_exit code = CLI_EXIT_DONE;
+
+    lists_pages_init(&pages, cli, "/v1/schedules", is_check ? UINT64_MAX : listing->left);
+    while (!code && !pages.is_over && pages.left > 0) {
+        code = lists_pages_next(cli, &pages, &page);
+        if (!code) {
+            const uint64_t count = schedules_append_page(cli, page, listing);
+
+            pages.left -= count < pages.left ? count : pages.left;
+        }
+    }
+    listing->is_cut = listing->is_cut || !pages.is_over;
+    lists_pages_deinit(&pages);
+    return code;
 }
 
 enum cli_exit schedules_list(struct cli *cli)
 {
     static const char *const heads[] = {"NEXT", "LEFT", "LAST", "OUTCOME", "RUNS", "KEY"};
-    struct screen_table table;
-    struct lists_pages pages;
-    struct bytes page;
-    bool has_failed = false;
-    uint64_t limit;
-    enum cli_exit code =
-        cli_flag_number(cli, CLI_FLAG_LIMIT, 1, UINT64_C(1) << 53, UINT64_MAX, &limit);
+    struct schedules_listing listing = {.has_failed = false};
+    enum cli_exit code = lists_limit(cli, &listing.left);
 
     if (code)
         return code;
-    lists_pages_init(&pages, cli, "/v1/schedules", limit);
-    screen_table_init(&table, sizeof(heads) / sizeof(*heads));
+    screen_table_init(&listing.table, sizeof(heads) / sizeof(*heads));
     for (size_t i = 0; i < sizeof(heads) / sizeof(*heads); i++)
-        screen_table_add(&table, SCREEN_BOLD, bytes_of(heads[i]));
-    while (!code && !pages.is_over && pages.left > 0) {
-        code = lists_pages_next(cli, &pages, &page);
-        if (!code)
-            has_failed = schedules_append_page(cli, page, &table) || has_failed;
-    }
+        screen_table_add(&listing.table, SCREEN_BOLD, bytes_of(heads[i]));
+    code = schedules_read(cli, &listing);
     if (!code && cli->settings.form == CLI_FORM_TABLE)
-        screen_table_append(&table, cli_style(cli), &cli->out);
-    screen_table_deinit(&table);
-    lists_pages_deinit(&pages);
-    return code || !has_failed || !cli_flag(cli, CLI_FLAG_CHECK) ? code : CLI_EXIT_FAILED;
+        screen_table_append(&listing.table, cli_style(cli), &cli->out);
+    screen_table_deinit(&listing.table);
+    if (!code && !cli_flush(cli))
+        code = CLI_EXIT_FAILED;
+    if (!code && listing.is_cut && !cli_flag(cli, CLI_FLAG_LIMIT))
+        cli_complain(CLI_EXIT_DONE, "there are more: --limit 1000 shows them");
+    return code || !listing.has_failed || !cli_flag(cli, CLI_FLAG_CHECK) ? code : CLI_EXIT_FAILED;
 }
 
 /* ---- runs ---- */

@@ -4,11 +4,13 @@ schedules that succeed, fail and have never fired, each fired by a call; the ans
 
 import json
 import os
+import re
 import subprocess
 import sys
 import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "support"))
+import command_line
 import daemon_case
 import harness
 
@@ -143,6 +145,30 @@ class CommandLineTest(SchedulesCase):
         self.assertRegex(shown, r"(?m)^20\S+Z .* failed +\d+ +1 +500 +")
         self.assertEqual(len(self.run_cli("runs", good["id"]).splitlines()), 3)
         self.run_cli("runs", "--key", "gone", code=3)
+
+    # proves: schedules-list
+    def test_a_limit_bounds_what_is_shown_not_what_is_checked(self):
+        """A page ends at the limit, and the schedule that failed comes after it."""
+        for n in range(3):
+            self.schedule(f"a{n}")
+        self.schedule("bad", "/status/500", firings=1)
+        keys = self.listed_keys()
+        self.assertEqual(keys[3:], ["bad"])
+        for limit in range(1, 6):
+            self.assertEqual(self.run_cli("schedules", "--limit", str(limit), "-o", "keys").split(), keys[:limit])
+        self.assertEqual(self.run_cli("schedules", "--limit", "2", "--check", "-o", "keys", code=1).split(), keys[:2])
+        self.assertEqual(self.run_cli("schedules", "--check", "-o", "keys", code=1).split(), keys)
+
+    def test_a_terminal_shows_the_first_hundred(self):
+        for n in range(101):
+            self.create(every="1d", key=f"k{n:03}")
+        env = command_line.environment(f"http://127.0.0.1:{self.daemon.port}")
+        for flags, count, is_cut in (((), 100, True), (("--check",), 100, True), (("--limit", "1"), 1, False),
+                                     (("--limit", "101"), 101, False)):
+            terminal = command_line.Terminal("schedules", *flags, env=env)
+            self.assertEqual(terminal.end(), 0)
+            self.assertEqual(len(re.findall(r"k\d{3}\b", terminal.shown)), count, flags)
+            self.assertEqual("there are more" in terminal.shown, is_cut, flags)
 
 
 if __name__ == "__main__":
