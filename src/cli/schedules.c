@@ -103,6 +103,7 @@ static void schedules_add_row(struct screen_table *table, struct bytes schedule)
 struct schedules_listing {
     struct screen_table table;
     uint64_t left;   /* rows that may still be shown */
+    bool is_partial; /* the server did not read all timers for the order */
     bool is_cut;     /* there are schedules that are not shown */
     bool has_failed; /* the last firing of one that was read failed, shown or not */
 };
@@ -131,7 +132,8 @@ static uint64_t schedules_append_page(struct cli *cli, struct bytes page,
     return count;
 }
 
-/* Reads pages until the limit, with --check all: a schedule that failed may stand beyond it. */
+/* Reads pages until the limit. With --check it reads on until one is found that failed, because
+ * that one may stand beyond the limit, or until it is known that not all can be checked. */
 static enum cli_exit schedules_read(struct cli *cli, struct schedules_listing *listing)
 {
     const bool is_check = cli_flag(cli, CLI_FLAG_CHECK) != NULL;
@@ -140,11 +142,15 @@ static enum cli_exit schedules_read(struct cli *cli, struct schedules_listing *l
     enum cli_exit code = CLI_EXIT_DONE;
 
     lists_pages_init(&pages, cli, "/v1/schedules", is_check ? UINT64_MAX : listing->left);
-    while (!code && !pages.is_over && pages.left > 0) {
+    while (!code && !pages.is_over && pages.left > 0 &&
+           (listing->left > 0 || !(listing->has_failed || listing->is_partial))) {
         code = lists_pages_next(cli, &pages, &page);
         if (!code) {
             const uint64_t count = schedules_append_page(cli, page, listing);
+            const struct bytes answer = buffer_bytes(&pages.answer.body);
 
+            listing->is_partial = listing->is_partial ||
+                                  bytes_equal(cli_member(answer, "complete"), BYTES("false"));
             pages.left -= count < pages.left ? count : pages.left;
         }
     }
@@ -156,6 +162,7 @@ static enum cli_exit schedules_read(struct cli *cli, struct schedules_listing *l
 enum cli_exit schedules_list(struct cli *cli)
 {
     static const char *const heads[] = {"NEXT", "LEFT", "LAST", "OUTCOME", "RUNS", "KEY"};
+    const bool is_check = cli_flag(cli, CLI_FLAG_CHECK) != NULL;
     struct schedules_listing listing = {.has_failed = false};
     enum cli_exit code = lists_limit(cli, &listing.left);
 
@@ -172,7 +179,12 @@ enum cli_exit schedules_list(struct cli *cli)
         code = CLI_EXIT_FAILED;
     if (!code && listing.is_cut && !cli_flag(cli, CLI_FLAG_LIMIT))
         cli_complain(CLI_EXIT_DONE, "there are more: --limit 1000 shows them");
-    return code || !listing.has_failed || !cli_flag(cli, CLI_FLAG_CHECK) ? code : CLI_EXIT_FAILED;
+    if (!code && listing.is_partial)
+        code = cli_complain(is_check ? CLI_EXIT_FAILED : CLI_EXIT_DONE,
+                            "not all schedules were %s, because there are too many timers for this "
+                            "order: use --sort next",
+                            is_check ? "checked" : "sorted");
+    return code || !listing.has_failed || !is_check ? code : CLI_EXIT_FAILED;
 }
 
 /* ---- runs ---- */

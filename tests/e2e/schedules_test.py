@@ -69,7 +69,7 @@ class ListTest(SchedulesCase):
 
     # proves: schedules-list
     def test_a_firing_that_was_dropped_hides_no_failure(self):
-        timer = self.schedule("bad", "/status/500", firings=1, late={"drop_after": "1ms"})
+        timer = self.schedule("bad", "/status/500", firings=1)
         run, = self.call(200, "GET", f"/v1/timers/{timer['id']}/runs")[1]["runs"]
         dropped = {"planned": "2026-01-01T00:00:00Z", "attempts": 0, "outcome": "dropped", "error": "late"}
         line = {**self.call(200, "GET", f"/v1/timers/{timer['id']}")[1], "runs": [dropped, run]}
@@ -158,6 +158,26 @@ class CommandLineTest(SchedulesCase):
             self.assertEqual(self.run_cli("schedules", "--limit", str(limit), "-o", "keys").split(), keys[:limit])
         self.assertEqual(self.run_cli("schedules", "--limit", "2", "--check", "-o", "keys", code=1).split(), keys[:2])
         self.assertEqual(self.run_cli("schedules", "--check", "-o", "keys", code=1).split(), keys)
+
+    # proves: schedules-list, forecast-rows
+    def test_an_order_reads_so_many_timers(self):
+        """Each list reads 1,000 timers of each of four partitions, and keeps 1,000 of all. The one that failed is due last."""
+        bad = self.schedule("bad", "/status/500", firings=1, at="2100-01-01T00:00:00Z")
+        line = json.dumps({"every": "1d", "target": "queue:a"}) + "\n"
+        for count in (60000, 139999):
+            self.call(200, "POST", "/v1/timers/batch", line * count, {**NDJSON, "Prefer": "return=minimal"})
+            for sort in ("failures", "last"):
+                page = self.page(f"sort={sort}&limit=1")
+                self.assertEqual(([each.get("key") for each in page["schedules"]], page["complete"]), (["bad"], True))
+        for _ in range(2):
+            self.create(every="1d")
+        self.call(200, "DELETE", f"/v1/timers/{bad['id']}")
+        self.assertFalse(self.page("sort=failures&limit=1")["complete"])
+        env = command_line.environment(f"http://127.0.0.1:{self.daemon.port}")
+        for flags, code, words in (((), 0, "not all schedules were sorted"), (("--check",), 1, "not all schedules were checked")):
+            done = command_line.run("schedules", "--sort", "failures", "--limit", "1", *flags, env=env)
+            self.assertEqual(done.code, code)
+            self.assertIn(words, done.err)
 
     def test_a_terminal_shows_the_first_hundred(self):
         for n in range(101):

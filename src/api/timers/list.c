@@ -28,8 +28,8 @@ struct list_row {
 struct list_part {
     struct node_request node;
     struct list_job *job;
-    struct list_row *rows;
-    size_t row_count, taken;
+    struct list_row *rows; /* those that pass first; from the end on, the places of the others */
+    size_t row_count, taken, refused_count, read_count;
     struct cursor end; /* first place not read; valid with has_end */
     bool has_end;      /* false if the partition's range is finished */
     enum error_code error;
@@ -99,13 +99,17 @@ static void list_part_read(struct list_part *part, const struct storage_page *pa
         part->error = ERROR_NO_MEMORY;
         return;
     }
+    part->read_count = page->count;
     for (size_t i = 0; i < page->count; i++) {
         const struct timer *timer = page->timers[i];
+        const struct cursor place = {timer->at, timer->id.partition, timer->id.serial};
         struct list_row *row = &part->rows[part->row_count];
 
-        if (!list_wants(query, timer))
+        if (!list_wants(query, timer)) {
+            part->rows[page->count - ++part->refused_count].place = place;
             continue;
-        row->place = (struct cursor){timer->at, timer->id.partition, timer->id.serial};
+        }
+        row->place = place;
         row->id = timer->id;
         const bool wants_timer = part->job->want == LIST_WANTS_TIMERS;
         row->timer = wants_timer ? call_copy_timer(timer) : NULL;
@@ -191,6 +195,21 @@ static void list_merge(struct list_job *job, struct buffer *out)
     json_close(out, '}');
 }
 
+/* Counts the rows before the end of the page; the next page reads the others again. */
+static size_t list_count_passed(const struct list_job *job, const struct list_found *found)
+{
+    size_t count = 0;
+
+    for (uint16_t i = 0; i < job->part_count; i++) {
+        const struct list_part *part = &job->parts[i];
+
+        count += part->taken;
+        for (size_t j = part->read_count - part->refused_count; j < part->read_count; j++)
+            count += !found->has_next || cursor_before(&part->rows[j].place, &found->next);
+    }
+    return count;
+}
+
 static void list_merge_ids(struct list_job *job, struct list_found *found)
 {
     found->ids = job->ids;
@@ -211,6 +230,7 @@ static void list_merge_ids(struct list_job *job, struct list_found *found)
         job->ids[found->count++] = row->id;
         part->taken++;
     }
+    found->passed_count = list_count_passed(job, found);
 }
 
 /* ---- asking and answering ---- */

@@ -95,6 +95,7 @@ struct list_found {
     const struct timer_id *ids; /* in the order of the list */
     struct timer **timers;      /* copies, in the same order; without LIST_WANTS_TIMERS NULL each */
     size_t count;
+    size_t passed_count; /* timers before the end of the page, whether they fit the query or not */
     bool has_next;
     struct cursor next; /* where to continue */
 };

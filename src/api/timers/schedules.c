@@ -30,7 +30,7 @@ struct schedules {
     struct list_query query; /* as asked */
     struct list_query walk;  /* query of the next list */
     struct list_job *job;
-    uint64_t rows_read; /* upper bound */
+    uint64_t rows_read; /* each timer once, though a list may read it again */
     bool is_cut;        /* timers are left that were not read */
     enum error_code error;
     size_t count;
@@ -186,8 +186,6 @@ static void schedules_found(struct call *call);
 
 static void schedules_read_on(struct call *call, struct schedules *schedules)
 {
-    schedules->rows_read +=
-        (uint64_t)node_partition_count(call->api->options.node) * LIST_LIMIT_MAX;
     schedules->job = list_find(call, &schedules->walk, LIST_WANTS_TIMERS, schedules_found);
     if (!schedules->job)
         call_answer_error(call, ERROR_NO_MEMORY, "");
@@ -203,6 +201,7 @@ static void schedules_found(struct call *call)
         schedules_keep(schedules, found.timers[i]);
     if (found.error)
         schedules->error = found.error;
+    schedules->rows_read += found.passed_count ? found.passed_count : 1; /* 1: so that it ends */
     schedules->walk.has_cursor = schedules->is_cut = found.has_next;
     schedules->walk.cursor = found.next;
     list_job_free(schedules->job);
