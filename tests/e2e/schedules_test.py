@@ -124,6 +124,10 @@ class ListTest(SchedulesCase):
         self.assertEqual(held(), (None, "pause"))
         self.call(200, "POST", f"/v1/timers/{timer['id']}/pause", {"until": "2100-01-01T00:00:00Z"})
         self.assertEqual(held(), ("2100-01-01T00:00:00.000Z", "pause"))
+        self.call(200, "PUT", "/v1/admin/maintenance", {})
+        self.assertEqual(held(), (None, "maintenance"))
+        self.call(200, "DELETE", "/v1/admin/maintenance")
+        self.assertEqual(held(), ("2100-01-01T00:00:00.000Z", "pause"))
 
 
 class CommandLineTest(SchedulesCase):

@@ -100,17 +100,29 @@ static void schedules_keep(struct schedules *schedules, const struct timer *time
 
 /* ---- the answer ---- */
 
+/* What holds schedules back, at the time of the answer. */
+struct schedules_holds {
+    struct target_pauses *pauses;
+    bool is_maintained;
+    struct wall now;
+};
+
 /* Appends the earliest time of the next attempt, and what holds it back. The time is absent while
- * a pause without an end does. */
-static void schedules_put_next(struct call *call, const struct target_pauses *pauses,
-                               const struct timer *timer, struct wall now, struct buffer *out)
+ * maintenance or a pause without an end does. */
+static void schedules_put_next(struct call *call, const struct schedules_holds *holds,
+                               const struct timer *timer, struct buffer *out)
 {
+    const struct wall now = holds->now;
     const struct target_pause *pause =
-        target_pauses_of(pauses, timer->texts.tenant, timer->texts.target, &timer->target);
+        target_pauses_of(holds->pauses, timer->texts.tenant, timer->texts.target, &timer->target);
     struct target_status status;
     struct wall next = timer->at;
     const char *held_by = timer->state == TIMER_PAUSED ? "pause" : NULL;
 
+    if (holds->is_maintained) {
+        json_put_text(out, "held_by", "maintenance");
+        return;
+    }
     if (node_target_status(call->api->options.node, timer, &status) &&
         status.state != BREAKER_CLOSED && wall_add(now, status.wait_ms).ms > next.ms) {
         next = wall_add(now, status.wait_ms);
@@ -126,14 +138,14 @@ static void schedules_put_next(struct call *call, const struct target_pauses *pa
         json_put_text(out, "held_by", held_by);
 }
 
-static void schedules_put(struct call *call, const struct target_pauses *pauses,
-                          const struct timer *timer, struct wall now, struct buffer *out)
+static void schedules_put(struct call *call, const struct schedules_holds *holds,
+                          const struct timer *timer, struct buffer *out)
 {
     const struct runs_summary summary = runs_summarize(timer->texts.runs);
 
     json_open(out, NULL, '{');
     timer_json_put_fields(timer, SCHEDULES_FIELDS, out);
-    schedules_put_next(call, pauses, timer, now, out);
+    schedules_put_next(call, holds, timer, out);
     json_put_text(out, "last", runs_last_text(summary.last));
     json_put_number(out, "failures", summary.failures);
     json_put_number(out, "skipped", summary.skipped);
@@ -155,8 +167,11 @@ static bool schedules_find_next(const struct schedules *schedules, struct cursor
 
 static void schedules_answer(struct call *call, const struct schedules *schedules)
 {
-    struct target_pauses *pauses = node_pauses(call->api->options.node);
-    const struct wall now = wall_now();
+    struct node *node = call->api->options.node;
+    char note[NODE_NOTE_SIZE_MAX];
+    size_t note_size;
+    const struct schedules_holds holds = {
+        node_pauses(node), node_maintenance(node, note, &note_size), wall_now()};
     struct cursor next;
     struct buffer body;
 
@@ -164,9 +179,9 @@ static void schedules_answer(struct call *call, const struct schedules *schedule
     json_open(&body, NULL, '{');
     json_open(&body, "schedules", '[');
     for (size_t i = 0; i < schedules->count && i < schedules->query.limit; i++)
-        schedules_put(call, pauses, schedules->rows[i].timer, now, &body);
+        schedules_put(call, &holds, schedules->rows[i].timer, &body);
     json_close(&body, ']');
-    target_pauses_leave(pauses);
+    target_pauses_leave(holds.pauses);
     if (schedules_find_next(schedules, &next)) {
         char text[CURSOR_TEXT_SIZE];
 

@@ -9,7 +9,7 @@ const READ_AGAIN_MS = 15000; // breakers and pauses end without an event
 
 const kinds = {done: "ok", failed: "failed", ended: "failed", dropped: "skipped", skipped: "skipped"};
 const held = {pause: "it is paused", target_pause: "its queue or its target is paused",
-              breaker: "its target is left alone, because deliveries failed"};
+              breaker: "its target is left alone, because deliveries failed", maintenance: "the operator holds all deliveries back"};
 
 /** What a run says, in words. */
 function wordsOf({outcome, count, planned, until, status, duration_ms: ms, error}) {
