@@ -71,6 +71,11 @@ class DeliveriesTest(daemon_case.DaemonCase):
         for query in ("outcome=good", "status=50", "status=0xx", "status=5x5", "limit=0", "limit=201", "cursor=1", "key=", "x=1",
                       "since=soon"):
             self.call(422, "GET", f"/v1/deliveries?{query}")
+        cursor = self.call(200, "GET", "/v1/deliveries?limit=1")[1]["next"]
+        self.call(200, "GET", f"/v1/deliveries?cursor={cursor}")
+        for at in range(len(cursor)):  # each digit counts, and none may be absent
+            for wrong in (cursor[:at], cursor[:at] + ("1" if cursor[at] == "0" else "0") + cursor[at + 1:]):
+                self.call(422, "GET", f"/v1/deliveries?cursor={wrong}")
 
     # proves: delivery-log
     def test_items_of_queues_are_deliveries(self):

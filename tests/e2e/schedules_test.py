@@ -106,6 +106,15 @@ class ListTest(SchedulesCase):
         for query in ("last=dead", "last=", "sort=key", "sort=last&sort=next", "state=paused", "limit=1001", "cursor=0"):
             self.call(422, "GET", f"/v1/schedules?{query}")
 
+    # proves: query-wrong
+    def test_a_cursor_goes_with_its_order(self):
+        for key in ("a", "b"):
+            self.schedule(key, "/status/500", firings=1)
+        for given in ("next", "last", "failures"):
+            cursor = self.page(f"sort={given}&limit=1")["next"]
+            for sort in ("next", "last", "failures"):
+                self.call(200 if sort == given else 422, "GET", f"/v1/schedules?cursor={cursor}&sort={sort}")
+
     # proves: schedules-held
     def test_next_says_what_holds_a_schedule_back(self):
         timer = self.schedule("held")

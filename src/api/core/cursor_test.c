@@ -68,6 +68,26 @@ static void notices_changes(void **state)
     }
 }
 
+static void goes_with_one_order(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < SAMPLE_COUNT; i++) {
+        for (unsigned given = 0; given <= CURSOR_ORDERS_MAX; given++) {
+            char text[CURSOR_TEXT_SIZE];
+            struct cursor cursor;
+
+            cursor_format_order(&samples[i], given, text);
+            for (unsigned order = 0; order <= CURSOR_ORDERS_MAX; order++)
+                assert_int_equal(cursor_parse_order(bytes_of(text), order, &cursor),
+                                 order == given ? ERROR_NONE : ERROR_INVALID);
+            text[1] = text[1] == '1' ? '2' : '1'; /* another order, with the old check sum */
+            for (unsigned order = 0; order <= CURSOR_ORDERS_MAX; order++)
+                assert_int_equal(cursor_parse_order(bytes_of(text), order, &cursor),
+                                 ERROR_INVALID);
+        }
+    }
+}
+
 /* A row of a partition lies at or behind the partition's position exactly when its place does. */
 /* proves: list-cursor */
 static void positions_agree_with_places(void **state)
@@ -93,6 +113,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(comes_back),
         cmocka_unit_test(notices_changes),
+        cmocka_unit_test(goes_with_one_order),
         cmocka_unit_test(positions_agree_with_places),
     };
 

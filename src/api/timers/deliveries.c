@@ -9,8 +9,10 @@
 
 #include "api/core/query.h"
 #include "api/core/tally.h"
+#include "base/hex.h"
 #include "base/json_write.h"
 #include "base/number.h"
+#include "base/random.h"
 #include "calendar/rfc3339.h"
 #include "delivery_log/delivery_query.h"
 #include "engine/explain.h"
@@ -20,7 +22,8 @@
 
 #define DELIVERIES_LIMIT_DEFAULT 50
 
-enum { DELIVERIES_CURSOR_SIZE = 16 }; /* hexadecimal digits of a stamp */
+/* Hexadecimal digits of a cursor: a stamp, and a check sum that tells it from any other number. */
+enum { DELIVERIES_STAMP_SIZE = 16, DELIVERIES_CURSOR_SIZE = DELIVERIES_STAMP_SIZE + 8 };
 
 /* A delivery of an answer. */
 struct deliveries_row {
@@ -88,6 +91,25 @@ static void deliveries_take_text(size_t index, struct bytes value, struct bytes 
         query_fault(problem, deliveries_parameters[index], "It is empty");
 }
 
+static uint32_t deliveries_check_sum(uint64_t stamp)
+{
+    return (uint32_t)random_mix(stamp + UINT64_C(0x6c6f67));
+}
+
+static bool deliveries_parse_cursor(struct bytes text, uint64_t *ret_before)
+{
+    uint64_t stamp, sum;
+
+    if (text.size != DELIVERIES_CURSOR_SIZE ||
+        !hex_read(text.data, DELIVERIES_STAMP_SIZE, &stamp) ||
+        !hex_read(text.data + DELIVERIES_STAMP_SIZE, DELIVERIES_CURSOR_SIZE - DELIVERIES_STAMP_SIZE,
+                  &sum) ||
+        sum != deliveries_check_sum(stamp))
+        return false;
+    *ret_before = stamp;
+    return true;
+}
+
 static void deliveries_take(void *context, size_t index, struct bytes value,
                             struct problem *problem)
 {
@@ -112,7 +134,7 @@ static void deliveries_take(void *context, size_t index, struct bytes value,
         query->limit = (uint32_t)limit;
         break;
     case DELIVERIES_CURSOR:
-        if (value.size != DELIVERIES_CURSOR_SIZE || !number_parse(value, 16, &query->before))
+        if (!deliveries_parse_cursor(value, &query->before))
             query_fault(problem, "cursor", "It is not one that this server gave");
         break;
     default:
@@ -231,7 +253,8 @@ static void deliveries_answer(struct node_tally *tally, const struct deliveries_
     json_close(&body, ']');
     json_put_name(&body, "next");
     if (next)
-        buffer_printf(&body, "\"%016llx\"", (unsigned long long)next);
+        buffer_printf(&body, "\"%016llx%08x\"", (unsigned long long)next,
+                      deliveries_check_sum(next));
     else
         buffer_append_text(&body, "null");
     json_close(&body, '}');

@@ -48,6 +48,7 @@ struct list_query {
     uint64_t limit;
     bool has_cursor;
     struct cursor cursor;
+    struct bytes cursor_text; /* of LIST_SCHEDULES: the cursor as sent */
     struct wall began, asked; /* a letter that died after `began`, and not after `asked`, does not
                                  pass; 0 and 0: each passes */
     uint32_t kinds;           /* in LIST_EVENTS: bits 1 << enum feed_kind */

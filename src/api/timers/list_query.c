@@ -163,14 +163,19 @@ static void list_schedule_take(void *context, size_t index, struct bytes value,
 {
     struct list_query *query = context;
 
-    if (index < LIST_LAST)
+    if (index == LIST_CURSOR) { /* is read when the order is known */
+        query->has_cursor = true;
+        query->cursor_text = value;
+    } else if (index < LIST_LAST) {
         list_query_take(context, index, value, problem);
-    else if (index == LIST_LAST &&
-             (++query->last_count > LIST_LASTS_MAX || !list_parse_last(value, &query->last)))
-        query_fault(problem, "last", "It must be ok, failed, skipped or never, at most %d times",
-                    LIST_LASTS_MAX);
-    else if (index == LIST_SORT && !list_parse_sort(value, &query->sort))
+    } else if (index == LIST_LAST) {
+        if (++query->last_count > LIST_LASTS_MAX || !list_parse_last(value, &query->last))
+            query_fault(problem, "last",
+                        "It must be ok, failed, skipped or never, at most %d times",
+                        LIST_LASTS_MAX);
+    } else if (!list_parse_sort(value, &query->sort)) {
         query_fault(problem, "sort", "It must be next, last or failures");
+    }
 }
 
 /* Takes the parameters of a delete of many. */
@@ -263,6 +268,11 @@ enum error_code list_query_parse(struct bytes text, enum list_form form, char *r
     enum error_code code = query_read(text, room, &parameters, ret_query, ret_problem);
     if (!code && deletes) {
         list_delete_check(ret_query, ret_problem);
+        code = ret_problem->code;
+    }
+    if (!code && form == LIST_SCHEDULES && ret_query->has_cursor &&
+        cursor_parse_order(ret_query->cursor_text, ret_query->sort, &ret_query->cursor)) {
+        query_fault(ret_problem, "cursor", "It is not one that this server gave for this `sort`");
         code = ret_problem->code;
     }
     if (!ret_query->states)

@@ -185,7 +185,7 @@ static void schedules_answer(struct call *call, const struct schedules *schedule
     if (schedules_find_next(schedules, &next)) {
         char text[CURSOR_TEXT_SIZE];
 
-        cursor_format(&next, text);
+        cursor_format_order(&next, schedules->query.sort, text);
         json_put_text(&body, "next", text);
     } else {
         json_put_raw(&body, "next", BYTES("null"));
