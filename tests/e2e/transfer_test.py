@@ -136,6 +136,13 @@ class TransferTest(daemon_case.DaemonCase):
             self.assertEqual(second, {"id": first["id"], "existed": True})
             self.assertEqual(self.get(first)[2]["version"], 3)
         self.assertEqual(self.restore(line, "")["status"], 422)
+        at = "2026-01-01T00:00:00.000Z"
+        whole = {"planned": at, "until": at, "count": 1, "attempts": 0, "outcome": "skipped"}
+        for lacks in (("planned",), ("until",), ("count",), ("until", "count"), tuple(whole), ()):
+            run = {name: value for name, value in whole.items() if name not in lacks}
+            answer = self.restore({**right, "key": "skipped", "schedule": {"every": "1h"}, "runs": [run]})
+            self.assertEqual(answer.get("status"), 422 if lacks else None, answer)
+        self.assertEqual(self.get(answer)[2]["runs"], [whole])
         nowhere = {"cron": "0 3 * * *", "timezone": "Europe/Nowhere", "dst": "shift"}  # it waits for its zone
         self.assertEqual(self.get(self.restore({**right, "key": "nowhere", "schedule": nowhere}))[2]["schedule"], nowhere)
 

@@ -173,13 +173,24 @@ static enum error_code restore_read_run(struct timer_parse *parse, struct run *r
 {
     enum error_code code = timer_parse_enter_object(parse, "#/runs");
     struct json_string name;
+    bool has_planned = false, has_until = false;
 
     *run = (struct run){.outcome = RUN_DONE};
     while (!code && json_next_member(&parse->reader, &name)) {
         char local[32];
-        code = restore_read_run_field(parse, timer_member_name(&name, local, sizeof(local)), run);
+        const struct bytes text = timer_member_name(&name, local, sizeof(local));
+
+        has_planned = has_planned || bytes_equal(text, BYTES("planned"));
+        has_until = has_until || bytes_equal(text, BYTES("until"));
+        code = restore_read_run_field(parse, text, run);
     }
-    return code;
+    if (code || json_error(&parse->reader))
+        return code ? code : timer_parse_not_json(parse);
+    if (!has_planned)
+        return timer_parse_invalid(parse, "#/runs", "A run lacks `planned`");
+    if (run->outcome == RUN_SKIPPED && (!has_until || !run->count))
+        return timer_parse_invalid(parse, "#/runs", "A skipped run lacks `count` or `until`");
+    return ERROR_NONE;
 }
 
 /* Reads the array, which begins with the newest run, in reverse, because runs are added oldest
