@@ -23,7 +23,8 @@
 struct testing_log {
     char folder[64];
     struct disk_calls disk;
-    bool is_full; /* each write stores half of its bytes and fails */
+    bool is_full;               /* each write stores half of its bytes and fails */
+    int open_fails, read_fails; /* errno of each open and read; 0: they work */
     struct delivery_ring *ring;
     struct delivery_ring_options options;
 };
@@ -37,6 +38,24 @@ static inline int testing_log_write(const struct disk_calls *disk, int file, uin
         bytes.size /= 2;
     const int failed = disk_system()->write(disk_system(), file, at, bytes);
     return log->is_full ? ENOSPC : failed;
+}
+
+static inline int testing_log_open_file(const struct disk_calls *disk, const char *path,
+                                        enum disk_access access, int *ret_file)
+{
+    const struct testing_log *log = disk->state;
+
+    return log->open_fails ? log->open_fails
+                           : disk_system()->open(disk_system(), path, access, ret_file);
+}
+
+static inline int testing_log_read(const struct disk_calls *disk, int file, uint64_t at, void *to,
+                                   size_t size, size_t *ret_size)
+{
+    const struct testing_log *log = disk->state;
+
+    return log->read_fails ? log->read_fails
+                           : disk_system()->read(disk_system(), file, at, to, size, ret_size);
 }
 
 static inline void testing_log_open(struct testing_log *log)
@@ -55,6 +74,8 @@ static inline void testing_log_init(struct testing_log *log, uint64_t bytes_max)
     assert_non_null(mkdtemp(log->folder));
     log->disk.state = log;
     log->disk.write = testing_log_write;
+    log->disk.open = testing_log_open_file;
+    log->disk.read = testing_log_read;
     log->options = (struct delivery_ring_options){.folder = log->folder,
                                                   .disk = &log->disk,
                                                   .bytes_max = bytes_max,

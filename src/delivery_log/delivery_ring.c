@@ -181,8 +181,8 @@ static int delivery_ring_compare(const void *left, const void *right)
     return (a > b) - (a < b);
 }
 
-/* Adds the segment of a file to the lane of its tenant. Removes a file that cannot be read. Returns
- * false if out of memory. */
+/* Adds the segment of a file to the lane of its tenant. Removes a corrupt file. One that cannot be
+ * read now stays for the next start, because the cause may pass. Returns false if out of memory. */
 static bool delivery_ring_find(struct delivery_ring *ring, uint64_t number)
 {
     char tenant[TENANT_SIZE_MAX], name[DELIVERY_SEGMENT_NAME_SIZE];
@@ -190,10 +190,14 @@ static bool delivery_ring_find(struct delivery_ring *ring, uint64_t number)
     size_t tenant_size = 0;
 
     ring->next_number = number + 1;
-    if (delivery_segment_open(&ring->folder, number, &found, tenant, &tenant_size)) {
-        ring->folder.damaged++;
+    const enum error_code code =
+        delivery_segment_open(&ring->folder, number, &found, tenant, &tenant_size);
+    if (code == ERROR_CORRUPT) {
         delivery_segment_name(number, name);
         delivery_ring_remove_file(ring, name);
+    }
+    if (code) {
+        ring->folder.damaged++;
         return true;
     }
     struct ring_lane *lane = delivery_ring_lane(ring, (struct bytes){tenant, tenant_size});

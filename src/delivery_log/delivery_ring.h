@@ -7,10 +7,11 @@
  *     delivery_ring_search(ring, &query, now);
  *
  * Promises   A tenant with less than half of the bytes of the one that has the most loses nothing
- *            but by age. What was flushed survives the end of the process. The files never take
- *            more than `bytes_max` after a flush.
+ *            but by age. What was flushed survives the end of the process. The files that could be
+ *            opened never take more than `bytes_max` after a flush.
  * Errors     An entry that cannot be kept is dropped and counted. A damaged segment is searched as
- *            far as it is valid, and counted.
+ *            far as it is valid, and counted. So is a file that cannot be opened or read; it stays,
+ *            unless its header is invalid.
  * Threads    None: one owner. All of it waits for the disk.
  */
 #ifndef TICKWHEEL_DELIVERY_LOG_DELIVERY_RING_H

@@ -299,6 +299,35 @@ static void damage_is_skipped_and_counted(void **state)
     testing_log_deinit(&log);
 }
 
+/* An error that may pass, such as too many open files, costs no file.
+ * proves: delivery-log-damage */
+static void a_file_that_cannot_be_read_stays(void **state)
+{
+    static const int errors[] = {EMFILE, EACCES, EIO};
+    struct testing_log log;
+    struct delivery_ring_stats stats;
+
+    (void)state;
+    testing_log_init(&log, DELIVERY_RING_BYTES_MIN);
+    ring_add_some(&log, "a", 0, SOME);
+    delivery_ring_flush(log.ring, at_start());
+    const uint64_t bytes = ring_each_file(&log, NULL);
+    for (size_t i = 0; i < 2 * sizeof(errors) / sizeof(*errors); i++) {
+        *(i % 2 ? &log.open_fails : &log.read_fails) = errors[i / 2];
+        testing_log_reopen(&log);
+        log.open_fails = log.read_fails = 0;
+        delivery_ring_stats(log.ring, &stats);
+        assert_true(stats.damaged > 1);
+        assert_int_equal(ring_count(&log, "a"), 0);
+        assert_int_equal(ring_each_file(&log, NULL), bytes);
+    }
+    ring_add_some(&log, "a", SOME, SOME + 10); /* into a new file */
+    delivery_ring_flush(log.ring, at_start());
+    testing_log_reopen(&log);
+    assert_int_equal(ring_count(&log, "a"), SOME + 10);
+    testing_log_deinit(&log);
+}
+
 /* The clock may step back: the deliveries stay in the order of their outcomes. */
 static void the_order_survives_a_step_of_the_clock(void **state)
 {
@@ -325,6 +354,7 @@ int main(void)
         cmocka_unit_test(a_full_disk_costs_only_what_was_added_then),
         cmocka_unit_test(a_torn_tail_is_cut_off),
         cmocka_unit_test(damage_is_skipped_and_counted),
+        cmocka_unit_test(a_file_that_cannot_be_read_stays),
         cmocka_unit_test(the_order_survives_a_step_of_the_clock),
     };
 

@@ -221,25 +221,28 @@ struct segment_end {
     uint32_t slots_sum;
 };
 
-/* Reads the trailer of a file of this size. */
-static struct segment_end delivery_segment_read_end(const struct delivery_folder *folder, int file,
-                                                    uint64_t size)
+/* Reads the trailer of a file of this size. Returns 0 or an errno. */
+static int delivery_segment_read_end(const struct delivery_folder *folder, int file, uint64_t size,
+                                     struct segment_end *ret_end)
 {
-    struct segment_end end = {0};
     char room[DELIVERY_SEGMENT_TRAILER_SIZE];
+    size_t got = 0;
 
+    *ret_end = (struct segment_end){0};
     if (size < DELIVERY_SEGMENT_HEADER_SIZE + sizeof(room))
-        return end;
-    const struct bytes trailer =
-        delivery_segment_read(folder, file, size - sizeof(room), room, sizeof(room));
-    if (trailer.size < sizeof(room) || !bytes_has_prefix(trailer, SEGMENT_TRAILER) ||
+        return 0;
+    const int failed =
+        folder->disk->read(folder->disk, file, size - sizeof(room), room, sizeof(room), &got);
+    if (failed)
+        return failed;
+    if (got < sizeof(room) || !bytes_has_prefix((struct bytes){room, got}, SEGMENT_TRAILER) ||
         get_le(room + SEGMENT_TRAILER_SUM, 4) != checksum_crc32c(0, room, SEGMENT_TRAILER_SUM))
-        return end;
+        return 0;
     const uint64_t slots = get_le(room + 8, 8);
     if (slots >= DELIVERY_SEGMENT_HEADER_SIZE && slots <= size - sizeof(room))
-        end = (struct segment_end){slots, get_le(room + 16, 8),
-                                   (uint32_t)get_le(room + SEGMENT_SLOTS_SUM, 4)};
-    return end;
+        *ret_end = (struct segment_end){slots, get_le(room + 16, 8),
+                                        (uint32_t)get_le(room + SEGMENT_SLOTS_SUM, 4)};
+    return 0;
 }
 
 static bool delivery_segment_header_is_valid(struct bytes header, uint64_t number)
@@ -259,19 +262,25 @@ enum error_code delivery_segment_open(const struct delivery_folder *folder, uint
     const struct disk_calls *disk = folder->disk;
     struct delivery_segment segment = {.number = number};
     char room[DELIVERY_SEGMENT_HEADER_SIZE];
+    struct segment_end end = {0};
+    size_t got = 0;
     int file = -1;
     int failed = disk->open(disk, path.text, DISK_READ, &file);
 
     if (failed)
         return disk_failed(failed, "open", path.text, NULL);
     failed = disk->size(disk, file, &segment.bytes);
-    const struct bytes header = delivery_segment_read(folder, file, 0, room, sizeof(room));
-    const struct segment_end end = delivery_segment_read_end(folder, file, segment.bytes);
+    if (!failed)
+        failed = disk->read(disk, file, 0, room, sizeof(room), &got);
+    if (!failed)
+        failed = delivery_segment_read_end(folder, file, segment.bytes, &end);
     segment.is_sealed = end.slots > 0;
     segment.last_stamp = end.last_stamp;
     disk->close(disk, file);
-    if (failed || segment.bytes > DELIVERY_SEGMENT_BYTES_MAX ||
-        !delivery_segment_header_is_valid(header, number))
+    if (failed)
+        return disk_failed(failed, "read", path.text, NULL);
+    if (segment.bytes > DELIVERY_SEGMENT_BYTES_MAX ||
+        !delivery_segment_header_is_valid((struct bytes){room, got}, number))
         return ERROR_CORRUPT;
     *ret_tenant_size = (uint8_t)room[SEGMENT_TENANT_SIZE];
     memcpy(ret_tenant, room + SEGMENT_TENANT, *ret_tenant_size);
@@ -364,7 +373,8 @@ static uint32_t delivery_segment_look_up(struct delivery_folder *folder,
                                          struct delivery_segment *segment, int file, uint32_t hash,
                                          uint64_t *ret_end)
 {
-    const struct segment_end end = delivery_segment_read_end(folder, file, segment->bytes);
+    struct segment_end end;
+    delivery_segment_read_end(folder, file, segment->bytes, &end);
     const size_t size = end.slots ? segment->bytes - DELIVERY_SEGMENT_TRAILER_SIZE - end.slots : 0;
     char *room = end.slots ? malloc(size + 1) : NULL;
     const struct bytes slots =
