@@ -155,11 +155,12 @@ static bool delivery_ring_list_one(void *context, const struct files_entry *entr
     struct ring_listing *listing = context;
     const uint64_t number = delivery_segment_number(entry->name);
 
-    if (!number) { /* what a crash left of a segment that was being cut */
-        if (!entry->is_folder)
-            delivery_ring_remove_file(listing->ring, entry->name);
+    if (entry->is_file && delivery_segment_is_temporary(entry->name))
+        delivery_ring_remove_file(listing->ring, entry->name);
+    if (number >= listing->ring->next_number)
+        listing->ring->next_number = number + 1;
+    if (!number || !entry->is_file) /* not of this module; to open a pipe would wait */
         return true;
-    }
     if (listing->count == listing->capacity) {
         const size_t capacity = listing->capacity ? 2 * listing->capacity : 64;
         uint64_t *numbers = realloc(listing->numbers, capacity * sizeof(*numbers));
@@ -189,7 +190,6 @@ static bool delivery_ring_find(struct delivery_ring *ring, uint64_t number)
     struct delivery_segment found;
     size_t tenant_size = 0;
 
-    ring->next_number = number + 1;
     const enum error_code code =
         delivery_segment_open(&ring->folder, number, &found, tenant, &tenant_size);
     if (code == ERROR_CORRUPT) {

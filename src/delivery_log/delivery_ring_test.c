@@ -328,6 +328,63 @@ static void a_file_that_cannot_be_read_stays(void **state)
     testing_log_deinit(&log);
 }
 
+/* Makes a file with these bytes in the folder, or a pipe if they are NULL. */
+static void ring_put(struct testing_log *log, const char *name, const char *contents)
+{
+    char path[400];
+
+    snprintf(path, sizeof(path), "%s/%s", log->folder, name);
+    if (!contents) {
+        assert_int_equal(mkfifo(path, 0600), 0);
+        return;
+    }
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    fputs(contents, file);
+    fclose(file);
+}
+
+static bool ring_has(struct testing_log *log, const char *name)
+{
+    char path[400];
+
+    snprintf(path, sizeof(path), "%s/%s", log->folder, name);
+    return access(path, F_OK) == 0;
+}
+
+/* A pipe with the name of a segment would hold up a start that opens it. */
+static void files_of_others_stay(void **state)
+{
+    static const char *const others[] = {"notes.txt", "x.new", "0000000000000003.deliveries.old",
+                                         "000000000000000z.deliveries.new",
+                                         "ffffffffffffffff.deliveries"};
+    static const char pipe[] = "0000000000000009.deliveries",
+                      temporary[] = "0000000000000003.deliveries.new";
+    struct testing_log log;
+    struct delivery_ring_stats stats;
+
+    (void)state;
+    testing_log_init(&log, DELIVERY_RING_BYTES_MIN);
+    ring_add_some(&log, "a", 0, 10);
+    delivery_ring_flush(log.ring, at_start());
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+        ring_put(&log, others[i], "mine");
+    ring_put(&log, pipe, NULL);
+    ring_put(&log, temporary, "half a segment");
+    alarm(20);
+    testing_log_reopen(&log);
+    alarm(0);
+    ring_add_some(&log, "b", 0, 10); /* its number is above that of the pipe */
+    assert_int_equal(ring_count(&log, "a") + ring_count(&log, "b"), 20);
+    for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+        assert_true(ring_has(&log, others[i]));
+    assert_true(ring_has(&log, pipe) && ring_has(&log, "000000000000000a.deliveries"));
+    assert_false(ring_has(&log, temporary));
+    delivery_ring_stats(log.ring, &stats);
+    assert_int_equal(stats.damaged, 0);
+    testing_log_deinit(&log);
+}
+
 /* The clock may step back: the deliveries stay in the order of their outcomes. */
 static void the_order_survives_a_step_of_the_clock(void **state)
 {
@@ -355,6 +412,7 @@ int main(void)
         cmocka_unit_test(a_torn_tail_is_cut_off),
         cmocka_unit_test(damage_is_skipped_and_counted),
         cmocka_unit_test(a_file_that_cannot_be_read_stays),
+        cmocka_unit_test(files_of_others_stay),
         cmocka_unit_test(the_order_survives_a_step_of_the_clock),
     };
 

@@ -13,6 +13,7 @@
 #define SEGMENT_MAGIC   BYTES("tickdlog")
 #define SEGMENT_TRAILER BYTES("tickdend")
 #define SEGMENT_SUFFIX  ".deliveries"
+#define SEGMENT_CUT     ".new" /* after the name of a segment: its contents while it is being cut */
 
 enum {
     SEGMENT_TENANT_SIZE = 16, /* offsets in the header */
@@ -42,7 +43,21 @@ uint64_t delivery_segment_number(const char *name)
         !number_parse((struct bytes){name, 16}, 16, &number))
         return 0;
     delivery_segment_name(number, again);
-    return strcmp(name, again) == 0 ? number : 0;
+    /* the numbers after the largest one must not overflow */
+    return number <= INT64_MAX && strcmp(name, again) == 0 ? number : 0;
+}
+
+bool delivery_segment_is_temporary(const char *name)
+{
+    const size_t size = strlen(name), suffix = sizeof(SEGMENT_CUT) - 1;
+    char segment[DELIVERY_SEGMENT_NAME_SIZE];
+
+    if (size < suffix || size - suffix >= sizeof(segment) ||
+        strcmp(name + size - suffix, SEGMENT_CUT) != 0)
+        return false;
+    memcpy(segment, name, size - suffix);
+    segment[size - suffix] = '\0';
+    return delivery_segment_number(segment) > 0;
 }
 
 static struct segment_path delivery_segment_path(const struct delivery_folder *folder,
@@ -322,7 +337,7 @@ static enum error_code delivery_segment_cut(const struct delivery_folder *folder
                                             struct bytes contents)
 {
     const struct segment_path path = delivery_segment_path(folder, segment->number, ""),
-                              other = delivery_segment_path(folder, segment->number, ".new");
+                              other = delivery_segment_path(folder, segment->number, SEGMENT_CUT);
     const enum error_code code = delivery_segment_write(
         folder, other.text, DISK_MAKE, 0, (struct bytes){contents.data, segment->bytes});
     const int failed = code ? 0 : folder->disk->rename(folder->disk, other.text, path.text);

@@ -54,6 +54,9 @@ void delivery_segment_name(uint64_t number, char ret_name[DELIVERY_SEGMENT_NAME_
 /* Returns the number in the name of a segment; 0 if it is none. */
 uint64_t delivery_segment_number(const char *name);
 
+/* True for the name of a file that delivery_segment_load makes, and that a crash may leave. */
+bool delivery_segment_is_temporary(const char *name);
+
 void delivery_segment_deinit(struct delivery_segment *segment);
 
 /* Makes the file of an empty segment, which is loaded. */

@@ -203,6 +203,7 @@ enum error_code files_list(const char *path,
             continue;
         entry.bytes = (uint64_t)info.st_size;
         entry.is_folder = S_ISDIR(info.st_mode);
+        entry.is_file = S_ISREG(info.st_mode);
         goes_on = each(context, &entry);
     }
     if (goes_on && errno) {

@@ -33,6 +33,7 @@ struct files_entry {
     const char *name;
     uint64_t bytes;
     bool is_folder;
+    bool is_file; /* a regular file: not a folder, pipe, socket or device */
 };
 
 /* Calls `each` for every entry of the folder, in no order, until it returns false. */

@@ -315,6 +315,7 @@ static inline enum error_code disk_memory_list(const struct disk_calls *disk, co
         return disk_failed(ENOENT, "read folder", path, ret_error);
     for (size_t i = 0; i < memory->live_count; i++) {
         struct files_entry entry = {.name = memory->live[i].name,
+                                    .is_file = true,
                                     .bytes = memory->files[memory->live[i].file].live_bytes};
 
         if (!each(context, &entry))
