@@ -7,8 +7,6 @@
 #include "sys/clock.h"
 
 #include <assert.h>
-#include <limits.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -123,79 +121,26 @@ static void delivery_ring_free(struct delivery_ring *ring, struct delivery_segme
     free(segment);
 }
 
-static void delivery_ring_remove_file(struct delivery_ring *ring, const char *name)
-{
-    char path[PATH_MAX];
-
-    if (snprintf(path, sizeof(path), "%s/%s", ring->path, name) < (int)sizeof(path))
-        ring->folder.disk->remove(ring->folder.disk, path);
-}
-
 static void delivery_ring_drop(struct delivery_ring *ring, struct delivery_segment *segment)
 {
-    char name[DELIVERY_SEGMENT_NAME_SIZE];
-
-    delivery_segment_name(segment->number, name);
-    delivery_ring_remove_file(ring, name);
+    delivery_folder_remove(&ring->folder, segment->number);
     delivery_ring_free(ring, segment);
 }
 
 /* ---- opening ---- */
 
-/* Numbers of the segments in the folder. */
-struct ring_listing {
-    struct delivery_ring *ring;
-    uint64_t *numbers;
-    size_t count, capacity;
-    bool has_failed;
-};
-
-static bool delivery_ring_list_one(void *context, const struct files_entry *entry)
-{
-    struct ring_listing *listing = context;
-    const uint64_t number = delivery_segment_number(entry->name);
-
-    if (entry->is_file && delivery_segment_is_temporary(entry->name))
-        delivery_ring_remove_file(listing->ring, entry->name);
-    if (number >= listing->ring->next_number)
-        listing->ring->next_number = number + 1;
-    if (!number || !entry->is_file) /* not of this module; to open a pipe would wait */
-        return true;
-    if (listing->count == listing->capacity) {
-        const size_t capacity = listing->capacity ? 2 * listing->capacity : 64;
-        uint64_t *numbers = realloc(listing->numbers, capacity * sizeof(*numbers));
-
-        listing->has_failed = !numbers;
-        if (!numbers)
-            return false;
-        listing->numbers = numbers;
-        listing->capacity = capacity;
-    }
-    listing->numbers[listing->count++] = number;
-    return true;
-}
-
-static int delivery_ring_compare(const void *left, const void *right)
-{
-    const uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-
-    return (a > b) - (a < b);
-}
-
 /* Adds the segment of a file to the lane of its tenant. Removes a corrupt file. One that cannot be
  * read now stays for the next start, because the cause may pass. Returns false if out of memory. */
 static bool delivery_ring_find(struct delivery_ring *ring, uint64_t number)
 {
-    char tenant[TENANT_SIZE_MAX], name[DELIVERY_SEGMENT_NAME_SIZE];
+    char tenant[TENANT_SIZE_MAX];
     struct delivery_segment found;
     size_t tenant_size = 0;
 
     const enum error_code code =
         delivery_segment_open(&ring->folder, number, &found, tenant, &tenant_size);
-    if (code == ERROR_CORRUPT) {
-        delivery_segment_name(number, name);
-        delivery_ring_remove_file(ring, name);
-    }
+    if (code == ERROR_CORRUPT)
+        delivery_folder_remove(&ring->folder, number);
     if (code) {
         ring->folder.damaged++;
         return true;
@@ -212,14 +157,11 @@ static bool delivery_ring_find(struct delivery_ring *ring, uint64_t number)
 
 static enum error_code delivery_ring_find_all(struct delivery_ring *ring, struct error *ret_error)
 {
-    struct ring_listing listing = {.ring = ring};
-    enum error_code code = ring->folder.disk->list(ring->folder.disk, ring->path,
-                                                   delivery_ring_list_one, &listing, ret_error);
+    struct delivery_listing listing = {0};
+    enum error_code code = delivery_folder_list(&ring->folder, &listing, ret_error);
 
-    if (!code && listing.has_failed)
-        code = error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
-    if (!code && listing.count)
-        qsort(listing.numbers, listing.count, sizeof(*listing.numbers), delivery_ring_compare);
+    if (!code)
+        ring->next_number = listing.next_number;
     for (size_t i = 0; !code && i < listing.count; i++)
         if (!delivery_ring_find(ring, listing.numbers[i]))
             code = error_set(ret_error, ERROR_NO_MEMORY, "out of memory");

@@ -2,7 +2,6 @@
 #include "delivery_log/delivery_segment.h"
 
 #include "base/checksum.h"
-#include "base/number.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -12,8 +11,6 @@
 
 #define SEGMENT_MAGIC   BYTES("tickdlog")
 #define SEGMENT_TRAILER BYTES("tickdend")
-#define SEGMENT_SUFFIX  ".deliveries"
-#define SEGMENT_CUT     ".new" /* after the name of a segment: its contents while it is being cut */
 
 enum {
     SEGMENT_TENANT_SIZE = 16, /* offsets in the header */
@@ -28,37 +25,6 @@ enum {
 struct segment_path {
     char text[PATH_MAX];
 };
-
-void delivery_segment_name(uint64_t number, char ret_name[DELIVERY_SEGMENT_NAME_SIZE])
-{
-    snprintf(ret_name, DELIVERY_SEGMENT_NAME_SIZE, "%016" PRIx64 SEGMENT_SUFFIX, number);
-}
-
-uint64_t delivery_segment_number(const char *name)
-{
-    char again[DELIVERY_SEGMENT_NAME_SIZE];
-    uint64_t number = 0;
-
-    if (strlen(name) != 16 + sizeof(SEGMENT_SUFFIX) - 1 ||
-        !number_parse((struct bytes){name, 16}, 16, &number))
-        return 0;
-    delivery_segment_name(number, again);
-    /* the numbers after the largest one must not overflow */
-    return number <= INT64_MAX && strcmp(name, again) == 0 ? number : 0;
-}
-
-bool delivery_segment_is_temporary(const char *name)
-{
-    const size_t size = strlen(name), suffix = sizeof(SEGMENT_CUT) - 1;
-    char segment[DELIVERY_SEGMENT_NAME_SIZE];
-
-    if (size < suffix || size - suffix >= sizeof(segment) ||
-        strcmp(name + size - suffix, SEGMENT_CUT) != 0)
-        return false;
-    memcpy(segment, name, size - suffix);
-    segment[size - suffix] = '\0';
-    return delivery_segment_number(segment) > 0;
-}
 
 static struct segment_path delivery_segment_path(const struct delivery_folder *folder,
                                                  uint64_t number, const char *suffix)
@@ -337,7 +303,8 @@ static enum error_code delivery_segment_cut(const struct delivery_folder *folder
                                             struct bytes contents)
 {
     const struct segment_path path = delivery_segment_path(folder, segment->number, ""),
-                              other = delivery_segment_path(folder, segment->number, SEGMENT_CUT);
+                              other = delivery_segment_path(folder, segment->number,
+                                                            DELIVERY_FOLDER_CUT);
     const enum error_code code = delivery_segment_write(
         folder, other.text, DISK_MAKE, 0, (struct bytes){contents.data, segment->bytes});
     const int failed = code ? 0 : folder->disk->rename(folder->disk, other.text, path.text);

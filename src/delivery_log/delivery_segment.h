@@ -17,6 +17,7 @@
 #ifndef TICKWHEEL_DELIVERY_LOG_DELIVERY_SEGMENT_H
 #define TICKWHEEL_DELIVERY_LOG_DELIVERY_SEGMENT_H
 
+#include "delivery_log/delivery_folder.h"
 #include "delivery_log/delivery_query.h"
 #include "delivery_log/delivery_table.h"
 #include "sys/disk.h"
@@ -24,15 +25,7 @@
 
 #define DELIVERY_SEGMENT_HEADER_SIZE  96
 #define DELIVERY_SEGMENT_TRAILER_SIZE 32
-#define DELIVERY_SEGMENT_NAME_SIZE    32                  /* size of a file's name, with the NUL */
 #define DELIVERY_SEGMENT_BYTES_MAX    (UINT64_C(8) << 20) /* larger files are not read */
-
-/* Where the segments are. */
-struct delivery_folder {
-    const struct disk_calls *disk; /* borrowed, as is the path */
-    const char *path;
-    uint64_t damaged; /* number of segments in which an invalid part was found */
-};
 
 struct delivery_segment {
     struct list link;                 /* for the ring: its segments in the order of their numbers */
@@ -48,14 +41,6 @@ struct delivery_segment {
     struct buffer pending; /* entries that are not written yet */
     uint32_t pending_count;
 };
-
-void delivery_segment_name(uint64_t number, char ret_name[DELIVERY_SEGMENT_NAME_SIZE]);
-
-/* Returns the number in the name of a segment; 0 if it is none. */
-uint64_t delivery_segment_number(const char *name);
-
-/* True for the name of a file that delivery_segment_load makes, and that a crash may leave. */
-bool delivery_segment_is_temporary(const char *name);
 
 void delivery_segment_deinit(struct delivery_segment *segment);
 
