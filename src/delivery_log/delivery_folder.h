@@ -23,6 +23,7 @@
 struct delivery_folder {
     const struct disk_calls *disk; /* borrowed, as is the path */
     const char *path;
+    bool is_full;     /* nothing may be written; removing is allowed */
     uint64_t damaged; /* number of segments in which an invalid part was found */
 };
 

@@ -25,6 +25,8 @@ struct testing_log {
     struct disk_calls disk;
     bool is_full;               /* each write stores half of its bytes and fails */
     int open_fails, read_fails; /* errno of each open and read; 0: they work */
+    atomic_bool is_low;         /* the option is_disk_full */
+    unsigned writes;            /* number of files opened for writing */
     struct delivery_ring *ring;
     struct delivery_ring_options options;
 };
@@ -43,8 +45,9 @@ static inline int testing_log_write(const struct disk_calls *disk, int file, uin
 static inline int testing_log_open_file(const struct disk_calls *disk, const char *path,
                                         enum disk_access access, int *ret_file)
 {
-    const struct testing_log *log = disk->state;
+    struct testing_log *log = disk->state;
 
+    log->writes += access != DISK_READ;
     return log->open_fails ? log->open_fails
                            : disk_system()->open(disk_system(), path, access, ret_file);
 }
@@ -79,6 +82,7 @@ static inline void testing_log_init(struct testing_log *log, uint64_t bytes_max)
     log->options = (struct delivery_ring_options){.folder = log->folder,
                                                   .disk = &log->disk,
                                                   .bytes_max = bytes_max,
+                                                  .is_disk_full = &log->is_low,
                                                   .age_ms_max = UINT64_C(7) * 24 * 3600 * 1000};
     testing_log_open(log);
 }

@@ -40,6 +40,8 @@ struct delivery_ring {
     struct tenant_latest latest; /* segments, with their bytes */
     uint64_t next_number;        /* number of the next segment */
     uint64_t dropped;
+    bool is_listed;   /* the segments of the folder are known; before, nothing is written */
+    bool has_tried;   /* to make the folder since the last flush */
     struct wall aged; /* time at which old segments were dropped last */
 };
 
@@ -160,13 +162,32 @@ static enum error_code delivery_ring_find_all(struct delivery_ring *ring, struct
     struct delivery_listing listing = {0};
     enum error_code code = delivery_folder_list(&ring->folder, &listing, ret_error);
 
-    if (!code)
+    if (!code) {
         ring->next_number = listing.next_number;
+        ring->is_listed = true;
+    }
     for (size_t i = 0; !code && i < listing.count; i++)
         if (!delivery_ring_find(ring, listing.numbers[i]))
             code = error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
     free(listing.numbers);
     return code;
+}
+
+/* Notes whether the disk is full, for the whole of a call. */
+static void delivery_ring_look(struct delivery_ring *ring)
+{
+    ring->folder.is_full = ring->options.is_disk_full && atomic_load(ring->options.is_disk_full);
+}
+
+/* Makes the folder unless the disk is full, and finds its segments. */
+static enum error_code delivery_ring_prepare(struct delivery_ring *ring, struct error *ret_error)
+{
+    enum error_code code = ERROR_NONE;
+
+    ring->has_tried = true;
+    if (!ring->folder.is_full)
+        code = ring->folder.disk->make_folder(ring->folder.disk, ring->path, ret_error);
+    return code ? code : delivery_ring_find_all(ring, ret_error);
 }
 
 enum error_code delivery_ring_open(const struct delivery_ring_options *options,
@@ -187,11 +208,11 @@ enum error_code delivery_ring_open(const struct delivery_ring_options *options,
     list_init(&ring->dirty);
     list_init(&ring->loaded);
     tenant_latest_init(&ring->latest);
-    enum error_code code =
-        ring->path ? ring->folder.disk->make_folder(ring->folder.disk, ring->path, ret_error)
-                   : error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
-    if (!code)
-        code = delivery_ring_find_all(ring, ret_error);
+    delivery_ring_look(ring);
+    enum error_code code = ring->path ? delivery_ring_prepare(ring, ret_error)
+                                      : error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    if (code == ERROR_DISK_FULL || (code == ERROR_IO && ring->folder.is_full))
+        code = ERROR_NONE; /* the folder is not there */
     if (code)
         delivery_ring_close(ring);
     else
@@ -216,16 +237,19 @@ void delivery_ring_close(struct delivery_ring *ring)
 
 /* ---- adding ---- */
 
-/* Makes a segment that is not sealed searchable: loads it, and seals it unless it is the last one.
- */
+/* Makes a segment that is not sealed searchable: loads it, and seals it unless it is the last one
+ * or the disk is full. */
 static bool delivery_ring_load(struct delivery_ring *ring, struct ring_lane *lane,
                                struct delivery_segment *segment)
 {
+    if (segment->has_tail && !ring->folder.is_full)
+        delivery_segment_unload(segment);
     if (!segment->is_loaded && delivery_segment_load(&ring->folder, segment))
         return false;
     if (segment->last_stamp > lane->last_stamp)
         lane->last_stamp = segment->last_stamp;
-    if (segment->link.next != &lane->segments && delivery_segment_seal(&ring->folder, segment))
+    if (segment->link.next != &lane->segments && !ring->folder.is_full &&
+        delivery_segment_seal(&ring->folder, segment))
         return false;
     delivery_ring_account(ring, lane, segment);
     delivery_ring_use(ring, segment);
@@ -239,7 +263,9 @@ static void delivery_ring_write(struct delivery_ring *ring, struct ring_lane *la
     const uint32_t count = segment->pending_count;
 
     list_remove(&lane->dirty_link);
-    if (delivery_segment_flush(&ring->folder, segment))
+    if (ring->folder.is_full)
+        delivery_segment_unload(segment);
+    if (ring->folder.is_full || delivery_segment_flush(&ring->folder, segment))
         ring->dropped += count;
     delivery_ring_account(ring, lane, segment);
     delivery_ring_use(ring, segment);
@@ -277,10 +303,15 @@ static struct delivery_segment *delivery_ring_open_segment(struct delivery_ring 
 void delivery_ring_add(struct delivery_ring *ring, struct bytes tenant, struct bytes encoded)
 {
     const uint64_t ended_us = delivery_entry_ended_us(encoded);
-    struct ring_lane *lane = delivery_ring_lane(ring, tenant);
+    struct ring_lane *lane = NULL;
+
+    delivery_ring_look(ring);
+    if (!ring->folder.is_full && !ring->is_listed && !ring->has_tried)
+        delivery_ring_prepare(ring, NULL);
+    if (!ring->folder.is_full && ring->is_listed)
+        lane = delivery_ring_lane(ring, tenant);
     struct delivery_segment *segment =
         lane ? delivery_ring_open_segment(ring, lane, encoded.size) : NULL;
-
     if (!segment) {
         ring->dropped++;
         return;
@@ -342,6 +373,8 @@ void delivery_ring_flush(struct delivery_ring *ring, struct wall now)
     struct tenant_latest_place *place;
     size_t cursor = 0;
 
+    delivery_ring_look(ring);
+    ring->has_tried = false;
     while (!list_is_empty(&ring->dirty))
         delivery_ring_write(ring, list_item(ring->dirty.next, struct ring_lane, dirty_link));
     while (ring->latest.amount > ring->options.bytes_max &&
@@ -371,6 +404,7 @@ void delivery_ring_search(struct delivery_ring *ring, struct delivery_query *que
     const uint64_t oldest_us = delivery_ring_oldest_us(ring, now);
     struct ring_lane *lane = map_get(&ring->lanes, tenant_key(query->tenant));
 
+    delivery_ring_look(ring);
     query->next = 0;
     if (query->since < oldest_us)
         query->since = oldest_us;

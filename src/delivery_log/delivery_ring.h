@@ -21,12 +21,16 @@
 #include "delivery_log/delivery_query.h"
 #include "sys/disk.h"
 
+#include <stdatomic.h>
+
 struct delivery_ring_options {
     const char *folder;            /* is copied */
     const struct disk_calls *disk; /* NULL for the operating system's */
     uint64_t bytes_max; /* limit of the bytes of all files; at least DELIVERY_RING_BYTES_MIN */
     /* maximum age of a delivery, in milliseconds since it ended; older ones are dropped */
     uint64_t age_ms_max;
+    /* While it is true nothing is written, and what is added is dropped. Borrowed; NULL: never. */
+    const atomic_bool *is_disk_full;
 };
 
 #define DELIVERY_RING_BYTES_MIN (UINT64_C(1) << 20)
@@ -39,7 +43,8 @@ struct delivery_ring_stats {
 
 struct delivery_ring;
 
-/* Makes the folder, or finds the segments in it. */
+/* Makes the folder, or finds the segments in it. A full disk is no error: the folder is made when
+ * there is room. */
 enum error_code delivery_ring_open(const struct delivery_ring_options *options,
                                    struct delivery_ring **ret_ring, struct error *ret_error);
 

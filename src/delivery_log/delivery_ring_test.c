@@ -385,6 +385,68 @@ static void files_of_others_stay(void **state)
     testing_log_deinit(&log);
 }
 
+/* Below the reserve of the disk the log is searched, but takes no byte, and makes no folder either;
+ * a torn tail waits to be cut off.
+ * proves: delivery-log-full */
+static void nothing_is_written_below_the_reserve(void **state)
+{
+    struct testing_log log;
+    struct delivery_ring_stats stats;
+
+    (void)state;
+    testing_log_init(&log, DELIVERY_RING_BYTES_MIN);
+    ring_add_some(&log, "a", 0, 10);
+    delivery_ring_flush(log.ring, at_start());
+    ring_add_some(&log, "a", 10, 20); /* pending when the disk is found to be full */
+    atomic_store(&log.is_low, true);
+    ring_each_file(&log, ring_cut_file);
+    for (int round = 0; round < 2; round++) {
+        const uint64_t bytes = ring_each_file(&log, NULL);
+
+        log.writes = 0;
+        ring_add_some(&log, "a", 20, 25);
+        ring_add_some(&log, "b", 0, 5);
+        delivery_ring_flush(log.ring, at_start());
+        assert_int_equal(ring_count(&log, "a"), 9);
+        assert_int_equal(log.writes, 0);
+        assert_int_equal(ring_each_file(&log, NULL), bytes);
+        delivery_ring_stats(log.ring, &stats);
+        assert_int_equal(stats.dropped, round ? 10 : 20);
+        assert_int_equal(stats.damaged, 0);
+        testing_log_reopen(&log);
+    }
+    assert_int_equal(ring_count(&log, "a"), 9);
+    atomic_store(&log.is_low, false);
+    ring_add_some(&log, "a", 25, 35);
+    delivery_ring_flush(log.ring, at_start());
+    assert_int_equal(ring_count(&log, "a"), 19);
+    testing_log_reopen(&log);
+    assert_int_equal(ring_count(&log, "a"), 19);
+    testing_log_deinit(&log);
+}
+
+/* proves: delivery-log-full */
+static void a_log_opens_on_a_full_disk(void **state)
+{
+    struct testing_log log;
+
+    (void)state;
+    testing_log_init(&log, DELIVERY_RING_BYTES_MIN);
+    delivery_ring_close(log.ring);
+    assert_int_equal(rmdir(log.folder), 0);
+    atomic_store(&log.is_low, true);
+    testing_log_open(&log);
+    ring_add_some(&log, "a", 0, 5);
+    delivery_ring_flush(log.ring, at_start());
+    assert_int_equal(ring_count(&log, "a"), 0);
+    assert_int_not_equal(access(log.folder, F_OK), 0);
+    atomic_store(&log.is_low, false);
+    ring_add_some(&log, "a", 5, 10);
+    delivery_ring_flush(log.ring, at_start());
+    assert_int_equal(ring_count(&log, "a"), 5);
+    testing_log_deinit(&log);
+}
+
 /* The clock may step back: the deliveries stay in the order of their outcomes. */
 static void the_order_survives_a_step_of_the_clock(void **state)
 {
@@ -413,6 +475,8 @@ int main(void)
         cmocka_unit_test(damage_is_skipped_and_counted),
         cmocka_unit_test(a_file_that_cannot_be_read_stays),
         cmocka_unit_test(files_of_others_stay),
+        cmocka_unit_test(nothing_is_written_below_the_reserve),
+        cmocka_unit_test(a_log_opens_on_a_full_disk),
         cmocka_unit_test(the_order_survives_a_step_of_the_clock),
     };
 

@@ -49,7 +49,7 @@ void delivery_segment_unload(struct delivery_segment *segment)
     delivery_table_deinit(&segment->table);
     buffer_deinit(&segment->pending);
     segment->pending_count = 0;
-    segment->is_loaded = false;
+    segment->is_loaded = segment->has_tail = false;
 }
 
 void delivery_segment_deinit(struct delivery_segment *segment)
@@ -339,7 +339,10 @@ enum error_code delivery_segment_load(struct delivery_folder *folder,
     else if (room && segment->bytes < size) {
         if (!delivery_segment_is_torn((struct bytes){room + segment->bytes, size - segment->bytes}))
             delivery_segment_count_damage(folder, segment);
-        code = delivery_segment_cut(folder, segment, contents);
+        if (folder->is_full)
+            segment->has_tail = true;
+        else
+            code = delivery_segment_cut(folder, segment, contents);
     }
     free(room);
     segment->is_loaded = true;

@@ -36,6 +36,9 @@ struct delivery_segment {
     uint64_t last_stamp; /* stamp of the last entry; 0 if there is none, or it is unknown */
     bool is_sealed, is_loaded;
     bool is_damaged; /* whether it was counted as damaged */
+    /* Loaded while the folder was full: invalid bytes after the last entry are still to be cut off,
+     * and nothing may be added. */
+    bool has_tail;
     /* The following fields belong to a loaded segment that is not sealed. */
     struct delivery_table table;
     struct buffer pending; /* entries that are not written yet */
@@ -53,7 +56,7 @@ enum error_code delivery_segment_open(const struct delivery_folder *folder, uint
                                       struct delivery_segment *ret_segment, char *ret_tenant,
                                       size_t *ret_tenant_size);
 
-/* Reads a segment that is not sealed, and cuts off what is invalid. */
+/* Reads a segment that is not sealed, and cuts off what is invalid, unless the folder is full. */
 enum error_code delivery_segment_load(struct delivery_folder *folder,
                                       struct delivery_segment *segment);
 

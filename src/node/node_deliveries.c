@@ -2,6 +2,7 @@
 #include "node/node_deliveries.h"
 
 #include "node/node_state.h"
+#include "node/storage_loops.h"
 #include "sys/clock.h"
 
 #include <assert.h>
@@ -24,9 +25,11 @@ enum error_code node_deliveries_start(struct node *node, struct error *ret_error
     if (snprintf(folder, sizeof(folder), "%s/" DELIVERY_LOG_FOLDER, config->data_folder) >=
         (int)sizeof(folder))
         return error_set(ret_error, ERROR_IO, "data_folder is too long");
+    storage_look_at_room(&node->disk); /* before anything is written */
     const struct delivery_log_options options = {
         .ring = {.folder = folder,
                  .bytes_max = config->delivery_log_bytes,
+                 .is_disk_full = &node->disk.is_full,
                  .age_ms_max = config->delivery_log_days * UINT64_C(24) * 3600 * 1000},
         .feeders = node->shards.count};
     return delivery_log_start(&options, &node->delivery_log, ret_error);

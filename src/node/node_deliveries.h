@@ -8,7 +8,7 @@
 
 #include "node/node.h"
 
-/* Opens the delivery log, unless it is turned off. The shards exist. */
+/* Opens the delivery log, unless it is turned off. The storage, its log and the shards exist. */
 enum error_code node_deliveries_start(struct node *node, struct error *ret_error);
 
 /* Adds an attempt that has ended, with any outcome, and takes its answer. A delivery that never

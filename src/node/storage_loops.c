@@ -188,7 +188,7 @@ static void storage_loops_read_some(struct node_disk *disk, struct read_queue *q
     storage_loops_post_reads(disk, &done);
 }
 
-static void storage_loops_look_at_room(struct node_disk *disk)
+void storage_look_at_room(struct node_disk *disk)
 {
     struct storage_stats stats;
 
@@ -222,7 +222,7 @@ static void storage_loops_look_at_room(struct node_disk *disk)
 
 static void storage_loops_look_after_disk(struct node_disk *disk)
 {
-    storage_loops_look_at_room(disk);
+    storage_look_at_room(disk);
     storage_health_look(disk);
 }
 
@@ -249,7 +249,7 @@ static uint64_t storage_loops_look_when_due(struct node_disk *disk)
         atomic_store(&disk->looked_ns, now.ns);
         since_ns = 0;
     } else if (atomic_load(&disk->unlooked_bytes) >= LOOK_BYTES) {
-        storage_loops_look_at_room(disk);
+        storage_look_at_room(disk);
     }
     uint64_t interval_ns = storage_loops_look_interval_ns(disk);
     return since_ns < interval_ns ? interval_ns - since_ns : 0;

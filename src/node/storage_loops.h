@@ -22,4 +22,7 @@ void storage_committed(struct node_disk *disk, enum error_code result, size_t wr
 /* Asks the read thread to check the disk, at most once a second. */
 void storage_look(struct node_disk *disk);
 
+/* Updates what the node knows of the free disk. From the read thread, or before it starts. */
+void storage_look_at_room(struct node_disk *disk);
+
 #endif

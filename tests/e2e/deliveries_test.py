@@ -4,6 +4,7 @@ daemons, a receiver that answers as its path says, and workers of a queue."""
 
 import json
 import os
+import shutil
 import signal
 import sys
 import unittest
@@ -148,6 +149,29 @@ class DeliveriesTest(daemon_case.DaemonCase):
         self.assertEqual(self.await_deliveries(4)[1:], before)
         self.assertEqual(self.daemon.metric("tickwheel_delivery_log_damaged_total"), 0)
         self.assertGreater(self.daemon.metric("tickwheel_delivery_log_bytes"), 0)
+
+    # proves: delivery-log-full
+    def test_nothing_is_written_on_a_disk_that_is_nearly_full(self):
+        """Also from the first moment of a start, with a folder and without. Timers are delivered all the same."""
+        self.create(after=0)
+        before = self.await_deliveries(1)
+        timers, files = [self.create(after="1h") for _ in range(2)], os.path.join(self.data, "deliveries")
+
+        def sizes():
+            return os.path.isdir(files) and {name: os.path.getsize(os.path.join(files, name)) for name in os.listdir(files)}
+        for timer in timers:
+            self.daemon.signal(signal.SIGTERM)
+            found = sizes()
+            self.daemon = harness.Daemon(self.data, "--disk-reserve-bytes", "1T")
+            self.addCleanup(self.daemon.close)
+            harness.wait_until(lambda: "the disk is nearly full" in str(self.daemon.call("GET", "/readyz")[2]), 20, "said")
+            self.call(200, "POST", f"/v1/timers/{timer['id']}/fire")
+            self.await_state(timer, "fired")
+            harness.wait_until(lambda: self.daemon.metric("tickwheel_delivery_log_dropped_total") == 1, 20, "counted")
+            self.assertEqual(self.deliveries(), before)
+            self.assertEqual(sizes(), found)
+            shutil.rmtree(files, ignore_errors=True)
+            before = []
 
     # proves: delivery-log-bytes, delivery_log_bytes, deliveries-limit
     def test_it_is_bounded_and_can_be_turned_off(self):
