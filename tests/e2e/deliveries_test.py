@@ -187,10 +187,11 @@ class DeliveriesTest(daemon_case.DaemonCase):
         files = os.path.join(self.data, "deliveries")
         self.assertLessEqual(sum(os.path.getsize(os.path.join(files, name)) for name in os.listdir(files)), 1 << 20)
         self.assertLess(len(self.deliveries()), 3000)
-        self.restart("--delivery-log-bytes", "0")
-        self.create(after=0)
-        answer = self.call(404, "GET", "/v1/deliveries")[1]
-        self.assertIn("delivery_log_bytes", answer["detail"])
+        for value in ("0", "1048575"):
+            self.restart("--delivery-log-bytes", value)
+            self.create(after=0)
+            answer = self.call(404, "GET", "/v1/deliveries")[1]
+            self.assertIn("delivery_log_bytes is below 1M", answer["detail"])
 
 
 class TenantsTest(daemon_case.TokensCase):

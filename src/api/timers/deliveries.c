@@ -272,7 +272,7 @@ static void deliveries_finish(struct node_tally *tally)
         call_answer_error(tally->call, ERROR_NO_MEMORY, "");
     else if (!is_kept)
         call_answer_error(tally->call, ERROR_NOT_FOUND,
-                          "No deliveries are kept: delivery_log_bytes is 0");
+                          "No deliveries are kept: delivery_log_bytes is below 1M");
     else if (!call_refuses_large_answer(tally->call))
         deliveries_answer(tally, rows, count, bound);
     free(rows);
