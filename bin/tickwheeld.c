@@ -341,6 +341,32 @@ static void log_dead_dropped(const struct service *service, uint64_t *logged)
     *logged = dropped; /* the count fell: a partition has another engine */
 }
 
+/* What was logged of deliveries that the delivery log could not write. */
+struct deliveries_logged {
+    uint64_t count;
+    struct instant at;
+};
+
+#define DELIVERIES_LOGGED_NS UINT64_C(60000000000) /* least interval of these lines */
+
+/* Logs, at most once a minute, how many deliveries could not be written since the last line. */
+static void log_deliveries_dropped(const struct service *service, struct deliveries_logged *logged)
+{
+    const struct instant now = instant_now();
+    struct event_log_line line;
+    struct error cause;
+    const uint64_t failed = node_deliveries_failed(service->node, &cause);
+
+    if (failed <= logged->count ||
+        (logged->count && instant_since_ns(logged->at, now) < DELIVERIES_LOGGED_NS))
+        return;
+    event_log_begin(&line, &service->log, EVENT_LOG_WARN, "deliveries_dropped");
+    event_log_number(&line, "count", failed - logged->count);
+    event_log_text(&line, "cause", cause.text);
+    event_log_end(&line);
+    *logged = (struct deliveries_logged){failed, now};
+}
+
 /* Logs timers that should have fired over ten minutes ago and that no phase knew: a bug. */
 static void log_missed_found(const struct service *service, uint64_t *logged)
 {
@@ -431,6 +457,7 @@ static int run_until_signal(struct service *service, struct instant started)
     struct broker_logged logged[BROKERS_MAX] = {{0}};
     struct node_damage damage_logged = {.found = ""};
     uint64_t dropped_logged = 0, missed_logged = 0;
+    struct deliveries_logged deliveries_logged = {0};
     struct zones_missing zones_logged = {.count = 0};
     struct instant zones_looked = instant_now();
 
@@ -453,6 +480,7 @@ static int run_until_signal(struct service *service, struct instant started)
         log_brokers(service, logged);
         log_damage(service, &damage_logged);
         log_dead_dropped(service, &dropped_logged);
+        log_deliveries_dropped(service, &deliveries_logged);
         log_missed_found(service, &missed_logged);
         given_up_log_write(&service->given_up_log, instant_now());
         if (target_log_write_omitted(&service->target_log, instant_now()) && has_started)

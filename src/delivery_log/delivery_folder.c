@@ -58,6 +58,24 @@ void delivery_folder_remove(const struct delivery_folder *folder, uint64_t numbe
     delivery_folder_remove_file(folder, name);
 }
 
+bool delivery_folder_remake(const struct delivery_folder *folder)
+{
+    const struct disk_calls *disk = folder->disk;
+    const char *slash = strrchr(folder->path, '/');
+    const size_t size = slash ? (size_t)(slash - folder->path) : 0;
+    char parent[PATH_MAX];
+    int file = -1;
+
+    if (size == 0 || size >= sizeof(parent))
+        return false;
+    memcpy(parent, folder->path, size);
+    parent[size] = '\0';
+    if (disk->open(disk, parent, DISK_READ, &file))
+        return false;
+    disk->close(disk, file);
+    return !disk->make_folder(disk, folder->path, folder->failed);
+}
+
 static bool delivery_folder_list_one(void *context, const struct files_entry *entry)
 {
     struct delivery_listing *listing = context;

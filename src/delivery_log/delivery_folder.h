@@ -23,8 +23,9 @@
 struct delivery_folder {
     const struct disk_calls *disk; /* borrowed, as is the path */
     const char *path;
-    bool is_full;     /* nothing may be written; removing is allowed */
-    uint64_t damaged; /* number of segments in which an invalid part was found */
+    struct error *failed; /* gets the cause of each write that fails; may be NULL */
+    bool is_full;         /* nothing may be written; removing is allowed */
+    uint64_t damaged;     /* number of segments in which an invalid part was found */
 };
 
 struct delivery_listing {
@@ -42,6 +43,10 @@ uint64_t delivery_segment_number(const char *name);
 
 /* Removes the file of a segment. */
 void delivery_folder_remove(const struct delivery_folder *folder, uint64_t number);
+
+/* Makes the folder if it was removed, but not the folder around it: without that the data folder is
+ * lost. Returns true if it is there. */
+bool delivery_folder_remake(const struct delivery_folder *folder);
 
 /* Lists the segments, and removes what a crash left of a cut. */
 enum error_code delivery_folder_list(const struct delivery_folder *folder,

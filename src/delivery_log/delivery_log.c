@@ -32,6 +32,9 @@ struct delivery_log {
     atomic_bool ends;
     _Atomic uint64_t refused;                 /* number of entries for which a feeder had no room */
     _Atomic uint64_t bytes, dropped, damaged; /* statistics of the ring after the last write */
+    _Atomic uint64_t failed;                  /* as well */
+    pthread_mutex_t lock;                     /* guards the next one */
+    struct error failure;                     /* cause of the last write that failed */
     pthread_t thread;
     /* The thread's. */
     struct delivery_ring *ring;
@@ -76,6 +79,10 @@ static void delivery_log_write(struct delivery_log *log)
     atomic_store(&log->bytes, stats.bytes);
     atomic_store(&log->dropped, stats.dropped);
     atomic_store(&log->damaged, stats.damaged);
+    pthread_mutex_lock(&log->lock);
+    if (atomic_exchange(&log->failed, stats.failed) != stats.failed)
+        log->failure = *delivery_ring_failure(log->ring);
+    pthread_mutex_unlock(&log->lock);
 }
 
 /* Answers the next query that waits. Returns false if none waits. */
@@ -143,6 +150,7 @@ static void delivery_log_destroy(struct delivery_log *log)
     free(log->feeders);
     buffer_deinit(&log->taken);
     delivery_ring_close(log->ring);
+    pthread_mutex_destroy(&log->lock);
     free(log);
 }
 
@@ -153,6 +161,7 @@ enum error_code delivery_log_start(const struct delivery_log_options *options,
 
     if (!log)
         return error_set(ret_error, ERROR_NO_MEMORY, "out of memory");
+    pthread_mutex_init(&log->lock, NULL);
     turns_init(&log->queries);
     log->feeders = aligned_alloc(64, options->feeders * sizeof(*log->feeders));
     for (unsigned i = 0; log->feeders && i < options->feeders; i++) {
@@ -226,5 +235,15 @@ void delivery_log_stats(const struct delivery_log *log, struct delivery_ring_sta
     *ret_stats = (struct delivery_ring_stats){.bytes = atomic_load(&log->bytes),
                                               .dropped = atomic_load(&log->dropped) +
                                                          atomic_load(&log->refused),
+                                              .failed = atomic_load(&log->failed),
                                               .damaged = atomic_load(&log->damaged)};
+}
+
+uint64_t delivery_log_failed(struct delivery_log *log, struct error *ret_cause)
+{
+    pthread_mutex_lock(&log->lock);
+    const uint64_t failed = atomic_load(&log->failed);
+    *ret_cause = log->failure;
+    pthread_mutex_unlock(&log->lock);
+    return failed;
 }

@@ -50,4 +50,7 @@ void delivery_log_ask(struct delivery_log *log, struct delivery_query *query);
 
 void delivery_log_stats(const struct delivery_log *log, struct delivery_ring_stats *ret_stats);
 
+/* Returns the number of entries whose write failed, and the cause of the last failure. */
+uint64_t delivery_log_failed(struct delivery_log *log, struct error *ret_cause);
+
 #endif

@@ -39,7 +39,8 @@ struct delivery_ring {
     struct list loaded;          /* segments that are loaded, the last used one last */
     struct tenant_latest latest; /* segments, with their bytes */
     uint64_t next_number;        /* number of the next segment */
-    uint64_t dropped;
+    uint64_t dropped, failed;    /* see struct delivery_ring_stats */
+    struct error failure;        /* of the last write that failed */
     bool is_listed;   /* the segments of the folder are known; before, nothing is written */
     bool has_tried;   /* to make the folder since the last flush */
     struct wall aged; /* time at which old segments were dropped last */
@@ -201,6 +202,7 @@ enum error_code delivery_ring_open(const struct delivery_ring_options *options,
     ring->options = *options;
     ring->folder.disk = options->disk ? options->disk : disk_system();
     ring->folder.path = ring->path = strdup(options->folder);
+    ring->folder.failed = &ring->failure;
     ring->segment_bytes = options->bytes_max / RING_SEGMENTS;
     if (ring->segment_bytes > RING_SEGMENT_MAX)
         ring->segment_bytes = RING_SEGMENT_MAX;
@@ -265,8 +267,12 @@ static void delivery_ring_write(struct delivery_ring *ring, struct ring_lane *la
     list_remove(&lane->dirty_link);
     if (ring->folder.is_full)
         delivery_segment_unload(segment);
-    if (ring->folder.is_full || delivery_segment_flush(&ring->folder, segment))
+    if (ring->folder.is_full) {
         ring->dropped += count;
+    } else if (delivery_segment_flush(&ring->folder, segment)) {
+        ring->dropped += count;
+        ring->failed += count;
+    }
     delivery_ring_account(ring, lane, segment);
     delivery_ring_use(ring, segment);
 }
@@ -289,8 +295,15 @@ static struct delivery_segment *delivery_ring_open_segment(struct delivery_ring 
         delivery_ring_account(ring, lane, last);
         delivery_ring_use(ring, last);
     }
-    if (delivery_segment_make(&ring->folder, ring->next_number, delivery_ring_tenant(lane), &made))
-        return NULL;
+    const struct bytes tenant = delivery_ring_tenant(lane);
+    if (delivery_segment_make(&ring->folder, ring->next_number, tenant, &made)) {
+        if (ring->has_tried)
+            return NULL;
+        ring->has_tried = true; /* the folder may have been removed */
+        if (!delivery_folder_remake(&ring->folder) ||
+            delivery_segment_make(&ring->folder, ring->next_number, tenant, &made))
+            return NULL;
+    }
     ring->next_number++;
     struct delivery_segment *segment = delivery_ring_append(lane, &made);
     if (segment) {
@@ -307,13 +320,14 @@ void delivery_ring_add(struct delivery_ring *ring, struct bytes tenant, struct b
 
     delivery_ring_look(ring);
     if (!ring->folder.is_full && !ring->is_listed && !ring->has_tried)
-        delivery_ring_prepare(ring, NULL);
+        delivery_ring_prepare(ring, &ring->failure);
     if (!ring->folder.is_full && ring->is_listed)
         lane = delivery_ring_lane(ring, tenant);
     struct delivery_segment *segment =
         lane ? delivery_ring_open_segment(ring, lane, encoded.size) : NULL;
     if (!segment) {
         ring->dropped++;
+        ring->failed += !ring->folder.is_full;
         return;
     }
     const uint64_t stamp = ended_us > lane->last_stamp ? ended_us : lane->last_stamp + 1;
@@ -432,8 +446,15 @@ void delivery_ring_search(struct delivery_ring *ring, struct delivery_query *que
 
 void delivery_ring_stats(const struct delivery_ring *ring, struct delivery_ring_stats *ret_stats)
 {
-    *ret_stats = (struct delivery_ring_stats){
-        .bytes = ring->latest.amount, .dropped = ring->dropped, .damaged = ring->folder.damaged};
+    *ret_stats = (struct delivery_ring_stats){.bytes = ring->latest.amount,
+                                              .dropped = ring->dropped,
+                                              .failed = ring->failed,
+                                              .damaged = ring->folder.damaged};
+}
+
+const struct error *delivery_ring_failure(const struct delivery_ring *ring)
+{
+    return &ring->failure;
 }
 
 void delivery_ring_check(const struct delivery_ring *ring)

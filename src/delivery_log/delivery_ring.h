@@ -38,6 +38,7 @@ struct delivery_ring_options {
 struct delivery_ring_stats {
     uint64_t bytes;   /* size of all files, each rounded up to blocks of the disk */
     uint64_t dropped; /* number of entries that could not be kept */
+    uint64_t failed;  /* of these, those whose write failed */
     uint64_t damaged; /* number of segments in which something was invalid */
 };
 
@@ -62,6 +63,9 @@ void delivery_ring_search(struct delivery_ring *ring, struct delivery_query *que
                           struct wall now);
 
 void delivery_ring_stats(const struct delivery_ring *ring, struct delivery_ring_stats *ret_stats);
+
+/* Returns the cause of the last write that failed; its text is empty if none did. */
+const struct error *delivery_ring_failure(const struct delivery_ring *ring);
 
 /* For tests: aborts unless every invariant holds. */
 void delivery_ring_check(const struct delivery_ring *ring);

@@ -447,6 +447,42 @@ static void a_log_opens_on_a_full_disk(void **state)
     testing_log_deinit(&log);
 }
 
+/* A log whose folder was removed makes it again, but not the folder around it: without that the
+ * data folder is lost, which is not the log's to mend. */
+static void a_folder_that_was_removed_is_made_again(void **state)
+{
+    struct testing_log log;
+    struct delivery_ring_stats stats;
+    char inner[100];
+
+    (void)state;
+    testing_log_init(&log, DELIVERY_RING_BYTES_MIN);
+    delivery_ring_close(log.ring);
+    snprintf(inner, sizeof(inner), "%s/inner", log.folder);
+    log.options.folder = inner;
+    testing_log_open(&log);
+    ring_add_some(&log, "a", 0, 5);
+    delivery_ring_flush(log.ring, at_start());
+    files_remove_folder(inner);
+    ring_add_some(&log, "a", 5, 10); /* into a segment whose file is gone */
+    delivery_ring_flush(log.ring, at_start());
+    delivery_ring_stats(log.ring, &stats);
+    assert_true(stats.failed == 5 && stats.dropped == 5);
+    assert_non_null(strstr(delivery_ring_failure(log.ring)->text, "No such file"));
+    ring_add_some(&log, "a", 10, 15);
+    delivery_ring_flush(log.ring, at_start());
+    assert_int_equal(ring_count(&log, "a"), 5);
+    files_remove_folder(log.folder);
+    for (int i = 15; i < 25; i += 5) {
+        ring_add_some(&log, "b", i, i + 5);
+        delivery_ring_flush(log.ring, at_start());
+    }
+    assert_false(files_exists(log.folder));
+    delivery_ring_stats(log.ring, &stats);
+    assert_int_equal(stats.failed, 15);
+    testing_log_deinit(&log);
+}
+
 /* The clock may step back: the deliveries stay in the order of their outcomes. */
 static void the_order_survives_a_step_of_the_clock(void **state)
 {
@@ -477,6 +513,7 @@ int main(void)
         cmocka_unit_test(files_of_others_stay),
         cmocka_unit_test(nothing_is_written_below_the_reserve),
         cmocka_unit_test(a_log_opens_on_a_full_disk),
+        cmocka_unit_test(a_folder_that_was_removed_is_made_again),
         cmocka_unit_test(the_order_survives_a_step_of_the_clock),
     };
 

@@ -66,10 +66,10 @@ static enum error_code delivery_segment_write(const struct delivery_folder *fold
     int failed = folder->disk->open(folder->disk, path, access, &file);
 
     if (failed)
-        return disk_failed(failed, "open", path, NULL);
+        return disk_failed(failed, "open", path, folder->failed);
     failed = folder->disk->write(folder->disk, file, at, bytes);
     folder->disk->close(folder->disk, file);
-    return failed ? disk_failed(failed, "write", path, NULL) : ERROR_NONE;
+    return failed ? disk_failed(failed, "write", path, folder->failed) : ERROR_NONE;
 }
 
 /* ---- writing ---- */
@@ -311,7 +311,7 @@ static enum error_code delivery_segment_cut(const struct delivery_folder *folder
 
     if (code || failed)
         folder->disk->remove(folder->disk, other.text);
-    return failed ? disk_failed(failed, "rename", other.text, NULL) : code;
+    return failed ? disk_failed(failed, "rename", other.text, folder->failed) : code;
 }
 
 enum error_code delivery_segment_load(struct delivery_folder *folder,

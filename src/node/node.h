@@ -329,6 +329,10 @@ struct node_health {
 /* Returns the number of dead letters dropped because of dead_bytes_max. */
 uint64_t node_dead_dropped(struct node *node);
 
+/* Returns the number of deliveries that the delivery log could not write, and the cause of the last
+ * failure. A disk that is nearly full is no failure. */
+uint64_t node_deliveries_failed(struct node *node, struct error *ret_cause);
+
 /* Returns the number of timers that the second scan found overdue and in no phase
  * (engine/second_scan.h). */
 uint64_t node_missed_found(struct node *node);

@@ -80,6 +80,12 @@ void node_deliveries_add(struct node *node, unsigned shard, struct delivery *del
     delivery->answer_size = 0;
 }
 
+uint64_t node_deliveries_failed(struct node *node, struct error *ret_cause)
+{
+    *ret_cause = (struct error){.text = ""};
+    return node->delivery_log ? delivery_log_failed(node->delivery_log, ret_cause) : 0;
+}
+
 /* ---- the search ---- */
 
 struct delivery_search {

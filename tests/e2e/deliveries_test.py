@@ -173,6 +173,18 @@ class DeliveriesTest(daemon_case.DaemonCase):
             shutil.rmtree(files, ignore_errors=True)
             before = []
 
+    def test_a_write_that_fails_is_logged(self):
+        """And the log goes on after that, in a folder that it makes."""
+        files = os.path.join(self.data, "deliveries")
+        self.create(after=0)
+        self.await_deliveries(1)
+        shutil.rmtree(files)
+        self.create(after=0)
+        self.daemon.find_in_output(r'event=deliveries_dropped count=1 cause="open .*/deliveries/.*: No such file or directory"')
+        harness.wait_until(lambda: self.create(after=0) and self.deliveries(), 20, "a delivery")
+        self.assertEqual(self.daemon.output().count("event=deliveries_dropped"), 1)
+        self.assertTrue(os.listdir(files))
+
     # proves: delivery-log-bytes, delivery_log_bytes, deliveries-limit
     def test_it_is_bounded_and_can_be_turned_off(self):
         self.daemon.signal(signal.SIGTERM)
