@@ -82,8 +82,7 @@ static void goes_with_one_order(void **state)
                                  order == given ? ERROR_NONE : ERROR_INVALID);
             text[1] = text[1] == '1' ? '2' : '1'; /* another order, with the old check sum */
             for (unsigned order = 0; order <= CURSOR_ORDERS_MAX; order++)
-                assert_int_equal(cursor_parse_order(bytes_of(text), order, &cursor),
-                                 ERROR_INVALID);
+                assert_int_equal(cursor_parse_order(bytes_of(text), order, &cursor), ERROR_INVALID);
         }
     }
 }
