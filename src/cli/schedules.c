@@ -149,8 +149,8 @@ static enum cli_exit schedules_read(struct cli *cli, struct schedules_listing *l
             const uint64_t count = schedules_append_page(cli, page, listing);
             const struct bytes answer = buffer_bytes(&pages.answer.body);
 
-            listing->is_partial = listing->is_partial ||
-                                  bytes_equal(cli_member(answer, "complete"), BYTES("false"));
+            listing->is_partial =
+                listing->is_partial || bytes_equal(cli_member(answer, "complete"), BYTES("false"));
             pages.left -= count < pages.left ? count : pages.left;
         }
     }

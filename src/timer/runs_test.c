@@ -248,10 +248,10 @@ static void test_a_summary_counts_from_the_last_one(void **state)
     static const struct {
         const char *outcomes; /* the oldest first */
         struct runs_summary expected;
-    } rows[] = {{"", {RUNS_LAST_NEVER, 0, 0}},       {"d", {RUNS_LAST_OK, 0, 0}},
-                {"fffd", {RUNS_LAST_OK, 0, 0}},      {"dfe", {RUNS_LAST_FAILED, 2, 0}},
+    } rows[] = {{"", {RUNS_LAST_NEVER, 0, 0}},      {"d", {RUNS_LAST_OK, 0, 0}},
+                {"fffd", {RUNS_LAST_OK, 0, 0}},     {"dfe", {RUNS_LAST_FAILED, 2, 0}},
                 {"dfss", {RUNS_LAST_FAILED, 1, 2}}, {"dsfse", {RUNS_LAST_FAILED, 2, 0}},
-                {"dss", {RUNS_LAST_OK, 0, 2}},  {"ss", {RUNS_LAST_SKIPPED, 0, 2}}};
+                {"dss", {RUNS_LAST_OK, 0, 2}},      {"ss", {RUNS_LAST_SKIPPED, 0, 2}}};
 
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {

@@ -170,8 +170,8 @@ static void schedules_answer(struct call *call, const struct schedules *schedule
     struct node *node = call->api->options.node;
     char note[NODE_NOTE_SIZE_MAX];
     size_t note_size;
-    const struct schedules_holds holds = {
-        node_pauses(node), node_maintenance(node, note, &note_size), wall_now()};
+    const struct schedules_holds holds = {node_pauses(node),
+                                          node_maintenance(node, note, &note_size), wall_now()};
     struct cursor next;
     struct buffer body;
 
