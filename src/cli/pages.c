@@ -72,8 +72,9 @@ static void pages_append_escaped(struct buffer *out, const char *text, const cha
 
 /* ---- bash ----
  *
- * `words` has the words of this table, with blanks between; `found` what the daemon has, a line each.
- * A key may hold whatever a client chose, so bash must neither split nor expand it: no compgen -W. */
+ * `words` has the words of these tables, with blanks between; `found` what the daemon has, a line
+ * each. A key holds whatever a client chose, so bash must neither split nor expand it: compgen -W
+ * would. */
 
 static void pages_bash_flag(struct buffer *out, const struct cli_verb *verb,
                             const struct cli_flag_use *use)

@@ -71,8 +71,8 @@ static enum error_code run_read_token_file(struct cli_settings *settings, struct
     return code;
 }
 
-/* Leaves out what proves the user to the daemon of a file, after another URL was given: a slip in it
- * would hand the token over. */
+/* Leaves out what proves the user to the daemon that a file names, after another URL was given: a
+ * slip in that URL would hand the token over. */
 static void run_keep_from_others(struct cli_settings *settings, const char *url)
 {
     if (!*url || strcmp(url, settings->url) == 0)

@@ -39,7 +39,7 @@ static uint32_t cursor_check_sum(const struct cursor *cursor, unsigned order)
 void cursor_format_order(const struct cursor *cursor, unsigned order,
                          char ret_text[CURSOR_TEXT_SIZE])
 {
-    assert(order <= CURSOR_ORDERS_MAX);
+    assert(order <= CURSOR_ORDER_LAST);
     hex_write(ret_text, AT, FORMAT + order);
     hex_write(ret_text + AT, PARTITION - AT, cursor->at.ms);
     hex_write(ret_text + PARTITION, SERIAL - PARTITION, cursor->partition);

@@ -35,8 +35,8 @@ void cursor_format(const struct cursor *cursor, char ret_text[CURSOR_TEXT_SIZE])
 /* Returns ERROR_INVALID for any text that cursor_format did not write. */
 enum error_code cursor_parse(struct bytes text, struct cursor *ret_cursor);
 
-/* The same for a list in another order, from 1 to CURSOR_ORDERS_MAX: a cursor goes with one. */
-#define CURSOR_ORDERS_MAX 15
+/* The same for a list in another order, from 1 to CURSOR_ORDER_LAST: a cursor goes with one. */
+#define CURSOR_ORDER_LAST 15
 void cursor_format_order(const struct cursor *cursor, unsigned order,
                          char ret_text[CURSOR_TEXT_SIZE]);
 enum error_code cursor_parse_order(struct bytes text, unsigned order, struct cursor *ret_cursor);

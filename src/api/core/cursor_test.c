@@ -72,16 +72,16 @@ static void goes_with_one_order(void **state)
 {
     (void)state;
     for (size_t i = 0; i < SAMPLE_COUNT; i++) {
-        for (unsigned given = 0; given <= CURSOR_ORDERS_MAX; given++) {
+        for (unsigned given = 0; given <= CURSOR_ORDER_LAST; given++) {
             char text[CURSOR_TEXT_SIZE];
             struct cursor cursor;
 
             cursor_format_order(&samples[i], given, text);
-            for (unsigned order = 0; order <= CURSOR_ORDERS_MAX; order++)
+            for (unsigned order = 0; order <= CURSOR_ORDER_LAST; order++)
                 assert_int_equal(cursor_parse_order(bytes_of(text), order, &cursor),
                                  order == given ? ERROR_NONE : ERROR_INVALID);
             text[1] = text[1] == '1' ? '2' : '1'; /* another order, with the old check sum */
-            for (unsigned order = 0; order <= CURSOR_ORDERS_MAX; order++)
+            for (unsigned order = 0; order <= CURSOR_ORDER_LAST; order++)
                 assert_int_equal(cursor_parse_order(bytes_of(text), order, &cursor), ERROR_INVALID);
         }
     }
