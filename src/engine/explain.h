@@ -59,6 +59,9 @@ enum lateness_stage {
         LATENESS_STAGES,
 };
 
+/* Returns the name of a cause, as the API has it. */
+const char *lateness_text(enum lateness_stage stage);
+
 /* Returns a cause as words that follow "because of". */
 const char *lateness_words(enum lateness_stage stage);
 

@@ -14,6 +14,17 @@ struct history {
     struct tenant_latest latest;
 };
 
+const char *lateness_text(enum lateness_stage stage)
+{
+    static const char *const texts[] = {
+#define X(name, text, words) text,
+        LATENESS_LIST(X)
+#undef X
+    };
+
+    return texts[stage];
+}
+
 const char *lateness_words(enum lateness_stage stage)
 {
     static const char *const words_of[] = {

@@ -11,9 +11,9 @@
 #include <stdlib.h>
 
 static_assert(LATENESS_STAGES <= DELIVERY_STAGES_MAX, "an entry has room for each stage");
-_Static_assert(LATENESS_RETRIES == 0 && LATENESS_WHEEL == 5 && LATENESS_RATE == 10 &&
-                   LATENESS_HANDOFF == 14 && LATENESS_DELIVERY == 15 && LATENESS_COMMIT == 16,
-               "stages are kept as numbers: new ones go to the end");
+static_assert(LATENESS_RETRIES == 0 && LATENESS_WHEEL == 5 && LATENESS_RATE == 10 &&
+                  LATENESS_HANDOFF == 14 && LATENESS_DELIVERY == 15 && LATENESS_COMMIT == 16,
+              "stages are kept as numbers: new ones go to the end");
 
 enum error_code node_deliveries_start(struct node *node, struct error *ret_error)
 {

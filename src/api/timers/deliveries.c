@@ -190,16 +190,10 @@ static struct deliveries_row *deliveries_gather(const struct node_tally *tally, 
 
 static void deliveries_append_stages(const struct delivery_entry *entry, struct buffer *out)
 {
-    static const char *const names[] = {
-#define X(name, text, ...) text,
-        LATENESS_LIST(X)
-#undef X
-    };
-
     json_open(out, "ms", '{');
-    for (size_t i = 0; i < LATENESS_STAGES; i++)
+    for (enum lateness_stage i = 0; i < LATENESS_STAGES; i++)
         if (entry->stage_ms[i] || i == LATENESS_DELIVERY)
-            json_put_number(out, names[i], entry->stage_ms[i]);
+            json_put_number(out, lateness_text(i), entry->stage_ms[i]);
     json_close(out, '}');
 }
 

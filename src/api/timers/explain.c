@@ -42,17 +42,6 @@ static const char *explain_reason_text(enum wait_reason reason)
     return texts[reason];
 }
 
-static const char *explain_stage_text(enum lateness_stage stage)
-{
-    static const char *const texts[] = {
-#define X(name, text, words) text,
-        LATENESS_LIST(X)
-#undef X
-    };
-
-    return texts[stage];
-}
-
 /* Appends the two texts of an explanation. */
 static void explain_append_texts(const struct explain_view *view, struct buffer *out)
 {
@@ -86,7 +75,7 @@ static void explain_append_lateness(const struct lateness *lateness, struct buff
     json_open(out, "stages_ms", '{');
     for (enum lateness_stage i = 0; i < LATENESS_STAGES; i++)
         if (lateness->ms[i] > 0)
-            json_put_number(out, explain_stage_text(i), lateness->ms[i]);
+            json_put_number(out, lateness_text(i), lateness->ms[i]);
     json_close(out, '}');
     json_close(out, '}');
 }
