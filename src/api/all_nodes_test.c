@@ -3,6 +3,7 @@
  * there is no answer without one of them. Method: the API on a node whose surveys the test answers:
  * for this node, as number 0, and for the nodes 2 to 4.
  */
+#include "api/core/cursor.h"
 #include "api/testing/fixture.h"
 #include "delivery_log/delivery_query.h"
 #include "ops/stats.h"
@@ -319,7 +320,7 @@ static enum error_code tell_deliveries(struct survey *survey)
 /* Counts the deliveries of a page in `seen`, by stamp and node. Returns the cursor of the next page
  * in `ret_cursor`; empty if this is the last. */
 static void take_deliveries(const struct reply *reply, unsigned seen[DELIVERIES + 1][5],
-                            uint64_t *last, char ret_cursor[17])
+                            uint64_t *last, char ret_cursor[CURSOR_TEXT_SIZE])
 {
     struct buffer text;
 
@@ -337,7 +338,7 @@ static void take_deliveries(const struct reply *reply, unsigned seen[DELIVERIES 
         at = attempt;
     }
     const char *next = strstr(text.data, "\"next\":\"");
-    snprintf(ret_cursor, 17, "%s", next ? next + 8 : "");
+    snprintf(ret_cursor, CURSOR_TEXT_SIZE, "%s", next ? next + 8 : "");
     buffer_deinit(&text);
 }
 
@@ -350,7 +351,7 @@ static void test_deliveries_of_all_nodes(void **state)
     for (unsigned limit = 1; limit < 100; limit += 7) {
         unsigned seen[DELIVERIES + 1][5] = {{0}};
         uint64_t last = UINT64_MAX;
-        char cursor[17] = "", path[80];
+        char cursor[CURSOR_TEXT_SIZE] = "", path[100];
 
         do {
             snprintf(path, sizeof(path), "/v1/deliveries?limit=%u%s%s", limit,

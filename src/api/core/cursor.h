@@ -36,7 +36,8 @@ void cursor_format(const struct cursor *cursor, char ret_text[CURSOR_TEXT_SIZE])
 enum error_code cursor_parse(struct bytes text, struct cursor *ret_cursor);
 
 /* The same for a list in another order, from 1 to CURSOR_ORDER_LAST: a cursor goes with one. */
-#define CURSOR_ORDER_LAST 15
+#define CURSOR_ORDER_LAST       15
+#define CURSOR_ORDER_DELIVERIES 15 /* deliveries, whose `at` is a stamp */
 void cursor_format_order(const struct cursor *cursor, unsigned order,
                          char ret_text[CURSOR_TEXT_SIZE]);
 enum error_code cursor_parse_order(struct bytes text, unsigned order, struct cursor *ret_cursor);

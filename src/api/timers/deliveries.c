@@ -7,12 +7,11 @@
  */
 #include "api/timers/timers.h"
 
+#include "api/core/cursor.h"
 #include "api/core/query.h"
 #include "api/core/tally.h"
-#include "base/hex.h"
 #include "base/json_write.h"
 #include "base/number.h"
-#include "base/random.h"
 #include "calendar/rfc3339.h"
 #include "delivery_log/delivery_query.h"
 #include "engine/explain.h"
@@ -21,9 +20,6 @@
 #include <stdlib.h>
 
 #define DELIVERIES_LIMIT_DEFAULT 50
-
-/* Hexadecimal digits of a cursor: a stamp, and a check sum that tells it from any other number. */
-enum { DELIVERIES_STAMP_SIZE = 16, DELIVERIES_CURSOR_SIZE = DELIVERIES_STAMP_SIZE + 8 };
 
 /* A delivery of an answer. */
 struct deliveries_row {
@@ -91,25 +87,6 @@ static void deliveries_take_text(size_t index, struct bytes value, struct bytes 
         query_fault(problem, deliveries_parameters[index], "It is empty");
 }
 
-static uint32_t deliveries_check_sum(uint64_t stamp)
-{
-    return (uint32_t)random_mix(stamp + UINT64_C(0x6c6f67));
-}
-
-static bool deliveries_parse_cursor(struct bytes text, uint64_t *ret_before)
-{
-    uint64_t stamp, sum;
-
-    if (text.size != DELIVERIES_CURSOR_SIZE ||
-        !hex_read(text.data, DELIVERIES_STAMP_SIZE, &stamp) ||
-        !hex_read(text.data + DELIVERIES_STAMP_SIZE, DELIVERIES_CURSOR_SIZE - DELIVERIES_STAMP_SIZE,
-                  &sum) ||
-        sum != deliveries_check_sum(stamp))
-        return false;
-    *ret_before = stamp;
-    return true;
-}
-
 static void deliveries_take(void *context, size_t index, struct bytes value,
                             struct problem *problem)
 {
@@ -117,6 +94,7 @@ static void deliveries_take(void *context, size_t index, struct bytes value,
     struct bytes *texts[] = {&query->timer, &query->key, &query->target, &query->origin};
     uint64_t limit = query->limit;
     struct wall since = {0};
+    struct cursor cursor;
 
     switch (index) {
     case DELIVERIES_OUTCOME:
@@ -134,8 +112,10 @@ static void deliveries_take(void *context, size_t index, struct bytes value,
         query->limit = (uint32_t)limit;
         break;
     case DELIVERIES_CURSOR:
-        if (!deliveries_parse_cursor(value, &query->before))
+        if (cursor_parse_order(value, CURSOR_ORDER_DELIVERIES, &cursor))
             query_fault(problem, "cursor", "It is not one that this server gave");
+        else
+            query->before = cursor.at.ms;
         break;
     default:
         deliveries_take_text(index, value, texts[index], problem);
@@ -246,11 +226,15 @@ static void deliveries_answer(struct node_tally *tally, const struct deliveries_
     const uint64_t next = deliveries_append_page(rows, count, bound, asked->limit, &body);
     json_close(&body, ']');
     json_put_name(&body, "next");
-    if (next)
-        buffer_printf(&body, "\"%016llx%08x\"", (unsigned long long)next,
-                      deliveries_check_sum(next));
-    else
+    if (next) {
+        const struct cursor cursor = {.at = {next}}; /* a stamp, in place of a time */
+        char text[CURSOR_TEXT_SIZE];
+
+        cursor_format_order(&cursor, CURSOR_ORDER_DELIVERIES, text);
+        buffer_printf(&body, "\"%s\"", text);
+    } else {
         buffer_append_text(&body, "null");
+    }
     json_close(&body, '}');
     call_answer_json(tally->call, 200, &body);
 }
