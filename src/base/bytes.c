@@ -12,10 +12,11 @@ uint64_t bytes_hash(uint64_t seed, struct bytes bytes)
     uint64_t hash = random_mix(seed ^ random_mix(bytes.size + UINT64_C(0x9e3779b97f4a7c15)));
 
     for (size_t i = 0; i < bytes.size; i += 8) {
-        size_t left = bytes.size - i;
+        const size_t left = bytes.size - i;
+        /* a width that the compiler knows is one load */
+        const uint64_t word = left < 8 ? get_le(bytes.data + i, left) : get_le(bytes.data + i, 8);
 
-        hash = random_mix(hash ^ get_le(bytes.data + i, left < 8 ? left : 8)) +
-               UINT64_C(0x9e3779b97f4a7c15);
+        hash = random_mix(hash ^ word) + UINT64_C(0x9e3779b97f4a7c15);
     }
     return hash;
 }

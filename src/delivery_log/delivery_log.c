@@ -14,7 +14,7 @@
 #define LOG_WRITE_NS (DELIVERY_LOG_WRITE_MS * UINT64_C(1000000))
 #define LOG_IDLE_NS  UINT64_C(60000000000) /* interval in which old deliveries are dropped */
 
-enum { LOG_URGENT_BYTES = DELIVERY_LOG_FEEDER_BYTES / 4 };
+enum { LOG_URGENT_BYTES = 64 << 10 }; /* stays in the caches until it is written */
 
 /* Entries of a thread that wait to be written. */
 struct log_feeder {

@@ -286,7 +286,8 @@ static struct delivery_segment *delivery_ring_open_segment(struct delivery_ring 
         list_is_empty(&lane->segments) ? NULL : delivery_ring_segment(lane->segments.prev);
     struct delivery_segment made;
 
-    if (last && !last->is_sealed && delivery_ring_load(ring, lane, last)) {
+    if (last && ((last->is_loaded && !last->has_tail) ||
+                 (!last->is_sealed && delivery_ring_load(ring, lane, last)))) {
         if (last->bytes + last->pending.size + size <= ring->segment_bytes)
             return last;
         delivery_ring_write(ring, lane);
