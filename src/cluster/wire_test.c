@@ -293,7 +293,7 @@ static void assert_timers_equal(const struct timer *a, const struct timer *b)
     assert_true(a->attempts == b->attempts && a->state == b->state);
     assert_true(retry_policy_equal(&a->retry, &b->retry));
     assert_int_equal(a->target.kind, b->target.kind);
-#define X(name) assert_texts_equal(a->texts.name, b->texts.name);
+#define X(tag, name, ...) assert_texts_equal(a->texts.name, b->texts.name);
     TIMER_TEXT_LIST(X)
 #undef X
 }

@@ -8,24 +8,17 @@
 
 #include <assert.h>
 
-/* The order of states and texts is the format. New ones are appended. */
+/* The order of states is the format. New ones are appended. */
 _Static_assert(TIMER_SCHEDULED == 0 && TIMER_DELIVERING == 1 && TIMER_RETRYING == 2 &&
                    TIMER_FIRED == 3 && TIMER_CANCELLED == 4 && TIMER_DEAD == 5 && TIMER_PAUSED == 6,
                "states are stored as numbers");
 
 enum text_tag {
     TEXT_NONE,
-#define X(name) TEXT_##name,
+#define X(tag, name, ...) TEXT_##name = (tag),
     TIMER_TEXT_LIST(X)
 #undef X
 };
-_Static_assert(TEXT_target == 1 && TEXT_payload == 2 && TEXT_content_type == 3 &&
-                   TEXT_headers == 4 && TEXT_labels == 5 && TEXT_last_error == 6 && TEXT_key == 7 &&
-                   TEXT_watch == 8 && TEXT_request == 9 && TEXT_schedule == 10 &&
-                   TEXT_tenant == 11 && TEXT_trace == 12 && TEXT_runs == 13 && TEXT_on_dead == 14 &&
-                   TEXT_on_success == 15 && TEXT_report_of == 16 && TEXT_note == 17 &&
-                   TEXT_zoned == 18 && TEXT_method == 19,
-               "texts are stored by number");
 
 enum {
     STATE_COUNT = TIMER_PAUSED + 1,
@@ -104,6 +97,14 @@ static char *record_write_le(char *at, uint64_t value, size_t width)
     return at + width;
 }
 
+enum text_kept { KEPT_ALWAYS, KEPT_CONTENT, KEPT_PAUSED };
+
+static bool record_keeps(enum text_kept kept, enum timer_state state)
+{
+    return kept == KEPT_ALWAYS || (kept == KEPT_CONTENT && timer_keeps_content(state)) ||
+           (kept == KEPT_PAUSED && state == TIMER_PAUSED);
+}
+
 static char *record_write_text(char *at, enum text_tag tag, struct bytes text)
 {
     if (!text.size)
@@ -127,7 +128,7 @@ static size_t record_row_size(const struct timer *timer)
 {
     size_t size = ROW_HEAD_SIZE + 5 * 8 + RETRY_SIZE + SUM_SIZE;
 
-#define X(name) size += TEXT_HEAD_SIZE + timer->texts.name.size;
+#define X(tag, name, ...) size += TEXT_HEAD_SIZE + timer->texts.name.size;
     TIMER_TEXT_LIST(X)
 #undef X
     return size;
@@ -152,7 +153,6 @@ static unsigned record_row_flags(const struct timer *timer, struct wall at)
 
 void record_row_encode(struct buffer *to, struct record_key key, const struct timer *timer)
 {
-    const struct timer_texts *texts = &timer->texts;
     const bool is_over = timer_is_final(timer->state);
     char *begin = buffer_reserve(to, record_row_size(timer)), *at = begin;
 
@@ -183,36 +183,11 @@ void record_row_encode(struct buffer *to, struct record_key key, const struct ti
         at = record_write_le(at, timer->retry.give_up_ms, 8);
     if (flags & ROW_HAS_FAILING)
         at = record_write_le(at, timer->failing.ms, 8);
-    at = record_write_text(at, TEXT_target, texts->target);
-    if (timer_keeps_content(timer->state)) {
-        at = record_write_text(at, TEXT_payload, texts->payload);
-        at = record_write_text(at, TEXT_content_type, texts->content_type);
-        at = record_write_text(at, TEXT_headers, texts->headers);
-    }
-    at = record_write_text(at, TEXT_labels, texts->labels);
-    at = record_write_text(at, TEXT_last_error, texts->last_error);
-    at = record_write_text(at, TEXT_key, texts->key);
-    if (timer_keeps_content(timer->state))
-        at = record_write_text(at, TEXT_watch, texts->watch);
-    at = record_write_text(at, TEXT_request, texts->request);
-    if (timer_keeps_content(timer->state)) {
-        at = record_write_text(at, TEXT_schedule, texts->schedule);
-    }
-    at = record_write_text(at, TEXT_tenant, texts->tenant);
-    if (timer_keeps_content(timer->state))
-        at = record_write_text(at, TEXT_trace, texts->trace);
-    at = record_write_text(at, TEXT_runs, texts->runs);
-    if (timer_keeps_content(timer->state)) {
-        at = record_write_text(at, TEXT_on_dead, texts->on_dead);
-        at = record_write_text(at, TEXT_on_success, texts->on_success);
-    }
-    at = record_write_text(at, TEXT_report_of, texts->report_of);
-    if (timer->state == TIMER_PAUSED)
-        at = record_write_text(at, TEXT_note, texts->note);
-    if (timer_keeps_content(timer->state)) {
-        at = record_write_text(at, TEXT_zoned, texts->zoned);
-        at = record_write_text(at, TEXT_method, texts->method);
-    }
+#define X(tag, name, kept, patch)                \
+    if (record_keeps(KEPT_##kept, timer->state)) \
+        at = record_write_text(at, TEXT_##name, timer->texts.name);
+    TIMER_TEXT_LIST(X)
+#undef X
     record_seal(to, key, begin, at);
 }
 
@@ -236,51 +211,18 @@ static uint64_t record_read_le(struct reader *reader, size_t width)
     return value;
 }
 
+/* Returns NULL for a tag that no row in this state has. */
 static struct bytes *record_text_of(struct timer_texts *texts, unsigned tag, enum timer_state state)
 {
-    bool has_content = timer_keeps_content(state);
-
     switch (tag) {
-    case TEXT_target:
-        return &texts->target;
-    case TEXT_payload:
-        return has_content ? &texts->payload : NULL;
-    case TEXT_content_type:
-        return has_content ? &texts->content_type : NULL;
-    case TEXT_headers:
-        return has_content ? &texts->headers : NULL;
-    case TEXT_labels:
-        return &texts->labels;
-    case TEXT_last_error:
-        return &texts->last_error;
-    case TEXT_key:
-        return &texts->key;
-    case TEXT_watch:
-        return has_content ? &texts->watch : NULL;
-    case TEXT_request:
-        return &texts->request;
-    case TEXT_schedule:
-        return has_content ? &texts->schedule : NULL;
-    case TEXT_tenant:
-        return &texts->tenant;
-    case TEXT_trace:
-        return has_content ? &texts->trace : NULL;
-    case TEXT_runs:
-        return &texts->runs;
-    case TEXT_on_dead:
-        return has_content ? &texts->on_dead : NULL;
-    case TEXT_on_success:
-        return has_content ? &texts->on_success : NULL;
-    case TEXT_report_of:
-        return &texts->report_of;
-    case TEXT_note:
-        return state == TIMER_PAUSED ? &texts->note : NULL;
-    case TEXT_zoned:
-        return has_content ? &texts->zoned : NULL;
-    case TEXT_method:
-        return has_content ? &texts->method : NULL;
+#define X(number, name, kept, patch) \
+    case number:                     \
+        return record_keeps(KEPT_##kept, state) ? &texts->name : NULL;
+        TIMER_TEXT_LIST(X)
+#undef X
+    default:
+        return NULL;
     }
-    return NULL;
 }
 
 /* Reads texts with rising tags, none empty, up to the end of the record. */

@@ -96,7 +96,7 @@ static size_t timer_texts_size(const struct timer_texts *texts)
 {
     size_t size = 0;
 
-#define X(name) size += texts->name.size;
+#define X(tag, name, ...) size += texts->name.size;
     TIMER_TEXT_LIST(X)
 #undef X
     return size;
@@ -122,7 +122,7 @@ static struct timer *timer_place(const struct timer_texts *texts)
 
     if (!timer)
         return NULL;
-#define X(name) timer->texts.name = timer_place_text(&at, texts->name);
+#define X(tag, name, ...) timer->texts.name = timer_place_text(&at, texts->name);
     TIMER_TEXT_LIST(X)
 #undef X
     timer->footprint = footprint_of(size);
@@ -203,25 +203,12 @@ void timer_free(struct timer *timer)
     free(timer);
 }
 
-/* X(field, text): the texts that a patch of PATCH_field replaces. */
-#define PATCH_TEXT_LIST(X)    \
-    X(TARGET, target)         \
-    X(PAYLOAD, payload)       \
-    X(PAYLOAD, content_type)  \
-    X(HEADERS, headers)       \
-    X(LABELS, labels)         \
-    X(WATCH, watch)           \
-    X(SCHEDULE, schedule)     \
-    X(ON_DEAD, on_dead)       \
-    X(ON_SUCCESS, on_success) \
-    X(METHOD, method)
-
 void timer_texts_patch(struct timer_texts *texts, uint32_t fields, const struct timer_texts *values)
 {
-#define X(field, text)          \
-    if (fields & PATCH_##field) \
-        texts->text = values->text;
-    PATCH_TEXT_LIST(X)
+#define X(tag, name, kept, patch) \
+    if (fields & PATCH_##patch)   \
+        texts->name = values->name;
+    TIMER_TEXT_LIST(X)
 #undef X
     if (fields & PATCH_SCHEDULE)
         texts->zoned = values->zoned;
@@ -236,10 +223,10 @@ void timer_texts_patch(struct timer_texts *texts, uint32_t fields, const struct 
 bool timer_texts_have(const struct timer_texts *texts, uint32_t fields,
                       const struct timer_texts *values)
 {
-#define X(field, text)                                                     \
-    if (fields & PATCH_##field && !bytes_equal(texts->text, values->text)) \
+#define X(tag, name, kept, patch)                                          \
+    if (fields & PATCH_##patch && !bytes_equal(texts->name, values->name)) \
         return false;
-    PATCH_TEXT_LIST(X)
+    TIMER_TEXT_LIST(X)
 #undef X
     return true;
 }

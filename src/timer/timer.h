@@ -92,32 +92,37 @@ struct retry_policy {
 #define RETRY_POLICY_DEFAULT \
     ((struct retry_policy){10, 1000, 3600 * 1000, 15 * 1000, UINT64_C(3) * 24 * 3600 * 1000})
 
-/* X(name): the texts of a timer, in the order of their tags on disk (docs/storage.md). */
-#define TIMER_TEXT_LIST(X)                                                                   \
-    X(target)       /* the URL */                                                            \
-    X(payload)      /* the body to deliver: raw JSON, or the decoded bytes of body_base64 */ \
-    X(content_type) /* empty: the payload is JSON */                                         \
-    X(headers)      /* extra request headers: "Name: value\n" for each */                    \
-    X(labels)       /* raw JSON object of strings, or empty */                               \
-    X(last_error)   /* how the last attempt failed, or empty */                              \
-    X(key)          /* the client's own name for it, or empty */                             \
-    X(watch)        /* the names of events that end it: "order:42\n" for each, or empty */   \
-    X(request)      /* the Idempotency-Key of its creation, or empty: see timer/name.h */    \
-    X(schedule)     /* how it recurs and how late it may be, or empty: timer/schedule.h */   \
-    X(tenant)       /* whose it is, or empty: timer/tenant.h */                              \
-    X(trace)        /* the traceparent of the request that made it, or empty */              \
-    X(runs)         /* its last firings if it repeats (timer/runs.h), or empty */            \
-    X(on_dead)      /* a target for the report of a firing given up, or empty */             \
-    X(on_success)   /* a target for the report of a firing with success, or empty */         \
-    X(report_of)    /* of a report (timer/report.h): the id of its timer, or empty */        \
-    X(note)         /* PAUSED: why, in the client's words, or empty */                       \
-    X(zoned)        /* the offset of its zone at its due time: schedule_mark, or empty */    \
-    X(method)       /* of a webhook: PUT, PATCH, GET or DELETE; empty: POST */
+/* X(tag, name, kept, patch): the texts of a timer, each of which may be empty.
+ *
+ *   tag    number of the text on disk; rises from row to row (docs/storage.md)
+ *   kept   when a row on disk has the text: ALWAYS, while timer_keeps_content, or while PAUSED
+ *   patch  PATCH_patch replaces the text; NOTHING: no patch does
+ */
+#define TIMER_TEXT_LIST(X)                                                                         \
+    X(1, target, ALWAYS, TARGET)         /* URL */                                                 \
+    X(2, payload, CONTENT, PAYLOAD)      /* body: raw JSON, or bytes if there is a content_type */ \
+    X(3, content_type, CONTENT, PAYLOAD) /* empty: the payload is JSON */                          \
+    X(4, headers, CONTENT, HEADERS)      /* more request headers: "Name: value\n" each */          \
+    X(5, labels, ALWAYS, LABELS)         /* raw JSON object of strings */                          \
+    X(6, last_error, ALWAYS, NOTHING)    /* how the last attempt failed */                         \
+    X(7, key, ALWAYS, NOTHING)           /* the client's own name for the timer */                 \
+    X(8, watch, CONTENT, WATCH)          /* names of events that end it: "order:42\n" each */      \
+    X(9, request, ALWAYS, NOTHING)       /* Idempotency-Key of its creation: timer/name.h */       \
+    X(10, schedule, CONTENT, SCHEDULE)   /* recurrence, permitted lateness: timer/schedule.h */    \
+    X(11, tenant, ALWAYS, NOTHING)       /* its owner: timer/tenant.h */                           \
+    X(12, trace, CONTENT, NOTHING)       /* traceparent of the request that made it */             \
+    X(13, runs, ALWAYS, NOTHING)         /* its last firings if it repeats: timer/runs.h */        \
+    X(14, on_dead, CONTENT, ON_DEAD)     /* target for the report of a firing given up */          \
+    X(15, on_success, CONTENT, ON_SUCCESS) /* target for the report of a firing with success */    \
+    X(16, report_of, ALWAYS, NOTHING)      /* of a report (timer/report.h): id of its timer */     \
+    X(17, note, PAUSED, NOTHING)           /* reason of the pause, in the client's words */        \
+    X(18, zoned, CONTENT, NOTHING)         /* its zone's offset at its due time: schedule_mark */  \
+    X(19, method, CONTENT, METHOD)         /* PUT, PATCH, GET or DELETE; empty: POST */
 
 #define TIMER_NOTE_SIZE_MAX 256
 
 struct timer_texts {
-#define X(name) struct bytes name;
+#define X(tag, name, ...) struct bytes name;
     TIMER_TEXT_LIST(X)
 #undef X
 };
@@ -161,6 +166,7 @@ void timer_free(struct timer *timer);
 
 /* Fields of a timer that a patch sets. */
 enum timer_patch_field {
+    PATCH_NOTHING = 0,
     PATCH_DUE = 1 << 0,
     PATCH_TARGET = 1 << 1,
     PATCH_PAYLOAD = 1 << 2, /* with content_type */

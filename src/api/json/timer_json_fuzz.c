@@ -182,7 +182,7 @@ static void check_round_trip(const struct timer *timer)
           back->retry.base_ms == timer->retry.base_ms &&
           back->retry.cap_ms == timer->retry.cap_ms &&
           back->retry.timeout_ms == timer->retry.timeout_ms);
-#define X(name) CHECK(bytes_equal(back->texts.name, timer->texts.name));
+#define X(tag, name, ...) CHECK(bytes_equal(back->texts.name, timer->texts.name));
     TIMER_TEXT_LIST(X)
 #undef X
     timer_free(back);

@@ -161,7 +161,7 @@ static void test_patched_fields(void **state)
         struct timer *once = patch_test_merged(timer, patched_fields[i].patch, NOW);
         struct timer *twice = patch_test_merged(once, patched_fields[i].patch, NOW);
 
-#define X(name)                                                                   \
+#define X(tag, name, ...)                                                         \
     if (!bytes_equal(once->texts.name, wanted->texts.name) ||                     \
         !bytes_equal(twice->texts.name, wanted->texts.name))                      \
         fail_msg("%s: %.*s", patched_fields[i].patch, (int)once->texts.name.size, \

@@ -72,7 +72,7 @@ static void restore_check_round_trip(const struct timer *timer)
             back->retry.cap_ms == timer->retry.cap_ms &&
             back->retry.timeout_ms == timer->retry.timeout_ms);
     back->texts.request = timer->texts.request;
-#define X(name) REQUIRE(bytes_equal(back->texts.name, timer->texts.name));
+#define X(tag, name, ...) REQUIRE(bytes_equal(back->texts.name, timer->texts.name));
     TIMER_TEXT_LIST(X)
 #undef X
     timer_free(back);

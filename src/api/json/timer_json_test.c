@@ -300,7 +300,7 @@ static void timer_json_test_round_trip(void **state)
         assert_int_equal(back->retry.cap_ms, timer->retry.cap_ms);
         assert_int_equal(back->retry.timeout_ms, timer->retry.timeout_ms);
         assert_int_equal(back->retry.give_up_ms, timer->retry.give_up_ms);
-#define X(text)                                            \
+#define X(tag, text, ...)                                  \
     if (!bytes_equal(back->texts.text, timer->texts.text)) \
         fail_msg(#text " differs in run %d: %.*s", run, (int)shown.size, shown.data);
         TIMER_TEXT_LIST(X)
