@@ -132,11 +132,15 @@ void run_put(const struct run *run, struct buffer *out)
     json_put_some(out, "error", run->error);
 }
 
-static enum runs_last runs_last_of(enum run_outcome outcome)
+/* A firing that was dropped after an attempt has failed: the target was asked, and did not accept. */
+static enum runs_last runs_last_of(const struct run *run)
 {
-    return outcome == RUN_DONE                                ? RUNS_LAST_OK
-           : outcome == RUN_DROPPED || outcome == RUN_SKIPPED ? RUNS_LAST_SKIPPED
-                                                              : RUNS_LAST_FAILED;
+    const bool is_skipped =
+        run->outcome == RUN_SKIPPED || (run->outcome == RUN_DROPPED && run->attempts == 0);
+
+    return run->outcome == RUN_DONE ? RUNS_LAST_OK
+           : is_skipped             ? RUNS_LAST_SKIPPED
+                                    : RUNS_LAST_FAILED;
 }
 
 const char *runs_last_text(enum runs_last last)
@@ -158,7 +162,7 @@ struct runs_summary runs_summarize(struct bytes runs)
     struct run run;
 
     while (runs_next(&runs, &run)) {
-        const enum runs_last last = runs_last_of(run.outcome);
+        const enum runs_last last = runs_last_of(&run);
 
         if (summary.last == RUNS_LAST_NEVER && last != RUNS_LAST_SKIPPED)
             summary.last = last;

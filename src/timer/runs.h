@@ -71,8 +71,8 @@ void run_put(const struct run *run, struct buffer *out);
 #define RUNS_LAST_LIST(X)                       \
     X(NEVER, "never") /* none has ended yet */  \
     X(OK, "ok")                                 \
-    X(FAILED, "failed")   /* FAILED or ENDED */ \
-    X(SKIPPED, "skipped") /* DROPPED or SKIPPED */
+    X(FAILED, "failed")   /* FAILED or ENDED, or DROPPED after an attempt */ \
+    X(SKIPPED, "skipped") /* SKIPPED, or DROPPED without an attempt */
 
 enum runs_last {
 #define X(name, text) RUNS_LAST_##name,

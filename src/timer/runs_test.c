@@ -246,12 +246,14 @@ static void test_skipped_firings_in_a_row_are_one_run(void **state)
 static void test_a_summary_counts_from_the_last_one(void **state)
 {
     static const struct {
-        const char *outcomes; /* the oldest first */
+        const char *outcomes; /* the oldest first; l: dropped after an attempt */
         struct runs_summary expected;
     } rows[] = {{"", {RUNS_LAST_NEVER, 0, 0}},      {"d", {RUNS_LAST_OK, 0, 0}},
                 {"fffd", {RUNS_LAST_OK, 0, 0}},     {"dfe", {RUNS_LAST_FAILED, 2, 0}},
                 {"dfss", {RUNS_LAST_FAILED, 1, 2}}, {"dsfse", {RUNS_LAST_FAILED, 2, 0}},
-                {"dss", {RUNS_LAST_OK, 0, 2}},      {"ss", {RUNS_LAST_SKIPPED, 0, 2}}};
+                {"dss", {RUNS_LAST_OK, 0, 2}},      {"ss", {RUNS_LAST_SKIPPED, 0, 2}},
+                {"dl", {RUNS_LAST_FAILED, 1, 0}},   {"dlsl", {RUNS_LAST_FAILED, 2, 0}},
+                {"ls", {RUNS_LAST_FAILED, 1, 1}},   {"ld", {RUNS_LAST_OK, 0, 0}}};
 
     (void)state;
     for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
@@ -261,7 +263,8 @@ static void test_a_summary_counts_from_the_last_one(void **state)
 
         for (const char *at = rows[i].outcomes; *at; at++, room = !room)
             runs = runs_add(runs,
-                            &(struct run){.outcome = *at == 'd'   ? RUN_DONE
+                            &(struct run){.attempts = *at == 'l',
+                                          .outcome = *at == 'd'   ? RUN_DONE
                                                      : *at == 'f' ? RUN_FAILED
                                                      : *at == 'e' ? RUN_ENDED
                                                                   : RUN_DROPPED},

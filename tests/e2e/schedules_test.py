@@ -79,6 +79,20 @@ class ListTest(SchedulesCase):
         self.assertEqual((shown["last"], shown["failures"], shown["skipped"]), ("failed", 1, 1))
 
     # proves: schedules-list
+    def test_a_firing_that_was_dropped_after_an_attempt_has_failed(self):
+        """A firing that the target accepted is older, and one without an attempt is newer."""
+        timer = self.schedule("good", firings=1)
+        done, = self.call(200, "GET", f"/v1/timers/{timer['id']}/runs")[1]["runs"]
+        dropped = {"planned": "2026-01-01T00:00:00Z", "outcome": "dropped", "error": "late"}
+        runs = [{**dropped, "attempts": 0}, {**dropped, "attempts": 2}, done]
+        line = {**self.call(200, "GET", f"/v1/timers/{timer['id']}")[1], "runs": runs}
+        self.call(200, "DELETE", f"/v1/timers/{timer['id']}")
+        self.call(200, "POST", "/v1/timers/batch?restore=true", json.dumps(line), NDJSON)
+        self.assertEqual(self.page("last=ok")["schedules"], [])
+        shown, = self.page("last=failed")["schedules"]
+        self.assertEqual((shown["last"], shown["failures"], shown["skipped"]), ("failed", 1, 1))
+
+    # proves: schedules-list
     def test_filters_orders_and_pages(self):
         """Each order is the same over pages of any size."""
         for n in range(4):

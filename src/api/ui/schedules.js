@@ -8,6 +8,9 @@ import {paged} from "./timers.js";
 const READ_AGAIN_MS = 15000; // breakers and pauses end without an event
 
 const kinds = {done: "ok", failed: "failed", ended: "failed", dropped: "skipped", skipped: "skipped"};
+
+/** A firing that was dropped after an attempt has failed, as `last` of the API says. */
+const kindOf = (run) => (run.outcome === "dropped" && run.attempts ? "failed" : kinds[run.outcome]);
 const held = {pause: "it is paused", target_pause: "its queue or its target is paused",
               breaker: "its target is left alone, because deliveries failed", maintenance: "the operator holds all deliveries back"};
 
@@ -21,7 +24,7 @@ function wordsOf({outcome, count, planned, until, status, duration_ms: ms, error
 /** A mark for each run, the newest at the right. Tab comes to one of them, the arrow keys to the others. */
 function dots({id, runs}) {
   return runs.length ? h("div", {class: "dots", role: "group", "aria-label": "Last firings"},
-    runs.map((run, i) => h("a", {class: `dot ${kinds[run.outcome]}`, href: `#/timers/${id}`, tabindex: i ? "-1" : "0",
+    runs.map((run, i) => h("a", {class: `dot ${kindOf(run)}`, href: `#/timers/${id}`, tabindex: i ? "-1" : "0",
                                  "aria-label": wordsOf(run)})).reverse()) : undefined;
 }
 
