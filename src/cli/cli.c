@@ -5,8 +5,10 @@
 #include "calendar/duration.h"
 #include "sys/process.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 /* ---- what a verb says ---- */
@@ -17,8 +19,14 @@ bool cli_flush(struct cli *cli)
 
     if (buffer_failed(&cli->out))
         cli_complain(CLI_EXIT_FAILED, "out of memory");
-    if (size && (fwrite(cli->out.data, 1, size, stdout) != size || fflush(stdout) != 0))
+    if (size && !cli->is_broken &&
+        (fwrite(cli->out.data, 1, size, stdout) != size || fflush(stdout) != 0)) {
+        const int cause = errno;
+
         cli->is_broken = true;
+        if (cause != EPIPE) /* a reader that ends early, such as head, is no error */
+            cli_complain(CLI_EXIT_FAILED, "standard output cannot be written: %s", strerror(cause));
+    }
     buffer_clear(&cli->out);
     return !cli->is_broken;
 }

@@ -47,12 +47,13 @@ struct cli {
     bool has_signals; /* the verb takes signals from `signals`; otherwise they end the program */
     bool is_terminal; /* standard output is one */
     bool is_coloured; /* by the terminal, NO_COLOR and --color */
-    bool is_broken;   /* standard output is gone */
+    bool is_broken;   /* standard output cannot be written */
 };
 
 /* ---- what a verb says ---- */
 
-/* Prints `out` and empties it. False when the reader is gone. */
+/* Prints `out` and empties it. Returns false if it cannot be written, and says why the first time. A
+ * reader that closed the pipe is not complained of. */
 bool cli_flush(struct cli *cli);
 
 /* Prints "tickwheel: TEXT" to standard error, control characters as \uXXXX. Returns `code`. */

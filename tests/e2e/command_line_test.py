@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
@@ -684,6 +685,15 @@ class Mistakes(CommandLine):
         self.assertEqual([f"| {code} | {meaning} |" for code, meaning in codes],
                          re.findall(r"(?m)^\| \d+ \| .*$", page))
 
+
+    def test_output_that_cannot_be_written_is_an_error(self):
+        self.create()
+        with open("/dev/full", "w", encoding="utf-8") as full:
+            for verb in ("list", "log", "schedules", "queues", "export", "health", "version", "help"):
+                done = subprocess.run([harness.find("tickwheel"), verb], stdout=full, stderr=subprocess.PIPE, env=self.env,
+                                      timeout=harness.PATIENCE_S, check=False)
+                self.assertEqual((verb, done.returncode, done.stderr.decode()), (
+                    verb, FAILED, "tickwheel: standard output cannot be written: No space left on device\n"))
 
     # proves: cli-file, cli-timeout
     def test_files_and_times_at_their_limits(self):
