@@ -13,8 +13,23 @@
 
 /* ---- what a verb says ---- */
 
+/* Puts ASCII in place of the marks of tables. Other forms have the daemon's texts only. */
+static void cli_put_ascii(struct cli *cli)
+{
+    struct buffer text;
+
+    if (!cli->is_ascii || cli->settings.form != CLI_FORM_TABLE)
+        return;
+    buffer_init(&text);
+    screen_append_ascii(&text, buffer_bytes(&cli->out));
+    text.failed = text.failed || buffer_failed(&cli->out);
+    buffer_deinit(&cli->out);
+    cli->out = text;
+}
+
 bool cli_flush(struct cli *cli)
 {
+    cli_put_ascii(cli);
     size_t size = buffer_failed(&cli->out) ? 0 : cli->out.size;
 
     if (buffer_failed(&cli->out))

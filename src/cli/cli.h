@@ -46,6 +46,7 @@ struct cli {
     struct signals signals;
     bool has_signals; /* the verb takes signals from `signals`; otherwise they end the program */
     bool is_terminal; /* standard output is one */
+    bool is_ascii;    /* the locale has no UTF-8: marks of tables and bars are ASCII */
     bool is_coloured; /* by the terminal, NO_COLOR and --color */
     bool is_broken;   /* standard output cannot be written */
 };

@@ -339,8 +339,37 @@ static void tables_are_aligned(void **state)
         out.data, "A                                                 BB  C\n"
                   "\xc3\xbc\xc3\xbc\xc3\xbc                                                   x\n"
                   "01234567890123456789012345678901234567890123456\xe2\x80\xa6  b\n");
+    struct buffer ascii;
+    buffer_init(&ascii);
+    screen_append_ascii(&ascii, buffer_bytes(&out));
+    assert_non_null(strstr(ascii.data, "3456~  b\n"));
+    assert_non_null(strstr(ascii.data, "\xc3\xbc\xc3\xbc\xc3\xbc   "));
+    buffer_deinit(&ascii);
     buffer_deinit(&out);
     screen_table_deinit(&table);
+}
+
+static void bars_have_as_many_places_in_ascii(void **state)
+{
+    static const struct {
+        uint64_t value;
+        const char *bar;
+    } rows[] = {{0, ""}, {1, "-"}, {20, "#"}, {6, "-"}, {15, "#"}, {26, "#-"}, {100, "#####"}};
+
+    (void)state;
+    for (size_t i = 0; i < sizeof(rows) / sizeof(*rows); i++) {
+        struct buffer bar, ascii;
+
+        buffer_init(&bar);
+        buffer_init(&ascii);
+        screen_append_bar(&bar, rows[i].value, 20 * SCREEN_BAR_WIDTH);
+        screen_append_ascii(&ascii, buffer_bytes(&bar));
+        buffer_append(&ascii, "", 1);
+        assert_string_equal(ascii.data, rows[i].bar);
+        assert_int_equal(screen_width(buffer_bytes(&bar)), strlen(rows[i].bar));
+        buffer_deinit(&bar);
+        buffer_deinit(&ascii);
+    }
 }
 
 static void distances_are_rounded(void **state)
@@ -467,6 +496,7 @@ int main(void)
         TEST(wrong_arguments_are_refused_with_a_reason),
         TEST(the_number_of_flags_and_arguments_is_bounded),
         TEST(every_verb_is_described),
+        TEST(bars_have_as_many_places_in_ascii),
         TEST(a_config_file_is_read),
         TEST(a_wrong_config_file_names_the_line_and_no_secret),
         TEST(control_characters_are_shown),

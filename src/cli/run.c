@@ -13,6 +13,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define RUN_TIMEOUT_MS_DEFAULT 60000
@@ -114,10 +115,23 @@ static enum error_code run_read_settings(struct cli *cli, struct error *ret_erro
     return code ? code : run_read_timeout(cli, ret_error);
 }
 
+/* True if the environment names a locale without UTF-8, such as C. If it names none, as in many
+ * containers, UTF-8 is assumed. */
+static bool run_is_ascii(void)
+{
+    static const char *const variables[] = {"LC_ALL", "LC_CTYPE", "LANG"}; /* the strongest first */
+    const char *locale = NULL;
+
+    for (size_t i = 0; i < 3 && !(locale && *locale); i++)
+        locale = getenv(variables[i]);
+    return locale && *locale && !strcasestr(locale, "utf-8") && !strcasestr(locale, "utf8");
+}
+
 static void run_read_terminal(struct cli *cli)
 {
     const char *when = cli_flag(cli, CLI_FLAG_COLOR), *off = getenv("NO_COLOR");
 
+    cli->is_ascii = run_is_ascii();
     cli->is_terminal = process_is_terminal(STDOUT_FILENO);
     cli->is_coloured = cli->is_terminal && !(off && *off);
     if (when && strcmp(when, "auto") != 0)

@@ -164,6 +164,30 @@ void screen_append_bar(struct buffer *out, uint64_t value, uint64_t most)
     buffer_append_text(out, eighths[size]);
 }
 
+void screen_append_ascii(struct buffer *out, struct bytes text)
+{
+    static const char bars[] = "#####---"; /* U+2588, a whole place, to U+258F, an eighth of one */
+
+    for (size_t i = 0; i < text.size; i++) {
+        const uint8_t *at = (const uint8_t *)text.data + i;
+        const bool has_three = text.size - i >= 3;
+        char mark;
+
+        if (has_three && at[0] == 0xe2 && at[1] == 0x96 && at[2] >= 0x88 && at[2] <= 0x8f)
+            mark = bars[at[2] - 0x88];
+        else if (has_three && memcmp(at, "\xe2\x80\xa6", 3) == 0)
+            mark = '~';
+        else if (has_three && memcmp(at, "\xef\xbf\xbd", 3) == 0)
+            mark = '?';
+        else {
+            buffer_append(out, text.data + i, 1);
+            continue;
+        }
+        buffer_append(out, &mark, 1);
+        i += 2;
+    }
+}
+
 void screen_table_init(struct screen_table *table, size_t columns)
 {
     assert(columns > 0 && columns <= SCREEN_COLUMNS_MAX);

@@ -206,6 +206,9 @@ class Plans(CommandLine):
         self.assertIn("5 due from ", shown)
         self.assertEqual(len(re.findall(r"  4  \u2588{50}$", shown, flags=re.M)), 1)
         self.assertEqual(len(shown.splitlines()), 61)
+        for name, value, mark in (("LC_ALL", "C", "#"), ("LANG", "en_US.ISO-8859-1", "#"), ("LC_CTYPE", "C.UTF-8", "\u2588")):
+            shown = command_line.run("forecast", env={**self.env, name: value}).out
+            self.assertEqual(len(re.findall(rf"  4  {mark}{{50}}$", shown, flags=re.M)), 1, name)
         self.assertEqual(self.ask("forecast", "--unit", "second", "--count", "30")[0]["count"], 30)
         self.run_cli("forecast", "--count", "1441", code=FAILED)
 
