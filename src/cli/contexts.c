@@ -48,7 +48,7 @@ static enum error_code contexts_read_file(struct cli_settings *settings, const c
     struct buffer text;
 
     buffer_init(&text);
-    enum error_code code = files_read(path, CLI_CONFIG_BYTES_MAX, &text, ret_error);
+    enum error_code code = files_read_regular(path, CLI_CONFIG_BYTES_MAX, &text, ret_error);
     if (!code)
         code = cli_settings_read(settings, buffer_bytes(&text), path, ret_error);
     if (!code && *settings->token && !files_is_private(path))
@@ -68,7 +68,7 @@ static enum error_code contexts_read_used(char ret_name[CONTEXTS_NAME_SIZE],
     if (!contexts_path("context", "", path) || !files_exists(path))
         return ERROR_NONE;
     buffer_init(&text);
-    enum error_code code = files_read(path, CONTEXTS_NAME_SIZE, &text, ret_error);
+    enum error_code code = files_read_regular(path, CONTEXTS_NAME_SIZE, &text, ret_error);
     struct bytes name = bytes_trim(buffer_bytes(&text));
     if (!code && name.size < CONTEXTS_NAME_SIZE)
         snprintf(ret_name, CONTEXTS_NAME_SIZE, "%.*s", (int)name.size, name.data);

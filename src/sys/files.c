@@ -113,11 +113,11 @@ static enum error_code files_read_all(int fd, const char *path, size_t size_max,
     }
 }
 
-enum error_code files_read(const char *path, size_t size_max, struct buffer *buffer,
-                           struct error *ret_error)
+/* Reads from the descriptor and closes it; -1 means that it could not be opened. */
+static enum error_code files_read_from(int fd, const char *path, size_t size_max,
+                                       struct buffer *buffer, struct error *ret_error)
 {
     size_t size_before = buffer->size;
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
 
     if (fd < 0)
         return files_failed(ret_error, "read", path);
@@ -126,6 +126,25 @@ enum error_code files_read(const char *path, size_t size_max, struct buffer *buf
     if (code)
         buffer->size = size_before;
     return code;
+}
+
+enum error_code files_read(const char *path, size_t size_max, struct buffer *buffer,
+                           struct error *ret_error)
+{
+    return files_read_from(open(path, O_RDONLY | O_CLOEXEC), path, size_max, buffer, ret_error);
+}
+
+enum error_code files_read_regular(const char *path, size_t size_max, struct buffer *buffer,
+                                   struct error *ret_error)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* waits for no writer of a pipe */
+    struct stat info;
+
+    if (fd >= 0 && fstat(fd, &info) == 0 && !S_ISREG(info.st_mode)) {
+        close(fd);
+        return error_set(ret_error, ERROR_IO, "read %s: it is not a regular file", path);
+    }
+    return files_read_from(fd, path, size_max, buffer, ret_error);
 }
 
 static bool files_write_all(int fd, struct bytes contents)

@@ -19,6 +19,11 @@ enum error_code files_make_folder(const char *path, struct error *ret_error);
 enum error_code files_read(const char *path, size_t size_max, struct buffer *buffer,
                            struct error *ret_error);
 
+/* Like files_read, but refuses anything else than a regular file: reading a pipe would wait for its
+ * writer. */
+enum error_code files_read_regular(const char *path, size_t size_max, struct buffer *buffer,
+                                   struct error *ret_error);
+
 /* Copies the file into memory. `ret_fd` is a descriptor of the copy, whose path is
  * "/proc/self/fd/N"; the caller closes it. */
 enum error_code files_snapshot(const char *path, size_t size_max, int *ret_fd,

@@ -113,6 +113,28 @@ static void refuses_a_folder_where_a_file_is(void **state)
     assert_int_equal(files_make_folder("", &error), ERROR_IO);
 }
 
+static void refuses_a_pipe_where_a_regular_file_is_wanted(void **state)
+{
+    struct files_fixture *fixture = *state;
+    struct buffer buffer;
+    struct error error;
+
+    buffer_init(&buffer);
+    assert_int_equal(files_write(files_test_path(fixture, "file"), BYTES("one"), &error),
+                     ERROR_NONE);
+    assert_int_equal(files_read_regular(fixture->path, 3, &buffer, &error), ERROR_NONE);
+    assert_true(bytes_equal(buffer_bytes(&buffer), BYTES("one")));
+    assert_int_equal(files_read_regular(fixture->path, 2, &buffer, &error), ERROR_TOO_LARGE);
+    assert_int_equal(files_read_regular(files_test_path(fixture, "none"), 3, &buffer, &error),
+                     ERROR_IO);
+    assert_int_equal(mkfifo(files_test_path(fixture, "pipe"), 0600), 0);
+    assert_int_equal(files_read_regular(fixture->path, 3, &buffer, &error), ERROR_IO);
+    assert_non_null(strstr(error.text, "pipe: it is not a regular file"));
+    assert_int_equal(files_read_regular("/dev/null", 3, &buffer, &error), ERROR_IO);
+    assert_int_equal(buffer.size, 3);
+    buffer_deinit(&buffer);
+}
+
 static void reads_back_what_it_wrote(void **state)
 {
     static char large[100000];
@@ -406,6 +428,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(refuses_a_folder_where_a_file_is, files_setup,
                                         files_teardown),
         cmocka_unit_test_setup_teardown(reads_back_what_it_wrote, files_setup, files_teardown),
+        cmocka_unit_test_setup_teardown(refuses_a_pipe_where_a_regular_file_is_wanted, files_setup,
+                                        files_teardown),
         cmocka_unit_test_setup_teardown(leaves_the_buffer_as_it_was_when_reading_fails, files_setup,
                                         files_teardown),
         cmocka_unit_test_setup_teardown(a_failed_write_leaves_the_old_contents, files_setup,

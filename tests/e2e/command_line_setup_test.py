@@ -168,6 +168,19 @@ class Contexts(SetUp):
         shutil.copy(self.kept, odd)
         self.assertIn("cannot hold the path", self.run_cli("context", "add", "x", "--url", self.url, "--token-file", odd, code=USAGE).err)
 
+    def test_a_pipe_in_place_of_a_file_is_refused(self):
+        """Nobody writes to it, so reading it would wait for ever."""
+        folder = os.path.join(self.home, ".config", "tickwheel")
+        self.add("prod")
+        for name, arguments in (("config", ("list",)), ("context", ("list",)), ("contexts/prod", ("list", "--context", "prod")),
+                                ("contexts/prod", ("context",))):
+            path = os.path.join(folder, name)
+            if os.path.exists(path):
+                os.remove(path)
+            os.mkfifo(path)
+            self.assertIn(f"{name}: it is not a regular file", self.run_cli(*arguments, code=USAGE).err)
+            os.remove(path)
+
     def test_mistakes(self):
         folder = os.path.join(self.home, ".config", "tickwheel")
         self.add("prod", "--token-file", self.kept)
