@@ -41,7 +41,7 @@ enum cli_exit check_run(struct cli *cli)
     if (caught)
         return caught;
     daemon_program_find(path, sizeof(path));
-    if (process_start(arguments, environ, &daemon, &error))
+    if (process_start(arguments, environ, PROCESS_IS_BOUND, &daemon, &error))
         return cli_complain(CLI_EXIT_FAILED, "%s", error.text);
     process_write(&daemon, (struct bytes){"", 0}); /* it reads nothing */
     while (!process_ended(&daemon, &code))

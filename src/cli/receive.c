@@ -279,7 +279,7 @@ static enum cli_exit receive_start_daemon(struct cli *cli, struct process_child 
     snprintf(folder, sizeof(folder), "%s", data ? data : "./data");
     snprintf(number, sizeof(number), "%s", port ? port : "8463");
     daemon_program_find(path, sizeof(path));
-    if (process_start(arguments, environ, ret_daemon, &error))
+    if (process_start(arguments, environ, PROCESS_IS_BOUND, ret_daemon, &error))
         return cli_complain(CLI_EXIT_FAILED, "%s", error.text);
     process_write(ret_daemon, (struct bytes){"", 0}); /* the daemon reads no input */
     return CLI_EXIT_DONE;

@@ -57,7 +57,7 @@ static enum cli_exit work_start_command(struct work_jobs *work, struct work_job 
     struct error error = {.text = "out of memory"};
     enum cli_exit code = CLI_EXIT_DONE;
 
-    if (!environment || process_start(arguments, environment, &job->child, &error))
+    if (!environment || process_start(arguments, environment, PROCESS_IS_FREE, &job->child, &error))
         code = cli_complain(CLI_EXIT_USAGE, "%s", error.text);
     for (size_t i = 0; i < WORK_ENVIRON_COUNT; i++)
         buffer_deinit(&texts[i]);

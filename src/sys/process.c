@@ -9,13 +9,13 @@
 #include <malloc.h>
 #include <sched.h>
 #include <signal.h>
-#include <spawn.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/pidfd.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -247,39 +247,65 @@ uint64_t thread_used_ns(void)
     return (uint64_t)used.tv_sec * 1000000000 + (uint64_t)used.tv_nsec;
 }
 
-static int process_spawn(char *const *arguments, char *const *environment, int input,
-                         pid_t *ret_pid)
+/* Runs in the child, between fork and exec: only functions that are safe after fork in a process
+ * with threads. Returns errno if the program cannot be run. */
+static int process_become(char *const *arguments, char *const *environment, enum process_bond bond,
+                          pid_t parent, int input)
 {
-    posix_spawn_file_actions_t files;
-    posix_spawnattr_t attributes;
-    sigset_t none, all;
+    const struct sigaction preset = {.sa_handler = SIG_DFL};
+    sigset_t none;
 
+    errno = 0;
+    if (bond == PROCESS_IS_BOUND &&
+        (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != parent))
+        return errno ? errno : ESRCH; /* the parent ended before the bond was made */
+    for (int i = 1; i < NSIG; i++)
+        (void)sigaction(i, &preset, NULL); /* some cannot be changed */
     sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawn_file_actions_init(&files);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF |
-                                              POSIX_SPAWN_SETPGROUP);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setsigdefault(&attributes, &all);
-    posix_spawnattr_setpgroup(&attributes, 0);
-    int failure = posix_spawn_file_actions_adddup2(&files, input, STDIN_FILENO);
-    if (!failure)
-        failure = posix_spawnp(ret_pid, arguments[0], &files, &attributes, arguments, environment);
-    posix_spawnattr_destroy(&attributes);
-    posix_spawn_file_actions_destroy(&files);
+    if (setpgid(0, 0) != 0 || dup2(input, STDIN_FILENO) < 0 ||
+        sigprocmask(SIG_SETMASK, &none, NULL) != 0)
+        return errno;
+    execvpe(arguments[0], arguments, environment);
+    return errno;
+}
+
+/* Returns 0, or the errno of what failed in the child, which reports it through a pipe that exec
+ * closes. */
+static int process_fork(char *const *arguments, char *const *environment, enum process_bond bond,
+                        int input, pid_t *ret_pid)
+{
+    const pid_t parent = getpid();
+    int report[2], failure = 0;
+
+    if (pipe2(report, O_CLOEXEC) != 0)
+        return errno;
+    const pid_t pid = fork();
+    if (pid == 0) {
+        failure = process_become(arguments, environment, bond, parent, input);
+        _exit(write(report[1], &failure, sizeof(failure)) == sizeof(failure) ? 127 : 126);
+    }
+    if (pid < 0)
+        failure = errno;
+    close(report[1]);
+    while (pid > 0 && read(report[0], &failure, sizeof(failure)) < 0 && errno == EINTR)
+        ;
+    close(report[0]);
+    if (pid > 0 && failure)
+        waitpid(pid, NULL, 0);
+    *ret_pid = pid;
     return failure;
 }
 
 enum error_code process_start(char *const *arguments, char *const *environment,
-                              struct process_child *ret_child, struct error *ret_error)
+                              enum process_bond bond, struct process_child *ret_child,
+                              struct error *ret_error)
 {
     int input[2];
     pid_t pid;
 
     if (pipe2(input, O_CLOEXEC) != 0)
         return error_set(ret_error, ERROR_IO, "pipe: %s", strerror(errno));
-    int failure = process_spawn(arguments, environment, input[0], &pid);
+    int failure = process_fork(arguments, environment, bond, input[0], &pid);
     close(input[0]);
     if (failure) {
         close(input[1]);

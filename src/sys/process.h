@@ -78,10 +78,17 @@ struct process_child {
     int input_fd; /* its standard input, written without waiting; -1 after it is closed */
 };
 
+/* What the kernel does with a child when this process ends, also by SIGKILL. */
+enum process_bond {
+    PROCESS_IS_FREE,  /* it goes on */
+    PROCESS_IS_BOUND, /* it gets SIGTERM; call process_start on the first thread, whose end counts */
+};
+
 /* Starts a program, found in PATH, in a process group of its own, so that a Ctrl-C at the
  * terminal does not reach it. Signals have their default effects. ERROR_IO with the cause. */
 enum error_code process_start(char *const *arguments, char *const *environment,
-                              struct process_child *ret_child, struct error *ret_error);
+                              enum process_bond bond, struct process_child *ret_child,
+                              struct error *ret_error);
 
 /* Returns whether the child has ended, with its exit code, or 128 and the signal that ended it,
  * as in a shell. Releases the child. */

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/pidfd.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -198,7 +199,7 @@ static void starts_a_program_with_its_input_and_environment(void **state)
     struct error error;
 
     (void)state;
-    assert_int_equal(process_start(arguments, environment, &child, &error), ERROR_NONE);
+    assert_int_equal(process_start(arguments, environment, PROCESS_IS_FREE, &child, &error), ERROR_NONE);
     int code;
     assert_false(process_ended(&child, &code)); /* it waits for its input */
     assert_int_equal(process_write(&child, BYTES("a text\n")), 7);
@@ -215,7 +216,7 @@ static void input_is_written_as_far_as_it_is_taken(void **state)
     size_t written = 0;
 
     (void)state;
-    assert_int_equal(process_start(arguments, environment, &child, NULL), ERROR_NONE);
+    assert_int_equal(process_start(arguments, environment, PROCESS_IS_FREE, &child, NULL), ERROR_NONE);
     while (child.input_fd >= 0) {
         struct pollfd wait = {.fd = child.input_fd, .events = POLLOUT};
 
@@ -237,11 +238,42 @@ static void a_child_is_asked_to_end_although_signals_are_blocked_here(void **sta
     (void)state;
     sigfillset(&mask);
     sigprocmask(SIG_BLOCK, &mask, &before);
-    assert_int_equal(process_start(arguments, environment, &child, NULL), ERROR_NONE);
+    assert_int_equal(process_start(arguments, environment, PROCESS_IS_FREE, &child, NULL), ERROR_NONE);
     sigprocmask(SIG_SETMASK, &before, NULL);
     assert_int_equal(getpgid(child.pid), child.pid);
     process_stop(&child);
     assert_int_equal(process_test_wait(&child), 128 + SIGTERM);
+}
+
+static void a_bound_child_ends_with_a_parent_that_is_killed(void **state)
+{
+    char *arguments[] = {(char[]){"sleep"}, (char[]){"1000"}, NULL}, *environment[] = {NULL};
+    int report[2];
+    pid_t pid;
+
+    (void)state;
+    assert_int_equal(pipe(report), 0);
+    const pid_t parent = fork();
+    if (parent == 0) {
+        struct process_child child;
+
+        if (process_start(arguments, environment, PROCESS_IS_BOUND, &child, NULL) ||
+            write(report[1], &child.pid, sizeof(child.pid)) != sizeof(child.pid))
+            _exit(1);
+        for (;;)
+            pause();
+    }
+    assert_true(parent > 0);
+    assert_int_equal(read(report[0], &pid, sizeof(pid)), sizeof(pid));
+    struct pollfd ends = {.fd = pidfd_open(pid, 0), .events = POLLIN};
+    assert_true(ends.fd >= 0);
+    assert_int_equal(poll(&ends, 1, 0), 0);
+    kill(parent, SIGKILL);
+    assert_int_equal(waitpid(parent, NULL, 0), parent);
+    assert_int_equal(poll(&ends, 1, 60000), 1);
+    close(ends.fd);
+    close(report[0]);
+    close(report[1]);
 }
 
 static void a_program_that_is_not_there_is_an_error(void **state)
@@ -251,7 +283,7 @@ static void a_program_that_is_not_there_is_an_error(void **state)
     struct error error;
 
     (void)state;
-    assert_int_equal(process_start(arguments, environment, &child, &error), ERROR_IO);
+    assert_int_equal(process_start(arguments, environment, PROCESS_IS_FREE, &child, &error), ERROR_IO);
     assert_non_null(strstr(error.text, "/nonexistent/program"));
 }
 
@@ -293,6 +325,7 @@ int main(void)
         cmocka_unit_test(starts_a_program_with_its_input_and_environment),
         cmocka_unit_test(input_is_written_as_far_as_it_is_taken),
         cmocka_unit_test(a_child_is_asked_to_end_although_signals_are_blocked_here),
+        cmocka_unit_test(a_bound_child_ends_with_a_parent_that_is_killed),
         cmocka_unit_test(a_program_that_is_not_there_is_an_error),
     };
 

@@ -616,6 +616,18 @@ class Dev(unittest.TestCase):
         self.assertIn("exit=clean", program.output())
         self.assertTrue(os.path.isdir(data))
 
+    def test_its_daemon_ends_when_it_is_killed(self):
+        data = os.path.join(self.folder, "data")
+        program = self.dev("--data", data)
+        port = program.find_port(r"listen=127.0.0.1:([0-9]+)")
+        program.find_in_output("event=ready")
+        program.signal(signal.SIGKILL)
+        env = command_line.environment(f"http://127.0.0.1:{port}")
+        harness.wait_until(lambda: command_line.run("health", env=env).code == UNAVAILABLE, 20, "the daemon ends")
+        again = self.dev("--data", data)  # the folder is free
+        again.find_in_output("event=ready")
+        self.assertEqual(again.signal(signal.SIGINT), DONE)
+
     def test_a_daemon_that_ends_ends_it(self):
         path = os.path.join(self.folder, "file")
         with open(path, "w", encoding="utf-8"):
