@@ -95,16 +95,19 @@ static struct target_breaker *targets_find(const struct targets *targets, const 
                : map_get(&targets->map, targets_key_of(targets, timer, scope));
 }
 
+/* Returns the state of a breaker; NULL means that there is none. `path` is shown if its scope is the
+ * path. */
 static struct target_status targets_status_of(const struct targets *targets,
                                               const struct target_breaker *target,
-                                              const struct timer *timer, struct instant now)
+                                              struct bytes origin, struct bytes path,
+                                              struct instant now)
 {
-    struct target_status status = {.origin = timer_target_origin(timer)};
+    struct target_status status = {.origin = origin};
 
     if (target) {
         status.scope = target->scope;
         if (target->scope == TARGET_PATH)
-            status.path = targets_path(timer);
+            status.path = path;
         status.state = target->breaker.state;
         status.failures = target->breaker.failures;
         status.wait_ms = breaker_wait_ms(&target->breaker, &targets->options.breaker, now);
@@ -112,6 +115,13 @@ static struct target_status targets_status_of(const struct targets *targets,
         memcpy(status.error, target->error, target->error_size);
     }
     return status;
+}
+
+static struct target_status targets_status_for(const struct targets *targets,
+                                               const struct target_breaker *target,
+                                               const struct timer *timer, struct instant now)
+{
+    return targets_status_of(targets, target, timer_target_origin(timer), targets_path(timer), now);
 }
 
 void target_status_say(const struct target_status *status, struct buffer *out)
@@ -237,7 +247,7 @@ bool targets_enter(struct targets *targets, const struct timer *timer, struct in
         may = breaker_enter(&target->breaker, options, now, entrant, &ret_ticket->passes[order[i]]);
         if (!may) {
             targets->stats.postponed++;
-            *ret_status = targets_status_of(targets, target, timer, now);
+            *ret_status = targets_status_for(targets, target, timer, now);
             if (path) /* it is no probe after all */
                 breaker_leave(&path->breaker, options, now, ret_ticket->passes[TARGET_PATH],
                               BREAKER_UNKNOWN);
@@ -291,7 +301,7 @@ void targets_leave(struct targets *targets, const struct target_ticket *ticket,
         if (verdict.of[scope] == BREAKER_FAILED)
             target_breaker_note(target, error);
         if (targets_judge(targets, target, ticket->passes[scope], now, verdict.of[scope]))
-            changed[count++] = targets_status_of(targets, target, timer, now);
+            changed[count++] = targets_status_for(targets, target, timer, now);
         if (target->breaker.state == BREAKER_CLOSED && target->breaker.failures == 0 &&
             target->breaker.generation == 0)
             targets_forget(targets, target);
@@ -309,7 +319,7 @@ void targets_status(struct targets *targets, const struct timer *timer, struct i
     const struct target_breaker *path = targets_find(targets, timer, TARGET_PATH);
     const bool origin_fails = origin && origin->breaker.state != BREAKER_CLOSED;
 
-    *ret_status = targets_status_of(targets, path && !origin_fails ? path : origin, timer, now);
+    *ret_status = targets_status_for(targets, path && !origin_fails ? path : origin, timer, now);
     pthread_mutex_unlock(&targets->lock);
 }
 
@@ -347,24 +357,19 @@ size_t targets_reset(struct targets *targets, struct bytes tenant, struct bytes 
 }
 
 void targets_each(struct targets *targets, struct bytes tenant, struct instant now,
-                  void (*tell)(void *context, const struct target_view *view), void *context)
+                  void (*tell)(void *context, const struct target_status *status), void *context)
 {
     pthread_mutex_lock(&targets->lock);
     size_t cursor = 0;
     for (const struct target_breaker *target; (target = map_next(&targets->map, &cursor));) {
         const char *text = target->text + target->tenant_size;
+        const struct bytes origin = {text, target->origin_size}, path = {text, target->path_size};
 
         if (!bytes_equal(tenant, (struct bytes){target->text, target->tenant_size}) ||
             (target->breaker.state == BREAKER_CLOSED && target->breaker.failures == 0))
             continue;
-        tell(context,
-             &(struct target_view){
-                 .origin = {text, target->origin_size},
-                 .path = {text, target->scope == TARGET_PATH ? target->path_size : 0},
-                 .state = target->breaker.state,
-                 .failures = target->breaker.failures,
-                 .wait_ms = breaker_wait_ms(&target->breaker, &targets->options.breaker, now),
-                 .error = {target->error, target->error_size}});
+        const struct target_status status = targets_status_of(targets, target, origin, path, now);
+        tell(context, &status);
     }
     pthread_mutex_unlock(&targets->lock);
 }

@@ -100,21 +100,10 @@ void target_status_say(const struct target_status *status, struct buffer *out);
  * (timer/target_pauses.h). Returns how many had failures. O(failing targets). */
 size_t targets_reset(struct targets *targets, struct bytes tenant, struct bytes name);
 
-/* A target that fails or failed. */
-struct target_view {
-    struct bytes origin;
-    /* URL without query, at most TARGETS_PATH_SIZE of it; empty for the whole origin */
-    struct bytes path;
-    enum breaker_state state;
-    uint32_t failures;  /* consecutive failures */
-    uint64_t wait_ms;   /* time until it is tried again */
-    struct bytes error; /* last failure, at most TARGETS_ERROR_SIZE of it */
-};
-
 /* Calls `tell` for the targets of a tenant that have failures, in no order. `tell` copies the
- * texts. */
+ * texts; of a path they are at most TARGETS_PATH_SIZE. */
 void targets_each(struct targets *targets, struct bytes tenant, struct instant now,
-                  void (*tell)(void *context, const struct target_view *view), void *context);
+                  void (*tell)(void *context, const struct target_status *status), void *context);
 
 void targets_stats(struct targets *targets, struct targets_stats *ret_stats);
 

@@ -271,15 +271,15 @@ static void test_a_reset_closes_one_target(void **state)
     targets_destroy(targets);
 }
 
-static void targets_test_tell(void *context, const struct target_view *view)
+static void targets_test_tell(void *context, const struct target_status *status)
 {
     struct views *views = context;
 
     assert_true(views->count < 4);
     snprintf(views->texts[views->count++], sizeof(views->texts[0]), "%.*s %.*s %s %u %d %.*s",
-             (int)view->origin.size, view->origin.data, (int)view->path.size, view->path.data,
-             breaker_state_text(view->state), (unsigned)view->failures, (int)view->wait_ms,
-             (int)view->error.size, view->error.data);
+             (int)status->origin.size, status->origin.data, (int)status->path.size,
+             status->path.data, breaker_state_text(status->state), (unsigned)status->failures,
+             (int)status->wait_ms, (int)status->error_size, status->error);
 }
 
 /* Each tenant is told of its own targets that fail, of an origin and of a path, and why. */

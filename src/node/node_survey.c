@@ -102,12 +102,13 @@ static void survey_tell_tenants(struct node *node, struct survey *survey)
     survey->is_cut = survey->is_cut || others.ready > 0;
 }
 
-static void survey_take_target(void *context, const struct target_view *view)
+static void survey_take_target(void *context, const struct target_status *status)
 {
     const struct survey_failure failure = {
-        .state = (uint8_t)view->state, .failures = view->failures, .wait_ms = view->wait_ms};
+        .state = (uint8_t)status->state, .failures = status->failures, .wait_ms = status->wait_ms};
 
-    survey_add_failure(context, &failure, view->origin, view->path, view->error);
+    survey_add_failure(context, &failure, status->origin, status->path,
+                       (struct bytes){status->error, status->error_size});
 }
 
 static void survey_tell_failures(struct node *node, struct bytes tenant, struct survey *survey)
