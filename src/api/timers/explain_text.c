@@ -1,27 +1,27 @@
 /* explain_text.c - the sentences of an explanation; see explain_text.h. */
 #include "api/timers/explain_text.h"
 
+#include "api/timers/next.h"
 #include "calendar/duration.h"
 #include "store/storage.h"
 
 bool explain_next(const struct explain_view *view, struct wall *ret_next)
 {
     const struct explained *explained = view->explained;
-    struct wall next = view->timer->at;
+    const bool is_queued = explained->place == PLACE_QUEUED;
+    const struct next_view known = {
+        .timer = view->timer,
+        .now = explained->now,
+        .waits_until = is_queued && explained->until.ms <= WALL_MS_MAX ? explained->until
+                                                                       : (struct wall){0},
+        .target = view->target,
+        .pause = view->pause,
+        .is_maintained = is_queued && explained->reason == WAIT_MAINTENANCE};
+    struct next next = {.at = view->timer->at};
 
-    if (explained->place == PLACE_INFLIGHT) {
-        *ret_next = next;
-        return true;
-    }
-    if (explained->place == PLACE_QUEUED && explained->until.ms <= WALL_MS_MAX)
-        next = wall_max(next, explained->until);
-    if (view->target && view->target->state != BREAKER_CLOSED)
-        next = wall_max(next, wall_add(explained->now, view->target->wait_ms));
-    if (target_pause_is_in_force(view->pause, explained->now))
-        next = wall_max(next, view->pause->until);
-    *ret_next = next;
-    return next.ms <= WALL_MS_MAX &&
-           !(explained->place == PLACE_QUEUED && explained->reason == WAIT_MAINTENANCE);
+    const bool has_next = explained->place == PLACE_INFLIGHT || next_attempt(&known, &next);
+    *ret_next = next.at;
+    return has_next;
 }
 
 /* ---- parts of sentences ---- */

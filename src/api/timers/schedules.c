@@ -8,6 +8,7 @@
 #include "api/timers/timers.h"
 
 #include "api/json/timer_fields.h"
+#include "api/timers/next.h"
 #include "base/json_write.h"
 #include "calendar/rfc3339.h"
 #include "sys/clock.h"
@@ -112,30 +113,21 @@ struct schedules_holds {
 static void schedules_put_next(struct call *call, const struct schedules_holds *holds,
                                const struct timer *timer, struct buffer *out)
 {
-    const struct wall now = holds->now;
-    const struct target_pause *pause =
-        target_pauses_of(holds->pauses, timer->texts.tenant, timer->texts.target, &timer->target);
     struct target_status status;
-    struct wall next = timer->at;
-    const char *held_by = timer->state == TIMER_PAUSED ? "pause" : NULL;
+    const bool has_status = node_target_status(call->api->options.node, timer, &status);
+    const struct next_view view = {
+        .timer = timer,
+        .now = holds->now,
+        .target = has_status ? &status : NULL,
+        .pause = target_pauses_of(holds->pauses, timer->texts.tenant, timer->texts.target,
+                                  &timer->target),
+        .is_maintained = holds->is_maintained};
+    struct next next;
 
-    if (holds->is_maintained) {
-        json_put_text(out, "held_by", "maintenance");
-        return;
-    }
-    if (node_target_status(call->api->options.node, timer, &status) &&
-        status.state != BREAKER_CLOSED && wall_add(now, status.wait_ms).ms > next.ms) {
-        next = wall_add(now, status.wait_ms);
-        held_by = "breaker";
-    }
-    if (target_pause_is_in_force(pause, now) && pause->until.ms > next.ms) {
-        next = pause->until;
-        held_by = "target_pause";
-    }
-    if (next.ms <= WALL_MS_MAX && next.ms < STORAGE_PAUSED_AT.ms)
-        rfc3339_put(out, "next", wall_max(next, timer->due));
-    if (held_by)
-        json_put_text(out, "held_by", held_by);
+    if (next_attempt(&view, &next))
+        rfc3339_put(out, "next", next.at);
+    if (next.held_by)
+        json_put_text(out, "held_by", next.held_by);
 }
 
 static void schedules_put(struct call *call, const struct schedules_holds *holds,
