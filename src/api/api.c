@@ -37,11 +37,25 @@ static void api_answer_out_of_memory(struct http_request *request)
     http_request_answer(request, &response);
 }
 
-static void api_answer_no_route(struct call *call, const char *allow)
+/* Sends a browser from /ui/ to /ui. The path is relative, because a proxy may have put others before
+ * it. */
+static void api_answer_dashboard(struct call *call)
+{
+    struct http_response response = {.status = 308};
+
+    http_response_header(&response, "Location", "../ui");
+    call_answer(call, &response);
+}
+
+static void api_answer_no_route(struct call *call, struct bytes path, const char *allow)
 {
     struct http_response response = {.status = problem_status(ERROR_METHOD),
                                      .content_type = "application/problem+json"};
 
+    if (bytes_equal(path, BYTES("/ui/"))) {
+        api_answer_dashboard(call);
+        return;
+    }
     if (!allow[0]) {
         call_answer_error(call, ERROR_NOT_FOUND, "There is nothing at this path");
         return;
@@ -226,7 +240,7 @@ static void api_begin(void *context, struct http_request *request)
     call->query = target.query.size ? target.query : (struct bytes){0};
     call->query_room = call->query.size ? malloc(call->query.size) : NULL;
     if (!call->route)
-        api_answer_no_route(call, match.allow);
+        api_answer_no_route(call, target.path, match.allow);
     else if (!api_admit_site(call, target.authority) || !api_admit(call) ||
              api_refuses_coding(call))
         return; /* answered */
