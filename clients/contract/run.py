@@ -32,7 +32,8 @@ import harness
 import pages
 
 SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
-PROBLEMS = {"busy": (503, "overloaded"), "rate": (429, "rate-exceeded"), "not-found": (404, "not-found")}
+PROBLEMS = {"busy": (503, "overloaded"), "rate": (429, "rate-exceeded"), "not-found": (404, "not-found"),
+            "not-ready": (503, "about:blank")}
 
 
 class Proxy(http.server.BaseHTTPRequestHandler):
@@ -129,7 +130,7 @@ class Proxy(http.server.BaseHTTPRequestHandler):
             self.pass_stream_on(fault == "cut-stream")
         elif fault in PROBLEMS:
             status, name = PROBLEMS[fault]
-            problem = {"type": f"/problems/{name}", "title": "Made by the proxy", "status": status}
+            problem = {"type": name if ":" in name else f"/problems/{name}", "title": "Made by the proxy", "status": status}
             self.answer(status, {"Content-Type": "application/problem+json", "Retry-After": "0"},
                         json.dumps(problem).encode())
         elif fault == "garbage":

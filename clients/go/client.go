@@ -241,8 +241,12 @@ func (c *Client) send(ctx context.Context, call *call, result any) error {
 	}
 }
 
-// decode reads an answer with success: one JSON value, or a line each.
+// decode reads an answer with success: one JSON value, a line each, or a text.
 func decode(text []byte, result any) error {
+	if whole, ok := result.(*string); ok {
+		*whole = string(text)
+		return nil
+	}
 	if results, ok := result.(*lines); ok {
 		return results.read(text)
 	}

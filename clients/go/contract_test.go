@@ -66,6 +66,14 @@ type contractArguments struct {
 	By        []string
 	Types     []string
 	Take      int
+	KeyPrefix string `json:"key_prefix"`
+	Last      []string
+	Sort      string
+	Timer     string
+	Outcomes  []string
+	Status    string
+	Since     *Instant
+	Has       string
 }
 
 func parseDuration(text string, otherwise time.Duration) time.Duration {
@@ -86,6 +94,25 @@ func runServiceStep(ctx context.Context, c *Client, do string, a contractArgumen
 		return events, err
 	case "count":
 		return c.Count(ctx, a.By...)
+	case "schedules":
+		schedules := []ScheduleState{}
+		err := c.Schedules(ctx, ScheduleFilter{Filter: Filter{Labels: a.Labels, Target: a.Target, PageSize: a.PageSize},
+			KeyPrefix: a.KeyPrefix, Last: a.Last, Sort: a.Sort},
+			func(schedule *ScheduleState) bool { schedules = append(schedules, *schedule); return true })
+		return schedules, err
+	case "deliveries":
+		deliveries := []Delivery{}
+		err := c.Deliveries(ctx, DeliveryFilter{Timer: a.Timer, Key: a.Key, Target: a.Target, Outcomes: a.Outcomes,
+			Status: a.Status, Since: a.Since, PageSize: a.PageSize},
+			func(delivery *Delivery) bool { deliveries = append(deliveries, *delivery); return true })
+		return deliveries, err
+	case "health":
+		return c.Health(ctx)
+	case "ready":
+		return c.Ready(ctx)
+	case "metrics":
+		text, err := c.Metrics(ctx)
+		return strings.Contains(text, a.Has), err
 	case "queues":
 		return c.Queues(ctx)
 	case "queue":
@@ -401,6 +428,26 @@ func testClient(t *testing.T) *Client {
 		t.Fatal(err)
 	}
 	return c
+}
+
+func TestABareNumberIsNoDuration(t *testing.T) {
+	var create Create
+	c, _ := New("http://localhost:1", WithRetries(0, 0))
+	for _, text := range []string{`{"after":30}`, `{"every":1.5}`, `{"retry":{"base":5}}`, `{"late":{"drop_after":5}}`} {
+		_, err := c.Change(context.Background(), ID("a"), json.RawMessage(text), 0)
+		for _, err := range []error{json.Unmarshal([]byte(text), &create), err} {
+			if err == nil || !strings.Contains(err.Error(), "is no duration") {
+				t.Errorf("%s: %v", text, err)
+			}
+		}
+	}
+	patch := map[string]any{"after": time.Minute} // nanoseconds
+	if _, err := c.Change(context.Background(), ID("a"), patch, 0); !strings.Contains(fmt.Sprint(err), "is no duration") {
+		t.Error(err)
+	}
+	if text := After(30 * time.Second); text != "30000ms" {
+		t.Error(text)
+	}
 }
 
 func TestContract(t *testing.T) {

@@ -3,11 +3,12 @@ package tickwheel
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 	"time"
 )
 
-// Duration is a length of time as the API has it: "90s", or milliseconds.
+// Duration is a length of time with its unit: "90s", or what After makes. A bare number is refused.
 type Duration string
 
 // After is a duration, rounded up to the millisecond as the service rounds.
@@ -15,14 +16,42 @@ func After(d time.Duration) Duration {
 	return Duration(strconv.FormatInt(int64((d+time.Millisecond-1)/time.Millisecond), 10) + "ms")
 }
 
-// UnmarshalJSON also takes a number of milliseconds.
+// UnmarshalJSON refuses a number: it has no unit.
 func (d *Duration) UnmarshalJSON(text []byte) error {
-	var ms int64
-	if json.Unmarshal(text, &ms) == nil {
-		*d = Duration(strconv.FormatInt(ms, 10) + "ms")
-		return nil
+	if err := checkDuration(text); err != nil {
+		return err
 	}
 	return json.Unmarshal(text, (*string)(d))
+}
+
+// checkDuration refuses JSON that is neither a text nor null; what is absent passes.
+func checkDuration(text json.RawMessage) error {
+	if len(text) == 0 || text[0] == '"' || string(text) == "null" {
+		return nil
+	}
+	return fmt.Errorf("tickwheel: %s is no duration: write a unit, as in \"30s\"", text)
+}
+
+// checkDurations refuses the fields of a timer if one that is a duration has no unit.
+func checkDurations(text []byte) error {
+	var fields map[string]json.RawMessage
+	if json.Unmarshal(text, &fields) != nil {
+		return nil // the service says what is wrong
+	}
+	for place, names := range map[string][]string{"": {"after", "every"}, "late": {"drop_after"}, "spread": {"window"},
+		"retry": {"base", "cap", "timeout", "give_up_after"}} {
+		members := fields
+		if place != "" {
+			members = nil
+			_ = json.Unmarshal(fields[place], &members)
+		}
+		for _, name := range names {
+			if err := checkDuration(members[name]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // Instant is a time of the service, in milliseconds.
@@ -137,12 +166,48 @@ type Paused struct {
 // Run is a past firing of a timer that repeats.
 type Run struct {
 	Planned    Instant  `json:"planned"`
+	Until      *Instant `json:"until,omitempty"` // skipped: that of the last of Count firings
+	Count      int      `json:"count,omitempty"`
 	Started    *Instant `json:"started,omitempty"`
 	DurationMs int64    `json:"duration_ms,omitempty"`
 	Attempts   int      `json:"attempts"`
 	Outcome    string   `json:"outcome"`
 	Status     int      `json:"status,omitempty"`
 	Error      string   `json:"error,omitempty"`
+}
+
+// Delivery tells what became of an attempt.
+type Delivery struct {
+	ID      string           `json:"id"`
+	At      Instant          `json:"at"` // when it ended
+	Timer   string           `json:"timer"`
+	Key     string           `json:"key,omitempty"`
+	Target  string           `json:"target"`
+	Attempt int              `json:"attempt"`
+	Outcome string           `json:"outcome"` // done, failed or ended
+	Status  int              `json:"status,omitempty"`
+	Ms      map[string]int64 `json:"ms"` // what the time went to
+	Error   string           `json:"error,omitempty"`
+	Answer  string           `json:"answer,omitempty"` // its beginning
+}
+
+// ScheduleState is a timer that repeats, with its last firings.
+type ScheduleState struct {
+	ID       string            `json:"id"`
+	Due      Instant           `json:"due"`
+	State    string            `json:"state"`
+	Key      string            `json:"key,omitempty"`
+	Target   string            `json:"target"`
+	Labels   map[string]string `json:"labels,omitempty"`
+	Schedule Schedule          `json:"schedule"`
+	Attempts int               `json:"attempts"`
+	Paused   *Paused           `json:"paused,omitempty"`
+	Next     *Instant          `json:"next,omitempty"`
+	HeldBy   string            `json:"held_by,omitempty"` // what holds it back
+	Last     string            `json:"last"`              // never, ok, failed or skipped
+	Failures int               `json:"failures"`          // since the last success
+	Skipped  int               `json:"skipped"`           // since the last attempt
+	Runs     []Run             `json:"runs"`
 }
 
 // Item is an item of a queue, leased to this worker until LeasedUntil.

@@ -68,7 +68,7 @@ func (c *Client) Extend(ctx context.Context, queue string, lease time.Duration, 
 // Dead calls found for each dead letter that matches, those that died first at the front, until it
 // returns false.
 func (c *Client) Dead(ctx context.Context, filter Filter, found func(*Timer) bool) error {
-	return c.pages(ctx, "/v1/dead", filter, found)
+	return pages(ctx, c, "/v1/dead", "timers", filter.query(), found)
 }
 
 // DeadGroups counts dead letters by origin and error.

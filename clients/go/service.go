@@ -142,6 +142,75 @@ func (c *Client) figures(ctx context.Context, method, path string, body any) (ma
 	return figures, err
 }
 
+// DeliveryFilter selects deliveries; what is empty selects all.
+type DeliveryFilter struct {
+	Timer    string // its id
+	Key      string
+	Target   string
+	Origin   string
+	Outcomes []string // done, failed, ended
+	Status   string   // of the answer, such as 503 or 5xx
+	Since    *Instant
+	PageSize int
+}
+
+// Deliveries calls found for what became of each attempt, the newest first, until it returns false.
+func (c *Client) Deliveries(ctx context.Context, filter DeliveryFilter, found func(*Delivery) bool) error {
+	query := Filter{Target: filter.Target, Origin: filter.Origin, PageSize: filter.PageSize}.query()
+	for name, text := range map[string]string{"timer": filter.Timer, "key": filter.Key, "status": filter.Status} {
+		if text != "" {
+			query.Set(name, text)
+		}
+	}
+	if filter.Since != nil {
+		query.Set("since", filter.Since.String())
+	}
+	query["outcome"] = filter.Outcomes
+	return pages(ctx, c, "/v1/deliveries", "deliveries", query, found)
+}
+
+// ScheduleFilter selects timers that repeat; what is empty selects all.
+type ScheduleFilter struct {
+	Filter    // without states
+	KeyPrefix string
+	Last      []string // how the last firing ended: never, ok, failed, skipped
+	Sort      string   // next, last or failures
+}
+
+// Schedules calls found for each timer that repeats, until it returns false.
+func (c *Client) Schedules(ctx context.Context, filter ScheduleFilter, found func(*ScheduleState) bool) error {
+	query := filter.query()
+	for name, text := range map[string]string{"key_prefix": filter.KeyPrefix, "sort": filter.Sort} {
+		if text != "" {
+			query.Set(name, text)
+		}
+	}
+	query["last"] = filter.Last
+	return pages(ctx, c, "/v1/schedules", "schedules", query, found)
+}
+
+// Health tells whether the process runs.
+func (c *Client) Health(ctx context.Context) (map[string]any, error) {
+	return c.figures(ctx, "GET", "/healthz", nil)
+}
+
+// Ready returns when requests are served. Otherwise it fails with a Problem, whose detail says why; the call is not
+// repeated.
+func (c *Client) Ready(ctx context.Context) (map[string]any, error) {
+	call := newCall("GET", "/readyz")
+	call.isOnce = true
+	var figures map[string]any
+	err := c.send(ctx, call, &figures)
+	return figures, err
+}
+
+// Metrics returns the metrics in the text format of Prometheus.
+func (c *Client) Metrics(ctx context.Context) (string, error) {
+	var text string
+	err := c.send(ctx, newCall("GET", "/metrics"), &text)
+	return text, err
+}
+
 // Stats are the main figures of the daemon.
 func (c *Client) Stats(ctx context.Context) (map[string]any, error) {
 	return c.figures(ctx, "GET", "/v1/stats", nil)

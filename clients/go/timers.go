@@ -80,6 +80,9 @@ func (c *Client) Change(ctx context.Context, ref Ref, patch any, onlyVersion int
 	if err != nil {
 		return nil, err
 	}
+	if err := checkDurations(call.body); err != nil {
+		return nil, err
+	}
 	call.header.Set("Content-Type", "application/merge-patch+json")
 	return c.timer(ctx, call.onlyVersion(onlyVersion))
 }
@@ -272,30 +275,36 @@ func (f Filter) query() url.Values {
 
 // List calls found for each timer that matches, in due order, page by page, until it returns false.
 func (c *Client) List(ctx context.Context, filter Filter, found func(*Timer) bool) error {
-	return c.pages(ctx, "/v1/timers", filter, found)
+	return pages(ctx, c, "/v1/timers", "timers", filter.query(), found)
 }
 
-func (c *Client) pages(ctx context.Context, path string, filter Filter, found func(*Timer) bool) error {
-	query := filter.query()
+// pages calls found for each of what name lists in the answers.
+func pages[T any](ctx context.Context, c *Client, path, name string, query url.Values, found func(*T) bool) error {
 	for {
 		call := newCall("GET", path)
 		call.query = query
-		var page struct {
-			Timers []Timer
-			Next   *string
-		}
+		var page map[string]json.RawMessage
 		if err := c.send(ctx, call, &page); err != nil {
 			return err
 		}
-		for i := range page.Timers {
-			if !found(&page.Timers[i]) {
+		var all []T
+		var next *string
+		err := json.Unmarshal(page[name], &all)
+		if err == nil {
+			err = json.Unmarshal(page["next"], &next)
+		}
+		if err != nil {
+			return fmt.Errorf("tickwheel: %w: GET %s: %v", ErrBadAnswer, path, err)
+		}
+		for i := range all {
+			if !found(&all[i]) {
 				return nil
 			}
 		}
-		if page.Next == nil {
+		if next == nil {
 			return nil
 		}
-		query.Set("cursor", *page.Next)
+		query.Set("cursor", *next)
 	}
 }
 

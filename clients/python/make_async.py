@@ -11,7 +11,8 @@ PLAIN = [
      '"""AsyncClient: the calls of Client for asyncio. Made from client.py by make_async.py: change that one.\n'),
     ("A Client may be shared by threads.", "An AsyncClient may be shared by the tasks of one event loop."),
     ('    """A client whose calls wait for their answers.\n\n        timers = Client("http://localhost:8463", token="tw_...")\n',
-     '    """A client whose calls are awaited; `list`, `dead` and `events` are asynchronous iterators.\n\n'
+     '    """A client whose calls are awaited; `list`, `dead`, `schedules`,\n'
+     '    `deliveries` and `events` are asynchronous iterators.\n\n'
      '        timers = AsyncClient("http://localhost:8463", token="tw_...")\n'),
     ("import time\n", "import asyncio\n"), ("time.sleep(", "await asyncio.sleep("),
     ("class Client:", "class AsyncClient:"), ("-> Client:", "-> AsyncClient:"),
@@ -25,10 +26,11 @@ PLAIN = [
      "                    request[\"content\"] = in_turn(call.body)\n"),
     ("import Attempts, Settings\n", "import Attempts, Settings, in_turn\n"),
     ("self._http.request(", "await self._http.request("),
-    ("Any, Iterable, Iterator,", "Any, AsyncIterator, Iterable, Iterator,"), ("Iterator[Timer]", "AsyncIterator[Timer]"),
+    ("Any, Callable, Iterable,", "Any, AsyncIterator, Callable, Iterable,"), ("Iterator[Timer]", "AsyncIterator[Timer]"),
+    ("Iterator[Json]", "AsyncIterator[Json]"), ("Iterator[T]", "AsyncIterator[T]"),
     ("Iterator[Event]", "AsyncIterator[Event]"), ("with self._http.stream(", "async with self._http.stream("),
     ("response.read()", "await response.aread()"), ("for line in response.iter_lines()", "async for line in response.aiter_lines()"),
-    ("            yield from timers\n", "            for timer in timers:\n                yield timer\n"),
+    ("            yield from found\n", "            for one in found:\n                yield one\n"),
 ]
 
 
@@ -37,7 +39,7 @@ def make(text):
         assert old in text, old
         text = text.replace(old, new)
     # All methods but the constructor and those that only hand out an iterator.
-    return re.sub(r"    def (?!__init__|list\(|dead\()(\w+)\(", r"    async def \1(", text)
+    return re.sub(r"    def (?!__init__|(?:list|dead|schedules|deliveries)\()(\w+)\(", r"    async def \1(", text)
 
 
 def main():

@@ -114,6 +114,8 @@ class Contract(unittest.TestCase):
             return (given.pop("target"),), given
         if do == "lease":
             return (given.pop("queue"),), given
+        if do == "metrics":
+            return (), {}
         if do in ("ack", "nack", "extend"):
             return (given.pop("queue"), given.pop("receipts")), given
         return (), given
@@ -122,6 +124,11 @@ class Contract(unittest.TestCase):
              "dead_delete_one": "delete_dead_letter", "queue_pause": "pause_queue", "queue_resume": "resume_queue",
              "target_pause": "pause_target", "target_resume": "resume_target", "target_reset": "reset_target",
              "maintenance_begin": "begin_maintenance", "maintenance_end": "end_maintenance"}
+
+    @staticmethod
+    def value_of(do, given, value):
+        """The texts of metrics change; a step asks whether they have one."""
+        return given["has"] in value if do == "metrics" else value
 
     def special(self, do, given):
         if do == "verify":
@@ -146,6 +153,7 @@ class Contract(unittest.TestCase):
                 take = given.pop("take", None) if do == "events" else None
                 positional, named = self.arguments(do, given)
                 value = getattr(client, self.NAMES.get(do, do))(*positional, **named)
+                value = self.value_of(do, given, value)
                 return list(itertools.islice(value, take)) if hasattr(value, "__next__") else value
 
             asyncio.run(self.run_all(call))
@@ -160,7 +168,7 @@ class Contract(unittest.TestCase):
                     positional, named = self.arguments(do, given)
                     value = getattr(client, self.NAMES.get(do, do))(*positional, **named)
                     if not hasattr(value, "__anext__"):
-                        return await value
+                        return self.value_of(do, given, await value)
                     found = []
                     async for one in value:
                         found.append(one)

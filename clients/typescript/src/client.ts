@@ -5,8 +5,9 @@ import {BadAnswer, Gone, Problem, type ProblemBody, problemOf, TickwheelError, U
 import {checked, milliseconds} from "./duration.js";
 import {formatJson, parseJson} from "./json.js";
 import type {
-  AckResult, Completion, Completions, Count, Create, DeadFilter, DeadGroup, Duration, Event, EventFilter, Figures, Filter, Forecast, Hold,
-  Instant, Item, ManyResult, Patch, Pause, Queue, Redrive, Ref, Run, Selection, Target, Time, Timer,
+  AckResult, Completion, Completions, Count, Create, DeadFilter, DeadGroup, Delivery, DeliveryFilter, Duration, Event, EventFilter,
+  Figures, Filter, Forecast, Hold, Instant, Item, ManyResult, Patch, Pause, Queue, Redrive, Ref, Run, ScheduleFilter, ScheduleState,
+  Selection, Target, Time, Timer,
 } from "./models.js";
 
 export interface ClientOptions {
@@ -29,8 +30,10 @@ interface Call {
   /** How long the server may take by intention, milliseconds. */
   wait?: number;
   isCancel?: boolean;
-  /** A repetition may have a second effect. */
+  /** It is not repeated: a repetition may have a second effect, or its answer is wanted at once. */
   isOnce?: boolean;
+  /** The answer is a text, not JSON. */
+  isText?: boolean;
 }
 
 interface Answer {
@@ -195,7 +198,7 @@ export class Client {
   async #send<T>(call: Call): Promise<T> {
     const {answer, wasLost} = await this.#exchange(call);
     try {
-      return decode(answer) as T;
+      return (call.isText && answer.status < 400 ? answer.text : decode(answer)) as T;
     } catch (error) {
       if (wasLost && error instanceof VersionMismatch)
         throw new UnknownOutcome("the answer to a conditional change was lost; read the timer", {cause: error});
@@ -305,15 +308,16 @@ export class Client {
 
   /** All timers that match, in due order; pages are read as they are needed. */
   list(filter: Filter = {}): AsyncGenerator<Timer> {
-    return this.#pages("/v1/timers", filters(filter));
+    return this.#pages<Timer>("/v1/timers", "timers", filters(filter));
   }
 
-  async *#pages(path: string, query: [string, string][]): AsyncGenerator<Timer> {
+  /** All that `name` lists in the answers. */
+  async *#pages<T>(path: string, name: string, query: [string, string][]): AsyncGenerator<T> {
     for (let cursor: string | null = ""; cursor !== null; ) {
-      const page: {timers: Timer[]; next: string | null} = await this.#send(
+      const page: {[list: string]: unknown} = await this.#send(
         {method: "GET", path, query: cursor ? [...query, ["cursor", cursor]] : query});
-      yield* page.timers;
-      cursor = page.next;
+      yield* page[name] as T[];
+      cursor = page.next as string | null;
     }
   }
 
@@ -398,7 +402,26 @@ export class Client {
     }
   }
 
+  /** What became of each attempt, the newest first. */
+  deliveries(filter: DeliveryFilter = {}): AsyncGenerator<Delivery> {
+    const query = filters(filter);
+    for (const name of ["timer", "key", "status"] as const)
+      if (filter[name] !== undefined) query.push([name, filter[name]]);
+    for (const outcome of filter.outcomes ?? []) query.push(["outcome", outcome]);
+    if (filter.since !== undefined) query.push(["since", String(at(filter.since))]);
+    return this.#pages<Delivery>("/v1/deliveries", "deliveries", query);
+  }
+
   // ---- schedules ----
+
+  /** The timers that repeat, with their last firings. */
+  schedules(filter: ScheduleFilter = {}): AsyncGenerator<ScheduleState> {
+    const query = filters(filter);
+    for (const name of ["key_prefix", "sort"] as const)
+      if (filter[name] !== undefined) query.push([name, filter[name]]);
+    for (const last of filter.last ?? []) query.push(["last", last]);
+    return this.#pages<ScheduleState>("/v1/schedules", "schedules", query);
+  }
 
   /** The next instants of a schedule. */
   async preview(schedule: {cron: string; timezone?: string; dst?: string} | {every: Duration},
@@ -494,6 +517,21 @@ export class Client {
 
   // ---- the service ----
 
+  /** Whether the process runs. */
+  health(): Promise<{status: string}> {
+    return this.#send({method: "GET", path: "/healthz"});
+  }
+
+  /** Resolves when requests are served. Otherwise throws a Problem, whose detail says why; it is not repeated. */
+  ready(): Promise<{status: string; detail?: string}> {
+    return this.#send({method: "GET", path: "/readyz", isOnce: true});
+  }
+
+  /** The metrics, in the text format of Prometheus. */
+  metrics(): Promise<string> {
+    return this.#send({method: "GET", path: "/metrics", isText: true});
+  }
+
   /** The main figures of the daemon. */
   stats(): Promise<Figures> {
     return this.#send({method: "GET", path: "/v1/stats"});
@@ -538,7 +576,7 @@ export class Client {
 
   /** Dead letters, those that died first at the front. */
   dead(filter: DeadFilter = {}): AsyncGenerator<Timer> {
-    return this.#pages("/v1/dead", filters(filter));
+    return this.#pages<Timer>("/v1/dead", "timers", filters(filter));
   }
 
   /** Dead letters counted by origin and error. */

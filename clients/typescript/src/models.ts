@@ -212,6 +212,66 @@ export interface DeadFilter extends Omit<Filter, "states"> {
   error?: string;
 }
 
+export interface ScheduleFilter extends Omit<Filter, "states"> {
+  origin?: string;
+  key_prefix?: string;
+  /** How the last firing ended. */
+  last?: ("never" | "ok" | "failed" | "skipped")[];
+  sort?: "next" | "last" | "failures";
+}
+
+/** A timer that repeats, with its last firings. */
+export interface ScheduleState {
+  id: string;
+  due: string;
+  state: State;
+  key?: string;
+  target: string;
+  labels?: Record<string, string>;
+  schedule: Schedule;
+  attempts: number;
+  paused?: Paused;
+  next?: string;
+  /** What holds it back. */
+  held_by?: string;
+  last: "never" | "ok" | "failed" | "skipped";
+  /** Since the last success. */
+  failures: number;
+  /** Since the last attempt. */
+  skipped: number;
+  runs: Run[];
+}
+
+export interface DeliveryFilter {
+  /** The id of the timer. */
+  timer?: string;
+  key?: string;
+  target?: string;
+  origin?: string;
+  outcomes?: ("done" | "failed" | "ended")[];
+  /** Of the answer, such as 503 or 5xx. */
+  status?: string;
+  since?: Instant;
+  page_size?: number;
+}
+
+/** What became of an attempt. */
+export interface Delivery {
+  id: string;
+  at: string;
+  timer: string;
+  key?: string;
+  target: string;
+  attempt: number;
+  outcome: "done" | "failed" | "ended";
+  status?: number;
+  /** What the time went to. */
+  ms: Record<string, number>;
+  error?: string;
+  /** Its beginning. */
+  answer?: string;
+}
+
 export interface EventFilter {
   types?: string[];
   labels?: Record<string, string>;

@@ -67,6 +67,8 @@ def decode(answer: Answer) -> Any:
     try:
         if answer.content_type.startswith(NDJSON) and answer.status == 200:
             return [json.loads(line) for line in answer.body.splitlines()]
+        if answer.content_type.startswith("text/plain") and answer.status == 200:
+            return answer.body.decode()
         body = json.loads(answer.body)
     except ValueError as error:
         raise BadAnswer(f"status {answer.status} with a body that is no JSON") from error
@@ -207,8 +209,10 @@ def complete_many(events: Iterable[str], fire: bool) -> Call[Json]:
     return _post("/v1/watch/complete", {"watch": list(events), **({"fire": True} if fire else {})}, dict)
 
 
-def page(path: str, query: list[tuple[str, str]], cursor: Optional[str]) -> Call[tuple[list[Timer], Optional[str]]]:
-    return Call("GET", path, lambda body: ([Timer.from_json(timer) for timer in body["timers"]], body["next"]),
+def page(path: str, name: str, parse: Callable[[Any], T], query: list[tuple[str, str]],
+         cursor: Optional[str]) -> Call[tuple[list[T], Optional[str]]]:
+    """A page of what `name` lists in the answer."""
+    return Call("GET", path, lambda body: ([parse(one) for one in body[name]], body["next"]),
                 query=query + ([("cursor", cursor)] if cursor else []))
 
 
@@ -221,12 +225,13 @@ def label_filter(name: str, value: str) -> str:
 
 def filters(*, states: Iterable[str] = (), labels: Mapping[str, str] = {}, target: Optional[str] = None,
             origin: Optional[str] = None, error: Optional[str] = None, due_after: Optional[Instant] = None,
-            due_before: Optional[Instant] = None, page_size: Optional[int] = None) -> list[tuple[str, str]]:
+            due_before: Optional[Instant] = None, since: Optional[Instant] = None, page_size: Optional[int] = None,
+            **others: Optional[str]) -> list[tuple[str, str]]:
     query = [("state", state) for state in states] + [("label", label_filter(name, value)) for name, value in labels.items()]
-    for name, value in (("target", target), ("origin", origin), ("error", error)):
-        if value is not None:
-            query.append((name, value))
-    for name, moment in (("due_after", due_after), ("due_before", due_before)):
+    for name, text in {"target": target, "origin": origin, "error": error, **others}.items():
+        if text is not None:
+            query.append((name, text))
+    for name, moment in (("due_after", due_after), ("due_before", due_before), ("since", since)):
         if moment is not None:
             query.append((name, str(instant(moment))))
     if page_size is not None:

@@ -11,7 +11,7 @@ Threads    A Client may be shared by threads.
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any, Iterable, Iterator, List, Mapping, Optional, TypeVar, Union
+from typing import TYPE_CHECKING, Any, Callable, Iterable, Iterator, List, Mapping, Optional, TypeVar, Union
 
 import httpx
 
@@ -136,15 +136,14 @@ class Client:
              due_after: Optional[Instant] = None, due_before: Optional[Instant] = None,
              page_size: Optional[int] = None) -> Iterator[Timer]:
         """All timers that match, in due order; pages are read as they are needed."""
-        return self._pages("/v1/timers", _calls.filters(states=states, labels=labels, target=target,
-                                                        due_after=due_after, due_before=due_before,
-                                                        page_size=page_size))
+        return self._pages("/v1/timers", "timers", Timer.from_json, _calls.filters(
+            states=states, labels=labels, target=target, due_after=due_after, due_before=due_before, page_size=page_size))
 
-    def _pages(self, path: str, query: List[tuple[str, str]]) -> Iterator[Timer]:
+    def _pages(self, path: str, name: str, parse: Callable[[Any], T], query: List[tuple[str, str]]) -> Iterator[T]:
         cursor: Optional[str] = None
         while True:
-            timers, cursor = self._send(_calls.page(path, query, cursor))
-            yield from timers
+            found, cursor = self._send(_calls.page(path, name, parse, query, cursor))
+            yield from found
             if cursor is None:
                 return
 
@@ -222,7 +221,26 @@ class Client:
                 pause = attempts.failed(error)
             time.sleep(pause)
 
+    def deliveries(self, *, timer: Optional[str] = None, key: Optional[str] = None, target: Optional[str] = None,
+                   origin: Optional[str] = None, outcomes: Iterable[str] = (), status: Optional[str] = None,
+                   since: Optional[Instant] = None, page_size: Optional[int] = None) -> Iterator[Json]:
+        """What became of each attempt, the newest first. `outcomes` are done, failed and ended; `status` is that of the
+        answer, such as `503` or `5xx`."""
+        query = _calls.filters(timer=timer, key=key, target=target, origin=origin, status=status, since=since,
+                               page_size=page_size)
+        return self._pages("/v1/deliveries", "deliveries", dict, query + [("outcome", each) for each in outcomes])
+
     # ---- schedules ----
+
+    def schedules(self, *, labels: Mapping[str, str] = {}, target: Optional[str] = None, origin: Optional[str] = None,
+                  key_prefix: Optional[str] = None, last: Iterable[str] = (), sort: Optional[str] = None,
+                  due_after: Optional[Instant] = None, due_before: Optional[Instant] = None,
+                  page_size: Optional[int] = None) -> Iterator[Json]:
+        """The timers that repeat, with their last firings. `last`: those whose last firing was ok, failed or skipped, or
+        that have never fired; `sort` is next, last or failures."""
+        query = _calls.filters(labels=labels, target=target, origin=origin, key_prefix=key_prefix, sort=sort,
+                               due_after=due_after, due_before=due_before, page_size=page_size)
+        return self._pages("/v1/schedules", "schedules", dict, query + [("last", each) for each in last])
 
     def preview(self, *, cron: Optional[str] = None, every: Optional[Duration] = None,
                 timezone: Optional[str] = None, after: Optional[Instant] = None, n: Optional[int] = None,
@@ -291,6 +309,18 @@ class Client:
 
     # ---- the service ----
 
+    def health(self) -> Json:
+        """Whether the process runs."""
+        return self._send(_calls.ask("GET", "/healthz"))
+
+    def ready(self) -> Json:
+        """Returns when requests are served. Otherwise raises Problem, whose detail says why; the call is not repeated."""
+        return self._send(Call("GET", "/readyz", dict, is_repeatable=False))
+
+    def metrics(self) -> str:
+        """The metrics, in the text format of Prometheus."""
+        return self._send(Call("GET", "/metrics", str))
+
     def stats(self) -> Json:
         """The main figures of the daemon."""
         return self._send(_calls.ask("GET", "/v1/stats"))
@@ -328,8 +358,8 @@ class Client:
     def dead(self, *, target: Optional[str] = None, origin: Optional[str] = None, error: Optional[str] = None,
              labels: Mapping[str, str] = {}, page_size: Optional[int] = None) -> Iterator[Timer]:
         """Dead letters, those that died first at the front."""
-        return self._pages("/v1/dead", _calls.filters(target=target, origin=origin, error=error, labels=labels,
-                                                      page_size=page_size))
+        return self._pages("/v1/dead", "timers", Timer.from_json, _calls.filters(
+            target=target, origin=origin, error=error, labels=labels, page_size=page_size))
 
     def dead_groups(self, *, target: Optional[str] = None, labels: Mapping[str, str] = {}) -> List[DeadGroup]:
         """Dead letters counted by origin and error."""

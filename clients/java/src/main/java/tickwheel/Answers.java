@@ -1,7 +1,9 @@
 package tickwheel;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import java.time.Instant;
 import java.util.List;
+import java.util.Map;
 
 /** What calls answer besides timers and items. */
 public final class Answers {
@@ -59,8 +61,19 @@ public final class Answers {
     }
 
     /** A past firing of a timer that repeats; the outcome is done, failed, ended, dropped or skipped. */
-    public record Run(Instant planned, Instant started, Long durationMs, int attempts, String outcome, Integer status,
+    public record Run(Instant planned, Instant until, Integer count, Instant started, Long durationMs, int attempts, String outcome, Integer status,
             String error) {
+    }
+
+    /** What became of an attempt: done, failed or ended; ms says what the time went to, answer has its beginning. */
+    public record Delivery(String id, Instant at, String timer, String key, String target, int attempt, String outcome,
+            Integer status, Map<String, Long> ms, String error, String answer) {
+    }
+
+    /** A timer that repeats, with its last firings; last is never, ok, failed or skipped. */
+    public record ScheduleState(String id, Instant due, String state, String key, String target,
+            Map<String, String> labels, JsonNode schedule, int attempts, Paused paused, Instant next, String heldBy,
+            String last, int failures, int skipped, List<Run> runs) {
     }
 
     /** Timers due in each unit from {@code from} on. */

@@ -207,7 +207,7 @@ public final class Client {
     }
 
     public Timer change(Ref ref, Map<String, ?> patch, Long onlyVersion) {
-        return timer(new Call("PATCH", ref.path()).json(patch).header("Content-Type", "application/merge-patch+json")
+        return timer(new Call("PATCH", ref.path()).json(Json.withUnits(patch)).header("Content-Type", "application/merge-patch+json")
                 .onlyVersion(onlyVersion));
     }
 
@@ -349,17 +349,22 @@ public final class Client {
 
     /** All timers that match, in due order; pages are read as they are needed. */
     public Iterable<Timer> list(Filter filter) {
-        return () -> new Pages("/v1/timers", filter);
+        return () -> new Pages<>("/v1/timers", "timers", Timer.class, filter);
     }
 
-    private final class Pages implements Iterator<Timer> {
+    /** All that `name` lists in the answers. */
+    private final class Pages<T> implements Iterator<T> {
         private final String path;
+        private final String name;
+        private final Class<T> kind;
         private final Filter filter;
-        private Iterator<Timer> page = List.<Timer>of().iterator();
+        private Iterator<T> page = List.<T>of().iterator();
         private String cursor = "";
 
-        Pages(String path, Filter filter) {
+        Pages(String path, String name, Class<T> kind, Filter filter) {
             this.path = path;
+            this.name = name;
+            this.kind = kind;
             this.filter = filter;
         }
 
@@ -368,14 +373,14 @@ public final class Client {
             while (!page.hasNext() && cursor != null) {
                 String query = cursor.isEmpty() ? filter.query() : filter.query("cursor", cursor);
                 JsonNode body = transport.tree(new Call("GET", path + query));
-                page = Json.list(body.get("timers"), Timer.class).iterator();
+                page = Json.list(body.get(name), kind).iterator();
                 cursor = body.path("next").textValue();
             }
             return page.hasNext();
         }
 
         @Override
-        public Timer next() {
+        public T next() {
             if (!hasNext())
                 throw new NoSuchElementException();
             return page.next();
@@ -461,7 +466,17 @@ public final class Client {
         return new Events(transport, path.toString(), lastEventId);
     }
 
+    /** What became of each attempt, the newest first. Of a filter: timer, key, target, origin, outcome, status, since. */
+    public Iterable<Answers.Delivery> deliveries(Filter filter) {
+        return () -> new Pages<>("/v1/deliveries", "deliveries", Answers.Delivery.class, filter);
+    }
+
     // ---- schedules ----
+
+    /** The timers that repeat, with their last firings. */
+    public Iterable<Answers.ScheduleState> schedules(Filter filter) {
+        return () -> new Pages<>("/v1/schedules", "schedules", Answers.ScheduleState.class, filter);
+    }
 
     /** The next instants of a cron expression after an instant; null: after now. */
     public List<Instant> preview(String cron, String timezone, Instant after, int count) {
@@ -482,7 +497,7 @@ public final class Client {
     /** Up to max due items, for this worker alone until the lease ends; waits that long for the first one. */
     public List<Item> lease(String queue, int max, Duration wait, Duration lease) {
         Call call = new Call("POST", "/v1/queues/" + encode(queue) + "/lease").json(Map.of("max", max,
-                "wait", wait.toMillis(), "lease", lease.toMillis()));
+                "wait", Json.milliseconds(wait), "lease", Json.milliseconds(lease)));
         call.wait = wait;
         JsonNode body = transport.tree(call);
         List<Item> items = Json.list(body.get("items"), Item.class);
@@ -515,7 +530,7 @@ public final class Client {
 
     /** The leases end that long from now. */
     public List<String> extend(String queue, Collection<String> receipts, Duration lease) {
-        return receipts(queue, "extend", receipts, Map.of("lease", lease.toMillis()));
+        return receipts(queue, "extend", receipts, Map.of("lease", Json.milliseconds(lease)));
     }
 
     /** How full the queues are. */
@@ -570,6 +585,23 @@ public final class Client {
 
     // ---- the service ----
 
+    /** Whether the process runs. */
+    public JsonNode health() {
+        return transport.tree(new Call("GET", "/healthz"));
+    }
+
+    /** Returns when requests are served. Otherwise throws a {@link Problem}, whose detail says why; it is not repeated. */
+    public JsonNode ready() {
+        Call call = new Call("GET", "/readyz");
+        call.isRepeatable = false;
+        return transport.tree(call);
+    }
+
+    /** The metrics, in the text format of Prometheus. */
+    public String metrics() {
+        return new String(transport.send(new Call("GET", "/metrics")), StandardCharsets.UTF_8);
+    }
+
     /** The main figures of the daemon. */
     public JsonNode stats() {
         return transport.tree(new Call("GET", "/v1/stats"));
@@ -614,7 +646,7 @@ public final class Client {
 
     /** Dead letters, those that died first at the front. */
     public Iterable<Timer> dead(Filter filter) {
-        return () -> new Pages("/v1/dead", filter);
+        return () -> new Pages<>("/v1/dead", "timers", Timer.class, filter);
     }
 
     /** Dead letters counted by origin and error. */

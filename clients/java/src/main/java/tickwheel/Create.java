@@ -1,5 +1,6 @@
 package tickwheel;
 
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.time.Duration;
 import java.time.Instant;
 import java.util.Base64;
@@ -22,9 +23,9 @@ public final class Create {
         return new Create().set("target", target);
     }
 
-    /** Any field, by its name in the API. */
+    /** Any field, by its name in the API. What is a duration is a Duration, or a text with a unit. */
     public Create set(String name, Object value) {
-        fields.put(name, value);
+        fields.put(name, Json.withUnit(name, value));
         return this;
     }
 
@@ -95,8 +96,8 @@ public final class Create {
 
     private Create retry(String name, Object value) {
         Map<String, Object> retry = new LinkedHashMap<>();
-        if (fields.get("retry") instanceof Map<?, ?> before)
-            before.forEach((key, each) -> retry.put(String.valueOf(key), each));
+        if (fields.get("retry") instanceof ObjectNode before)
+            before.fields().forEachRemaining(one -> retry.put(one.getKey(), one.getValue()));
         retry.put(name, value);
         return set("retry", retry);
     }

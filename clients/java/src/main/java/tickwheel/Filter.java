@@ -28,7 +28,7 @@ public final class Filter {
         return add("target", target);
     }
 
-    /** Of dead letters. */
+    /** Of dead letters, schedules, deliveries and events. */
     public Filter origin(String origin) {
         return add("origin", origin);
     }
@@ -44,6 +44,46 @@ public final class Filter {
 
     public Filter dueBefore(Instant at) {
         return add("due_before", at.toString());
+    }
+
+    /** Of schedules: how the last firing ended, "never", "ok", "failed" or "skipped". May be called several times. */
+    public Filter last(String outcome) {
+        return add("last", outcome);
+    }
+
+    /** Of schedules: "next", "last" or "failures" first. */
+    public Filter sort(String order) {
+        return add("sort", order);
+    }
+
+    /** Of schedules and events. */
+    public Filter keyPrefix(String prefix) {
+        return add("key_prefix", prefix);
+    }
+
+    /** Of deliveries: the id of the timer. */
+    public Filter timer(String id) {
+        return add("timer", id);
+    }
+
+    /** Of deliveries. */
+    public Filter key(String key) {
+        return add("key", key);
+    }
+
+    /** Of deliveries: "done", "failed" or "ended". May be called several times. */
+    public Filter outcome(String outcome) {
+        return add("outcome", outcome);
+    }
+
+    /** Of deliveries: the status of the answer, such as "503" or "5xx". */
+    public Filter status(String status) {
+        return add("status", status);
+    }
+
+    /** Of deliveries: those that ended then or later. */
+    public Filter since(Instant at) {
+        return add("since", at.toString());
     }
 
     public Filter pageSize(int size) {

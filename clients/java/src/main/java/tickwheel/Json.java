@@ -8,8 +8,12 @@ import com.fasterxml.jackson.databind.PropertyNamingStrategies;
 import com.fasterxml.jackson.databind.deser.std.FromStringDeserializer;
 import com.fasterxml.jackson.databind.json.JsonMapper;
 import com.fasterxml.jackson.databind.module.SimpleModule;
+import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.time.Duration;
 import java.time.Instant;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
 
 /** JSON in the names of the API; answers may have fields that this version does not know. */
 final class Json {
@@ -38,6 +42,44 @@ final class Json {
     /** Rounded up to the millisecond, as the service rounds. */
     static String milliseconds(Duration duration) {
         return duration.plusNanos(999_999).toMillis() + "ms";
+    }
+
+    /** Members that are durations, of a timer and of its objects. */
+    private static final Map<String, List<String>> DURATIONS = Map.of("retry",
+            List.of("base", "cap", "timeout", "give_up_after"), "late", List.of("drop_after"), "spread", List.of("window"));
+
+    /** The value of a field of a timer: a Duration is written with its unit, and a bare number is refused. */
+    static Object withUnit(String name, Object value) {
+        if (List.of("after", "every").contains(name))
+            return duration(value);
+        List<String> members = DURATIONS.get(name);
+        if (members == null || !(MAPPER.valueToTree(value instanceof Map<?, ?> map ? plain(map, members) : value)
+                instanceof ObjectNode object))
+            return value;
+        members.forEach(member -> duration(object.get(member)));
+        return object;
+    }
+
+    /** The fields of a timer, each as withUnit has it. */
+    static Map<String, Object> withUnits(Map<String, ?> fields) {
+        Map<String, Object> made = new LinkedHashMap<>();
+        fields.forEach((name, value) -> made.put(name, withUnit(name, value)));
+        return made;
+    }
+
+    private static Map<String, Object> plain(Map<?, ?> map, List<String> members) {
+        Map<String, Object> made = new LinkedHashMap<>();
+        map.forEach((name, value) -> made.put(String.valueOf(name),
+                members.contains(String.valueOf(name)) ? duration(value) : value));
+        return made;
+    }
+
+    private static Object duration(Object value) {
+        if (value instanceof Duration duration)
+            return milliseconds(duration);
+        if (value instanceof Number || value instanceof JsonNode node && node.isNumber())
+            throw new IllegalArgumentException(value + " is no duration: write a Duration, or a unit as in \"30s\"");
+        return value;
     }
 
     static byte[] bytes(Object value) {
@@ -74,8 +116,8 @@ final class Json {
         throw new TickwheelException.BadAnswer("an answer without what it must have", null);
     }
 
-    static <T> java.util.List<T> list(JsonNode tree, Class<T> kind) {
+    static <T> List<T> list(JsonNode tree, Class<T> kind) {
         return value(tree == null ? MAPPER.nullNode() : tree,
-                MAPPER.getTypeFactory().constructCollectionType(java.util.List.class, kind));
+                MAPPER.getTypeFactory().constructCollectionType(List.class, kind));
     }
 }

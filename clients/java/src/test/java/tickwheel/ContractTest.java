@@ -2,6 +2,8 @@ package tickwheel;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertNotNull;
+import static org.junit.jupiter.api.Assertions.assertThrows;
+import static org.junit.jupiter.api.Assertions.assertTrue;
 import static org.junit.jupiter.api.Assertions.fail;
 
 import com.fasterxml.jackson.databind.JsonNode;
@@ -27,8 +29,10 @@ import java.util.UUID;
 import java.util.stream.Stream;
 import java.util.stream.StreamSupport;
 import org.junit.jupiter.api.DynamicTest;
+import org.junit.jupiter.api.Test;
 import org.junit.jupiter.api.TestFactory;
 import org.junit.jupiter.api.condition.EnabledIfEnvironmentVariable;
+import org.junit.jupiter.api.function.Executable;
 
 /** The contract of all client libraries (clients/contract), on a real daemon. */
 @EnabledIfEnvironmentVariable(named = "TICKWHEEL_CONTRACT", matches = ".+")
@@ -110,6 +114,15 @@ class ContractTest {
         return labels;
     }
 
+    private static void filter(Filter filter, String name, String value) {
+        switch (name) {
+            case "key_prefix" -> filter.keyPrefix(value);
+            case "sort" -> filter.sort(value);
+            case "timer" -> filter.timer(value);
+            default -> filter.status(value);
+        }
+    }
+
     private static Filter filter(JsonNode given) {
         Filter filter = new Filter();
         texts(given.path("states")).forEach(filter::state);
@@ -120,6 +133,13 @@ class ContractTest {
             filter.dueAfter(Instant.parse(given.get("due_after").asText()));
         if (given.has("due_before"))
             filter.dueBefore(Instant.parse(given.get("due_before").asText()));
+        for (String name : List.of("key_prefix", "sort", "timer", "status"))
+            if (given.has(name))
+                filter(filter, name, given.get(name).asText());
+        texts(given.path("last")).forEach(filter::last);
+        texts(given.path("outcomes")).forEach(filter::outcome);
+        if (given.has("since"))
+            filter.since(Instant.parse(given.get("since").asText()));
         if (given.has("page_size"))
             filter.pageSize(given.get("page_size").asInt());
         return filter;
@@ -178,6 +198,12 @@ class ContractTest {
                 }
                 yield found;
             }
+            case "schedules" -> all(client.schedules(filter(given)));
+            case "deliveries" -> all(client.deliveries(given.has("key") ? filter(given).key(given.get("key").asText())
+                    : filter(given)));
+            case "health" -> client.health();
+            case "ready" -> client.ready();
+            case "metrics" -> client.metrics().contains(given.get("has").asText());
             case "count" -> client.count(texts(given.path("by")).toArray(String[]::new));
             case "queues" -> client.queues();
             case "queue" -> client.queue(queue);
@@ -273,6 +299,19 @@ class ContractTest {
                 value = part.matches("[0-9]+") ? value.get(Integer.parseInt(part)) : value.get(part);
             names.put(name.getKey(), value.asText());
         });
+    }
+
+    @Test
+    void aBareNumberIsNoDuration() {
+        Create create = Create.to("queue:a");
+        for (Executable call : List.<Executable>of(() -> create.set("after", 30), () -> create.set("every", 1.5),
+                () -> create.set("retry", Map.of("base", 5)), () -> create.set("late", Map.of("drop_after", 5L)),
+                () -> client.change(Client.Ref.id("a"), Map.of("after", 30)),
+                () -> client.change(Client.Ref.id("a"), Map.of("spread", Map.of("window", 5)))))
+            assertTrue(assertThrows(IllegalArgumentException.class, call).getMessage().contains("is no duration"));
+        create.set("after", Duration.ofSeconds(30)).set("retry", Map.of("base", Duration.ofSeconds(5))).maxAttempts(3);
+        assertEquals("30000ms", create.fields.get("after"));
+        assertEquals("{\"base\":\"5000ms\",\"max_attempts\":3}", create.fields.get("retry").toString());
     }
 
     @TestFactory
