@@ -219,20 +219,11 @@ static bool replica_has_commit(const struct replica *replica)
     return !list_is_empty(&replica->committing) || replica_first(replica);
 }
 
-/* True if the storage has lost records that it had, as when its database was opened again. */
-static bool replica_is_behind(const struct replica *replica)
-{
-    struct storage_place place;
-
-    return !storage_load_place(replica->options.storage, replica->options.partition, &place,
-                               NULL) &&
-           place.next < replica->applied;
-}
-
 /* Makes one commit of waiting batches: the first ones without a transaction, or those of a
  * transaction and all between them. Returns false if the storage failed. Then another node may
  * take the partition. If there is none only these batches fail, unless the storage has lost
- * records, which are read again. */
+ * records, which are read again. Until the engine has left, nobody reads what is lost: the place
+ * is loaded after that. */
 static bool replica_prepare(struct replica *replica)
 {
     struct storage_batch *batches[COMMIT_BATCHES], *batch = replica_first(replica);
@@ -260,7 +251,7 @@ static bool replica_prepare(struct replica *replica)
         storage_prepare(replica->options.storage, batches, count, &replica->body, &error);
     if (!code)
         return true;
-    if (!replica->options.is_private || replica_is_behind(replica)) {
+    if (!replica->options.is_private || code == ERROR_UNREADABLE) {
         replica_fail(replica, &error);
     } else {
         replica->error = error;

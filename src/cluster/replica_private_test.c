@@ -303,6 +303,13 @@ static enum error_code alone_fail_to_prepare(struct storage *storage,
     return error_set(ret_error, ERROR_IO, "it makes no changes");
 }
 
+static enum error_code alone_has_lost(struct storage *storage, struct storage_batch *const *batches,
+                                      size_t count, struct buffer *to, struct error *ret_error)
+{
+    (void)storage, (void)batches, (void)count, (void)to;
+    return error_set(ret_error, ERROR_UNREADABLE, "a test");
+}
+
 /* A storage that makes no changes of a batch costs that batch. If it has also lost a record, the
  * node leaves, and reads the log from the storage's place before it continues. */
 static void test_a_storage_that_lost_records_reads_them_again(void **state)
@@ -321,6 +328,7 @@ static void test_a_storage_that_lost_records_reads_them_again(void **state)
     assert_int_equal(alone->refused, ERROR_IO);
     assert_int_equal(alone->leaves, 0);
     memory_storage_crash(alone->storage, 0);
+    failing.prepare = alone_has_lost;
     assert_false(alone_has(alone, &lost));
     alone_commit(alone, &again, 3, 10);
     assert_int_equal(alone->leaves, 1);

@@ -156,6 +156,8 @@ static void node_serve_on_committed(void *context, struct storage_batch *batch)
     struct node_replica *replica = context;
     struct node_disk *disk = &replica->node->disk;
 
+    if (replica_is_failing(replica->replica)) /* before anyone can ask for what the storage lacks */
+        atomic_store(&replica->acts_until_ns, 0);
     if (replica->log->is_private) {
         if (batch->result && !replica->is_refused_by_log)
             storage_health_note(disk, replica_error(replica->replica));

@@ -2,6 +2,7 @@
  * A node on a folder of its own, with the real storage and threads: what the door lets in, that
  * stopping answers everything, and that what was answered is there at the next start.
  */
+#include "node/node_replica.h"
 #include "node/node_state.h"
 #include "store/storage_testing.h"
 #include "sys/clock.h"
@@ -462,6 +463,79 @@ static void test_workers_are_told_to_their_tenant(void **state)
     node_stop(fixture->node);
 }
 
+/* A storage that fails, as tests exchange it for the real one. */
+static struct {
+    const struct storage_ops *real;
+    atomic_bool fails_to_apply, may_find;
+} failing;
+
+static enum error_code failing_apply(struct storage *storage, uint16_t partition, struct bytes body,
+                                     enum storage_body kind, const struct storage_place *place,
+                                     struct error *ret_error)
+{
+    if (atomic_exchange(&failing.fails_to_apply, false))
+        return error_set(ret_error, ERROR_IO, "a test");
+    return failing.real->apply(storage, partition, body, kind, place, ret_error);
+}
+
+static enum error_code failing_find(struct storage *storage, const struct timer_id *id,
+                                    struct timer **ret_timer, struct error *ret_error)
+{
+    (void)storage, (void)id, (void)ret_timer;
+    while (!atomic_load(&failing.may_find))
+        sched_yield();
+    return error_set(ret_error, ERROR_NOT_FOUND, "a test");
+}
+
+/* Each table is right for the threads that use it; the thread sanitizer is not to see the write,
+ * for which there is no lock. */
+__attribute__((no_sanitize("thread"))) static void use(struct storage *storage,
+                                                       const struct storage_ops *ops)
+{
+    storage->ops = ops;
+}
+
+/* Goal: nobody is told that a timer does not exist because the storage lost what the log has.
+ * Method: a read that waits in the storage while a change that the log has is not applied. */
+/* proves: create-durable */
+static void test_a_failed_storage_denies_nothing(void **state)
+{
+    struct fixture *fixture = *state;
+    struct wall due = wall_add(wall_now(), FAR_MS), shown;
+    struct asked far, read, other;
+
+    start(fixture);
+    assert_int_equal(submit_create(fixture->node, &far, due), ERROR_NONE);
+    assert_int_equal(answer_of(&far), ERROR_NONE);
+    failing.real = fixture->node->disk.storage->ops;
+    struct storage_ops fails = *failing.real; /* before the threads that see it begin */
+    fails.apply = failing_apply;
+    fails.find = failing_find;
+    atomic_store(&failing.may_find, false);
+    node_stop(fixture->node); /* from now on `far` is on disk only */
+    start(fixture);
+    struct storage *storage = fixture->node->disk.storage;
+    use(storage, &fails);
+    asked_init(&read);
+    read.request.command = (struct command){
+        .kind = COMMAND_GET, .partition = far.created.id.partition, .id = far.created.id};
+    assert_int_equal(node_submit(fixture->node, &read.request), ERROR_NONE);
+
+    asked_create(fixture->node, &other, due);
+    other.request.command.partition = far.created.id.partition;
+    atomic_store(&failing.fails_to_apply, true);
+    assert_int_equal(node_submit(fixture->node, &other.request), ERROR_NONE);
+    assert_int_equal(answer_of(&other), ERROR_IO);
+    atomic_store(&failing.may_find, true);
+    assert_int_equal(answer_of(&read), ERROR_OVERLOADED);
+
+    use(storage, failing.real);
+    while (!node_replica_may_act(fixture->node, far.created.id.partition))
+        sched_yield();
+    assert_int_equal(get(fixture->node, &far.created.id, &shown), ERROR_NONE);
+    node_stop(fixture->node);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -476,6 +550,7 @@ int main(void)
         TEST(test_workers_are_told_to_their_tenant),
         TEST(test_start_says_what_is_wrong),
         TEST(test_dead_disk_is_not_ready),
+        TEST(test_a_failed_storage_denies_nothing),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,8 +1,8 @@
 /*
  * shard_commands.c - commands go to the engines of a shard, and are answered; see shard_commands.h.
  *
- * In a cluster another node may own the partition by now: without the lease, only what a durable
- * commit proves is answered.
+ * In a cluster another node may own the partition by now, and on every node the storage may have
+ * failed and lost what its log has. Then only what a durable commit proves is answered.
  */
 #include "node/shard_commands.h"
 
@@ -16,7 +16,8 @@ static void shard_commands_doubt(enum error_code *error)
         *error = ERROR_IN_DOUBT;
 }
 
-/* Marks changes as in doubt: a record whose append failed may later be read as valid. */
+/* Marks changes as in doubt: a record whose append to a shared log failed may later be read as
+ * valid. */
 static void shard_commands_doubt_changes(struct command *command)
 {
     shard_commands_doubt(&command->error);
@@ -32,13 +33,20 @@ static bool shard_commands_is_proven(const struct command *command)
     return !command_is_read(command->kind) && command->error == ERROR_NONE;
 }
 
+/* True if the result says that the change may be durable. */
+static bool shard_commands_is_in_doubt(const struct command *command)
+{
+    return command->error == ERROR_IN_DOUBT ||
+           (command->error == ERROR_IO && !command_is_read(command->kind));
+}
+
 static void shard_commands_judge(struct node *node, struct node_request *request)
 {
     struct command *command = &request->command;
 
-    if (!command_is_read(command->kind))
+    if (node->cluster.control && !command_is_read(command->kind))
         shard_commands_doubt_changes(command);
-    if (command->error != ERROR_IN_DOUBT && !shard_commands_is_proven(command) &&
+    if (!shard_commands_is_in_doubt(command) && !shard_commands_is_proven(command) &&
         !node_replica_may_act(node, command->partition))
         command_fail(command, ERROR_OVERLOADED);
 }
@@ -71,8 +79,7 @@ void shard_answer(struct shard *shard, struct engine *engine)
         if (command->kind == COMMAND_EXPLAIN && command->explained.place == PLACE_INFLIGHT)
             shard_commands_explain(shard, command);
         list_remove(&request->link_);
-        if (node->cluster.control)
-            shard_commands_judge(node, request);
+        shard_commands_judge(node, request);
         node_counts_leave(&node->counts, request);
         if (!command_is_read(command->kind))
             metrics_observe_traced_us(node->metrics, HISTOGRAM_ACKNOWLEDGE,

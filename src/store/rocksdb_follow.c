@@ -102,8 +102,9 @@ enum error_code store_prepare(struct storage *storage, struct storage_batch *con
     pthread_mutex_lock(&store->commit_lock);
     enum error_code code = store_begin_write(store, ret_error);
     if (!code) {
-        code = rocksdb_follow_refuse_rewound(store, partition, ret_error);
-        if (!code)
+        if (rocksdb_follow_refuse_rewound(store, partition, ret_error))
+            code = ERROR_UNREADABLE;
+        else
             code = rocksdb_follow_prepare(store, partition, batches, count, to, ret_error);
         store_leave(store);
     }

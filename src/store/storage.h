@@ -379,7 +379,8 @@ static inline enum error_code storage_backup(struct storage *storage, const char
 /* ---- changes, and the place in the log ---- */
 
 /* Appends to `to` the changes of the batches, all of one partition, as one body (rowop.h). They
- * follow the last applied body. Nothing changes. */
+ * follow the last applied body. Nothing changes. ERROR_UNREADABLE if the storage has lost bodies
+ * that were applied: load the place, and apply the log from there. */
 static inline enum error_code storage_prepare(struct storage *storage,
                                               struct storage_batch *const *batches, size_t count,
                                               struct buffer *to, struct error *ret_error)
